@@ -155,8 +155,8 @@ def interp_beside_sz3() -> str:
     )
 
 
-def readme_results() -> str:
-    """Give README's table, and its conditions, a sentence a line."""
+def summary() -> str:
+    """Give the table of README and of two pages, and its conditions, a sentence a line."""
     fields, throughput, hdf5, gpu = map(load, ("fields", "throughput", "hdf5", "gpu"))
     means, scale = fields["geometric_mean"], f"{SPEED_SCALE:g}"
     violations = bound_violations(fields)
@@ -187,8 +187,7 @@ Speeds are GB/s of float32 data in chunks of 1 MiB.
 run: {memcpy(throughput)}).
 *Write* and *read*: an HDF5 dataset on tmpfs, one core ({where(hdf5)}).
 {interp_beside_sz3()}
-*GPU*: {gpu["device"]}, in its memory ({copy}).
-[All results, with their spread](docs/benchmarks.md)."""
+*GPU*: {gpu["device"]}, in its memory ({copy})."""
     return "\n".join([*table(headings, rows), "", conditions])
 
 
@@ -210,42 +209,14 @@ def gpu_cell(gpu: Results, row: Results, way: str) -> str:
     return f"{found:.0f} ({found / gpu['copy']['gb_per_s']:.2f} ×)"
 
 
-def between_marks(path: Path, results: str) -> str:
-    """Give a file with what stands between the marks replaced."""
+def between_marks(path: Path, page: str) -> str:
+    """Give a file with the summary between the marks, and a link to the whole page."""
+    results = f"{summary()}\n[All results, with their spread]({page})."
     before, _, rest = path.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     if not rest or not after:
         raise SystemExit(f"{path.name} has no {BEGIN!r} and {END!r}")
     return f"{before}{BEGIN}\n{results}\n{END}{after}"
-
-
-# --------------------------------------------------------------------------------------------------
-# docs/index.md
-# --------------------------------------------------------------------------------------------------
-
-
-def front_results() -> str:
-    """Give the result of the documentation's first page, with its conditions, a sentence a line."""
-    fields, hdf5, rate = map(load, ("fields", "hdf5", "rate_distortion"))
-    mean = rate["summary"][f"{SPEED_SCALE:g}"]
-    interp, pfpl = mean["Interp"], mean["PFPL"]
-    cases = len(fields["rows"]) * len(fields["geometric_mean"])
-    violations = bound_violations(fields)
-    ours = sum(count for name, count in violations.items() if name not in PEERS)
-    write, read = filter_speeds(hdf5, "PFPL")
-    sz3_write, sz3_read = filter_speeds(hdf5, "SZ3")
-    package = rate["measured"]["SZ3"]["packages"]["hdf5plugin"]
-    return f"""\
-On {interp["fields"]} real fields, with an absolute bound of {SPEED_SCALE:g} of the range, SZ3's \
-output is {interp["of_sz3"]:.2f} times as large as that of Interp, and {pfpl["of_sz3"]:.2f} times \
-as large as that of PFPL (geometric means; Interp's is smaller than SZ3's on \
-{interp["above_sz3"]} fields, PFPL's on {pfpl["above_sz3"]}).
-PFPL is made for speed: on one core, through HDF5, it writes {write} GB/s and reads {read} GB/s, \
-and SZ3 {sz3_write} and {sz3_read}.
-h5lossy violated its bound in {ours} of {cases} cases with each codec; SZ3 violated it, changed \
-a NaN or failed in {violations["SZ3"]}.
-(SZ3: hdf5plugin {package}; speeds: {hdf5["machine"]["cpu"]}, float32, chunks of 1 MiB, tmpfs. \
-[All results and conditions](benchmarks.md).)"""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -688,6 +659,10 @@ def page() -> str:
         "",
         "# Benchmarks",
         "",
+        summary(),
+        "",
+        "## Conditions",
+        "",
         *introduction,
         "",
         "```sh",
@@ -714,8 +689,8 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only say whether they are as written")
     check = parser.parse_args().check
     for path, text in (
-        (README, between_marks(README, readme_results())),
-        (FRONT, between_marks(FRONT, front_results())),
+        (README, between_marks(README, "docs/benchmarks.md")),
+        (FRONT, between_marks(FRONT, "benchmarks.md")),
         (PAGE, page()),
     ):
         if not check:

@@ -14,7 +14,7 @@ class CodecSignatures(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Change the codecs, once their ``__init__`` is there."""
-        for codec in pkg["codecs"].classes.values():
+        for codec in pkg["_codecs"].classes.values():
             initializer = codec.members.get("__init__")
             if not isinstance(initializer, griffe.Function):
                 continue

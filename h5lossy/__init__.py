@@ -10,103 +10,101 @@
 absolute 0.001
 
 Importing h5lossy registers the filter in every HDF5 library that the process has loaded. It also
-puts a finder at the front of `sys.meta_path`, which registers the filter again right after netCDF4,
-PyTables, GDAL or rasterio is imported, since each of them loads an HDF5 library of its own
-(`h5lossy.register`). It changes nothing else, the environment included.
+puts a finder at the front of `sys.meta_path`, which registers the filter again right after h5py,
+netCDF4, PyTables, GDAL or rasterio is imported, since each of them loads an HDF5 library of its own
+(`h5lossy.register`). It changes nothing else, the environment included. What a name needs is
+imported when it is first used.
 """
 
 from __future__ import annotations
 
-from h5lossy import _native
-from h5lossy._batched import read, write
-from h5lossy._bounds import BoundKind, ErrorBound, ErrorSummary
-from h5lossy._codecs import (
-    AATROX,
-    FILTER_ID,
-    PFPL,
-    Aatrox,
-    Auto,
-    Codec,
-    CuSZp2,
-    Interp,
-    from_filter_options,
-)
-from h5lossy._datasets import DatasetInfo, describe
-from h5lossy._errors import (
-    BoundError,
-    BoundViolationError,
-    CorruptFrameError,
-    DeviceError,
-    H5LossyError,
-    IncompleteWriteError,
-    InvalidArgumentError,
-    NativeError,
-    NotComparableError,
-    TruncatedFrameError,
-    UnsupportedError,
-)
-from h5lossy._frames import FrameInfo, decode, encode, inspect, max_encoded_size
-from h5lossy._plugins import PLUGIN_PATH, Config, Device, LibHDF5, get_config, install, register
-from h5lossy._verification.bound_checker import largest_error
-from h5lossy._verify import Problem, Verification, verify
-from h5lossy.assessment import Assessor, DivergenceReport, Report, assess, assess_divergence
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__version__ = _native.version()
+from h5lossy._plugins import install
+from h5lossy._public import NAMES
 
-__all__ = [
-    "AATROX",
-    "FILTER_ID",
-    "PFPL",
-    "PLUGIN_PATH",
-    "Aatrox",
-    "Assessor",
-    "Auto",
-    "BoundError",
-    "BoundKind",
-    "BoundViolationError",
-    "Codec",
-    "Config",
-    "CorruptFrameError",
-    "CuSZp2",
-    "DatasetInfo",
-    "Device",
-    "DeviceError",
-    "DivergenceReport",
-    "ErrorBound",
-    "ErrorSummary",
-    "FrameInfo",
-    "H5LossyError",
-    "IncompleteWriteError",
-    "Interp",
-    "InvalidArgumentError",
-    "LibHDF5",
-    "NativeError",
-    "NotComparableError",
-    "Problem",
-    "Report",
-    "TruncatedFrameError",
-    "UnsupportedError",
-    "Verification",
-    "__version__",
-    "assess",
-    "assess_divergence",
-    "decode",
-    "describe",
-    "encode",
-    "from_filter_options",
-    "get_config",
-    "inspect",
-    "largest_error",
-    "max_encoded_size",
-    "read",
-    "register",
-    "verify",
-    "write",
-]
+if TYPE_CHECKING:
+    from h5lossy._batched import read as read
+    from h5lossy._batched import write as write
+    from h5lossy._bounds import BoundKind as BoundKind
+    from h5lossy._bounds import ErrorBound as ErrorBound
+    from h5lossy._bounds import ErrorSummary as ErrorSummary
+    from h5lossy._chunking import chunks_for as chunks_for
+    from h5lossy._codecs import AATROX as AATROX
+    from h5lossy._codecs import FILTER_ID as FILTER_ID
+    from h5lossy._codecs import FILTERS as FILTERS
+    from h5lossy._codecs import PFPL as PFPL
+    from h5lossy._codecs import Aatrox as Aatrox
+    from h5lossy._codecs import Auto as Auto
+    from h5lossy._codecs import Codec as Codec
+    from h5lossy._codecs import CuSZp2 as CuSZp2
+    from h5lossy._codecs import Interp as Interp
+    from h5lossy._codecs import from_filter_options as from_filter_options
+    from h5lossy._codecs import get_filters as get_filters
+    from h5lossy._config import Config as Config
+    from h5lossy._config import Device as Device
+    from h5lossy._config import LibHDF5 as LibHDF5
+    from h5lossy._config import get_config as get_config
+    from h5lossy._datasets import DatasetInfo as DatasetInfo
+    from h5lossy._datasets import describe as describe
+    from h5lossy._errors import BoundError as BoundError
+    from h5lossy._errors import BoundViolationError as BoundViolationError
+    from h5lossy._errors import CorruptFrameError as CorruptFrameError
+    from h5lossy._errors import DeviceError as DeviceError
+    from h5lossy._errors import H5LossyError as H5LossyError
+    from h5lossy._errors import IncompleteWriteError as IncompleteWriteError
+    from h5lossy._errors import InvalidArgumentError as InvalidArgumentError
+    from h5lossy._errors import NativeError as NativeError
+    from h5lossy._errors import NotComparableError as NotComparableError
+    from h5lossy._errors import TruncatedFrameError as TruncatedFrameError
+    from h5lossy._errors import UnsupportedError as UnsupportedError
+    from h5lossy._frames import FrameInfo as FrameInfo
+    from h5lossy._frames import decode as decode
+    from h5lossy._frames import encode as encode
+    from h5lossy._frames import inspect as inspect
+    from h5lossy._frames import max_encoded_size as max_encoded_size
+    from h5lossy._plugins import register as register
+    from h5lossy._public import PLUGIN_PATH as PLUGIN_PATH
+    from h5lossy._verification.bound_checker import largest_error as largest_error
+    from h5lossy._verify import Problem as Problem
+    from h5lossy._verify import Verification as Verification
+    from h5lossy._verify import verify as verify
+    from h5lossy.assessment import Assessor as Assessor
+    from h5lossy.assessment import DivergenceReport as DivergenceReport
+    from h5lossy.assessment import Report as Report
+    from h5lossy.assessment import assess as assess
+    from h5lossy.assessment import assess_divergence as assess_divergence
 
-# The public name of each, in messages and tracebacks too: the modules that define them are private.
-for _object in map(globals().get, __all__):
-    if hasattr(_object, "__module__"):
-        _object.__module__ = __name__
+    __version__: str
+
+#: Submodules that are imported where they are asked for.
+_SUBMODULES = ("assessment", "missing")
+
+_HOMES = {name: home for home, names in NAMES.items() for name in names}
+
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
+
+
+if not TYPE_CHECKING:  # where any name would do
+
+    def __getattr__(name: str) -> Any:
+        """Import what a name of the package stands for."""
+        if name in _HOMES:
+            value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+        elif name == "__version__":
+            value = importlib.import_module("h5lossy._native").version()
+        elif name in _SUBMODULES:
+            return importlib.import_module(f"{__name__}.{name}")
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    """List the names, those that were not used yet included."""
+    return sorted({*globals(), *__all__})
+
 
 install()

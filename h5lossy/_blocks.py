@@ -27,37 +27,8 @@ BLOCK_BYTES = 32 << 20
 #: HDF5.
 MOST_CHUNKS = 4096
 
-#: Size of a chunk whose shape the user does not choose. Ratio and overhead hardly improve beyond
-#: it, while reading a single value costs a whole chunk.
-CHUNK_BYTES = 1 << 20
-
-#: Below this a header takes a considerable part of a frame.
-_SMALL_CHUNK_BYTES = 1 << 10
-
-#: Fewer small chunks than this do not matter.
-_MANY_CHUNKS = 64
-
 #: Up to here a dataset's chunk index may take more room than its values.
 TINY_BYTES = 4096
-
-
-def auto_chunks(
-    shape: tuple[int, ...], maxshape: tuple[int | None, ...], value_bytes: int
-) -> tuple[int, ...]:
-    """Choose a chunk shape of about 1 MiB.
-
-    The longest extent is halved until the chunk fits, so that a chunk is about as long in every
-    direction and a slice across any axis touches few of them. A resizable axis that is still
-    empty counts as 1024.
-
-    >>> auto_chunks((1000, 1801, 3600), (None, 1801, 3600), 4)
-    (63, 57, 57)
-    """
-    chunks = [n or min(1024, most or 1024) for n, most in zip(shape, maxshape, strict=True)]
-    while math.prod(chunks) * value_bytes > CHUNK_BYTES:
-        longest = chunks.index(max(chunks))
-        chunks[longest] = _pieces(chunks[longest], 2)
-    return tuple(chunks)
 
 
 def block_shape(
@@ -207,22 +178,4 @@ def _block_at(start: tuple[int, ...], shape: tuple[int, ...], block: tuple[int, 
     return tuple(
         slice(first, min(first + length, extent))
         for first, length, extent in zip(start, block, shape, strict=True)
-    )
-
-
-def small_chunks_text(shape: tuple[float, ...], chunks: tuple[int, ...], value_bytes: int) -> str:
-    """Say what is wrong with chunks that are many and hardly larger than a header; else nothing.
-
-    >>> small_chunks_text((2000,), (1,), 4)[:47]
-    'chunks of 4 bytes (1,), each of which costs a h'
-    >>> small_chunks_text((2000,), (1000,), 4)
-    ''
-    """
-    size = math.prod(chunks) * value_bytes
-    count = math.prod(-(-n // chunk) for n, chunk in zip(shape, chunks, strict=True))
-    if size >= _SMALL_CHUNK_BYTES or count < _MANY_CHUNKS:
-        return ""
-    return (
-        f"chunks of {size} bytes {chunks}, each of which costs a header of 40 bytes or more and an "
-        "entry in HDF5's index"
     )

@@ -18,6 +18,7 @@ from typing import Any
 
 from h5lossy import _native
 from h5lossy._errors import BoundError
+from h5lossy._public import name_publicly
 
 
 class BoundKind(StrEnum):
@@ -217,3 +218,6 @@ def _as_float_sum(limit: Fraction) -> tuple[float, float]:
     rest = limit - Fraction(high)
     low = float(rest)
     return high, low if Fraction(low) <= rest else math.nextafter(low, -math.inf)
+
+
+name_publicly(__name__)

@@ -11,6 +11,7 @@ packs and unpacks.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import itertools
 import numbers
@@ -24,6 +25,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._bounds import BoundKind, ErrorBound, bound_of_digits
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._public import name_publicly
 from h5lossy._ranges import confirmed_range, prepared
 
 if TYPE_CHECKING:
@@ -36,6 +38,16 @@ FILTER_ID: int = _native.FILTER_ID
 
 FILTER_NAME = "h5lossy"
 """The filter's name where hdf5plugin's functions take a name for a number."""
+
+FILTERS: dict[str, int] = {FILTER_NAME: FILTER_ID}
+"""Name and number of the filter, as hdf5plugin lists its own."""
+
+
+#: The bounds that have a value.
+_BOUND_FIELDS: tuple[BoundKind, ...] = tuple(
+    kind for kind in BoundKind if kind is not BoundKind.LOSSLESS
+)
+_LOSSLESS = ErrorBound(BoundKind.LOSSLESS)
 
 
 def _choices(
@@ -76,12 +88,64 @@ def _check_arguments(cls: type[Codec], values: Sequence[object], arguments: dict
             ) from error
 
 
+class _StepShare:
+    """A codec's class attribute: the bin width of a frame whose bound is 0.5."""
+
+    def __get__(self, _codec: Codec | None, cls: type[Codec]) -> float:
+        return _step_share(cls.codec_number)
+
+
+@functools.cache
+def _step_share(codec: int) -> float:
+    params = _native.Params(codec=codec, bound=0.5, value_bytes=8, shape=(999,))
+    return _native.inspect(_native.encode(params, np.arange(999.0))).step
+
+
 # eq=False keeps the comparison and hash of FilterRefBase, by filter number and options: dataclass's
 # own would compare by field, and h5py, h5netcdf and hdf5plugin compare filters of different
 # classes.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no types
-    """Base of the codecs: the bound, the checksum, and the way to cd_values and back."""
+    """Base of the codecs: PFPL, CuSZp2, AATROX, Interp and Auto.
+
+    For every finite value the bound holds, in exact arithmetic. NaN, infinities and the dataset's
+    fill value come back bit for bit. Exactly one bound is given; there is no default.
+
+    Give a codec to h5py as ``compression=``, or by ``**`` where keyword arguments are passed on
+    (h5netcdf, xarray):
+
+        f.create_dataset("t", data=t, chunks=(64, 512), compression=h5lossy.PFPL(absolute=1e-3))
+        f.create_dataset("t", data=t, chunks=(64, 512), **h5lossy.PFPL(absolute=1e-3))
+
+    Parameters
+    ----------
+    absolute : float, optional
+        Largest ``|x - x'|``, in the data's own unit. Greater than 0, and finite.
+    pointwise_relative : float, optional
+        Largest ``|x - x'| / |x|``; the sign is kept, and 0 stays 0. Greater than 0, and less than
+        1.
+    range_relative : float, optional
+        Largest ``|x - x'| / (max - min)``. Greater than 0, and finite. In the filter it is the
+        range of each chunk, which is stricter than that of the whole: see `resolve`.
+    significant_digits : int, optional
+        Another way to give `pointwise_relative`: 0.5 * 10**-n, for n from 1 to 15. No value is off
+        by more than half a unit of its n-th significant decimal digit, as netCDF's quantization
+        promises for its number of significant digits.
+    lossless : bool, optional
+        Keep every bit. The frames are then PFPL's, since no other codec has a lossless form.
+    checksum : bool, optional
+        Whether frames carry a checksum of their payload, so that a damaged file is an error and not
+        wrong data. It takes 4 bytes a chunk. On by default.
+
+    Raises
+    ------
+    BoundError
+        If the bound's value is not allowed.
+    InvalidArgumentError
+        If one of the codec's own parameters has none of the values allowed.
+    TypeError
+        If not exactly one bound is given, or an argument has the wrong type.
+    """
 
     absolute: float | None = None
     pointwise_relative: float | None = None
@@ -95,8 +159,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     filter_name: ClassVar[str] = FILTER_NAME
     codec_number: ClassVar[int]
     codec_name: ClassVar[str]
-    #: The width of a bin as a share of twice the bound.
-    step_share: ClassVar[float] = 1.0
+    #: The width of a bin as a share of twice the bound, as the library has it.
+    step_share: ClassVar[_StepShare] = _StepShare()
 
     def __new__(cls, *values: object, **arguments: Any) -> Self:
         """Check the names of the arguments before ``__init__``, to say which there are."""
@@ -115,35 +179,42 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         for flag in ("lossless", "checksum"):
             if not isinstance(getattr(self, flag), bool):
                 raise TypeError(f"{flag} must be True or False, got {getattr(self, flag)!r}")
-        given: list[str] = [*self._given_bounds()]
-        if significant_digits is not None:
-            given.append("significant_digits")
-        if len(given) != 1:
+        values: dict[str, Any] = self.__dict__  # a frozen dataclass has no other way
+        given = {kind: values[kind] for kind in _BOUND_FIELDS if values[kind] is not None}
+        if self.lossless:
+            given[BoundKind.LOSSLESS] = 0.0
+        digits = [] if significant_digits is None else ["significant_digits"]
+        if len(given) + len(digits) != 1:
             raise TypeError(
                 f"{type(self).__name__} takes exactly one bound ({', '.join(BoundKind)}; or "
-                f"significant_digits), got {' and '.join(given) or 'none'}"
+                f"significant_digits), got {' and '.join([*given, *digits]) or 'none'}"
             )
         if significant_digits is not None:
-            value = bound_of_digits(significant_digits)
-            object.__setattr__(self, BoundKind.POINTWISE_RELATIVE, value)
-        [kind] = self._given_bounds()
+            given[BoundKind.POINTWISE_RELATIVE] = bound_of_digits(significant_digits)
+        [(kind, value)] = given.items()
+        values["bound"] = ErrorBound(kind, value)
         if kind is not BoundKind.LOSSLESS:
-            object.__setattr__(self, kind, ErrorBound(kind, getattr(self, kind)).value)
+            values[str(kind)] = self.bound.value
         for own in self.choices():
-            object.__setattr__(self, own.name, _checked_choice(own, getattr(self, own.name)))
+            values[own.name] = _checked_choice(own, values[own.name])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what was given: equal codecs are pickled alike, used or not."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @classmethod
+    @functools.cache
     def choices(cls) -> tuple[dataclasses.Field[Any], ...]:
         """Return the fields of the codec's own: ``metadata`` has their ``choices`` and ``help``."""
         return tuple(own for own in dataclasses.fields(cls) if "choices" in own.metadata)
 
-    @property
+    @functools.cached_property
     def bound(self) -> ErrorBound:
         """The error bound, exactly as it was given."""
-        [kind] = self._given_bounds()
-        return ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else getattr(self, kind))
+        given = [kind for kind in _BOUND_FIELDS if getattr(self, kind) is not None]
+        return ErrorBound(given[0], getattr(self, given[0])) if given else _LOSSLESS
 
-    @property
+    @functools.cached_property  # h5py asks for it three times, for each dataset
     def filter_options(self) -> tuple[int, ...]:
         """The requested cd_values: codec, bound kind, bound (two words), flags unless 0."""
         words = _native.pack_cd_values(self.params())
@@ -267,11 +338,6 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             return 0
         return _mode_of(fields, values)
 
-    def _given_bounds(self) -> list[BoundKind]:
-        """Return the bounds that are not left at their default."""
-        # The class's attributes are the defaults of its fields.
-        return [kind for kind in BoundKind if getattr(self, kind) is not getattr(Codec, kind)]
-
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_config().items())
         return f"{type(self).__name__}({arguments})"
@@ -279,49 +345,13 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PFPL(Codec):
-    """PFPL: quantise, take differences, transpose bits, drop zero bytes.
-
-    For every finite value the bound holds, in exact arithmetic. NaN, infinities and the dataset's
-    fill value come back bit for bit. Exactly one bound is given; there is no default.
-
-    Give it to h5py as ``compression=``, or by ``**`` where keyword arguments are passed on
-    (h5netcdf, xarray):
-
-        f.create_dataset("t", data=t, chunks=(64, 512), compression=h5lossy.PFPL(absolute=1e-3))
-        f.create_dataset("t", data=t, chunks=(64, 512), **h5lossy.PFPL(absolute=1e-3))
-
-    Parameters
-    ----------
-    absolute : float, optional
-        Largest ``|x - x'|``, in the data's own unit. Greater than 0, and finite.
-    pointwise_relative : float, optional
-        Largest ``|x - x'| / |x|``; the sign is kept, and 0 stays 0. Greater than 0, and less than
-        1.
-    range_relative : float, optional
-        Largest ``|x - x'| / (max - min)``. Greater than 0, and finite. In the filter it is the
-        range of each chunk, which is stricter than that of the whole: see `resolve`.
-    significant_digits : int, optional
-        Another way to give `pointwise_relative`: 0.5 * 10**-n, for n from 1 to 15. No value is off
-        by more than half a unit of its n-th significant decimal digit, as netCDF's quantization
-        promises for its number of significant digits.
-    lossless : bool, optional
-        Keep every bit.
-    checksum : bool, optional
-        Whether frames carry a checksum of their payload, so that a damaged file is an error and not
-        wrong data. It takes 4 bytes a chunk. On by default.
-
-    Raises
-    ------
-    BoundError
-        If the bound's value is not allowed.
-    TypeError
-        If not exactly one bound is given, or one is not a number.
+    """PFPL: quantize, take differences, transpose bits, drop zero bytes. Parameters: `Codec`'s.
 
     Notes
     -----
     The algorithm is that of Fallin, Azami, Di, Cappello and Burtscher, "Fast and
     Effective Lossy Compression on GPUs and CPUs with Guaranteed Error Bounds", IPDPS 2025, with
-    stricter quantisers: ``docs/format/pfpl.md``.
+    stricter quantizers: ``docs/format/pfpl.md``.
 
     Examples
     --------
@@ -338,41 +368,24 @@ class PFPL(Codec):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CuSZp2(Codec):
-    """cuSZp2: quantise, take differences in small blocks, keep each block with its own bit width.
-
-    What `PFPL` promises holds here too, and it is used in the same way.
+    """cuSZp2: quantize, take differences in small blocks, keep each block with its own bit width.
 
     Parameters
     ----------
-    absolute, pointwise_relative, range_relative : float, optional
-        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
-    significant_digits : int, optional
-        As in `PFPL`.
-    lossless : bool, optional
-        Keep every bit. The frames are then PFPL's, for cuSZp2 has no lossless form.
-    checksum : bool, optional
-        Whether frames carry a checksum of their payload. On by default.
+    **bound
+        Bound and checksum: the parameters of `Codec`.
     mode : {"outlier", "plain", "fixed"}, optional
         What is kept of a block. "plain": differences of neighbours. "outlier": the same, but the
-        first one of a block may be kept apart where that takes less room. "fixed": the quantised
+        first one of a block may be kept apart where that takes less room. "fixed": the quantized
         values themselves.
     dimensions : {1, 2, 3}, optional
         Blocks of 32 values in a row, of 8 x 8, or of 4 x 4 x 4. A chunk with fewer extents other
         than 1 is taken with as many dimensions as it has.
 
-    Raises
-    ------
-    BoundError
-        If the bound's value is not allowed.
-    InvalidArgumentError
-        If `mode` or `dimensions` is none of those allowed.
-    TypeError
-        If not exactly one bound is given, or an argument has the wrong type.
-
     Notes
     -----
     The algorithm is that of Huang, Di, Li and Cappello, "cuSZp2: A GPU Lossy Compressor with
-    Extreme Throughput and Optimized Compression Ratio", SC 2024, with the quantisers of `PFPL`:
+    Extreme Throughput and Optimized Compression Ratio", SC 2024, with the quantizers of `PFPL`:
     ``docs/format/cuszp2.md``.
 
     Examples
@@ -391,7 +404,7 @@ class CuSZp2(Codec):
         metadata=_choices(
             {"plain": 0x00, "outlier": 0x01, "fixed": 0x02},
             "What is kept of a block: differences (plain), the same with the first one apart "
-            "where that is shorter (outlier), or the quantised values themselves (fixed).",
+            "where that is shorter (outlier), or the quantized values themselves (fixed).",
         ),
     )
     dimensions: int = field(
@@ -407,32 +420,14 @@ class CuSZp2(Codec):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AATROX(Codec):
-    """AATROX: quantise, take differences in long layers, keep each 32 with their own bit width.
+    """AATROX: quantize, take differences in long layers, keep each 32 with their own bit width.
 
-    What `PFPL` promises holds here too, and it is used in the same way.
-
-    Parameters
-    ----------
-    absolute, pointwise_relative, range_relative : float, optional
-        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
-    significant_digits : int, optional
-        As in `PFPL`.
-    lossless : bool, optional
-        Keep every bit. The frames are then PFPL's, for AATROX has no lossless form.
-    checksum : bool, optional
-        Whether frames carry a checksum of their payload. On by default.
-
-    Raises
-    ------
-    BoundError
-        If the bound's value is not allowed.
-    TypeError
-        If not exactly one bound is given, or an argument has the wrong type.
+    Parameters: `Codec`'s.
 
     Notes
     -----
     The algorithm is that of Zhang, Huang, Di, Song, Li and Cappello, "Pushing the Limits of GPU
-    Lossy Compression: A Hierarchical Delta Approach", ICS 2025, with the quantisers of `PFPL`. The
+    Lossy Compression: A Hierarchical Delta Approach", ICS 2025, with the quantizers of `PFPL`. The
     paper gives no layout of the bytes; ``docs/format/aatrox.md`` does.
 
     Examples
@@ -482,20 +477,14 @@ class Interp(Codec):
     The codec for archives, networks and slow disks: its frames are much smaller than those of the
     other codecs, and take several times as long to write and to read.
 
-    What `PFPL` promises holds here too, with one difference. A value changes at most once, however
+    What `Codec` promises holds here with one difference. A value changes at most once, however
     often it is written and whatever is overwritten around it, but a chunk that is decoded and
     encoded again may get another frame, of another size.
 
     Parameters
     ----------
-    absolute, pointwise_relative, range_relative : float, optional
-        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
-    significant_digits : int, optional
-        As in `PFPL`.
-    lossless : bool, optional
-        Keep every bit. The frames are then PFPL's, for Interp has no lossless form.
-    checksum : bool, optional
-        Whether frames carry a checksum of their payload. On by default.
+    **bound
+        Bound and checksum: the parameters of `Codec`.
     axes : "auto" or tuple of int, optional
         The axes of a chunk along which values are predicted: one to three of -1 (the last one,
         whose values are next to each other in memory), -2, -3 and -4, in any order; a single one
@@ -512,15 +501,6 @@ class Interp(Codec):
         all of it is written afresh. With True it loses little, but the ratio is lower from the
         start: on average by a fifth with a bound of 1e-2 of the range, by a few per cent with
         tight ones. False by default, which is right for data that is written in whole chunks.
-
-    Raises
-    ------
-    BoundError
-        If the bound's value is not allowed.
-    InvalidArgumentError
-        If `axes` are not one to three of those allowed, or one is repeated.
-    TypeError
-        If not exactly one bound is given, or an argument has the wrong type.
 
     Notes
     -----
@@ -558,32 +538,13 @@ class Interp(Codec):
 
     codec_number: ClassVar[int] = 4
     codec_name: ClassVar[str] = "interp"
-    step_share: ClassVar[float] = 4057 / 4096
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Auto(Codec):
     """Codec 0: h5lossy picks a codec for each chunk, the one whose frame promises to be smallest.
 
-    What `PFPL` promises holds here too, and it is used in the same way.
-
-    Parameters
-    ----------
-    absolute, pointwise_relative, range_relative : float, optional
-        The bound, as in `PFPL`. Exactly one is given, or `significant_digits`, or `lossless`.
-    significant_digits : int, optional
-        As in `PFPL`.
-    lossless : bool, optional
-        Keep every bit. The frames are then PFPL's.
-    checksum : bool, optional
-        Whether frames carry a checksum of their payload. On by default.
-
-    Raises
-    ------
-    BoundError
-        If the bound's value is not allowed.
-    TypeError
-        If not exactly one bound is given, or an argument has the wrong type.
+    Parameters: `Codec`'s.
 
     Notes
     -----
@@ -605,6 +566,45 @@ CODECS: dict[int, type[Codec]] = {
     cls.codec_number: cls for cls in (PFPL, CuSZp2, AATROX, Interp, Auto)
 }
 """The class of each codec number in cd_values."""
+
+
+def get_filters(
+    filters: int | str | Sequence[int | str] = FILTER_NAME,
+) -> tuple[type[Codec], ...]:
+    """Return the classes of the filter, as hdf5plugin's function of this name does for its own.
+
+    Parameters
+    ----------
+    filters : int, str or sequence of them, optional
+        "h5lossy" or 46412, which is all that there is; or "registered".
+
+    Returns
+    -------
+    tuple of type
+        The codecs: all are settings of the one filter.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is another filter. (A ValueError.)
+
+    Examples
+    --------
+    >>> [cls.__name__ for cls in get_filters()]
+    ['PFPL', 'CuSZp2', 'AATROX', 'Interp', 'Auto']
+    """
+    asked = [filters] if isinstance(filters, int | str) else filters
+    for one in asked:
+        _check_filter(one.lower() if isinstance(one, str) else one, "registered")
+    return tuple(CODECS.values()) if asked else ()
+
+
+def _check_filter(filter_id: object, *others: str) -> None:
+    """Raise unless it is this filter's number or name, or one of the others."""
+    if filter_id not in (FILTER_ID, FILTER_NAME, *others):
+        raise InvalidArgumentError(
+            f"filter_id must be {FILTER_ID} or {FILTER_NAME!r}, got {filter_id!r}"
+        )
 
 
 def unpacked(filter_options: Sequence[int]) -> _native.Params:
@@ -665,10 +665,7 @@ def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> 
     >>> from_filter_options("h5lossy", (1, 1, 3539053052, 1062232653))
     PFPL(pointwise_relative=0.001)
     """
-    if filter_id not in (FILTER_ID, FILTER_NAME):
-        raise InvalidArgumentError(
-            f"filter_id must be {FILTER_ID} or {FILTER_NAME!r}, got {filter_id!r}"
-        )
+    _check_filter(filter_id)
     return codec_from_params(unpacked(filter_options))
 
 
@@ -698,3 +695,6 @@ def _either(choices: Sequence[Any]) -> str:
     """Write choices as text: ``1, 2 or 3``."""
     *others, last = map(repr, choices)
     return f"{', '.join(others)} or {last}"
+
+
+name_publicly(__name__)

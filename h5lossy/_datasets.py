@@ -11,6 +11,8 @@ from h5lossy._blocks import for_each_chunk
 from h5lossy._codecs import FILTER_ID, Codec, codec_from_params, unpacked
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._names import name_of
+from h5lossy._per_dataset import once_per_dataset
+from h5lossy._public import name_publicly
 from h5lossy._values import own_fill_value
 from h5lossy._variables import takes_variables
 
@@ -162,6 +164,7 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
     )
 
 
+@once_per_dataset
 def codec_of(dataset: h5py.Dataset) -> Codec | None:
     """Return the codec of a dataset, as `describe` does, without reading anything of its chunks."""
     creation = dataset.id.get_create_plist()
@@ -174,3 +177,6 @@ def codec_of(dataset: h5py.Dataset) -> Codec | None:
                     f"{name_of(dataset)} has filter {FILTER_ID}, but {error}"
                 ) from error
     return None
+
+
+name_publicly(__name__)

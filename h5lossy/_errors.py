@@ -21,6 +21,8 @@ is a `MemoryError`, as everywhere.
 
 from __future__ import annotations
 
+from h5lossy._public import name_publicly
+
 
 class H5LossyError(Exception):
     """Base of all exceptions that h5lossy defines."""
@@ -84,3 +86,6 @@ class DeviceError(H5LossyError, RuntimeError):
 
 class NativeError(H5LossyError, RuntimeError):
     """A fault of h5lossy's own, or an HDF5 library that refused the filter. Please report it."""
+
+
+name_publicly(__name__)

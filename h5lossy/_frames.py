@@ -18,17 +18,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _device, _native
-from h5lossy._arrays import as_shown, device_of, is_device_array
+from h5lossy._arrays import device_of, is_device_array
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._codecs import CODECS, Codec, checked_codec
 from h5lossy._errors import BoundError, CorruptFrameError, InvalidArgumentError
-from h5lossy._values import as_bits, checked_dtype, fill_bits, is_big_endian
+from h5lossy._public import name_publicly
+from h5lossy._ranges import prepared
+from h5lossy._values import (
+    checked_dtype,
+    fill_bits,
+    is_big_endian,
+    loaded,
+    own_fill_value,
+    unmasked,
+)
+from h5lossy._variables import as_stored
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Buffer
-
-    from h5lossy.missing import Missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,26 +139,30 @@ def max_encoded_size(raw_bytes: int) -> int:
     return size
 
 
-def encode(array: Any, codec: Codec, *, fill_value: Any = None) -> Any:
+def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = None) -> Any:
     """Encode an array into one frame.
 
     Parameters
     ----------
     array : array_like
         float32 or float64 of either byte order, any shape and memory layout, less than 4 GiB - 40
-        bytes. The frame holds the values in C order. A mask of a masked array is ignored, as h5py
-        does. It may be on a GPU: of CuPy, of PyTorch, or anything else with
-        ``__cuda_array_interface__`` or DLPack.
+        bytes. The frame holds the values in C order. Masked points are encoded as the fill value.
+        It may be on a GPU: of CuPy, of PyTorch, or anything else with ``__cuda_array_interface__``
+        or DLPack.
     codec : Codec
         Codec and bound: ``PFPL(absolute=1e-3)`` and the like. A range-relative bound is taken over
-        the whole array, zeros included.
-    fill_value : float, optional
+        the whole array, zeros included, and what is no data excluded.
+    fill_value : float, "auto" or None, optional
         Values with its bits come back bit for bit, no other value turns into it (unless it
-        is +0.0), and a range-relative bound leaves it out of the range.
+        is +0.0), and a range-relative bound leaves it out of the range. "auto": that of a dataset,
+        or of an array with masked points; none for other arrays.
+    out : writable bytes-like, optional
+        Memory for the frame: at least `max_encoded_size` bytes. For large arrays that saves a copy
+        to new memory. Not for arrays on a GPU.
 
     Returns
     -------
-    bytes, or an array of bytes on the GPU
+    bytes, a memoryview of `out`, or an array of bytes on the GPU
         The frame; the same for the same values on every machine. That of an array on a GPU is there
         too, as an array of the same library (PyTorch, else CuPy).
 
@@ -159,7 +171,8 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = None) -> Any:
     UnsupportedError
         If the array has another type.
     InvalidArgumentError
-        If the array is too large, or its type can't hold the fill value.
+        If the array is too large, its type can't hold the fill value, points are masked and there
+        is no fill value, or `out` is too small.
 
     Examples
     --------
@@ -170,10 +183,40 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = None) -> Any:
     True
     """
     checked_codec(codec)
+    is_own = isinstance(fill_value, str)
     if is_device_array(array):
-        return _device.encode(array, partial(frame_params, codec, fill_value))
-    values = np.asarray(as_shown(array), order="C")
-    return _native.encode(frame_params(codec, fill_value, values), values)
+        _require_host(out)
+        fill = None if is_own else fill_value
+        return _device.encode(array, partial(frame_params, codec, fill))
+    array, missing = prepared(array, fill_value)
+    if missing.has_more:  # which the codec itself would take for data
+        codec = codec.resolve(array, fill_value)
+    with as_stored(array):
+        values = loaded(array[...])
+    fill = fill_value
+    if is_own:  # NaN is one, too, for masked points
+        fill = own_fill_value(values) if missing.fill is None else missing.fill
+    values = np.asarray(unmasked(values, fill), dtype=array.dtype, order="C")
+    params = frame_params(codec, fill, values)
+    return _native.encode(params, values) if out is None else _encode_into(params, values, out)
+
+
+def _encode_into(params: _native.Params, values: npt.NDArray[Any], out: Any) -> memoryview:
+    """Encode into the caller's memory."""
+    room, most = memoryview(out), _native.max_encoded_size(values.nbytes)
+    if room.readonly or not room.c_contiguous or room.nbytes < most:
+        raise InvalidArgumentError(
+            f"out must be contiguous memory to write at least {most} bytes to, got "
+            f"{'read-only ' if room.readonly else ''}memory of {room.nbytes}"
+        )
+    size = _native.encode_into(params, values, np.frombuffer(room, np.uint8))
+    return room.cast("B")[:size]
+
+
+def _require_host(out: Any) -> None:
+    """Raise where memory of the host is given for what stays on a GPU."""
+    if out is not None:
+        raise InvalidArgumentError("out is memory of the host, and what is on a GPU stays there")
 
 
 def frame_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
@@ -189,6 +232,7 @@ def decode(
     stop: int | None = None,
     *,
     shape: tuple[int, ...] | None = None,
+    out: npt.NDArray[Any] | None = None,
 ) -> Any:
     """Decode a frame, or some of its values.
 
@@ -205,12 +249,17 @@ def decode(
         checksum is not checked. Default: all values.
     shape : tuple of int, optional
         Shape of the result; one extent may be -1. Default: one dimension.
+    out : numpy.ndarray, optional
+        Array for the values, of any shape, in C order: as many as there are, of the frame's type.
+        From about 64 MiB on, new memory takes as long as decoding, so give the same array for one
+        frame after another. Not for a frame on a GPU.
 
     Returns
     -------
     numpy.ndarray
-        float32 or float64 in the byte order of the data that was encoded; ``uint8`` where the
-        encoder did not know the type. Of a frame on a GPU, an array there, in the GPU's byte order.
+        `out`, or a new array: float32 or float64 in the byte order of the data that was encoded;
+        ``uint8`` where the encoder did not know the type. Of a frame on a GPU, an array there, in
+        the GPU's byte order.
 
     Raises
     ------
@@ -221,7 +270,7 @@ def decode(
     UnsupportedError
         If a later version wrote it.
     InvalidArgumentError
-        If `start`, `stop` or `shape` does not fit the frame.
+        If `start`, `stop`, `shape` or `out` does not fit the frame.
 
     Examples
     --------
@@ -250,18 +299,37 @@ def decode(
             f"got start={first}, stop={end}"
         )
     if memory is not None:
+        _require_host(out)
         native = dtype.newbyteorder("=")  # GPUs have no other
         target = memory.library.empty((end - first,), native, device_of(memory))
         on_gpu = _shaped(target.owner, end - first, shape)
         _device.decode(memory, info, first, target)
         return on_gpu
-    flat = np.empty(end - first, dtype)
-    values = _shaped(flat, end - first, shape)
+    if out is None:
+        flat = np.empty(end - first, dtype)
+        values = _shaped(flat, end - first, shape)
+    else:
+        _check_out(out, end - first, dtype, shape)
+        flat = values = out
     if (first, end) == (0, count):
         _native.decode(frame, flat)
     else:
         _native.decode_range(frame, first, flat)
     return values
+
+
+def _check_out(out: Any, count: int, dtype: np.dtype[Any], shape: Any) -> None:
+    """Raise if `count` values can't be decoded into `out`."""
+    if shape is not None:
+        raise InvalidArgumentError("out has a shape of its own; give out or shape, not both")
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
+    if out.size != count or out.dtype != dtype:
+        raise InvalidArgumentError(
+            f"out must hold {count} values of {dtype.str}, got {out.size} of {out.dtype.str}"
+        )
+    if not (out.flags.c_contiguous and out.flags.writeable):
+        raise InvalidArgumentError("out must be writable, and in C order without gaps")
 
 
 def _shaped(flat: Any, count: int, shape: tuple[int, ...] | None) -> Any:
@@ -361,42 +429,4 @@ def _frame_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(min(n, 0xFFFFFFFF) for n in extents)
 
 
-#: A bound is reduced by at most 1 / _FINEST to keep missing values exact.
-_FINEST = 16
-
-#: For more missing values than this no bound is looked for: hardly any keeps them all, and the time
-#: grows with the square of their number.
-_MOST_MISSING = 16
-
-
-def keeping_missing(codec: Codec, missing: Missing) -> Codec:
-    """Return a codec whose bins are centred on the missing values, so that these stay exact.
-
-    The filter keeps only HDF5's fill value. Another value, such as -999, stays exact only if it is
-    a multiple of the bin width, which is twice the bound, or somewhat less (`Codec.step_share`).
-
-    Returns the same codec if it keeps them anyway, if its bound is not absolute, if there are more
-    than 16 missing values, or if no slightly smaller bound keeps them.
-    """
-    if not 0 < len(missing.values) <= _MOST_MISSING:
-        return codec
-    # Enough values that the frame is not a stored one.
-    values = np.repeat(np.array(missing.values, missing.dtype), 4096)
-    if codec.absolute is None or _keeps(codec, values):
-        return codec
-    for value in map(abs, map(float, missing.values)):
-        bins = math.ceil(value / (2 * codec.step_share) / codec.absolute)
-        # The centre of a bin is rounded to the type: about every second number of bins is exact.
-        for count in range(bins, bins + min(64, bins // _FINEST + 1)) if bins >= _FINEST else ():
-            smaller = value / count / (2 * codec.step_share)
-            if 0 < smaller <= codec.absolute:
-                tried = dataclasses.replace(codec, absolute=smaller)
-                if _keeps(tried, values):
-                    return tried
-    return codec
-
-
-def _keeps(codec: Codec, values: npt.NDArray[Any]) -> bool:
-    """Return whether a codec keeps all values bit for bit."""
-    decoded = decode(encode(values, codec))
-    return bool((as_bits(decoded) == as_bits(values)).all())
+name_publicly(__name__)

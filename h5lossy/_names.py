@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of objects in HDF5 files: bytes without NUL and "/", most often UTF-8.
+"""Names of objects in HDF5 files, and messages with such names, as text for a terminal.
 
-Here names are text; bytes that are not UTF-8 stand in it as lone surrogates.
+A name is bytes without NUL and "/", most often UTF-8. Here names are text; bytes that are not UTF-8
+stand in it as lone surrogates.
 """
 
 from __future__ import annotations
@@ -67,3 +68,14 @@ def printable(name: str | bytes) -> str:
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
     )
+
+
+def printable_lines(text: str) -> str:
+    """Escape lines of text for a terminal (`printable`)."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an exception as one line."""
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return " ".join(text.split()) or type(error).__name__

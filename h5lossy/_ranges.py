@@ -16,8 +16,8 @@ from h5lossy import _native
 from h5lossy._arrays import as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._stored import stored_chunks
-from h5lossy._values import Data, blocks, checked_dtype, is_big_endian
-from h5lossy.missing import Missing, missing_of
+from h5lossy._values import Data, blocks, checked_dtype, is_big_endian, unmasked
+from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
     from h5lossy._bounds import ErrorBound
@@ -162,10 +162,10 @@ def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data
         declaring: Any = np.empty(0, checked_dtype(memory.dtype))
     else:
         if not isinstance(getattr(data, "dtype", None), np.dtype):
-            data = np.asarray(as_shown(data))
+            data = unmasked(as_shown(data), np.nan)
         checked_dtype(data.dtype)
         chunks = stored_chunks(data) if isinstance(data, h5py.Dataset) else None
         if chunks is not None:
             chunks.check_lengths()
         declaring = data
-    return data, missing_of(declaring, fill_value, missing_value)
+    return data, no_data(declaring, fill_value, missing_value)

@@ -23,6 +23,7 @@ from h5lossy import _native
 from h5lossy._blocks import chunk_starts, for_each_chunk
 from h5lossy._errors import CorruptFrameError, H5LossyError
 from h5lossy._libhdf5 import chunk_options, is_parallel, stored_size
+from h5lossy._per_dataset import once_per_dataset
 from h5lossy._values import is_big_endian
 
 if TYPE_CHECKING:
@@ -66,25 +67,16 @@ class StoredChunks:
     """
 
     def __init__(self, dataset: h5py.Dataset) -> None:
-        creation = dataset.id.get_create_plist()
+        layout = _layout_of(dataset)
+        assert layout is not None
         self._dataset = dataset
-        self._filters = [creation.get_filter(i) for i in range(creation.get_nfilters())]
-        numbers = [number for number, *_ in self._filters]
-        self._ours = numbers.index(_native.FILTER_ID)
-        self._leaves_edges = bool(chunk_options(creation.id))
-        type_id = dataset.id.get_type()
-        self._is_plain = not dataset.dtype.hasobject and bool(
-            type_id == h5t.py_create(dataset.dtype)
-        )
-        value_bytes = math.prod(dataset.chunks) * type_id.get_size()
-        self._most_bytes = 2 * value_bytes + _ROOM_BYTES
-        #: Bytes that HDF5 reads for a chunk; None if the type's size in the file may differ.
-        self._chunk_bytes: int | None = (
-            None if type_id.get_class() in _REFERRING and not self._is_plain else value_bytes
-        )
-        self._params = self._complete_params()
+        self._layout: _Layout = layout
+        self._filters = layout.filters
+        self._ours = layout.ours
+        self._is_plain = layout.is_plain
+        self._chunk_bytes = layout.chunk_bytes
         #: What decodes the chunks outside of HDF5; None where HDF5 has to do it.
-        self.decoding = self._decoding()
+        self.decoding = layout.decoding
 
     def values(self, start: Place) -> npt.NDArray[Any]:
         """Return what HDF5 reads for the part of a stored chunk that lies inside the dataset."""
@@ -172,10 +164,10 @@ class StoredChunks:
 
     def _check_size(self, length: int) -> None:
         """Raise for more bytes than any filter makes of a chunk."""
-        if length > self._most_bytes:
+        if length > self._layout.most_bytes:
             raise CorruptFrameError(
                 f"the file says that the chunk has {length} bytes, which is more bytes than the "
-                f"{self._most_bytes} that any filters would make of it"
+                f"{self._layout.most_bytes} that any filters would make of it"
             )
 
     def _check_length(self, start: Place, mask: int, length: int) -> None:
@@ -204,7 +196,7 @@ class StoredChunks:
     def _active(self, start: Place, mask: int) -> list[int]:
         """Return the positions in the pipeline of the filters that were applied to a chunk."""
         ends = map(sum, zip(start, self._dataset.chunks, strict=True))
-        if self._leaves_edges and any(
+        if self._layout.leaves_edges and any(
             e > n for e, n in zip(ends, self._dataset.shape, strict=True)
         ):
             return []  # H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS
@@ -222,48 +214,15 @@ class StoredChunks:
         found = frame.value_bytes, frame.big_endian
         if found != (dtype.itemsize, is_big_endian(dtype)) or dtype.kind != "f":
             raise CorruptFrameError(f"the frame's type is not the dataset's, {dtype.str}")
-        if self._described() not in {None, (frame.raw_bytes, *found)}:
+        if self._layout.described not in {None, (frame.raw_bytes, *found)}:
             raise CorruptFrameError("the cd_values are of another type or chunk than the dataset")
-
-    def _decoding(self) -> _native.Params | None:
-        """Return how to decode all chunks, where our filter alone does it, and for floats."""
-        dtype = self._dataset.dtype
-        actual = self._chunk_bytes, dtype.itemsize, is_big_endian(dtype)
-        is_alone = len(self._filters) == 1 and not self._leaves_edges
-        if not (is_alone and self._is_plain and dtype.kind == "f") or self._described() not in {
-            None,
-            actual,
-        }:
-            return None
-        return _native.Params(value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype))
 
     @property
     def encoding(self) -> _native.Params | None:
         """What encodes chunks outside of HDF5 as the filter does; None where HDF5 has to do it."""
-        if self._params is None or self.decoding is None:
-            return None
-        if is_parallel(self._dataset.file):
+        if is_parallel(self._dataset):
             return None  # the processes have to agree on the place of each chunk
-        # The filter cannot distinguish padding from data.
-        return dataclasses.replace(self._params, maybe_padded=True)
-
-    def _complete_params(self) -> _native.Params | None:
-        """Unpack the cd_values; None if they do not describe a chunk."""
-        _, flags, words, _ = self._filters[self._ours]
-        if flags & h5z.FLAG_OPTIONAL:
-            return None  # the filter does not know the type, and encodes nothing
-        try:
-            params = _native.unpack_cd_values([word & 0xFFFFFFFF for word in words])
-        except H5LossyError:
-            return None
-        return params if params.value_bytes else None
-
-    def _described(self) -> tuple[int, int, bool] | None:
-        """Return the chunk's bytes and type by the cd_values; None if these do not give them."""
-        if self._params is None:
-            return None
-        value_bytes = self._params.value_bytes
-        return value_bytes * math.prod(self._params.shape), value_bytes, self._params.big_endian
+        return self._layout.encoding
 
     @contextmanager
     def _named(self, start: Place) -> Iterator[None]:
@@ -278,8 +237,96 @@ class StoredChunks:
             ) from error
 
 
+@dataclasses.dataclass(frozen=True)
+class _Layout:
+    """How the chunks of a dataset that has our filter are stored.
+
+    Attributes
+    ----------
+    filters : list
+        As h5py returns each.
+    ours : int
+        Which of them is our filter.
+    leaves_edges : bool
+        Whether filters are not applied to chunks at the edge.
+    is_plain : bool
+        Whether the type in the file is that of NumPy's.
+    chunk_bytes : int or None
+        Bytes that HDF5 reads for a chunk; None if the type's size in the file may differ.
+    most_bytes : int
+        No filter makes more of a chunk.
+    described : tuple or None
+        The chunk's bytes and type by the cd_values; None if these do not give them.
+    decoding, encoding : _native.Params or None
+        What decodes and encodes chunks outside of HDF5; None where HDF5 has to do it.
+    """
+
+    filters: list[tuple[int, int, tuple[int, ...], bytes]]
+    ours: int
+    leaves_edges: bool
+    is_plain: bool
+    chunk_bytes: int | None
+    most_bytes: int
+    described: tuple[int, int, bool] | None
+    decoding: _native.Params | None
+    encoding: _native.Params | None
+
+
+@once_per_dataset
+def _layout_of(dataset: h5py.Dataset) -> _Layout | None:
+    """Find out how chunks are stored; None if the dataset does not have our filter."""
+    creation = dataset.id.get_create_plist()
+    filters = [creation.get_filter(i) for i in range(creation.get_nfilters())]
+    numbers = [number for number, *_ in filters]
+    if _native.FILTER_ID not in numbers:
+        return None
+    ours = numbers.index(_native.FILTER_ID)
+    leaves_edges = bool(chunk_options(creation.id))
+    dtype, type_id = dataset.dtype, dataset.id.get_type()
+    is_plain = not dtype.hasobject and bool(type_id == h5t.py_create(dtype))
+    nbytes = math.prod(dataset.chunks) * type_id.get_size()
+    chunk_bytes = None if type_id.get_class() in _REFERRING and not is_plain else nbytes
+    params = _complete_params(*filters[ours][1:3])
+    described = None
+    if params is not None:
+        value_bytes = params.value_bytes
+        described = value_bytes * math.prod(params.shape), value_bytes, params.big_endian
+    decoding = encoding = None
+    big_endian = is_big_endian(dtype)
+    if (
+        len(filters) == 1
+        and not leaves_edges
+        and is_plain
+        and dtype.kind == "f"
+        and described in {None, (chunk_bytes, dtype.itemsize, big_endian)}
+    ):
+        decoding = _native.Params(value_bytes=dtype.itemsize, big_endian=big_endian)
+        # The filter cannot distinguish padding from data.
+        encoding = params and dataclasses.replace(params, maybe_padded=True)
+    return _Layout(
+        filters=filters,
+        ours=ours,
+        leaves_edges=leaves_edges,
+        is_plain=is_plain,
+        chunk_bytes=chunk_bytes,
+        most_bytes=2 * nbytes + _ROOM_BYTES,
+        described=described,
+        decoding=decoding,
+        encoding=encoding,
+    )
+
+
+def _complete_params(flags: int, words: tuple[int, ...]) -> _native.Params | None:
+    """Unpack the cd_values; None if they do not describe a chunk."""
+    if flags & h5z.FLAG_OPTIONAL:
+        return None  # the filter does not know the type, and encodes nothing
+    try:
+        params = _native.unpack_cd_values([word & 0xFFFFFFFF for word in words])
+    except H5LossyError:
+        return None
+    return params if params.value_bytes else None
+
+
 def stored_chunks(dataset: h5py.Dataset) -> StoredChunks | None:
     """Return the chunks of a dataset; None if it does not have our filter."""
-    creation = dataset.id.get_create_plist()
-    numbers = [creation.get_filter(i)[0] for i in range(creation.get_nfilters())]
-    return StoredChunks(dataset) if _native.FILTER_ID in numbers else None
+    return None if _layout_of(dataset) is None else StoredChunks(dataset)

@@ -12,7 +12,8 @@ import numpy as np
 from h5lossy._blocks import block_shape
 from h5lossy._blocks import blocks as cut
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
-from h5lossy._variables import as_stored
+from h5lossy._per_dataset import once_per_dataset
+from h5lossy._variables import as_stored, is_h5netcdf_variable, is_netcdf4_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,23 +80,33 @@ def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
 
 
 def own_fill_value(data: Data) -> Any:
-    """Return the fill value that a user gave to an HDF5 dataset; None for HDF5's and arrays."""
-    if not isinstance(data, h5py.Dataset):
+    """Return the fill value that a dataset or variable has in HDF5; None if nobody gave it one.
+
+    That of a masked array is the one that its masked points are filled with, if there are any.
+    """
+    if np.ma.is_masked(data):
+        return data.dtype.type(data.fill_value)
+    if is_netcdf4_variable(data):
+        return data.get_fill_value()
+    dataset = data._h5ds if is_h5netcdf_variable(data) else data  # noqa: SLF001 - no public name
+    if not isinstance(dataset, h5py.Dataset):
         return None
-    creation = data.id.get_create_plist()
+    creation = dataset.id.get_create_plist()
     if creation.fill_value_defined() != h5py.h5d.FILL_VALUE_USER_DEFINED:
         return None
-    return data.fillvalue
+    return dataset.fillvalue
 
 
+@once_per_dataset
 def unwritten_value(dataset: h5py.Dataset) -> npt.NDArray[Any]:
-    """Return what a float dataset holds where nothing has been written, as a 0-d array."""
+    """Return what a float dataset holds where nothing has been written: a read-only 0-d array."""
     fill = np.zeros((), dataset.dtype)
     creation = dataset.id.get_create_plist()
     # Without a fill value, HDF5 leaves h5py's buffer as it is: zeros.
     is_used = creation.get_fill_time() != h5py.h5d.FILL_TIME_NEVER
     if is_used and creation.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
         creation.get_fill_value(fill)
+    fill.flags.writeable = False
     return fill
 
 
@@ -116,6 +127,42 @@ def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
 
 
 def read_block(data: Data, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
-    """Read one selection as a C-contiguous array of the data's own type and byte order."""
+    """Read one selection as a C-contiguous array of the data's own type and byte order.
+
+    Masked points are NaN.
+    """
     with as_stored(data):
-        return np.asarray(data[selection], dtype=data.dtype, order="C")
+        return np.asarray(unmasked(data[selection], np.nan), dtype=data.dtype, order="C")
+
+
+def loaded(values: Any) -> Any:
+    """Return an array of any library on the host as one of NumPy's, masked if it has masked points.
+
+    All that takes values goes through here, as `numpy.asarray` drops masks.
+    """
+    if type(values) is np.ndarray:
+        return values
+    if hasattr(values, "compute"):  # of dask, or of xarray with dask's blocks
+        values = values.compute()
+    if hasattr(values, "to_dataset"):  # of xarray
+        values = values.data
+    nullable = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
+    if nullable is not None and nullable.kind == "f":  # of pandas, with NA
+        values = values.to_numpy(dtype=nullable, na_value=np.nan)
+    return np.asanyarray(values) if np.ma.is_masked(values) else np.asarray(values)
+
+
+def unmasked(values: Any, fill: Any) -> npt.NDArray[Any]:
+    """Return the same as a plain array, with `fill` at masked points; None: refuse them."""
+    values = loaded(values)
+    if not isinstance(values, np.ma.MaskedArray):
+        return np.asarray(values)
+    mask = np.ma.getmaskarray(values)
+    if fill is None:
+        raise InvalidArgumentError(
+            f"{np.count_nonzero(mask)} values are masked, and there is no fill value to stand for "
+            "them: make the dataset with fillvalue=..., or give values.filled(...)"
+        )
+    filled = np.array(values.data, np.result_type(values.dtype, fill))
+    np.copyto(filled, fill, where=mask)
+    return filled

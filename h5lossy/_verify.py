@@ -26,6 +26,7 @@ from h5lossy._errors import H5LossyError, InvalidArgumentError, UnsupportedError
 from h5lossy._frames import inspect
 from h5lossy._names import name_of
 from h5lossy._progress import reporting
+from h5lossy._public import name_publicly
 from h5lossy._stored import StoredChunks
 from h5lossy._values import unwritten_value
 from h5lossy._variables import takes_variables
@@ -316,12 +317,12 @@ class _ChunkCheck:
 
     def _fetch(self) -> Iterator[_Batch]:
         """Yield the chunks, and the frames of those that are decoded many at a time."""
-        buffers = FrameBuffers(self._chunk_bytes)
+        buffers, most = FrameBuffers(), _native.max_encoded_size(self._chunk_bytes)
         for i in range(0, self.chunks, self._step):
             starts = self._starts[i : i + self._step]
             frames = {}
             if self._stored.decoding is not None:
-                buffer = buffers.next(len(starts))
+                buffer = buffers.next(len(starts), most)
                 for k, start in enumerate(starts.tolist()):
                     frame = self._stored.frame_if_whole(tuple(start), buffer[k])
                     if frame is not None:
@@ -469,3 +470,6 @@ def _violation(frame: FrameInfo, values: npt.NDArray[Any], bound_of_dataset: Err
     if frame.step > largest:
         return f"its bins are {frame.step!r} wide, which its own bound of {bound!r} does not allow"
     return ""
+
+
+name_publicly(__name__)

@@ -24,8 +24,9 @@ from dask.delayed import delayed
 
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._plugins import register
+from h5lossy._ranges import Extent
+from h5lossy._values import unmasked
 from h5lossy.assessment import Assessor
-from h5lossy.assessment._fields import MASK_DTYPE
 from h5lossy.assessment._inputs import Input, common_dtype, missing_in
 
 try:
@@ -125,7 +126,7 @@ def assess(
     bands = [(a, b) for a, b in itertools.pairwise(edges) if a < b]
     needs_range = "ssim" in groups or options.get("range_relative") is not None
     if needs_range and options.get("data_range") is None:
-        ends = delayed(_joined)([delayed(_ends)(values[0][a:b], dtype, missing) for a, b in bands])
+        ends = delayed(_joined)([delayed(_ends)(values[0][a:b], missing) for a, b in bands])
         options["data_range"] = ends.compute()
         if options["data_range"] is None:
             groups.discard("ssim")
@@ -172,16 +173,11 @@ def _merged(first: Assessor, second: Assessor) -> Assessor:
     return mine
 
 
-def _ends(
-    x: npt.NDArray[Any], dtype: np.dtype[Any], missing: Missing
-) -> tuple[float, float] | None:
+def _ends(x: npt.NDArray[Any], missing: Missing) -> tuple[float, float] | None:
     """Return the smallest and the largest valid value."""
-    values = x.astype(dtype, copy=False)
-    out = missing.mark(values, np.zeros(x.shape, MASK_DTYPE)) != 0
-    if missing.fill is not None:
-        out |= values == missing.fill
-    valid = values[np.isfinite(values) & ~out]
-    return (float(valid.min()), float(valid.max())) if valid.size else None
+    extent = Extent(missing)
+    extent.add(np.asarray(unmasked(x, np.nan), missing.dtype, order="C"))
+    return extent.ends
 
 
 def _joined(ends: list[tuple[float, float] | None]) -> float | None:

@@ -2,30 +2,45 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which values of a field are no data, for all functions that take a range, compress or compare.
 
-There are three sources: the fill value of an HDF5 dataset, the attributes of the netCDF and CF
-conventions (``_FillValue``, ``missing_value``, ``valid_min``, ``valid_max``, ``valid_range``), and
-the caller's arguments. A *missing* value has to be restored bit for bit; a value *outside* of the
-valid interval keeps the bound; neither counts in a range or a metric.
+`no_data` says it by value: the fill value of an HDF5 dataset or of a masked array, the attributes
+of the netCDF and CF conventions (``_FillValue``, ``missing_value``, ``valid_min``, ``valid_max``,
+``valid_range``) and the caller's arguments. A *missing* value has to be restored bit for bit; a
+value *outside* of the valid interval keeps the bound; neither counts in a range or a metric.
+
+A mask says it by place. Masked points count nowhere either, and are stored as the fill value
+(`h5lossy._values.unmasked`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from h5lossy import _native
 from h5lossy._attributes import attribute_of
 from h5lossy._blocks import chunk_starts, grid_of
+from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
-from h5lossy._values import as_bits, checked_fill_value, fill_bits, own_fill_value
+from h5lossy._values import (
+    as_bits,
+    checked_fill_value,
+    fill_bits,
+    is_big_endian,
+    own_fill_value,
+)
+from h5lossy._warnings import warn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import h5py
     import numpy.typing as npt
+
+    from h5lossy._bounds import ErrorBound
 
 #: What `Missing.mark` writes; the points that the mask itself leaves out are 1.
 MISSING, OUTSIDE = 2, 3
@@ -72,23 +87,19 @@ class Missing:
         return bool(self.values) or self.low is not None or self.high is not None
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether every finite value is data."""
         return self.fill is None and not self.has_more
 
     def as_type(self, dtype: np.dtype[Any]) -> Missing:
-        """Return the same values in another type, which holds them exactly."""
+        """Return the same in another type of floats, as the nearest values that it has."""
 
         def typed(value: Any) -> Any:
-            return None if value is None else np.asarray(value).astype(dtype)[()]
+            with np.errstate(over="ignore"):
+                return None if value is None else np.asarray(value).astype(dtype)[()]
 
-        return Missing(
-            dtype,
-            typed(self.fill),
-            tuple(map(typed, self.values)),
-            typed(self.low),
-            typed(self.high),
-        )
+        values = tuple(value for value in map(typed, self.values) if np.isfinite(value))
+        return Missing(dtype, typed(self.fill), values, typed(self.low), typed(self.high))
 
     def with_fill(self, fill_value: Any) -> Missing:
         """Return the same with another fill value; the previous one becomes a missing value.
@@ -161,19 +172,20 @@ def _native_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return as_bits(np.ascontiguousarray(values)) if values.dtype.kind == "f" else values
 
 
-def missing_of(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Missing:
+def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Missing:
     """Return which values of a field are no data.
 
     Parameters
     ----------
     data : array_like
-        With a dtype. The attributes of `h5py.Dataset`, variables of netCDF4 and h5netcdf, and
-        xarray's arrays are used; xarray removes those that it has applied.
+        With a dtype: a NumPy array, masked or not; an `h5py.Dataset`, or a variable of netCDF4 or
+        h5netcdf, with its attributes; an array of xarray, with its attributes, and what xarray has
+        moved to its encoding. What attributes declare is of the data's own type: the nearest value.
     fill_value : number, "auto" or None
-        Replaces the field's own, HDF5's or that of ``_FillValue``. None: all finite values are
-        data, whatever the attributes say.
+        Replaces the field's own: HDF5's, that of ``_FillValue``, or of an array with masked points.
+        None: all finite values are data, whatever the field declares.
     missing_value : number or sequence of numbers
-        Missing in addition to what the attributes say.
+        Missing in addition to what the field declares.
 
     Returns
     -------
@@ -190,20 +202,22 @@ def missing_of(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> 
         If an attribute is invalid, and so ignored: text, a wrong size, an empty interval.
     """
     dtype = np.dtype(data.dtype)
-    if isinstance(fill_value, str) and fill_value != "auto":
+    is_own = isinstance(fill_value, str)
+    if is_own and fill_value != "auto":
         raise InvalidArgumentError(
             f'fill_value must be a number, None or "auto", got {fill_value!r}'
         )
     if dtype.kind not in "fiu":
         return Missing(dtype)
     given = _given(missing_value, dtype)
-    if fill_value is None:
-        return Missing(dtype, values=given).with_fill(None)
+    if fill_value is None or isinstance(data, np.ndarray):  # which has no attributes
+        own = own_fill_value(data) if is_own else fill_value
+        return Missing(dtype, values=given).with_fill(own)
     attributes = _Attributes(data, dtype)
     low, high = attributes.interval()
     declared = attributes.numbers("_FillValue", 1, 1)
     values = _finite(attributes.numbers("missing_value"))
-    if isinstance(fill_value, str):
+    if is_own:
         values = (*_finite(declared), *values)
         own = own_fill_value(data)
         fill_value = declared[0] if own is None and len(declared) else own
@@ -218,7 +232,7 @@ def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missi
     the dataset can't grow, so that the fill value is never read from unwritten space.
     """
     own = own_fill_value(dataset)
-    found = missing_of(dataset, missing_value=missing_value).with_fill(own)
+    found = no_data(dataset, missing_value=missing_value).with_fill(own)
     others = [value for value in found.values if value != 0]
     if own is not None or not others or dataset.maxshape != dataset.shape:
         return found
@@ -227,6 +241,72 @@ def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missi
     else:
         is_whole = dataset.id.get_storage_size() >= dataset.nbytes
     return found.with_fill(others[0]) if is_whole else found
+
+
+def warn_of_zero(name: Any, fill_value: Any, bound: ErrorBound) -> None:
+    """Warn of a fill value of 0 or -0 where other values become 0 under the bound."""
+    if fill_value == 0 and bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}:
+        warn(
+            f"{name}: its fill value is {fill_value}, and values closer to 0 than the bound become "
+            "0, which readers take for missing; choose another fill value, such as NaN"
+        )
+
+
+#: A bound is reduced by at most 1 / _FINEST to keep missing values exact.
+_FINEST = 16
+
+#: For more missing values than this no bound is looked for: hardly any keeps them all, and the time
+#: grows with the square of their number.
+_MOST_MISSING = 16
+
+
+def keeping_missing(codec: Any, missing: Missing) -> Any:
+    """Return a codec whose bins are centred on the missing values, so that these stay exact.
+
+    The filter keeps only HDF5's fill value. Another value, such as -999, stays exact only if it is
+    a multiple of the bin width, which is twice the bound, or somewhat less (`Codec.step_share`).
+
+    Returns the same codec if it keeps them anyway, if its bound is not absolute, if there are more
+    than 16 missing values, or if no slightly smaller bound keeps them.
+    """
+    if not 0 < len(missing.values) <= _MOST_MISSING:
+        return codec
+    # Enough values that the frame is not a stored one.
+    values = np.repeat(np.array(missing.values, missing.dtype), 4096)
+    if codec.absolute is None or _keeps(codec, values):
+        return codec
+    for value in map(abs, map(float, missing.values)):
+        bins = math.ceil(value / (2 * codec.step_share) / codec.absolute)
+        # The centre of a bin is rounded to the type: about every second number of bins is exact.
+        for count in range(bins, bins + min(64, bins // _FINEST + 1)) if bins >= _FINEST else ():
+            smaller = value / count / (2 * codec.step_share)
+            if 0 < smaller <= codec.absolute:
+                tried = dataclasses.replace(codec, absolute=smaller)
+                if _keeps(tried, values):
+                    return tried
+    return codec
+
+
+def _keeps(codec: Any, values: npt.NDArray[Any]) -> bool:
+    """Return whether a codec keeps all values bit for bit."""
+    params = dataclasses.replace(
+        codec.params(),
+        value_bytes=values.itemsize,
+        big_endian=is_big_endian(values.dtype),
+        shape=values.shape,
+    )
+    decoded = np.empty_like(values)
+    _native.decode(_native.encode(params, values), decoded)
+    return bool((as_bits(decoded) == as_bits(values)).all())
+
+
+def _declared(data: Any, name: str) -> Any:
+    """Return an attribute, also where xarray has moved it; not of what it has unpacked."""
+    value = attribute_of(data, name)
+    encoding: Mapping[str, Any] | None = getattr(data, "encoding", None)
+    if value is None and encoding and not {"scale_factor", "add_offset"} & encoding.keys():
+        value = encoding.get(name)
+    return value
 
 
 @dataclass(frozen=True)
@@ -240,19 +320,19 @@ class _Attributes:
         """Return an attribute's numbers; none, with a warning, if they are invalid."""
         nothing = np.empty(0, self.dtype)
         try:
-            value = attribute_of(self.data, name)
+            value = _declared(self.data, name)
         except UnsupportedError as error:
-            self._warn(name, f"is ignored, since it can't be read: {error.__cause__}")
+            self._ignore(name, f"since it can't be read: {error.__cause__}")
             return nothing
         if value is None:
             return nothing
         given = np.ravel(np.asarray(value))
         if given.dtype.kind not in "fiu":
-            self._warn(name, f"is ignored, since it is not a number, but {value!r}")
+            self._ignore(name, f"since it is not a number, but {value!r}")
             return nothing
         if len(given) < least or (most is not None and len(given) > most):
             wanted = f"{least} or more" if most is None else str(least)
-            self._warn(name, f"is ignored, since it has {len(given)} numbers instead of {wanted}")
+            self._ignore(name, f"since it has {len(given)} numbers instead of {wanted}")
             return nothing
         # An attribute set by hand is often float64: 1e20 then means the nearest float32. A number
         # that the type does not have is no value of the field.
@@ -266,20 +346,18 @@ class _Attributes:
         ends = self.numbers("valid_range", 2, 2)
         single = [self.numbers(name, 1, 1) for name in ("valid_min", "valid_max")]
         if len(ends) and any(map(len, single)):
-            self._warn("valid_range", "is used, and valid_min and valid_max are ignored")
+            self._ignore("valid_min or valid_max", "since there is valid_range")
         name = "valid_range" if len(ends) else "valid_min or valid_max"
         low, high = ends if len(ends) else (end[0] if len(end) else None for end in single)
         given = [end for end in (low, high) if end is not None]
         if any(np.isnan(end) for end in given) or (len(given) == 2 and not given[0] <= given[1]):
-            ends_text = " to ".join(map(str, given))
-            self._warn(name, f"is ignored, since no value would be valid: {ends_text}")
+            self._ignore(name, f"since no value would be valid: {' to '.join(map(str, given))}")
             return None, None
         return low, high
 
-    def _warn(self, name: str, why: str) -> None:
-        """Warn of an attribute."""
+    def _ignore(self, name: str, why: str) -> None:
         where = getattr(self.data, "name", None) or "the field"
-        warnings.warn(f"{where}: attribute {name} {why}", RuntimeWarning, stacklevel=2)
+        warn(f"{where}: attribute {name} is ignored, {why}")
 
 
 def _finite(values: npt.NDArray[Any]) -> tuple[Any, ...]:

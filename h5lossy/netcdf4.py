@@ -14,23 +14,21 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
-import cffi
 import numpy as np
 
-from h5lossy._blocks import small_chunks_text
+from h5lossy._chunking import small_chunks_text
 from h5lossy._codecs import FILTER_ID, Codec, checked_codec
 from h5lossy._errors import InvalidArgumentError, NativeError, UnsupportedError
-from h5lossy._libhdf5 import functions_in
-from h5lossy._values import checked_dtype
+from h5lossy._libraries import ffi, functions_in
+from h5lossy._values import checked_dtype, own_fill_value
 from h5lossy._variables import is_h5netcdf_variable, is_netcdf4_variable, netcdf4_file
+from h5lossy._warnings import warn
+from h5lossy.missing import warn_of_zero
 
 if TYPE_CHECKING:
     import netCDF4
-
-_ffi: Any = cffi.FFI()
 
 _FUNCTIONS = {
     "nc_def_var_filter": "int (*)(int, int, unsigned, size_t, const unsigned *)",
@@ -75,7 +73,7 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
     Warns
     -----
     RuntimeWarning
-        If the chunks are so small that frames are larger than the data.
+        If the chunks are so small that frames are larger than the data, or the fill value is 0.
 
     Notes
     -----
@@ -88,22 +86,21 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
     # The package itself has no public names for these numbers.
     group, number = variable._grpid, variable._varid  # noqa: SLF001
     status = call["nc_def_var_filter"](
-        group, number, FILTER_ID, len(words), _ffi.new("unsigned[]", words)
+        group, number, FILTER_ID, len(words), ffi.new("unsigned[]", words)
     )
     if status:
-        _raise(status, _ffi.string(call["nc_strerror"](status)).decode(), variable.name)
+        _raise(status, ffi.string(call["nc_strerror"](status)).decode(), variable.name)
     # An unlimited dimension grows.
     shape = tuple(math.inf if d.isunlimited() else d.size for d in variable.get_dims())
     small = small_chunks_text(
         shape, tuple(map(int, variable.chunking())), variable.datatype.itemsize
     )
     if small:
-        warnings.warn(
+        warn(
             f"{variable.name} has {small}; give createVariable larger chunksizes, best of about "
-            "1 MiB",
-            RuntimeWarning,
-            stacklevel=2,
+            "1 MiB"
         )
+    warn_of_zero(variable.name, own_fill_value(variable), codec.bound)
 
 
 def _check_variable(variable: Any) -> None:

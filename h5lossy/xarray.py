@@ -12,25 +12,26 @@ import contextlib
 import dataclasses
 import inspect
 import io
-import math
 import os
 import posixpath
 import re
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import h5py
 import numpy as np
 
-from h5lossy._blocks import CHUNK_BYTES, TINY_BYTES, block_shape
+from h5lossy._blocks import TINY_BYTES
+from h5lossy._chunking import chunks_for
 from h5lossy._codecs import PFPL, Codec, checked_codec
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._variables import dataset_named
 from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE, loss_text
-from h5lossy.missing import missing_of
+from h5lossy._warnings import warn
+from h5lossy.missing import no_data, warn_of_zero
 
 try:
     import xarray as xr
@@ -43,11 +44,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: The length of a resizable axis that is still empty, as far as its chunks are concerned.
-_LENGTH_OF_EMPTY = 1024
-
-#: Chunks that fit the blocks of a Dask array are not made smaller than this.
-_SMALLEST_CHUNK_BYTES = CHUNK_BYTES // 32
+    from h5lossy.missing import Missing
 
 #: Attributes of the CF conventions that name variables which say where the data are: bounds of
 #: cells, vertical coordinates and the like. xarray has them among the data variables.
@@ -89,14 +86,11 @@ def encoding(
 ) -> dict[str, dict[str, Any]]:
     """Return the ``encoding`` that saves a dataset with compression.
 
-    It is for ``to_netcdf(..., engine="h5netcdf", encoding=...)``. The engine "netcdf4" refuses it,
-    since netCDF4's Python module can't set third-party filters.
-
-    A variable gets the codec that `variables` has for it; else, if it is a data variable, the one
-    given by `codec` or `bound`; else the one that it was opened with (engine "h5lossy", or
-    `restore_encoding`). Left as they are: coordinates and what describes them (bounds of cells and
-    other variables that attributes of the CF conventions refer to), integers, among them packed
-    values (``scale_factor``), times, and variables of up to 4 KiB that can't grow.
+    It is for ``to_netcdf(..., engine="h5netcdf", encoding=...)``. A variable gets the codec that
+    `variables` has for it; else, if it is a data variable, the one given by `codec` or `bound`;
+    else the one that it was opened with (engine "h5lossy", or `restore_encoding`). Left as they
+    are: coordinates and what describes them, integers, times, and variables of up to 4 KiB that
+    can't grow.
 
     Parameters
     ----------
@@ -114,9 +108,9 @@ def encoding(
     Returns
     -------
     dict
-        For each compressed variable: the codec, chunks of about 1 MiB, and the type and fill value
-        with which it is saved. Of a tree: such a dict for each group, by path. It may be changed
-        before it is used.
+        For each compressed variable: the codec, chunks as `h5lossy.chunks_for` chooses them, and
+        the type and fill value with which it is saved. Of a tree: such a dict for each group, by
+        path. It may be changed before it is used.
 
     Raises
     ------
@@ -132,19 +126,14 @@ def encoding(
     -----
     RuntimeWarning
         If nothing in the dataset can be compressed; if a variable has missing values that are not
-        its fill value; or if its attribute ``lossy_compression`` is about an earlier compression
-        only.
+        its fill value; if its fill value is 0; or if its attribute ``lossy_compression`` would not
+        be the whole truth.
 
     Notes
     -----
-    A chunk consists of whole trailing axes, as many as fit, and is made to fit the blocks of a Dask
-    array, so that no chunk is encoded more than once.
-
-    xarray replaces a variable's own encoding by the given one, so the result repeats what has to be
-    kept of it. A ``missing_value`` that the type can hold becomes the fill value, too, if there is
-    none: the codec keeps the fill value bit for bit, and other values within the bound. Floats with
-    ``scale_factor`` or ``add_offset`` are saved without these if they get another codec than they
-    were opened with: the bound is then that of the values in `ds`.
+    A codec that is given bounds the error of the values in `ds`: floats with ``scale_factor`` or
+    ``add_offset`` are saved without these. One that a variable was opened with, and keeps, bounds
+    that of the stored numbers, and these are kept.
 
     Examples
     --------
@@ -188,11 +177,9 @@ def encoding(
                 'with one (xr.open_dataset(..., engine="h5lossy"), or restore_encoding)'
             )
         if is_codec_kept or any(codec is not None for codec in [default, *named.values()]):
-            warnings.warn(
+            warn(
                 "nothing will be compressed: there is no data variable of float32 or float64 with "
-                f"more than {TINY_BYTES} bytes",
-                RuntimeWarning,
-                stacklevel=2,
+                f"more than {TINY_BYTES} bytes"
             )
     return found if isinstance(ds, xr.DataTree) else found["/"]
 
@@ -200,8 +187,7 @@ def encoding(
 def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
     """Return the codecs that the variables of a dataset were opened with.
 
-    xarray does not keep them in the results of computations, which would be saved without
-    compression. `encoding` takes what this returns.
+    xarray does not keep them in results of computations; `encoding` takes what this returns.
 
     Parameters
     ----------
@@ -218,15 +204,6 @@ def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
     ------
     TypeError
         If `ds` is not a dataset.
-
-    Examples
-    --------
-    >>> import xarray as xr
-    >>> ds = xr.open_dataset("run.nc", engine="h5lossy")  # doctest: +SKIP
-    >>> mean = ds.groupby("time.month").mean()  # doctest: +SKIP
-    >>> mean.to_netcdf(
-    ...     "mean.nc", engine="h5netcdf", encoding=encoding(mean, codecs_of(ds))
-    ... )  # doctest: +SKIP
     """
     if not isinstance(ds, xr.Dataset):
         advice = (
@@ -252,9 +229,8 @@ def _opened_with(ds: xr.Dataset) -> dict[str, Codec]:
 def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
     """Give the variables of an opened dataset the codec that they have in their files.
 
-    This is for datasets that were not opened with engine "h5lossy", which does the same. xarray's
-    engine "h5netcdf" calls the filter "unknown", and fails to save; "netcdf4" ignores it, so that
-    the dataset would be saved without compression.
+    This is for datasets that another engine than "h5lossy" opened, which would not be saved with
+    the codec.
 
     Parameters
     ----------
@@ -267,9 +243,7 @@ def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        The same data; closing it closes `ds`. ``ds[name].encoding["compression"]`` is the codec.
-        The attributes that describe the stored data (``h5lossy`` and others) have been moved to
-        the encoding, since they are not true of other files.
+        The same data, as engine "h5lossy" opens them; closing it closes `ds`.
 
     Raises
     ------
@@ -281,13 +255,6 @@ def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
     RuntimeWarning
         If the file of a variable, or the variable in its file, is not found, so that it may be
         saved without compression.
-
-    Examples
-    --------
-    >>> import xarray as xr
-    >>> ds = restore_encoding(xr.open_dataset("run.nc"))  # doctest: +SKIP
-    >>> ds = xr.open_mfdataset("run_*.nc", preprocess=restore_encoding)  # doctest: +SKIP
-    >>> ds.to_netcdf("part.nc", engine="h5netcdf")  # doctest: +SKIP
     """
     if not isinstance(ds, xr.Dataset):
         raise TypeError(
@@ -309,15 +276,15 @@ def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
                 for name, variable in variables.items():
                     _restore_from(file[group or "/"], name, variable)
         except (KeyError, OSError) as error:
-            _warn(f"the codecs of {', '.join(variables)} are not known: {source}: {error}")
+            warn(f"the codecs of {', '.join(variables)} are not known: {source}: {error}")
     return restored
 
 
 class H5LossyStore(H5NetCDFStore):  # type: ignore[misc]  # xarray is not needed for the checks
     """A file that xarray reads, with the codec of each variable in its encoding.
 
-    Arrays that were opened but not read refer to it. Another process that gets such an array, like
-    a worker of Dask, imports this module for it, and thereby has the filter.
+    A process that gets an array that was opened but not read, like a worker of Dask, imports this
+    module for it, and thereby has the filter.
     """
 
     __slots__ = ()
@@ -358,9 +325,8 @@ class H5LossyBackendEntrypoint(H5netcdfBackendEntrypoint):  # type: ignore[misc]
     """xarray's engine "h5lossy": its engine "h5netcdf", with the codec of each variable.
 
     ``ds[name].encoding["compression"]`` is the codec, so ``to_netcdf(..., engine="h5netcdf")``
-    compresses as before. Attributes that describe the stored data (``h5lossy``, ``h5lossy_report``,
-    ``h5lossy_hashes``) are in the encoding, too: they would not be true of another file. All
-    options of the engine "h5netcdf" can be used.
+    compresses as before. Attributes that describe the stored data (``h5lossy`` and others) are in
+    the encoding, too: they would not be true of another file.
     """
 
     description = "Open netCDF and HDF5 files using h5netcdf, and keep h5lossy's codecs and bounds"
@@ -450,15 +416,16 @@ def _encoding_of(
     """Return the encoding of each variable of a dataset that is to be compressed."""
     found = {}
     opened_with = _opened_with(ds)
-    no_data = {*ds.coords, *_referred_to(ds.variables.values())}
+    described_by = {*ds.coords, *_referred_to(ds.variables.values())}
     resizable = set(ds.encoding.get("unlimited_dims", ()))
     for name, variable in ds.variables.items():
-        codec = opened_with.get(name)
+        codec, is_kept = opened_with.get(name), True
         if name in named:
-            codec = named[name]
-        elif default is not None and name not in no_data:
+            codec, is_kept = named[name], False
+        elif default is not None and name not in described_by:
             is_tiny = variable.nbytes <= TINY_BYTES and not resizable.intersection(variable.dims)
-            codec = codec if is_tiny else default
+            if not is_tiny:
+                codec, is_kept = default, False
         if codec is None:
             continue
         dtype = _stored_dtype(variable)
@@ -469,14 +436,11 @@ def _encoding_of(
         if dtype is not None and variable.dims and not is_empty:
             found[name] = {
                 "compression": codec,
-                "chunksizes": _chunks_of(variable, dtype.itemsize),
-                # The codec that it was opened with has the bound of what is stored.
-                **_kept(variable, dtype, is_scaled=codec is opened_with.get(name)),
+                "chunksizes": chunks_for(variable.shape, dtype, blocks=variable.chunks),
+                **_kept(name, variable, dtype, codec, is_kept=is_kept),
             }
-            if not codec.lossless:
-                _warn_of_missing(ds[name], found[name].get("_FillValue"))
-                if codec != opened_with.get(name):
-                    _warn_of_statement(ds[name], codec)
+            if codec != opened_with.get(name):
+                _warn_of_statement(name, variable, codec)
         elif name in named:
             raise UnsupportedError(f"{name!r} can't be compressed: {_why_not(variable, dtype)}")
     return found
@@ -516,81 +480,60 @@ def _why_not(variable: xr.Variable, dtype: np.dtype[Any] | None) -> str:
     return f"it is saved as {stored}, and only float32 and float64 can be{advice}"
 
 
-def _kept(variable: xr.Variable, dtype: np.dtype[Any], *, is_scaled: bool) -> dict[str, Any]:
-    """Return what remains of a variable's own encoding; `is_scaled`: its scale, too."""
-    own, attributes = variable.encoding, variable.attrs
-    if not is_scaled and any(key in own for key in _SCALE):
-        return {}
+def _kept(
+    name: Any, variable: xr.Variable, dtype: np.dtype[Any], codec: Codec, *, is_kept: bool
+) -> dict[str, Any]:
+    """Return what remains of a variable's own encoding, which the result of `encoding` replaces."""
+    own = variable.encoding
+    if not is_kept and any(key in own for key in _SCALE):
+        own = {}  # of other numbers than those that are stored now
     kept = {
         key: own[key] for key in ("dtype", "_FillValue", "missing_value", *_SCALE) if key in own
     }
-    return kept | _undeclared_fill(own, attributes, dtype)
+    kept |= _undeclared_fill(name, own, variable.attrs, dtype)
+    if not codec.lossless:
+        missing = _missing(name, own | kept, variable.attrs, dtype)
+        warn_of_zero(name, missing.fill, codec.bound)
+        others = [str(value) for value in missing.values if value != missing.fill]
+        if others:
+            warn(
+                f"{name}: its missing values {', '.join(others)} may change by the bound, since "
+                "only the fill value is kept bit for bit; h5lossy repack keeps them, too"
+            )
+    return kept
+
+
+def _missing(
+    name: Any, own: Mapping[str, Any], attributes: Mapping[str, Any], dtype: np.dtype[Any]
+) -> Missing:
+    """Return which values of what is stored are no data."""
+    declared = {key: value for key, value in own.items() if value is not None}
+    return no_data(SimpleNamespace(name=name, dtype=dtype, attrs={**declared, **attributes}))
 
 
 def _undeclared_fill(
-    own: Mapping[str, Any], attributes: Mapping[str, Any], dtype: np.dtype[Any]
+    name: Any, own: Mapping[str, Any], attributes: Mapping[str, Any], dtype: np.dtype[Any]
 ) -> dict[str, Any]:
     """Return ``_FillValue`` from a single missing value, where nothing declares a fill value."""
     if own.get("_FillValue") is not None or "_FillValue" in attributes:
         return {}
-    for place in (own, attributes):
-        values = np.asarray(place.get("missing_value", ()))
-        if values.size == 1 and values.dtype.kind in "fiu":
-            value = values.reshape(())[()]
-            with np.errstate(over="ignore"):
-                fill = dtype.type(value)
-            if fill == value or np.isnan(fill):  # another one would make valid values missing
-                return {"_FillValue": fill}
-    return {}
+    values = _missing(name, own, attributes, dtype).values
+    return {"_FillValue": values[0]} if len(values) == 1 else {}
 
 
-def _warn_of_missing(array: xr.DataArray, fill: Any) -> None:
-    """Warn of missing values that xarray has not turned into NaN, and that may change."""
-    fill = "auto" if fill is None else array.dtype.type(fill)
-    others = missing_of(array, fill).values
-    if others:
-        _warn(
-            f"{array.name}: its missing values {', '.join(map(str, others))} may change by the "
-            "bound, since only the fill value is kept bit for bit; h5lossy repack keeps them, too"
+def _warn_of_statement(name: Any, variable: xr.Variable, codec: Codec) -> None:
+    """Warn where what was lost before would not be said, or as if that were all."""
+    said = variable.attrs.get(PROVENANCE_ATTRIBUTE)
+    earlier = variable.encoding.get(PROVENANCE_ATTRIBUTE, said)
+    if not isinstance(earlier, str):
+        return
+    wanted = earlier if codec.lossless else f"{earlier}; {loss_text(codec)}"
+    is_said = isinstance(said, str) and said.startswith(earlier)
+    if not is_said or not (codec.lossless or said.endswith(loss_text(codec))):
+        warn(
+            f"{name}: the data were compressed before, and the errors add up; to say so in the "
+            f"file, ds[{name!r}].attrs[{PROVENANCE_ATTRIBUTE!r}] = {wanted!r}"
         )
-
-
-def _warn_of_statement(array: xr.DataArray, codec: Codec) -> None:
-    """Warn of an attribute that says what an earlier codec lost, as if that were all."""
-    earlier = array.attrs.get(PROVENANCE_ATTRIBUTE)
-    if isinstance(earlier, str) and not earlier.endswith(loss_text(codec)):
-        _warn(
-            f"{array.name}: its attribute {PROVENANCE_ATTRIBUTE} is about an earlier compression, "
-            "whose error stays, and to which this one adds; append to it: "
-            f"'; {loss_text(codec)}'"
-        )
-
-
-def _chunks_of(variable: xr.Variable, itemsize: int) -> tuple[int, ...]:
-    """Choose chunks of about 1 MiB that consist of whole trailing axes, as many as fit."""
-    shape = tuple(n or _LENGTH_OF_EMPTY for n in variable.shape)
-    # Of an axis that Dask has cut: the longest piece that has no such cut inside, wherever it is.
-    # The last block may have any length.
-    pieces = tuple(
-        math.gcd(*blocks[:-1]) or n if len(blocks) > 1 else n
-        for n, blocks in zip(shape, variable.chunks or ((),) * len(shape), strict=True)
-    )
-    chunks = _cut(pieces, shape, itemsize)
-    if math.prod(chunks) < min(_SMALLEST_CHUNK_BYTES // itemsize, math.prod(shape)):
-        return _cut(shape, shape, itemsize)
-    return chunks
-
-
-def _cut(pieces: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Cut pieces evenly; those shorter than their axis without a rest."""
-    chunks = []
-    most = block_shape(pieces, None, itemsize, most_bytes=CHUNK_BYTES)
-    for piece, extent, limit in zip(pieces, shape, most, strict=True):
-        parts = -(-piece // limit)
-        while piece < extent and piece % parts:
-            parts += 1
-        chunks.append(-(-piece // parts))
-    return tuple(chunks)
 
 
 def _restore_from(group: h5py.Group, name: str, variable: xr.Variable) -> None:
@@ -599,7 +542,7 @@ def _restore_from(group: h5py.Group, name: str, variable: xr.Variable) -> None:
     if isinstance(dataset, h5py.Dataset):
         _restore(variable, name, dataset)
     elif variable.encoding.get("chunksizes"):
-        _warn(
+        warn(
             f"the codec of {name} is not known: {group.file.filename} has no such variable in "
             f"group {group.name}; was it renamed, or is it in another group (group=...)?"
         )
@@ -608,13 +551,13 @@ def _restore_from(group: h5py.Group, name: str, variable: xr.Variable) -> None:
 def _restore(variable: xr.Variable, name: str, dataset: h5py.Dataset) -> None:
     """Put the codec of a dataset, and what attributes say of it, into a variable's encoding."""
     own, attributes = variable.encoding, variable.attrs
-    for attribute in ATTRIBUTES:
+    for attribute in (*ATTRIBUTES, PROVENANCE_ATTRIBUTE):
         if attribute in attributes:
             own[attribute] = attributes.pop(attribute)
     try:
         codec = codec_of(dataset)
     except (InvalidArgumentError, UnsupportedError) as error:
-        _warn(f"{error}. If {name} can be read at all, it will be saved without compression")
+        warn(f"{error}. If {name} can be read at all, it will be saved without compression")
         own.pop("compression", None)
         return
     if codec is None:
@@ -624,9 +567,4 @@ def _restore(variable: xr.Variable, name: str, dataset: h5py.Dataset) -> None:
     own["compression"] = codec
     # The dataset's fill value may be its missing value, with no attribute that says so.
     place = own if "missing_value" in own else attributes
-    place |= _undeclared_fill(own, attributes, dataset.dtype)
-
-
-def _warn(message: str) -> None:
-    """Warn of what xarray would do in silence."""
-    warnings.warn(message, RuntimeWarning, stacklevel=2)
+    place |= _undeclared_fill(name, own, attributes, dataset.dtype)

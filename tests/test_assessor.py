@@ -168,7 +168,7 @@ def test_what_it_cannot_do_is_said() -> None:
         ({"range_relative": 0.1}, "data_range"),
         ({"planes": (5, 30)}, "planes"),
         ({"planes": (5, 5)}, "planes"),
-        ({"fill_value": "auto"}, "fill_value of an Assessor"),
+        ({"fill_value": "none"}, "fill_value must be a number"),
         ({"absolute": 1.0, "lossless": True}, "one bound"),
     ):
         with pytest.raises(InvalidArgumentError, match=text):

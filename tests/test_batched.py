@@ -10,11 +10,11 @@ import itertools
 import re
 import threading
 import tracemalloc
-import warnings
 from array import array
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import h5py
 import hypothesis
@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 import h5lossy
 from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, _blocks
+from h5lossy._batched import chunk_readers
 from h5lossy._batched.chunk_readers import HostReader
 from h5lossy._batched.chunk_writer import ChunkWriter
 from h5lossy._libhdf5 import stored_size
@@ -39,6 +40,7 @@ CODEC = PFPL(absolute=1e-2)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make batches of a few small chunks, so that small datasets take many."""
     monkeypatch.setattr(_blocks, "BLOCK_BYTES", 8 << 10)
+    monkeypatch.setattr(chunk_readers, "_FEW_BYTES", 0)
 
 
 @pytest.fixture
@@ -146,7 +148,9 @@ def test_all_is_as_h5py_does_it(data: st.DataObject, options: Any, libver: str) 
             assert stored(ours) == stored(theirs)
         index = data.draw(indexes(shape, steps=data.draw(st.booleans())))
         expected = theirs[index]
-        got = h5lossy.read(ours, index, threads=data.draw(st.integers(1, 3)))
+        few_bytes = data.draw(st.sampled_from([0, 256 << 10]))
+        with mock.patch.object(chunk_readers, "_FEW_BYTES", few_bytes):
+            got = h5lossy.read(ours, index, threads=data.draw(st.integers(1, 3)))
         assert type(got) is type(expected)
         assert got.dtype == expected.dtype
         assert got.shape == expected.shape
@@ -452,16 +456,41 @@ def test_values_that_do_not_fit(file: h5py.File, values: Any, message: str) -> N
 
 
 @pytest.mark.parametrize("selection", [..., np.s_[::2]], ids=["all", "steps"])
-def test_a_mask_that_is_not_written_is_warned_of(file: h5py.File, selection: Any) -> None:
+def test_masked_points_are_written_as_the_fill_value(file: h5py.File, selection: Any) -> None:
     theirs, ours = twins(file, (6, 6), chunks=(2, 4), fillvalue=-1)
     values = np.ma.masked_less(np.arange(36.0).reshape(6, 6)[selection], 7)
-    theirs[selection] = values
-    with pytest.warns(RuntimeWarning, match=r"not written to /ours.* values\.filled\(-1\.0\)"):
-        h5lossy.write(ours, values, selection)
+    theirs[selection] = values.filled(-1)
+    h5lossy.write(ours, values, selection)
     assert np.array_equal(ours[...], theirs[...])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        h5lossy.write(ours, np.ma.array(values.data), selection)
+    _, ours = twins(file.create_group("no fill value"), (6, 6), chunks=(2, 4))
+    with pytest.raises(InvalidArgumentError, match=r"values are masked, .* fillvalue="):
+        h5lossy.write(ours, values, selection)
+    h5lossy.write(ours, np.ma.array(values.data), selection)
+
+
+def test_a_fill_value_is_not_rounded_to_the_type_of_masked_values(file: h5py.File) -> None:
+    made = file.create_dataset(
+        "x", (3,), "f8", fillvalue=1e20, chunks=3, compression=PFPL(absolute=1)
+    )
+    blocks = (
+        np.ma.array([1, 2, 3], "f4", mask=[0, 1, 0]),
+        np.ma.array([1, 2, 3], "i2", mask=[1, 0, 0]),
+    )
+    for values in blocks:
+        h5lossy.write(made, values)
+        h5lossy.write(made, iter([values]))
+        assert (made[...] == 1e20).tolist() == values.mask.tolist()
+
+
+def test_a_fill_value_of_zero_is_warned_of_where_readers_know_it(file: h5py.File) -> None:
+    made = file.create_dataset(
+        "x", (9,), "f4", fillvalue=-0.0, chunks=(9,), compression=PFPL(absolute=1)
+    )
+    h5lossy.write(made, np.ones(9))
+    made.attrs["_FillValue"] = np.float32(-0.0)
+    with pytest.warns(RuntimeWarning, match=r"/x: its fill value is -0\.0, .* become 0") as caught:
+        h5lossy.write(made, np.ones(9))
+    assert caught[0].filename == __file__
 
 
 def test_blocks_need_a_box(file: h5py.File) -> None:
@@ -520,6 +549,67 @@ def test_memory_is_bounded_where_h5py_does_all(file: h5py.File) -> None:
             call()
         assert peak() < 1 << 20
     assert (dataset[...] == 1).all()
+
+
+def test_a_few_values_of_a_huge_chunk_take_little_memory(tmp_path: Path) -> None:
+    shape = (32768, 32767)  # 4 GiB - 128 KiB
+    values = np.zeros(shape, "f4")
+    values[:7, 5], values[-1, -9:] = np.arange(1, 8), np.arange(9)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        dataset = file.create_dataset("x", shape, "f4", chunks=shape, compression=CODEC)
+        dataset.id.write_direct_chunk((0, 0), h5lossy.encode(values, CODEC))
+    done = run_python(
+        """
+import resource, sys, h5py, h5lossy, numpy as np
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+with h5py.File(sys.argv[1]) as file:
+    for index in (np.s_[1:6, 5], np.s_[-1, -5:], np.s_[3, 5]):
+        print(h5lossy.read(file["x"], index).round().tolist())
+""",
+        tmp_path / "x.h5",
+    )
+    assert done.stdout.splitlines() == [
+        "[2.0, 3.0, 4.0, 5.0, 6.0]",
+        "[4.0, 5.0, 6.0, 7.0, 8.0]",
+        "4.0",
+    ]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_boxes_of_every_codec_are_slices(
+    file: h5py.File, codec: type[h5lossy.Codec], order: str
+) -> None:
+    shape = (24, 70, 90)
+    options: dict[str, Any] = {"chunks": shape, "compression": codec(absolute=1e-2)}
+    dataset = file.create_dataset("x", shape, f"{order}f4", **options)
+    h5lossy.write(dataset, field(shape))
+    expected = dataset[...]
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        lengths = [int(rng.integers(1, n + 1)) if rng.random() < 0.5 else 1 for n in shape]
+        starts = [int(rng.integers(0, n - k + 1)) for n, k in zip(shape, lengths, strict=True)]
+        index = tuple(slice(at, at + k) for at, k in zip(starts, lengths, strict=True))
+        assert bits(h5lossy.read(dataset, index)) == bits(expected[index])
+
+
+@pytest.mark.parametrize("few_bytes", [0, 256 << 10])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_batch_and_one_thread_start_no_helper(
+    file: h5py.File, monkeypatch: pytest.MonkeyPatch, few_bytes: int, threads: int
+) -> None:
+    monkeypatch.setattr(chunk_readers, "_FEW_BYTES", few_bytes)
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 32 << 20)
+    _, ours = twins(file, (50, 60), chunks=(9, 9))
+    h5lossy.write(ours, field((50, 60)))
+
+    def started(_self: threading.Thread) -> None:
+        raise AssertionError("a thread was started")
+
+    monkeypatch.setattr(threading.Thread, "start", started)
+    assert bits(h5lossy.read(ours, threads=threads)) == bits(ours[...])
+    assert bits(h5lossy.read(ours, 7, threads=threads)) == bits(ours[7])
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 1 << 10)
+    assert bits(h5lossy.read(ours, threads=1)) == bits(ours[...])
 
 
 def test_a_huge_number_of_threads_makes_no_huge_batch(file: h5py.File) -> None:

@@ -91,7 +91,7 @@ def test_no_frame_takes_more_than_its_values_and_a_header(
 
 
 # ------------------------------------------------------------------------------------------------
-# Values placed where a quantiser can go wrong
+# Values placed where a quantizer can go wrong
 # ------------------------------------------------------------------------------------------------
 
 

@@ -117,7 +117,9 @@ def test_arrays_that_cannot_be_written_as_they_are(tmp_path: Path) -> None:
         dataset = file.create_dataset("x", (100,), "f4", chunks=(20,), compression=CODEC)
         with pytest.raises(InvalidArgumentError, match=r"\(nan,\) .* compute_chunk_sizes\(\)"):
             h5lossy.write(dataset, x[x >= 0])
-        with pytest.warns(RuntimeWarning, match=r"mask of the values .* dask\.array\.ma\.filled"):
+        with pytest.raises(
+            h5lossy.IncompleteWriteError, match=r"3 values are masked, .* fillvalue="
+        ):
             h5lossy.write(dataset, da.ma.masked_less(x, 3))
 
 

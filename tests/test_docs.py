@@ -1,16 +1,52 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tests that pages of the documentation name exist."""
+"""What pages of the documentation show works, and the tests that they name exist."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import h5lossy
+
 TESTS = Path(__file__).parent
-PAGES = TESTS.parent / "docs" / "design"
+ROOT = TESTS.parent
+PAGES = ROOT / "docs" / "design"
+
+
+def test_the_tutorial_can_be_pasted_block_by_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == text.count("```python") >= 8
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, "tutorial.md", "exec"), names)
+    said = capsys.readouterr().out.split("\n")
+    assert float(said[0]) <= 1e-3
+    assert any(line.startswith("PFPL(absolute=") for line in said)
+    assert names["mask"].sum() == 64 * 50 * 256
+
+
+def test_codecs_that_pages_show_can_be_made() -> None:
+    shown = [
+        (page.name, expression)
+        for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+        for expression in re.findall(
+            r"h5lossy\.((?:PFPL|CuSZp2|AATROX|Interp|Auto)\([^()]*\))",
+            page.read_text(encoding="utf-8"),
+        )
+        if "..." not in expression and "…" not in expression
+    ]
+    assert len(shown) > 30
+    for page, expression in shown:
+        codec = eval(expression, vars(h5lossy).copy())
+        assert isinstance(codec, h5lossy.Codec), (page, expression)
 
 
 @pytest.mark.parametrize("page", ["ecosystem.md", "reliability.md"])

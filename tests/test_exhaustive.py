@@ -35,7 +35,7 @@ SETTINGS = [
     ("absolute", "1e-3", "00000fff"),  # a subnormal number
     ("lossless", "0"),
 ]
-# The quantisers are the same for all codecs; what is made of exceptions is not.
+# The quantizers are the same for all codecs; what is made of exceptions is not.
 SETTINGS += [
     (*setting, "--codec", codec)
     for codec in ("cuszp2", "aatrox", "interp", "auto")
@@ -53,7 +53,7 @@ SETTINGS += [
     ("absolute", "0.1", "c479c000", "--codec", "cuszp2", "--mode", mode)
     for mode in ("0x12", "0x10", "0x21", "0x31")
 ]
-# Interp has quantisers of its own for absolute bounds; its axes are picked by itself, or given.
+# Interp has quantizers of its own for absolute bounds; its axes are picked by itself, or given.
 SETTINGS += [
     (*setting, "--codec", "interp", "--mode", mode)
     for setting in [

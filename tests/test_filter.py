@@ -1012,6 +1012,23 @@ with h5py.File(sys.argv[1], "w") as file:
     assert_same_bits(read(path), data)
 
 
+def test_chunks_smaller_than_a_header_are_warned_of_once(tmp_path: Path) -> None:
+    code = """
+import sys
+import h5py, h5lossy
+with h5py.File(sys.argv[1], "w") as file:
+    for number, chunks in enumerate(eval(sys.argv[2])):
+        codec = h5lossy.PFPL(absolute=1e-3)
+        file.create_dataset(f"{number}", (4000,), "f8", chunks=chunks, compression=codec)[:99] = 1
+"""
+    said = run_python(code, tmp_path / "a.h5", "[(1,), (1,), (5,)]", env=environment()).stderr
+    assert said.startswith(
+        "h5lossy: a dataset has chunks of 8 bytes, and each takes a header of 40"
+    )
+    assert said.count("\n") == 1
+    assert run_python(code, tmp_path / "a.h5", "[(6,), (1000,)]", env=environment()).stderr == ""
+
+
 def test_set_local_leaves_the_users_words_where_hdf5_is_out_of_reach() -> None:
     # libffi is the caller here, and knows no H5 function.
     ours = filter_class()

@@ -83,11 +83,21 @@ def test_lists_numbers_and_read_only_arrays_are_encoded(codec: type[Codec]) -> N
     assert h5lossy.encode(read_only, setting) == h5lossy.encode(VALUES, setting)
 
 
-def test_the_mask_of_a_masked_array_is_ignored_as_h5py_does(codec: type[Codec]) -> None:
-    masked = np.ma.masked_greater(VALUES, 0)
-    assert h5lossy.encode(masked, codec(absolute=1e-3)) == h5lossy.encode(
-        VALUES, codec(absolute=1e-3)
-    )
+def test_masked_points_come_back_as_the_fill_value(codec: type[Codec]) -> None:
+    masked, bound = np.ma.masked_greater(VALUES, 0), codec(absolute=1e-3)
+    for fill, given in (
+        (-99.5, {"fill_value": -99.5}),
+        (1e20, {}),
+        (np.nan, {"fill_value": np.nan}),
+    ):
+        decoded = h5lossy.decode(h5lossy.encode(masked, bound, **given))
+        np.testing.assert_array_equal(decoded[masked.mask], VALUES.dtype.type(fill))
+        assert abs(decoded - VALUES)[~masked.mask].max() <= 1e-3
+    with pytest.raises(
+        InvalidArgumentError, match=r"values are masked, and there is no fill value"
+    ):
+        h5lossy.encode(masked, bound, fill_value=None)
+    assert h5lossy.encode(np.ma.array(VALUES), bound) == h5lossy.encode(VALUES, bound)
 
 
 @pytest.mark.parametrize("bound", [{"absolute": 1e-3}, {"pointwise_relative": 1e-3}], ids=str)
@@ -153,7 +163,7 @@ def test_what_is_no_codec_is_refused(setting: Any) -> None:
 @pytest.mark.parametrize(
     ("fill_value", "message"),
     [
-        ("x", "fill_value must be one real number, got 'x'"),
+        ("x", "fill_value must be a number, None or .auto., got 'x'"),
         (True, "fill_value must be one real number, got True"),
         (1j, "fill_value must be one real number, got 1j"),
         ([1.0, 2.0], r"fill_value must be one real number, got \[1.0, 2.0\]"),
@@ -236,6 +246,52 @@ def test_decoded_values_take_a_shape(shape: Any) -> None:
 def test_a_shape_of_another_size_is_refused(shape: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="shape must hold 10000 values, got "):
         h5lossy.decode(FRAME, shape=shape)
+
+
+def test_values_and_frames_go_into_memory_of_the_caller(codec: type[Codec]) -> None:
+    values = np.linspace(0, 1, 5000).astype(">f4").reshape(50, 100)
+    setting = codec(absolute=1e-3)
+    room = bytearray(h5lossy.max_encoded_size(values.nbytes) + 7)
+    frame = h5lossy.encode(values, setting, out=room)
+    assert isinstance(frame, memoryview)
+    assert frame == h5lossy.encode(values, setting) == room[: len(frame)]
+    expected = h5lossy.decode(frame)
+    out = np.empty((50, 100), ">f4")
+    assert h5lossy.decode(frame, out=out) is out
+    assert out.tobytes() == expected.tobytes()
+    out = np.full(10, -1, ">f4")
+    assert h5lossy.decode(frame, 7, 13, out=out[2:8]) is not out
+    assert out.tolist() == [-1, -1, *expected[7:13].tolist(), -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (np.empty(9, "f4"), "10 values of <f4, got 9 of <f4"),
+        (np.empty(10, ">f4"), "10 values of <f4, got 10 of >f4"),
+        (np.empty(20, "f4")[::2], "C order"),
+        (np.broadcast_to(np.float32(0), 10), "writable"),
+    ],
+    ids=["size", "type", "gaps", "read-only"],
+)
+def test_an_out_that_does_not_fit_the_frame_is_refused(out: Any, message: str) -> None:
+    frame = h5lossy.encode(np.zeros(10, "f4"), PFPL(absolute=1e-3))
+    with pytest.raises(InvalidArgumentError, match=message):
+        h5lossy.decode(frame, out=out)
+
+
+def test_out_is_an_array_with_a_shape_of_its_own() -> None:
+    frame = h5lossy.encode(np.zeros(10, "f4"), PFPL(absolute=1e-3))
+    with pytest.raises(TypeError, match="out must be a NumPy array, got bytearray"):
+        h5lossy.decode(frame, out=bytearray(40))  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="out or shape, not both"):
+        h5lossy.decode(frame, shape=(10,), out=np.empty(10, "f4"))
+
+
+@pytest.mark.parametrize("out", [bytearray(79), bytes(80)], ids=["short", "read-only"])
+def test_a_frame_needs_enough_memory_to_write_to(out: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="at least 80 bytes"):
+        h5lossy.encode(np.zeros(10, "f4"), PFPL(absolute=1e-3), out=out)
 
 
 @hypothesis.given(data=st.data())

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
 import shutil
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 
 import h5lossy
 from h5lossy import _native
-from h5lossy._native.library import HEADER_FOLDERS
+from h5lossy._public import NAMES
 from hdf5_helpers import PYTHON, environment, field, run, run_python
 
 
@@ -50,10 +52,74 @@ assert state() == before
     run_python(code, env=environment())
 
 
+def test_it_registers_the_filter_in_an_h5py_that_is_imported_later(tmp_path: Path) -> None:
+    code = """
+import sys
+import h5lossy
+print("h5py" in sys.modules)
+import h5py
+with h5py.File(sys.argv[1], "w") as file:
+    file.create_dataset("x", data=range(1000), dtype="f4", chunks=(100,), compression=46412,
+                        compression_opts=(1, 3))
+print(h5lossy.get_config().libhdf5s[0].registered_by)
+"""
+    said = run_python(code, tmp_path / "a.h5", env=environment()).stdout
+    assert said == "False\nh5lossy\n"
+
+
+def test_names_are_imported_when_they_are_used() -> None:
+    code = """
+import sys
+import h5lossy
+print([name for name in ("numpy", "h5py", "cffi", "pycparser") if name in sys.modules])
+h5lossy.PFPL(absolute=1.0)
+late = ("h5lossy.assessment", "h5lossy._verification", "h5lossy._native.assess", "pycparser")
+print([name for name in late if name in sys.modules])
+print(h5lossy.assess.__module__, h5lossy.assessment.AssessOptions.__name__)
+"""
+    assert run_python(code, env=environment()).stdout == "[]\n[]\nh5lossy AssessOptions\n"
+
+
+def test_plugin_path_and_help_need_neither_numpy_nor_h5py() -> None:
+    for arguments in ("plugin-path", "--help"):
+        code = f"""
+import sys
+from h5lossy._cli import main
+main([{arguments!r}], standalone_mode=False)
+print([name for name in ("numpy", "h5py", "rich") if name in sys.modules])
+"""
+        assert run_python(code, env=environment()).stdout.endswith("\n[]\n")
+
+
+def test_type_checkers_see_the_names_that_are_imported_late() -> None:
+    tree = ast.parse(Path(h5lossy.__file__).read_text(encoding="utf-8"))
+    [typed, *_] = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        (node.module, alias.name, alias.asname)
+        for node in typed.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == {
+        (f"h5lossy.{home}", name, name) for home, names in NAMES.items() for name in names
+    }
+
+
+def test_every_public_object_has_its_public_name() -> None:
+    for name in h5lossy.__all__:
+        assert getattr(getattr(h5lossy, name), "__module__", "h5lossy") == "h5lossy"
+    code = """
+from h5lossy._errors import BoundError
+print(BoundError)
+"""
+    assert run_python(code, env=environment()).stdout == "<class 'h5lossy.BoundError'>\n"
+
+
 def test_it_imports_nothing_that_only_the_command_line_needs() -> None:
     code = """
 import sys
 import h5lossy
+h5lossy.read, h5lossy.PFPL
 names = ("rich", "click", "netCDF4", "h5netcdf", "tables", "hdf5plugin", "xarray", "cupy", "zarr",
          "numcodecs", "kerchunk", "dask", "distributed", "mpi4py", "matplotlib", "h5lossy._cli",
          "h5lossy.xarray", "h5lossy.netcdf4", "h5lossy.zarr", "h5lossy.dask")
@@ -77,7 +143,26 @@ print(*sorted(path.rpartition("/")[2] for path in libraries() - before))
         pytest.skip("this system does not list a process's libraries in /proc")
     loaded = run_python(code, env=environment()).stdout.split()
     assert "libh5lossy.so" in loaded
+    assert "libh5lossy_assess.so" not in loaded
     assert not [name for name in loaded if "cuda" in name or "nvidia" in name or "hdf5" in name]
+
+
+def test_the_assessment_is_loaded_when_something_is_assessed() -> None:
+    code = """
+import h5lossy, numpy
+def is_loaded():
+    with open("/proc/self/maps") as maps:
+        return "libh5lossy_assess.so" in maps.read()
+x = numpy.linspace(0, 1, 100, dtype="f4")
+frame = h5lossy.encode(x, h5lossy.PFPL(absolute=1e-3))
+decoded = h5lossy.decode(frame)
+print(is_loaded())
+h5lossy.assess(x, decoded)
+print(is_loaded())
+"""
+    if not Path("/proc/self/maps").exists():
+        pytest.skip("this system does not list a process's libraries in /proc")
+    assert run_python(code, env=environment()).stdout.split() == ["False", "True"]
 
 
 def test_it_does_not_fix_where_hdf5_looks_for_plugins(tmp_path: Path) -> None:
@@ -157,16 +242,18 @@ def copied(tmp_path: Path) -> Path:
     """Give a copy of the package, as it is when installed."""
     package = tmp_path / "site" / "h5lossy"
     original = Path(h5lossy.__file__).parent
-    shutil.copytree(original, package, ignore=shutil.ignore_patterns("__pycache__", "include"))
-    [headers, *_] = [folder for folder in HEADER_FOLDERS if folder.is_dir()]
-    shutil.copytree(headers, package / "include")
+    shutil.copytree(original, package, ignore=shutil.ignore_patterns("__pycache__"))
+    # In an installation that CMake does not make in place, they are apart from the sources.
+    for name in ("process", "library", "assess"):
+        made = importlib.import_module(f"h5lossy._declarations.{name}").__file__
+        shutil.copy(made, package / "_declarations")
     return package
 
 
 def import_copy(package: Path, *, status: int) -> str:
     """Import the copy; return the last line that Python prints."""
     env = environment(PYTHONPATH=str(package.parent))
-    code = "import h5lossy; print(h5lossy.__file__, h5lossy.PLUGIN_PATH)"
+    code = "import h5py, h5lossy; print(h5lossy.__file__, h5lossy.PLUGIN_PATH)"
     done = run(*PYTHON, "-c", code, env=env, status=status)
     return (done.stdout + done.stderr).strip().splitlines()[-1]
 
@@ -186,14 +273,30 @@ def test_without_its_library_the_import_says_what_to_do(copied: Path) -> None:
     assert "pip install ." in said
 
 
-def test_without_its_header_the_import_says_what_to_do(copied: Path) -> None:
-    (copied / "include" / "h5lossy.h").unlink()
+@pytest.mark.parametrize("module", ["process", "library"])
+def test_without_its_declarations_the_import_says_what_to_do(copied: Path, module: str) -> None:
+    (copied / "_declarations" / f"{module}.py").unlink()
 
     said = import_copy(copied, status=1)
 
-    assert said.startswith(
-        "ImportError: h5lossy is not installed completely: there is no h5lossy.h"
+    assert said == (
+        "ImportError: h5lossy is not installed completely: No module named "
+        f"'h5lossy._declarations.{module}'. Install it with: pip install ."
     )
+
+
+def test_an_import_of_h5py_does_not_fail_because_h5lossy_is_not_complete(copied: Path) -> None:
+    (copied / "plugins" / "libh5lossy.so").unlink()
+    code = """
+import warnings
+import h5lossy
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import h5py
+print(*(w.message for w in caught))
+"""
+    said = run(*PYTHON, "-c", code, env=environment(PYTHONPATH=str(copied.parent))).stdout
+    assert said.startswith("h5lossy could not register its filter: h5lossy is not installed")
 
 
 def test_a_library_of_another_machine_is_an_import_error(copied: Path) -> None:

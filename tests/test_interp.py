@@ -17,8 +17,7 @@ from checks import assert_kept, assert_same_bits
 from h5lossy import PFPL, Interp, InvalidArgumentError, UnsupportedError, _device, _native
 from h5lossy._batched import gpu_decoder
 from h5lossy._codecs import FILTER_ID, from_filter_options
-from h5lossy._frames import keeping_missing
-from h5lossy.missing import Missing
+from h5lossy.missing import Missing, keeping_missing
 from hdf5_helpers import field, frames
 
 if TYPE_CHECKING:
@@ -317,6 +316,10 @@ def test_batches_leave_its_frames_to_the_host() -> None:
     kinds = decoder._kinds(buffers, sizes)
     assert [(info.codec, info.bound_kind) for info in kinds] == [(1, 0)]
     assert decoder._kinds(buffers[:1], sizes[:1]) == []
+    # A chunk that is not stored has whatever was in the buffer before.
+    again = np.concatenate([buffers[1:2], buffers])
+    found = decoder._kinds(again, np.concatenate([[0], sizes]))
+    assert [(info.codec, info.bound_kind) for info in found] == [(1, 0)]
 
 
 def test_auto_never_picks_it() -> None:

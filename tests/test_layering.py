@@ -4,8 +4,8 @@
 
 ::
 
-    api -> filter -> chunk -> runtime -> gpu -> frame -> codecs (and codecs/simd)
-    assess (and assess/cpu, assess/gpu) -> runtime, gpu, frame, codecs
+    api -> filter -> offload -> chunk, gpu -> runtime -> frame -> codecs (and codecs/simd)
+    assess (and assess/cpu, assess/gpu) -> gpu, runtime, frame, codecs; a library of its own
     h5lossy/*.py -> _native/*.py -> native/include/h5lossy.h
 """
 
@@ -33,7 +33,8 @@ SOURCES = sorted(
     for path in folder.rglob("*")
     if path.suffix in {".h", ".cpp", ".cu", ".cuh", ".def"}
 )
-MODULES = sorted(PACKAGE.rglob("*.py"))
+MADE = {*PACKAGE.glob("_declarations/*.py")} - {PACKAGE / "_declarations/__init__.py"}
+MODULES = sorted({*PACKAGE.rglob("*.py")} - MADE)
 
 # What kernels may include of native/: codec headers, plain data, the header of a frame, and what a
 # value is to the assessment.
@@ -52,13 +53,14 @@ MAY_INCLUDE = {
     "codecs/simd": {"codecs"},
     "frame": {"codecs", "include"},  # of the codecs, only the checksum, see below
     "gpu": {"codecs", "frame", "include"},
-    "runtime": {"codecs", "frame", "gpu", "include"},
-    "chunk": {"codecs", "frame", "gpu", "include", "runtime"},
+    "runtime": {"codecs", "frame", "include"},
+    "chunk": {"codecs", "frame", "include", "runtime"},
+    "offload": {"chunk", "codecs", "frame", "gpu", "include", "runtime"},
     "assess/cpu": {"assess", "codecs"},
     "assess/gpu": {"assess", "codecs", "frame", "gpu", "include"},
-    "assess": {"assess/gpu", "chunk", "codecs", "frame", "gpu", "include", "runtime"},
-    "filter": {"chunk", "frame", "include", "runtime"},
-    "api": {"chunk", "filter", "frame", "gpu", "include", "runtime"},
+    "assess": {"assess/gpu", "codecs", "frame", "gpu", "include", "runtime"},
+    "filter": {"chunk", "frame", "include", "offload", "runtime"},
+    "api": {"chunk", "filter", "frame", "gpu", "include", "offload", "runtime"},
 }
 
 
@@ -181,6 +183,21 @@ def test_codec_headers_and_vector_code_stand_in_the_namespace_of_their_backend()
         assert re.search(r"namespace h5lossy::H5L_TARGET::\w+", path.read_text()), name(path)
 
 
+def test_vector_code_is_in_a_file_for_each_instruction_set() -> None:
+    # CMakeLists.txt tells a backend's code what it is for; SSE2 and NEON are in every processor.
+    asked = re.compile(r"__(?:AVX\w*|FMA|GFNI|BMI2?|LZCNT|POPCNT|SSE[34]\w*|ARM_\w+)__")
+    assert not [name(path) for path in SOURCES if asked.search(path.read_text(encoding="utf-8"))]
+    vectors = [path for path in SOURCES if {"<immintrin.h>", "<arm_neon.h>"} & set(includes(path))]
+    assert vectors
+    assert all(re.search(r"_(avx512|avx2|neon)$", path.stem) for path in vectors)
+
+
+def test_a_native_file_is_short_enough_to_be_read() -> None:
+    ours = [path for path in SOURCES if NATIVE in path.parents]
+    long = [name(path) for path in ours if len(path.read_text().splitlines()) > 600]
+    assert not long
+
+
 def test_the_frame_knows_no_codec() -> None:
     known = {
         included
@@ -216,6 +233,7 @@ LISTS_OF_CODECS = {
     "native/runtime/codecs.def",
     "native/runtime/device_speeds.def",  # measured
     "h5lossy/_codecs.py",
+    "h5lossy/_public.py",
     "h5lossy/__init__.py",
 }
 MENTIONS_OF_CODECS = {
@@ -266,14 +284,16 @@ def test_the_c_header_has_the_number_of_each_codec() -> None:
 # ------------------------------------------------------------------------------------------------
 
 
-def test_one_module_opens_the_library() -> None:
-    assert importers("cffi", among=MODULES) == {
-        "h5lossy/_libhdf5.py",
-        "h5lossy/_native/library.py",
-        "h5lossy/_batched/store.py",  # libc's fallocate
-        "h5lossy/netcdf4.py",  # netCDF-C
+def test_headers_are_parsed_by_the_build_only() -> None:
+    parsers = ("_cffi_backend", "cffi", "pycparser", "ctypes")
+    assert importers(*parsers, among=MODULES) == set()
+
+
+def test_one_module_warns_so_that_warnings_point_to_lines_of_users() -> None:
+    assert importers("warnings", among=MODULES) == {
+        "h5lossy/_warnings.py",
+        "h5lossy/_cli/__init__.py",  # which shows them
     }
-    assert importers("ctypes", among=MODULES) == set()
 
 
 def test_cupy_is_imported_in_one_module_at_most() -> None:

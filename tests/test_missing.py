@@ -22,13 +22,12 @@ import h5lossy
 from h5lossy import PFPL, Assessor, ErrorBound, NotComparableError, Report, assess
 from h5lossy._cli import main
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._frames import keeping_missing
 from h5lossy._ranges import Extent
-from h5lossy.missing import Missing, missing_of, missing_when_stored
+from h5lossy.missing import Missing, keeping_missing, missing_when_stored, no_data
 from matrix import CODEC_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import numpy.typing as npt
@@ -73,33 +72,33 @@ def test_missing_value_is_compared_in_the_datas_own_type(file: h5py.File, declar
     if isinstance(declared, int):
         declared = np.float64(declared)
     made.attrs["missing_value"] = declared
-    assert missing_of(made).missing(field()).sum() == 300
-    low, high = Extent.of(made, missing_of(made)).ends
+    assert no_data(made).missing(field()).sum() == 300
+    low, high = Extent.of(made, no_data(made)).ends
     assert -10 < low < high < 10
 
 
 def test_fill_value_and_attributes_add_up(file: h5py.File) -> None:
     made = file.create_dataset("t", (4,), "f4", fillvalue=-5)
     made.attrs.update({"_FillValue": np.float32(-6), "missing_value": [-7.0, -5.0, np.nan]})
-    found = missing_of(made)
+    found = no_data(made)
     assert (found.fill, sorted(found.values)) == (-5, [-7, -6])
-    assert sorted(missing_of(made, missing_value=[-8, -7]).values) == [-8, -7, -6]
-    assert missing_of(made, fill_value=3.0).fill == 3
-    assert missing_of(made, fill_value=None).says_nothing
-    assert missing_of(made, None, [-8]).values == (-8,)
+    assert sorted(no_data(made, missing_value=[-8, -7]).values) == [-8, -7, -6]
+    assert no_data(made, fill_value=3.0).fill == 3
+    assert no_data(made, fill_value=None).is_empty
+    assert no_data(made, None, [-8]).values == (-8,)
 
 
 def test_the_interval_is_inclusive_and_of_either_kind(file: h5py.File) -> None:
     values = np.array([0, 1, 2, 3, np.nan, np.inf], "f4")
     made = file.create_dataset("t", data=values)
     made.attrs["valid_range"] = [1.0, 2.0]
-    assert missing_of(made).outside(values).tolist() == [True, False, False, True, False, False]
+    assert no_data(made).outside(values).tolist() == [True, False, False, True, False, False]
     del made.attrs["valid_range"]
     made.attrs["valid_min"] = 1
-    assert missing_of(made).outside(values).tolist() == [True] + [False] * 5
+    assert no_data(made).outside(values).tolist() == [True] + [False] * 5
     made.attrs["valid_max"] = np.float32(2)
-    assert missing_of(made).outside(values).sum() == 2
-    assert Extent.of(made, missing_of(made)).ends == (1.0, 2.0)
+    assert no_data(made).outside(values).sum() == 2
+    assert Extent.of(made, no_data(made)).ends == (1.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,7 @@ def test_invalid_attributes_are_ignored_with_a_warning(
     made = file.create_dataset("t", data=field(2.0))
     made.attrs[name] = value
     with pytest.warns(RuntimeWarning, match=f"/t: attribute .*{name}.* is ignored"):
-        assert missing_of(made).says_nothing
+        assert no_data(made).is_empty
 
 
 def test_variables_of_all_libraries_say_the_same(tmp_path: Path) -> None:
@@ -134,19 +133,171 @@ def test_variables_of_all_libraries_say_the_same(tmp_path: Path) -> None:
         made.missing_value, made.valid_max = np.array([1e20, -6], "f4"), np.float32(7)
         made[:] = [1, 2, 3]
     with h5py.File(path) as file:
-        wanted = missing_of(file["t"])
+        wanted = no_data(file["t"])
     assert (wanted.fill, wanted.high, len(wanted.values)) == (-5, 7, 2)
     with netcdf.Dataset(path) as file:
-        assert missing_of(file["t"]) == wanted
+        assert no_data(file["t"]) == wanted
     with h5netcdf.File(path) as file:
-        assert missing_of(file["t"]) == wanted
+        assert no_data(file["t"]) == wanted
     with xarray.open_dataset(path, mask_and_scale=False) as file:
-        assert missing_of(file["t"]) == wanted
+        assert no_data(file["t"]) == wanted
 
 
 def test_arguments_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="missing_value must be a number"):
-        missing_of(field(), missing_value="1e20")
+        no_data(field(), missing_value="1e20")
+
+
+# ------------------------------------------------------------------------------------------------
+# Sources and functions: every function finds the same in every source
+# ------------------------------------------------------------------------------------------------
+
+MARK = 1e20
+OPEN: list[Any] = []  # what a variable is in: not every library keeps it open
+CODEC = PFPL(range_relative=1e-3)
+
+
+def marked() -> npt.NDArray[Any]:
+    return field(MARK).reshape(-1)
+
+
+def masked() -> Any:
+    """Return an array whose mask alone says what is no data."""
+    values = np.ma.masked_array(marked(), marked() == np.float32(MARK))
+    values.data[values.mask] = 7e5
+    return values
+
+
+def netcdf_file(path: Path, *, declared: str = "_FillValue") -> Path:
+    """Make a file whose missing value is declared in another type unless it is the fill value."""
+    netcdf = pytest.importorskip("netCDF4")
+    with netcdf.Dataset(path, "w") as file:
+        file.createDimension("x", 3000)
+        fill = MARK if declared == "_FillValue" else False
+        made = file.createVariable("t", "f4", ("x",), fill_value=fill, chunksizes=(3000,))
+        if not fill:
+            made.setncattr(declared, np.float64(MARK))
+        made.set_auto_maskandscale(False)
+        made[:] = marked()
+    return path
+
+
+def of_hdf5(path: Path, **options: Any) -> Any:
+    attributes = options.pop("attributes", {})
+    with h5py.File(path, "w") as file:
+        file.create_dataset("t", data=marked(), **options).attrs.update(attributes)
+    return h5py.File(path)["t"]
+
+
+def opened_by(library: str, path: Path, **options: Any) -> Any:
+    module = pytest.importorskip(library)
+    opener = {"netCDF4": "Dataset", "h5netcdf": "File", "xarray": "open_dataset"}[library]
+    file = getattr(module, opener)(path, **options)
+    OPEN.append(file)
+    return file["t"]
+
+
+def of_dask(values: Any, **options: Any) -> Any:
+    return pytest.importorskip("dask.array").from_array(values, chunks=700, **options)
+
+
+def masked_by_its_blocks(_: Path) -> Any:
+    """Return an array of which dask does not know that its blocks have masks."""
+    values = masked()
+    numbers = of_dask(np.arange(3000))
+    return numbers.map_blocks(lambda part: values[part], dtype="f4", meta=np.empty(0, "f4"))
+
+
+SOURCES: dict[str, Callable[[Path], Any]] = {
+    "masked array": lambda _: masked(),
+    "masked array, NaN": lambda _: np.ma.masked_array(masked(), fill_value=np.nan),
+    "NaN": lambda _: masked().filled(np.nan),
+    "list": lambda _: masked().filled(np.nan).tolist(),
+    "pandas": lambda _: pytest.importorskip("pandas").Series(masked().filled(np.nan)),
+    "pandas with NA": lambda _: (
+        pytest.importorskip("pandas").Series(masked().filled(np.nan)).astype("Float32")
+    ),
+    "h5py": lambda path: of_hdf5(path, fillvalue=MARK),
+    "h5py, missing_value": lambda path: of_hdf5(path, attributes={"missing_value": MARK}),
+    "h5py, _FillValue": lambda path: of_hdf5(path, attributes={"_FillValue": MARK}),
+    "h5netcdf, HDF5's": lambda path: (
+        of_hdf5(path, fillvalue=MARK).file.close(),
+        opened_by("h5netcdf", path, phony_dims="sort"),
+    )[1],
+    "netCDF4, HDF5's": lambda path: (
+        of_hdf5(path, fillvalue=MARK).file.close(),
+        opened_by("netCDF4", path),
+    )[1],
+    **{
+        f"{library}, {name}": lambda path, library=library, name=name: opened_by(
+            library, netcdf_file(path, declared=name)
+        )
+        for library in ("netCDF4", "h5netcdf", "xarray")
+        for name in ("_FillValue", "missing_value")
+    },
+    "netCDF4, read": lambda path: opened_by("netCDF4", netcdf_file(path))[:],
+    "xarray, as stored": lambda path: opened_by(
+        "xarray", netcdf_file(path, declared="missing_value"), mask_and_scale=False
+    ),
+    "xarray of dask": lambda path: opened_by("xarray", netcdf_file(path), chunks={"x": 700}),
+    "xarray of masked blocks": lambda path: pytest.importorskip("xarray").DataArray(
+        masked_by_its_blocks(path), dims="x"
+    ),
+    "dask": lambda _: of_dask(masked().filled(np.nan)),
+    "dask, masked": lambda _: of_dask(masked()),
+    "dask, masked blocks": masked_by_its_blocks,
+}
+
+
+def by_resolve(data: Any, _: Path) -> float:
+    return float(CODEC.resolve(data).absolute)
+
+
+def by_encode(data: Any, _: Path) -> float:
+    return h5lossy.inspect(h5lossy.encode(data, CODEC)).step / 2
+
+
+def by_write(data: Any, path: Path) -> float:
+    """Write it with the filter, which takes the range of the chunk."""
+    with h5py.File(path.with_suffix(".h5"), "w") as file:
+        made = file.create_dataset(
+            "w", (3000,), "f4", fillvalue=MARK, chunks=(3000,), compression=CODEC
+        )
+        h5lossy.write(made, data)
+        return h5lossy.inspect(made.id.read_direct_chunk((0,))[1]).step / 2
+
+
+def by_assess(data: Any, _: Path) -> float:
+    report = assess(data, data, lossless=True)
+    assert (report.ok, report.valid) == (True, 2700)
+    return 1e-3 * report.original.range
+
+
+def by_dask(data: Any, _: Path) -> float:
+    if not hasattr(data, "dask"):
+        pytest.skip("dask does not compute it")
+    from h5lossy.dask import assess  # noqa: PLC0415  # needs dask
+
+    return assess(data, data, range_relative=1e-3).bound.limit
+
+
+FUNCTIONS = (by_resolve, by_encode, by_write, by_assess, by_dask)
+
+
+@pytest.mark.filterwarnings("ignore:The specified chunks separate the stored:UserWarning")
+@pytest.mark.filterwarnings("ignore:WARNING. missing_value not used:UserWarning")  # of netCDF4
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_function_finds_the_same_in_every_source(
+    tmp_path: Path, source: str, function: Callable[[Any, Path], float]
+) -> None:
+    wanted = 1e-3 * np.ptp(field()[5:].astype("f8"))
+    try:
+        found = function(SOURCES[source](tmp_path / "a.nc"), tmp_path / "b.nc")
+    finally:
+        while OPEN:
+            OPEN.pop().close()
+    assert found == pytest.approx(wanted, rel=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -257,6 +257,17 @@ def test_small_chunks_are_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("error")
+def test_a_fill_value_of_zero_is_warned_of(tmp_path: Path) -> None:
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        t = new_variable(file, fill_value=-0.0)
+        with pytest.warns(
+            RuntimeWarning, match=r"t: its fill value is -0\.0, .* become 0"
+        ) as found:
+            def_var_filter(t, CODEC)
+        assert found[0].filename == __file__
+        def_var_filter(t, h5lossy.PFPL(pointwise_relative=1e-3))
+
+
 def test_a_few_small_chunks_are_not_warned_of(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "b.h5", "w") as file:
         t = file.create_dataset("t", (10,), "f4", chunks=(1,), compression=CODEC)

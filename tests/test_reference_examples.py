@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import aatrox, blocks, cuszp2, frame, pfpl
-from reference.common import FLOAT_TYPES, Array, Corrupt, FloatType, Kind, Quantiser
+from reference.common import FLOAT_TYPES, Array, Corrupt, FloatType, Kind, Quantizer
 
 F32, F64 = FLOAT_TYPES[4], FLOAT_TYPES[8]
 both_types = pytest.mark.parametrize("float_type", [F32, F64], ids=["float32", "float64"])
@@ -38,9 +38,9 @@ def pattern(value: float, float_type: FloatType) -> int:
     return int(patterns([value], float_type)[0])
 
 
-def absolute(step: float) -> Quantiser:
-    """Give the quantiser of an absolute bound, by its step."""
-    return Quantiser(Kind.ABSOLUTE, pfpl.float_to_bits(step))
+def absolute(step: float) -> Quantizer:
+    """Give the quantizer of an absolute bound, by its step."""
+    return Quantizer(Kind.ABSOLUTE, pfpl.float_to_bits(step))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -183,10 +183,10 @@ def test_narrowed_bound(float_type: FloatType, bound: float, narrowed: float) ->
     ],
 )
 def test_pointwise_width(float_type: FloatType, bound: float, width: int) -> None:
-    quantiser = pfpl.make_quantiser(
+    quantizer = pfpl.make_quantizer(
         np.zeros(0, float_type.word_dtype), float_type, Kind.POINTWISE_RELATIVE, bound
     )
-    assert quantiser == Quantiser(Kind.POINTWISE_RELATIVE, width)
+    assert quantizer == Quantizer(Kind.POINTWISE_RELATIVE, width)
 
 
 @both_types
@@ -244,7 +244,7 @@ def test_rounding_is_to_nearest_ties_away(float_type: FloatType) -> None:
     ).astype(float_type.float_dtype)
     whole = np.trunc(x)
     nearest = (whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0.0)).astype("<i8")
-    words = pfpl.quantise(x.view(float_type.word_dtype), float_type, absolute(1.0))
+    words = pfpl.quantize(x.view(float_type.word_dtype), float_type, absolute(1.0))
     assert words is not None
     inside = np.abs(nearest) < limit
     assert inside.sum() > x.size - 100
@@ -255,7 +255,7 @@ def test_rounding_is_to_nearest_ties_away(float_type: FloatType) -> None:
 def test_reach_of_absolute_bins(float_type: FloatType) -> None:
     limit = 1 << (float_type.mantissa_bits - 1)
     x = patterns([limit - 1, limit - 0.5, limit, limit + 1, -limit, 1 - limit], float_type)
-    words = pfpl.quantise(x, float_type, absolute(1.0))
+    words = pfpl.quantize(x, float_type, absolute(1.0))
     assert words is not None
     # limit - 0.5 rounds to limit, which is out of reach; the second candidate is limit - 1.
     assert words.tolist() == [
@@ -273,7 +273,7 @@ def test_second_chance() -> None:
     step = np.float32(0.2)
     middles = (np.random.default_rng(13).integers(1, 100000, 1000) + 0.5) * float(step)
     x = np.concatenate([middles, -middles]).astype("<f4")
-    words = pfpl.quantise(x.view("<u4"), F32, absolute(float(step)))
+    words = pfpl.quantize(x.view("<u4"), F32, absolute(float(step)))
     assert words is not None
     s = x * (np.float32(1) / step)
     first = np.trunc(s + np.copysign(np.float32(0.49999997), s)).astype("<i8")
@@ -300,7 +300,7 @@ def test_second_chance() -> None:
 
 def test_pointwise_words() -> None:
     """Computed by hand from the document, with S = 16385."""
-    quantiser = Quantiser(Kind.POINTWISE_RELATIVE, 16385)
+    quantizer = Quantizer(Kind.POINTWISE_RELATIVE, 16385)
     bits_and_words = [
         (0x00000000, 0x00000000),
         (0x80000000, 0x00000000),
@@ -320,10 +320,10 @@ def test_pointwise_words() -> None:
         (0x80000001, 0x7F800000),
     ]
     bits = np.array([pair[0] for pair in bits_and_words], "<u4")
-    words = pfpl.quantise(bits, F32, quantiser)
+    words = pfpl.quantize(bits, F32, quantizer)
     assert words is not None
     assert [f"{word:08x}" for word in words] == [f"{pair[1]:08x}" for pair in bits_and_words]
-    decoded = pfpl.dequantise(words, F32, quantiser)
+    decoded = pfpl.dequantize(words, F32, quantizer)
     assert decoded[:10].tolist() == [
         0,
         0,
@@ -340,10 +340,10 @@ def test_pointwise_words() -> None:
 
 
 def test_pointwise_reach() -> None:
-    quantiser = Quantiser(Kind.POINTWISE_RELATIVE, 3)
+    quantizer = Quantizer(Kind.POINTWISE_RELATIVE, 3)
     largest = 2**21 - 2
     bits = 0x3F800000 + 3 * np.array([largest, largest + 1, -largest, -largest - 1])
-    words = pfpl.quantise(bits.astype("<u4"), F32, quantiser)
+    words = pfpl.quantize(bits.astype("<u4"), F32, quantizer)
     assert words is not None
     assert words[0] == ((2 * largest + 1) << 1) - 1
     assert words[2] == ((2 * largest) << 1) - 1
@@ -381,7 +381,7 @@ def decoded(payload: str | bytes, count: int, codec: int, mode: int = 0, n: int 
 
 def test_pointwise_integers() -> None:
     """Computed by hand: S = 16385, so K = floor(126 * 2^23 / 16385) = 64508."""
-    quantiser = Quantiser(Kind.POINTWISE_RELATIVE, 16385)
+    quantizer = Quantizer(Kind.POINTWISE_RELATIVE, 16385)
     assert blocks.largest_bin(F32, 16385) == 64508
     assert blocks.largest_bin(F32, 3) == 2**21 - 2
     bits_and_integers = [
@@ -397,15 +397,15 @@ def test_pointwise_integers() -> None:
     ]
     raw = [0x7FC00000, 0xFFC00000, 0xFFC00001, 0x7F800000, 0xFF800000, 0x00000001, 0x80000001]
     bits = np.array([pair[0] for pair in bits_and_integers] + raw, "<u4")
-    q, is_exception = blocks.quantise(bits, F32, quantiser)
+    q, is_exception = blocks.quantize(bits, F32, quantizer)
     assert q[:9].tolist() == [pair[1] for pair in bits_and_integers]
     assert is_exception.tolist() == [False] * 9 + [True] * 7
-    assert blocks.dequantise(q[:9], F32, quantiser).tolist() == [
+    assert blocks.dequantize(q[:9], F32, quantizer).tolist() == [
         *(0, 0, 0x3F800000, 0xBF800000, 0x3F800000),
         *(0x3F800000 + 16385, 0x3F800000 - 16385, 0x40000200, 0xBF800000 - 512 * 16385),
     ]
     # A fill value of -0.0 is no zero.
-    _, is_exception = blocks.quantise(bits, F32, quantiser, 0x80000000)
+    _, is_exception = blocks.quantize(bits, F32, quantizer, 0x80000000)
     assert is_exception[:9].tolist() == [False, True] + [False] * 7
 
 
@@ -424,9 +424,9 @@ def test_pointwise_integers_that_no_encoder_writes(float_type: FloatType) -> Non
             else 0
             for q in numbers
         ]
-        quantiser = Quantiser(Kind.POINTWISE_RELATIVE, width)
+        quantizer = Quantizer(Kind.POINTWISE_RELATIVE, width)
         integers = np.array(numbers, blocks.signed_dtype(float_type))
-        assert blocks.dequantise(integers, float_type, quantiser).tolist() == expected
+        assert blocks.dequantize(integers, float_type, quantizer).tolist() == expected
 
 
 def test_exceptions_follow_the_value_before() -> None:

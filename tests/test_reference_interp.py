@@ -32,7 +32,7 @@ from reference import (
     interp_tables,
     pfpl,
 )
-from reference.common import FLOAT_TYPES, Array, Corrupt, FloatType, Kind, Quantiser
+from reference.common import FLOAT_TYPES, Array, Corrupt, FloatType, Kind, Quantizer
 from reference.interp_prediction import Form
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ GOLDEN = {
 PAGE = (HERE.parent / "docs" / "format" / "interp.md").read_text(encoding="utf-8")
 
 
-def quantiser_of(bound: float, float_type: FloatType) -> Quantiser:
+def quantizer_of(bound: float, float_type: FloatType) -> Quantizer:
     step = pfpl.float_to_bits(2.0 * pfpl.narrowed_bound(bound, float_type))
-    return interp.own_quantiser(Quantiser(Kind.ABSOLUTE, step), float_type)
+    return interp.own_quantizer(Quantizer(Kind.ABSOLUTE, step), float_type)
 
 
 def unpacked(packed: str) -> bytes:
@@ -65,7 +65,7 @@ class Golden:
         dtype = np.dtype(case["dtype"])
         self.dtype = dtype
         self.float_type = FLOAT_TYPES[dtype.itemsize]
-        self.quantiser = quantiser_of(case["bound"], self.float_type)
+        self.quantizer = quantizer_of(case["bound"], self.float_type)
         self.mode = case["mode"]
         self.bits = np.frombuffer(unpacked(case["values"]), self.float_type.word_dtype)
         self.checksum = case["decoded_crc32"]
@@ -93,7 +93,7 @@ class Golden:
             payload,
             places.size,
             self.float_type,
-            self.quantiser,
+            self.quantizer,
             mode=self.mode,
             inside=self.tiling.inside(number),
         )
@@ -135,7 +135,7 @@ def test_golden_payloads_are_written_in_the_same_form(name: str) -> None:
         payload = interp.encode_tile(
             raw,
             golden.float_type,
-            golden.quantiser,
+            golden.quantizer,
             golden.fill_bits,
             mode=golden.mode,
             inside=golden.tiling.inside(number),
@@ -355,9 +355,9 @@ def test_lorenzo_prediction_is_what_the_page_says() -> None:
 # ------------------------------------------------------------------------------------------------
 
 
-def hostile_values(float_type: FloatType, quantiser: Quantiser, rng: np.random.Generator) -> Array:
+def hostile_values(float_type: FloatType, quantizer: Quantizer, rng: np.random.Generator) -> Array:
     """Return values on and about lattice points, the ends of the lattice, and special ones."""
-    step = pfpl.bits_to_float(quantiser.step)
+    step = pfpl.bits_to_float(quantizer.step)
     limit = interp_lattice.fine_limit(float_type)
     largest = 1 << (float_type.mantissa_bits - 2)
     g = np.concatenate([rng.integers(-limit, limit + 1, 600), [limit, -limit, limit + 1, 0, 1]])
@@ -367,7 +367,7 @@ def hostile_values(float_type: FloatType, quantiser: Quantiser, rng: np.random.G
         [
             (g + rng.choice(near, g.size)) * (step / 16),
             (k + rng.choice(near, k.size)) * step,
-            rng.choice([0.0, -0.0, np.nan, np.inf, -np.inf, quantiser.bound, step / 2], 60),
+            rng.choice([0.0, -0.0, np.nan, np.inf, -np.inf, quantizer.bound, step / 2], 60),
         ]
     )
     words = numbers.astype(float_type.float_dtype).view(float_type.word_dtype)
@@ -380,8 +380,8 @@ def test_values_are_within_the_bound_in_every_form_and_stay(size: int) -> None:
     rng = np.random.default_rng(size)
     for shape, mode in [((1, 1, 1, 968), 1), ((1, 8, 11, 11), 7), ((4, 2, 11, 11), 11)]:
         for bound in (0.1, 1.0, 7e-5 if size == 4 else 1e-12, 3e30):
-            quantiser = quantiser_of(bound, float_type)
-            bits = hostile_values(float_type, quantiser, rng)
+            quantizer = quantizer_of(bound, float_type)
+            bits = hostile_values(float_type, quantizer, rng)
             bits = np.sort(bits)[rng.permutation(bits.size) if bound == 1.0 else slice(None)]
             fill_bits = int(bits[bits.size // 3])
             once = None
@@ -390,7 +390,7 @@ def test_values_are_within_the_bound_in_every_form_and_stay(size: int) -> None:
                 for source in (bits, once):
                     if source is None:
                         continue
-                    values = interp.values_of(source, shape, float_type, quantiser, fill_bits)
+                    values = interp.values_of(source, shape, float_type, quantizer, fill_bits)
                     payload = interp.encode_form(values, form, mode)
                     if payload is None:
                         continue
@@ -398,7 +398,7 @@ def test_values_are_within_the_bound_in_every_form_and_stay(size: int) -> None:
                         payload.data,
                         bits.size,
                         float_type,
-                        quantiser,
+                        quantizer,
                         mode=mode,
                         inside=np.ones(shape, bool),
                     )
@@ -455,9 +455,9 @@ def test_frames_come_back(dtype: str, kind: Kind) -> None:
 
 def test_a_small_bound_is_lossless() -> None:
     for float_type, exponent in ((FLOAT_TYPES[4], -121), (FLOAT_TYPES[8], -1017)):
-        assert quantiser_of(2.0**exponent, float_type).kind == Kind.ABSOLUTE
+        assert quantizer_of(2.0**exponent, float_type).kind == Kind.ABSOLUTE
         below = math.nextafter(2.0**exponent, 0.0)
-        assert quantiser_of(below, float_type).kind == Kind.LOSSLESS
+        assert quantizer_of(below, float_type).kind == Kind.LOSSLESS
 
 
 # ------------------------------------------------------------------------------------------------
@@ -530,10 +530,10 @@ def test_the_worked_example_is_right() -> None:
     values = ((a[:, None] + b) / 64).astype("<f4")
     assert values.tobytes() == golden.bits.tobytes()
     assert golden.tiles == [bytes_of(EXAMPLE)]
-    step = pfpl.bits_to_float(golden.quantiser.step)
+    step = pfpl.bits_to_float(golden.quantizer.step)
     assert f"The step is {step}, and u is {step / 16}." in PAGE
     shape = (1, 1, 8, 8)
-    tile = interp.values_of(golden.bits, shape, FLOAT32, golden.quantiser)
+    tile = interp.values_of(golden.bits, shape, FLOAT32, golden.quantizer)
     form = golden.form(0)
     assert form == Form(1, (0, 2), is_fine=True, is_closed=True)
     applied = interp.apply_form(tile, form, 3)
@@ -572,14 +572,14 @@ def test_the_states_of_the_worked_example_are_right() -> None:
 def test_the_example_with_a_patch_is_right() -> None:
     golden = Golden("smooth 8x8")
     x = golden.bits.copy()
-    u = pfpl.bits_to_float(golden.quantiser.step) / 16
+    u = pfpl.bits_to_float(golden.quantizer.step) / 16
     x[[1, 20]] = np.array([5 * u, np.nan], "<f4").view("<u4")
     assert f"number 1 is 5u = {5 * u}, and" in PAGE
     inside = np.ones((1, 1, 8, 8), bool)
-    payload = interp.encode_tile(x, FLOAT32, golden.quantiser, mode=3, inside=inside)
-    assert payload == bytes_of(PATCHED)
     form = Form(interp_prediction.INTERPOLATION, (1, 0), is_fine=True, is_closed=True)
-    tile = interp.values_of(x, inside.shape, FLOAT32, golden.quantiser)
+    payload = interp.encode_tile(x, FLOAT32, golden.quantizer, mode=3, inside=inside, forms=[form])
+    assert payload == bytes_of(PATCHED)
+    tile = interp.values_of(x, inside.shape, FLOAT32, golden.quantizer)
     applied = interp.apply_form(tile, form, 3)
     assert applied is not None
     assert applied.q.reshape(8, 8)[1:3].tolist() == numbers_of(ROWS).tolist()
@@ -589,7 +589,7 @@ def test_the_example_with_a_patch_is_right() -> None:
     assert (order[number], applied.patches[number], applied.q[1]) == (1, -4, 5)
     assert f"So it is residual number {number} that is patched" in PAGE
     decoded = interp.decode_tile(
-        payload, 64, FLOAT32, golden.quantiser, mode=3, inside=inside
+        payload, 64, FLOAT32, golden.quantizer, mode=3, inside=inside
     ).view("<f4")
     assert decoded[1] == 5 * u
     assert np.flatnonzero(np.isnan(decoded)).tolist() == [20]

@@ -150,7 +150,7 @@ def test_an_infinity_or_a_nan_costs_no_other_value_its_bin(
         assert_same_bits(decoded[others], plain[others])
 
 
-def test_zeros_come_back_as_positive_zero_where_they_are_quantised(
+def test_zeros_come_back_as_positive_zero_where_they_are_quantized(
     setting: Callable[..., Codec], dtype: np.dtype[Any]
 ) -> None:
     values = background(dtype)
@@ -284,7 +284,7 @@ def test_a_subnormal_fill_value_makes_pfpl_store_its_tile_only() -> None:
     assert_same_bits(decoded[4096:8192], values[4096:8192])
 
 
-def test_other_subnormals_beside_a_subnormal_fill_value_are_quantised() -> None:
+def test_other_subnormals_beside_a_subnormal_fill_value_are_quantized() -> None:
     values = with_pattern(background("<f4"), 0x1235, slice(0, 6000, 2))
     fill_value = floats_of(np.array([0x1234]), "<f4")[0]
     frame = h5lossy.encode(values, PFPL(absolute=1e-3), fill_value=fill_value)

@@ -21,10 +21,11 @@ import h5lossy
 from checks import assert_kept, assert_same_bits, pattern
 from h5lossy import PFPL, _native
 from h5lossy._codecs import CODECS
+from matrix import FRAMES_MAY_CHANGE
 from reference import blocks, cuszp2
 from reference import frame as frames
 from reference import pfpl as reference
-from reference.common import FLOAT_TYPES, Kind, Quantiser
+from reference.common import FLOAT_TYPES, Kind, Quantizer
 
 FORMAT = Path(__file__).parents[1] / "docs" / "format"
 
@@ -79,8 +80,10 @@ def test_the_reference_writes_and_reads_it(name: str) -> None:
         shape=values.shape,
         fill_bits=None if fill is None else pattern(fill, "<f4"),
     )
-    assert frame == frame_of(name)
-    assert_same_bits(frames.decode(frame), h5lossy.decode(frame))
+    if CODECS[example["codec"]].codec_name not in FRAMES_MAY_CHANGE:
+        assert frame == frame_of(name)
+    for one in (frame, frame_of(name)):
+        assert_same_bits(frames.decode(one), h5lossy.decode(one))
 
 
 def fill_of(example: dict[str, Any]) -> Any:
@@ -185,8 +188,8 @@ def test_the_short_payload_beside_the_stored_frame_is_right() -> None:
     assert len(payload) == int(count)
     step = struct.unpack_from("<Q", CODED, 32)[0]
     bits = np.array([1.5], "<f4").view("<u4")
-    quantiser = Quantiser(Kind.ABSOLUTE, step)
-    assert reference.encode_tile(bits, FLOAT_TYPES[4], quantiser) == payload
+    quantizer = Quantizer(Kind.ABSOLUTE, step)
+    assert reference.encode_tile(bits, FLOAT_TYPES[4], quantizer) == payload
 
 
 # ------------------------------------------------------------------------------------------------

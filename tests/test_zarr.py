@@ -10,6 +10,7 @@ import json
 import math
 import pickle
 import re
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -411,7 +412,8 @@ def test_a_configuration_comes_back_from_json(name: str, kind: str) -> None:
         assert (again, again.codec) == (serializer, codec)
 
         for fill_value in (None, -999.5):
-            compressor = Compressor(codec, fill_value=fill_value)
+            chunk = {"dtype": ">f8", "chunks": [3, 4]} if checksum else {}
+            compressor = Compressor(codec, fill_value=fill_value, **chunk)
             config = json.loads(json.dumps(compressor.get_config()))
             assert numcodecs.get_codec(config) == compressor
             assert numcodecs.get_codec(config).get_config() == config
@@ -447,9 +449,70 @@ def test_the_cd_values_of_a_dataset_make_the_codec(fill_value: float | None, dty
 
         made = codec_from_filter(h5lossy.FILTER_ID, words)
 
-        assert made == Compressor(codec, fill_value=fill_value)
+        chunk = {"dtype": values.dtype, "chunks": values.shape}
+        assert made == Compressor(codec, fill_value=fill_value, **chunk)
         assert made == numcodecs.get_codec({"id": "h5lossy", "cd_values": list(words)})
         assert made.encode(values) == frame
+
+
+VALUES = np.linspace(270, 310, 256).astype("<f4").reshape(16, 16)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        VALUES.astype(">f4"),
+        VALUES[:8].astype("<f8"),
+        VALUES[:8],
+        np.zeros((1 << 14, 1 << 10), "<f4"),
+    ],
+    ids=["byte order", "type", "too small", "too large"],
+)
+def test_a_frame_of_another_chunk_is_refused(other: np.ndarray[Any, Any]) -> None:
+    codec = PFPL(absolute=1e-3)
+    frame = h5lossy.encode(other, codec)
+    with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
+        dataset = file.create_dataset("x", data=VALUES, chunks=(16, 16), compression=codec)
+        config = {"cd_values": list(cd_values(dataset))}
+    of_array = Compressor(codec, dtype="f4", chunks=(16, 16))
+    array, store = new_array(codec, VALUES, (16, 16))
+    array2 = zarr.create_array(
+        store, name="v2", shape=(16, 16), chunks=(16, 16), dtype="f4", zarr_format=2,
+        fill_value=0, compressors=of_array,
+    )  # fmt: skip
+    array2[...] = VALUES
+    assert_kept(VALUES, array2[...], bound_of(codec))
+
+    buffer = default_buffer_prototype().buffer.from_bytes(frame)
+    spec = array.metadata.get_chunk_spec((0, 0), array.config, default_buffer_prototype())
+    tracemalloc.start()
+    for made in (of_array, numcodecs.get_codec({"id": "h5lossy"} | config)):
+        with pytest.raises(h5lossy.CorruptFrameError, match="the frame holds"):
+            made.decode(frame)
+    with pytest.raises(h5lossy.CorruptFrameError, match="the frame holds"):
+        sync(FrameReader(**config).decode([(buffer, spec)]))
+    store["v2/0.0"] = buffer
+    with pytest.raises(h5lossy.CorruptFrameError, match="the frame holds"):
+        array2[...]
+    if other.shape != VALUES.shape:  # values of a byte order are swapped in format 3
+        store["c/0/0"] = buffer
+        with pytest.raises(h5lossy.CorruptFrameError, match="the frame holds"):
+            array[...]
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+def test_other_chunks_are_not_encoded() -> None:
+    compressor = Compressor(PFPL(absolute=1e-3), dtype="<f4", chunks=(16, 16))
+    for other in (VALUES.astype("<f8"), VALUES.astype(">f4"), VALUES[1:]):
+        with pytest.raises(h5lossy.InvalidArgumentError, match="the chunk holds"):
+            compressor.encode(other)
+    with pytest.raises(h5lossy.InvalidArgumentError, match="both of dtype and chunks"):
+        Compressor(PFPL(absolute=1e-3), dtype="<f4")
+    with pytest.raises(h5lossy.InvalidArgumentError, match=r"extents such as \(64, 64\), got \(0,"):
+        Compressor(PFPL(absolute=1e-3), dtype="<f4", chunks=(0, 2))
+    with pytest.raises(h5lossy.UnsupportedError, match="not int32"):
+        Compressor(PFPL(absolute=1e-3), dtype="i4", chunks=(16, 16))
 
 
 @pytest.mark.parametrize(

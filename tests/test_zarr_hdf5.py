@@ -173,6 +173,8 @@ def test_kerchunk_reads_what_hdf5_reads(references: Any, folder: Path) -> None:
             "absolute": 0.5,
             "dimensions": 2,
             "fill_value": -999.0,
+            "dtype": "<f4",
+            "chunks": [32, 40],
         }
     ]
     assert_reads_as_hdf5(open_references(made), folder / "a.h5")

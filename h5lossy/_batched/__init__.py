@@ -14,5 +14,8 @@ the one before.
 
 from h5lossy._batched.reader import read
 from h5lossy._batched.writer import write
+from h5lossy._public import name_publicly
 
 __all__ = ["read", "write"]
+
+name_publicly(__name__)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Selections that are boxes of a dataset, and the chunks that they touch."""
+"""Selections that are boxes of a dataset, and the pieces of chunks that lie in them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import itertools
 import math
 import operator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from h5lossy._blocks import batch_bytes, block_shape, blocks, grid_of
+from h5lossy import _native
+from h5lossy._blocks import batch_bytes, block_shape, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,6 +67,11 @@ class Box:
             tuple(map(operator.sub, self.stop, outer.start)),
         )
 
+    def __str__(self) -> str:
+        """Return the box as an index is written."""
+        ends = zip(self.start, self.stop, strict=True)
+        return f"[{', '.join(f'{start}:{stop}' for start, stop in ends)}]"
+
 
 def chunk_box(place: Place, chunks: Place) -> Box:
     """Return the box of a chunk, which may extend beyond the dataset's edge."""
@@ -110,44 +117,68 @@ class Pieces:
         """Return piece i."""
         return Box(_place(self.start[i]), _place(self.stop[i]))
 
+    def in_array(self, array: Any, start: Any, chunk: Place, padding: Any) -> _native.Parts:
+        """Return the pieces as parts of an array that begins at `start` of the dataset."""
+        return _native.Parts(
+            array=array,
+            chunk=chunk,
+            corners=self.start - start,
+            first=self.start - self.places,
+            extents=self.stop - self.start,
+            padding=padding,
+        )
+
 
 @dataclass(frozen=True)
-class Grid:
-    """The chunks of a dataset that a box touches.
+class Selection:
+    """A box of a dataset, which of its axes the result has, and the chunks that it touches.
 
     Attributes
     ----------
     box : Box
-    shape, chunks : tuple of int
-        Extents of the dataset and of a chunk; those of a single value where there are no chunks.
+    kept : tuple of bool
+        Whether each axis of the dataset is one of the result, too.
+    extents, chunks : tuple of int
+        Those of the dataset and of a chunk; a single value where there are no chunks.
     value_bytes : int
     cuts : tuple of tuple of int, optional
-        Where parts may begin and end along each axis, in numbers of chunks, from the first chunk to
-        the end of the last. Default: between any two chunks.
+        Where batches may begin and end along each axis, in numbers of chunks, from the first chunk
+        to the end of the last. Default: between any two chunks.
     """
 
     box: Box
-    shape: Place
+    kept: tuple[bool, ...]
+    extents: Place
     chunks: Place
     value_bytes: int
     cuts: tuple[Place, ...] | None = None
 
-    @classmethod
-    def of(cls, dataset: h5py.Dataset, box: Box, cuts: tuple[Place, ...] | None = None) -> Grid:
-        """Return the chunks of a dataset that a box touches.
+    @property
+    def shape(self) -> Place:
+        """Extents of the result."""
+        return tuple(itertools.compress(self.box.shape, self.kept))
 
-        Parts are cut where the chunks' edges are closest to `cuts`, places in the dataset.
-        """
-        chunks = dataset.chunks or (1,) * len(dataset.shape)
-        grid = cls(box, dataset.shape, chunks, dataset.dtype.itemsize)
+    def of_kept(self, box: Box) -> tuple[slice, ...]:
+        """Return a part of the box as an index of the result."""
+        return tuple(itertools.compress(box.within(self.box).slices, self.kept))
+
+    @property
+    def with_all_axes(self) -> tuple[slice | None, ...]:
+        """The index that gives the result all axes again."""
+        return tuple(slice(None) if kept else None for kept in self.kept)
+
+    def cut_near(self, cuts: tuple[Place, ...] | None) -> Selection:
+        """Cut batches at the chunks' edges that are closest to these places in the result."""
         if cuts is None:
-            return grid
-        edges = []
-        for axis, first, count, length in zip(cuts, grid.first, grid.counts, chunks, strict=True):
-            near = {round(at / length) for at in axis}
+            return self
+        left, edges = iter(cuts), []
+        for start, kept, first, count, length in zip(
+            self.box.start, self.kept, self.first, self.counts, self.chunks, strict=True
+        ):
+            near = {round((start + at) / length) for at in (next(left) if kept else ())}
             inside = sorted(at for at in near if first < at < first + count)
             edges.append((first, *inside, first + count))
-        return replace(grid, cuts=tuple(edges))
+        return replace(self, cuts=tuple(edges))
 
     @property
     def chunk_bytes(self) -> int:
@@ -159,7 +190,7 @@ class Grid:
         """Bytes of the values of the box."""
         return math.prod(self.box.shape) * self.value_bytes
 
-    @property
+    @cached_property
     def counts(self) -> Place:
         """Number of chunks along each axis."""
         return tuple(
@@ -167,7 +198,7 @@ class Grid:
             for stop, length, first in zip(self.box.stop, self.chunks, self.first, strict=True)
         )
 
-    @property
+    @cached_property
     def first(self) -> Place:
         """Number of the first chunk along each axis."""
         return tuple(map(operator.floordiv, self.box.start, self.chunks))
@@ -175,9 +206,11 @@ class Grid:
     def __len__(self) -> int:
         return math.prod(self.counts)
 
-    def has_few_of(self, dataset: h5py.Dataset) -> bool:
-        """Return whether looking up these chunks is faster than listing all of the dataset."""
-        return len(self) * _LISTING_FACTOR < math.prod(grid_of(dataset))
+    @property
+    def has_few_chunks(self) -> bool:
+        """Whether looking up these chunks is faster than listing all of the dataset."""
+        axes = zip(self.extents, self.chunks, strict=True)
+        return len(self) * _LISTING_FACTOR < math.prod(-(-n // chunk) for n, chunk in axes)
 
     @property
     def whole(self) -> Box | None:
@@ -185,33 +218,44 @@ class Grid:
         start = tuple(-(-at // c) * c for at, c in zip(self.box.start, self.chunks, strict=True))
         stop = tuple(
             at if at == extent else at // c * c
-            for at, extent, c in zip(self.box.stop, self.shape, self.chunks, strict=True)
+            for at, extent, c in zip(self.box.stop, self.extents, self.chunks, strict=True)
         )
         is_empty = any(map(operator.ge, start, stop))
         return None if is_empty else Box(start, stop)
 
-    def boxes(self) -> Iterator[Box]:
-        """Cut the box into parts of `BLOCK_BYTES` that split no chunk, in C order."""
+    @property
+    def is_whole(self) -> bool:
+        """Whether the box consists of whole chunks."""
+        return self.whole == self.box
+
+    def boxes(self, report: Report | None = None) -> Iterator[Box]:
+        """Cut the box into parts of `BLOCK_BYTES` that split no chunk, in C order.
+
+        Each is reported when it is done.
+        """
+        done = 0
         for block in self._blocks(None):
             chunks = zip(block, self.chunks, strict=True)
             start, stop = zip(*((b.start * c, b.stop * c) for b, c in chunks), strict=True)
-            yield Box(start, stop).intersection(self.box)
+            box = Box(start, stop).intersection(self.box)
+            yield box
+            done += math.prod(box.shape) * self.value_bytes
+            if report is not None:
+                report(done, self.nbytes)
 
     def batches(self, threads: int) -> Iterator[Pieces]:
         """Yield the chunks a batch at a time, in C order."""
-        start, stop, shape = map(np.array, (self.box.start, self.box.stop, self.shape))
         most_bytes = batch_bytes(self.chunk_bytes, threads)
         if self.cuts is not None:  # as many parts as threads, which may compute their values
             most_bytes = max(most_bytes, threads * self._largest_part * self.chunk_bytes)
+        start, stop, chunks = map(np.array, (self.box.start, self.box.stop, self.chunks))
         for block in self._blocks(most_bytes):
-            axes = [
-                np.arange(one.start, one.stop) * length
-                for one, length in zip(block, self.chunks, strict=True)
-            ]
-            places = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
-            ends = np.minimum(places + self.chunks, shape)
+            numbers = np.indices([axis.stop - axis.start for axis in block])
+            places = numbers.reshape(len(block), -1).T + [axis.start for axis in block]
+            places *= chunks
+            ends = np.minimum(places + chunks, self.extents)
             inside = np.maximum(places, start), np.minimum(ends, stop)
-            whole = (inside[0] == places).all(axis=1) & (inside[1] == ends).all(axis=1)
+            whole = ((inside[0] == places) & (inside[1] == ends)).all(axis=1)
             yield Pieces(places, *inside, whole)
 
     @property
@@ -236,55 +280,8 @@ class Grid:
             )
 
 
-@dataclass(frozen=True)
-class Selection:
-    """A box of a dataset, and which of its axes remain axes of the result."""
-
-    box: Box
-    kept: tuple[bool, ...]
-
-    @property
-    def shape(self) -> Place:
-        """Extents of the result."""
-        return tuple(n for n, kept in zip(self.box.shape, self.kept, strict=True) if kept)
-
-    def of_kept(self, box: Box) -> tuple[slice, ...]:
-        """Return a part of the box as an index of the result."""
-        index = box.within(self.box).slices
-        return tuple(one for one, kept in zip(index, self.kept, strict=True) if kept)
-
-    @property
-    def with_all_axes(self) -> tuple[slice | None, ...]:
-        """The index that gives the result all axes again."""
-        return tuple(slice(None) if kept else None for kept in self.kept)
-
-    def grid(self, dataset: h5py.Dataset, cuts: tuple[Place, ...] | None = None) -> Grid:
-        """Return the chunks; `cuts` are places in the result where parts had better be cut."""
-        if cuts is None:
-            return Grid.of(dataset, self.box)
-        left = iter(cuts)
-        return Grid.of(
-            dataset,
-            self.box,
-            tuple(
-                tuple(start + at for at in next(left)) if kept else ()
-                for start, kept in zip(self.box.start, self.kept, strict=True)
-            ),
-        )
-
-    def parts(
-        self, dataset: h5py.Dataset, report: Report, cuts: tuple[Place, ...] | None = None
-    ) -> Iterator[Box]:
-        """Yield parts that take little memory and split no chunk; report each when it is done."""
-        done, total = 0, math.prod(self.box.shape)
-        for box in self.grid(dataset, cuts).boxes():
-            yield box
-            done += math.prod(box.shape)
-            report(done * dataset.dtype.itemsize, total * dataset.dtype.itemsize)
-
-
 def as_selection(
-    index: Any, shape: Place | None, *, may_be_empty: bool = False
+    index: Any, dataset: h5py.Dataset, *, may_be_empty: bool = False
 ) -> Selection | None:
     """Return the box that an index means; None for all that is not a box of at least one value.
 
@@ -292,6 +289,7 @@ def as_selection(
     writes these, or raises. It is also so for datasets without axes, and for boxes without values
     unless these are asked for.
     """
+    shape = dataset.shape
     if not shape:
         return None
     parts = list(index) if isinstance(index, tuple) else [index]
@@ -310,7 +308,13 @@ def as_selection(
         start.append(ends[0])
         stop.append(ends[1])
         kept.append(isinstance(part, slice))
-    return Selection(Box(tuple(start), tuple(stop)), tuple(kept))
+    return Selection(
+        Box(tuple(start), tuple(stop)),
+        tuple(kept),
+        shape,
+        dataset.chunks or (1,) * len(shape),
+        dataset.dtype.itemsize,
+    )
 
 
 def _ends(part: Any, extent: int) -> tuple[int, int] | None:

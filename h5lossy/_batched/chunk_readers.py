@@ -12,10 +12,10 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._arrays import cupy_memory
-from h5lossy._batched.boxes import Grid, chunk_box
+from h5lossy._batched.boxes import chunk_box
 from h5lossy._batched.gpu_decoder import decode
-from h5lossy._batched.pipeline import FrameBuffers, overlap
-from h5lossy._blocks import for_each_chunk
+from h5lossy._batched.pipeline import FrameBuffers, aligned, overlap
+from h5lossy._blocks import batch_bytes, for_each_chunk
 from h5lossy._libhdf5 import stored_size
 from h5lossy._values import unwritten_value
 
@@ -25,16 +25,28 @@ if TYPE_CHECKING:
     import h5py
     import numpy.typing as npt
 
-    from h5lossy._batched.boxes import Box, Pieces, Place
+    from h5lossy._batched.boxes import Pieces, Place, Selection
     from h5lossy._progress import Report
     from h5lossy._stored import StoredChunks
+
+
+#: In place of the bytes of a chunk.
+_NOT_STORED = 2**32 - 1
+
+#: Up to so many chunks, of so many bytes together, batches cost more than they save.
+_FEW_CHUNKS, _FEW_BYTES = 16, 256 << 10
 
 
 class ChunkReader:
     """Reads a box of a dataset into a target of its shape; a subclass decodes the frames."""
 
     def __init__(
-        self, dataset: h5py.Dataset, chunks: StoredChunks, box: Box, target: Any, report: Report
+        self,
+        dataset: h5py.Dataset,
+        chunks: StoredChunks,
+        chosen: Selection,
+        target: Any,
+        report: Report,
     ) -> None:
         assert chunks.decoding is not None
         self._params = chunks.decoding
@@ -42,9 +54,9 @@ class ChunkReader:
         self._chunks = chunks
         self._target = target
         self._report = report
-        self._grid = Grid.of(dataset, box)
+        self._chosen = chosen
         self._fill = unwritten_value(dataset)
-        self._all_stored: npt.NDArray[np.bool_] | None = None
+        self._listed: npt.NDArray[np.uint32] | None = None
         self._done = 0
 
     def _assign(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:
@@ -53,46 +65,48 @@ class ChunkReader:
 
     def _read_whole(self, place: Place, *, is_stored: bool) -> None:
         """Read a chunk that is not a good frame of ours; raise if it is broken."""
-        chunk = chunk_box(place, self._grid.chunks)
-        box = chunk.intersection(self._grid.box)
+        chunk = chunk_box(place, self._chosen.chunks)
+        box = chunk.intersection(self._chosen.box)
         if is_stored:
             values = self._chunks.values(place)[box.within(chunk).slices]
         else:
             values = np.broadcast_to(self._fill, box.shape)
-        self._assign(box.within(self._grid.box).slices, values)
+        self._assign(box.within(self._chosen.box).slices, values)
 
-    def _are_stored(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which chunks are stored: by HDF5's index for few, or by a list of all."""
-        if self._all_stored is None:
-            dataset = self._dataset.id.id
-            if self._grid.has_few_of(self._dataset) and all(
-                stored_size(dataset, tuple(place)) is not None for place in places.tolist()
-            ):
-                return np.ones(len(places), np.bool_)
+    def _stored_bytes(self, places: npt.NDArray[np.int64]) -> list[int | None]:
+        """Return the bytes of chunks in the file: by HDF5's index for few, or by a list of all.
+
+        None for a chunk that is not stored.
+        """
+        if self._listed is None:
+            if len(places) <= _FEW_CHUNKS or self._chosen.has_few_chunks:
+                dataset = self._dataset.id.id
+                sizes = [stored_size(dataset, place) for place in map(tuple, places.tolist())]
+                if None not in sizes:
+                    return sizes
             # None of `stored_size` may also be an error, which this raises.
-            self._all_stored = self._list_chunks()
-        at = places // self._grid.chunks - self._grid.first
-        found: npt.NDArray[np.bool_] = self._all_stored[tuple(at.T)]
-        return found
+            self._listed = self._list_chunks()
+        at = places // self._chosen.chunks - self._chosen.first
+        return [None if n == _NOT_STORED else n for n in self._listed[tuple(at.T)].tolist()]
 
-    def _list_chunks(self) -> npt.NDArray[np.bool_]:
-        """Return which chunks of the grid are stored."""
-        grid = self._grid
-        stored = np.zeros(grid.counts, np.bool_)  # a byte for each, as there may be millions
+    def _list_chunks(self) -> npt.NDArray[np.uint32]:
+        """Return the bytes of all chunks of the selection."""
+        chosen = self._chosen
+        stored = np.full(chosen.counts, _NOT_STORED, np.uint32)  # there may be millions
 
         def mark(chunk: Any) -> None:
-            at = tuple(map(operator.floordiv, chunk.chunk_offset, grid.chunks))
-            inside = tuple(map(operator.sub, at, grid.first))
-            if all(0 <= i < n for i, n in zip(inside, grid.counts, strict=True)):
-                stored[inside] = True
+            at = tuple(map(operator.floordiv, chunk.chunk_offset, chosen.chunks))
+            inside = tuple(map(operator.sub, at, chosen.first))
+            if all(0 <= i < n for i, n in zip(inside, chosen.counts, strict=True)):
+                stored[inside] = min(chunk.size, _NOT_STORED - 1)
 
         for_each_chunk(self._dataset, mark)
         return stored
 
     def _tell(self, done: int) -> None:
         """Report that `done` chunks have been read."""
-        total = self._grid.nbytes
-        self._report(total * done // len(self._grid), total)
+        total = self._chosen.nbytes
+        self._report(total * done // len(self._chosen), total)
 
 
 class _Batch(NamedTuple):
@@ -103,21 +117,46 @@ class _Batch(NamedTuple):
 class HostReader(ChunkReader):
     """Batches go through `_fetch`, `_decode` and `_finish`, in this order."""
 
+    @property
+    def is_short(self) -> bool:
+        """Whether `run_at_once` is faster than `run`."""
+        count = len(self._chosen)
+        return count <= _FEW_CHUNKS and count * self._chosen.chunk_bytes <= _FEW_BYTES
+
+    def run_at_once(self) -> None:
+        """Read one chunk after another."""
+        places = list(self._chosen.box.places(self._chosen.chunks))
+        for place, size in zip(places, self._stored_bytes(np.array(places)), strict=True):
+            self._read_whole(place, is_stored=size is not None)
+        self._tell(len(places))
+
     def run(self, threads: int) -> None:
         """Read on at most so many threads."""
-        overlap(self._fetch(threads), partial(self._decode, threads), self._finish)
+        chunk_bytes = self._chosen.chunk_bytes
+        is_one_batch = len(self._chosen) * chunk_bytes <= batch_bytes(chunk_bytes, threads)
+        if threads == 1 or is_one_batch:
+            for batch in self._fetch(threads):  # nothing to overlap with
+                self._finish(batch, self._decode(threads, batch))
+        else:
+            overlap(self._fetch(threads), partial(self._decode, threads), self._finish)
 
     def _fetch(self, threads: int) -> Iterator[_Batch]:
         """Yield each batch and its frames by their number; read the chunks that have none."""
-        buffers = FrameBuffers(self._grid.chunk_bytes)
-        for pieces in self._grid.batches(threads):
-            buffer = buffers.next(len(pieces))
-            frames = {}
-            for i, is_stored in enumerate(self._are_stored(pieces.places)):
+        buffers = FrameBuffers()
+        most = _native.max_encoded_size(self._chosen.chunk_bytes)
+        for pieces in self._chosen.batches(threads):
+            sizes = self._stored_bytes(pieces.places)
+            rooms = [aligned(size) if size is not None and size <= most else 0 for size in sizes]
+            buffer = buffers.next(1, sum(rooms))[0]
+            frames, begin = {}, 0
+            for i, (size, room) in enumerate(zip(sizes, rooms, strict=True)):
                 place = pieces.place(i)
-                frame = self._chunks.frame_if_whole(place, buffer[i]) if is_stored else None
+                frame = None
+                if room:
+                    frame = self._chunks.frame_if_whole(place, buffer[begin : begin + room])
+                begin += room
                 if frame is None:
-                    self._read_whole(place, is_stored=is_stored)
+                    self._read_whole(place, is_stored=size is not None)
                 else:
                     frames[i] = frame
             yield _Batch(pieces, frames)
@@ -127,14 +166,8 @@ class HostReader(ChunkReader):
         if not batch.frames:
             return {}
         pieces, frames = batch.pieces[list(batch.frames)], list(batch.frames.values())
-        parts = _native.Parts(
-            array=self._target,
-            chunk=self._grid.chunks,
-            corners=pieces.start - self._grid.box.start,
-            first=pieces.start - pieces.places,
-            extents=pieces.stop - pieces.start,
-            padding=self._fill,
-        )
+        start, chunk = self._chosen.box.start, self._chosen.chunks
+        parts = pieces.in_array(self._target, start, chunk, self._fill)
         return _native.decode_parts(self._params, parts, frames, threads)
 
     def _finish(self, batch: _Batch, failures: dict[int, Exception]) -> None:
@@ -151,20 +184,18 @@ class GpuReader(ChunkReader):
 
     def run(self) -> None:
         """Read, or raise MemoryError if the GPU has no memory for a batch."""
-        grid = self._grid
-        places = list(grid.box.places(grid.chunks))
-        start = tuple(map(operator.mod, grid.box.start, grid.chunks))
+        chosen = self._chosen
+        places = list(chosen.box.places(chosen.chunks))
+        start = tuple(map(operator.mod, chosen.box.start, chosen.chunks))
 
         def read_frame(number: int, buffer: npt.NDArray[np.uint8]) -> Any:
             return self._chunks.frame_if_whole(places[number], buffer)
 
-        for done, left in decode(self._target, grid.chunks, start, read_frame):
+        for done, left in decode(self._target, chosen.chunks, start, read_frame):
             if left:
                 others = [places[number] for number in left]
-                for place, is_stored in zip(
-                    others, self._are_stored(np.array(others)), strict=True
-                ):
-                    self._read_whole(place, is_stored=is_stored)
+                for place, size in zip(others, self._stored_bytes(np.array(others)), strict=True):
+                    self._read_whole(place, is_stored=size is not None)
             self._tell(done)
 
     def _assign(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:

@@ -18,6 +18,7 @@ from h5lossy._batched.gpu_encoder import encode
 from h5lossy._batched.pipeline import FrameBuffers, overlap
 from h5lossy._batched.sources import as_stored
 from h5lossy._batched.store import ChunkStore
+from h5lossy._blocks import BLOCK_BYTES, MOST_CHUNKS
 from h5lossy._errors import IncompleteWriteError
 from h5lossy._values import as_bits, unwritten_value
 
@@ -69,21 +70,17 @@ class ChunkWriter:
         self._name = dataset.name  # a dataset has none when its file has been closed
         self._params = params
         self._source = source
-        self._chosen = chosen
+        self._chosen = chosen.cut_near(source.cuts)
         self._report = report
         self._threads = threads
-        self._grid = chosen.grid(dataset, source.cuts)
         self._fill = unwritten_value(dataset)
-        self._buffers = FrameBuffers(self._grid.chunk_bytes)
+        self._buffers = FrameBuffers(sparse=True)
+        self._frame_bytes = _native.max_encoded_size(chosen.chunk_bytes)
         self._store = ChunkStore(dataset)
         self._recorder: Recorder | None = None
         #: The box of whole chunks where a GPU encodes them: they are written before the others.
         self._first: Box | None = None
         self._done = 0
-
-    def has_whole_chunks_only(self) -> bool:
-        """Return whether no chunk is written in part."""
-        return all(bool(pieces.whole.all()) for pieces in self._grid.batches(self._threads))
 
     def run(self, recorder: Recorder | None = None) -> None:
         """Write all chunks, or raise an error that says which have been written.
@@ -101,14 +98,14 @@ class ChunkWriter:
             raise IncompleteWriteError(
                 f"{self._state()}: {type(error).__name__}: {error}",
                 tuple(itertools.islice(self._order(), self._done)),
-                len(self._grid),
+                len(self._chosen),
             ) from error
         except BaseException as error:
             error.add_note(self._state())
             raise
 
     def _write(self) -> None:
-        memory, whole = self._source.memory, self._grid.whole
+        memory, whole = self._source.memory, self._chosen.whole
         if memory is not None and whole is not None and self._recorder is None:
             memory = cupy_memory(memory.owner[self._chosen.with_all_axes])
             if memory.dtype == self._dtype and is_possible(memory, self._params):
@@ -122,28 +119,32 @@ class ChunkWriter:
                     self._first = None
                 else:
                     return
-        overlap(self._fetch(), self._encode, self._put)
+        if self._chosen.nbytes <= BLOCK_BYTES and len(self._chosen) <= MOST_CHUNKS:
+            for batch in self._fetch():  # one batch, which nothing could overlap with
+                self._put(batch, self._encode(batch))
+        else:
+            overlap(self._fetch(), self._encode, self._put)
 
     def _state(self) -> str:
-        return f"{self._done} of {len(self._grid)} chunks of {self._name} were written"
+        return f"{self._done} of {len(self._chosen)} chunks of {self._name} were written"
 
     def _order(self) -> Iterator[Place]:
         """Yield the chunks in the order in which they are written."""
         if self._first is not None:
-            yield from self._first.places(self._grid.chunks)
-        for pieces in self._grid.batches(self._threads):
+            yield from self._first.places(self._chosen.chunks)
+        for pieces in self._chosen.batches(self._threads):
             left = pieces.places if self._first is None else pieces.places[~pieces.whole]
             yield from map(tuple, left.tolist())
 
     def _tell(self) -> None:
-        self._report(self._grid.nbytes * self._done // len(self._grid), self._grid.nbytes)
+        self._report(self._chosen.nbytes * self._done // len(self._chosen), self._chosen.nbytes)
 
     # --------------------------------------------------------------------------------------------
     # Encoded by the CPU
     # --------------------------------------------------------------------------------------------
 
     def _fetch(self) -> Iterator[_Batch]:
-        for pieces in self._grid.batches(self._threads):
+        for pieces in self._chosen.batches(self._threads):
             try:
                 yield self._filled(pieces)
             except Exception:
@@ -167,15 +168,9 @@ class ChunkWriter:
         whole = batch.pieces[batch.pieces.whole]
         if not len(whole):
             return []
-        parts = _native.Parts(
-            array=batch.values,
-            chunk=self._grid.chunks,
-            corners=whole.start - batch.pieces.start[0],
-            first=whole.start - whole.places,
-            extents=whole.stop - whole.start,
-            padding=self._fill,
-        )
-        buffer = self._buffers.next(len(parts))
+        start, chunk = batch.pieces.start[0], self._chosen.chunks
+        parts = whole.in_array(batch.values, start, chunk, self._fill)
+        buffer = self._buffers.next(len(parts), self._frame_bytes)
         frames = _native.encode_parts(self._params, parts, buffer, self._threads)
         if self._recorder is not None:  # the batch consists of whole chunks
             decoded = np.empty_like(batch.values)
@@ -205,8 +200,8 @@ class ChunkWriter:
 
     def _write_from_gpu(self, memory: DeviceMemory, whole: Box) -> None:
         """Write the box of whole chunks, of which only frames come to the host, then the others."""
-        chunks = self._grid.chunks
-        part = cupy_memory(memory.owner[whole.within(self._grid.box).slices])
+        chunks = self._chosen.chunks
+        part = cupy_memory(memory.owner[whole.within(self._chosen.box).slices])
         places = self._order()
         for frames in encode(part, self._params, chunks, int(as_bits(self._fill))):
             for frame, place in zip(frames, places, strict=False):
@@ -214,7 +209,7 @@ class ChunkWriter:
                 self._done += 1
             self._tell()
         for place in places:
-            box = chunk_box(place, chunks).intersection(self._grid.box)
+            box = chunk_box(place, chunks).intersection(self._chosen.box)
             self._store.put_part(place, box, self._values(box))
             self._done += 1
             self._tell()

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES = 64
 
-#: A frame's header, at least.
-_LEAST_FRAME_BYTES = 40
+#: Frames that have so many bytes in common at least are taken to be of one kind; a frame that is
+#: not is decoded by the host.
+_ALIKE_BYTES = 16
 
 #: Most combinations of codec, bound and mode that are decoded in one batch; the host decodes the
 #: frames of any others.
@@ -134,22 +135,25 @@ class _Decoder:
         self, buffers: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]
     ) -> list[_native.FrameFields]:
         """Return the header of one frame of each kind."""
-        codec, bound, mode = (buffers[:, i].astype(np.int64) for i in (6, 8, 9))
-        bound[bound == _native.BOUND_RANGE_RELATIVE] = _native.BOUND_ABSOLUTE  # decoded alike
-        key = codec << 16 | bound << 8 | mode
-        # Stored frames, and lossless ones, are decoded as any kind.
-        key[(codec == 0) | (bound == _native.BOUND_LOSSLESS)] = -1
-        on_gpu = {number: _native.has_kernels(number) for number in np.unique(codec).tolist()}
-        key[[not on_gpu[number] for number in codec.tolist()]] = -2
-        key[sizes < _LEAST_FRAME_BYTES] = -2
-        found, where = np.unique(key, return_index=True)
-        has_others = bool(found[-1] >= 0)
-        infos = [
-            self._info(buffers[at], int(sizes[at]))
-            for one, at in zip(found.tolist(), where.tolist(), strict=True)
-            if one >= 0 or (one == -1 and not has_others)
-        ]
-        return [info for info in infos if info is not None][:_MOST_KINDS]
+        kinds: dict[tuple[int, int, int] | None, _native.FrameFields] = {}
+        begins: dict[bytes, int] = {}  # frames that begin alike are looked at once
+        for k in np.flatnonzero(sizes).tolist():
+            begins.setdefault(buffers[k, :_ALIKE_BYTES].tobytes(), k)
+        for k in begins.values():
+            info = self._info(buffers[k], int(sizes[k]))
+            if info is None or not _native.has_kernels(info.codec):
+                continue
+            bound = info.bound_kind
+            if bound == _native.BOUND_RANGE_RELATIVE:
+                bound = _native.BOUND_ABSOLUTE  # decoded alike
+            # Stored frames, and lossless ones, are decoded as any kind.
+            is_any = info.codec == 0 or bound == _native.BOUND_LOSSLESS
+            kinds.setdefault(None if is_any else (info.codec, bound, info.mode), info)
+            if len(kinds) > _MOST_KINDS:
+                break
+        if len(kinds) > 1:
+            kinds.pop(None, None)
+        return list(kinds.values())[:_MOST_KINDS]
 
     def _info(self, buffer: npt.NDArray[np.uint8], size: int) -> _native.FrameFields | None:
         """Return the header of a frame, if it is one for this array."""

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
+import mmap
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-
-from h5lossy import _native
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,19 +80,43 @@ def _run_at_once(work: Callable[[_Batch], _Result], batch: _Batch) -> Future[_Re
 class FrameBuffers:
     """Two buffers that take turns: one for the batch at work, one for the batch before or after it.
 
-    They are reused, since the first use of fresh memory takes about as long as encoding.
+    They are reused, since the first use of fresh memory takes about as long as encoding. `sparse`
+    is for frames that leave most of their room unused.
     """
 
-    def __init__(self, chunk_bytes: int) -> None:
-        # A row for each frame, aligned to cache lines.
-        self._row_bytes = -(-_native.max_encoded_size(chunk_bytes) // 64) * 64
-        self._buffers = [np.empty((0, self._row_bytes), np.uint8)] * 2
+    def __init__(self, *, sparse: bool = False) -> None:
+        self._new: Callable[[int], npt.NDArray[np.uint8]] = _small_pages if sparse else _bytes
+        self._buffers = [np.empty(0, np.uint8)] * 2
 
-    def next(self, count: int) -> npt.NDArray[np.uint8]:
-        """Return a buffer with `count` rows, which the call after the next may overwrite."""
+    def next(self, count: int, frame_bytes: int) -> npt.NDArray[np.uint8]:
+        """Return a row for each of `count` frames, which the call after the next may overwrite."""
+        row_bytes = aligned(frame_bytes)
         buffer = self._buffers.pop(0)
-        if len(buffer) < count:
-            # Pages that no frame reaches are never touched, and take address space only.
-            buffer = np.empty((count, self._row_bytes), np.uint8)
+        if len(buffer) < count * row_bytes:
+            buffer = self._new(count * row_bytes)
         self._buffers.append(buffer)
-        return buffer
+        return buffer[: count * row_bytes].reshape(count, row_bytes)
+
+
+def aligned(frame_bytes: int) -> int:
+    """Return the next multiple of a cache line."""
+    return -(-frame_bytes // 64) * 64
+
+
+def _bytes(size: int) -> npt.NDArray[np.uint8]:
+    return np.empty(size, np.uint8)
+
+
+def _small_pages(size: int) -> npt.NDArray[np.uint8]:
+    """Return memory of which only what is used costs anything.
+
+    NumPy asks for huge pages, of which a short frame in a long row takes a whole one.
+    """
+    try:
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"no memory for frames of {size} bytes") from error
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # Linux
+        with suppress(OSError):  # a kernel without huge pages
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, np.uint8)

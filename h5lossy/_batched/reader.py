@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import os
+import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +15,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._arrays import cupy_memory, cupy_memory_to_fill, is_device_array, new_cupy_memory
-from h5lossy._batched.boxes import Grid, as_selection
+from h5lossy._batched.boxes import as_selection
 from h5lossy._batched.chunk_readers import GpuReader, HostReader
 from h5lossy._batched.gpu import is_possible
 from h5lossy._errors import InvalidArgumentError
@@ -91,29 +94,55 @@ def read(
     ...     h5lossy.read(t, np.s_[7:, 3]).tolist()
     [1.0, 1.0]
     """
-    count = checked_threads(threads)
+    if threads is not None:
+        threads = checked_threads(threads)
     check_open(dataset)
-    chosen = as_selection(selection, dataset.shape)
-    with reporting(progress, f"reading {dataset.name}") as report:
-        if isinstance(out, str) or is_device_array(out):
-            return _read_to_gpu(dataset, selection, chosen, out, threads=count, report=report)
-        chunks = stored_chunks(dataset)
-        if chosen is None or chunks is None or chunks.decoding is None:
-            return _read_by_h5py(dataset, chunks, selection, chosen, out=out, report=report)
-        result = np.empty(chosen.shape, dataset.dtype) if out is None else out
-        _check_out(result, chosen.shape, dataset.dtype)
-        target = np.asarray(result)[chosen.with_all_axes]  # a matrix would keep two axes
-        HostReader(dataset, chunks, chosen.box, target, report).run(count)
+    chosen = as_selection(selection, dataset)
+    what = f"reading {dataset.name}" if progress else ""
+    with reporting(progress, what) as report:
+        return _read(dataset, selection, chosen, out=out, threads=threads, report=report)
+
+
+def _read(
+    dataset: h5py.Dataset,
+    selection: Any,
+    chosen: Selection | None,
+    *,
+    out: Any,
+    threads: int | None,
+    report: Report,
+) -> Any:
+    """Do what `read` does, with arguments that have been checked."""
+    if isinstance(out, str) or (out is not None and is_device_array(out)):
+        return _read_to_gpu(dataset, selection, chosen, out, threads=threads, report=report)
+    chunks = stored_chunks(dataset)
+    if chosen is None or chunks is None or chunks.decoding is None:
+        return _read_by_h5py(dataset, chunks, selection, chosen, out=out, report=report)
+    result = np.empty(chosen.shape, dataset.dtype) if out is None else out
+    if out is not None:
+        _check_out(out, chosen.shape, dataset.dtype)
+    target = np.asarray(result)[chosen.with_all_axes]  # a matrix would keep two axes
+    reader = HostReader(dataset, chunks, chosen, target, report)
+    if reader.is_short:
+        reader.run_at_once()
+    else:
+        reader.run(threads or checked_threads(None))
     return result[()] if out is None else result
 
 
 def checked_threads(threads: Any) -> int:
     """Return the number of threads to use, or raise `InvalidArgumentError`."""
     if threads is None:
-        return _native.default_threads()
+        return _default_threads(os.environ.get("H5LOSSY_NUM_THREADS"), int(time.monotonic()))
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InvalidArgumentError(f"threads must be a number from 1 up, got {threads!r}")
     return int(min(threads, _MOST_THREADS))
+
+
+@functools.lru_cache(1)
+def _default_threads(_setting: str | None, _second: int) -> int:
+    """Return the number of threads, which the library reads in ten files: once a second."""
+    return _native.default_threads()
 
 
 def check_open(dataset: h5py.Dataset) -> None:
@@ -128,7 +157,7 @@ def _read_to_gpu(
     chosen: Selection | None,
     out: Any,
     *,
-    threads: int,
+    threads: int | None,
     report: Report,
 ) -> Any:
     """Read into an array on a GPU, by way of the host where the GPU can't decode."""
@@ -145,12 +174,12 @@ def _read_to_gpu(
     chunks = stored_chunks(dataset)
     if chunks is not None and is_possible(target, chunks.decoding):
         try:
-            GpuReader(dataset, chunks, chosen.box, target, report).run()
+            GpuReader(dataset, chunks, chosen, target, report).run()
         except MemoryError:
             pass
         else:
             return result
-    for box in chosen.parts(dataset, report):
+    for box in chosen.boxes(report):
         part = cupy_memory(target.owner[box.within(chosen.box).slices])
         part.library.assign(part, read(dataset, box.slices, threads=threads).astype(dtype))
     return result
@@ -183,13 +212,12 @@ def _read_by_h5py(
     """Read at once, or part by part into `out`; broken chunks of ours are named."""
     touched = None
     if chosen is not None and chunks is not None:
-        grid = Grid.of(dataset, chosen.box)
-        touched = chosen.box.places(grid.chunks) if grid.has_few_of(dataset) else None
+        touched = chosen.box.places(chosen.chunks) if chosen.has_few_chunks else None
     with chunks.read_by_hdf5(touched) if chunks else nullcontext():
         if chosen is not None and out is not None:
             _check_out(out, chosen.shape, dataset.dtype)
             target = np.asarray(out)[chosen.with_all_axes]
-            for box in chosen.parts(dataset, report):
+            for box in chosen.boxes(report):
                 target[box.within(chosen.box).slices] = dataset[box.slices]
             return out
         values = dataset[selection]

@@ -7,7 +7,8 @@ from __future__ import annotations
 import itertools
 import math
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Protocol
 
 import h5py
@@ -15,8 +16,8 @@ import numpy as np
 from h5py import h5t
 
 from h5lossy._arrays import as_shown, cupy_memory, is_device_array
-from h5lossy._batched.reader import read
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._values import loaded, own_fill_value, unmasked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,9 @@ class Source(Protocol):
         """Raise if there are more values."""
 
 
-def make_source(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any], threads: int) -> Source:
+def make_source(
+    values: Any, shape: tuple[int, ...], dataset: h5py.Dataset, read: Callable[..., Any]
+) -> Source:
     """Make a source of the values for a selection, or raise if they do not fit it.
 
     Parameters
@@ -62,12 +65,14 @@ def make_source(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any], threa
         As given to `write`.
     shape : tuple of int
         Extents of the selection.
-    dtype : numpy.dtype
-        Type of the dataset. As in h5py, HDF5 converts arrays to it, and NumPy everything else.
-    threads : int
-        At most so many decode a dataset that is read from.
+    dataset : h5py.Dataset
+        As in h5py, HDF5 converts arrays to its type, and NumPy everything else. Its fill value
+        stands for masked points.
+    read : function
+        Called with a dataset and an index if the values are in a dataset.
     """
-    values = as_shown(values)
+    values, dtype, fill = as_shown(values), dataset.dtype, own_fill_value(dataset)
+    _check_type(getattr(values, "dtype", None), dtype)
     if is_device_array(values):
         memory = cupy_memory(values)
         if memory.shape == shape:
@@ -75,25 +80,25 @@ def make_source(values: Any, shape: tuple[int, ...], dtype: np.dtype[Any], threa
             return _Array(lambda index: to_host(cupy_memory(memory.owner[index])), memory)
         values = memory.library.to_host(memory)
     if isinstance(values, np.ndarray):
-        return _Array(_fitted(np.asarray(values), shape).__getitem__)
+        return _Array(_fitted(unmasked(values, fill), shape).__getitem__)
     if _takes_slices(values):
         if tuple(values.shape) != shape:
             raise _does_not_fit(tuple(values.shape), shape)
         if isinstance(values, h5py.Dataset):
-            return _Array(
-                lambda index: np.asarray(read(values, index, threads=threads), dtype=dtype)
-            )
+            return _Array(lambda index: np.asarray(read(values, index), dtype=dtype))
         return _Array(
-            lambda index: np.asarray(values[index], dtype=dtype), cuts=_edges_of_blocks(values)
+            lambda index: np.asarray(unmasked(values[index], fill), dtype=dtype),
+            cuts=_edges_of_blocks(values),
         )
     if _gives_blocks(values):
-        return _Blocks(iter(values), shape)
-    return _Array(_fitted(np.asarray(values, dtype=dtype), shape).__getitem__)
+        return _Blocks((unmasked(as_shown(block), fill) for block in values), shape, dtype)
+    return _Array(_fitted(_as_array(values, dtype), shape).__getitem__)
 
 
-def all_at_once(values: Any) -> Any:
+def all_at_once(values: Any, dataset: h5py.Dataset) -> Any:
     """Return values that h5py can write; raise `InvalidArgumentError` for blocks."""
     values = as_shown(values)
+    _check_type(getattr(values, "dtype", None), dataset.dtype)
     if is_device_array(values):
         memory = cupy_memory(values)
         return memory.library.to_host(memory)
@@ -102,7 +107,7 @@ def all_at_once(values: Any) -> Any:
             "blocks can be written to a selection of numbers and slices without steps only; "
             "give an array for this one"
         )
-    return values
+    return unmasked(values, own_fill_value(dataset)) if np.ma.is_masked(values) else values
 
 
 def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -163,11 +168,12 @@ class _Blocks:
     memory: DeviceMemory | None = None
     cuts: tuple[tuple[int, ...], ...] | None = None
 
-    def __init__(self, blocks: Iterator[Any], shape: tuple[int, ...]) -> None:
+    def __init__(self, blocks: Iterator[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         if not shape:
             raise InvalidArgumentError("one value can't be written from blocks; give the value")
         self._blocks = blocks
         self._shape = shape
+        self._dtype = dtype
         self._first = 0
         self._rows: npt.NDArray[Any] = np.empty((0, *shape[1:]))
 
@@ -201,7 +207,7 @@ class _Blocks:
     def _next(self, at: int) -> npt.NDArray[Any]:
         """Return the next block, which begins at row `at`, or raise."""
         try:
-            block = np.asarray(as_shown(next(self._blocks)))
+            block = np.asarray(next(self._blocks))
         except StopIteration:
             raise InvalidArgumentError(
                 f"the blocks end after {at} of {self._shape[0]} rows along axis 0"
@@ -211,6 +217,7 @@ class _Blocks:
                 f"a block must have the shape (any, {', '.join(map(str, self._shape[1:]))}), "
                 f"got {block.shape} for row {at}"
             )
+        _check_type(block.dtype, self._dtype)
         return block
 
 
@@ -241,8 +248,29 @@ def _edges_of_blocks(values: Any) -> tuple[tuple[int, ...], ...] | None:
 def _gives_blocks(values: Any) -> bool:
     """Return whether an object is an iterable of blocks."""
     return isinstance(values, Iterable) and not (
-        hasattr(values, "__array__") or isinstance(values, _ARRAY_LIKES)
+        hasattr(values, "__array__") or isinstance(values, (*_ARRAY_LIKES, Mapping, AbstractSet))
     )
+
+
+def _as_array(values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Convert what is no array, or raise `InvalidArgumentError`."""
+    try:
+        # NumPy would take the real part of complex numbers with a warning only.
+        given = loaded(values)
+        converted = np.asarray(given, dtype=dtype) if given.dtype.kind != "c" else given
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"values of type {type(values).__name__} can't be written as {dtype}: {error}"
+        ) from error
+    _check_type(converted.dtype, dtype)
+    return converted
+
+
+def _check_type(given: Any, dtype: np.dtype[Any]) -> None:
+    """Raise for values that no float can hold. What has no type of NumPy's is converted later."""
+    if isinstance(given, np.dtype) and dtype.kind == "f" and given.kind not in "biuf":
+        advice = "; give their real and imaginary parts" if given.kind == "c" else ""
+        raise InvalidArgumentError(f"values of type {given} can't be written as {dtype}{advice}")
 
 
 def _fitted(values: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -7,6 +7,13 @@ disk space for a chunk and its index is reserved before the chunk is written.
 
 Reserved space is never released: truncating the file to its earlier size would destroy what other
 threads have written meanwhile. Unused space behind the end of a file is small and harmless.
+
+HDF5 gives the space of a chunk that is replaced to the next one. Before that, the index in the file
+must no longer refer to it, so the dataset is flushed.
+
+A file that is shorter than its superblock states can't be opened. When HDF5 flushes a file whose
+last chunk was freed, it first truncates the file, and then writes the superblock. So before such a
+flush the shorter length is put into the superblock here.
 """
 
 from __future__ import annotations
@@ -19,12 +26,21 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import cffi
+from h5py import h5f, h5i
 from h5py._objects import phil
 
 from h5lossy import _native
 from h5lossy._blocks import grid_of
-from h5lossy._libhdf5 import has_fixed_array, put_into_file, stored_size
+from h5lossy._libhdf5 import (
+    allocated_end,
+    has_fixed_array,
+    has_no_chunks,
+    put_into_file,
+    stored_size,
+)
+from h5lossy._libraries import ffi, process
+from h5lossy._per_dataset import once_per_dataset
+from h5lossy._superblock import read_superblock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,32 +63,34 @@ _AHEAD_BYTES = 32 << 10
 #: An entry of an index that has its full size from the first chunk on.
 _ENTRY_BYTES = 24
 
-_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
+#: If more than this was allocated since the last flush, a flush is faster than reserving it.
+_UNFLUSHED_BYTES = 4 << 20
 
-_ffi: Any = cffi.FFI()
-_ffi.cdef("int fallocate(int file, int mode, int64_t offset, int64_t size);")
-_libc: Any = _ffi.dlopen(None)
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 
 
 class ChunkStore:
     """Writes the chunks of one dataset.
 
     Space is reserved in files that are on a disk in one piece, not in others: in memory, split, or
-    written by MPI.
+    written by MPI. Only of the former the superblock is looked at.
     """
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
-        self._file = dataset.file
-        self._is_on_disk = self._file.driver == "sec2"
-        # What is in HDF5's caches has an address in the file, but no disk space yet.
-        self._file.flush()
-        self._end = self._file.id.get_filesize()
+        self._file = h5i.get_file_id(dataset.id)
+        self._is_on_disk, has_full_index = _storage_of(dataset)
         chunks = math.prod(grid_of(dataset))
         self._index_bytes = _INDEX_BYTES + _GROWTH_BYTES * math.isqrt(chunks)
-        self._first_bytes = 0
-        if not dataset.id.get_storage_size() and has_fixed_array(dataset.id.id):
-            self._first_bytes = chunks * _ENTRY_BYTES
+        #: What the index takes as soon as there is one; 0 if there is one, as far as is known.
+        self._first_bytes = chunks * _ENTRY_BYTES if has_full_index else 0
+        #: The length that the superblock in the file states.
+        self._stated = 0
+        #: Up to here there is disk space.
+        self._end = 0
+        if self._is_on_disk:
+            with phil:
+                self._begin()
 
     def put(self, place: Place, frame: npt.NDArray[Any]) -> None:
         """Write the frame of the chunk that begins at `place`."""
@@ -89,31 +107,59 @@ class ChunkStore:
 
     def flush(self) -> None:
         """Have HDF5 write its caches, for which space has been reserved."""
-        self._file.flush()
+        with phil:
+            if self._is_on_disk:
+                end = allocated_end(self._file)
+                if end < self._stated:
+                    self._state_shorter(end)
+                if end < self._file.get_filesize():  # truncating releases what was reserved
+                    self._end = min(self._end, end)
+                self._stated = end
+            h5f.flush(self._file)
 
     @contextmanager
     def _replacing(self, place: Place, size: int) -> Iterator[None]:
         """Write a chunk of at most `size` bytes in the block, while no other thread does."""
         with phil:
-            self._reserve(size)
+            self._reserve(size, place)
             old = stored_size(self._dataset.id.id, place)
             yield
-            if old not in {None, size}:
-                # HDF5 may reuse the old chunk's space for the next one; before that, the index in
-                # the file must no longer refer to it.
-                self.flush()
+            if old is None or old == size:
+                return
+            if allocated_end(self._file) > self._stated:
+                self.flush()  # what is beyond the stated end can't be read after a kill
+            else:
+                self._dataset.id.flush()
 
-    def _reserve(self, size: int) -> None:
+    def _begin(self) -> None:
+        """Find out where the disk space ends for what is in HDF5's caches, which has an address."""
+        found = read_superblock(self._file.get_vfd_handle())
+        self._stated = found.end if found else 0
+        if allocated_end(self._file) - self._stated > _UNFLUSHED_BYTES:
+            self.flush()
+        self._end = self._stated
+
+    def _state_shorter(self, end: int) -> None:
+        fd = self._file.get_vfd_handle()
+        found = read_superblock(fd)
+        if found is not None and found.end > end:
+            found.with_end(end).write(fd)
+
+    def _reserve(self, size: int, place: Place) -> None:
         """Reserve space for a chunk of at most `size` bytes and its index, or raise OSError."""
         if not self._is_on_disk:
             return
-        end = self._file.id.get_filesize() + size + self._index_bytes + self._first_bytes
+        if self._first_bytes and not has_no_chunks(self._dataset.id.id, place):
+            self._first_bytes = 0
+        end = self._file.get_filesize() + size + self._index_bytes + self._first_bytes
         if end <= self._end:
             return
-        fd = self._file.id.get_vfd_handle()
+        fd = self._file.get_vfd_handle()
         code = self._allocate(fd, end + _AHEAD_BYTES) and self._allocate(fd, end)
         if code:
-            raise OSError(code, f"{os.strerror(code)} for the next chunk", self._file.filename)
+            raise OSError(
+                code, f"{os.strerror(code)} for the next chunk", self._dataset.file.filename
+            )
         self._first_bytes = 0
 
     def _allocate(self, fd: int, end: int) -> int:
@@ -130,11 +176,17 @@ class ChunkStore:
         return code
 
 
+@once_per_dataset
+def _storage_of(dataset: h5py.Dataset) -> tuple[bool, bool]:
+    """Return whether a file is on a disk in one piece, and an index has its size from the start."""
+    return dataset.file.driver == "sec2", has_fixed_array(dataset.id.id)
+
+
 def _fallocate(fd: int, begin: int, size: int) -> int:
     """Return 0 or the errno. Not posix_fallocate, which writes zeros where it has no other way."""
     if sys.platform != "linux":
         return errno.EOPNOTSUPP
-    return int(_ffi.errno) if _libc.fallocate(fd, _KEEP_SIZE, begin, size) else 0
+    return int(ffi.errno) if process.fallocate(fd, _KEEP_SIZE, begin, size) else 0
 
 
 def _largest_file() -> int:

@@ -4,32 +4,39 @@
 
 from __future__ import annotations
 
-import warnings
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from h5py import h5f, h5i
 from h5py._objects import phil
 
 from h5lossy._batched.boxes import as_selection
 from h5lossy._batched.chunk_writer import ChunkWriter
-from h5lossy._batched.collective import is_collective, write_together
-from h5lossy._batched.reader import check_open, checked_threads
+from h5lossy._batched.collective import BoxWriter, is_collective, tell_others, write_together
+from h5lossy._batched.reader import check_open, checked_threads, read
 from h5lossy._batched.sources import all_at_once, make_source
-from h5lossy._blocks import small_chunks_text
 from h5lossy._bounds import BoundKind
+from h5lossy._chunking import small_chunks_text
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._libhdf5 import is_parallel
 from h5lossy._progress import reporting
 from h5lossy._stored import stored_chunks
+from h5lossy._values import own_fill_value
 from h5lossy._variables import dataset_to_write
 from h5lossy._verification.recorder import Recorder
-from h5lossy.missing import missing_of
+from h5lossy._warnings import warn
+from h5lossy.missing import no_data, warn_of_zero
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import h5py
 
-    from h5lossy._progress import Progress
+    from h5lossy._batched.boxes import Place
+    from h5lossy._batched.sources import Source
+    from h5lossy._progress import Progress, Report
 
 
 def write(
@@ -59,7 +66,7 @@ def write(
         consecutive blocks along axis 0.
         Or an array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or DLPack): if it
         is of the dataset's type, the chunks that it covers are encoded there, and only their frames
-        are copied to the host.
+        are copied to the host. Masked points are written as the dataset's fill value.
     selection : index, optional
         Numbers and slices, as in ``dataset[selection]``. Default: everything. Chunks that it
         covers in part are read, changed and written again by HDF5. h5py writes slices with steps,
@@ -90,9 +97,10 @@ def write(
     InvalidArgumentError
         If the values do not fit the selection, the file is closed or open for reading only,
         `threads` is not a number from 1 up, `progress` is no function, or what is written cannot be
-        verified. With ``collective=True``, if the file is not one of parallel HDF5, the chunks are
-        not whole or not for one process each, or the call fails in another process; without it, if
-        the file is one of parallel HDF5 and the dataset has filters.
+        verified, or points are masked and there is no fill value. With ``collective=True``, if the
+        file is not one of parallel HDF5, the chunks are not whole or not for one process each, or
+        the call fails in another process; without it, if the file is one of parallel HDF5 and the
+        dataset has filters.
     UnsupportedError
         If it is a variable of netCDF4.
 
@@ -102,7 +110,7 @@ def write(
         If the bound is range-relative, and attributes declare other values than the fill value
         missing or invalid: the filter takes the range of each chunk without the fill value, but
         with all others. If there are many chunks of less than 1 KiB: headers take much of the file.
-        If values are masked: as in h5py, what lies under the mask is written.
+        If the fill value is 0, which other values become.
 
     Notes
     -----
@@ -126,85 +134,99 @@ def write(
     ...     float(h5lossy.read(t, np.s_[99, 99]))
     7.0
     """
-    dataset = dataset_to_write(dataset)
-    check_open(dataset)
-    if collective or is_collective(dataset):
-        _warn(dataset, values)
-        write_together(
-            dataset, values, selection, threads=threads, verify=verify, progress=progress
-        )
-        return
-    count = checked_threads(threads)
-    if dataset.file.mode == "r":
+    try:
+        dataset = dataset_to_write(dataset)
+        check_open(dataset)
+    except Exception as error:
+        if collective:
+            tell_others(error)
+        raise
+    together = collective or is_collective(dataset)
+    with ExitStack() as stack:
+
+        def prepare() -> tuple[Report, Callable[[Place], Source]]:
+            """Check all but values and selection; return what takes the values."""
+            count = checked_threads(threads)
+            _check(dataset, together=together, verify=verify)
+            _warn(dataset)
+            what = f"writing {dataset.name}" if progress else ""
+            report = stack.enter_context(reporting(progress, what))
+            read_dataset = partial(read, threads=count)
+            return report, lambda shape: make_source(values, shape, dataset, read_dataset)
+
+        if together:
+            write_together(dataset, selection, prepare)
+            return
+        report, source_for = prepare()
+        chosen = as_selection(selection, dataset, may_be_empty=True)
+        chunks = stored_chunks(dataset)
+        params = None if chunks is None else chunks.encoding
+        is_empty = chosen is not None and 0 in chosen.box.shape
+        if verify and (params is None or chosen is None or not (is_empty or chosen.is_whole)):
+            raise InvalidArgumentError(
+                f"verify=True needs whole chunks, compressed by h5lossy alone, in {dataset.name}; "
+                "for others, write without, and compare with h5lossy.assess afterwards"
+            )
+        if chosen is None and dataset.shape is None:
+            raise InvalidArgumentError(
+                f"{dataset.name} has no shape (a null dataspace), so it holds no values; make a "
+                "dataset with a shape"
+            )
+        if chosen is None or (is_empty and params is None):
+            dataset[selection] = all_at_once(values, dataset)
+            return
+        source = source_for(chosen.shape)
+        if is_empty:
+            source.finish()
+        elif params is None:
+            BoxWriter(dataset, chosen, source, report).run()
+        else:
+            count = checked_threads(threads)
+            writer = ChunkWriter(dataset, params, source, chosen, threads=count, report=report)
+            if not verify:
+                writer.run()
+                return
+            recorder = Recorder(dataset, threads=count, target=chosen.box.slices)
+            writer.run(recorder)
+            with phil:  # other threads may add to the record, too
+                recorder.finish()
+
+
+def _check(dataset: h5py.Dataset, *, together: bool, verify: bool) -> None:
+    """Raise if the dataset can't be written."""
+    if not h5i.get_file_id(dataset.id).get_intent() & h5f.ACC_RDWR:
         raise InvalidArgumentError(
             f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
         )
-    if is_parallel(dataset.file) and dataset.id.get_create_plist().get_nfilters():
+    if together and verify:
+        raise InvalidArgumentError(
+            "verify=True records what one process wrote, and cannot be combined with "
+            "collective=True; compare with h5lossy.assess afterwards"
+        )
+    if not together and is_parallel(dataset) and dataset.id.get_create_plist().get_nfilters():
         raise InvalidArgumentError(
             f"parallel HDF5 writes a dataset with filters, as {dataset.name} is, only in all "
             "processes together: call write(..., collective=True) in each of them"
         )
-    _warn(dataset, values)
-    chosen = as_selection(selection, dataset.shape)
-    chunks = stored_chunks(dataset)
-    with reporting(progress, f"writing {dataset.name}") as report:
-        if chosen is None:
-            _require(dataset, whole_chunks=not verify)
-            dataset[selection] = all_at_once(values)
-            return
-        source = make_source(values, chosen.shape, dataset.dtype, count)
-        if chunks is None or chunks.encoding is None:
-            _require(dataset, whole_chunks=not verify)
-            for box in chosen.parts(dataset, report, source.cuts):
-                dataset[box.slices] = source.read(chosen.of_kept(box)).reshape(box.shape)
-            source.finish()
-            return
-        writer = ChunkWriter(dataset, chunks.encoding, source, chosen, threads=count, report=report)
-        if not verify:
-            writer.run()
-            return
-        _require(dataset, whole_chunks=writer.has_whole_chunks_only())
-        recorder = Recorder(dataset, threads=count, target=chosen.box.slices)
-        writer.run(recorder)
-        with phil:  # other threads may add to the record, too
-            recorder.finish()
 
 
-def _require(dataset: h5py.Dataset, *, whole_chunks: bool) -> None:
-    """Raise if a write that is to be verified does not consist of whole chunks."""
-    if not whole_chunks:
-        raise InvalidArgumentError(
-            f"verify=True needs whole chunks of {dataset.name}, compressed by h5lossy alone; write "
-            "those, or leave it out and compare with h5lossy.assess"
-        )
-
-
-def _warn(dataset: h5py.Dataset, values: Any) -> None:
-    """Warn if masks are lost, ranges of chunks include missing values, or chunks are too small."""
-    # dask says in _meta what it will compute. A mask of its own, it does not know yet.
-    if np.ma.is_masked(values) or isinstance(getattr(values, "_meta", None), np.ma.MaskedArray):
-        warnings.warn(
-            f"the mask of the values is not written to {dataset.name}, only what lies under it; "
-            f"give values.filled({dataset.fillvalue}), or dask.array.ma.filled(values, ...)",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+def _warn(dataset: h5py.Dataset) -> None:
+    """Warn of a bound that missing values enlarge, of 0 as one of them, and of tiny chunks."""
     codec = codec_of(dataset)
     if codec is None:
         return
-    if codec.bound.kind is BoundKind.RANGE_RELATIVE and missing_of(dataset).has_more:
-        warnings.warn(
+    fill = own_fill_value(dataset)
+    if fill == 0 and "_FillValue" in dataset.attrs:  # else it means nothing to readers
+        warn_of_zero(dataset.name, fill, codec.bound)
+    if codec.bound.kind is BoundKind.RANGE_RELATIVE and no_data(dataset).has_more:
+        warn(
             f"{dataset.name} has values that its attributes declare missing or invalid. The filter "
             "takes them for data when it takes the range of a chunk, so the bound may be too large "
-            "for the others; make the dataset with codec.resolve(values, missing_value=...)",
-            RuntimeWarning,
-            stacklevel=3,
+            "for the others; make the dataset with codec.resolve(values, missing_value=...)"
         )
     small = small_chunks_text(dataset.shape, dataset.chunks, dataset.dtype.itemsize)
     if small:
-        warnings.warn(
+        warn(
             f"{dataset.name} has {small}; make it with larger chunks, best of about 1 MiB, or "
-            "rewrite the file with h5lossy repack --chunks auto",
-            RuntimeWarning,
-            stacklevel=3,
+            "rewrite the file with h5lossy repack --chunks auto"
         )

@@ -10,33 +10,54 @@ docs/howto/command-line.md says what they mean for each command.
 from __future__ import annotations
 
 import errno
+import importlib
 import signal
 import warnings
+from collections import UserDict
 from typing import Any
 
 import click
 
-from h5lossy import H5LossyError, __version__
-from h5lossy._cli import (
-    assess,
-    cd_values,
-    demo,
-    doctor,
-    info,
-    plugin_path,
-    repack,
-    sweep,
-    tune,
-    verify,
-)
-from h5lossy._cli._console import one_line, printable, printable_lines
+import h5lossy
 from h5lossy._cli._interrupts import InterruptedBySignal
+from h5lossy._errors import H5LossyError
+from h5lossy._names import one_line, printable, printable_lines
 
 __all__ = ["main"]
+
+#: The commands, and what their list says of them.
+_SHORT_HELP = {
+    "assess": "Compare decoded data with its original, with a verdict.",
+    "cd-values": "Print a bound, and a codec, as other tools take it.",
+    "demo": "Write a generated field, read it back, check every value.",
+    "doctor": "Say what works here, or what is needed to read files.",
+    "info": "Print what the datasets of files are compressed with.",
+    "plugin-path": "Print the folder of the HDF5 plugin.",
+    "repack": "Copy files, with their float datasets compressed.",
+    "sweep": "Print rate and distortion of codecs and bounds.",
+    "tune": "Find the smallest data that meets thresholds.",
+    "verify": "Check files against the records from when they were written.",
+}
+
+
+class _LoadedWhenCalled(UserDict[str, Any]):
+    """Commands by name, each imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        short_help = self.data[name]
+        module = name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f"{__name__}.{module}"), module)
+        command.short_help = short_help
+        return command
 
 
 class _Commands(click.Group):
     """Turns what may go wrong in any command into one line and an exit code."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Print the list of commands without loading them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*_SHORT_HELP.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -51,9 +72,7 @@ class _Commands(click.Group):
             vars(error)["message"] = printable_lines(error.message or "")
             raise
         except OSError as error:
-            if (
-                error.errno == errno.EPIPE
-            ):  # the pipe that we write to was closed; click handles that
+            if error.errno == errno.EPIPE:  # our reader has closed the pipe; click handles that
                 raise
             raise _failure(error) from error
         except (click.exceptions.Exit, click.Abort):  # RuntimeErrors, too
@@ -72,19 +91,25 @@ def _failure(error: Exception) -> click.ClickException:
     return click.ClickException(printable(one_line(error)))
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="h5lossy")
+def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:  # noqa: FBT001
+    """Print the version, which the library knows, and end."""
+    if wanted:
+        click.echo(f"h5lossy, version {h5lossy.__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=_Commands,
+    commands=_LoadedWhenCalled(_SHORT_HELP),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """HDF5 float data, compressed within an error bound that is kept for every value."""
-
-
-main.add_command(demo.demo)
-main.add_command(repack.repack)
-main.add_command(info.info)
-main.add_command(assess.assess)
-main.add_command(verify.verify)
-main.add_command(sweep.sweep)
-main.add_command(tune.tune)
-main.add_command(cd_values.cd_values)
-main.add_command(plugin_path.plugin_path)
-main.add_command(doctor.doctor)

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from h5lossy._names import path_text, printable
+from h5lossy._names import one_line, path_text, printable, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,17 +98,6 @@ def print_table(
 def _justified(text: str, width: int, how: str) -> str:
     space = " " * (width - cell_len(text))
     return space + text if how == "right" else text + space
-
-
-def printable_lines(text: str) -> str:
-    """Escape lines of text for a terminal (`printable`)."""
-    return "\n".join(map(printable, text.split("\n")))
-
-
-def one_line(error: BaseException) -> str:
-    """Return the message of an exception as one line."""
-    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return " ".join(text.split()) or type(error).__name__
 
 
 def shape_text(shape: tuple[int, ...] | None) -> str:

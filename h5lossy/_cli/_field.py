@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import read
-from h5lossy._blocks import auto_chunks
+from h5lossy._chunking import chunks_for
 from h5lossy._cli._files import datasets_in, is_float, open_file
 from h5lossy._cli._options import CODEC_NAMES, Request, range_options
 from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
@@ -131,7 +131,7 @@ def _read(
     elif wanted == "keep" and dataset.chunks:
         shape = dataset.chunks
     else:
-        shape = auto_chunks(dataset.shape, dataset.maxshape, dtype.itemsize)
+        shape = chunks_for(dataset.shape, dtype, maxshape=dataset.maxshape)
     return Field(
         file=file,
         path=name,

@@ -14,7 +14,8 @@ import h5py
 from h5py import h5d, h5ds, h5t
 
 from h5lossy import BoundKind
-from h5lossy._blocks import TINY_BYTES, auto_chunks
+from h5lossy._blocks import TINY_BYTES
+from h5lossy._chunking import chunks_for
 from h5lossy._cli._console import printable, shape_text
 from h5lossy._cli._patterns import Chunks, Rule, matches, matching, require_match
 from h5lossy._repacking.compressing import Plan
@@ -171,8 +172,8 @@ def _obstacle(dataset: h5py.Dataset) -> str:
     for obstacle, is_there in obstacles.items():
         if is_there:
             return obstacle
-    filters = absent_filters(dataset.id)
-    return f"no filter {printable(', '.join(filters))} here" if filters else ""
+    filters = absent_filters(dataset.id.get_create_plist())
+    return f"no filter {printable(filters)} here" if filters else ""
 
 
 def _chunk_shape(plan: Plan, wanted: Chunks | None) -> tuple[int, ...]:
@@ -181,7 +182,7 @@ def _chunk_shape(plan: Plan, wanted: Chunks | None) -> tuple[int, ...]:
     if wanted == "keep" and dataset.chunks and _fits_frame(dataset.chunks, dataset):
         return tuple(dataset.chunks)
     if not isinstance(wanted, tuple):
-        return auto_chunks(dataset.shape, dataset.maxshape, dataset.dtype.itemsize)
+        return chunks_for(dataset.shape, dataset.dtype, maxshape=dataset.maxshape)
     chunks = tuple(
         length if most is None else min(length, most)
         for length, most in zip(wanted, dataset.maxshape, strict=True)

@@ -53,7 +53,7 @@ def _threshold(text: str) -> tuple[str, float]:
     return name, number
 
 
-@click.command(short_help="Compare decoded data with its original, with a verdict.")
+@click.command()
 @click.argument("original", metavar="ORIGINAL")
 @click.argument("decoded", metavar="DECODED")
 @click.option(

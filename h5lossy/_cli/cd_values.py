@@ -33,7 +33,7 @@ _TYPES = {"f4": "<f4", "float32": "<f4", "f8": "<f8", "float64": "<f8"} | {
 _WIDTH = 80
 
 
-@click.command("cd-values", short_help="Print a bound, and a codec, as other tools take it.")
+@click.command("cd-values")
 @request_option
 @click.option(
     "--var",

@@ -116,7 +116,7 @@ class _Clock:
         self.seconds += time.perf_counter() - self._start
 
 
-@click.command(short_help="Write a generated field, read it back, check every value.")
+@click.command()
 @request_option
 @click.option(
     "--size",

@@ -45,7 +45,7 @@ _LIBRARIES = ("netCDF4", "tables")
 _MOST_DEVIATION = 2
 
 
-@click.command(short_help="Say what works here, or what is needed to read files.")
+@click.command()
 @click.argument(
     "paths",
     metavar="[FILE]...",

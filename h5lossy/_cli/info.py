@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _OPTIONAL = ("fill", "skipped", "chunks stored", "raw", "type", "chunks", "shape")
 
 
-@click.command(short_help="Print what the datasets of files are compressed with.")
+@click.command()
 @click.argument(
     "paths",
     metavar="FILE...",

@@ -9,7 +9,7 @@ import click
 from h5lossy import PLUGIN_PATH
 
 
-@click.command("plugin-path", short_help="Print the folder of the HDF5 plugin.")
+@click.command("plugin-path")
 def plugin_path() -> None:
     """Print the folder of the HDF5 plugin, and nothing else.
 

@@ -41,6 +41,7 @@ from h5lossy._cli._plan import RepackOptions, check_rules, make_plans
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import RulesFile
 from h5lossy._datasets import codec_of
+from h5lossy._repacking.comparison import difference
 from h5lossy._repacking.compressing import CompressedCopy, Plan
 from h5lossy._repacking.copier import FileCopier, copy_user_block, create_like
 from h5lossy._repacking.objects import external_files, object_key, walk
@@ -58,7 +59,7 @@ _CACHE_BYTES = 64 << 20
 _MOST_ROWS = 100
 
 
-@click.command(short_help="Copy files, with their float datasets compressed.")
+@click.command()
 @click.argument(
     "sources",
     metavar="SRC...",
@@ -310,10 +311,16 @@ def _write(
             for copy in copies:
                 copy.write(new, advance, attributes=attributes)
         copy_user_block(Path(old.filename), path, old.userblock_size)
-        if verify:
-            with discarded_on_failure(h5py.File(path, "r+")) as new:
+        with discarded_on_failure(h5py.File(path, "r+")) as new:
+            if verify:
                 for copy in copies:
                     copy.check(new, advance, attributes=attributes)
+            differs = difference(old, new, {object_key(copy.plan.dataset.id) for copy in copies})
+            if differs:
+                raise H5LossyError(
+                    f"nothing was written, since the copy differs from SRC: {differs}. This is a "
+                    "fault of h5lossy or HDF5; please report it"
+                )
     if not copier.dangling:
         return []
     return [f"references that meant no object of SRC, and are null in DST: {copier.dangling}"]

@@ -66,7 +66,7 @@ def parse_bounds(text: str) -> list[float]:
         ) from None
 
 
-@click.command(short_help="Print rate and distortion of codecs and bounds.")
+@click.command()
 @field_options
 @click.option(
     "--bounds",

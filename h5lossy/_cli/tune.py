@@ -52,7 +52,7 @@ class _Outcome:
         return f"--dataset {shlex.quote(f'{exact_pattern(self.path)}:{settings}')}"
 
 
-@click.command(short_help="Find the smallest data that meets thresholds.")
+@click.command()
 @field_options
 @click.option(
     "--require",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from h5lossy import Verification
 
 
-@click.command(short_help="Check files against the records from when they were written.")
+@click.command()
 @click.argument(
     "paths",
     metavar="FILE...",

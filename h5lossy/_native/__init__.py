@@ -8,9 +8,23 @@ thread-safe.
 
 # ruff: noqa: F403  # all that these modules define is for the rest of the package
 
-from h5lossy._native.assess import *
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from h5lossy._native.batches import *
 from h5lossy._native.device import *
 from h5lossy._native.frames import *
 from h5lossy._native.library import FRAME_ERRORS as FRAME_ERRORS
 from h5lossy._native.library import LIBRARY_PATH as LIBRARY_PATH
+
+if TYPE_CHECKING:
+    from h5lossy._native.assess import *
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Return what `h5lossy._native.assess` defines, which is loaded when it is used."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(importlib.import_module("h5lossy._native.assess"), name)

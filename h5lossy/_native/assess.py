@@ -5,15 +5,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._native.library import Struct, call, ffi, lib, result
+from h5lossy._native.library import Library, Struct
+from h5lossy._public import PLUGIN_PATH
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+# Not beside the plugin: HDF5 opens every library in that folder.
+ASSESS_PATH = Path(PLUGIN_PATH).parent / "lib" / "libh5lossy_assess.so"
+
+_library = Library(ASSESS_PATH, "assess")
+ffi, lib = _library.ffi, _library.lib
+call, result = _library.call, _library.result
 
 BOUND_NONE: int = lib.H5L_BOUND_NONE
 ASSESS_MAX_RANK: int = lib.H5L_ASSESS_MAX_RANK

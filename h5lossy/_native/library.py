@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """libh5lossy itself: opened by cffi, called by name, its statuses raised as exceptions.
 
-cffi reads the declarations from the C headers, so there is no second list of functions and no
-compiled Python module. It has no type information: `Any` ends at the functions of this package.
+The build makes the declarations from the C headers, so there is no second list of functions and no
+compiled Python module. They have no type information: `Any` ends at the functions of this package.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import cffi
 import numpy as np
 
+from h5lossy._declarations import ffi_of
 from h5lossy._errors import (
     CorruptFrameError,
     DeviceError,
@@ -26,55 +26,76 @@ from h5lossy._errors import (
     TruncatedFrameError,
     UnsupportedError,
 )
+from h5lossy._public import PLUGIN_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-
-LIBRARY_PATH = _PACKAGE / "plugins" / "libh5lossy.so"
-
-#: Where the header may be: in the installed package, and in the source tree.
-HEADER_FOLDERS = (_PACKAGE / "include", _PACKAGE.parent / "native" / "include")
+LIBRARY_PATH = Path(PLUGIN_PATH, "libh5lossy.so")
 
 
-def _declarations(name: str) -> str:
-    """Return what cffi reads of a header."""
-    for path in (folder / name for folder in HEADER_FOLDERS):
-        if path.is_file():
-            header = path.read_text(encoding="utf-8")
-            return header.partition("/* cffi: begin */")[2].partition("/* cffi: end */")[0]
-    raise ImportError(
-        f"h5lossy is not installed completely: there is no {name} "
-        f"(looked in {' and '.join(map(str, HEADER_FOLDERS))}). Install it with: pip install ."
-    )
+class Library:
+    """A shared library of functions ``h5l_<name>``, whose last argument is a message."""
+
+    def __init__(self, path: Path, declarations: str) -> None:
+        self.ffi = ffi_of(declarations)
+        self.lib = _opened(self.ffi, path)
+        self._functions: dict[str, tuple[Any, tuple[Any, ...]]] = {}
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function, and raise if it fails."""
+        error = self.attempt(name, *arguments)
+        if error is not None:
+            raise error
+
+    def result(self, name: str, *arguments: Any) -> Any:
+        """Call a function whose last argument but one is a result; return a pointer to that."""
+        found = self.ffi.new(self._function(name)[1][len(arguments)])
+        error = self.attempt(name, *arguments, found)
+        if error is not None:
+            raise error
+        return found
+
+    def attempt(self, name: str, *arguments: Any) -> Exception | None:
+        """Call a function; return the exception for its status, None for OK."""
+        function, types = self._function(name)
+        message = self.ffi.new(types[-1])
+        status = function(*map(_to_c, types, arguments), message)
+        return None if status == _OK else exception(status, message)
+
+    def _function(self, name: str) -> tuple[Any, tuple[Any, ...]]:
+        """Return a function, and the type of each parameter that is a pointer, else None."""
+        found = self._functions.get(name)
+        if found is None:
+            function = getattr(self.lib, f"h5l_{name}")
+            found = function, tuple(map(_pointer, self.ffi.typeof(function).args))
+            self._functions[name] = found
+        return found
 
 
-def _open_library() -> Any:
-    """Load libh5lossy."""
+def _opened(ffi: Any, path: Path) -> Any:
+    """Load a library."""
     if sys.platform == "win32":
         raise ImportError("h5lossy does not run on Windows: its library is for Linux and macOS")
-    if not LIBRARY_PATH.is_file():
+    if not path.is_file():
         raise ImportError(
-            f"h5lossy is not installed completely: there is no {LIBRARY_PATH}. "
+            f"h5lossy is not installed completely: there is no {path}. "
             "To build it, in the source tree: pip install ."
         )
     # NODELETE: HDF5 closes files, and so calls the filter, as late as at exit, when Python has
     # dropped its modules.
     flags = ffi.RTLD_NOW | ffi.RTLD_LOCAL | ffi.RTLD_NODELETE
     try:
-        return ffi.dlopen(str(LIBRARY_PATH), flags)
+        return ffi.dlopen(str(path), flags)
     except OSError as error:
         raise ImportError(
             f"h5lossy can't load its library: {error}. Build it for this machine: pip install ."
         ) from error
 
 
-ffi: Any = cffi.FFI()
-for _header in ("h5lossy.h", "h5lossy_device.h", "h5lossy_assess.h"):
-    ffi.cdef(_declarations(_header))
-ffi.cdef("const void *H5PLget_plugin_info(void);")
-lib: Any = _open_library()
+_library = Library(LIBRARY_PATH, "library")
+ffi, lib = _library.ffi, _library.lib
+call, result, attempt = _library.call, _library.result, _library.attempt
 
 # A shortage of memory is MemoryError, which is what Python's own allocations on the way raise.
 _OK = lib.H5L_OK
@@ -91,41 +112,10 @@ _EXCEPTIONS: dict[int, type[Exception]] = {
 FRAME_ERRORS = (CorruptFrameError, TruncatedFrameError, UnsupportedError)
 
 
-def call(name: str, *arguments: Any) -> None:
-    """Call ``h5l_<name>``, whose last argument is a message, and raise if it fails."""
-    error = attempt(name, *arguments)
-    if error is not None:
-        raise error
-
-
-def result(name: str, *arguments: Any) -> Any:
-    """Call a function as `call` does whose last argument but one is a result; return a pointer."""
-    found = ffi.new(_function(name)[1][len(arguments)])
-    error = attempt(name, *arguments, found)
-    if error is not None:
-        raise error
-    return found
-
-
-def attempt(name: str, *arguments: Any) -> Exception | None:
-    """Call a function as `call` does; return the exception for its status, None for OK."""
-    function, types = _function(name)
-    message = ffi.new(types[-1])
-    status = function(*map(_to_c, types, arguments), message)
-    return None if status == _OK else exception(status, message)
-
-
 def exception(status: int, message: Any) -> Exception:
     """Return the exception for a status other than OK."""
     reason = text(message.text) or text(lib.h5l_status_name(status))
     return _EXCEPTIONS.get(status, NativeError)(reason)
-
-
-@functools.cache
-def _function(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """Return ``h5l_<name>``, and the type of each parameter that is a pointer, else None."""
-    function = getattr(lib, f"h5l_{name}")
-    return function, tuple(map(_pointer, ffi.typeof(function).args))
 
 
 @functools.cache

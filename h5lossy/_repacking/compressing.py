@@ -29,7 +29,6 @@ from h5lossy._errors import (
     InvalidArgumentError,
     UnsupportedError,
 )
-from h5lossy._frames import keeping_missing
 from h5lossy._names import path_text
 from h5lossy._ranges import confirmed_range
 from h5lossy._values import own_fill_value
@@ -42,7 +41,7 @@ from h5lossy._verification.records import (
     loss_text,
     write_text,
 )
-from h5lossy.missing import missing_when_stored
+from h5lossy.missing import keeping_missing, missing_when_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

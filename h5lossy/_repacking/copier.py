@@ -13,6 +13,7 @@ What can't be kept, since HDF5 or h5py offers no way:
 - the times in object headers, and holes in the file;
 - comments (`H5Oset_comment`) on groups and changed datasets: h5py's function for them returns
   other memory;
+- filters that compress the links of a group: h5py has no function for them;
 - links of a user's own class, and references of HDF5 1.12's new kind (``H5T_STD_REF``), which
   h5py can't read: these are refused with `UnsupportedError`;
 - the character set flag of attribute names (the names themselves are kept, byte for byte).
@@ -35,8 +36,11 @@ from h5lossy._repacking.objects import (
     ObjectKey,
     absent_filters,
     attribute_names,
+    group_properties,
+    has_variable_length,
     links,
     object_key,
+    set_group_properties,
 )
 from h5lossy._repacking.values import ReferenceCopier, copy_attribute, copy_dataset
 
@@ -57,9 +61,7 @@ def create_like(source: h5py.File, path: Path) -> h5py.File:
     """
     creation = source.id.get_create_plist()
     # The root group is created with the file, but its properties are not in the file's own list.
-    root = h5g.open(source.id, b"/").get_create_plist()
-    creation.set_link_creation_order(root.get_link_creation_order())
-    creation.set_attr_creation_order(root.get_attr_creation_order())
+    set_group_properties(creation, group_properties(h5g.open(source.id, b"/")))
     # Superblock 3 is HDF5 1.10's. In files below it 1.8 is the oldest that holds all that they
     # may hold: earlier formats have no room for an attribute of more than 64 KiB.
     oldest = h5f.LIBVER_V110 if creation.get_version()[0] >= 3 else h5f.LIBVER_V18
@@ -163,7 +165,11 @@ class FileCopier:
             return None
         self._paths[key] = path
         if isinstance(obj, h5g.GroupID):
-            return h5g.create(copy, name, naming, obj.get_create_plist())
+            # Not the source's own list: of many links it has the address of their heap, which HDF5
+            # would take over for the new group.
+            creation = h5p.create(h5p.GROUP_CREATE)
+            set_group_properties(creation, group_properties(obj))
+            return h5g.create(copy, name, naming, creation)
         if isinstance(obj, h5d.DatasetID):
             with _naming(path):
                 self._copy_dataset(obj, group, copy, path, naming)
@@ -187,14 +193,13 @@ class FileCopier:
             h5o.link(make(self._target, dataset, self._target_type(type_id)), copy, name, naming)
             return
         as_it_is = _can_be_copied_by_hdf5(dataset, type_id)
-        if not as_it_is or _has_variable_length(type_id):
+        if not as_it_is or has_variable_length(type_id):
             _require_filters(dataset)
         if as_it_is:
             # No filter runs, unless values have parts elsewhere in the file.
-            without_attributes = h5p.create(h5p.OBJECT_COPY)
-            without_attributes.set_copy_object(h5o.COPY_WITHOUT_ATTR_FLAG)
-            h5o.copy(group, name, copy, name, without_attributes, naming)
+            h5o.copy(group, name, copy, name, _without_attributes(), naming)
         else:
+            # HDF5 takes the addresses out of the list of a dataset, as opposed to that of a group.
             new = h5d.create(
                 self._target,
                 None,
@@ -215,9 +220,9 @@ class FileCopier:
             return type_id
         key = object_key(type_id)
         if key not in self._types:
-            new = type_id.copy()
-            new.commit(self._anonymous_group, str(len(self._types)).encode())
-            self._types[key] = type_id, new
+            name = str(len(self._types)).encode()
+            h5o.copy(type_id, b".", self._anonymous_group, name, _without_attributes())
+            self._types[key] = type_id, h5t.open(self._anonymous_group, name)
         return self._types[key][1]
 
     def _copy_attributes(self, obj: Any, copy: Any) -> None:
@@ -234,6 +239,13 @@ class FileCopier:
                 copy_attribute(attribute, new)
 
 
+def _without_attributes() -> h5p.PropCopyID:
+    """Return the property list for H5Ocopy of an object alone."""
+    properties = h5p.create(h5p.OBJECT_COPY)
+    properties.set_copy_object(h5o.COPY_WITHOUT_ATTR_FLAG)
+    return properties
+
+
 def _can_be_copied_by_hdf5(dataset: h5d.DatasetID, type_id: h5t.TypeID) -> bool:
     """Return whether H5Ocopy makes a faithful copy of one dataset.
 
@@ -245,29 +257,16 @@ def _can_be_copied_by_hdf5(dataset: h5d.DatasetID, type_id: h5t.TypeID) -> bool:
     return not (
         type_id.committed()
         or type_id.detect_class(h5t.REFERENCE)
-        or (fill_value == h5d.FILL_VALUE_USER_DEFINED and _has_variable_length(type_id))
+        or (fill_value == h5d.FILL_VALUE_USER_DEFINED and has_variable_length(type_id))
     )
-
-
-def _has_variable_length(type_id: h5t.TypeID) -> bool:
-    """Return whether values of a type have parts of variable length."""
-    kind = type_id.get_class()
-    if kind == h5t.STRING:
-        return bool(type_id.is_variable_str())
-    if kind == h5t.COMPOUND:
-        members = map(type_id.get_member_type, range(type_id.get_nmembers()))
-        return any(map(_has_variable_length, members))
-    if kind == h5t.ARRAY:
-        return _has_variable_length(type_id.get_super())
-    return bool(kind == h5t.VLEN)
 
 
 def _require_filters(dataset: h5d.DatasetID) -> None:
     """Raise if HDF5 lacks a filter that a dataset needs."""
-    filters = absent_filters(dataset)
+    filters = absent_filters(dataset.get_create_plist())
     if filters:
         raise UnsupportedError(
-            f"its values have to be decoded, and there is no filter {', '.join(filters)} here; "
+            f"its values have to be decoded, and there is no filter {filters} here; "
             "set HDF5_PLUGIN_PATH to a folder that has it"
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from h5py import h5, h5a, h5d, h5g, h5l, h5o, h5p, h5t, h5z
 
+from h5lossy._libhdf5 import link_storage, set_link_storage
 from h5lossy._names import path_text
 
 if TYPE_CHECKING:
@@ -69,6 +70,37 @@ def links(group: h5g.GroupID) -> list[Link]:
     return found
 
 
+class GroupProperties(NamedTuple):
+    """The creation properties of a group, by value."""
+
+    link_order: int
+    attribute_order: int
+    attribute_storage: tuple[int, int]
+    link_storage: list[int]
+    has_times: bool
+
+
+def group_properties(group: h5g.GroupID) -> GroupProperties:
+    """Return the creation properties of a group."""
+    creation = group.get_create_plist()
+    return GroupProperties(
+        creation.get_link_creation_order(),
+        creation.get_attr_creation_order(),
+        creation.get_attr_phase_change(),
+        link_storage(creation.id),
+        creation.get_obj_track_times(),
+    )
+
+
+def set_group_properties(creation: h5p.PropGCID | h5p.PropFCID, given: GroupProperties) -> None:
+    """Set the creation properties of a group, or of the root group of a file."""
+    creation.set_link_creation_order(given.link_order)
+    creation.set_attr_creation_order(given.attribute_order)
+    creation.set_attr_phase_change(*given.attribute_storage)
+    creation.set_obj_track_times(given.has_times)
+    set_link_storage(creation.id, given.link_storage)
+
+
 def attribute_names(obj: Any) -> list[bytes]:
     """Return the names of an object's attributes, in their own order."""
     names: list[bytes] = []
@@ -102,12 +134,28 @@ def external_files(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> set[str]:
     return {path_text(creation.get_external(i)[0]) for i in range(creation.get_external_count())}
 
 
-def absent_filters(dataset: h5d.DatasetID) -> list[str]:
-    """Return number and name of the filters that a dataset needs and that HDF5 does not find."""
-    creation = dataset.get_create_plist()
-    filters = map(creation.get_filter, range(creation.get_nfilters()))
-    return [
+def filters_in(creation: h5p.PropDCID) -> list[tuple[int, int, tuple[int, ...], bytes]]:
+    """Return number, flags, values and name of the filters of a dataset."""
+    return [creation.get_filter(i) for i in range(creation.get_nfilters())]
+
+
+def absent_filters(creation: h5p.PropDCID) -> str:
+    """Return numbers and names of the filters of a dataset that HDF5 does not find."""
+    return ", ".join(
         f"{number} ({name.decode(errors='replace')})"
-        for number, _, _, name in filters
+        for number, _, _, name in filters_in(creation)
         if not h5z.filter_avail(number)
-    ]
+    )
+
+
+def has_variable_length(type_id: h5t.TypeID) -> bool:
+    """Return whether values of a type have parts of variable length."""
+    kind = type_id.get_class()
+    if kind == h5t.STRING:
+        return bool(type_id.is_variable_str())
+    if kind == h5t.COMPOUND:
+        members = map(type_id.get_member_type, range(type_id.get_nmembers()))
+        return any(map(has_variable_length, members))
+    if kind == h5t.ARRAY:
+        return has_variable_length(type_id.get_super())
+    return bool(kind == h5t.VLEN)

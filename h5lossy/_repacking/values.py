@@ -35,14 +35,14 @@ def copy_attribute(attribute: h5a.AttrID, new: h5a.AttrID) -> None:
 def copy_dataset(source: h5py.Dataset, copy: h5d.DatasetID) -> None:
     """Copy the values of a dataset that holds no references, as `copy_attribute` does."""
     type_id = source.id.get_type()
-    for block in _blocks_of(source):
+    for block in blocks_of(source):
         memory, place = _select(source.id, block)
         raw = np.empty(_extents(block), f"V{type_id.get_size()}")
         source.id.read(memory, place, raw, type_id)
         copy.write(memory, place, raw, type_id)
 
 
-def _blocks_of(dataset: h5py.Dataset) -> Iterator[Block]:
+def blocks_of(dataset: h5py.Dataset) -> Iterator[Block]:
     """Yield blocks of a dataset, but none where its values are elsewhere or were never written."""
     if dataset.shape is None or dataset.is_virtual or dataset.external:
         return
@@ -54,6 +54,14 @@ def _blocks_of(dataset: h5py.Dataset) -> Iterator[Block]:
     value_bytes = dataset.id.get_type().get_size()
     block = dataset.chunks or block_shape(dataset.shape, None, value_bytes)
     yield from stored_blocks(dataset, block)
+
+
+def read_block(dataset: h5d.DatasetID, block: Block, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Read a block of a dataset."""
+    memory, place = _select(dataset, block)
+    values = np.empty(_extents(block), dtype)
+    dataset.read(memory, place, values, h5t.py_create(dtype))
+    return values
 
 
 def _select(dataset: h5d.DatasetID, block: Block) -> tuple[Any, Any]:
@@ -70,8 +78,8 @@ def _extents(block: Block) -> tuple[int, ...]:
     return tuple(part.stop - part.start for part in block)
 
 
-def _reference_dtype(holder: h5a.AttrID | h5d.DatasetID) -> np.dtype[Any]:
-    """Return the type of an attribute or dataset with references."""
+def type_with_references(holder: h5a.AttrID | h5d.DatasetID) -> np.dtype[Any]:
+    """Return the NumPy type of an attribute or dataset, which may hold references."""
     try:
         dtype: np.dtype[Any] = holder.dtype
     except TypeError as error:
@@ -107,7 +115,7 @@ class ReferenceCopier:
 
     def copy_attribute(self, attribute: h5a.AttrID, new: h5a.AttrID) -> None:
         """Copy an attribute that holds references."""
-        dtype = _reference_dtype(attribute)
+        dtype = type_with_references(attribute)
         values = np.empty(attribute.shape, dtype)
         attribute.read(values, h5t.py_create(dtype))
         self._translate(values, values.dtype)
@@ -115,13 +123,12 @@ class ReferenceCopier:
 
     def copy_dataset(self, dataset: h5d.DatasetID, copy: h5d.DatasetID) -> None:
         """Copy a dataset that holds references."""
-        dtype = _reference_dtype(dataset)
+        dtype = type_with_references(dataset)
         memory_type = h5t.py_create(dtype)
         source = h5py.Dataset(dataset)
-        for block in _blocks_of(source):
-            memory, place = _select(dataset, block)
-            values = np.empty(_extents(block), dtype)
-            dataset.read(memory, place, values, memory_type)
+        for block in blocks_of(source):
+            values = read_block(dataset, block, dtype)
+            memory, place = _select(copy, block)
             self._translate(values, values.dtype)
             copy.write(memory, place, values, memory_type)
 

@@ -14,6 +14,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._bounds import BoundKind, ErrorBound, ErrorSummary, exact_limits
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._public import name_publicly
 from h5lossy._ranges import Extent, prepared
 from h5lossy._values import Data, block_selections, is_big_endian, read_block
 
@@ -232,8 +233,9 @@ def largest_error(
         A range-relative one is taken over all of `original`.
     fill_value : float, "auto" or None, optional
         Has to be restored bit for bit, and no other value may become it. "auto": that of the
-        original, if it is a dataset; none for an array. None: no fill value, whatever the dataset
-        and its attributes declare. If it is +0.0, other values may become it, as the format allows.
+        original, if it declares one. None: no fill value, whatever the dataset and its attributes
+        declare. If it is +0.0, other values may become it, as the format allows. Masked points of
+        the original do not count.
     missing_value : float or sequence of float, optional
         Likewise, like values that the original's attributes declare missing. Values that they
         declare invalid have to keep the bound, and to stay invalid.
@@ -273,7 +275,14 @@ def largest_error(
     if bound.kind is BoundKind.RANGE_RELATIVE:
         ends = Extent.of(original, missing).ends or (0.0, 0.0)
     checker = BoundChecker(bound, missing, ends)
+    mask: Any = np.ma.getmask(original)
     for block in block_selections(original):
         start = tuple(axis.start for axis in block)
-        checker.add(start, read_block(original, block), read_block(decoded, block))
+        x, y = read_block(original, block), read_block(decoded, block)
+        if mask is not np.ma.nomask:  # NaN in the original
+            y = np.where(mask[block], x, y)
+        checker.add(start, x, y)
     return checker.summary()
+
+
+name_publicly(__name__)

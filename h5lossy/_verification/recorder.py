@@ -36,7 +36,7 @@ from h5lossy._verification.records import (
     read_record,
     strides_of,
 )
-from h5lossy.missing import missing_of
+from h5lossy.missing import no_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,7 +87,7 @@ class Recorder:
             )
         self._dataset = dataset
         # The filter keeps this fill value; missing values are compared here.
-        missing = (missing or missing_of(dataset)).with_fill(own_fill_value(dataset))
+        missing = (missing or no_data(dataset)).with_fill(own_fill_value(dataset))
         self.checker = BoundChecker(bound or codec.bound, missing, threads=threads)
         self._unwritten = unwritten_value(dataset)
         self._of = description(dataset, codec.bound, self._unwritten)

@@ -8,6 +8,7 @@ more; ``docs/assess.md`` has them all.
 
 from __future__ import annotations
 
+from h5lossy._public import name_publicly
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment._assessor import Assessor
 from h5lossy.assessment._divergence import DivergenceReport, assess_divergence
@@ -35,3 +36,5 @@ __all__ = [
     "memory_bytes",
     "parse_requirements",
 ]
+
+name_publicly(__name__)

@@ -42,8 +42,9 @@ class Absent:
         params: _native.AssessParams,
         decoded_mask: npt.NDArray[np.bool_] | None = None,
     ) -> None:
-        self._missing = missing
-        self._decoded_mask = None if decoded_mask is None else decoded_mask.reshape(-1)
+        self._missing, self._params = missing, params
+        # Of dask, it is computed here.
+        self._decoded_mask = None if decoded_mask is None else np.asarray(decoded_mask).reshape(-1)
         self.outside = _native.AssessState(
             _native.AssessParams(
                 value_bytes=params.value_bytes,
@@ -58,6 +59,10 @@ class Absent:
         self.missing_points = self.outside_points = 0
         self.counts = dict.fromkeys(KINDS, 0)
         self.first: dict[str, int] = {}
+
+    def empty(self) -> Absent:
+        """Return a counter of the same kind that has counted nothing."""
+        return Absent(self._missing, self._params)
 
     def add(
         self,

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from h5lossy._arrays import cupy_memory
 from h5lossy._bounds import BoundKind
 from h5lossy._datasets import describe
-from h5lossy._errors import DeviceError
+from h5lossy._errors import DeviceError, InvalidArgumentError
 from h5lossy._progress import reporting
+from h5lossy._warnings import warn
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
 from h5lossy.assessment._inputs import (
     Input,
-    Mask,
     agree_on_packing,
+    combined_mask,
     common_dtype,
     missing_in,
     opened,
@@ -33,6 +33,7 @@ from h5lossy.assessment._options import (
 )
 from h5lossy.assessment._passes import Passes
 from h5lossy.assessment._slices import take_slices
+from h5lossy.assessment._sparse import MOST_READ, Stored
 from h5lossy.assessment._task import Task
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def assess(
                 if placed is task:
                     raise
                 # As in the filter, the CPU takes over.
-                warnings.warn(f"{failure}: the CPU does the work", RuntimeWarning, stacklevel=2)
+                warn(f"{failure}: the CPU does the work")
                 report = make_report(task, Passes(task, limit, advance).run())
         if slices and report.valid:
             found = take_slices(task.fields, report.error.max_at)
@@ -166,12 +167,20 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
     x.threads = y.threads = options.threads
     agree_on_packing(x, y, as_stored=source == "file")
     dtype = common_dtype(x, y)
+    combined, layout = combined_mask(mask, x), Layout.of(x.shape)
+    stored = Stored.of([x, y, *([] if combined is None else [combined])], layout)
+    if stored is not None and options.own_metrics and x.size > MOST_READ:
+        raise InvalidArgumentError(
+            f"metrics of your own read every value, and {x.name} claims {x.size} of them, most of "
+            "which were never written; assess a part of it"
+        )
     fields = Fields(
         original=x,
         decoded=y,
-        mask=_combined_mask(mask, x),
+        mask=combined,
         dtype=dtype,
-        layout=Layout.of(x.shape),
+        layout=layout,
+        stored=stored,
         missing=missing_in(x, y, dtype, options.fill_value, options.missing_value),
     )
     return Task(
@@ -182,15 +191,3 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
         groups=groups,
         spacing=checked_spacing(options.spacing, len(x.shape)),
     )
-
-
-def _combined_mask(mask: Any, original: Input) -> Mask | None:
-    """Combine the caller's mask with that of a masked array."""
-    given = None if mask is None else Mask(mask, original.shape)
-    if original.mask is None:
-        return given
-    both = original.mask
-    if given is not None:
-        everything = tuple(slice(0, n) for n in original.shape)
-        both = both | (given.read(everything, MASK_DTYPE) != 0)
-    return Mask(both, original.shape)

@@ -14,14 +14,13 @@ from h5lossy import _native
 from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
-from h5lossy.assessment._inputs import Input, Mask, common_dtype, missing_in
+from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, missing_in
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import AssessOptions, checked_spacing, takes_options
 from h5lossy.assessment._passes import Results
-from h5lossy.assessment._scaling import Sums
 from h5lossy.assessment._task import Task, halo_of
+from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import first_cut
-from h5lossy.assessment._wide import Undefined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy.assessment.report import Report
-    from h5lossy.missing import Missing
 
 
 class Assessor:
@@ -47,8 +45,6 @@ class Assessor:
     metrics : str or iterable of str, optional
         Of "ssim", "derivatives" and "autocorrelation"; all other metrics need the whole fields.
         Default: all three, but "ssim" only if `data_range` is given.
-    fill_value : float, None or Missing, optional
-        As for `assess`, but for "auto": planes do not say what their fill value is. Default: none.
     **options
         As documented for `h5lossy.assessment.AssessOptions`. SSIM and a range-relative bound
         require `data_range`, the range of the original.
@@ -79,13 +75,12 @@ class Assessor:
         *,
         planes: tuple[int, int] | None = None,
         metrics: str | Iterable[str] | None = None,
-        fill_value: float | Missing | None = None,
         **options: Any,
     ) -> None:
         if metrics is None:
             has_range = options.get("data_range") is not None
             metrics = ["derivatives", "autocorrelation", *(["ssim"] if has_range else [])]
-        checked = AssessOptions(metrics=metrics, fill_value=fill_value, **options)
+        checked = AssessOptions(metrics=metrics, **options)
         self._task = _task(tuple(int(n) for n in shape), np.dtype(dtype), checked)
         self._shape = self._task.fields.layout.full_shape
         first, stop = (0, self._shape[0]) if planes is None else planes
@@ -146,10 +141,13 @@ class Assessor:
             raise InvalidArgumentError(f"this assessor compares {dtype}, got {came}")
         everything = tuple(slice(0, n) for n in x.shape)
         new = [x.read(everything, dtype), y.read(everything, dtype)]
-        if mask is None:
+        if y.mask is not None:  # what it leaves out alone is lost
+            new[1] = np.where(y.mask, np.nan, new[1]).astype(dtype, copy=False)
+        both = combined_mask(mask, x)
+        if both is None:
             masked = np.zeros(x.shape, MASK_DTYPE)
         else:
-            masked = Mask(mask, x.shape).read(everything, MASK_DTYPE)
+            masked = both.read(everything, MASK_DTYPE)
         new.append(self._task.fields.missing.mark(new[0], masked))
         self._add(new)
 
@@ -253,12 +251,10 @@ class Assessor:
             If planes are still to come.
         """
         self._check_complete()
-        points, field = self._state.points_result(), self._field_state.field_result()
         found = Results(
             params=self._state.params,
-            points=points,
-            sums=Sums.streamed(points, field),
-            field=field,
+            points=self._state.points_result(),
+            field=self._field_state.field_result(),
             value_range=self._task.options.data_range,
             undefined=Undefined(),
             absent=self._absent,
@@ -272,10 +268,6 @@ def _task(shape: tuple[int, ...], dtype: np.dtype[Any], options: AssessOptions) 
         raise InvalidArgumentError(f"shape must be positive along every axis, got {shape!r}")
     if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise InvalidArgumentError(f"dtype must be float32 or float64, got {dtype}")
-    if isinstance(options.fill_value, str):
-        raise InvalidArgumentError(
-            f"fill_value of an Assessor must be a number or None, got {options.fill_value!r}"
-        )
     more = options.groups - {"ssim", "derivatives", "autocorrelation"}
     if more or options.own_metrics:
         raise InvalidArgumentError(

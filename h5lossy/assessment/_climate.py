@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from h5lossy.assessment._wide import Wide, known, misfit
+from h5lossy.assessment._sparse import MOST_READ
+from h5lossy.assessment._undefined import OVERFLOW, fits
 from h5lossy.assessment.schema import Climate, Spectrum
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy.assessment._fields import Fields, Part
-    from h5lossy.assessment._wide import Undefined
+    from h5lossy.assessment._undefined import Undefined
 
     Slice = npt.NDArray[np.float64]
 
@@ -104,6 +105,9 @@ def climate(fields: Fields, undefined: Undefined, progress: Callable[[int], None
     elif min(shape[-2:]) <= 2 * _HALO:
         why = f"an axis of a slice is shorter than {2 * _HALO + 1}"
         progress(fields.original.size)
+    elif fields.stored is not None and fields.original.size > MOST_READ:
+        why = f"most of {fields.original.size} values were never written, and it reads all of them"
+        progress(fields.original.size)
     else:
         for at in itertools.product(*map(range, shape[:-2])):
             score = dssim(partial(_rows, fields, at), shape[-2:])
@@ -154,6 +158,9 @@ def spectrum(
     if not valid.all():
         undefined["spectrum"] = "some points are not valid"
         return nothing
+    if not fits(*(float(np.abs(field).max()) for field in (x, y))):
+        undefined["spectrum"] = f"squares are {OVERFLOW}"
+        return nothing
     waves = np.meshgrid(
         *(np.fft.fftfreq(n) * n for n in shape[:-1]),
         np.fft.rfftfreq(shape[-1]) * shape[-1],
@@ -164,21 +171,17 @@ def spectrum(
     # Half of the waves of a real field are stored; the others mirror them.
     last = np.arange(shape[-1] // 2 + 1)
     twice = np.where((last == 0) | (2 * last == shape[-1]), 1.0, 2.0)
-    powers = []
-    for field in (x, y):
-        exponent = misfit(np.abs(field).max())
-        power = np.abs(np.fft.rfftn(np.ldexp(field, -exponent).reshape(shape))) ** 2 * twice
-        powers.append([Wide(p, 2 * exponent) for p in np.bincount(shell, power.reshape(-1))])
+    of_x, of_y = (
+        np.bincount(shell, (np.abs(np.fft.rfftn(field)) ** 2 * twice).reshape(-1)).tolist()
+        for field in (x, y)
+    )
     top = min(shape) // 2
     ratios = tuple(
-        known(of_y / of_x) if of_x else None
-        for of_x, of_y in zip(powers[0][1 : top + 1], powers[1][1 : top + 1], strict=True)
+        b / a if a else None for a, b in zip(of_x[1 : top + 1], of_y[1 : top + 1], strict=True)
     )
     if None in ratios:
-        undefined["spectrum.ratio"] = "the original has no power in a shell, or beyond float64"
+        undefined["spectrum.ratio"] = "the original has no power in a shell"
     below = [abs(r - 1) for r in ratios[: _K_MAX - 1] if r is not None]
     if not below:
-        undefined["spectrum.max_deviation"] = (
-            "the original has no power there, or one beyond float64"
-        )
+        undefined["spectrum.max_deviation"] = "the original has no power there"
     return Spectrum(ratio=ratios, k_max=_K_MAX, max_deviation=max(below, default=None))

@@ -8,6 +8,7 @@ function that takes a pair of fields for each axis.
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from h5lossy._errors import InvalidArgumentError
 from h5lossy.assessment._fields import Fields, Layout
 from h5lossy.assessment._inputs import Mask, agree_on_packing, common_dtype, missing_in, opened
 from h5lossy.assessment._options import checked_spacing, memory_bytes
-from h5lossy.assessment._wide import Wide, known, misfit
+from h5lossy.assessment._undefined import fits, known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ class DivergenceReport:
     rms : float or None
         In the original.
     max_error, rmse : float or None
-        None where there is no such point, or a number beyond float64.
+        None where there is no such point, or float64 does not hold a number or its square.
     """
 
     points: int
@@ -162,19 +163,15 @@ class _Norms:
 
     def __init__(self) -> None:
         self.count = 0
-        self._largest, self._squares = 0.0, Wide(0)
+        self._largest = self._squares = 0.0
 
     def add(self, values: npt.NDArray[Any]) -> None:
         """Add a part; NaN stays."""
-        if not values.size:
-            return
-        largest = np.abs(values).max()
-        exponent = misfit(largest)
-        fitting = np.ldexp(values, -exponent)
-        self.count += values.size
-        self._largest = float(np.maximum(self._largest, largest))
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._squares += Wide(float((fitting * fitting).sum()), 2 * exponent)
+        if values.size:
+            self.count += values.size
+            self._largest = float(np.maximum(self._largest, np.abs(values).max()))
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._squares += float((values * values).sum())
 
     @property
     def largest(self) -> float | None:
@@ -183,5 +180,5 @@ class _Norms:
 
     @property
     def root_mean_square(self) -> float | None:
-        """The root mean square; None where there is none."""
-        return known((self._squares / Wide(self.count)).sqrt()) if self.count else None
+        """The root mean square; None where there is none, or squares do not fit in float64."""
+        return math.sqrt(self._squares / self.count) if self.count and fits(self._largest) else None

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from h5lossy._blocks import block_shape, blocks
+from h5lossy._blocks import block_shape
 from h5lossy._values import as_bits
+from h5lossy.assessment._sparse import SPARSE_BYTES, grouped, times_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy.assessment._inputs import Input
+    from h5lossy.assessment._sparse import Stored
     from h5lossy.missing import Missing
 
     Part = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.bool_]]
@@ -64,6 +66,7 @@ class Fields:
     dtype: np.dtype[Any]  # that values are compared in
     layout: Layout
     missing: Missing
+    stored: Stored | None = None  # where chunks are, if most of the values were never written
     device: int | None = None  # the GPU that holds everything and computes
 
     @property
@@ -104,16 +107,21 @@ class Fields:
         x, y, valid = self.read(self.layout.selection(own))
         return x.reshape(shape), y.reshape(shape), valid.reshape(shape)
 
-    def blocks(self, most_bytes: int) -> Iterator[tuple[slice, ...]]:
+    def blocks(self, most_bytes: int) -> Iterator[tuple[tuple[slice, ...], int]]:
         """Cut the layout's axes into parts of at most `most_bytes` as float64.
 
-        Parts are of whole chunks, unless a chunk is larger than that.
+        Parts are of whole chunks, unless a chunk is larger than that. Of equal ones that were never
+        written the first one comes, with their number.
         """
         shape = self.layout.shape
         chunks = self.layout.chunks(self.original) or self.layout.chunks(self.decoded)
         if chunks and 8 * math.prod(chunks) > most_bytes:
             chunks = None
-        yield from blocks(shape, block_shape(shape, chunks, 8, most_bytes=most_bytes))
+        if self.stored is not None:  # many are equal
+            most_bytes = min(most_bytes, SPARSE_BYTES)
+        block = block_shape(shape, chunks, 8, most_bytes=most_bytes)
+        for own, region in grouped(shape, block, self.stored):
+            yield own, times_in(own, region)
 
 
 def position(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:

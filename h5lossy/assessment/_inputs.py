@@ -19,8 +19,9 @@ from h5lossy._attributes import attribute_of, text_attribute
 from h5lossy._batched import read
 from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy._names import dataset_at, name_of, split_place
+from h5lossy._values import unmasked
 from h5lossy._variables import as_stored
-from h5lossy.missing import Missing, missing_of
+from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +42,12 @@ class Input:
         elif not _has_numpy_type(values):
             values = _as_numpy(values, name)
         #: The points that a masked array leaves out.
-        self.mask: npt.NDArray[np.bool_] | None = None
+        self.mask: Any = None
         if isinstance(values, np.ma.MaskedArray):
             self.mask, values = np.ma.getmaskarray(values), values.data
+        elif isinstance(getattr(values, "_meta", None), np.ma.MaskedArray):  # of dask
+            self.mask = values.map_blocks(np.ma.getmaskarray, dtype=np.bool_)
+            values = values.map_blocks(np.ma.getdata, dtype=values.dtype)
         if values.shape is None:
             raise NotComparableError(f"{name} has no dataspace to hold values")
         self.values = values
@@ -62,7 +66,7 @@ class Input:
         self.threads: int | None = None
         self.dataset: h5py.Dataset | None = values if isinstance(values, h5py.Dataset) else None
         self.packing = Packing.of(values, self.dtype)
-        self.missing = missing_of(values)
+        self.missing = no_data(values)
         self.units = _units(values)
 
     @property
@@ -81,12 +85,19 @@ class Input:
                 part = self.values[selection] if self.shape else self.values[()]
         if self.device is not None:  # CuPy: copied to the host a part at a time
             part = part.get()
-        part = np.asarray(part)
+        part = unmasked(part, np.nan)
         if self.packing is not None:
             part = self.packing.unpacked(part, self.missing)
         return np.ascontiguousarray(self._typed(part, dtype)).reshape(
             [s.stop - s.start for s in selection] if self.shape else ()
         )
+
+    def read_into(self, selection: tuple[slice, ...], out: npt.NDArray[Any]) -> bool:
+        """Read a part of a dataset into `out`, unless it has to be converted."""
+        if self.dataset is None or self.packing is not None or self.dtype != out.dtype:
+            return False
+        read(self.dataset, selection, out=out, threads=self.threads)
+        return True
 
     def read_on_device(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> Any:
         """Return a part as a C-contiguous CuPy array, without a copy where it is one."""
@@ -173,6 +184,18 @@ class Mask(Input):
 
     def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:
         return (part if part.dtype.kind == "b" else part != 0).view(dtype)
+
+
+def combined_mask(mask: Any, original: Input) -> Mask | None:
+    """Combine the caller's mask with that of a masked array."""
+    given = None if mask is None else Mask(mask, original.shape)
+    if original.mask is None:
+        return given
+    both = original.mask
+    if given is not None:
+        everything = tuple(slice(0, n) for n in original.shape)
+        both = both | (given.read(everything, np.dtype(np.uint8)) != 0)
+    return Mask(both, original.shape)
 
 
 def _has_numpy_type(values: Any) -> bool:
@@ -273,7 +296,7 @@ def missing_in(
         return fill_value.as_type(dtype)
     found = Missing(dtype)
     for field in (original, decoded):
-        if found.says_nothing and field.packing is None:
+        if found.is_empty and field.packing is None:
             found = field.missing.as_type(dtype)
     if fill_value is None:
         found = Missing(dtype)
@@ -283,5 +306,5 @@ def missing_in(
         raise InvalidArgumentError(
             f'fill_value must be a number, None or "auto", got {fill_value!r}'
         )
-    more = missing_of(np.empty(0, dtype), None, missing_value)
+    more = no_data(np.empty(0, dtype), None, missing_value)
     return dataclasses.replace(found, values=(*found.values, *more.values)).with_fill(found.fill)

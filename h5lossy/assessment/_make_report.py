@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 from h5lossy import _native
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._fields import position
-from h5lossy.assessment._wide import Wide
+from h5lossy.assessment._undefined import OVERFLOW, fits, without_lost_sums
 from h5lossy.assessment.report import Report
 from h5lossy.assessment.schema import (
     BoundCheck,
@@ -25,9 +26,8 @@ from h5lossy.assessment.schema import (
 if TYPE_CHECKING:
     from h5lossy.assessment._fields import Fields, Layout
     from h5lossy.assessment._passes import Results
-    from h5lossy.assessment._scaling import Sums
     from h5lossy.assessment._task import Task
-    from h5lossy.assessment._wide import Undefined
+    from h5lossy.assessment._undefined import Undefined
     from h5lossy.assessment.schema import Values
 
 
@@ -35,9 +35,10 @@ def make_report(task: Task, found: Results) -> Report:
     """Return the report about a task, given what the passes over its fields found."""
     options, fields, groups = task.options, task.fields, task.groups
     layout, missing, absent = fields.layout, fields.missing, found.absent
-    undefined, sums, params = found.undefined, found.sums, found.params
-    points = found.points if absent is None else absent.added_to(found.points)
-    original = numbers.values(points, sums, "original", undefined)
+    undefined, params = found.undefined, found.params
+    sums, field = without_lost_sums(found.points, found.field)
+    points = sums if absent is None else absent.added_to(sums)
+    original = numbers.values(points, "original", undefined)
     report = Report(
         shape=layout.full_shape,
         dtype=fields.dtype.name,
@@ -53,15 +54,15 @@ def make_report(task: Task, found: Results) -> Report:
         failures=(),
         special=numbers.special(points, absent, layout.full_shape),
         original=original,
-        decoded=numbers.values(points, sums, "decoded", undefined),
-        error=numbers.errors(points, sums, layout, params.pointwise_threshold, undefined),
+        decoded=numbers.values(points, "decoded", undefined),
+        error=numbers.errors(points, layout, params.pointwise_threshold, undefined),
         bound=_bound_check(task, points, params),
-        correlation=numbers.correlation(points, sums, undefined),
-        histogram=numbers.histogram(points, sums, undefined),
+        correlation=numbers.correlation(points, undefined),
+        histogram=numbers.histogram(points, undefined),
         relative_histogram=found.relative_histogram,
         ssim=(
             numbers.similarity(
-                found.field,
+                field,
                 layout,
                 window=options.window,
                 step=options.step,
@@ -72,12 +73,12 @@ def make_report(task: Task, found: Results) -> Report:
             else None
         ),
         derivatives=(
-            numbers.derivatives(sums, layout, params.spacing, undefined)
+            numbers.derivatives(field, layout, params.spacing, undefined)
             if "derivatives" in groups
             else None
         ),
         autocorrelation=(
-            numbers.autocorrelation(points, sums, layout, options.lags, undefined)
+            numbers.autocorrelation(points, field, layout, options.lags, undefined)
             if "autocorrelation" in groups and options.lags
             else None
         ),
@@ -89,7 +90,7 @@ def make_report(task: Task, found: Results) -> Report:
                 options.thresholds, points.threshold_crossings, strict=False
             )
         ),
-        size=_size(fields, points, sums, undefined),
+        size=_size(fields, points, undefined),
         per_chunk=_per_chunk(found, layout, original),
         provenance=Provenance(
             original=fields.original.name,
@@ -134,9 +135,7 @@ def _bound_check(
     )
 
 
-def _size(
-    fields: Fields, points: _native.PointsResult, sums: Sums, undefined: Undefined
-) -> Size | None:
+def _size(fields: Fields, points: _native.PointsResult, undefined: Undefined) -> Size | None:
     """Return the size of the decoded field in its file, if it is in one."""
     dataset = fields.decoded.dataset
     if dataset is None:
@@ -145,12 +144,13 @@ def _size(
     bits = 8 * stored / dataset.size if dataset.size else None
     gain = None
     if points.valid and bits is not None:
-        mse = numbers.mean_square(points, sums)
-        variance = sums.squares_original / Wide(points.valid)
-        if variance and mse and variance.is_finite and mse.is_finite:
-            gain = 0.5 * (variance / mse).log2() - bits
+        mse, variance = numbers.mean_square(points), points.squares_original / points.valid
+        if mse > 0 and variance > 0:
+            gain = 0.5 * (math.log2(variance) - math.log2(mse)) - bits
     if gain is None:
-        undefined["size.accuracy_gain"] = "there is no error, or nothing varies"
+        undefined["size.accuracy_gain"] = (
+            "there is no error, nothing varies, or squares are beyond float64"
+        )
     if bits is None:
         undefined["size.bits_per_value"] = "there are no values"
     if not stored:
@@ -169,21 +169,19 @@ def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | N
     if found.boxes is None:
         return None
     box, boxes = found.boxes
-    of_error = found.sums.scale.of_error
     whole = dict(zip(layout.axes, box, strict=True))
     full_box = tuple(whole.get(axis, 1) for axis in range(len(layout.full_shape)))
-    if original.range is None or not boxes["valid"].all():
-        found.undefined["per_chunk.psnr"] = (
-            "a chunk has no valid point, or the range is beyond float64"
-        )
+    extent = original.range if fits(*boxes["error_max_abs"].tolist()) else None
+    if extent is None or not boxes["valid"].all():
+        found.undefined["per_chunk.psnr"] = f"a chunk has no valid point, or squares are {OVERFLOW}"
     return PerChunk(
         box=full_box,
         grid=tuple(-(-n // b) for n, b in zip(layout.full_shape, full_box, strict=True)),
         max_abs=tuple(boxes["error_max_abs"].tolist()),
         psnr=tuple(
             None
-            if original.range is None or not count
-            else numbers.decibel(Wide(original.range), (of_error(squares, 2) / Wide(count)).sqrt())
+            if extent is None or not count
+            else numbers.decibel(extent, math.sqrt(squares / count))
             for count, squares in zip(
                 boxes["valid"].tolist(), boxes["error_squares"].tolist(), strict=True
             )

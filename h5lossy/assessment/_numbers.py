@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from h5lossy.assessment._fields import position
-from h5lossy.assessment._wide import OVERFLOW, Undefined, Wide, exponent_of, fits, scaled
+from h5lossy.assessment._undefined import OVERFLOW, Undefined, fits, quotient
 from h5lossy.assessment.schema import (
     AxisCorrelation,
     Correlation,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from h5lossy._native import FieldResult, PointsResult
     from h5lossy.assessment._absent import Absent
     from h5lossy.assessment._fields import Layout
-    from h5lossy.assessment._scaling import Sums
 
 NO_POINTS = "there is no valid point"
 NO_ORIGINAL = "the original has no valid value"
@@ -40,6 +39,7 @@ CONSTANT = "the original or the decoded field is constant"
 CONSTANT_ERROR = "the error is the same everywhere"
 
 _LOG_BINS = 2048  # of one sign
+_SMALLEST, _LARGEST = 2.0**-100, 2.0**129  # what the largest error must be for them to tell sizes
 _NORMAL_95 = 1.96  # what 95 % of a normal distribution stays within, in standard deviations
 
 
@@ -56,66 +56,78 @@ def special(points: PointsResult, absent: Absent | None, shape: tuple[int, ...])
     return Special(**points.special, **absent.counts, first=first)
 
 
-def values(points: PointsResult, sums: Sums, which: str, undefined: Undefined) -> Values:
+def values(points: PointsResult, which: str, undefined: Undefined) -> Values:
     """Return extent and moments of "original" or "decoded"."""
     if not points.valid:
         undefined[which] = NO_POINTS
         return Values(min=None, max=None, range=None, mean=None, std=None)
     low, high = getattr(points, f"{which}_min"), getattr(points, f"{which}_max")
-    mean, squares = sums.mean_original, sums.squares_original
+    mean, squares = points.mean_original, points.squares_original
     if which == "decoded":
-        mean += sums.mean_error
-        squares += Wide(2) * sums.products + sums.squares_error
+        mean += points.mean_error
+        squares += 2 * points.products + points.squares_error
     if low == high:
-        mean, squares = Wide(low), Wide(0)
+        mean, squares = low, 0.0
     return Values(
         min=low,
         max=high,
         range=undefined.checked(f"{which}.range", high - low),
         mean=undefined.checked(f"{which}.mean", mean),
-        std=undefined.checked(f"{which}.std", (squares / Wide(points.valid)).sqrt()),
+        std=undefined.checked(f"{which}.std", _root(squares / points.valid)),
     )
 
 
-def mean_square(points: PointsResult, sums: Sums) -> Wide:
+def _root(square: float) -> float:
+    """Return the square root; 0 for a number that rounding made negative."""
+    return math.sqrt(square) if not square < 0 else 0.0
+
+
+def mean_square(points: PointsResult) -> float:
     """Return the mean square error."""
-    return sums.squares_error / Wide(points.valid) + sums.mean_error * sums.mean_error
+    if points.error_min == points.error_max:  # without a rounding
+        return points.error_min * points.error_min if fits(points.error_min) else math.nan
+    return points.squares_error / points.valid + points.mean_error * points.mean_error
 
 
-def decibel(peak: Wide, rmse: Wide) -> float:
+def decibel(peak: float, rmse: float) -> float:
     """Return 20 log10(peak / rmse): infinite without an error, minus infinite without a peak."""
-    if not rmse:
+    if rmse == 0:
         return math.inf
-    quotient = peak / rmse
-    return 20 * quotient.log10() if quotient else -math.inf
+    if peak == 0:
+        return -math.inf
+    if not (math.isfinite(peak) and math.isfinite(rmse)):
+        return math.nan
+    ratio = quotient(peak, rmse)
+    if math.isfinite(ratio):
+        return 20 * math.log10(ratio)
+    return 20 * (math.log10(peak) - math.log10(rmse))
 
 
-def _ratio(part: Wide, whole: Wide) -> Wide | float:
+def _ratio(part: float, whole: float) -> float:
     """Divide as relative errors are meant: 0 of 0 is 0, anything else of 0 is infinite."""
-    if not whole:
-        return math.inf if part else 0.0
-    return part / whole
+    return quotient(part, whole) if whole else math.inf if part else 0.0
 
 
-def quantiles(points: PointsResult, sums: Sums) -> Quantiles:
+def quantiles(points: PointsResult, undefined: Undefined) -> Quantiles:
     """Return sizes of error from the logarithmic histogram, each within its bin."""
-    counts = sums.points.log_bins[:_LOG_BINS] + sums.points.log_bins[_LOG_BINS:]
     most = max(points.error_max, -points.error_min)
+    if most and not _SMALLEST <= most < _LARGEST:
+        undefined["error.quantiles"] = f"the histogram has no bins for errors of {most:.3g}"
+        return Quantiles(p50=None, p90=None, p99=None, p99_9=None)
+    counts = points.log_bins[:_LOG_BINS] + points.log_bins[_LOG_BINS:]
     wanted = [math.ceil(part * points.valid) for part in (0.5, 0.9, 0.99, 0.999)]
     bins = np.searchsorted(np.cumsum(counts, dtype=np.int64), np.array(wanted, np.int64))
 
     def size(i: int) -> float:
         octave, eighth = divmod(i, 8)
         middle = 2.0 ** (octave - 127) * (1 + (eighth + 0.5) / 8) if i else 0.0
-        return min(max(scaled(middle, -sums.scale.error), points.error_min_abs), most)
+        return min(max(middle, points.error_min_abs), most)
 
     p50, p90, p99, p99_9 = map(size, bins.tolist())
     return Quantiles(p50=p50, p90=p90, p99=p99, p99_9=p99_9)
 
 
-def errors(
-    points: PointsResult, sums: Sums, layout: Layout, threshold: Number, undefined: Undefined
-) -> Errors:
+def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: Undefined) -> Errors:
     """Return the reductions of the error."""
     pointwise = _pointwise(points, threshold, undefined)
     if not points.valid:
@@ -126,22 +138,16 @@ def errors(
         return Errors(
             **dict.fromkeys(names, None), max_at=None, quantiles=nothing, pointwise=pointwise
         )
-    n = Wide(points.valid)
-    low, high = Wide(points.original_min), Wide(points.original_max)
-    extent = high - low
-    mse = mean_square(points, sums)
-    rmse = mse.sqrt()
-    if points.error_min == points.error_max:  # without a rounding
-        rmse = Wide(abs(points.error_min))
-        mse = rmse * rmse
-    variance = sums.squares_original / n
+    n, extent = points.valid, points.original_max - points.original_min
+    mse = mean_square(points)
+    rmse = abs(points.error_min) if points.error_min == points.error_max else _root(mse)
     worst = max(points.error_max, -points.error_min)
-    mean_abs = sums.sum_abs_error / n
-    plain: dict[str, float | Wide] = {
+    mean_abs = points.sum_abs_error / n
+    plain = {
         "min": points.error_min,
         "max": points.error_max,
-        "mean": sums.mean_error,
-        "std": (sums.squares_error / n).sqrt(),
+        "mean": points.mean_error,
+        "std": _root(points.squares_error / n),
         "min_abs": points.error_min_abs,
         "max_abs": worst,
         "max_original": points.worst.original,
@@ -150,12 +156,12 @@ def errors(
         "mse": mse,
         "rmse": rmse,
     }
-    relative: dict[str, float | Wide] = {
-        "max_relative": _ratio(Wide(worst), extent),
+    relative = {
+        "max_relative": _ratio(worst, extent),
         "mean_relative": _ratio(mean_abs, extent),
         "nrmse": _ratio(rmse, extent),
         "psnr": decibel(extent, rmse),
-        "snr": decibel(variance.sqrt(), rmse),
+        "snr": decibel(_root(points.squares_original / n), rmse),
     }
     return Errors(
         **{name: undefined.checked(f"error.{name}", value) for name, value in plain.items()},
@@ -164,7 +170,7 @@ def errors(
             for name, value in relative.items()
         },
         max_at=position(points.worst.at, layout.full_shape),
-        quantiles=quantiles(points, sums),
+        quantiles=quantiles(points, undefined),
         pointwise=pointwise,
     )
 
@@ -191,7 +197,7 @@ def _pointwise(points: PointsResult, threshold: Number, undefined: Undefined) ->
     )
 
 
-def correlation(points: PointsResult, sums: Sums, undefined: Undefined) -> Correlation:
+def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
     """Return Pearson's correlations from moments of original and error.
 
     1 - r^2 = (Vx Ve - C^2) / (Vx Vy) has no cancellation, so the nines are right beyond 1e-16.
@@ -200,23 +206,21 @@ def correlation(points: PointsResult, sums: Sums, undefined: Undefined) -> Corre
     flat_x = points.original_min == points.original_max
     if flat_x or points.decoded_min == points.decoded_max:
         why = why or CONSTANT
-    vx, ve, c = sums.squares_original, sums.squares_error, sums.products
-    vy = vx + Wide(2) * c + ve
-    both = vx * vy
-    if not why and not (both.is_finite and both > Wide(0)):
+    vx, ve, c = points.squares_original, points.squares_error, points.products
+    vy = vx + 2 * c + ve
+    if not why and not (vx > 0 and vy > 0):  # NaN, too
         why = OVERFLOW
     if why:
         undefined["correlation"] = why
         return Correlation(pearson=None, one_minus_pearson=None, nines=None, with_error=None)
-    left = float((vx * ve - c * c) / both)
-    lost = max(0.0, left)
-    r = math.copysign(math.sqrt(max(0.0, 1.0 - lost)), float((vx + c) / vx))
+    lost = max(0.0, ve / vy - (c / vx) * (c / vy))
+    r = math.copysign(math.sqrt(max(0.0, 1.0 - lost)), (vx + c) / vx)
     one_minus = lost / (1 + r) if r > 0 else 1 - r
     with_error: Number = None
-    if points.error_min == points.error_max or not ve > Wide(0):
+    if points.error_min == points.error_max or not ve > 0:
         undefined["correlation.with_error"] = CONSTANT_ERROR
     else:
-        with_error = min(1.0, max(-1.0, float(c / vx.sqrt() / ve.sqrt())))
+        with_error = min(1.0, max(-1.0, c / math.sqrt(vx) / math.sqrt(ve)))
     return Correlation(
         pearson=r,
         one_minus_pearson=one_minus,
@@ -225,15 +229,12 @@ def correlation(points: PointsResult, sums: Sums, undefined: Undefined) -> Corre
     )
 
 
-def histogram(points: PointsResult, sums: Sums, undefined: Undefined) -> Histogram:
+def histogram(points: PointsResult, undefined: Undefined) -> Histogram:
     """Return the linear histogram, from the lowest bin to the highest."""
-    found = sums.points
-    bins = found.linear_bins.tolist()
+    bins = points.linear_bins.tolist()
     width: Number = None
-    if found.grid_exponent > -1100:
-        width = undefined.checked(
-            "histogram.bin_width", sums.scale.of_error(math.ldexp(1.0, found.grid_exponent))
-        )
+    if points.grid_exponent > -1100:
+        width = undefined.checked("histogram.bin_width", 2.0**points.grid_exponent)
     else:
         undefined["histogram.bin_width"] = "every error is 0" if points.valid else NO_POINTS
     return Histogram(
@@ -297,72 +298,56 @@ def _place(at: Sequence[int], layout: Layout) -> tuple[int, ...]:
 
 
 def derivatives(
-    sums: Sums,
-    layout: Layout,
-    spacing: tuple[float, ...],
-    undefined: Undefined,
+    field: FieldResult, layout: Layout, spacing: tuple[float, ...], undefined: Undefined
 ) -> Derivatives:
     """Return what became of gradient and Laplacian."""
-    field, scale = sums.field, sums.scale
     n = field.interior
     if not n:
         undefined["derivatives"] = "no point has two valid neighbours along every axis"
         names = [name for name in Derivatives.__annotations__ if "_" in name]
         return Derivatives(points=0, spacing=spacing, slopes=(), **dict.fromkeys(names, None))
-    check, of_x, of_e = undefined.checked, scale.of_original, scale.of_error
 
-    def root(squares: Wide, largest: float = 1.0) -> Wide:
+    def root(squares: float, largest: float = 1.0) -> float:
         """Return a root mean square; NaN where the square of the largest may not have fitted."""
-        return (squares / Wide(n)).sqrt() if fits(exponent_of(largest)) else Wide(math.nan)
+        return _root(squares / n) if fits(largest) else math.nan
 
-    slopes = tuple(
-        Slope(
-            axis=axis,
-            max=check("derivatives.slopes", of_x(field.slope_max[i])),
-            max_error=check("derivatives.slopes", of_e(field.slope_error_max[i])),
-            rmse=check(
-                "derivatives.slopes",
-                root(of_e(field.slope_error_squares[i], 2), field.slope_error_max[i]),
-            ),
-        )
-        for i, axis in enumerate(layout.axes)
-    )
-    extent = of_x(field.gradient_max) - of_x(field.gradient_min)
-    # The change of a gradient's length takes both fields in the same units.
-    common = 1.0 if scale.is_common else math.nan
-    max_change = of_e(common * field.gradient_error_max)
-    change = root(of_e(common * field.gradient_error_squares, 2), field.gradient_error_max)
-    all_squares = field.error_squares + sum(field.slope_error_squares)
+    slopes = [
+        {
+            "max": field.slope_max[i],
+            "max_error": field.slope_error_max[i],
+            "rmse": root(field.slope_error_squares[i], field.slope_error_max[i]),
+        }
+        for i in range(len(layout.axes))
+    ]
+    extent = field.gradient_max - field.gradient_min
+    change = root(field.gradient_error_squares, field.gradient_error_max)
+    found = {
+        "gradient_max": field.gradient_max,
+        "gradient_range": extent,
+        "gradient_max_error": field.gradient_error_max,
+        "gradient_rmse": change,
+        "laplacian_rms": root(field.laplacian_squares),
+        "laplacian_max_error": field.laplacian_error_max,
+        "laplacian_rmse": root(field.laplacian_error_squares, field.laplacian_error_max),
+        "h1_error": root(field.error_squares + sum(field.slope_error_squares)),
+    }
+    check = undefined.checked
     return Derivatives(
         points=n,
         spacing=spacing,
-        slopes=slopes,
-        gradient_max=check("derivatives.gradient_max", of_x(field.gradient_max)),
-        gradient_range=check("derivatives.gradient_range", extent),
-        gradient_max_error=check("derivatives.gradient_max_error", max_change),
-        gradient_rmse=check("derivatives.gradient_rmse", change),
+        slopes=tuple(
+            Slope(axis=axis, **{k: check("derivatives.slopes", v) for k, v in slope.items()})
+            for axis, slope in zip(layout.axes, slopes, strict=False)
+        ),
         gradient_psnr=check("derivatives.gradient_psnr", decibel(extent, change), infinite=True),
-        laplacian_rms=check("derivatives.laplacian_rms", root(of_x(field.laplacian_squares, 2))),
-        laplacian_max_error=check(
-            "derivatives.laplacian_max_error", of_e(field.laplacian_error_max)
-        ),
-        laplacian_rmse=check(
-            "derivatives.laplacian_rmse",
-            root(of_e(field.laplacian_error_squares, 2), field.laplacian_error_max),
-        ),
-        h1_error=check("derivatives.h1_error", root(of_e(all_squares, 2))),
+        **{name: check(f"derivatives.{name}", value) for name, value in found.items()},
     )
 
 
 def autocorrelation(
-    points: PointsResult,
-    sums: Sums,
-    layout: Layout,
-    lags: int,
-    undefined: Undefined,
+    points: PointsResult, field: FieldResult, layout: Layout, lags: int, undefined: Undefined
 ) -> tuple[AxisCorrelation, ...]:
     """Return the autocorrelation of the error along each axis, and of the paper's mean."""
-    field = sums.field
     why = ""
     if not points.valid:
         why = NO_POINTS
@@ -370,27 +355,22 @@ def autocorrelation(
         why = CONSTANT_ERROR
     elif len(layout.shape) > 4:
         why = f"of {len(layout.shape)} axes longer than 1 at most 4 can be taken"
-    variance = sums.points.squares_error / points.valid if points.valid else 0.0
+    variance = points.squares_error / points.valid if points.valid else 0.0
     if not why and not (0 < variance < math.inf):
         why = OVERFLOW
     if why:
         undefined["autocorrelation"] = why
-    mean = sums.points.mean_error - field.pivot_error
-    rows = zip(
-        field.lag_pairs.tolist(), field.lag_products.tolist(), field.lag_sums.tolist(), strict=True
-    )
-    per_lag = [list(zip(*row, strict=True))[:lags] for row in rows]
+    mean = points.mean_error - field.pivot_error
 
     def one(row: int, axis: int | None) -> AxisCorrelation:
-        found: list[Number] = []
-        band: list[Number] = []
-        for pairs, products, both in per_lag[row]:
-            if why or not pairs:
-                found.append(None)
-                band.append(None)
-                continue
-            found.append(((products - mean * both) / pairs + mean * mean) / variance)
-            band.append(_NORMAL_95 / math.sqrt(pairs))
+        found: list[Number] = [None] * lags
+        band: list[Number] = [None] * lags
+        each = (field.lag_pairs, field.lag_products, field.lag_sums)
+        sums = (one_of[row, :lags].tolist() for one_of in each)
+        for i, (pairs, products, both) in enumerate(zip(*sums, strict=True)):
+            if pairs and not why:
+                found[i] = ((products - mean * both) / pairs + mean * mean) / variance
+                band[i] = _NORMAL_95 / math.sqrt(pairs)
         if not why and None in found:
             undefined[f"autocorrelation.{'mean' if axis is None else axis}"] = (
                 "no pair of valid points is so far apart"

@@ -63,11 +63,11 @@ class AssessOptions:
         Range for the constants of SSIM. Default: max - min of the original's valid values.
     fill_value : float, "auto", None or Missing, optional
         Points whose original has the bits of the fill value are left out, and have to come back bit
-        for bit. Default of `assess` "auto": the original's own, or its attribute ``_FillValue``; if
-        the original declares nothing missing, that of `decoded`. A number replaces the fill value,
-        but not the attributes ``missing_value``, ``valid_min``, ``valid_max`` and ``valid_range``;
-        an `h5lossy.missing.Missing` replaces all of them. None: all finite values are data,
-        whatever the attributes say.
+        for bit. "auto": the original's own, or its attribute ``_FillValue``; if the original
+        declares nothing missing, that of `decoded`; an array declares none. A number replaces
+        the fill value, but not the attributes ``missing_value``, ``valid_min``, ``valid_max`` and
+        ``valid_range``; an `h5lossy.missing.Missing` replaces all of them. None: all finite values
+        are data, whatever the attributes say.
     missing_value : float or sequence of float, optional
         Further missing values: left out, and to be restored bit for bit.
     spacing : float or sequence of float, optional

@@ -16,10 +16,9 @@ from h5lossy._blocks import BLOCK_BYTES
 from h5lossy._bounds import BoundKind
 from h5lossy._values import is_big_endian
 from h5lossy.assessment._climate import climate, spectrum
-from h5lossy.assessment._scaling import Scale, Sums, multiplied
-from h5lossy.assessment._task import grid_limit, halo_of
+from h5lossy.assessment._task import halo_of
+from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import Walker, box_grid
-from h5lossy.assessment._wide import Undefined, Wide
 from h5lossy.assessment.metrics import relative_histogram, run_metrics
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ class Results:
 
     params: _native.AssessParams
     points: _native.PointsResult
-    sums: Sums
     field: _native.FieldResult
     value_range: float | None  # for SSIM
     undefined: Undefined
@@ -96,7 +94,7 @@ class Passes:
             state = _native.AssessState(task.params(extent, value_range))
         elif state.params.window:
             state.params = dataclasses.replace(state.params, value_range=value_range or 0.0)
-        walker = Walker(fields, halo_of(state.params), self._limit)
+        walker = Walker(fields, halo_of(state.params), self._limit, state.params.step)
         boxes = self._new_boxes()
         absent = task.absent(state.params)
         field = walker.run(
@@ -112,7 +110,6 @@ class Passes:
         return Results(
             params=state.params,
             points=points,
-            sums=self._scaled_sums(points, state.params, boxes) or Sums.streamed(points, field),
             field=field,
             value_range=value_range,
             undefined=undefined,
@@ -156,14 +153,14 @@ class Passes:
             value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype), fill_bits=fill_bits
         )
         found = []
-        for own in fields.blocks(min(BLOCK_BYTES, self._limit // 4)):
+        for own, times in fields.blocks(min(BLOCK_BYTES, self._limit // 4)):
             block, mask = fields.read_original(fields.layout.selection(own))
             if mask is not None:
                 block = np.where(mask != 0, dtype.type(np.nan), block).astype(dtype)
             ends = _native.value_range(params, block)
             if ends is not None:
                 found.append(ends)
-            self._advance(block.size)
+            self._advance(block.size * times)
         if not found:
             return None
         return min(low for low, _ in found), max(high for _, high in found)
@@ -178,36 +175,6 @@ class Passes:
         box = box_grid(layout.shape, chunks, _MOST_BOXES)
         count = math.prod(-(-n // b) for n, b in zip(layout.shape, box, strict=True))
         return box, np.zeros(count, _native.BOX_DTYPE)
-
-    def _scaled_sums(
-        self, points: _native.PointsResult, params: _native.AssessParams, boxes: Boxes | None
-    ) -> Sums | None:
-        """Compute sums again if squares do not fit in float64; updates the sums of `boxes`."""
-        scale = Scale.of(points)
-        if scale is None or self._task.fields.dtype.itemsize == 4:  # of float32, all squares fit
-            return None
-        self._passes += 1
-        self._total += self._task.fields.nbytes
-        is_absolute = params.bound_kind == _native.BOUND_ABSOLUTE
-        limit = float(Wide(params.limit[0] if is_absolute else 0.0, scale.error))
-        state = _native.AssessState(
-            _native.AssessParams(
-                value_bytes=8,
-                histogram_limit=grid_limit(limit),
-                threads=params.threads,
-                lags=params.lags,
-                stencils=params.stencils,
-                shape=params.shape,
-                spacing=params.spacing,
-            )
-        )
-        fields = multiplied(self._task.fields, scale)
-        again = None if boxes is None else (boxes[0], np.zeros_like(boxes[1]))
-        walker = Walker(fields, halo_of(state.params), self._limit)
-        field_state = walker.run(state, boxes=again, progress=self._advance)
-        if boxes is not None and again is not None:
-            boxes[1]["error_squares"] = again[1]["error_squares"]
-        return Sums(scale=scale, points=state.points_result(), field=field_state.field_result())
 
 
 def _original_ends(points: _native.PointsResult) -> tuple[float, float] | None:

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from h5lossy._blocks import block_shape, blocks
+from h5lossy.assessment._sparse import MOST_READ
 from h5lossy.assessment.schema import FieldSlice
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def take_slices(fields: Fields, max_at: tuple[int, ...] | None) -> tuple[FieldSl
     return tuple(
         _take(fields, at, _title(what, layout, at))
         for what, at in places.items()
-        if layout.shape and 0 not in layout.shape[len(at) :]
+        if layout.shape and 0 < math.prod(layout.shape[len(at) :]) <= MOST_READ
     )
 
 

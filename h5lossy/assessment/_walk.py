@@ -4,9 +4,9 @@
 
 Both are read in slabs along the first axis, of whole chunks where there are chunks. Each slab
 overlaps the one before by the halo of stencils, lags and windows, so each of them is computed
-exactly once. Where a slab with its halo would take more memory than allowed, the field is cut into
-columns along the second and third axis too, and the halos of these are read again. Arrays that need
-no conversion are not copied.
+exactly once. Where a slab with its halo would take more memory than allowed, or be thin beside it,
+the field may be cut into columns along the second and third axis too, and the halos of these are
+read again. Arrays that need no conversion are not copied.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ import math
 import operator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from h5lossy._blocks import blocks
+from h5lossy import _native
+from h5lossy._blocks import block_shape, blocks
 from h5lossy._native import AssessState, Piece
 from h5lossy.assessment._fields import MASK_DTYPE
+from h5lossy.assessment._sparse import SPARSE_BYTES, add_times, grouped, times_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     Values = npt.NDArray[Any]
     #: Original, decoded and mask of a slab.
     Parts = tuple[Values, Values, Values | None]
+    #: Extents of a box, and all boxes.
+    Boxes = tuple[tuple[int, ...], Values]
 
 #: Values per call for arrays in memory: enough for all threads, and at most about a second.
 _VALUES_AT_ONCE = 1 << 24
@@ -46,9 +51,16 @@ _VALUES_AT_ONCE_ON_DEVICE = 1 << 31
 #: Bytes that are read from files at once, if the memory limit allows it.
 _BYTES_AT_ONCE = 16 << 20
 
-#: A slab takes at most this fraction of the memory limit: one is processed, one is being read, one
-#: is where halo and new planes are joined, and one is for everything else.
-_PARTS = 4
+#: The fraction of the memory limit that a slab takes at most: one is assessed while the next is
+#: read, and the rest is for everything else.
+_OF_LIMIT = 0.3
+
+#: A slab has at most so many new planes for each plane that it keeps from the one before, which is
+#: copied, and whose windows begin anew.
+_TIMES_KEPT = 4
+
+#: How long stencils, lags and windows take, beside reading and reductions.
+_WORK = 2.0
 
 #: The overhead of one call with a run of points, in points that take the same time.
 _CALL_POINTS = 4096
@@ -59,6 +71,9 @@ _FIRST_CUT = {1: 4096, 2: 112}
 
 #: The same for the axes behind it, which columns cut; columns change the order of cells.
 _OTHER_CUTS = {2: (256,), 3: (16, 16), 4: (1, 16)}
+
+#: The number of a point far behind all others.
+_FAR = 1 << 63
 
 
 def first_cut(rank: int) -> int:
@@ -72,6 +87,7 @@ class _Column:
 
     own: tuple[slice, ...]
     read: tuple[slice, ...]  # with its halo
+    region: tuple[slice, ...]  # with those that are equal, of which this is the first
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -88,6 +104,7 @@ class _Slab:
     fresh: int  # the first new plane
     stop: int
     own: slice  # planes whose stencils, lags and windows are computed now
+    times: int  # equal slabs of this column, of which this is the first
 
     @property
     def kept(self) -> int:
@@ -99,23 +116,37 @@ class _Slab:
         """Extents of the new planes, without the halo."""
         return (self.stop - self.fresh, *self.column.shape)
 
+    @property
+    def all_times(self) -> int:
+        """Equal slabs of all columns that this one stands for."""
+        return self.times * times_in(self.column.own, self.column.region)
+
+    @property
+    def region(self) -> tuple[slice, ...]:
+        """The points of this slab and its equals."""
+        start, stop = self.own.start, self.own.stop
+        return slice(start, start + self.times * (stop - start)), *self.column.region
+
 
 class Walker:
     """Cuts two fields into slabs and passes them to a state.
 
-    The halo says how far stencils, lags and windows extend from their first point. The limit, in
-    bytes, is for values that are not in memory yet, or have another type there.
+    The halo says how far stencils, lags and windows extend from their first point; windows are
+    `step` apart. The limit, in bytes, is for values that are not in memory yet, or have another
+    type there.
     """
 
-    def __init__(self, fields: Fields, halo: int, memory_limit: int) -> None:
-        self._fields, self._halo, self._limit = fields, halo, memory_limit
+    def __init__(self, fields: Fields, halo: int, memory_limit: int, step: int = 1) -> None:
+        self._fields, self._halo, self._limit, self._step = fields, halo, memory_limit, step
         self._shape = fields.layout.shape or (1,)
         self._cut = first_cut(len(self._shape))
         self._on_device = fields.device is not None
         self._in_memory = self._on_device or all(
             f.is_contiguous and f.dtype == fields.dtype for f in (fields.original, fields.decoded)
         )
+        self._has_mask = fields.mask is not None or fields.missing.has_more
         self._thickness, self._widths = self._choose_cuts()
+        self._buffers: dict[tuple[int, int], Values] = {}
 
     @property
     def amplification(self) -> float:
@@ -126,99 +157,102 @@ class Walker:
         )
 
     def _choose_cuts(self) -> tuple[int, tuple[int, ...]]:
-        """Choose how many planes are read at a time, and how wide columns are."""
-        fields, rank, whole = self._fields, len(self._shape), self._shape[1:]
-        plane = max(1, math.prod(whole))
+        """Choose how many planes are read at a time, and how wide columns are: the fastest."""
+        fields, whole, halo = self._fields, self._shape[1:], self._halo
         if self._in_memory:
             at_once = _VALUES_AT_ONCE_ON_DEVICE if self._on_device else _VALUES_AT_ONCE
-            return max(1, at_once // plane // self._cut) * self._cut, whole
+            return max(1, at_once // max(1, math.prod(whole)) // self._cut) * self._cut, whole
         chunks = [fields.layout.chunks(f) for f in (fields.original, fields.decoded)]
-        rows = [
+        rows, *others = (
             max(1, min(n, max((c[axis] for c in chunks if c), default=1)))
             for axis, n in enumerate(self._shape)
-        ]
-        has_mask = fields.mask is not None or fields.missing.has_more
-        point_bytes = 2 * fields.dtype.itemsize + has_mask
-        budget = self._limit // _PARTS // point_bytes
-        kept = min(self._halo + self._cut, self._shape[0] - 1)
-        thick, fits = rows[0], budget // plane - kept
-        if fits >= thick:
-            at_once = _BYTES_AT_ONCE // point_bytes // plane
-            return max(thick, min(fits, at_once) // thick * thick), whole
-        cuts = _OTHER_CUTS.get(rank)
-        if cuts is None:
-            return max(1, min(thick, fits)), whole
-        while True:
-            widths = self._choose_widths(budget // (thick + kept), rows[1:], cuts)
-            if widths is not None:
-                return thick, widths
-            if thick == 1:
-                return 1, (*map(min, cuts, whole), *whole[len(cuts) :])
-            thick = -(-thick // 2)
-
-    def _choose_widths(
-        self, most: int, chunks: Sequence[int], cuts: tuple[int, ...]
-    ) -> tuple[int, ...] | None:
-        """Choose the fastest columns of at most `most` points of a plane, if there are any."""
-        shape, halo = self._shape[1:], self._halo
+        )
+        if fields.stored is not None:  # so that slabs are equal, and not large
+            rows = math.lcm(self._cut, self._step)
+            self._limit = min(self._limit, 8 * SPARSE_BYTES)
+        point_bytes = 2 * fields.dtype.itemsize + self._has_mask
+        kept = min(halo + self._cut, self._shape[0] - 1) if halo else 0
         best: tuple[float, int, tuple[int, ...]] | None = None
-        widths_of = [
-            {min(unit << k, n) for unit in (cut, math.lcm(cut, chunk)) for k in range(64)}
-            for n, cut, chunk in zip(shape, cuts, chunks, strict=False)
-        ]
-        for some in itertools.product(*widths_of):
-            widths = (*some, *shape[len(some) :])
-            points = math.prod(min(w + halo, n) for w, n in zip(widths, shape, strict=True))
-            if points > most:
+        for widths in self._possible_widths(others):
+            points = math.prod(min(w + halo, n) for w, n in zip(widths, whole, strict=True))
+            wanted = max(_BYTES_AT_ONCE // point_bytes // max(1, points), _TIMES_KEPT * kept, rows)
+            fits = int(self._limit * _OF_LIMIT) // point_bytes // max(1, points) - kept
+            thick = min(wanted, fits)
+            thick = thick // rows * rows or thick
+            if thick < 1:
                 continue
-            cost = math.prod(map(_times_read, shape, widths, itertools.repeat(halo), chunks))
+            if widths == whole and thick == wanted // rows * rows:
+                return thick, whole
+            read = math.prod(map(_times_read, whole, widths, itertools.repeat(halo), others))
+            work = math.prod(map(_times_read, whole, widths, itertools.repeat(halo)))
+            cost = read * max(1, rows / thick) + (_WORK * work * (1 + kept / thick) if halo else 0)
             cost *= 1 + _CALL_POINTS / self._run(widths)
             if best is None or (cost, -points) < best[:2]:
-                best = (cost, -points, widths)
-        return None if best is None else best[2]
+                best, thickness = (cost, -points, widths), thick
+        if best is not None:
+            return thickness, best[2]
+        cuts = _OTHER_CUTS.get(len(self._shape), ())
+        return 1, (*map(min, cuts, whole), *whole[len(cuts) :])
+
+    def _possible_widths(self, chunks: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        """Yield the widths that columns may have, the whole ones first."""
+        whole, cuts = self._shape[1:], _OTHER_CUTS.get(len(self._shape), ())
+        yield whole
+        widths_of = [
+            {min(unit << k, n) for unit in (cut, math.lcm(cut, chunk)) for k in range(64)}
+            for n, cut, chunk in zip(whole, cuts, chunks, strict=False)
+        ]
+        for some in itertools.product(*widths_of):
+            yield (*some, *whole[len(some) :])
 
     def _run(self, widths: tuple[int, ...]) -> int:
         """Return how many points of a column are adjacent."""
         shape = self._shape[1:]
         cut = max((k for k, w in enumerate(widths) if w < shape[k]), default=0)
-        return math.prod((widths[cut], *shape[cut + 1 :]))
-
-    def _columns(self) -> Iterator[_Column]:
-        for own in blocks(self._shape[1:], self._widths):
-            read = tuple(
-                slice(s.start, min(s.stop + self._halo, n))
-                for s, n in zip(own, self._shape[1:], strict=True)
-            )
-            yield _Column(own, read)
+        return math.prod((*widths[cut : cut + 1], *shape[cut + 1 :]))
 
     def _slabs(self) -> Iterator[_Slab]:
-        planes, cut = self._shape[0], self._cut
-        for column in self._columns():
+        (planes, *others), cut, thick = self._shape, self._cut, self._thickness
+        stored = self._fields.stored
+        kept = -(-self._halo // cut) * cut  # of slabs that are equal to the one before
+        blocks_of = partial(grouped, halo=self._halo, step=self._step, planes=(slice(0, planes),))
+        for own, region in blocks_of(tuple(others), self._widths, stored):
+            read = tuple(
+                slice(s.start, min(s.stop + self._halo, n))
+                for s, n in zip(own, others, strict=True)
+            )
+            column = _Column(own, read, region)
             start = owned = fresh = 0
             while fresh < planes:
-                stop = min(fresh + self._thickness, planes)
+                stop = min(fresh + thick, planes)
                 end = planes if stop == planes else max(owned, (stop - self._halo) // cut * cut)
-                yield _Slab(column, start, fresh, stop, slice(owned, end))
-                start = owned = end
-                fresh = stop
+                times = 1
+                if stored is not None and fresh - start == stop - end == kept:
+                    gap = stored.gap_end((slice(start, stop), *read))
+                    times = max(1, (min(gap, planes - 1) - stop) // thick + 1)
+                yield _Slab(column, start, fresh, stop, slice(owned, end), times)
+                start = owned = end + (times - 1) * thick
+                fresh = stop + (times - 1) * thick
 
     def run(
         self,
         state: AssessState,
         *,
-        boxes: tuple[tuple[int, ...], Values] | None = None,
+        boxes: Boxes | None = None,
         has_points: bool = False,
         absent: Absent | None = None,
         progress: Callable[[int], None],
     ) -> AssessState:
         """Pass both fields to a state; return the one that has stencils, lags and windows.
 
-        These are computed into a state of their own where the field is cut into columns: a state
-        knows whether a point is valid only if it was given that point, and the halo of a column
-        belongs to later ones. With `has_points`, the state has the reductions already.
+        These are computed into a state of their own where the field is cut into columns, or slabs
+        are counted several times: a state knows whether a point is valid only if it was given that
+        point, and the halo of a column belongs to later ones. With `has_points`, the state has the
+        reductions already.
         """
         fields = state
-        if self._halo and self._widths != self._shape[1:] and not has_points:
+        apart = self._widths != self._shape[1:] or self._fields.stored is not None
+        if self._halo and apart and not has_points:
             fields = AssessState(state.params)
         if 0 in self._fields.original.shape:
             return fields
@@ -228,63 +262,111 @@ class Walker:
                 self._add_points(state, absent, slab, parts)
             if len(self._shape) <= 4 and (self._halo or boxes):
                 self._add_piece(state, fields, slab, parts, boxes)
-            return math.prod(slab.fresh_shape)
+            return math.prod(slab.fresh_shape) * slab.all_times
 
         if self._on_device:  # there is nothing to read
             for slab in self._slabs():
-                progress(add(slab, self._read(slab, None)))
+                progress(add(slab, self._taken(slab)))
             return fields
         # This thread reads, since it may hold h5py's lock; the other one calls the library.
         with ThreadPoolExecutor(1) as other:
             pending = None
             held: Parts | None = None
-            for slab in self._slabs():
-                held = self._read(slab, held)
+            for number, slab in enumerate(self._slabs()):
+                held = self._taken(slab) if self._in_memory else self._read(slab, held, number % 2)
                 if pending is not None:
                     progress(pending.result())
-                original, decoded, mask = held
-                mask = self._fields.marked(original, mask)
-                pending = other.submit(add, slab, (original, decoded, mask))
+                pending = other.submit(add, slab, held)
             if pending is not None:
                 progress(pending.result())
         return fields
 
-    def _read(self, slab: _Slab, held: Parts | None) -> Parts:
-        """Read a slab, given what was read for the one before."""
-        fields, before = self._fields, held or (None, None, None)
-        return (
-            self._read_one(fields.original, fields.dtype, slab, before[0]),
-            self._read_one(fields.decoded, fields.dtype, slab, before[1]),
-            None
-            if fields.mask is None
-            else self._read_one(fields.mask, MASK_DTYPE, slab, before[2]),
-        )
-
-    def _read_one(
-        self, source: Input, dtype: np.dtype[Any], slab: _Slab, before: Values | None
-    ) -> Values:
-        """Read one field's part of a slab; the planes that are kept are copied from before."""
-        if self._on_device or (source.is_array and self._in_memory):
-            return self._part(source, dtype, slab, slab.start)
-        new = self._part(source, dtype, slab, slab.fresh)
-        if before is None or not slab.kept:
-            return new
-        # Without `out`, NumPy may change the byte order or the order of axes.
-        both = np.empty((slab.kept + len(new), *new.shape[1:]), dtype)
-        return np.concatenate([before[len(before) - slab.kept :], new], out=both)
-
-    def _part(self, source: Input, dtype: np.dtype[Any], slab: _Slab, start: int) -> Values:
-        own = (slice(start, slab.stop), *slab.column.read)
-        layout = self._fields.layout
-        read = source.read_on_device if self._on_device else source.read
-        part: Values = read(layout.selection(own) if layout.axes else (), dtype)
+    def _taken(self, slab: _Slab) -> Parts:
+        """Return a slab of fields in memory, and its mask."""
+        fields, layout = self._fields, self._fields.layout
+        own = (slice(slab.start, slab.stop), *slab.column.read)
+        selection = layout.selection(own) if layout.axes else ()
         shape = tuple(s.stop - s.start for s in own)
-        is_whole = source.values is part and part.shape == shape
-        # Along an axis of extent 1 NumPy allows any stride, but the library uses it.
-        return part if is_whole else part.reshape(-1).reshape(shape)
+
+        def one(source: Input, dtype: np.dtype[Any]) -> Values:
+            part: Values = (source.read_on_device if self._on_device else source.read)(
+                selection, dtype
+            )
+            is_whole = source.values is part and part.shape == shape
+            # Along an axis of extent 1 NumPy allows any stride, but the library uses it.
+            return part if is_whole else part.reshape(-1).reshape(shape)
+
+        x, y = one(fields.original, fields.dtype), one(fields.decoded, fields.dtype)
+        mask = None if fields.mask is None else one(fields.mask, MASK_DTYPE)
+        return x, y, fields.marked(x, mask)
+
+    def _read(self, slab: _Slab, before: Parts | None, turn: int) -> Parts:
+        """Read a slab into one of two buffers; planes that are kept are copied from the other."""
+        fields, kept = self._fields, slab.kept
+        shape = tuple(s.stop - s.start for s in (slice(slab.start, slab.stop), *slab.column.read))
+        types = (fields.dtype, fields.dtype, *((MASK_DTYPE,) if self._has_mask else ()))
+        parts = [self._buffer((turn, i), shape, dtype) for i, dtype in enumerate(types)]
+        for part, old in zip(parts, before or (), strict=False):
+            if kept and old is not None:
+                part[:kept] = old[len(old) - kept :]
+        where = (slice(slab.fresh, slab.stop), *slab.column.read)
+        fresh = [part[kept:] for part in parts]
+        self._fill(fields.original, where, fresh[0])
+        self._fill(fields.decoded, where, fresh[1])
+        if not self._has_mask:
+            return parts[0], parts[1], None
+        if fields.mask is None:
+            fresh[2][...] = 0
+        else:
+            self._fill(fields.mask, where, fresh[2])
+        if fields.missing.has_more:
+            fresh[2][...] = fields.missing.mark(fresh[0], fresh[2])
+        return parts[0], parts[1], parts[2]
+
+    def _buffer(self, key: tuple[int, int], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Values:
+        """Return memory for a part of a slab; that of the slab before the last one, if it fits."""
+        size = math.prod(shape)
+        if key not in self._buffers or self._buffers[key].size < size:
+            self._buffers[key] = np.empty(size, dtype)
+        return self._buffers[key][:size].reshape(shape)
+
+    def _fill(self, source: Input, where: tuple[slice, ...], out: Values) -> None:
+        """Read a part of a field into `out`, by way of small parts where it is converted."""
+        layout = self._fields.layout
+        if not layout.axes:
+            out[...] = source.read((), out.dtype).reshape(out.shape)
+            return
+        whole = layout.selection(where)
+        if source.read_into(whole, out.reshape([s.stop - s.start for s in whole])):
+            return
+        chunks = layout.chunks(source)
+        unit = chunks and tuple(map(min, chunks, out.shape))
+        most = max(1 << 16, min(_BYTES_AT_ONCE, self._limit // 16))
+        for part in blocks(out.shape, block_shape(out.shape, unit, 8, most_bytes=most)):
+            own = tuple(
+                slice(w.start + p.start, w.start + p.stop) for w, p in zip(where, part, strict=True)
+            )
+            out[part] = source.read(layout.selection(own), out.dtype).reshape(out[part].shape)
 
     def _add_points(
         self, state: AssessState, absent: Absent | None, slab: _Slab, parts: Parts
+    ) -> None:
+        """Add the new points of a slab, and of those that are equal."""
+        self._add_runs(state, absent, slab, parts)
+        if slab.all_times > 1:  # places are those of the first one
+            more, more_absent = AssessState(state.params), absent and absent.empty()
+            self._add_runs(more, more_absent, slab, parts, far=_FAR)
+            add_times(state, more, slab.all_times - 1)
+            if absent is not None:
+                add_times(absent, more_absent, slab.all_times - 1)
+
+    def _add_runs(
+        self,
+        state: AssessState,
+        absent: Absent | None,
+        slab: _Slab,
+        parts: Parts,
+        far: int = 0,
     ) -> None:
         """Add the new points without the halo, in runs of adjacent ones."""
         shape, own = self._shape[1:], slab.column.shape
@@ -293,7 +375,7 @@ class Walker:
         cut = max((k for k, n in enumerate(shape, 1) if own[k - 1] < n), default=0)
         strides = list(itertools.accumulate((1, *shape[::-1]), operator.mul))[::-1]
         origin = (slab.fresh, *(s.start for s in slab.column.own))
-        first = sum(map(operator.mul, origin, strides))
+        first = far or sum(map(operator.mul, origin, strides))
         for at in itertools.product(*map(range, slab.fresh_shape[:cut])):
             run: tuple[Any, ...] = (*at, slice(own[cut - 1])) if cut else ()
             start = first + sum(map(operator.mul, at, strides))
@@ -309,7 +391,7 @@ class Walker:
         fields: AssessState,
         slab: _Slab,
         parts: Parts,
-        boxes: tuple[tuple[int, ...], Values] | None,
+        boxes: Boxes | None,
     ) -> None:
         """Add stencils, lags and windows, and the sums of boxes."""
         original, decoded, mask = parts
@@ -323,12 +405,34 @@ class Walker:
             own_extent=(slab.own.stop - slab.own.start, *column.shape),
         )
         if self._halo:
-            if fields is not state:
-                x, y, m = _behind(slab.kept, parts)
-                fields.points(0, x.reshape(-1), y.reshape(-1), None if m is None else m.reshape(-1))
-            fields.field(piece)
-        if boxes is not None:
+            to = fields if slab.all_times == 1 else AssessState(fields.params)
+            if to is not state:
+                x, y, m = parts if to is not fields else _behind(slab.kept, parts)
+                to.points(0, x.reshape(-1), y.reshape(-1), None if m is None else m.reshape(-1))
+            to.field(piece)
+            if to is not fields:
+                add_times(fields, to, slab.all_times)
+        if boxes is not None and slab.all_times == 1:
             state.boxes(piece, *boxes)
+        elif boxes is not None:
+            self._add_boxes(state, piece, slab, boxes)
+
+    def _add_boxes(self, state: AssessState, piece: Piece, slab: _Slab, boxes: Boxes) -> None:
+        """Add the points of equal slabs, which are equal themselves, to the sums of boxes."""
+        one = np.zeros(1, _native.BOX_DTYPE)
+        state.boxes(piece, self._shape, one)
+        points: Values = np.ones(())
+        for n, length, own in zip(self._shape, boxes[0], slab.region, strict=True):
+            starts = np.arange(-(-n // length)) * length
+            inside = np.minimum(starts + length, own.stop) - np.maximum(starts, own.start)
+            points = np.multiply.outer(points, np.maximum(inside, 0))
+        points = points.reshape(-1)
+        size = max(1, math.prod(piece.own_extent))
+        for name in ("valid", "special_failures"):
+            boxes[1][name] += (points * (one[name] / size)).astype(np.uint64)
+        boxes[1]["error_squares"] += points * (one["error_squares"] / size)
+        largest = np.where(points > 0, one["error_max_abs"], 0)
+        np.maximum(boxes[1]["error_max_abs"], largest, out=boxes[1]["error_max_abs"])
 
 
 def _behind(kept: int, parts: Parts) -> Parts:
@@ -341,6 +445,7 @@ def _times_read(n: int, width: int, halo: int, chunk: int = 1) -> float:
     """Return how often a value is read, on average, along an axis that is cut; by whole chunks."""
     if width >= n:
         return 1.0
+    n = min(n, width << 12)  # of very many parts, the first ones will do
     start = np.arange(0, n, width)
     stop = np.minimum(start + width + halo, n)
     read = np.minimum(-(-stop // chunk) * chunk, n) - start // chunk * chunk

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy.assessment._fields import Fields
-    from h5lossy.assessment._wide import Undefined
+    from h5lossy.assessment._undefined import Undefined
 
     Values = npt.NDArray[np.float64]
 
@@ -118,17 +118,17 @@ def relative_histogram(
     """Count the sizes of error relative to the value, with eight bins an octave."""
     counts: Counter[int] = Counter()
     exact = 0
-    for own in fields.blocks(8 * _VALUES_OF_BLOCK):
+    for own, times in fields.blocks(8 * _VALUES_OF_BLOCK):
         x, y, valid = fields.part(own)
         counted = valid & (x != 0)
         with np.errstate(all="ignore"):
             relative = np.abs(y[counted] - x[counted]) / np.abs(x[counted])
         wrong = relative[relative > 0]
-        exact += int(relative.size - wrong.size)
+        exact += times * int(relative.size - wrong.size)
         # Exponent and three bits of the mantissa.
         bins, found = np.unique(wrong.view(np.int64) >> 49, return_counts=True)
-        counts.update(dict(zip(bins.tolist(), found.tolist(), strict=True)))
-        progress(x.size)
+        counts.update(dict(zip(bins.tolist(), (times * found).tolist(), strict=True)))
+        progress(times * x.size)
     if not counts:
         undefined["relative_histogram.first_octave"] = "no valid point other than 0 has an error"
         return RelativeHistogram(exact=exact, first_octave=None, counts=())

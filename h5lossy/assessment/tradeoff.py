@@ -18,11 +18,12 @@ from h5lossy import _native
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._codecs import PFPL
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._frames import encode, keeping_missing
+from h5lossy._frames import encode
 from h5lossy._ranges import confirmed_range
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment.schema import Size
+from h5lossy.missing import keeping_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import operator
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +17,7 @@ from h5lossy import _native
 from h5lossy._codecs import FILTER_NAME, Codec, codec_from_params, from_filter_options, unpacked
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError
 from h5lossy._frames import frame_params
-from h5lossy._values import fill_bits
+from h5lossy._values import checked_dtype, fill_bits
 from h5lossy.zarr.settings import arguments_of, codec_of, words_of
 
 if TYPE_CHECKING:
@@ -34,6 +36,11 @@ class Compressor(abc.Codec):  # type: ignore[misc]
     fill_value : float, optional
         Comes back bit for bit, and no other value turns into it (unless it is +0.0): give what the
         array has as fill value, which Zarr does not pass on. NaN, infinities and 0 are kept anyway.
+    dtype : dtype, optional
+    chunks : tuple of int, optional
+        The array's type and the shape of its chunks, which Zarr does not pass on either: both, or
+        neither. Frames of anything else are refused. Without them, a foreign frame may be read as
+        values of another type, and one of a few bytes may take 4 GiB of memory.
     **settings
         The codec's arguments, if it is given by name.
 
@@ -42,7 +49,9 @@ class Compressor(abc.Codec):  # type: ignore[misc]
     BoundError
         If the bound's value is not allowed.
     InvalidArgumentError
-        If there is no such codec or setting, or the fill value is not a number.
+        If there is no such codec or setting, or the fill value or the chunks are not numbers.
+    UnsupportedError
+        If the type is neither float32 nor float64.
     TypeError
         If not exactly one bound is given, or an argument has the wrong type.
 
@@ -53,18 +62,30 @@ class Compressor(abc.Codec):  # type: ignore[misc]
     Compressor(codec='PFPL', absolute=0.001)
     >>> Compressor("PFPL", absolute=1e-3, fill_value=-999).get_config()
     {'id': 'h5lossy', 'codec': 'PFPL', 'absolute': 0.001, 'fill_value': -999.0}
+    >>> Compressor(PFPL(absolute=1e-3), dtype="f4", chunks=(64, 64)).get_config()
+    {'id': 'h5lossy', 'codec': 'PFPL', 'absolute': 0.001, 'dtype': '<f4', 'chunks': [64, 64]}
     """
 
     codec_id: ClassVar[str] = FILTER_NAME
 
     def __init__(
-        self, codec: Codec | str, *, fill_value: float | None = None, **settings: Any
+        self,
+        codec: Codec | str,
+        *,
+        fill_value: float | None = None,
+        dtype: Any = None,
+        chunks: Sequence[int] | None = None,
+        **settings: Any,
     ) -> None:
         self._codec = codec_of(codec, settings)
+        self._dtype = None if dtype is None else checked_dtype(np.dtype(dtype))
+        self._chunks = () if chunks is None else _extents(chunks)
+        if (dtype is None) != (chunks is None):
+            raise InvalidArgumentError("give both of dtype and chunks, or neither")
         self._fill_value = None
         if fill_value is not None:
-            # The array's type, which the value has to fit, is known when a chunk is encoded.
-            fill_bits(fill_value, np.dtype(np.float64))
+            # Where no type is given, the value has to fit that of each chunk that is encoded.
+            fill_bits(fill_value, self._dtype or np.dtype(np.float64))
             if np.isfinite(fill_value) and (fill_value != 0 or np.signbit(fill_value)):
                 self._fill_value = float(fill_value)
 
@@ -87,9 +108,11 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         UnsupportedError
             If the array has another type.
         InvalidArgumentError
-            If it has 4 GiB - 40 bytes or more, or its type can't hold the fill value.
+            If it has 4 GiB - 40 bytes or more, if its type can't hold the fill value, or if it is
+            no chunk of an array of the settings' type and chunks.
         """
         values = np.asarray(buf)
+        self._check(values.dtype, values.nbytes, InvalidArgumentError, "the chunk")
         is_fortran = values.flags.f_contiguous and not values.flags.c_contiguous
         return encoded(self._codec, self._fill_value, values.T if is_fortran else values)
 
@@ -114,12 +137,15 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         TruncatedFrameError
             If the frame ends too early.
         CorruptFrameError
-            If the frame is broken in another way, or `out` has another size.
+            If the frame is broken in another way, or holds anything but a chunk of the settings'
+            type and shape, or `out` has another size.
         UnsupportedError
             If a later version wrote it.
         """
         frame = ensure_contiguous_ndarray(buf)
         info = _native.inspect(frame)
+        known = None if info.value_bytes == 1 else info.dtype
+        self._check(known, info.raw_bytes, CorruptFrameError, "the frame")
         if out is None:
             values = np.empty(info.raw_bytes // info.dtype.itemsize, info.dtype)
         else:
@@ -130,6 +156,21 @@ class Compressor(abc.Codec):  # type: ignore[misc]
                 )
         _native.decode(frame, values)
         return values if out is None else out
+
+    def _check(
+        self, dtype: np.dtype[Any] | None, size: int, error: type[Exception], what: str
+    ) -> None:
+        """Raise unless values have the type and size of the array's chunks, where it is known."""
+        if self._dtype is None:
+            return
+        if dtype is not None and dtype != self._dtype:
+            raise error(f"{what} holds {dtype.str}, and the array is of {self._dtype.str}")
+        expected = math.prod(self._chunks) * self._dtype.itemsize
+        if size != expected:
+            raise error(
+                f"{what} holds {size} bytes of values, and a chunk of shape {self._chunks} and "
+                f"type {self._dtype.str} has {expected}"
+            )
 
     def get_config(self) -> dict[str, Any]:
         """Return what `from_config` makes this codec of, with the ``id``, for JSON."""
@@ -167,18 +208,37 @@ class Compressor(abc.Codec):  # type: ignore[misc]
     @classmethod
     def _from_cd_values(cls, words: Sequence[int]) -> Self:
         params = unpacked(words)
+        if not params.value_bytes:  # as they were requested, without anything about the data
+            return cls(codec_from_params(params))
+        size, order = params.value_bytes, ">" if params.big_endian else "<"
         fill = None
-        if params.fill_bits is not None and params.value_bytes:
-            bits = np.array(params.fill_bits, f"u{params.value_bytes}")
-            fill = float(bits.view(f"f{params.value_bytes}"))
-        return cls(codec_from_params(params), fill_value=fill)
+        if params.fill_bits is not None:
+            fill = float(np.array(params.fill_bits, f"u{size}").view(f"f{size}"))
+        return cls(
+            codec_from_params(params), fill_value=fill, dtype=f"{order}f{size}", chunks=params.shape
+        )
 
     def _words(self) -> dict[str, Any]:
-        fill = {} if self._fill_value is None else {"fill_value": self._fill_value}
-        return words_of(self._codec) | fill
+        words = words_of(self._codec) | {
+            "fill_value": self._fill_value,
+            "dtype": self._dtype and self._dtype.str,
+            "chunks": [*self._chunks] or None,
+        }
+        return {name: word for name, word in words.items() if word is not None}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({arguments_of(self._words())})"
+
+
+def _extents(chunks: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of a chunk; raise if it is none."""
+    try:
+        extents = tuple(map(operator.index, chunks))
+    except TypeError:
+        extents = ()
+    if not all(extent > 0 for extent in extents) or not extents:
+        raise InvalidArgumentError(f"chunks must be extents such as (64, 64), got {chunks!r}")
+    return extents
 
 
 def encoded(codec: Codec, fill_value: Any, values: np.ndarray[Any, Any]) -> bytes:

@@ -172,8 +172,10 @@ class FrameReader(BytesBytesCodec):  # type: ignore[misc]
         return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        values = _decoded(chunk_data.as_numpy_array(), chunk_spec)
-        return chunk_spec.prototype.buffer.from_bytes(values.reshape(-1).view(np.uint8).data)
+        frame = chunk_data.as_numpy_array()
+        _dtype(frame, chunk_spec)  # refuses frames of other chunks
+        values = self.compressor.decode(frame)
+        return chunk_spec.prototype.buffer.from_bytes(values.view(np.uint8).data)
 
     def __repr__(self) -> str:
         config = self.to_dict()["configuration"]

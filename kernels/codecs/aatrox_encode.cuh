@@ -90,11 +90,6 @@ class PartPlaces {
 
 // Exceptions of a part and of each thread. In shared memory: keeping them in registers would cost the common parts
 // without exceptions.
-struct ThreadExceptions {
-  u32 exceptions;  // bit i: value i of the thread
-  u16 bits_at;
-  u8 mask_at, has_mask : 1, has_bits : 1;
-};
 struct alignas(16) Exceptions {
   ThreadExceptions threads[kThreads];
   u64 common;

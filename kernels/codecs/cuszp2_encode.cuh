@@ -15,11 +15,6 @@ using namespace blocks;
 
 // The section of exceptions, of a thread and of the tile. In shared memory: keeping it in registers would cost the
 // common tiles without exceptions.
-struct ThreadExceptions {
-  u32 exceptions;  // bit i: position i of the thread
-  u16 bits_at;
-  u8 mask_at, has_mask : 1, has_bits : 1;
-};
 template <class T>
 struct Section {
   Word<T> common;

@@ -13,7 +13,6 @@ namespace h5lossy::H5L_TARGET::pfpl {
 
 inline constexpr u32 kRowBytes = kTileBytes / kThreads;  // values of a thread
 inline constexpr u32 kBitmap0Words = kBitmap0Bytes / 4;
-inline constexpr u32 kStreamWords = kStreamBytes / 4;
 
 // Bytes of the ring of payloads. A tile that may need more than its size plus the last bitmaps is stored.
 template <class T>

@@ -14,6 +14,13 @@ namespace h5lossy::H5L_TARGET::blocks {
 
 inline constexpr u32 kThreadValues = 32;
 
+// A thread's exceptions, and where its shares of their section are.
+struct ThreadExceptions {
+  u32 exceptions;  // bit i: value i of the thread
+  u16 bits_at;
+  u8 mask_at, has_mask : 1, has_bits : 1;
+};
+
 template <class T>
 inline constexpr u32 kRowBytes = kThreadValues * sizeof(T);
 

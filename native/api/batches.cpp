@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The C API's batches: one call per chunk, on many threads. The calls for one chunk (api_guards.h) set the floating-point
+// The C API's batches: one call per chunk, on many threads. The calls for one chunk (guards.h) set the floating-point
 // environment and catch exceptions; this file checks the batch's arguments and handles the chunks' memory layout.
 
 #include <algorithm>
 #include <cstdint>
 #include <exception>
-#include <memory>
-#include <new>
 #include <vector>
 
-#include "chunk/api_guards.h"
-#include "chunk/decode.h"
+#include "api/guards.h"
 #include "chunk/strided_chunks.h"
+#include "chunk/workspace.h"
 #include "frame/message.h"
 #include "h5lossy.h"
+#include "offload/chunks.h"
+#include "runtime/entry.h"
 #include "runtime/pool.h"
 #include "runtime/threads.h"
 
@@ -39,19 +39,6 @@ struct BatchResults {
     }
     return status;
   }
-};
-
-// A thread's buffer for one chunk that is not contiguous in memory.
-class Scratch {
- public:
-  // Null if out of memory.
-  std::uint8_t* get(std::size_t bytes) {
-    if (memory_ == nullptr) memory_.reset(new (std::nothrow) std::uint8_t[bytes]);
-    return memory_.get();
-  }
-
- private:
-  std::unique_ptr<std::uint8_t[]> memory_;
 };
 
 // One chunk of a batch, and the resources for it.
@@ -95,7 +82,7 @@ h5l_status encode_one(const h5l_params* params, const h5l_parts* parts, const vo
     if (!part.is_chunk()) {
       std::uint8_t* const chunk = task.scratch.get(raw_bytes);
       if (chunk == nullptr) return Message(task.message).fail(H5L_OUT_OF_MEMORY, "out of memory for a chunk");
-      part.gather(static_cast<const std::uint8_t*>(raw), chunk);
+      part.gather(static_cast<const std::uint8_t*>(raw), parts->padding_bits, chunk);
       raw = chunk;
     }
   }
@@ -103,61 +90,29 @@ h5l_status encode_one(const h5l_params* params, const h5l_parts* parts, const vo
 }
 
 // Checks that a frame has the chunks' type and byte order.
-h5l_status check_type(const h5l_params* expected, const void* frame, std::size_t frame_bytes, h5l_frame_info& info,
-                      h5l_message* message) {
-  if (const h5l_status status = h5l_inspect(frame, frame_bytes, &info, message); status != H5L_OK) return status;
-  if (expected == nullptr || expected->value_bytes == 0 || info.value_bytes == 1) return H5L_OK;
-  if (info.value_bytes == expected->value_bytes && (info.big_endian != 0) == (expected->big_endian != 0)) return H5L_OK;
-  return Message(message).fail(H5L_CORRUPT,
-                               "the frame holds %s-endian values of %u bytes, expected %s-endian values of %u",
-                               info.big_endian != 0 ? "big" : "little", info.value_bytes,
-                               expected->big_endian != 0 ? "big" : "little", expected->value_bytes);
-}
-
-// Checks the payload's checksum, then decodes some of the values.
-h5l_status decode_some(const void* frame, std::size_t frame_bytes, std::uint64_t first, void* raw,
-                       std::size_t raw_bytes, h5l_message* message) noexcept {
-  return guarded(message, [&](const Message& why) {
-    Frame opened;
-    if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
-    if (const h5l_status status = check_sum(opened, why); status != H5L_OK) return status;
-    return decode_values(opened, first, bytes_of(raw, raw_bytes), why);
-  });
-}
-
-// Decodes the values from the part's first to its last one, and copies the part into the array.
-h5l_status decode_part(const Part& part, const h5l_params& params, const h5l_frame_info& info, const void* frame,
-                       std::size_t frame_bytes, void* raw, std::size_t raw_bytes, const Task& task) {
-  const std::uint64_t values = raw_bytes / params.value_bytes;
-  std::uint64_t begin = 0, count = 0;
-  part.span(begin, count);
-  if (2 * count > values) begin = 0, count = values;  // decoding the whole chunk can use several threads
-  std::uint8_t* const chunk = task.scratch.get(raw_bytes);
-  if (chunk == nullptr) return Message(task.message).fail(H5L_OUT_OF_MEMORY, "out of memory for a chunk");
-  const std::uint64_t scale = params.value_bytes / info.value_bytes;  // in frames of unknown type, values are bytes
-  const h5l_status status = count == values
-                                ? decode_checked(frame, frame_bytes, chunk, raw_bytes, task.threads, task.message)
-                                : decode_some(frame, frame_bytes, begin * scale, chunk,
-                                              static_cast<std::size_t>(count * params.value_bytes), task.message);
-  if (status == H5L_OK) part.scatter(chunk, begin, static_cast<std::uint8_t*>(raw));
-  return status;
+h5l_status check_type(const h5l_params* expected, const FrameHeader& header, const Message& why) {
+  if (expected == nullptr || expected->value_bytes == 0 || header.value_bytes == 1) return H5L_OK;
+  if (header.value_bytes == expected->value_bytes && header.big_endian == (expected->big_endian != 0)) return H5L_OK;
+  return why.fail(H5L_CORRUPT, "the frame holds %s-endian values of %u bytes, expected %s-endian values of %u",
+                  header.big_endian ? "big" : "little", header.value_bytes,
+                  expected->big_endian != 0 ? "big" : "little", expected->value_bytes);
 }
 
 h5l_status decode_one(const h5l_params* params, const h5l_parts* parts, const void* frame, std::size_t frame_bytes,
                       void* raw, std::size_t raw_bytes, const Task& task) {
-  h5l_frame_info info;
-  const h5l_status status = check_type(params, frame, frame_bytes, info, task.message);
-  if (status != H5L_OK) return status;
-  if (parts != nullptr) {
-    if (info.raw_bytes != raw_bytes) {
-      return Message(task.message)
-          .fail(H5L_CORRUPT, "the frame holds %llu bytes, but a chunk has %zu",
-                static_cast<unsigned long long>(info.raw_bytes), raw_bytes);
+  return guarded(task.message, [&](const Message& why) {
+    if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
+    Frame opened;
+    if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
+    if (const h5l_status status = check_type(params, opened.header, why); status != H5L_OK) return status;
+    if (parts == nullptr) return decode_opened(opened, bytes_of(raw, raw_bytes), why, task.threads);
+    if (opened.header.raw_bytes != raw_bytes) {
+      return why.fail(H5L_CORRUPT, "the frame holds %u bytes, but a chunk has %zu", opened.header.raw_bytes, raw_bytes);
     }
     const Part part(*parts, task.i, params->value_bytes);
-    if (!part.is_chunk()) return decode_part(part, *params, info, frame, frame_bytes, raw, raw_bytes, task);
-  }
-  return decode_checked(frame, frame_bytes, raw, raw_bytes, task.threads, task.message);
+    if (part.is_chunk()) return offload::decode_chunk(opened, bytes_of(raw, raw_bytes), why, task.threads);
+    return offload::decode_part(opened, part, static_cast<std::uint8_t*>(raw), task.scratch, why, task.threads);
+  });
 }
 
 template <class... Pointers>

@@ -8,15 +8,16 @@
 #include <cstring>
 #include <string>
 
-#include "chunk/api_guards.h"
-#include "chunk/gpu_requests.h"
+#include "api/guards.h"
 #include "chunk/params.h"
 #include "frame/frame.h"
 #include "frame/message.h"
 #include "gpu/device.h"
 #include "h5lossy_device.h"
-#include "runtime/device_selection.h"
+#include "offload/device_selection.h"
+#include "offload/gpu_requests.h"
 #include "runtime/device_speeds.h"
+#include "runtime/entry.h"
 #include "runtime/registry.h"
 
 namespace h5lossy {
@@ -167,7 +168,7 @@ h5l_status copy_chunks(const h5l_device_array* array, std::uint64_t first, const
       return why.fail(H5L_INVALID_ARGUMENT,
                       "the array has %llu chunks of %llu bytes; %u chunks from number %llu on are out of range",
                       static_cast<unsigned long long>(chunks),
-                      static_cast<unsigned long long>(values * array->value_bytes), batch->count,
+                      static_cast<unsigned long long>(values) * array->value_bytes, batch->count,
                       static_cast<unsigned long long>(first));
     }
     gpu::Device* device = nullptr;
@@ -193,10 +194,10 @@ using namespace h5lossy;
 
 extern "C" {
 
-void h5l_get_counts(h5l_counts* found) {
-  if (found == nullptr) return;
-  const Counts all = counts();
-  *found = {all.cpu[0], all.cpu[1], all.gpu[0], all.gpu[1]};
+void h5l_get_counts(h5l_counts* counts) {
+  if (counts == nullptr) return;
+  const Counts all = h5lossy::counts();
+  *counts = {all.cpu[0], all.cpu[1], all.gpu[0], all.gpu[1]};
 }
 
 int h5l_device_at(uint32_t i, h5l_device* device) {
@@ -273,7 +274,7 @@ h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* b
     }
     if (batch->frame_stride < batch->raw_bytes + kHeaderBytes && batch->count > 1) {
       return why.fail(H5L_OUTPUT_TOO_SMALL, "a frame needs room for %llu bytes, frame_stride is %llu",
-                      static_cast<unsigned long long>(batch->raw_bytes + kHeaderBytes),
+                      static_cast<unsigned long long>(batch->raw_bytes) + kHeaderBytes,
                       static_cast<unsigned long long>(batch->frame_stride));
     }
     gpu::Device* device = nullptr;

@@ -7,7 +7,7 @@
 #include <bit>
 #include <span>
 
-#include "chunk/api_guards.h"
+#include "api/guards.h"
 #include "chunk/decode.h"
 #include "chunk/open_frame.h"
 #include "chunk/params.h"
@@ -15,6 +15,7 @@
 #include "frame/frame.h"
 #include "frame/message.h"
 #include "h5lossy.h"
+#include "runtime/entry.h"
 #include "runtime/registry.h"
 
 namespace h5lossy {
@@ -81,7 +82,7 @@ const char* h5l_codec_name(uint32_t codec) { return codec_name(codec); }
 const char* h5l_backend_name(void) {
   const Backend* backend = nullptr;
   const h5l_status status = guarded(nullptr, [&](const Message& why) { return choose_backend(backend, why); });
-  return status == H5L_OK ? backend->name : nullptr;
+  return status == H5L_OK && backend != nullptr ? backend->name : nullptr;
 }
 
 const char* h5l_backend_at(uint32_t i, int* usable) {
@@ -156,9 +157,11 @@ h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t firs
     if (raw_bytes != count * opened.header.value_bytes) {
       return why.fail(H5L_INVALID_ARGUMENT, "%llu values need %llu bytes, but raw has %zu",
                       static_cast<unsigned long long>(count),
-                      static_cast<unsigned long long>(count * opened.header.value_bytes), raw_bytes);
+                      static_cast<unsigned long long>(count) * opened.header.value_bytes, raw_bytes);
     }
-    return decode_values(opened, first, bytes_of(raw, raw_bytes), why);
+    if (count == 0) return H5L_OK;
+    return decode_values(opened, Part(values, first, count, opened.header.value_bytes), static_cast<std::uint8_t*>(raw),
+                         why);
   });
 }
 

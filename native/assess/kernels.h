@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The assessment's functions that are compiled for each backend. They compute partial results of a fixed size (a leaf of
-// points, a cell of a field), which state.cpp combines in an order that does not depend on threads and devices. The types
-// are plain data shared by all backends.
+// The assessment's functions that are compiled for each backend. They compute partial results of a fixed size (a leaf
+// of points, a cell of a field), which state.cpp combines in an order that does not depend on threads and devices. The
+// types are plain data shared by all backends.
 #pragma once
 
 #include "codecs/portable.h"
@@ -17,8 +17,8 @@ inline constexpr u32 kLeafValues = 4096;
 // The leaves of one call, a part. Each part clears and fills one histogram.
 inline constexpr u32 kPartLeaves = 64;
 
-// Sums use this many lanes, value i in lane i % kSumLanes, and lanes are added as a tree, so that every machine performs
-// the same additions.
+// Sums use this many lanes, value i in lane i % kSumLanes, and lanes are added as a tree, so that every machine
+// performs the same additions.
 inline constexpr u32 kSumLanes = 32;
 
 // Count, means and sums about the means of some points; sums of |e| and of |e / x|.
@@ -29,10 +29,10 @@ struct Moments {
   double sum_abs_error, sum_pointwise;
 };
 
-// One table counts each error once: in a linear bin if its size is 8 to 128 bin widths, else in a logarithmic bin. As both
-// have edges at powers of two, both histograms follow from it. A linear bin is 2^grid_exponent wide; bins 0 to 127 are for
-// errors from 0 up, 128 to 255 for negative ones. The logarithmic bins follow: sign, exponent and three bits of the
-// mantissa, 2^-127 to 2^128 in eighths of octaves. Smaller errors are in the first bin, larger ones in the last.
+// One table counts each error once: in a linear bin if its size is 8 to 128 bin widths, else in a logarithmic bin. As
+// both have edges at powers of two, both histograms follow from it. A linear bin is 2^grid_exponent wide; bins 0 to 127
+// are for errors from 0 up, 128 to 255 for negative ones. The logarithmic bins follow: sign, exponent and three bits of
+// the mantissa, 2^-127 to 2^128 in eighths of octaves. Smaller errors are in the first bin, larger ones in the last.
 inline constexpr u32 kLinearBins = 256;
 inline constexpr u32 kTableBins = kLinearBins + H5L_ASSESS_LOG_BINS;
 inline constexpr u32 kFirstLinear = 8;  // of 128, counted in the linear part
@@ -93,8 +93,8 @@ struct FieldPlan {
   double c1, c2;  // SSIM's constants in these units, times 2 points^2
 };
 
-// Stencils and lags of one cell: sums, which are added up in the order of the cells, and extrema. Slopes are over two steps
-// of the last axis, and curvature is over the square of one; see assess/slopes.h.
+// Stencils and lags of one cell: sums, which are added up in the order of the cells, and extrema. Slopes are over two
+// steps of the last axis, and curvature is over the square of one; see assess/slopes.h.
 inline constexpr u32 kLagAxes = 5;  // the four axes, and the paper's mean over all of them
 struct StencilSums {
   double interior;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Slopes and curvature of original and error at a point, for numbers or vectors. Shared by all backends and the GPU, so that
-// all perform the same operations. Units are the last axis' spacing: slopes are over two steps, curvature over the square of
-// one. The including file must first define fused_multiply_add and the roots of V.
+// Slopes and curvature of original and error at a point, for numbers or vectors. Shared by all backends and the GPU, so
+// that all perform the same operations. Units are the last axis' spacing: slopes are over two steps, curvature over the
+// square of one. The including file must first define fused_multiply_add and the roots of V.
 #pragma once
 
 #include "assess/kernels.h"
@@ -29,8 +29,8 @@ struct Slopes {
   V length, length_y, along;  // squares of the gradient's length in original and decoded, and their difference
   V bend, bend_error;         // Laplacian
 
-  // Adds an axis, given the points before and after. The last axis is added first; `finer` is its spacing divided by that of
-  // the added axis. keep() replaces excluded points by 0.
+  // Adds an axis, given the points before and after. The last axis is added first; `finer` is its spacing divided by
+  // that of the added axis. keep() replaces excluded points by 0.
   template <bool kIsFirst, class Keep>
   H5L_FN void add(const Values<V>& centre, const Values<V>& before, const Values<V>& after, double finer, Keep keep) {
     constexpr V none = {};

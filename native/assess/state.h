@@ -10,8 +10,8 @@
 
 namespace h5lossy::assess {
 
-// Sums consecutive parts as a binary tree over their index: parts 2 i and 2 i + 1 first. So the result does not depend on
-// how many parts are added per call. Parts that arrive out of order are added in the order of arrival.
+// Sums consecutive parts as a binary tree over their index: parts 2 i and 2 i + 1 first. So the result does not depend
+// on how many parts are added per call. Parts that arrive out of order are added in the order of arrival.
 template <class Part>
 struct Tree {
   static constexpr u32 kLevels = 64;
@@ -20,7 +20,8 @@ struct Tree {
   u32 level[kLevels];
   u32 depth;
 
-  // `own` is the part's level: it is the sum of 2^own parts. The number of parts pushed before must be a multiple of 2^own.
+  // `own` is the part's level: it is the sum of 2^own parts. The number of parts pushed before must be a multiple of
+  // 2^own.
   void push(Part part, u32 own = 0) {
     while (depth != 0 && level[depth - 1] == own) {
       part = together(node[--depth], part);

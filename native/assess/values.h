@@ -63,8 +63,8 @@ H5L_FN double difference(double a, double b, double& rest) {
   return d;
 }
 
-// a * b as the rounded product and its rest, for factors near 1 (T. J. Dekker, A floating-point technique for extending the
-// available precision, 1971). Avoids a fused multiply-add, which not every machine has.
+// a * b as the rounded product and its rest, for factors near 1 (T. J. Dekker, A floating-point technique for extending
+// the available precision, 1971). Avoids a fused multiply-add, which not every machine has.
 H5L_FN double multiply(double a, double b, double& rest) {
   constexpr double kSplitter = 134217729.0;  // 2^27 + 1: halves of 26 bits
   const double scaled_a = kSplitter * a, scaled_b = kSplitter * b;

@@ -15,11 +15,11 @@
 
 namespace h5lossy {
 
-// The sample of a chunk that candidates encode: some of the pieces that a chunk can be cut into without cutting blocks, and
-// parts of the edge if blocks extend beyond the chunk there.
+// The sample of a chunk that candidates encode: some of the pieces that a chunk can be cut into without cutting blocks,
+// and parts of the edge if blocks extend beyond the chunk there.
 struct Sample {
-  // The pieces of the chunk from which the sample is taken. Each consists of runs of values, and begins after the first run
-  // of the previous piece.
+  // The pieces of the chunk from which the sample is taken. Each consists of runs of values, and begins after the first
+  // run of the previous piece.
   struct Part {
     // The first value of the j-th sampled piece.
     [[nodiscard]] std::uint64_t begin(std::uint64_t j) const {

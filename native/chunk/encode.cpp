@@ -8,16 +8,13 @@
 
 #include "chunk/auto.h"
 #include "chunk/codec_selection.h"
-#include "chunk/gpu_requests.h"
 #include "chunk/parallel_tiles.h"
 #include "chunk/params.h"
-#include "chunk/swap.h"
 #include "chunk/tile_encoder.h"
 #include "codecs/bounds.h"
 #include "frame/bytes.h"
 #include "frame/checksum.h"
-#include "gpu/chunks.h"
-#include "runtime/device_selection.h"
+#include "frame/swap.h"
 #include "runtime/registry.h"
 
 namespace h5lossy {
@@ -83,27 +80,25 @@ void store_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::s
 
 namespace {
 
-// Encodes all tiles on this thread. Writes their payloads to `payloads`, one after another, and their ends to `table`.
-h5l_status encode_tiles(const h5l_params& params, const Quantizer& quantizer, const Choice& choice, Bytes raw,
-                        MutableBytes table, MutableBytes payloads, ChecksumFunction checksum, EncodedTiles& encoded,
-                        const Message& why) {
-  TileEncoder encoder(params, quantizer, choice);
+// Encodes all tiles on this thread.
+h5l_status encode_tiles(const TileJob& job, EncodedTiles& encoded, const Message& why) {
+  TileEncoder encoder(job.params, job.quantizer, job.choice);
   if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
-  for (std::uint32_t i = 0; i < choice.geometry.tiles(); ++i) {
-    const Bytes payload = encoder.encode(raw, i);
-    if (payload.size() > payloads.size() - encoded.payload_bytes) return H5L_OK;
+  for (std::uint32_t i = 0; i < job.choice.geometry.tiles(); ++i) {
+    const Bytes payload = encoder.encode(job.raw, i);
+    if (payload.size() > job.payloads.size() - encoded.payload_bytes) return H5L_OK;
     const auto size = static_cast<std::uint32_t>(payload.size());
-    if (size != 0) std::memcpy(payloads.data() + encoded.payload_bytes, payload.data(), size);
-    if (checksum != nullptr) encoded.sum += checksum(payload.data(), size, i, 0);
+    if (size != 0) std::memcpy(job.payloads.data() + encoded.payload_bytes, payload.data(), size);
+    if (job.checksum != nullptr) encoded.sum += job.checksum(payload.data(), size, i, 0);
     encoded.payload_bytes += size;
-    write_u32(table.data() + kTileEntryBytes * i, static_cast<std::uint32_t>(encoded.payload_bytes));
+    write_u32(job.table.data() + kTileEntryBytes * i, static_cast<std::uint32_t>(encoded.payload_bytes));
   }
   encoded.fit = true;
   return H5L_OK;
 }
 
 // Encodes a chunk that has a type and is not empty.
-h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
+h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                          const Message& why, std::uint32_t threads) {
   const Quantizer quantizer = make_quantizer(params, raw);
   Choice choice;
@@ -114,14 +109,16 @@ h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame
   const std::size_t largest_frame = kHeaderBytes + raw.size() - 1;  // smaller than the chunk stored
   EncodedTiles encoded;
   if (payload_at <= largest_frame) {
-    const MutableBytes table = frame.subspan(header.header_bytes, kTileEntryBytes * tiles);
-    const MutableBytes payloads = frame.subspan(payload_at, largest_frame - payload_at);
-    const ChecksumFunction checksum = header.has_checksum ? best_checksum() : nullptr;
+    const TileJob job = {params,
+                         quantizer,
+                         choice,
+                         raw,
+                         frame.subspan(header.header_bytes, kTileEntryBytes * tiles),
+                         frame.subspan(payload_at, largest_frame - payload_at),
+                         header.has_checksum ? best_checksum() : nullptr};
     threads = threads_for_chunk(threads, raw.size());
     const h5l_status status =
-        threads > 1
-            ? encode_tiles_in_parallel(params, quantizer, choice, raw, table, payloads, checksum, threads, encoded, why)
-            : encode_tiles(params, quantizer, choice, raw, table, payloads, checksum, encoded, why);
+        threads > 1 ? encode_tiles_in_parallel(job, threads, encoded, why) : encode_tiles(job, encoded, why);
     if (status != H5L_OK) return status;
   }
   if (!encoded.fit) {
@@ -133,27 +130,17 @@ h5l_status encode_on_cpu(const h5l_params& params, Bytes raw, MutableBytes frame
   return H5L_OK;
 }
 
-// False if the CPU was selected or the GPU failed.
-bool encode_on_gpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
-  gpu::Device* const device = select_device(Direction::encode, params.codec, raw.size());
-  if (device == nullptr) return false;
-  if (gpu::encode_chunk(*device, make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) return true;
-  report_failure(*device);
-  return false;
-}
-
 }  // namespace
+
+bool has_typed_values(const h5l_params& params, std::size_t raw_bytes) {
+  return raw_bytes != 0 && params.value_bytes != 0 && raw_bytes % params.value_bytes == 0;
+}
 
 h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                         const Message& why, std::uint32_t threads) {
-  if (raw.empty() || params.value_bytes == 0 || raw.size() % params.value_bytes != 0) {
-    store_chunk(params, raw, frame, frame_bytes);
-    return H5L_OK;
-  }
-  const bool is_on_gpu = encode_on_gpu(params, raw, frame, frame_bytes);
-  const h5l_status status = is_on_gpu ? H5L_OK : encode_on_cpu(params, raw, frame, frame_bytes, why, threads);
-  if (status == H5L_OK) count_chunk(Direction::encode, is_on_gpu);
-  return status;
+  if (has_typed_values(params, raw.size())) return encode_values(params, raw, frame, frame_bytes, why, threads);
+  store_chunk(params, raw, frame, frame_bytes);
+  return H5L_OK;
 }
 
 }  // namespace h5lossy

@@ -14,14 +14,17 @@
 
 namespace h5lossy {
 
-// Encodes a chunk. `params` must have passed check_params; `frame` must have raw.size() + kHeaderBytes. The tiles of a large
-// chunk are distributed over up to `threads` threads; the bytes do not depend on it.
+// Encodes a chunk. `params` must have passed check_params; `frame` must have raw.size() + kHeaderBytes. The tiles of a
+// large chunk are distributed over up to `threads` threads; the bytes do not depend on it.
 [[nodiscard]] h5l_status encode_chunk(const h5l_params& params, std::span<const std::uint8_t> raw,
                                       std::span<std::uint8_t> frame, std::size_t& frame_bytes, const Message& why,
                                       std::uint32_t threads = 1);
 
-// Writes a stored frame. The type is unknown if params.value_bytes is 0 or does not divide the size. Cannot fail, since it
-// needs no backend.
+// Whether the chunk has a type and is not empty; others are stored.
+bool has_typed_values(const h5l_params& params, std::size_t raw_bytes);
+
+// Writes a stored frame. The type is unknown if params.value_bytes is 0 or does not divide the size. Cannot fail, since
+// it needs no backend.
 void store_chunk(const h5l_params& params, std::span<const std::uint8_t> raw, std::span<std::uint8_t> frame,
                  std::size_t& frame_bytes);
 

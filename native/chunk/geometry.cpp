@@ -54,29 +54,7 @@ Geometry::Geometry(const TileLayout& layout, std::uint32_t value_bytes, std::uin
 }
 
 template <class Visit>
-void Geometry::for_boxes(std::uint32_t tile, Visit visit) const {
-  const std::uint32_t first = tile * tile_boxes_;
-  PlacedBox box;
-  std::uint32_t number = first;
-  for (std::size_t i = kAxes; i-- > 0; number /= boxes_[i]) {
-    box.begin[i] = number % boxes_[i] * box_[i];
-    box.size[i] = std::min(box_[i], dims_[i] - box.begin[i]);
-  }
-  for (std::uint32_t left = std::min(tile_boxes_, all_boxes_ - first);;) {
-    visit(box);
-    if (--left == 0) return;
-    for (std::size_t i = kAxes - 1;; --i) {  // the next box along x, or in the next row of boxes
-      box.begin[i] += box_[i];
-      const bool is_inside = box.begin[i] < dims_[i];
-      if (!is_inside) box.begin[i] = 0;
-      box.size[i] = std::min(box_[i], dims_[i] - box.begin[i]);
-      if (is_inside) break;
-    }
-  }
-}
-
-template <class Visit>
-void Geometry::for_rows(const PlacedBox& box, Visit visit) const {
+void Geometry::for_box_rows(const PlacedBox& box, Visit visit) const {
   for (std::uint32_t w = 0; w < box.size[0]; ++w) {
     for (std::uint32_t z = 0; z < box.size[1]; ++z) {
       std::uint64_t row =
@@ -133,21 +111,6 @@ void Geometry::range(std::uint64_t first, std::uint64_t count, std::uint32_t& be
   end = static_cast<std::uint32_t>(std::min<std::uint64_t>((behind + tile_boxes_ - 1) / tile_boxes_, tiles_));
 }
 
-bool Geometry::holds(std::uint32_t tile, std::uint64_t first, std::uint64_t count) const {
-  const std::uint64_t end = first + count;
-  bool holds = false;
-  for_boxes(tile, [&](const PlacedBox& box) {
-    // First a quick check against the span from the box's first to its last value.
-    const std::uint64_t begin = first_of(box);
-    const std::uint64_t far =
-        ((std::uint64_t{box.size[0] - 1} * dims_[1] + box.size[1] - 1) * dims_[2] + box.size[2] - 1) * dims_[3] +
-        box.size[3];
-    if (holds || begin >= end || begin + far <= first) return;
-    for_rows(box, [&](std::uint64_t row) { holds |= row < end && first < row + box.size[3]; });
-  });
-  return holds;
-}
-
 template <bool to_box, class Part, class Values>
 void Geometry::copy_whole(const PlacedBox& box, Part chunk, Values values) const {
   const Part part = chunk + first_of(box) * value_bytes_;
@@ -174,36 +137,24 @@ void Geometry::gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_
       values += std::size_t{box_values_} * value_bytes_;
       return;
     }
-    for_rows(box, [&](std::uint64_t row) {
+    for_box_rows(box, [&](std::uint64_t row) {
       std::memcpy(values, chunk + row * value_bytes_, row_bytes);
       values += row_bytes;
     });
   });
 }
 
-void Geometry::scatter(std::uint32_t tile, const std::uint8_t* values, std::uint64_t first, std::uint64_t count,
-                       std::uint8_t* part) const {
-  const bool is_all = count == count_;
+void Geometry::scatter(std::uint32_t tile, const std::uint8_t* values, std::uint8_t* chunk) const {
   for_boxes(tile, [&](const PlacedBox& box) {
-    if (is_all && shape_ != Shape::any && is_whole(box)) {
-      copy_whole<false>(box, part, values);
+    const std::size_t row_bytes = std::size_t{box.size[3]} * value_bytes_;
+    if (shape_ != Shape::any && is_whole(box)) {
+      copy_whole<false>(box, chunk, values);
       values += std::size_t{box_values_} * value_bytes_;
       return;
     }
-    if (is_all) {
-      for_rows(box, [&](std::uint64_t row) {
-        copy_row(values, part + row * value_bytes_, std::size_t{box.size[3]} * value_bytes_);
-        values += std::size_t{box.size[3]} * value_bytes_;
-      });
-      return;
-    }
-    for_rows(box, [&](std::uint64_t row) {
-      const std::uint64_t begin = std::max(row, first), end = std::min(row + box.size[3], first + count);
-      if (begin < end) {
-        std::memcpy(part + (begin - first) * value_bytes_, values + (begin - row) * value_bytes_,
-                    static_cast<std::size_t>(end - begin) * value_bytes_);
-      }
-      values += std::size_t{box.size[3]} * value_bytes_;
+    for_box_rows(box, [&](std::uint64_t row) {
+      copy_row(values, chunk + row * value_bytes_, row_bytes);
+      values += row_bytes;
     });
   });
 }

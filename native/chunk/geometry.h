@@ -1,15 +1,22 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The positions and sizes of a chunk's tiles: runs of values, or rows of boxes whose values are scattered over the chunk.
+// The positions and sizes of a chunk's tiles: runs of values, or rows of boxes whose values are scattered over the
+// chunk.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "codecs/codec.h"
 
 namespace h5lossy {
+
+// A box of a chunk: values from `begin` to before `end` along each axis.
+struct Region {
+  std::uint32_t begin[kAxes], end[kAxes];
+};
 
 // A tile and the memory for Tile::boxes.
 struct PlacedTile {
@@ -43,15 +50,24 @@ class Geometry {
   // Fills in `placed`; placed.tile points to placed.boxes.
   void place(std::uint32_t tile, PlacedTile& placed) const;
 
-  // The range of tiles [begin, end) that may hold values of [first, first + count), and whether a tile among them does.
+  // The range of tiles [begin, end) that may hold values of [first, first + count).
   void range(std::uint64_t first, std::uint64_t count, std::uint32_t& begin, std::uint32_t& end) const;
-  [[nodiscard]] bool holds(std::uint32_t tile, std::uint64_t first, std::uint64_t count) const;
 
-  // gather copies a tile's values out of a chunk. scatter copies them into `part`, values [first, first + count) of a chunk,
-  // and skips values outside it.
+  // Extents of the chunk.
+  [[nodiscard]] const std::uint32_t (&dims() const)[kAxes] { return dims_; }
+
+  // Calls visit(tile) for each tile that holds values of a region, in order.
+  template <class Visit>
+  void for_tiles(const Region& region, Visit visit) const;
+
+  // Calls visit(first value in the chunk, first value in the tile, count) for each row of a tile's boxes, clipped to a
+  // region.
+  template <class Visit>
+  void for_rows(std::uint32_t tile, const Region& region, Visit visit) const;
+
+  // Copies a tile's values out of a chunk, or into it.
   void gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const;
-  void scatter(std::uint32_t tile, const std::uint8_t* values, std::uint64_t first, std::uint64_t count,
-               std::uint8_t* part) const;
+  void scatter(std::uint32_t tile, const std::uint8_t* values, std::uint8_t* chunk) const;
 
  private:
   struct PlacedBox {
@@ -67,7 +83,7 @@ class Geometry {
 
   // Calls visit(index of its first value) for each row of a box along x, in order.
   template <class Visit>
-  void for_rows(const PlacedBox& box, Visit visit) const;
+  void for_box_rows(const PlacedBox& box, Visit visit) const;
 
   // Box shapes with specialised copies.
   enum class Shape : std::uint8_t { any, square8, cube4 };
@@ -93,5 +109,72 @@ class Geometry {
   bool is_linear_ = false;
   Shape shape_ = Shape::any;
 };
+
+template <class Visit>
+void Geometry::for_boxes(std::uint32_t tile, Visit visit) const {
+  const std::uint32_t first = tile * tile_boxes_;
+  PlacedBox box;
+  std::uint32_t number = first;
+  for (std::size_t i = kAxes; i-- > 0; number /= boxes_[i]) {
+    box.begin[i] = number % boxes_[i] * box_[i];
+    box.size[i] = std::min(box_[i], dims_[i] - box.begin[i]);
+  }
+  for (std::uint32_t left = std::min(tile_boxes_, all_boxes_ - first);;) {
+    visit(box);
+    if (--left == 0) return;
+    for (std::size_t i = kAxes - 1;; --i) {  // the next box along x, or in the next row of boxes
+      box.begin[i] += box_[i];
+      const bool is_inside = box.begin[i] < dims_[i];
+      if (!is_inside) box.begin[i] = 0;
+      box.size[i] = std::min(box_[i], dims_[i] - box.begin[i]);
+      if (is_inside) break;
+    }
+  }
+}
+
+template <class Visit>
+void Geometry::for_tiles(const Region& region, Visit visit) const {
+  std::uint32_t first[kAxes], last[kAxes];  // boxes
+  for (std::size_t i = 0; i < kAxes; ++i) {
+    first[i] = region.begin[i] / box_[i];
+    last[i] = (region.end[i] - 1) / box_[i];
+  }
+  std::uint32_t next = 0;  // rows of boxes may share a tile
+  for (std::uint32_t w = first[0]; w <= last[0]; ++w) {
+    for (std::uint32_t z = first[1]; z <= last[1]; ++z) {
+      for (std::uint32_t y = first[2]; y <= last[2]; ++y) {
+        const std::uint32_t row = ((w * boxes_[1] + z) * boxes_[2] + y) * boxes_[3];
+        const std::uint32_t end = (row + last[3]) / tile_boxes_ + 1;
+        for (next = std::max(next, (row + first[3]) / tile_boxes_); next < end; ++next) visit(next);
+      }
+    }
+  }
+}
+
+template <class Visit>
+void Geometry::for_rows(std::uint32_t tile, const Region& region, Visit visit) const {
+  std::uint32_t in_tile = 0;
+  for_boxes(tile, [&](const PlacedBox& box) {
+    std::uint32_t from[kAxes], to[kAxes];  // in the box
+    bool is_empty = false;
+    for (std::size_t i = 0; i < kAxes; ++i) {
+      from[i] = std::max(region.begin[i], box.begin[i]) - box.begin[i];
+      to[i] = std::min(region.end[i], box.begin[i] + box.size[i]) - box.begin[i];
+      is_empty |= region.begin[i] >= box.begin[i] + box.size[i] || region.end[i] <= box.begin[i];
+    }
+    if (!is_empty) {
+      const std::uint64_t first = first_of(box);
+      for (std::uint32_t w = from[0]; w < to[0]; ++w) {
+        for (std::uint32_t z = from[1]; z < to[1]; ++z) {
+          for (std::uint32_t y = from[2]; y < to[2]; ++y) {
+            visit(first + ((std::uint64_t{w} * dims_[1] + z) * dims_[2] + y) * dims_[3] + from[3],
+                  in_tile + ((w * box.size[1] + z) * box.size[2] + y) * box.size[3] + from[3], to[3] - from[3]);
+          }
+        }
+      }
+    }
+    in_tile += box.values();
+  });
+}
 
 }  // namespace h5lossy

@@ -27,14 +27,15 @@ struct Worker {
   Workspace payloads;
 };
 
-// Assigns positions in the frame to runs. A thread waits for the sizes of all earlier runs, and publishes its own before it
-// copies, so that threads copy in parallel.
-// Without std::atomic::wait: libstdc++'s uses a static object that keeps a library from being unloaded.
+// Assigns positions in the frame to runs. A thread waits for the sizes of all earlier runs, and publishes its own
+// before it copies, so that threads copy in parallel. Without std::atomic::wait: libstdc++'s uses a static object that
+// keeps a library from being unloaded.
 class Room {
  public:
   explicit Room(std::size_t bytes) : bytes_(bytes) {}
 
-  // Waits for the earlier runs and sets `begin` to the position of this run. False if it or an earlier one does not fit.
+  // Waits for the earlier runs and sets `begin` to the position of this run. False if it or an earlier one does not
+  // fit.
   bool take(std::uint32_t first, std::uint32_t last, std::size_t bytes, std::size_t& begin) {
     {
       std::unique_lock lock(mutex_);
@@ -66,23 +67,21 @@ std::uint32_t threads_for_chunk(std::uint32_t threads, std::size_t raw_bytes) {
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(raw_bytes / kLeastThreadBytes, 1, threads));
 }
 
-h5l_status encode_tiles_in_parallel(const h5l_params& params, const Quantizer& quantizer, const Choice& choice,
-                                    std::span<const std::uint8_t> raw, std::span<std::uint8_t> table,
-                                    std::span<std::uint8_t> payloads, ChecksumFunction checksum, std::uint32_t threads,
-                                    EncodedTiles& encoded, const Message& why) try {
-  const Geometry& geometry = choice.geometry;
+h5l_status encode_tiles_in_parallel(const TileJob& job, std::uint32_t threads, EncodedTiles& encoded,
+                                    const Message& why) try {
+  const Geometry& geometry = job.choice.geometry;
   const std::uint32_t tiles = geometry.tiles();
   const std::size_t run_bytes = tiles_in_run(geometry.max_tile_bytes()) * geometry.max_tile_bytes();
   std::vector<Worker> workers;
   workers.reserve(threads);
   for (std::uint32_t i = 0; i < threads; ++i) {
-    workers.push_back({TileEncoder(params, quantizer, choice), Workspace(run_bytes)});
+    workers.push_back({TileEncoder(job.params, job.quantizer, job.choice), Workspace(run_bytes)});
     if (!workers.back().encoder.ok() || !workers.back().payloads.ok()) {
       return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
     }
   }
 
-  Room room(payloads.size());
+  Room room(job.payloads.size());
   std::atomic<std::uint32_t> sum = 0;
   for_runs(0, tiles, geometry.max_tile_bytes(), threads,
            [&](std::uint32_t first, std::uint32_t last, std::uint32_t index) {
@@ -91,18 +90,18 @@ h5l_status encode_tiles_in_parallel(const h5l_params& params, const Quantizer& q
              std::size_t bytes = 0;
              std::uint32_t own_sum = 0;
              for (std::uint32_t tile = first; tile < last; ++tile) {
-               const std::span<const std::uint8_t> payload = worker.encoder.encode(raw, tile);
+               const std::span<const std::uint8_t> payload = worker.encoder.encode(job.raw, tile);
                const auto size = static_cast<std::uint32_t>(payload.size());
                if (size != 0) std::memcpy(worker.payloads.data() + bytes, payload.data(), size);
-               if (checksum != nullptr) own_sum += checksum(payload.data(), size, tile, 0);
+               if (job.checksum != nullptr) own_sum += job.checksum(payload.data(), size, tile, 0);
                bytes += size;
-               write_u32(table.data() + kTileEntryBytes * tile, static_cast<std::uint32_t>(bytes));
+               write_u32(job.table.data() + kTileEntryBytes * tile, static_cast<std::uint32_t>(bytes));
              }
              std::size_t begin = 0;
              if (!room.take(first, last, bytes, begin)) return;
-             if (bytes != 0) std::memcpy(payloads.data() + begin, worker.payloads.data(), bytes);
+             if (bytes != 0) std::memcpy(job.payloads.data() + begin, worker.payloads.data(), bytes);
              for (std::uint32_t tile = first; tile < last; ++tile) {
-               std::uint8_t* const entry = table.data() + kTileEntryBytes * tile;
+               std::uint8_t* const entry = job.table.data() + kTileEntryBytes * tile;
                write_u32(entry, static_cast<std::uint32_t>(read_u32(entry) + begin));
              }
              sum.fetch_add(own_sum, std::memory_order_relaxed);

@@ -36,19 +36,25 @@ void for_runs(std::uint32_t begin, std::uint32_t end, std::size_t tile_bytes, st
   });
 }
 
-// The result of encoding all tiles of a chunk.
+// A chunk whose tiles are to be encoded: their payloads go to `payloads`, one after another, and their ends to `table`.
+struct TileJob {
+  const h5l_params& params;
+  const Quantizer& quantizer;
+  const Choice& choice;
+  std::span<const std::uint8_t> raw;
+  std::span<std::uint8_t> table;
+  std::span<std::uint8_t> payloads;
+  ChecksumFunction checksum;  // may be null
+};
+
 struct EncodedTiles {
   bool fit = false;  // whether the payloads fit; if not, the other members have no meaning
   std::size_t payload_bytes = 0;
   std::uint32_t sum = 0;  // 0 without a checksum
 };
 
-// Encodes all tiles. Writes their payloads to `payloads`, one after another, and their ends to `table`.
-[[nodiscard]] h5l_status encode_tiles_in_parallel(const h5l_params& params, const Quantizer& quantizer,
-                                                  const Choice& choice, std::span<const std::uint8_t> raw,
-                                                  std::span<std::uint8_t> table, std::span<std::uint8_t> payloads,
-                                                  ChecksumFunction checksum, std::uint32_t threads,
-                                                  EncodedTiles& encoded, const Message& why);
+[[nodiscard]] h5l_status encode_tiles_in_parallel(const TileJob& job, std::uint32_t threads, EncodedTiles& encoded,
+                                                  const Message& why);
 
 // The checksum of a frame's payload.
 std::uint32_t sum_payload(const Frame& frame, ChecksumFunction checksum, std::uint32_t threads);

@@ -14,8 +14,8 @@
 
 namespace h5lossy {
 
-// Output of at least this size uses non-temporal stores (Tile::non_temporal). Smaller output may still be in the last-level
-// cache when it is read, and HDF5 reads a decoded chunk at once.
+// Output of at least this size uses non-temporal stores (Tile::non_temporal). Smaller output may still be in the
+// last-level cache when it is read, and HDF5 reads a decoded chunk at once.
 inline constexpr std::size_t kStreamedBytes = std::size_t{32} << 20;
 
 inline void prefetch(std::span<const std::uint8_t> bytes) {

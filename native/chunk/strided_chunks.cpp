@@ -9,68 +9,23 @@
 namespace h5lossy {
 namespace {
 
-// The strides of a contiguous chunk.
-void dense_strides(const h5l_parts& parts, std::uint32_t value_bytes, std::int64_t (&strides)[H5L_MAX_PART_RANK]) {
-  auto stride = static_cast<std::int64_t>(value_bytes);
-  for (std::uint32_t axis = parts.rank; axis-- > 0;) {
-    strides[axis] = stride;
-    stride *= static_cast<std::int64_t>(parts.chunk[axis]);
-  }
-}
-
-// One axis of a copy.
-struct Axis {
-  std::uint64_t extent;
-  std::int64_t from, to;  // strides
-};
-
-// Copies a row of values that are not adjacent.
+// Copies values that are not adjacent in one of two places.
 template <class Word>
-void copy_apart(const std::uint8_t* from, std::uint8_t* to, const Axis& axis) {
-  for (std::uint64_t i = 0; i < axis.extent; ++i, from += axis.from, to += axis.to) std::memcpy(to, from, sizeof(Word));
+void copy_apart(const std::uint8_t* from, std::int64_t from_stride, std::uint8_t* to, std::int64_t to_stride,
+                std::uint64_t count) {
+  for (; count != 0; --count, from += from_stride, to += to_stride) std::memcpy(to, from, sizeof(Word));
 }
 
-class Copy {
- public:
-  Copy(std::uint32_t rank, const std::uint64_t* extents, const std::int64_t* from, const std::int64_t* to,
-       std::uint32_t value_bytes)
-      : value_bytes_(value_bytes) {
-    const auto value = static_cast<std::int64_t>(value_bytes);
-    for (std::uint32_t axis = 0; axis < rank; ++axis) {
-      if (extents[axis] == 1) continue;
-      const Axis next{extents[axis], from[axis], to[axis]};
-      const auto extent = static_cast<std::int64_t>(next.extent);
-      // Merge two axes if source and destination are both contiguous across them.
-      Axis* const last = count_ == 0 ? nullptr : &axes_[count_ - 1];
-      if (last != nullptr && last->from == next.from * extent && last->to == next.to * extent) {
-        *last = {last->extent * next.extent, next.from, next.to};
-      } else {
-        axes_[count_++] = next;
-      }
-    }
-    if (count_ == 0) axes_[count_++] = {1, value, value};
+void copy_run(const std::uint8_t* from, std::int64_t from_stride, std::uint8_t* to, std::int64_t to_stride,
+              std::uint64_t count, std::uint32_t value_bytes) {
+  if (from_stride == to_stride) {  // both are value_bytes
+    std::memcpy(to, from, count * value_bytes);
+  } else if (value_bytes == 4) {
+    copy_apart<std::uint32_t>(from, from_stride, to, to_stride, count);
+  } else {
+    copy_apart<std::uint64_t>(from, from_stride, to, to_stride, count);
   }
-
-  void run(const std::uint8_t* from, std::uint8_t* to) const { run(0, from, to); }
-
- private:
-  void run(std::uint32_t depth, const std::uint8_t* from, std::uint8_t* to) const {
-    const Axis& axis = axes_[depth];
-    if (depth + 1 < count_) {
-      for (std::uint64_t i = 0; i < axis.extent; ++i, from += axis.from, to += axis.to) run(depth + 1, from, to);
-    } else if (axis.from == value_bytes_ && axis.to == value_bytes_) {
-      std::memcpy(to, from, axis.extent * value_bytes_);
-    } else if (value_bytes_ == 4) {
-      copy_apart<std::uint32_t>(from, to, axis);
-    } else {
-      copy_apart<std::uint64_t>(from, to, axis);
-    }
-  }
-
-  Axis axes_[H5L_MAX_PART_RANK + 1];
-  std::uint32_t count_ = 0;
-  std::uint32_t value_bytes_;
-};
+}
 
 template <class Word>
 void fill(std::uint8_t* chunk, std::size_t bytes, const void* value) {
@@ -113,47 +68,153 @@ h5l_status check_parts(const h5l_parts& parts, std::size_t count, const std::siz
   return H5L_OK;
 }
 
-bool Part::is_whole() const { return std::equal(extents_, extents_ + parts_.rank, parts_.chunk); }
-
-bool Part::is_chunk() const {
-  std::int64_t dense[H5L_MAX_PART_RANK];
-  dense_strides(parts_, value_bytes_, dense);
-  for (std::uint32_t axis = 0; axis < parts_.rank; ++axis) {
-    if (parts_.chunk[axis] != 1 && parts_.strides[axis] != dense[axis]) return false;
+Part::Part(const h5l_parts& parts, std::size_t i, std::uint32_t value_bytes) : value_bytes_(value_bytes) {
+  const std::size_t row = i * parts.rank;
+  for (std::uint32_t axis = 0; axis < parts.rank; ++axis) {
+    add_axis({parts.chunk[axis], parts.first[row + axis], parts.extents[row + axis], parts.strides[axis]});
   }
-  return is_whole();
+  finish_axes();
 }
 
-void Part::span(std::uint64_t& begin, std::uint64_t& count) const {
-  std::uint64_t last = 0;
-  begin = 0;
-  for (std::uint32_t axis = 0; axis < parts_.rank; ++axis) {
-    begin = begin * parts_.chunk[axis] + first_[axis];
-    last = last * parts_.chunk[axis] + first_[axis] + extents_[axis] - 1;
-  }
-  count = last + 1 - begin;
+Part::Part(std::uint64_t chunk_values, std::uint64_t first, std::uint64_t count, std::uint32_t value_bytes)
+    : value_bytes_(value_bytes) {
+  add_axis({chunk_values, first, count, value_bytes});
+  finish_axes();
 }
 
-void Part::gather(const std::uint8_t* values, std::uint8_t* chunk) const {
-  std::int64_t dense[H5L_MAX_PART_RANK];
-  dense_strides(parts_, value_bytes_, dense);
-  if (!is_whole()) {
-    std::size_t bytes = value_bytes_;
-    for (std::uint32_t axis = 0; axis < parts_.rank; ++axis) bytes *= static_cast<std::size_t>(parts_.chunk[axis]);
+void Part::add_axis(const Axis& axis) {
+  if (axis.chunk == 1) return;
+  if (axis_count_ != 0 && axis.extent == axis.chunk) {
+    Axis& outer = axes_[axis_count_ - 1];
+    if (outer.extent == 1 || outer.stride == axis.stride * static_cast<std::int64_t>(axis.extent)) {
+      outer = {outer.chunk * axis.chunk, outer.first * axis.chunk, outer.extent * axis.chunk, axis.stride};
+      return;
+    }
+  }
+  axes_[axis_count_++] = axis;
+}
+
+void Part::finish_axes() {
+  if (axis_count_ == 0) axes_[axis_count_++] = {1, 0, 1, value_bytes_};
+  for (std::uint32_t i = axis_count_ - 1; i-- > 0;) axes_[i].apart = axes_[i + 1].apart * axes_[i + 1].chunk;
+}
+
+std::uint64_t Part::values() const {
+  std::uint64_t values = 1;
+  for (std::uint32_t i = 0; i < axis_count_; ++i) values *= axes_[i].extent;
+  return values;
+}
+
+bool Part::find(std::uint64_t at, Cursor& cursor) const {
+  std::uint64_t (&index)[H5L_MAX_PART_RANK] = cursor.index;
+  std::uint32_t i = 0;
+  for (std::uint64_t left = at; i < axis_count_; ++i) {
+    const Axis& axis = axes_[i];
+    index[i] = left / axis.apart;
+    left %= axis.apart;
+    if (index[i] < axis.first) break;
+    if (index[i] - axis.first < axis.extent) continue;
+    do {  // past the end of this axis: on to the next index of an axis before it
+      if (i == 0) return false;
+      --i;
+    } while (++index[i] - axes_[i].first == axes_[i].extent);
+    ++i;
+    break;
+  }
+  for (; i < axis_count_; ++i) index[i] = axes_[i].first;
+  cursor.at = 0;
+  cursor.offset = 0;
+  for (i = 0; i < axis_count_; ++i) {
+    cursor.at += index[i] * axes_[i].apart;
+    cursor.offset += static_cast<std::int64_t>(index[i] - axes_[i].first) * axes_[i].stride;
+  }
+  return true;
+}
+
+bool Part::next_row(Cursor& cursor) const {
+  for (std::uint32_t i = axis_count_;;) {
+    const Axis& inner = axes_[--i];
+    const std::uint64_t done = cursor.index[i] - inner.first;
+    cursor.index[i] = inner.first;
+    cursor.at -= done * inner.apart;
+    cursor.offset -= static_cast<std::int64_t>(done) * inner.stride;
+    if (i == 0) return false;
+    const Axis& outer = axes_[i - 1];
+    if (++cursor.index[i - 1] - outer.first == outer.extent) {
+      --cursor.index[i - 1];
+      continue;
+    }
+    cursor.at += outer.apart;
+    cursor.offset += outer.stride;
+    return true;
+  }
+}
+
+template <class Visit>
+void Part::for_runs(std::uint64_t first, std::uint64_t count, Visit visit) const {
+  const Axis& row = axes_[axis_count_ - 1];
+  const std::uint64_t end = first + count;
+  Cursor cursor;
+  if (!find(first, cursor)) return;
+  while (cursor.at < end) {
+    const std::uint64_t left = row.first + row.extent - cursor.index[axis_count_ - 1];
+    visit(cursor.at, cursor.offset, std::min(left, end - cursor.at));
+    if (!next_row(cursor)) return;
+  }
+}
+
+std::uint64_t Part::next(std::uint64_t at) const {
+  Cursor cursor;
+  return find(at, cursor) ? cursor.at : kNone;
+}
+
+Region Part::region(const std::uint32_t (&dims)[kAxes]) const {
+  Region region = {};
+  std::copy_n(dims, kAxes, region.end);
+  std::uint32_t left = axis_count_;
+  std::uint64_t extent = 1, first = 0, last = 0;  // of some of the chunk's axes, taken as one
+  for (std::size_t i = kAxes; i-- > 0;) {
+    while (extent < dims[i] && left > 0) {
+      const Axis& axis = axes_[--left];
+      first += axis.first * extent;
+      last += (axis.first + axis.extent - 1) * extent;
+      extent *= axis.chunk;
+    }
+    if (extent % dims[i] != 0) return region;
+    if (first / dims[i] == last / dims[i]) {
+      region.begin[i] = static_cast<std::uint32_t>(first % dims[i]);
+      region.end[i] = static_cast<std::uint32_t>(last % dims[i] + 1);
+    }
+    extent /= dims[i];
+    first /= dims[i];
+    last /= dims[i];
+  }
+  return region;
+}
+
+void Part::gather(const std::uint8_t* array, std::uint64_t padding_bits, std::uint8_t* chunk) const {
+  if (values() != chunk_values()) {
     const auto fill_chunk = value_bytes_ == 4 ? fill<std::uint32_t> : fill<std::uint64_t>;
-    fill_chunk(chunk, bytes, &parts_.padding_bits);
+    fill_chunk(chunk, static_cast<std::size_t>(chunk_values() * value_bytes_), &padding_bits);
   }
-  std::uint64_t begin = 0, count = 0;
-  span(begin, count);
-  Copy(parts_.rank, extents_, parts_.strides, dense, value_bytes_).run(values, chunk + begin * value_bytes_);
+  const std::int64_t stride = axes_[axis_count_ - 1].stride;
+  for_runs(0, chunk_values(), [&](std::uint64_t at, std::int64_t offset, std::uint64_t count) {
+    copy_run(array + offset, stride, chunk + at * value_bytes_, value_bytes_, count, value_bytes_);
+  });
 }
 
-void Part::scatter(const std::uint8_t* chunk, std::uint64_t begin, std::uint8_t* values) const {
-  std::int64_t dense[H5L_MAX_PART_RANK];
-  dense_strides(parts_, value_bytes_, dense);
-  std::uint64_t first = 0, count = 0;
-  span(first, count);
-  Copy(parts_.rank, extents_, dense, parts_.strides, value_bytes_).run(chunk + (first - begin) * value_bytes_, values);
+void Part::scatter(std::uint64_t first, std::uint64_t count, const std::uint8_t* values, std::uint8_t* array) const {
+  const std::int64_t stride = axes_[axis_count_ - 1].stride;
+  for_runs(first, count, [&](std::uint64_t at, std::int64_t offset, std::uint64_t run) {
+    copy_run(values + (at - first) * value_bytes_, value_bytes_, array + offset, stride, run, value_bytes_);
+  });
+}
+
+std::uint8_t* Part::memory(std::uint64_t first, std::uint64_t count, std::uint8_t* array) const {
+  const Axis& row = axes_[axis_count_ - 1];
+  Cursor cursor;
+  if (row.stride != value_bytes_ || !find(first, cursor) || cursor.at != first) return nullptr;
+  return row.first + row.extent - cursor.index[axis_count_ - 1] >= count ? array + cursor.offset : nullptr;
 }
 
 }  // namespace h5lossy

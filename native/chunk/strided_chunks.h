@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "chunk/geometry.h"
 #include "frame/message.h"
 #include "h5lossy.h"
 
@@ -16,33 +17,69 @@ namespace h5lossy {
 [[nodiscard]] h5l_status check_parts(const h5l_parts& parts, std::size_t count, const std::size_t* chunk_bytes,
                                      std::uint32_t value_bytes, const Message& why);
 
+// A box of a chunk, and the memory of its values in an array. Places in the chunk are numbers of values in C order.
 class Part {
  public:
+  static constexpr std::uint64_t kNone = UINT64_MAX;
+
   // Part i. The parts have passed check_parts.
-  Part(const h5l_parts& parts, std::size_t i, std::uint32_t value_bytes)
-      : parts_(parts),
-        first_(parts.first + i * parts.rank),
-        extents_(parts.extents + i * parts.rank),
-        value_bytes_(value_bytes) {}
+  Part(const h5l_parts& parts, std::size_t i, std::uint32_t value_bytes);
+
+  // A run of values of a chunk that has `chunk_values`, in an array of the same order.
+  Part(std::uint64_t chunk_values, std::uint64_t first, std::uint64_t count, std::uint32_t value_bytes);
+
+  [[nodiscard]] std::uint64_t chunk_values() const { return axes_[0].chunk * axes_[0].apart; }
+  [[nodiscard]] std::uint64_t values() const;
+  [[nodiscard]] std::uint32_t value_bytes() const { return value_bytes_; }
 
   // Whether the part is a whole, contiguous chunk, which needs no copy.
-  [[nodiscard]] bool is_chunk() const;
+  [[nodiscard]] bool is_chunk() const {
+    return axis_count_ == 1 && axes_[0].extent == axes_[0].chunk && axes_[0].stride == value_bytes_;
+  }
 
-  // The range of chunk values from the part's first to its last one: `count` values from index `begin` on.
-  void span(std::uint64_t& begin, std::uint64_t& count) const;
+  // The first place at or behind `at` that is in the part, or kNone.
+  [[nodiscard]] std::uint64_t next(std::uint64_t at) const;
 
-  // Copies the part from the array into a padded chunk. `values` is the part's first value in the array.
-  void gather(const std::uint8_t* values, std::uint8_t* chunk) const;
+  // The smallest box, in a chunk of these dims, that contains the part; a larger one where the chunk's axes do not correspond
+  // to the dims.
+  [[nodiscard]] Region region(const std::uint32_t (&dims)[kAxes]) const;
 
-  // Copies the part into the array. `chunk` holds the chunk's values from index `begin` on.
-  void scatter(const std::uint8_t* chunk, std::uint64_t begin, std::uint8_t* values) const;
+  // Copies the part from the array into a chunk, the rest of which becomes padding.
+  void gather(const std::uint8_t* array, std::uint64_t padding_bits, std::uint8_t* chunk) const;
+
+  // Copies those of the chunk's values [first, first + count) into the array that are in the part.
+  void scatter(std::uint64_t first, std::uint64_t count, const std::uint8_t* values, std::uint8_t* array) const;
+
+  // The memory of the chunk's values [first, first + count) in the array; null unless all are in the part, and contiguous.
+  [[nodiscard]] std::uint8_t* memory(std::uint64_t first, std::uint64_t count, std::uint8_t* array) const;
 
  private:
-  [[nodiscard]] bool is_whole() const;
+  // An axis of the chunk, or several that the part covers as one.
+  struct Axis {
+    std::uint64_t chunk, first, extent;
+    std::int64_t stride;      // in the array, in bytes
+    std::uint64_t apart = 1;  // in the chunk, in values
+  };
 
-  const h5l_parts& parts_;
-  const std::uint64_t* first_;
-  const std::uint64_t* extents_;
+  // A value of the part.
+  struct Cursor {
+    std::uint64_t at;     // place in the chunk
+    std::int64_t offset;  // in the array, in bytes
+    std::uint64_t index[H5L_MAX_PART_RANK];
+  };
+
+  void add_axis(const Axis& axis);
+  void finish_axes();
+  [[nodiscard]] bool find(std::uint64_t at, Cursor& cursor) const;
+  [[nodiscard]] bool next_row(Cursor& cursor) const;
+
+  // Calls visit(place, offset, count) for the values of the part among [first, first + count), which are contiguous in the
+  // chunk.
+  template <class Visit>
+  void for_runs(std::uint64_t first, std::uint64_t count, Visit visit) const;
+
+  Axis axes_[H5L_MAX_PART_RANK];
+  std::uint32_t axis_count_ = 0;
   std::uint32_t value_bytes_;
 };
 

@@ -3,7 +3,7 @@
 
 #include "chunk/tile_encoder.h"
 
-#include "chunk/swap.h"
+#include "frame/swap.h"
 
 namespace h5lossy {
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Temporary memory of one call, allocated once for all tiles.
+// Temporary memory of one call, allocated once for all tiles or all chunks.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,19 @@ class Workspace {
 
  private:
   bool is_empty_;
+  std::unique_ptr<std::uint8_t[]> memory_;
+};
+
+// A thread's buffer for chunks of one size that are not contiguous in memory, allocated when it is first needed.
+class Scratch {
+ public:
+  // Null if out of memory.
+  std::uint8_t* get(std::size_t bytes) {
+    if (memory_ == nullptr) memory_.reset(new (std::nothrow) std::uint8_t[bytes]);
+    return memory_.get();
+  }
+
+ private:
   std::unique_ptr<std::uint8_t[]> memory_;
 };
 

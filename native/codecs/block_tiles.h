@@ -33,7 +33,7 @@ u32 batch_at(u32 first, u32 blocks) {
 // Calls step(0), step(1), ... for the blocks of a batch. No loop for a batch of one, since compilers would keep its
 // arrays in memory.
 template <u32 n, class Step>
-H5L_ROWS_FN void for_batch(u32 batch, Step step) {
+H5L_INLINE void for_batch(u32 batch, Step step) {
   if constexpr (kBatchBlocks<n> == 1) {
     step(0);
   } else {

@@ -15,7 +15,7 @@ using ChecksumFunction = u32 (*)(const u8* bytes, u32 size, u32 tile, u32 first_
 
 namespace H5L_TARGET {
 
-// The finaliser of MurmurHash3: a bijection, so any change of one word changes the sum.
+// The finalizer of MurmurHash3: a bijection, so any change of one word changes the sum.
 H5L_FN constexpr u32 mix(u32 h) {
   h ^= h >> 16;
   h *= 0x85EBCA6Bu;

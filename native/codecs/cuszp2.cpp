@@ -21,7 +21,7 @@ inline constexpr u32 kNoPrediction = 0;
 
 // Differences of a block, signs last; the bins themselves without a prediction.
 template <u32 prediction, u32 n, class W>
-H5L_ROWS_FN void words_of(const simd::Rows<n, W>& bins, simd::Rows<n, W>& words) {
+H5L_INLINE void words_of(const simd::Rows<n, W>& bins, simd::Rows<n, W>& words) {
   if constexpr (prediction == kNoPrediction) {
     simd::signs_last(bins, words);
   } else {
@@ -30,7 +30,7 @@ H5L_ROWS_FN void words_of(const simd::Rows<n, W>& bins, simd::Rows<n, W>& words)
 }
 
 template <u32 prediction, u32 n, class W>
-H5L_ROWS_FN void bins_of(const simd::LoadedPlanes<n, W>& planes, bool keep_first, W first, simd::Rows<n, W>& bins) {
+H5L_INLINE void bins_of(const simd::LoadedPlanes<n, W>& planes, bool keep_first, W first, simd::Rows<n, W>& bins) {
   if constexpr (prediction == kNoPrediction) {
     planes.differences(true, bins);
   } else {
@@ -42,7 +42,7 @@ H5L_ROWS_FN void bins_of(const simd::LoadedPlanes<n, W>& planes, bool keep_first
 // Planes of a block, from the bits set in any of its words. A word is never 1, which would be a sign without a
 // magnitude.
 template <class W>
-H5L_ROWS_FN u32 planes_of_bits(W any) {
+H5L_INLINE u32 planes_of_bits(W any) {
   return width_of<W>(any | 1) - static_cast<u32>(any == 0);
 }
 

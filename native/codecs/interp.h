@@ -62,8 +62,8 @@ inline constexpr i32 kParts = 64;  // positions are measured in parts of the dis
 template <class T>
 inline constexpr i32 kFineLimit = sizeof(T) == 4 ? (1 << 15) - 1 : 1 << 20;
 
-// x / step, rounded to the type, is below this in magnitude where x has a bin; a bin may be this number, by rounding. It
-// must not be raised: "nothing drifts" depends on it (docs/design/bound.md).
+// x / step, rounded to the type, is below this in magnitude where x has a bin; a bin may be this number, by rounding.
+// It must not be raised: "nothing drifts" depends on it (docs/design/bound.md).
 template <class T>
 inline constexpr Word<T> kInterpBinLimit = Word<T>{1} << (kMantissaBits<T> - 2);
 
@@ -125,8 +125,8 @@ inline void write_head(const Head& head, u8* out) {
   store(out + 6, static_cast<u16>(head.patches));
 }
 
-// False if no encoder writes such a head. `active` is the number of axes that the tile is interpolated along; the axes of
-// Lorenzo's differences are checked against the mode's nowhere, for any are possible.
+// False if no encoder writes such a head. `active` is the number of axes that the tile is interpolated along; the axes
+// of Lorenzo's differences need not be among them.
 template <class T>
 inline bool read_head(const u8* in, u32 active, Head& head) {
   constexpr u8 kLanes[] = {1, 4, 16, 32};

@@ -26,8 +26,8 @@ H5L_FN u32 inside_of(u32 w, u32 count) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Masks
 
-// One bit for each of up to 32 numbers that equal `number`. The flags are collected as bytes, since few instruction sets
-// shift each lane by its own count; each product moves eight of them into its highest byte.
+// One bit for each of up to 32 numbers that equal `number`. The flags are collected as bytes, since few instruction
+// sets shift each lane by its own count; each product moves eight of them into its highest byte.
 template <class W>
 H5L_FN u32 equal_bits(const u8* numbers, u32 count, W number) {
   u8 flags[kMaskBits] = {};
@@ -371,7 +371,8 @@ void for_patches(const u8* section, u32 entries, F&& visit) {
   }
 }
 
-// Adds the patches of a closed form, whose places are those of its codes, to the steps, from a section that was checked.
+// Adds the patches of a closed form, whose places are those of its codes, to the steps, from a section that was
+// checked.
 template <class I>
 void patch_steps(const u8* section, u32 entries, I* steps) {
   using U = Unsigned<I>;
@@ -380,9 +381,9 @@ void patch_steps(const u8* section, u32 entries, I* steps) {
   });
 }
 
-// Puts the patched values of a form on bins in their places, from a section that was checked. The integers are relative to `base`; all
-// arithmetic wraps, modulo 2^32 for float and 2^64 for double. Exceptions are to be restored later, since an exception
-// stays one if it is patched.
+// Puts the patched values of a form on bins in their places, from a section that was checked. The integers are relative
+// to `base`; all arithmetic wraps, modulo 2^32 for float and 2^64 for double. Exceptions are to be restored later,
+// since an exception stays one if it is patched.
 template <class T, class I>
 void restore_patches(const Lattice<T>& lattice, const u8* section, u32 entries, const I* integers, i64 base,
                      u8* values) {

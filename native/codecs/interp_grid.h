@@ -8,7 +8,7 @@
 #include "codecs/codec.h"
 #include "codecs/interp.h"
 
-// Of vectors of a type.
+// Shuffles two vectors of `type`.
 #if defined(__clang__) || __GNUC__ >= 12
 #define H5L_SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -102,8 +102,8 @@ inline void copy_few(W* to, const W* from, u32 count) {
   if ((count & 1) != 0) *to = *from;
 }
 
-// Rows of sub-blocks that lie side by side along x. Codes are read or written up to kWidth beyond their end, and rows are
-// written within their `places`.
+// Rows of sub-blocks that lie side by side along x. Codes are read or written up to kWidth beyond their end, and rows
+// are written within their `places`.
 template <bool kToRows, u32 kWidth, u32 kRows, class W, class Code>
 inline Code* move_rows(W* const* from, u32 entries, u32 places, Code* codes) {
   W* rows[kRows];
@@ -177,8 +177,8 @@ inline Blend blend_of(const Rule& rule, u32 active, u32 odd) {
   for (u32 i = 0; i < active; ++i) {
     if ((odd >> i & 1) == 0) continue;
     const u32 weight = sum == 0 ? 1 : kWeights[rule.weights[i]];
-    const u32 of = sum == 0 ? count : sum;
-    blend.weights[i] = (16 * weight + of / 2) / of;
+    const u32 divisor = sum == 0 ? count : sum;
+    blend.weights[i] = (16 * weight + divisor / 2) / divisor;
     rest -= blend.weights[i];
     if (largest == kMaxActiveAxes || rule.weights[i] < rule.weights[largest]) largest = i;
   }
@@ -237,8 +237,8 @@ inline Row row_of(u32 i, u32 s, u32 extent, bool is_top) {
       const i32 a = (16 * d + (step + d) / 2) / (step + d);
       return {2, {-step, d}, {a, 16 - a}};
     }
-    const i32 of = 2 * (3 * step + d);
-    const i32 a = -((16 * d - (3 * step + d) + of - 1) / of);  // rounded down; d is at least 1
+    const i32 divisor = 2 * (3 * step + d);
+    const i32 a = -((16 * d - (3 * step + d) + divisor - 1) / divisor);  // rounded down; d is at least 1
     const i32 b = (48 * d + step + d) / (2 * (step + d));
     return {3, {-3 * step, -step, d}, {a, b, 16 - a - b}};
   }

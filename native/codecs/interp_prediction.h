@@ -19,83 +19,42 @@ namespace h5lossy::H5L_TARGET::interp {
 // ---------------------------------------------------------------------------------------------------------------------
 // Interpolation
 
-inline constexpr u32 kInterpolationScratch = levels::kScratchBytes;
-
-// Calls run(workspace, sink) if the box is one for vectors.
-template <class I, class Take, class F>
-inline bool with_levels(const Shape& shape, const Rule& rule, I* integers, u8* scratch, Take& take, F&& run) {
-  if constexpr (sizeof(I) == 4) {
-    levels::Workspace* const space = levels::plan_levels(shape, rule, scratch);
-    if (space == nullptr) return false;
-    if constexpr (Take::kNeedsAll) {
-      levels::WholeBox sink;
-      run(*space, sink);
-      take(0, integers, shape.count);
-    } else {
-      levels::Batches<Take> sink(reinterpret_cast<u32*>(integers), take);
-      run(*space, sink);
-    }
-    return true;
-  } else {
-    return false;
-  }
-}
-
-// Leaves the integers in their array.
-struct KeepAll {
-  static constexpr bool kNeedsAll = true;
-  template <class I>
-  void operator()(u32, const I*, u32) const {}
-};
-
-// Passes the integers on in batches, while they are in the cache: take(position of the first one, integers, how many).
-// Positions are multiples of kBlockCodes. The array itself is scratch memory then.
-template <class F>
-struct InBatches {
-  static constexpr bool kNeedsAll = false;
-  F take;
-  template <class I>
-  void operator()(u32 first, const I* integers, u32 count) {
-    take(first, integers, count);
-  }
-};
-template <class F>
-InBatches(F) -> InBatches<F>;
-
 // The encoder's side. `targets` are in raster order, with kNone for exceptions, whose codes are 0. Closed: a target is
-// where the value lies, in 64ths of a fine point, and is met to half a step, or exactly if it is a multiple of 64; codes
-// are distances from predictions. Open: it is the integer. Gives the integers
-// in raster order and the codes in coding order, padded with zeros to whole blocks.
-template <bool kClosed, class I, class Take = KeepAll>
+// where the value lies, in 64ths of a fine point, and is met to half a step, or exactly if it is a multiple of 64;
+// codes are distances from predictions. Open: it is the integer. Gives the integers in raster order and the codes in
+// coding order, padded with zeros to whole blocks.
+template <bool kClosed, class I>
 inline void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, I base, I* integers, I* codes,
-                               u8* scratch, Take take = {}) {
-  const bool is_done = with_levels(shape, rule, integers, scratch, take, [&](auto& space, auto& sink) {
-    levels::code<kClosed>(space, targets, base, integers, codes, sink);
-  });
-  if (is_done) return;
+                               u8* scratch) {
+  if constexpr (sizeof(I) == 4) {
+    if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
+      levels::code<kClosed>(*space, targets, base, integers, codes);
+      return;
+    }
+  }
   integers[0] = base;
   *codes++ = 0;
   interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
     *codes++ = take_target<kClosed>(targets[position], prediction, integers[position]);
   });
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *codes++ = 0;
-  take(0, integers, shape.count);
 }
 
 // The decoder's side: `steps` in coding order lead from predictions to integers. The first one is not used.
-template <class I, class Take = KeepAll>
+template <class I>
 inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers,
-                                  u8* scratch, Take take = {}) {
+                                  u8* scratch) {
   using U = Unsigned<I>;
-  const bool is_done = with_levels(shape, rule, integers, scratch, take, [&](auto& space, auto& sink) {
-    levels::rebuild(space, steps, base, integers, sink);
-  });
-  if (is_done) return;
+  if constexpr (sizeof(I) == 4) {
+    if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
+      levels::rebuild(*space, steps, base, integers);
+      return;
+    }
+  }
   integers[0] = base;
   interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
     integers[position] = static_cast<I>(static_cast<U>(prediction) + static_cast<U>(*++steps));
   });
-  take(0, integers, shape.count);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -162,8 +121,8 @@ inline Code* move_group(const Shape& shape, u32 count, W* const* rows, Code* cod
   return codes + length;
 }
 
-// The neighbours that a row's difference is made of: rows that are one step back along some of the axes, less those that
-// are back along two, plus those that are back along all three.
+// The neighbours that a row's difference is made of: rows that are one step back along some of the axes, less those
+// that are back along two, plus those that are back along all three.
 template <class W>
 struct Neighbours {
   u32 axes = 0;  // how many: 0 to 3
@@ -207,14 +166,6 @@ template <u32 kCount, class W>
   }
 }
 
-template <class W>
-inline W predicted_entry(const Neighbours<W>& from, u32 i) {
-  W sum = 0;
-  for (u32 a = 0; a < from.axes; ++a) sum += from.one[a][i];
-  for (u32 a = 0; a < (from.axes == 3 ? 3u : from.axes == 2 ? 1u : 0u); ++a) sum -= from.two[a][i];
-  return from.axes == 3 ? sum + from.three[i] : sum;
-}
-
 template <class F>
 inline void with_count(u32 count, F&& visit) {
   if (count == 0) {
@@ -228,7 +179,8 @@ inline void with_count(u32 count, F&& visit) {
   }
 }
 
-// From the first integer of a row without neighbours to the one that predicts it: in the last row or plane or cube before.
+// From the first integer of a row without neighbours to the one that predicts it: in the last row or plane or cube
+// before.
 inline u32 back_of(const Shape& shape, const u32 (&coordinates)[3]) {
   return coordinates[2] != 0 ? shape.strides[2] : coordinates[1] != 0 ? shape.strides[1] : shape.strides[0];
 }
@@ -291,7 +243,7 @@ inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* cod
 // A row's steps become integers: sums along x, if they are along x, and the prediction along the other axes.
 template <u32 kCount, bool kAlongX, class U>
 inline void sum_row(const Neighbours<U>& from, U* row, u32 length) {
-#if H5L_HAS_LANES
+#if defined(H5L_AVX512) || defined(H5L_AVX2)
   Vector<U> before = {};
 #else
   if constexpr (kAlongX) simd::running_sums(row, length, U{0});
@@ -303,7 +255,7 @@ inline void sum_row(const Neighbours<U>& from, U* row, u32 length) {
   for (u32 i = 0; i < length; i += kLanes<U>) {
     Vector<U> now;
     memcpy(&now, row + i, sizeof now);
-#if H5L_HAS_LANES
+#if defined(H5L_AVX512) || defined(H5L_AVX2)
     if constexpr (kAlongX) {
       const Vector<U> sums = simd::sum_lanes(now);
       now = sums + before;
@@ -316,8 +268,8 @@ inline void sum_row(const Neighbours<U>& from, U* row, u32 length) {
   if (is_too_long) memcpy(row + length, &behind, sizeof behind);
 }
 
-// `steps` in coding order; the first one is not used. Calls take(position of the first one, integers, how many) for some
-// rows at a time, while they are in the cache.
+// `steps` in coding order; the first one is not used. Calls take(position of the first one, integers, how many) for
+// some rows at a time, while they are in the cache.
 template <class I, class Take>
 inline void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base, I* integers, Take&& take) {
   using U = Unsigned<I>;

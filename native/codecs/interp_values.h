@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Interp's values and integers: where a value lies on the lattice, what stands for it there, and back. The rules are in
-// docs/format/interp.md, "What a value is" and "The encoder", their proofs in docs/design/bound.md.
+// docs/design/interp-encoder.md, "What a value is", their proofs in docs/design/bound.md.
 //
 // All functions take any part of a tile. They are plain loops that compilers vectorize, and so they have no branches.
-// Nor do they round to integers by functions or convert doubles to 64-bit integers, for which many instruction sets have
-// no instruction: a number that is added to a large one of the right exponent is rounded to nearest, ties to even, and
-// appears as an integer in the low bits of the sum.
+// Nor do they round to integers by functions or convert doubles to 64-bit integers, for which many instruction sets
+// have no instruction: a number that is added to a large one of the right exponent is rounded to nearest, ties to even,
+// and appears as an integer in the low bits of the sum.
 #pragma once
 
 #include "codecs/block_tiles.h"
@@ -23,10 +23,10 @@ template <class T>
 using Int = typename FloatTraits<T>::Int;
 using i8 = signed char;
 
-// Values that are done at once, and looked at one by one only if one of them is unusual.
-inline constexpr u32 kSomeValues = 64;
+// Batch size; a batch falls back to the scalar loop if it has an exception.
+inline constexpr u32 kBatch = 64;
 
-H5L_FN u32 some_of(u32 first, u32 count) { return count - first < kSomeValues ? count - first : kSomeValues; }
+H5L_FN u32 batch_of(u32 first, u32 count) { return count - first < kBatch ? count - first : kBatch; }
 
 // The place of the lowest bit of a word that is not 0.
 template <class W>
@@ -70,8 +70,8 @@ H5L_FN bool is_close(const Lattice<T>& lattice, T x, T rebuilt) {
   return magnitude(subtract(x, rebuilt)) < lattice.bound;
 }
 
-// The bin of a value, as a floating-point integer: the nearest, or, where rounding puts that out of reach, its neighbour
-// on the value's side. False if it has none.
+// The bin of a value, as a floating-point integer: the nearest, or, where rounding puts that out of reach, its
+// neighbour on the value's side. False if it has none.
 template <class T>
 H5L_FN bool find_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits, i32 position, T& bin) {
   constexpr T limit = static_cast<T>(kInterpBinLimit<T>);
@@ -117,8 +117,8 @@ struct Summary {
   u32 beside_bins = 0;   // kept values (fine points) that are no bins
 };
 
-// Closed forms choose among the fine points up to eight away. So only kept values may be larger than this, or as close to
-// the fill value as this.
+// Closed forms choose among the fine points up to eight away. So only kept values may be larger than this, or as close
+// to the fill value as this.
 template <class T>
 T largest_free(const Lattice<T>& lattice) {
   const T of_lattice = multiply(static_cast<T>(kFineLimit<T> - 8), lattice.fine);
@@ -182,11 +182,11 @@ u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* pos
   return static_cast<u32>(found);
 }
 
-// The position of each value that a fine point stands for, kNone of others. It is a multiple of kParts only if the value
-// is that fine point.
+// The position of each value that a fine point stands for, kNone of others. It is a multiple of kParts only if the
+// value is that fine point.
 template <class T>
 void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
-  constexpr u32 some = 8 * kSomeValues;
+  constexpr u32 some = 8 * kBatch;
   for (u32 first = 0; first < count; first += some) {
     const u8* const from = values + first * sizeof(T);
     const u32 n = count - first < some ? count - first : some;
@@ -228,23 +228,25 @@ H5L_FN bool is_narrow_excess(W excess) {
 }
 
 // Whether bins of values that have a position are good without a check, and their differences from `base` narrow. Their
-// distance is at most 8 fine points, 1/128 of one by which positions are rounded, and three roundings of a number of up to
-// 2^15 fine points: less than 8.02, and the bound is 8.07. But a bin may be the fill value, or beyond the largest number.
+// distance is at most 8 fine points, 1/128 of one by which positions are rounded, and three roundings of a number of up
+// to 2^15 fine points: less than 8.02, and the bound is 8.07. But a bin may be the fill value, or beyond the largest
+// number.
 template <class T>
 bool bins_are_plain(const Lattice<T>& lattice, i64 base) {
-  constexpr T largest_bin = static_cast<T>(kFineLimit<T> / kUnit + 1);
+  constexpr Int<T> whole = kFineLimit<T> / kUnit;
+  constexpr T largest_bin = static_cast<T>(whole + 1);
   const bool all_finite = bit_cast<Word<T>>(multiply(largest_bin, lattice.step)) < kInfinity<T>;
   constexpr i64 near = i64{1} << (kNarrowBits - 1);
   return all_finite && !lattice.has_fill && base > -near && base < near;
 }
 
-// Bins relative to `base`; kNone for values that have none. With 32-bit integers the bins are only right if the result is
-// narrow.
+// Bins relative to `base`; kNone for values that have none. With 32-bit integers the bins are only right if the result
+// is narrow.
 template <class T, class I>
 void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count, i64 base, I* bins,
                BinSummary& summary) {
   using W = Word<T>;
-  constexpr u32 some = 8 * kSomeValues;
+  constexpr u32 some = 8 * kBatch;
   const Lattice<T> l = lattice;
   const W fill = fill_of(l), offset = static_cast<W>(base);
   const bool is_plain = bins_are_plain(l, base);
@@ -278,8 +280,8 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
   }
 }
 
-// Gives exceptions their nearest bins as integers, from which others are then predicted; in narrow tiles, those that are
-// narrow. The first value's integer is base in any case.
+// Gives exceptions their nearest bins as integers, from which others are then predicted; in narrow tiles, those that
+// are narrow. The first value's integer is base in any case.
 template <class T, class I>
 void place_exceptions(const Lattice<T>& lattice, const u8* values, u32 count, i64 base, bool is_narrow, I* bins) {
   using W = Word<T>;
@@ -366,9 +368,9 @@ i64 first_bin(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*,
 // Whether all values have the same bin, `base`. Ends early if not.
 template <class T, class Q>
 bool all_in_bin(const Q& q, const u8* values, const i32* positions, u32 count, i64 base) {
-  Int<T> bins[kSomeValues];
-  for (u32 first = 0; first < count; first += kSomeValues) {
-    const u32 n = some_of(first, count);
+  Int<T> bins[kBatch];
+  for (u32 first = 0; first < count; first += kBatch) {
+    const u32 n = batch_of(first, count);
     BinSummary summary;
     const i32* const places = positions == nullptr ? nullptr : positions + first;
     find_bins<T>(q, values + first * sizeof(T), places, n, base, bins, summary);
@@ -388,9 +390,9 @@ Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
   return blocks::bits_of(q, static_cast<Word<T>>(bin));
 }
 
-// What an exception of a form on fine points is stored as: where it has a bin after all, as what that decodes to, so that it
-// stays the same whatever form it has next. Not for forms on bins, where fine points are exceptions if their bin is the
-// fill value or infinite: the next bin may be near enough, but they must not move.
+// What an exception of a form on fine points is stored as: where it has a bin after all, as what that decodes to, so
+// that it stays the same whatever form it has next. Not for forms on bins, where fine points are exceptions if their
+// bin is the fill value or infinite: the next bin may be near enough, but they must not move.
 template <class T>
 Word<T> exception_bits(const Lattice<T>& lattice, Word<T> bits) {
   T bin;
@@ -434,8 +436,8 @@ struct Patches {
 };
 
 // Appends the differences that are not 0. False if there is no room.
-inline bool add_patches(const i8 (&deltas)[kSomeValues], u32 first, Patches& patches) {
-  for (u32 eight = 0; eight < kSomeValues; eight += 8) {
+inline bool add_patches(const i8 (&deltas)[kBatch], u32 first, Patches& patches) {
+  for (u32 eight = 0; eight < kBatch; eight += 8) {
     u64 word = load<u64>(reinterpret_cast<const u8*>(deltas) + eight);
     while (word != 0) {
       const u32 byte = lowest_bit(word) / 8;
@@ -447,16 +449,16 @@ inline bool add_patches(const i8 (&deltas)[kSomeValues], u32 first, Patches& pat
   return true;
 }
 
-// The patches of bins: kept values that are no bins. `exceptions` is the mask of values that have none, null if all have
-// one. False if there is no room. `place` is that of the first value. A kept value is at most eight fine points from its
-// bin (docs/design/bound.md).
+// The patches of bins: kept values that are no bins. `exceptions` is the mask of values that have none, null if all
+// have one. False if there is no room. `place` is that of the first value. A kept value is at most eight fine points
+// from its bin (docs/design/bound.md).
 template <class T>
 bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, const u32* exceptions, u32 place,
                 u32 count, Patches& patches) {
   const T distance = lattice.fine;
-  for (u32 first = 0; first < count; first += kSomeValues) {
-    const u32 n = some_of(first, count);
-    i8 deltas[kSomeValues] = {};
+  for (u32 first = 0; first < count; first += kBatch) {
+    const u32 n = batch_of(first, count);
+    i8 deltas[kBatch] = {};
     i32 any = 0;
     for (u32 i = first; i < first + n; ++i) {
       const i32 position = positions[i], fine = fine_point_of(position);
@@ -478,9 +480,9 @@ bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* position
 // Turns the distances of integers from their predictions, in a closed form, into codes: whole steps, nearest to the
 // distance, and patches for the rest. False if there is no room.
 inline bool split_steps(i32* codes, u32 count, Patches& patches) {
-  for (u32 first = 0; first < count; first += kSomeValues) {
-    const u32 n = some_of(first, count);
-    i8 deltas[kSomeValues] = {};
+  for (u32 first = 0; first < count; first += kBatch) {
+    const u32 n = batch_of(first, count);
+    i8 deltas[kBatch] = {};
     i32 any = 0;
     for (u32 i = first; i < first + n; ++i) {
       const i32 distance = codes[i], code = static_cast<i32>(static_cast<u32>(distance) + kUnit / 2) >> 4;
@@ -505,16 +507,13 @@ inline bool are_near(const i32* integers, u32 count) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Decoding
 
-// Any integer, correctly rounded. Its two halves are exact as doubles, as is the sum of the upper one and the constants,
-// so only the last sum rounds.
+// Any integer, correctly rounded. Its two halves are exact as doubles, as is the sum of the upper one and the
+// constants, so only the last sum rounds.
 H5L_FN double double_of(u64 integer) {
-#if defined(__AVX512DQ__) || defined(__aarch64__) || defined(__CUDACC__)
-  return static_cast<double>(static_cast<i64>(integer));
-#else
+  if constexpr (kConvertsIntegers) return static_cast<double>(static_cast<i64>(integer));
   const double low = bit_cast<double>((integer & 0xFFFFFFFFu) | bit_cast<u64>(0x1p52));
   const double high = bit_cast<double>((integer >> 32) ^ bit_cast<u64>(0x1p84 + 0x1p63));
   return add(low, subtract(high, 0x1p84 + 0x1p63 + 0x1p52));
-#endif
 }
 
 // The integers are relative to `base`. All arithmetic wraps, modulo 2^32 for float and 2^64 for double.

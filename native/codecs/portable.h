@@ -33,6 +33,9 @@
 #endif
 #endif
 
+// For code on vectors that stays in registers only if everything is inlined into one function.
+#define H5L_INLINE [[gnu::always_inline]] inline
+
 namespace h5lossy {
 
 using u8 = unsigned char;
@@ -67,12 +70,19 @@ H5L_FN void store(u8* to, W word) {
 
 #if !defined(__CUDACC__)
 // A SIMD register of words, with element-wise arithmetic.
-#if defined(__AVX512F__)
+#if defined(H5L_AVX512)
 inline constexpr u32 kVectorBytes = 64;
-#elif defined(__AVX2__)
+#elif defined(H5L_AVX2)
 inline constexpr u32 kVectorBytes = 32;
 #else
 inline constexpr u32 kVectorBytes = 16;
+#endif
+
+// Whether 64-bit integers are converted to double by an instruction.
+#if defined(H5L_AVX512) || defined(__aarch64__)
+inline constexpr bool kConvertsIntegers = true;
+#else
+inline constexpr bool kConvertsIntegers = false;
 #endif
 
 template <class W>

@@ -13,9 +13,9 @@ namespace h5lossy {
 
 Caller::Caller(void* return_address) : h5{} {
   unsigned major = 0, minor = 0;
+  has_functions = hdf5::find_functions(return_address, h5);
   // H5get_libversion would take the lock.
-  if (!hdf5::find_functions(return_address, h5) ||
-      std::sscanf(h5.version_text, "HDF5 library version: %u.%u", &major, &minor) != 2) {
+  if (!has_functions || std::sscanf(h5.version_text, "HDF5 library version: %u.%u", &major, &minor) != 2) {
     return;
   }
   const std::pair version(major, minor);

@@ -22,6 +22,7 @@ struct Call {
 // One HDF5 library, as it calls the filter.
 struct Caller {
   hdf5::Functions h5;
+  bool has_functions = false;  // those of the library that holds the return address
   bool may_be_called = false;  // filters run in the thread that holds the library's lock
   bool checks_sizes = false;   // the library compares the size of a filter's output with the chunk size
   OpenDatasets datasets;

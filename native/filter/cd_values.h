@@ -20,7 +20,7 @@ inline constexpr std::size_t kRequestedWordsLossless = 2;
 std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5L_MAX_CD_VALUES> words);
 
 // Reads and checks the words. params.value_bytes is 0 if the local part is missing.
-[[nodiscard]] h5l_status unpack_cd_values(std::span<const std::uint32_t> words, h5l_params& params, const Message& why);
+[[nodiscard]] h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& params, const Message& why);
 
 // The size in bytes of a chunk of this shape and type; 0 if the type is unknown.
 std::uint64_t chunk_bytes(const h5l_params& params);

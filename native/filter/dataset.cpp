@@ -10,10 +10,10 @@
 #include <span>
 
 #include "chunk/params.h"
-#include "chunk/swap.h"
 #include "filter/cd_values.h"
 #include "filter/say_once.h"
 #include "frame/frame.h"
+#include "frame/swap.h"
 #include "runtime/registry.h"
 
 namespace h5lossy {
@@ -43,8 +43,8 @@ h5l_status read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, 
   return H5L_OK;
 }
 
-// Filters that treat their input as the dataset's values and reduce its precision, which would destroy a frame. All other
-// filters treat it as bytes, and may follow h5lossy.
+// Filters that treat their input as the dataset's values and reduce its precision, which would destroy a frame. All
+// other filters treat it as bytes, and may follow h5lossy.
 constexpr int kFiltersForValues[] = {
     5,      // nbit
     6,      // scaleoffset
@@ -79,8 +79,8 @@ h5l_status check_filters_behind(const hdf5::Functions& h5, hid_t dcpl, const Mes
   return H5L_OK;
 }
 
-// The requested cd_values. A filter before ours (shuffle, scale-offset, another compressor) would change the values, and
-// the bound would apply to its output instead of the data.
+// The requested cd_values. A filter before ours (shuffle, scale-offset, another compressor) would change the values,
+// and the bound would apply to its output instead of the data.
 h5l_status read_request(const hdf5::Functions& h5, hid_t dcpl, h5l_params& params, const Message& why) {
   unsigned words[H5L_MAX_CD_VALUES] = {};
   std::size_t count = H5L_MAX_CD_VALUES;

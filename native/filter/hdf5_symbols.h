@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// HDF5's functions, looked up in the libhdf5 that called the filter. Nothing is linked: a process can hold several copies
-// (one in each of the h5py, netCDF4 and PyTables wheels), and an undefined H5 symbol would keep the plugin from loading.
-// See docs/design/hdf5.md.
+// HDF5's functions, looked up in the libhdf5 that called the filter. Nothing is linked: a process can hold several
+// copies (one in each of the h5py, netCDF4 and PyTables wheels), and an undefined H5 symbol would keep the plugin from
+// loading. See docs/design/hdf5.md.
 //
 // The declarations repeat HDF5's, unchanged since 1.10, so that building needs no HDF5 headers.
 #pragma once

@@ -11,6 +11,7 @@
 #include "filter/cd_values.h"
 #include "filter/say_once.h"
 #include "frame/frame.h"
+#include "offload/chunks.h"
 #include "runtime/threads.h"
 
 namespace h5lossy {
@@ -47,7 +48,7 @@ std::size_t encode_to_buffer(const h5l_params& params, std::span<const std::uint
   }
   const std::span<std::uint8_t> out(frame.data(), capacity);
   std::size_t written = 0;
-  if (encode_chunk(params, raw, out, written, Message(nullptr), filter_threads()) != H5L_OK) {
+  if (offload::encode_chunk(params, raw, out, written, Message(nullptr), filter_threads()) != H5L_OK) {
     store_chunk(params, raw, out, written);
   }
   return written;
@@ -82,7 +83,8 @@ h5l_status allocate_chunk(const Call& call, const h5l_params& params, const Fram
     return why.fail(H5L_CORRUPT, "the frame holds %u bytes, but the dataset's chunks have another size or type",
                     header.raw_bytes);
   }
-  // A frame of a few bytes may claim 4 GiB. A frame of untyped bytes (value_bytes 1) holds them all, so its size is true.
+  // A frame of a few bytes may claim 4 GiB. A frame of untyped bytes (value_bytes 1) holds them all, so its size is
+  // true.
   if (verdict == kUnknown && !is_described && header.value_bytes != 1) {
     return why.fail(H5L_CORRUPT, "the frame claims %u bytes, but the chunk size is unknown", header.raw_bytes);
   }
@@ -109,7 +111,7 @@ std::size_t decode_to_buffer(const Call& call, const h5l_params& params, std::sp
     return 0;
   }
   const std::size_t size = frame.header.raw_bytes;
-  return decode_chunk(frame, {raw.data(), size}, why, filter_threads()) == H5L_OK ? size : 0;
+  return offload::decode_chunk(frame, {raw.data(), size}, why, filter_threads()) == H5L_OK ? size : 0;
 }
 
 }  // namespace h5lossy

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Finds the chunk size that HDF5 expects from the filter by inspecting the open datasets. HDF5 does not pass it to filters,
-// and before 2.2 it reads a whole chunk however small the filter's output is. See docs/design/hdf5.md.
+// Finds the chunk size that HDF5 expects from the filter by inspecting the open datasets. HDF5 does not pass it to
+// filters, and before 2.2 it reads a whole chunk however small the filter's output is. See docs/design/hdf5.md.
 #pragma once
 
 #include <cstddef>

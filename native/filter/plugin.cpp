@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The HDF5 plugin: the callbacks for creating a dataset and for filtering a chunk. docs/design/hdf5.md gives the reasons
-// for their results.
+// The HDF5 plugin: the callbacks for creating a dataset and for filtering a chunk. docs/design/hdf5.md gives the
+// reasons for their results.
 
 #include <atomic>
 #include <cstdlib>
@@ -14,6 +14,7 @@
 #include "filter/hdf5_symbols.h"
 #include "filter/one_chunk.h"
 #include "filter/say_once.h"
+#include "frame/header.h"
 #include "frame/message.h"
 #include "h5lossy.h"
 #include "runtime/float_environment.h"
@@ -30,11 +31,25 @@ constexpr hdf5::htri_t kYes = 1;
 constexpr int kRefused = -1;
 constexpr std::size_t kFailed = 0;
 
+// Of a chunk that is no larger than its frame's header. Whether the dataset has many of them, set_local cannot know.
+void warn_of_tiny_chunk(const h5l_params& params) noexcept {
+  static std::atomic_flag said;
+  std::uint64_t bytes = params.value_bytes;
+  for (std::uint32_t i = 0; i < params.rank; ++i) bytes *= params.shape[i];
+  if (bytes > kHeaderBytes) return;
+  say_once(
+      said,
+      "a dataset has chunks of %u bytes, and each takes a header of %u bytes and an entry in HDF5's index; give it "
+      "larger chunks, best of about 1 MiB",
+      static_cast<unsigned>(bytes), static_cast<unsigned>(kHeaderBytes));
+}
+
 // can_apply and set_local. If HDF5's functions cannot be found, the user's cd_values are kept as they are.
 int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool store) noexcept {
-  if (dcpl < 0 || type < 0 || space < 0) return kRefused;  // a group's heap, not a dataset
-  hdf5::Functions h5;
-  if (!hdf5::find_functions(return_address, h5)) return store ? 0 : kYes;
+  if (dcpl < 0 || type < 0 || space < 0) return kRefused;   // a group's heap, not a dataset
+  const Caller* const caller = Caller::at(return_address);  // looking functions up takes longer than all the rest
+  if (caller == nullptr || !caller->has_functions) return store ? 0 : kYes;
+  const hdf5::Functions& h5 = caller->h5;
   const FloatEnvironment environment;
   h5l_message message;
   h5l_params params = {};
@@ -46,6 +61,7 @@ int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool stor
     return kRefused;
   }
   if (!store) return kYes;
+  warn_of_tiny_chunk(params);
   unsigned words[H5L_MAX_CD_VALUES];
   const std::size_t count = pack_cd_values(params, words);
   // Always mandatory, even if requested as optional (as h5py does): HDF5 silently stores the unfiltered chunk if an

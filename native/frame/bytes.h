@@ -13,19 +13,12 @@ namespace h5lossy {
 // The codecs also read words directly from memory, so swapping here would not make them work on big-endian machines.
 static_assert(std::endian::native == std::endian::little, "h5lossy runs on little-endian machines");
 
-template <class Number>
-Number read_number(const std::uint8_t* from) {
-  Number number;
+inline std::uint32_t read_u32(const std::uint8_t* from) {
+  std::uint32_t number;
   std::memcpy(&number, from, sizeof number);
   return number;
 }
 
-inline std::uint16_t read_u16(const std::uint8_t* from) { return read_number<std::uint16_t>(from); }
-inline std::uint32_t read_u32(const std::uint8_t* from) { return read_number<std::uint32_t>(from); }
-inline std::uint64_t read_u64(const std::uint8_t* from) { return read_number<std::uint64_t>(from); }
-
-inline void write_u16(std::uint8_t* to, std::uint16_t number) { std::memcpy(to, &number, sizeof number); }
 inline void write_u32(std::uint8_t* to, std::uint32_t number) { std::memcpy(to, &number, sizeof number); }
-inline void write_u64(std::uint8_t* to, std::uint64_t number) { std::memcpy(to, &number, sizeof number); }
 
 }  // namespace h5lossy

@@ -183,4 +183,8 @@ void write_header(const FrameHeader& header, std::uint32_t payload_sum, std::uin
   write_u32(bytes.data() + 4 * kHeaderSumWord, header_sum(bytes.data(), static_cast<std::uint32_t>(summed)));
 }
 
+std::uint32_t checksum(std::span<const std::uint8_t> bytes, std::uint32_t tile, std::uint32_t first_word) {
+  return scalar::checksum(bytes.data(), static_cast<std::uint32_t>(bytes.size()), tile, first_word);
+}
+
 }  // namespace h5lossy

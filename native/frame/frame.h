@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The frame around a codec's payload (docs/format/frame.md): its header, its tile table, and the order in which they are
-// checked. Independent of the codecs.
+// The frame around a codec's payload (docs/format/frame.md): its header, its tile table, and the order in which they
+// are checked. Independent of the codecs.
 #pragma once
 
 #include <cstddef>

@@ -18,8 +18,8 @@ namespace h5lossy::gpu {
 [[nodiscard]] bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t> raw,
                                 std::span<std::uint8_t> frame, std::size_t& frame_bytes);
 
-// Decodes a frame, or some of its values. Returns false if the GPU failed or rejects the frame; the host then has to decode
-// it.
+// Decodes a frame, or some of its values. Returns false if the GPU failed or rejects the frame; the host then has to
+// decode it.
 [[nodiscard]] bool decode_chunk(Device& device, DecodeCall call, std::span<const std::uint8_t> frame,
                                 std::span<std::uint8_t> raw);
 

@@ -139,7 +139,7 @@ CudaResult Device::start(std::string& why) {
   if (result == 0) {
     {
       const Current current(*this);
-      result = current.ok() ? load("codecs", how_) : kCudaInvalidContext;
+      result = current.ok() ? load(first_unit(), how_) : kCudaInvalidContext;
     }
     if (result != 0) driver_.release_context(device);
   }

@@ -29,8 +29,8 @@ struct Kernel {
 
 class Device {
  public:
-  // Device `ordinal`, opened on the first call. Null, with the reason in `why`, if opening failed or the process has been
-  // forked since, which CUDA does not support.
+  // Device `ordinal`, opened on the first call. Null, with the reason in `why`, if opening failed or the process has
+  // been forked since, which CUDA does not support.
   static Device* open(int ordinal, std::string& why);
 
   // The number of devices; 0, with the reason in `why`, if there are none or no driver.
@@ -58,7 +58,7 @@ class Device {
   friend class BorrowedStream;
   Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   CudaResult start(std::string& why);  // `why` receives the reason of a failure
-  CudaResult load(const char* unit, std::string& how);
+  CudaResult load(const char* name, std::string& how);
   CudaResult find(const char* name, Kernel& kernel, std::string& how);
   void note(CudaResult result, const std::string& what);
 
@@ -103,18 +103,18 @@ class Current {
 class StreamLauncher : public Launcher {
  public:
   StreamLauncher(Device& device, CudaStream stream) : device_(device), stream_(stream) {}
-  bool launch(const char* kernel, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t plan_bytes,
+  bool launch(const char* name, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t plan_bytes,
               bool together) override;
   bool clear(void* memory, std::size_t bytes) override;
-  std::uint32_t resident_blocks(const char* kernel) override;
+  std::uint32_t resident_blocks(const char* name) override;
 
  private:
   Device& device_;
   CudaStream stream_;
 };
 
-// A stream with device memory and pinned host memory, used by one call at a time. Buffers grow as needed and are kept until
-// the process ends.
+// A stream with device memory and pinned host memory, used by one call at a time. Buffers grow as needed and are kept
+// until the process ends.
 class StreamBuffers {
  public:
   explicit StreamBuffers(Device& device) : device_(device) {}

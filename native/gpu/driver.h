@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// CUDA's driver (libcuda.so.1) and run-time compiler (libnvrtc.so), opened on first use, since the library must load where
-// they are missing. Their functions are declared here, so that building needs no CUDA headers.
+// CUDA's driver (libcuda.so.1) and run-time compiler (libnvrtc.so), opened on first use, since the library must load
+// where they are missing. Their functions are declared here, so that building needs no CUDA headers.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ inline constexpr CudaResult kCudaFirstOfCapture = 900, kCudaLastOfCapture = 909;
 inline constexpr int kMultiprocessors = 16, kComputeMajor = 75, kComputeMinor = 76, kCooperativeLaunch = 95;
 inline constexpr int kMostSharedBytes = 97;  // of a thread block
 inline constexpr int kMaxDynamicSharedBytes = 8, kPreferredSharedCarveout = 9;
-inline constexpr int kPointerContext = 1, kPointerMemoryType = 2, kPointerDevice = 9;
+inline constexpr int kPointerMemoryType = 2, kPointerDevice = 9;
 inline constexpr unsigned kMemoryTypeDevice = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;
 
@@ -76,8 +76,8 @@ struct Driver {
 // Null if there is no driver, with the reason in `why`.
 const Driver* open_driver(const char*& why);
 
-// The first device whose primary context is active, such as CuPy and PyTorch use; -1 if there is none. Does not load the
-// driver.
+// The first device whose primary context is active, such as CuPy and PyTorch use; -1 if there is none. Does not load
+// the driver.
 int device_with_context();
 
 // The major version of CUDA that the driver supports; 0 if there is no driver.

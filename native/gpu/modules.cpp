@@ -22,6 +22,7 @@ struct H5LEmbeddedFile {
   const char* end;
 };
 extern "C" const H5LEmbeddedFile h5l_embedded_files[];  // ends with a null name
+extern "C" const char h5l_embedded_unit[];
 
 namespace h5lossy::gpu {
 namespace {
@@ -51,7 +52,7 @@ std::string variable(const char* name) {
 
 // "" if there is no folder for a cache.
 std::string cache_folder() {
-  if (const std::string own = variable("H5LOSSY_CACHE_DIR"); !own.empty()) return own;
+  if (std::string own = variable("H5LOSSY_CACHE_DIR"); !own.empty()) return own;
   if (const std::string all = variable("XDG_CACHE_HOME"); !all.empty()) return all + "/h5lossy";
   const std::string home = variable("HOME");
   return home.empty() ? "" : home + "/.cache/h5lossy";
@@ -82,8 +83,8 @@ constexpr char kIntegers[] =
     "typedef unsigned char uint8_t; typedef unsigned int uint32_t; typedef int int32_t;\n"
     "typedef unsigned long long uint64_t; typedef long long int64_t; typedef unsigned long uintptr_t;\n";
 
-// NVRTC's target: the GPU, or, if NVRTC is too old for it, PTX for the newest earlier architecture, which the driver then
-// compiles.
+// NVRTC's target: the GPU, or, if NVRTC is too old for it, PTX for the newest earlier architecture, which the driver
+// then compiles.
 struct Target {
   int number = 0;  // ten times the compute capability
   bool is_gpu = true;
@@ -106,11 +107,12 @@ bool compile(const Nvrtc& nvrtc, const std::string& main_source, const Target& t
              std::string& log) {
   std::vector<std::string> texts{kIntegers, ""};
   std::vector<const char*> names{"stdint.h", "stddef.h"};
-  std::vector<const char*> headers;
   for (const H5LEmbeddedFile* file = h5l_embedded_files; file->name != nullptr; ++file) {
     texts.emplace_back(file->begin, file->end);
     names.push_back(file->name);
   }
+  std::vector<const char*> headers;
+  headers.reserve(texts.size());
   for (const std::string& text : texts) headers.push_back(text.c_str());
   const H5LEmbeddedFile* const main = find_file(main_source.c_str());
   if (main == nullptr) return false;
@@ -141,6 +143,8 @@ bool compile(const Nvrtc& nvrtc, const std::string& main_source, const Target& t
 }
 
 }  // namespace
+
+const char* first_unit() { return h5l_embedded_unit; }
 
 Code find_code(const char* unit, int major, int minor) {
   Code code;

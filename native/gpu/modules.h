@@ -16,6 +16,9 @@ struct Code {
   std::string how;              // "built in", "compiled by NVRTC 13.0", or the reason why there is none
 };
 
+// The unit that this library uses first: "codecs" for the plugin, "assess" for the assessment.
+const char* first_unit();
+
 // The code of a unit, "codecs" or "assess", for a device of this compute capability.
 Code find_code(const char* unit, int major, int minor);
 

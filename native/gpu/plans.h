@@ -18,8 +18,8 @@ inline constexpr u32 kPartValues = 4096;
 // Tiles in a group, whose sizes are added up. If items are parts, a group is the parts of one tile.
 inline constexpr u32 kGroupTiles = 32;
 
-// A grid has at least this many thread blocks, or one for each item, because a thread block may wait for the next ones to
-// publish their parts of the same tile.
+// A grid has at least this many thread blocks, or one for each item, because a thread block may wait for the next ones
+// to publish their parts of the same tile.
 inline constexpr u32 kLeastBlocks = 16;
 
 // The shape of one chunk; the same for all chunks of a batch.
@@ -31,8 +31,8 @@ struct Shape {
   u32 boxes[kAxes];  // along each axis
 };
 
-// All chunks of a batch have one shape, one codec and one mode. A kernel skips chunks whose quantizer it does not support
-// (lossless or lossy); another launch encodes them.
+// All chunks of a batch have one shape, one codec and one mode. A kernel skips chunks whose quantizer it does not
+// support (lossless or lossy); another launch encodes them.
 struct EncodePlan {
   const u8* raw;  // of the first chunk; aligned to a value, and so is the stride
   u64 raw_stride;
@@ -86,8 +86,8 @@ struct RangePlan {
 
 constexpr u32 kSampleParts = 2;  // whole rows of blocks, and the edge
 
-// The pieces of a chunk from which the sample is taken. Each consists of runs of values, and begins after the first run of
-// the previous piece.
+// The pieces of a chunk from which the sample is taken. Each consists of runs of values, and begins after the first run
+// of the previous piece.
 struct SamplePart {
   u32 first_byte;  // offset of the first piece in the chunk
   u32 pieces;      // in a chunk
@@ -149,8 +149,8 @@ struct ChunkPlan {
   u64 padding;  // bits of a value
 };
 
-// The result of decoding a frame. `other`: the frame is malformed or of another kind than requested; the host decodes it or
-// reports the error.
+// The result of decoding a frame. `other`: the frame is malformed or of another kind than requested; the host decodes
+// it or reports the error.
 enum class DecodeStatus : u32 { ok = 0, corrupt = 1, other = 2 };
 
 // The kernel that decodes a frame: the one for the batch's codec and bound kind, the one for lossless frames, or none.
@@ -167,8 +167,8 @@ struct alignas(16) DecodeJob {
   u64 step_bits;    // from the header
 };
 
-// Sums over the thread blocks that decode a frame, 0 at the start. Each frame has several, because atomic additions to one
-// address are serialized.
+// Sums over the thread blocks that decode a frame, 0 at the start. Each frame has several, because atomic additions to
+// one address are serialized.
 struct alignas(16) DecodeSums {
   u32 payload;  // its checksum
   u32 table;    // the tile table's share of the header's checksum

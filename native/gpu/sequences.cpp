@@ -98,7 +98,7 @@ std::uint32_t sampled_chunks(const EncodeCall& call) {
     rows = std::max<std::uint64_t>(rows, part.sampled);
     bytes += std::uint64_t{part.sampled} * part.piece_bytes;
   }
-  const std::uint64_t most = std::min(kMaxRows / rows, most_bytes / bytes);
+  const std::uint64_t most = std::min(kMaxRows / rows, most_bytes / std::max<std::uint64_t>(bytes, 1));
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, 1, call.plan.encode.chunks));
 }
 

@@ -17,8 +17,8 @@ namespace h5lossy::gpu {
 class Launcher {
  public:
   virtual ~Launcher() = default;
-  // Launches a kernel of kernels.def with its plan. With `together`, all thread blocks run at the same time (a cooperative
-  // launch).
+  // Launches a kernel of kernels.def with its plan. With `together`, all thread blocks run at the same time (a
+  // cooperative launch).
   virtual bool launch(const char* kernel, std::uint32_t blocks, std::uint32_t rows, const void* plan,
                       std::size_t plan_bytes, bool together) = 0;
   virtual bool clear(void* memory, std::size_t bytes) = 0;

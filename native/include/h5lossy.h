@@ -3,10 +3,11 @@
  *
  * The C API of h5lossy: chunks of float32 or float64 values to frames and back, within an error bound.
  *
- * libh5lossy is also the HDF5 plugin; this header is for callers with data in memory. Two more headers are for data on a GPU
- * (h5lossy_device.h) and for measuring errors (h5lossy_assess.h). All functions are re-entrant. They allocate nothing that
- * outlives the call, except the threads of the _batch functions and a GPU's memory. They never read or write outside the
- * buffers passed to them, even if a frame is corrupt. They restore the caller's floating-point environment.
+ * libh5lossy is also the HDF5 plugin; this header is for callers with data in memory. Two more headers are for data
+ * on a GPU (h5lossy_device.h) and for measuring errors (h5lossy_assess.h). All functions are re-entrant. They
+ * allocate nothing that outlives the call, except the threads of the _batch functions and a GPU's memory. They never
+ * read or write outside the buffers passed to them, even if a frame is corrupt. They restore the caller's
+ * floating-point environment.
  *
  * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
  */
@@ -69,7 +70,7 @@ typedef struct h5l_message {
   char text[256];
 } h5l_message;
 
-/* How to encode a chunk. Zero-initialise it, then set the fields that apply. */
+/* How to encode a chunk. Zero-initialize it, then set the fields that apply. */
 typedef struct h5l_params {
   uint32_t codec;        /* its number; 0 lets h5lossy choose */
   uint32_t bound_kind;   /* H5L_BOUND_* */
@@ -127,12 +128,13 @@ const char* h5l_codec_name(uint32_t codec);
 /* The backend in use ("scalar"), or NULL if h5l_self_test fails. */
 const char* h5l_backend_name(void);
 
-/* The name of the i-th backend of this build, best first; NULL past the last. `usable` may be NULL; it is set to 1 if this
- * machine can run the backend, else to 0. */
+/* The name of the i-th backend of this build, best first; NULL past the last. `usable` may be NULL; it is set to 1
+ * if this machine can run the backend, else to 0. */
 const char* h5l_backend_at(uint32_t i, int* usable);
 
-/* Checks that this machine's arithmetic gives the exact bits that the format needs. Runs once; later calls return the same
- * result: H5L_OK, H5L_INTERNAL (wrong bits), or H5L_INVALID_ARGUMENT (H5LOSSY_BACKEND is not a usable backend). */
+/* Checks that this machine's arithmetic gives the exact bits that the format needs. Runs once; later calls return
+ * the same result: H5L_OK, H5L_INTERNAL (wrong bits), or H5L_INVALID_ARGUMENT (H5LOSSY_BACKEND is not a usable
+ * backend). */
 h5l_status h5l_self_test(h5l_message* message);
 
 /* Largest frame for raw_bytes of input: raw_bytes + 40. 0 if raw_bytes is too large for a frame (4 GiB - 40). */
@@ -146,27 +148,27 @@ h5l_status h5l_encode(const h5l_params* params, const void* raw, size_t raw_byte
 /* Reads and checks a frame's header and tile table, but not its payload. */
 h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* info, h5l_message* message);
 
-/* The same for the first bytes of a frame: at least 64, or all of it. stored_tiles is 0. If they include the tile table
- * (header_bytes + 4 * tiles of `info`), the status is that of h5l_inspect. If not, neither the header's checksum nor the
- * fields that it covers are checked; use `info` only to find the number of bytes needed. */
+/* The same for the first bytes of a frame: at least 64, or all of it. stored_tiles is 0. If they include the tile
+ * table (header_bytes + 4 * tiles of `info`), the status is that of h5l_inspect. If not, neither the header's
+ * checksum nor the fields that it covers are checked; use `info` only to find the number of bytes needed. */
 h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t frame_bytes, h5l_frame_info* info,
                               h5l_message* message);
 
 /* Decodes a whole frame after checking all of it. raw_bytes must be that of h5l_inspect. */
 h5l_status h5l_decode(const void* frame, size_t frame_bytes, void* raw, size_t raw_bytes, h5l_message* message);
 
-/* Decodes values [first, first + count), reading only the tiles that hold them. The payload checksum is not checked, because
- * it covers the whole frame; everything else is. `raw` receives `count` values of the frame's type (bytes if the type is
- * unknown). */
+/* Decodes values [first, first + count), reading only the tiles that hold them. The payload checksum is not checked,
+ * because it covers the whole frame; everything else is. `raw` receives `count` values of the frame's type (bytes if
+ * the type is unknown). */
 h5l_status h5l_decode_range(const void* frame, size_t frame_bytes, uint64_t first, uint64_t count, void* raw,
                             size_t raw_bytes, h5l_message* message);
 
-/* The default number of threads of a batch: H5LOSSY_NUM_THREADS, or else one for each CPU that the affinity mask and the
- * cgroup's CPU quota allow. H5L_INVALID_ARGUMENT if the variable is set and is not a number from 1 up. */
+/* The default number of threads of a batch: H5LOSSY_NUM_THREADS, or else one for each CPU that the affinity mask and
+ * the cgroup's CPU quota allow. H5L_INVALID_ARGUMENT if the variable is set and is not a number from 1 up. */
 h5l_status h5l_default_threads(uint32_t* threads, h5l_message* message);
 
-/* The layout of parts of chunks in an array in memory, for the _batch functions. All chunks have the same shape, and the
- * type in h5l_params. */
+/* The layout of parts of chunks in an array in memory, for the _batch functions. All chunks have the same shape, and
+ * the type in h5l_params. */
 typedef struct h5l_parts {
   uint32_t rank;
   uint64_t chunk[H5L_MAX_PART_RANK];  /* extents of a chunk, the last axis is the fastest */
@@ -176,30 +178,31 @@ typedef struct h5l_parts {
   const uint64_t* extents; /* `rank` numbers for each part */
 } h5l_parts;
 
-/* Encodes `count` chunks as h5l_encode does, several at a time. Chunk i has raw_bytes[i] bytes at raw[i]. Its frame is
- * written to frames[i], which has capacities[i] bytes; frame_bytes[i] is set to the frame's size, or 0 on failure. The bytes
- * do not depend on the number of threads.
+/* Encodes `count` chunks as h5l_encode does, several at a time. Chunk i has raw_bytes[i] bytes at raw[i]. Its frame
+ * is written to frames[i], which has capacities[i] bytes; frame_bytes[i] is set to the frame's size, or 0 on
+ * failure. The bytes do not depend on the number of threads.
  *
- * If `parts` is NULL, chunks are contiguous. Otherwise raw[i] is the first value of part i in an array, and raw_bytes[i] is
- * the size of a whole chunk.
+ * If `parts` is NULL, chunks are contiguous. Otherwise raw[i] is the first value of part i in an array, and
+ * raw_bytes[i] is the size of a whole chunk.
  *
- * `threads` is the largest number of threads, including the caller's; 0 is h5l_default_threads. If there are fewer chunks
- * than threads, several threads share the tiles of a chunk, with at least 1 MiB each. More than one thread creates a pool,
- * whose threads are kept for later batches. Batches may overlap and be nested, and also work in a forked child.
+ * `threads` is the largest number of threads, including the caller's; 0 is h5l_default_threads. If there are fewer
+ * chunks than threads, several threads share the tiles of a chunk, with at least 1 MiB each. More than one thread
+ * creates a pool, whose threads are kept for later batches. Batches may overlap and be nested, and also work in a
+ * forked child.
  *
  * Every chunk is processed. statuses[i] is the status of chunk i, and messages[i] the reason of a failure, or "";
- * `messages` may be NULL. Returns H5L_OK, or the status and message of the first failed chunk in order. If the arguments are
- * invalid, no chunk is processed, and all statuses are set to the result. */
+ * `messages` may be NULL. Returns H5L_OK, or the status and message of the first failed chunk in order. If the
+ * arguments are invalid, no chunk is processed, and all statuses are set to the result. */
 h5l_status h5l_encode_batch(const h5l_params* params, const h5l_parts* parts, size_t count, const void* const* raw,
                             const size_t* raw_bytes, void* const* frames, const size_t* capacities, size_t* frame_bytes,
                             h5l_status* statuses, h5l_message* messages, uint32_t threads, h5l_message* message);
 
 /* Decodes `count` frames, several at a time; parts, threads, statuses and messages are as above. Frame i has
- * frame_bytes[i] bytes at frames[i]. Its values are written to raw[i]: all raw_bytes[i] of them, or those of part i. If a part
- * is small, the payload's checksum is checked, and only the tiles that hold the part are decoded.
+ * frame_bytes[i] bytes at frames[i]. Its values are written to raw[i]: all raw_bytes[i] of them, or those of part i.
+ * If a part is small, the payload's checksum is checked, and only the tiles that hold the part are decoded.
  *
- * `params` may be NULL without parts. If it gives a type, a frame of another type or byte order is H5L_CORRUPT; frames of
- * unknown type are accepted, as in the filter. */
+ * `params` may be NULL without parts. If it gives a type, a frame of another type or byte order is H5L_CORRUPT;
+ * frames of unknown type are accepted, as in the filter. */
 h5l_status h5l_decode_batch(const h5l_params* params, const h5l_parts* parts, size_t count, const void* const* frames,
                             const size_t* frame_bytes, void* const* raw, const size_t* raw_bytes, h5l_status* statuses,
                             h5l_message* messages, uint32_t threads, h5l_message* message);
@@ -216,8 +219,8 @@ h5l_status h5l_unpack_cd_values(const uint32_t* words, size_t count, h5l_params*
 h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw_bytes, h5l_range* range,
                            h5l_message* message);
 
-/* The absolute bound for a range-relative one over [min, max], rounded down. 0 if only lossless satisfies the bound, or if
- * the arguments are invalid. */
+/* The absolute bound for a range-relative one over [min, max], rounded down. 0 if only lossless satisfies the bound,
+ * or if the arguments are invalid. */
 double h5l_absolute_bound(double range_relative, double min, double max);
 
 /* cffi: end */

@@ -3,10 +3,10 @@
  *
  * Assessment: compares decoded data with the original (docs/assess.md defines each number).
  *
- * A field is assessed in pieces of any size. Results are accumulated in a state: h5l_assess_state_bytes bytes, allocated by
- * the caller, which may be copied, stored and merged on machines of the same byte order. Counts, extrema and histograms do
- * not depend on the pieces. Sums do not, either, if the pieces are passed in C order; otherwise their last digits may
- * differ. Results do not depend on the backend or the number of threads.
+ * A field is assessed in pieces of any size. Results are accumulated in a state: h5l_assess_state_bytes bytes,
+ * allocated by the caller, which may be copied, stored and merged on machines of the same byte order. Counts,
+ * extrema and histograms do not depend on the pieces. Sums do not, either, if the pieces are passed in C order;
+ * otherwise their last digits may differ. Results do not depend on the backend or the number of threads.
  *
  * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
  */
@@ -37,8 +37,8 @@ extern "C" {
 /* Instead of H5L_BOUND_*: no bound is checked. */
 #define H5L_BOUND_NONE 4
 
-/* Kinds of values that are not compared as numbers; an index of h5l_assess_points_result.special. A point is classified by
- * its original value. */
+/* Kinds of values that are not compared as numbers; an index of h5l_assess_points_result.special. A point is
+ * classified by its original value. */
 #define H5L_SPECIAL_NAN_KEPT 0       /* every bit is kept */
 #define H5L_SPECIAL_NAN_CHANGED 1    /* still a NaN, but with other bits */
 #define H5L_SPECIAL_NAN_LOST 2       /* became a number or infinite */
@@ -51,7 +51,8 @@ extern "C" {
 #define H5L_SPECIAL_FILL_INTRODUCED 9 /* a valid value became the fill value (and counts as valid) */
 #define H5L_SPECIAL_KINDS 10
 
-/* What to assess. Zero-initialise it, then set the fields that apply. Use the same parameters in all calls for one state. */
+/* What to assess. Zero-initialize it, then set the fields that apply. Use the same parameters in all calls for one
+ * state. */
 typedef struct h5l_assess_params {
   uint32_t value_bytes;         /* of both fields: 4 float32, 8 float64 */
   uint32_t original_big_endian; /* 1: the original's values are big-endian in memory */
@@ -60,8 +61,9 @@ typedef struct h5l_assess_params {
   uint64_t fill_bits;
   uint32_t bound_kind; /* H5L_BOUND_ABSOLUTE, _POINTWISE_RELATIVE, _LOSSLESS, _NONE; for range-relative give absolute */
   uint32_t threads;    /* at most this many; 0 is h5l_default_threads */
-  /* The bound is the exact sum of limit[0] and limit[1]: the nearest float64, and the remainder, rounded down. half_limit is
-   * the same for half the bound, since a range-relative bound may overflow. Pointwise-relative: limit[0]. */
+  /* The bound is the exact sum of limit[0] and limit[1]: the nearest float64, and the remainder, rounded down.
+   * half_limit is the same for half the bound, since a range-relative bound may overflow. Pointwise-relative:
+   * limit[0]. */
   double limit[2];
   double half_limit[2];
   double histogram_limit; /* the linear histogram covers errors up to it, and counts larger ones apart; 0: all errors */
@@ -87,7 +89,8 @@ typedef struct h5l_assess_point {
   double decoded;
 } h5l_assess_point;
 
-/* Reductions over all points. Sums of squares are about the means. Without a valid point, everything except counts is 0. */
+/* Reductions over all points. Sums of squares are about the means. Without a valid point, everything except counts
+ * is 0. */
 typedef struct h5l_assess_points_result {
   uint64_t count; /* points seen */
   uint64_t valid; /* finite in both, not the fill value, not masked */
@@ -115,8 +118,8 @@ typedef struct h5l_assess_points_result {
       [H5L_ASSESS_LINEAR_BINS]; /* 128 bins from 0 up, 128 from 0 down, and larger errors: positive, negative */
 } h5l_assess_points_result;
 
-/* Stencils at points with all neighbours, autocorrelation of pairs, and windows. Index a is the field's axis a. Sums of the
- * autocorrelation are of errors minus pivot_error. */
+/* Stencils at points with all neighbours, autocorrelation of pairs, and windows. Index a is the field's axis a. Sums
+ * of the autocorrelation are of errors minus pivot_error. */
 typedef struct h5l_assess_field_result {
   uint64_t interior;
   double slope_max[H5L_ASSESS_MAX_RANK], slope_error_max[H5L_ASSESS_MAX_RANK], slope_error_squares[H5L_ASSESS_MAX_RANK];
@@ -124,7 +127,8 @@ typedef struct h5l_assess_field_result {
   double laplacian_squares, laplacian_error_max, laplacian_error_squares;
   double error_squares; /* of the error itself, at the same points */
   double pivot_error;
-  /* For lag k + 1: pairs, sum of products, sum of both. Index H5L_ASSESS_MAX_RANK is the paper's mean over the axes (its equation 2). */
+  /* For lag k + 1: pairs, sum of products, sum of both. Index H5L_ASSESS_MAX_RANK is the paper's mean over the axes
+   * (its equation 2). */
   double lag_pairs[H5L_ASSESS_MAX_RANK + 1][H5L_ASSESS_MAX_LAGS],
       lag_products[H5L_ASSESS_MAX_RANK + 1][H5L_ASSESS_MAX_LAGS],
       lag_sums[H5L_ASSESS_MAX_RANK + 1][H5L_ASSESS_MAX_LAGS];
@@ -142,9 +146,9 @@ typedef struct h5l_assess_box {
   double error_squares; /* sum, not about the mean */
 } h5l_assess_box;
 
-/* A part of the field in memory, and the points that it owns. A stencil, pair or window belongs to its lowest corner, so a
- * piece extends beyond its own points by a halo of max(lags, window - 1, 2) along each axis, or to the end of the field.
- * Values may have any alignment; along the last axis they are adjacent. */
+/* A part of the field in memory, and the points that it owns. A stencil, pair or window belongs to its lowest
+ * corner, so a piece extends beyond its own points by a halo of max(lags, window - 1, 2) along each axis, or to the
+ * end of the field. Values may have any alignment; along the last axis they are adjacent. */
 typedef struct h5l_assess_piece {
   const void* original;
   const void* decoded;
@@ -165,13 +169,14 @@ h5l_status h5l_assess_begin(void* state, h5l_message* message);
 h5l_status h5l_assess_points(const h5l_assess_params* params, void* state, uint64_t first, uint64_t count,
                              const void* original, const void* decoded, const uint8_t* mask, h5l_message* message);
 
-/* Adds the stencils, lags and windows of the points that a piece owns. All points of the piece, including the halo, must
- * have been passed to h5l_assess_points before: if all points so far are valid, those of the piece are assumed to be. */
+/* Adds the stencils, lags and windows of the points that a piece owns. All points of the piece, including the halo,
+ * must have been passed to h5l_assess_points before: if all points so far are valid, those of the piece are assumed
+ * to be. */
 h5l_status h5l_assess_field(const h5l_assess_params* params, void* state, const h5l_assess_piece* piece,
                             h5l_message* message);
 
-/* Adds the points that a piece owns to the boxes of a grid, which starts at the field's origin. Boxes have box_extent along
- * each axis and are in C order. */
+/* Adds the points that a piece owns to the boxes of a grid, which starts at the field's origin. Boxes have
+ * box_extent along each axis and are in C order. */
 h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_piece* piece,
                             const uint64_t box_extent[H5L_ASSESS_MAX_RANK], h5l_assess_box* boxes, size_t box_count,
                             h5l_message* message);

@@ -3,16 +3,17 @@
  *
  * Chunks on a GPU, and the library's own use of GPUs.
  *
- * h5l_encode and h5l_decode, and so the HDF5 filter, can use a GPU for chunks in host memory. The environment variable
- * H5LOSSY_DEVICE is "auto" (the default), "cpu", "gpu" or "gpu:N". "auto" starts on the CPU. Chunks of 128 KiB and more go
- * to the GPU if the process already has a CUDA context, or, after 256 MiB of chunks, if h5l_gpu_speedup is at least 2; until
- * then CUDA is not opened. The bytes are the same. If a requested GPU cannot be used, the CPU is used, and one line on stderr
- * gives the reason. With H5LOSSY_COUNTS=1, one line reports that "auto" has opened a GPU, and one line prints h5l_counts when
- * the process ends. Nothing else is printed.
+ * h5l_encode and h5l_decode, and so the HDF5 filter, can use a GPU for chunks in host memory. The environment
+ * variable H5LOSSY_DEVICE is "auto" (the default), "cpu", "gpu" or "gpu:N". "auto" starts on the CPU. Chunks of 128
+ * KiB and more go to the GPU if the process already has a CUDA context, or, after 256 MiB of chunks, if
+ * h5l_gpu_speedup is at least 2; until then CUDA is not opened. The bytes are the same. If a requested GPU cannot be
+ * used, the CPU is used, and one line on stderr gives the reason. With H5LOSSY_COUNTS=1, one line reports that
+ * "auto" has opened a GPU, and one line prints h5l_counts when the process ends. Nothing else is printed.
  *
- * The functions below are for data that is already on a GPU. They need only the CUDA driver. `stream` is a CUstream (or
- * cudaStream_t) of the device that holds the data, and all work runs on it. Nothing is allocated and nothing waits, so calls
- * can be captured into a CUDA graph, after one call of the same kind outside a capture, which loads the kernels.
+ * The functions below are for data that is already on a GPU. They need only the CUDA driver. `stream` is a CUstream
+ * (or cudaStream_t) of the device that holds the data, and all work runs on it. Nothing is allocated and nothing
+ * waits, so calls can be captured into a CUDA graph, after one call of the same kind outside a capture, which loads
+ * the kernels.
  *
  * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
  */
@@ -55,12 +56,12 @@ int h5l_device_at(uint32_t i, h5l_device* device);
  * returns the full length. */
 size_t h5l_describe_device_selection(char* text, size_t capacity);
 
-/* The speed of a GPU divided by that of this CPU for encoding (decode 0) or decoding (1) chunks of 1 MiB in host memory, from
- * the library's table of measured speeds; 0 if the table has no entry. */
+/* The speed of a GPU divided by that of this CPU for encoding (decode 0) or decoding (1) chunks of 1 MiB in host
+ * memory, from the library's table of measured speeds; 0 if the table has no entry. */
 double h5l_gpu_speedup(uint32_t codec, int decode);
 
-/* Whether GPUs can encode and decode chunks of this codec. If not, h5l_encode and h5l_decode use the CPU, and the functions
- * below return H5L_UNSUPPORTED. */
+/* Whether GPUs can encode and decode chunks of this codec. If not, h5l_encode and h5l_decode use the CPU, and the
+ * functions below return H5L_UNSUPPORTED. */
 int h5l_has_kernels(uint32_t codec);
 
 /* The GPU that memory belongs to, or -1. */
@@ -92,16 +93,16 @@ h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* b
 h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t* bytes,
                                        h5l_message* message);
 
-/* Starts decoding values [first, first + values) of each frame to `raw`, in the byte order of the GPU. `info` gives the
- * codec, mode, bound kind, type and shape, which all frames share. statuses[i], on the GPU, is set to 0; to 1 if frame i is
- * corrupt; to 2 if it does not match `info` or is malformed in a way that h5l_decode can describe. Stored frames, and frames
- * of the default lossless codec, are always accepted. If `values` is 0, only headers and tile tables are checked. Even for
- * corrupt frames, nothing outside the buffers is accessed. */
+/* Starts decoding values [first, first + values) of each frame to `raw`, in the byte order of the GPU. `info` gives
+ * the codec, mode, bound kind, type and shape, which all frames share. statuses[i], on the GPU, is set to 0; to 1 if
+ * frame i is corrupt; to 2 if it does not match `info` or is malformed in a way that h5l_decode can describe. Stored
+ * frames, and frames of the default lossless codec, are always accepted. If `values` is 0, only headers and tile
+ * tables are checked. Even for corrupt frames, nothing outside the buffers is accessed. */
 h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t first, uint64_t values,
                              uint32_t* statuses, h5l_message* message);
 
-/* Starts copying the frames of a batch to `packed`, one after another, so that a single copy moves them to the host. Each
- * begins at the next multiple of 16 bytes. frames, frame_stride and packed must be multiples of 16, too. */
+/* Starts copying the frames of a batch to `packed`, one after another, so that a single copy moves them to the host.
+ * Each begins at the next multiple of 16 bytes. frames, frame_stride and packed must be multiples of 16, too. */
 h5l_status h5l_device_pack(const h5l_device_batch* batch, void* packed, h5l_message* message);
 
 /* Chunks of an array on a GPU. */
@@ -116,8 +117,8 @@ typedef struct h5l_device_array {
   uint64_t padding;             /* bits of the value that chunks hold outside the array */
 } h5l_device_array;
 
-/* Starts copying chunks [first, first + batch->count), numbered in C order over the array, to batch->raw (gather) or from it
- * (scatter). */
+/* Starts copying chunks [first, first + batch->count), numbered in C order over the array, to batch->raw (gather) or
+ * from it (scatter). */
 h5l_status h5l_device_gather(const h5l_device_array* array, uint64_t first, const h5l_device_batch* batch,
                              h5l_message* message);
 h5l_status h5l_device_scatter(const h5l_device_array* array, uint64_t first, const h5l_device_batch* batch,

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The numbers of chunks that this process has encoded and decoded on the CPU and on the GPU. With H5LOSSY_COUNTS=1 they are
-// printed to stderr when the process ends or HDF5 unloads the plugin, so that users of h5repack and similar tools see them.
+// The numbers of chunks that this process has encoded and decoded on the CPU and on the GPU. With H5LOSSY_COUNTS=1 they
+// are printed to stderr when the process ends or HDF5 unloads the plugin, so that users of h5repack and similar tools
+// see them.
 #pragma once
 
 #include <cstdint>

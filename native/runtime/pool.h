@@ -3,10 +3,10 @@
 
 // A thread pool for batches of items: chunks, or tiles of one chunk.
 //
-// The pool is created by the first batch that can use it; its threads sleep between batches. The calling thread works on
-// its batch, too, so every batch ends without the pool's help: nested and concurrent batches cannot deadlock, and a batch
-// only takes longer if no thread can be started. A forked child creates its own pool. When the library is unloaded, and
-// at exit, each thread finishes its current item and ends.
+// The pool is created by the first batch that can use it; its threads sleep between batches. The calling thread works
+// on its batch, too, so every batch ends without the pool's help: nested and concurrent batches cannot deadlock, and a
+// batch only takes longer if no thread can be started. A forked child creates its own pool. When the library is
+// unloaded, and at exit, each thread finishes its current item and ends.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace h5lossy {
 
-// Processes item i of a batch. `context` is run_batch's. `worker` is below run_batch's `threads`, differs between threads
-// that work on the batch at the same time, and is 0 for the calling thread. Must not throw.
+// Processes item i of a batch. `context` is run_batch's. `worker` is below run_batch's `threads`, differs between
+// threads that work on the batch at the same time, and is 0 for the calling thread. Must not throw.
 using BatchItem = void (*)(const void* context, std::size_t i, std::uint32_t worker) noexcept;
 
 // Calls item(context, i, worker) once for each i below `count`, on at most `threads` threads including the calling one,

@@ -3,13 +3,7 @@
 
 #include "runtime/registry.h"
 
-#include <cstdlib>
-#include <cstring>
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
+#include "runtime/backend_choice.h"
 #include "runtime/self_test.h"
 
 namespace h5lossy {
@@ -18,27 +12,23 @@ namespace h5lossy {
 namespace scalar {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
-extern const assess::Kernels assess_kernels;
 #include "runtime/codecs.def"
 }  // namespace scalar
 #if defined(__x86_64__)
 namespace avx2 {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
-extern const assess::Kernels assess_kernels;
 #include "runtime/codecs.def"
 }  // namespace avx2
 namespace avx512 {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
-extern const assess::Kernels assess_kernels;
 #include "runtime/codecs.def"
 }  // namespace avx512
 #elif defined(__aarch64__)
 namespace neon {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
-extern const assess::Kernels assess_kernels;
 #include "runtime/codecs.def"
 }  // namespace neon
 #endif
@@ -64,26 +54,6 @@ constexpr CodecEntry kAvx512Codecs[] = {
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 };
-
-// The instruction sets that native/CMakeLists.txt enables for each backend. __builtin_cpu_supports also checks that the
-// operating system saves the registers.
-bool has_lzcnt() {  // not supported by __builtin_cpu_supports in Clang 14
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_LZCNT) != 0;
-}
-
-bool has_avx2() {
-  return has_lzcnt() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
-}
-
-bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
-         __builtin_cpu_supports("avx512bitalg") && __builtin_cpu_supports("avx512vpopcntdq") &&
-         __builtin_cpu_supports("gfni");
-}
 #elif defined(__aarch64__)
 constexpr CodecEntry kNeonCodecs[] = {
 #define H5L_CODEC(number, name) {number, #name, &neon::name##_codec},
@@ -94,17 +64,14 @@ constexpr CodecEntry kNeonCodecs[] = {
 
 constexpr Backend kBackends[] = {
 #if defined(__x86_64__)
-    {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function, avx512::range_functions, avx512::assess_kernels},
-    {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function, avx2::range_functions, avx2::assess_kernels},
+    {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function, avx512::range_functions},
+    {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function, avx2::range_functions},
 #elif defined(__aarch64__)
-    {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function, neon::range_functions,
-     neon::assess_kernels},  // part of every AArch64
+    {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function,
+     neon::range_functions},  // part of every AArch64
 #endif
-    {"scalar", [] { return true; }, kScalarCodecs, scalar::checksum_function, scalar::range_functions,
-     scalar::assess_kernels},
+    {"scalar", [] { return true; }, kScalarCodecs, scalar::checksum_function, scalar::range_functions},
 };
-
-constexpr char kBackendVariable[] = "H5LOSSY_BACKEND";
 
 struct BackendChoice {
   const Backend* backend = nullptr;
@@ -114,29 +81,7 @@ struct BackendChoice {
 
 BackendChoice make_choice() {
   BackendChoice choice;
-  const Message why(&choice.message);
-  const char* const requested = std::getenv(kBackendVariable);
-  const bool any = requested == nullptr || *requested == '\0';
-  for (const Backend& backend : kBackends) {
-    if (!any && std::strcmp(requested, backend.name) != 0) continue;
-    if (!backend.runs_here()) {
-      if (any) continue;
-      choice.status = why.fail(H5L_INVALID_ARGUMENT, "%s is \"%s\", which this machine cannot run; unset it",
-                               kBackendVariable, requested);
-      return choice;
-    }
-    choice.status = self_test(backend, why);
-    if (choice.status == H5L_OK) {
-      choice.backend = &backend;
-      return choice;
-    }
-    if (!any) return choice;
-  }
-  if (choice.status == H5L_OK) {
-    choice.status = why.fail(H5L_INVALID_ARGUMENT,
-                             "%s is \"%.80s\", which is not a backend of this build; \"h5lossy doctor\" lists them",
-                             kBackendVariable, requested);
-  }
+  choice.status = choose_among(kBackends, self_test, choice.backend, Message(&choice.message));
   return choice;
 }
 

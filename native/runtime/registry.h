@@ -14,10 +14,6 @@
 
 namespace h5lossy {
 
-namespace assess {
-struct Kernels;  // assess/kernels.h
-}
-
 struct CodecEntry {
   std::uint32_t number;
   const char* name;
@@ -30,7 +26,6 @@ struct Backend {
   std::span<const CodecEntry> codecs;
   const ChecksumFunction& checksum;
   const RangeFunctions& ranges;
-  const assess::Kernels& assess;
 };
 
 // All backends, best first.

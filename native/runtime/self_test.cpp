@@ -30,8 +30,8 @@ class Numbers {
   std::uint64_t state_ = 46412;
 };
 
-// Values from 512 to 2048. With a bound of 1e-3, one in a hundred float32 values is within the bound only if the product
-// is rounded, or only if it is fused.
+// Values from 512 to 2048. With a bound of 1e-3, one in a hundred float32 values is within the bound only if the
+// product is rounded, or only if it is fused.
 template <class T>
 void fill_with_fractions(Numbers& numbers, std::uint8_t* values) {
   using W = scalar::Word<T>;

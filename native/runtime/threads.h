@@ -14,8 +14,8 @@ namespace h5lossy {
 // Larger requests are reduced to this number.
 inline constexpr std::uint32_t kMaxThreads = 1024;
 
-// `requested` if it is not 0; else H5LOSSY_NUM_THREADS; else one thread for each CPU that the affinity mask and the cgroup
-// quota allow. The environment is read at each call.
+// `requested` if it is not 0; else H5LOSSY_NUM_THREADS; else one thread for each CPU that the affinity mask and the
+// cgroup quota allow. The environment is read at each call.
 [[nodiscard]] h5l_status choose_threads(std::uint32_t requested, std::uint32_t& threads, const Message& why);
 
 // The number of threads for the tiles of one chunk in a filter call: H5LOSSY_NUM_THREADS, or 1 if it is not set (the

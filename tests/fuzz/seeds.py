@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 import h5lossy
-from h5lossy._libhdf5 import loaded_libraries
+from h5lossy._libraries import loaded_libraries
 from hdf5_helpers import create, creation_list, field
 from matrix import BOUNDS, DTYPES, SETTINGS
 

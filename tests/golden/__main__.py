@@ -279,7 +279,7 @@ NANS = {4: "7fc00000 7fc01234 7f800001 ffc00001", 8: "7ff8000000000000 fff000000
 
 
 def block_recipes(codec: str, tile: int) -> dict[str, Recipe]:
-    """Return those of what block codecs share: quantisers, exceptions, forms of a tile."""
+    """Return those of what block codecs share: quantizers, exceptions, forms of a tile."""
     found: dict[str, Recipe] = {}
     add = adder(found, codec)
 
@@ -420,7 +420,7 @@ def block_recipes(codec: str, tile: int) -> dict[str, Recipe]:
     add("part", "less than one block", "<f4", {"absolute": 10.0}, walk(29, 19, 12, -6))
     add("tiny-bound", "a bound too small for bins: a frame of PFPL", "<f8", {"absolute": 1e-310},
         walk(90, 21, 3, -4))  # fmt: skip
-    # The quantisers are the same code and have frames of cuSZp2 in both types.
+    # The quantizers are the same code and have frames of cuSZp2 in both types.
     spared = "fine-f8 second-chance-f4 special-absolute-f8 special-pointwise-f4 fill-f4 fill-one-f8"
     if codec == "aatrox":
         for name in [*spared.split(), "fill-subnormal-f4", "part-f4", "tiny-bound-f8"]:

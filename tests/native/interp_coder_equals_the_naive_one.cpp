@@ -59,7 +59,7 @@ class Coder {
           static_cast<unsigned long long>(expected.cost));
 
     const naive::Bytes bytes = naive::encode(codes, unit, expected);
-    CHECK(interp::room_of(plan) <= interp::kMaxCodedBytes<I>, "%u codes", count);
+    CHECK(interp::room_of(plan) <= naive::kMaxCodedBytes<I>, "%u codes", count);
     const std::span<std::uint8_t> out = out_.at_end(interp::room_of(plan));
     const u32 written = interp::simd::write_codes(in, count, unit, plan, out.data(),
                                                   scratch_.at_end(interp::kWriteScratchBytes).data());
@@ -94,7 +94,7 @@ class Coder {
  private:
   GuardedMemory codes_{interp::kTileValues * sizeof(I)};
   GuardedMemory steps_{interp::kTileValues * sizeof(I)};
-  GuardedMemory out_{interp::kMaxCodedBytes<I> + 1024};
+  GuardedMemory out_{naive::kMaxCodedBytes<I> + 1024};
   GuardedMemory scratch_{interp::kWriteScratchBytes};
 };
 

@@ -49,7 +49,7 @@ class Reader {
           bytes.size(), count, head.lanes);
   }
 
-  GuardedMemory bytes_{interp::kMaxCodedBytes<I> + 1024};
+  GuardedMemory bytes_{naive::kMaxCodedBytes<I> + 1024};
   GuardedMemory steps_{interp::kTileValues * sizeof(I)};
   GuardedMemory scratch_{interp::kReadScratchBytes};
   int taken_ = 0;

@@ -20,6 +20,12 @@ namespace interp = H5L_TARGET::interp;
 
 using Bytes = std::vector<std::uint8_t>;
 
+// No plan needs more room than this.
+template <class I>
+inline constexpr u32 kMaxCodedBytes = interp::kMaxLanes * interp::kStateBytes + interp::kMaxWords * interp::kWordBytes +
+                                      3 + static_cast<u32>(sizeof(I)) * interp::kTileValues +
+                                      (interp::kMostRawPlanes<I> + interp::kMostClassPlanes) * interp::kMaxBlocks * 4;
+
 // Numbers of either width: arithmetic wraps modulo 2^32 or 2^64.
 template <class I>
 struct Wrapping {

@@ -355,8 +355,8 @@ std::vector<I> hostile_integers(Random& random, const Grid& box) {
 
 // Whole pages, so that both ends are guarded.
 u8* scratch() {
-  static const GuardedMemory memory(interp::kInterpolationScratch);
-  return memory.at_front(interp::kInterpolationScratch).data();
+  static const GuardedMemory memory(interp::levels::kScratchBytes);
+  return memory.at_front(interp::levels::kScratchBytes).data();
 }
 
 // Arrays with the room that the functions ask for, and not a byte more.
@@ -393,7 +393,7 @@ void check_interpolation(const Setting& setting, const std::vector<I>& targets, 
   const Rule rule = rule_of(setting);
   const Coded<I> expected = code_naively(box, setting.weights, kClosed, targets, base);
   const size_t count = targets.size();
-  Array<I> given(targets), integers(count), codes(count), rebuilt(count), steps(count), batches(count);
+  Array<I> given(targets), integers(count), codes(count), rebuilt(count), steps(count);
   interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data(), scratch());
   check_equal(expected.integers, integers, setting, "integer");
   check_equal(expected.codes, codes, setting, "code");
@@ -402,24 +402,6 @@ void check_interpolation(const Setting& setting, const std::vector<I>& targets, 
   steps[0] = 77;  // not used
   interp::rebuild_interpolation(shape, rule, steps.data(), base, rebuilt.data(), scratch());
   check_equal(expected.integers, rebuilt, setting, "rebuilt integer");
-
-  // In batches.
-  std::vector<bool> is_passed_on(count);
-  const auto take = [&](u32 first, const I* from, u32 some) {
-    for (u32 i = 0; i < some; ++i) {
-      CHECK(first + i < targets.size() && !is_passed_on[first + i], "%s: %u", name_of(setting).c_str(), first + i);
-      is_passed_on[first + i] = true;
-      batches[first + i] = from[i];
-    }
-  };
-  interp::rebuild_interpolation(shape, rule, steps.data(), base, integers.data(), scratch(), interp::InBatches{take});
-  check_equal(expected.integers, batches, setting, "integer of a batch");
-  std::fill(is_passed_on.begin(), is_passed_on.end(), false);
-  std::fill(codes.data(), codes.data() + count, I{0x55});
-  interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data(), scratch(),
-                                      interp::InBatches{take});
-  check_equal(expected.integers, batches, setting, "integer of a batch");
-  check_equal(expected.codes, codes, setting, "code");
 
   for (size_t i = 1; i < targets.size() && !is_hostile; ++i) {
     if (targets[i] == kNone<I>) continue;

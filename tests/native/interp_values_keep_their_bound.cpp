@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Values on Interp's lattice (docs/format/interp.md, "What a value is"), compiled for one backend: positions, bins, patches
+// Values on Interp's lattice (docs/design/interp-encoder.md, "What a value is"), compiled for one backend: positions, bins, patches
 // and the check of closed forms equal a naive reading of the page for hostile values, in pieces of any size and
 // alignment. What they decode to holds the bound in exact arithmetic, is never the fill value, and gives values that
 // were decoded before back bit for bit.

@@ -13,7 +13,6 @@
 
 #include "check.h"
 #include "chunk/decode.h"
-#include "chunk/gpu_requests.h"
 #include "chunk/open_frame.h"
 #include "chunk/params.h"
 #include "emulated_kernels.h"
@@ -21,6 +20,7 @@
 #include "frames.h"
 #include "gpu/sequences.h"
 #include "methods.h"
+#include "offload/gpu_requests.h"
 #include "runtime/registry.h"
 #include "values.h"
 

@@ -13,6 +13,7 @@
 
 #include "check.h"
 #include "chunk/geometry.h"
+#include "chunk/strided_chunks.h"
 #include "guarded_memory.h"
 #include "methods.h"
 #include "random.h"
@@ -92,7 +93,7 @@ class Walk {
               "%s: value %zu of tile %u", text_of(dims).c_str(), j, i);
         std::memcpy(scattered.data() + at, chunk.data() + at, value_bytes);
       }
-      geometry.scatter(i, values.data(), 0, count, out.data());
+      geometry.scatter(i, values.data(), out.data());
       CHECK(std::equal(out.begin(), out.end(), scattered.begin()), "%s: tile %u is scattered elsewhere",
             text_of(dims).c_str(), i);
     }
@@ -131,19 +132,29 @@ class Walk {
     if (count == 0) return;
     const std::span<std::uint8_t> part = scattered_.at_end(count * value_bytes);
     std::fill(part.begin(), part.end(), std::uint8_t{0});
+    const Part asked(values, first, count, value_bytes);
+    const Region region = asked.region(geometry.dims());
+    std::vector<std::uint32_t> found;
+    geometry.for_tiles(region, [&](std::uint32_t tile) { found.push_back(tile); });
+    CHECK(std::is_sorted(found.begin(), found.end(), std::less_equal<>()), "%zu tiles", found.size());
     for (std::uint32_t i = 0; i < geometry.tiles(); ++i) {
       const std::vector<std::uint64_t>& mine = expected[i].values;
       const bool holds = std::any_of(mine.begin(), mine.end(),
                                      [&](std::uint64_t value) { return value >= first && value < first + count; });
-      CHECK(geometry.holds(i, first, count) == holds, "tile %u, values %llu and %llu more", i,
-            static_cast<unsigned long long>(first), static_cast<unsigned long long>(count));
       CHECK(!holds || (i >= begin && i < end), "tile %u is not among %u to %u", i, begin, end);
-      if (!holds) continue;
+      const bool is_found = std::find(found.begin(), found.end(), i) != found.end();
+      CHECK(is_found || !holds, "tile %u is not found", i);
+      if (!is_found) continue;
       const std::span<std::uint8_t> tile = tile_.at_end(mine.size() * value_bytes);
       for (std::size_t j = 0; j < mine.size(); ++j) {
         std::memcpy(tile.data() + j * value_bytes, chunk.data() + mine[j] * value_bytes, value_bytes);
       }
-      geometry.scatter(i, tile.data(), first, count, part.data());
+      geometry.for_rows(i, region, [&](std::uint64_t row, std::uint32_t in_tile, std::uint32_t row_values) {
+        for (std::uint32_t j = 0; j < row_values; ++j) {
+          CHECK(mine[in_tile + j] == row + j, "value %u of tile %u", in_tile + j, i);
+        }
+        asked.scatter(row, row_values, tile.data() + std::size_t{in_tile} * value_bytes, part.data());
+      });
     }
     CHECK(std::equal(part.begin(), part.end(), chunk.begin() + static_cast<std::ptrdiff_t>(first * value_bytes)),
           "values %llu and %llu more", static_cast<unsigned long long>(first), static_cast<unsigned long long>(count));

@@ -12,7 +12,7 @@
 namespace h5lossy::H5L_TARGET {
 namespace {
 
-#if H5L_HAS_LANES
+#if defined(H5L_AVX512) || defined(H5L_AVX2)
 template <class Q, class W>
 bool words_with(const Q& q, const u8* values, u32 count, W* words) {
   bool has_no_word = false;
@@ -81,8 +81,12 @@ constexpr test::TwinsOfWords<Word<T>> kWords = {words_of<T>, bits_of<T>, to_plan
 extern const test::Twins twins;
 #define H5L_STRING_OF(name) #name
 #define H5L_STRING(name) H5L_STRING_OF(name)
-const test::Twins twins = {H5L_STRING(H5L_TARGET), H5L_HAS_PIECES != 0 ? 56 : 0,
-                           simd::remove_zeros,     simd::restore_zeros,
-                           kWords<float>,          kWords<double>};
+#if defined(H5L_AVX512) || defined(H5L_AVX2) || defined(H5L_NEON)
+constexpr u32 kReadsBeyond = 56;
+#else
+constexpr u32 kReadsBeyond = 0;
+#endif
+const test::Twins twins = {H5L_STRING(H5L_TARGET), kReadsBeyond,  simd::remove_zeros,
+                           simd::restore_zeros,    kWords<float>, kWords<double>};
 
 }  // namespace h5lossy::H5L_TARGET

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import blocks
-from .common import Array, Consecutive, Corrupt, FloatType, Quantiser, Tiling
+from .common import Array, Consecutive, Corrupt, FloatType, Quantizer, Tiling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,7 +208,7 @@ def _decode_full(payload: bytes, *, inside: Array, float_type: FloatType) -> tup
 def encode_tile(
     bits: Array,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     fill_bits: int | None = None,
     *,
     mode: int = 0,
@@ -223,7 +223,7 @@ def encode_tile(
         Patterns of the tile's values.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step.
     fill_bits : int, optional
         The fill value's pattern.
@@ -240,7 +240,7 @@ def encode_tile(
     inside = blocks.consecutive_inside(bits.size)
     encode_full = functools.partial(_encode_full, inside=inside, float_type=float_type)
     return blocks.encode_tile(
-        bits, inside, float_type, quantiser, fill_bits, encode_full=encode_full
+        bits, inside, float_type, quantizer, fill_bits, encode_full=encode_full
     )
 
 
@@ -248,7 +248,7 @@ def decode_tile(
     payload: bytes,
     count: int,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     *,
     mode: int = 0,
     inside: Array | None = None,
@@ -264,7 +264,7 @@ def decode_tile(
         Number of its values.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step.
     mode : int
         Not looked at: there is one.
@@ -283,4 +283,4 @@ def decode_tile(
     """
     inside = blocks.consecutive_inside(count)
     decode_full = functools.partial(_decode_full, inside=inside, float_type=float_type)
-    return blocks.decode_tile(payload, inside, float_type, quantiser, decode_full=decode_full)
+    return blocks.decode_tile(payload, inside, float_type, quantizer, decode_full=decode_full)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import pfpl
-from .common import Array, Corrupt, FloatType, Kind, Quantiser, bits_to_float
+from .common import Array, Corrupt, FloatType, Kind, Quantizer, bits_to_float
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,8 +60,8 @@ def largest_bin(float_type: FloatType, width: int) -> int:
     return min((float_type.one - (1 << m)) // width, (1 << (m - 2)) - 2)
 
 
-def quantise(
-    bits: Array, float_type: FloatType, quantiser: Quantiser, fill_bits: int | None = None
+def quantize(
+    bits: Array, float_type: FloatType, quantizer: Quantizer, fill_bits: int | None = None
 ) -> tuple[Array, Array]:
     """
     Give the integers of a tile, and its exceptions.
@@ -72,7 +72,7 @@ def quantise(
         Patterns of the tile's values.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step; not lossless.
     fill_bits : int, optional
         The fill value's pattern.
@@ -84,18 +84,18 @@ def quantise(
     is_exception : numpy.ndarray
         Of each value, whether it is an exception.
     """
-    if quantiser.kind == Kind.POINTWISE_RELATIVE:
-        bins, coded = pfpl.relative_bins(bits, float_type, quantiser.step, fill_bits)
-        k = bins + largest_bin(float_type, quantiser.step) + 1
+    if quantizer.kind == Kind.POINTWISE_RELATIVE:
+        bins, coded = pfpl.relative_bins(bits, float_type, quantizer.step, fill_bits)
+        k = bins + largest_bin(float_type, quantizer.step) + 1
         q = np.where(bits >> (float_type.word_bits - 1) == 1, -k, k)
         is_exception = ~coded & ~pfpl.coded_zeros(bits, float_type, fill_bits)
     else:
-        q, coded = pfpl.absolute_bins(bits, float_type, quantiser.step, fill_bits)
+        q, coded = pfpl.absolute_bins(bits, float_type, quantizer.step, fill_bits)
         is_exception = ~coded
     return np.where(coded, q, 0), is_exception
 
 
-def dequantise(q: Array, float_type: FloatType, quantiser: Quantiser) -> Array:
+def dequantize(q: Array, float_type: FloatType, quantizer: Quantizer) -> Array:
     """
     Give the patterns of values.
 
@@ -105,7 +105,7 @@ def dequantise(q: Array, float_type: FloatType, quantiser: Quantiser) -> Array:
         Any integers, of W bits or more.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step; not lossless.
 
     Returns
@@ -114,17 +114,17 @@ def dequantise(q: Array, float_type: FloatType, quantiser: Quantiser) -> Array:
         The patterns.
     """
     q = q.astype(signed_dtype(float_type))
-    if quantiser.kind != Kind.POINTWISE_RELATIVE:
+    if quantizer.kind != Kind.POINTWISE_RELATIVE:
         with np.errstate(over="ignore"):
-            step = float_type.number(bits_to_float(quantiser.step))
+            step = float_type.number(bits_to_float(quantizer.step))
             values = q.astype(float_type.float_dtype) * step
         patterns: Array = values.view(float_type.word_dtype)
         return patterns
     # uint64 arithmetic wraps modulo 2^64, of which 2^(W-1) is a divisor.
     magnitude = np.abs(q.astype("<i8")).astype("<u8")
-    bins = magnitude - np.uint64(largest_bin(float_type, quantiser.step) + 1)
+    bins = magnitude - np.uint64(largest_bin(float_type, quantizer.step) + 1)
     sign_bit = np.uint64(1 << (float_type.word_bits - 1))
-    bits = np.uint64(float_type.one) + bins * np.uint64(quantiser.step)
+    bits = np.uint64(float_type.one) + bins * np.uint64(quantizer.step)
     bits &= sign_bit - np.uint64(1)
     bits |= np.where(q < 0, sign_bit, np.uint64(0))
     return np.where(q == 0, np.uint64(0), bits).astype(float_type.word_dtype)
@@ -491,7 +491,7 @@ def encode_tile(
     bits: Array,
     inside: Array,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     fill_bits: int | None,
     *,
     encode_full: Callable[[Array, Array, Array], bytes],
@@ -507,7 +507,7 @@ def encode_tile(
         Of each block and position, whether it is inside of the data.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step.
     fill_bits : int or None
         The fill value's pattern.
@@ -520,9 +520,9 @@ def encode_tile(
     bytes or None
         The payload, of any length; None where the tile has to be stored.
     """
-    q, is_exception = quantise(bits, float_type, quantiser, fill_bits)
+    q, is_exception = quantize(bits, float_type, quantizer, fill_bits)
     if not is_exception.any() and np.all(q == q[0]):
-        return dequantise(q[:1], float_type, quantiser).tobytes() if q[0] else b""
+        return dequantize(q[:1], float_type, quantizer).tobytes() if q[0] else b""
     if is_exception.all() and np.all(bits == bits[0]):
         return bits[:1].tobytes()
     q_blocks = np.zeros(inside.shape, "<i8")
@@ -539,7 +539,7 @@ def decode_tile(
     payload: bytes,
     inside: Array,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     *,
     decode_full: Callable[[bytes], tuple[Array, bytes]],
 ) -> Array:
@@ -554,7 +554,7 @@ def decode_tile(
         Of each block and position, whether it is inside of the data.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step.
     decode_full : callable
         Reads the full form, and gives the integers by block and position, and the section of
@@ -575,7 +575,7 @@ def decode_tile(
     if len(payload) == float_type.size:
         return np.frombuffer(payload * int(inside.sum()), float_type.word_dtype)
     q, section = decode_full(payload)
-    bits = dequantise(q, float_type, quantiser)
+    bits = dequantize(q, float_type, quantizer)
     if section:
         is_exception, exceptions = unpack_exceptions(section, inside, float_type)
         bits = np.where(is_exception, exceptions, bits)

@@ -101,7 +101,7 @@ class FloatType:
 
     @property
     def largest_bound(self) -> float:
-        """The largest bound that quantising works with."""
+        """The largest bound that quantizing works with."""
         return 2.0 ** (self.bias - 3)
 
     def number(self, value: float) -> Any:
@@ -178,7 +178,7 @@ def zigzag(numbers: Array) -> Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class Quantiser:
+class Quantizer:
     """
     What a frame says of its bound to the codec.
 

@@ -22,7 +22,7 @@ from .common import (
     Corrupt,
     FloatType,
     Kind,
-    Quantiser,
+    Quantizer,
     Refused,
     Tiling,
     Unsupported,
@@ -69,8 +69,7 @@ def _find_codecs() -> dict[int, ModuleType]:
 CODECS = _find_codecs()
 """Codecs by number. A module has `NUMBER`, `MODES` (and how many dims their frames have),
 `HAS_LOSSLESS`, `AUTO_MODES`, `chosen_mode`, `tiling`, `encode_tile` and `decode_tile`; one that can
-be asked for modes that no frame has, `REQUESTS`; one with a step of its own, `own_quantiser`; one
-that looks at a chunk's values to find its mode, `choose_mode`."""
+be asked for modes that no frame has, `REQUESTS`; one with a step of its own, `own_quantizer`."""
 
 LOSSLESS = next(number for number, codec in CODECS.items() if codec.HAS_LOSSLESS)
 """The codec of chunks without a step."""
@@ -519,7 +518,7 @@ def _decode_tile(frame: Frame, number: int) -> Array:
         payload,
         count,
         frame.float_type,
-        Quantiser(frame.kind, frame.step),
+        Quantizer(frame.kind, frame.step),
         mode=frame.mode,
         inside=frame.tiling.inside(number),
     )
@@ -692,25 +691,20 @@ def encode(
     if shape is None or math.prod(shape) != raw.size:
         shape = [raw.size]
     extents = [extent for extent in shape if extent != 1]
-    quantiser = pfpl.make_quantiser(
+    quantizer = pfpl.make_quantizer(
         raw, FLOAT_TYPES[size], kind, stored.bound, fill_bits=fill_bits, maybe_padded=maybe_padded
     )
-    if module is not None and hasattr(module, "own_quantiser"):
-        quantiser = module.own_quantiser(quantiser, FLOAT_TYPES[size])
+    if module is not None and hasattr(module, "own_quantizer"):
+        quantizer = module.own_quantizer(quantizer, FLOAT_TYPES[size])
     counting = _counting(fill_bits, FLOAT_TYPES[size])
-    plan = dataclasses.replace(stored, kind=quantiser.kind, step=quantiser.step, tiles=())
-    if quantiser.kind == Kind.LOSSLESS:
+    plan = dataclasses.replace(stored, kind=quantizer.kind, step=quantizer.step, tiles=())
+    if quantizer.kind == Kind.LOSSLESS:
         plan = _planned(plan, LOSSLESS, 0, extents)
     elif codec == AUTO:
         plan = _picked(plan, raw, counting, extents)
     else:
         plan = _planned(plan, codec, mode, extents)
-        if module is not None and hasattr(module, "choose_mode"):
-            chosen = module.choose_mode(
-                mode, raw, plan.float_type, quantiser, counting, dims=plan.dims
-            )
-            plan = dataclasses.replace(plan, mode=chosen)
-    return min(build(stored), build(_with_tiles(plan, raw, counting, quantiser)), key=len)
+    return min(build(stored), build(_with_tiles(plan, raw, counting, quantizer)), key=len)
 
 
 def _counting(fill_bits: int | None, float_type: FloatType) -> int | None:
@@ -769,7 +763,7 @@ def _dims_of(extents: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def _with_tiles(
-    plan: Frame, bits: Array, fill_bits: int | None, quantiser: Quantiser | None = None
+    plan: Frame, bits: Array, fill_bits: int | None, quantizer: Quantizer | None = None
 ) -> Frame:
     """
     Encode the tiles of a frame.
@@ -782,7 +776,7 @@ def _with_tiles(
         Patterns of its values.
     fill_bits : int or None
         The fill value's pattern, if it counts.
-    quantiser : Quantiser, optional
+    quantizer : Quantizer, optional
         What the codec needs to know of the bound; without it, what the frame says.
 
     Returns
@@ -796,7 +790,7 @@ def _with_tiles(
         payload = CODECS[plan.codec].encode_tile(
             tile,
             plan.float_type,
-            quantiser or Quantiser(plan.kind, plan.step),
+            quantizer or Quantizer(plan.kind, plan.step),
             fill_bits,
             mode=plan.mode,
             inside=plan.tiling.inside(number),

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from . import blocks, interp_choice
-from .common import Array, Corrupt, FloatType, Kind, Quantiser
+from . import blocks
+from .common import Array, Corrupt, FloatType, Kind, Quantizer
 from .interp_coder import (
     ESCAPE_BYTES,
     LANES,
@@ -22,7 +23,7 @@ from .interp_coder import (
     encode_residuals,
 )
 from .interp_exceptions import pack_exceptions, pack_patches, take_exceptions, unpack_patches
-from .interp_lattice import UNIT, Values, lattice_values, nearest_bins, own_quantiser, values_of
+from .interp_lattice import UNIT, Values, lattice_values, nearest_bins, own_quantizer, values_of
 from .interp_prediction import (
     AXES,
     INTERPOLATION,
@@ -41,7 +42,7 @@ from .interp_prediction import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = [
     "AUTO_MODES",
@@ -49,11 +50,10 @@ __all__ = [
     "MODES",
     "NUMBER",
     "REQUESTS",
-    "choose_mode",
     "chosen_mode",
     "decode_tile",
     "encode_tile",
-    "own_quantiser",
+    "own_quantizer",
     "tiling",
 ]
 
@@ -110,71 +110,6 @@ def chosen_mode(mode: int, extents: Sequence[int]) -> int:
         The mode; where the encoder picks the axes, one with any axis.
     """
     return mode if mode & ALL_AXES else mode | 1
-
-
-def choose_mode(
-    mode: int,
-    bits: Array,
-    float_type: FloatType,
-    quantiser: Quantiser,
-    fill_bits: int | None,
-    *,
-    dims: Shape,
-) -> int:
-    """
-    Choose the axes that a chunk is interpolated along.
-
-    Parameters
-    ----------
-    mode : int
-        The mode that was asked for.
-    bits : numpy.ndarray
-        Patterns of the chunk's values.
-    float_type : FloatType
-        Type of the values.
-    quantiser : Quantiser
-        Bound kind, step and B.
-    fill_bits : int or None
-        The fill value's pattern, if it counts.
-    dims : tuple of int
-        The chunk's w, z, y, x.
-
-    Returns
-    -------
-    int
-        The mode of the frame.
-    """
-    rank = sum(n > 1 for n in dims)
-    if mode & ALL_AXES:
-        return mode
-    if rank <= 1:
-        return mode | 1
-    candidates = [
-        axes
-        for size in ((3, 2, 1) if rank == 2 else (3, 2))
-        for axes in range(15, 0, -1)
-        if axes.bit_count() == size and not axes & ~interp_choice.long_axes(dims)
-    ]
-    tiles = {axes: tiling(0, float_type, axes, dims).piece for axes in candidates}
-    may_close = not mode & REWRITABLE
-    if may_close and quantiser.kind != Kind.POINTWISE_RELATIVE:
-        points = interp_choice.fine_points_of(bits, float_type, quantiser)
-        candidates = interp_choice.recognised_axes(points, dims, tiles.items())
-    groups = interp_choice.Groups(dims, 64)
-    positions = interp_choice.positions_of(
-        bits, groups, float_type, quantiser, fill_bits, may_close=may_close
-    )
-    found = interp_choice.survey(groups, positions)
-
-    def cost_of_value(axes: int) -> int:
-        """Estimate what a value costs, in 256ths of a unit; more where rows are short."""
-        cost = interp_choice.interpolation_cost(found, tiles[axes], axes)
-        cost = min(cost, interp_choice.lorenzo_cost(found, tiles[axes])[0])
-        cost += interp_choice.bitmap_cost(found, tiles[axes]) + 192 * interp_choice.BIT
-        cost = 256 * cost // math.prod(tiles[axes])
-        return cost + cost // (8 * tiles[axes][3])
-
-    return mode | min(candidates, key=cost_of_value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -436,7 +371,7 @@ def decode_tile(
     payload: bytes,
     count: int,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     *,
     mode: int = 0,
     inside: Array | None = None,
@@ -452,7 +387,7 @@ def decode_tile(
         Number of its values.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step.
     mode : int
         The frame's mode.
@@ -475,7 +410,7 @@ def decode_tile(
     if len(payload) == float_type.size:
         return np.frombuffer(payload * count, float_type.word_dtype)
     reader = blocks.Reader(payload)
-    head = take_head(reader, len(active_axes(shape, mode)), float_type, quantiser.kind)
+    head = take_head(reader, len(active_axes(shape, mode)), float_type, quantizer.kind)
     form = head.form
     is_exception, bits = np.zeros(count, bool), np.zeros(count, float_type.word_dtype)
     if head.has_exceptions:
@@ -494,10 +429,10 @@ def decode_tile(
     else:
         q = interpolate(changes, form, shape, mode)
     q = q.astype(f"<i{float_type.size}") + np.array(head.base, f"<i{float_type.size}")
-    values = lattice_values(q, float_type, quantiser, is_fine=form.is_fine)
+    values = lattice_values(q, float_type, quantizer, is_fine=form.is_fine)
     if patches.any() and not form.is_closed:
         near = q * q.dtype.type(UNIT) + patches.astype(q.dtype)
-        patched = lattice_values(near, float_type, quantiser, is_fine=True)
+        patched = lattice_values(near, float_type, quantizer, is_fine=True)
         values = np.where(patches != 0, patched, values)
     return np.where(is_exception, bits, values)
 
@@ -632,11 +567,10 @@ def _interpolated(
 
 
 class Payload(NamedTuple):
-    """A tile's payload, and the cost of its form in 16ths of a bit, with and without exceptions."""
+    """A tile's payload, and the cost of its form in 16ths of a bit."""
 
     data: bytes
     cost: int
-    cost_without_exceptions: int
 
 
 def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
@@ -665,7 +599,7 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     has_exceptions = bool(tile.is_exception.any())
     exceptions = b""
     if has_exceptions:
-        bins = lattice_values(values.k, values.float_type, values.quantiser, is_fine=False)
+        bins = lattice_values(values.k, values.float_type, values.quantizer, is_fine=False)
         stored = np.where(values.has_bin, bins, values.bits)
         exceptions = pack_exceptions(values.bits, stored, tile.is_exception, values.shape)
     patches = np.array(entries, "<u2").tobytes() + bytes(2 * (len(entries) % 2))
@@ -679,12 +613,14 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     )
     data = head.pack(values.float_type) + exceptions + patches + coded.data
     cost = coded.cost + 128 * len(patches)
-    return Payload(data, cost + 128 * len(exceptions), cost)
+    return Payload(data, cost + 128 * len(exceptions))
 
 
-class Attempts:
+def any_forms(values: Values, mode: int) -> Iterator[Form]:
     """
-    Forms of a tile that were tried.
+    Go through forms of all kinds, with weights and axes that depend on the bits of the tile alone.
+
+    Which form is the smallest is for the encoder of the library to find out.
 
     Parameters
     ----------
@@ -692,100 +628,27 @@ class Attempts:
         What the values of the tile are.
     mode : int
         The mode.
+
+    Yields
+    ------
+    Form
+        A form that the tile may have.
     """
-
-    def __init__(self, values: Values, mode: int) -> None:
-        self.values = values
-        self.mode = mode
-        self.payloads: list[Payload] = []
-
-    def attempt(self, form: Form) -> float:
-        """Try a form, and return its cost without exceptions; infinity where it fails."""
-        payload = encode_form(self.values, form, self.mode)
-        if payload is None:
-            return math.inf
-        self.payloads.append(payload)
-        return payload.cost_without_exceptions
-
-    @property
-    def best(self) -> bytes | None:
-        """The payload of the lowest cost, the first of equals; None if all forms failed."""
-        return min(self.payloads, key=lambda payload: payload.cost).data if self.payloads else None
-
-
-def try_forms(attempts: Attempts) -> None:
-    """
-    Try the forms of a tile that has more than one integer.
-
-    Parameters
-    ----------
-    attempts : Attempts
-        The tile; the forms are added.
-    """
-    values, mode = attempts.values, attempts.mode
-    shape, count = values.shape, values.bits.size
-    has_active = bool(active_axes(shape, mode))
-    without_fine = np.count_nonzero(values.has_bin & ~values.has_fine)
-    can_close = has_active and not mode & REWRITABLE and without_fine <= count // 128
-    can_close = can_close and values.quantiser.kind != Kind.POINTWISE_RELATIVE
-    is_decoded = np.count_nonzero(values.is_off_bins) > count // 128
-    if can_close and is_decoded:
-        codes = interp_choice.recognised_weights(values, mode)
-        form = Form(INTERPOLATION, codes, is_fine=True, is_closed=True)
-        tile = apply_form(values, form, mode)
-        patches = count if tile is None else np.count_nonzero(tile.patches)
-        if patches < count // 8:
-            attempts.attempt(form)
-        if patches <= count // 1024:
-            return
-
-    groups = interp_choice.Groups(shape, min(max(count // 1024, 4), 16))
-    found = interp_choice.survey(
-        groups,
-        interp_choice.positions_of(
-            values.bits,
-            groups,
-            values.float_type,
-            values.quantiser,
-            values.fill_bits,
-            may_close=can_close,
-        ),
-    )
-    codes = interp_choice.weights_of(found.errors, active_axes_set(shape, mode))
-    interpolation = Form(INTERPOLATION, codes, is_fine=can_close, is_closed=can_close)
-    interpolation_cost = interp_choice.interpolation_cost(found, shape, mode)
-    lorenzo_cost, axes = interp_choice.lorenzo_cost(found, shape)
-    second_cost, second_axes = interp_choice.lorenzo_cost(found, shape, axes)
-
-    def attempt_lorenzo() -> float:
-        """Try Lorenzo prediction on bins, also along the second best axes if they are as good."""
-        cost = attempts.attempt(Form(LORENZO, axes=axes))
-        if 16 * second_cost < 17 * lorenzo_cost:
-            cost = min(cost, attempts.attempt(Form(LORENZO, axes=second_axes)))
-        return cost
-
-    if not has_active:
-        attempt_lorenzo()
-    elif interpolation_cost <= lorenzo_cost:
-        if attempts.attempt(interpolation) >= lorenzo_cost // 512:
-            attempt_lorenzo()
-    elif attempt_lorenzo() >= interpolation_cost // 512:
-        attempts.attempt(interpolation)
-    if is_decoded:
-        attempts.attempt(Form(LORENZO, axes=axes, is_fine=True))
-        if has_active:
-            attempts.attempt(Form(INTERPOLATION, codes, is_fine=True))
-
-
-def active_axes_set(shape: Shape, mode: int) -> int:
-    """Give the set of the active axes of a tile."""
-    return sum(8 >> axis for axis in active_axes(shape, mode))
+    rng = np.random.default_rng(zlib.crc32(values.bits.tobytes()))
+    active = len(active_axes(values.shape, mode))
+    has_fine = values.quantizer.kind != Kind.POINTWISE_RELATIVE
+    for is_fine in (False, True) if has_fine else (False,):
+        yield Form(LORENZO, axes=int(rng.integers(16)), is_fine=is_fine)
+        if active:
+            codes = tuple(rng.integers(len(WEIGHTS), size=active).tolist())
+            is_closed = is_fine and not mode & REWRITABLE and bool(rng.integers(2))
+            yield Form(INTERPOLATION, codes, is_fine=is_fine, is_closed=is_closed)
 
 
 def encode_tile(
     bits: Array,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     fill_bits: int | None = None,
     *,
     mode: int = 0,
@@ -801,7 +664,7 @@ def encode_tile(
         Patterns of the tile's values.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind, step and B.
     fill_bits : int, optional
         The fill value's pattern.
@@ -810,7 +673,7 @@ def encode_tile(
     inside : numpy.ndarray, optional
         An array of the tile's shape; without it, the tile is a line.
     forms : iterable of Form, optional
-        Forms to try instead of those that the encoder would choose.
+        Forms to try; without them, those of `any_forms`.
 
     Returns
     -------
@@ -818,17 +681,13 @@ def encode_tile(
         The payload, of any length; None where the tile has to be stored.
     """
     shape: Shape = (1, 1, 1, bits.size) if inside is None else inside.shape
-    values = values_of(bits, shape, float_type, quantiser, fill_bits)
+    values = values_of(bits, shape, float_type, quantizer, fill_bits)
     if values.is_exception.all() and np.all(bits == bits[0]):
         return bits[:1].tobytes()
     is_held = values.has_bin & ~values.is_off_bins
     if is_held.all() and np.all(values.k == values.k[0]):
-        value = lattice_values(values.k[:1], float_type, quantiser, is_fine=False)
+        value = lattice_values(values.k[:1], float_type, quantizer, is_fine=False)
         return value.tobytes() if values.k[0] else b""
-    attempts = Attempts(values, mode)
-    if forms is None:
-        try_forms(attempts)
-    else:
-        for form in forms:
-            attempts.attempt(form)
-    return attempts.best
+    chosen = any_forms(values, mode) if forms is None else forms
+    payloads = [payload for form in chosen if (payload := encode_form(values, form, mode))]
+    return min(payloads, key=lambda payload: payload.cost).data if payloads else None

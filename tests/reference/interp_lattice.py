@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import blocks
-from .common import Array, FloatType, Kind, Quantiser, bits_to_float, float_to_bits
+from .common import Array, FloatType, Kind, Quantizer, bits_to_float, float_to_bits
 
 if TYPE_CHECKING:
     from .interp_prediction import Shape
@@ -23,29 +23,29 @@ UNIT = 16
 """Fine points to a step."""
 
 
-def own_quantiser(quantiser: Quantiser, float_type: FloatType) -> Quantiser:
+def own_quantizer(quantizer: Quantizer, float_type: FloatType) -> Quantizer:
     """
-    Give the quantiser that goes with a bound.
+    Give the quantizer that goes with a bound.
 
     Parameters
     ----------
-    quantiser : Quantiser
+    quantizer : Quantizer
         PFPL's.
     float_type : FloatType
         Type of the values.
 
     Returns
     -------
-    Quantiser
+    Quantizer
         This codec's, with its smaller step and B; lossless where B is too small.
     """
-    if quantiser.kind in {Kind.POINTWISE_RELATIVE, Kind.LOSSLESS}:
-        return quantiser
-    bound = bits_to_float(quantiser.step) / 2.0
+    if quantizer.kind in {Kind.POINTWISE_RELATIVE, Kind.LOSSLESS}:
+        return quantizer
+    bound = bits_to_float(quantizer.step) / 2.0
     if bound < 2.0 ** (6 - float_type.bias):
-        return Quantiser(Kind.LOSSLESS, 0)
+        return Quantizer(Kind.LOSSLESS, 0)
     half = float_type.number(bound) * float_type.number(STEP_FACTOR)
-    return Quantiser(quantiser.kind, float_to_bits(2.0 * float(half)), bound)
+    return Quantizer(quantizer.kind, float_to_bits(2.0 * float(half)), bound)
 
 
 def fine_limit(float_type: FloatType) -> int:
@@ -54,7 +54,7 @@ def fine_limit(float_type: FloatType) -> int:
 
 
 def lattice_values(
-    q: Array, float_type: FloatType, quantiser: Quantiser, *, is_fine: bool
+    q: Array, float_type: FloatType, quantizer: Quantizer, *, is_fine: bool
 ) -> Array:
     """
     Give the patterns of lattice points.
@@ -65,7 +65,7 @@ def lattice_values(
         Their numbers, as signed integers of any size; the lowest W bits count.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step.
     is_fine : bool
         They are fine points, otherwise bins.
@@ -76,8 +76,8 @@ def lattice_values(
         The patterns.
     """
     if not is_fine:
-        return blocks.dequantise(q, float_type, quantiser)
-    step = float_type.number(bits_to_float(quantiser.step))
+        return blocks.dequantize(q, float_type, quantizer)
+    step = float_type.number(bits_to_float(quantizer.step))
     with np.errstate(all="ignore"):
         fine = step * float_type.number(1 / UNIT)
         values = q.astype(f"<i{float_type.size}").astype(float_type.float_dtype) * fine
@@ -98,7 +98,7 @@ class Values:
         Extents of the tile.
     float_type : FloatType
         Their type.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind, step and B.
     fill_bits : int or None
         The fill value's pattern, if it counts.
@@ -112,7 +112,7 @@ class Values:
     bits: Array
     shape: Shape
     float_type: FloatType
-    quantiser: Quantiser
+    quantizer: Quantizer
     fill_bits: int | None
     k: Array
     g: Array
@@ -138,7 +138,7 @@ def _is_good(
     bits: Array,
     q: Array,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     fill_bits: int | None,
     *,
     is_fine: bool,
@@ -154,7 +154,7 @@ def _is_good(
         Number of a lattice point for each value.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind, step and B.
     fill_bits : int or None
         The fill value's pattern, if it counts.
@@ -166,14 +166,14 @@ def _is_good(
     numpy.ndarray
         A boolean for each value.
     """
-    points = lattice_values(q, float_type, quantiser, is_fine=is_fine)
+    points = lattice_values(q, float_type, quantizer, is_fine=is_fine)
     with np.errstate(all="ignore"):
         error = bits.view(float_type.float_dtype) - points.view(float_type.float_dtype)
-    good: Array = np.abs(error) < float_type.number(quantiser.bound)
+    good: Array = np.abs(error) < float_type.number(quantizer.bound)
     return good if fill_bits is None else good & (points != fill_bits)
 
 
-def fill_position(fill_bits: int, float_type: FloatType, quantiser: Quantiser) -> int:
+def fill_position(fill_bits: int, float_type: FloatType, quantizer: Quantizer) -> int:
     """
     Give the position of the fill value.
 
@@ -183,7 +183,7 @@ def fill_position(fill_bits: int, float_type: FloatType, quantiser: Quantiser) -
         Its pattern.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         The step.
 
     Returns
@@ -194,7 +194,7 @@ def fill_position(fill_bits: int, float_type: FloatType, quantiser: Quantiser) -
     number = float_type.number
     [fill] = np.array([fill_bits], float_type.word_dtype).view(float_type.float_dtype)
     with np.errstate(all="ignore"):
-        t = fill * (number(1.0) / number(bits_to_float(quantiser.step)) * number(UNIT))
+        t = fill * (number(1.0) / number(bits_to_float(quantizer.step)) * number(UNIT))
         if not np.abs(t) < number(fine_limit(float_type) + 16):
             return 1 << 30
     return int(np.rint(t * number(64)))
@@ -204,7 +204,7 @@ def values_of(
     bits: Array,
     shape: Shape,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     fill_bits: int | None = None,
 ) -> Values:
     """
@@ -218,7 +218,7 @@ def values_of(
         Extents of the tile.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind, step and B.
     fill_bits : int, optional
         The fill value's pattern.
@@ -228,18 +228,18 @@ def values_of(
     Values
         What they are.
     """
-    if quantiser.kind == Kind.POINTWISE_RELATIVE:
-        q, is_exception = blocks.quantise(bits, float_type, quantiser, fill_bits)
+    if quantizer.kind == Kind.POINTWISE_RELATIVE:
+        q, is_exception = blocks.quantize(bits, float_type, quantizer, fill_bits)
         nothing, none = np.zeros(bits.size, "<i8"), np.zeros(bits.size, bool)
         return Values(
-            bits, shape, float_type, quantiser, fill_bits,
+            bits, shape, float_type, quantizer, fill_bits,
             q.astype("<i8"), nothing, nothing, ~is_exception, none, none,
         )  # fmt: skip
     is_good = functools.partial(
-        _is_good, float_type=float_type, quantiser=quantiser, fill_bits=fill_bits
+        _is_good, float_type=float_type, quantizer=quantizer, fill_bits=fill_bits
     )
     x = bits.view(float_type.float_dtype)
-    step = float_type.number(bits_to_float(quantiser.step))
+    step = float_type.number(bits_to_float(quantizer.step))
     inverse = float_type.number(1.0) / step
     zero = float_type.number(0.0)
     limit, bin_limit = fine_limit(float_type), 1 << (float_type.mantissa_bits - 2)
@@ -252,14 +252,14 @@ def values_of(
         position = np.rint(np.where(has_fine, t, zero) * float_type.number(64)).astype("<i8")
         g = (position + 32) >> 6
         has_fine &= (np.abs(g) <= limit) & is_good(bits, g, is_fine=True)
-        points = lattice_values(g, float_type, quantiser, is_fine=True)
+        points = lattice_values(g, float_type, quantizer, is_fine=True)
         points = points.view(float_type.float_dtype)
         is_kept = has_fine & (x == points)
         # A closed form may take any fine point that is at most eight away.
         is_at_end = np.abs(g) > limit - 8
         is_at_end |= np.abs(points) > np.finfo(float_type.float_dtype).max - step
         if fill_bits is not None:
-            is_at_end |= np.abs(position - fill_position(fill_bits, float_type, quantiser)) <= 576
+            is_at_end |= np.abs(position - fill_position(fill_bits, float_type, quantizer)) <= 576
         has_fine &= is_kept | ~is_at_end
         g = np.where(has_fine, g, 0)
         parts = np.where(has_fine, np.where(is_kept, 64 * g, position | 1), 0)
@@ -267,13 +267,13 @@ def values_of(
         in_reach = can_be & (has_fine | (np.abs(s) < float_type.number(bin_limit)))
         k = np.rint(np.where(in_reach & ~has_fine, s, zero)).astype("<i8")
         k = np.where(has_fine, (parts + 512) >> 10, k)
-        nearest = lattice_values(k, float_type, quantiser, is_fine=False)
+        nearest = lattice_values(k, float_type, quantizer, is_fine=False)
         other = k + np.where(x < nearest.view(float_type.float_dtype), -1, 1)
         k = np.where(has_fine | is_good(bits, k, is_fine=False), k, other)
         has_bin = in_reach & (has_fine | (np.abs(k) < bin_limit)) & is_good(bits, k, is_fine=False)
     k = np.where(has_bin | has_fine, k, 0)
     return Values(
-        bits, shape, float_type, quantiser, fill_bits, k, g, parts, has_bin, has_fine, is_kept
+        bits, shape, float_type, quantizer, fill_bits, k, g, parts, has_bin, has_fine, is_kept
     )
 
 
@@ -293,12 +293,12 @@ def nearest_bins(values: Values) -> tuple[Array, Array]:
     has_nearest : numpy.ndarray
         Whether it has one.
     """
-    if values.quantiser.kind == Kind.POINTWISE_RELATIVE:
+    if values.quantizer.kind == Kind.POINTWISE_RELATIVE:
         return np.zeros(values.bits.size, "<i8"), np.zeros(values.bits.size, bool)
     number = values.float_type.number
     x = values.bits.view(values.float_type.float_dtype)
     with np.errstate(all="ignore"):
-        s = x * (number(1.0) / number(bits_to_float(values.quantiser.step)))
+        s = x * (number(1.0) / number(bits_to_float(values.quantizer.step)))
         has_nearest = np.abs(s) < number(1 << (values.float_type.mantissa_bits - 2))
     if values.fill_bits is not None:
         has_nearest &= values.bits != values.fill_bits

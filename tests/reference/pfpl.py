@@ -15,7 +15,7 @@ from .common import (
     Corrupt,
     FloatType,
     Kind,
-    Quantiser,
+    Quantizer,
     Tiling,
     bits_to_float,
     float_to_bits,
@@ -79,7 +79,7 @@ def tiling(
 
 def narrowed_bound(bound: float, float_type: FloatType) -> float:
     """
-    Give the bound that an absolute quantiser works with.
+    Give the bound that an absolute quantizer works with.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def resolved_range_bound(
     return max(absolute, 0.0)
 
 
-def make_quantiser(
+def make_quantizer(
     bits: Array,
     float_type: FloatType,
     kind: Kind,
@@ -161,9 +161,9 @@ def make_quantiser(
     *,
     fill_bits: int | None = None,
     maybe_padded: bool = False,
-) -> Quantiser:
+) -> Quantizer:
     """
-    Set the quantiser up for a chunk.
+    Set the quantizer up for a chunk.
 
     Parameters
     ----------
@@ -182,26 +182,26 @@ def make_quantiser(
 
     Returns
     -------
-    Quantiser
+    Quantizer
         Bound kind and step of the frame. The kind is lossless where the bound is too small.
     """
-    lossless = Quantiser(Kind.LOSSLESS, 0)
+    lossless = Quantizer(Kind.LOSSLESS, 0)
     if kind == Kind.LOSSLESS:
         return lossless
     if kind == Kind.POINTWISE_RELATIVE:
         # The cap is applied first, as bound * 2**m may overflow.
         reach = math.floor(min(bound, 0.5) * 2.0**float_type.mantissa_bits)
-        return Quantiser(kind, 2 * reach + 1) if reach else lossless
+        return Quantizer(kind, 2 * reach + 1) if reach else lossless
     if kind == Kind.RANGE_RELATIVE:
         bound = resolved_range_bound(
             bits, float_type, bound, fill_bits=fill_bits, maybe_padded=maybe_padded
         )
     narrowed = narrowed_bound(bound, float_type)
-    return Quantiser(kind, float_to_bits(2.0 * narrowed)) if narrowed else lossless
+    return Quantizer(kind, float_to_bits(2.0 * narrowed)) if narrowed else lossless
 
 
 # ------------------------------------------------------------------------------------------------
-# Quantisers: patterns to words, and back
+# Quantizers: patterns to words, and back
 # ------------------------------------------------------------------------------------------------
 
 
@@ -228,7 +228,7 @@ def absolute_bins(
     bits: Array, float_type: FloatType, step_bits: int, fill_bits: int | None = None
 ) -> tuple[Array, Array]:
     """
-    Quantise with bins of one width.
+    Quantize with bins of one width.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def relative_bins(
     bits: Array, float_type: FloatType, width: int, fill_bits: int | None = None
 ) -> tuple[Array, Array]:
     """
-    Quantise patterns, so that bins are wider where values are larger.
+    Quantize patterns, so that bins are wider where values are larger.
 
     Parameters
     ----------
@@ -464,8 +464,8 @@ def _relative_bits(words: Array, float_type: FloatType, width: int) -> Array:
     return bits
 
 
-def quantise(
-    bits: Array, float_type: FloatType, quantiser: Quantiser, fill_bits: int | None = None
+def quantize(
+    bits: Array, float_type: FloatType, quantizer: Quantizer, fill_bits: int | None = None
 ) -> Array | None:
     """
     Give the words of a tile.
@@ -476,7 +476,7 @@ def quantise(
         Patterns of the tile's values.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step.
     fill_bits : int, optional
         The fill value's pattern.
@@ -486,14 +486,14 @@ def quantise(
     numpy.ndarray or None
         The words; None where the codec has none for some value, and the tile has to be stored.
     """
-    if quantiser.kind == Kind.LOSSLESS:
+    if quantizer.kind == Kind.LOSSLESS:
         return bits
-    if quantiser.kind == Kind.POINTWISE_RELATIVE:
-        return _relative_words(bits, float_type, quantiser.step, fill_bits)
-    return _absolute_words(bits, float_type, quantiser.step, fill_bits)
+    if quantizer.kind == Kind.POINTWISE_RELATIVE:
+        return _relative_words(bits, float_type, quantizer.step, fill_bits)
+    return _absolute_words(bits, float_type, quantizer.step, fill_bits)
 
 
-def dequantise(words: Array, float_type: FloatType, quantiser: Quantiser) -> Array:
+def dequantize(words: Array, float_type: FloatType, quantizer: Quantizer) -> Array:
     """
     Give the patterns of a tile's values.
 
@@ -503,7 +503,7 @@ def dequantise(words: Array, float_type: FloatType, quantiser: Quantiser) -> Arr
         Words of the tile.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step.
 
     Returns
@@ -511,11 +511,11 @@ def dequantise(words: Array, float_type: FloatType, quantiser: Quantiser) -> Arr
     numpy.ndarray
         The patterns.
     """
-    if quantiser.kind == Kind.LOSSLESS:
+    if quantizer.kind == Kind.LOSSLESS:
         return words
-    if quantiser.kind == Kind.POINTWISE_RELATIVE:
-        return _relative_bits(words, float_type, quantiser.step)
-    return _absolute_bits(words, float_type, quantiser.step)
+    if quantizer.kind == Kind.POINTWISE_RELATIVE:
+        return _relative_bits(words, float_type, quantizer.step)
+    return _absolute_bits(words, float_type, quantizer.step)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -729,7 +729,7 @@ def unpack_planes(payload: bytes, size: int) -> bytes:
 def encode_tile(
     bits: Array,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     fill_bits: int | None = None,
     *,
     mode: int = 0,
@@ -744,7 +744,7 @@ def encode_tile(
         Patterns of the tile's values.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step.
     fill_bits : int, optional
         The fill value's pattern.
@@ -758,7 +758,7 @@ def encode_tile(
     bytes or None
         The payload, of any length; None where the codec has no words for the tile.
     """
-    words = quantise(bits, float_type, quantiser, fill_bits)
+    words = quantize(bits, float_type, quantizer, fill_bits)
     return None if words is None else pack_planes(to_planes(to_differences(words)))
 
 
@@ -766,7 +766,7 @@ def decode_tile(
     payload: bytes,
     count: int,
     float_type: FloatType,
-    quantiser: Quantiser,
+    quantizer: Quantizer,
     *,
     mode: int = 0,
     inside: Array | None = None,
@@ -782,7 +782,7 @@ def decode_tile(
         Number of its values.
     float_type : FloatType
         Type of the values.
-    quantiser : Quantiser
+    quantizer : Quantizer
         Bound kind and step.
     mode : int
         Not looked at: there is one.
@@ -801,4 +801,4 @@ def decode_tile(
     """
     planes = unpack_planes(payload, count * float_type.size)
     words = from_differences(from_planes(planes, float_type.word_dtype))
-    return dequantise(words, float_type, quantiser)
+    return dequantize(words, float_type, quantizer)

@@ -6,13 +6,18 @@
 #pragma once
 
 #include <math.h>
-#if defined(__FMA__)
-#include <immintrin.h>
-#endif
 
 #include "assess/kernels.h"
 #include "assess/values.h"
 #include "codecs/portable.h"
+
+#if defined(H5L_AVX512)
+#include "assess/cpu/lanes_avx512.h"
+#elif defined(H5L_AVX2)
+#include "assess/cpu/lanes_avx2.h"
+#else
+#include "assess/cpu/lanes_plain.h"
+#endif
 
 namespace h5lossy::H5L_TARGET {
 
@@ -28,6 +33,9 @@ struct alignas(64) Lanes {
 // Rounds up to whole groups of lanes.
 inline u32 padded(u32 count) { return (count + kSumLanes - 1) / kSumLanes * kSumLanes; }
 
+// a b + c with one rounding on every machine; uses the C library if the CPU has no such instruction.
+inline double fused_multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
 inline Vector<double> load_doubles(const double* from) {
   Vector<double> vector;
   memcpy(&vector, from, sizeof vector);
@@ -35,30 +43,6 @@ inline Vector<double> load_doubles(const double* from) {
 }
 
 inline void store_doubles(double* to, Vector<double> vector) { memcpy(to, &vector, sizeof vector); }
-
-// a b + c with one rounding on every machine; uses the C library if the CPU has no such instruction.
-inline double fused_multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
-inline Vector<double> fused_multiply_add(Vector<double> a, Vector<double> b, Vector<double> c) {
-#if defined(__AVX512F__)
-  return _mm512_fmadd_pd(a, b, c);
-#elif defined(__FMA__)
-  return _mm256_fmadd_pd(a, b, c);
-#else
-  for (u32 i = 0; i < kDoubles; ++i) c[i] = fused_multiply_add(a[i], b[i], c[i]);
-  return c;
-#endif
-}
-
-inline Vector<double> square_root(Vector<double> of) {
-#if defined(__AVX512F__)
-  return _mm512_sqrt_pd(of);
-#elif defined(__AVX2__)
-  return _mm256_sqrt_pd(of);
-#else
-  for (u32 i = 0; i < kDoubles; ++i) of[i] = sqrt(of[i]);
-  return of;
-#endif
-}
 
 // For normal numbers. GPUs have faster versions of these.
 inline Vector<double> square_root_of_normal(Vector<double> of) { return square_root(of); }
@@ -134,9 +118,7 @@ template <class T>
   using Narrow [[gnu::vector_size(kDoubles * sizeof(T))]] = T;
   Narrow values;
   memcpy(&values, from, sizeof values);
-#if defined(__AVX512F__)  // g++ 12 converts halves
-  if constexpr (sizeof(T) == 4) return bit_cast<Vector<double>>(_mm512_cvtps_pd(bit_cast<__m256>(values)));
-#endif
+  if constexpr (sizeof(T) == 4) return to_doubles(values);
   return __builtin_convertvector(values, Vector<double>);
 }
 
@@ -150,8 +132,8 @@ inline void read_row(const u8* row, bool big_endian, u32 count, double* to) {
   }
 }
 
-// Original, error and validity (1 or 0) of a row of points. Points that are not valid, and the padding to whole groups of
-// lanes, are 0.
+// Original, error and validity (1 or 0) of a row of points. Points that are not valid, and the padding to whole groups
+// of lanes, are 0.
 struct Row {
   double* x;
   double* e;

@@ -26,8 +26,8 @@ inline constexpr u32 kGroup = u32{1} << kGroupLevel;
 inline constexpr u32 kLeafGroupLevel = 8;
 inline constexpr u32 kLeafGroup = u32{1} << kLeafGroupLevel;
 
-// Results apart from the table: sums, then maxima of ordered numbers (kernels/assess/points.cuh), which are complemented
-// for minima. 0: there is none.
+// Results apart from the table: sums, then maxima of ordered numbers (kernels/assess/points.cuh), which are
+// complemented for minima. 0: there is none.
 struct PointsTotals {
   u64 valid, masked, zeros, zeros_changed, over_threshold, violations;
   u64 special[H5L_SPECIAL_KINDS];
@@ -105,8 +105,9 @@ struct GroupPlan {
 // Up to this number of lags, there are kernels for fields whose points are all valid.
 inline constexpr u32 kMostPlainLags = 10;
 
-// Passed from one kernel of lags to the other for each cell: the sums of its points with a tail along the last axis, for
-// each lag (heads[0]: of all its points), and sums for the mean over all axes. Index i is lag i + 1, except in heads.
+// Passed from one kernel of lags to the other for each cell: the sums of its points with a tail along the last axis,
+// for each lag (heads[0]: of all its points), and sums for the mean over all axes. Index i is lag i + 1, except in
+// heads.
 struct LagNotes {
   double heads[kMostPlainLags + 1], heads_x[kMostPlainLags];
   double products_x[kMostPlainLags], tails_x[kMostPlainLags], products_y[kMostPlainLags], tails_y[kMostPlainLags];

@@ -24,7 +24,8 @@ constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 19;
 // The number of leaves sampled to place the fine bins.
 constexpr std::uint64_t kSampledLeaves = 128;
 
-// The most memory for the cells of one launch and the errors for their lags, and for the results between window kernels.
+// The most memory for the cells of one launch and the errors for their lags, and for the results between window
+// kernels.
 constexpr std::uint64_t kMostCellBytes = std::uint64_t{5} << 28;
 constexpr std::uint64_t kMostWindowBytes = std::uint64_t{1} << 30;
 
@@ -50,8 +51,8 @@ struct Groups {
         tail(count - head - groups * group) {}
 };
 
-// Consecutive parts on the device. The device adds them up to sums of groups, these to sums of larger groups, and so on,
-// while there are whole groups. The host receives the remainder of each level.
+// Consecutive parts on the device. The device adds them up to sums of groups, these to sums of larger groups, and so
+// on, while there are whole groups. The host receives the remainder of each level.
 template <class Part>
 class Grouped {
  public:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The assessment of values on a GPU: the sequences of kernels, and the results copied to the host. Independent of CUDA: an
-// AssessDevice starts the kernels. The results equal the CPU's bit for bit.
+// The assessment of values on a GPU: the sequences of kernels, and the results copied to the host. Independent of CUDA:
+// an AssessDevice starts the kernels. The results equal the CPU's bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ class AssessDevice {
   virtual std::uint8_t* reserve(std::size_t bytes) = 0;
   // Starts a copy to the host. It may be read after `wait`, or in a function passed to `then`.
   virtual bool download(void* to, const void* from, std::size_t bytes) = 0;
-  // Calls a function when the copies started so far are complete, at the latest in `wait`. Functions are called in order.
+  // Calls a function when the copies started so far are complete, at the latest in `wait`. Functions are called in
+  // order.
   virtual void then(std::function<void()> function) = 0;
   virtual bool wait() = 0;
   // The last error.

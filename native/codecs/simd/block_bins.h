@@ -14,16 +14,12 @@
 
 namespace h5lossy::H5L_TARGET::simd {
 
-#if defined(H5L_ROWS_VECTOR)
+#if defined(H5L_AVX512) || defined(H5L_AVX2)
 
 // One bit per lane of row r, at its position in the block.
 template <u32 r, class W>
-H5L_ROWS_FN u64 positions_of(Mask<W> mask) {
-#if defined(H5L_ROWS_AVX512)
-  return u64{mask} << (r * kLanes<W>);
-#else
-  return u64{nonzero_lanes<W>(mask)} << (r * kLanes<W>);
-#endif
+H5L_INLINE u64 positions_of(Mask<W> mask) {
+  return u64{bits_of<W>(mask)} << (r * kLanes<W>);
 }
 
 // Candidates for a row of values: bins, and which of them are good.
@@ -43,13 +39,13 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
 
   explicit LaneQuantizer(const AbsoluteQuantizer<T>& q) : lanes_(q), fill_(q.has_fill, q.fill_bits) {}
 
-  [[nodiscard]] H5L_ROWS_FN Tried<W> try_once(Vector<W> bits) const {
+  [[nodiscard]] H5L_INLINE Tried<W> try_once(Vector<W> bits) const {
     const Vector<W> bin = lanes_.nearest_bin(bits);
     return {bin, good(bits, bin, distance(bits, bin))};
   }
 
   // Includes the second chance of quantize().
-  [[nodiscard]] H5L_ROWS_FN Tried<W> try_twice(Vector<W> bits) const {
+  [[nodiscard]] H5L_INLINE Tried<W> try_twice(Vector<W> bits) const {
     const Vector<W> bin = lanes_.nearest_bin(bits);
     const Vector<T> first = distance(bits, bin);
     const Vector<W> neighbour = lanes_.neighbour(bin, first);
@@ -57,15 +53,15 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
     return {choose(is_good, bin, neighbour), is_good | good(bits, neighbour, distance(bits, neighbour))};
   }
 
-  [[nodiscard]] H5L_ROWS_FN Vector<W> to_bits(Vector<W> bin) const { return lanes_.to_bits(bin); }
+  [[nodiscard]] H5L_INLINE Vector<W> to_bits(Vector<W> bin) const { return lanes_.to_bits(bin); }
 
  private:
-  [[nodiscard]] H5L_ROWS_FN Vector<T> distance(Vector<W> bits, Vector<W> bin) const {
+  [[nodiscard]] H5L_INLINE Vector<T> distance(Vector<W> bits, Vector<W> bin) const {
     return (Vector<T>)bits - lanes_.rebuilt(bin);
   }
 
   // See bin_is_good().
-  [[nodiscard]] H5L_ROWS_FN Mask<W> good(Vector<W> bits, Vector<W> bin, Vector<T> difference) const {
+  [[nodiscard]] H5L_INLINE Mask<W> good(Vector<W> bits, Vector<W> bin, Vector<T> difference) const {
     Mask<W> is_good = is_less(bin + (kBinLimit<T> - 1), all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))) &
                       lanes_.is_close(difference);
     if (fill_.exists()) is_good = is_good & fill_.is_not(bits) & fill_.is_not(to_bits(bin));
@@ -87,7 +83,7 @@ class LaneQuantizer<blocks::FoldedQuantizer<T>> {
     bins_ = all_lanes(q.offset + (up < kPointwiseBinLimit<T> ? up : kPointwiseBinLimit<T>));
   }
 
-  [[nodiscard]] H5L_ROWS_FN Tried<W> try_once(Vector<W> bits) const {
+  [[nodiscard]] H5L_INLINE Tried<W> try_once(Vector<W> bits) const {
     const Vector<W> u = bits & ~kSignBit<T>;
     const Vector<W> bin = lanes_.nearest_bin(u);
     const Vector<W> folded = bin + offset_;  // at least 1
@@ -102,9 +98,9 @@ class LaneQuantizer<blocks::FoldedQuantizer<T>> {
     return tried;
   }
 
-  [[nodiscard]] H5L_ROWS_FN Tried<W> try_twice(Vector<W> bits) const { return try_once(bits); }
+  [[nodiscard]] H5L_INLINE Tried<W> try_twice(Vector<W> bits) const { return try_once(bits); }
 
-  [[nodiscard]] H5L_ROWS_FN Vector<W> to_bits(Vector<W> bin) const {
+  [[nodiscard]] H5L_INLINE Vector<W> to_bits(Vector<W> bin) const {
     const Vector<W> sign = sign_of_lanes<T>(bin);
     const Vector<W> steps = ((bin ^ sign) - sign) - offset_;
     const Vector<W> bits = (lanes_.rebuilt(steps) & ~kSignBit<T>) | (bin & kSignBit<T>);
@@ -127,7 +123,7 @@ class Bins {
 
   // Quantizes a block of n values that all pass with their first candidate. False if one may not.
   template <u32 n>
-  H5L_ROWS_FN bool from_values(const u8* values, Rows<n, W>& bins) const {
+  H5L_INLINE bool from_values(const u8* values, Rows<n, W>& bins) const {
     Mask<W> good;
 #pragma GCC unroll 16
     for (u32 r = 0; r < Rows<n, W>::count; ++r) {
@@ -140,19 +136,19 @@ class Bins {
 
   // Quantizes any n values. Bit i of the result: value i is an exception and has no bin yet.
   template <u32 n>
-  H5L_ROWS_FN u64 exceptions(const u8* values, Rows<n, W>& bins) const {
+  H5L_INLINE u64 exceptions(const u8* values, Rows<n, W>& bins) const {
     return blocks::first_bits(n) & ~good_positions<0>(values, bins);
   }
 
   template <u32 n>
-  H5L_ROWS_FN void to_values(const Rows<n, W>& bins, u8* values) const {
+  H5L_INLINE void to_values(const Rows<n, W>& bins, u8* values) const {
 #pragma GCC unroll 16
     for (u32 r = 0; r < Rows<n, W>::count; ++r) store_lanes(values + r * kVectorBytes, lanes_.to_bits(bins.at[r]));
   }
 
  private:
   template <u32 r, u32 n>
-  H5L_ROWS_FN u64 good_positions(const u8* values, Rows<n, W>& bins) const {
+  H5L_INLINE u64 good_positions(const u8* values, Rows<n, W>& bins) const {
     const Tried<W> tried = lanes_.try_twice(load_lanes<W>(values + r * kVectorBytes));
     bins.at[r] = tried.bin;
     const u64 here = positions_of<r, W>(tried.good);

@@ -9,7 +9,7 @@
 #include "codecs/simd/lanes.h"
 #include "codecs/simd/quantizers.h"
 
-#if H5L_HAS_LANES
+#if defined(H5L_AVX512) || defined(H5L_AVX2)
 
 namespace h5lossy::H5L_TARGET::simd {
 

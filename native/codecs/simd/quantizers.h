@@ -8,7 +8,7 @@
 #include "codecs/bounds.h"
 #include "codecs/simd/lanes.h"
 
-#if H5L_HAS_LANES
+#if defined(H5L_AVX512) || defined(H5L_AVX2)
 
 namespace h5lossy::H5L_TARGET::simd {
 

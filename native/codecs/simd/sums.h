@@ -13,7 +13,7 @@ namespace h5lossy::H5L_TARGET::simd {
 template <class W>
 inline W running_sums(W* words, u32 count, W sum) {
   u32 i = 0;
-#if H5L_HAS_LANES
+#if defined(H5L_AVX512) || defined(H5L_AVX2)
   Vector<W> before = all_lanes(sum);
   for (; i + kLanes<W> <= count; i += kLanes<W>) {
     const Vector<W> sums = sum_lanes(load_lanes<W>(words + i));

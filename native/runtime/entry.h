@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The C API's calls for one chunk, on up to `threads` threads, and the code shared by all entry points: argument checks,
-// the floating-point environment, and catching exceptions.
+// What all entry points of the C API share: argument checks, the floating-point environment, and catching exceptions.
 #pragma once
 
 #include <cstdint>
 #include <new>
 #include <span>
 
-#include "frame/frame.h"
 #include "frame/message.h"
 #include "h5lossy.h"
 #include "runtime/float_environment.h"
@@ -37,15 +35,9 @@ h5l_status guarded(h5l_message* message, Call call) noexcept {
   }
 }
 
-h5l_status check_pointer(const void* pointer, std::size_t size, const char* name, const Message& why);
-
-h5l_status open_checked(const void* frame, std::size_t frame_bytes, Frame& opened, const Message& why);
-
-// h5l_encode and h5l_decode.
-h5l_status encode_checked(const h5l_params* params, const void* raw, std::size_t raw_bytes, void* frame,
-                          std::size_t capacity, std::size_t* frame_bytes, std::uint32_t threads,
-                          h5l_message* message) noexcept;
-h5l_status decode_checked(const void* frame, std::size_t frame_bytes, void* raw, std::size_t raw_bytes,
-                          std::uint32_t threads, h5l_message* message) noexcept;
+inline h5l_status check_pointer(const void* pointer, std::size_t size, const char* name, const Message& why) {
+  if (pointer != nullptr || size == 0) return H5L_OK;
+  return why.fail(H5L_INVALID_ARGUMENT, "%s is a null pointer", name);
+}
 
 }  // namespace h5lossy

@@ -13,7 +13,8 @@ namespace h5lossy {
 inline unsigned swap_bytes(unsigned word) { return __builtin_bswap32(word); }
 inline unsigned long long swap_bytes(unsigned long long word) { return __builtin_bswap64(word); }
 
-// Copies `size` bytes of values of 4 or 8 bytes and swaps each value's bytes. `from` and `to` are equal or do not overlap.
+// Copies `size` bytes of values of 4 or 8 bytes and swaps each value's bytes. `from` and `to` are equal or do not
+// overlap.
 inline void copy_swapped(const std::uint8_t* from, std::uint8_t* to, std::size_t size, std::uint32_t value_bytes) {
   const auto copy = [&](auto word) {
     for (std::size_t at = 0; at < size; at += sizeof word) {

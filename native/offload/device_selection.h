@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Selects the GPU or the CPU for a chunk in host memory. H5LOSSY_DEVICE is "auto" (the default), "cpu", "gpu", or "gpu:N".
-// "auto" starts on the CPU. Chunks of 128 KiB and more go to the GPU if the process already has a CUDA context, or, after
-// 256 MiB of chunks, if the GPU is at least twice as fast by device_speeds.def.
+// Selects the GPU or the CPU for a chunk in host memory. H5LOSSY_DEVICE is "auto" (the default), "cpu", "gpu", or
+// "gpu:N". "auto" starts on the CPU. Chunks of 128 KiB and more go to the GPU if the process already has a CUDA
+// context, or, after 256 MiB of chunks, if the GPU is at least twice as fast by device_speeds.def.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-#include "runtime/device_selection.h"
+#include "offload/device_selection.h"
 
 #include <atomic>
 #include <cstdio>

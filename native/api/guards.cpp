@@ -1,23 +1,26 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-#include "chunk/api_guards.h"
+#include "api/guards.h"
 
-#include "chunk/decode.h"
-#include "chunk/encode.h"
 #include "chunk/open_frame.h"
 #include "chunk/params.h"
+#include "offload/chunks.h"
+#include "runtime/entry.h"
 
 namespace h5lossy {
-
-h5l_status check_pointer(const void* pointer, std::size_t size, const char* name, const Message& why) {
-  if (pointer != nullptr || size == 0) return H5L_OK;
-  return why.fail(H5L_INVALID_ARGUMENT, "%s is a null pointer", name);
-}
 
 h5l_status open_checked(const void* frame, std::size_t frame_bytes, Frame& opened, const Message& why) {
   if (const h5l_status status = check_pointer(frame, frame_bytes, "frame", why); status != H5L_OK) return status;
   return open_frame(bytes_of(frame, frame_bytes), opened, why);
+}
+
+h5l_status decode_opened(const Frame& frame, std::span<std::uint8_t> raw, const Message& why, std::uint32_t threads) {
+  if (raw.size() != frame.header.raw_bytes) {
+    return why.fail(H5L_INVALID_ARGUMENT, "the frame holds %u bytes, but raw has %zu", frame.header.raw_bytes,
+                    raw.size());
+  }
+  return offload::decode_chunk(frame, raw, why, threads);
 }
 
 h5l_status encode_checked(const h5l_params* params, const void* raw, std::size_t raw_bytes, void* frame,
@@ -38,7 +41,8 @@ h5l_status encode_checked(const h5l_params* params, const void* raw, std::size_t
     if (capacity < needed) {
       return why.fail(H5L_OUTPUT_TOO_SMALL, "frame needs room for %zu bytes, got %zu", needed, capacity);
     }
-    return encode_chunk(*params, bytes_of(raw, raw_bytes), bytes_of(frame, capacity), *frame_bytes, why, threads);
+    return offload::encode_chunk(*params, bytes_of(raw, raw_bytes), bytes_of(frame, capacity), *frame_bytes, why,
+                                 threads);
   });
 }
 
@@ -48,11 +52,7 @@ h5l_status decode_checked(const void* frame, std::size_t frame_bytes, void* raw,
     if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
     Frame opened;
     if (const h5l_status status = open_checked(frame, frame_bytes, opened, why); status != H5L_OK) return status;
-    if (raw_bytes != opened.header.raw_bytes) {
-      return why.fail(H5L_INVALID_ARGUMENT, "the frame holds %u bytes, but raw has %zu", opened.header.raw_bytes,
-                      raw_bytes);
-    }
-    return decode_chunk(opened, bytes_of(raw, raw_bytes), why, threads);
+    return decode_opened(opened, bytes_of(raw, raw_bytes), why, threads);
   });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-#include "chunk/gpu_requests.h"
+#include "offload/gpu_requests.h"
 
 #include <algorithm>
 

@@ -1,0 +1,19 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Warnings that point to a line of the user's."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+#: Packages whose lines are no user's, though they may stand between these and the warning.
+_PASSED_OVER = {"contextlib", "h5lossy", "importlib", "xarray"}
+
+
+def warn(message: str) -> None:
+    """Warn at the innermost line outside of h5lossy and what calls it for the user."""
+    frame, level = sys._getframe(1), 2  # noqa: SLF001  # the documented way to the caller
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED_OVER:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, RuntimeWarning, stacklevel=level)

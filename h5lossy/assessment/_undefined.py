@@ -1,0 +1,73 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which numbers can't be told, and why: those that float64, or a sum in float64, does not hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from h5lossy._native import FieldResult, PointsResult
+
+#: Up to this exponent, of either sign, squares fit in float64, with room for sums of many, for
+#: squares 2^106 times smaller than the largest, and for the units of slopes.
+_FITS = 400
+
+OVERFLOW = "beyond the range of float64"
+
+
+def fits(*values: float) -> bool:
+    """Return whether squares of numbers of at most this size fit in float64, and their sums."""
+    return all(not v or (math.isfinite(v) and abs(math.frexp(v)[1]) <= _FITS) for v in values)
+
+
+def known(value: float) -> float | None:
+    """Return a number; None for infinities and NaN."""
+    return value if math.isfinite(value) else None
+
+
+def quotient(part: float, whole: float) -> float:
+    """Divide by a number other than 0; NaN for what float64 does not hold."""
+    found = part / whole
+    return found if math.isfinite(found) and (found or not part) else math.nan
+
+
+class Undefined(dict[str, str]):
+    """Reasons why numbers are None, by their names."""
+
+    def checked(self, name: str, value: float, *, infinite: bool = False) -> float | None:
+        """Return a number, or None for what is not one; infinities only where they have a sense."""
+        number = value if infinite and math.isinf(value) else known(value)
+        if number is None:
+            self[name] = OVERFLOW
+        return number
+
+
+def without_lost_sums(points: PointsResult, field: FieldResult) -> tuple[PointsResult, FieldResult]:
+    """Make sums NaN whose squares do not fit in float64, as the extrema show, which are exact."""
+    if not points.valid:
+        return points, field
+    nan = math.nan
+    of_x = fits(points.original_min, points.original_max)
+    of_e = fits(points.error_min, points.error_max)
+    if not of_x:
+        points = dataclasses.replace(points, squares_original=nan, products=nan)
+        field = dataclasses.replace(
+            field,
+            gradient_min=nan,
+            gradient_max=nan,
+            laplacian_squares=nan,
+        )
+    if not of_e:
+        points = dataclasses.replace(points, squares_error=nan, products=nan)
+        field = dataclasses.replace(
+            field,
+            slope_error_squares=(nan,) * len(field.slope_error_squares),
+            laplacian_error_squares=nan,
+            error_squares=nan,
+        )
+    if not (of_x and of_e):
+        field = dataclasses.replace(field, gradient_error_max=nan, gradient_error_squares=nan)
+    return points, field

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "assess/backends.h"
+
+#include "runtime/backend_choice.h"
+
+namespace h5lossy {
+
+namespace scalar {
+extern const assess::Kernels assess_kernels;
+}
+#if defined(__x86_64__)
+namespace avx2 {
+extern const assess::Kernels assess_kernels;
+}
+namespace avx512 {
+extern const assess::Kernels assess_kernels;
+}
+#elif defined(__aarch64__)
+namespace neon {
+extern const assess::Kernels assess_kernels;
+}
+#endif
+
+namespace assess {
+namespace {
+
+constexpr BackendKernels kBackends[] = {
+#if defined(__x86_64__)
+    {"avx512", has_avx512, avx512::assess_kernels},
+    {"avx2", has_avx2, avx2::assess_kernels},
+#elif defined(__aarch64__)
+    {"neon", [] { return true; }, neon::assess_kernels},
+#endif
+    {"scalar", [] { return true; }, scalar::assess_kernels},
+};
+
+struct Choice {
+  const BackendKernels* backend = nullptr;
+  h5l_status status = H5L_OK;
+  h5l_message message = {};
+};
+
+Choice make_choice() {
+  Choice choice;
+  const auto passes = [](const BackendKernels&, const Message&) { return H5L_OK; };
+  choice.status = choose_among(kBackends, passes, choice.backend, Message(&choice.message));
+  return choice;
+}
+
+}  // namespace
+
+std::span<const BackendKernels> all_kernels() { return kBackends; }
+
+h5l_status choose_kernels(const Kernels*& kernels, const Message& why) {
+  static const Choice choice = make_choice();
+  if (choice.status != H5L_OK) return why.fail(choice.status, "%s", choice.message.text);
+  kernels = &choice.backend->kernels;
+  return H5L_OK;
+}
+
+}  // namespace assess
+}  // namespace h5lossy

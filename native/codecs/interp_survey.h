@@ -1,0 +1,548 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What Interp's encoder chooses from: a survey of a chunk or a tile. Small groups of values are looked at in the
+// original data, and what they would cost is estimated for every set of axes, in integers, so that all backends choose
+// alike. The rules are in docs/format/interp.md, "Choosing".
+#pragma once
+
+#include "codecs/blocks.h"
+#include "codecs/interp.h"
+#include "codecs/interp_prediction.h"
+#include "codecs/interp_tables.h"
+#include "codecs/interp_values.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+inline constexpr u32 kGroupValues = 32;
+inline constexpr u32 kChunkGroups = 64;
+inline constexpr u32 kTileGroups = 16;
+inline constexpr u32 kAxisSets = 1u << kAxes;
+inline constexpr u32 kSurveyLevels = 2;
+inline constexpr u32 kNoError = 0;  // an axis on which no error was measured
+
+// Multiples of these, as fractions of 2^32, cover a box evenly: one for each axis.
+inline constexpr u32 kSpread[kAxes] = {3679390609u, 3152041523u, 2700274806u, 2313257605u};
+
+// Costs of a value are in 1/8192 bit.
+inline constexpr u32 kCostsPerBit = 8192;
+inline constexpr u32 kTileCost = 24 * 8 * kCostsPerBit;  // of a tile's head, table entry and states
+
+// The extents of a tile: a piece of the chunk that is halved until it has at most a tile's values, along the longest
+// axis that is not interpolated, or, once these are all 1, along the longest that is. Safe for any dims, since headers
+// are laid out before their dims have been checked.
+inline void cut(const u32 (&dims)[kAxes], u32 axes, u32 (&extents)[kAxes]) {
+  u64 parts[kAxes] = {1, 1, 1, 1};
+  for (u32 a = 0; a < kAxes; ++a) extents[a] = dims[a] == 0 ? 1 : dims[a];
+  for (;;) {
+    u64 values = 1;
+    u32 free = kAxes, interpolated = kAxes;  // the longest axis of each sort
+    for (u32 a = 0; a < kAxes; ++a) {
+      u32& longest = (axes & axis_bit(a)) != 0 ? interpolated : free;
+      if (extents[a] > 1 && (longest == kAxes || extents[a] > extents[longest])) longest = a;
+      if (values <= kTileValues) values *= extents[a];  // both factors are below 2^32
+    }
+    if (values <= kTileValues) return;
+    const u32 a = free != kAxes ? free : interpolated;
+    parts[a] *= 2;
+    extents[a] = static_cast<u32>((dims[a] + parts[a] - 1) / parts[a]);
+  }
+}
+
+// The weight codes of axes with these mean errors: the inverse of their ratio to the fourth power, as a power of two.
+inline u32 weight_code(u64 error, u64 least) {
+  if (error == kNoError) return least == kNoError ? 0 : 1;
+  const u64 t = 1024 * least / error;
+  return t >= 939 ? 0 : t >= 790 ? 1 : t >= 664 ? 2 : t >= 558 ? 3 : t >= 395 ? 4 : 5;
+}
+
+// The weights of some axes, in the order of w, z, y, x.
+struct Weights {
+  Rule rule = {};
+  u32 axes[kMaxActiveAxes] = {};
+  u32 count = 0;
+};
+inline Weights weights_of(const u64 (&errors)[kAxes], u32 set) {
+  Weights weights;
+  u64 least = kNoError;
+  for (u32 a = 0; a < kAxes; ++a) {
+    if ((set & axis_bit(a)) == 0) continue;
+    weights.axes[weights.count++] = a;
+    if (errors[a] != kNoError && (least == kNoError || errors[a] < least)) least = errors[a];
+  }
+  for (u32 i = 0; i < weights.count; ++i) weights.rule.weights[i] = weight_code(errors[weights.axes[i]], least);
+  return weights;
+}
+
+// What 32 codes cost if their magnitudes have this sum, in 1/16 bit: the least of the classes, each of which is a line.
+struct ClassLine {
+  u32 cost, slope;  // slope in 1/256
+};
+struct ClassLines {
+  ClassLine of[kClasses];
+};
+constexpr ClassLines make_class_lines() {
+  constexpr u32 kTypical[kSymbolTables] = {1, 1, 3, 5, 8};  // symbols between which and 0 the line is drawn
+  ClassLines lines = {};
+  for (u32 c = 1; c < kClasses; ++c) {
+    const u32 table = table_of(c), symbol = kTypical[table];
+    const u16* const costs = kCosts.symbols[table];
+    lines.of[c].cost = 32u * costs[0] + 512 * raw_planes_of(c) + 20;
+    lines.of[c].slope = (256u * static_cast<u32>(costs[symbol] - costs[0]) / ((symbol + 1) / 2)) >> raw_planes_of(c);
+  }
+  return lines;
+}
+inline constexpr ClassLines kClassLines = make_class_lines();
+
+constexpr u64 least_line(u64 sum) {
+  if (sum == 0) return 12;
+  u64 least = ~u64{0};
+  for (u32 c = 1; c < kClasses; ++c) {
+    const u64 cost = kClassLines.of[c].cost + (kClassLines.of[c].slope * sum >> 8);
+    if (cost >= least) break;  // lines are ever flatter and start ever higher
+    least = cost;
+  }
+  return least;
+}
+
+inline constexpr u32 kCommonSums = 512;
+struct GroupCosts {
+  u16 of[kCommonSums];
+};
+constexpr GroupCosts make_group_costs() {
+  GroupCosts costs = {};
+  for (u32 sum = 0; sum < kCommonSums; ++sum) costs.of[sum] = static_cast<u16>(least_line(sum));
+  return costs;
+}
+inline constexpr GroupCosts kGroupCosts = make_group_costs();
+
+inline u64 group_cost(u64 sum) { return sum < kCommonSums ? kGroupCosts.of[sum] : least_line(sum); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The positions of a group's values: in parts of a fine point, relative to the first ordinary one, and limited, so that
+// predictions fit 32 bits. Positions on bins are multiples of a whole step.
+
+inline constexpr i32 kFarthest = 1 << 25;
+inline constexpr i32 kWholeStep = kUnit * kParts;
+inline constexpr i32 kUnusable = static_cast<i32>(1u << 31);  // of an exception, or outside
+inline constexpr i32 nearest_bin(i32 position) { return (position + kWholeStep / 2) >> 10; }
+
+template <class T>
+class AbsolutePositions {
+ public:
+  AbsolutePositions(const Quantizer& quantizer, bool may_close)
+      : lattice_(lattice_of<T>(quantizer)), may_close_(may_close), scale_(lattice_.inverse_fine * kParts) {}
+
+  // Takes the first ordinary value as the reference. False if there is none.
+  bool start(const Word<T>* bits, u32 count) {
+    bool found = false;
+    on_bins_ = !may_close_;
+    for (u32 i = 0; i < count; ++i) {
+      const T x = bit_cast<T>(bits[i]);
+      if (is_exception(bits[i])) continue;
+      if (!found) reference_ = x;
+      found = true;
+      on_bins_ = on_bins_ || !(magnitude(x) <= lattice_.fine * static_cast<T>(kFineLimit<T>));
+    }
+    return found;
+  }
+
+  void convert(const Word<T>* bits, u32 count, i32* positions) const {
+    constexpr T limit = static_cast<T>(kFarthest);
+    const i32 rounding = on_bins_ ? kWholeStep / 2 : 0, mask = on_bins_ ? -kWholeStep : -1;
+    const T reference = reference_, scale = scale_;
+    const Word<T> fill = fill_of(lattice_);
+    for (u32 i = 0; i < count; ++i) {
+      const Word<T> word = bits[i];
+      T t = multiply(subtract(bit_cast<T>(word), reference), scale);
+      t = t > limit ? limit : t;
+      t = t > -limit ? t : -limit;  // also NaN
+      const i32 position = (static_cast<i32>(t) + rounding) & mask;
+      const bool is_ordinary = ((word & ~kSignBit<T>) < kInfinity<T>)&(word != fill);
+      positions[i] = is_ordinary ? position : kUnusable;
+    }
+  }
+
+ private:
+  bool is_exception(Word<T> bits) const {
+    return (bits & ~kSignBit<T>) >= kInfinity<T> || (lattice_.has_fill && bits == lattice_.fill_bits);
+  }
+
+  Lattice<T> lattice_;
+  bool may_close_;
+  T scale_;
+  T reference_ = 0;
+  bool on_bins_ = true;
+};
+
+template <class T>
+class PointwisePositions {
+ public:
+  explicit PointwisePositions(const Quantizer& quantizer) : quantizer_(blocks::folded_quantizer<T>(quantizer)) {}
+
+  bool start(const Word<T>* bits, u32 count) {
+    for (u32 i = 0; i < count; ++i) {
+      if (blocks::bin_of(quantizer_, bits[i], reference_)) return true;
+    }
+    return false;
+  }
+
+  void convert(const Word<T>* bits, u32 count, i32* positions) const {
+    using Int = typename FloatTraits<T>::Int;
+    constexpr Int limit = kFarthest / kWholeStep;
+    for (u32 i = 0; i < count; ++i) {
+      Word<T> bin = 0;
+      const bool is_ordinary = blocks::bin_of(quantizer_, bits[i], bin);
+      const Int steps = static_cast<Int>(bin - reference_);
+      const Int near = steps > limit ? limit : steps < -limit ? -limit : steps;
+      positions[i] = is_ordinary ? static_cast<i32>(near) * kWholeStep : kUnusable;
+    }
+  }
+
+ private:
+  blocks::FoldedQuantizer<T> quantizer_;
+  Word<T> reference_ = 0;
+};
+
+// Values of a chunk or a tile.
+template <class T>
+struct ValueReader {
+  const u8* values;
+  bool is_big_endian;
+
+  Word<T> bits(u64 i) const {
+    const auto word = load<Word<T>>(values + i * sizeof(T));
+    if (!is_big_endian) return word;
+    if constexpr (sizeof(T) == 4) {
+      return __builtin_bswap32(word);
+    } else {
+      return __builtin_bswap64(word);
+    }
+  }
+
+  // False if the value is no fine point.
+  bool fine_point(const Lattice<T>& lattice, u64 i, i32& fine) const {
+    const T x = bit_cast<T>(bits(i));
+    const T t = multiply(x, lattice.inverse_fine);
+    if (!(magnitude(t) < static_cast<T>(kFineLimit<T> + 1))) return false;
+    fine = static_cast<i32>(add(t, t < 0 ? T(-0.5) : T(0.5)));
+    return multiply(static_cast<T>(fine), lattice.fine) == x;
+  }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The survey
+
+// Costs are of a value, in 1/8192 bit. A set of axes is a mask of axis_bit(); those without samples cost 0.
+struct Survey {
+  u64 errors[kAxes];                            // mean magnitude at the finest level, in 1/16 of a part, or kNoError
+  u64 interpolation[kAxisSets][kSurveyLevels];  // codes of values that are odd along these axes, by level
+  u64 lorenzo[kAxisSets];                       // differences along these axes
+  u64 exceptions;                               // their share, in 1/8192
+  u64 changes[kAxes];  // the share of values of which just one is an exception, the value or the one before it
+};
+
+// The cost of groups of codes. Those of exceptions are 0, and those of other values that could not be looked at are
+// like the rest.
+struct CostSum {
+  u64 cost = 0, groups = 0;
+  void add(u64 sum, u32 usable, u32 ordinary) {
+    if (usable == 0 && ordinary != 0) return;
+    ++groups;
+    if (ordinary != 0) cost += group_cost(usable == ordinary ? sum : sum * ordinary / usable);
+  }
+  // From 1/16 bit for 32 values.
+  u64 mean() const { return groups == 0 ? 0 : cost * (kCostsPerBit / 16 / kGroupValues) / groups; }
+};
+
+template <class T, class Positions>
+class Surveyor {
+ public:
+  struct Group {
+    u32 ordinary;
+    i32 errors[kAxes][kSurveyLevels][kGroupValues];
+  };
+
+  static constexpr u32 scratch_bytes(u32 groups) { return groups * static_cast<u32>(sizeof(Group)); }
+
+  Surveyor(const ValueReader<T>& reader, const u32 (&dims)[kAxes], Positions positions)
+      : reader_(reader), positions_(positions) {
+    u64 stride = 1;
+    for (u32 a = kAxes; a-- > 0;) {
+      dims_[a] = dims[a];
+      strides_[a] = stride;
+      stride *= dims[a];
+      if (dims[a] > 1) set_ |= axis_bit(a);
+    }
+    // A group is shaped like a sub-block of codes.
+    const u32 shape[kAxes] = {1, dims[1] > 1 ? 2u : 1u, dims[1] > 1 || dims[2] > 1 ? 4u : 1u,
+                              dims[1] > 1   ? 4u
+                              : dims[2] > 1 ? 8u
+                                            : 32u};
+    for (u32 a = 0; a < kAxes; ++a) shape_[a] = shape[a] < dims[a] ? shape[a] : dims[a];
+    for (u32 z = 0; z < shape_[1]; ++z) {
+      for (u32 y = 0; y < shape_[2]; ++y) {
+        for (u32 x = 0; x < shape_[3]; ++x, ++count_) {
+          const u32 at[kAxes] = {0, z, y, x};
+          offsets_[count_] = 0;
+          for (u32 a = 0; a < kAxes; ++a) {
+            steps_[count_][a] = static_cast<u8>(at[a]);
+            offsets_[count_] += at[a] * strides_[a];
+          }
+        }
+      }
+    }
+    for (auto& copy : bits_) {
+      for (Word<T>& bits : copy) bits = kOutside;
+    }
+  }
+
+  void run(u32 groups, u8* scratch, Survey& survey) {
+    Group* const all = new (scratch) Group[groups];
+    for (u32 g = 0; g < groups; ++g) visit(g, all[g]);
+    survey.exceptions = values_seen_ == 0 ? 0 : exceptions_ * kCostsPerBit / values_seen_;
+    for (u32 a = 0; a < kAxes; ++a) {
+      const u64 error = error_counts_[a] == 0 ? kNoError : 16 * (error_sums_[a] + 8) / error_counts_[a];
+      survey.errors[a] = error_counts_[a] != 0 && error == kNoError ? 1 : error;
+      survey.changes[a] = pairs_[a] == 0 ? kCostsPerBit : changes_[a] * kCostsPerBit / pairs_[a];
+    }
+    for (u32 set = 0; set < kAxisSets; ++set) {
+      survey.lorenzo[set] = lorenzo_[set].mean();
+      measure_interpolation(all, groups, set, survey.errors, survey.interpolation[set]);
+    }
+  }
+
+ private:
+  // Where a group is.
+  struct Place {
+    u32 origin[kAxes];
+    u64 first;
+  };
+
+  // Reads a copy of a group: its values moved along the axes of a set by the same number of values. Returns its number.
+  u32 read_copy(const Place& place, u32 set, i32 move) {
+    u64 first = place.first;
+    bool is_inside = true;
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((set & axis_bit(a)) == 0) continue;
+      const i64 begin = i64{place.origin[a]} + move;
+      is_inside = is_inside && begin >= 0 && begin + shape_[a] <= dims_[a];
+      first += static_cast<u64>(move) * strides_[a];
+    }
+    Word<T>(&bits)[kGroupValues] = bits_[copies_];
+    if (!is_inside) {
+      for (u32 i = 0; i < count_; ++i) {
+        bits[i] = is_value(place, set, move, i) ? reader_.bits(first + offsets_[i]) : kOutside;
+      }
+    } else if (shape_[3] == 4) {
+      read_rows<4>(first, bits);
+    } else if (shape_[3] == 8) {
+      read_rows<8>(first, bits);
+    } else {
+      read_rows<1>(first, bits);
+    }
+    return copies_++;
+  }
+
+  bool is_value(const Place& place, u32 set, i32 move, u32 i) const {
+    for (u32 a = 0; a < kAxes; ++a) {
+      const i64 at = i64{place.origin[a]} + move + steps_[i][a];
+      if ((set & axis_bit(a)) != 0 && (at < 0 || at >= dims_[a])) return false;
+    }
+    return true;
+  }
+
+  template <u32 length>
+  void read_rows(u64 first, Word<T> (&bits)[kGroupValues]) {
+    for (u32 i = 0; i < count_; i += length) {
+      for (u32 k = 0; k < length; ++k) bits[i + k] = reader_.bits(first + offsets_[i] + k);
+    }
+  }
+
+  void visit(u32 g, Group& group) {
+    Place place = {};
+    for (u32 a = 0; a < kAxes; ++a) {
+      const u32 fraction = (g + 1) * kSpread[a] + 0x9E3779B9u;
+      place.origin[a] = static_cast<u32>(u64{fraction} * (dims_[a] - shape_[a] + 1) >> 32);
+      place.first += place.origin[a] * strides_[a];
+    }
+    copies_ = 0;
+    const u32 here = read_copy(place, 0, 0);
+    values_seen_ += count_;
+    group.ordinary = 0;
+    if (!positions_.start(bits_[here], count_)) {
+      exceptions_ += count_;
+      for (CostSum& sum : lorenzo_) sum.add(0, 0, 0);
+      for (u32 a = 0; a < kAxes; ++a) pairs_[a] += (set_ & axis_bit(a)) != 0 ? count_ : 0;
+      return;
+    }
+    u32 along[kAxes][kSurveyLevels][4];
+    u32 back[kAxisSets];  // copies one step back
+    for (u32 set = 0; set < kAxisSets; ++set) {
+      if ((set & ~set_) == 0) back[set] = set == 0 ? here : read_copy(place, set, -1);
+    }
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((set_ & axis_bit(a)) == 0) continue;
+      for (u32 level = 0; level < kSurveyLevels; ++level) {
+        const i32 s = 1 << level;
+        const i32 moves[4] = {-3 * s, -s, s, 3 * s};
+        for (u32 t = 0; t < 4; ++t) {
+          along[a][level][t] = moves[t] == -1 ? back[axis_bit(a)] : read_copy(place, axis_bit(a), moves[t]);
+        }
+      }
+    }
+    // All copies in one call, which avoids store-forwarding stalls.
+    positions_.convert(bits_[0], copies_ * kGroupValues, at_[0]);
+    for (u32 i = 0; i < kGroupValues; ++i) group.ordinary += at_[here][i] != kUnusable ? 1 : 0;
+    exceptions_ += count_ - group.ordinary;
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((set_ & axis_bit(a)) != 0) measure_errors(a, here, along[a], group.errors[a]);
+    }
+    measure_differences(place, back, group.ordinary);
+  }
+
+  // The errors of interpolation along one axis, at the half steps 1 and 2.
+  void measure_errors(u32 axis, u32 middle_copy, const u32 (&copies)[kSurveyLevels][4],
+                      i32 (&errors)[kSurveyLevels][kGroupValues]) {
+    const i32(&here)[kGroupValues] = at_[middle_copy];
+    for (u32 level = 0; level < kSurveyLevels; ++level) {
+      i32 near[4][kGroupValues];
+      for (u32 t = 0; t < 4; ++t) memcpy(near[t], at_[copies[level][t]], sizeof near[t]);
+      if (dims_[axis] == 2) {  // one value predicts the other
+        for (u32 i = 0; i < kGroupValues; ++i) {
+          near[2][i] = near[2][i] == kUnusable ? near[1][i] : near[2][i];
+          near[1][i] = near[2][i];
+        }
+      }
+      const bool takes_two = dims_[axis] < 7 && dims_[axis] > 2;  // hardly a value has four
+      u32 sum = 0, count = 0;
+      for (u32 i = 0; i < kGroupValues; ++i) {
+        const i32 a = near[0][i], b = near[1][i], c = near[2][i], d = near[3][i];
+        const bool has_two = (here[i] != kUnusable) & (b != kUnusable) & (c != kUnusable);
+        const bool has_four = has_two & (a != kUnusable) & (d != kUnusable);
+        const u32 middle = static_cast<u32>(b) + static_cast<u32>(c);
+        const u32 outer = static_cast<u32>(a) + static_cast<u32>(d);
+        const i32 four = static_cast<i32>(9 * middle - outer) >> 4, two = static_cast<i32>(middle) >> 1;
+        const i32 error = static_cast<i32>(static_cast<u32>(here[i]) - static_cast<u32>(has_four ? four : two));
+        errors[level][i] = has_two ? error : kUnusable;
+        const bool is_typical = has_four | (takes_two & has_two);
+        sum += is_typical ? static_cast<u32>(error < 0 ? -error : error) : 0;
+        count += is_typical ? 1 : 0;
+      }
+      if (level == 0) {
+        error_sums_[axis] += sum;
+        error_counts_[axis] += count;
+      }
+    }
+  }
+
+  // The differences along each set of axes: sums over the corners of a box, with alternating signs.
+  void measure_differences(const Place& place, const u32 (&back)[kAxisSets], u32 ordinary) {
+    i32 sums[kAxisSets][kGroupValues];
+    i32 usable[kAxisSets][kGroupValues];
+    for (u32 set = 0; set < kAxisSets; ++set) {
+      if ((set & ~set_) != 0) continue;
+      const i32(&corner)[kGroupValues] = at_[back[set]];
+      const bool is_odd = (count_ones(set) & 1) != 0;
+      for (u32 i = 0; i < kGroupValues; ++i) {
+        const i32 bin = nearest_bin(corner[i]);
+        usable[set][i] = corner[i] != kUnusable ? -1 : 0;
+        sums[set][i] = is_odd ? -bin : bin;
+      }
+    }
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((set_ & axis_bit(a)) != 0) count_changes(at_[back[0]], usable[axis_bit(a)], place.origin, a);
+    }
+    for (u32 a = 0; a < kAxes; ++a) {
+      for (u32 set = 0; set < kAxisSets; ++set) {
+        if ((set & ~set_) != 0 || (set & axis_bit(a)) == 0) continue;
+        const u32 rest = set ^ axis_bit(a);
+        for (u32 i = 0; i < kGroupValues; ++i) {
+          sums[set][i] += sums[rest][i];
+          usable[set][i] &= usable[rest][i];
+        }
+      }
+    }
+    for (u32 set = 1; set < kAxisSets; ++set) {
+      if ((set & ~set_) != 0) continue;
+      u32 sum = 0, count = 0;
+      for (u32 i = 0; i < kGroupValues; ++i) {
+        const i32 difference = sums[set][i] & usable[set][i];
+        sum += static_cast<u32>(difference < 0 ? -difference : difference);
+        count += usable[set][i] != 0;
+      }
+      lorenzo_[set].add(sum, count, ordinary);
+    }
+  }
+
+  // How often just one of two neighbours along an axis is an exception.
+  void count_changes(const i32* here, const i32* is_before_usable, const u32 (&origin)[kAxes], u32 axis) {
+    for (u32 i = 0; i < count_; ++i) {
+      if (origin[axis] + steps_[i][axis] == 0) continue;
+      ++pairs_[axis];
+      changes_[axis] += (here[i] != kUnusable) != (is_before_usable[i] != 0);
+    }
+  }
+
+  void measure_interpolation(const Group* all, u32 groups, u32 set, const u64 (&mean_errors)[kAxes],
+                             u64 (&costs)[kSurveyLevels]) {
+    for (u64& cost : costs) cost = 0;
+    if (set == 0 || (set & ~set_) != 0 || count_ones(set) > kMaxActiveAxes) return;
+    const Weights weights = weights_of(mean_errors, set);
+    const Blend blend = blend_of(weights.rule, weights.count, (1u << weights.count) - 1);
+    for (u32 level = 0; level < kSurveyLevels; ++level) {
+      CostSum total;
+      for (u32 g = 0; g < groups; ++g) {
+        if (all[g].ordinary == 0) {
+          total.add(0, 0, 0);
+          continue;
+        }
+        u32 sums[kGroupValues] = {};
+        u32 unusable[kGroupValues] = {};
+        for (u32 k = 0; k < weights.count; ++k) {
+          const u32 share = blend.weights[k];
+          if (share == 0) continue;
+          u32 errors[kGroupValues];  // local, so that the compiler knows it does not alias `sums`
+          memcpy(errors, all[g].errors[weights.axes[k]][level], sizeof(errors));
+          for (u32 i = 0; i < kGroupValues; ++i) {
+            unusable[i] |= errors[i] == static_cast<u32>(kUnusable) ? ~0u : 0;
+            sums[i] += share * errors[i];
+          }
+        }
+        u32 sum = 0, count = 0;
+        for (u32 i = 0; i < kGroupValues; ++i) {
+          const i32 code = nearest_bin(static_cast<i32>(sums[i] + 8) >> 4);
+          sum += static_cast<u32>(code < 0 ? -code : code) & ~unusable[i];
+          count += unusable[i] == 0 ? 1 : 0;
+        }
+        total.add(sum, count, all[g].ordinary);
+      }
+      costs[level] = total.groups != 0 ? total.mean() : level == 0 ? 0 : costs[level - 1];
+    }
+  }
+
+  ValueReader<T> reader_;
+  Positions positions_;
+  u32 dims_[kAxes];
+  u64 strides_[kAxes];
+  u32 set_ = 0;  // axes with more than one value
+  u32 shape_[kAxes];
+  u32 count_ = 0;
+  u64 offsets_[kGroupValues];
+  // Copies of the group that is looked at: bits, and positions.
+  static constexpr u32 kMaxCopies = kAxisSets + kAxes * (4 * kSurveyLevels - 1);
+  static constexpr Word<T> kOutside = kInfinity<T>;  // without a position, like other exceptions
+  u32 copies_ = 0;
+  Word<T> bits_[kMaxCopies][kGroupValues];
+  i32 at_[kMaxCopies][kGroupValues];
+  u8 steps_[kGroupValues][kAxes];
+
+  u64 values_seen_ = 0, exceptions_ = 0;
+  u64 error_sums_[kAxes] = {};
+  u64 error_counts_[kAxes] = {};
+  u64 pairs_[kAxes] = {};
+  u64 changes_[kAxes] = {};
+  CostSum lorenzo_[kAxisSets];
+};
+
+}  // namespace h5lossy::H5L_TARGET::interp

@@ -1,0 +1,471 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// simd/interp_coder.h for AVX-512.
+#pragma once
+
+#include <immintrin.h>
+
+#include "codecs/interp_coder.h"
+#include "codecs/simd/interp_coder_tables.h"
+
+namespace h5lossy::H5L_TARGET::interp::simd {
+
+inline void store_half(void* to, __m256i vector) { _mm256_storeu_si256(static_cast<__m256i*>(to), vector); }
+
+inline __m512i zigzag_lanes(__m512i codes, i32) {
+  return _mm512_xor_si512(_mm512_slli_epi32(codes, 1), _mm512_srai_epi32(codes, 31));
+}
+inline __m512i zigzag_lanes(__m512i codes, i64) {
+  return _mm512_xor_si512(_mm512_slli_epi64(codes, 1), _mm512_srai_epi64(codes, 63));
+}
+
+// The zigzags of a block, without the lowest planes, in lanes of 32 bits. Larger ones become 2^32 - 1.
+struct Sizes {
+  __m512i low, high;
+};
+
+inline Sizes sizes_of(const i32* codes, u32 raw_planes) {
+  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes));
+  return {_mm512_srl_epi32(zigzag_lanes(_mm512_loadu_si512(codes), i32{}), shift),
+          _mm512_srl_epi32(zigzag_lanes(_mm512_loadu_si512(codes + 16), i32{}), shift)};
+}
+
+inline Sizes sizes_of(const i64* codes, u32 raw_planes) {
+  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes));
+  __m256i parts[4];
+  for (u32 i = 0; i < 4; ++i) {
+    const __m512i numbers = zigzag_lanes(_mm512_loadu_si512(codes + 8 * i), i64{});
+    parts[i] = _mm512_cvtusepi64_epi32(_mm512_srl_epi64(numbers, shift));
+  }
+  return {_mm512_inserti64x4(_mm512_castsi256_si512(parts[0]), parts[1], 1),
+          _mm512_inserti64x4(_mm512_castsi256_si512(parts[2]), parts[3], 1)};
+}
+
+// The zigzags of a block in lanes of 16 bits; larger ones become 65535.
+inline __m512i small_numbers(const i32* codes) {
+  const __m256i low = _mm512_cvtusepi32_epi16(zigzag_lanes(_mm512_loadu_si512(codes), i32{}));
+  const __m256i high = _mm512_cvtusepi32_epi16(zigzag_lanes(_mm512_loadu_si512(codes + 16), i32{}));
+  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
+inline __m512i small_numbers(const i64* codes) {
+  __m128i parts[4];
+  for (u32 i = 0; i < 4; ++i) {
+    parts[i] = _mm512_cvtusepi64_epi16(zigzag_lanes(_mm512_loadu_si512(codes + 8 * i), i64{}));
+  }
+  const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(parts[0]), parts[1], 1);
+  const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(parts[2]), parts[3], 1);
+  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
+// Transposes squares of 8 x 8 bits, whose rows are bytes and come in reverse order: gf2p8affine takes the data as
+// matrix.
+inline __m512i transpose_squares(__m512i squares) {
+  const __m512i identity = _mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull));
+  return _mm512_gf2p8affine_epi64_epi8(identity, squares, 0);
+}
+
+struct Bytes64 {
+  alignas(64) u8 sources[64];
+};
+// Moves of bytes for that, by destination. Halves: in each 16 bytes, the low bytes of 8 numbers, then their high bytes.
+inline constexpr Bytes64 kHalvesOfNumbers = [] {
+  Bytes64 bytes = {};
+  for (u32 i = 0; i < 64; ++i) bytes.sources[i] = static_cast<u8>(2 * (7 - i % 8) + i % 16 / 8);
+  return bytes;
+}();
+inline constexpr Bytes64 kPlanesOfHalves = [] {
+  Bytes64 bytes = {};
+  for (u32 i = 0; i < 64; ++i) bytes.sources[i] = static_cast<u8>(16 * (i % 4) + i / 4);
+  return bytes;
+}();
+inline constexpr Bytes64 kHalvesOfPlanes = [] {
+  Bytes64 bytes = {};
+  for (u32 i = 0; i < 64; ++i) bytes.sources[i] = static_cast<u8>(4 * (8 * (i % 16 / 8) + 7 - i % 8) + i / 16);
+  return bytes;
+}();
+inline constexpr Bytes64 kNumbersOfHalves = [] {
+  Bytes64 bytes = {};
+  for (u32 i = 0; i < 64; ++i) bytes.sources[i] = static_cast<u8>(i % 16 / 2 + 8 * (i % 2));
+  return bytes;
+}();
+
+// 16 planes of 32 numbers of 16 bits.
+inline __m512i to_planes(__m512i numbers) {
+  const __m512i squares = _mm512_shuffle_epi8(numbers, _mm512_load_si512(kHalvesOfNumbers.sources));
+  return _mm512_permutexvar_epi8(_mm512_load_si512(kPlanesOfHalves.sources), transpose_squares(squares));
+}
+
+inline __m512i from_planes(__m512i planes) {
+  const __m512i squares = _mm512_permutexvar_epi8(_mm512_load_si512(kHalvesOfPlanes.sources), planes);
+  return _mm512_shuffle_epi8(transpose_squares(squares), _mm512_load_si512(kNumbersOfHalves.sources));
+}
+
+// The least size that is an escape, by class and twice; in class 0, none is.
+struct EscapesFrom {
+  u32 sizes[kClasses];
+};
+inline constexpr EscapesFrom kEscapesFrom = [] {
+  EscapesFrom from = {};
+  for (u32 c = 0; c < kClasses; ++c) from.sizes[c] = (kEscape << raw_planes_of(c)) * 0x10001u;
+  return from;
+}();
+
+// What kCandidates says, and the thresholds, by the number of thresholds reached.
+struct CandidateLanes {
+  alignas(64) u32 thresholds[16];
+  alignas(64) u32 classes[3][16];
+  alignas(64) u32 costs_of_planes[3][16];
+};
+inline constexpr CandidateLanes kCandidateLanes = [] {
+  CandidateLanes lanes = {};
+  for (u32 k = 0; k <= kClassThresholds; ++k) {
+    lanes.thresholds[k] = k < kClassThresholds ? kThresholds.at[k] : ~0u;
+    for (u32 i = 0; i < 3; ++i) {
+      lanes.classes[i][k] = kCandidates.reached[k].classes[i];
+      lanes.costs_of_planes[i][k] = 16 * kBlockCodes * kCandidates.reached[k].planes[i];
+    }
+  }
+  return lanes;
+}();
+
+// Lane i: the sum of the lanes of vector i.
+inline __m512i sums_of_vectors(const __m512i (&vectors)[16]) {
+  __m512i eight[8], four[4];
+  for (u32 i = 0; i < 8; ++i) {
+    const __m512i a = vectors[i], b = vectors[i + 8];
+    eight[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  }
+  for (u32 i = 0; i < 4; ++i) {
+    const __m512i a = eight[i], b = eight[i + 4];
+    four[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+  }
+  const auto add_quarters = [](__m512i a, __m512i b) {
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xDD));
+  };
+  const __m512i sums = add_quarters(add_quarters(four[0], four[1]), add_quarters(four[2], four[3]));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15);
+  return _mm512_permutexvar_epi32(order, sums);
+}
+
+struct Avx512 {
+  static constexpr u32 kGroup = 16;
+
+  // Sixteen blocks at a time, so that sums across a vector are made for all of them together: first to find the blocks
+  // that are not 0 and their candidates, then for these blocks to choose one.
+  template <class I>
+  static u32 choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
+    alignas(64) u16 used[kMaxBlocks + kGroup];  // blocks times 16, and how many thresholds they reach
+    u32 count = 0;
+    const __m512i ones = _mm512_set1_epi32(1);
+    __m512i all = _mm512_setzero_si512();
+    __m512i places = _mm512_setr_epi32(0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240);
+    for (u32 first = 0; first < blocks; first += kGroup) {
+      __m512i sums[kGroup];
+      for (u32 i = 0; i < kGroup; ++i) {
+        sums[i] = _mm512_setzero_si512();
+        if (first + i >= blocks) continue;
+        const Sizes block = sizes_of(codes + u64{first + i} * kBlockCodes, plan.raw_planes);
+        all = _mm512_ternarylogic_epi32(all, block.low, block.high, 0xFE);
+        sums[i] = _mm512_add_epi32(_mm512_srli_epi32(_mm512_add_epi32(block.low, ones), 1),
+                                   _mm512_srli_epi32(_mm512_add_epi32(block.high, ones), 1));
+      }
+      const __m512i halves = sums_of_vectors(sums);
+      const __mmask16 is_used = _mm512_test_epi32_mask(halves, halves);
+      const __m512i entries = _mm512_or_si512(places, thresholds_reached(halves));
+      store_half(used + count, _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(is_used, entries)));
+      count += count_ones(is_used);
+      places = _mm512_add_epi32(places, _mm512_set1_epi32(16 * kGroup));
+    }
+    memset(plan.classes, 0, blocks);
+    for (u32 first = 0; first < count; first += kGroup) {
+      choose_some(codes, used + first, count - first < kGroup ? count - first : kGroup, unit, plan, tally);
+    }
+    return static_cast<u32>(_mm512_reduce_or_epi32(all));
+  }
+
+  template <class I>
+  static void choose_some(const I* codes, const u16* used, u32 count, i32 unit, Coding& plan, Tally<I>& tally) {
+    __m512i sizes[kGroup], two[kGroup], third[kGroup];
+    for (u32 i = 0; i < kGroup; ++i) {
+      two[i] = third[i] = _mm512_setzero_si512();
+      if (i >= count) continue;
+      const Sizes block = sizes_of(codes + u64{used[i] / 16u} * kBlockCodes, plan.raw_planes);
+      sizes[i] = _mm512_packus_epi32(block.low, block.high);  // in any order, and at most 65535
+      const Candidates& candidates = kCandidates.reached[used[i] % 16];
+      const auto costs_in = [&](u32 candidate) {
+        const __m512i planes = _mm512_set1_epi32(static_cast<int>(candidates.planes[candidate] * 0x10001));
+        const __m512i symbols = _mm512_min_epu16(_mm512_srlv_epi16(sizes[i], planes), _mm512_set1_epi16(kEscape));
+        const __m512i table = _mm512_load_si512(kCostTables.classes[candidates.classes[candidate]]);
+        return _mm512_madd_epi16(_mm512_permutexvar_epi16(symbols, table), _mm512_set1_epi16(1));
+      };
+      two[i] = _mm512_add_epi32(costs_in(0), _mm512_slli_epi32(costs_in(1), 16));
+      third[i] = costs_in(2);
+    }
+    const __mmask16 is_used = static_cast<__mmask16>((1u << count) - 1);
+    const __m512i entries = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(is_used, used));
+    const __m512i reached = _mm512_and_si512(entries, _mm512_set1_epi32(15));
+    const auto rank = [&](u32 candidate, __m512i symbols) {
+      const __m512i of_planes = _mm512_load_si512(kCandidateLanes.costs_of_planes[candidate]);
+      const __m512i cost = _mm512_add_epi32(symbols, _mm512_permutexvar_epi32(reached, of_planes));
+      return _mm512_or_si512(_mm512_slli_epi32(cost, 2), _mm512_set1_epi32(static_cast<int>(candidate)));
+    };
+    const __m512i firsts = sums_of_vectors(two);
+    const __m512i best = _mm512_min_epu32(_mm512_min_epu32(rank(0, _mm512_and_si512(firsts, _mm512_set1_epi32(0xFFFF))),
+                                                           rank(1, _mm512_srli_epi32(firsts, 16))),
+                                          rank(2, sums_of_vectors(third)));
+    const auto class_of = [&](u32 candidate) {
+      return _mm512_permutexvar_epi32(reached, _mm512_load_si512(kCandidateLanes.classes[candidate]));
+    };
+    __m512i chosen = class_of(0);
+    chosen = _mm512_mask_mov_epi32(chosen, _mm512_test_epi32_mask(best, _mm512_set1_epi32(1)), class_of(1));
+    chosen = _mm512_mask_mov_epi32(chosen, _mm512_test_epi32_mask(best, _mm512_set1_epi32(2)), class_of(2));
+    const __m512i planes = _mm512_sub_epi32(_mm512_max_epi32(chosen, _mm512_set1_epi32(4)), _mm512_set1_epi32(4));
+    tally.cost += static_cast<u32>(_mm512_mask_reduce_add_epi32(is_used, _mm512_srli_epi32(best, 2)));
+    tally.class_planes += static_cast<u32>(_mm512_mask_reduce_add_epi32(is_used, planes));
+    alignas(64) u32 classes[kGroup];
+    _mm512_store_si512(classes, chosen);
+    for (u32 i = 0; i < count; ++i) {
+      const u32 b = used[i] / 16u, c = classes[i];
+      plan.classes[b] = static_cast<u8>(c);
+      const __m512i least = _mm512_set1_epi32(static_cast<int>(kEscapesFrom.sizes[c]));
+      if (_mm512_cmpge_epu16_mask(sizes[i], least) == 0) continue;
+      count_escapes(codes + u64{b} * kBlockCodes, unit, plan.raw_planes, c, ~0u, tally);
+    }
+  }
+
+  static __m512i thresholds_reached(__m512i halves) {
+    // The exponent is exact below 2^24; above, all thresholds are reached.
+    const __m512i exponents = _mm512_srli_epi32(_mm512_castps_si512(_mm512_cvtepi32_ps(halves)), 23);
+    const __m512i above_4 = _mm512_sub_epi32(exponents, _mm512_set1_epi32(127 + 2));
+    const __m512i j =
+        _mm512_min_epi32(_mm512_max_epi32(above_4, _mm512_setzero_si512()), _mm512_set1_epi32(kClassThresholds));
+    const __m512i thresholds = _mm512_permutexvar_epi32(j, _mm512_load_si512(kCandidateLanes.thresholds));
+    const __mmask16 is_above = _mm512_cmpge_epu32_mask(halves, thresholds);
+    // Not more than there are: sums that mean nothing, of sizes that are too large, may be anything.
+    return _mm512_min_epu32(_mm512_mask_add_epi32(j, is_above, j, _mm512_set1_epi32(1)),
+                            _mm512_set1_epi32(kClassThresholds));
+  }
+
+  // One symbol of 16 lanes; puts the words of lanes that are full in front.
+  static void push_lanes(const LaneRates& rates, __m512i symbols, __m512i& states, u8*& words) {
+    const auto look_up = [symbols](const u32(&table)[kSymbols]) {
+      return _mm512_permutexvar_epi32(symbols, _mm512_load_si512(table));
+    };
+    __m512i x = states;
+    const __mmask16 is_full = _mm512_cmpge_epu32_mask(x, look_up(rates.limits));
+    const u32 count = count_ones(is_full);
+    words -= count * kWordBytes;
+    _mm256_mask_storeu_epi16(words, static_cast<__mmask16>((1u << count) - 1),
+                             _mm256_maskz_compress_epi16(is_full, _mm512_cvtepi32_epi16(x)));
+    x = _mm512_mask_srli_epi32(x, is_full, x, 16);
+    const __m512i reciprocals = look_up(rates.reciprocals);
+    const __m512i even = _mm512_srli_epi64(_mm512_mul_epu32(x, reciprocals), 32);
+    const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(reciprocals, 32));
+    const __m512i quotients = _mm512_srlv_epi32(_mm512_mask_mov_epi32(even, 0xAAAA, odd), look_up(rates.shifts));
+    states = _mm512_add_epi32(_mm512_add_epi32(x, look_up(rates.sums)),
+                              _mm512_mullo_epi32(quotients, look_up(rates.complements)));
+  }
+
+  template <u32 lanes, class I>
+  static void write_blocks(const I* codes, u32 blocks, i32 unit, const Coding& plan, u32* states, Output& out) {
+    if (plan.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
+      Definition::write_blocks<lanes>(codes, blocks, unit, plan, states, out);
+      return;
+    }
+    u32 x[lanes];
+    memcpy(x, states, sizeof x);
+    __m512i low = {}, high = {};
+    if constexpr (lanes >= 16) low = _mm512_loadu_si512(states);
+    if constexpr (lanes == 32) high = _mm512_loadu_si512(states + 16);
+    u8* words = out.words;
+    u8* plane_words = out.planes;
+    for (u32 b = blocks; b-- > 0;) {
+      const u32 c = plan.classes[b];
+      const u32 planes = plan.raw_planes + raw_planes_of(c);
+      if (c == 0 && planes == 0) continue;
+      const I* const block = codes + u64{b} * kBlockCodes;
+      __m512i numbers = small_numbers(block);
+      if (c != 0) {
+        const __m512i symbols = _mm512_min_epu16(_mm512_srl_epi16(numbers, _mm_cvtsi32_si128(static_cast<int>(planes))),
+                                                 _mm512_set1_epi16(kEscape));
+        if constexpr (lanes >= 16) {
+          const LaneRates& rates = kLaneRates.tables[table_of(c)];
+          const __m512i first = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(symbols));
+          const __m512i second = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(symbols, 1));
+          push_lanes(rates, second, lanes == 32 ? high : low, words);
+          push_lanes(rates, first, low, words);
+        } else {
+          alignas(64) u16 each[kBlockCodes];
+          _mm512_store_si512(each, symbols);
+          Definition::push_symbols<lanes>(kRates.symbols[table_of(c)], each, x, words);
+        }
+        u32 escaped = _mm512_cmpeq_epi16_mask(symbols, _mm512_set1_epi16(kEscape));
+        if (escaped != 0) [[unlikely]] {
+          numbers = _mm512_maskz_mov_epi16(~escaped, numbers);
+          for (; escaped != 0; escaped &= ~(1u << (31 - count_leading_zeros(escaped)))) {
+            const I code = block[31 - count_leading_zeros(escaped)];
+            out.escapes = write_escape(item_of(code, unit), plan.escape_bytes, out.escapes);
+          }
+        }
+      }
+      plane_words -= 4 * planes;
+      _mm512_mask_storeu_epi32(plane_words, static_cast<__mmask16>((1u << planes) - 1), to_planes(numbers));
+    }
+    out.words = words;
+    out.planes = plane_words;
+    if constexpr (lanes < 16) memcpy(states, x, sizeof x);
+    if constexpr (lanes >= 16) _mm512_storeu_si512(states, low);
+    if constexpr (lanes == 32) _mm512_storeu_si512(states + 16, high);
+  }
+
+  static u32 find_class(const u16 (&before)[kClasses], u32 slot) {
+    const __m256i sums = _mm256_load_si256(reinterpret_cast<const __m256i*>(before));
+    return count_ones(_mm256_cmple_epu16_mask(sums, _mm256_set1_epi16(static_cast<short>(slot)))) - 1;
+  }
+
+  // The states of up to 32 lanes, in halves.
+  struct States {
+    __m512i low, high;
+  };
+
+  template <u32 lanes>
+  static States split(const u32* states) {
+    alignas(64) u16 low[32] = {}, high[32] = {};
+    for (u32 i = 0; i < lanes; ++i) {
+      low[i] = static_cast<u16>(states[i]);
+      high[i] = static_cast<u16>(states[i] >> 16);
+    }
+    return {_mm512_load_si512(low), _mm512_load_si512(high)};
+  }
+
+  template <u32 lanes>
+  static void join(const States& halves, u32* states) {
+    alignas(64) u16 low[32], high[32];
+    _mm512_store_si512(low, halves.low);
+    _mm512_store_si512(high, halves.high);
+    for (u32 i = 0; i < lanes; ++i) states[i] = low[i] | u32{high[i]} << 16;
+  }
+
+  // One symbol of each lane.
+  template <u32 lanes>
+  static __m512i take_symbols(const Nearest& nearest, States& states, const u8*& next) {
+    const __m512i start = _mm512_slli_epi16(states.low, 5);  // without the state's higher bits
+    const auto quarter = [&](u32 i) {
+      return _mm512_add_epi16(start, _mm512_set1_epi32(static_cast<int>(nearest.quarters[i])));
+    };
+    const __m512i four =
+        _mm512_min_epu16(_mm512_min_epu16(start, quarter(0)), _mm512_min_epu16(quarter(1), quarter(2)));
+    const auto look_up = [](__m512i at, const u16(&table)[kSymbols]) {
+      const __m256i row = _mm256_load_si256(reinterpret_cast<const __m256i*>(table));
+      return _mm512_permutexvar_epi16(at, _mm512_broadcast_i64x4(row));
+    };
+    const auto next_three = [&](u32 i) { return _mm512_add_epi16(start, look_up(four, nearest.symbols[i])); };
+    const __m512i found =
+        _mm512_min_epu16(_mm512_min_epu16(four, next_three(0)), _mm512_min_epu16(next_three(1), next_three(2)));
+    const __m512i frequency = look_up(found, nearest.frequencies);
+    const __m512i in_symbol = _mm512_srli_epi16(found, 5);  // slot - sum
+    // frequency * (x >> 11) + slot - sum, in halves.
+    const __m512i x_low = _mm512_or_si512(_mm512_slli_epi16(states.high, 5), _mm512_srli_epi16(states.low, 11));
+    const __m512i x_high = _mm512_srli_epi16(states.high, 11);
+    const __m512i low = _mm512_add_epi16(_mm512_mullo_epi16(frequency, x_low), in_symbol);
+    const __m512i product_high =
+        _mm512_add_epi16(_mm512_mulhi_epu16(frequency, x_low), _mm512_mullo_epi16(frequency, x_high));
+    const __mmask32 carries = _mm512_cmplt_epu16_mask(low, in_symbol);
+    const __m512i high = _mm512_mask_add_epi16(product_high, carries, product_high, _mm512_set1_epi16(1));
+    __mmask32 is_empty = _kandn_mask32(carries, _mm512_testn_epi16_mask(product_high, product_high));
+    if constexpr (lanes < 32) is_empty &= (1u << lanes % 32) - 1;
+    __m512i words;
+    if constexpr (lanes == 32) {
+      words = _mm512_loadu_si512(next);
+    } else {
+      words = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(next)));
+    }
+    states.low = _mm512_mask_expand_epi16(low, is_empty, words);
+    states.high = _mm512_mask_mov_epi16(high, is_empty, low);
+    next += count_ones(is_empty) * kWordBytes;
+    return _mm512_and_si512(found, _mm512_set1_epi16(15));
+  }
+
+  static void store_steps(__m512i differences, u32 unit_bits, i32* steps) {
+    const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(unit_bits));
+    const __m512i low = _mm512_cvtepi16_epi32(_mm512_castsi512_si256(differences));
+    const __m512i high = _mm512_cvtepi16_epi32(_mm512_extracti64x4_epi64(differences, 1));
+    _mm512_storeu_si512(steps, _mm512_sll_epi32(low, shift));
+    _mm512_storeu_si512(steps + 16, _mm512_sll_epi32(high, shift));
+  }
+
+  static void store_steps(__m512i differences, u32 unit_bits, i64* steps) {
+    const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(unit_bits));
+    const __m128i parts[4] = {_mm512_castsi512_si128(differences), _mm512_extracti32x4_epi32(differences, 1),
+                              _mm512_extracti32x4_epi32(differences, 2), _mm512_extracti32x4_epi32(differences, 3)};
+    for (u32 i = 0; i < 4; ++i) {
+      _mm512_storeu_si512(steps + 8 * i, _mm512_sll_epi64(_mm512_cvtepi16_epi64(parts[i]), shift));
+    }
+  }
+
+  template <u32 lanes, class I>
+  static bool read_blocks(const Head& head, const u8* classes, u32 blocks, u32* states, Words& words, Input& in,
+                          I* steps) {
+    if (head.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
+      return Definition::read_blocks<lanes>(head, classes, blocks, states, words, in, steps);
+    }
+    const u32 unit_bits = head.is_closed ? 4 : 0;
+    u32 x[lanes];
+    memcpy(x, states, sizeof x);
+    States halves = split<lanes>(states);
+    const u8* plane_words = in.planes;
+    const u8* next = words.next();
+    EscapeList escapes;
+    I* const first_steps = steps;
+    for (u32 b = 0; b < blocks; ++b, steps += kBlockCodes) {
+      const u32 c = classes[b];
+      const u32 planes = head.raw_planes + raw_planes_of(c);
+      __m512i numbers = _mm512_setzero_si512();
+      u32 escaped = 0;
+      if (c == 0 && planes == 0) {
+        store_steps(numbers, 0, steps);
+        continue;
+      }
+      if (c != 0) {
+        next = words.next(next);
+        if (next == nullptr) return false;
+        const u32 t = table_of(c);
+        __m512i symbols;
+        if constexpr (lanes == 32) {
+          symbols = take_symbols<32>(kNearest.tables[t], halves, next);
+        } else if constexpr (lanes == 16) {
+          const __m512i first = take_symbols<16>(kNearest.tables[t], halves, next);
+          const __m512i second = take_symbols<16>(kNearest.tables[t], halves, next);
+          symbols = _mm512_inserti64x4(first, _mm512_castsi512_si256(second), 1);
+        } else {
+          alignas(64) u16 each[kBlockCodes];
+          Definition::read_symbols<lanes>(kSlots.slots[t], x, next, each);
+          symbols = _mm512_load_si512(each);
+        }
+        escaped = _mm512_cmpeq_epi16_mask(symbols, _mm512_set1_epi16(kEscape));
+        numbers = _mm512_sll_epi16(symbols, _mm_cvtsi32_si128(static_cast<int>(planes)));
+      }
+      const __m512i raw = _mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << planes) - 1), plane_words);
+      plane_words += 4 * planes;
+      numbers = _mm512_or_si512(numbers, from_planes(raw));
+      const __m512i signs = _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_and_si512(numbers, _mm512_set1_epi16(1)));
+      store_steps(_mm512_xor_si512(_mm512_srli_epi16(numbers, 1), signs), unit_bits, steps);
+      escapes.add(b, escaped);
+    }
+    words.take(next);
+    if (!Definition::read_escapes(escapes, head.escape_bytes, in, first_steps)) return false;
+    if constexpr (lanes < 16) {
+      memcpy(states, x, sizeof x);
+    } else {
+      join<lanes>(halves, states);
+    }
+    in.planes = plane_words;
+    return words.next() != nullptr;
+  }
+};
+
+using Blocks = Avx512;
+
+}  // namespace h5lossy::H5L_TARGET::interp::simd

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Tables of simd/interp_coder.h for AVX-512 and AVX2.
+#pragma once
+
+#include "codecs/interp_coder.h"
+
+namespace h5lossy::H5L_TARGET::interp::simd {
+
+// How to code symbols in lanes of 32 bits (compare Rate). The quotient is x * reciprocal >> 32 >> shift: the reciprocal
+// is 2^(32 + shift) / frequency, rounded up by `excess / frequency`, and the product is right for all states below
+// the limit if these times the excess are below 2^(32 + shift). A frequency of 1 would need 33 bits: its quotient comes
+// out as x - 1, which the sum makes good.
+struct alignas(64) LaneRates {
+  u32 reciprocals[kSymbols];
+  u32 shifts[kSymbols];
+  u32 limits[kSymbols];
+  u32 complements[kSymbols];
+  u32 sums[kSymbols];
+};
+
+struct AllLaneRates {
+  LaneRates tables[kSymbolTables];
+  bool are_exact;
+};
+
+constexpr AllLaneRates make_lane_rates() {
+  AllLaneRates rates = {};
+  rates.are_exact = true;
+  for (u32 t = 0; t < kSymbolTables; ++t) {
+    for (u32 s = 0; s < kSymbols; ++s) {
+      const Rate& rate = kRates.symbols[t][s];
+      const u32 frequency = rate.frequency;
+      u32 shift = 0;
+      while (u32{2} << shift < frequency) ++shift;
+      const u64 power = u64{1} << (32 + shift);
+      const u64 reciprocal = (power + frequency - 1) / frequency;
+      LaneRates& to = rates.tables[t];
+      to.reciprocals[s] = static_cast<u32>(frequency == 1 ? reciprocal - 1 : reciprocal);
+      to.shifts[s] = shift;
+      to.limits[s] = rate.limit;
+      to.complements[s] = kFrequencySum - frequency;
+      to.sums[s] = rate.sum + (frequency == 1 ? kFrequencySum - 1 : 0);
+      const u64 excess = reciprocal * frequency - power;
+      rates.are_exact = rates.are_exact && (frequency == 1 || (rate.limit - 1) * excess < power);
+    }
+  }
+  return rates;
+}
+inline constexpr AllLaneRates kLaneRates = make_lane_rates();
+static_assert(kLaneRates.are_exact);
+
+// For finding the symbol of a slot in lanes of 16 bits, as the one that begins nearest at or before it. 32 times the
+// distance, modulo 2^16, is larger for symbols that begin behind the slot than for symbol 0, so that the least of all
+// is right; the low five bits say whose it is. In two steps: first among the symbols 0, 4, 8 and 12, then among the one
+// found and the next three.
+struct Nearest {
+  // By n - 1, twice: symbol 4n.
+  u32 quarters[3];
+  // AVX-512 moves words by a number of words, AVX2 by a number of bytes.
+  static constexpr u32 kPlaces = kVectorBytes == 64 ? 4 : 2;
+  // Row j - 1, at kPlaces times n: symbol 4n + j.
+  alignas(32) u16 symbols[3][kSymbols];
+  alignas(32) u16 frequencies[kSymbols];
+  // In bytes.
+  alignas(16) u8 low_frequencies[kSymbols];
+  alignas(16) u8 high_frequencies[kSymbols];
+};
+
+struct NearestTables {
+  Nearest tables[kSymbolTables];
+};
+
+constexpr NearestTables make_nearest() {
+  NearestTables nearest = {};
+  for (u32 t = 0; t < kSymbolTables; ++t) {
+    const Rate(&rates)[kSymbols] = kRates.symbols[t];
+    Nearest& to = nearest.tables[t];
+    const auto place_of = [&](u32 s) { return static_cast<u16>(s - 2 * kSymbols * rates[s].sum); };
+    for (u32 n = 1; n < 4; ++n) to.quarters[n - 1] = place_of(4 * n) * 0x10001u;
+    for (u32 j = 1; j < 4; ++j) {
+      for (u32 n = 0; n < 4; ++n) to.symbols[j - 1][Nearest::kPlaces * n] = place_of(4 * n + j);
+    }
+    for (u32 s = 0; s < kSymbols; ++s) {
+      to.frequencies[s] = rates[s].frequency;
+      to.low_frequencies[s] = static_cast<u8>(rates[s].frequency);
+      to.high_frequencies[s] = static_cast<u8>(rates[s].frequency >> 8);
+    }
+  }
+  return nearest;
+}
+inline constexpr NearestTables kNearest = make_nearest();
+
+// Costs of the symbols of a class as in the comparison of classes, twice.
+struct CostTables {
+  alignas(64) u16 classes[kClasses][2 * kSymbols];
+};
+
+constexpr CostTables make_cost_tables() {
+  CostTables tables = {};
+  for (u32 c = 1; c < kClasses; ++c) {
+    for (u32 s = 0; s < 2 * kSymbols; ++s) {
+      const u32 cost = kCosts.symbols[table_of(c)][s % kSymbols];
+      tables.classes[c][s] = static_cast<u16>(s % kSymbols == kEscape ? cost + kEscapeCost : cost);
+    }
+  }
+  return tables;
+}
+inline constexpr CostTables kCostTables = make_cost_tables();
+
+// Up to this many planes of a block, numbers that are no escapes fit in 16 bits.
+inline constexpr u32 kMostSmallPlanes = 12;
+
+}  // namespace h5lossy::H5L_TARGET::interp::simd

@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The decoder beside the format's pages decodes, and refuses, what the library does."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import golden
+import h5lossy
+
+PATH = Path(__file__).parents[1] / "docs" / "format" / "decoder.py"
+GOLDEN = golden.load()
+
+
+@pytest.fixture(scope="module")
+def decoder() -> Any:
+    spec = importlib.util.spec_from_file_location("decoder", PATH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["decoder"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("frame", GOLDEN, ids=str)
+def test_it_decodes_the_frames_of_the_past(decoder: Any, frame: golden.Golden) -> None:
+    decoded = np.frombuffer(decoder.decode(frame.frame), np.uint8)
+    assert golden.digest(decoded) == frame.holds["decoded_sha256"]
+
+
+def sealed(decoder: Any, frame: bytes) -> bytes:
+    """Give a frame the checksums of what it holds, if its header says what is summed."""
+    sums = bytearray(frame)
+    try:
+        words, codec, type_byte, _, mode = struct.unpack_from("<5B", frame, 5)
+        value_bytes = type_byte & 127
+        float_type = {4: decoder.FLOAT32, 8: decoder.FLOAT64}[value_bytes]
+        dims = struct.unpack_from(f"<{words - 10}I", frame, 40)
+        count = struct.unpack_from("<I", frame, 12)[0] // value_bytes
+        tiles = decoder.count_tiles(codec, mode, float_type, count, dims) if codec else 0
+        front = 4 * (words + tiles)
+        ends = struct.unpack_from(f"<{tiles}I", frame, 4 * words)
+    except (struct.error, KeyError, ZeroDivisionError, IndexError):
+        return frame
+    payloads = decoder.cut(frame[front:], ends) if codec else [frame[front:]]
+    if frame[10] & 1:
+        struct.pack_into("<I", sums, 20, decoder.checksum(payloads))
+    struct.pack_into("<I", sums, 16, decoder.checksum([bytes(sums[:16] + sums[20:front])]))
+    return bytes(sums)
+
+
+SMALL = [frame for frame in GOLDEN if len(frame.frame) < 2000]
+
+
+@pytest.mark.parametrize("frame", SMALL, ids=str)
+def test_it_refuses_what_the_library_refuses(decoder: Any, frame: golden.Golden) -> None:
+    refusals = {
+        decoder.Unsupported: h5lossy.UnsupportedError,
+        decoder.Truncated: h5lossy.TruncatedFrameError,
+        decoder.Corrupt: h5lossy.CorruptFrameError,
+    }
+    numbers = random.Random(frame.name)
+    for _ in range(2):
+        changed = bytearray(frame.frame)
+        # The sizes of the chunk stay as they are: what is tested is the payload.
+        place = numbers.choice([*range(4, 12), *range(20, len(changed))])
+        changed[place] ^= 1 << numbers.randrange(8)
+        for one in (sealed(decoder, bytes(changed)), bytes(changed[: numbers.randrange(99)])):
+            try:
+                expected = h5lossy.decode(one).tobytes()
+            except h5lossy.H5LossyError as error:
+                with pytest.raises(decoder.Refused) as refused:
+                    decoder.decode(one)
+                assert type(error) is refusals[refused.type]  # noqa: PT017
+            else:
+                assert decoder.decode(one) == expected
+
+
+def test_it_is_a_program(tmp_path: Path) -> None:
+    values = np.linspace(0, 1, 999, dtype=">f4")
+    frame = h5lossy.encode(values, h5lossy.Interp(absolute=1e-3))
+    (tmp_path / "x.frame").write_bytes(frame)
+    command = [sys.executable, str(PATH), str(tmp_path / "x.frame")]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=tmp_path)
+    assert said.stdout == h5lossy.decode(frame).tobytes()
+
+
+def test_it_needs_nothing_but_python() -> None:
+    code = f"""
+import runpy, sys
+before = set(sys.modules)
+runpy.run_path({str(PATH)!r}, run_name="decoder")
+print([name for name in ("numpy", "h5py", "h5lossy") if name in sys.modules])
+"""
+    command = [sys.executable, "-P", "-c", code]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    assert said.stdout == "[]\n"
