@@ -164,9 +164,14 @@ def test_cd_values_for_h5repack_are_a_command(
         file.create_dataset("my data", data=field((40, 40)), chunks=(16, 16))
         file.create_dataset("other", data=field((40, 40)), chunks=(16, 16))
 
-    [command] = forms(*options, "--var", "my data")["h5repack"]
+    command, check = forms(*options, "--var", "my data")["h5repack"]
     run("sh", "-c", command, cwd=tmp_path, env=with_plugin())
 
+    [name, *arguments] = shlex.split(check, comments=True)
+    assert name == "h5lossy"
+    assert (
+        "/my data" in h5lossy_cli(*(str(tmp_path / a) if "." in a else a for a in arguments)).stdout
+    )
     with h5py.File(tmp_path / "out.h5") as file:
         assert cd_values(file["my data"])[:5] == (*codec.filter_options, 0)[:5]
         assert file["other"].id.get_create_plist().get_nfilters() == 0
@@ -209,6 +214,16 @@ def test_cd_values_for_ncgen_are_an_attribute(
         assert tuple(words) == (*codec.filter_options, 0)[:5]
 
 
+@pytest.mark.parametrize("name", ["my data(2)", "2m", 'a"b', "t-é", "it's $x"])
+def test_cd_values_escape_names_for_ncgen(tmp_path: Path, name: str) -> None:
+    [line] = forms("--lossless", "--var", name)["ncgen"]
+    cdl_name = line.partition(":_Filter")[0]
+    netcdf_file(tmp_path, f"float {cdl_name}(x) ; {line}")
+
+    with h5py.File(tmp_path / "in.nc") as file:
+        assert h5lossy.describe(file[name]).codec == "pfpl"
+
+
 @pytest.mark.parametrize(
     "bound", [0.1, 1 / 3, 1e-5, 1e16, 123456.789, 5e-324, 1.7976931348623157e308, 0.5]
 )
@@ -225,7 +240,7 @@ def test_nccopy_reads_the_typed_bound_exactly(tmp_path: Path, bound: float) -> N
 
 
 def test_cd_values_quote_names_for_the_shell(tmp_path: Path) -> None:
-    [command] = forms("--lossless", "--var", "it's $HOME")["h5repack"]
+    command, _ = forms("--lossless", "--var", "it's $HOME")["h5repack"]
 
     done = run("sh", "-c", f"printf '%s\\n' {command.removeprefix('h5repack ')}")
 
