@@ -1288,7 +1288,7 @@ def test_only_regular_files_are_replaced(source: Path, tmp_path: Path) -> None:
     for name in names:
         for force in ([], ["--force"]):
             said = repack(source, tmp_path / name, "--absolute", "1", *force, status=1)
-            assert "is no regular file, and is never replaced" in said.stderr
+            assert "is not a regular file, so it is never replaced" in said.stderr
     assert {name: (tmp_path / name).stat().st_ino for name in names} == before
 
 

@@ -53,7 +53,7 @@ def _require_replaceable(path: Path, *, replace: bool) -> None:
         return
     if not path.is_file():
         raise click.ClickException(
-            f"{path} is no regular file, and is never replaced; give another name"
+            f"{path} is not a regular file, so it is never replaced; give another name"
         )
     if not replace:
         raise click.ClickException(f"{path} exists; give another name, or --force to replace it")

@@ -93,16 +93,7 @@ def type_with_references(holder: h5a.AttrID | h5d.DatasetID) -> np.dtype[Any]:
 class ReferenceCopier:
     """Copies references, each made anew for the copy of the object that it means.
 
-    Parameters
-    ----------
-    source, target : h5py.h5f.FileID
-    paths : mapping of ObjectKey to bytes
-        The objects of the source, and their paths in the target.
-
-    Attributes
-    ----------
-    dangling : int
-        How many references meant no object of the source. They are null references in the target.
+    `dangling` counts those that meant no object of the source, and are null in the target.
     """
 
     def __init__(
