@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import mmap
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,13 +58,16 @@ def _helper() -> Iterator[Callable[..., Future[Any]]]:
 
     No thread can be started while Python exits (`atexit`), or when the system's limit is reached.
     """
-    with ThreadPoolExecutor(1, thread_name_prefix="h5lossy") as helper:
-        submit: Callable[..., Future[Any]] = helper.submit
-        try:
-            submit(int)  # starts the thread
-        except RuntimeError:
-            submit = _run_at_once
-        yield submit
+    try:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # fails at exit
+
+        helper = ThreadPoolExecutor(1, thread_name_prefix="h5lossy")
+        helper.submit(int)  # starts the thread
+    except RuntimeError:
+        yield _run_at_once
+        return
+    with helper:
+        yield helper.submit
 
 
 def _run_at_once(work: Callable[[_Batch], _Result], batch: _Batch) -> Future[_Result]:

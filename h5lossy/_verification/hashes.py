@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import bisect
 import functools
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,14 +61,15 @@ def hash_chunks(
             total += sums * _weights(2 + i // _BLOCK)[0]
         return total
 
-    workers = min(threads, len(parts))
+    workers, hashes = min(threads, len(parts)), None
     if workers > 1:
-        with ThreadPoolExecutor(workers) as pool:
-            try:
+        # No thread can be started, nor this be imported, when Python exits; or a limit is met.
+        with suppress(RuntimeError):
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+            with ThreadPoolExecutor(workers) as pool:
                 hashes = [*pool.map(sums_of, parts)]
-            except RuntimeError:  # no thread can be started, since Python exits or a limit is met
-                hashes = [*map(sums_of, parts)]
-    else:
+    if hashes is None:
         hashes = [*map(sums_of, parts)]
     found = np.concatenate(hashes) if hashes else np.zeros(0, np.uint64)
     placed = found
