@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import mmap
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,6 +58,12 @@ def _helper() -> Iterator[Callable[..., Future[Any]]]:
 
     No thread can be started while Python exits (`atexit`), or when the system's limit is reached.
     """
+    try:
+        # While Python exits, the import fails as well, if it is the first one.
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+    except RuntimeError:
+        yield _run_at_once
+        return
     with ThreadPoolExecutor(1, thread_name_prefix="h5lossy") as helper:
         submit: Callable[..., Future[Any]] = helper.submit
         try:
