@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import bisect
 import functools
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,11 +62,13 @@ def hash_chunks(
 
     workers = min(threads, len(parts))
     if workers > 1:
-        with ThreadPoolExecutor(workers) as pool:
-            try:
+        try:  # no thread can be started, nor this first be imported, while Python exits
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+            with ThreadPoolExecutor(workers) as pool:
                 hashes = [*pool.map(sums_of, parts)]
-            except RuntimeError:  # no thread can be started, since Python exits or a limit is met
-                hashes = [*map(sums_of, parts)]
+        except RuntimeError:  # or where a limit is met
+            hashes = [*map(sums_of, parts)]
     else:
         hashes = [*map(sums_of, parts)]
     found = np.concatenate(hashes) if hashes else np.zeros(0, np.uint64)
