@@ -94,6 +94,7 @@ class Recorder:
         self._strides = strides_of(dataset)
         self._chunks: Place = dataset.chunks
         self._hashes: dict[Place, int] = {}
+        self._is_checked = True
         self._threads = threads or _native.default_threads()
         #: Hashes of the chunks that are going to be replaced, if hashes are of several chunks.
         self._replaced = dict(self._recorded_in(target)) if target else {}
@@ -108,6 +109,7 @@ class Recorder:
         original, decoded : numpy.ndarray
             Of the dataset's type; chunks at the edge have no padding.
         """
+        self._is_checked = False
         is_of_chunks = self.checker.bound.kind is BoundKind.RANGE_RELATIVE
         if not is_of_chunks:
             self.checker.add(start, original, decoded)
@@ -134,6 +136,7 @@ class Recorder:
 
     def check(self) -> None:
         """Raise `BoundViolationError` if anything that was added so far violates the bound."""
+        self._is_checked = True
         problems = self.checker.summary().problems
         if problems:
             raise BoundViolationError(
@@ -141,12 +144,13 @@ class Recorder:
             )
 
     def finish(self) -> dict[str, Any]:
-        """Check once more, write the record, and return its report.
+        """Check what was added last, write the record, and return its report.
 
         A part of the chunks may have been added; hashes of the others stay, and what was found for
         the whole dataset does not.
         """
-        self.check()
+        if not self._is_checked:
+            self.check()
         is_whole = not self._are_others_stored(())
         record = None if is_whole else self._earlier()
         if record is None:
