@@ -120,8 +120,10 @@ def test_invalid_attributes_are_ignored_with_a_warning(
 ) -> None:
     made = file.create_dataset("t", data=field(2.0))
     made.attrs[name] = value
-    with pytest.warns(RuntimeWarning, match=f"/t: attribute .*{name}.* is ignored"):
+    with pytest.warns(RuntimeWarning, match=f"/t: attribute .*{name}.* is ignored") as caught:
         assert no_data(made).is_empty
+        assert PFPL(range_relative=1e-3).resolve(made).absolute
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_variables_of_all_libraries_say_the_same(tmp_path: Path) -> None:
