@@ -325,18 +325,17 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         fields = cls.choices()
         if mode == 0:
             return {own.name: own.default for own in fields}
-        for values in itertools.product(*(own.metadata["choices"] for own in fields)):
-            if mode == _mode_of(fields, values):
-                return {own.name: value for own, value in zip(fields, values, strict=True)}
+        for chosen in itertools.product(*(own.metadata["bits"].items() for own in fields)):
+            if mode == sum(bits for _, bits in chosen):
+                return {own.name: value for own, (value, _) in zip(fields, chosen, strict=True)}
         raise UnsupportedError(f"{cls.__name__} has no mode {mode:#04x} in this version of h5lossy")
 
     def _mode(self) -> int:
         """Return the mode as the library takes it: 0 where nothing differs from the defaults."""
-        fields = self.choices()
-        values = [getattr(self, own.name) for own in fields]
-        if values == [own.default for own in fields]:
+        settings = {own: getattr(self, own.name) for own in self.choices()}
+        if all(value == own.default for own, value in settings.items()):
             return 0
-        return _mode_of(fields, values)
+        return sum(own.metadata["bits"][value] for own, value in settings.items())
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_config().items())
@@ -345,7 +344,9 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PFPL(Codec):
-    """PFPL: quantize, take differences, transpose bits, drop zero bytes. Parameters: `Codec`'s.
+    """PFPL: quantize, take differences, transpose bits, drop zero bytes.
+
+    The parameters are those of `Codec`.
 
     Notes
     -----
@@ -373,7 +374,7 @@ class CuSZp2(Codec):
     Parameters
     ----------
     **bound
-        Bound and checksum: the parameters of `Codec`.
+        Bound and checksum, as in `Codec`.
     mode : {"outlier", "plain", "fixed"}, optional
         What is kept of a block. "plain": differences of neighbours. "outlier": the same, but the
         first one of a block may be kept apart where that takes less room. "fixed": the quantized
@@ -422,7 +423,7 @@ class CuSZp2(Codec):
 class AATROX(Codec):
     """AATROX: quantize, take differences in long layers, keep each 32 with their own bit width.
 
-    Parameters: `Codec`'s.
+    The parameters are those of `Codec`.
 
     Notes
     -----
@@ -484,7 +485,7 @@ class Interp(Codec):
     Parameters
     ----------
     **bound
-        Bound and checksum: the parameters of `Codec`.
+        Bound and checksum, as in `Codec`.
     axes : "auto" or tuple of int, optional
         The axes of a chunk along which values are predicted: one to three of -1 (the last one,
         whose values are next to each other in memory), -2, -3 and -4, in any order; a single one
@@ -544,7 +545,7 @@ class Interp(Codec):
 class Auto(Codec):
     """Codec 0: h5lossy picks a codec for each chunk, the one whose frame promises to be smallest.
 
-    Parameters: `Codec`'s.
+    The parameters are those of `Codec`.
 
     Notes
     -----
@@ -669,17 +670,13 @@ def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> 
     return codec_from_params(unpacked(filter_options))
 
 
-def _mode_of(fields: Sequence[dataclasses.Field[Any]], values: Sequence[Any]) -> int:
-    """Return the mode that values of a codec's own fields make up."""
-    return sum(own.metadata["bits"][value] for own, value in zip(fields, values, strict=True))
-
-
 def _checked_choice(own: dataclasses.Field[Any], value: Any) -> Any:
     """Return the choice that a value is equal to."""
     choices: tuple[Any, ...] = own.metadata["choices"]
     if own.metadata["read"] is not None:
         return own.metadata["read"](value)
-    message = f"{own.name} must be {_either(choices)}, got {value!r}"
+    *others, last = map(repr, choices)
+    message = f"{own.name} must be {', '.join(others)} or {last}, got {value!r}"
     is_flag = isinstance(own.default, bool)
     wanted = bool if is_flag else str if isinstance(own.default, str) else numbers.Integral
     if is_flag and isinstance(value, np.bool_):
@@ -689,12 +686,6 @@ def _checked_choice(own: dataclasses.Field[Any], value: Any) -> Any:
     if value not in choices:
         raise InvalidArgumentError(message)
     return choices[choices.index(value)]
-
-
-def _either(choices: Sequence[Any]) -> str:
-    """Write choices as text: ``1, 2 or 3``."""
-    *others, last = map(repr, choices)
-    return f"{', '.join(others)} or {last}"
 
 
 name_publicly(__name__)

@@ -63,6 +63,23 @@ def allocated_end(file: h5py.h5f.FileID) -> int:
         return int(file.get_filesize())
 
 
+def end_after_flush(file: h5py.h5f.FileID, enough: int) -> int:
+    """Return where what HDF5 has allocated will end after a flush, or less if that is `enough`.
+
+    A flush gives back what is left of the blocks that HDF5 takes small pieces from. That is free
+    space, but in none of the free sections.
+    """
+    end, left = allocated_end(file), file.get_freespace()
+    if not left or end - left >= enough:
+        return end - int(left)
+    get = _function("H5Fget_free_sections", "int64_t (*)(int64_t, int, size_t, uint64_t *)")
+    with phil:
+        count = max(0, get(file.id, 0, 0, ffi.NULL))
+        sections = ffi.new("uint64_t []", 2 * count)  # an address and a size each
+        get(file.id, 0, count, sections)
+    return int(end - left + sum(list(sections)[1::2]))
+
+
 def is_parallel(given: h5py.Dataset | h5py.File) -> bool:
     """Return whether several processes have opened a file, or that of a dataset, together.
 

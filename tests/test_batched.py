@@ -1092,3 +1092,69 @@ def test_a_file_of_one_process_cannot_be_written_collectively(
         with pytest.raises(InvalidArgumentError, match=r"driver='mpio', and .*x\.h5 is open with"):
             h5lossy.write(ours, field((50, 60)), collective=True)
         assert not ours.id.get_num_chunks()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.zeros(6, "c8"), "complex64 can't be written as float32; give their real"),
+        ([1j] * 6, "can't be written as float32"),
+        (iter([np.zeros(6, "c16")]), "complex128 can't be written"),
+        (np.array(["a"] * 6), "type <U1 can't be written as float32"),
+        ({0: 1.0}, "values of type dict can't be written as float32"),
+        ({1.0}, "values of type set can't be written as float32"),
+    ],
+    ids=["complex", "complex list", "complex blocks", "text", "dict", "set"],
+)
+@pytest.mark.parametrize("selection", [np.s_[:], np.s_[::2]], ids=["all", "steps"])
+def test_values_that_are_no_floats(
+    file: h5py.File, values: Any, message: str, selection: Any
+) -> None:
+    x = file.create_dataset("floats", (6,), "f4", chunks=(4,), compression=PFPL(absolute=1e-3))
+    if selection == np.s_[:]:
+        with pytest.raises((InvalidArgumentError, IncompleteWriteError), match=re.escape(message)):
+            h5lossy.write(x, values, selection)
+    else:
+        with pytest.raises((InvalidArgumentError, TypeError, OSError)):
+            h5lossy.write(x, values, selection)
+    assert not x[...].any()
+
+
+def test_nothing_to_write(file: h5py.File) -> None:
+    options = {"maxshape": (None, 4), "chunks": (2, 4), "compression": PFPL(absolute=1e-3)}
+    x = file.create_dataset("none", (0, 4), "f4", **options)
+    y = file.create_dataset("some", (6, 4), "f4", **options)
+    for verify in (False, True):
+        h5lossy.write(x, np.zeros((0, 4)), verify=verify)
+        h5lossy.write(x, iter([]), verify=verify)
+        h5lossy.write(y, np.zeros((0, 4)), np.s_[3:3], verify=verify)
+        with pytest.raises(InvalidArgumentError, match="do not fit"):
+            h5lossy.write(y, np.zeros((1, 3)), np.s_[3:3], verify=verify)
+    assert y.id.get_num_chunks() == 0
+    null = file.create_dataset("null", data=h5py.Empty("f4"))
+    with pytest.raises(InvalidArgumentError, match="null dataspace"):
+        h5lossy.write(null, 1.0)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "v110"])
+@pytest.mark.parametrize("most", [(None,), (20_000,)])
+def test_the_index_is_not_walked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libver: str, most: Any
+) -> None:
+    """What goes through all chunks of a dataset is not called to write one of them."""
+    with h5py.File(tmp_path / "x.h5", "w", libver=libver) as file:
+        x = file.create_dataset(
+            "x", (20_000,), "f4", maxshape=most, chunks=(4,), compression=PFPL(absolute=1e-3)
+        )
+        h5lossy.write(x, np.zeros(8), np.s_[:8])
+
+        class Identifier(h5py.h5d.DatasetID):
+            def get_storage_size(self) -> int:
+                raise AssertionError
+
+            get_num_chunks = chunk_iter = get_chunk_info = get_storage_size
+
+        monkeypatch.setattr(x, "_id", Identifier(x.id.id))
+        h5lossy.write(x, np.ones(4), np.s_[4:8])
+        h5lossy.write(x, np.ones(4), np.s_[100:104])
+        assert x[4:8].all()

@@ -535,15 +535,17 @@ def test_cd_values_may_come_in_any_sequence(codec: type[Codec], container: Any) 
     assert from_filter_options(FILTER_ID, container(setting.filter_options)) == setting
 
 
-def test_lossless_needs_two_words(codec: type[Codec]) -> None:
-    assert from_filter_options(FILTER_ID, (codec.codec_number, 3)) == codec(lossless=True)
+def test_lossless_needs_two_words_or_the_codec_alone(codec: type[Codec]) -> None:
+    for words in ((codec.codec_number, 3), (codec.codec_number,)):
+        assert from_filter_options(FILTER_ID, words) == codec(lossless=True)
 
 
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [
         ((), InvalidArgumentError, "cd_values need at least 4 words .* got 0"),
-        ((1,), InvalidArgumentError, "cd_values need at least 4 words .* got 1"),
+        ((9,), UnsupportedError, "codec 9 is not in this version"),
+        ((1, 0), InvalidArgumentError, "cd_values need at least 4 words .* got 2"),
         ((1, 0, 1), InvalidArgumentError, "cd_values need at least 4 words .* got 3"),
         ((1, 3, -1), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got \(1, 3, -1\)"),
         ((1, 3, 2**32), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got"),
@@ -742,3 +744,22 @@ def test_a_datasets_own_fill_value_is_left_out(codec: type[Codec], tmp_path: Pat
         assert setting.resolve(plain).absolute == pytest.approx(4.0)
         empty = file.create_dataset("empty", data=h5py.Empty("f4"))
         assert setting.resolve(empty) == codec(lossless=True)
+
+
+def test_a_codec_that_was_used_is_pickled_as_a_new_one(setting: Any) -> None:
+    used = setting(absolute=1e-3)
+    assert pickle.loads(pickle.dumps(used)).filter_options == used.filter_options
+    assert pickle.dumps(used) == pickle.dumps(setting(absolute=1e-3))
+
+
+def test_hdf5plugins_names_are_here() -> None:
+    assert h5lossy.FILTERS == {"h5lossy": 46412}
+    for asked in ("h5lossy", "H5LOSSY", 46412, ("h5lossy",), "registered"):
+        assert h5lossy.get_filters(asked) == tuple(CODECS.values())
+    assert h5lossy.get_filters(()) == ()
+    assert h5lossy.register("h5lossy", force=True) == h5lossy.register() != ()
+    for other in ("zfp", 32013, ("h5lossy", "zfp")):
+        with pytest.raises(InvalidArgumentError, match="must be 46412 or 'h5lossy', got"):
+            h5lossy.get_filters(other)
+        with pytest.raises(InvalidArgumentError, match="must be 46412 or 'h5lossy', got"):
+            h5lossy.register(other)

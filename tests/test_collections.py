@@ -115,7 +115,7 @@ def test_one_source_goes_into_a_folder_too(sources: list[Path], folder: Path, sl
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_folder_has_to_exist(sources: list[Path], tmp_path: Path, count: int) -> None:
     said = cli("repack", *sources[:count], f"{tmp_path}/new/", "--absolute", "1", status=2)
-    assert "need one that exists" in " ".join(said.stderr.split())
+    assert "must be an existing folder" in " ".join(said.stderr.split())
     assert not (tmp_path / "new").exists()
 
 
@@ -211,17 +211,38 @@ def test_a_file_that_fails_does_not_stop_the_others(sources: list[Path], folder:
 
     said = cli("repack", *everything, folder, "--absolute", "1e-3", status=1)
 
+    advice = "give another name, or --force to replace it"
     assert said.stderr.splitlines() == [
         "Error: 3 of 5 files failed:",
         f"{bad}: is not an HDF5 file",
         f"{empty}: has nothing to compress, so DST is not written",
-        f"{sources[2]}: {folder}/c.h5 exists; give another name, or --force to replace it",
+        f"{sources[2]}: {folder}/c.h5 exists, and is not an HDF5 file; {advice}",
     ]
     assert names(folder) == ["a.h5", "b.h5", "c.h5"]
     assert "2 files: " in said.stdout
     (folder / "c.h5").unlink()
     assert "1 of 2 files" in cli("repack", bad, sources[2], folder, "--absolute=1", status=2).stderr
     assert (folder / "c.h5").exists()
+
+
+def test_files_that_are_complete_count_as_done(
+    sources: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = ("--absolute", "1")
+    cli("repack", sources[0], folder, *wanted)
+    before = (folder / "a.h5").stat()
+    monkeypatch.chdir(folder.parent)
+
+    said = cli("repack", *sources, folder.name, *wanted)
+
+    assert f"{sources[0]} (" in said.stdout
+    [line] = [line for line in said.stdout.splitlines() if line.endswith("done before")]
+    assert f"-> {folder.name}/a.h5 (" in line
+    assert "3 files (1 done before): " in said.stdout
+    assert (folder / "a.h5").stat().st_mtime_ns == before.st_mtime_ns
+    said = cli("repack", *sources, folder, *wanted, "--check-existing", "--json")
+    plain = json.loads(said.stdout)
+    assert [one["existed"] for one in plain["files"]] == [True] * 3
 
 
 def test_a_folder_is_no_source(sources: list[Path], folder: Path) -> None:
@@ -268,7 +289,7 @@ def test_a_dry_run_of_several_files_writes_nothing(sources: list[Path], folder: 
 
 def test_quiet_prints_nothing_but_errors(sources: list[Path], folder: Path) -> None:
     assert cli("repack", *sources, folder, "--absolute", "1", "--quiet").output == ""
-    said = cli("repack", *sources, folder, "--absolute", "1", "-q", status=1)
+    said = cli("repack", *sources, folder, "--absolute", "2", "-q", status=1)
     assert said.stdout == ""
     assert "3 of 3 files failed" in said.stderr
 
@@ -396,7 +417,7 @@ WRONG_RULES = {
     "too deep": (f"x = {'[' * 5000}", "rules.toml is not TOML"),
     "nothing": ("", r"rules.toml has no \[\[rule\]\]"),
     "a table": ('[rule]\ndataset = "x"\n', r"has no \[\[rule\]\]"),
-    "another table": ("[[rules]]\n", r"has rules; there is \[\[rule\]\] only"),
+    "another table": ("[[rules]]\n", r"has rules; only \[\[rule\]\] is allowed"),
     "no glob": ("[[rule]]\nabsolute = 1\n", "line 1: dataset must be a glob"),
     "no globs": ("[[rule]]\ndataset = []\nabsolute = 1\n", "line 1: dataset must be a glob"),
     "a number": ("[[rule]]\ndataset = [3]\nabsolute = 1\n", "line 1: dataset must be a glob"),
@@ -405,8 +426,8 @@ WRONG_RULES = {
         "line 1: checksum is never false",
     ),
     "a bound that is off": ('[[rule]]\ndataset = "x"\nlossless = false\n', "is never false"),
-    "only a flag": ('[[rule]]\ndataset = "x"\nrewritable = false\n', "the rule says nothing"),
-    "no setting": ('[[rule]]\ndataset = "x"\n', "the rule says nothing"),
+    "only a flag": ('[[rule]]\ndataset = "x"\nrewritable = false\n', "the rule has no settings"),
+    "no setting": ('[[rule]]\ndataset = "x"\n', "the rule has no settings"),
     "skip and more": (
         '[[rule]]\ndataset = "x"\nskip = true\nabsolute = 1\n',
         "a rule that skips has no other setting, got absolute",

@@ -17,8 +17,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import h5py
+import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
+from h5lossy._cli import main
 from hdf5_helpers import PYTHON, environment, run, tool
 
 CASES = os.environ.get("H5LOSSY_IO_CASES", "2")
@@ -94,19 +98,18 @@ def test_a_repack_is_on_the_disk_before_it_has_its_name(shim: Path, tmp_path: Pa
     assert kinds[-2:] == [SYNC, RENAME]
 
 
-@pytest.mark.parametrize("swmr", ["", "swmr"])
+@pytest.mark.parametrize("how", ["larger", "smaller", "swmr"])
 @pytest.mark.parametrize("index", ["fixed", "one unlimited", "two unlimited"])
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 def test_what_a_killed_write_leaves(
-    shim: Path, tmp_path: Path, libver: str, index: str, swmr: str
+    shim: Path, tmp_path: Path, libver: str, index: str, how: str
 ) -> None:
     tool("h5clear")
-    if swmr and libver == "earliest":
+    if how == "swmr" and libver == "earliest":
         pytest.skip("older files know no SWMR")
-    said = cases(shim, "kill", tmp_path, index, libver, swmr, CASES)
+    said = cases(shim, "kill", tmp_path, index, libver, how, CASES)
     kinds = collections.Counter(kind for case in said for kind in case["found"])
     assert set(kinds) <= {
-        "file cannot be opened",
         "other: old",
         "other: unreadable",
         "written: old",
@@ -114,3 +117,74 @@ def test_what_a_killed_write_leaves(
         "written: absent",
         "written: unreadable",
     }, said
+
+
+def test_no_call_leaves_a_file_that_is_shorter_than_it_states(shim: Path, tmp_path: Path) -> None:
+    said = cases(shim, "shrink", tmp_path, str(10 * int(CASES)))
+    assert sum(case["shrunk"] for case in said) > 0
+    assert not [case for case in said if case["cut"]]
+
+
+@pytest.mark.parametrize("libver", ["earliest", "v108", "latest"])
+def test_what_hdf5_leaves_is_repaired(shim: Path, tmp_path: Path, libver: str) -> None:
+    """What h5py writes up to some call, after some of which a file is shorter than it states."""
+    tool("h5clear")
+    said = cases(shim, "kill", tmp_path, "fixed", libver, "h5py", CASES)
+    assert any("file cannot be opened" in case["found"] for case in said)
+    for case in said:
+        assert case["status"] == 0, case
+        assert case["repaired"].get("other: old"), case
+        kinds = {kind for kind in case["repaired"] if kind.startswith("written")}
+        assert kinds <= {"written: old", "written: new", "written: unreadable"}, case
+
+
+def doctored(*paths: Path) -> Result:
+    return CliRunner().invoke(main, ["doctor", "--repair", *map(str, paths)])
+
+
+@pytest.mark.parametrize("userblock", [0, 1024])
+@pytest.mark.parametrize("libver", ["earliest", "v108", "v110", "latest"])
+def test_repair(tmp_path: Path, libver: str, userblock: int) -> None:
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w", libver=libver, userblock_size=userblock) as file:
+        file["x"] = np.arange(1000)
+        file.flush()
+        as_if_killed = path.read_bytes()
+        file["gone"] = np.arange(1000)
+        file.flush()
+        with_space = path.read_bytes()
+        del file["gone"]
+    whole = path.read_bytes()
+    assert doctored(path).stdout.endswith("nothing to mend\n")
+    assert path.read_bytes() == whole
+
+    path.write_bytes(as_if_killed)
+    said = doctored(path)
+    marked = libver in {"v110", "latest"}
+    assert ("no longer marked as open for writing" in said.stdout) == marked, said
+    with h5py.File(path) as file:
+        assert (file["x"][...] == np.arange(1000)).all()
+
+    # Values are missing, not free space only: refused, and not changed.
+    path.write_bytes(with_space[:-100])
+    said = doctored(path)
+    assert said.exit_code == 2, said
+    assert "its last 100 bytes are missing" in said.stderr, said
+    assert path.read_bytes() == with_space[:-100]
+
+
+def test_what_cannot_be_repaired(tmp_path: Path) -> None:
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        file["x"] = 1
+        file.flush()
+        assert "another program has it open" in doctored(path).stderr
+    damaged = bytearray(path.read_bytes())
+    damaged[30] ^= 1
+    for content in (b"", b"no HDF5", bytes(damaged), damaged[:20]):
+        path.write_bytes(content)
+        said = doctored(path)
+        assert said.exit_code == 2, said
+        assert "no superblock of HDF5 that is whole" in said.stderr, said
+        assert path.read_bytes() == content
+    assert "--repair takes the files" in doctored().stderr

@@ -473,7 +473,7 @@ def test_nccopy_is_refused_a_filter_behind_that_takes_frames_for_numbers(
     assert run(nccopy, "-F", filters, source, target, env=plugin, status=None).returncode != 0
 
 
-def test_nco_which_passes_one_word_on_is_told_why_it_is_refused(
+def test_nco_which_passes_the_last_word_of_cmp_on_is_told_why_it_is_refused(
     tmp_path: Path, plugin: dict[str, str]
 ) -> None:
     ncks = tool("ncks")
@@ -483,8 +483,7 @@ def test_nco_which_passes_one_word_on_is_told_why_it_is_refused(
     said = run(ncks, f"--cmp={FILTER_ID},{words}", source, target, env=plugin, status=None)
     assert said.returncode != 0
     # netCDF drops what HDF5 says.
-    assert "h5lossy: cd_values need at least 4 words" in said.stderr
-    assert "got 1" in said.stderr
+    assert f"h5lossy: codec {ABSOLUTE.filter_options[-1]} is not in this version" in said.stderr
 
 
 def test_nccopy_copies_what_is_compressed_already(tmp_path: Path, plugin: dict[str, str]) -> None:

@@ -194,7 +194,17 @@ def test_vector_code_is_in_a_file_for_each_instruction_set() -> None:
 
 def test_a_native_file_is_short_enough_to_be_read() -> None:
     ours = [path for path in SOURCES if NATIVE in path.parents]
-    long = [name(path) for path in ours if len(path.read_text().splitlines()) > 600]
+    assert not [name(path) for path in ours if len(path.read_text().splitlines()) > 600]
+
+
+def test_comments_have_no_more_columns_than_code() -> None:
+    # clang-format leaves comments as they are.
+    long = [
+        f"{name(path)}:{number}"
+        for path in SOURCES
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 120
+    ]
     assert not long
 
 
@@ -301,7 +311,8 @@ def test_cupy_is_imported_in_one_module_at_most() -> None:
 
 
 def test_python_never_reads_the_bytes_of_a_frame() -> None:
-    assert importers("struct", "zlib", among=MODULES) == set()
+    # The superblock is HDF5's.
+    assert importers("struct", "zlib", among=MODULES) == {"h5lossy/_superblock.py"}
     assert not [name(path) for path in MODULES if "H5LY" in path.read_text(encoding="utf-8")]
 
 
@@ -369,5 +380,5 @@ def test_every_source_file_says_whose_it_is() -> None:
 def test_what_is_not_public_has_an_underscore() -> None:
     public = {"assessment", "dask", "missing", "netcdf4", "xarray", "zarr"}
     entries = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
-    entries -= {"py", "plugins", "include"}  # py.typed, and what the build puts there
+    entries -= {"py", "plugins", "lib", "include"}  # py.typed, and what the build puts there
     assert {entry for entry in entries if not entry.startswith("_")} == public

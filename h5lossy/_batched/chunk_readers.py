@@ -135,14 +135,14 @@ class HostReader(ChunkReader):
         chunk_bytes = self._chosen.chunk_bytes
         is_one_batch = len(self._chosen) * chunk_bytes <= batch_bytes(chunk_bytes, threads)
         if threads == 1 or is_one_batch:
-            for batch in self._fetch(threads):  # nothing to overlap with
+            for batch in self._fetch(threads, FrameBuffers(1)):  # nothing to overlap with
                 self._finish(batch, self._decode(threads, batch))
         else:
-            overlap(self._fetch(threads), partial(self._decode, threads), self._finish)
+            batches = self._fetch(threads, FrameBuffers())
+            overlap(batches, partial(self._decode, threads), self._finish)
 
-    def _fetch(self, threads: int) -> Iterator[_Batch]:
+    def _fetch(self, threads: int, buffers: FrameBuffers) -> Iterator[_Batch]:
         """Yield each batch and its frames by their number; read the chunks that have none."""
-        buffers = FrameBuffers()
         most = _native.max_encoded_size(self._chosen.chunk_bytes)
         for pieces in self._chosen.batches(threads):
             sizes = self._stored_bytes(pieces.places)

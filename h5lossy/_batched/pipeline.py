@@ -78,18 +78,19 @@ def _run_at_once(work: Callable[[_Batch], _Result], batch: _Batch) -> Future[_Re
 
 
 class FrameBuffers:
-    """Two buffers that take turns: one for the batch at work, one for the batch before or after it.
+    """Buffers that take turns: one for the batch at work, one for the batch before or after it.
 
     They are reused, since the first use of fresh memory takes about as long as encoding. `sparse`
-    is for frames that leave most of their room unused.
+    is for frames that leave most of their room unused. One buffer is enough where batches do not
+    overlap.
     """
 
-    def __init__(self, *, sparse: bool = False) -> None:
+    def __init__(self, count: int = 2, *, sparse: bool = False) -> None:
         self._new: Callable[[int], npt.NDArray[np.uint8]] = _small_pages if sparse else _bytes
-        self._buffers = [np.empty(0, np.uint8)] * 2
+        self._buffers = [np.empty(0, np.uint8)] * count
 
     def next(self, count: int, frame_bytes: int) -> npt.NDArray[np.uint8]:
-        """Return a row for each of `count` frames, which the call after the next may overwrite."""
+        """Return a row for each of `count` frames, which one of the next calls overwrites."""
         row_bytes = aligned(frame_bytes)
         buffer = self._buffers.pop(0)
         if len(buffer) < count * row_bytes:

@@ -33,6 +33,7 @@ from h5lossy import _native
 from h5lossy._blocks import grid_of
 from h5lossy._libhdf5 import (
     allocated_end,
+    end_after_flush,
     has_fixed_array,
     has_no_chunks,
     put_into_file,
@@ -108,14 +109,17 @@ class ChunkStore:
     def flush(self) -> None:
         """Have HDF5 write its caches, for which space has been reserved."""
         with phil:
-            if self._is_on_disk:
-                end = allocated_end(self._file)
-                if end < self._stated:
-                    self._state_shorter(end)
-                if end < self._file.get_filesize():  # truncating releases what was reserved
-                    self._end = min(self._end, end)
-                self._stated = end
+            if not self._is_on_disk:
+                h5f.flush(self._file)
+                return
+            least = end_after_flush(self._file, self._stated)
+            if least < self._stated:
+                self._state_shorter(least)
+            length = self._file.get_filesize()
             h5f.flush(self._file)
+            self._stated = allocated_end(self._file)
+            if self._stated < length:  # truncating releases what was reserved
+                self._end = min(self._end, self._stated)
 
     @contextmanager
     def _replacing(self, place: Place, size: int) -> Iterator[None]:

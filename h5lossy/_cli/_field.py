@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import read
-from h5lossy._chunking import chunks_for
+from h5lossy._chunking import access_of, chunks_for
 from h5lossy._cli._files import datasets_in, is_float, open_file
 from h5lossy._cli._options import CODEC_NAMES, Request, range_options
 from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
-from h5lossy._cli._plan import RepackOptions, make_plans
+from h5lossy._cli._rules import Rules
 from h5lossy._codecs import Auto
 from h5lossy._names import split_place
+from h5lossy._repacking.planning import make_plans
 from h5lossy._values import checked_dtype
 from h5lossy.missing import Missing, missing_when_stored
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy._codecs import Codec
-    from h5lossy._repacking.compressing import Plan
+    from h5lossy._repacking.planning import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,15 +95,13 @@ def fields_to_compress(
     file, patterns = _place_and_patterns(place, pattern)
     wanted = parse_chunks(chunks)
     with open_file(file) as opened:
-        options = RepackOptions(
-            request=Request(bound={"lossless": True}), chunks="keep", rules=[], skip=[]
-        )
-        plans = {plan.path: plan for plan in make_plans(opened, options) if plan.codec}
+        rules = Rules(request=Request(bound={"lossless": True}))
+        plans = {plan.path: plan for plan in make_plans(opened, rules.wish) if plan.codec}
         for one in patterns:
             require_match("--dataset", one, plans)
 
         def read_one(plan: Plan) -> Field:
-            return _read(file, plan.path, plan.dataset, wanted, missing_value)
+            return _read(file, plan.path, plan.open(), wanted, missing_value)
 
         yield {
             path: partial(read_one, plan)
@@ -131,7 +130,12 @@ def _read(
     elif wanted == "keep" and dataset.chunks:
         shape = dataset.chunks
     else:
-        shape = chunks_for(dataset.shape, dtype, maxshape=dataset.maxshape)
+        shape = chunks_for(
+            dataset.shape,
+            dtype,
+            access_of("auto" if wanted == "keep" else wanted),
+            maxshape=dataset.maxshape,
+        )
     return Field(
         file=file,
         path=name,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import h5py
-
 #: Where Linux keeps an access control list.
 _ACCESS_LIST = "system.posix_acl_access"
 
@@ -48,26 +46,6 @@ def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Pat
         raise_if_interrupted()
         temporary.replace(path)
     _write_through(path.parent, os.O_RDONLY)
-
-
-@contextmanager
-def discarded_on_failure(file: h5py.File) -> Iterator[h5py.File]:
-    """Close an HDF5 file at the end of the block; after an exception, without using the disk.
-
-    If HDF5 cannot close a file, for example on a full disk, it crashes the process at exit. So a
-    file that is to be discarded is closed in memory.
-    """
-    try:
-        yield file
-        file.flush()
-    except BaseException:
-        if file.driver == "sec2" and hasattr(os, "memfd_create"):
-            memory = os.memfd_create("h5lossy")
-            os.dup2(memory, file.id.get_vfd_handle(), inheritable=False)
-            os.close(memory)
-        raise
-    finally:
-        file.close()
 
 
 def _require_replaceable(path: Path, *, replace: bool) -> None:

@@ -4,21 +4,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from h5lossy._bounds import BoundKind
+from h5lossy._chunking import access_of
 from h5lossy._cli._options import DIGITS, FLAGS, OWN_SETTINGS, Request
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-Chunks = tuple[int, ...] | Literal["auto", "keep"]
+#: Extents, "keep", or what `h5lossy._chunking.access_of` reads.
+Chunks = tuple[int, ...] | str
 
 _SETTINGS = (
     *(f"{kind.replace('_', '-')}=B" for kind in BoundKind if kind is not BoundKind.LOSSLESS),
@@ -91,17 +94,19 @@ def require_match(option: str, pattern: str, paths: Collection[str]) -> None:
 
 def parse_chunks(text: str) -> Chunks:
     """Read a chunk shape."""
-    if text == "auto":
-        return "auto"
     if text == "keep":
-        return "keep"
+        return text
+    with contextlib.suppress(ValueError):
+        access_of(text)
+        return text
     try:
         extents = tuple(map(int, text.split("x")))
     except ValueError:
         extents = ()
     if not extents or min(extents) < 1:
         raise click.BadParameter(
-            f"a chunk shape is 'auto', 'keep' or extents of at least 1 such as 64x64, got {text!r}"
+            "a chunk shape is 'keep', 'auto', 'auto:maps', 'auto:series', 'auto:balanced' or "
+            f"extents of at least 1 such as 64x64, got {text!r}"
         )
     return extents
 
@@ -138,11 +143,11 @@ class Rule:
     @classmethod
     def parse(cls, text: str) -> Rule:
         """Read a rule as typed."""
-        pattern, colon, settings = text.rpartition(":")
-        if not (pattern and colon and settings):
+        found = re.fullmatch(r"(.+)(?<!chunks=auto):((?:[^:]|(?<=chunks=auto):)+)", text, re.DOTALL)
+        if found is None:
             raise click.BadParameter(f"expected 'GLOB:SETTING,...', got {text!r}")
         # A comma in front of a negative number belongs to the value: axes=-2,-1.
-        return cls.of(pattern, re.split(r",(?!\s*-\d)", settings))
+        return cls.of(found[1], re.split(r",(?!\s*-\d)", found[2]))
 
     @classmethod
     def of(cls, pattern: str, settings: Iterable[str]) -> Rule:

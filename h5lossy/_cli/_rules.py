@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files of rules: what ``tune --rules`` writes and ``repack --rules`` reads.
+"""What the options of ``repack`` say of each dataset, and files of rules.
+
+``tune --rules`` writes such files, and ``repack --rules`` reads them:
 
 ::
 
@@ -17,7 +19,7 @@ import json
 import os
 import re
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +27,86 @@ import click
 
 from h5lossy._cli._console import one_line
 from h5lossy._cli._options import FLAGS
-from h5lossy._cli._patterns import Rule
+from h5lossy._cli._patterns import Rule, matches, matching, require_match
+from h5lossy._repacking.planning import NO_BOUND, OBJECTIONS, Wish
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from h5lossy._cli._options import Request
+    from h5lossy._cli._patterns import Chunks
+    from h5lossy._codecs import Codec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """The options of the command: bound, codec and chunks of all float datasets, and exceptions.
+
+    `rules` are those of the ``--rules`` files, then the ``--dataset`` options.
+    """
+
+    request: Request
+    chunks: Chunks = "keep"
+    rules: Sequence[Rule] = ()
+    skip: Sequence[str] = ()
+
+    def wish(self, path: str, rank: int) -> Wish:
+        """Return what is wanted of a dataset."""
+        rules = [rule for rule in self.rules if matches(path, rule.pattern)]
+        skipped = bool(rules) and rules[-1].skip
+        return Wish(
+            codec=self._codec(rules),
+            chunks=self._chunks(path, rank, [rule for rule in rules if rule.chunks]),
+            is_skipped=skipped or any(matches(path, pattern) for pattern in self.skip),
+            is_named=any(rule.request.bound and rule.is_literal for rule in rules),
+        )
+
+    def _codec(self, rules: Sequence[Rule]) -> Codec | None:
+        request = self.request
+        for rule in rules:
+            request = rule.request.or_else(request)
+        return request.make()
+
+    def _chunks(self, path: str, rank: int, rules: Sequence[Rule]) -> Chunks:
+        """Return the chunks of the last rule that has any; of another rank they do not count."""
+        wanted = rules[-1].chunks if rules else self.chunks
+        if isinstance(wanted, tuple) and rank and len(wanted) != rank:
+            if rules and rules[-1].is_literal:
+                raise click.UsageError(
+                    f"{rules[-1].where} {rules[-1].pattern!r} gives chunks of {len(wanted)} "
+                    f"dimensions to {path}, which has {rank}"
+                )
+            return "keep"
+        return wanted or "keep"
+
+    def check(self, datasets: Sequence[tuple[str, str]]) -> None:
+        """Refuse a rule that does nothing: most likely it is a slip of the pen.
+
+        `datasets` are the path of each dataset of all files, and why it is copied unchanged; "" if
+        it is compressed.
+        """
+        kept: dict[str, list[str]] = {}
+        for path, why in datasets:
+            kept.setdefault(path, []).append(why)
+        named = []
+        for rule in self.rules:
+            require_match(rule.where, rule.pattern, kept)
+            found = [(path, why) for path in matching(kept, rule.pattern) for why in kept[path]]
+            named.append((rule, [why for _, why in found]))
+            if not rule.skip and all(why and why not in OBJECTIONS for _, why in found):
+                text = ", ".join(f"{path}: {why}" for path, why in found[:5])
+                raise click.ClickException(
+                    f"{rule.where} {rule.pattern!r} names nothing that can be compressed ({text})"
+                )
+        for pattern in self.skip:
+            require_match("--skip", pattern, kept)
+        for rule, reasons in named:
+            if rule.request.codec and NO_BOUND in reasons and all(reasons):
+                raise click.UsageError(
+                    f"{rule.where} {rule.pattern!r} names a codec, but no option gives its "
+                    "datasets a bound; add one, such as absolute=1e-3"
+                )
+
 
 _HEADING = re.compile(r"\s*\[\[\s*rule\s*\]\]")
 
@@ -84,9 +162,9 @@ def _parse(name: str, text: str) -> list[Rule]:
     content = tomllib.loads(text)
     tables = content.pop("rule", None)
     if content:
-        raise click.UsageError(f"{name} has {', '.join(content)}; there is [[rule]] only")
+        raise click.UsageError(f"{name} has {', '.join(content)}; only [[rule]] is allowed")
     if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
-        raise click.UsageError(f"{name} has no [[rule]], under which there would be dataset = ...")
+        raise click.UsageError(f"{name} has no [[rule]] with a line dataset = ...")
     lines = [i for i, line in enumerate(text.splitlines(), 1) if _HEADING.match(line)]
     found = []
     for i, table in enumerate(tables):
@@ -114,7 +192,7 @@ def _rules(table: dict[str, Any], where: str) -> list[Rule]:
         raise click.UsageError(f"a rule that skips has no other setting, got {', '.join(table)}")
     settings = [_setting(key, value) for key, value in table.items() if not _is_off(key, value)]
     if not skip and not settings:
-        raise click.UsageError("the rule says nothing; give a bound, or skip = true")
+        raise click.UsageError("the rule has no settings; give a bound, or skip = true")
     return [replace(Rule.of(one, settings), skip=skip, where=where) for one in patterns]
 
 

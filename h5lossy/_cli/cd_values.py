@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import textwrap
 from functools import partial
 from typing import TYPE_CHECKING
@@ -79,7 +80,7 @@ def cd_values(
     In a program that has HDF5 linked into it statically, the filter cannot ask HDF5 for the type
     and the chunks. It has to be told all of them: give --dtype and --chunks, and --fill-value.
     """
-    if not name or "," in name:
+    if not name or "," in name or not name.isprintable():
         raise click.UsageError(
             f"h5repack and nccopy take a comma for the end of a name, and cannot take {name!r}; "
             "use h5lossy repack"
@@ -112,7 +113,7 @@ def _print_requested(codec: Codec, name: str) -> None:
     say(f"{'':10}compression=h5lossy.{codec!r}")
     _print_h5repack(words, name, flag=1)
     say(f"{'nccopy':10}nccopy -F {_quoted(f'{name},{netcdf_filter}')} in.nc out.nc")
-    say(f'{"ncgen":10}{name}:_Filter = "{netcdf_filter}" ;')
+    say(f'{"ncgen":10}{_cdl(name)}:_Filter = "{netcdf_filter}" ;')
     _print_c(words, f"nc_def_var_filter(ncid, varid, {FILTER_ID}, {len(words)}, cd_values);")
     _print_fortran(
         words, f"status = nf90_def_var_filter(ncid, varid, {FILTER_ID}, {len(words)}, cd_values)"
@@ -144,6 +145,8 @@ def _print_h5repack(words: Sequence[int], name: str, *, flag: int) -> None:
     numbers = ",".join(map(str, words))
     text = f"{name}:UD={FILTER_ID},{flag},{len(words)},{numbers}"
     say(f"{'h5repack':10}h5repack -f {_quoted(text)} in.h5 out.h5")
+    # Without the plugin, or for data that is refused, h5repack copies without compression.
+    say(f"{'':10}h5lossy info out.h5    # h5repack does not say if it compressed nothing")
 
 
 def _print_c(words: Sequence[int], *calls: str) -> None:
@@ -194,3 +197,9 @@ def _with_typed_bound(codec: Codec) -> str:
 def _quoted(text: str) -> str:
     """Quote a word for the shell."""
     return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _cdl(name: str) -> str:
+    """Write a variable's name, the last part of a path, as CDL has it."""
+    escaped = re.sub(r"([^\w+.@-])", r"\\\1", name.rpartition("/")[2])
+    return f"\\{escaped}" if escaped[:1].isdigit() else escaped

@@ -30,6 +30,7 @@ from h5lossy._cli._console import error_text, one_line, print_table, printable, 
 from h5lossy._cli._files import FAILED, Ended, for_each_file, no_verdict, raise_failures
 from h5lossy._cli._needs import needs_of
 from h5lossy._cli._options import json_option
+from h5lossy._cli._repair import repair as mend
 from h5lossy._codecs import CODECS, Codec
 from h5lossy._device_speeds import expected_speedups, measure
 
@@ -58,8 +59,13 @@ _MOST_DEVIATION = 2
     default=True,
     help="Import netCDF4 and PyTables where installed, to see their HDF5. [default: import]",
 )
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Mend each FILE that can't be opened since its writer was killed.",
+)
 @json_option
-def doctor(paths: Sequence[Path], *, import_libraries: bool, as_json: bool) -> None:
+def doctor(paths: Sequence[Path], *, import_libraries: bool, repair: bool, as_json: bool) -> None:
     """Print what h5lossy finds here, and try it out; or what is needed to read each FILE.
 
     Without FILE: shows versions, every HDF5 library in the process and whether it has the filter,
@@ -70,9 +76,16 @@ def doctor(paths: Sequence[Path], *, import_libraries: bool, as_json: bool) -> N
     compressed, and other files that it takes values from; whether all that is here, and what to
     install where it is not. Nothing is decoded.
 
+    With --repair: mends what a killed writer leaves of a file: a length below the one that the file
+    states ("truncated file"), and the mark that a writer has it open (as h5clear -s does). Only
+    free space is added; a file that lacks values or objects is refused, and not changed.
+
     Exit codes: 0 all is here and works; 1 something is broken or missing; 2 wrong usage, or a file
     that can't be read.
     """
+    if repair:
+        _repair(paths, as_json=as_json)
+        return
     if paths:
         _examine(paths, as_json=as_json)
         return
@@ -130,6 +143,24 @@ def _examine(paths: Sequence[Path], *, as_json: bool) -> None:
     failed = for_each_file(paths, work)
     if as_json:
         say_json({"files": found})
+    raise_failures(failed, len(paths))
+
+
+def _repair(paths: Sequence[Path], *, as_json: bool) -> None:
+    """Mend files, and say what was done."""
+    if not paths:
+        raise click.UsageError("--repair takes the files that are to be mended")
+    done: list[dict[str, Any]] = []
+
+    def work(path: Path) -> None:
+        changes = mend(path)
+        done.append({"file": str(path), "changes": changes})
+        if not as_json:
+            say(f"{printable(str(path))}: {', '.join(changes) or 'nothing to mend'}")
+
+    failed = for_each_file(paths, work)
+    if as_json:
+        say_json({"files": done})
     raise_failures(failed, len(paths))
 
 

@@ -8,13 +8,14 @@ import itertools
 import os
 from collections import defaultdict
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import h5py
 
-from h5lossy import BoundKind, H5LossyError
+from h5lossy import BoundKind
+from h5lossy._chunking import SMALL_CHUNK_BYTES
 from h5lossy._cli._console import (
     bytes_text,
     error_text,
@@ -26,7 +27,7 @@ from h5lossy._cli._console import (
     shape_text,
 )
 from h5lossy._cli._files import UNREADABLE, for_each_file, open_file, raise_failures, why_of
-from h5lossy._cli._new_file import complete_or_absent, discarded_on_failure
+from h5lossy._cli._new_file import complete_or_absent
 from h5lossy._cli._options import (
     Request,
     codec_text,
@@ -37,26 +38,25 @@ from h5lossy._cli._options import (
     threads_option,
 )
 from h5lossy._cli._patterns import Chunks, Rule, parse_chunks
-from h5lossy._cli._plan import RepackOptions, check_rules, make_plans
 from h5lossy._cli._progress import progress_bar
-from h5lossy._cli._rules import RulesFile
-from h5lossy._datasets import codec_of
-from h5lossy._repacking.comparison import difference
-from h5lossy._repacking.compressing import CompressedCopy, Plan
-from h5lossy._repacking.copier import FileCopier, copy_user_block, create_like
-from h5lossy._repacking.objects import external_files, object_key, walk
+from h5lossy._cli._rules import Rules, RulesFile
+from h5lossy._repacking.compressing import CompressedCopy
+from h5lossy._repacking.planning import make_plans
+from h5lossy._repacking.repacking import Repacking, names_of_other_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from h5lossy._codecs import Codec
+    from h5lossy._repacking.planning import Plan
 
 #: HDF5's cache for chunks of the source that stretch over several blocks.
 _CACHE_BYTES = 64 << 20
 
-
 #: Most datasets of one file that the table shows; of more, those that take the most room.
 _MOST_ROWS = 100
+
+#: Most names in a note.
+_MOST_NAMES = 4
 
 
 @click.command()
@@ -93,7 +93,7 @@ _MOST_ROWS = 100
     "--skip",
     multiple=True,
     metavar="GLOB",
-    help="Datasets that are kept as they are, whatever the rules say. May be repeated.",
+    help="Datasets that are copied unchanged, whatever the rules say. May be repeated.",
 )
 @click.option(
     "--chunks",
@@ -102,7 +102,8 @@ _MOST_ROWS = 100
     metavar="SHAPE",
     callback=lambda _ctx, _option, text: parse_chunks(text),
     help="Chunk shape of what is compressed: 'keep' (as in SRC, and auto where SRC has no "
-    "chunks), 'auto' (about 1 MiB), or extents such as 64x64 for all datasets of that rank.",
+    "chunks), 'auto' (about 1 MiB) for the access to 'auto:maps' (the default), 'auto:series' or "
+    "'auto:balanced' parts, or extents such as 64x64 for all datasets of that rank.",
 )
 @click.option(
     "--verify/--no-verify",
@@ -117,6 +118,12 @@ _MOST_ROWS = 100
     help="Record the bounds and the results of the check in attributes. [default: attributes]",
 )
 @click.option("--force", is_flag=True, help="Replace DST if it exists.")
+@click.option(
+    "--check-existing",
+    is_flag=True,
+    help="Compare all values of a DST that exists, not only its structure and settings, before it "
+    "counts as done.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 @threads_option
 @json_option
@@ -135,6 +142,7 @@ def repack(
     missing_value: Sequence[float],
     confirm_range: bool,
     force: bool,
+    check_existing: bool,
     dry_run: bool,
     as_json: bool,
     quiet: bool,
@@ -161,19 +169,24 @@ def repack(
     invalid stay invalid, and no other value becomes missing or invalid. If the bound does not allow
     that, nothing is written.
 
-    All else is kept: attributes, groups, links of every kind, references, dimension scales,
-    datatypes, fill values, the user block, and other datasets with the filters that they have.
-    Datasets of 4 KiB or less, and dimension scales (coordinates must be exact to be found again),
-    are compressed only if a rule without wildcards gives them a bound. Virtual and externally
-    stored datasets never are; like links to other files, they go on meaning those files.
+    Everything else is kept: attributes, groups, links of every kind, references, dimension scales,
+    datatypes, fill values, the user block, and other datasets with the filters that they have. The
+    copy is compared with SRC in all of these. Datasets of 4 KiB or less, and dimension scales
+    (coordinates must be exact to be found again), are compressed only if a rule without wildcards
+    gives them a bound. Virtual and externally stored datasets never are; like links to other files,
+    they continue to refer to those files.
 
-    Not kept are the times of objects, and HDF5's comments on groups and on what is compressed.
-    Links of a program's own class and references of HDF5 1.12's new kind are refused.
+    Not kept are the times of objects, HDF5's comments on groups and on what is compressed, and
+    filters for the links of a group. Links of a program's own class and references of HDF5 1.12's
+    new kind are refused.
 
     DST appears under its name when it is complete and checked, or not at all. It gets the owner,
     group and permissions of the file that it replaces, or those of SRC, as far as your rights
     allow. Only regular files are replaced. SRC is never written to. If there is nothing to
     compress, nothing is written, and the exit code is 1.
+
+    A DST that exists counts as done if it is newer than SRC and the copy that would be written, by
+    its structure and the settings of its datasets. Any other is replaced only with --force.
     """
     rules = [*itertools.chain(*file_rules), *rules]
     if not request.bound and not any(rule.request.bound for rule in rules):
@@ -182,42 +195,43 @@ def repack(
             "or for some: --dataset 'GLOB:absolute=1e-3'"
         )
     targets = _targets(sources, target)
-    options = RepackOptions(request=request, chunks=chunks, rules=rules, skip=skip)
+    wishes = Rules(request=request, chunks=chunks, rules=rules, skip=skip)
     is_alone = len(sources) == 1
-    if not is_alone and (datasets := _survey(targets, options)):
-        check_rules(options, datasets)
-    results: dict[Path, dict[str, Any]] = {}
+    if not is_alone and (datasets := _survey(targets, wishes)):
+        wishes.check(datasets)
+    results: dict[Path, _Result] = {}
 
     def work(source: Path) -> None:
-        result = _Result(source, targets[source])
-        results[source] = result.plain
+        result = results[source] = _Result(source, targets[source])
         with open_file(source, rdcc_nbytes=_CACHE_BYTES, rdcc_w0=1.0) as file:
-            result.plans = make_plans(file, options)
+            plans = make_plans(file, wishes.wish)
             if is_alone:
-                check_rules(options, [(plan.path, plan.kept) for plan in result.plans])
-            result.copies = [
+                wishes.check([(plan.path, plan.kept) for plan in plans])
+            copies = [
                 CompressedCopy(plan, missing_value, confirm_range=confirm_range)
-                for plan in result.plans
+                for plan in plans
                 if plan.codec
             ]
-            result.notes = _other_files(file, source, result.target)
-            if result.copies and not dry_run:
-                with complete_or_absent(result.target, replace=force, like=source) as temporary:
-                    result.notes += _write(
-                        file,
-                        temporary,
-                        result.plans,
-                        result.copies,
-                        verify=verify,
-                        attributes=attributes,
-                    )
-            result.notes += _compressed_before(result.copies)
+            work = result.work = Repacking(
+                source=file, plans=plans, copies=copies, verify=verify, attributes=attributes
+            )
+            others = names_of_other_files(file)
+            _require_unused(source, others, [result.path])
+            result.note_other_files(others)
+            if copies and not dry_run:
+                if not force and result.path.is_file():
+                    result.require_done(values=check_existing)
+                else:
+                    with (
+                        complete_or_absent(result.path, replace=force, like=source) as temporary,
+                        progress_bar(work.work_bytes) as advance,
+                    ):
+                        result.dangling = work.write(temporary, advance)
+            result.add_notes()
             result.describe(written=not dry_run)
-            if not (as_json or quiet):
-                if dry_run and not is_alone:
-                    say(f"{printable(str(source))} -> {printable(str(result.target))}")
-                result.show(dry_run=dry_run, verified=verify, in_full=is_alone or dry_run)
-        if not result.copies:
+        if not (as_json or quiet):
+            result.show(dry_run=dry_run, in_full=is_alone or dry_run, is_alone=is_alone)
+        if not copies:
             raise click.ClickException(
                 f"{printable(str(source))} has nothing to compress, so DST is not written"
             )
@@ -225,41 +239,50 @@ def repack(
     failed = for_each_file(sources, work)
     if as_json:
         for source, error in failed.items():
-            results[source]["error"] = why_of(error)
-        say_json({"files": [*results.values()]})
+            results[source].plain["error"] = why_of(error)
+        say_json({"files": [one.plain for one in results.values()]})
     elif not (quiet or is_alone or dry_run):
-        _print_sum([one for source, one in results.items() if source not in failed])
+        _print_sum([one.plain for source, one in results.items() if source not in failed])
     raise_failures(failed, len(sources))
 
 
-def _targets(sources: Sequence[Path], text: str) -> dict[Path, Path]:
+@dataclass(frozen=True)
+class _Target:
+    """A new file: its name as given, and its path without links."""
+
+    name: Path
+    path: Path
+
+
+def _targets(sources: Sequence[Path], text: str) -> dict[Path, _Target]:
     """Return the name of each new file; refuse what would overwrite a source or another target."""
     if not text:
         raise click.UsageError("DST is empty; give a file or a folder")
-    target = Path(text).resolve()
-    is_folder = target.is_dir()
+    is_folder = Path(text).is_dir()
     if (len(sources) > 1 or text.endswith("/")) and not is_folder:
         raise click.UsageError(
-            f"{text} is no folder; several SRC, and a DST that ends with /, need one that exists"
+            f"{text} is not a folder; with several SRC, or a / at its end, DST must be an existing "
+            "folder"
         )
     by_name: dict[str, Path] = {}
-    inputs = set()
     for source in sources:
-        if source.name in by_name:
+        if by_name.setdefault(source.name, source) is not source:
             raise click.UsageError(
                 f"{by_name[source.name]} and {source} would both be {source.name} in {text}"
             )
-        by_name[source.name] = source
-        inputs.add(_identity(source))
-    targets = {s: (target / s.name).resolve() if is_folder else target for s in sources}
-    by_target: dict[Path, Path] = {}
-    for source, new in targets.items():
-        if by_target.setdefault(new, source) is not source:
-            raise click.UsageError(f"{by_target[new]} and {source} would both be written to {new}")
-        if new.exists() and _identity(new) in inputs:
-            which = f"{printable(str(source))} goes to {printable(str(new))}. " * (len(sources) > 1)
+    inputs = {_identity(source) for source in sources}
+    targets: dict[Path, _Target] = {}
+    by_path: dict[Path, Path] = {}
+    for source in sources:
+        name = Path(text) / source.name if is_folder else Path(text)
+        targets[source] = _Target(name, path := name.resolve())
+        if by_path.setdefault(path, source) is not source:
+            raise click.UsageError(f"{by_path[path]} and {source} would both be written to {name}")
+        if path.exists() and _identity(path) in inputs:
+            which = f"{printable(str(source))} goes to {printable(str(name))}. "
             raise click.UsageError(
-                f"{which}SRC and DST are the same file; repack never overwrites its input"
+                f"{which * (len(sources) > 1)}SRC and DST are the same file; repack never "
+                "overwrites its input"
             )
     return targets
 
@@ -269,79 +292,16 @@ def _identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _survey(targets: Mapping[Path, Path], options: RepackOptions) -> list[tuple[str, str]]:
-    """Return what `check_rules` needs of all files; what can't be read is reported later on."""
+def _survey(targets: Mapping[Path, _Target], wishes: Rules) -> list[tuple[str, str]]:
+    """Return what `Rules.check` needs of all files; what can't be read is reported later on."""
     datasets = []
     for source in targets:
         names: list[str] = []
         with suppress(click.ClickException, *UNREADABLE), open_file(source) as file:
-            names = _names_of_others(file)
-            datasets += [(plan.path, plan.kept) for plan in make_plans(file, options)]
-        _require_unused(source, names, targets.values())
+            names = names_of_other_files(file)
+            datasets += [(plan.path, plan.kept) for plan in make_plans(file, wishes.wish)]
+        _require_unused(source, names, [target.path for target in targets.values()])
     return datasets
-
-
-def _write(
-    old: h5py.File,
-    path: Path,
-    plans: list[Plan],
-    copies: list[CompressedCopy],
-    *,
-    verify: bool,
-    attributes: bool,
-) -> list[str]:
-    """Write the new file and check it. Return notes for the user."""
-    total = sum(
-        copy.plan.dataset.nbytes
-        * (1 + verify + (copy.requested.bound.kind is BoundKind.RANGE_RELATIVE))
-        for copy in copies
-    )
-    total += sum(plan.dataset.id.get_storage_size() for plan in plans if plan.kept)
-    with progress_bar(total) as advance:
-        for copy in copies:
-            copy.resolve(advance)
-        with discarded_on_failure(create_like(old, path)) as new:
-            copier = FileCopier(
-                old,
-                new,
-                remake={object_key(copy.plan.dataset.id): copy.create for copy in copies},
-                copied=lambda done: advance(done, "copying"),
-            )
-            copier.copy()
-            for copy in copies:
-                copy.write(new, advance, attributes=attributes)
-        copy_user_block(Path(old.filename), path, old.userblock_size)
-        with discarded_on_failure(h5py.File(path, "r+")) as new:
-            if verify:
-                for copy in copies:
-                    copy.check(new, advance, attributes=attributes)
-            differs = difference(old, new, {object_key(copy.plan.dataset.id) for copy in copies})
-            if differs:
-                raise H5LossyError(
-                    f"nothing was written, since the copy differs from SRC: {differs}. This is a "
-                    "fault of h5lossy or HDF5; please report it"
-                )
-    if not copier.dangling:
-        return []
-    return [f"references that meant no object of SRC, and are null in DST: {copier.dangling}"]
-
-
-def _other_files(file: h5py.File, source: Path, target: Path) -> list[str]:
-    """Warn of names of other files that will be looked for elsewhere."""
-    names = _names_of_others(file)
-    _require_unused(source, names, [target])
-    relative = [printable(name) for name in names if not Path(name).is_absolute()]
-    if not relative or target.parent == source.resolve().parent:
-        return []
-    return [
-        "DST is in another folder, and the other files that it names count from there: "
-        + ", ".join(relative)
-    ]
-
-
-def _names_of_others(file: h5py.File) -> list[str]:
-    """Return the names of the other files that a file refers to."""
-    return sorted({name for _, obj in walk(file) for name in external_files(obj)})
 
 
 def _require_unused(source: Path, names: Sequence[str], targets: Iterable[Path]) -> None:
@@ -358,75 +318,114 @@ def _require_unused(source: Path, names: Sequence[str], targets: Iterable[Path])
                 )
 
 
-def _compressed_before(copies: list[CompressedCopy]) -> list[str]:
-    """Warn of errors that add up."""
-    again = []
-    for copy in copies:
-        try:
-            before = codec_of(copy.plan.dataset)
-        except H5LossyError:  # cd_values of a later version, which reading does not need
-            continue
-        if before is not None and not _has_same_bins(before, copy.codec):
-            name = f"{before.codec_name}, " if before.bound == copy.codec.bound else ""
-            again.append(f"{printable(copy.plan.path)} ({name}{before.bound})")
-    if not again:
-        return []
-    return ["compressed with other bins already, so that the errors add up: " + ", ".join(again)]
-
-
-def _has_same_bins(before: Codec, codec: Codec) -> bool:
-    """Return whether values that a codec decoded are values that another one keeps."""
-    is_absolute = before.bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
-    return before.bound == codec.bound and (
-        before.step_share == codec.step_share or not is_absolute
-    )
-
-
 class _Result:
     """What became of one file: as JSON can hold it in `plain`, and as text."""
 
-    def __init__(self, source: Path, target: Path) -> None:
-        self.source, self.target = source, target
-        self.plans: list[Plan] = []
-        self.copies: list[CompressedCopy] = []
+    work: Repacking
+
+    def __init__(self, source: Path, target: _Target) -> None:
+        self.source, self.target, self.path = source, target.name, target.path
         self.notes: list[str] = []
-        self.plain: dict[str, Any] = {"source": str(source), "target": str(target)}
+        self.dangling = 0
+        self.existed = False
+        self.plain: dict[str, Any] = {"source": str(source), "target": str(target.name)}
+
+    def require_done(self, *, values: bool) -> None:
+        """Take a file that exists for done, or raise."""
+        with progress_bar(None) as advance:
+            why = self.work.why_not_done(self.path, advance, values=values)
+        if why:
+            raise click.ClickException(
+                f"{self.target} exists, and {why}; give another name, or --force to replace it"
+            )
+        self.existed = True
+
+    def note_other_files(self, names: Sequence[str]) -> None:
+        """Note relative names of other files that will be looked for elsewhere."""
+        relative = [printable(name) for name in names if not Path(name).is_absolute()]
+        if relative and self.path.parent != self.source.resolve().parent:
+            self.notes.append(
+                "DST is in another folder, from which relative paths to other files are resolved "
+                f"now: {', '.join(relative)}"
+            )
+
+    def add_notes(self) -> None:
+        """Note what a user should know of the datasets."""
+        if self.dangling:
+            self.notes.append(f"dangling references were written as null: {self.dangling}")
+        again = [
+            f"{printable(copy.plan.path)} ({type(copy.earlier).__name__}, {copy.earlier.bound})"
+            for copy in self.work.copies
+            if copy.adds_error and copy.earlier is not None
+        ]
+        if again:
+            self.notes.append(
+                f"already compressed with another bound or codec, so the errors add up: "
+                f"{', '.join(again)}"
+            )
+        small = [copy.plan for copy in self.work.copies if copy.plan.has_small_chunks]
+        if small:
+            some = [f"{printable(plan.path)} ({shape_text(plan.chunks)})" for plan in small]
+            self.notes.append(
+                f"chunks below {SMALL_CHUNK_BYTES >> 10} KiB compress less well than those of "
+                f"--chunks auto: {_some(some)}"
+            )
 
     def describe(self, *, written: bool) -> None:
-        """Fill `plain`. The source is open."""
-        self.plain["datasets"] = [_plain(copy, written=written) for copy in self.copies]
-        self.plain["kept"] = [{"path": p.path, "why": p.kept} for p in self.plans if p.kept]
+        """Fill `plain`."""
+        self.plain["datasets"] = [
+            _plain(copy, written=written and not self.existed) for copy in self.work.copies
+        ]
+        self.plain["kept"] = [{"path": p.path, "why": p.kept} for p in self.work.plans if p.kept]
         self.plain["notes"] = self.notes
-        if written and self.copies:
+        if written and self.work.copies:
+            self.plain["existed"] = self.existed
             self.plain["source_bytes"] = self.source.stat().st_size
-            self.plain["target_bytes"] = self.target.stat().st_size
+            self.plain["target_bytes"] = self.path.stat().st_size
 
-    def show(self, *, dry_run: bool, verified: bool, in_full: bool) -> None:
-        """Print the datasets, or one line for all of them. The source is open."""
+    def show(self, *, dry_run: bool, in_full: bool, is_alone: bool) -> None:
+        """Print the datasets, or one line for all of them."""
+        plans, copies = self.work.plans, self.work.copies
+        source, target = printable(str(self.source)), printable(str(self.target))
         if dry_run:
-            _print_plans(self.plans)
-        elif self.copies:
-            sizes = f"{_file_size(self.source)} -> {_file_size(self.target)}"
-            if in_full:
-                _print_results(self.copies, verified=verified)
+            if not is_alone:
+                say(f"{source} -> {target}")
+            _print_plans(plans)
+        elif copies:
+            old, new = (bytes_text(self.plain[f"{which}_bytes"]) for which in ("source", "target"))
+            sizes = f"{source} ({old}) -> {target} ({new})"
+            if self.existed:
+                say(f"{sizes}, done before")
+            elif in_full:
+                _print_results(copies, verified=self.work.verify)
                 say(f"file: {sizes}")
             else:
-                say(f"{sizes}, {len(self.copies)} of {len(self.plans)} datasets compressed")
-        if in_full:
-            _print_kept(self.plans)
+                say(f"{sizes}, {len(copies)} of {len(plans)} datasets compressed")
+        if in_full and not self.existed:
+            kept = defaultdict(list)
+            for plan in plans:
+                if plan.kept:
+                    kept[plan.kept].append(printable(plan.path))
+            for reason, paths in kept.items():
+                say(f"copied unchanged ({printable(reason)}), {len(paths)}: {_some(paths)}")
         for note in self.notes:
             say(f"note: {note}")
 
 
+def _some(names: Sequence[str]) -> str:
+    """List a few names."""
+    return ", ".join([*names[:_MOST_NAMES], "..."] if len(names) > _MOST_NAMES else names)
+
+
 def _plain(copy: CompressedCopy, *, written: bool) -> dict[str, Any]:
     """Return what was done with a dataset as JSON can hold it."""
-    dataset, codec, summary = copy.plan.dataset, copy.codec, copy.summary
+    plan, codec, summary = copy.plan, copy.codec, copy.summary
     requested = copy.requested.bound
     plain: dict[str, Any] = {
-        "path": copy.plan.path,
-        "dtype": dataset.dtype.str,
-        "shape": dataset.shape,
-        "chunks": copy.plan.chunks,
+        "path": plan.path,
+        "dtype": None if plan.dtype is None else plan.dtype.str,
+        "shape": plan.shape,
+        "chunks": plan.chunks,
         "codec": codec.codec_name,
         "settings": {own.name: getattr(codec, own.name) for own in codec.choices()},
         "requested": {"kind": str(requested.kind), "value": requested.value},
@@ -445,23 +444,25 @@ def _print_sum(results: Sequence[dict[str, Any]]) -> None:
         return
     old, new = (sum(one[f"{which}_bytes"] for one in results) for which in ("source", "target"))
     datasets = [dataset for one in results for dataset in one["datasets"]]
-    count = sum(dataset["checked"] for dataset in datasets)
+    count = sum(dataset.get("checked", 0) for dataset in datasets)
+    existed = sum(one["existed"] for one in results)
     checked = f"{count} values checked, each within its bound" if count else "nothing was checked"
+    done = f" ({existed} done before)" if existed else ""
     say(
-        f"{len(results)} files: {bytes_text(old)} -> {bytes_text(new)}, ratio "
+        f"{len(results)} files{done}: {bytes_text(old)} -> {bytes_text(new)}, ratio "
         f"{ratio_text(old, new)}; {checked}"
     )
 
 
-def _print_plans(plans: list[Plan]) -> None:
+def _print_plans(plans: Sequence[Plan]) -> None:
     print_table(
         ("dataset", "type", "shape", "what", "codec", "bound", "chunks"),
         [
             (
                 printable(plan.path),
-                _type_text(plan.dataset),
-                shape_text(plan.dataset.shape),
-                "compress" if plan.codec else "keep",
+                "-" if plan.dtype is None else str(plan.dtype),
+                shape_text(plan.shape),
+                "compress" if plan.codec else "copy",
                 codec_text(plan.codec) if plan.codec else "-",
                 str(plan.codec.bound) if plan.codec else "-",
                 shape_text(plan.chunks),
@@ -472,7 +473,7 @@ def _print_plans(plans: list[Plan]) -> None:
     )
 
 
-def _print_results(copies: list[CompressedCopy], *, verified: bool) -> None:
+def _print_results(copies: Sequence[CompressedCopy], *, verified: bool) -> None:
     raw, stored = sum(copy.raw_bytes for copy in copies), sum(copy.stored_bytes for copy in copies)
     shown = copies
     if len(copies) > _MOST_ROWS:
@@ -481,7 +482,7 @@ def _print_results(copies: list[CompressedCopy], *, verified: bool) -> None:
     rows = [
         (
             printable(copy.plan.path),
-            _type_text(copy.plan.dataset),
+            str(copy.plan.dtype),
             shape_text(copy.plan.chunks),
             codec_text(copy.codec),
             _bound_text(copy),
@@ -520,24 +521,3 @@ def _bound_text(copy: CompressedCopy) -> str:
     if requested.kind is bound.kind:
         return f"{text} (for {requested.value:.6g}, with missing values exact)"
     return f"{text} ({requested.value:.6g} of the range)"
-
-
-def _print_kept(plans: list[Plan]) -> None:
-    kept = defaultdict(list)
-    for plan in plans:
-        if plan.kept:
-            kept[plan.kept].append(printable(plan.path))
-    for reason, paths in kept.items():
-        some = ", ".join(paths[:4]) + (", ..." if len(paths) > 4 else "")
-        say(f"kept ({reason}): {len(paths)}: {some}")
-
-
-def _type_text(dataset: h5py.Dataset) -> str:
-    try:
-        return str(dataset.dtype)
-    except TypeError:  # NumPy has no such type
-        return "-"
-
-
-def _file_size(path: Path) -> str:
-    return f"{printable(str(path))} ({bytes_text(path.stat().st_size)})"

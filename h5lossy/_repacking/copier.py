@@ -43,6 +43,7 @@ from h5lossy._repacking.objects import (
     set_group_properties,
 )
 from h5lossy._repacking.values import ReferenceCopier, copy_attribute, copy_dataset
+from h5lossy._verification.records import ATTRIBUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
 #: Makes a new dataset, without values and without a name: (target file, old dataset, its datatype
 #: in the target).
 MakeDataset = Callable[[h5f.FileID, h5d.DatasetID, h5t.TypeID], h5d.DatasetID]
+
+
+_RECORDS = [name.encode() for name in ATTRIBUTES]
 
 
 def create_like(source: h5py.File, path: Path) -> h5py.File:
@@ -87,7 +91,7 @@ class FileCopier:
         target: h5py.File,
         *,
         remake: Mapping[ObjectKey, MakeDataset],
-        copied: Callable[[int], None],
+        copied: Callable[[int], object],
     ) -> None:
         self._source = source.id
         self._target = target.id
@@ -226,8 +230,11 @@ class FileCopier:
         return self._types[key][1]
 
     def _copy_attributes(self, obj: Any, copy: Any) -> None:
-        """Copy all attributes of an object."""
+        """Copy all attributes of an object, but not the records of an earlier compression."""
+        stale = _RECORDS if object_key(obj) in self._remake else ()
         for name in attribute_names(obj):
+            if name in stale:
+                continue
             attribute = h5a.open(obj, name)
             type_id, space = attribute.get_type(), attribute.get_space()
             new = h5a.create(copy, name, self._target_type(type_id), space)

@@ -28,8 +28,24 @@ NDBuffer: TypeAlias = Any
 ArraySpec: TypeAlias = Any
 
 
+class _Decoder:
+    """What the codecs have in common: chunks are decoded in a thread, and frames have any size."""
+
+    is_fixed_size: ClassVar[bool] = False
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
+        """Not defined: the size of a frame depends on the values."""
+        raise NotImplementedError
+
+    async def _decode_single(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Any:
+        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
+
+    def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Any:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, init=False, repr=False)
-class Serializer(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):  # type: ignore[misc]
+class Serializer(_Decoder, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):  # type: ignore[misc]
     """The codec for Zarr format 3: ``serializer=``, with ``compressors=None``.
 
     The array's fill value, that of Zarr, comes back bit for bit, and no other value turns into it
@@ -64,7 +80,6 @@ class Serializer(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):  # type: i
     codec: Codec
 
     codec_name: ClassVar[str] = FILTER_NAME
-    is_fixed_size: ClassVar[bool] = False
 
     def __init__(self, codec: Codec | str, **settings: Any) -> None:
         object.__setattr__(self, "codec", codec_of(codec, settings))
@@ -83,19 +98,12 @@ class Serializer(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):  # type: i
         checked_dtype(array_spec.dtype.to_native_dtype())
         return self
 
-    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
-        """Not defined: the size of a frame depends on the values."""
-        raise NotImplementedError
-
     async def _encode_single(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
         frame = encoded(self.codec, chunk_spec.fill_value, chunk_data.as_numpy_array())
         return chunk_spec.prototype.buffer.from_bytes(frame)
-
-    async def _decode_single(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
-        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
         values = _decoded(chunk_data.as_numpy_array(), chunk_spec)
@@ -122,7 +130,7 @@ class Serializer(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):  # type: i
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class FrameReader(BytesBytesCodec):  # type: ignore[misc]
+class FrameReader(_Decoder, BytesBytesCodec):  # type: ignore[misc]
     """`Compressor` as a codec from bytes to bytes, with which VirtualiZarr reads HDF5 files.
 
     It does not encode: bytes have neither type nor byte order, without which there is no bound.
@@ -136,7 +144,6 @@ class FrameReader(BytesBytesCodec):  # type: ignore[misc]
     compressor: Compressor
 
     codec_name: ClassVar[str] = f"numcodecs.{FILTER_NAME}"
-    is_fixed_size: ClassVar[bool] = False
 
     def __init__(self, **config: Any) -> None:
         config.pop("id", None)
@@ -158,18 +165,11 @@ class FrameReader(BytesBytesCodec):  # type: ignore[misc]
         del config["id"]
         return {"name": self.codec_name, "configuration": config}
 
-    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
-        """Not defined: the size of a frame depends on the values."""
-        raise NotImplementedError
-
     async def _encode_single(self, *_: Any) -> Buffer:
         raise UnsupportedError(
             f"{self.codec_name} only reads; to write, make an array with "
             f"serializer=h5lossy.zarr.{Serializer.__name__}(...) and compressors=None"
         )
-
-    async def _decode_single(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
         frame = chunk_data.as_numpy_array()

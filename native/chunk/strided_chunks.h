@@ -40,8 +40,8 @@ class Part {
   // The first place at or behind `at` that is in the part, or kNone.
   [[nodiscard]] std::uint64_t next(std::uint64_t at) const;
 
-  // The smallest box, in a chunk of these dims, that contains the part; a larger one where the chunk's axes do not correspond
-  // to the dims.
+  // The smallest box, in a chunk of these dims, that contains the part; a larger one where the chunk's axes do not
+  // correspond to the dims.
   [[nodiscard]] Region region(const std::uint32_t (&dims)[kAxes]) const;
 
   // Copies the part from the array into a chunk, the rest of which becomes padding.
@@ -50,7 +50,8 @@ class Part {
   // Copies those of the chunk's values [first, first + count) into the array that are in the part.
   void scatter(std::uint64_t first, std::uint64_t count, const std::uint8_t* values, std::uint8_t* array) const;
 
-  // The memory of the chunk's values [first, first + count) in the array; null unless all are in the part, and contiguous.
+  // The memory of the chunk's values [first, first + count) in the array; null unless all are in the part, and
+  // contiguous.
   [[nodiscard]] std::uint8_t* memory(std::uint64_t first, std::uint64_t count, std::uint8_t* array) const;
 
  private:
@@ -73,8 +74,8 @@ class Part {
   [[nodiscard]] bool find(std::uint64_t at, Cursor& cursor) const;
   [[nodiscard]] bool next_row(Cursor& cursor) const;
 
-  // Calls visit(place, offset, count) for the values of the part among [first, first + count), which are contiguous in the
-  // chunk.
+  // Calls visit(place, offset, count) for the values of the part among [first, first + count), which are contiguous in
+  // the chunk.
   template <class Visit>
   void for_runs(std::uint64_t first, std::uint64_t count, Visit visit) const;
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What Interp's encoder chooses after a survey (docs/design/interp-encoder.md, "Choosing"): what a tile would cost with each
-// form, weights, bases, and axes.
+// What Interp's encoder chooses after a survey (docs/design/interp-encoder.md, "Choosing"): what a tile would cost with
+// each form, weights, bases, and axes.
 #pragma once
 
 #include <new>

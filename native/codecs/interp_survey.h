@@ -3,7 +3,7 @@
 
 // What Interp's encoder chooses from: a survey of a chunk or a tile. Small groups of values are looked at in the
 // original data, and what they would cost is estimated for every set of axes, in integers, so that all backends choose
-// alike. The rules are in docs/format/interp.md, "Choosing".
+// alike. The rules are in docs/design/interp-encoder.md, "Choosing".
 #pragma once
 
 #include "codecs/blocks.h"

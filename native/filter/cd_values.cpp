@@ -84,10 +84,12 @@ h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& pa
   params = {};
   std::uint32_t buffer[H5L_MAX_CD_VALUES] = {};
   std::copy_n(given.begin(), std::min<std::size_t>(given.size(), H5L_MAX_CD_VALUES), buffer);
+  // NCO copies the first word only. Values that came within a bound stay as they are, so that its copies are exact.
+  if (given.size() == 1) buffer[kBoundKindAt] = H5L_BOUND_LOSSLESS;
   const std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words(buffer);
 
   const bool is_lossless = words[kBoundKindAt] == H5L_BOUND_LOSSLESS;
-  if (given.size() < (is_lossless ? kRequestedWordsLossless : kRequestedWords)) {
+  if (given.empty() || (!is_lossless && given.size() < kRequestedWords)) {
     return why.fail(H5L_INVALID_ARGUMENT,
                     "cd_values need at least 4 words (codec, bound kind, bound low and high word), got %zu; \"h5lossy "
                     "cd-values\" prints them",

@@ -199,7 +199,7 @@ h5l_status h5l_encode_batch(const h5l_params* params, const h5l_parts* parts, si
 
 /* Decodes `count` frames, several at a time; parts, threads, statuses and messages are as above. Frame i has
  * frame_bytes[i] bytes at frames[i]. Its values are written to raw[i]: all raw_bytes[i] of them, or those of part i.
- * If a part is small, the payload's checksum is checked, and only the tiles that hold the part are decoded.
+ * If a part needs at most half of the tiles, only those are decoded. The payload's checksum is checked all the same.
  *
  * `params` may be NULL without parts. If it gives a type, a frame of another type or byte order is H5L_CORRUPT;
  * frames of unknown type are accepted, as in the filter. */

@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Mending what a killed writer leaves of an HDF5 file: its length, and the mark that it is open.
+
+Nothing is written but the superblock, and zeros behind the end of the file. If the file is not
+whole afterwards, both are undone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+import h5py
+from h5py import h5o
+
+from h5lossy._blocks import for_each_chunk
+from h5lossy._cli._console import one_line, printable
+from h5lossy._cli._files import FAILED, NO_VERDICT, UNREADABLE, Ended
+from h5lossy._names import path_text
+from h5lossy._repacking.objects import walk
+from h5lossy._superblock import read_superblock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from h5lossy._superblock import Superblock
+
+#: At most so many objects are named in a message.
+_MOST_NAMED = 4
+
+
+def repair(path: Path) -> list[str]:
+    """Mend a file, and return what was changed; raise `Ended`, and change nothing, if it can't."""
+    with _alone_with(path) as fd:
+        found = read_superblock(fd)
+        length = os.fstat(fd).st_size
+        if found is None:
+            raise _refused(
+                path, "it has no superblock of HDF5 that is whole, of a version from 0 to 3"
+            )
+        if found.is_part:
+            raise _refused(path, "it is one of several files that HDF5 uses as one")
+        mended = found.closed()
+        if found.end < length:
+            mended = mended.with_end(length)
+        try:
+            if mended != found:
+                mended.write(fd)
+            if found.end > length:
+                os.truncate(fd, found.end)
+            reached, unreadable = _contents(path)
+            if found.end > length and (reached > length or unreadable):
+                _refuse_cut(path, found.end - length, unreadable)
+            if reached <= found.end < length:  # what is behind the end is not HDF5's
+                mended = found.closed()
+                mended.write(fd)
+        except BaseException:
+            if mended != found:
+                found.write(fd)
+            if found.end > length:
+                os.truncate(fd, length)
+            raise
+        os.fsync(fd)
+    if unreadable:
+        raise Ended(
+            f"{path} can be opened now, but not {_some(unreadable)}, whose metadata are damaged",
+            FAILED,
+        )
+    return _changes(found, mended, length)
+
+
+def _refuse_cut(path: Path, missing: int, unreadable: list[str]) -> NoReturn:
+    lost = _some(unreadable) or "some values"
+    raise _refused(
+        path,
+        f"its last {missing} bytes are missing, and with them {lost}; get it again from where it "
+        "is complete",
+    )
+
+
+def _changes(found: Superblock, mended: Superblock, length: int) -> list[str]:
+    """Say what was changed."""
+    said = []
+    if found.end > length:
+        said.append(f"extended by {found.end - length} bytes of free space")
+    if mended.end > found.end:
+        said.append(f"its stated length was raised by {mended.end - found.end} bytes")
+    if found.is_open:
+        said.append("no longer marked as open for writing")
+    return said
+
+
+@contextmanager
+def _alone_with(path: Path) -> Iterator[int]:
+    """Open a file that no other program has open in HDF5, which locks it in the same way."""
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except OSError as error:
+        raise Ended(f"{path} can't be opened for writing: {error.strerror}", NO_VERDICT) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield fd
+    except BlockingIOError as error:
+        raise _refused(path, "another program has it open; close it there first") from error
+    finally:
+        os.close(fd)
+
+
+def _contents(path: Path) -> tuple[int, list[str]]:
+    """Return where the last stored object or value ends, and what can't be read."""
+    reached, unreadable = 0, []
+    try:
+        file = h5py.File(path, "r", locking=False)
+    except OSError as error:
+        raise _refused(path, one_line(error)) from error
+    with file:
+        try:
+            for name, obj in walk(file):
+                try:
+                    reached = max(reached, h5o.get_info(obj).addr, _end_of(obj))
+                except UNREADABLE:
+                    unreadable.append(path_text(name))
+        except UNREADABLE:
+            unreadable.append("some of its groups")
+    return reached, unreadable
+
+
+def _end_of(obj: h5py.h5g.GroupID | h5py.h5d.DatasetID | h5py.h5t.TypeID) -> int:
+    """Return where the values of a dataset end in the file; 0 where there are none."""
+    if not isinstance(obj, h5py.h5d.DatasetID):
+        return 0
+    dataset, ends = h5py.Dataset(obj), [0]
+    if dataset.chunks is not None:
+        for_each_chunk(dataset, lambda chunk: ends.append(chunk.byte_offset + chunk.size))
+    elif obj.get_offset() is not None:
+        ends.append(obj.get_offset() + obj.get_storage_size())
+    return max(ends)
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(map(printable, names[:_MOST_NAMED]))
+    return f"{shown}, ..." if len(names) > _MOST_NAMED else shown
+
+
+def _refused(path: Path, why: str) -> Ended:
+    return Ended(f"{path} can't be repaired, and was not changed: {why}", NO_VERDICT)

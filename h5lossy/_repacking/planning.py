@@ -1,0 +1,185 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What becomes of each dataset of a file, decided before anything is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import h5py
+from h5py import h5d, h5ds, h5o, h5t
+
+from h5lossy._blocks import TINY_BYTES
+from h5lossy._bounds import BoundKind
+from h5lossy._chunking import access_of, chunks_for, is_small
+from h5lossy._errors import InvalidArgumentError
+from h5lossy._names import path_text
+from h5lossy._repacking.objects import ObjectKey, absent_filters, object_key, walk
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from h5lossy._codecs import Codec
+
+NO_BOUND = "no rule gives a bound"
+
+#: Why a dataset is copied unchanged although it could be compressed.
+OBJECTIONS = {NO_BOUND, "no values, so no range", "dimension scale", "skipped", "small"}
+
+_FLOAT_TYPES = (h5t.IEEE_F32LE, h5t.IEEE_F32BE, h5t.IEEE_F64LE, h5t.IEEE_F64BE)
+
+#: A fixed array, the index of datasets whose extents are limited, takes about 24 bytes for each.
+_MOST_CHUNKS = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a user wants of one dataset; `is_named` if a rule without wildcards gives its bound."""
+
+    codec: Codec | None = None
+    chunks: tuple[int, ...] | str = "keep"
+    is_skipped: bool = False
+    is_named: bool = False
+
+
+#: What is wanted of a dataset, from its path and its number of axes.
+Wishes: TypeAlias = Callable[[str, int], Wish]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What becomes of one dataset: why it is copied unchanged, or its codec and chunks."""
+
+    file: h5py.File
+    name: bytes
+    key: ObjectKey
+    shape: tuple[int, ...] | None
+    dtype: np.dtype[Any] | None  # None where NumPy has no such type
+    #: Of the values, where it is compressed; else of what is stored.
+    nbytes: int
+    kept: str = ""
+    codec: Codec | None = None
+    chunks: tuple[int, ...] = ()
+    has_small_chunks: bool = False
+
+    @property
+    def path(self) -> str:
+        """The first path as text; what is not UTF-8 stands as lone surrogates."""
+        return path_text(self.name)
+
+    def open(self, file: h5py.File | None = None) -> h5py.Dataset:
+        """Open the dataset, or its copy: one that stays open keeps HDF5's cache for its chunks."""
+        return h5py.Dataset(h5o.open((file or self.file).id, self.name))
+
+
+def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
+    """Decide what becomes of each dataset."""
+    return [
+        _plan(file, name, h5py.Dataset(obj), wishes)
+        for name, obj in walk(file)
+        if isinstance(obj, h5d.DatasetID)
+    ]
+
+
+def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -> Plan:
+    shape = dataset.shape
+    path = path_text(name)
+    wish = wishes(path, len(shape or ()))
+    kept = _obstacle(dataset) or _objection(dataset, wish)
+    plan = Plan(
+        file=file,
+        name=name,
+        key=object_key(dataset.id),
+        shape=shape,
+        dtype=_dtype_of(dataset),
+        nbytes=dataset.id.get_storage_size() if kept else dataset.nbytes,
+        kept=kept,
+    )
+    if kept:
+        return plan
+    chunks = _chunk_shape(path, dataset, wish.chunks)
+    small = is_small(shape, chunks, dataset.dtype.itemsize)
+    return dataclasses.replace(plan, codec=wish.codec, chunks=chunks, has_small_chunks=small)
+
+
+def _obstacle(dataset: h5py.Dataset) -> str:
+    """Return why a dataset can't be compressed; nothing if it can."""
+    type_id, creation = dataset.id.get_type(), dataset.id.get_create_plist()
+    if not any(map(type_id.equal, _FLOAT_TYPES)):
+        return "not float32 or float64"
+    if not dataset.shape:
+        return "scalar or null"
+    if creation.get_layout() == h5d.VIRTUAL:
+        return "virtual"
+    if creation.get_external_count():
+        return "external storage"
+    if 0 in dataset.shape and dataset.maxshape == dataset.shape:
+        return "empty"
+    filters = absent_filters(creation)
+    return f"no filter {filters} here" if filters else ""
+
+
+def _objection(dataset: h5py.Dataset, wish: Wish) -> str:
+    """Return why a dataset is better not compressed; nothing if it may be."""
+    if wish.is_skipped:
+        return "skipped"
+    if wish.codec is None:
+        return NO_BOUND
+    is_relative = wish.codec.bound.kind is BoundKind.RANGE_RELATIVE
+    if is_relative and not dataset.id.get_storage_size():
+        return "no values, so no range"
+    if wish.is_named:
+        return ""
+    if h5ds.is_scale(dataset.id):
+        return "dimension scale"
+    is_tiny = dataset.nbytes <= TINY_BYTES and dataset.maxshape == dataset.shape
+    return "small" if is_tiny else ""
+
+
+def _chunk_shape(
+    path: str, dataset: h5py.Dataset, wanted: tuple[int, ...] | str
+) -> tuple[int, ...]:
+    """Return the chunks that a dataset gets."""
+    size, most = dataset.dtype.itemsize, dataset.maxshape
+    if wanted == "keep" and dataset.chunks and _fits_frame(dataset.chunks, size):
+        return tuple(dataset.chunks)
+    if isinstance(wanted, str):
+        access = access_of("auto" if wanted == "keep" else wanted)
+        return chunks_for(dataset.shape, dataset.dtype, access, maxshape=most)
+    chunks = tuple(n if m is None else min(n, m) for n, m in zip(wanted, most, strict=True))
+    if not _fits_frame(chunks, size):
+        raise InvalidArgumentError(
+            f"chunks of {'x'.join(map(str, chunks))} are too large for {path}: a chunk takes less "
+            "than 4 GiB"
+        )
+    return chunks
+
+
+def _fits_frame(chunks: tuple[int, ...], size: int) -> bool:
+    """Return whether a frame can hold a chunk."""
+    return math.prod(chunks) * size < 2**32 - 40
+
+
+def require_possible_index(plan: Plan, most: tuple[int | None, ...]) -> None:
+    """Raise where HDF5 would make an index for more chunks than a disk holds."""
+    if None in most:
+        return
+    count = math.prod(-(-m // c) for m, c in zip(most, plan.chunks, strict=True) if m)
+    if count > _MOST_CHUNKS:
+        raise InvalidArgumentError(
+            f"its maximal extents {most} hold {count} chunks of {plan.chunks}, and at most "
+            f"{_MOST_CHUNKS} are possible, as HDF5 makes an index for all of them: give larger "
+            "--chunks, or make an extent unlimited"
+        )
+
+
+def _dtype_of(dataset: h5py.Dataset) -> np.dtype[Any] | None:
+    try:
+        dtype: np.dtype[Any] = dataset.dtype
+    except TypeError:
+        return None
+    return dtype
