@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 
 import h5lossy
 from h5lossy import InvalidArgumentError, assess
-from h5lossy.assessment import _sparse, _walk
+from h5lossy.assessment import _fields, _walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ SHAPES = {
 @pytest.fixture(autouse=True)
 def sparse_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for what is not stored in datasets of any size, in slabs as thin as can be."""
-    monkeypatch.setattr(_sparse, "_LARGE", 1)
+    monkeypatch.setattr(_fields, "_LARGE", 1)
     monkeypatch.setattr(_walk, "_BYTES_AT_ONCE", 1)
     monkeypatch.setattr(_walk, "_TIMES_KEPT", 0)
 
@@ -111,7 +111,7 @@ def test_what_was_never_written_counts_as_if_it_were_read(  # noqa: PLR0917
             "fill_value": None if seed % 2 else "auto",
         }
         sparse = assess(*pair, mask=mask, **options)
-        patch.setattr(_sparse, "_LARGE", 1 << 60)
+        patch.setattr(_fields, "_LARGE", 1 << 60)
         assert_same(sparse, assess(*pair, mask=mask, **options))
 
 

@@ -15,7 +15,7 @@ from h5lossy._datasets import describe
 from h5lossy._errors import DeviceError, InvalidArgumentError
 from h5lossy._progress import reporting
 from h5lossy._warnings import warn
-from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
+from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout, stored_parts
 from h5lossy.assessment._inputs import (
     Input,
     agree_on_packing,
@@ -33,7 +33,7 @@ from h5lossy.assessment._options import (
 )
 from h5lossy.assessment._passes import Passes
 from h5lossy.assessment._slices import take_slices
-from h5lossy.assessment._sparse import MOST_READ, Stored
+from h5lossy.assessment._sparse import MOST_READ
 from h5lossy.assessment._task import Task
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
     agree_on_packing(x, y, as_stored=source == "file")
     dtype = common_dtype(x, y)
     combined, layout = combined_mask(mask, x), Layout.of(x.shape)
-    stored = Stored.of([x, y, *([] if combined is None else [combined])], layout)
+    stored = stored_parts([x, y, *([] if combined is None else [combined])], layout)
     if stored is not None and options.own_metrics and x.size > MOST_READ:
         raise InvalidArgumentError(
             f"metrics of your own read every value, and {x.name} claims {x.size} of them, most of "

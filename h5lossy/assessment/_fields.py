@@ -12,20 +12,22 @@ import numpy as np
 
 from h5lossy._blocks import block_shape
 from h5lossy._values import as_bits
-from h5lossy.assessment._sparse import SPARSE_BYTES, grouped, times_in
+from h5lossy.assessment._sparse import SPARSE_BYTES, Stored, chunks_of, grouped, times_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
     from h5lossy.assessment._inputs import Input
-    from h5lossy.assessment._sparse import Stored
     from h5lossy.missing import Missing
 
     Part = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.bool_]]
 
 MASK_DTYPE = np.dtype(np.uint8)
+
+#: Smaller datasets are read as a whole, so that their sums are those of an array, bit for bit.
+_LARGE = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,22 @@ class Fields:
         block = block_shape(shape, chunks, 8, most_bytes=most_bytes)
         for own, region in grouped(shape, block, self.stored):
             yield own, times_in(own, region)
+
+
+def stored_parts(fields: Sequence[Input], layout: Layout) -> Stored | None:
+    """Return where chunks are; None if all values are read, because most are stored."""
+    size = math.prod(layout.shape)
+    if size < _LARGE:
+        return None
+    starts, stops = [], []
+    for field in fields:
+        found = None if field.dataset is None else chunks_of(field.dataset, size // 2)
+        if found is None:
+            return None
+        rows = np.array(found, np.int64).reshape(-1, len(layout.full_shape))[:, layout.axes]
+        starts.append(rows)
+        stops.append(rows + np.array(layout.chunks(field) or layout.shape, np.int64))
+    return Stored(layout.shape, np.concatenate(starts), np.concatenate(stops))
 
 
 def position(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:

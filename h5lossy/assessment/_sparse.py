@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
@@ -20,15 +20,9 @@ from h5py import h5d
 from h5lossy._blocks import Block, blocks, chunk_starts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import numpy.typing as npt
-
-    from h5lossy.assessment._fields import Layout
-    from h5lossy.assessment._inputs import Input
-
-#: Smaller datasets are read as a whole, so that their sums are those of an array, bit for bit.
-_LARGE = 1 << 24
 
 #: Bytes that are read at once if most values were never written: less, for many parts are equal.
 SPARSE_BYTES = 4 << 20
@@ -48,22 +42,6 @@ class Stored:
         self._starts: npt.NDArray[np.int64] = starts
         self._stops: npt.NDArray[np.int64] = stops
 
-    @classmethod
-    def of(cls, fields: Sequence[Input], layout: Layout) -> Self | None:
-        """Return where chunks are; None if all values are read, because most are stored."""
-        size = math.prod(layout.shape)
-        if size < _LARGE or any(field.dataset is None for field in fields):
-            return None
-        starts, stops = [], []
-        for field in fields:
-            found = _chunks_of(field.dataset)
-            if found is None or len(found) * math.prod(field.chunks or ()) > size // 2:
-                return None
-            rows = np.array(found, np.int64).reshape(-1, len(layout.full_shape))[:, layout.axes]
-            starts.append(rows)
-            stops.append(rows + np.array(layout.chunks(field) or layout.shape, np.int64))
-        return cls(layout.shape, np.concatenate(starts), np.concatenate(stops))
-
     def gap_end(self, box: Block) -> int:
         """Return up to where a box without a chunk may grow along axis 0; 0 if it has one."""
         near = np.ones(len(self._starts), bool)
@@ -74,13 +52,13 @@ class Stored:
         return end if end >= box[0].stop else 0
 
 
-def _chunks_of(dataset: h5py.Dataset | None) -> list[tuple[int, ...]] | None:
-    """Return where chunks begin; None for layouts that are not looked at."""
-    assert dataset is not None
+def chunks_of(dataset: h5py.Dataset, most: int) -> list[tuple[int, ...]] | None:
+    """Return where chunks begin; None if they hold more values, or the layout is another one."""
     creation = dataset.id.get_create_plist()
     layout = creation.get_layout()
     if layout == h5d.CHUNKED:
-        return chunk_starts(dataset)
+        few = dataset.id.get_num_chunks() * math.prod(dataset.chunks) <= most
+        return chunk_starts(dataset) if few else None
     is_empty = dataset.id.get_storage_size() == 0 and creation.get_external_count() == 0
     return [] if layout == h5d.CONTIGUOUS and is_empty else None
 
