@@ -21,7 +21,7 @@ import click
 import h5lossy
 from h5lossy._cli._interrupts import InterruptedBySignal
 from h5lossy._errors import H5LossyError
-from h5lossy._names import one_line, printable, printable_lines
+from h5lossy._printable import one_line, printable, printable_lines
 
 __all__ = ["main"]
 

@@ -15,7 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from h5lossy._names import one_line, path_text, printable, printable_lines
+from h5lossy._names import path_text
+from h5lossy._printable import one_line, printable, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

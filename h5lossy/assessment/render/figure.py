@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from h5lossy._names import printable
+from h5lossy._printable import printable
 from h5lossy.assessment.render.text import verdict
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from h5lossy._names import printable
+from h5lossy._printable import printable
 from h5lossy.assessment.render import text
 from h5lossy.assessment.render.figure import figure, svg
 

@@ -10,7 +10,7 @@ import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from h5lossy._names import printable
+from h5lossy._printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names of objects in HDF5 files, and messages with such names, as text for a terminal.
+
+The command line needs it before any command is loaded, so it imports no HDF5.
+"""
+
+from __future__ import annotations
+
+
+def printable(name: str | bytes) -> str:
+    r"""Escape what a terminal would obey in a name, and bytes that are not UTF-8.
+
+    Examples
+    --------
+    >>> printable("/a\x1b[31m")
+    '/a\\x1b[31m'
+    """
+    text = name.decode(errors="surrogateescape") if isinstance(name, bytes) else name
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def printable_lines(text: str) -> str:
+    """Escape lines of text for a terminal (`printable`)."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an exception as one line."""
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return " ".join(text.split()) or type(error).__name__
