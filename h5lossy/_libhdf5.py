@@ -72,10 +72,10 @@ def end_after_flush(file: h5py.h5f.FileID, enough: int) -> int:
     end, left = allocated_end(file), file.get_freespace()
     if not left or end - left >= enough:
         return end - int(left)
-    get = _of_h5py("H5Fget_free_sections", "int64_t (*)(int64_t, int, size_t, uint64_t *)")
+    get = _function("H5Fget_free_sections", "int64_t (*)(int64_t, int, size_t, uint64_t *)")
     with phil:
-        count = max(0, get(file.id, 0, 0, _ffi.NULL))
-        sections = _ffi.new("uint64_t []", 2 * count)  # an address and a size each
+        count = max(0, get(file.id, 0, 0, ffi.NULL))
+        sections = ffi.new("uint64_t []", 2 * count)  # an address and a size each
         get(file.id, 0, count, sections)
     return int(end - left + sum(list(sections)[1::2]))
 

@@ -249,6 +249,8 @@ class _ChunkCheck:
         self._extents = np.minimum(
             np.array(self._chunks, np.uint64), np.array(dataset.shape, np.uint64) - self._starts
         )
+        self._chunk_bytes = math.prod(self._chunks) * dataset.dtype.itemsize
+        self._step = batch_bytes(self._chunk_bytes, self._threads) // self._chunk_bytes
         self.chunks = len(starts)
         self.nbytes = int(self._extents.prod(axis=1).sum()) * dataset.dtype.itemsize
         self.recorded = self._done = 0
@@ -306,16 +308,18 @@ class _ChunkCheck:
             self._done += int(batch.extents.prod(axis=1).sum()) * self._unwritten.itemsize
             report_bytes(self._done)
 
-        overlap(self._fetch(), self._decode, finish)
+        if self.chunks <= self._step:  # to start a thread takes as long as to decode 100 KiB
+            for batch in self._fetch():
+                finish(batch, self._decode(batch))
+        else:
+            overlap(self._fetch(), self._decode, finish)
         self._compare()
 
     def _fetch(self) -> Iterator[_Batch]:
         """Yield the chunks, and the frames of those that are decoded many at a time."""
-        chunk_bytes = math.prod(self._chunks) * self._unwritten.itemsize
-        step = batch_bytes(chunk_bytes, self._threads) // chunk_bytes
-        buffers, most = FrameBuffers(), _native.max_encoded_size(chunk_bytes)
-        for i in range(0, self.chunks, step):
-            starts = self._starts[i : i + step]
+        buffers, most = FrameBuffers(), _native.max_encoded_size(self._chunk_bytes)
+        for i in range(0, self.chunks, self._step):
+            starts = self._starts[i : i + self._step]
             frames = {}
             if self._stored.decoding is not None:
                 buffer = buffers.next(len(starts), most)
@@ -323,7 +327,7 @@ class _ChunkCheck:
                     frame = self._stored.frame_if_whole(tuple(start), buffer[k])
                     if frame is not None:
                         frames[k] = frame
-            yield _Batch(starts, self._extents[i : i + step], frames)
+            yield _Batch(starts, self._extents[i : i + self._step], frames)
 
     def _decode(self, batch: _Batch) -> dict[int, _Found]:
         """Decode the frames of a batch, in the helper thread; leave out those that are broken."""

@@ -215,7 +215,7 @@ def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Mis
         return Missing(dtype, values=given).with_fill(own)
     attributes = _Attributes(data, dtype)
     low, high = attributes.interval()
-    declared = attributes.numbers("_FillValue", 1, 1)
+    declared = attributes.numbers("_FillValue", 1)
     values = _finite(attributes.numbers("missing_value"))
     if is_own:
         values = (*_finite(declared), *values)
@@ -316,7 +316,7 @@ class _Attributes:
     data: Any
     dtype: np.dtype[Any]
 
-    def numbers(self, name: str, least: int = 1, most: int | None = None) -> npt.NDArray[Any]:
+    def numbers(self, name: str, count: int | None = None) -> npt.NDArray[Any]:
         """Return an attribute's numbers; none, with a warning, if they are invalid."""
         nothing = np.empty(0, self.dtype)
         try:
@@ -330,21 +330,16 @@ class _Attributes:
         if given.dtype.kind not in "fiu":
             self._ignore(name, f"since it is not a number, but {value!r}")
             return nothing
-        if len(given) < least or (most is not None and len(given) > most):
-            wanted = f"{least} or more" if most is None else str(least)
+        if len(given) != count and (count or not len(given)):
+            wanted = count or "1 or more"
             self._ignore(name, f"since it has {len(given)} numbers instead of {wanted}")
             return nothing
-        # An attribute set by hand is often float64: 1e20 then means the nearest float32. A number
-        # that the type does not have is no value of the field.
-        with np.errstate(all="ignore"):
-            typed = given.astype(self.dtype)
-            there = np.isfinite(typed) if self.dtype.kind == "f" else typed == given
-        return typed if least == most else typed[there | np.isnan(typed)]
+        return _of_type(given, self.dtype, keep_all=count is not None)
 
     def interval(self) -> tuple[Any, Any]:
         """Return the smallest and the largest valid value, each None if there is no limit."""
-        ends = self.numbers("valid_range", 2, 2)
-        single = [self.numbers(name, 1, 1) for name in ("valid_min", "valid_max")]
+        ends = self.numbers("valid_range", 2)
+        single = [self.numbers(name, 1) for name in ("valid_min", "valid_max")]
         if len(ends) and any(map(len, single)):
             self._ignore("valid_min or valid_max", "since there is valid_range")
         name = "valid_range" if len(ends) else "valid_min or valid_max"
@@ -360,6 +355,18 @@ class _Attributes:
         warn(f"{where}: attribute {name} is ignored, {why}")
 
 
+def _of_type(
+    given: npt.NDArray[Any], dtype: np.dtype[Any], *, keep_all: bool = False
+) -> npt.NDArray[Any]:
+    """Return the nearest numbers of a type, without integers that it does not have.
+
+    An attribute set by hand is often float64: 1e20 then means the nearest float32.
+    """
+    with np.errstate(all="ignore"):
+        typed = given.astype(dtype)
+        return typed if keep_all or dtype.kind == "f" else typed[typed == given]
+
+
 def _finite(values: npt.NDArray[Any]) -> tuple[Any, ...]:
     """Return the finite numbers: NaN and infinities are never data."""
     return tuple(value for value in values if np.isfinite(value))
@@ -367,16 +374,12 @@ def _finite(values: npt.NDArray[Any]) -> tuple[Any, ...]:
 
 def _given(missing_value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     """Return the missing values that a caller gives, in the given type."""
-    given = np.asarray(missing_value)
+    given = np.ravel(np.asarray(missing_value))
     if given.size and given.dtype.kind not in "fiu":
         raise InvalidArgumentError(
             f"missing_value must be a number, or several of them, got {missing_value!r}"
         )
-    with np.errstate(all="ignore"):
-        typed = np.ravel(given).astype(dtype)
-    if dtype.kind != "f":
-        typed = typed[typed == np.ravel(given)]
-    return _finite(typed)
+    return _finite(_of_type(given, dtype))
 
 
 def _as_fill(fill_value: Any, dtype: np.dtype[Any]) -> Any:

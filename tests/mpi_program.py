@@ -346,6 +346,27 @@ def a_wrong_option_on_one_rank(comm: Any, path: Path) -> None:
         all_refuse(comm, path, said, 0.0, own, **given)
 
 
+@case_of_two
+def no_dataset_of_the_file_on_one_rank(comm: Any, path: Path) -> None:
+    values = field(comm.size)
+    own = part_of(comm.rank)
+    with (
+        opened(comm, path) as file,
+        h5py.File(f"own-{comm.rank}", "w", driver="core", backing_store=False) as memory,
+    ):
+        data = dataset(file, values.shape)
+        for wrong, kind, said in (
+            (None, TypeError, "dataset must be an h5py.Dataset"),
+            (dataset(memory, values.shape), ValueError, "driver='mpio'"),
+        ):
+            given, expected = (wrong, kind) if comm.rank == 1 else (data, ValueError)
+            call = partial(h5lossy.write, given, 0.0, own, collective=True)
+            error = refusal(call, expected)
+            assert said in str(error), str(error)
+        h5lossy.write(data, values[own], own, collective=True)
+    check_file(comm, path, values)
+
+
 @case
 def parts_of_chunks(comm: Any, path: Path) -> None:
     first = PLANES * comm.rank

@@ -80,6 +80,47 @@ def test_assess_says_2_where_it_cannot_tell(files: tuple[Path, Path]) -> None:
     run("assess", f"{original}:/no", f"{packed}:/a", code=2)
 
 
+@pytest.mark.parametrize("path", ["", ":/a"])
+def test_a_file_that_is_missing_is_named(files: tuple[Path, Path], path: str) -> None:
+    for pair in ((f"{files[0]}{path}", f"nope.h5{path}"), (f"nope.h5{path}", f"{files[1]}{path}")):
+        assert run("assess", *pair, code=2).stderr == "Error: nope.h5 does not exist\n"
+    with pytest.raises(FileNotFoundError, match=r"^nope\.h5 does not exist$"):
+        h5lossy.assess("nope.h5:/a", f"{files[1]}:/a")
+
+
+def test_names_that_are_not_utf8_stop_nothing(tmp_path: Path) -> None:
+    for file_name in ("x.h5", "y.h5"):
+        with h5py.File(tmp_path / file_name, "w") as file:
+            for name in (b"a\xff", b"b"):
+                file.create_dataset(name, data=np.arange(9.0))
+    pair = tmp_path / "x.h5", tmp_path / "y.h5"
+    assert "/a\\udcff" in run("assess", *pair, "--absolute", 1).output
+    reports = json.loads(run("assess", *pair, "--json").output)["reports"]
+    assert len(reports) == 2
+
+
+def test_assess_takes_folders(files: tuple[Path, Path], tmp_path: Path) -> None:
+    x, y = tmp_path / "x", tmp_path / "y"
+    for folder, file in ((x, files[0]), (y, files[1])):
+        (folder / "sub").mkdir(parents=True)
+        for name in ("one.h5", "sub/two.h5"):
+            (folder / name).write_bytes(file.read_bytes())
+    (y / "notes.txt").write_text("no HDF5 file")
+    assert run("assess", x, y).output.count("PASS") == 4
+    assert run("assess", x, y / "one.h5").output.count("PASS") == 2
+    damage(y / "one.h5")
+    found = json.loads(run("assess", x, y, "--json", code=1).output)["reports"]
+    assert [report["ok"] for report in found] == [False, True, True, True]
+    assert found[2]["provenance"]["original"] == f"{x / 'sub/two.h5'}:/a"
+    (x / "one.h5").unlink()
+    said = run("assess", x, y, code=2)
+    assert said.output.count("PASS") == 2  # the other file is compared all the same
+    assert f"1 of 2 files failed:\n{y / 'one.h5'}: {x / 'one.h5'} does not exist" in said.stderr
+    run("assess", x, tmp_path, "--html", "x.html", code=2)
+    (tmp_path / "empty").mkdir()
+    assert "has no HDF5 file" in run("assess", x, tmp_path / "empty", code=2).stderr
+
+
 def test_assess_says_how_a_place_in_a_file_is_given(files: tuple[Path, Path]) -> None:
     original, decoded = files
     said = run("assess", f"{original}:a", f"{decoded}:a", code=2).stderr
@@ -282,10 +323,16 @@ def test_what_is_no_hdf5_file_is_called_so(tmp_path: Path) -> None:
         assert f"{text} is not an HDF5 file" in run(*arguments, code=2).output
 
 
-def test_sweep_draws_svg_only(files: tuple[Path, Path], tmp_path: Path) -> None:
-    out = run("sweep", files[0], "-d", "a", "--plot", tmp_path / "x.gif", code=2).output
-    assert "only .svg is written, got 'x.gif'" in out
-    assert not (tmp_path / "x.gif").exists()
+@pytest.mark.parametrize(("name", "head"), [("x.png", b"\x89PNG"), ("x.PDF", b"%PDF")])
+def test_sweep_draws_what_matplotlib_writes(
+    files: tuple[Path, Path], tmp_path: Path, name: str, head: bytes
+) -> None:
+    options = ("-d", "a", "--codecs", "pfpl", "--bounds", "1e-2,1e-3")
+    run("sweep", files[0], *options, "--plot", tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(head)
+    out = run("sweep", files[0], *options, "--plot", tmp_path / "x.zip", code=2).output
+    assert re.search(r"--plot writes (\.\w+, )*\.svg, ", out)
+    assert "got 'x.zip'" in out
 
 
 def test_verify_against_the_original_finds_errors_without_a_record(
@@ -424,3 +471,38 @@ def test_tune_says_what_it_tries(files: tuple[Path, Path]) -> None:
             "tune", files[0], "-d", "a", "--require", "ratio>=1e9", "--codecs", "pfpl", code=1
         ).output
     )
+
+
+@pytest.mark.parametrize("ratio", [3.0, 7.5])
+def test_tune_finds_the_best_quality_at_a_ratio(
+    files: tuple[Path, Path], tmp_path: Path, ratio: float
+) -> None:
+    options = ("-d", "a", "--codecs", "pfpl,aatrox", "--ratio", ratio)
+    found = json.loads(run("tune", files[0], *options, "--json").output)
+    best = found["best"]
+    assert ratio <= best["ratio"]
+    rule = f"a:absolute={best['absolute']!r},codec={best['codec']}"
+    run("repack", files[0], tmp_path / "tuned.h5", "--dataset", rule)
+    run("assess", files[0], tmp_path / "tuned.h5", "-d", "a", "--require", f"ratio>={ratio}")
+    # A bound that is tighter by a quarter of an octave has not the ratio, or more error elsewhere.
+    tight = rule.replace(f"{best['absolute']!r}", f"{best['absolute'] * 0.8!r}")
+    run("repack", files[0], tmp_path / "tight.h5", "--dataset", tight)
+    run(
+        "assess", files[0], tmp_path / "tight.h5", "-d", "a", "--require", f"ratio>={ratio}", code=1
+    )
+    with_psnr = run("tune", files[0], *options, "--require", "psnr>=500", code=1).output
+    assert f"no bound meets psnr>=500, ratio>={ratio:g}" in with_psnr
+
+
+def test_tune_says_before_any_try_what_is_not_defined(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["t"] = np.random.default_rng(0).normal(size=(5, 300))
+    name = tmp_path / "a.h5"
+    said = run("tune", name, "--require", "psnr>=40, ssim>=0.9", code=2)
+    assert (
+        "ssim is not defined for this data: an axis is shorter than the window of 7" in said.stderr
+    )
+    assert not said.stdout
+    said = run("tune", name, "--require", "pnsr>=40", code=2)
+    assert "got 'pnsr', did you mean psnr?" in said.stderr
+    assert "give --require, --ratio or both" in run("tune", name, code=2).stderr

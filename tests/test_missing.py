@@ -23,11 +23,12 @@ from h5lossy import PFPL, Assessor, ErrorBound, NotComparableError, Report, asse
 from h5lossy._cli import main
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._ranges import Extent
+from h5lossy._values import read_block
 from h5lossy.missing import Missing, keeping_missing, missing_when_stored, no_data
 from matrix import CODEC_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     import numpy.typing as npt
@@ -274,20 +275,47 @@ def by_assess(data: Any, _: Path) -> float:
 
 
 def by_dask(data: Any, _: Path) -> float:
-    if not hasattr(data, "dask"):
-        pytest.skip("dask does not compute it")
     from h5lossy.dask import assess  # noqa: PLC0415  # needs dask
 
-    return assess(data, data, range_relative=1e-3).bound.limit
+    return float(assess(data, data, range_relative=1e-3).bound.limit)
 
 
-FUNCTIONS = (by_resolve, by_encode, by_write, by_assess, by_dask)
+def by_largest_error(data: Any, _: Path) -> float:
+    """Find the range as that which a known error is divided by."""
+    if not isinstance(getattr(data, "dtype", None), np.dtype):  # lists and pandas' types
+        data = np.asarray(data, "f4")
+    decoded = np.array(read_block(data, np.s_[:3000,]))
+    decoded[-1] += 0.5
+    found = h5lossy.largest_error(data, decoded, ErrorBound("range_relative", 1))
+    assert (found.count, found.special_changed) == (2700, 0)
+    return 1e-3 * abs(float(decoded[-1]) - float(marked()[-1])) / found.max_error
+
+
+def by_repack(_: Any, path: Path) -> float:
+    h5lossy_command("repack", path.with_name("a.nc"), path, "--range-relative", 1e-3)
+    with h5py.File(path) as file:
+        return float(h5lossy.describe(file["t"]).bound.value)
+
+
+OF_DASK = {"xarray of dask", "dask", "dask, masked", "dask, masked blocks"}
+IN_FILES = {name for name in SOURCES if name.startswith(("h5py", "h5netcdf", "netCDF4", "xarray,"))}
+FUNCTIONS: dict[Callable[[Any, Path], float], Collection[str]] = {
+    by_resolve: SOURCES,
+    by_encode: SOURCES,
+    by_write: SOURCES,
+    by_assess: SOURCES,
+    by_largest_error: SOURCES,
+    by_dask: OF_DASK,
+    by_repack: IN_FILES,
+}
 
 
 @pytest.mark.filterwarnings("ignore:The specified chunks separate the stored:UserWarning")
 @pytest.mark.filterwarnings("ignore:WARNING. missing_value not used:UserWarning")  # of netCDF4
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("function", "source"),
+    [(function, source) for function, sources in FUNCTIONS.items() for source in sorted(sources)],
+)
 def test_every_function_finds_the_same_in_every_source(
     tmp_path: Path, source: str, function: Callable[[Any, Path], float]
 ) -> None:
@@ -578,6 +606,15 @@ def test_masks_of_masked_arrays_count() -> None:
         {"missing_introduced": 1},
         (20, 20),
     )
+
+
+def test_an_assessor_leaves_masked_points_out() -> None:
+    x = np.ma.masked_greater(field(), 1e19)
+    for y, ok in ((field(7.0), True), (np.ma.masked_inside(field(7.0), 0.5, 0.6), False)):
+        found = Assessor(x.shape, x.dtype, absolute=0.1)
+        found.update(x, y)
+        report = found.result()
+        assert (report.ok, report.masked) == (ok, 300)
 
 
 def test_what_the_caller_says_comes_first(file: h5py.File) -> None:

@@ -493,6 +493,34 @@ def test_hashes_do_not_depend_on_the_byte_order() -> None:
         assert len(set(hashes.tolist())) == 50
 
 
+def mix(number: int) -> int:
+    mask = (1 << 64) - 1
+    number = (number + 0x9E3779B97F4A7C15) & mask
+    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & mask
+    number = (number ^ number >> 27) * 0x94D049BB133111EB & mask
+    return number ^ number >> 31
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f8"])
+def test_hashes_are_what_the_page_says(dtype: str) -> None:
+    """docs/howto/verify.md, in plain Python."""
+    x = np.random.default_rng(3).normal(size=2**14 + 3).astype(dtype)
+    unwritten, place = np.array(-999, dtype), (5, 2**40)
+    bits = x.view(f"{dtype[0]}u{x.itemsize}") ^ unwritten.view(f"{dtype[0]}u{x.itemsize}")
+    total = 0
+    for number, value in enumerate(bits.tolist()):
+        block, i = divmod(number, 2**14)
+        low, high = value & 0xFFFFFFFF, value >> 32
+        in_block = low * (mix(i) | 1) + high * (mix(2**32 + i) | 1)
+        total += in_block * (mix(2**32 * (2 + block)) | 1)
+    value_hash = total % 2**64
+    for coordinate in place:
+        value_hash = mix((value_hash + coordinate) % 2**64)
+    rows = np.stack([x, np.full_like(x, unwritten)])
+    found = hash_chunks(rows, np.array([place, place], np.uint64), unwritten, threads=2)
+    assert found.tolist() == [value_hash, 0]
+
+
 def test_the_form_of_a_record_is_known(path: Path) -> None:
     """A change of it needs another number in the schema."""
     with h5py.File(path) as file:

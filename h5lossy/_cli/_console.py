@@ -43,7 +43,8 @@ def say(text: str) -> None:
 
 def say_json(content: Any) -> None:
     """Print JSON on standard output; bytes are names that are not UTF-8."""
-    click.echo(json.dumps(content, indent=2, default=path_text))
+    json.dump(content, sys.stdout, indent=2, default=path_text)
+    click.echo()
 
 
 def print_table(

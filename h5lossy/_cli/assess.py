@@ -6,18 +6,23 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import h5py
 
 import h5lossy
 from h5lossy._cli._console import printable, say, say_json
 from h5lossy._cli._files import (
     FAILED,
     datasets_in,
+    for_each_file,
     is_float,
     no_verdict,
     open_file,
+    raise_failures,
 )
 from h5lossy._cli._options import (
     FileToWrite,
@@ -32,9 +37,6 @@ from h5lossy.assessment import GROUPS, PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
-    import h5py
 
     from h5lossy import ErrorBound, Report
 
@@ -133,31 +135,110 @@ def assess(
 ) -> None:
     """Compare DECODED with ORIGINAL: what was lost, and whether the bound holds.
 
-    Both are HDF5 files, or datasets in them, as file.h5:/path. Without a bound the one that
-    DECODED's datasets state is checked, if h5lossy compressed them. The documentation, "What each
-    number means", defines all numbers.
+    Both are HDF5 files, or datasets in them, as file.h5:/path, or folders, whose files of the same
+    name are compared. Without a bound the one that DECODED's datasets state is checked, if h5lossy
+    compressed them. The documentation, "What each number means", defines all numbers.
 
     Exit codes: 0 all checks passed; 1 a check failed; 2 wrong usage, or a file that can't be read;
     3 fields that can't be compared.
     """
-    reports: list[Report] = []
-    with no_verdict():
+    found: list[dict[str, Any]] = []
+    all_ok = True
+
+    def show(report: Report) -> None:
+        nonlocal all_ok
+        all_ok &= report.ok
+        if as_json:
+            found.append(report.to_dict())
+        elif not quiet:
+            say(report.to_markdown() if markdown else report.to_text())
+        if html is not None:
+            report.to_html(html)
+
+    failed: dict[Path, Exception] = {}
+    with no_verdict(), ExitStack() as stack:
         settings = _settings(options, bound) | {"slices": html is not None}
-        pairs = list(_pairs(original, decoded, patterns))
+        if options["mask"] is not None:
+            settings["mask"] = _dataset(*_opened(options["mask"], "--mask", stack))
+        files = _files(original, decoded)
+        if html is not None and len(files) > 1:
+            raise click.UsageError("--html is for one dataset, and folders are compared")
+
+        def compare(path: Path) -> None:
+            with no_verdict():
+                for report in _reports(files[path], str(path), patterns, settings, html):
+                    show(report)
+
+        failed = for_each_file([*files], compare)
+    if as_json and (found or not failed):
+        say_json({"reports": found})
+    raise_failures(failed, len(files), 0 if all_ok else FAILED)
+
+
+def _files(original: str, decoded: str) -> dict[Path, str]:
+    """Return the files to compare: the decoded ones, and the original of each."""
+    if not Path(original).is_dir():
+        return {Path(decoded): original}
+    if not Path(decoded).is_dir():
+        file, _ = split_place(decoded)
+        return {Path(decoded): str(Path(original) / Path(file).name)}
+    found = sorted(
+        path for path in Path(decoded).rglob("*") if path.is_file() and h5py.is_hdf5(path)
+    )
+    if not found:
+        raise click.ClickException(f"{decoded} has no HDF5 file")
+    return {path: str(Path(original) / path.relative_to(decoded)) for path in found}
+
+
+def _reports(
+    original: str,
+    decoded: str,
+    patterns: tuple[str, ...],
+    settings: dict[str, Any],
+    html: Path | None,
+) -> Iterator[Report]:
+    """Compare the datasets of two files, each of which is open only once, one after another."""
+    with ExitStack() as stack:
+        x, path_x = _opened(original, "", stack)
+        y, path_y = _opened(decoded, "", stack)
+        pairs = {path_y or path_x or "": path_x or path_y or ""}
+        if (path_x or path_y) and patterns:
+            raise click.UsageError("give -d, or paths behind the files, but not both")
+        if not (path_x or path_y):
+            names = datasets_in(y, patterns)
+            pairs = {name: name for name in names if patterns or is_float(names[name])}
+            missing = [name for name in pairs if dataset_at(x, name) is None]
+            if missing:
+                raise click.ClickException(
+                    f"{x.filename} has no dataset {printable(', '.join(missing))}"
+                )
+            if not pairs:
+                raise click.ClickException(f"{y.filename} has no float dataset to compare")
         if html is not None and len(pairs) > 1:
             raise click.UsageError(
                 f"--html is for one dataset, and {len(pairs)} are compared; choose one with -d"
             )
-        for x, y in pairs:
-            reports.append(_assess(x, y, settings))
-            if not (as_json or quiet):
-                say(reports[-1].to_markdown() if markdown else reports[-1].to_text())
-        if html is not None:
-            reports[0].to_html(html)
-    if as_json:
-        say_json({"reports": [report.to_dict() for report in reports]})
-    if not all(report.ok for report in reports):
-        click.get_current_context().exit(FAILED)
+        advance = stack.enter_context(progress_bar(None))
+        finished = 0
+        for name_y, name_x in pairs.items():
+            before = 0
+
+            def progress(done: int, total: int, doing: str = f"assessing {name_y}") -> None:
+                nonlocal before, finished
+                advance(done - before, doing, finished - before + total)
+                finished += done - before
+                before = done
+
+            pair = _dataset(x, name_x), _dataset(y, name_y)
+            report = h5lossy.assess(*pair, **settings, progress=progress)
+            yield replace(
+                report,
+                provenance=replace(
+                    report.provenance,
+                    original=f"{x.filename}:{name_x}",
+                    decoded=f"{y.filename}:{name_y}",
+                ),
+            )
 
 
 def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, Any]:
@@ -168,7 +249,6 @@ def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, An
         "require": options["require"],
         "metrics": [name.strip() for name in str(options["metrics"]).split(",")],
         "data_range": options["data_range"],
-        "mask": options["mask"],
         "missing_value": options["missing_value"],
         "ssim": {"window": options["window"], "step": options["step"]},
         "lags": options["lags"],
@@ -188,49 +268,19 @@ def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, An
     return settings
 
 
-def _pairs(original: str, decoded: str, patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the places to compare."""
-    (file_x, path_x), (file_y, path_y) = split_place(original), split_place(decoded)
-    if path_x or path_y:
-        if patterns:
-            raise click.UsageError("give -d, or paths behind the files, but not both")
-        yield (f"{file_x}:{path_x or path_y}", f"{file_y}:{path_y or path_x}")
-        return
-    with open_file(file_x) as x, open_file(file_y) as y:
-        datasets = datasets_in(y, patterns)
-        found = [name for name, dataset in datasets.items() if patterns or is_float(dataset)]
-        missing = [name for name in found if dataset_at(x, name) is None]
-    if missing:
-        raise click.ClickException(f"{file_x} has no dataset {printable(', '.join(missing))}")
-    if not found:
-        raise click.ClickException(f"{file_y} has no float dataset to compare")
-    for name in found:
-        yield f"{file_x}:{name}", f"{file_y}:{name}"
+def _opened(place: str, option: str, stack: ExitStack) -> tuple[h5py.File, str | None]:
+    """Open the file of a place; `option` needs the path of a dataset."""
+    file, path = split_place(place)
+    if option and path is None:
+        raise click.UsageError(f"{option} takes FILE:/PATH, got {place!r}")
+    return stack.enter_context(open_file(file)), path
 
 
-def _assess(x: str, y: str, settings: dict[str, Any]) -> Report:
-    """Compare one pair of datasets, with a progress bar."""
-    mask = settings["mask"]
-    with ExitStack() as stack:
-        advance = stack.enter_context(progress_bar(None))
-        if mask is not None:
-            settings = settings | {"mask": _opened(mask, stack)}
-        before = 0
-
-        def progress(done: int, total: int) -> None:
-            nonlocal before
-            advance(done - before, f"assessing {printable(y)}", total)
-            before = done
-
-        return h5lossy.assess(x, y, **settings, progress=progress)
-
-
-def _opened(mask: str, stack: ExitStack) -> h5py.Dataset:
-    """Open the dataset of a mask."""
-    file, path = split_place(mask)
-    if path is None:
-        raise click.UsageError(f"--mask takes FILE:/PATH, got {mask!r}")
-    found = dataset_at(stack.enter_context(open_file(file)), path)
+def _dataset(file: h5py.File, path: str | None) -> h5py.Dataset:
+    """Return a dataset of a file."""
+    found = dataset_at(file, path or "")
     if found is None:
-        raise click.ClickException(f"there is no dataset {path} in {file}")
+        raise click.ClickException(
+            f"there is no dataset {printable(path or '')} in {file.filename}"
+        )
     return found

@@ -4,11 +4,8 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import tempfile
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,107 +13,29 @@ import click
 import h5py
 import numpy as np
 
-from h5lossy import BoundKind, ErrorBound, ErrorSummary
-from h5lossy._cli._console import (
-    bytes_text,
-    error_text,
-    print_table,
-    ratio_text,
-    say,
-    shape_text,
-)
+from h5lossy import BoundKind, ErrorBound
+from h5lossy._cli._console import bytes_text, error_text, print_table, ratio_text, say, shape_text
 from h5lossy._cli._interrupts import interruptible
 from h5lossy._cli._options import Request, codec_text, request_option
-from h5lossy._cli._progress import Advance, progress_bar
-from h5lossy._codecs import CODECS, Codec
+from h5lossy._cli._progress import progress_bar
+from h5lossy._codecs import CODECS
 from h5lossy._verification.bound_checker import BoundChecker
 from h5lossy.missing import Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from h5lossy import ErrorSummary
 
 #: Extents of one level in y and x; a chunk is a quarter of it, 1 MiB.
 _SIDE = 1024
 _CHUNKS = (1, _SIDE // 2, _SIDE // 2)
 _LEVEL_BYTES = _SIDE * _SIDE * 4
 
-Level = np.ndarray[Any, np.dtype[np.float32]]
 
-_LOSSLESS = ErrorBound(BoundKind.LOSSLESS)
-
-
-class _Way:
-    """One way to store the field, and its measurements."""
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        file_name: str,
-        filters: dict[str, Any],
-        bound: ErrorBound = _LOSSLESS,
-        is_ours: bool = True,
-    ) -> None:
-        self.name = name
-        self.is_ours = is_ours
-        self._checker = BoundChecker(bound, Missing(np.dtype(np.float32)))
-        self.seconds_writing = 0.0
-        self.seconds_reading = 0.0
-        self.stored_bytes = 0
-        self.file_name = file_name
-        self._filters = filters
-
-    @property
-    def summary(self) -> ErrorSummary:
-        return self._checker.summary()
-
-    def write(
-        self, folder: Path, shape: tuple[int, ...], levels: Iterable[Level], advance: Advance
-    ) -> None:
-        """Write the field; only HDF5's part of it is timed, to the file's close."""
-        clock = _Clock()
-        with clock:
-            file = h5py.File(folder / self.file_name, "w")
-        with file:
-            with clock:
-                field = file.create_dataset("field", shape, "f4", chunks=_CHUNKS, **self._filters)
-            for i, level in enumerate(levels):
-                with clock:
-                    field[i] = level
-                advance(_LEVEL_BYTES, f"writing: {self.name}")
-            with clock:
-                file.flush()
-            self.stored_bytes = field.id.get_storage_size()
-            with clock:
-                file.close()
-        self.seconds_writing = clock.seconds
-
-    def read(self, folder: Path, levels: Iterable[Level], advance: Advance) -> None:
-        """Read the field and check every value; only the reading is timed."""
-        clock = _Clock()
-        with h5py.File(folder / self.file_name) as file:
-            for i, level in enumerate(levels):
-                with clock:
-                    decoded = file["field"][i]
-                self._checker.add((i, 0, 0), level[np.newaxis], decoded[np.newaxis])
-                advance(_LEVEL_BYTES, f"reading: {self.name}")
-        self.seconds_reading = clock.seconds
-
-
-class _Clock:
-    """Adds up the time spent in its blocks."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __enter__(self) -> None:
-        self._start = time.perf_counter()
-
-    def __exit__(self, *_exception: object) -> None:
-        self.seconds += time.perf_counter() - self._start
-
-
-@click.command()
+@click.command(short_help="Write a generated field, read it back, check every value.")
 @request_option
 @click.option(
     "--size",
@@ -130,97 +49,89 @@ class _Clock:
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Leave the files in DIR, which is made if need be, instead of a temporary folder.",
+    help="Leave demo.h5 in DIR, which is made if need be, instead of a temporary folder.",
 )
 def demo(request: Request, size: int, keep: Path | None) -> None:
     """Write a field through the filter and check every value.
 
     The field is float32: planetary waves with turbulence on them, the same every time. It is
-    stored with every codec, or the one of --codec (absolute 0.01 where no bound is given), with
-    gzip, and without a filter; with SZ3, too, where hdf5plugin is installed and the bound is one
-    that SZ3 has. The exit code is 1 if a value violates a bound of h5lossy's.
+    stored with every codec, or the one of --codec (absolute 0.01 where no bound is given), and
+    with gzip. The exit code is 1 if a value violates a bound.
     """
     request = request.or_else(Request(bound={"absolute": 0.01}))
     made = [request.make(cls) for cls in ([request.codec] if request.codec else CODECS.values())]
-    codecs = [codec for codec in made if codec]
-    bound = codecs[0].bound
-    levels = -(-size * 1_000_000 // _LEVEL_BYTES)
-    with _folder(keep) as folder, interruptible():
-        ways = _run(codecs, levels, folder)
-    raw_bytes = levels * _LEVEL_BYTES
-    shape = (levels, _SIDE, _SIDE)
-    size_text = f"{shape_text(shape)}, {bytes_text(raw_bytes)}"
+    field = np.stack([*_levels(-(-size * 1_000_000 // _LEVEL_BYTES))])
+    codecs = [codec.resolve(field) for codec in made if codec]
+    ways: dict[str, tuple[str, ErrorBound, dict[str, Any]]] = {
+        codec.codec_name: (codec_text(codec), codec.bound, {"compression": codec})
+        for codec in codecs
+    }
+    gzip = {"compression": "gzip", "shuffle": True}
+    ways["gzip"] = ("shuffle + gzip 4", ErrorBound(BoundKind.LOSSLESS), gzip)
+    rows, broken = [], []
+    with tempfile.TemporaryDirectory(prefix="h5lossy-demo-") as folder, interruptible():
+        path = (keep or Path(folder)) / "demo.h5"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        with progress_bar(2 * len(ways) * field.nbytes) as advance:
+            for name, (title, bound, filters) in ways.items():
+                began = time.perf_counter()
+                with h5py.File(path, "a") as file:
+                    file.create_dataset(name, data=field, chunks=_CHUNKS, **filters)
+                    stored = file[name].id.get_storage_size()
+                seconds = time.perf_counter() - began
+                advance(field.nbytes, f"writing: {title}")
+                summary, seconds_reading = _checked(path, name, field, bound)
+                advance(field.nbytes, f"reading: {title}")
+                if not summary.holds:
+                    broken.append(f"{title}: {'; '.join(summary.problems)}")
+                rows.append(
+                    (
+                        title,
+                        str(bound),
+                        error_text(summary),
+                        str(summary.count),
+                        str(summary.violations + summary.special_changed),
+                        ratio_text(field.nbytes, stored),
+                        f"{field.nbytes / 1e6 / seconds:.0f}",
+                        f"{field.nbytes / 1e6 / seconds_reading:.0f}",
+                    )
+                )
+    size_text = f"{shape_text(field.shape)}, {bytes_text(field.nbytes)}"
     say(f"field: float32, {size_text}, in chunks of {shape_text(_CHUNKS)}")
-    if bound.kind is BoundKind.RANGE_RELATIVE:
-        say(f"{bound} of the whole field is {ways[0].summary.bound}")
+    if made[0] and made[0].bound.kind is BoundKind.RANGE_RELATIVE:
+        say(f"{made[0].bound} of the whole field is {codecs[0].bound}")
     print_table(
         ("codec", "bound", "error/bound", "checked", "broken", "ratio", "write MB/s", "read MB/s"),
-        [_row(way, raw_bytes) for way in ways],
+        rows,
         optional=("checked", "bound"),
     )
     say("MB/s: one run on this machine, as busy as it is; 1 MB is 1e6 bytes of field")
     if keep is not None:
-        say(f"files: {', '.join(sorted(str(path) for path in keep.glob('*.h5')))}")
-    for way in ways:
-        if way.is_ours and not way.summary.holds:
-            raise click.ClickException(f"{way.name}: {'; '.join(way.summary.problems)}")
+        say(f"file: {path}")
+    if broken:
+        raise click.ClickException("; ".join(broken))
 
 
-def _run(codecs: Sequence[Codec], levels: int, folder: Path) -> list[_Way]:
-    """Store the field in every way, those to be shown first at the front."""
-    shape = (levels, _SIDE, _SIDE)
-    plain = _Way(name="no filter", file_name="plain.h5", filters={})
-    others = [
-        _Way(name="gzip 4", file_name="gzip-4.h5", filters={"compression": "gzip"}),
-        _Way(
-            name="shuffle + gzip 4",
-            file_name="shuffle-gzip-4.h5",
-            filters={"compression": "gzip", "shuffle": True},
-        ),
-    ]
-    count = len(codecs) + len(others) + 1 + _has_sz3(codecs[0].bound)
-    with progress_bar(2 * count * levels * _LEVEL_BYTES) as advance:
-        plain.write(folder, shape, _levels(levels), advance)
-        with h5py.File(folder / plain.file_name) as file:
-            field = file["field"]
-            plain.read(folder, field, advance)
-            resolved = [codec.resolve(field) for codec in codecs]
-            ours = [_way_of(codec) for codec in resolved]
-            if _has_sz3(codecs[0].bound):
-                others.insert(0, _sz3(resolved[0].bound))
-            for way in (*ours, *others):
-                way.write(folder, shape, field, advance)
-                way.read(folder, field, advance)
-    return [*ours, *others, plain]
+def _checked(
+    path: Path, name: str, field: npt.NDArray[np.float32], bound: ErrorBound
+) -> tuple[ErrorSummary, float]:
+    """Read a dataset back, and compare every value; return what was found, and how long it took."""
+    checker, seconds = BoundChecker(bound, Missing(field.dtype)), 0.0
+    with h5py.File(path) as file:
+        for i, level in enumerate(field):
+            began = time.perf_counter()
+            decoded = file[name][i]
+            seconds += time.perf_counter() - began
+            checker.add((i, 0, 0), level[np.newaxis], decoded[np.newaxis])
+    return checker.summary(), seconds
 
 
-def _has_sz3(bound: ErrorBound) -> bool:
-    """Return whether SZ3 can be shown beside ours: it has no pointwise-relative bound."""
-    kinds = {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
-    return bound.kind in kinds and importlib.util.find_spec("hdf5plugin") is not None
-
-
-def _sz3(bound: ErrorBound) -> _Way:
-    """Store the field with SZ3, within an absolute bound."""
-    filters = {"compression": importlib.import_module("hdf5plugin").SZ3(absolute=bound.value)}
-    return _Way(name="SZ3", file_name="sz3.h5", filters=filters, bound=bound, is_ours=False)
-
-
-def _way_of(codec: Codec) -> _Way:
-    """Store the field with a codec."""
-    return _Way(
-        name=codec_text(codec),
-        file_name=f"{codec.codec_name}.h5",
-        filters={"compression": codec},
-        bound=codec.bound,
-    )
-
-
-def _levels(count: int) -> Iterator[Level]:
+def _levels(count: int) -> Iterator[npt.NDArray[np.float32]]:
     """Generate a temperature in kelvin, one moment in time for each level.
 
     The turbulence has Kolmogorov's energy spectrum k^(-5/3) with a dissipation range; smaller
-    eddies turn faster. Memory does not grow with the number of levels.
+    eddies turn faster.
     """
     rng = np.random.default_rng(46412)
     k = np.hypot(np.fft.fftfreq(_SIDE, 1 / _SIDE)[:, None], np.fft.rfftfreq(_SIDE, 1 / _SIDE))
@@ -233,28 +144,3 @@ def _levels(count: int) -> Iterator[Level]:
         waves = 25 * np.cos(np.pi / 2 * y) + 6 * np.sin(5 * x - 0.1 * t) * (1 - y**2)
         yield (255 + waves + np.fft.irfft2(modes)).astype(np.float32)
         modes *= turn
-
-
-@contextmanager
-def _folder(keep: Path | None) -> Iterator[Path]:
-    """Make the folder for the files; a temporary one unless `keep` is given."""
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        yield keep
-        return
-    with tempfile.TemporaryDirectory(prefix="h5lossy-demo-") as name:
-        yield Path(name)
-
-
-def _row(way: _Way, raw_bytes: int) -> tuple[str, ...]:
-    """Return a row of the table."""
-    return (
-        way.name,
-        str(way.summary.bound),
-        error_text(way.summary),
-        str(way.summary.count),
-        str(way.summary.violations + way.summary.special_changed),
-        ratio_text(raw_bytes, way.stored_bytes),
-        f"{raw_bytes / 1e6 / way.seconds_writing:.0f}",
-        f"{raw_bytes / 1e6 / way.seconds_reading:.0f}",
-    )

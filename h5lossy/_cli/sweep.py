@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from h5lossy._cli._field import codecs_named, field_options, plain_number, read_
 from h5lossy._cli._files import no_verdict
 from h5lossy._cli._options import FileToWrite, json_option
 from h5lossy._cli._progress import progress_bar
-from h5lossy.assessment.render.figure import new_figure, svg
+from h5lossy.assessment.render.figure import new_figure, save
 from h5lossy.assessment.tradeoff import Tradeoff, front, measure
 
 if TYPE_CHECKING:
@@ -28,19 +27,14 @@ if TYPE_CHECKING:
 
     from h5lossy._codecs import Codec
 
-_COLUMNS = (
-    "codec",
-    "bound",
-    "ratio",
-    "bits_per_value",
-    "psnr",
-    "one_minus_ssim",
-    "max_error",
-    "rmse",
-    "encode_mb_s",
-    "decode_mb_s",
-    "accuracy_gain",
-    "front",
+#: What the table shows of a setting: heading, name in JSON and CSV, digits.
+_NUMBERS = (
+    ("ratio", "ratio", 4),
+    ("bits/val", "bits_per_value", 4),
+    ("PSNR dB", "psnr", 5),
+    ("1-SSIM", "one_minus_ssim", 3),
+    ("max err", "max_error", 4),
+    ("gain", "accuracy_gain", 3),
 )
 
 
@@ -91,9 +85,9 @@ def parse_bounds(text: str) -> list[float]:
 )
 @click.option(
     "--plot",
-    type=FileToWrite(".svg"),
-    metavar="FILE.svg",
-    help="Draw PSNR over bits per value.",
+    type=FileToWrite(),
+    metavar="FILE",
+    help="Draw PSNR over bits per value: .svg, .png, .pdf, or what else matplotlib writes.",
 )
 @json_option
 def sweep(
@@ -117,7 +111,7 @@ def sweep(
 
     Exit codes: 0 done; 1 there is nothing to draw; 2 wrong usage, or a file that can't be read.
     """
-    figure = _empty_figure() if plot is not None else None
+    figure = None if plot is None else _empty_figure(plot)
     classes, values = codecs_named(codecs), parse_bounds(bounds)
     argument = kind.replace("-", "_")
     settings = [_setting(codec, argument, value) for codec in classes for value in values]
@@ -143,9 +137,13 @@ def sweep(
         for one, value, best in zip(found, requested, front(found), strict=True)
     ]
     if csv_path is not None:
-        csv_path.write_text(_csv(rows), encoding="utf-8")
+        with csv_path.open("w", encoding="utf-8", newline="") as out:
+            table = csv.DictWriter(out, rows[0], lineterminator="\n")
+            table.writeheader()
+            table.writerows(rows)
     if plot is not None and figure is not None:
-        plot.write_text(_svg(rows, figure), encoding="utf-8")
+        _draw(rows, figure)
+        save(figure, plot, _format(plot))
     if as_json:
         say_json({"path": field.path, "kind": argument, "settings": rows})
         return
@@ -153,29 +151,13 @@ def sweep(
         f"{printable(field.path)}  {field.values.dtype} {field.values.shape}  chunks {field.chunks}"
     )
     print_table(
-        (
-            "codec",
-            kind,
-            "ratio",
-            "bits/val",
-            "PSNR dB",
-            "1-SSIM",
-            "max err",
-            "MB/s enc/dec",
-            "gain",
-            "",
-        ),
+        ("codec", kind, *(heading for heading, *_ in _NUMBERS), "MB/s enc/dec", ""),
         [
             (
                 row["codec"],
                 f"{row['bound']:.3g}",
-                _number(row["ratio"], 4),
-                _number(row["bits_per_value"], 4),
-                _number(row["psnr"], 5),
-                _number(row["one_minus_ssim"], 3),
-                _number(row["max_error"], 4),
+                *(_number(row[name], digits) for _, name, digits in _NUMBERS),
                 f"{row['encode_mb_s']:.0f} / {row['decode_mb_s']:.0f}",
-                _number(row["accuracy_gain"], 3),
                 "*" if row["front"] else "",
             )
             for row in rows
@@ -184,12 +166,20 @@ def sweep(
     )
 
 
-def _empty_figure() -> Figure:
+def _empty_figure(path: Path) -> Figure:
     """Make the figure to draw in, before any work is done."""
     try:
-        return new_figure(7, 4.5)
+        figure = new_figure(7, 4.5)
     except ImportError as error:
         raise click.ClickException(str(error)) from None
+    formats = figure.canvas.get_supported_filetypes()
+    if _format(path) not in formats:
+        raise click.UsageError(f"--plot writes .{', .'.join(sorted(formats))}; got {path.name!r}")
+    return figure
+
+
+def _format(path: Path) -> str:
+    return path.suffix[1:].lower()
 
 
 def _setting(codec: type[Codec], kind: str, value: float) -> Codec:
@@ -222,16 +212,7 @@ def _number(value: float | str | None, digits: int) -> str:
     return value if isinstance(value, str) else "-" if value is None else f"{value:.{digits}g}"
 
 
-def _csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Write the settings as CSV."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, _COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
-
-
-def _svg(rows: Sequence[dict[str, Any]], figure: Figure) -> str:
+def _draw(rows: Sequence[dict[str, Any]], figure: Figure) -> None:
     """Draw PSNR over bits per value: a line for each codec, stars on the front."""
     drawn = [r for r in rows if isinstance(r["psnr"], float) and r["bits_per_value"] is not None]
     if not drawn:
@@ -241,16 +222,14 @@ def _svg(rows: Sequence[dict[str, Any]], figure: Figure) -> str:
     for codec in dict.fromkeys(row["codec"] for row in rows):
         own = [row for row in drawn if row["codec"] == codec]
         best = [row for row in own if row["front"]]
-        [line] = axes.plot(*_points(own), marker="o", markersize=3, label=codec)
-        axes.plot(*_points(best), color=line.get_color(), marker="*", linestyle="", markersize=9)
+        points, stars = (
+            ([row["bits_per_value"] for row in some], [row["psnr"] for row in some])
+            for some in (own, best)
+        )
+        [line] = axes.plot(*points, marker="o", markersize=3, label=codec)
+        axes.plot(*stars, color=line.get_color(), marker="*", linestyle="", markersize=9)
     axes.set_xlim(left=0)
     axes.set_xlabel("bits per value")
     axes.set_ylabel("PSNR (dB)")
     axes.grid(color="0.9")
     axes.legend()
-    return svg(figure)
-
-
-def _points(rows: Sequence[dict[str, Any]]) -> tuple[list[float], list[float]]:
-    """Return what is drawn of settings, along x and y."""
-    return [row["bits_per_value"] for row in rows], [row["psnr"] for row in rows]

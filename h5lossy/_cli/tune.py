@@ -56,9 +56,15 @@ class _Outcome:
 @field_options
 @click.option(
     "--require",
-    required=True,
+    default="",
     metavar="THRESHOLDS",
     help=f"Such as 'psnr>=70, ssim>=0.9999'. There are: {', '.join(MEASURES)}.",
+)
+@click.option(
+    "--ratio",
+    type=click.FloatRange(min=1),
+    metavar="R",
+    help="Find the best quality (the smallest RMSE) at this ratio, instead of the smallest data.",
 )
 @click.option(
     "--all",
@@ -80,6 +86,7 @@ def tune(
     *,
     pattern: str | None,
     require: str,
+    ratio: float | None,
     every: bool,
     rules_path: Path | None,
     codecs: str,
@@ -90,9 +97,10 @@ def tune(
 ) -> None:
     """Find the codec and the absolute bound that make one dataset of FILE smallest, or each one.
 
-    The result meets all thresholds: the whole dataset has been encoded, decoded and assessed with
-    it. A large dataset is first searched in three samples. With --all, a dataset that nothing fits
-    does not stop the others; it gets no rule.
+    With --ratio, those that are most exact at that ratio. The result meets all thresholds: the
+    whole dataset has been encoded, decoded and assessed with it. A large dataset is first searched
+    in three samples. With --all, a dataset that nothing fits does not stop the others; it gets no
+    rule.
 
     Exit codes: 0 found; 1 for a dataset there is nothing that meets them; 2 wrong usage, or a file
     that can't be read.
@@ -115,10 +123,11 @@ def tune(
             confirm_range=confirm_range,
             on_candidate=on_candidate,
             on_try=on_try,
+            ratio=ratio,
         )
         one = _Outcome(file=field.file, path=field.path, found=found)
         if found.best is None:
-            return replace(one, why=f"no bound meets {', '.join(map(str, requirements))}")
+            return replace(one, why=f"no bound meets {', '.join(wanted)}")
         codec = found.best.codec
         settings: dict[str, float | str] = {
             "absolute": codec.bound.value,
@@ -133,10 +142,13 @@ def tune(
     def add(one: _Outcome) -> None:
         outcomes.append(one)
         if rules_path is not None:  # each at once: the next dataset may take hours
-            rules_path.write_text(_rules_text(outcomes, require), encoding="utf-8")
+            rules_path.write_text(_rules_text(outcomes, wanted), encoding="utf-8")
 
     with no_verdict(), progress_bar(None) as advance:
-        requirements = parse_requirements(require)
+        if not (require or ratio):
+            raise click.UsageError("give --require, --ratio or both")
+        requirements = parse_requirements(require) if require else ()
+        wanted = [*map(str, requirements), *([] if ratio is None else [f"ratio>={ratio:g}"])]
         classes = codecs_named(codecs)
         if every:
             with fields_to_compress(place, pattern, chunks, missing_value) as fields:
@@ -190,9 +202,9 @@ def _command(
     return f"h5lossy repack {shlex.quote(found[0].file)} OUT.h5 {rules}{missing}"
 
 
-def _rules_text(outcomes: Sequence[_Outcome], require: str) -> str:
+def _rules_text(outcomes: Sequence[_Outcome], wanted: Sequence[str]) -> str:
     """Write what was found as a file of rules; what got none is a comment."""
-    parts = [f"# h5lossy tune --require {printable(shlex.quote(require))}\n"]
+    parts = [f"# h5lossy tune: {', '.join(wanted)}\n"]
     for one in outcomes:
         if one.settings and one.found and one.found.best:
             ratio = one.found.best.size.ratio
@@ -210,6 +222,7 @@ def _plain(one: _Outcome, requirements: Sequence[Requirement]) -> dict[str, Any]
         "codec": best.codec.codec_name,
         "absolute": best.codec.bound.value,
         "ratio": best.size.ratio,
+        "rmse": plain_number(best.report.error.rmse),
         "measures": {n.name: plain_number(n.got(best.report)) for n in requirements},
     }
     tries = one.found.tries if one.found else 0
@@ -218,12 +231,13 @@ def _plain(one: _Outcome, requirements: Sequence[Requirement]) -> dict[str, Any]
 
 def _line(one: Tradeoff, requirements: tuple[Requirement, ...], *, fits: bool) -> str:
     """Write a candidate, its numbers and whether it meets the thresholds."""
+    values = {n.name: n.got(one.report) for n in requirements} or {"rmse": one.report.error.rmse}
     numbers = "   ".join(
-        f"{n.name} {'-' if (got := n.got(one.report)) is None else format(got, '.9g')}"
-        for n in requirements
+        f"{name} {'-' if got is None else format(got, '.9g')}" for name, got in values.items()
     )
     failed = [n.name for n in requirements if not n.holds(one.report)]
-    verdict = "ok" if fits else f"-> fails on {', '.join(failed) or 'its bound'}"
+    failed = failed or ["its ratio" if one.report.ok else "its bound"]
+    verdict = "ok" if fits else f"-> fails on {', '.join(failed)}"
     ratio = "-" if one.size.ratio is None else f"{one.size.ratio:.4g}"
     return (
         f"{one.codec.codec_name} absolute {one.codec.bound.value:.6g}   ratio {ratio}   "

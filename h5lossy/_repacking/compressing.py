@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import h5py
 import numpy as np
-from h5py import h5d, h5z
+from h5py import h5a, h5d, h5z
 
 from h5lossy import _native
-from h5lossy._attributes import attribute_of, text_attribute
+from h5lossy._attributes import text_attribute
 from h5lossy._batched import read, write
 from h5lossy._blocks import block_shape, stored_blocks
 from h5lossy._bounds import BoundKind, ErrorSummary
@@ -28,6 +28,7 @@ from h5lossy._errors import (
     UnsupportedError,
 )
 from h5lossy._ranges import confirmed_range
+from h5lossy._repacking.objects import filters_in
 from h5lossy._repacking.planning import require_possible_index
 from h5lossy._values import own_fill_value
 from h5lossy._verification.bound_checker import BoundChecker
@@ -73,8 +74,10 @@ class CompressedCopy:
         self.summary: ErrorSummary | None = None
         self.earlier: Codec | None = None
         dataset = plan.open()
-        with suppress(H5LossyError):  # cd_values of a later version, which reading does not need
-            self.earlier = codec_of(dataset)
+        if FILTER_ID in (number for number, *_ in filters_in(dataset.id.get_create_plist())):
+            with suppress(H5LossyError):  # cd_values of a later version: reading does not need them
+                self.earlier = codec_of(dataset)
+        self._earlier_settings = _earlier_settings(dataset)
         self._missing = missing_when_stored(dataset, missing_value)
         self._confirm_range = confirm_range
 
@@ -238,16 +241,24 @@ class CompressedCopy:
             "stored": self.codec.get_config(),
             "h5lossy": _native.version(),
         }
-        try:
-            earlier = text_attribute(self.plan.open(), SETTINGS_ATTRIBUTE)
-        except UnsupportedError as error:  # of a type that cannot be ours
-            earlier = str(error)
-        if earlier is not None:
-            try:
-                settings["earlier"] = json.loads(earlier)
-            except ValueError:  # not ours, but not to be lost either
-                settings["earlier"] = earlier
+        if self._earlier_settings is not None:
+            settings["earlier"] = self._earlier_settings
         return settings
+
+
+def _earlier_settings(dataset: h5py.Dataset) -> Any:
+    """Return what the settings of an earlier compression say; as text, where they are not ours."""
+    name = SETTINGS_ATTRIBUTE.encode()
+    if not h5a.exists(dataset.id, name):
+        return None
+    try:
+        earlier = text_attribute(dataset, SETTINGS_ATTRIBUTE)
+    except UnsupportedError as error:  # of a type that cannot be ours
+        return str(error)
+    try:
+        return None if earlier is None else json.loads(earlier)
+    except ValueError:
+        return earlier
 
 
 def provenance_text(dataset: h5py.Dataset, codec: Codec) -> str | None:
@@ -259,7 +270,7 @@ def provenance_text(dataset: h5py.Dataset, codec: Codec) -> str | None:
         return None
     text = loss_text(codec)
     try:
-        if attribute_of(dataset, PROVENANCE_ATTRIBUTE) is None:
+        if not h5a.exists(dataset.id, PROVENANCE_ATTRIBUTE.encode()):
             return text
         earlier = text_attribute(dataset, PROVENANCE_ATTRIBUTE)
     except UnsupportedError:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,8 +46,7 @@ class Repacking:
         source, remade = self.source, {copy.plan.key: copy.create for copy in self.copies}
         for copy in self.copies:
             copy.resolve(advance)
-        with discarded_on_failure(create_like(source, path)) as new, warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # small chunks: a note says it at once
+        with discarded_on_failure(create_like(source, path)) as new:
             copier = FileCopier(
                 source, new, remake=remade, copied=lambda done: advance(done, "copying")
             )

@@ -236,6 +236,8 @@ def _open(values: Any, name: str, stack: ExitStack) -> Input:
         raise InvalidArgumentError(
             f'{name} must name a dataset in a file, as "file.h5:/path" does, got {str(values)!r}'
         )
+    if not Path(file).exists():
+        raise FileNotFoundError(f"{file} does not exist")
     found = dataset_at(stack.enter_context(h5py.File(file, "r")), path)
     if found is None:
         raise InvalidArgumentError(f"there is no dataset {path} in {file}")

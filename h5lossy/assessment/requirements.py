@@ -4,17 +4,16 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from h5lossy._errors import InvalidArgumentError
 from h5lossy.assessment.schema import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from h5lossy.assessment.report import Report
 
 
@@ -24,52 +23,56 @@ class Measure:
 
     Attributes
     ----------
-    get : function
-        Takes it from a report; None where it is not defined.
+    path : str
+        Where it is in a report.
     high_is_good : bool
-    group : str
-        The group of metrics that has it (`h5lossy.assess`), "" if always there.
     follows_bound : bool
         Whether it can only get worse with a looser bound, so that a search may halve intervals.
     """
 
-    get: Callable[[Report], float | None]
-    high_is_good: bool
-    group: str = ""
+    path: str
+    high_is_good: bool = True
     follows_bound: bool = False
+
+    @property
+    def group(self) -> str:
+        """The group of metrics that has it (`h5lossy.assess`), "" if always there."""
+        part = self.path.partition(".")[0]
+        return part if part in {"ssim", "derivatives", "climate", "spectrum"} else ""
+
+    def get(self, report: Report) -> float | None:
+        """Take its size from a report; None where it is not defined."""
+        value: Any = report
+        for name in self.path.split("."):
+            value = None if value is None else getattr(value, name)
+        if value is None:
+            return None
+        return float(value) if self.high_is_good else abs(float(value))
+
+    def why_undefined(self, report: Report) -> str:
+        """Return why a report does not have it."""
+        parts = self.path.split(".")
+        names = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+        return next((report.undefined[n] for n in names if n in report.undefined), "not computed")
 
 
 MEASURES: dict[str, Measure] = {
-    "psnr": Measure(lambda r: r.error.psnr, high_is_good=True, follows_bound=True),
-    "snr": Measure(lambda r: r.error.snr, high_is_good=True, follows_bound=True),
-    "max_error": Measure(lambda r: r.error.max_abs, high_is_good=False, follows_bound=True),
-    "max_relative": Measure(lambda r: r.error.max_relative, high_is_good=False, follows_bound=True),
-    "rmse": Measure(lambda r: r.error.rmse, high_is_good=False, follows_bound=True),
-    "nrmse": Measure(lambda r: r.error.nrmse, high_is_good=False, follows_bound=True),
-    "mean_error": Measure(
-        lambda r: None if r.error.mean is None else abs(r.error.mean), high_is_good=False
-    ),
-    "pearson": Measure(lambda r: r.correlation.pearson, high_is_good=True),
-    "nines": Measure(lambda r: r.correlation.nines, high_is_good=True),
-    "ssim": Measure(lambda r: r.ssim.mean if r.ssim else None, high_is_good=True, group="ssim"),
-    "ssim_min": Measure(lambda r: r.ssim.min if r.ssim else None, high_is_good=True, group="ssim"),
-    "gradient_psnr": Measure(
-        lambda r: r.derivatives.gradient_psnr if r.derivatives else None,
-        high_is_good=True,
-        group="derivatives",
-    ),
-    "dssim": Measure(
-        lambda r: r.climate.dssim_min if r.climate else None, high_is_good=True, group="climate"
-    ),
-    "spectrum": Measure(
-        lambda r: r.spectrum.max_deviation if r.spectrum else None,
-        high_is_good=False,
-        group="spectrum",
-    ),
-    "ratio": Measure(lambda r: r.size.ratio if r.size else None, high_is_good=True),
-    "bits_per_value": Measure(
-        lambda r: r.size.bits_per_value if r.size else None, high_is_good=False
-    ),
+    "psnr": Measure("error.psnr", follows_bound=True),
+    "snr": Measure("error.snr", follows_bound=True),
+    "max_error": Measure("error.max_abs", high_is_good=False, follows_bound=True),
+    "max_relative": Measure("error.max_relative", high_is_good=False, follows_bound=True),
+    "rmse": Measure("error.rmse", high_is_good=False, follows_bound=True),
+    "nrmse": Measure("error.nrmse", high_is_good=False, follows_bound=True),
+    "mean_error": Measure("error.mean", high_is_good=False),
+    "pearson": Measure("correlation.pearson"),
+    "nines": Measure("correlation.nines"),
+    "ssim": Measure("ssim.mean"),
+    "ssim_min": Measure("ssim.min"),
+    "gradient_psnr": Measure("derivatives.gradient_psnr"),
+    "dssim": Measure("climate.dssim_min"),
+    "spectrum": Measure("spectrum.max_deviation", high_is_good=False),
+    "ratio": Measure("size.ratio"),
+    "bits_per_value": Measure("size.bits_per_value", high_is_good=False),
 }
 
 _ONE = re.compile(r"\s*(\w+)\s*(>=|<=)\s*(\S+)\s*")
@@ -156,8 +159,10 @@ def parse_requirements(text: str) -> tuple[Requirement, ...]:
                 f'a threshold reads like "psnr>=70" or "max_error<=0.1", got {part!r}'
             )
         if found[1] not in MEASURES:
+            near = difflib.get_close_matches(found[1].lower(), MEASURES, 1)
+            guess = f", did you mean {near[0]}?" if near else ""
             raise InvalidArgumentError(
-                f"a threshold can be set for {', '.join(MEASURES)}; got {found[1]!r}"
+                f"a threshold can be set for {', '.join(MEASURES)}; got {found[1]!r}{guess}"
             )
         if MEASURES[found[1]].high_is_good != (found[2] == ">="):
             good = ">=" if MEASURES[found[1]].high_is_good else "<="

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a report holds: every number of an assessment, its definition fixed by the schema's name.
 
-``docs/assess.md`` says what each number means. A number that is not defined for the given data is
-None, and `Report.undefined` says why; it is never 0 or 1 in its stead.
+``docs/assess.md`` says what each number means; the text below a field says what it holds. A number
+that is not defined for the given data is None, and `Report.undefined` says why; it is never 0 or 1
+in its stead.
 """
 
 from __future__ import annotations
@@ -33,24 +34,16 @@ _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """One check that failed.
-
-    Attributes
-    ----------
-    check : str
-        What was checked: "bound", "nan_introduced", "psnr" and so on.
-    wanted : str
-        The requirement, in words.
-    got : str
-        What was found.
-    where : tuple of int or None
-        Coordinates of the first point, where there is one.
-    """
+    """One check that failed."""
 
     check: str
+    """What was checked: "bound", "nan_introduced", "psnr" and so on."""
     wanted: str
+    """The requirement, in words."""
     got: str
+    """What was found."""
     where: tuple[int, ...] | None = None
+    """Coordinates of the first point, where there is one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,36 +52,29 @@ class Special:
 
     Each point is counted by what it was in the original: *kept* with every bit, *changed* to
     another value of its kind, *lost* to something else, or *introduced* in place of a finite value.
-
-    Attributes
-    ----------
-    nan_kept, nan_changed, nan_lost, nan_introduced : int
-        Points.
-    inf_kept, inf_changed, inf_introduced : int
-        Points; an infinity that is lost is changed.
-    fill_kept, fill_lost, fill_introduced : int
-        Points.
-    missing_kept, missing_lost, missing_introduced : int
-        Points that hold a missing value other than the fill value, or an invalid value. Invalid
-        points count as kept if they are still invalid; their bound is checked as well.
-    first : dict
-        Coordinates of the first point of each kind that there is: ``nan_kept`` and so on.
     """
 
     nan_kept: int
     nan_changed: int
     nan_lost: int
     nan_introduced: int
+    """From `nan_kept` on: points."""
     inf_kept: int
     inf_changed: int
     inf_introduced: int
+    """From `inf_kept` on: points; an infinity that is lost is changed."""
     fill_kept: int
     fill_lost: int
     fill_introduced: int
+    """From `fill_kept` on: points."""
     missing_kept: int = 0
     missing_lost: int = 0
     missing_introduced: int = 0
+    """From `missing_kept` on: points that hold a missing value other than the fill value, or an
+    invalid value. Invalid points count as kept if they are still invalid; their bound is checked
+    as well."""
     first: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Coordinates of the first point of each kind that there is: ``nan_kept`` and so on."""
 
     @property
     def failed(self) -> dict[str, int]:
@@ -103,144 +89,95 @@ class Special:
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """Extent and moments of one field, over the valid points, in the data's unit.
-
-    Attributes
-    ----------
-    min, max : float or None
-    range : float or None
-        max - min.
-    mean : float or None
-    std : float or None
-        Standard deviation; n in its denominator.
-    """
+    """Extent and moments of one field, over the valid points, in the data's unit."""
 
     min: Number
     max: Number
     range: Number
+    """max - min."""
     mean: Number
     std: Number
+    """Standard deviation; n in its denominator."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles:
-    """Percentiles of the size of the error, to one sixteenth.
-
-    Attributes
-    ----------
-    p50, p90, p99, p99_9 : float or None
-        In the data's unit.
-    """
+    """Percentiles of the size of the error, to one sixteenth."""
 
     p50: Number
     p90: Number
     p99: Number
     p99_9: Number
+    """From `p50` on: in the data's unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pointwise:
-    """Error over the size of the original value, where that is not 0.
-
-    Attributes
-    ----------
-    min, max, mean : float or None
-        Of |e / x|; a part, not percent.
-    zeros : int
-        Original values that are 0.
-    zeros_changed : int
-        Those of them that are not 0 any more.
-    threshold : float or None
-        As the user set it.
-    over_threshold : int or None
-        Points whose error is above `threshold` times the value, changed zeros among them.
-    """
+    """Error over the size of the original value, where that is not 0."""
 
     min: Number
     max: Number
     mean: Number
+    """From `min` on: of |e / x|; a part, not percent."""
     zeros: int
+    """Original values that are 0."""
     zeros_changed: int
+    """Those of them that are not 0 any more."""
     threshold: Number = None
+    """As the user set it."""
     over_threshold: int | None = None
+    """Points whose error is above `threshold` times the value, changed zeros among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """The error, decoded less original, over the valid points, in the data's unit.
-
-    Attributes
-    ----------
-    min, max, mean, std : float or None
-        Of the signed error.
-    min_abs : float or None
-        Smallest size.
-    max_abs : float or None
-        Largest size.
-    max_at : tuple of int or None
-        Coordinates of the first point with the largest error.
-    max_original : float or None
-        The original value there.
-    max_decoded : float or None
-        The decoded value there.
-    mean_abs : float or None
-        Mean size.
-    mse : float or None
-        Mean of the squares, in the unit's square.
-    rmse : float or None
-        Root of `mse`.
-    max_relative : float or None
-        `max_abs` over the range of the original; a part, not percent.
-    mean_relative : float or None
-        `mean_abs` over the range of the original.
-    nrmse : float or None
-        `rmse` over the range of the original.
-    psnr : float or None
-        20 log10(range / RMSE), in dB.
-    snr : float or None
-        10 log10(variance / MSE), in dB.
-    quantiles : Quantiles
-    pointwise : Pointwise
-    """
+    """The error, decoded less original, over the valid points, in the data's unit."""
 
     min: Number
     max: Number
     mean: Number
     std: Number
+    """From `min` on: of the signed error."""
     min_abs: Number
+    """Smallest size."""
     max_abs: Number
+    """Largest size."""
     max_at: tuple[int, ...] | None
+    """Coordinates of the first point with the largest error."""
     max_original: Number
+    """The original value there."""
     max_decoded: Number
+    """The decoded value there."""
     mean_abs: Number
+    """Mean size."""
     mse: Number
+    """Mean of the squares, in the unit's square."""
     rmse: Number
+    """Root of `mse`."""
     max_relative: Number
+    """`max_abs` over the range of the original; a part, not percent."""
     mean_relative: Number
+    """`mean_abs` over the range of the original."""
     nrmse: Number
+    """`rmse` over the range of the original."""
     psnr: Number
+    """20 log10(range / RMSE), in dB."""
     snr: Number
+    """10 log10(variance / MSE), in dB."""
     quantiles: Quantiles
     pointwise: Pointwise
 
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """One point that violates the bound.
-
-    Attributes
-    ----------
-    at : tuple of int
-        Its coordinates.
-    original, decoded : float
-    chunk : tuple of int or None
-        Place in the grid of the decoded dataset's chunks, if it has any.
-    """
+    """One point that violates the bound."""
 
     at: tuple[int, ...]
+    """Its coordinates."""
     original: float
     decoded: float
     chunk: tuple[int, ...] | None = None
+    """Place in the grid of the decoded dataset's chunks, if it has any."""
 
     @property
     def error(self) -> float:
@@ -250,30 +187,20 @@ class Violation:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundCheck:
-    """Whether the bound holds, in exact arithmetic.
-
-    Attributes
-    ----------
-    kind : str
-        "absolute", "pointwise_relative", "range_relative" or "lossless".
-    value : float
-        As the user typed it.
-    limit : float or None
-        The largest error that it allows, where that is one number.
-    source : str
-        "given", or "file" where the decoded dataset says it.
-    violations : int
-        Points that violate it.
-    listed : tuple of Violation
-        The first ones, 16 at most.
-    """
+    """Whether the bound holds, in exact arithmetic."""
 
     kind: str
+    """"absolute", "pointwise_relative", "range_relative" or "lossless"."""
     value: float
+    """As the user typed it."""
     limit: Number
+    """The largest error that it allows, where that is one number."""
     source: str
+    """"given", or "file" where the decoded dataset says it."""
     violations: int
+    """Points that violate it."""
     listed: tuple[Violation, ...] = ()
+    """The first ones, 16 at most."""
 
     def __str__(self) -> str:
         return {
@@ -286,414 +213,252 @@ class BoundCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class Correlation:
-    """Pearson's correlations.
-
-    Attributes
-    ----------
-    pearson : float or None
-        Of original and decoded.
-    one_minus_pearson : float or None
-        1 - `pearson`, with all digits.
-    nines : float or None
-        -log10(1 - pearson).
-    with_error : float or None
-        Of original and error.
-    """
+    """Pearson's correlations."""
 
     pearson: Number
+    """Of original and decoded."""
     one_minus_pearson: Number
+    """1 - `pearson`, with all digits."""
     nines: Number
+    """-log10(1 - pearson)."""
     with_error: Number
+    """Of original and error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram:
-    """Counts of signed errors in bins of one width.
-
-    Attributes
-    ----------
-    bin_width : float or None
-        A power of two. None where every error is 0.
-    counts : tuple of int
-        From -128 widths to 128 widths. The bin left of 0 is open towards 0, that right of it
-        holds 0.
-    below, above : int
-        Errors further out, which there are only where a bound is broken.
-    """
+    """Counts of signed errors in bins of one width."""
 
     bin_width: Number
+    """A power of two. None where every error is 0."""
     counts: tuple[int, ...]
+    """From -128 widths to 128 widths. The bin left of 0 is open towards 0, that right of it holds
+    0."""
     below: int
     above: int
+    """From `below` on: errors further out, which there are only where a bound is broken."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Similarity:
-    """Structural similarity in windows (SSIM).
-
-    Attributes
-    ----------
-    window : int
-        Side, in points.
-    step : int
-        Distance, in points.
-    value_range : float or None
-        What its constants are taken of: the range of the original.
-    windows : int
-        Windows without an invalid point.
-    mean : float or None
-    one_minus_mean : float or None
-        1 - `mean`, with all digits.
-    min : float or None
-        Of the worst window.
-    one_minus_min : float or None
-        1 - `min`, with all digits.
-    min_at : tuple of int or None
-        Lowest corner of the worst window.
-    """
+    """Structural similarity in windows (SSIM)."""
 
     window: int
+    """Side, in points."""
     step: int
+    """Distance, in points."""
     value_range: Number
+    """What its constants are taken of: the range of the original."""
     windows: int
+    """Windows without an invalid point."""
     mean: Number
     one_minus_mean: Number
+    """1 - `mean`, with all digits."""
     min: Number
+    """Of the worst window."""
     one_minus_min: Number
+    """1 - `min`, with all digits."""
     min_at: tuple[int, ...] | None
+    """Lowest corner of the worst window."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeHistogram:
-    """Counts of sizes of error over the size of the value, where that is not 0.
-
-    Attributes
-    ----------
-    exact : int
-        Points without an error.
-    first_octave : int or None
-        The first bin begins at 2 to this power. None where every error is 0.
-    counts : tuple of int
-        Eight bins an octave, each 2^octave / 8 wide.
-    """
+    """Counts of sizes of error over the size of the value, where that is not 0."""
 
     exact: int
+    """Points without an error."""
     first_octave: int | None
+    """The first bin begins at 2 to this power. None where every error is 0."""
     counts: tuple[int, ...]
+    """Eight bins an octave, each 2^octave / 8 wide."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slope:
-    """Central differences along one axis, in the data's unit over that of `Derivatives.spacing`.
-
-    Attributes
-    ----------
-    axis : int
-    max : float or None
-        Largest size in the original.
-    max_error : float or None
-        Largest error.
-    rmse : float or None
-    """
+    """Central differences along one axis, in the data's unit over that of `Derivatives.spacing`."""
 
     axis: int
     max: Number
+    """Largest size in the original."""
     max_error: Number
+    """Largest error."""
     rmse: Number
 
 
 @dataclass(frozen=True, kw_only=True)
 class Derivatives:
-    """What became of slopes and curvature, at points with all neighbours.
-
-    Attributes
-    ----------
-    points : int
-        Valid ones with two valid neighbours along every axis.
-    spacing : tuple of float
-        Distance of points along each of the axes longer than 1, in the user's unit.
-    slopes : tuple of Slope
-    gradient_max : float or None
-        Largest length of the original's gradient.
-    gradient_range : float or None
-        Largest less smallest length.
-    gradient_max_error, gradient_rmse : float or None
-        Of the length.
-    gradient_psnr : float or None
-        20 log10(gradient_range / gradient_rmse), in dB.
-    laplacian_rms : float or None
-        Root mean square in the original.
-    laplacian_max_error, laplacian_rmse : float or None
-        Of the Laplacian.
-    h1_error : float or None
-        Root of the mean of e^2 and the squares of its slopes.
-    """
+    """What became of slopes and curvature, at points with all neighbours."""
 
     points: int
+    """Valid ones with two valid neighbours along every axis."""
     spacing: tuple[float, ...]
+    """Distance of points along each of the axes longer than 1, in the user's unit."""
     slopes: tuple[Slope, ...]
     gradient_max: Number
+    """Largest length of the original's gradient."""
     gradient_range: Number
+    """Largest less smallest length."""
     gradient_max_error: Number
     gradient_rmse: Number
+    """From `gradient_max_error` on: of the length."""
     gradient_psnr: Number
+    """20 log10(gradient_range / gradient_rmse), in dB."""
     laplacian_rms: Number
+    """Root mean square in the original."""
     laplacian_max_error: Number
     laplacian_rmse: Number
+    """From `laplacian_max_error` on: of the Laplacian."""
     h1_error: Number
+    """Root of the mean of e^2 and the squares of its slopes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AxisCorrelation:
-    """Autocorrelation of the error along one axis, or of the mean over axes.
-
-    Attributes
-    ----------
-    axis : int or None
-        None: each point with the mean of its neighbours along all axes (cuZ-Checker's equation 2).
-    values : tuple of float or None
-        For lags 1, 2, ..., in points.
-    band : tuple of float or None
-        What 95 % of white noise stays within: 1.96 / root of the number of pairs.
-    """
+    """Autocorrelation of the error along one axis, or of the mean over axes."""
 
     axis: int | None
+    """None: each point with the mean of its neighbours along all axes (cuZ-Checker's equation 2).
+    """
     values: tuple[Number, ...]
+    """For lags 1, 2, ..., in points."""
     band: tuple[Number, ...]
+    """What 95 % of white noise stays within: 1.96 / root of the number of pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Climate:
-    """Metrics of climate science.
-
-    Attributes
-    ----------
-    dssim_mean : float or None
-        Mean of the data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two axes
-        longer than 1.
-    dssim_min : float or None
-        That of the worst slice.
-    dssim_min_at : tuple of int or None
-        The worst slice, by its place along the other axes longer than 1.
-    slices : int
-        That have one.
-    """
+    """Metrics of climate science."""
 
     dssim_mean: Number
+    """Mean of the data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two axes
+    longer than 1."""
     dssim_min: Number
+    """That of the worst slice."""
     dssim_min_at: tuple[int, ...] | None
+    """The worst slice, by its place along the other axes longer than 1."""
     slices: int
+    """That have one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spectrum:
-    """Power of decoded over power of original, in shells of wavenumber 1, 2, ...
-
-    Attributes
-    ----------
-    ratio : tuple of float or None
-        For wavenumbers 1, 2, ... up to half of the shortest axis.
-    k_max : int
-        Wavenumbers below this count for `max_deviation`.
-    max_deviation : float or None
-        Largest distance of a ratio from 1.
-    """
+    """Power of decoded over power of original, in shells of wavenumber 1, 2, ..."""
 
     ratio: tuple[Number, ...]
+    """For wavenumbers 1, 2, ... up to half of the shortest axis."""
     k_max: int
+    """Wavenumbers below this count for `max_deviation`."""
     max_deviation: Number
+    """Largest distance of a ratio from 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdCrossing:
-    """Points that changed from one side of a threshold to the other.
-
-    Attributes
-    ----------
-    name : str
-        The user's.
-    threshold : float
-        In the data's unit.
-    count : int
-        Points.
-    """
+    """Points that changed from one side of a threshold to the other."""
 
     name: str
+    """The user's."""
     threshold: float
+    """In the data's unit."""
     count: int
+    """Points."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """Size of the decoded dataset in its file.
-
-    Attributes
-    ----------
-    raw_bytes : int
-        Values times their size.
-    stored_bytes : int
-        Of the chunks in the file, as HDF5 counts them.
-    ratio : float or None
-        raw_bytes / stored_bytes.
-    bits_per_value : float or None
-        Stored.
-    accuracy_gain : float or None
-        log2(std / RMSE) less the bits per value: higher is better, at any rate.
-    """
+    """Size of the decoded dataset in its file."""
 
     raw_bytes: int
+    """Values times their size."""
     stored_bytes: int
+    """Of the chunks in the file, as HDF5 counts them."""
     ratio: Number
+    """raw_bytes / stored_bytes."""
     bits_per_value: Number
+    """Stored."""
     accuracy_gain: Number
+    """log2(std / RMSE) less the bits per value: higher is better, at any rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerChunk:
-    """Error in each chunk, or in boxes of chunks where there are very many.
-
-    Attributes
-    ----------
-    box : tuple of int
-        Extents of a box; those of a chunk, or multiples of them.
-    grid : tuple of int
-        Number of boxes along each axis.
-    max_abs : tuple of float
-        Largest error of each box, in C order, in the data's unit.
-    psnr : tuple of float or None
-        In dB, with the range of the whole dataset.
-    special : tuple of int
-        NaN, infinite and fill values that were changed, lost or introduced.
-    """
+    """Error in each chunk, or in boxes of chunks where there are very many."""
 
     box: tuple[int, ...]
+    """Extents of a box; those of a chunk, or multiples of them."""
     grid: tuple[int, ...]
+    """Number of boxes along each axis."""
     max_abs: tuple[float, ...]
+    """Largest error of each box, in C order, in the data's unit."""
     psnr: tuple[Number, ...]
+    """In dB, with the range of the whole dataset."""
     special: tuple[int, ...]
+    """NaN, infinite and fill values that were changed, lost or introduced."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Where the numbers come from.
-
-    Attributes
-    ----------
-    original, decoded : str
-        Names: ``file.h5:/path``, or what else is known.
-    h5lossy : str
-        The version that made the report.
-    passes : int
-        How often the original was read.
-    amplification : float
-        How often a value was read in the last pass, on average.
-    unpacked : tuple of str
-        Which fields were unpacked, and by which attributes; missing values are NaN then.
-    units : str or None
-        The original's attribute ``units``.
-    """
+    """Where the numbers come from."""
 
     original: str
     decoded: str
+    """From `original` on: names: ``file.h5:/path``, or what else is known."""
     h5lossy: str
+    """The version that made the report."""
     passes: int
+    """How often the original was read."""
     amplification: float
+    """How often a value was read in the last pass, on average."""
     unpacked: tuple[str, ...] = ()
+    """Which fields were unpacked, and by which attributes; missing values are NaN then."""
     units: str | None = None
+    """The original's attribute ``units``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FieldSlice:
-    """Part of both fields: two dimensions, or a line of a field with one. NaN where not valid.
-
-    Attributes
-    ----------
-    title : str
-    axes : tuple of int
-        Of the field.
-    extent : tuple of int
-        Points along these axes.
-    original, decoded : numpy.ndarray
-        Every n-th point.
-    error : numpy.ndarray
-        Of n points the error that is largest in size.
-    """
+    """Part of both fields: two dimensions, or a line of a field with one. NaN where not valid."""
 
     title: str
     axes: tuple[int, ...]
+    """Of the field."""
     extent: tuple[int, ...]
+    """Points along these axes."""
     original: npt.NDArray[np.float64]
     decoded: npt.NDArray[np.float64]
+    """From `original` on: every n-th point."""
     error: npt.NDArray[np.float64]
+    """Of n points the error that is largest in size."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportData:
-    """All that an assessment found; `Report` without the ways to show it.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : str
-        Type that values were compared in.
-    points : int
-        All of them.
-    valid : int
-        Points that are finite in both fields, and neither the fill value, missing, invalid nor
-        masked.
-    masked : int
-        Points that the mask leaves out.
-    fill_value : float or None
-        The fill value, which is left out.
-    missing_values : tuple of float
-        Missing values other than the fill value.
-    valid_min, valid_max : float or None
-        Values below or above these are invalid.
-    outside : int
-        Points that are invalid.
-    requirements : tuple of str
-        The thresholds that were to be met.
-    failures : tuple of Failure
-        Every check that failed.
-    metrics : dict
-        Results of custom metrics, by their names.
-    undefined : dict
-        Why a number is None, by its name.
-    schema : str
-        Name of the definitions.
-    slices : tuple of FieldSlice or None
-        Parts of both fields, for pictures. Not in JSON, and not compared.
-    special : Special
-    original, decoded : Values
-    error : Errors
-    bound : BoundCheck or None
-    correlation : Correlation
-    histogram : Histogram
-    relative_histogram : RelativeHistogram or None
-    ssim : Similarity or None
-    derivatives : Derivatives or None
-    autocorrelation : tuple of AxisCorrelation or None
-    climate : Climate or None
-    spectrum : Spectrum or None
-    threshold_crossings : tuple of ThresholdCrossing
-    size : Size or None
-    per_chunk : PerChunk or None
-    provenance : Provenance
-        Parts, each documented by its class; None if it was not requested.
-    """
+    """All that an assessment found; `Report` without the ways to show it."""
 
     shape: tuple[int, ...]
     dtype: str
+    """Type that values were compared in."""
     points: int
+    """All of them."""
     valid: int
+    """Points that are finite in both fields, and neither the fill value, missing, invalid nor
+    masked."""
     masked: int
+    """Points that the mask leaves out."""
     fill_value: Number
+    """The fill value, which is left out."""
     missing_values: tuple[float, ...] = ()
+    """Missing values other than the fill value."""
     valid_min: Number = None
     valid_max: Number = None
+    """From `valid_min` on: values below or above these are invalid."""
     outside: int = 0
+    """Points that are invalid."""
     requirements: tuple[str, ...] = ()
+    """The thresholds that were to be met."""
     failures: tuple[Failure, ...]
+    """Every check that failed."""
     special: Special
     original: Values
     decoded: Values
@@ -711,10 +476,15 @@ class ReportData:
     size: Size | None
     per_chunk: PerChunk | None
     provenance: Provenance
+    """Parts, each documented by its class; None if it was not requested."""
     metrics: dict[str, Any]
+    """Results of custom metrics, by their names."""
     undefined: dict[str, str]
+    """Why a number is None, by its name."""
     schema: str = SCHEMA
+    """Name of the definitions."""
     slices: tuple[FieldSlice, ...] | None = field(default=None, compare=False, repr=False)
+    """Parts of both fields, for pictures. Not in JSON, and not compared."""
 
     @property
     def ok(self) -> bool:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import math
 import time
@@ -16,9 +15,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._bounds import BoundKind, ErrorBound
-from h5lossy._codecs import PFPL
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._frames import encode
 from h5lossy._ranges import confirmed_range
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.assessment._assess import assess
@@ -43,6 +40,10 @@ _OCTAVES = 48
 
 #: Planes of each part that a search begins with, and how many parts.
 _SAMPLE_PLANES, _SAMPLE_PARTS = 32, 3
+
+
+#: What has run once in this process: before, code and memory are not there yet, which takes time.
+_warm: set[tuple[str, np.dtype[Any]]] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,6 @@ def measure(
     -------
     Tradeoff
     """
-    _choose_backend()
     if codec.bound.kind is BoundKind.RANGE_RELATIVE:
         ends = confirmed_range(values, missing, codec.bound, confirmed=confirm_range)
         codec = codec.resolved_for(ends)
@@ -126,6 +126,9 @@ def measure(
         chunk = np.empty(chunks, values.dtype)
         as_bits(chunk)[...] = as_bits(padding)
         chunk[inside] = part
+        if (kind := (codec.codec_name, values.dtype)) not in _warm:
+            _native.decode(_native.encode(params, chunk), chunk.copy())
+            _warm.add(kind)
         began = time.perf_counter()
         frame = _native.encode(params, chunk)
         encoded = time.perf_counter()
@@ -152,12 +155,6 @@ def measure(
     )
 
 
-@functools.cache
-def _choose_backend() -> None:
-    """Let the library choose its backend, as its first call does, before anything is timed."""
-    encode(np.zeros(1, np.float32), PFPL(absolute=1.0))
-
-
 def front(tradeoffs: Sequence[Tradeoff]) -> list[bool]:
     """Return for each whether no other has fewer bytes and a smaller RMSE (the Pareto front)."""
     points = [(t.size.stored_bytes, t.report.error.rmse or 0.0) for t in tradeoffs]
@@ -174,7 +171,8 @@ class Tuned:
     Attributes
     ----------
     best : Tradeoff or None
-        The smallest that meets every threshold on the whole field; None if there is none.
+        The smallest that meets every threshold on the whole field, or of those with a given ratio
+        the one with the smallest RMSE; None if there is none.
     tried : tuple of Tradeoff
         All candidates on the whole field, in their order.
     tries : int
@@ -196,6 +194,7 @@ def tune(
     confirm_range: bool = False,
     on_candidate: Callable[[Tradeoff, bool], None] | None = None,
     on_try: Callable[[Codec, int], None] | None = None,
+    ratio: float | None = None,
 ) -> Tuned:
     """Find the codec and the absolute bound that give the smallest data and meet all thresholds.
 
@@ -218,6 +217,8 @@ def tune(
         Called with each candidate on the whole field, and whether it meets the thresholds.
     on_try : function, optional
         Called with each codec before it is tried, and the bytes that it is to encode.
+    ratio : float, optional
+        Find the smallest RMSE at this ratio or a higher one, instead of the smallest data.
 
     Returns
     -------
@@ -226,7 +227,7 @@ def tune(
     Raises
     ------
     InvalidArgumentError
-        If the data has no range.
+        If the data has no range, or a threshold is for a number that it does not have.
     """
     largest = ErrorBound(BoundKind.RANGE_RELATIVE, 1 / 8)
     ends = confirmed_range(values, missing, largest, confirmed=confirm_range)
@@ -234,16 +235,24 @@ def tune(
     if not 0 < extent < math.inf:
         raise InvalidArgumentError("the data has no range to look for a bound in; keep it lossless")
     groups = {one.measure.group for one in requirements} - {""}
+    _check_defined(values, requirements, groups, missing)
     sample = _sample(values)
     sample_chunks = tuple(min(c, n) for c, n in zip(chunks, sample.shape, strict=True))
     tries = 0
     tried: list[Tradeoff] = []
     best: Tradeoff | None = None
 
-    def bound(step: int) -> float:
-        """Return candidate number `step`: from loose to tight, in numbers of two digits."""
+    def bound(step: float) -> float:
+        """Return candidate number `step`: from loose to tight, in numbers of few digits."""
         exact = extent / 8 * 2.0 ** (-step / _PER_OCTAVE)
-        return float(f"{exact:.2g}")
+        return float(f"{exact:.{2 if step == int(step) else 3}g}")
+
+    def is_better(one: Tradeoff) -> bool:
+        if best is None:
+            return True
+        if ratio is not None:
+            return (one.report.error.rmse or 0.0) < (best.report.error.rmse or 0.0)
+        return one.size.stored_bytes < best.size.stored_bytes
 
     def try_out(part: npt.NDArray[Any], codec: Codec, part_chunks: tuple[int, ...]) -> Tradeoff:
         nonlocal tries
@@ -262,17 +271,21 @@ def tune(
                 seen[step] = try_out(sample, codec(absolute=bound(step)), sample_chunks)
             return seen[step].report
 
-        def on_all(step: int, codec: type[Codec] = codec) -> bool:
+        def on_all(step: float, codec: type[Codec] = codec) -> bool:
             nonlocal best
             found = try_out(values, codec(absolute=bound(step)), chunks)
+            is_small = ratio is None or (found.size.ratio or 0.0) >= ratio
             fits = found.report.ok and all(one.holds(found.report) for one in requirements)
             tried.append(found)
             if on_candidate is not None:
-                on_candidate(found, fits)
-            if fits and (best is None or found.size.stored_bytes < best.size.stored_bytes):
+                on_candidate(found, fits and is_small)
+            if fits and is_small and is_better(found):
                 best = found
-            return fits
+            return is_small if ratio is not None else fits
 
+        if ratio is not None:
+            _search_ratio(on_sample, on_all, ratio)
+            continue
         first = step = _search(on_sample, requirements)
         if step is None:
             continue
@@ -283,6 +296,21 @@ def tune(
             while step > 0 and on_all(step - 1):
                 step -= 1
     return Tuned(best=best, tried=tuple(tried), tries=tries)
+
+
+def _check_defined(
+    values: npt.NDArray[Any],
+    requirements: Sequence[Requirement],
+    groups: set[str],
+    missing: Missing,
+) -> None:
+    """Raise if a threshold is for a number that even the data itself does not have."""
+    itself = assess(values, values, metrics=groups, fill_value=missing)
+    for one in requirements:
+        if not one.measure.path.startswith("size.") and one.got(itself) is None:
+            raise InvalidArgumentError(
+                f"{one.name} is not defined for this data: {one.measure.why_undefined(itself)}"
+            )
 
 
 def _sample(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -323,3 +351,24 @@ def _search(report: Callable[[int], Report], requirements: Sequence[Requirement]
     while step > low and all(one.holds(report(step - 1)) for one in requirements):
         step -= 1
     return step
+
+
+def _search_ratio(
+    report: Callable[[int], Report], on_all: Callable[[float], bool], ratio: float
+) -> None:
+    """Try the tightest bounds on the whole field that have a ratio, found in the samples."""
+    low, high = 0, _OCTAVES * _PER_OCTAVE  # it has the ratio at `low`, if anywhere
+    while low < high:
+        middle = (low + high + 1) // 2
+        size = report(middle).size
+        low, high = (middle, high) if size and (size.ratio or 0) >= ratio else (low, middle - 1)
+    step = low
+    if on_all(step):
+        while step < _OCTAVES * _PER_OCTAVE and on_all(step + 1):
+            step += 1
+    else:
+        while step > 0 and not on_all(step - 1):
+            step -= 1
+        step -= 1
+    if step >= 0:  # between this one and the next, which is too tight
+        on_all(step + (0.75 if on_all(step + 0.5) else 0.25))

@@ -54,14 +54,19 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def svg(figure: Figure) -> str:
-    """Write a figure as an SVG element, the same every time."""
+def save(figure: Figure, file: Any, format: str) -> None:  # noqa: A002  # as in matplotlib
+    """Write a figure in a format that matplotlib has; SVG is the same every time."""
     from matplotlib import rc_context  # noqa: PLC0415
 
-    out = io.StringIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type")) if format == "svg" else None
     with rc_context({"svg.hashsalt": "h5lossy", "svg.fonttype": "path"}):
-        figure.savefig(out, format="svg", metadata=nothing)
+        figure.savefig(file, format=format, metadata=nothing)
+
+
+def svg(figure: Figure) -> str:
+    """Return a figure as an SVG element."""
+    out = io.StringIO()
+    save(figure, out, "svg")
     return out.getvalue()[out.getvalue().index("<svg") :]
 
 
