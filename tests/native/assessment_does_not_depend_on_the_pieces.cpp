@@ -22,7 +22,6 @@
 
 namespace {
 
-namespace assess = h5lossy::assess;
 using h5lossy::test::Random;
 
 // The condition says it all.
@@ -183,7 +182,7 @@ void pieces_do_not_matter(Random& random) {
 }
 
 // The results of a backend for all fields. Each backend runs in its own process, since a process has only one.
-std::vector<Result> results_of(const assess::BackendKernels& backend) {
+std::vector<Result> results_of(const h5lossy::assess::BackendKernels& backend) {
   std::vector<Result> results;
   int ends[2];
   REQUIRE(pipe(ends) == 0);
@@ -218,10 +217,10 @@ std::vector<Result> results_of(const assess::BackendKernels& backend) {
 }
 
 void backends_do_not_matter() {
-  const auto backends = assess::all_kernels();
+  const auto backends = h5lossy::assess::all_kernels();
   const std::vector<Result> expected = results_of(backends.back());
   REQUIRE(!expected.empty());
-  for (const assess::BackendKernels& backend : backends) {
+  for (const h5lossy::assess::BackendKernels& backend : backends) {
     if (!backend.runs_here() || &backend == &backends.back()) continue;
     CHECK(&backend.kernels != &backends.back().kernels, "%s has no kernels of its own", backend.name);
     const std::vector<Result> results = results_of(backend);
