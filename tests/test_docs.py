@@ -45,7 +45,7 @@ def test_codecs_that_pages_show_can_be_made() -> None:
     ]
     assert len(shown) > 30
     for page, expression in shown:
-        codec = eval(expression, vars(h5lossy).copy())
+        codec = eval(expression, {name: getattr(h5lossy, name) for name in h5lossy.__all__})
         assert isinstance(codec, h5lossy.Codec), (page, expression)
 
 
