@@ -188,3 +188,17 @@ def test_what_cannot_be_repaired(tmp_path: Path) -> None:
         assert "no superblock of HDF5 that is whole" in said.stderr, said
         assert path.read_bytes() == content
     assert "--repair takes the files" in doctored().stderr
+
+
+@pytest.mark.parametrize("end", [1 << 60, (1 << 64) - 2])
+def test_a_file_is_not_extended_beyond_the_room_on_the_disk(tmp_path: Path, end: int) -> None:
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w", libver="earliest") as file:
+        file["x"] = 1
+    damaged = bytearray(path.read_bytes())  # superblock 0 has no checksum
+    damaged[40:48] = end.to_bytes(8, "little")
+    path.write_bytes(damaged)
+    said = doctored(path)
+    assert said.exit_code == 2, said
+    assert f"it states a length of {end} bytes" in said.stderr, said
+    assert path.read_bytes() == damaged

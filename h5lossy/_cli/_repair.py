@@ -44,6 +44,11 @@ def repair(path: Path) -> list[str]:
             )
         if found.is_part:
             raise _refused(path, "it is one of several files that HDF5 uses as one")
+        state = os.fstatvfs(fd)
+        if found.end - length > state.f_bavail * state.f_frsize:
+            raise _refused(
+                path, f"it states a length of {found.end} bytes, for which the disk has no room"
+            )
         mended = found.closed()
         if found.end < length:
             mended = mended.with_end(length)
