@@ -34,6 +34,7 @@ from h5lossy._values import own_fill_value
 from h5lossy._verification.bound_checker import BoundChecker
 from h5lossy._verification.recorder import Recorder
 from h5lossy._verification.records import (
+    HASH_ATTRIBUTE,
     PROVENANCE_ATTRIBUTE,
     REPORT_ATTRIBUTE,
     SETTINGS_ATTRIBUTE,
@@ -179,7 +180,7 @@ class CompressedCopy:
         wanted = json.loads(json.dumps(self.requested.get_config()))
         if (recorded not in (None, wanted)) or (self.codec != codec and not self.needs_range):
             return f"{path} has another bound or codec: {codec}"
-        if verify and attributes and REPORT_ATTRIBUTE not in new.attrs:
+        if verify and attributes and not {REPORT_ATTRIBUTE, HASH_ATTRIBUTE} <= {*new.attrs}:
             return f"{path} was not checked when it was written"
         if values and (self._compare(new, advance, None) or not self._holds):
             return f"{path} does not hold the values of SRC within the bound"
