@@ -413,7 +413,7 @@ def test_repack_writes_nothing_where_valid_values_would_not_be_valid(tmp_path: P
     write(source, values, valid_range=[values.min(), values.max()])
     settings = ("repack", source, target, "--dataset")
     said = h5lossy_command(*settings, "t:absolute=0.3", status=1)
-    assert "is data, and would be taken for missing or not valid" in said.output
+    assert "is data, but would become missing or invalid" in said.output
     assert not target.exists()
     h5lossy_command(*settings, "t:lossless")
 
