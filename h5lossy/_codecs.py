@@ -58,7 +58,11 @@ def _choices(
 
 
 def choice_text(choice: Any) -> str:
-    """Write a choice as the command line has it: the axes (-2, -1) as ``-2,-1``."""
+    """Write a choice as the command line has it.
+
+    >>> choice_text("outlier"), choice_text((-2, -1))
+    ('outlier', '-2,-1')
+    """
     return ",".join(map(str, choice)) if isinstance(choice, tuple) else str(choice)
 
 

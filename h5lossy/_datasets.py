@@ -87,17 +87,15 @@ class DatasetInfo:
 
 @takes_variables
 def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
-    """Say how a dataset is compressed, from its metadata alone.
+    """Say how a dataset is compressed, from its metadata alone; None if it is not by h5lossy.
+
+    It takes time in proportion to the number of chunks. HDF5 before 1.10.10, and 1.12 before
+    1.12.3, can only look chunks up one by one, which is slow where there are many thousands.
 
     Parameters
     ----------
     dataset : h5py.Dataset, or variable of h5netcdf or netCDF4
         Any dataset of an open file; with netCDF4, of one that is open for reading.
-
-    Returns
-    -------
-    DatasetInfo, or None
-        None if the dataset does not use h5lossy's filter.
 
     Raises
     ------
@@ -107,14 +105,9 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
         If the cd_values in the file are not h5lossy's; another program may have used its filter
         number.
 
-    Notes
-    -----
-    Takes time in proportion to the number of chunks. HDF5 before 1.10.10, and 1.12 before 1.12.3,
-    can only look chunks up one by one, which is slow where there are many thousands.
-
     Examples
     --------
-    >>> import h5py, h5lossy, numpy as np
+    >>> import h5py, h5lossy
     >>> with h5py.File("a.h5", "w", driver="core", backing_store=False) as f:
     ...     codec = h5lossy.PFPL(absolute=0.5)
     ...     t = f.create_dataset("t", (100, 100), "f8", chunks=(64, 64), compression=codec)

@@ -57,15 +57,9 @@ _registered: set[int] = set()
 
 
 class LoadedHDF5:
-    """One HDF5 library of this process.
+    """One HDF5 library of this process, in the file `path`.
 
-    Attributes
-    ----------
-    address : int
-        Address of its ``H5Zregister``, which identifies the library, even where two copies of one
-        file are loaded.
-    path : str
-        The file that holds it.
+    The address of its ``H5Zregister`` identifies it, even where a file is loaded twice.
     """
 
     def __init__(self, functions: dict[str, Any], lock: AbstractContextManager[Any]) -> None:

@@ -54,10 +54,7 @@ NAMES = {
 
 
 def name_publicly(module: str) -> None:
-    """Give what a module defines its public name, for messages, tracebacks and pickles.
-
-    To be called as ``name_publicly(__name__)`` at the end of each module of `NAMES`.
-    """
+    """Give what a module of `NAMES` defines its public name, for messages and pickles."""
     package, _, home = module.partition(".")
     for name in NAMES[home]:
         public = getattr(sys.modules[module], name)

@@ -95,12 +95,9 @@ def confirmed_range(
     confirmed: bool,
     read_blocks: ReadBlocks = blocks,
 ) -> tuple[float, float] | None:
-    """Return the range that a range-relative bound refers to; None without a valid value.
-
-    Raises `InvalidArgumentError` if an extreme is repeated and far from all other values, unless
-    that is confirmed. Real data are hardly ever like that. Undeclared missing values are: 1e20,
-    -1e34, or both.
-    """
+    """Return the range that a range-relative bound refers to; None without a valid value."""
+    # Real data hardly ever have an extreme that is repeated and far from all other values.
+    # Undeclared missing values are such: 1e20, -1e34, or both.
     extent = Extent.of(data, missing, read_blocks)
     if extent.ends is None or confirmed or not extent.may_be_lone:
         return extent.ends
