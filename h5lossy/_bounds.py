@@ -98,8 +98,6 @@ class ErrorSummary:
 
     Attributes
     ----------
-    bound : ErrorBound
-        The bound that was checked.
     count : int
         Number of valid values; the errors are theirs.
     max_error : float

@@ -29,12 +29,6 @@ class DatasetInfo:
 
     Attributes
     ----------
-    path : str
-        Its name in the file.
-    shape, chunks : tuple of int
-        Extents of the dataset and of a chunk.
-    dtype : numpy.dtype
-        Type of the values.
     codec : str
         The codec that was requested: "pfpl" and so on, or "auto" where it is picked for each chunk;
         `inspect` returns the one of a frame.
@@ -51,12 +45,10 @@ class DatasetInfo:
     chunks_stored : int
         Number of chunks in the file; those that were never written are not.
     chunks_unfiltered : int
-        Number of stored chunks that h5lossy did not encode: their filter mask has its bit set.
-    raw_bytes : int
-        Size of the dataset's values in the stored chunks, without the padding of chunks at the
-        edge.
-    stored_bytes : int
-        What these chunks take in the file.
+        Number of those that h5lossy did not encode: their filter mask has its bit set.
+    raw_bytes, stored_bytes : int
+        Size of the values in the stored chunks, without the padding of chunks at the edge, and what
+        these chunks take in the file.
     """
 
     path: str

@@ -62,10 +62,8 @@ class FrameInfo:
         The codec's mode as a number; `settings` says what it means.
     checksum : bool
         Whether there is a checksum of the payload.
-    header_bytes : int
-        Size of the fixed fields, without the tile table.
-    raw_bytes, frame_bytes : int
-        Size of the chunk, and of the frame.
+    header_bytes, raw_bytes, frame_bytes : int
+        Size of the fixed fields, without the tile table; of the chunk; and of the frame.
     tiles, stored_tiles : int
         Number of tiles, and of those kept as they were.
     step : float

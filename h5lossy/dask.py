@@ -48,11 +48,7 @@ __all__ = ["FilterPlugin", "assess"]
 class FilterPlugin(WorkerPlugin):  # type: ignore[misc]
     """Has every worker of a cluster import h5lossy, so that it can read and write with the filter.
 
-    Examples
-    --------
-    >>> from distributed import Client
-    >>> client = Client(n_workers=2)  # doctest: +SKIP
-    >>> client.register_plugin(FilterPlugin())  # doctest: +SKIP
+    client.register_plugin(FilterPlugin())
     """
 
     name = "h5lossy"
@@ -72,11 +68,15 @@ def assess(
 ) -> Report:
     """Measure what was lost, as `h5lossy.assess` does, where dask computes: on a cluster's workers.
 
+    The numbers of the report are those of `h5lossy.assess`, but for the last few of 16 digits, and
+    do not depend on the workers. So are the errors.
+
     Parameters
     ----------
     original, decoded : dask.array.Array or xarray.DataArray
-        Of one shape, computed by dask. Each task takes the planes along the first axis that a block
-        of `original` has, and up to 16 more: they have to fit into the memory of a worker.
+        Of one shape, computed by dask, and not packed. Each task takes the planes along the first
+        axis that a block of `original` has, and up to 16 more: they have to fit into the memory of
+        a worker.
     metrics : str or iterable of str, optional
         Of "ssim", "derivatives" and "autocorrelation". All other metrics that need more than sums
         over all points need the whole fields.
@@ -86,21 +86,6 @@ def assess(
         As documented for `h5lossy.assessment.AssessOptions`. Without `data_range`, SSIM and a
         range-relative bound have the original computed twice. `threads` is 1 by default, for
         each task.
-
-    Returns
-    -------
-    Report
-        With the numbers of `h5lossy.assess`, but for the last few of 16 digits. They do not depend
-        on the workers.
-
-    Raises
-    ------
-    TypeError
-        If a field is not computed by dask.
-    NotComparableError, InvalidArgumentError
-        As `h5lossy.assess` does.
-    UnsupportedError
-        If values are packed with ``scale_factor`` and ``add_offset``.
 
     Examples
     --------
