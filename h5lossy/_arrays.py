@@ -147,7 +147,13 @@ class _CuPy:
             device = int(array.__dlpack_device__()[1])
             with _taking(array), self._cupy.cuda.Device(device):
                 return self._cupy.from_dlpack(array)  # names the stream that has to wait
-        self._wait_for_producer(array.__cuda_array_interface__)
+        interface = array.__cuda_array_interface__
+        stream = interface.get("stream")
+        with self._cupy.cuda.Device(_device_at(interface["data"][0])) as on:
+            if stream is None:  # only version 3 names streams, and then not every library its own
+                on.synchronize()
+            else:
+                self._cupy.cuda.runtime.streamSynchronize(stream)
         return self._seen_by_interface(array)
 
     def _seen_by_interface(self, array: Any) -> Any:
@@ -155,16 +161,6 @@ class _CuPy:
         device = _device_at(array.__cuda_array_interface__["data"][0])
         with _taking(array), self._cupy.cuda.Device(device):
             return self._cupy.asarray(array)
-
-    def _wait_for_producer(self, interface: dict[str, Any]) -> None:
-        """Wait for the stream that an interface names, or else for all work on its GPU."""
-        # Only version 3 names streams, and not every library names the default stream.
-        stream = interface.get("stream")
-        with self._cupy.cuda.Device(_device_at(interface["data"][0])) as device:
-            if stream is None:
-                device.synchronize()
-            else:
-                self._cupy.cuda.runtime.streamSynchronize(stream)
 
     def current_stream(self, device: int) -> int:
         """Return the handle of the stream that the caller's work is on."""

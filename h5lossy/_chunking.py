@@ -60,8 +60,7 @@ def chunks_for(
 
     Parameters
     ----------
-    shape : int or iterable of int
-    dtype : dtype
+    shape, dtype : int or iterable of int, and a dtype
         Of the dataset.
     access : {"maps", "series", "balanced"}
         What is read and written most often:

@@ -35,7 +35,7 @@ class Device:
     """A GPU of this machine, such as "NVIDIA H100 PCIe".
 
     `kernels` says where its kernels are from: "built in", or compiled by NVRTC. Where it cannot be
-    used, `problem` says why, and the others are empty; else `problem` is.
+    used, `problem` says why, and `name` and `kernels` are empty.
     """
 
     name: str

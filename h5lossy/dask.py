@@ -35,7 +35,7 @@ except ImportError:  # dask's own threads need no plugin
     WorkerPlugin = object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
@@ -119,10 +119,10 @@ def assess(
     for band in bands:
         assessor = Assessor(x.shape, dtype, planes=band, metrics=groups, **options)
         own = slice(*assessor.wanted)
-        found.append(delayed(_updated)(assessor, *(part[own] for part in values)))
+        found.append(delayed(_after)(Assessor.update, assessor, *(part[own] for part in values)))
     while len(found) > 1:  # pairs of neighbours, whatever worker is first
         found = [
-            delayed(_merged)(*pair) if len(pair) == 2 else pair[0]
+            delayed(_after)(Assessor.merge, *pair) if len(pair) == 2 else pair[0]
             for pair in (found[i : i + 2] for i in range(0, len(found), 2))
         ]
     report: Report = found[0].compute().result()
@@ -145,16 +145,10 @@ def _computed_by_dask(values: Any, name: str) -> dask.array.Array:
     return array
 
 
-def _updated(assessor: Assessor, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Assessor:
+def _after(change: Callable[..., None], assessor: Assessor, *given: Any) -> Assessor:
     # A task must not change what it was given: it may run again.
     mine = copy.deepcopy(assessor)
-    mine.update(x, y)
-    return mine
-
-
-def _merged(first: Assessor, second: Assessor) -> Assessor:
-    mine = copy.deepcopy(first)
-    mine.merge(second)
+    change(mine, *given)
     return mine
 
 

@@ -102,7 +102,9 @@ class Missing:
 
     def with_fill(self, fill_value: Any) -> Missing:
         """Return the same with another fill value; the previous one becomes a missing value."""
-        fill = _as_fill(fill_value, self.dtype)
+        fill = None if fill_value is None else checked_fill_value(fill_value, self.dtype)[()]
+        if fill is not None and np.isnan(fill):
+            fill = None
         before = () if self.fill is None or self.fill == fill else (self.fill,)
         # 0 remains a missing value, since the filter lets other values become 0.
         values = [v for v in (*before, *self.values) if fill is None or v != fill or v == 0]
@@ -359,11 +361,3 @@ def _given(missing_value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
             f"missing_value must be a number, or several of them, got {missing_value!r}"
         )
     return _finite(_of_type(given, dtype))
-
-
-def _as_fill(fill_value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a fill value in the given type; None if there is none, or if it is NaN."""
-    if fill_value is None:
-        return None
-    fill = checked_fill_value(fill_value, dtype)
-    return None if np.isnan(fill) else fill[()]

@@ -29,14 +29,12 @@ class Compressor(abc.Codec):  # type: ignore[misc]
 
     Parameters
     ----------
-    codec : Codec or str
-    **settings
+    codec, **settings
         As for `Serializer`.
     fill_value : float, optional
         Comes back bit for bit, and no other value turns into it (unless it is +0.0): give what the
         array has as fill value, which Zarr does not pass on. NaN, infinities and 0 are kept anyway.
-    dtype : dtype, optional
-    chunks : tuple of int, optional
+    dtype, chunks : dtype and tuple of int, optional
         The array's type and the shape of its chunks, which Zarr does not pass on either: both, or
         neither. Frames of anything else are refused. Without them, a foreign frame may be read as
         values of another type, and one of a few bytes may take 4 GiB of memory.
@@ -120,7 +118,13 @@ class Compressor(abc.Codec):  # type: ignore[misc]
 
     def get_config(self) -> dict[str, Any]:
         """Return what `from_config` makes this codec of, with the ``id``, for JSON."""
-        return {"id": self.codec_id} | self._words()
+        words = {"id": self.codec_id} | words_of(self._codec)
+        words |= {
+            "fill_value": self._fill_value,
+            "dtype": self._dtype and self._dtype.str,
+            "chunks": [*self._chunks] or None,
+        }
+        return {name: word for name, word in words.items() if word is not None}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
@@ -153,16 +157,10 @@ class Compressor(abc.Codec):  # type: ignore[misc]
             codec_from_params(params), fill_value=fill, dtype=f"{order}f{size}", chunks=params.shape
         )
 
-    def _words(self) -> dict[str, Any]:
-        words = words_of(self._codec) | {
-            "fill_value": self._fill_value,
-            "dtype": self._dtype and self._dtype.str,
-            "chunks": [*self._chunks] or None,
-        }
-        return {name: word for name, word in words.items() if word is not None}
-
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({arguments_of(self._words())})"
+        words = self.get_config()
+        del words["id"]
+        return f"{type(self).__name__}({arguments_of(words)})"
 
 
 def _extents(chunks: Sequence[int]) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin, B
 from h5lossy import _native
 from h5lossy._codecs import FILTER_NAME, Codec
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
-from h5lossy._values import checked_dtype
+from h5lossy._values import checked_dtype, is_big_endian
 from h5lossy.zarr.compressor import Compressor, encoded
 from h5lossy.zarr.settings import arguments_of, codec_of, words_of
 
@@ -204,9 +204,7 @@ def _selected(frame: npt.NDArray[Any], selection: Any, chunk_spec: ArraySpec) ->
         extents=np.array([values.shape]),
         padding=np.zeros((), values.dtype),
     )
-    params = _native.Params(
-        value_bytes=values.itemsize, big_endian=values.dtype.newbyteorder("<") != values.dtype
-    )
+    params = _native.Params(value_bytes=values.itemsize, big_endian=is_big_endian(values.dtype))
     for error in _native.decode_parts(params, parts, [frame], 1).values():
         raise error
     inside = tuple(
