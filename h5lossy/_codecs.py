@@ -54,6 +54,7 @@ def _choices(
     bits: dict[Any, int], text: str, read: Callable[[Any], Any] | None = None
 ) -> dict[str, Any]:
     """Make the metadata of a field of a codec: its choices with the bits of each in the mode."""
+    # `read` returns the choice that an argument means, where it can be written in several ways.
     return {"choices": tuple(bits), "bits": bits, "help": text, "read": read}
 
 

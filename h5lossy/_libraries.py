@@ -57,15 +57,13 @@ _registered: set[int] = set()
 
 
 class LoadedHDF5:
-    """One HDF5 library of this process, in the file `path`.
-
-    The address of its ``H5Zregister`` identifies it, even where a file is loaded twice.
-    """
+    """One HDF5 library of this process, in the file `path`."""
 
     def __init__(self, functions: dict[str, Any], lock: AbstractContextManager[Any]) -> None:
         self._functions = functions
         self._lock = lock
         register = functions["H5Zregister"]
+        # Identifies the library, even where two copies of one file are loaded.
         self.address = int(ffi.cast("uintptr_t", register))
         where = ffi.new("Dl_info *")
         process.dladdr(register, where)

@@ -87,6 +87,8 @@ def register(
 
 def install() -> None:
     """Register the filter now, and whenever a package with its own HDF5 library is imported."""
+    # A library that refuses the filter must not keep the others from being used: this raises only
+    # where h5lossy itself is not complete.
     _register_quietly()
     _put_finder_first()
 
