@@ -60,7 +60,9 @@ def chunks_for(
 
     Parameters
     ----------
-    shape, dtype : int or iterable of int, and a dtype
+    shape : int or iterable of int
+        Of the dataset.
+    dtype : dtype
         Of the dataset.
     access : {"maps", "series", "balanced"}
         What is read and written most often:

@@ -251,8 +251,10 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         data : array_like or h5py.Dataset
             All of the data, float32 or float64. A dataset is read in blocks of whole chunks, about
             32 MiB at a time.
-        fill_value, missing_value : optional
-            Left out of the range, as `h5lossy.missing.no_data` takes them.
+        fill_value : float, "auto" or None, optional
+            Left out of the range, as `h5lossy.missing.no_data` takes it.
+        missing_value : float or sequence of float, optional
+            Left out likewise.
         confirm_range : bool, optional
             Accept the range even if the largest or the smallest value occurs several times, and the
             range without it is more than a million times smaller. Such a value usually marks

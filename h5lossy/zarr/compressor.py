@@ -29,15 +29,19 @@ class Compressor(abc.Codec):  # type: ignore[misc]
 
     Parameters
     ----------
-    codec, **settings
+    codec : Codec or str
+        As for `Serializer`.
+    **settings
         As for `Serializer`.
     fill_value : float, optional
         Comes back bit for bit, and no other value turns into it (unless it is +0.0): give what the
         array has as fill value, which Zarr does not pass on. NaN, infinities and 0 are kept anyway.
-    dtype, chunks : dtype and tuple of int, optional
-        The array's type and the shape of its chunks, which Zarr does not pass on either: both, or
-        neither. Frames of anything else are refused. Without them, a foreign frame may be read as
-        values of another type, and one of a few bytes may take 4 GiB of memory.
+    dtype : dtype, optional
+        The array's type, which Zarr does not pass on either.
+    chunks : tuple of int, optional
+        The shape of its chunks, likewise: give both, or neither. Frames of anything else are
+        refused. Without them, a foreign frame may be read as values of another type, and one of a
+        few bytes may take 4 GiB of memory.
 
     Examples
     --------
