@@ -69,7 +69,7 @@ def assess(
     """Measure what was lost, as `h5lossy.assess` does, where dask computes: on a cluster's workers.
 
     The numbers of the report are those of `h5lossy.assess`, but for the last few of 16 digits, and
-    do not depend on the workers. So are the errors.
+    do not depend on the workers. It raises what `h5lossy.assess` does.
 
     Parameters
     ----------
