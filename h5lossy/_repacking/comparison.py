@@ -120,8 +120,7 @@ class _Comparison:
     def _compare_objects(self, path: bytes, old: Any, new: Any) -> None:
         """Compare two objects, but not what is linked in them."""
         if isinstance(old, h5g.GroupID):
-            properties = (group_properties(group) for group in (old, new))
-            _require_equal(path, "the properties", *properties)
+            _require_equal(path, "the properties", *map(group_properties, (old, new)))
             order = old.get_create_plist().get_attr_creation_order()
         else:
             lists = [obj.get_create_plist() for obj in (old, new)]
