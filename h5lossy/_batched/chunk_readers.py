@@ -74,10 +74,7 @@ class ChunkReader:
         self._assign(box.within(self._chosen.box).slices, values)
 
     def _stored_bytes(self, places: npt.NDArray[np.int64]) -> list[int | None]:
-        """Return the bytes of chunks in the file: by HDF5's index for few, or by a list of all.
-
-        None for a chunk that is not stored.
-        """
+        """Return the bytes of chunks in the file, of few by HDF5's index; None if not stored."""
         if self._listed is None:
             if len(places) <= _FEW_CHUNKS or self._chosen.has_few_chunks:
                 dataset = self._dataset.id.id
