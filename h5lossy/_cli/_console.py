@@ -34,7 +34,11 @@ __all__ = [
     "say",
     "say_json",
     "shape_text",
+    "some_names",
 ]
+
+#: Most names in a message or a note.
+_MOST_NAMES = 4
 
 
 def say(text: str) -> None:
@@ -99,6 +103,12 @@ def print_table(
 def _justified(text: str, width: int, how: str) -> str:
     space = " " * (width - cell_len(text))
     return space + text if how == "right" else text + space
+
+
+def some_names(names: Sequence[str]) -> str:
+    """List the first of some names."""
+    shown = ", ".join(map(printable, names[:_MOST_NAMES]))
+    return f"{shown}, ..." if len(names) > _MOST_NAMES else shown
 
 
 def shape_text(shape: tuple[int, ...] | None) -> str:

@@ -19,25 +19,17 @@ import click
 import h5py
 import numpy as np
 
-from h5lossy import (
-    PLUGIN_PATH,
-    Config,
-    H5LossyError,
-    get_config,
-    largest_error,
-)
+from h5lossy import PLUGIN_PATH, Config, H5LossyError, get_config, largest_error
 from h5lossy._cli._console import error_text, one_line, print_table, printable, say, say_json
 from h5lossy._cli._files import FAILED, Ended, for_each_file, no_verdict, raise_failures
 from h5lossy._cli._needs import needs_of
-from h5lossy._cli._options import json_option
+from h5lossy._cli._options import files_argument, json_option
 from h5lossy._cli._repair import repair as mend
 from h5lossy._codecs import CODECS, Codec
 from h5lossy._device_speeds import expected_speedups, measure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from h5lossy import ErrorSummary
 
 _LIBRARIES = ("netCDF4", "tables")
 
@@ -47,12 +39,7 @@ _MOST_DEVIATION = 2
 
 
 @click.command()
-@click.argument(
-    "paths",
-    metavar="[FILE]...",
-    nargs=-1,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@files_argument("paths", "[FILE]...", required=False)
 @click.option(
     "--import/--no-import",
     "import_libraries",
@@ -99,24 +86,22 @@ def doctor(paths: Sequence[Path], *, import_libraries: bool, repair: bool, as_js
     broken += _problems(config)
     if not as_json:
         _print_versions(config)
-        _print_libraries(config)
-        _print_backends(config)
         _print_devices(config)
         _print_environment(environment)
     trials = [_try_filter(cls(absolute=1e-3)) for cls in CODECS.values()]
-    broken += [trial.problem for trial in trials if trial.problem]
+    broken += [problem for *_, problem in trials if problem]
     if as_json:
         plain: dict[str, Any] = dataclasses.asdict(config)
         plain |= {"packages": _packages(), "environment": environment}
         plain["tried"] = [
-            {"codec": trial.codec.codec_name, "ratio": trial.ratio, "ok": not trial.problem}
-            for trial in trials
+            {"codec": cls.codec_name, "ratio": ratio, "ok": not problem}
+            for cls, (ratio, _, problem) in zip(CODECS.values(), trials, strict=True)
         ]
         say_json(plain | {"problems": broken})
     else:
-        for trial in trials:
-            if not trial.problem:
-                say(trial.text())
+        for _, text, problem in trials:
+            if not problem:
+                say(text)
     if broken:
         raise click.ClickException("; ".join(broken))
     if not as_json:
@@ -181,6 +166,10 @@ def _print_versions(config: Config) -> None:
     say(f"h5lossy {config.version}, plugin in {config.plugin_path}")
     packages = [f"{name} {version}" for name, version in _packages().items()]
     say(", ".join([f"Python {platform.python_version()}", platform.platform(), *packages]))
+    print_table(
+        ("HDF5", "registered by", "library"),
+        [(lib.version, lib.registered_by, lib.path) for lib in config.libhdf5s],
+    )
 
 
 def _packages() -> dict[str, str]:
@@ -190,13 +179,6 @@ def _packages() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
-
-
-def _print_libraries(config: Config) -> None:
-    print_table(
-        ("HDF5", "registered by", "library"),
-        [(lib.version, lib.registered_by, lib.path) for lib in config.libhdf5s],
-    )
 
 
 def _problems(config: Config) -> list[str]:
@@ -220,7 +202,8 @@ def _problems(config: Config) -> list[str]:
     return broken
 
 
-def _print_backends(config: Config) -> None:
+def _print_devices(config: Config) -> None:
+    """Print the backends and the GPUs, where chunks go, and how the two compare here."""
     print_table(
         ("backend", "usable here", "in use"),
         [
@@ -228,10 +211,6 @@ def _print_backends(config: Config) -> None:
             for name, usable in config.backends.items()
         ],
     )
-
-
-def _print_devices(config: Config) -> None:
-    """Print the GPUs, where chunks go, and how the two compare here."""
     if config.devices:
         print_table(
             ("GPU", "kernels", "problem"), [(d.name, d.kernels, d.problem) for d in config.devices]
@@ -271,26 +250,8 @@ def _print_environment(environment: dict[str, str]) -> None:
         say("for h5repack, h5dump and the like: export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Trial:
-    """What came of writing and reading with one codec."""
-
-    codec: Codec
-    problem: str = ""
-    ratio: float | None = None
-    summary: ErrorSummary | None = None
-
-    def text(self) -> str:
-        """Write it in one line."""
-        count = self.summary.count if self.summary else 0
-        return (
-            f"tried {self.codec!r}: {count} values within {error_text(self.summary)} of the bound, "
-            f"NaN kept, ratio {self.ratio:.1f}"
-        )
-
-
-def _try_filter(codec: Codec) -> _Trial:
-    """Write and read a small dataset, in memory."""
+def _try_filter(codec: Codec) -> tuple[float | None, str, str]:
+    """Write and read a small dataset, in memory; return the ratio, what to say, and the problem."""
     values = np.sin(np.linspace(0, 60, 50_000, dtype=np.float32)).reshape(200, 250)
     values[3, 5:9] = np.nan
     memory = io.BytesIO()
@@ -301,10 +262,11 @@ def _try_filter(codec: Codec) -> _Trial:
             ratio = values.nbytes / file["x"].id.get_storage_size()
             summary = largest_error(values, file["x"][...], codec.bound)
     except (H5LossyError, OSError, RuntimeError, ValueError) as error:
-        return _Trial(
-            codec=codec, problem=f"writing and reading with {codec!r} fails: {one_line(error)}"
-        )
-    problem = ""
-    if not summary.holds:
-        problem = f"{codec!r} violates its bound: {'; '.join(summary.problems)}; please report it"
-    return _Trial(codec=codec, problem=problem, ratio=ratio, summary=summary)
+        return None, "", f"writing and reading with {codec!r} fails: {one_line(error)}"
+    text = (
+        f"tried {codec!r}: {summary.count} values within {error_text(summary)} of the bound, "
+        f"NaN kept, ratio {ratio:.1f}"
+    )
+    problems = "; ".join(summary.problems)
+    violated = f"{codec!r} violates its bound: {problems}; please report it"
+    return ratio, text, "" if summary.holds else violated

@@ -8,7 +8,6 @@ import itertools
 import os
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +24,14 @@ from h5lossy._cli._console import (
     say,
     say_json,
     shape_text,
+    some_names,
 )
 from h5lossy._cli._files import UNREADABLE, for_each_file, open_file, raise_failures, why_of
 from h5lossy._cli._new_file import complete_or_absent
 from h5lossy._cli._options import (
     Request,
     codec_text,
+    files_argument,
     json_option,
     quiet_option,
     range_options,
@@ -55,18 +56,9 @@ _CACHE_BYTES = 64 << 20
 #: Most datasets of one file that the table shows; of more, those that take the most room.
 _MOST_ROWS = 100
 
-#: Most names in a note.
-_MOST_NAMES = 4
-
 
 @click.command()
-@click.argument(
-    "sources",
-    metavar="SRC...",
-    nargs=-1,
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@files_argument("sources", "SRC...")
 @click.argument("target", metavar="DST")
 @request_option
 @click.option(
@@ -246,15 +238,7 @@ def repack(
     raise_failures(failed, len(sources))
 
 
-@dataclass(frozen=True)
-class _Target:
-    """A new file: its name as given, and its path without links."""
-
-    name: Path
-    path: Path
-
-
-def _targets(sources: Sequence[Path], text: str) -> dict[Path, _Target]:
+def _targets(sources: Sequence[Path], text: str) -> dict[Path, Path]:
     """Return the name of each new file; refuse what would overwrite a source or another target."""
     if not text:
         raise click.UsageError("DST is empty; give a file or a folder")
@@ -271,11 +255,11 @@ def _targets(sources: Sequence[Path], text: str) -> dict[Path, _Target]:
                 f"{by_name[source.name]} and {source} would both be {source.name} in {text}"
             )
     inputs = {_identity(source) for source in sources}
-    targets: dict[Path, _Target] = {}
+    targets: dict[Path, Path] = {}
     by_path: dict[Path, Path] = {}
     for source in sources:
         name = Path(text) / source.name if is_folder else Path(text)
-        targets[source] = _Target(name, path := name.resolve())
+        targets[source], path = name, name.resolve()
         if by_path.setdefault(path, source) is not source:
             raise click.UsageError(f"{by_path[path]} and {source} would both be written to {name}")
         if path.exists() and _identity(path) in inputs:
@@ -292,7 +276,7 @@ def _identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _survey(targets: Mapping[Path, _Target], wishes: Rules) -> list[tuple[str, str]]:
+def _survey(targets: Mapping[Path, Path], wishes: Rules) -> list[tuple[str, str]]:
     """Return what `Rules.check` needs of all files; what can't be read is reported later on."""
     datasets = []
     for source in targets:
@@ -300,7 +284,7 @@ def _survey(targets: Mapping[Path, _Target], wishes: Rules) -> list[tuple[str, s
         with suppress(click.ClickException, *UNREADABLE), open_file(source) as file:
             names = names_of_other_files(file)
             datasets += [(plan.path, plan.kept) for plan in make_plans(file, wishes.wish)]
-        _require_unused(source, names, [target.path for target in targets.values()])
+        _require_unused(source, names, [target.resolve() for target in targets.values()])
     return datasets
 
 
@@ -323,12 +307,12 @@ class _Result:
 
     work: Repacking
 
-    def __init__(self, source: Path, target: _Target) -> None:
-        self.source, self.target, self.path = source, target.name, target.path
+    def __init__(self, source: Path, target: Path) -> None:
+        self.source, self.target, self.path = source, target, target.resolve()
         self.notes: list[str] = []
         self.dangling = 0
         self.existed = False
-        self.plain: dict[str, Any] = {"source": str(source), "target": str(target.name)}
+        self.plain: dict[str, Any] = {"source": str(source), "target": str(target)}
 
     def require_done(self, *, values: bool) -> None:
         """Take a file that exists for done, or raise."""
@@ -365,10 +349,10 @@ class _Result:
             )
         small = [copy.plan for copy in self.work.copies if copy.plan.has_small_chunks]
         if small:
-            some = [f"{printable(plan.path)} ({shape_text(plan.chunks)})" for plan in small]
+            some = [f"{plan.path} ({shape_text(plan.chunks)})" for plan in small]
             self.notes.append(
                 f"chunks below {SMALL_CHUNK_BYTES >> 10} KiB compress less well than those of "
-                f"--chunks auto: {_some(some)}"
+                f"--chunks auto: {some_names(some)}"
             )
 
     def describe(self, *, written: bool) -> None:
@@ -405,16 +389,11 @@ class _Result:
             kept = defaultdict(list)
             for plan in plans:
                 if plan.kept:
-                    kept[plan.kept].append(printable(plan.path))
+                    kept[plan.kept].append(plan.path)
             for reason, paths in kept.items():
-                say(f"copied unchanged ({printable(reason)}), {len(paths)}: {_some(paths)}")
+                say(f"copied unchanged ({printable(reason)}), {len(paths)}: {some_names(paths)}")
         for note in self.notes:
             say(f"note: {note}")
-
-
-def _some(names: Sequence[str]) -> str:
-    """List a few names."""
-    return ", ".join([*names[:_MOST_NAMES], "..."] if len(names) > _MOST_NAMES else names)
 
 
 def _plain(copy: CompressedCopy, *, written: bool) -> dict[str, Any]:
