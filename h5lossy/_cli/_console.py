@@ -55,13 +55,10 @@ def say_json(content: Any) -> None:
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Sequence[str] = ()
 ) -> None:
-    """Print a table; columns whose cells begin with a digit, or are empty, are set flush right.
-
-    Where a terminal is too narrow, `optional` columns are left out, the first ones first, and then
-    cells are folded. Nothing is cut.
-    """
+    """Print a table; a narrow terminal leaves out `optional` columns, the first ones first."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    # Columns of numbers are flush right.
     justify: list[JustifyMethod] = [
         "right" if all(cell[:1].isdigit() or cell in {"", "-"} for cell in cells) else "left"
         for cells in zip(*rows, strict=True)

@@ -11,6 +11,7 @@ import importlib.util
 import io
 import os
 import platform
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,11 +71,15 @@ def doctor(paths: Sequence[Path], *, import_libraries: bool, repair: bool, as_js
     Exit codes: 0 all is here and works; 1 something is broken or missing; 2 wrong usage, or a file
     that can't be read.
     """
-    if repair:
-        _repair(paths, as_json=as_json)
-        return
+    if repair and not paths:
+        raise click.UsageError("--repair takes the files that are to be mended")
     if paths:
-        _examine(paths, as_json=as_json)
+        found: list[dict[str, Any]] = []
+        work = partial(_repair if repair else _examine, found=found, as_json=as_json)
+        failed = for_each_file(paths, work)
+        if as_json:
+            say_json({"files": found})
+        raise_failures(failed, len(paths))
         return
     environment = {
         name: value
@@ -108,45 +113,27 @@ def doctor(paths: Sequence[Path], *, import_libraries: bool, repair: bool, as_js
         say("all is well")
 
 
-def _examine(paths: Sequence[Path], *, as_json: bool) -> None:
-    """Say what is needed to read the files."""
-    found: list[dict[str, Any]] = []
-
-    def work(path: Path) -> None:
-        with no_verdict():
-            needs = needs_of(path)
-        if as_json:
-            found.append({"file": str(path), **needs.plain()})
-        else:
-            say(printable(str(path)))
-            needs.show()
-        if needs.missing:
-            raise Ended(f"{path} needs what is not here: {'; '.join(needs.missing)}", FAILED)
-        if not as_json:
-            say("all that is needed is here")
-
-    failed = for_each_file(paths, work)
+def _examine(path: Path, *, found: list[dict[str, Any]], as_json: bool) -> None:
+    """Say what is needed to read a file."""
+    with no_verdict():
+        needs = needs_of(path)
     if as_json:
-        say_json({"files": found})
-    raise_failures(failed, len(paths))
+        found.append({"file": str(path), **needs.plain()})
+    else:
+        say(printable(str(path)))
+        needs.show()
+    if needs.missing:
+        raise Ended(f"{path} needs what is not here: {'; '.join(needs.missing)}", FAILED)
+    if not as_json:
+        say("all that is needed is here")
 
 
-def _repair(paths: Sequence[Path], *, as_json: bool) -> None:
-    """Mend files, and say what was done."""
-    if not paths:
-        raise click.UsageError("--repair takes the files that are to be mended")
-    done: list[dict[str, Any]] = []
-
-    def work(path: Path) -> None:
-        changes = mend(path)
-        done.append({"file": str(path), "changes": changes})
-        if not as_json:
-            say(f"{printable(str(path))}: {', '.join(changes) or 'nothing to mend'}")
-
-    failed = for_each_file(paths, work)
-    if as_json:
-        say_json({"files": done})
-    raise_failures(failed, len(paths))
+def _repair(path: Path, *, found: list[dict[str, Any]], as_json: bool) -> None:
+    """Mend a file, and say what was done."""
+    changes = mend(path)
+    found.append({"file": str(path), "changes": changes})
+    if not as_json:
+        say(f"{printable(str(path))}: {', '.join(changes) or 'nothing to mend'}")
 
 
 def _import_others() -> list[str]:

@@ -209,7 +209,6 @@ def repack(
             )
             others = names_of_other_files(file)
             _require_unused(source, others, [result.path])
-            result.note_other_files(others)
             if copies and not dry_run:
                 if not force and result.path.is_file():
                     result.require_done(values=check_existing)
@@ -219,7 +218,7 @@ def repack(
                         progress_bar(work.work_bytes) as advance,
                     ):
                         result.dangling = work.write(temporary, advance)
-            result.add_notes()
+            result.add_notes(others)
             result.describe(written=not dry_run)
         if not (as_json or quiet):
             result.show(dry_run=dry_run, in_full=is_alone or dry_run, is_alone=is_alone)
@@ -324,17 +323,14 @@ class _Result:
             )
         self.existed = True
 
-    def note_other_files(self, names: Sequence[str]) -> None:
-        """Note relative names of other files that will be looked for elsewhere."""
-        relative = [printable(name) for name in names if not Path(name).is_absolute()]
+    def add_notes(self, other_files: Sequence[str]) -> None:
+        """Note what a user should know of other files and of the datasets."""
+        relative = [printable(name) for name in other_files if not Path(name).is_absolute()]
         if relative and self.path.parent != self.source.resolve().parent:
             self.notes.append(
                 "DST is in another folder, from which relative paths to other files are resolved "
                 f"now: {', '.join(relative)}"
             )
-
-    def add_notes(self) -> None:
-        """Note what a user should know of the datasets."""
         if self.dangling:
             self.notes.append(f"dangling references were written as null: {self.dangling}")
         again = [
