@@ -241,9 +241,6 @@ class CompressedCopy:
 
 def _earlier_settings(dataset: h5py.Dataset) -> Any:
     """Return what the settings of an earlier compression say; as text, where they are not ours."""
-    name = SETTINGS_ATTRIBUTE.encode()
-    if not h5a.exists(dataset.id, name):
-        return None
     try:
         earlier = text_attribute(dataset, SETTINGS_ATTRIBUTE)
     except UnsupportedError as error:  # of a type that cannot be ours
