@@ -24,7 +24,7 @@ from h5lossy._repacking.objects import (
     links,
     object_key,
 )
-from h5lossy._repacking.values import blocks_of, read_block, type_with_references
+from h5lossy._repacking.values import blocks_of, read_block, types_to_read
 from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ class _Comparison:
     def _compare_objects(self, path: bytes, old: Any, new: Any) -> None:
         """Compare two objects, but not what is linked in them."""
         if isinstance(old, h5g.GroupID):
-            properties = (group_properties(group) for group in (old, new))
-            _require_equal(path, "the properties", *properties)
+            _require_equal(path, "the properties", *map(group_properties, (old, new)))
             order = old.get_create_plist().get_attr_creation_order()
         else:
             lists = [obj.get_create_plist() for obj in (old, new)]
@@ -156,12 +155,8 @@ class _Comparison:
         _require_equal(path, f"the shape of {what}", *map(_extents, (old, new)))
         if old.shape is None:
             return
-        if type_id.detect_class(h5t.REFERENCE) or has_variable_length(type_id):
-            dtype = type_with_references(old)
-        else:
-            dtype = np.dtype(f"V{type_id.get_size()}")
+        dtype, memory_type = types_to_read(old, as_objects=has_variable_length(type_id))
         values = [np.empty(old.shape, dtype) for _ in (old, new)]
-        memory_type = h5t.py_create(dtype) if dtype.hasobject else type_id
         for attribute, place in zip((old, new), values, strict=True):
             attribute.read(place, memory_type)
         if not self._is_same(dtype, *values):
@@ -186,10 +181,10 @@ class _Comparison:
             return
         _require_equal(path, "the storage", *map(_storage, (old, new), lists))
         if type_id.detect_class(h5t.REFERENCE):
-            dtype = type_with_references(old)
+            types = types_to_read(old)
             for block in blocks_of(h5py.Dataset(old)):
-                values = (read_block(obj, block, dtype) for obj in (old, new))
-                if not self._is_same(dtype, *values):
+                values = (read_block(obj, block, *types)[0] for obj in (old, new))
+                if not self._is_same(types[0], *values):
                     raise _DifferenceError(f"{path_text(path)} has other references")
 
     def _is_same(self, dtype: np.dtype[Any], before: Any, after: Any) -> bool:
