@@ -86,6 +86,16 @@ def put_into_file(dataset: h5py.h5d.DatasetID, place: tuple[int, ...]) -> None:
         dataset.get_chunk_info_by_coord(place)
 
 
+def fill_bytes(creation_list: h5py.h5p.PropDCID, type_id: h5py.h5t.TypeID) -> bytes:
+    """Return the fill value of a dataset, of whatever type, even one that NumPy does not have."""
+    get = _function("H5Pget_fill_value", "int (*)(int64_t, int64_t, void *)")
+    value = ffi.new("char []", type_id.get_size())
+    with phil:
+        status = get(creation_list.id, type_id.id, value)
+    _require_success(status, "the fill value of a dataset")
+    return bytes(ffi.buffer(value))
+
+
 #: What h5py does not wrap of a group's creation list: when links are stored in a heap, and the
 #: estimates of their number and of the length of their names.
 _LINK_STORAGE = ("link_phase_change", "est_link_info")
@@ -98,7 +108,7 @@ def link_storage(creation_list: int) -> list[int]:
         get = _function(f"H5Pget_{name}", "int (*)(int64_t, unsigned *, unsigned *)")
         with phil:
             status = get(creation_list, numbers + 2 * i, numbers + 2 * i + 1)
-        _require_success(status, name)
+        _require_success(status, f"{name} of a group")
     return list(numbers)
 
 
@@ -108,12 +118,12 @@ def set_link_storage(creation_list: int, numbers: list[int]) -> None:
         put = _function(f"H5Pset_{name}", "int (*)(int64_t, unsigned, unsigned)")
         with phil:
             status = put(creation_list, *numbers[2 * i : 2 * i + 2])
-        _require_success(status, name)
+        _require_success(status, f"{name} of a group")
 
 
 def _require_success(status: int, name: str) -> None:
     if status < 0:
-        raise OSError(f"HDF5 could not read or set {name} of a group")
+        raise OSError(f"HDF5 could not read or set {name}")
 
 
 def _storage_size(dataset: int, place: tuple[int, ...]) -> tuple[int, int]:

@@ -11,10 +11,11 @@ import h5py
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from h5py import h5d, h5f, h5g, h5o, h5p, h5s, h5t
+from h5py import h5a, h5d, h5f, h5g, h5o, h5p, h5s, h5t
 
 from h5lossy._cli import main
 from h5lossy._libhdf5 import set_link_storage
+from h5lossy._libraries import functions_in
 from h5lossy._repacking.comparison import difference
 from h5lossy._repacking.objects import object_key
 from hdf5_helpers import field
@@ -297,6 +298,127 @@ def test_files_like_those_of_nexus_and_anndata_are_kept(tmp_path: Path) -> None:
             file.create_group(f"obsm/{i}")
 
     repack(source)
+
+
+def dataset_of(
+    file: h5py.File, name: bytes, type_id: h5t.TypeID, values: bytes, fill: bytes = b""
+) -> None:
+    """Make a dataset of any type, even one that h5py can't write."""
+    creation = h5p.create(h5p.DATASET_CREATE)
+    functions = functions_in(
+        h5py.h5z.__file__,
+        {
+            "H5Pset_fill_value": "int (*)(int64_t, int64_t, const void *)",
+            "H5Dwrite": "int (*)(int64_t, int64_t, int64_t, int64_t, int64_t, const void *)",
+        },
+    )
+    if fill:
+        assert functions["H5Pset_fill_value"](creation.id, type_id.id, fill) >= 0
+    space = h5s.create_simple((len(values) // type_id.get_size(),))
+    dataset = h5d.create(file.id, name, type_id, space, creation)
+    assert functions["H5Dwrite"](dataset.id, type_id.id, 0, 0, 0, values) >= 0
+
+
+def wide_integer() -> h5t.TypeID:
+    """Return the type of integers of 128 bits, which NumPy does not have."""
+    wide = h5t.STD_I64LE.copy()
+    wide.set_size(16)
+    wide.set_precision(128)
+    return wide
+
+
+def opaque(tag: bytes) -> h5t.TypeID:
+    type_id = h5t.create(h5t.OPAQUE, 16)
+    type_id.set_tag(tag)
+    return type_id
+
+
+ODD_TYPES = {
+    "integers of 128 bits": wide_integer,
+    "a tagged opaque type": lambda: opaque(b"of a detector"),
+    "bits": h5t.STD_B32LE.copy,
+    "arrays": lambda: h5t.array_create(h5t.STD_I32LE, (2, 2)),
+    "times": h5t.UNIX_D64LE.copy,
+}
+
+
+@pytest.mark.parametrize("make", ODD_TYPES.values(), ids=ODD_TYPES)
+def test_fill_values_of_types_that_numpy_lacks_are_kept(tmp_path: Path, make: Any) -> None:
+    def write(path: Path, fill: bytes) -> None:
+        with h5py.File(path, "w") as file:
+            file["field"] = field((70, 90))
+            size = make().get_size()
+            dataset_of(file, b"odd", make(), bytes(range(3 * size)), fill[:size])
+
+    source, other = tmp_path / "a.h5", tmp_path / "b.h5"
+    write(source, bytes(range(16)))
+    write(other, bytes(range(1, 17)))
+    result = CliRunner().invoke(
+        main, ["repack", "--absolute", "1e-3", str(source), str(tmp_path / "new.h5")]
+    )
+    assert result.exit_code == 0, result.output
+    with h5py.File(source) as old, h5py.File(other) as new:
+        assert "the fill value" in difference(old, new, set())
+
+
+def test_attributes_of_types_that_numpy_lacks_are_kept(tmp_path: Path) -> None:
+    source = tmp_path / "a.h5"
+    text = h5t.C_S1.copy()
+    text.set_size(h5t.VARIABLE)
+    kind = h5t.create(h5t.COMPOUND, 32)
+    kind.insert(b"number", 0, wide_integer())
+    kind.insert(b"text", 16, text)
+    with h5py.File(source, "w") as file:
+        file["field"] = field((70, 90))
+        h5a.create(file["field"].id, b"odd", kind, h5s.create_simple((2,)))
+    result = CliRunner().invoke(
+        main, ["repack", "--absolute", "1e-3", str(source), str(tmp_path / "new.h5")]
+    )
+    assert result.exit_code == 0, result.output
+
+
+def test_arrays_of_references_are_kept(tmp_path: Path) -> None:
+    source = tmp_path / "a.h5"
+    pairs = h5t.array_create(h5t.STD_REF_OBJ, (2,))
+    with h5py.File(source, "w") as file:
+        file["field"], file["z"] = field((70, 90)), 1
+        addresses = [h5o.get_info(file[name].id).addr for name in ("field", "z", "z", "field")]
+        dataset_of(file, b"pairs", pairs, np.array(addresses, "<u8").tobytes())
+    with h5py.File(repack(source)) as new:
+        assert [new[ref].name for ref in new["pairs"][...].ravel()] == [
+            "/field",
+            "/z",
+            "/z",
+            "/field",
+        ]
+
+
+@pytest.mark.parametrize("folder", [".", "new"])
+def test_virtual_datasets_that_grow_with_their_sources_are_kept(
+    tmp_path: Path, folder: str
+) -> None:
+    source, target = tmp_path / "a.h5", tmp_path / folder / "b.h5"
+    target.parent.mkdir(exist_ok=True)
+    with h5py.File(tmp_path / "s.h5", "w") as file:
+        file.create_dataset("x", data=field((7, 10)), maxshape=(None, 10))
+    for name in ("x", "y"):
+        with h5py.File(tmp_path / f"{name}.h5", "w", libver="latest") as file:
+            file["field"] = field((70, 90))
+            layout = h5py.VirtualLayout((1, 10), "f4", maxshape=(None, 10))
+            values = h5py.VirtualSource("s.h5", name, shape=(1, 10), maxshape=(None, 10))
+            layout[: h5s.UNLIMITED, :] = values[: h5s.UNLIMITED, :]
+            file.create_virtual_dataset("grows", layout)
+    (tmp_path / "x.h5").rename(source)
+
+    for _ in range(2):  # the second time it counts as done
+        result = CliRunner().invoke(
+            main, ["repack", "--absolute", "1e-3", str(source), str(target)]
+        )
+        assert result.exit_code == 0, result.output
+    with h5py.File(target) as new:
+        assert new["grows"].shape == ((7, 10) if folder == "." else (0, 10))
+    with h5py.File(source) as old, h5py.File(tmp_path / "y.h5") as new:
+        assert "/grows: the storage" in difference(old, new, set())
 
 
 # ------------------------------------------------------------------------------------------------

@@ -331,6 +331,20 @@ def test_parts_of_chunks_cannot_be_verified(tmp_path: Path) -> None:
             h5lossy.write(other, field(), verify=True)
 
 
+def test_a_file_in_swmr_mode_gets_no_record(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(64, 64)).astype("f4")
+    codec = h5lossy.PFPL(absolute=0.1)
+    with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
+        z = file.create_dataset("z", (64, 64), "f4", chunks=(16, 16), compression=codec)
+        file.swmr_mode = True
+        with pytest.raises(InvalidArgumentError, match="SWMR"):
+            h5lossy.write(z, values, verify=True)
+        h5lossy.write(z, values)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert not file["z"].attrs
+        assert np.abs(file["z"][...] - values).max() <= 0.1
+
+
 def test_a_broken_promise_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A decoder that is off by one in one value: there is no real one to be had.
     right = h5lossy._native.decode_parts

@@ -195,9 +195,15 @@ def write(
 
 def _check(dataset: h5py.Dataset, *, together: bool, verify: bool) -> None:
     """Raise if the dataset can't be written."""
-    if not h5i.get_file_id(dataset.id).get_intent() & h5f.ACC_RDWR:
+    intent = h5i.get_file_id(dataset.id).get_intent()
+    if not intent & h5f.ACC_RDWR:
         raise InvalidArgumentError(
             f"{dataset.file.filename} is open for reading only; open it with mode 'r+'"
+        )
+    if verify and intent & h5f.ACC_SWMR_WRITE:
+        raise InvalidArgumentError(
+            "verify=True records attributes, which HDF5 can't make in SWMR mode; write without, "
+            "and compare with h5lossy.assess afterwards"
         )
     if together and verify:
         raise InvalidArgumentError(
