@@ -1025,6 +1025,7 @@ def save():
         t = file.create_dataset("t", (99, 99), "f4", chunks=(7, 7), compression=codec)
         h5lossy.write(t, np.full((99, 99), 7.0), threads=3)
         print(float(h5lossy.read(t, threads=3).min()))
+        assert h5lossy.assess(t, t, absolute=1).ok and not h5lossy.verify(t).problems
 
 atexit.register(save)
 """
