@@ -166,6 +166,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
         fill = None if is_own else fill_value
         return _device.encode(array, partial(frame_params, codec, fill))
     array, missing = prepared(array, fill_value)
+    max_encoded_size(_nbytes(array))  # refuses what does not fit into a frame, before it is read
     if missing.has_more:  # which the codec itself would take for data
         codec = codec.resolve(array, fill_value)
     with as_stored(array):
@@ -186,14 +187,24 @@ def _encode_into(params: _native.Params, values: npt.NDArray[Any], out: Any) -> 
             f"out must be contiguous memory to write at least {most} bytes to, got "
             f"{'read-only ' if room.readonly else ''}memory of {room.nbytes}"
         )
-    size = _native.encode_into(params, values, np.frombuffer(room, np.uint8))
-    return room.cast("B")[:size]
+    if np.asarray(room).dtype.hasobject:
+        raise InvalidArgumentError("out must be memory of numbers, got an array of objects")
+    memory = np.frombuffer(room, np.uint8)
+    _check_apart(memory, values)
+    size = _native.encode_into(params, values, memory)
+    return memory.data[:size]
 
 
 def _require_host(out: Any) -> None:
     """Raise where memory of the host is given for what stays on a GPU."""
     if out is not None:
         raise InvalidArgumentError("out is memory of the host, and what is on a GPU stays there")
+
+
+def _nbytes(array: Any) -> int:
+    """Return the bytes of an array's values; of dask, their number may be unknown."""
+    values = math.prod(array.shape or ())
+    return 0 if math.isnan(values) else values * array.dtype.itemsize
 
 
 def frame_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
@@ -276,6 +287,7 @@ def decode(
         values = _shaped(flat, end - first, shape)
     else:
         _check_out(out, end - first, dtype, shape)
+        _check_apart(out, np.frombuffer(frame, np.uint8))
         flat = values = out
     if (first, end) == (0, count):
         _native.decode(frame, flat)
@@ -296,6 +308,12 @@ def _check_out(out: Any, count: int, dtype: np.dtype[Any], shape: Any) -> None:
         )
     if not (out.flags.c_contiguous and out.flags.writeable):
         raise InvalidArgumentError("out must be writable, and in C order without gaps")
+
+
+def _check_apart(out: npt.NDArray[Any], given: npt.NDArray[Any]) -> None:
+    """Raise if writing to `out` may destroy what is still to be read."""
+    if np.may_share_memory(out, given):
+        raise InvalidArgumentError("out must not be memory that holds what is encoded or decoded")
 
 
 def _shaped(flat: Any, count: int, shape: tuple[int, ...] | None) -> Any:

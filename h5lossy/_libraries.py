@@ -112,6 +112,7 @@ def loaded_libraries() -> list[LoadedHDF5]:
     of_h5py = []
     lock: AbstractContextManager[Any] = _others_lock
     if "h5py" in sys.modules:  # imported, or just being so in another thread, which this awaits
+        importlib.import_module("h5py")  # the package, as its modules don't wait for each other
         of_h5py = [importlib.import_module("h5py.h5z").__file__]
         lock = importlib.import_module("h5py._objects").phil
     found: dict[int, LoadedHDF5] = {}

@@ -70,10 +70,12 @@ def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
 
 def own_fill_value(data: Data) -> Any:
     """Return the fill value that was given to a dataset, variable or masked array; else None."""
-    if np.ma.is_masked(data):
-        return data.dtype.type(data.fill_value)
+    if np.ma.is_masked(data):  # and np.ma.masked has none of its own
+        return data.dtype.type(np.ma.array(data).fill_value)
     if is_netcdf4_variable(data):
-        return data.get_fill_value()
+        fill = data.get_fill_value()
+        # netCDF-C's default comes in the machine's byte order, whatever the type says.
+        return fill.view(fill.dtype.newbyteorder("=")) if isinstance(fill, np.ndarray) else fill
     dataset = data._h5ds if is_h5netcdf_variable(data) else data  # noqa: SLF001 - no public name
     if not isinstance(dataset, h5py.Dataset):
         return None
@@ -122,6 +124,8 @@ def loaded(values: Any) -> Any:
     """Return any library's array on the host as NumPy's, masked if it has masked points."""
     if type(values) is np.ndarray:
         return values
+    if isinstance(values, list | tuple) and has_masks(values):
+        return np.ma.stack(list(map(loaded, values)))
     if hasattr(values, "compute"):  # of dask, or of xarray with dask's blocks
         values = values.compute()
     if hasattr(values, "to_dataset"):  # of xarray
@@ -130,6 +134,15 @@ def loaded(values: Any) -> Any:
     if nullable is not None and nullable.kind == "f":  # of pandas, with NA
         values = values.to_numpy(dtype=nullable, na_value=np.nan)
     return np.asanyarray(values) if np.ma.is_masked(values) else np.asarray(values)
+
+
+def has_masks(values: Any) -> bool:
+    """Return whether this is a masked array, or a list or tuple with one somewhere."""
+    if not isinstance(values, list | tuple):
+        return isinstance(values, np.ma.MaskedArray)
+    return any(
+        has_masks(part) for part in values if isinstance(part, np.ma.MaskedArray | list | tuple)
+    )
 
 
 def unmasked(values: Any, fill: Any) -> npt.NDArray[Any]:

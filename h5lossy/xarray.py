@@ -484,6 +484,9 @@ def _warn_of_statement(name: Any, variable: xr.Variable, codec: Codec) -> None:
     earlier = variable.encoding.get(PROVENANCE_ATTRIBUTE, said)
     if not isinstance(earlier, str):
         return
+    packing = ", ".join(f"{key} {own[key]}" for key in _SCALE if key in (own := variable.encoding))
+    if packing and packing not in earlier:  # it is about numbers that are stored no more
+        earlier += f", of numbers packed with {packing}"
     wanted = earlier if codec.lossless else f"{earlier}; {loss_text(codec)}"
     is_said = isinstance(said, str) and said.startswith(earlier)
     if not is_said or not (codec.lossless or said.endswith(loss_text(codec))):

@@ -389,6 +389,20 @@ def test_sweep_gives_what_the_filter_gives(files: tuple[Path, Path]) -> None:
     assert row["ratio"] == pytest.approx(report.size.ratio, rel=1e-3)
 
 
+def test_a_dataset_that_can_not_be_compared_does_not_stop_assess(
+    files: tuple[Path, Path],
+) -> None:
+    with h5py.File(files[1], "r+") as file:
+        file["a"].attrs["scale_factor"] = "x"
+    for damaged, code in ((False, 3), (True, 1)):  # the smallest code but 0
+        if damaged:
+            damage(files[1], "g/b")
+        result = run("assess", *files, "--json", code=code)
+        assert "1 of 2 datasets can't be compared:\n/a: attribute scale_factor" in result.stderr
+        [report] = json.loads(result.stdout)["reports"]
+        assert report["ok"] != damaged
+
+
 def test_infinities_are_text_where_json_is_asked_for(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["t"] = np.arange(200.0)

@@ -32,7 +32,7 @@ def overlap(
     """
     failure: Exception | None = None
     started: deque[tuple[_Batch, Future[_Result]]] = deque()
-    with _helper() as submit:
+    with helper_thread() as submit:
         while True:
             try:
                 batch = next(batches, None)
@@ -52,8 +52,8 @@ def overlap(
 
 
 @contextmanager
-def _helper() -> Iterator[Callable[..., Future[Any]]]:
-    """Yield a function that runs another in the helper thread, or in this one."""
+def helper_thread() -> Iterator[Callable[..., Future[Any]]]:
+    """Yield a function that runs another in a helper thread, or in this one."""
     try:
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # fails at exit
 
@@ -66,11 +66,11 @@ def _helper() -> Iterator[Callable[..., Future[Any]]]:
         yield helper.submit
 
 
-def _run_at_once(work: Callable[[_Batch], _Result], batch: _Batch) -> Future[_Result]:
+def _run_at_once(work: Callable[..., _Result], *given: Any) -> Future[_Result]:
     """Do what `Executor.submit` does, in this thread."""
     future: Future[_Result] = Future()
     try:
-        future.set_result(work(batch))
+        future.set_result(work(*given))
     except Exception as error:  # noqa: BLE001  # raised by result()
         future.set_exception(error)
     return future

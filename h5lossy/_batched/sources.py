@@ -17,7 +17,7 @@ from h5py import h5t
 
 from h5lossy._arrays import as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._values import loaded, own_fill_value, unmasked
+from h5lossy._values import has_masks, loaded, own_fill_value, unmasked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def make_source(
         )
     if _gives_blocks(values):
         return _Blocks((unmasked(as_shown(block), fill) for block in values), shape, dtype)
-    return _Array(_fitted(_as_array(values, dtype), shape).__getitem__)
+    return _Array(_fitted(_as_array(values, dtype, fill), shape).__getitem__)
 
 
 def all_at_once(values: Any, dataset: h5py.Dataset) -> Any:
@@ -75,7 +75,9 @@ def all_at_once(values: Any, dataset: h5py.Dataset) -> Any:
             "blocks can be written to a selection of numbers and slices without steps only; "
             "give an array for this one"
         )
-    return unmasked(values, own_fill_value(dataset)) if np.ma.is_masked(values) else values
+    if _takes_slices(values):
+        values = loaded(values[...])
+    return unmasked(values, own_fill_value(dataset)) if has_masks(values) else values
 
 
 def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -225,11 +227,11 @@ def _gives_blocks(values: Any) -> bool:
     )
 
 
-def _as_array(values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:
     """Convert what is no array, or raise `InvalidArgumentError`."""
     try:
         # NumPy would take the real part of complex numbers with a warning only.
-        given = loaded(values)
+        given = unmasked(values, fill)
         converted = np.asarray(given, dtype=dtype) if given.dtype.kind != "c" else given
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(

@@ -17,12 +17,14 @@ import h5lossy
 from h5lossy._cli._console import printable, say, say_json
 from h5lossy._cli._files import (
     FAILED,
+    Ended,
     datasets_in,
     for_each_file,
     is_float,
     no_verdict,
     open_file,
     raise_failures,
+    why_of,
 )
 from h5lossy._cli._options import (
     FileToWrite,
@@ -220,6 +222,7 @@ def _reports(
             )
         advance = stack.enter_context(progress_bar(None))
         finished = 0
+        failed: dict[str, Ended] = {}
         for name_y, name_x in pairs.items():
             before = 0
 
@@ -229,8 +232,13 @@ def _reports(
                 finished += done - before
                 before = done
 
-            pair = _dataset(x, name_x), _dataset(y, name_y)
-            report = h5lossy.assess(*pair, **settings, progress=progress)
+            try:
+                with no_verdict():
+                    pair = _dataset(x, name_x), _dataset(y, name_y)
+                    report = h5lossy.assess(*pair, **settings, progress=progress)
+            except Ended as error:
+                failed[name_y] = error
+                continue
             yield replace(
                 report,
                 provenance=replace(
@@ -238,6 +246,14 @@ def _reports(
                     original=f"{x.filename}:{name_x}",
                     decoded=f"{y.filename}:{name_y}",
                 ),
+            )
+        if failed and len(pairs) == 1:
+            raise next(iter(failed.values()))
+        if failed:
+            raise Ended(
+                f"{len(failed)} of {len(pairs)} datasets can't be compared:",
+                min(one.exit_code for one in failed.values()),
+                *(f"{printable(name)}: {why_of(one)}" for name, one in failed.items()),
             )
 
 

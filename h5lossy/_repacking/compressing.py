@@ -164,7 +164,7 @@ class CompressedCopy:
         if codec is None or new.chunks != self.plan.chunks:
             return f"{path} is not compressed, or in other chunks"
         recorded = None
-        with suppress(KeyError, OSError, TypeError, ValueError):
+        with suppress(KeyError, OSError, RecursionError, TypeError, ValueError):
             recorded = json.loads(new.attrs[SETTINGS_ATTRIBUTE])["requested"]
         if values or not self.needs_range:
             self.resolve(advance)
@@ -247,7 +247,7 @@ def _earlier_settings(dataset: h5py.Dataset) -> Any:
         return str(error)
     try:
         return None if earlier is None else json.loads(earlier)
-    except ValueError:
+    except (ValueError, RecursionError):
         return earlier
 
 

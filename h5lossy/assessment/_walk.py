@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
+from h5lossy._batched.pipeline import helper_thread
 from h5lossy._blocks import block_shape, blocks
 from h5lossy._native import AssessState, Piece
 from h5lossy.assessment._fields import MASK_DTYPE
@@ -269,14 +269,14 @@ class Walker:
                 progress(add(slab, self._taken(slab)))
             return fields
         # This thread reads, since it may hold h5py's lock; the other one calls the library.
-        with ThreadPoolExecutor(1) as other:
+        with helper_thread() as submit:
             pending = None
             held: Parts | None = None
             for number, slab in enumerate(self._slabs()):
                 held = self._taken(slab) if self._in_memory else self._read(slab, held, number % 2)
                 if pending is not None:
                     progress(pending.result())
-                pending = other.submit(add, slab, held)
+                pending = submit(add, slab, held)
             if pending is not None:
                 progress(pending.result())
         return fields
