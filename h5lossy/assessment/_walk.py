@@ -361,12 +361,7 @@ class Walker:
                 add_times(absent, more_absent, slab.all_times - 1)
 
     def _add_runs(
-        self,
-        state: AssessState,
-        absent: Absent | None,
-        slab: _Slab,
-        parts: Parts,
-        far: int = 0,
+        self, state: AssessState, absent: Absent | None, slab: _Slab, parts: Parts, far: int = 0
     ) -> None:
         """Add the new points without the halo, in runs of adjacent ones."""
         shape, own = self._shape[1:], slab.column.shape
