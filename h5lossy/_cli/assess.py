@@ -260,17 +260,12 @@ def _reports(
 def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, Any]:
     """Return the arguments of `h5lossy.assess`."""
     spacing = options["spacing"]
-    settings = {
+    unchanged = ("require", "data_range", "missing_value", "lags", "threads", "memory_limit")
+    settings = {name: options[name] for name in unchanged} | {
         "bound": bound,
-        "require": options["require"],
-        "metrics": [name.strip() for name in str(options["metrics"]).split(",")],
-        "data_range": options["data_range"],
-        "missing_value": options["missing_value"],
+        "metrics": [name.strip() for name in options["metrics"].split(",")],
         "ssim": {"window": options["window"], "step": options["step"]},
-        "lags": options["lags"],
         "threshold_crossings": dict(map(_threshold, options["threshold_crossings"])),
-        "threads": options["threads"],
-        "memory_limit": options["memory_limit"],
     }
     if options["fill_value"] is not None:
         settings["fill_value"] = options["fill_value"]

@@ -65,6 +65,9 @@ _WORK = 2.0
 #: The overhead of one call with a run of points, in points that take the same time.
 _CALL_POINTS = 4096
 
+#: Slabs of so many bytes take twice as long as small ones: their memory is new, and in no cache.
+_SLOW_BYTES = 1 << 30
+
 #: The first axis may be cut at multiples of this, by rank; 1 elsewhere. These are borders of the
 #: cells that sums are made of (7 or 16 rows), so cuts do not change a sum.
 _FIRST_CUT = {1: 4096, 2: 112}
@@ -187,6 +190,7 @@ class Walker:
             work = math.prod(map(_times_read, whole, widths, itertools.repeat(halo)))
             cost = read * max(1, rows / thick) + (_WORK * work * (1 + kept / thick) if halo else 0)
             cost *= 1 + _CALL_POINTS / self._run(widths)
+            cost *= 1 + points * (thick + kept) * point_bytes / _SLOW_BYTES
             if best is None or (cost, -points) < best[:2]:
                 best, thickness = (cost, -points, widths), thick
         if best is not None:
@@ -361,12 +365,7 @@ class Walker:
                 add_times(absent, more_absent, slab.all_times - 1)
 
     def _add_runs(
-        self,
-        state: AssessState,
-        absent: Absent | None,
-        slab: _Slab,
-        parts: Parts,
-        far: int = 0,
+        self, state: AssessState, absent: Absent | None, slab: _Slab, parts: Parts, far: int = 0
     ) -> None:
         """Add the new points without the halo, in runs of adjacent ones."""
         shape, own = self._shape[1:], slab.column.shape
