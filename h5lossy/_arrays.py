@@ -52,10 +52,7 @@ def is_device_array(array: Any) -> bool:
 
 
 def as_shown(array: Any) -> Any:
-    """Return a tensor of PyTorch whose memory holds what it shows; everything else as it is.
-
-    A tensor may require gradients, which other libraries refuse, and may have its negative bit set.
-    """
+    """Return a tensor of PyTorch without gradient and negative bit; everything else as it is."""
     return array.detach().resolve_neg() if _is_of("torch", "Tensor", array) else array
 
 
@@ -85,26 +82,14 @@ def _taking(array: Any) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """An array on a GPU, whatever its library.
+    """An array on a GPU, whatever its library; `strides` are in bytes."""
 
-    Attributes
-    ----------
-    owner : object
-        The library's own array, which keeps the memory.
-    address : int
-        Of the first value.
-    shape, strides : tuple of int
-        Strides in bytes.
-    dtype : numpy.dtype
-    library : _CuPy or _Torch
-    """
-
-    owner: Any
+    owner: Any  # the library's own array, which keeps the memory
     address: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype[Any]
-    library: Any
+    library: Any  # _CuPy or _Torch
 
     @property
     def size(self) -> int:
@@ -152,10 +137,7 @@ class _CuPy:
         )
 
     def _seen(self, array: Any) -> Any:
-        """Return a CuPy array that shares the memory of another library's array.
-
-        CuPy's current stream waits for the other library's pending work.
-        """
+        """Return a CuPy array that shares another library's memory; its stream waits."""
         if _is_of("torch", "Tensor", array):
             # PyTorch's DLPack supports only the current GPU, and not every stream.
             tensor = _library("torch").wrap(array)
@@ -165,7 +147,13 @@ class _CuPy:
             device = int(array.__dlpack_device__()[1])
             with _taking(array), self._cupy.cuda.Device(device):
                 return self._cupy.from_dlpack(array)  # names the stream that has to wait
-        self._wait_for_producer(array.__cuda_array_interface__)
+        interface = array.__cuda_array_interface__
+        stream = interface.get("stream")
+        with self._cupy.cuda.Device(_device_at(interface["data"][0])) as on:
+            if stream is None:  # only version 3 names streams, and then not every library its own
+                on.synchronize()
+            else:
+                self._cupy.cuda.runtime.streamSynchronize(stream)
         return self._seen_by_interface(array)
 
     def _seen_by_interface(self, array: Any) -> Any:
@@ -174,28 +162,13 @@ class _CuPy:
         with _taking(array), self._cupy.cuda.Device(device):
             return self._cupy.asarray(array)
 
-    def _wait_for_producer(self, interface: dict[str, Any]) -> None:
-        """Wait for the stream that an interface names, or else for all work on its GPU.
-
-        Only version 3 names streams, and not every library names the default stream.
-        """
-        stream = interface.get("stream")
-        with self._cupy.cuda.Device(_device_at(interface["data"][0])) as device:
-            if stream is None:
-                device.synchronize()
-            else:
-                self._cupy.cuda.runtime.streamSynchronize(stream)
-
-    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceMemory:
-        return self.wrap(self._cupy.empty(shape, dtype))
-
     def current_stream(self, device: int) -> int:
         """Return the handle of the stream that the caller's work is on."""
         with self._cupy.cuda.Device(device):
             return int(self._cupy.cuda.get_current_stream().ptr)
 
-    def empty(self, shape: tuple[int, ...], dtype: Any, device: int) -> DeviceMemory:
-        """Make a new array, in C order."""
+    def empty(self, shape: tuple[int, ...], dtype: Any, device: int | None = None) -> DeviceMemory:
+        """Make a new array in C order, on the current GPU by default."""
         with self._cupy.cuda.Device(device):
             return self.wrap(self._cupy.empty(shape, dtype))
 
@@ -280,10 +253,7 @@ class _CuPy:
             self._cupy.cuda.get_current_stream().synchronize()
 
     def pinned(self, size: int) -> np.ndarray[Any, Any]:
-        """Return bytes of the host that the GPU copies from and to by itself, if there are any.
-
-        From and to others it copies too, while the caller waits.
-        """
+        """Return bytes of the host that the GPU copies from and to by itself, if there are any."""
         try:
             return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
         except (MemoryError, self._cupy.cuda.runtime.CUDARuntimeError):
@@ -389,13 +359,7 @@ def cupy_memory(array: Any) -> DeviceMemory:
 
 
 def cupy_memory_to_fill(array: Any) -> DeviceMemory:
-    """Describe an array on a GPU that values are to be copied into, as a CuPy array.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If its memory is read-only, or holds the negatives of its values.
-    """
+    """Describe an array that values are copied into as CuPy's; raise if it is not writable."""
     if _is_of("jax", "Array", array):
         raise InvalidArgumentError(
             'arrays of JAX can\'t be written to; give out="cupy", and the result to '
@@ -413,7 +377,7 @@ def cupy_memory_to_fill(array: Any) -> DeviceMemory:
 
 def new_cupy_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceMemory:
     """Make an array of CuPy's on its current GPU."""
-    memory: DeviceMemory = _library("cupy").new(shape, dtype)
+    memory: DeviceMemory = _library("cupy").empty(shape, dtype)
     return memory
 
 

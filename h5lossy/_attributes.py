@@ -15,19 +15,14 @@ if TYPE_CHECKING:
 
 
 def attribute_of(data: Any, name: str) -> Any:
-    """Return an attribute of a dataset or variable of any library; None if there is none.
-
-    Raises
-    ------
-    UnsupportedError
-        If it can't be read: HDF5 has types that NumPy does not have, such as times.
-    """
+    """Return an attribute of a dataset or variable of any library; None if there is none."""
     try:
         if hasattr(data, "ncattrs"):  # netCDF4
             return data.getncattr(name) if name in data.ncattrs() else None
         attributes = getattr(data, "attrs", None)
         get: Callable[[str], Any] | None = getattr(attributes, "get", None)
         return None if get is None else get(name)
+    # HDF5 has types that NumPy does not have, such as times.
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         raise UnsupportedError(f"attribute {name} can't be read: {error}") from error
 

@@ -76,11 +76,7 @@ def blocks(shape: tuple[int, ...], block: tuple[int, ...]) -> Iterator[Block]:
 def stored_blocks(
     dataset: h5py.Dataset, block: tuple[int, ...], piece: tuple[int, ...] | None = None
 ) -> Iterator[Block]:
-    """Cut a dataset into blocks, and leave out those without a stored chunk.
-
-    A block of which only some chunks are stored is cut further, into blocks of the extents `piece`,
-    and those without a stored chunk are left out likewise.
-    """
+    """Cut a dataset into blocks, half-stored ones into pieces; leave out those without a chunk."""
     shape = dataset.shape
     if dataset.chunks is None:
         if dataset.id.get_storage_size() > 0:

@@ -65,16 +65,9 @@ class ErrorBound:
     kind : BoundKind or str
         What the bound limits.
     value : float, optional
-        Greater than 0 and finite; below 1 where pointwise-relative; 0 where lossless. Kept as the
-        float64 that was given. What float64 can't hold (a fraction, a long double) is rounded down,
-        never to a looser bound.
-
-    Raises
-    ------
-    BoundError
-        If the value is not allowed.
-    TypeError
-        If the value is not a real number.
+        Greater than 0 and finite; below 1 where pointwise-relative; 0 where lossless: all others
+        raise `BoundError`. Kept as the float64 that was given. What float64 can't hold (a fraction,
+        a long double) is rounded down, never to a looser bound.
 
     Examples
     --------
@@ -105,8 +98,6 @@ class ErrorSummary:
 
     Attributes
     ----------
-    bound : ErrorBound
-        The bound that was checked.
     count : int
         Number of valid values; the errors are theirs.
     max_error : float
@@ -172,11 +163,7 @@ def bound_of_digits(significant_digits: Any) -> float:
 def exact_limits(
     bound: ErrorBound | None, extent: Fraction
 ) -> tuple[int, tuple[float, float], tuple[float, float]]:
-    """Return a bound as the library's assessment takes it.
-
-    Returns the kind's number, the limit as an exact sum of two float64, and half of the limit. A
-    range-relative bound is a part of `extent`.
-    """
+    """Return a bound as the library takes it: kind, limit as a sum of two floats, and its half."""
     zero = (0.0, 0.0)
     if bound is None:
         return _native.BOUND_NONE, zero, zero

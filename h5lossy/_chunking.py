@@ -61,9 +61,9 @@ def chunks_for(
     Parameters
     ----------
     shape : int or iterable of int
-        The shape of the dataset.
+        Of the dataset.
     dtype : dtype
-        Its type.
+        Of the dataset.
     access : {"maps", "series", "balanced"}
         What is read and written most often:
 
@@ -84,19 +84,11 @@ def chunks_for(
     tuple of int
         The ``chunks=`` of `h5py.Group.create_dataset`, or the ``chunksizes`` of netCDF.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If `shape` has no axes or an extent below 0, if an argument has another number of axes, or
-        if `access` is none of the three.
-
     Examples
     --------
     >>> shape = (365, 721, 1440)
     >>> chunks_for(shape, "f4"), chunks_for(shape, "f4", "series")
     ((1, 181, 1440), (365, 26, 26))
-    >>> chunks_for(shape, "f4", "balanced")
-    (61, 61, 63)
     """
     extents = _extents(shape)
     most = extents if maxshape is None else maxshape

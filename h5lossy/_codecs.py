@@ -53,20 +53,14 @@ _LOSSLESS = ErrorBound(BoundKind.LOSSLESS)
 def _choices(
     bits: dict[Any, int], text: str, read: Callable[[Any], Any] | None = None
 ) -> dict[str, Any]:
-    """Make the metadata of a field that a codec has of its own: what it may be, and what it does.
-
-    Each choice has its bits in the codec's mode: all such fields together make up a mode. Mode 0
-    stands for the defaults. `read` turns an argument into the choice that it means, where one
-    choice can be written in several ways; it raises for what means none.
-    """
+    """Make the metadata of a field of a codec: its choices with the bits of each in the mode."""
+    # `read` returns the choice that an argument means, where it can be written in several ways.
     return {"choices": tuple(bits), "bits": bits, "help": text, "read": read}
 
 
 def choice_text(choice: Any) -> str:
     """Write a choice as the command line has it.
 
-    Examples
-    --------
     >>> choice_text("outlier"), choice_text((-2, -1))
     ('outlier', '-2,-1')
     """
@@ -139,10 +133,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
 
     Raises
     ------
-    BoundError
-        If the bound's value is not allowed.
-    InvalidArgumentError
-        If one of the codec's own parameters has none of the values allowed.
+    BoundError, InvalidArgumentError
+        If the value of the bound, or of one of the codec's own parameters, is not allowed.
     TypeError
         If not exactly one bound is given, or an argument has the wrong type.
     """
@@ -260,33 +252,21 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             All of the data, float32 or float64. A dataset is read in blocks of whole chunks, about
             32 MiB at a time.
         fill_value : float, "auto" or None, optional
-            Left out of the range. "auto": a dataset's own; none for an array. None: all finite
-            values are valid, whatever a dataset and its attributes declare.
+            Left out of the range, as `h5lossy.missing.no_data` takes it.
         missing_value : float or sequence of float, optional
-            Also left out, like values that the attributes ``missing_value``, ``valid_min``,
-            ``valid_max`` and ``valid_range`` of a dataset declare missing or invalid.
+            Left out likewise.
         confirm_range : bool, optional
             Accept the range even if the largest or the smallest value occurs several times, and the
             range without it is more than a million times smaller. Such a value usually marks
-            missing values, and a bound relative to such a range would lose all data.
+            missing values, and a bound relative to such a range would lose all data: that is an
+            `InvalidArgumentError` by default.
 
         Returns
         -------
         Codec
-            The same class with ``absolute=``; with ``lossless=True`` where there is no valid value,
-            or where the range is 0 or too small for a bound. Itself where the bound is not
-            range-relative.
-
-        Raises
-        ------
-        UnsupportedError
-            If the data is neither float32 nor float64.
-        InvalidArgumentError
-            If the range is dominated by a value that looks like a mark for missing values.
-
-        Notes
-        -----
-        The bound is ``range_relative * (max - min)`` over the valid values, rounded down.
+            The same class with ``absolute=``, ``range_relative * (max - min)`` over the valid
+            values, rounded down; with ``lossless=True`` where there is no valid value, or where the
+            range is 0 or too small for a bound. Itself where the bound is not range-relative.
 
         Examples
         --------
@@ -356,11 +336,8 @@ class PFPL(Codec):
 
     Examples
     --------
-    >>> codec = PFPL(absolute=1e-3)
-    >>> codec
-    PFPL(absolute=0.001)
-    >>> codec.filter_id, codec.filter_options
-    (46412, (1, 0, 3539053052, 1062232653))
+    >>> PFPL(absolute=1e-3).filter_options
+    (1, 0, 3539053052, 1062232653)
     """
 
     codec_number: ClassVar[int] = 1
@@ -392,12 +369,8 @@ class CuSZp2(Codec):
     Examples
     --------
     >>> codec = CuSZp2(absolute=1e-3, dimensions=2)
-    >>> codec
-    CuSZp2(absolute=0.001, dimensions=2)
-    >>> codec.filter_options
-    (2, 0, 3539053052, 1062232653, 33)
-    >>> CuSZp2(absolute=1e-3).filter_options
-    (2, 0, 3539053052, 1062232653)
+    >>> codec, codec.filter_options
+    (CuSZp2(absolute=0.001, dimensions=2), (2, 0, 3539053052, 1062232653, 33))
     """
 
     mode: str = field(
@@ -430,11 +403,6 @@ class AATROX(Codec):
     The algorithm is that of Zhang, Huang, Di, Song, Li and Cappello, "Pushing the Limits of GPU
     Lossy Compression: A Hierarchical Delta Approach", ICS 2025, with the quantizers of `PFPL`. The
     paper gives no layout of the bytes; ``docs/format/aatrox.md`` does.
-
-    Examples
-    --------
-    >>> AATROX(pointwise_relative=0.5)
-    AATROX(pointwise_relative=0.5)
     """
 
     codec_number: ClassVar[int] = 3
@@ -444,11 +412,8 @@ class AATROX(Codec):
 #: The name that `AATROX` had before; code that uses it goes on working.
 Aatrox = AATROX
 
-_MOST_AXES = 3
-_ALL_AXES = (-4, -3, -2, -1)
-_AXES = tuple(
-    axes for count in range(1, _MOST_AXES + 1) for axes in itertools.combinations(_ALL_AXES, count)
-)
+#: One to three of the last four.
+_AXES = [axes for n in (1, 2, 3) for axes in itertools.combinations((-4, -3, -2, -1), n)]
 
 
 def _read_axes(value: Any) -> Any:
@@ -476,7 +441,8 @@ class Interp(Codec):
     """Interp: predict each value from those around it, keep what is missing, and code it by rANS.
 
     The codec for archives, networks and slow disks: its frames are much smaller than those of the
-    other codecs, and take several times as long to write and to read.
+    other codecs, and take several times as long to write and to read. There are no GPU kernels:
+    chunks of arrays on a GPU are copied to the host.
 
     What `Codec` promises holds here with one difference. A value changes at most once, however
     often it is written and whatever is overwritten around it, but a chunk that is decoded and
@@ -505,18 +471,12 @@ class Interp(Codec):
 
     Notes
     -----
-    The format is ``docs/format/interp.md``. There are no GPU kernels: chunks of arrays on a GPU are
-    copied to the host.
+    The format is ``docs/format/interp.md``.
 
     Examples
     --------
-    >>> codec = Interp(absolute=1e-3, axes=(-2, -1))
-    >>> codec
-    Interp(absolute=0.001, axes=(-2, -1))
-    >>> codec.filter_options
-    (4, 0, 3539053052, 1062232653, 3)
-    >>> Interp(absolute=1e-3, rewritable=True).filter_options
-    (4, 0, 3539053052, 1062232653, 16)
+    >>> Interp(absolute=1e-3, axes=(-2, -1), rewritable=True).filter_options
+    (4, 0, 3539053052, 1062232653, 19)
     """
 
     axes: str | tuple[int, ...] = field(
@@ -552,11 +512,6 @@ class Auto(Codec):
     The pick is by a sample of each chunk, after a rule that gives the same frame everywhere:
     ``docs/format/auto.md``. Each candidate encodes the sample, so that writing takes longer than
     with any single codec. A frame names the codec that was picked (`inspect`).
-
-    Examples
-    --------
-    >>> Auto(absolute=0.5).filter_options
-    (0, 0, 0, 1071644672)
     """
 
     codec_number: ClassVar[int] = 0
@@ -577,17 +532,8 @@ def get_filters(
     Parameters
     ----------
     filters : int, str or sequence of them, optional
-        "h5lossy" or 46412, which is all that there is; or "registered".
-
-    Returns
-    -------
-    tuple of type
-        The codecs: all are settings of the one filter.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is another filter. (A ValueError.)
+        "h5lossy" or 46412, which is all that there is; or "registered". Others raise
+        `InvalidArgumentError`.
 
     Examples
     --------
@@ -648,11 +594,6 @@ def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> 
         46412 or "h5lossy".
     filter_options : sequence of int
         The filter's cd_values, as requested or as stored in a file.
-
-    Returns
-    -------
-    Codec
-        Of the class, and equal to the one, that the dataset was created with.
 
     Raises
     ------

@@ -19,17 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LibHDF5:
-    """An HDF5 library of this process.
+    """An HDF5 library of this process, and the file that holds it.
 
-    Attributes
-    ----------
-    path : str
-        The file that holds it.
-    version : str
-        Such as "1.14.6".
-    registered_by : {"h5lossy", "other", "none"}
-        What registered filter 46412 there: this package; something else, such as HDF5 itself when
-        it found the plugin by ``HDF5_PLUGIN_PATH``; or nothing yet.
+    `registered_by` says what registered filter 46412 there: this package; something else, such as
+    HDF5 itself when it found the plugin by ``HDF5_PLUGIN_PATH``; or nothing yet.
     """
 
     path: str
@@ -39,16 +32,10 @@ class LibHDF5:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A GPU of this machine.
+    """A GPU of this machine, such as "NVIDIA H100 PCIe".
 
-    Attributes
-    ----------
-    name : str
-        Such as "NVIDIA H100 PCIe"; empty where it cannot be used.
-    kernels : str
-        Where its kernels are from: "built in", or compiled by NVRTC. Empty where it cannot be used.
-    problem : str
-        Why it cannot be used; empty where it can.
+    `kernels` says where its kernels are from: "built in", or compiled by NVRTC. Where it cannot be
+    used, `problem` says why, and `name` and `kernels` are empty.
     """
 
     name: str
@@ -62,12 +49,8 @@ class Config:
 
     Attributes
     ----------
-    version : str
-        Version of h5lossy.
     build : str
         Compiler and build type of the library.
-    plugin_path : str
-        Folder of the plugin.
     backend : str or None
         The backend in use; None where the self-test of its arithmetic fails.
     backends : dict of str to bool
@@ -91,17 +74,7 @@ class Config:
 
 
 def get_config() -> Config:
-    """Return what h5lossy consists of in this process.
-
-    Returns
-    -------
-    Config
-
-    Examples
-    --------
-    >>> get_config().libhdf5s[0].registered_by
-    'h5lossy'
-    """
+    """Return what h5lossy consists of in this process."""
     return Config(
         version=_native.version(),
         build=_native.build(),

@@ -29,12 +29,6 @@ class DatasetInfo:
 
     Attributes
     ----------
-    path : str
-        Its name in the file.
-    shape, chunks : tuple of int
-        Extents of the dataset and of a chunk.
-    dtype : numpy.dtype
-        Type of the values.
     codec : str
         The codec that was requested: "pfpl" and so on, or "auto" where it is picked for each chunk;
         `inspect` returns the one of a frame.
@@ -51,12 +45,10 @@ class DatasetInfo:
     chunks_stored : int
         Number of chunks in the file; those that were never written are not.
     chunks_unfiltered : int
-        Number of stored chunks that h5lossy did not encode: their filter mask has its bit set.
-    raw_bytes : int
-        Size of the dataset's values in the stored chunks, without the padding of chunks at the
-        edge.
-    stored_bytes : int
-        What these chunks take in the file.
+        Number of those that h5lossy did not encode: their filter mask has its bit set.
+    raw_bytes, stored_bytes : int
+        Size of the values in the stored chunks, without the padding of chunks at the edge, and what
+        these chunks take in the file.
     """
 
     path: str
@@ -87,17 +79,15 @@ class DatasetInfo:
 
 @takes_variables
 def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
-    """Say how a dataset is compressed, from its metadata alone.
+    """Say how a dataset is compressed, from its metadata alone; None if it is not by h5lossy.
+
+    It takes time in proportion to the number of chunks. HDF5 before 1.10.10, and 1.12 before
+    1.12.3, can only look chunks up one by one, which is slow where there are many thousands.
 
     Parameters
     ----------
     dataset : h5py.Dataset, or variable of h5netcdf or netCDF4
         Any dataset of an open file; with netCDF4, of one that is open for reading.
-
-    Returns
-    -------
-    DatasetInfo, or None
-        None if the dataset does not use h5lossy's filter.
 
     Raises
     ------
@@ -107,14 +97,9 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
         If the cd_values in the file are not h5lossy's; another program may have used its filter
         number.
 
-    Notes
-    -----
-    Takes time in proportion to the number of chunks. HDF5 before 1.10.10, and 1.12 before 1.12.3,
-    can only look chunks up one by one, which is slow where there are many thousands.
-
     Examples
     --------
-    >>> import h5py, h5lossy, numpy as np
+    >>> import h5py, h5lossy
     >>> with h5py.File("a.h5", "w", driver="core", backing_store=False) as f:
     ...     codec = h5lossy.PFPL(absolute=0.5)
     ...     t = f.create_dataset("t", (100, 100), "f8", chunks=(64, 64), compression=codec)

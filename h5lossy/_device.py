@@ -51,17 +51,15 @@ def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> A
 
 
 def open_frame(frame: Any) -> tuple[DeviceMemory, _native.FrameFields]:
-    """Return a frame on a GPU, as bytes, and its header.
-
-    Header and tile table are checked on the host, by the code that checks all other frames; before
-    that, not even their sizes can be trusted.
-    """
+    """Return a frame on a GPU, as bytes, and its header."""
     memory = device_memory(frame)
     library = memory.library
     if not memory.is_contiguous or memory.address % 4:
         memory = library.upload(library.to_host(memory), device_of(memory))
     flat = device_memory(memory.owner.reshape(-1))
 
+    # Checked on the host, by the code that checks all other frames: until then, not even the sizes
+    # of header and tile table can be trusted.
     def front(size: int) -> bytes:
         start = device_memory(flat.owner[: -(-size // flat.dtype.itemsize)])
         return bytes(library.to_host(start).data)

@@ -60,16 +60,8 @@ class IncompleteWriteError(H5LossyError, RuntimeError):
     """`h5lossy.write` ended early; ``__cause__`` says why.
 
     The file can be read. Chunks that are not in `written` hold what they held before; the one at
-    which writing itself failed may be damaged if it was there already.
-
-    Parameters
-    ----------
-    message : str
-        What happened.
-    written : tuple of tuple of int
-        Where the chunks begin that were written.
-    total : int
-        How many were to be written.
+    which writing itself failed may be damaged if it was there already. `written` says where the
+    chunks begin that were written, `total` how many were to be.
     """
 
     def __init__(

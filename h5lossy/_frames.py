@@ -62,10 +62,8 @@ class FrameInfo:
         The codec's mode as a number; `settings` says what it means.
     checksum : bool
         Whether there is a checksum of the payload.
-    header_bytes : int
-        Size of the fixed fields, without the tile table.
-    raw_bytes, frame_bytes : int
-        Size of the chunk, and of the frame.
+    header_bytes, raw_bytes, frame_bytes : int
+        Size of the fixed fields, without the tile table; of the chunk; and of the frame.
     tiles, stored_tiles : int
         Number of tiles, and of those kept as they were.
     step : float
@@ -109,22 +107,9 @@ class FrameInfo:
 
 
 def max_encoded_size(raw_bytes: int) -> int:
-    """Return the size of the largest frame that `raw_bytes` of values can need.
+    """Return the size of the largest frame that so many bytes of values can need.
 
-    Parameters
-    ----------
-    raw_bytes : int
-        Size of the values in bytes.
-
-    Returns
-    -------
-    int
-        ``raw_bytes + 40``.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the values do not fit into one frame (4 GiB - 40 bytes or more).
+    4 GiB - 40 bytes or more do not fit into one frame, and raise `InvalidArgumentError`.
 
     Examples
     --------
@@ -173,14 +158,6 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
     InvalidArgumentError
         If the array is too large, its type can't hold the fill value, points are masked and there
         is no fill value, or `out` is too small.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from h5lossy import PFPL
-    >>> frame = encode(np.linspace(0, 1, 10_000), PFPL(absolute=1e-3))
-    >>> len(frame) < 80_000 / 10
-    True
     """
     checked_codec(codec)
     is_own = isinstance(fill_value, str)
@@ -189,6 +166,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
         fill = None if is_own else fill_value
         return _device.encode(array, partial(frame_params, codec, fill))
     array, missing = prepared(array, fill_value)
+    max_encoded_size(_nbytes(array))  # refuses what does not fit into a frame, before it is read
     if missing.has_more:  # which the codec itself would take for data
         codec = codec.resolve(array, fill_value)
     with as_stored(array):
@@ -209,14 +187,24 @@ def _encode_into(params: _native.Params, values: npt.NDArray[Any], out: Any) -> 
             f"out must be contiguous memory to write at least {most} bytes to, got "
             f"{'read-only ' if room.readonly else ''}memory of {room.nbytes}"
         )
-    size = _native.encode_into(params, values, np.frombuffer(room, np.uint8))
-    return room.cast("B")[:size]
+    if np.asarray(room).dtype.hasobject:
+        raise InvalidArgumentError("out must be memory of numbers, got an array of objects")
+    memory = np.frombuffer(room, np.uint8)
+    _check_apart(memory, values)
+    size = _native.encode_into(params, values, memory)
+    return memory.data[:size]
 
 
 def _require_host(out: Any) -> None:
     """Raise where memory of the host is given for what stays on a GPU."""
     if out is not None:
         raise InvalidArgumentError("out is memory of the host, and what is on a GPU stays there")
+
+
+def _nbytes(array: Any) -> int:
+    """Return the bytes of an array's values; of dask, their number may be unknown."""
+    values = math.prod(array.shape or ())
+    return 0 if math.isnan(values) else values * array.dtype.itemsize
 
 
 def frame_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
@@ -263,12 +251,8 @@ def decode(
 
     Raises
     ------
-    TruncatedFrameError
-        If the frame ends too early.
-    CorruptFrameError
-        If the frame is broken in another way.
-    UnsupportedError
-        If a later version wrote it.
+    TruncatedFrameError, CorruptFrameError, UnsupportedError
+        If the frame ends too early, is broken in another way, or is of a later version.
     InvalidArgumentError
         If `start`, `stop`, `shape` or `out` does not fit the frame.
 
@@ -277,18 +261,11 @@ def decode(
     >>> import numpy as np
     >>> from h5lossy import PFPL
     >>> frame = encode(np.arange(6, dtype=np.float32), PFPL(absolute=0.5))
-    >>> decode(frame, shape=(2, 3))
-    array([[0., 1., 2.],
-           [3., 4., 5.]], dtype=float32)
-    >>> decode(frame, 4)
-    array([4., 5.], dtype=float32)
+    >>> decode(frame, 4, shape=(2, 1)).tolist()
+    [[4.0], [5.0]]
     """
-    on_device = is_device_array(frame)
-    memory = None
-    if on_device:
-        memory, info = _device.open_frame(frame)
-    else:
-        info = _native.inspect(frame)
+    is_on_device = is_device_array(frame)
+    memory, info = _device.open_frame(frame) if is_on_device else (None, _native.inspect(frame))
     dtype = info.dtype
     count = info.raw_bytes // dtype.itemsize
     first = 0 if start is None else operator.index(start)
@@ -310,6 +287,7 @@ def decode(
         values = _shaped(flat, end - first, shape)
     else:
         _check_out(out, end - first, dtype, shape)
+        _check_apart(out, np.frombuffer(frame, np.uint8))
         flat = values = out
     if (first, end) == (0, count):
         _native.decode(frame, flat)
@@ -332,6 +310,12 @@ def _check_out(out: Any, count: int, dtype: np.dtype[Any], shape: Any) -> None:
         raise InvalidArgumentError("out must be writable, and in C order without gaps")
 
 
+def _check_apart(out: npt.NDArray[Any], given: npt.NDArray[Any]) -> None:
+    """Raise if writing to `out` may destroy what is still to be read."""
+    if np.may_share_memory(out, given):
+        raise InvalidArgumentError("out must not be memory that holds what is encoded or decoded")
+
+
 def _shaped(flat: Any, count: int, shape: tuple[int, ...] | None) -> Any:
     """Return values in the shape that the caller of `decode` gave."""
     try:
@@ -343,25 +327,8 @@ def _shaped(flat: Any, count: int, shape: tuple[int, ...] | None) -> Any:
 def inspect(frame: Buffer) -> FrameInfo:
     """Read the header of a frame, without decoding the frame.
 
-    Header and tile table are checked, the payload is not.
-
-    Parameters
-    ----------
-    frame : bytes-like
-        The whole frame, contiguous in memory.
-
-    Returns
-    -------
-    FrameInfo
-
-    Raises
-    ------
-    TruncatedFrameError
-        If the frame ends too early.
-    CorruptFrameError
-        If header or tile table are broken in another way.
-    UnsupportedError
-        If a later version wrote it.
+    Header and tile table are checked, the payload is not. The frame is whole, as `decode` takes
+    it, and the errors are those of `decode`.
 
     Examples
     --------
@@ -377,22 +344,14 @@ def inspect(frame: Buffer) -> FrameInfo:
         bound = ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else info.bound)
     except BoundError as error:  # a stored frame is decoded without looking at its bound
         raise CorruptFrameError(f"the frame's bound is not allowed: {error}") from error
-    return FrameInfo(
-        version=info.version,
-        codec=_native.codec_name(info.codec) or "stored",
-        bound=bound,
-        requested_bound=info.bound,
-        dtype=info.dtype,
-        mode=info.mode,
-        checksum=info.has_checksum,
-        header_bytes=info.header_bytes,
-        raw_bytes=info.raw_bytes,
-        frame_bytes=info.frame_bytes,
-        tiles=info.tiles,
-        stored_tiles=info.stored_tiles,
-        step=info.step,
-        dims=info.dims,
-    )
+    own: dict[str, Any] = {
+        "codec": _native.codec_name(info.codec) or "stored",
+        "bound": bound,
+        "requested_bound": info.bound,
+        "checksum": info.has_checksum,
+    }
+    names = FrameInfo.__dataclass_fields__.keys() - own.keys()
+    return FrameInfo(**own, **{name: getattr(info, name) for name in names})
 
 
 def complete_filter_options(

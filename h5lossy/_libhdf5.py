@@ -18,37 +18,23 @@ _HAS_MPI: bool = h5py.get_config().mpi
 
 
 def chunk_options(creation_list: int) -> int:
-    """Return the ``H5Pget_chunk_opts`` of one of h5py's creation lists.
-
-    0 where there is no such function: versions without it do not have the options either.
-    """
+    """Return the ``H5Pget_chunk_opts`` of a creation list; 0 in versions without these options."""
     return _number_of("H5Pget_chunk_opts", creation_list)
 
 
 def has_fixed_array(dataset: int) -> bool:
-    """Return whether an h5py dataset has a fixed array as its index, which is allocated as a whole.
-
-    False in versions of HDF5 without the function: they do not have the index either.
-    """
+    """Return whether a dataset's index is a fixed array, which is allocated as a whole."""
     return _number_of("H5Dget_chunk_index_type", dataset) == _FIXED_ARRAY
 
 
 def stored_size(dataset: int, place: tuple[int, ...]) -> int | None:
-    """Return how many bytes a chunk takes in the file; None where HDF5 finds none.
-
-    H5Dget_chunk_info_by_coord goes through all chunks to find one, and this goes by the index. What
-    HDF5 holds of the chunk in memory goes to the file first, unless no chunk at all is stored yet;
-    None also where that fails. `dataset` is an h5py identifier, `place` where the chunk begins.
-    """
+    """Return how many bytes a chunk takes in the file; None where HDF5 finds none, or fails."""
     status, size = _storage_size(dataset, place)
     return None if status < 0 or size == _NO_SIZE else size
 
 
 def has_no_chunks(dataset: int, place: tuple[int, ...]) -> bool:
-    """Return whether no chunk of a dataset is in the file yet; `place` is that of any chunk.
-
-    H5Dget_storage_size answers that, too, but goes through all chunks.
-    """
+    """Return whether no chunk of a dataset is in the file yet; `place` is that of any chunk."""
     status, size = _storage_size(dataset, place)
     return status >= 0 and size == _NO_SIZE
 
@@ -64,11 +50,9 @@ def allocated_end(file: h5py.h5f.FileID) -> int:
 
 
 def end_after_flush(file: h5py.h5f.FileID, enough: int) -> int:
-    """Return where what HDF5 has allocated will end after a flush, or less if that is `enough`.
-
-    A flush gives back what is left of the blocks that HDF5 takes small pieces from. That is free
-    space, but in none of the free sections.
-    """
+    """Return where what HDF5 has allocated will end after a flush, or less if that is `enough`."""
+    # A flush gives back what is left of the blocks that HDF5 takes small pieces from. That is free
+    # space, but in none of the free sections.
     end, left = allocated_end(file), file.get_freespace()
     if not left or end - left >= enough:
         return end - int(left)
@@ -81,13 +65,11 @@ def end_after_flush(file: h5py.h5f.FileID, enough: int) -> int:
 
 
 def is_parallel(given: h5py.Dataset | h5py.File) -> bool:
-    """Return whether several processes have opened a file, or that of a dataset, together.
-
-    Not by its driver: HDF5 duplicates the communicator when it is asked for that, and a process
-    that asks alone waits for the others.
-    """
+    """Return whether several processes have opened a file, or that of a dataset, together."""
     if not _HAS_MPI:
         return False
+    # Not by its driver: HDF5 duplicates the communicator when it is asked for that, and a process
+    # that asks alone waits for the others.
     try:
         given.file.id.get_mpi_atomicity()
     except ValueError:
@@ -146,6 +128,9 @@ def _require_success(status: int, name: str) -> None:
 
 def _storage_size(dataset: int, place: tuple[int, ...]) -> tuple[int, int]:
     """Return the status of ``H5Dget_chunk_storage_size``, and the size."""
+    # H5Dget_chunk_info_by_coord and H5Dget_storage_size go through all chunks, and this goes by the
+    # index. What HDF5 holds of the chunk in memory goes to the file first, unless no chunk at all
+    # is stored yet.
     get = _function("H5Dget_chunk_storage_size", "int (*)(int64_t, const uint64_t *, uint64_t *)")
     size = ffi.new("uint64_t *", _NO_SIZE)  # left as it is where no chunk is stored at all
     offset = ffi.new("uint64_t []", place)

@@ -57,21 +57,13 @@ _registered: set[int] = set()
 
 
 class LoadedHDF5:
-    """One HDF5 library of this process.
-
-    Attributes
-    ----------
-    address : int
-        Address of its ``H5Zregister``, which identifies the library, even where two copies of one
-        file are loaded.
-    path : str
-        The file that holds it.
-    """
+    """One HDF5 library of this process, in the file `path`."""
 
     def __init__(self, functions: dict[str, Any], lock: AbstractContextManager[Any]) -> None:
         self._functions = functions
         self._lock = lock
         register = functions["H5Zregister"]
+        # Identifies the library, even where two copies of one file are loaded.
         self.address = int(ffi.cast("uintptr_t", register))
         where = ffi.new("Dl_info *")
         process.dladdr(register, where)
@@ -120,6 +112,7 @@ def loaded_libraries() -> list[LoadedHDF5]:
     of_h5py = []
     lock: AbstractContextManager[Any] = _others_lock
     if "h5py" in sys.modules:  # imported, or just being so in another thread, which this awaits
+        importlib.import_module("h5py")  # the package, as its modules don't wait for each other
         of_h5py = [importlib.import_module("h5py.h5z").__file__]
         lock = importlib.import_module("h5py._objects").phil
     found: dict[int, LoadedHDF5] = {}

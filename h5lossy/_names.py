@@ -20,10 +20,8 @@ def path_text(path: bytes) -> str:
 
 
 def dataset_at(file: h5py.File, path: str) -> h5py.Dataset | None:
-    """Return a dataset of a file; None if there is none.
-
-    h5py itself takes no path with a group whose name is not UTF-8.
-    """
+    """Return a dataset of a file; None if there is none."""
+    # h5py itself takes no path with a group whose name is not UTF-8.
     try:
         found = h5o.open(file.id, path.encode(errors="surrogateescape"))
     except (KeyError, ValueError):
@@ -32,12 +30,8 @@ def dataset_at(file: h5py.File, path: str) -> h5py.Dataset | None:
 
 
 def split_place(text: str) -> tuple[str, str | None]:
-    """Split ``file.h5:/path`` into both; without a path the second is None.
+    """Split ``file.h5:/path`` at the first place that a file stands before; without a path: None.
 
-    If there are several places to split, the first one counts that has a file before it.
-
-    Examples
-    --------
     >>> split_place("a.h5:/ocean/salt"), split_place("a.h5")
     (('a.h5', '/ocean/salt'), ('a.h5', None))
     """

@@ -59,7 +59,7 @@ _OLDEST_HDF5 = (1, 10, 0)
 def register(
     filters: int | str | Sequence[int | str] = "h5lossy", *, force: bool = True
 ) -> tuple[str, ...]:
-    """Register the filter in every HDF5 library that is loaded.
+    """Register the filter in every HDF5 library that is loaded, and return the paths of these.
 
     `import h5lossy` has done so already, and does so for h5py, netCDF4, PyTables, GDAL, rasterio
     and VTK's readers whenever they are imported. Call it after anything else has loaded an HDF5 of
@@ -74,33 +74,21 @@ def register(
         True replaces a filter of this number that is registered already. False leaves it, even
         if it is not h5lossy's.
 
-    Returns
-    -------
-    tuple of str
-        Paths of the HDF5 libraries in which the filter is registered now.
-
     Raises
     ------
     InvalidArgumentError
         If it is another filter. (A ValueError.)
     NativeError
         If an HDF5 library refuses the filter; the others have it all the same.
-
-    Examples
-    --------
-    >>> import h5lossy
-    >>> paths = h5lossy.register()
     """
     importlib.import_module("h5lossy._codecs").get_filters(filters)  # refuses others
     return _register_in(loaded_libraries(), force=force)
 
 
 def install() -> None:
-    """Register the filter now, and whenever a package with its own HDF5 library is imported.
-
-    This is the import's side effect. It raises only where h5lossy itself is not complete: a library
-    that refuses the filter must not keep the others from being used.
-    """
+    """Register the filter now, and whenever a package with its own HDF5 library is imported."""
+    # A library that refuses the filter must not keep the others from being used: this raises only
+    # where h5lossy itself is not complete.
     _register_quietly()
     _put_finder_first()
 
@@ -167,12 +155,7 @@ class _RegisterAfterImport:
 
 
 def _register_after(loader: Any) -> None:
-    """Make a loader register the filter after it has executed its next module.
-
-    An attribute of the instance shadows the method, and is deleted by the first call, so that the
-    loader of an imported module is as it always was. Loaders that take no attributes are left
-    alone.
-    """
+    """Make a loader register the filter after it has executed its next module."""
 
     def exec_module(module: ModuleType) -> None:
         attributes.pop("exec_module", None)
@@ -180,6 +163,8 @@ def _register_after(loader: Any) -> None:
         _register_quietly(ImportError)  # which would be taken for one of the module's
         _put_finder_first()
 
+    # It shadows the method until it is called, so that the loader of an imported module is as it
+    # always was. Loaders that take no attributes are left alone.
     attributes = getattr(loader, "__dict__", {})
     attributes["exec_module"] = exec_module
 

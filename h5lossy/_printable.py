@@ -11,8 +11,6 @@ from __future__ import annotations
 def printable(name: str | bytes) -> str:
     r"""Escape what a terminal would obey in a name, and bytes that are not UTF-8.
 
-    Examples
-    --------
     >>> printable("/a\x1b[31m")
     '/a\\x1b[31m'
     """

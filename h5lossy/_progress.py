@@ -38,10 +38,7 @@ def reporting(progress: Progress | None, what: str) -> Iterator[Report]:
 
 
 def bar(*, only_on_terminal: bool = False) -> Any:
-    """Return a `rich.progress.Progress` on standard error that counts bytes.
-
-    With `only_on_terminal` it is shown on a terminal only, and is gone when it is done.
-    """
+    """Return a `rich.progress.Progress` on standard error that counts bytes."""
     # Few programs show a bar, and this import takes longer than all others.
     from rich import progress as bars  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415

@@ -13,51 +13,30 @@ PLUGIN_PATH: str = os.path.join(os.path.dirname(os.path.realpath(__file__)), "pl
 
 #: The modules that define the public names. Each is loaded when one of its names is used.
 NAMES = {
-    "_batched": ("read", "write"),
-    "_bounds": ("BoundKind", "ErrorBound", "ErrorSummary"),
-    "_chunking": ("chunks_for",),
-    "_codecs": (
-        "AATROX",
-        "FILTERS",
-        "FILTER_ID",
-        "PFPL",
-        "Aatrox",
-        "Auto",
-        "Codec",
-        "CuSZp2",
-        "Interp",
-        "from_filter_options",
-        "get_filters",
-    ),
-    "_config": ("Config", "Device", "LibHDF5", "get_config"),
-    "_datasets": ("DatasetInfo", "describe"),
-    "_errors": (
-        "BoundError",
-        "BoundViolationError",
-        "CorruptFrameError",
-        "DeviceError",
-        "H5LossyError",
-        "IncompleteWriteError",
-        "InvalidArgumentError",
-        "NativeError",
-        "NotComparableError",
-        "TruncatedFrameError",
-        "UnsupportedError",
-    ),
-    "_frames": ("FrameInfo", "decode", "encode", "inspect", "max_encoded_size"),
-    "_plugins": ("register",),
-    "_public": ("PLUGIN_PATH",),
-    "_verification.bound_checker": ("largest_error",),
-    "_verify": ("Problem", "Verification", "verify"),
-    "assessment": ("Assessor", "DivergenceReport", "Report", "assess", "assess_divergence"),
+    home: names.split()
+    for home, names in {
+        "_batched": "read write",
+        "_bounds": "BoundKind ErrorBound ErrorSummary",
+        "_chunking": "chunks_for",
+        "_codecs": "AATROX FILTERS FILTER_ID PFPL Aatrox Auto Codec CuSZp2 Interp "
+        "from_filter_options get_filters",
+        "_config": "Config Device LibHDF5 get_config",
+        "_datasets": "DatasetInfo describe",
+        "_errors": "BoundError BoundViolationError CorruptFrameError DeviceError H5LossyError "
+        "IncompleteWriteError InvalidArgumentError NativeError NotComparableError "
+        "TruncatedFrameError UnsupportedError",
+        "_frames": "FrameInfo decode encode inspect max_encoded_size",
+        "_plugins": "register",
+        "_public": "PLUGIN_PATH",
+        "_verification.bound_checker": "largest_error",
+        "_verify": "Problem Verification verify",
+        "assessment": "Assessor DivergenceReport Report assess assess_divergence",
+    }.items()
 }
 
 
 def name_publicly(module: str) -> None:
-    """Give what a module defines its public name, for messages, tracebacks and pickles.
-
-    To be called as ``name_publicly(__name__)`` at the end of each module of `NAMES`.
-    """
+    """Give what a module of `NAMES` defines its public name, for messages and pickles."""
     package, _, home = module.partition(".")
     for name in NAMES[home]:
         public = getattr(sys.modules[module], name)

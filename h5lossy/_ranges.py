@@ -53,8 +53,7 @@ class Extent:
         extent = cls(missing)
         if is_device_array(data):
             memory = cupy_memory(data)
-            library: Any = memory.library
-            extent.ends = library.value_range(memory, missing.fill_bits, missing.values)
+            extent.ends = memory.library.value_range(memory, missing.fill_bits, missing.values)
         else:
             for block in read_blocks(data):
                 extent.add(block)
@@ -95,12 +94,9 @@ def confirmed_range(
     confirmed: bool,
     read_blocks: ReadBlocks = blocks,
 ) -> tuple[float, float] | None:
-    """Return the range that a range-relative bound refers to; None without a valid value.
-
-    Raises `InvalidArgumentError` if an extreme is repeated and far from all other values, unless
-    that is confirmed. Real data are hardly ever like that. Undeclared missing values are: 1e20,
-    -1e34, or both.
-    """
+    """Return the range that a range-relative bound refers to; None without a valid value."""
+    # Real data hardly ever have an extreme that is repeated and far from all other values.
+    # Undeclared missing values are such: 1e20, -1e34, or both.
     extent = Extent.of(data, missing, read_blocks)
     if extent.ends is None or confirmed or not extent.may_be_lone:
         return extent.ends
@@ -108,9 +104,8 @@ def confirmed_range(
     without_marks = dataclasses.replace(missing, values=(*missing.values, *marks))
     if is_device_array(data):
         memory = cupy_memory(data)
-        library: Any = memory.library
         inner = Extent.of(data, without_marks)
-        counts = [library.count_equal(memory, mark) for mark in marks]
+        counts = [memory.library.count_equal(memory, mark) for mark in marks]
     else:
         inner, counts = Extent(without_marks), [0, 0]
         for block in read_blocks(data):
@@ -158,8 +153,7 @@ def _joined(one: tuple[float, float] | None, other: tuple[float, float]) -> tupl
 def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data, Missing]:
     """Return the data with a shape and a checked dtype, and which of its values are no data."""
     if is_device_array(data):
-        memory = cupy_memory(data)
-        declaring: Any = np.empty(0, checked_dtype(memory.dtype))
+        declaring: Any = np.empty(0, checked_dtype(cupy_memory(data).dtype))
     else:
         if not isinstance(getattr(data, "dtype", None), np.dtype):
             data = unmasked(as_shown(data), np.nan)

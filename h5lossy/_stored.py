@@ -42,28 +42,21 @@ _ROOM_BYTES = 64 << 10
 
 
 class ReadChunk(NamedTuple):
-    """What `StoredChunks.read` returns.
+    """What `StoredChunks.read` returns."""
 
-    Attributes
-    ----------
-    values : numpy.ndarray
-        The part of the chunk that lies inside the dataset.
-    frame : bytes or None
-        Its frame, if the file holds one that was decoded here.
-    is_filtered : bool
-        Whether h5lossy's filter was applied.
-    """
-
+    #: The part of the chunk that lies inside the dataset.
     values: npt.NDArray[Any]
+    #: The frame, if the file holds one that was decoded here.
     frame: bytes | None
+    #: Whether h5lossy's filter was applied.
     is_filtered: bool
 
 
 class StoredChunks:
     """The chunks of one dataset, which has our filter, among others or alone.
 
-    Chunks are named by where they begin, a tuple of int. `CorruptFrameError` is raised for a chunk
-    that HDF5 can't read, or would misread.
+    Chunks are named by where they begin. `CorruptFrameError` is raised for one that HDF5 can't
+    read, or would misread.
     """
 
     def __init__(self, dataset: h5py.Dataset) -> None:
@@ -71,10 +64,6 @@ class StoredChunks:
         assert layout is not None
         self._dataset = dataset
         self._layout: _Layout = layout
-        self._filters = layout.filters
-        self._ours = layout.ours
-        self._is_plain = layout.is_plain
-        self._chunk_bytes = layout.chunk_bytes
         #: What decodes the chunks outside of HDF5; None where HDF5 has to do it.
         self.decoding = layout.decoding
 
@@ -86,13 +75,10 @@ class StoredChunks:
     def frame(self, start: Place) -> bytes | None:
         """Return a chunk's bytes as stored; None if h5lossy's filter was not applied."""
         mask, stored = self._fetch(start)
-        return bytes(stored) if self._is_filtered(start, mask) else None
+        return bytes(stored) if self._layout.ours in self._active(start, mask) else None
 
     def frame_if_whole(self, start: Place, buffer: npt.NDArray[np.uint8]) -> Any:
-        """Return the bytes of a chunk that all filters were applied to, in `buffer` or elsewhere.
-
-        None if it is not such a chunk, or can't be read.
-        """
+        """Return a chunk's bytes, maybe in `buffer`; None if a filter was left out, or it fails."""
         chunk = self._dataset.id
         try:
             with phil:
@@ -116,8 +102,8 @@ class StoredChunks:
         mask, stored = self._fetch(start)
         self._check_length(start, mask, len(stored))
         active = self._active(start, mask)
-        is_filtered = self._ours in active
-        if not self._is_plain or active not in ([], [self._ours]):
+        is_filtered = self._layout.ours in active
+        if not self._layout.is_plain or active not in ([], [self._layout.ours]):
             return ReadChunk(np.asarray(dataset[inside]), None, is_filtered)
         if is_filtered:
             whole = np.empty(dataset.chunks, dataset.dtype)
@@ -174,24 +160,21 @@ class StoredChunks:
         """Raise for a length with which HDF5 would misread the chunk."""
         self._check_size(length)
         active = self._active(start, mask)
-        if active and self._filters[active[-1]][0] == h5z.FILTER_FLETCHER32 and length < 4:
+        if active and self._layout.filters[active[-1]][0] == h5z.FILTER_FLETCHER32 and length < 4:
             # HDF5's filter takes the checksum's 4 bytes off without a look.
             raise CorruptFrameError(f"the chunk has {length} bytes, and its checksum alone takes 4")
-        if self._ours in active:
+        if self._layout.ours in active:
             return  # the filter checks its input
         if active:
             raise CorruptFrameError(
                 f"filter mask {mask} leaves h5lossy's filter out and not the others, "
                 "which no writer does"
             )
-        if self._chunk_bytes not in {None, length}:
+        if self._layout.chunk_bytes not in {None, length}:
             raise CorruptFrameError(
                 f"the chunk is stored without filters as {length} bytes, "
-                f"and has {self._chunk_bytes}"
+                f"and has {self._layout.chunk_bytes}"
             )
-
-    def _is_filtered(self, start: Place, mask: int) -> bool:
-        return self._ours in self._active(start, mask)
 
     def _active(self, start: Place, mask: int) -> list[int]:
         """Return the positions in the pipeline of the filters that were applied to a chunk."""
@@ -200,14 +183,14 @@ class StoredChunks:
             e > n for e, n in zip(ends, self._dataset.shape, strict=True)
         ):
             return []  # H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS
-        return [i for i in range(len(self._filters)) if not mask >> i & 1]
+        return [i for i in range(len(self._layout.filters)) if not mask >> i & 1]
 
     def _check_frame(self, frame: _native.FrameFields) -> None:
         """Check, as the plugin does, that a frame matches the dataset's header and cd_values."""
-        dtype = self._dataset.dtype
-        if frame.raw_bytes != self._chunk_bytes:
+        dtype, wanted = self._dataset.dtype, self._layout.chunk_bytes
+        if frame.raw_bytes != wanted:
             raise CorruptFrameError(
-                f"the frame holds {frame.raw_bytes} bytes, and a chunk has {self._chunk_bytes}"
+                f"the frame holds {frame.raw_bytes} bytes, and a chunk has {wanted}"
             )
         if frame.value_bytes == 1:  # the encoder did not know the type
             return
@@ -239,35 +222,22 @@ class StoredChunks:
 
 @dataclasses.dataclass(frozen=True)
 class _Layout:
-    """How the chunks of a dataset that has our filter are stored.
-
-    Attributes
-    ----------
-    filters : list
-        As h5py returns each.
-    ours : int
-        Which of them is our filter.
-    leaves_edges : bool
-        Whether filters are not applied to chunks at the edge.
-    is_plain : bool
-        Whether the type in the file is that of NumPy's.
-    chunk_bytes : int or None
-        Bytes that HDF5 reads for a chunk; None if the type's size in the file may differ.
-    most_bytes : int
-        No filter makes more of a chunk.
-    described : tuple or None
-        The chunk's bytes and type by the cd_values; None if these do not give them.
-    decoding, encoding : _native.Params or None
-        What decodes and encodes chunks outside of HDF5; None where HDF5 has to do it.
-    """
+    """How the chunks of a dataset that has our filter are stored."""
 
     filters: list[tuple[int, int, tuple[int, ...], bytes]]
+    #: Which of them is our filter.
     ours: int
+    #: Whether filters are not applied to chunks at the edge.
     leaves_edges: bool
+    #: Whether the type in the file is that of NumPy's.
     is_plain: bool
+    #: Bytes that HDF5 reads for a chunk; None if the type's size in the file may differ.
     chunk_bytes: int | None
+    #: No filter makes more of a chunk.
     most_bytes: int
+    #: The chunk's bytes and type by the cd_values; None if these do not give them.
     described: tuple[int, int, bool] | None
+    #: What decodes and encodes chunks outside of HDF5; None where HDF5 has to do it.
     decoding: _native.Params | None
     encoding: _native.Params | None
 

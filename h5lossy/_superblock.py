@@ -24,27 +24,14 @@ _WORD = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Superblock:
-    """What a superblock says that matters if its writer was killed.
+    """What a superblock says that matters if its writer was killed."""
 
-    Attributes
-    ----------
-    at : int
-        Where it begins in the file: 0, or after a user block.
-    version : int
-    image : bytes
-        All of it, as far as it is known here.
-    address_bytes : int
-        Size of an address.
-    end_at, flags_at : int
-        Where in the image the end of the file is stated, and where the consistency flags are.
-    """
-
-    at: int
+    at: int  # in the file: 0, or after a user block
     version: int
-    image: bytes
+    image: bytes  # all of it, as far as it is known here
     address_bytes: int
-    end_at: int
-    flags_at: int
+    end_at: int  # where in the image the end of the file is stated
+    flags_at: int  # and where the consistency flags are
 
     @property
     def end(self) -> int:

@@ -40,20 +40,12 @@ def is_big_endian(dtype: np.dtype[Any]) -> bool:
 
 
 def as_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the bit patterns of floats as unsigned integers, in the same memory.
-
-    Integers are copied and compared without change; a float operation may alter the payload of a
-    NaN.
-    """
+    """Return floats as integers in the same memory: copies of these keep the payload of a NaN."""
     return values.view(np.dtype(f"u{values.dtype.itemsize}").newbyteorder(values.dtype.byteorder))
 
 
 def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return a fill value as a 0-d array of `dtype`.
-
-    A Python number is rounded to `dtype`, as NumPy does where one is compared with an array. A
-    NumPy value of another type has to be exact.
-    """
+    """Return a fill value as a 0-d array of `dtype`: a Python number rounded, others exact."""
     given = np.asarray(fill_value)
     if given.ndim or given.dtype.kind not in "fiu":
         raise InvalidArgumentError(f"fill_value must be one real number, got {fill_value!r}")
@@ -68,10 +60,7 @@ def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any,
 
 
 def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
-    """Return the bits of a fill value as a number; None where there is none, or a NaN.
-
-    NaN is never a valid value and comes back bit for bit, fill value or not.
-    """
+    """Return the bits of a fill value as a number; None where there is none, or a NaN."""
     if fill_value is None:
         return None
     fill = checked_fill_value(fill_value, dtype)
@@ -80,14 +69,13 @@ def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
 
 
 def own_fill_value(data: Data) -> Any:
-    """Return the fill value that a dataset or variable has in HDF5; None if nobody gave it one.
-
-    That of a masked array is the one that its masked points are filled with, if there are any.
-    """
-    if np.ma.is_masked(data):
-        return data.dtype.type(data.fill_value)
+    """Return the fill value that was given to a dataset, variable or masked array; else None."""
+    if np.ma.is_masked(data):  # and np.ma.masked has none of its own
+        return data.dtype.type(np.ma.array(data).fill_value)
     if is_netcdf4_variable(data):
-        return data.get_fill_value()
+        fill = data.get_fill_value()
+        # netCDF-C's default comes in the machine's byte order, whatever the type says.
+        return fill.view(fill.dtype.newbyteorder("=")) if isinstance(fill, np.ndarray) else fill
     dataset = data._h5ds if is_h5netcdf_variable(data) else data  # noqa: SLF001 - no public name
     if not isinstance(dataset, h5py.Dataset):
         return None
@@ -127,21 +115,17 @@ def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
 
 
 def read_block(data: Data, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
-    """Read one selection as a C-contiguous array of the data's own type and byte order.
-
-    Masked points are NaN.
-    """
+    """Read one selection in C order, in the data's own type; masked points are NaN."""
     with as_stored(data):
         return np.asarray(unmasked(data[selection], np.nan), dtype=data.dtype, order="C")
 
 
 def loaded(values: Any) -> Any:
-    """Return an array of any library on the host as one of NumPy's, masked if it has masked points.
-
-    All that takes values goes through here, as `numpy.asarray` drops masks.
-    """
+    """Return any library's array on the host as NumPy's, masked if it has masked points."""
     if type(values) is np.ndarray:
         return values
+    if isinstance(values, list | tuple) and has_masks(values):
+        return np.ma.stack(list(map(loaded, values)))
     if hasattr(values, "compute"):  # of dask, or of xarray with dask's blocks
         values = values.compute()
     if hasattr(values, "to_dataset"):  # of xarray
@@ -150,6 +134,15 @@ def loaded(values: Any) -> Any:
     if nullable is not None and nullable.kind == "f":  # of pandas, with NA
         values = values.to_numpy(dtype=nullable, na_value=np.nan)
     return np.asanyarray(values) if np.ma.is_masked(values) else np.asarray(values)
+
+
+def has_masks(values: Any) -> bool:
+    """Return whether this is a masked array, or a list or tuple with one somewhere."""
+    if not isinstance(values, list | tuple):
+        return isinstance(values, np.ma.MaskedArray)
+    return any(
+        has_masks(part) for part in values if isinstance(part, np.ma.MaskedArray | list | tuple)
+    )
 
 
 def unmasked(values: Any, fill: Any) -> npt.NDArray[Any]:

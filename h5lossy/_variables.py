@@ -69,11 +69,9 @@ def dataset_of(given: Any) -> Iterator[h5py.Dataset]:
 
 
 def dataset_named(group: h5py.Group, name: str) -> Any:
-    """Return what a variable of netCDF is in its group; None if nothing has its name.
-
-    The name of a variable that is called like a dimension, but is not its coordinate, gets a prefix
-    from netCDF-C; what has the name itself is then the dimension.
-    """
+    """Return what a variable of netCDF is in its group; None if nothing has its name."""
+    # netCDF-C puts a prefix before the name of a variable that is called like a dimension, but is
+    # not its coordinate; what has the name itself is then the dimension.
     return group.get(f"_nc4_non_coord_{name}", group.get(name))
 
 

@@ -74,10 +74,8 @@ class Verification:
 
     Attributes
     ----------
-    path : str
     codec : str or None
         None if h5lossy did not compress it; then no values were checked.
-    bound : ErrorBound or None
     chunks : int
         Number of stored chunks that were decoded.
     recorded : int
@@ -117,10 +115,7 @@ class Verification:
 
 @takes_variables
 def verify(
-    dataset: h5py.Dataset,
-    *,
-    against: Any = None,
-    progress: Progress = False,
+    dataset: h5py.Dataset, *, against: Any = None, progress: Progress = False
 ) -> Verification:
     """Check that a dataset can be decoded and still holds what was verified when it was written.
 
@@ -128,6 +123,9 @@ def verify(
     byte order are checked, and its bound is compared with that of the dataset. The decoded values
     are compared with the recorded hash, if there is one. No original is needed. Time and memory
     depend on the number of stored chunks.
+
+    A record reveals accidents, not forgery: whoever can write the file can write the record, too,
+    or remove it.
 
     Parameters
     ----------
@@ -140,15 +138,6 @@ def verify(
     progress : function or bool, optional
         Called as ``progress(bytes_done, bytes_in_all)`` after each chunk; with `against`, the bytes
         are counted twice: decoded, and compared. True shows a bar on standard error.
-
-    Returns
-    -------
-    Verification
-
-    Notes
-    -----
-    A record reveals accidents, not forgery: whoever can write the file can write the record, too,
-    or remove it.
 
     Examples
     --------
@@ -163,7 +152,10 @@ def verify(
     """
     codec = codec_of(dataset)
     if codec is None:
-        return Verification(path=name_of(dataset), outdated=_of_a_dataset_before(dataset))
+        why = "the record is of another dataset: h5lossy did not compress this one"
+        is_replaced = any(name in dataset.attrs for name in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE))
+        outdated = (Problem(chunk=None, why=why),) if is_replaced else ()
+        return Verification(path=name_of(dataset), outdated=outdated)
     check = _ChunkCheck(dataset, codec)
     size, report = check.nbytes, None
     total = size if against is None else 2 * size
@@ -188,14 +180,6 @@ def verify(
         record=None if check.record is None else check.record.report,
         report=report,
     )
-
-
-def _of_a_dataset_before(dataset: h5py.Dataset) -> tuple[Problem, ...]:
-    """Look for the record of a dataset that was replaced by one without our filter."""
-    if not any(name in dataset.attrs for name in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE)):
-        return ()
-    why = "the record is of another dataset: h5lossy did not compress this one"
-    return (Problem(chunk=None, why=why),)
 
 
 class _Found(NamedTuple):
@@ -224,19 +208,7 @@ class _Group:
 
 
 class _ChunkCheck:
-    """Decodes the chunks of a dataset, and compares them with its record.
-
-    Attributes
-    ----------
-    chunks, nbytes : int
-        Number of stored chunks, and bytes of their values in the dataset.
-    recorded : int
-        Number of chunks that match the record.
-    is_readable : bool
-        Whether all chunks can be decoded, and none is lost.
-    problems, outdated : list of Problem
-    record : Record or None
-    """
+    """Decodes the chunks of a dataset, and compares them with its record."""
 
     def __init__(self, dataset: h5py.Dataset, codec: Codec) -> None:
         self._dataset = dataset
@@ -336,7 +308,9 @@ class _ChunkCheck:
             return {}
         numbers = np.array([*batch.frames])
         extents = batch.extents[numbers]
-        rows = self._rows(len(frames))
+        if len(self._room) < len(frames):  # which is used again for the next batch
+            self._room = np.empty((len(frames), *self._chunks), self._unwritten.dtype)
+        rows = self._room[: len(frames)]
         rows[(extents < self._chunks).any(axis=1)] = self._unwritten
         corners = np.zeros(extents.shape, np.int64)
         corners[:, 0] = np.arange(len(frames)) * self._chunks[0]
@@ -360,12 +334,6 @@ class _ChunkCheck:
                     found[number] = self._judged(frame, rows[k][inside], hashes[k])
         return found
 
-    def _rows(self, count: int) -> npt.NDArray[Any]:
-        """Return room for the values of chunks, which is used again for the next batch."""
-        if len(self._room) < count:
-            self._room = np.empty((count, *self._chunks), self._unwritten.dtype)
-        return self._room[:count]
-
     def _hashes(self, rows: npt.NDArray[Any], starts: npt.NDArray[np.uint64]) -> list[int]:
         if not self._is_of_this:
             return [0] * len(rows)
@@ -376,16 +344,15 @@ class _ChunkCheck:
 
     def _judged(self, frame: Any, values: npt.NDArray[Any], value_hash: int) -> _Found:
         """Return what was found of a frame."""
-        fields = _native.inspect(frame)
+        fields, violation = _native.inspect(frame), ""
         bound = fields.codec, fields.bound_kind, fields.bound, fields.step
         if bound not in self._allowed:
             info = inspect(frame)
             violation = _violation(info, values, self._codec.bound)
-            if violation:
-                return _Found(value_hash, fields.has_checksum, violation)
-            if info.bound.kind is not BoundKind.RANGE_RELATIVE:  # which depends on the values
+            # A range-relative bound depends on the values.
+            if not violation and info.bound.kind is not BoundKind.RANGE_RELATIVE:
                 self._allowed.add(bound)
-        return _Found(value_hash, fields.has_checksum)
+        return _Found(value_hash, fields.has_checksum, violation)
 
     def _read(self, start: npt.NDArray[np.uint64]) -> _Found:
         """Read a chunk that was not decoded with others; raise if it is broken."""

@@ -35,7 +35,7 @@ except ImportError:  # dask's own threads need no plugin
     WorkerPlugin = object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
@@ -48,11 +48,7 @@ __all__ = ["FilterPlugin", "assess"]
 class FilterPlugin(WorkerPlugin):  # type: ignore[misc]
     """Has every worker of a cluster import h5lossy, so that it can read and write with the filter.
 
-    Examples
-    --------
-    >>> from distributed import Client
-    >>> client = Client(n_workers=2)  # doctest: +SKIP
-    >>> client.register_plugin(FilterPlugin())  # doctest: +SKIP
+    client.register_plugin(FilterPlugin())
     """
 
     name = "h5lossy"
@@ -72,11 +68,15 @@ def assess(
 ) -> Report:
     """Measure what was lost, as `h5lossy.assess` does, where dask computes: on a cluster's workers.
 
+    The numbers of the report are those of `h5lossy.assess`, but for the last few of 16 digits, and
+    do not depend on the workers. It raises what `h5lossy.assess` does.
+
     Parameters
     ----------
     original, decoded : dask.array.Array or xarray.DataArray
-        Of one shape, computed by dask. Each task takes the planes along the first axis that a block
-        of `original` has, and up to 16 more: they have to fit into the memory of a worker.
+        Of one shape, computed by dask, and not packed. Each task takes the planes along the first
+        axis that a block of `original` has, and up to 16 more: they have to fit into the memory of
+        a worker.
     metrics : str or iterable of str, optional
         Of "ssim", "derivatives" and "autocorrelation". All other metrics that need more than sums
         over all points need the whole fields.
@@ -86,21 +86,6 @@ def assess(
         As documented for `h5lossy.assessment.AssessOptions`. Without `data_range`, SSIM and a
         range-relative bound have the original computed twice. `threads` is 1 by default, for
         each task.
-
-    Returns
-    -------
-    Report
-        With the numbers of `h5lossy.assess`, but for the last few of 16 digits. They do not depend
-        on the workers.
-
-    Raises
-    ------
-    TypeError
-        If a field is not computed by dask.
-    NotComparableError, InvalidArgumentError
-        As `h5lossy.assess` does.
-    UnsupportedError
-        If values are packed with ``scale_factor`` and ``add_offset``.
 
     Examples
     --------
@@ -134,10 +119,10 @@ def assess(
     for band in bands:
         assessor = Assessor(x.shape, dtype, planes=band, metrics=groups, **options)
         own = slice(*assessor.wanted)
-        found.append(delayed(_updated)(assessor, *(part[own] for part in values)))
+        found.append(delayed(_after)(Assessor.update, assessor, *(part[own] for part in values)))
     while len(found) > 1:  # pairs of neighbours, whatever worker is first
         found = [
-            delayed(_merged)(*pair) if len(pair) == 2 else pair[0]
+            delayed(_after)(Assessor.merge, *pair) if len(pair) == 2 else pair[0]
             for pair in (found[i : i + 2] for i in range(0, len(found), 2))
         ]
     report: Report = found[0].compute().result()
@@ -160,16 +145,10 @@ def _computed_by_dask(values: Any, name: str) -> dask.array.Array:
     return array
 
 
-def _updated(assessor: Assessor, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Assessor:
+def _after(change: Callable[..., None], assessor: Assessor, *given: Any) -> Assessor:
     # A task must not change what it was given: it may run again.
     mine = copy.deepcopy(assessor)
-    mine.update(x, y)
-    return mine
-
-
-def _merged(first: Assessor, second: Assessor) -> Assessor:
-    mine = copy.deepcopy(first)
-    mine.merge(second)
+    change(mine, *given)
     return mine
 
 

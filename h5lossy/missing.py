@@ -61,7 +61,6 @@ class Missing:
 
     Attributes
     ----------
-    dtype : numpy.dtype
     fill : numpy scalar or None
         The fill value, compared bit for bit; never NaN.
     values : tuple of numpy scalars
@@ -102,13 +101,12 @@ class Missing:
         return Missing(dtype, typed(self.fill), values, typed(self.low), typed(self.high))
 
     def with_fill(self, fill_value: Any) -> Missing:
-        """Return the same with another fill value; the previous one becomes a missing value.
-
-        A missing value of 0 remains one even if it is also the fill value: the filter keeps the
-        bits of 0, but lets other values become 0.
-        """
-        fill = _as_fill(fill_value, self.dtype)
+        """Return the same with another fill value; the previous one becomes a missing value."""
+        fill = None if fill_value is None else checked_fill_value(fill_value, self.dtype)[()]
+        if fill is not None and np.isnan(fill):
+            fill = None
         before = () if self.fill is None or self.fill == fill else (self.fill,)
+        # 0 remains a missing value, since the filter lets other values become 0.
         values = [v for v in (*before, *self.values) if fill is None or v != fill or v == 0]
         return dataclasses.replace(self, fill=fill, values=tuple(dict.fromkeys(values)))
 
@@ -181,25 +179,13 @@ def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Mis
         With a dtype: a NumPy array, masked or not; an `h5py.Dataset`, or a variable of netCDF4 or
         h5netcdf, with its attributes; an array of xarray, with its attributes, and what xarray has
         moved to its encoding. What attributes declare is of the data's own type: the nearest value.
+        An attribute that is invalid (text, a wrong size, an empty interval) is ignored with a
+        RuntimeWarning.
     fill_value : number, "auto" or None
         Replaces the field's own: HDF5's, that of ``_FillValue``, or of an array with masked points.
         None: all finite values are data, whatever the field declares.
     missing_value : number or sequence of numbers
         Missing in addition to what the field declares.
-
-    Returns
-    -------
-    Missing
-
-    Raises
-    ------
-    InvalidArgumentError
-        If an argument is not allowed.
-
-    Warns
-    -----
-    RuntimeWarning
-        If an attribute is invalid, and so ignored: text, a wrong size, an empty interval.
     """
     dtype = np.dtype(data.dtype)
     is_own = isinstance(fill_value, str)
@@ -265,9 +251,7 @@ def keeping_missing(codec: Any, missing: Missing) -> Any:
 
     The filter keeps only HDF5's fill value. Another value, such as -999, stays exact only if it is
     a multiple of the bin width, which is twice the bound, or somewhat less (`Codec.step_share`).
-
-    Returns the same codec if it keeps them anyway, if its bound is not absolute, if there are more
-    than 16 missing values, or if no slightly smaller bound keeps them.
+    It is the same codec if it keeps them anyway, or if no slightly smaller absolute bound does.
     """
     if not 0 < len(missing.values) <= _MOST_MISSING:
         return codec
@@ -358,10 +342,7 @@ class _Attributes:
 def _of_type(
     given: npt.NDArray[Any], dtype: np.dtype[Any], *, keep_all: bool = False
 ) -> npt.NDArray[Any]:
-    """Return the nearest numbers of a type, without integers that it does not have.
-
-    An attribute set by hand is often float64: 1e20 then means the nearest float32.
-    """
+    """Return the nearest numbers of a type, without integers that it does not have."""
     with np.errstate(all="ignore"):
         typed = given.astype(dtype)
         return typed if keep_all or dtype.kind == "f" else typed[typed == given]
@@ -380,11 +361,3 @@ def _given(missing_value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
             f"missing_value must be a number, or several of them, got {missing_value!r}"
         )
     return _finite(_of_type(given, dtype))
-
-
-def _as_fill(fill_value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a fill value in the given type; None if there is none, or if it is NaN."""
-    if fill_value is None:
-        return None
-    fill = checked_fill_value(fill_value, dtype)
-    return None if np.isnan(fill) else fill[()]

@@ -48,6 +48,9 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
     data. Leave its `compression` and `fletcher32` out, since netCDF would apply them first. All
     else works as always, `fill_value` and `endian` included. The last call counts.
 
+    The function is that of the netCDF-C library that the package netCDF4 itself calls. Two HDF5
+    libraries are in the process then, netCDF4's and h5py's; both have the filter.
+
     Parameters
     ----------
     variable : netCDF4.Variable
@@ -60,10 +63,9 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
     Raises
     ------
     UnsupportedError
-        If the variable is neither float32 nor float64, or has no dimension, or the file has another
-        format. netCDF4 ends the definition of a variable at once in files of format
-        NETCDF4_CLASSIC, so that a filter is always too late: write them without, and compress them
-        with ``h5lossy repack``, which keeps the model.
+        If `variable` is another one. In files of format NETCDF4_CLASSIC, netCDF4 ends the
+        definition of a variable at once, so that a filter is always too late: write them without,
+        and compress them with ``h5lossy repack``, which keeps the model.
     InvalidArgumentError
         If it is too late for a filter, another one would come first, or the file is closed or open
         for reading only.
@@ -74,15 +76,15 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
     -----
     RuntimeWarning
         If the chunks are so small that frames are larger than the data, or the fill value is 0.
-
-    Notes
-    -----
-    The function is that of the netCDF-C library that the package netCDF4 itself calls. Two HDF5
-    libraries are in the process then, netCDF4's and h5py's; both have the filter.
     """
     words = checked_codec(codec).filter_options
     _check_variable(variable)
-    call = _netcdf_functions(type(variable).__module__)
+    # The netCDF-C library that netCDF4's extension module is linked to.
+    call = functions_in(sys.modules[type(variable).__module__].__file__, _FUNCTIONS)
+    if call is None:
+        raise UnsupportedError(
+            "the netCDF-C library of netCDF4 has no nc_def_var_filter; install a newer netCDF4"
+        )
     # The package itself has no public names for these numbers.
     group, number = variable._grpid, variable._varid  # noqa: SLF001
     status = call["nc_def_var_filter"](
@@ -134,16 +136,6 @@ def _check_variable(variable: Any) -> None:
             f"{name} has {' and '.join(first)}, which netCDF would apply before h5lossy; create it "
             "without compression and fletcher32 (h5lossy has a checksum of its own)"
         )
-
-
-def _netcdf_functions(module: str) -> dict[str, Any]:
-    """Return the functions of the netCDF-C library that netCDF4's extension module is linked to."""
-    found = functions_in(sys.modules[module].__file__, _FUNCTIONS)
-    if found is None:
-        raise UnsupportedError(
-            "the netCDF-C library of netCDF4 has no nc_def_var_filter; install a newer netCDF4"
-        )
-    return found
 
 
 def _raise(status: int, text: str, name: str) -> None:

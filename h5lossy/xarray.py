@@ -115,19 +115,15 @@ def encoding(
     Raises
     ------
     InvalidArgumentError
-        If there is no variable of a name; if no codec or bound is given at all, and the dataset was
-        not opened with one; or if a bound is not allowed.
+        If there is no variable of a name, a bound is not allowed, or there is no codec at all.
     UnsupportedError
         If a variable that `variables` names can't be compressed.
-    TypeError
-        If an argument has another type, or if `codec` and `bound` are both given.
 
     Warns
     -----
     RuntimeWarning
-        If nothing in the dataset can be compressed; if a variable has missing values that are not
-        its fill value; if its fill value is 0; or if its attribute ``lossy_compression`` would not
-        be the whole truth.
+        If nothing can be compressed, or if missing values or the attribute ``lossy_compression``
+        need attention.
 
     Notes
     -----
@@ -139,12 +135,8 @@ def encoding(
     --------
     >>> import numpy as np, xarray as xr
     >>> tas = xr.DataArray(np.zeros((365, 721, 1440), np.float32), dims=("time", "lat", "lon"))
-    >>> ds = xr.Dataset({"tas": tas, "pr": tas, "mask": tas > 0})
-    >>> found = encoding(ds, {"pr": {"pointwise_relative": 1e-2}}, absolute=1e-3)
-    >>> found["tas"]
-    {'compression': PFPL(absolute=0.001), 'chunksizes': (1, 181, 1440)}
-    >>> found["pr"]["compression"], "mask" in found
-    (PFPL(pointwise_relative=0.01), False)
+    >>> encoding(xr.Dataset({"tas": tas, "mask": tas > 0}), absolute=1e-3)
+    {'tas': {'compression': PFPL(absolute=0.001), 'chunksizes': (1, 181, 1440)}}
     """
     groups = _groups_of(ds)
     if codec is not None and bound:
@@ -185,30 +177,15 @@ def encoding(
 
 
 def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
-    """Return the codecs that the variables of a dataset were opened with.
+    """Return the codecs that the variables of a dataset were opened with, by name.
 
-    xarray does not keep them in results of computations; `encoding` takes what this returns.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        Opened with engine "h5lossy", or from `restore_encoding`.
-
-    Returns
-    -------
-    dict
-        By name, of those variables that have one. An absolute bound is that of the values: what is
-        stored, times ``scale_factor``.
-
-    Raises
-    ------
-    TypeError
-        If `ds` is not a dataset.
+    The dataset was opened with engine "h5lossy", or is from `restore_encoding`. xarray does not
+    keep the codecs in results of computations; `encoding` takes what this returns. An absolute
+    bound is that of the values: what is stored, times ``scale_factor``.
     """
     if not isinstance(ds, xr.Dataset):
-        advice = (
-            "; of a tree, give the dataset of each group" if isinstance(ds, xr.DataTree) else ""
-        )
+        is_tree = isinstance(ds, xr.DataTree)
+        advice = "; of a tree, give the dataset of each group" if is_tree else ""
         raise TypeError(f"codecs_of takes an xarray.Dataset, got {type(ds).__name__}{advice}")
     found = _opened_with(ds)
     for name, codec in found.items():
@@ -245,16 +222,10 @@ def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
     xarray.Dataset
         The same data, as engine "h5lossy" opens them; closing it closes `ds`.
 
-    Raises
-    ------
-    TypeError
-        If `ds` is not a dataset; open trees with engine "h5lossy".
-
     Warns
     -----
     RuntimeWarning
-        If the file of a variable, or the variable in its file, is not found, so that it may be
-        saved without compression.
+        If the file of a variable, or the variable in its file, is not found.
     """
     if not isinstance(ds, xr.Dataset):
         raise TypeError(
@@ -281,11 +252,7 @@ def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
 
 
 class H5LossyStore(H5NetCDFStore):  # type: ignore[misc]  # xarray is not needed for the checks
-    """A file that xarray reads, with the codec of each variable in its encoding.
-
-    A process that gets an array that was opened but not read, like a worker of Dask, imports this
-    module for it, and thereby has the filter.
-    """
+    """A file that xarray reads, with codecs; pickled, it brings the filter to other processes."""
 
     __slots__ = ()
 
@@ -302,13 +269,8 @@ class H5LossyStore(H5NetCDFStore):  # type: ignore[misc]  # xarray is not needed
         found: dict[str, Self] = {}
 
         def add(path: str, group: Any) -> None:
-            found[path] = type(self)(
-                self._manager,
-                group=path,
-                mode=self._mode,
-                lock=self.lock,
-                autoclose=self.autoclose,
-            )
+            options = {"mode": self._mode, "lock": self.lock, "autoclose": self.autoclose}
+            found[path] = type(self)(self._manager, group=path, **options)
             for name, child in group.groups.items():
                 add(posixpath.join(path, name), child)
 
@@ -333,9 +295,7 @@ class H5LossyBackendEntrypoint(H5netcdfBackendEntrypoint):  # type: ignore[misc]
     url = ""
     supports_groups = True
     # xarray does not take them from a method with **options.
-    open_dataset_parameters: ClassVar[tuple[str, ...]] = _parameters(
-        H5netcdfBackendEntrypoint.open_dataset
-    )
+    open_dataset_parameters: ClassVar = _parameters(H5netcdfBackendEntrypoint.open_dataset)
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:  # noqa: ARG002
         """Say that xarray should not choose this engine without being told."""
@@ -419,13 +379,14 @@ def _encoding_of(
     described_by = {*ds.coords, *_referred_to(ds.variables.values())}
     resizable = set(ds.encoding.get("unlimited_dims", ()))
     for name, variable in ds.variables.items():
-        codec, is_kept = opened_with.get(name), True
+        codec, is_kept = opened_with.get(name), False
+        is_tiny = variable.nbytes <= TINY_BYTES and not resizable.intersection(variable.dims)
         if name in named:
-            codec, is_kept = named[name], False
-        elif default is not None and name not in described_by:
-            is_tiny = variable.nbytes <= TINY_BYTES and not resizable.intersection(variable.dims)
-            if not is_tiny:
-                codec, is_kept = default, False
+            codec = named[name]
+        elif default is not None and name not in described_by and not is_tiny:
+            codec = default
+        else:
+            is_kept = True
         if codec is None:
             continue
         dtype = _stored_dtype(variable)
@@ -475,8 +436,8 @@ def _why_not(variable: xr.Variable, dtype: np.dtype[Any] | None) -> str:
     if variable.dtype.kind != "f":
         return f"it holds {variable.dtype}, and only float32 and float64 can be"
     stored = np.dtype(variable.encoding.get("dtype") or variable.dtype)
-    is_packed = stored.kind != "f"
-    advice = "; remove dtype, scale_factor and add_offset from its encoding" if is_packed else ""
+    unpack = "; remove dtype, scale_factor and add_offset from its encoding"
+    advice = unpack if stored.kind != "f" else ""
     return f"it is saved as {stored}, and only float32 and float64 can be{advice}"
 
 
@@ -503,17 +464,13 @@ def _kept(
     return kept
 
 
-def _missing(
-    name: Any, own: Mapping[str, Any], attributes: Mapping[str, Any], dtype: np.dtype[Any]
-) -> Missing:
+def _missing(name: Any, own: Any, attributes: Any, dtype: np.dtype[Any]) -> Missing:
     """Return which values of what is stored are no data."""
     declared = {key: value for key, value in own.items() if value is not None}
     return no_data(SimpleNamespace(name=name, dtype=dtype, attrs={**declared, **attributes}))
 
 
-def _undeclared_fill(
-    name: Any, own: Mapping[str, Any], attributes: Mapping[str, Any], dtype: np.dtype[Any]
-) -> dict[str, Any]:
+def _undeclared_fill(name: Any, own: Any, attributes: Any, dtype: np.dtype[Any]) -> dict[str, Any]:
     """Return ``_FillValue`` from a single missing value, where nothing declares a fill value."""
     if own.get("_FillValue") is not None or "_FillValue" in attributes:
         return {}
@@ -527,6 +484,9 @@ def _warn_of_statement(name: Any, variable: xr.Variable, codec: Codec) -> None:
     earlier = variable.encoding.get(PROVENANCE_ATTRIBUTE, said)
     if not isinstance(earlier, str):
         return
+    packing = ", ".join(f"{key} {own[key]}" for key in _SCALE if key in (own := variable.encoding))
+    if packing and packing not in earlier:  # it is about numbers that are stored no more
+        earlier += f", of numbers packed with {packing}"
     wanted = earlier if codec.lossless else f"{earlier}; {loss_text(codec)}"
     is_said = isinstance(said, str) and said.startswith(earlier)
     if not is_said or not (codec.lossless or said.endswith(loss_text(codec))):

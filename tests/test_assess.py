@@ -27,6 +27,7 @@ from h5lossy.assessment import AssessOptions
 from h5lossy.assessment._walk import Walker
 from hdf5_helpers import environment, run_python
 from reference import assess as reference
+from reports import assert_same, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,6 +121,11 @@ def noisy(
 # ------------------------------------------------------------------------------------------------
 
 
+def cases_with(key: str) -> pytest.MarkDecorator:
+    cases = GOLDEN["cases"].items()
+    return pytest.mark.parametrize("name", [n for n, c in cases if key in c["reference_float64"]])
+
+
 @pytest.mark.parametrize("name", GOLDEN["cases"])
 def test_golden_reductions_come_out(name: str) -> None:
     x, y = fields(name)
@@ -140,9 +146,7 @@ def test_golden_reductions_come_out(name: str) -> None:
         assert getattr(report.special, kind) == golden[kind]
 
 
-@pytest.mark.parametrize(
-    "name", [n for n, c in GOLDEN["cases"].items() if "autocorr" in c["reference_float64"]]
-)
+@cases_with("autocorr")
 def test_golden_autocorrelation_comes_out(name: str) -> None:
     golden = GOLDEN["cases"][name]["reference_float64"]["autocorr"]
     found = assess(*fields(name)).autocorrelation
@@ -152,9 +156,7 @@ def test_golden_autocorrelation_comes_out(name: str) -> None:
             assert got == (None if want is None else pytest.approx(want, abs=1e-12))
 
 
-@pytest.mark.parametrize(
-    "name", [n for n, c in GOLDEN["cases"].items() if "derivatives" in c["reference_float64"]]
-)
+@cases_with("derivatives")
 def test_golden_derivatives_come_out(name: str) -> None:
     golden = GOLDEN["cases"][name]["reference_float64"]["derivatives"]
     found = assess(*fields(name)).derivatives
@@ -177,14 +179,7 @@ def test_golden_derivatives_come_out(name: str) -> None:
         assert_close(got, want, 1e-11, "derivatives")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        n
-        for n, c in GOLDEN["cases"].items()
-        if "ssim_win7_step1_globalrange" in c["reference_float64"]
-    ],
-)
+@cases_with("ssim_win7_step1_globalrange")
 def test_golden_ssim_comes_out(name: str) -> None:
     golden = GOLDEN["cases"][name]["reference_float64"]["ssim_win7_step1_globalrange"]
     found = assess(*fields(name)).ssim
@@ -194,9 +189,7 @@ def test_golden_ssim_comes_out(name: str) -> None:
     assert_close(found.one_minus_mean, golden["one_minus_mean"], 1e-9, "1 - SSIM")
 
 
-@pytest.mark.parametrize(
-    "name", [n for n, c in GOLDEN["cases"].items() if "dssim_ldcpy" in c["reference_float64"]]
-)
+@cases_with("dssim_ldcpy")
 def test_golden_data_ssim_comes_out(name: str) -> None:
     golden = GOLDEN["cases"][name]["reference_float64"]
     found = assess(*fields(name), metrics="climate").climate
@@ -204,9 +197,7 @@ def test_golden_data_ssim_comes_out(name: str) -> None:
     assert found.dssim_min == pytest.approx(golden["dssim_ldcpy_astropy"], abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n, c in GOLDEN["cases"].items() if "power_ratio" in c["reference_float64"]]
-)
+@cases_with("power_ratio")
 def test_golden_power_ratio_comes_out(name: str) -> None:
     golden = GOLDEN["cases"][name]["reference_float64"]["power_ratio"]
     found = assess(*fields(name), metrics="full").spectrum
@@ -439,17 +430,6 @@ def test_a_nan_hides_no_error() -> None:
     assert report.ssim.windows < (40 - 6) * (50 - 6)
 
 
-def test_masked_points_do_not_count() -> None:
-    x, y = noisy((30, 40))
-    y[5, :] = 1e9
-    mask = np.zeros(x.shape, bool)
-    mask[5, :] = True
-    report = assess(x, y, absolute=0.02, mask=mask)
-    assert report.ok
-    assert report.masked == 40
-    assert report.error.max_abs < 0.02
-
-
 def test_crossings_and_the_pointwise_threshold_are_counted() -> None:
     x = np.array([0.0, 0.5, 1.0, 2.0])
     y = np.array([0.2, 0.5, 0.9, 2.1])
@@ -534,20 +514,11 @@ def test_scikit_image_agrees(shape: tuple[int, ...]) -> None:
     assert assess(x, y).ssim.mean == pytest.approx(theirs, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n, c in GOLDEN["cases"].items() if "scikit_image" in c and "offset" not in n]
-)
+@pytest.mark.parametrize("name", [n for n, c in GOLDEN["cases"].items() if "scikit_image" in c])
 def test_scikit_image_agrees_on_the_golden_cases(name: str) -> None:
     theirs = GOLDEN["cases"][name]["scikit_image"]["ssim_win7_population"]
-    assert assess(*fields(name)).ssim.mean == pytest.approx(theirs, abs=1e-12)
-
-
-@pytest.mark.parametrize("exponent", [-1000, -600, 600, 1000])
-def test_windows_do_not_depend_on_the_unit(exponent: int) -> None:
-    x, y = noisy((20, 24, 30), np.float64, size=2.0)
-    unit = 2.0**exponent
-    found, want = assess(x * unit, y * unit).ssim, assess(x, y).ssim
-    assert dataclasses.replace(found, value_range=want.value_range) == want
+    close = 1e-7 if "offset" in name else 1e-12  # where it cancels
+    assert assess(*fields(name)).ssim.mean == pytest.approx(theirs, abs=close)
 
 
 @pytest.mark.parametrize("garbage", [1e100, -1.7e308])
@@ -557,12 +528,6 @@ def test_an_error_beyond_measure_is_no_likeness_at_all(garbage: float) -> None:
     found = assess(x, y).ssim
     assert found.one_minus_min == 1
     assert found.one_minus_mean == pytest.approx(49 / (14 * 24), rel=1e-3)
-
-
-def test_where_scikit_image_cancels_the_reference_decides() -> None:
-    x, y = fields("syn3d_f32_offset")
-    theirs = GOLDEN["cases"]["syn3d_f32_offset"]["scikit_image"]["ssim_win7_population"]
-    assert assess(x, y).ssim.mean == pytest.approx(theirs, abs=1e-7)
 
 
 def test_scipy_and_numpy_agree() -> None:
@@ -596,6 +561,11 @@ def test_the_divergence_of_a_vector_field() -> None:
     assert found.rmse == pytest.approx(math.sqrt((off**2).mean()), rel=1e-12)
     assert found.max_error == pytest.approx(np.abs(off).max(), rel=1e-12)
     assert found.rms == pytest.approx(math.sqrt((divergence(x) ** 2).mean()), rel=1e-12)
+    masked = [np.ma.array(c, mask=np.arange(c.size).reshape(c.shape) == 444) for c in x]
+    masked[0].data[masked[0].mask] = 1e9
+    without = h5lossy.assess_divergence(x, y, mask=masked[0].mask)
+    assert without.points < found.points
+    assert h5lossy.assess_divergence(masked, y) == without
     stacked = h5lossy.assess_divergence(np.stack(x), np.stack(y), spacing=(1.0, 2.0, 0.5))
     assert stacked == found
     with pytest.raises(InvalidArgumentError, match="one component an axis"):
@@ -611,16 +581,6 @@ def stored(
     file: h5py.File, name: str, values: np.ndarray[Any, Any], chunks: tuple[int, ...] | None
 ) -> h5py.Dataset:
     return file.create_dataset(name, data=values, chunks=chunks)
-
-
-def comparable(report: h5lossy.Report) -> dict[str, Any]:
-    """Return all numbers of a report but for names, chunks and sizes."""
-    found = report.to_dict()
-    for name in ("provenance", "per_chunk", "size", "bound"):
-        found.pop(name)
-    for name in ("size.accuracy_gain", "per_chunk.psnr"):
-        found["undefined"].pop(name, None)
-    return found
 
 
 shapes = st.one_of(
@@ -641,7 +601,7 @@ def test_no_chunking_and_no_number_of_threads_changes_a_bit(
         rng = np.random.default_rng(seed)
         x[rng.random(shape) < 0.01] = np.nan
         y[np.isnan(x)] = np.nan
-    whole = comparable(assess(x, y, threads=1))
+    whole = numbers_of(assess(x, y, threads=1))
     chunks = [
         data.draw(st.none() | st.tuples(*(st.integers(1, n) for n in shape))) for _ in range(2)
     ]
@@ -654,7 +614,7 @@ def test_no_chunking_and_no_number_of_threads_changes_a_bit(
         patch.setattr("h5lossy.assessment._walk._TIMES_KEPT", 0)
         a, b = stored(file, "x", x, chunks[0]), stored(file, "y", y, chunks[1])
         in_chunks = assess(a, b, threads=data.draw(st.integers(1, 4)))
-    assert comparable(in_chunks) == whole
+    assert numbers_of(in_chunks) == whole
 
 
 @pytest.mark.parametrize(
@@ -676,29 +636,7 @@ def test_columns_of_a_slab_that_is_too_large_give_the_same(shape: tuple[int, ...
     assert columns.per_chunk.max_abs == whole.per_chunk.max_abs
     assert columns.per_chunk.special == whole.per_chunk.special
     assert columns.ssim.min_at == whole.ssim.min_at
-    mine, theirs = comparable(columns), comparable(whole)
-    exact = (
-        "special",
-        "histogram",
-        "points",
-        "valid",
-        "failures",
-        "shape",
-        "threshold_crossings",
-        "undefined",
-    )
-    for name in exact:
-        assert mine[name] == theirs[name]
-    assert columns.error.max_at == whole.error.max_at
-    for part in ("original", "decoded", "error", "correlation", "ssim", "derivatives"):
-        flat_mine, flat_theirs = (
-            {k: v for k, v in found[part].items() if isinstance(v, float)}
-            for found in (mine, theirs)
-        )
-        assert flat_mine == pytest.approx(flat_theirs, rel=1e-12, abs=1e-15)
-    for a_, b_ in zip(mine["autocorrelation"], theirs["autocorrelation"], strict=True):
-        assert a_["values"] == pytest.approx(b_["values"], abs=1e-12)
-        assert a_["band"] == b_["band"]
+    assert_same(columns, whole)
 
 
 def test_columns_know_of_what_is_not_valid_in_those_to_come(
@@ -712,13 +650,8 @@ def test_columns_know_of_what_is_not_valid_in_those_to_come(
         monkeypatch.setattr("h5lossy.assessment._walk._OF_LIMIT", 2**-12)
         columns = assess(a, b)
     assert columns.provenance.amplification > 1
-    assert columns.derivatives.points == whole.derivatives.points == 7 * 38 * 58 - 7
-    assert columns.ssim.windows == whole.ssim.windows
-    assert columns.ssim.one_minus_mean == pytest.approx(whole.ssim.one_minus_mean, rel=1e-12)
-    assert columns.derivatives.h1_error == pytest.approx(whole.derivatives.h1_error, rel=1e-12)
-    for mine, theirs in zip(columns.autocorrelation, whole.autocorrelation, strict=True):
-        assert mine.band == theirs.band
-        assert mine.values == pytest.approx(theirs.values, abs=1e-12)
+    assert columns.derivatives.points == 7 * 38 * 58 - 7
+    assert_same(columns, whole)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 7, 100])
@@ -744,13 +677,9 @@ def test_states_merge(parts: int) -> None:
         assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-12)
 
 
-def test_a_power_of_two_scales_and_axes_permute() -> None:
+def test_axes_permute() -> None:
     x, y = noisy((20, 24, 28), np.float64)
-    report, scaled = assess(x, y), assess(x * 8, y * 8)
-    assert scaled.error.psnr == report.error.psnr
-    assert scaled.ssim.mean == report.ssim.mean
-    assert scaled.correlation.one_minus_pearson == report.correlation.one_minus_pearson
-    turned = assess(x.transpose(2, 0, 1), y.transpose(2, 0, 1))
+    report, turned = assess(x, y), assess(x.transpose(2, 0, 1), y.transpose(2, 0, 1))
     assert turned.ssim.one_minus_mean == pytest.approx(report.ssim.one_minus_mean, rel=1e-11)
     axes = {row.axis: row.values for row in report.autocorrelation}
     for row in turned.autocorrelation:
@@ -971,9 +900,8 @@ def test_what_crosses_the_border_of_slabs_is_counted(
     assert report.ssim.min_at in {tuple(map(int, c)) for c in corners}
     assert report.ssim.windows == 58 * 34 * 34
     assert report.derivatives.points == 62 * 38 * 38
-    assert comparable(report) == comparable(assess(*spiked())) | {
-        "dtype": f"float{8 * int(kind[2])}"
-    }
+    wanted = numbers_of(assess(*spiked())) | {"dtype": f"float{8 * int(kind[2])}"}
+    assert numbers_of(report) == wanted
 
 
 @pytest.mark.parametrize("fault", ["no halo", "owner too early", "owner too late", "twice"])
@@ -1054,7 +982,7 @@ def test_arrays_of_other_libraries_are_taken_through_dlpack() -> None:
     x, y = noisy((20, 30))
     mask = x > 100
     found = assess(_Tensor(x), _Tensor(y), mask=_Tensor(mask.view(np.uint8)))
-    assert comparable(found) == comparable(assess(x, y, mask=mask))
+    assert numbers_of(found) == numbers_of(assess(x, y, mask=mask))
     with pytest.raises(UnsupportedError, match=r"decoded .* DLPack: use tensor\.detach"):
         assess(x, _Tensor(y, refuse=True))
 
@@ -1116,56 +1044,47 @@ def test_memmaps_and_what_can_only_be_cut(tmp_path: Path) -> None:
             assert np.prod([s.stop - s.start for s in selection]) <= y.size
             return y[selection]
 
-    assert comparable(assess(on_disk, Cut())) == comparable(assess(x, y))
+    assert numbers_of(assess(on_disk, Cut())) == numbers_of(assess(x, y))
 
 
 def test_other_libraries_variables_are_read(tmp_path: Path) -> None:
     netcdf = pytest.importorskip("netCDF4", reason="netCDF4 is not installed")
     xarray = pytest.importorskip("xarray", reason="xarray is not installed")
     x, y = noisy((20, 30))
-    assert comparable(assess(xarray.DataArray(x), y)) == comparable(assess(x, y))
+    assert numbers_of(assess(xarray.DataArray(x), y)) == numbers_of(assess(x, y))
     with netcdf.Dataset(tmp_path / "a.nc", "w") as file:
         file.createDimension("a", 20)
         file.createDimension("b", 30)
         variable = file.createVariable("t", "f4", ("a", "b"), fill_value=1e20)
         variable[...] = y
-        wanted = comparable(assess(x, y, fill_value=1e20))
-        assert comparable(assess(x, variable)) == wanted
+        wanted = numbers_of(assess(x, y, fill_value=1e20))
+        assert numbers_of(assess(x, variable)) == wanted
         variable[3, 4] = 1e20  # a masked array is what it gives, with 1e20 below
         report = assess(x, variable)
         assert report.special.failed == {"fill_introduced": 1}
         assert variable.mask
         assert variable.scale
         y[3, 4] = 1e20
-        wanted = comparable(assess(x, y, fill_value=1e20))
-        assert comparable(report) == wanted
+        wanted = numbers_of(assess(x, y, fill_value=1e20))
+        assert numbers_of(report) == wanted
         file.set_auto_maskandscale(False)
-        assert comparable(assess(x, variable)) == wanted
+        assert numbers_of(assess(x, variable)) == wanted
 
 
-def test_no_bound_is_taken_from_the_file(tmp_path: Path) -> None:
+def test_the_bound_is_taken_from_the_file(tmp_path: Path) -> None:
     x, _ = noisy((40, 50))
     with h5py.File(tmp_path / "a.h5", "w") as file:
         packed = file.create_dataset(
             "t", data=x, chunks=(20, 25), compression=h5lossy.PFPL(absolute=0.25)
         )
-        file.flush()
+        # HDF5's cache has chunks that were just written as they were before their compression.
         report = assess(x, packed)
-    assert (report.bound.kind, report.bound.value, report.bound.source) == (
-        "absolute",
-        0.25,
-        "file",
-    )
+        file.flush()
+        assert assess(x, packed).size.ratio > 1
+    bound = report.bound
+    assert (bound.kind, bound.value, bound.source) == ("absolute", 0.25, "file")
     assert report.ok
-    assert report.size.ratio > 1
-
-
-def test_a_constant_field_has_numbers_or_reasons() -> None:
-    x = np.full((10, 10), 3.0)
-    report = assess(x, x.copy())
-    assert report.error.psnr == math.inf
-    assert report.correlation.pearson is None
-    assert {"correlation", "ssim", "autocorrelation"} <= set(report.undefined)
+    assert report.error.max_abs > 0.1
 
 
 def _undefined_fields() -> dict[str, tuple[Any, Any]]:
@@ -1230,14 +1149,6 @@ def test_the_reason_is_the_right_one() -> None:
     assert report.undefined["ssim"] == "the original has no valid value"
     assert "histogram -" in re.sub(" +", " ", report.to_text())
     assert "0 of 81 valid" in report.to_text()
-
-
-def test_fields_beyond_float64_are_undefined_and_not_wrong() -> None:
-    x = np.array([1.7e308, -1.7e308, 0.0])
-    report = assess(x, -x, absolute=1.0)
-    assert report.bound.violations == 2
-    assert report.error.rmse is None
-    assert "float64" in report.undefined["error.rmse"]
 
 
 @pytest.mark.parametrize(
@@ -1312,21 +1223,24 @@ def test_thresholds_are_part_of_the_verdict() -> None:
     assert not assess(x * 0, x * 0, require="ssim>=0.1").ok
 
 
-def test_progress_counts_the_bytes_of_the_original() -> None:
-    x, y = noisy((50, 60))
-    told: list[tuple[int, int]] = []
-    assess(x, y, metrics="full", progress=lambda done, total: told.append((done, total)))
-    assert told == sorted(told)
-    assert {total for _, total in told} == {4 * x.nbytes}  # range, walk, data SSIM, relative errors
-    assert told[-1][0] == 4 * x.nbytes
-
-
-@pytest.mark.parametrize("shape", [(900,), (9, 9)])
-def test_progress_reaches_its_total_without_slices(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("shape", "metrics", "times"),
+    [  # range, walk, data SSIM, relative errors
+        ((50, 60), "full", 4),
+        ((900,), "climate", 3),
+        ((9, 9), "climate", 3),
+    ],
+    ids=str,
+)
+def test_progress_counts_the_bytes_of_the_original(
+    shape: tuple[int, ...], metrics: str, times: int
+) -> None:
     x, y = noisy(shape)
     told: list[tuple[int, int]] = []
-    assess(x, y, metrics="climate", progress=lambda *done: told.append(done))
-    assert told[-1][0] == told[-1][1]
+    assess(x, y, metrics=metrics, progress=lambda done, total: told.append((done, total)))
+    assert told == sorted(told)
+    assert {total for _, total in told} == {times * x.nbytes}
+    assert told[-1][0] == times * x.nbytes
 
 
 @pytest.mark.parametrize("axes", [2, 3])

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import hypothesis.extra.numpy as hnp
@@ -18,13 +18,14 @@ from hypothesis import example, given, settings
 
 from h5lossy import Assessor, assess
 from h5lossy.assessment import assess_divergence
-
-if TYPE_CHECKING:
-    from h5lossy.assessment import Report
+from reports import numbers_of
 
 Field = np.ndarray[Any, np.dtype[np.float64]]
 
 EXPONENTS = st.integers(-1000, 1000)
+
+#: What is no number.
+TEXT = re.compile("provenance|undefined")
 
 #: What squares are needed for.
 NEEDS_SQUARES = re.compile(
@@ -39,22 +40,6 @@ HAS_UNIT = re.compile(
     r"|derivatives\.(slopes\.\d+\.(max|max_error|rmse)|(gradient|laplacian)_(max|range|rms)"
     r"|(gradient|laplacian)_(max_error|rmse)|h1_error)$"
 )
-
-
-def numbers(report: Report) -> dict[str, Any]:
-    """Return all that a report holds but where it comes from, by its path."""
-    found: dict[str, Any] = {}
-
-    def walk(value: Any, path: str) -> None:
-        if isinstance(value, dict | list):
-            items = value.items() if isinstance(value, dict) else enumerate(value)
-            for key, item in items:
-                walk(item, f"{path}.{key}" if path else str(key))
-        elif not path.startswith(("provenance", "undefined")):
-            found[path] = value
-
-    walk(report.to_dict(), "")
-    return found
 
 
 def power_of(path: str) -> int:
@@ -85,8 +70,8 @@ def test_the_unit_changes_no_number(shape: tuple[int, ...], seed: int, exponent:
     wanted = assess(x, x + e, metrics="full", mask=mask)
     unit = np.ldexp(1.0, exponent)
     found = assess(unit * x, unit * (x + e), metrics="full", mask=mask)
-    there = numbers(found)
-    for path, value in numbers(wanted).items():
+    there = numbers_of(found, TEXT)
+    for path, value in numbers_of(wanted, TEXT).items():
         if path.startswith(("error.quantiles", "histogram")) and not -75 < exponent < 140:
             continue  # where the histogram's bins end
         if isinstance(value, float):
@@ -108,8 +93,8 @@ def test_beyond_squares_numbers_are_right_or_have_a_reason(
     unit = np.ldexp(1.0, exponent)
     found = assess(unit * x, unit * (x + e), metrics="full", require="psnr>=1")
     assert not found.ok
-    there = numbers(found)
-    for path, value in numbers(wanted).items():
+    there = numbers_of(found, TEXT)
+    for path, value in numbers_of(wanted, TEXT).items():
         if path.startswith("histogram"):
             continue
         if there.get(path) is None and value is not None:

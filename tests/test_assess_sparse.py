@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -13,12 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
-import h5lossy
 from h5lossy import InvalidArgumentError, assess
 from h5lossy.assessment import _fields, _walk
+from reports import assert_same
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 SHAPES = {
@@ -30,6 +30,9 @@ SHAPES = {
     (40, 5, 6, 7): (2, 5, 3, 7),
 }
 
+#: What tells how values were read.
+WHERE = re.compile(r"provenance|size|bound\.source|undefined\.size")
+
 
 @pytest.fixture(autouse=True)
 def sparse_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,27 +40,6 @@ def sparse_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_fields, "_LARGE", 1)
     monkeypatch.setattr(_walk, "_BYTES_AT_ONCE", 1)
     monkeypatch.setattr(_walk, "_TIMES_KEPT", 0)
-
-
-def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Give all numbers of a report by their paths."""
-    if isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            if key not in {"provenance", "size"}:
-                yield from flat(item, f"{path}.{key}")
-    elif not path.startswith((".undefined.size", ".bound.source")):
-        yield path, value
-
-
-def assert_same(sparse: h5lossy.Report, dense: h5lossy.Report) -> None:
-    """Compare all numbers: sums to 12 digits, all else exactly."""
-    mine, theirs = dict(flat(sparse.to_dict())), dict(flat(dense.to_dict()))
-    assert mine.keys() == theirs.keys()
-    for path, want in theirs.items():
-        if isinstance(want, float) and math.isfinite(want):
-            assert mine[path] == pytest.approx(want, rel=1e-10, abs=1e-11), path
-        else:
-            assert mine[path] == want, path
 
 
 @settings(max_examples=12, deadline=None)
@@ -112,7 +94,7 @@ def test_what_was_never_written_counts_as_if_it_were_read(  # noqa: PLR0917
         }
         sparse = assess(*pair, mask=mask, **options)
         patch.setattr(_fields, "_LARGE", 1 << 60)
-        assert_same(sparse, assess(*pair, mask=mask, **options))
+        assert_same(sparse, assess(*pair, mask=mask, **options), WHERE, near=1e-11)
 
 
 @pytest.mark.parametrize(

@@ -468,6 +468,39 @@ def test_masked_points_are_written_as_the_fill_value(file: h5py.File, selection:
     h5lossy.write(ours, np.ma.array(values.data), selection)
 
 
+def of_netcdf(values: Any, path: Path) -> Any:
+    file = pytest.importorskip("netCDF4").Dataset(path, "w")
+    for axis, extent in zip("xy", values.shape, strict=True):
+        file.createDimension(axis, extent)
+    file.createVariable("t", "f8", ("x", "y"))[...] = values
+    return file["t"]
+
+
+@pytest.mark.parametrize("selection", [..., np.s_[::2], [0, 2]], ids=["all", "steps", "list"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda values, _: list(values),
+        lambda values, _: [list(row) for row in values],
+        lambda values, _: (values[0], *values.filled(-1)[1:]),
+        lambda values, _: pytest.importorskip("dask.array").from_array(values, chunks=4),
+        of_netcdf,
+    ],
+    ids=["rows", "values", "tuple", "dask", "netCDF4"],
+)
+def test_masks_are_found_in_all_that_is_written(
+    file: h5py.File, tmp_path: Path, selection: Any, given: Any
+) -> None:
+    theirs, ours = twins(file, (6, 6), chunks=(2, 4), fillvalue=-1)
+    values = np.ma.masked_less(np.arange(36.0).reshape(6, 6)[selection], 4)
+    theirs[selection] = values.filled(-1)
+    h5lossy.write(ours, given(values, tmp_path / "a.nc"), selection)
+    assert np.array_equal(ours[...], theirs[...])
+    _, ours = twins(file.create_group("no fill value"), (6, 6), chunks=(2, 4))
+    with pytest.raises((InvalidArgumentError, IncompleteWriteError), match="values are masked"):
+        h5lossy.write(ours, given(values, tmp_path / "b.nc"), selection)
+
+
 def test_a_fill_value_is_not_rounded_to_the_type_of_masked_values(file: h5py.File) -> None:
     made = file.create_dataset(
         "x", (3,), "f8", fillvalue=1e20, chunks=3, compression=PFPL(absolute=1)
@@ -992,6 +1025,7 @@ def save():
         t = file.create_dataset("t", (99, 99), "f4", chunks=(7, 7), compression=codec)
         h5lossy.write(t, np.full((99, 99), 7.0), threads=3)
         print(float(h5lossy.read(t, threads=3).min()))
+        assert h5lossy.assess(t, t, absolute=1).ok and not h5lossy.verify(t).problems
 
 atexit.register(save)
 """

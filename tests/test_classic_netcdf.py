@@ -8,6 +8,7 @@ be of these types either.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,19 +87,32 @@ def test_programs_take_it(classic: Path, tmp_path: Path, command: tuple[str, ...
         assert np.array_equal(values_of(tmp_path / "out.nc"), values_of(classic))
 
 
-@pytest.mark.parametrize("command", [("ncks", "-v", "tas"), ("ncra",)], ids=" ".join)
-def test_nco_keeps_the_compression(classic: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_ncks_keeps_the_compression(classic: Path, tmp_path: Path) -> None:
     # It defines the filter twice, the first time with the first of its cd_values alone.
-    program = [tool(command[0]), *command[1:]]
+    program = [tool("ncks"), "-v", "tas"]
     run(*program, classic, tmp_path / "a.nc", env=with_plugin())
     with h5py.File(classic) as old, h5py.File(tmp_path / "a.nc") as new:
         assert h5lossy.describe(new["tas"]).config == h5lossy.describe(old["tas"]).config
-    if "ncks" in command:
-        assert np.array_equal(values_of(tmp_path / "a.nc"), values_of(classic))
+    assert np.array_equal(values_of(tmp_path / "a.nc"), values_of(classic))
+
+
+@pytest.mark.parametrize("command", [("ncks", "-v", "tas"), ("ncra",)], ids=" ".join)
+def test_nco_takes_another_compression(
+    classic: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    program = [tool(command[0]), *command[1:]]
     for level in ("0", "1"):
         run(*program, "-O", "-L", level, classic, tmp_path / "a.nc", env=with_plugin())
         with h5py.File(tmp_path / "a.nc") as file:
             assert h5lossy.describe(file["tas"]) is None
+
+
+def test_ncra_needs_another_compression_for_a_file_with_integers(
+    classic: Path, tmp_path: Path
+) -> None:
+    said = run(tool("ncra"), classic, tmp_path / "a.nc", env=with_plugin(), status=1)
+    [message] = re.findall(r"`(ERROR .*)` \(NCO\)", PAGE)
+    assert message in said.stderr + said.stdout
 
 
 def test_a_copy_by_nccopy_is_verified_by_its_record(classic: Path, tmp_path: Path) -> None:

@@ -108,6 +108,24 @@ def test_masked_points_come_back_as_the_fill_value(codec: type[Codec]) -> None:
     assert h5lossy.encode(np.ma.array(VALUES), bound) == h5lossy.encode(VALUES, bound)
 
 
+def test_what_is_too_large_is_refused_before_it_is_read() -> None:
+    da = pytest.importorskip("dask.array")
+
+    def fails() -> None:
+        raise AssertionError
+
+    values = da.map_blocks(fails, chunks=((1,) * 5, (1 << 30,)), dtype="f4", meta=VALUES[:0])
+    with pytest.raises(InvalidArgumentError, match="less than 4 GiB"):
+        h5lossy.encode(values, PFPL(absolute=1))
+
+
+def test_masks_are_found_in_lists() -> None:
+    bound = PFPL(absolute=1e-3)
+    for values in (np.ma.masked, [1.0, np.ma.masked], [[[1.0]], (np.ma.array([2.0], mask=True),)]):
+        decoded = h5lossy.decode(h5lossy.encode(values, bound))
+        assert not np.isfinite(decoded[-1]) or decoded[-1] == 1e20, values
+
+
 @pytest.mark.parametrize("bound", [{"absolute": 1e-3}, {"pointwise_relative": 1e-3}], ids=str)
 def test_auto_gives_the_frame_of_one_codec(dtype: np.dtype[Any], bound: dict[str, Any]) -> None:
     # In chunks of less than 8192 values the sample is all of them, so the pick is the smallest.
@@ -300,6 +318,30 @@ def test_out_is_an_array_with_a_shape_of_its_own() -> None:
 def test_a_frame_needs_enough_memory_to_write_to(out: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="at least 80 bytes"):
         h5lossy.encode(np.zeros(10, "f4"), PFPL(absolute=1e-3), out=out)
+
+
+def test_the_memory_for_a_frame_may_be_of_any_numbers_but_not_of_objects() -> None:
+    values, setting = np.zeros(10, "f4"), PFPL(absolute=1e-3)
+    for dtype in (">f8", "c16", [("a", "i4"), ("b", ">u4")]):
+        assert h5lossy.encode(values, setting, out=np.empty(10, dtype)) == h5lossy.encode(
+            values, setting
+        )
+    objects = np.zeros(20, object)
+    for out in (objects, np.zeros(20, [("a", "O"), ("b", "i8")])):
+        with pytest.raises(InvalidArgumentError, match="an array of objects"):
+            h5lossy.encode(values, setting, out=out)
+    assert objects.tolist() == [0] * 20
+
+
+def test_neither_values_nor_frames_are_overwritten_while_they_are_read() -> None:
+    room = np.zeros(4000)
+    values, setting = room[:1000], PFPL(absolute=1e-3)
+    with pytest.raises(InvalidArgumentError, match="out must not be memory that holds"):
+        h5lossy.encode(values, setting, out=room)
+    frame = h5lossy.encode(values, setting, out=room[1000:])
+    with pytest.raises(InvalidArgumentError, match="out must not be memory that holds"):
+        h5lossy.decode(frame, out=room[500:1500])
+    assert h5lossy.decode(frame, out=values).tolist() == [0] * 1000
 
 
 @hypothesis.given(data=st.data())

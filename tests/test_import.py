@@ -67,6 +67,26 @@ print(h5lossy.get_config().libhdf5s[0].registered_by)
     assert said == "False\nh5lossy\n"
 
 
+def test_it_waits_for_an_h5py_that_another_thread_imports() -> None:
+    code = """
+import sys, threading
+class Pause:
+    done = False
+    def find_spec(self, name, *_):
+        if name.startswith("h5py.") and not self.done:
+            self.done = True
+            other.start()
+            other.join(2)
+            print(other.is_alive(), "h5py.h5z" in sys.modules)
+other = threading.Thread(target=lambda: __import__("h5lossy"))
+sys.meta_path.insert(0, Pause())
+import h5py
+other.join()
+print(h5py.h5z.filter_avail(46412))
+"""
+    assert run_python(code, env=environment()).stdout == "True False\nTrue\n"
+
+
 def test_names_are_imported_when_they_are_used() -> None:
     code = """
 import sys

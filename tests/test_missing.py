@@ -148,6 +148,17 @@ def test_variables_of_all_libraries_say_the_same(tmp_path: Path) -> None:
         assert no_data(file["t"]) == wanted
 
 
+@pytest.mark.parametrize("order", ["big", "little"])
+def test_the_fill_value_that_netcdf_gives_has_either_byte_order(tmp_path: Path, order: str) -> None:
+    netcdf = pytest.importorskip("netCDF4")
+    dtype = np.dtype("f4").newbyteorder(order)
+    with netcdf.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("x", 3)
+        made = file.createVariable("t", dtype, ("x",), endian=order)
+        made[:] = np.ma.masked_equal(np.array([1, 2, 3], dtype), 3)
+        assert no_data(made).fill == np.float32(netcdf.default_fillvals["f4"])
+
+
 def test_arguments_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="missing_value must be a number"):
         no_data(field(), missing_value="1e20")

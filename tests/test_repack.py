@@ -1435,3 +1435,15 @@ def test_a_block_has_few_of_small_chunks() -> None:
     assert block_shape((1 << 20, 1 << 20), (1, 24), 8) == (1, 24 * 4096)
     assert block_shape((1 << 30,), (1 << 20,), 4, cover=(16,)) == (1 << 20,)
     assert math.prod(block_shape((1 << 30,), (1000,), 4, cover=(1500,))) * 4 > 8 << 20
+
+
+def test_settings_of_others_are_kept_as_text(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
+    text = "[" * 50_000
+    with h5py.File(source, "w") as file:
+        made = file.create_dataset("t", (2000,), "f4", chunks=(500,), compression=PFPL(absolute=1))
+        made.attrs["h5lossy"] = text
+    for _ in range(2):  # the second one finds that it is done
+        repack(source, target, "--absolute", "2")
+    with h5py.File(target) as file:
+        assert json.loads(file["t"].attrs["h5lossy"])["earlier"] == text

@@ -193,6 +193,7 @@ def test_a_dataset_that_grows_while_its_chunks_are_listed(
             x[4:] = values[4:]
             for_each_chunk(dataset, visit)
 
+        monkeypatch.setattr(chunk_readers, "_FEW_CHUNKS", 0)  # else none are listed
         monkeypatch.setattr(chunk_readers, "for_each_chunk", grow_first)
         assert_close(h5lossy.read(x), values[:4])
         assert_close(h5lossy.read(x), values)

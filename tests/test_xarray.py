@@ -864,6 +864,22 @@ def test_a_statement_that_another_engine_left_is_not_the_whole_truth(repacked: P
             encoding(ds, absolute=0.1)
 
 
+def test_a_statement_about_packed_numbers_says_so() -> None:
+    attribute = "lossy_compression"
+    ds = xr.Dataset({"t": (("x",), np.zeros(5000, "f4"), {attribute: "absolute error at most 1"})})
+    ds["t"].encoding = {"dtype": "f4", "scale_factor": 10.0}
+    for bound in ({"lossless": True}, {"absolute": 0.1}):
+        with pytest.warns(
+            RuntimeWarning, match="1, of numbers packed with scale_factor 10"
+        ) as said:
+            encoding(ds, **bound)
+        exec(str(said[0].message).split("file, ")[1])  # as it says
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            encoding(ds, **bound)
+        assert ds["t"].attrs[attribute].count("packed") == 1
+
+
 def test_records_that_another_engine_copied_are_outdated(repacked: Path, tmp_path: Path) -> None:
     with xr.open_dataset(repacked, engine="netcdf4") as ds:
         part = ds.isel(time=slice(5))

@@ -80,22 +80,12 @@ def chunk_box(place: Place, chunks: Place) -> Box:
 
 @dataclass(frozen=True)
 class Pieces:
-    """The parts of some chunks that lie in a box: a row of each array for each chunk.
+    """The parts of some chunks that lie in a box: a row of each array for each chunk."""
 
-    Attributes
-    ----------
-    places : numpy.ndarray
-        Where the chunks begin.
-    start, stop : numpy.ndarray
-        The first value of the chunk in the box, and the end of its values there.
-    whole : numpy.ndarray
-        Whether the box has all values of the chunk that lie in the dataset.
-    """
-
-    places: npt.NDArray[np.int64]
-    start: npt.NDArray[np.int64]
-    stop: npt.NDArray[np.int64]
-    whole: npt.NDArray[np.bool_]
+    places: npt.NDArray[np.int64]  # where the chunks begin
+    start: npt.NDArray[np.int64]  # the first value of each in the box
+    stop: npt.NDArray[np.int64]  # and the end of its values there
+    whole: npt.NDArray[np.bool_]  # whether the box has all its values that lie in the dataset
 
     def __len__(self) -> int:
         return len(self.places)
@@ -131,26 +121,15 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Selection:
-    """A box of a dataset, which of its axes the result has, and the chunks that it touches.
-
-    Attributes
-    ----------
-    box : Box
-    kept : tuple of bool
-        Whether each axis of the dataset is one of the result, too.
-    extents, chunks : tuple of int
-        Those of the dataset and of a chunk; a single value where there are no chunks.
-    value_bytes : int
-    cuts : tuple of tuple of int, optional
-        Where batches may begin and end along each axis, in numbers of chunks, from the first chunk
-        to the end of the last. Default: between any two chunks.
-    """
+    """A box of a dataset, which of its axes the result has, and the chunks that it touches."""
 
     box: Box
-    kept: tuple[bool, ...]
+    kept: tuple[bool, ...]  # whether each axis of the dataset is one of the result, too
     extents: Place
-    chunks: Place
+    chunks: Place  # extents of a chunk; of a single value where there are no chunks
     value_bytes: int
+    #: Where batches may begin and end along each axis, in numbers of chunks, from the first chunk
+    #: to the end of the last. Default: between any two chunks.
     cuts: tuple[Place, ...] | None = None
 
     @property
@@ -229,10 +208,7 @@ class Selection:
         return self.whole == self.box
 
     def boxes(self, report: Report | None = None) -> Iterator[Box]:
-        """Cut the box into parts of `BLOCK_BYTES` that split no chunk, in C order.
-
-        Each is reported when it is done.
-        """
+        """Cut the box into parts of `BLOCK_BYTES` that split no chunk; report each when done."""
         done = 0
         for block in self._blocks(None):
             chunks = zip(block, self.chunks, strict=True)
@@ -283,12 +259,9 @@ class Selection:
 def as_selection(
     index: Any, dataset: h5py.Dataset, *, may_be_empty: bool = False
 ) -> Selection | None:
-    """Return the box that an index means; None for all that is not a box of at least one value.
-
-    That is so for steps, lists, masks, names of fields, and whatever is wrong: h5py reads and
-    writes these, or raises. It is also so for datasets without axes, and for boxes without values
-    unless these are asked for.
-    """
+    """Return the box that an index means; None for all that is not a box of at least one value."""
+    # Steps, lists, masks, names of fields, and whatever is wrong: h5py reads and writes these, or
+    # raises.
     shape = dataset.shape
     if not shape:
         return None

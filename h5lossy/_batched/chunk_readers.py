@@ -73,11 +73,13 @@ class ChunkReader:
             values = np.broadcast_to(self._fill, box.shape)
         self._assign(box.within(self._chosen.box).slices, values)
 
-    def _stored_bytes(self, places: npt.NDArray[np.int64]) -> list[int | None]:
-        """Return the bytes of chunks in the file: by HDF5's index for few, or by a list of all.
+    def _read_each(self, places: list[Place]) -> None:
+        """Read chunks one after another."""
+        for place, size in zip(places, self._stored_bytes(np.array(places)), strict=True):
+            self._read_whole(place, is_stored=size is not None)
 
-        None for a chunk that is not stored.
-        """
+    def _stored_bytes(self, places: npt.NDArray[np.int64]) -> list[int | None]:
+        """Return the bytes of chunks in the file, of few by HDF5's index; None if not stored."""
         if self._listed is None:
             if len(places) <= _FEW_CHUNKS or self._chosen.has_few_chunks:
                 dataset = self._dataset.id.id
@@ -126,8 +128,7 @@ class HostReader(ChunkReader):
     def run_at_once(self) -> None:
         """Read one chunk after another."""
         places = list(self._chosen.box.places(self._chosen.chunks))
-        for place, size in zip(places, self._stored_bytes(np.array(places)), strict=True):
-            self._read_whole(place, is_stored=size is not None)
+        self._read_each(places)
         self._tell(len(places))
 
     def run(self, threads: int) -> None:
@@ -193,9 +194,7 @@ class GpuReader(ChunkReader):
 
         for done, left in decode(self._target, chosen.chunks, start, read_frame):
             if left:
-                others = [places[number] for number in left]
-                for place, size in zip(others, self._stored_bytes(np.array(others)), strict=True):
-                    self._read_whole(place, is_stored=size is not None)
+                self._read_each([places[number] for number in left])
             self._tell(done)
 
     def _assign(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:

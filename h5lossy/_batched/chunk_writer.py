@@ -41,20 +41,7 @@ class _Batch(NamedTuple):
 
 
 class ChunkWriter:
-    """One call of `write`.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-    params : _native.Params
-        How its chunks are encoded.
-    source : Source
-        The values of the selection.
-    chosen : Selection
-    threads : int
-        At most so many encode.
-    report : function
-    """
+    """One call of `write`."""
 
     def __init__(
         self,
@@ -83,10 +70,7 @@ class ChunkWriter:
         self._done = 0
 
     def run(self, recorder: Recorder | None = None) -> None:
-        """Write all chunks, or raise an error that says which have been written.
-
-        With a recorder, each chunk is decoded and checked before it is written.
-        """
+        """Write all chunks, checked first with a recorder; an error says which were written."""
         self._recorder = recorder
         try:
             try:

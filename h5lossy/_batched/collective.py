@@ -67,10 +67,7 @@ class Ranks:
 
     @contextmanager
     def agreeing(self) -> Iterator[None]:
-        """Run the block in all processes; where it succeeds, raise `_Failed` if it fails elsewhere.
-
-        Where it fails, its own error is raised.
-        """
+        """Run the block in all processes; raise `_Failed` where only others fail."""
         failure: BaseException | None = None
         try:
             yield
@@ -86,10 +83,8 @@ class Ranks:
 
 
 def tell_others(error: Exception) -> None:
-    """Tell the processes that wait for this one, which was given no dataset of their file.
-
-    That is the one parallel file that is open here; if there are several, they go on waiting.
-    """
+    """Tell the processes that wait for this one, which was given no dataset of their file."""
+    # That is the one parallel file that is open here; if there are several, they go on waiting.
     opened = [h5py.File(file) for file in h5f.get_obj_ids(h5f.OBJ_ALL, h5f.OBJ_FILE)]
     shared = [file for file in opened if is_parallel(file)]
     if len(shared) == 1:
@@ -103,11 +98,7 @@ def write_together(
     selection: Any,
     prepare: Callable[[], tuple[Report, Callable[[Place], Source]]],
 ) -> None:
-    """Do what ``write(..., collective=True)`` does, in all processes that have the file open.
-
-    `prepare` checks the other arguments, and returns the function that reports progress, and the
-    one that makes the source of the values for a shape.
-    """
+    """Do what ``write(..., collective=True)`` does, in all processes that have the file open."""
     if not is_parallel(dataset):
         error = InvalidArgumentError(
             f"collective=True is for files that are open with driver='mpio', and "

@@ -49,10 +49,9 @@ def decode(
     start: tuple[int, ...],
     read_frame: Callable[[int, npt.NDArray[np.uint8]], Any],
 ) -> Iterator[tuple[int, list[int]]]:
-    """Decode all chunks that an array has part of, into the array.
+    """Decode all chunks that an array has part of, into the array; `start` is in its first chunk.
 
-    Its first value lies at `start` in its chunk. `read_frame(chunk, buffer)` returns the frame of
-    chunk number `chunk`, in C order, in `buffer` or elsewhere; None if there is none. Yields, after
+    `read_frame(chunk, buffer)` returns a frame, in `buffer` or elsewhere, or None. Yields, after
     each batch, how many chunks have been tried, and the numbers of those that were not decoded.
     """
     work = GpuChunks(memory, chunks, start)

@@ -44,10 +44,7 @@ class _EncodeSlot:
 def encode(
     memory: DeviceMemory, params: _native.Params, chunks: tuple[int, ...], padding: int
 ) -> Iterator[list[npt.NDArray[np.uint8]]]:
-    """Yield the frames of all chunks, in C order, a batch at a time; valid until the next one.
-
-    The array begins where a chunk does.
-    """
+    """Yield the frames of all chunks, in C order, a batch at a time; valid until the next one."""
     work = GpuChunks(memory, chunks, (0,) * len(chunks), padding)
     copies = work.library.stream(work.device)
     batches = work.batches()

@@ -28,12 +28,11 @@ def overlap(
 ) -> None:
     """Do `work` on each batch in a helper thread; fetch and finish batches in this one meanwhile.
 
-    Two batches exist at a time. If the next one cannot be fetched, the ones before it are finished,
-    and then the error is raised.
+    If a batch cannot be fetched, the ones before it are finished, and then the error is raised.
     """
     failure: Exception | None = None
     started: deque[tuple[_Batch, Future[_Result]]] = deque()
-    with _helper() as submit:
+    with helper_thread() as submit:
         while True:
             try:
                 batch = next(batches, None)
@@ -53,28 +52,25 @@ def overlap(
 
 
 @contextmanager
-def _helper() -> Iterator[Callable[..., Future[Any]]]:
-    """Yield a function that runs another in the helper thread, or in this one.
-
-    No thread can be started while Python exits (`atexit`), or when the system's limit is reached.
-    """
+def helper_thread() -> Iterator[Callable[..., Future[Any]]]:
+    """Yield a function that runs another in a helper thread, or in this one."""
     try:
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # fails at exit
 
         helper = ThreadPoolExecutor(1, thread_name_prefix="h5lossy")
         helper.submit(int)  # starts the thread
-    except RuntimeError:
+    except RuntimeError:  # Python exits (`atexit`), or the system's limit of threads is reached
         yield _run_at_once
         return
     with helper:
         yield helper.submit
 
 
-def _run_at_once(work: Callable[[_Batch], _Result], batch: _Batch) -> Future[_Result]:
+def _run_at_once(work: Callable[..., _Result], *given: Any) -> Future[_Result]:
     """Do what `Executor.submit` does, in this thread."""
     future: Future[_Result] = Future()
     try:
-        future.set_result(work(batch))
+        future.set_result(work(*given))
     except Exception as error:  # noqa: BLE001  # raised by result()
         future.set_exception(error)
     return future
@@ -84,12 +80,11 @@ class FrameBuffers:
     """Buffers that take turns: one for the batch at work, one for the batch before or after it.
 
     They are reused, since the first use of fresh memory takes about as long as encoding. `sparse`
-    is for frames that leave most of their room unused. One buffer is enough where batches do not
-    overlap.
+    is for frames that leave most of their room unused.
     """
 
     def __init__(self, count: int = 2, *, sparse: bool = False) -> None:
-        self._new: Callable[[int], npt.NDArray[np.uint8]] = _small_pages if sparse else _bytes
+        self._sparse = sparse
         self._buffers = [np.empty(0, np.uint8)] * count
 
     def next(self, count: int, frame_bytes: int) -> npt.NDArray[np.uint8]:
@@ -97,7 +92,8 @@ class FrameBuffers:
         row_bytes = aligned(frame_bytes)
         buffer = self._buffers.pop(0)
         if len(buffer) < count * row_bytes:
-            buffer = self._new(count * row_bytes)
+            size = count * row_bytes
+            buffer = _small_pages(size) if self._sparse else np.empty(size, np.uint8)
         self._buffers.append(buffer)
         return buffer[: count * row_bytes].reshape(count, row_bytes)
 
@@ -107,15 +103,9 @@ def aligned(frame_bytes: int) -> int:
     return -(-frame_bytes // 64) * 64
 
 
-def _bytes(size: int) -> npt.NDArray[np.uint8]:
-    return np.empty(size, np.uint8)
-
-
 def _small_pages(size: int) -> npt.NDArray[np.uint8]:
-    """Return memory of which only what is used costs anything.
-
-    NumPy asks for huge pages, of which a short frame in a long row takes a whole one.
-    """
+    """Return memory of which only what is used costs anything."""
+    # NumPy asks for huge pages, of which a short frame in a long row takes a whole one.
     try:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:

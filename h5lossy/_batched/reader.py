@@ -102,34 +102,21 @@ def read(
     chosen = as_selection(selection, dataset)
     what = f"reading {dataset.name}" if progress else ""
     with reporting(progress, what) as report:
-        return _read(dataset, selection, chosen, out=out, threads=threads, report=report)
-
-
-def _read(
-    dataset: h5py.Dataset,
-    selection: Any,
-    chosen: Selection | None,
-    *,
-    out: Any,
-    threads: int | None,
-    report: Report,
-) -> Any:
-    """Do what `read` does, with arguments that have been checked."""
-    if isinstance(out, str) or (out is not None and is_device_array(out)):
-        return _read_to_gpu(dataset, selection, chosen, out, threads=threads, report=report)
-    chunks = stored_chunks(dataset)
-    if chosen is None or chunks is None or chunks.decoding is None:
-        return _read_by_h5py(dataset, chunks, selection, chosen, out=out, report=report)
-    result = np.empty(chosen.shape, dataset.dtype) if out is None else out
-    if out is not None:
-        _check_out(out, chosen.shape, dataset.dtype)
-    target = np.asarray(result)[chosen.with_all_axes]  # a matrix would keep two axes
-    reader = HostReader(dataset, chunks, chosen, target, report)
-    if reader.is_short:
-        reader.run_at_once()
-    else:
-        reader.run(threads or checked_threads(None))
-    return result[()] if out is None else result
+        if isinstance(out, str) or (out is not None and is_device_array(out)):
+            return _read_to_gpu(dataset, selection, chosen, out, threads=threads, report=report)
+        chunks = stored_chunks(dataset)
+        if chosen is None or chunks is None or chunks.decoding is None:
+            return _read_by_h5py(dataset, chunks, selection, chosen, out=out, report=report)
+        result = np.empty(chosen.shape, dataset.dtype) if out is None else out
+        if out is not None:
+            _check_out(out, chosen.shape, dataset.dtype)
+        target = np.asarray(result)[chosen.with_all_axes]  # a matrix would keep two axes
+        reader = HostReader(dataset, chunks, chosen, target, report)
+        if reader.is_short:
+            reader.run_at_once()
+        else:
+            reader.run(threads or checked_threads(None))
+        return result[()] if out is None else result
 
 
 def checked_threads(threads: Any) -> int:

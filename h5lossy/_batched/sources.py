@@ -9,7 +9,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import h5py
 import numpy as np
@@ -17,7 +17,7 @@ from h5py import h5t
 
 from h5lossy._arrays import as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._values import loaded, own_fill_value, unmasked
+from h5lossy._values import has_masks, loaded, own_fill_value, unmasked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,43 +34,11 @@ _CONVERTED_AT_ONCE = 1 << 14
 _ARRAY_LIKES = (list, tuple, str, bytes, bytearray, memoryview, range, array)
 
 
-class Source(Protocol):
-    """Values to be written.
-
-    `memory` is their array on a GPU, if they are in one; `cuts` is where dask's blocks begin and
-    end along each axis, if it computes them.
-    """
-
-    memory: DeviceMemory | None
-    cuts: tuple[tuple[int, ...], ...] | None
-
-    def read(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
-        """Return a part. Parts are read in C order."""
-
-    def held(self) -> int:
-        """Return the number of rows of axis 0 that there are, after `read` has failed."""
-
-    def finish(self) -> None:
-        """Raise if there are more values."""
-
-
 def make_source(
     values: Any, shape: tuple[int, ...], dataset: h5py.Dataset, read: Callable[..., Any]
 ) -> Source:
-    """Make a source of the values for a selection, or raise if they do not fit it.
-
-    Parameters
-    ----------
-    values : object
-        As given to `write`.
-    shape : tuple of int
-        Extents of the selection.
-    dataset : h5py.Dataset
-        As in h5py, HDF5 converts arrays to its type, and NumPy everything else. Its fill value
-        stands for masked points.
-    read : function
-        Called with a dataset and an index if the values are in a dataset.
-    """
+    """Make a source of the values for a selection, or raise if they do not fit its shape."""
+    # As in h5py, HDF5 converts arrays to the dataset's type, and NumPy everything else.
     values, dtype, fill = as_shown(values), dataset.dtype, own_fill_value(dataset)
     _check_type(getattr(values, "dtype", None), dtype)
     if is_device_array(values):
@@ -92,7 +60,7 @@ def make_source(
         )
     if _gives_blocks(values):
         return _Blocks((unmasked(as_shown(block), fill) for block in values), shape, dtype)
-    return _Array(_fitted(_as_array(values, dtype), shape).__getitem__)
+    return _Array(_fitted(_as_array(values, dtype, fill), shape).__getitem__)
 
 
 def all_at_once(values: Any, dataset: h5py.Dataset) -> Any:
@@ -107,18 +75,18 @@ def all_at_once(values: Any, dataset: h5py.Dataset) -> Any:
             "blocks can be written to a selection of numbers and slices without steps only; "
             "give an array for this one"
         )
-    return unmasked(values, own_fill_value(dataset)) if np.ma.is_masked(values) else values
+    if _takes_slices(values):
+        values = loaded(values[...])
+    return unmasked(values, own_fill_value(dataset)) if has_masks(values) else values
 
 
 def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Convert values to the type of a dataset as HDF5 does when it writes them.
-
-    NumPy rounds alike, but treats numbers beyond the largest float otherwise.
-    """
+    """Convert values to the type of a dataset as HDF5 does when it writes them."""
     if values.dtype == dtype:
         return values
     if values.dtype.newbyteorder("=") == dtype.newbyteorder("="):
         return values.astype(dtype)
+    # NumPy rounds alike, but treats numbers beyond the largest float otherwise.
     given, wanted = h5t.py_create(values.dtype, logical=True), h5t.py_create(dtype)
     # HDF5 converts in place, so each value needs the space of the wider type.
     room = np.empty(_CONVERTED_AT_ONCE * max(values.itemsize, dtype.itemsize), np.uint8)
@@ -139,7 +107,11 @@ def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any
 
 
 class _Array:
-    """Values of which any part can be read."""
+    """Values of which any part can be read.
+
+    `memory` is their array on a GPU, if they are in one; `cuts` is where dask's blocks begin and
+    end along each axis, if it computes them.
+    """
 
     def __init__(
         self,
@@ -196,9 +168,11 @@ class _Blocks:
         return self._rows[(slice(0, rows.stop - rows.start), *others)]
 
     def held(self) -> int:
+        """Return the number of rows of axis 0 that there are, after `read` has failed."""
         return self._first + len(self._rows)
 
     def finish(self) -> None:
+        """Raise if there are more values."""
         if self.held() > self._shape[0] or any(map(len, self._blocks)):
             raise InvalidArgumentError(
                 f"the blocks have more than the {self._shape[0]} rows along axis 0 of the selection"
@@ -221,6 +195,10 @@ class _Blocks:
         return block
 
 
+#: Values to be written; their parts are read in C order.
+Source: TypeAlias = _Array | _Blocks
+
+
 def _takes_slices(values: Any) -> bool:
     """Return whether an object takes an index of slices, as an array does."""
     if isinstance(values, h5py.Dataset):
@@ -234,10 +212,7 @@ def _takes_slices(values: Any) -> bool:
 
 
 def _edges_of_blocks(values: Any) -> tuple[tuple[int, ...], ...] | None:
-    """Return where dask's blocks begin and end along each axis; None for other arrays.
-
-    A block of which two batches need a part is computed for both.
-    """
+    """Return where dask's blocks begin and end along each axis; None for other arrays."""
     chunks = getattr(values, "chunks", None)
     # dask's chunks are tuples of tuples; those of HDF5 and Zarr are extents.
     if not isinstance(chunks, tuple) or not all(isinstance(axis, tuple) for axis in chunks):
@@ -252,11 +227,11 @@ def _gives_blocks(values: Any) -> bool:
     )
 
 
-def _as_array(values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:
     """Convert what is no array, or raise `InvalidArgumentError`."""
     try:
         # NumPy would take the real part of complex numbers with a warning only.
-        given = loaded(values)
+        given = unmasked(values, fill)
         converted = np.asarray(given, dtype=dtype) if given.dtype.kind != "c" else given
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(

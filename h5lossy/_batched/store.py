@@ -71,11 +71,7 @@ _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 
 
 class ChunkStore:
-    """Writes the chunks of one dataset.
-
-    Space is reserved in files that are on a disk in one piece, not in others: in memory, split, or
-    written by MPI. Only of the former the superblock is looked at.
-    """
+    """Writes the chunks of one dataset; reserves space in files that are on a disk in one piece."""
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
@@ -114,7 +110,10 @@ class ChunkStore:
                 return
             least = end_after_flush(self._file, self._stated)
             if least < self._stated:
-                self._state_shorter(least)
+                fd = self._file.get_vfd_handle()
+                found = read_superblock(fd)
+                if found is not None and found.end > least:
+                    found.with_end(least).write(fd)
             length = self._file.get_filesize()
             h5f.flush(self._file)
             self._stated = allocated_end(self._file)
@@ -142,12 +141,6 @@ class ChunkStore:
         if allocated_end(self._file) - self._stated > _UNFLUSHED_BYTES:
             self.flush()
         self._end = self._stated
-
-    def _state_shorter(self, end: int) -> None:
-        fd = self._file.get_vfd_handle()
-        found = read_superblock(fd)
-        if found is not None and found.end > end:
-            found.with_end(end).write(fd)
 
     def _reserve(self, size: int, place: Place) -> None:
         """Reserve space for a chunk of at most `size` bytes and its index, or raise OSError."""

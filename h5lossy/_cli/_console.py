@@ -34,7 +34,11 @@ __all__ = [
     "say",
     "say_json",
     "shape_text",
+    "some_names",
 ]
+
+#: Most names in a message or a note.
+_MOST_NAMES = 4
 
 
 def say(text: str) -> None:
@@ -51,13 +55,10 @@ def say_json(content: Any) -> None:
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Sequence[str] = ()
 ) -> None:
-    """Print a table; columns whose cells begin with a digit, or are empty, are set flush right.
-
-    Where a terminal is too narrow, `optional` columns are left out, the first ones first, and then
-    cells are folded. Nothing is cut.
-    """
+    """Print a table; a narrow terminal leaves out `optional` columns, the first ones first."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    # Columns of numbers are flush right.
     justify: list[JustifyMethod] = [
         "right" if all(cell[:1].isdigit() or cell in {"", "-"} for cell in cells) else "left"
         for cells in zip(*rows, strict=True)
@@ -99,6 +100,12 @@ def print_table(
 def _justified(text: str, width: int, how: str) -> str:
     space = " " * (width - cell_len(text))
     return space + text if how == "right" else text + space
+
+
+def some_names(names: Sequence[str]) -> str:
+    """List the first of some names."""
+    shown = ", ".join(map(printable, names[:_MOST_NAMES]))
+    return f"{shown}, ..." if len(names) > _MOST_NAMES else shown
 
 
 def shape_text(shape: tuple[int, ...] | None) -> str:

@@ -76,31 +76,27 @@ def for_each_file(paths: Sequence[Path], work: Callable[[Path], None]) -> dict[P
 
 
 def raise_failures(failed: Mapping[Path, Exception], count: int, code: int = 0) -> None:
-    """End the command if files failed, or with a code that stands already.
-
-    Of several codes the smallest one counts. `count` is the number of all files; if there is one
-    only, its failure is raised as it is.
-    """
+    """End the command if some of `count` files failed, or with a code that stands already."""
     if not failed and not code:
         return
     if not failed:
         click.get_current_context().exit(code)
-    if count == 1:
+    if count == 1 and not code:
         raise next(iter(failed.values()))
-    lines = [f"{printable(str(path))}: {_without(path, why_of(e))}" for path, e in failed.items()]
+    lines = [  # a message need not begin with the file's name again
+        f"{printable(str(path))}: {why_of(error).removeprefix(f'{path} ')}"
+        for path, error in failed.items()
+    ]
     codes = [getattr(error, "exit_code", FAILED) for error in failed.values()]
     first = f"{len(failed)} of {count} files failed:"
+    if count == 1:
+        first, *lines = why_of(next(iter(failed.values()))).splitlines()
     raise Ended(first, min(filter(None, [*codes, code])), *lines)
 
 
 def why_of(error: Exception) -> str:
     """Return the message of a failure."""
     return error.format_message() if isinstance(error, click.ClickException) else one_line(error)
-
-
-def _without(path: Path, why: str) -> str:
-    """Return a message without the name of the file that it begins with."""
-    return why.removeprefix(f"{path} ")
 
 
 def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:

@@ -31,21 +31,18 @@ class InterruptedBySignal(BaseException):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Note SIGINT, SIGTERM and SIGHUP while the block runs, for `raise_if_interrupted`.
-
-    A second signal raises at once. Signals that are ignored, as those of a shell's background jobs
-    may be, stay so.
-    """
+    """Note SIGINT, SIGTERM and SIGHUP while the block runs, for `raise_if_interrupted`."""
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         _received.append(number)
-        if len(_received) > 1:
+        if len(_received) > 1:  # the first one has not ended it
             raise InterruptedBySignal(number)
 
     _received.clear()
     before = {}
     try:
         for number in (getattr(signal, name) for name in _NAMES if hasattr(signal, name)):
+            # Those of a shell's background jobs may be ignored, and stay so.
             if signal.getsignal(number) not in {signal.SIG_IGN, None}:
                 before[number] = signal.signal(number, interrupt)
     except ValueError:  # only Python's main thread may; what ends another one is not our business

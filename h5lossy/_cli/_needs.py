@@ -17,7 +17,7 @@ from h5py import h5z
 
 from h5lossy import FILTER_ID, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_starts
-from h5lossy._cli._console import one_line, printable, say
+from h5lossy._cli._console import one_line, printable, say, some_names
 from h5lossy._cli._files import filters_of, open_file
 from h5lossy._names import path_text
 from h5lossy._repacking.objects import external_files, walk
@@ -31,38 +31,18 @@ _OF_HDF5 = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "
 
 _LZF = 32000
 
-#: The filters that hdf5plugin has.
-_OF_HDF5PLUGIN = {
-    307: "bzip2",
-    32001: "blosc",
-    32004: "lz4",
-    32008: "bitshuffle",
-    32013: "zfp",
-    32015: "zstd",
-    32017: "sz",
-    32018: "fcidecomp",
-    32024: "sz3",
-    32026: "blosc2",
-    32028: "sperr",
-}
+#: The filters that hdf5plugin has: bzip2, Blosc, LZ4, Bitshuffle, zfp, zstd, SZ, FCIDECOMP, SZ3,
+#: Blosc2 and SPERR.
+_OF_HDF5PLUGIN = {307, 32001, 32004, 32008, 32013, 32015, 32017, 32018, 32024, 32026, 32028}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """A filter that datasets of a file have.
-
-    Attributes
-    ----------
-    number : int
-    name : str
-        As the file has it.
-    is_here : bool
-        Whether the HDF5 library of this process has it.
-    """
+    """A filter that datasets of a file have."""
 
     number: int
-    name: str
-    is_here: bool
+    name: str  # as the file has it
+    is_here: bool  # whether the HDF5 library of this process has it
 
     @property
     def source(self) -> str:
@@ -84,26 +64,17 @@ class Filter:
 
 @dataclass(kw_only=True)
 class Needs:
-    """What is needed to read a file.
+    """What is needed to read a file."""
 
-    Attributes
-    ----------
-    datasets : dict
-        The filters of each dataset, by its path.
-    codecs : Counter
-        How many datasets each codec of h5lossy has.
-    versions : Counter
-        How many datasets have a first frame of each format version.
-    problems : dict
-        Why this h5lossy can't read a dataset, by its path.
-    others : dict
-        Whether there is each of the other files that the file takes values from, by its name.
-    """
-
+    #: The filters of each dataset, by its path.
     datasets: dict[str, list[Filter]] = field(default_factory=dict)
+    #: How many datasets each codec of h5lossy has.
     codecs: Counter[str] = field(default_factory=Counter)
+    #: How many datasets have a first frame of each format version.
     versions: Counter[int] = field(default_factory=Counter)
+    #: Why this h5lossy can't read a dataset, by its path.
     problems: dict[str, str] = field(default_factory=dict)
+    #: Whether there is each of the other files that the file takes values from, by its name.
     others: dict[str, bool] = field(default_factory=dict)
 
     @property
@@ -207,5 +178,4 @@ def _is_there(name: str, path: Path) -> bool:
 
 def _some(paths: Sequence[str]) -> str:
     """Name some datasets."""
-    names = ", ".join(map(printable, paths[:4])) + (", ..." if len(paths) > 4 else "")
-    return f"{len(paths)} dataset{'' if len(paths) == 1 else 's'}: {names}"
+    return f"{len(paths)} dataset{'' if len(paths) == 1 else 's'}: {some_names(paths)}"

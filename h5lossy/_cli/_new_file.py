@@ -136,10 +136,7 @@ def _delete(folder: Path, lock: int | None) -> None:
 
 
 def _take_after(model: Path, path: Path) -> None:
-    """Give a file the owner, group and permissions of another one, or narrower permissions.
-
-    If the group cannot be set, the group gets no more permissions than all others have.
-    """
+    """Give a file the owner, group and permissions of another one, or narrower permissions."""
     wanted = model.stat()
     with contextlib.suppress(OSError):
         os.chown(path, wanted.st_uid, -1)
@@ -147,7 +144,7 @@ def _take_after(model: Path, path: Path) -> None:
     try:
         os.chown(path, -1, wanted.st_gid)
         _copy_access_list(model, path)
-    except OSError:
+    except OSError:  # the group gets no more than all others have
         mode &= 0o707 | (mode & 0o007) << 3
     path.chmod(mode)
 

@@ -157,7 +157,9 @@ def _own_option(name: str) -> Callable[..., Any]:
         choice_text(choice) for _, own in fields for choice in own.metadata["choices"]
     )
     texts = (
-        f"Of {cls.codec_name}: {own.metadata['help']}{_default_text(own)}" for cls, own in fields
+        f"Of {cls.codec_name}: {own.metadata['help']}"
+        + ("" if name in FLAGS else f" [default: {own.default}]")
+        for cls, own in fields
     )
     option, text = f"--{name.replace('_', '-')}", " ".join(texts)
     if name in FLAGS:
@@ -165,11 +167,6 @@ def _own_option(name: str) -> Callable[..., Any]:
     if len(choices) > _MOST_LISTED:
         return click.option(option, name, metavar=name.upper(), help=text)
     return click.option(option, name, type=click.Choice([*choices]), help=text)
-
-
-def _default_text(own: dataclasses.Field[Any]) -> str:
-    """Say what a setting is where it is not given; a flag's is clear."""
-    return "" if own.name in FLAGS else f" [default: {own.default}]"
 
 
 _BOUND_OPTIONS = (
@@ -259,6 +256,13 @@ missing_option = click.option(
     help="A missing value, in addition to those that the datasets declare (HDF5's fill value; the "
     "attributes _FillValue, missing_value, valid_min, valid_max, valid_range). May be repeated.",
 )
+
+
+def files_argument(name: str, metavar: str, *, required: bool = True) -> Callable[..., Any]:
+    """Make the argument for several files that exist."""
+    type_ = click.Path(exists=True, dir_okay=False, path_type=Path)
+    return click.argument(name, metavar=metavar, nargs=-1, required=required, type=type_)
+
 
 #: Adds -d/--dataset to a command that looks at datasets; it gets a tuple, `patterns`.
 dataset_option = click.option(

@@ -32,6 +32,11 @@ _SETTINGS = (
     "chunks=SHAPE",
 )
 
+_NUMBERS: dict[str, tuple[type, str]] = {
+    **{str(kind): (float, "a number") for kind in BoundKind if kind is not BoundKind.LOSSLESS},
+    "digits": (int, "a whole number"),
+}
+
 
 def matches(path: str, pattern: str) -> bool:
     """Return whether a pattern names a dataset.
@@ -113,27 +118,13 @@ def parse_chunks(text: str) -> Chunks:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What ``--dataset 'GLOB:absolute=1e-3,chunks=64x64'`` says, or a rule of a file.
-
-    Attributes
-    ----------
-    pattern : str
-        The glob.
-    request : Request
-        Bound and codec, which may be missing.
-    chunks : tuple of int, str or None
-        The chunk shape; None where none is given.
-    skip : bool
-        Keep the datasets as they are. Rules of a file only.
-    where : str
-        Where it was given, for messages.
-    """
+    """What ``--dataset 'GLOB:absolute=1e-3,chunks=64x64'`` says, or a rule of a file."""
 
     pattern: str
     request: Request
-    chunks: Chunks | None
-    skip: bool = False
-    where: str = "--dataset"
+    chunks: Chunks | None  # None where none is given
+    skip: bool = False  # in rules of a file only: copy the datasets unchanged
+    where: str = "--dataset"  # for messages
 
     @property
     def is_literal(self) -> bool:
@@ -159,18 +150,12 @@ class Rule:
             name = name.replace("-", "_")
             if name in {BoundKind.LOSSLESS, *FLAGS} and not value:
                 typed[name] = True
-            elif name in {*BoundKind} - {BoundKind.LOSSLESS}:
+            elif name in _NUMBERS:
+                read, what = _NUMBERS[name]
                 try:
-                    typed[name] = float(value)
+                    typed[DIGITS if name == "digits" else name] = read(value)
                 except ValueError:
-                    raise click.BadParameter(f"{name} takes a number, got {value!r}") from None
-            elif name == "digits":
-                try:
-                    typed[DIGITS] = int(value)
-                except ValueError:
-                    raise click.BadParameter(
-                        f"digits takes a whole number, got {value!r}"
-                    ) from None
+                    raise click.BadParameter(f"{name} takes {what}, got {value!r}") from None
             elif name == "codec" or name in OWN_SETTINGS:
                 typed[name] = value.lower()
             elif name == "chunks":

@@ -26,10 +26,7 @@ class Advance(Protocol):
 
 @contextmanager
 def progress_bar(total_bytes: int | None) -> Iterator[Advance]:
-    """Show a progress bar on a terminal while the block runs.
-
-    `total_bytes` is what the steps add up to; None if a call of the yielded function gives it.
-    """
+    """Show a progress bar on a terminal; None if a call of the yielded function gives the total."""
     with bar(only_on_terminal=True) as shown:
         task = shown.add_task("", total=total_bytes)
 

@@ -17,7 +17,7 @@ import h5py
 from h5py import h5o
 
 from h5lossy._blocks import for_each_chunk
-from h5lossy._cli._console import one_line, printable
+from h5lossy._cli._console import one_line, some_names
 from h5lossy._cli._files import FAILED, NO_VERDICT, UNREADABLE, Ended
 from h5lossy._names import path_text
 from h5lossy._repacking.objects import walk
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from h5lossy._superblock import Superblock
-
-#: At most so many objects are named in a message.
-_MOST_NAMED = 4
 
 
 def repair(path: Path) -> list[str]:
@@ -71,15 +68,13 @@ def repair(path: Path) -> list[str]:
             raise
         os.fsync(fd)
     if unreadable:
-        raise Ended(
-            f"{path} can be opened now, but not {_some(unreadable)}, whose metadata are damaged",
-            FAILED,
-        )
+        lost = some_names(unreadable)
+        raise Ended(f"{path} can be opened now, but not {lost}, whose metadata are damaged", FAILED)
     return _changes(found, mended, length)
 
 
 def _refuse_cut(path: Path, missing: int, unreadable: list[str]) -> NoReturn:
-    lost = _some(unreadable) or "some values"
+    lost = some_names(unreadable) or "some values"
     raise _refused(
         path,
         f"its last {missing} bytes are missing, and with them {lost}; get it again from where it "
@@ -144,11 +139,6 @@ def _end_of(obj: h5py.h5g.GroupID | h5py.h5d.DatasetID | h5py.h5t.TypeID) -> int
     elif obj.get_offset() is not None:
         ends.append(obj.get_offset() + obj.get_storage_size())
     return max(ends)
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(map(printable, names[:_MOST_NAMED]))
-    return f"{shown}, ..." if len(names) > _MOST_NAMED else shown
 
 
 def _refused(path: Path, why: str) -> Ended:

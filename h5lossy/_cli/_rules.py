@@ -40,14 +40,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """The options of the command: bound, codec and chunks of all float datasets, and exceptions.
-
-    `rules` are those of the ``--rules`` files, then the ``--dataset`` options.
-    """
+    """The options of the command: bound, codec and chunks of all float datasets, and exceptions."""
 
     request: Request
     chunks: Chunks = "keep"
-    rules: Sequence[Rule] = ()
+    rules: Sequence[Rule] = ()  # those of the --rules files, then the --dataset options
     skip: Sequence[str] = ()
 
     def wish(self, path: str, rank: int) -> Wish:
@@ -80,11 +77,7 @@ class Rules:
         return wanted or "keep"
 
     def check(self, datasets: Sequence[tuple[str, str]]) -> None:
-        """Refuse a rule that does nothing: most likely it is a slip of the pen.
-
-        `datasets` are the path of each dataset of all files, and why it is copied unchanged; "" if
-        it is compressed.
-        """
+        """Refuse a rule that does nothing; `datasets` are paths, and why each is not compressed."""
         kept: dict[str, list[str]] = {}
         for path, why in datasets:
             kept.setdefault(path, []).append(why)

@@ -17,12 +17,14 @@ import h5lossy
 from h5lossy._cli._console import printable, say, say_json
 from h5lossy._cli._files import (
     FAILED,
+    Ended,
     datasets_in,
     for_each_file,
     is_float,
     no_verdict,
     open_file,
     raise_failures,
+    why_of,
 )
 from h5lossy._cli._options import (
     FileToWrite,
@@ -220,6 +222,7 @@ def _reports(
             )
         advance = stack.enter_context(progress_bar(None))
         finished = 0
+        failed: dict[str, Ended] = {}
         for name_y, name_x in pairs.items():
             before = 0
 
@@ -229,8 +232,13 @@ def _reports(
                 finished += done - before
                 before = done
 
-            pair = _dataset(x, name_x), _dataset(y, name_y)
-            report = h5lossy.assess(*pair, **settings, progress=progress)
+            try:
+                with no_verdict():
+                    pair = _dataset(x, name_x), _dataset(y, name_y)
+                    report = h5lossy.assess(*pair, **settings, progress=progress)
+            except Ended as error:
+                failed[name_y] = error
+                continue
             yield replace(
                 report,
                 provenance=replace(
@@ -239,22 +247,25 @@ def _reports(
                     decoded=f"{y.filename}:{name_y}",
                 ),
             )
+        if failed and len(pairs) == 1:
+            raise next(iter(failed.values()))
+        if failed:
+            raise Ended(
+                f"{len(failed)} of {len(pairs)} datasets can't be compared:",
+                min(one.exit_code for one in failed.values()),
+                *(f"{printable(name)}: {why_of(one)}" for name, one in failed.items()),
+            )
 
 
 def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, Any]:
     """Return the arguments of `h5lossy.assess`."""
     spacing = options["spacing"]
-    settings = {
+    unchanged = ("require", "data_range", "missing_value", "lags", "threads", "memory_limit")
+    settings = {name: options[name] for name in unchanged} | {
         "bound": bound,
-        "require": options["require"],
-        "metrics": [name.strip() for name in str(options["metrics"]).split(",")],
-        "data_range": options["data_range"],
-        "missing_value": options["missing_value"],
+        "metrics": [name.strip() for name in options["metrics"].split(",")],
         "ssim": {"window": options["window"], "step": options["step"]},
-        "lags": options["lags"],
         "threshold_crossings": dict(map(_threshold, options["threshold_crossings"])),
-        "threads": options["threads"],
-        "memory_limit": options["memory_limit"],
     }
     if options["fill_value"] is not None:
         settings["fill_value"] = options["fill_value"]

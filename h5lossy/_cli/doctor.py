@@ -11,6 +11,7 @@ import importlib.util
 import io
 import os
 import platform
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,25 +20,17 @@ import click
 import h5py
 import numpy as np
 
-from h5lossy import (
-    PLUGIN_PATH,
-    Config,
-    H5LossyError,
-    get_config,
-    largest_error,
-)
+from h5lossy import PLUGIN_PATH, Config, H5LossyError, get_config, largest_error
 from h5lossy._cli._console import error_text, one_line, print_table, printable, say, say_json
 from h5lossy._cli._files import FAILED, Ended, for_each_file, no_verdict, raise_failures
 from h5lossy._cli._needs import needs_of
-from h5lossy._cli._options import json_option
+from h5lossy._cli._options import files_argument, json_option
 from h5lossy._cli._repair import repair as mend
 from h5lossy._codecs import CODECS, Codec
 from h5lossy._device_speeds import expected_speedups, measure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from h5lossy import ErrorSummary
 
 _LIBRARIES = ("netCDF4", "tables")
 
@@ -47,12 +40,7 @@ _MOST_DEVIATION = 2
 
 
 @click.command()
-@click.argument(
-    "paths",
-    metavar="[FILE]...",
-    nargs=-1,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@files_argument("paths", "[FILE]...", required=False)
 @click.option(
     "--import/--no-import",
     "import_libraries",
@@ -83,11 +71,15 @@ def doctor(paths: Sequence[Path], *, import_libraries: bool, repair: bool, as_js
     Exit codes: 0 all is here and works; 1 something is broken or missing; 2 wrong usage, or a file
     that can't be read.
     """
-    if repair:
-        _repair(paths, as_json=as_json)
-        return
+    if repair and not paths:
+        raise click.UsageError("--repair takes the files that are to be mended")
     if paths:
-        _examine(paths, as_json=as_json)
+        found: list[dict[str, Any]] = []
+        work = partial(_repair if repair else _examine, found=found, as_json=as_json)
+        failed = for_each_file(paths, work)
+        if as_json:
+            say_json({"files": found})
+        raise_failures(failed, len(paths))
         return
     environment = {
         name: value
@@ -99,69 +91,49 @@ def doctor(paths: Sequence[Path], *, import_libraries: bool, repair: bool, as_js
     broken += _problems(config)
     if not as_json:
         _print_versions(config)
-        _print_libraries(config)
-        _print_backends(config)
         _print_devices(config)
         _print_environment(environment)
     trials = [_try_filter(cls(absolute=1e-3)) for cls in CODECS.values()]
-    broken += [trial.problem for trial in trials if trial.problem]
+    broken += [problem for *_, problem in trials if problem]
     if as_json:
         plain: dict[str, Any] = dataclasses.asdict(config)
         plain |= {"packages": _packages(), "environment": environment}
         plain["tried"] = [
-            {"codec": trial.codec.codec_name, "ratio": trial.ratio, "ok": not trial.problem}
-            for trial in trials
+            {"codec": cls.codec_name, "ratio": ratio, "ok": not problem}
+            for cls, (ratio, _, problem) in zip(CODECS.values(), trials, strict=True)
         ]
         say_json(plain | {"problems": broken})
     else:
-        for trial in trials:
-            if not trial.problem:
-                say(trial.text())
+        for _, text, problem in trials:
+            if not problem:
+                say(text)
     if broken:
         raise click.ClickException("; ".join(broken))
     if not as_json:
         say("all is well")
 
 
-def _examine(paths: Sequence[Path], *, as_json: bool) -> None:
-    """Say what is needed to read the files."""
-    found: list[dict[str, Any]] = []
-
-    def work(path: Path) -> None:
-        with no_verdict():
-            needs = needs_of(path)
-        if as_json:
-            found.append({"file": str(path), **needs.plain()})
-        else:
-            say(printable(str(path)))
-            needs.show()
-        if needs.missing:
-            raise Ended(f"{path} needs what is not here: {'; '.join(needs.missing)}", FAILED)
-        if not as_json:
-            say("all that is needed is here")
-
-    failed = for_each_file(paths, work)
+def _examine(path: Path, *, found: list[dict[str, Any]], as_json: bool) -> None:
+    """Say what is needed to read a file."""
+    with no_verdict():
+        needs = needs_of(path)
     if as_json:
-        say_json({"files": found})
-    raise_failures(failed, len(paths))
+        found.append({"file": str(path), **needs.plain()})
+    else:
+        say(printable(str(path)))
+        needs.show()
+    if needs.missing:
+        raise Ended(f"{path} needs what is not here: {'; '.join(needs.missing)}", FAILED)
+    if not as_json:
+        say("all that is needed is here")
 
 
-def _repair(paths: Sequence[Path], *, as_json: bool) -> None:
-    """Mend files, and say what was done."""
-    if not paths:
-        raise click.UsageError("--repair takes the files that are to be mended")
-    done: list[dict[str, Any]] = []
-
-    def work(path: Path) -> None:
-        changes = mend(path)
-        done.append({"file": str(path), "changes": changes})
-        if not as_json:
-            say(f"{printable(str(path))}: {', '.join(changes) or 'nothing to mend'}")
-
-    failed = for_each_file(paths, work)
-    if as_json:
-        say_json({"files": done})
-    raise_failures(failed, len(paths))
+def _repair(path: Path, *, found: list[dict[str, Any]], as_json: bool) -> None:
+    """Mend a file, and say what was done."""
+    changes = mend(path)
+    found.append({"file": str(path), "changes": changes})
+    if not as_json:
+        say(f"{printable(str(path))}: {', '.join(changes) or 'nothing to mend'}")
 
 
 def _import_others() -> list[str]:
@@ -181,6 +153,10 @@ def _print_versions(config: Config) -> None:
     say(f"h5lossy {config.version}, plugin in {config.plugin_path}")
     packages = [f"{name} {version}" for name, version in _packages().items()]
     say(", ".join([f"Python {platform.python_version()}", platform.platform(), *packages]))
+    print_table(
+        ("HDF5", "registered by", "library"),
+        [(lib.version, lib.registered_by, lib.path) for lib in config.libhdf5s],
+    )
 
 
 def _packages() -> dict[str, str]:
@@ -190,13 +166,6 @@ def _packages() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
-
-
-def _print_libraries(config: Config) -> None:
-    print_table(
-        ("HDF5", "registered by", "library"),
-        [(lib.version, lib.registered_by, lib.path) for lib in config.libhdf5s],
-    )
 
 
 def _problems(config: Config) -> list[str]:
@@ -220,7 +189,8 @@ def _problems(config: Config) -> list[str]:
     return broken
 
 
-def _print_backends(config: Config) -> None:
+def _print_devices(config: Config) -> None:
+    """Print the backends and the GPUs, where chunks go, and how the two compare here."""
     print_table(
         ("backend", "usable here", "in use"),
         [
@@ -228,10 +198,6 @@ def _print_backends(config: Config) -> None:
             for name, usable in config.backends.items()
         ],
     )
-
-
-def _print_devices(config: Config) -> None:
-    """Print the GPUs, where chunks go, and how the two compare here."""
     if config.devices:
         print_table(
             ("GPU", "kernels", "problem"), [(d.name, d.kernels, d.problem) for d in config.devices]
@@ -271,26 +237,8 @@ def _print_environment(environment: dict[str, str]) -> None:
         say("for h5repack, h5dump and the like: export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Trial:
-    """What came of writing and reading with one codec."""
-
-    codec: Codec
-    problem: str = ""
-    ratio: float | None = None
-    summary: ErrorSummary | None = None
-
-    def text(self) -> str:
-        """Write it in one line."""
-        count = self.summary.count if self.summary else 0
-        return (
-            f"tried {self.codec!r}: {count} values within {error_text(self.summary)} of the bound, "
-            f"NaN kept, ratio {self.ratio:.1f}"
-        )
-
-
-def _try_filter(codec: Codec) -> _Trial:
-    """Write and read a small dataset, in memory."""
+def _try_filter(codec: Codec) -> tuple[float | None, str, str]:
+    """Write and read a small dataset, in memory; return the ratio, what to say, and the problem."""
     values = np.sin(np.linspace(0, 60, 50_000, dtype=np.float32)).reshape(200, 250)
     values[3, 5:9] = np.nan
     memory = io.BytesIO()
@@ -301,10 +249,11 @@ def _try_filter(codec: Codec) -> _Trial:
             ratio = values.nbytes / file["x"].id.get_storage_size()
             summary = largest_error(values, file["x"][...], codec.bound)
     except (H5LossyError, OSError, RuntimeError, ValueError) as error:
-        return _Trial(
-            codec=codec, problem=f"writing and reading with {codec!r} fails: {one_line(error)}"
-        )
-    problem = ""
-    if not summary.holds:
-        problem = f"{codec!r} violates its bound: {'; '.join(summary.problems)}; please report it"
-    return _Trial(codec=codec, problem=problem, ratio=ratio, summary=summary)
+        return None, "", f"writing and reading with {codec!r} fails: {one_line(error)}"
+    text = (
+        f"tried {codec!r}: {summary.count} values within {error_text(summary)} of the bound, "
+        f"NaN kept, ratio {ratio:.1f}"
+    )
+    problems = "; ".join(summary.problems)
+    violated = f"{codec!r} violates its bound: {problems}; please report it"
+    return ratio, text, "" if summary.holds else violated

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,11 +34,18 @@ from h5lossy._cli._files import (
     raise_failures,
     why_of,
 )
-from h5lossy._cli._options import codec_text, dataset_option, frame_codec_text, json_option
+from h5lossy._cli._options import (
+    codec_text,
+    dataset_option,
+    files_argument,
+    frame_codec_text,
+    json_option,
+)
 from h5lossy._stored import StoredChunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import h5py
 
@@ -49,13 +55,7 @@ _OPTIONAL = ("fill", "skipped", "chunks stored", "raw", "type", "chunks", "shape
 
 
 @click.command()
-@click.argument(
-    "paths",
-    metavar="FILE...",
-    nargs=-1,
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@files_argument("paths", "FILE...")
 @dataset_option
 @click.option(
     "--frames",
@@ -201,44 +201,27 @@ def _look_into(dataset: h5py.Dataset, described: DatasetInfo, *, everything: boo
 
 
 def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
-    if not reports:
-        return
-    print_table(
-        (
-            "dataset",
-            "type",
-            "shape",
-            "chunks",
-            "codec",
-            "bound",
-            "fill",
-            "raw",
-            "stored",
-            "ratio",
-            "chunks stored",
-            "skipped",
-            "frames",
-        ),
-        [
-            (
-                printable(name),
-                str(described.dtype),
-                shape_text(described.shape),
-                shape_text(described.chunks),
-                codec_text(described.config, described.codec),
-                str(described.bound),
-                "-" if described.fill_value is None else str(described.fill_value),
-                bytes_text(described.raw_bytes),
-                bytes_text(described.stored_bytes),
-                ratio_text(described.raw_bytes, described.stored_bytes),
-                str(described.chunks_stored),
-                str(described.chunks_unfiltered),
-                frames.text(described.bound),
-            )
-            for name, (described, frames) in reports.items()
-        ],
-        optional=_OPTIONAL if keep_frames else (*_OPTIONAL, "frames"),
-    )
+    rows = [
+        {
+            "dataset": printable(name),
+            "type": str(described.dtype),
+            "shape": shape_text(described.shape),
+            "chunks": shape_text(described.chunks),
+            "codec": codec_text(described.config, described.codec),
+            "bound": str(described.bound),
+            "fill": "-" if described.fill_value is None else str(described.fill_value),
+            "raw": bytes_text(described.raw_bytes),
+            "stored": bytes_text(described.stored_bytes),
+            "ratio": ratio_text(described.raw_bytes, described.stored_bytes),
+            "chunks stored": str(described.chunks_stored),
+            "skipped": str(described.chunks_unfiltered),
+            "frames": frames.text(described.bound),
+        }
+        for name, (described, frames) in reports.items()
+    ]
+    if rows:
+        optional = _OPTIONAL if keep_frames else (*_OPTIONAL, "frames")
+        print_table([*rows[0]], [[*row.values()] for row in rows], optional=optional)
 
 
 def _plain(described: DatasetInfo) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import itertools
 import os
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +24,14 @@ from h5lossy._cli._console import (
     say,
     say_json,
     shape_text,
+    some_names,
 )
 from h5lossy._cli._files import UNREADABLE, for_each_file, open_file, raise_failures, why_of
 from h5lossy._cli._new_file import complete_or_absent
 from h5lossy._cli._options import (
     Request,
     codec_text,
+    files_argument,
     json_option,
     quiet_option,
     range_options,
@@ -55,18 +56,9 @@ _CACHE_BYTES = 64 << 20
 #: Most datasets of one file that the table shows; of more, those that take the most room.
 _MOST_ROWS = 100
 
-#: Most names in a note.
-_MOST_NAMES = 4
-
 
 @click.command()
-@click.argument(
-    "sources",
-    metavar="SRC...",
-    nargs=-1,
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@files_argument("sources", "SRC...")
 @click.argument("target", metavar="DST")
 @request_option
 @click.option(
@@ -217,7 +209,6 @@ def repack(
             )
             others = names_of_other_files(file)
             _require_unused(source, others, [result.path])
-            result.note_other_files(others)
             if copies and not dry_run:
                 if not force and result.path.is_file():
                     result.require_done(values=check_existing)
@@ -227,7 +218,7 @@ def repack(
                         progress_bar(work.work_bytes) as advance,
                     ):
                         result.dangling = work.write(temporary, advance)
-            result.add_notes()
+            result.add_notes(others)
             result.describe(written=not dry_run)
         if not (as_json or quiet):
             result.show(dry_run=dry_run, in_full=is_alone or dry_run, is_alone=is_alone)
@@ -246,15 +237,7 @@ def repack(
     raise_failures(failed, len(sources))
 
 
-@dataclass(frozen=True)
-class _Target:
-    """A new file: its name as given, and its path without links."""
-
-    name: Path
-    path: Path
-
-
-def _targets(sources: Sequence[Path], text: str) -> dict[Path, _Target]:
+def _targets(sources: Sequence[Path], text: str) -> dict[Path, Path]:
     """Return the name of each new file; refuse what would overwrite a source or another target."""
     if not text:
         raise click.UsageError("DST is empty; give a file or a folder")
@@ -271,11 +254,11 @@ def _targets(sources: Sequence[Path], text: str) -> dict[Path, _Target]:
                 f"{by_name[source.name]} and {source} would both be {source.name} in {text}"
             )
     inputs = {_identity(source) for source in sources}
-    targets: dict[Path, _Target] = {}
+    targets: dict[Path, Path] = {}
     by_path: dict[Path, Path] = {}
     for source in sources:
         name = Path(text) / source.name if is_folder else Path(text)
-        targets[source] = _Target(name, path := name.resolve())
+        targets[source], path = name, name.resolve()
         if by_path.setdefault(path, source) is not source:
             raise click.UsageError(f"{by_path[path]} and {source} would both be written to {name}")
         if path.exists() and _identity(path) in inputs:
@@ -292,7 +275,7 @@ def _identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _survey(targets: Mapping[Path, _Target], wishes: Rules) -> list[tuple[str, str]]:
+def _survey(targets: Mapping[Path, Path], wishes: Rules) -> list[tuple[str, str]]:
     """Return what `Rules.check` needs of all files; what can't be read is reported later on."""
     datasets = []
     for source in targets:
@@ -300,7 +283,7 @@ def _survey(targets: Mapping[Path, _Target], wishes: Rules) -> list[tuple[str, s
         with suppress(click.ClickException, *UNREADABLE), open_file(source) as file:
             names = names_of_other_files(file)
             datasets += [(plan.path, plan.kept) for plan in make_plans(file, wishes.wish)]
-        _require_unused(source, names, [target.path for target in targets.values()])
+        _require_unused(source, names, [target.resolve() for target in targets.values()])
     return datasets
 
 
@@ -323,12 +306,12 @@ class _Result:
 
     work: Repacking
 
-    def __init__(self, source: Path, target: _Target) -> None:
-        self.source, self.target, self.path = source, target.name, target.path
+    def __init__(self, source: Path, target: Path) -> None:
+        self.source, self.target, self.path = source, target, target.resolve()
         self.notes: list[str] = []
         self.dangling = 0
         self.existed = False
-        self.plain: dict[str, Any] = {"source": str(source), "target": str(target.name)}
+        self.plain: dict[str, Any] = {"source": str(source), "target": str(target)}
 
     def require_done(self, *, values: bool) -> None:
         """Take a file that exists for done, or raise."""
@@ -340,17 +323,14 @@ class _Result:
             )
         self.existed = True
 
-    def note_other_files(self, names: Sequence[str]) -> None:
-        """Note relative names of other files that will be looked for elsewhere."""
-        relative = [printable(name) for name in names if not Path(name).is_absolute()]
+    def add_notes(self, other_files: Sequence[str]) -> None:
+        """Note what a user should know of other files and of the datasets."""
+        relative = [printable(name) for name in other_files if not Path(name).is_absolute()]
         if relative and self.path.parent != self.source.resolve().parent:
             self.notes.append(
                 "DST is in another folder, from which relative paths to other files are resolved "
                 f"now: {', '.join(relative)}"
             )
-
-    def add_notes(self) -> None:
-        """Note what a user should know of the datasets."""
         if self.dangling:
             self.notes.append(f"dangling references were written as null: {self.dangling}")
         again = [
@@ -365,10 +345,10 @@ class _Result:
             )
         small = [copy.plan for copy in self.work.copies if copy.plan.has_small_chunks]
         if small:
-            some = [f"{printable(plan.path)} ({shape_text(plan.chunks)})" for plan in small]
+            some = [f"{plan.path} ({shape_text(plan.chunks)})" for plan in small]
             self.notes.append(
                 f"chunks below {SMALL_CHUNK_BYTES >> 10} KiB compress less well than those of "
-                f"--chunks auto: {_some(some)}"
+                f"--chunks auto: {some_names(some)}"
             )
 
     def describe(self, *, written: bool) -> None:
@@ -405,16 +385,11 @@ class _Result:
             kept = defaultdict(list)
             for plan in plans:
                 if plan.kept:
-                    kept[plan.kept].append(printable(plan.path))
+                    kept[plan.kept].append(plan.path)
             for reason, paths in kept.items():
-                say(f"copied unchanged ({printable(reason)}), {len(paths)}: {_some(paths)}")
+                say(f"copied unchanged ({printable(reason)}), {len(paths)}: {some_names(paths)}")
         for note in self.notes:
             say(f"note: {note}")
-
-
-def _some(names: Sequence[str]) -> str:
-    """List a few names."""
-    return ", ".join([*names[:_MOST_NAMES], "..."] if len(names) > _MOST_NAMES else names)
 
 
 def _plain(copy: CompressedCopy, *, written: bool) -> dict[str, Any]:

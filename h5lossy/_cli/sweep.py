@@ -17,6 +17,7 @@ from h5lossy._cli._files import no_verdict
 from h5lossy._cli._options import FileToWrite, json_option
 from h5lossy._cli._progress import progress_bar
 from h5lossy.assessment.render.figure import new_figure, save
+from h5lossy.assessment.render.text import number
 from h5lossy.assessment.tradeoff import Tradeoff, front, measure
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
-
-    from h5lossy._codecs import Codec
 
 #: What the table shows of a setting: heading, name in JSON and CSV, digits.
 _NUMBERS = (
@@ -76,13 +75,7 @@ def parse_bounds(text: str) -> list[float]:
     show_default=True,
     help="What the bounds limit.",
 )
-@click.option(
-    "--csv",
-    "csv_path",
-    type=FileToWrite(),
-    metavar="FILE",
-    help="Write the table.",
-)
+@click.option("--csv", "csv_path", type=FileToWrite(), metavar="FILE", help="Write the table.")
 @click.option(
     "--plot",
     type=FileToWrite(),
@@ -114,7 +107,8 @@ def sweep(
     figure = None if plot is None else _empty_figure(plot)
     classes, values = codecs_named(codecs), parse_bounds(bounds)
     argument = kind.replace("-", "_")
-    settings = [_setting(codec, argument, value) for codec in classes for value in values]
+    bounded: list[dict[str, Any]] = [{argument: value} for value in values]
+    settings = [codec(**bound) for codec in classes for bound in bounded]
     with no_verdict():
         field = read_field(place, pattern, chunks, missing_value)
     found: list[Tradeoff] = []
@@ -156,7 +150,10 @@ def sweep(
             (
                 row["codec"],
                 f"{row['bound']:.3g}",
-                *(_number(row[name], digits) for _, name, digits in _NUMBERS),
+                *(
+                    row[name] if isinstance(row[name], str) else number(row[name], digits)
+                    for _, name, digits in _NUMBERS
+                ),
                 f"{row['encode_mb_s']:.0f} / {row['decode_mb_s']:.0f}",
                 "*" if row["front"] else "",
             )
@@ -182,12 +179,6 @@ def _format(path: Path) -> str:
     return path.suffix[1:].lower()
 
 
-def _setting(codec: type[Codec], kind: str, value: float) -> Codec:
-    """Make a codec with one bound."""
-    bound: dict[str, Any] = {kind: value}
-    return codec(**bound)
-
-
 def _row(one: Tradeoff, bound: float, *, on_front: bool) -> dict[str, Any]:
     """Return the columns of one setting."""
     report, size = one.report, one.size
@@ -205,11 +196,6 @@ def _row(one: Tradeoff, bound: float, *, on_front: bool) -> dict[str, Any]:
     }
     found = {name: plain_number(value) for name, value in plain.items()}
     return {"codec": one.codec.codec_name, "bound": bound, **found, "front": on_front}
-
-
-def _number(value: float | str | None, digits: int) -> str:
-    """Write a number for the table."""
-    return value if isinstance(value, str) else "-" if value is None else f"{value:.{digits}g}"
 
 
 def _draw(rows: Sequence[dict[str, Any]], figure: Figure) -> None:

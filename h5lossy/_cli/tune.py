@@ -24,6 +24,7 @@ from h5lossy._cli._options import FileToWrite, json_option, threads_option
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import exact_pattern, rule_text
 from h5lossy.assessment import MEASURES, parse_requirements
+from h5lossy.assessment.render.text import number
 from h5lossy.assessment.tradeoff import Tradeoff, Tuned
 from h5lossy.assessment.tradeoff import tune as search
 
@@ -232,14 +233,11 @@ def _plain(one: _Outcome, requirements: Sequence[Requirement]) -> dict[str, Any]
 def _line(one: Tradeoff, requirements: tuple[Requirement, ...], *, fits: bool) -> str:
     """Write a candidate, its numbers and whether it meets the thresholds."""
     values = {n.name: n.got(one.report) for n in requirements} or {"rmse": one.report.error.rmse}
-    numbers = "   ".join(
-        f"{name} {'-' if got is None else format(got, '.9g')}" for name, got in values.items()
-    )
+    numbers = "   ".join(f"{name} {number(got, 9)}" for name, got in values.items())
     failed = [n.name for n in requirements if not n.holds(one.report)]
     failed = failed or ["its ratio" if one.report.ok else "its bound"]
     verdict = "ok" if fits else f"-> fails on {', '.join(failed)}"
-    ratio = "-" if one.size.ratio is None else f"{one.size.ratio:.4g}"
     return (
-        f"{one.codec.codec_name} absolute {one.codec.bound.value:.6g}   ratio {ratio}   "
-        f"{numbers}   {verdict}"
+        f"{one.codec.codec_name} absolute {one.codec.bound.value:.6g}   "
+        f"ratio {number(one.size.ratio, 4)}   {numbers}   {verdict}"
     )

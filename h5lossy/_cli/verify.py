@@ -185,7 +185,8 @@ class _Run:
             self._fail(name, error)
             return
         if one.codec is None and one.ok:
-            self.others[name] = _filters(dataset)
+            filters = printable(", ".join(filter_name for _, filter_name in filters_of(dataset)))
+            self.others[name] = f"{filters or 'not compressed'}, nothing to verify"
         else:
             self.found.append(one)
 
@@ -226,11 +227,6 @@ def _counterpart(original: h5py.File | None, name: str) -> Any:
     if found is None:
         raise click.ClickException(f"{original.filename} has no dataset {printable(name)}")
     return found
-
-
-def _filters(dataset: h5py.Dataset) -> str:
-    names = [name for _, name in filters_of(dataset)]
-    return f"{printable(', '.join(names)) or 'not compressed'}, nothing to verify"
 
 
 def _count(number: int, what: str) -> str:

@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5g, h5l, h5o, h5p, h5r, h5s, h5t
 
+from h5lossy._errors import UnsupportedError
 from h5lossy._libhdf5 import fill_bytes
 from h5lossy._names import path_text
 from h5lossy._repacking.objects import (
@@ -25,7 +26,7 @@ from h5lossy._repacking.objects import (
     links,
     object_key,
 )
-from h5lossy._repacking.values import blocks_of, read_block, type_with_references
+from h5lossy._repacking.values import blocks_of, read_block, types_to_read
 from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE
 
 if TYPE_CHECKING:
@@ -121,8 +122,7 @@ class _Comparison:
     def _compare_objects(self, path: bytes, old: Any, new: Any) -> None:
         """Compare two objects, but not what is linked in them."""
         if isinstance(old, h5g.GroupID):
-            properties = (group_properties(group) for group in (old, new))
-            _require_equal(path, "the properties", *properties)
+            _require_equal(path, "the properties", *map(group_properties, (old, new)))
             order = old.get_create_plist().get_attr_creation_order()
         else:
             lists = [obj.get_create_plist() for obj in (old, new)]
@@ -157,16 +157,13 @@ class _Comparison:
         _require_equal(path, f"the shape of {what}", *map(_extents, (old, new)))
         if old.shape is None:
             return
-        dtype = np.dtype(f"V{type_id.get_size()}")
-        if type_id.detect_class(h5t.REFERENCE):
-            dtype = type_with_references(old)
-        elif has_variable_length(type_id):
-            try:
-                dtype = old.dtype
-            except TypeError:  # NumPy has no such type: its values can be copied, but not compared
-                return
+        try:
+            dtype, memory_type = types_to_read(old, as_objects=has_variable_length(type_id))
+        except UnsupportedError:
+            if type_id.detect_class(h5t.REFERENCE):
+                raise
+            return  # NumPy has no such type: its values can be copied, but not compared
         values = [np.empty(old.shape, dtype) for _ in (old, new)]
-        memory_type = h5t.py_create(dtype) if dtype.hasobject else type_id
         for attribute, place in zip((old, new), values, strict=True):
             attribute.read(place, memory_type)
         if not self._is_same(dtype, *values):
@@ -191,10 +188,10 @@ class _Comparison:
             return
         _require_equal(path, "the storage", *map(_storage, (old, new), lists))
         if type_id.detect_class(h5t.REFERENCE):
-            dtype = type_with_references(old)
+            types = types_to_read(old)
             for block in blocks_of(h5py.Dataset(old)):
-                values = (read_block(obj, block, dtype) for obj in (old, new))
-                if not self._is_same(dtype, *values):
+                values = (read_block(obj, block, *types)[0] for obj in (old, new))
+                if not self._is_same(types[0], *values):
                     raise _DifferenceError(f"{path_text(path)} has other references")
 
     def _is_same(self, dtype: np.dtype[Any], before: Any, after: Any) -> bool:

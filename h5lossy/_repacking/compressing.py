@@ -60,19 +60,16 @@ _MOST_TEXT = 1 << 15
 
 
 class CompressedCopy:
-    """The compressed copy of one dataset.
-
-    `codec` is the requested one, and from `resolve` on the one that is stored. `raw_bytes` and
-    `stored_bytes` are known from `write` on, `summary` from `check` on. `earlier` is the codec that
-    the dataset was compressed with before, if any.
-    """
+    """The compressed copy of one dataset."""
 
     def __init__(self, plan: Plan, missing_value: Sequence[float], *, confirm_range: bool) -> None:
         assert plan.codec is not None
         self.plan = plan
+        #: `codec` is the requested one until `resolve` makes it the one that is stored.
         self.requested = self.codec = plan.codec
-        self.raw_bytes = self.stored_bytes = 0
-        self.summary: ErrorSummary | None = None
+        self.raw_bytes = self.stored_bytes = 0  # known from `write` on
+        self.summary: ErrorSummary | None = None  # known from `check` on
+        #: What the dataset was compressed with before.
         self.earlier: Codec | None = None
         dataset = plan.open()
         if FILTER_ID in (number for number, *_ in filters_in(dataset.id.get_create_plist())):
@@ -96,10 +93,6 @@ class CompressedCopy:
         is_absolute = before.bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
         is_same_step = before.step_share == codec.step_share or not is_absolute
         return before.bound != codec.bound or not is_same_step
-
-    @property
-    def _holds(self) -> bool:
-        return self.summary is not None and bool(self.summary.holds)
 
     def resolve(self, advance: Advance) -> None:
         """Resolve a range-relative bound, and adjust the bound so that missing values are kept."""
@@ -142,7 +135,7 @@ class CompressedCopy:
         self.stored_bytes = new.id.get_storage_size()
         if attributes:
             write_text(new, SETTINGS_ATTRIBUTE, json.dumps(self._settings()))
-            provenance = provenance_text(new, self.codec)
+            provenance = _provenance_text(new, self.codec)
             if provenance is not None:
                 write_text(new, PROVENANCE_ATTRIBUTE, provenance)
 
@@ -150,10 +143,11 @@ class CompressedCopy:
         """Compare every value, and record what was found for `verify`; raise if one is wrong."""
         new = self.plan.open(file)
         recorder = Recorder(new, self.codec.bound, missing=self._missing) if attributes else None
-        change = self._compare(new, advance, recorder)
-        if change is not None:
-            raise self._missing_error(change)
-        if self.summary is not None and not self.summary.holds:
+        checker = self._compared(new, advance, recorder)
+        if checker.missing_change is not None:
+            raise self._missing_error(checker.missing_change)
+        self.summary = checker.summary()
+        if not self.summary.holds:
             raise BoundViolationError(
                 f"nothing was written, since {self.plan.path} violates its bound: "
                 f"{'; '.join(self.summary.problems)}. This is a fault of h5lossy or of this "
@@ -171,7 +165,7 @@ class CompressedCopy:
         if codec is None or new.chunks != self.plan.chunks:
             return f"{path} is not compressed, or in other chunks"
         recorded = None
-        with suppress(KeyError, OSError, TypeError, ValueError):
+        with suppress(KeyError, OSError, RecursionError, TypeError, ValueError):
             recorded = json.loads(new.attrs[SETTINGS_ATTRIBUTE])["requested"]
         if values or not self.needs_range:
             self.resolve(advance)
@@ -182,13 +176,13 @@ class CompressedCopy:
             return f"{path} has another bound or codec: {codec}"
         if verify and attributes and not {REPORT_ATTRIBUTE, HASH_ATTRIBUTE} <= {*new.attrs}:
             return f"{path} was not checked when it was written"
-        if values and (self._compare(new, advance, None) or not self._holds):
+        if values and not self._compared(new, advance).summary().holds:
             return f"{path} does not hold the values of SRC within the bound"
         return ""
 
-    def _compare(
-        self, new: h5py.Dataset, advance: Advance, recorder: Recorder | None
-    ) -> MissingChange | None:
+    def _compared(
+        self, new: h5py.Dataset, advance: Advance, recorder: Recorder | None = None
+    ) -> BoundChecker:
         """Compare every value with the original, but stop at a missing value that changed."""
         checker = recorder.checker if recorder else BoundChecker(self.codec.bound, self._missing)
         add = recorder.add if recorder else checker.add
@@ -196,8 +190,7 @@ class CompressedCopy:
             add(tuple(axis.start for axis in block), values, read(new, block))
             if checker.missing_change is not None:
                 break
-        self.summary = checker.summary()
-        return checker.missing_change
+        return checker
 
     def _missing_error(self, change: MissingChange) -> H5LossyError:
         """Return the error for a change of which points a reader takes for missing."""
@@ -249,24 +242,18 @@ class CompressedCopy:
 
 def _earlier_settings(dataset: h5py.Dataset) -> Any:
     """Return what the settings of an earlier compression say; as text, where they are not ours."""
-    name = SETTINGS_ATTRIBUTE.encode()
-    if not h5a.exists(dataset.id, name):
-        return None
     try:
         earlier = text_attribute(dataset, SETTINGS_ATTRIBUTE)
     except UnsupportedError as error:  # of a type that cannot be ours
         return str(error)
     try:
         return None if earlier is None else json.loads(earlier)
-    except ValueError:
+    except (ValueError, RecursionError):
         return earlier
 
 
-def provenance_text(dataset: h5py.Dataset, codec: Codec) -> str | None:
-    """Return what `PROVENANCE_ATTRIBUTE` has to say now; None if it stays as it is.
-
-    Earlier compression remains stated, as its errors remain.
-    """
+def _provenance_text(dataset: h5py.Dataset, codec: Codec) -> str | None:
+    """Return what `PROVENANCE_ATTRIBUTE` has to say now; None if it stays as it is."""
     if codec.bound.kind is BoundKind.LOSSLESS:
         return None
     text = loss_text(codec)
@@ -278,4 +265,4 @@ def provenance_text(dataset: h5py.Dataset, codec: Codec) -> str | None:
         return None
     if earlier is None or not earlier.isascii() or len(earlier) > _MOST_TEXT:
         return None  # it is not ours
-    return None if earlier.endswith(text) else f"{earlier}; {text}"
+    return None if earlier.endswith(text) else f"{earlier}; {text}"  # earlier errors remain

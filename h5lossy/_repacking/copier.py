@@ -42,7 +42,7 @@ from h5lossy._repacking.objects import (
     object_key,
     set_group_properties,
 )
-from h5lossy._repacking.values import ReferenceCopier, copy_attribute, copy_dataset
+from h5lossy._repacking.values import ValueCopier
 from h5lossy._verification.records import ATTRIBUTES
 
 if TYPE_CHECKING:
@@ -58,11 +58,7 @@ _RECORDS = [name.encode() for name in ATTRIBUTES]
 
 
 def create_like(source: h5py.File, path: Path) -> h5py.File:
-    """Create a file with the creation properties of another one, open for writing.
-
-    That is the size of the user block, what the root group tracks, the free-space strategy, and
-    the oldest HDF5 that may read it. The user block is empty; see `copy_user_block`.
-    """
+    """Create a file with the creation properties of another one; the user block is empty."""
     creation = source.id.get_create_plist()
     # The root group is created with the file, but its properties are not in the file's own list.
     set_group_properties(creation, group_properties(h5g.open(source.id, b"/")))
@@ -98,7 +94,7 @@ class FileCopier:
         self._remake = remake
         self._copied = copied
         self._paths: dict[ObjectKey, bytes] = {}
-        self._references = ReferenceCopier(self._source, self._target, self._paths)
+        self._values = ValueCopier(self._source, self._target, self._paths)
         # HDF5 commits a datatype under a name only, but its own link may be copied later, or never
         # (a datatype lives on without a name as long as a dataset uses it). So all get their first
         # name in a group that has none itself and vanishes with this object.
@@ -109,7 +105,7 @@ class FileCopier:
     @property
     def dangling(self) -> int:
         """How many references meant no object of the source; they are null in the target."""
-        return self._references.dangling
+        return self._values.dangling
 
     def copy(self) -> None:
         """Copy everything."""
@@ -122,9 +118,8 @@ class FileCopier:
                 self._copy_attributes(old, new)
         for path in self._with_references:
             with _naming(path):
-                self._references.copy_dataset(
-                    h5d.open(self._source, path), h5d.open(self._target, path)
-                )
+                old, new = (h5d.open(file, path) for file in (self._source, self._target))
+                self._values.copy_dataset(old, new)
 
     def _copy_objects(self) -> None:
         """Copy groups, links, and datasets without references."""
@@ -215,7 +210,7 @@ class FileCopier:
             if type_id.detect_class(h5t.REFERENCE):
                 self._with_references.append(path)
             else:
-                copy_dataset(h5py.Dataset(dataset), new)
+                self._values.copy_dataset(dataset, new)
         self._copied(dataset.get_storage_size())
 
     def _target_type(self, type_id: h5t.TypeID) -> h5t.TypeID:
@@ -236,14 +231,10 @@ class FileCopier:
             if name in stale:
                 continue
             attribute = h5a.open(obj, name)
-            type_id, space = attribute.get_type(), attribute.get_space()
-            new = h5a.create(copy, name, self._target_type(type_id), space)
-            if space.get_simple_extent_type() == h5s.NULL:
-                continue
-            if type_id.detect_class(h5t.REFERENCE):
-                self._references.copy_attribute(attribute, new)
-            else:
-                copy_attribute(attribute, new)
+            space = attribute.get_space()
+            new = h5a.create(copy, name, self._target_type(attribute.get_type()), space)
+            if space.get_simple_extent_type() != h5s.NULL:
+                self._values.copy_attribute(attribute, new)
 
 
 def _without_attributes() -> h5p.PropCopyID:
@@ -254,12 +245,10 @@ def _without_attributes() -> h5p.PropCopyID:
 
 
 def _can_be_copied_by_hdf5(dataset: h5d.DatasetID, type_id: h5t.TypeID) -> bool:
-    """Return whether H5Ocopy makes a faithful copy of one dataset.
-
-    It makes a new datatype of a committed one and clears references. Of a fill value with parts of
-    variable length it copies the address in the old file, and so ruins the new one (seen with HDF5
-    2.0.0; netCDF gives such a fill value to every variable of strings).
-    """
+    """Return whether H5Ocopy makes a faithful copy of one dataset."""
+    # It makes a new datatype of a committed one and clears references. Of a fill value with parts
+    # of variable length it copies the address in the old file, and so ruins the new one (seen with
+    # HDF5 2.0.0; netCDF gives such a fill value to every variable of strings).
     fill_value = dataset.get_create_plist().fill_value_defined()
     return not (
         type_id.committed()

@@ -117,11 +117,7 @@ def _sequence(tracking: int) -> tuple[int, int]:
 
 
 def external_files(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> set[str]:
-    """Return the names of the other files that an object refers to, as the file has them.
-
-    Targets of a group's external links; source files of a virtual dataset; raw files of an
-    externally stored one. They are often relative.
-    """
+    """Return the names of the other files that an object refers to: as they are, often relative."""
     if isinstance(obj, h5g.GroupID):
         external = (link for link in links(obj) if link.kind == h5l.TYPE_EXTERNAL)
         return {path_text(obj.links.get_val(link.name)[0]) for link in external}

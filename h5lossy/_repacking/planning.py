@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -90,12 +91,15 @@ def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -
     path = path_text(name)
     wish = wishes(path, len(shape or ()))
     kept = _obstacle(dataset) or _objection(dataset, wish)
+    dtype = None
+    with suppress(TypeError):
+        dtype = dataset.dtype
     plan = Plan(
         file=file,
         name=name,
         key=object_key(dataset.id),
         shape=shape,
-        dtype=_dtype_of(dataset),
+        dtype=dtype,
         nbytes=dataset.id.get_storage_size() if kept else dataset.nbytes,
         kept=kept,
     )
@@ -175,11 +179,3 @@ def require_possible_index(plan: Plan, most: tuple[int | None, ...]) -> None:
             f"{_MOST_CHUNKS} are possible, as HDF5 makes an index for all of them: give larger "
             "--chunks, or make an extent unlimited"
         )
-
-
-def _dtype_of(dataset: h5py.Dataset) -> np.dtype[Any] | None:
-    try:
-        dtype: np.dtype[Any] = dataset.dtype
-    except TypeError:
-        return None
-    return dtype

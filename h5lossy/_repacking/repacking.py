@@ -99,15 +99,12 @@ def names_of_other_files(file: h5py.File) -> list[str]:
 
 @contextmanager
 def discarded_on_failure(file: h5py.File) -> Iterator[h5py.File]:
-    """Close an HDF5 file at the end of the block; after an exception, without using the disk.
-
-    If HDF5 cannot close a file, for example on a full disk, it crashes the process at exit. So a
-    file that is to be discarded is closed in memory.
-    """
+    """Close an HDF5 file at the end of the block; after an exception, without using the disk."""
     try:
         yield file
         file.flush()
     except BaseException:
+        # A file that HDF5 can't close, as on a full disk, crashes the process at exit.
         if file.driver == "sec2" and hasattr(os, "memfd_create"):
             memory = os.memfd_create("h5lossy")
             os.dup2(memory, file.id.get_vfd_handle(), inheritable=False)

@@ -20,26 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-def copy_attribute(attribute: h5a.AttrID, new: h5a.AttrID) -> None:
-    """Copy the value of an attribute that holds no references, its own type on both sides.
+def types_to_read(
+    holder: h5a.AttrID | h5d.DatasetID, *, as_objects: bool = False
+) -> tuple[np.dtype[Any], h5t.TypeID]:
+    """Return NumPy's and HDF5's type for the values in memory: references as objects, else bytes.
 
     So every type is copied as it is, even one that NumPy does not have. h5py frees what
     variable-length values point to when it has written them.
     """
-    type_id = attribute.get_type()
-    raw = np.empty(attribute.shape, f"V{type_id.get_size()}")
-    attribute.read(raw, type_id)
-    new.write(raw, type_id)
-
-
-def copy_dataset(source: h5py.Dataset, copy: h5d.DatasetID) -> None:
-    """Copy the values of a dataset that holds no references, as `copy_attribute` does."""
-    type_id = source.id.get_type()
-    for block in blocks_of(source):
-        memory, place = _select(source.id, block)
-        raw = np.empty(_extents(block), f"V{type_id.get_size()}")
-        source.id.read(memory, place, raw, type_id)
-        copy.write(memory, place, raw, type_id)
+    type_id = holder.get_type()
+    if not as_objects and not type_id.detect_class(h5t.REFERENCE):
+        return np.dtype(f"V{type_id.get_size()}"), type_id
+    try:
+        dtype: np.dtype[Any] = holder.dtype
+    except TypeError as error:
+        raise UnsupportedError(
+            f"it holds references of a kind that h5py can't read ({error}), which therefore can't "
+            "be made to point into the new file"
+        ) from error
+    return dtype, h5t.py_create(dtype)
 
 
 def blocks_of(dataset: h5py.Dataset) -> Iterator[Block]:
@@ -56,72 +55,47 @@ def blocks_of(dataset: h5py.Dataset) -> Iterator[Block]:
     yield from stored_blocks(dataset, block)
 
 
-def read_block(dataset: h5d.DatasetID, block: Block, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Read a block of a dataset."""
-    memory, place = _select(dataset, block)
-    values = np.empty(_extents(block), dtype)
-    dataset.read(memory, place, values, h5t.py_create(dtype))
-    return values
+def read_block(
+    dataset: h5d.DatasetID, block: Block, dtype: np.dtype[Any], memory_type: h5t.TypeID
+) -> tuple[np.ndarray[Any, Any], Any, Any]:
+    """Read a block; return its values, and its dataspaces in memory and in the file."""
+    extents = tuple(part.stop - part.start for part in block)
+    memory = place = h5s.ALL
+    if block:
+        memory, place = h5s.create_simple(extents), dataset.get_space()
+        place.select_hyperslab(tuple(part.start for part in block), extents)
+    values = np.empty(extents, dtype)
+    dataset.read(memory, place, values, memory_type)
+    return values, memory, place
 
 
-def _select(dataset: h5d.DatasetID, block: Block) -> tuple[Any, Any]:
-    """Return the dataspaces of a block, in memory and in the file."""
-    if not block:
-        return h5s.ALL, h5s.ALL
-    place = dataset.get_space()
-    place.select_hyperslab(tuple(part.start for part in block), _extents(block))
-    return h5s.create_simple(_extents(block)), place
-
-
-def _extents(block: Block) -> tuple[int, ...]:
-    """Return the shape of a block."""
-    return tuple(part.stop - part.start for part in block)
-
-
-def type_with_references(holder: h5a.AttrID | h5d.DatasetID) -> np.dtype[Any]:
-    """Return the NumPy type of an attribute or dataset, which may hold references."""
-    try:
-        dtype: np.dtype[Any] = holder.dtype
-    except TypeError as error:
-        raise UnsupportedError(
-            f"it holds references of a kind that h5py can't read ({error}), which therefore can't "
-            "be made to point into the new file"
-        ) from error
-    return dtype
-
-
-class ReferenceCopier:
-    """Copies references, each made anew for the copy of the object that it means.
-
-    `dangling` counts those that meant no object of the source, and are null in the target.
-    """
+class ValueCopier:
+    """Copies values, and makes each reference anew for the copy of the object that it means."""
 
     def __init__(
         self, source: h5f.FileID, target: h5f.FileID, paths: Mapping[ObjectKey, bytes]
     ) -> None:
+        #: How many references meant no object of the source, and are null in the target.
         self.dangling = 0
         self._source = source
         self._target = target
         self._paths = paths
 
     def copy_attribute(self, attribute: h5a.AttrID, new: h5a.AttrID) -> None:
-        """Copy an attribute that holds references."""
-        dtype = type_with_references(attribute)
+        """Copy the value of an attribute."""
+        dtype, memory_type = types_to_read(attribute)
         values = np.empty(attribute.shape, dtype)
-        attribute.read(values, h5t.py_create(dtype))
+        attribute.read(values, memory_type)
         self._translate(values, values.dtype)
-        new.write(values, h5t.py_create(dtype))
+        new.write(values, memory_type)
 
     def copy_dataset(self, dataset: h5d.DatasetID, copy: h5d.DatasetID) -> None:
-        """Copy a dataset that holds references."""
-        dtype = type_with_references(dataset)
-        memory_type = h5t.py_create(dtype)
-        source = h5py.Dataset(dataset)
-        for block in blocks_of(source):
-            values = read_block(dataset, block, dtype)
-            memory, place = _select(copy, block)
+        """Copy the values of a dataset."""
+        types = types_to_read(dataset)
+        for block in blocks_of(h5py.Dataset(dataset)):
+            values, memory, place = read_block(dataset, block, *types)
             self._translate(values, values.dtype)
-            copy.write(memory, place, values, memory_type)
+            copy.write(memory, place, values, types[1])
 
     def _translate(self, values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> None:
         """Replace every reference to an object of the source by one to its copy, in place."""

@@ -38,20 +38,7 @@ class MissingChange(NamedTuple):
 class BoundChecker:
     """Compares decoded values with the originals, block by block, in exact arithmetic.
 
-    Parameters
-    ----------
-    bound : ErrorBound
-    missing : Missing
-        The type of the values, and which of them are no data.
-    value_range : tuple of float, optional
-        The (min, max) that a range-relative bound refers to. Default: each block's own.
-    threads : int, optional
-        Default: one for each CPU of the process.
-
-    Attributes
-    ----------
-    missing_change : MissingChange or None
-        The first missing value, other than the fill value, that changed.
+    A range-relative bound refers to `value_range`, the (min, max), or else to that of each block.
     """
 
     def __init__(
@@ -62,6 +49,7 @@ class BoundChecker:
         threads: int | None = None,
     ) -> None:
         self.bound = bound
+        #: The first missing value, other than the fill value, that changed.
         self.missing_change: MissingChange | None = None
         self._missing = missing
         self._threads = threads or 0
@@ -76,15 +64,7 @@ class BoundChecker:
         self._blocks: list[tuple[Place, Place]] = []
 
     def add(self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> None:
-        """Compare one block.
-
-        Parameters
-        ----------
-        start : tuple of int
-            Where the block begins in the field.
-        original, decoded : numpy.ndarray
-            Of one shape, and of the type of `missing` in either byte order.
-        """
+        """Compare one block, which begins at `start` in the field."""
         x, y = (np.asarray(v, self._missing.dtype, order="C") for v in (original, decoded))
         first = self._count
         self._firsts.append(first)

@@ -39,10 +39,8 @@ _MASK = (1 << 64) - 1
 def hash_chunks(
     rows: npt.NDArray[Any], places: npt.NDArray[np.uint64], unwritten: Any, threads: int = 1
 ) -> Words:
-    """Return the hashes of chunks, a row of values and a row of coordinates for each.
-
-    Values outside of the dataset must be `unwritten`, of which nothing goes into the hash.
-    """
+    """Return the hashes of chunks, a row of values and a row of coordinates for each."""
+    # Values outside of the dataset are `unwritten`, of which nothing goes into the hash.
     nothing = as_bits(np.asarray(unwritten, rows.dtype))
     step = max(1, _AT_ONCE_BYTES // max(1, rows[:1].nbytes))
     parts = [rows[i : i + step] for i in range(0, len(rows), step)]
@@ -96,16 +94,10 @@ def _weights(seed: int) -> Words:
 
 
 class Hashes:
-    """The hashes of groups of chunks.
+    """The hashes of groups of chunks: of as many with consecutive numbers as `size`, 2**n, says.
 
-    Chunks have numbers; a group is those of which the number divided by `size`, rounded down, is
-    the same. Hashes of consecutive groups stand side by side: that is all that the text holds, and
-    to add a chunk takes no time by the number of groups.
-
-    Parameters
-    ----------
-    size : int
-        A power of two.
+    Hashes of consecutive groups stand side by side: that is all that the text holds, and to add a
+    chunk takes no time by the number of groups.
     """
 
     def __init__(self, size: int = 1) -> None:

@@ -53,23 +53,9 @@ _SMALLEST_ERROR, _LARGEST_ERROR = 2.0**-400, 2.0**400
 class Recorder:
     """Checks chunks with a `BoundChecker`, and hashes their decoded values.
 
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        Compressed by h5lossy.
-    bound : ErrorBound, optional
-        What to check. Default: what the dataset says. A range-relative one is taken of each chunk's
-        own range, which is never looser.
-    threads : int, optional
-    missing : Missing, optional
-        Which values are no data. Default: what the dataset says.
-    target : tuple of slice, optional
-        The whole chunks that are going to be written. Default: all have been, and there is no
-        record that stays valid in part.
-
-    Attributes
-    ----------
-    checker : BoundChecker
+    Bound and missing values are by default those of the dataset. A range-relative bound is taken of
+    each chunk's own range, which is never looser. `target` are the whole chunks that are going to
+    be written; without it all have been, and no earlier record stays valid in part.
     """
 
     def __init__(
@@ -100,15 +86,7 @@ class Recorder:
         self._replaced = dict(self._recorded_in(target)) if target else {}
 
     def add(self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> None:
-        """Check a block of whole chunks.
-
-        Parameters
-        ----------
-        start : tuple of int
-            Where the block begins in the dataset: at the corner of a chunk.
-        original, decoded : numpy.ndarray
-            Of the dataset's type; chunks at the edge have no padding.
-        """
+        """Check a block of whole chunks, those at the dataset's edge without padding."""
         self._is_checked = False
         is_of_chunks = self.checker.bound.kind is BoundKind.RANGE_RELATIVE
         if not is_of_chunks:
@@ -144,13 +122,10 @@ class Recorder:
             )
 
     def finish(self) -> dict[str, Any]:
-        """Check what was added last, write the record, and return its report.
-
-        A part of the chunks may have been added; hashes of the others stay, and what was found for
-        the whole dataset does not.
-        """
+        """Check what was added last, write the record, and return its report."""
         if not self._is_checked:
             self.check()
+        # Of chunks that were not added, hashes stay; what was found for the whole dataset does not.
         is_whole = not self._are_others_stored(())
         record = None if is_whole else self._earlier()
         if record is None:
@@ -243,11 +218,7 @@ class Recorder:
             record.report["written"] = max(0, record.report["written"] - hashes.size)
 
     def _recorded_in(self, target: tuple[slice, ...]) -> Iterator[tuple[Place, int]]:
-        """Yield the hashes that groups hold of chunks in a part of the dataset, by decoding them.
-
-        Chunks that can't be decoded are left out, and all that are stored if they have hashes of
-        their own.
-        """
+        """Decode a part of the dataset, and yield the hashes that groups hold of its chunks."""
         axes = (
             range(axis.start // c, -(-axis.stop // c))
             for axis, c in zip(target, self._chunks, strict=True)
@@ -260,12 +231,12 @@ class Recorder:
             else:
                 stored.append((place, start))
         record = self._earlier() if stored else None
-        if record is None or record.hashes.size == 1:
+        if record is None or record.hashes.size == 1:  # then each has a hash of its own
             return
         chunks = StoredChunks(self._dataset)
         for place, start in stored:
             row = np.full((1, *self._chunks), self._unwritten)
-            with suppress(H5LossyError, OSError, RuntimeError, ValueError):
+            with suppress(H5LossyError, OSError, RuntimeError, ValueError):  # it is left out
                 if record.hashes.get(record.number(place)):
                     # As large as it was when it was recorded.
                     inside = [

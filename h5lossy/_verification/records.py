@@ -89,10 +89,8 @@ class Record:
 def description(
     dataset: h5py.Dataset, bound: ErrorBound, unwritten: npt.NDArray[Any]
 ) -> dict[str, Any]:
-    """Return what a record says of its dataset: all that changes its values, or their bound.
-
-    The other cd_values are left out, since programs that copy a dataset do not keep all of them.
-    """
+    """Return what a record says of its dataset: all that changes its values, or their bound."""
+    # Programs that copy a dataset do not keep all of the other cd_values.
     return {
         "type": dataset.dtype.str,
         "shape": list(dataset.shape),
@@ -103,11 +101,8 @@ def description(
 
 
 def strides_of(dataset: h5py.Dataset) -> list[int]:
-    """Return by how much the number of a chunk grows along each axis.
-
-    Numbers do not change when the dataset grows. Along an unlimited axis they grow most, so that
-    chunks that are appended have consecutive numbers.
-    """
+    """Return by how much the number of a chunk grows along each axis, whatever the extents."""
+    # Most along an unlimited axis, so that chunks that are appended have consecutive numbers.
     most = dataset.maxshape
     counts = [
         1 << 64 if n is None else max(1, -(-n // c))
@@ -141,10 +136,7 @@ def write_text(dataset: h5py.Dataset, name: str, text: str) -> None:
 
 
 def _overwrite_text(dataset: h5py.Dataset, name: str, text: str) -> None:
-    """Write text in place if it fits. If not, spaces behind it make room for more.
-
-    HDF5 does not use the space of a deleted attribute again.
-    """
+    """Write text in place if it fits. If not, spaces behind it make room for more."""
     size = len(text)
     if name in dataset.attrs:
         attribute = h5a.open(dataset.id, name.encode())
@@ -153,20 +145,12 @@ def _overwrite_text(dataset: h5py.Dataset, name: str, text: str) -> None:
         if is_ours and attribute.shape == () and size <= kind.get_size():
             attribute.write(np.array(text.ljust(kind.get_size()), f"S{kind.get_size()}"))
             return
-        size += size // 2
+        size += size // 2  # HDF5 does not use the space of a deleted attribute again
     write_text(dataset, name, text.ljust(size))
 
 
 def read_record(dataset: h5py.Dataset) -> Record | None:
-    """Read the record of a dataset; None where there is none.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a part of it is missing, invalid, or was changed.
-    UnsupportedError
-        If another version wrote it.
-    """
+    """Read the record of a dataset, if it has one, or raise."""
     there = [name for name in (REPORT_ATTRIBUTE, HASH_ATTRIBUTE) if name in dataset.attrs]
     if not there:
         return None

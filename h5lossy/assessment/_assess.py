@@ -15,15 +15,8 @@ from h5lossy._datasets import describe
 from h5lossy._errors import DeviceError, InvalidArgumentError
 from h5lossy._progress import reporting
 from h5lossy._warnings import warn
-from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout, stored_parts
-from h5lossy.assessment._inputs import (
-    Input,
-    agree_on_packing,
-    combined_mask,
-    common_dtype,
-    missing_in,
-    opened,
-)
+from h5lossy.assessment._fields import MASK_DTYPE, Fields, stored_parts
+from h5lossy.assessment._inputs import Input, agree_on_packing, opened
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import (
     AssessOptions,
@@ -127,8 +120,7 @@ def assess(
                 warn(f"{failure}: the CPU does the work")
                 report = make_report(task, Passes(task, limit, advance).run())
         if slices and report.valid:
-            found = take_slices(task.fields, report.error.max_at)
-            report = replace(report, slices=found)
+            report = replace(report, slices=take_slices(task.fields, report.error.max_at))
         return report
 
 
@@ -166,25 +158,15 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
         groups |= {"pointwise"}
     x.threads = y.threads = options.threads
     agree_on_packing(x, y, as_stored=source == "file")
-    dtype = common_dtype(x, y)
-    combined, layout = combined_mask(mask, x), Layout.of(x.shape)
-    stored = stored_parts([x, y, *([] if combined is None else [combined])], layout)
+    fields = Fields.of(x, y, mask, fill=options.fill_value, missing=options.missing_value)
+    stored = stored_parts([x, y, *filter(None, [fields.mask])], fields.layout)
     if stored is not None and options.own_metrics and x.size > MOST_READ:
         raise InvalidArgumentError(
             f"metrics of your own read every value, and {x.name} claims {x.size} of them, most of "
             "which were never written; assess a part of it"
         )
-    fields = Fields(
-        original=x,
-        decoded=y,
-        mask=combined,
-        dtype=dtype,
-        layout=layout,
-        stored=stored,
-        missing=missing_in(x, y, dtype, options.fill_value, options.missing_value),
-    )
     return Task(
-        fields=fields,
+        fields=replace(fields, stored=stored),
         options=options,
         bound=bound,
         bound_source=source,

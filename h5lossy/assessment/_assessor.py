@@ -13,8 +13,8 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError
-from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
-from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, missing_in
+from h5lossy.assessment._fields import MASK_DTYPE, Fields
+from h5lossy.assessment._inputs import Input, combined_mask, common_dtype
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import AssessOptions, checked_spacing, takes_options
 from h5lossy.assessment._passes import Results
@@ -182,16 +182,15 @@ class Assessor:
         """Take stencils, pairs and windows of the planes from `_own` to `stop`."""
         layout = self._task.fields.layout
         there = [part.reshape([part.shape[axis] for axis in layout.axes]) for part in parts]
-        rank = len(layout.shape)
         along = layout.axes[0] == 0
-        zeros = (0,) * rank
+        origin = (self._own if along else 0, *(0,) * (len(layout.shape) - 1))
         self._field_state.field(
             _native.Piece(
                 original=there[0],
                 decoded=there[1],
                 mask=there[2] if there[2].any() else None,
-                origin=(self._own, *zeros[1:]) if along else zeros,
-                own_origin=(self._own, *zeros[1:]) if along else zeros,
+                origin=origin,
+                own_origin=origin,
                 own_extent=(stop - self._own, *layout.shape[1:]) if along else layout.shape,
             )
         )
@@ -211,11 +210,8 @@ class Assessor:
             If either waits for more planes, both took the same ones, or they are of unlike fields.
         """
         mine, theirs = self._state.params, other._state.params
-        if (
-            mine != theirs
-            or self._shape != other._shape
-            or self._task.fields.missing != other._task.fields.missing
-        ):
+        missing = self._task.fields.missing
+        if (mine, self._shape, missing) != (theirs, other._shape, other._task.fields.missing):
             raise InvalidArgumentError("both assessors must have the same arguments but for planes")
         self._check_complete()
         other._check_complete()
@@ -280,27 +276,14 @@ def _task(shape: tuple[int, ...], dtype: np.dtype[Any], options: AssessOptions) 
         raise InvalidArgumentError(
             "SSIM and a range-relative bound require data_range, the original's range"
         )
-    x, y = _deferred(shape, dtype, "original"), _deferred(shape, dtype, "decoded")
-    fields = Fields(
-        original=x,
-        decoded=y,
-        mask=None,
-        dtype=dtype,
-        layout=Layout.of(shape),
-        missing=missing_in(x, y, dtype, options.fill_value, options.missing_value),
-    )
+    # Fields of which only shape and type are known yet.
+    x, y = (Input(np.broadcast_to(np.zeros((), dtype), shape), n) for n in ("original", "decoded"))
+    x.values = y.values = None  # pickle would write all of them
     return Task(
-        fields=fields,
+        fields=Fields.of(x, y, None, fill=options.fill_value, missing=options.missing_value),
         options=options,
         bound=bound,
         bound_source="given",
         groups=options.groups,
         spacing=checked_spacing(options.spacing, len(shape)),
     )
-
-
-def _deferred(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Input:
-    """Return a field of which only shape and type are known yet."""
-    field = Input(np.broadcast_to(np.zeros((), dtype), shape), name)
-    field.values = None  # pickle would write all of it
-    return field

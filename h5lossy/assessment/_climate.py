@@ -101,12 +101,11 @@ def climate(fields: Fields, undefined: Undefined, progress: Callable[[int], None
     found: dict[tuple[int, ...], float] = {}
     if len(shape) < 2:
         why = "it needs two axes"
-        progress(fields.original.size)
     elif min(shape[-2:]) <= 2 * _HALO:
         why = f"an axis of a slice is shorter than {2 * _HALO + 1}"
-        progress(fields.original.size)
     elif fields.stored is not None and fields.original.size > MOST_READ:
         why = f"most of {fields.original.size} values were never written, and it reads all of them"
+    if why:
         progress(fields.original.size)
     else:
         for at in itertools.product(*map(range, shape[:-2])):
@@ -114,10 +113,10 @@ def climate(fields: Fields, undefined: Undefined, progress: Callable[[int], None
             if score is not None:
                 found[at] = score
             progress(math.prod(shape[-2:]))
-        if not found:
-            why = "every slice is constant, or without valid points, or its range is beyond float64"
-    if why:
-        undefined["climate"] = why
+    if not found:
+        undefined["climate"] = why or (
+            "every slice is constant, or without valid points, or its range is beyond float64"
+        )
         return Climate(dssim_mean=None, dssim_min=None, dssim_min_at=None, slices=0)
     worst = min(found, key=found.__getitem__)
     return Climate(
@@ -137,30 +136,24 @@ def _rows(fields: Fields, at: tuple[int, ...], first: int, stop: int) -> Part:
     return x.reshape(rows), y.reshape(rows), valid.reshape(rows)
 
 
-def spectrum(
-    fields: Fields,
-    memory_limit: int,
-    undefined: Undefined,
-) -> Spectrum:
+def spectrum(fields: Fields, memory_limit: int, undefined: Undefined) -> Spectrum:
     """Return decoded over original power in shells of wavenumber, if the field fits in memory."""
     shape = fields.layout.shape
     size = math.prod(shape)
     why = ""
-    nothing = Spectrum(ratio=(), k_max=_K_MAX, max_deviation=None)
     if size == 0 or min(shape, default=0) < 2:
         why = "the field has no waves"
     elif size * 48 > memory_limit:  # two transforms and the fields
         why = f"it needs about {size * 48 / 1e9:.1f} GB of memory, more than allowed"
+    else:
+        x, y, valid = fields.part(tuple(slice(0, n) for n in shape))
+        if not valid.all():
+            why = "some points are not valid"
+        elif not fits(*(float(np.abs(field).max()) for field in (x, y))):
+            why = f"squares are {OVERFLOW}"
     if why:
         undefined["spectrum"] = why
-        return nothing
-    x, y, valid = fields.part(tuple(slice(0, n) for n in shape))
-    if not valid.all():
-        undefined["spectrum"] = "some points are not valid"
-        return nothing
-    if not fits(*(float(np.abs(field).max()) for field in (x, y))):
-        undefined["spectrum"] = f"squares are {OVERFLOW}"
-        return nothing
+        return Spectrum(ratio=(), k_max=_K_MAX, max_deviation=None)
     waves = np.meshgrid(
         *(np.fft.fftfreq(n) * n for n in shape[:-1]),
         np.fft.rfftfreq(shape[-1]) * shape[-1],

@@ -17,8 +17,8 @@ import numpy as np
 
 from h5lossy._blocks import block_shape, blocks
 from h5lossy._errors import InvalidArgumentError
-from h5lossy.assessment._fields import Fields, Layout
-from h5lossy.assessment._inputs import Mask, agree_on_packing, common_dtype, missing_in, opened
+from h5lossy.assessment._fields import Fields
+from h5lossy.assessment._inputs import agree_on_packing, opened
 from h5lossy.assessment._options import checked_spacing, memory_bytes
 from h5lossy.assessment._undefined import fits, known
 
@@ -99,10 +99,11 @@ def assess_divergence(
     limit = memory_bytes(memory_limit)
     of_original, of_error = _Norms(), _Norms()
     with ExitStack() as stack:
-        components = [
-            _component(*stack.enter_context(opened(x, y)), mask)
-            for x, y in zip(original, decoded, strict=True)
-        ]
+        components = []
+        for pair in zip(original, decoded, strict=True):
+            x, y = stack.enter_context(opened(*pair))
+            agree_on_packing(x, y, as_stored=False)
+            components.append(Fields.of(x, y, mask))
         shapes = [field.layout.full_shape for field in components]
         if set(shapes) != {shapes[0]} or len(shapes) != len(shapes[0]):
             raise InvalidArgumentError(
@@ -123,20 +124,6 @@ def assess_divergence(
         rms=of_original.root_mean_square,
         max_error=of_error.largest,
         rmse=of_error.root_mean_square,
-    )
-
-
-def _component(x: Any, y: Any, mask: Any) -> Fields:
-    """Return how one component is compared."""
-    agree_on_packing(x, y, as_stored=False)
-    dtype = common_dtype(x, y)
-    return Fields(
-        original=x,
-        decoded=y,
-        mask=None if mask is None else Mask(mask, x.shape),
-        dtype=dtype,
-        layout=Layout.of(x.shape),
-        missing=missing_in(x, y, dtype, "auto", ()),
     )
 
 

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from h5lossy._blocks import block_shape
 from h5lossy._values import as_bits
+from h5lossy.assessment._inputs import combined_mask, common_dtype, missing_in
 from h5lossy.assessment._sparse import SPARSE_BYTES, Stored, chunks_of, grouped, times_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from h5lossy.missing import Missing
 
     Part = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.bool_]]
+
+T = TypeVar("T")
 
 MASK_DTYPE = np.dtype(np.uint8)
 
@@ -50,8 +53,12 @@ class Layout:
 
     def selection(self, own: tuple[slice, ...]) -> tuple[slice, ...]:
         """Return a selection in the full shape for one along `axes`."""
-        wanted = dict(zip(self.axes, own, strict=True))
-        return tuple(wanted.get(axis, slice(0, 1)) for axis in range(len(self.full_shape)))
+        return self.full(own, slice(0, 1))
+
+    def full(self, along: Iterable[T], other: T) -> tuple[T, ...]:
+        """Return what is given along `axes` for all axes, with `other` along those of extent 1."""
+        given = dict(zip(self.axes, along, strict=False))
+        return tuple(given.get(axis, other) for axis in range(len(self.full_shape)))
 
     def chunks(self, field: Input) -> tuple[int, ...] | None:
         """Return a field's chunk extents along `axes`."""
@@ -70,6 +77,19 @@ class Fields:
     missing: Missing
     stored: Stored | None = None  # where chunks are, if most of the values were never written
     device: int | None = None  # the GPU that holds everything and computes
+
+    @classmethod
+    def of(cls, x: Input, y: Input, mask: Any, *, fill: Any = "auto", missing: Any = ()) -> Fields:
+        """Decide in which type two fields are compared, and which points are left out."""
+        dtype = common_dtype(x, y)
+        return cls(
+            original=x,
+            decoded=y,
+            mask=combined_mask(mask, x),
+            dtype=dtype,
+            layout=Layout.of(x.shape),
+            missing=missing_in(x, y, dtype, fill, missing),
+        )
 
     @property
     def nbytes(self) -> int:

@@ -133,20 +133,18 @@ class Packing:
     @classmethod
     def of(cls, values: Any, dtype: np.dtype[Any]) -> Packing | None:
         """Return the packing that the attributes describe; None if numbers are the values."""
-        found = []
+        found, declared = [], False
         for name, plain in (("scale_factor", 1.0), ("add_offset", 0.0)):
             try:
                 value = attribute_of(values, name)
             except UnsupportedError as error:
                 raise NotComparableError(f"{error}; it must be one number") from error
+            declared |= value is not None
             given = np.ravel(np.asarray(plain if value is None else value))
             if given.dtype.kind not in "fiu" or given.size != 1 or not np.isfinite(given[0]):
                 raise NotComparableError(f"attribute {name} must be one number, got {value!r}")
             found.append(float(given[0]))
         is_plain = found == [1.0, 0.0] and dtype.kind == "f"
-        declared = any(
-            attribute_of(values, name) is not None for name in ("scale_factor", "add_offset")
-        )
         return cls(*found) if declared and not is_plain else None
 
     def unpacked(self, numbers: npt.NDArray[Any], missing: Missing) -> npt.NDArray[np.float64]:
@@ -221,10 +219,7 @@ def _as_numpy(values: Any, name: str) -> npt.NDArray[Any]:
 def opened(original: Any, decoded: Any) -> Iterator[tuple[Input, Input]]:
     """Open what ``"file.h5:/path"`` names, for as long as the block runs."""
     with ExitStack() as stack:
-        yield (
-            _open(original, "original", stack),
-            _open(decoded, "decoded", stack),
-        )
+        yield _open(original, "original", stack), _open(decoded, "decoded", stack)
 
 
 def _open(values: Any, name: str, stack: ExitStack) -> Input:

@@ -61,14 +61,7 @@ def make_report(task: Task, found: Results) -> Report:
         histogram=numbers.histogram(points, undefined),
         relative_histogram=found.relative_histogram,
         ssim=(
-            numbers.similarity(
-                field,
-                layout,
-                window=options.window,
-                step=options.step,
-                value_range=found.value_range,
-                undefined=undefined,
-            )
+            numbers.similarity(field, layout, options, found.value_range, undefined)
             if "ssim" in groups
             else None
         ),
@@ -169,8 +162,7 @@ def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | N
     if found.boxes is None:
         return None
     box, boxes = found.boxes
-    whole = dict(zip(layout.axes, box, strict=True))
-    full_box = tuple(whole.get(axis, 1) for axis in range(len(layout.full_shape)))
+    full_box = layout.full(box, 1)
     extent = original.range if fits(*boxes["error_max_abs"].tolist()) else None
     if extent is None or not boxes["valid"].all():
         found.undefined["per_chunk.psnr"] = f"a chunk has no valid point, or squares are {OVERFLOW}"

@@ -27,11 +27,10 @@ from h5lossy.assessment.schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from h5lossy._native import FieldResult, PointsResult
     from h5lossy.assessment._absent import Absent
     from h5lossy.assessment._fields import Layout
+    from h5lossy.assessment._options import AssessOptions
 
 NO_POINTS = "there is no valid point"
 NO_ORIGINAL = "the original has no valid value"
@@ -176,11 +175,10 @@ def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: U
 
 
 def _pointwise(points: PointsResult, threshold: Number, undefined: Undefined) -> Pointwise:
-    nonzero = points.valid - points.zeros
     low: Number = None
     high: Number = None
     mean: Number = None
-    if nonzero:
+    if nonzero := points.valid - points.zeros:
         low = points.pointwise_min
         high = undefined.checked("error.pointwise.max", points.pointwise_max)
         mean = undefined.checked("error.pointwise.mean", points.sum_pointwise / nonzero)
@@ -248,14 +246,12 @@ def histogram(points: PointsResult, undefined: Undefined) -> Histogram:
 def similarity(
     field: FieldResult,
     layout: Layout,
-    *,
-    window: int,
-    step: int,
+    options: AssessOptions,
     value_range: Number,
     undefined: Undefined,
 ) -> Similarity:
     """Return SSIM, or why there is none."""
-    shape = layout.shape
+    shape, window = layout.shape, options.window
     why = ""
     if len(shape) > 4:
         why = f"of {len(shape)} axes longer than 1 at most 4 can be taken"
@@ -278,23 +274,15 @@ def similarity(
         worst = undefined.checked("ssim.one_minus_min", field.window_worst)
     return Similarity(
         window=window,
-        step=step,
+        step=options.step,
         value_range=value_range,
         windows=0 if why else field.windows,
         mean=None if lost is None else 1 - lost,
         one_minus_mean=lost,
         min=None if worst is None else 1 - worst,
         one_minus_min=worst,
-        min_at=None if worst is None else _place(field.window_at, layout),
+        min_at=None if worst is None else layout.full(field.window_at, 0),
     )
-
-
-def _place(at: Sequence[int], layout: Layout) -> tuple[int, ...]:
-    """Return coordinates with the axes of extent 1."""
-    whole = [0] * len(layout.full_shape)
-    for axis, i in zip(layout.axes, at, strict=False):
-        whole[axis] = i
-    return tuple(whole)
 
 
 def derivatives(

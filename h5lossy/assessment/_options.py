@@ -141,14 +141,11 @@ class AssessOptions:
     def _one_bound(self) -> ErrorBound | None:
         """Return the bound that is given, if one is."""
         given = [] if self.bound is None else [self.bound]
-        for kind, value in (
-            (BoundKind.ABSOLUTE, self.absolute),
-            (BoundKind.POINTWISE_RELATIVE, self.pointwise_relative),
-            (BoundKind.RANGE_RELATIVE, self.range_relative),
-            (BoundKind.LOSSLESS, 0.0 if self.lossless else None),
-        ):
-            if value is not None:
-                given.append(ErrorBound(kind, value))
+        kinds = (BoundKind.ABSOLUTE, BoundKind.POINTWISE_RELATIVE, BoundKind.RANGE_RELATIVE)
+        values = {kind: getattr(self, kind) for kind in kinds}
+        given += [ErrorBound(kind, value) for kind, value in values.items() if value is not None]
+        if self.lossless:
+            given.append(ErrorBound(BoundKind.LOSSLESS, 0.0))
         if len(given) > 1:
             raise InvalidArgumentError(f"give one bound, got {', '.join(map(str, given))}")
         return given[0] if given else None

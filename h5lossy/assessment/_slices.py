@@ -47,12 +47,8 @@ def _title(what: str, layout: Layout, at: tuple[int, ...]) -> str:
     """Name a slice by its index: ``middle slice [5, :, :]``."""
     if not at:
         return "the whole field"
-    places = dict(zip(layout.axes, at, strict=False))
-    index = ", ".join(
-        str(places[axis]) if axis in places else ":" if axis in layout.axes else "0"
-        for axis in range(len(layout.full_shape))
-    )
-    return f"{what} [{index}]"
+    index = layout.full([*map(str, at), ":", ":"], "0")
+    return f"{what} [{', '.join(index)}]"
 
 
 def _take(fields: Fields, at: tuple[int, ...], title: str) -> FieldSlice:

@@ -55,10 +55,7 @@ def without_lost_sums(points: PointsResult, field: FieldResult) -> tuple[PointsR
     if not of_x:
         points = dataclasses.replace(points, squares_original=nan, products=nan)
         field = dataclasses.replace(
-            field,
-            gradient_min=nan,
-            gradient_max=nan,
-            laplacian_squares=nan,
+            field, gradient_min=nan, gradient_max=nan, laplacian_squares=nan
         )
     if not of_e:
         points = dataclasses.replace(points, squares_error=nan, products=nan)

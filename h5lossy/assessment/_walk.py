@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
+from h5lossy._batched.pipeline import helper_thread
 from h5lossy._blocks import block_shape, blocks
 from h5lossy._native import AssessState, Piece
 from h5lossy.assessment._fields import MASK_DTYPE
@@ -64,6 +64,9 @@ _WORK = 2.0
 
 #: The overhead of one call with a run of points, in points that take the same time.
 _CALL_POINTS = 4096
+
+#: Slabs of so many bytes take twice as long as small ones: their memory is new, and in no cache.
+_SLOW_BYTES = 1 << 30
 
 #: The first axis may be cut at multiples of this, by rank; 1 elsewhere. These are borders of the
 #: cells that sums are made of (7 or 16 rows), so cuts do not change a sum.
@@ -187,6 +190,7 @@ class Walker:
             work = math.prod(map(_times_read, whole, widths, itertools.repeat(halo)))
             cost = read * max(1, rows / thick) + (_WORK * work * (1 + kept / thick) if halo else 0)
             cost *= 1 + _CALL_POINTS / self._run(widths)
+            cost *= 1 + points * (thick + kept) * point_bytes / _SLOW_BYTES
             if best is None or (cost, -points) < best[:2]:
                 best, thickness = (cost, -points, widths), thick
         if best is not None:
@@ -269,14 +273,14 @@ class Walker:
                 progress(add(slab, self._taken(slab)))
             return fields
         # This thread reads, since it may hold h5py's lock; the other one calls the library.
-        with ThreadPoolExecutor(1) as other:
+        with helper_thread() as submit:
             pending = None
             held: Parts | None = None
             for number, slab in enumerate(self._slabs()):
                 held = self._taken(slab) if self._in_memory else self._read(slab, held, number % 2)
                 if pending is not None:
                     progress(pending.result())
-                pending = other.submit(add, slab, held)
+                pending = submit(add, slab, held)
             if pending is not None:
                 progress(pending.result())
         return fields
@@ -361,12 +365,7 @@ class Walker:
                 add_times(absent, more_absent, slab.all_times - 1)
 
     def _add_runs(
-        self,
-        state: AssessState,
-        absent: Absent | None,
-        slab: _Slab,
-        parts: Parts,
-        far: int = 0,
+        self, state: AssessState, absent: Absent | None, slab: _Slab, parts: Parts, far: int = 0
     ) -> None:
         """Add the new points without the halo, in runs of adjacent ones."""
         shape, own = self._shape[1:], slab.column.shape

@@ -14,7 +14,7 @@ import numpy as np
 from h5lossy.assessment.schema import RelativeHistogram
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -73,11 +73,7 @@ class Metric(Protocol):
         """Return numbers, text, None, or lists and dicts of them."""
 
 
-def run_metrics(
-    metrics: Sequence[Metric],
-    fields: Fields,
-    progress: Callable[[int], None],
-) -> None:
+def run_metrics(metrics: Sequence[Metric], fields: Fields, progress: Callable[[int], None]) -> None:
     """Read both fields once more and give every metric its blocks."""
     shape = fields.layout.shape
     if not metrics or 0 in shape:
@@ -89,7 +85,9 @@ def run_metrics(
         progress(1)
         return
     halo = max(0, *(metric.halo for metric in metrics))
-    for start, stop in _cuts(shape):
+    thick = max(1, _VALUES_OF_BLOCK // max(1, math.prod(shape[1:])))
+    for start in range(0, shape[0], thick):
+        stop = min(start + thick, shape[0])
         low, high = max(0, start - halo), min(shape[0], stop + halo)
         own = (slice(low, high), *(slice(0, n) for n in shape[1:]))
         parts = fields.part(own)
@@ -98,12 +96,6 @@ def run_metrics(
             cut = [part[first - low : last - low] for part in parts]
             metric.update(_block(cut, start, start - first, stop - first))
         progress((stop - start) * math.prod(shape[1:]))
-
-
-def _cuts(shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    thick = max(1, _VALUES_OF_BLOCK // max(1, math.prod(shape[1:])))
-    for start in range(0, shape[0], thick):
-        yield start, min(start + thick, shape[0])
 
 
 def _block(parts: Sequence[npt.NDArray[Any]], start: int, first: int, last: int) -> Block:

@@ -41,27 +41,17 @@ _OCTAVES = 48
 #: Planes of each part that a search begins with, and how many parts.
 _SAMPLE_PLANES, _SAMPLE_PARTS = 32, 3
 
-
 #: What has run once in this process: before, code and memory are not there yet, which takes time.
 _warm: set[tuple[str, np.dtype[Any]]] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tradeoff:
-    """Rate and distortion of one codec with one bound.
-
-    Attributes
-    ----------
-    codec : Codec
-    report : Report
-        With sizes.
-    encode_seconds, decode_seconds : float
-        On one thread; for orientation.
-    """
+    """Rate and distortion of one codec with one bound."""
 
     codec: Codec
-    report: Report
-    encode_seconds: float
+    report: Report  # with sizes
+    encode_seconds: float  # on one thread, for orientation
     decode_seconds: float
 
     @property
@@ -80,25 +70,7 @@ def measure(
     confirm_range: bool = False,
     metrics: str | Iterable[str] = ("ssim",),
 ) -> Tradeoff:
-    """Encode an array in chunks as the filter does, decode it, and assess the result.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        float32 or float64.
-    codec : Codec
-    chunks : tuple of int
-    missing : Missing
-        Which values are no data; the fill value is HDF5's.
-    confirm_range : bool, optional
-        As for `Codec.resolve`.
-    metrics : optional
-        As `h5lossy.assess` takes them.
-
-    Returns
-    -------
-    Tradeoff
-    """
+    """Encode an array in chunks as the filter does, decode it, and assess the result."""
     if codec.bound.kind is BoundKind.RANGE_RELATIVE:
         ends = confirmed_range(values, missing, codec.bound, confirmed=confirm_range)
         codec = codec.resolved_for(ends)
@@ -166,22 +138,13 @@ def front(tradeoffs: Sequence[Tradeoff]) -> list[bool]:
 
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
-    """Result of a search.
+    """Result of a search."""
 
-    Attributes
-    ----------
-    best : Tradeoff or None
-        The smallest that meets every threshold on the whole field, or of those with a given ratio
-        the one with the smallest RMSE; None if there is none.
-    tried : tuple of Tradeoff
-        All candidates on the whole field, in their order.
-    tries : int
-        How many encodings there were, of samples too.
-    """
-
+    #: The smallest that meets every threshold on the whole field, or of those with a given ratio
+    #: the one with the smallest RMSE; None if there is none.
     best: Tradeoff | None
-    tried: tuple[Tradeoff, ...]
-    tries: int
+    tried: tuple[Tradeoff, ...]  # all candidates on the whole field, in their order
+    tries: int  # encodings, of samples too
 
 
 def tune(
@@ -192,43 +155,14 @@ def tune(
     chunks: tuple[int, ...],
     missing: Missing,
     confirm_range: bool = False,
-    on_candidate: Callable[[Tradeoff, bool], None] | None = None,
-    on_try: Callable[[Codec, int], None] | None = None,
+    on_candidate: Callable[[Tradeoff, bool], None] | None = None,  # on the whole field; is it fit?
+    on_try: Callable[[Codec, int], None] | None = None,  # before each try, with the bytes to encode
     ratio: float | None = None,
 ) -> Tuned:
-    """Find the codec and the absolute bound that give the smallest data and meet all thresholds.
-
-    Thresholds that a looser bound can only make worse are searched by bisection. For others, such
-    as SSIM, bounds are tightened until all thresholds hold. A large field is first searched in
-    three samples. The result has been checked on the whole field.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        float32 or float64.
-    requirements : sequence of Requirement
-    codecs : sequence of type of Codec
-    chunks : tuple of int
-    missing : Missing
-        Which values are no data; the fill value is HDF5's.
-    confirm_range : bool, optional
-        Accept a range that is dominated by one value.
-    on_candidate : function, optional
-        Called with each candidate on the whole field, and whether it meets the thresholds.
-    on_try : function, optional
-        Called with each codec before it is tried, and the bytes that it is to encode.
-    ratio : float, optional
-        Find the smallest RMSE at this ratio or a higher one, instead of the smallest data.
-
-    Returns
-    -------
-    Tuned
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the data has no range, or a threshold is for a number that it does not have.
-    """
+    """Find the codec and the absolute bound that give the smallest data and meet all thresholds."""
+    # Thresholds that a looser bound can only make worse are searched by bisection. For others, such
+    # as SSIM, bounds are tightened until all thresholds hold. A large field is first searched in
+    # three samples. With `ratio` it is the smallest RMSE at this ratio or a higher one.
     largest = ErrorBound(BoundKind.RANGE_RELATIVE, 1 / 8)
     ends = confirmed_range(values, missing, largest, confirmed=confirm_range)
     extent = 0.0 if ends is None else ends[1] - ends[0]

@@ -30,38 +30,22 @@ class Compressor(abc.Codec):  # type: ignore[misc]
     Parameters
     ----------
     codec : Codec or str
-        Codec and bound: ``PFPL(absolute=1e-3)`` and the like, or the codec's name with its
-        arguments as `settings`. A range-relative bound is taken over each chunk, zeros and the
-        fill value left out.
+        As for `Serializer`.
+    **settings
+        As for `Serializer`.
     fill_value : float, optional
         Comes back bit for bit, and no other value turns into it (unless it is +0.0): give what the
         array has as fill value, which Zarr does not pass on. NaN, infinities and 0 are kept anyway.
     dtype : dtype, optional
+        The array's type, which Zarr does not pass on either.
     chunks : tuple of int, optional
-        The array's type and the shape of its chunks, which Zarr does not pass on either: both, or
-        neither. Frames of anything else are refused. Without them, a foreign frame may be read as
-        values of another type, and one of a few bytes may take 4 GiB of memory.
-    **settings
-        The codec's arguments, if it is given by name.
-
-    Raises
-    ------
-    BoundError
-        If the bound's value is not allowed.
-    InvalidArgumentError
-        If there is no such codec or setting, or the fill value or the chunks are not numbers.
-    UnsupportedError
-        If the type is neither float32 nor float64.
-    TypeError
-        If not exactly one bound is given, or an argument has the wrong type.
+        The shape of its chunks, likewise: give both, or neither. Frames of anything else are
+        refused. Without them, a foreign frame may be read as values of another type, and one of a
+        few bytes may take 4 GiB of memory.
 
     Examples
     --------
     >>> from h5lossy import PFPL
-    >>> Compressor(PFPL(absolute=1e-3))
-    Compressor(codec='PFPL', absolute=0.001)
-    >>> Compressor("PFPL", absolute=1e-3, fill_value=-999).get_config()
-    {'id': 'h5lossy', 'codec': 'PFPL', 'absolute': 0.001, 'fill_value': -999.0}
     >>> Compressor(PFPL(absolute=1e-3), dtype="f4", chunks=(64, 64)).get_config()
     {'id': 'h5lossy', 'codec': 'PFPL', 'absolute': 0.001, 'dtype': '<f4', 'chunks': [64, 64]}
     """
@@ -90,26 +74,10 @@ class Compressor(abc.Codec):  # type: ignore[misc]
                 self._fill_value = float(fill_value)
 
     def encode(self, buf: Any) -> bytes:
-        """Encode a chunk.
+        """Return the frame of a chunk.
 
-        Parameters
-        ----------
-        buf : numpy.ndarray
-            float32 or float64 of either byte order, any shape, in C or Fortran order. The frame
-            holds the values in the order in which they are in memory.
-
-        Returns
-        -------
-        bytes
-            The frame.
-
-        Raises
-        ------
-        UnsupportedError
-            If the array has another type.
-        InvalidArgumentError
-            If it has 4 GiB - 40 bytes or more, if its type can't hold the fill value, or if it is
-            no chunk of an array of the settings' type and chunks.
+        `buf` is float32 or float64 of either byte order, of any shape, and less than 4 GiB - 40
+        bytes. The frame holds the values in the order in which they are in memory.
         """
         values = np.asarray(buf)
         self._check(values.dtype, values.nbytes, InvalidArgumentError, "the chunk")
@@ -117,30 +85,10 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         return encoded(self._codec, self._fill_value, values.T if is_fortran else values)
 
     def decode(self, buf: Any, out: Any = None) -> Any:
-        """Decode a chunk.
+        """Decode a frame: into `out`, which has the values' size, or a new array of one dimension.
 
-        Parameters
-        ----------
-        buf : bytes-like
-            The frame.
-        out : buffer, optional
-            Gets the values: contiguous, and of their size.
-
-        Returns
-        -------
-        numpy.ndarray
-            `out`, or the values in one dimension, in the type and byte order of the data that was
-            encoded (``uint8`` where the encoder did not know the type).
-
-        Raises
-        ------
-        TruncatedFrameError
-            If the frame ends too early.
-        CorruptFrameError
-            If the frame is broken in another way, or holds anything but a chunk of the settings'
-            type and shape, or `out` has another size.
-        UnsupportedError
-            If a later version wrote it.
+        The new array has the type and byte order of the data that was encoded (``uint8`` where the
+        encoder did not know the type). A frame that is not a chunk of the array is corrupt.
         """
         frame = ensure_contiguous_ndarray(buf)
         info = _native.inspect(frame)
@@ -174,39 +122,34 @@ class Compressor(abc.Codec):  # type: ignore[misc]
 
     def get_config(self) -> dict[str, Any]:
         """Return what `from_config` makes this codec of, with the ``id``, for JSON."""
-        return {"id": self.codec_id} | self._words()
+        words = {"id": self.codec_id} | words_of(self._codec)
+        words |= {
+            "fill_value": self._fill_value,
+            "dtype": self._dtype and self._dtype.str,
+            "chunks": [*self._chunks] or None,
+        }
+        return {name: word for name, word in words.items() if word is not None}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """Return the codec that a configuration means.
 
-        Parameters
-        ----------
-        config : dict
-            ``{"codec": "PFPL", "absolute": 0.001}``: the arguments of the class. Or
-            ``{"cd_values": [...]}``: the filter's numbers in an HDF5 file.
-
-        Returns
-        -------
-        Compressor
+        ``{"codec": "PFPL", "absolute": 0.001}``: the arguments of the class. Or
+        ``{"cd_values": [...]}``: the filter's numbers in an HDF5 file.
         """
         config = dict(config)
         words = config.pop("cd_values", None)
-        if words is not None:
-            if config:
-                raise InvalidArgumentError(
-                    f"cd_values say everything, but {', '.join(config)} came with them"
-                )
-            return cls._from_cd_values(words)
-        if "codec" not in config:
+        if words is None and "codec" not in config:
             raise InvalidArgumentError(
                 'a configuration is like {"codec": "PFPL", "absolute": 0.001}, or '
                 f'{{"cd_values": [...]}}, got {config!r}'
             )
-        return cls(**config)
-
-    @classmethod
-    def _from_cd_values(cls, words: Sequence[int]) -> Self:
+        if words is None:
+            return cls(**config)
+        if config:
+            raise InvalidArgumentError(
+                f"cd_values say everything, but {', '.join(config)} came with them"
+            )
         params = unpacked(words)
         if not params.value_bytes:  # as they were requested, without anything about the data
             return cls(codec_from_params(params))
@@ -218,16 +161,10 @@ class Compressor(abc.Codec):  # type: ignore[misc]
             codec_from_params(params), fill_value=fill, dtype=f"{order}f{size}", chunks=params.shape
         )
 
-    def _words(self) -> dict[str, Any]:
-        words = words_of(self._codec) | {
-            "fill_value": self._fill_value,
-            "dtype": self._dtype and self._dtype.str,
-            "chunks": [*self._chunks] or None,
-        }
-        return {name: word for name, word in words.items() if word is not None}
-
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({arguments_of(self._words())})"
+        words = self.get_config()
+        del words["id"]
+        return f"{type(self).__name__}({arguments_of(words)})"
 
 
 def _extents(chunks: Sequence[int]) -> tuple[int, ...]:
@@ -252,23 +189,7 @@ def encoded(codec: Codec, fill_value: Any, values: np.ndarray[Any, Any]) -> byte
 def codec_from_filter(filter_id: int | str, cd_values: Sequence[int]) -> Compressor:
     """Return the numcodecs codec that decodes chunks of an HDF5 dataset.
 
-    Parameters
-    ----------
-    filter_id : int or str
-        46412 or "h5lossy".
-    cd_values : sequence of int
-        The filter's, as stored in the file.
-
-    Returns
-    -------
-    Compressor
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is another filter, or the cd_values are not allowed. (A ValueError.)
-    UnsupportedError
-        If a later version wrote the cd_values. (A NotImplementedError.)
+    The arguments are those of `h5lossy.from_filter_options`, which says what they are.
 
     Examples
     --------

@@ -21,17 +21,8 @@ def register_kerchunk() -> None:
     Call it once in a process that makes references, before ``SingleHdf5ToZarr``. The references can
     then be read wherever h5lossy is installed, without this function.
 
-    Raises
-    ------
-    ImportError
-        If kerchunk is not installed.
-    UnsupportedError
-        If this version of kerchunk can't be taught.
-
-    Notes
-    -----
-    kerchunk has no place to register filters: this replaces a private method of its class, which
-    goes on doing the work for all other filters.
+    kerchunk has no place to register filters: this replaces a private method, which goes on doing
+    the work for all other filters. A version without that method is an `UnsupportedError`.
     """
     from kerchunk.hdf import SingleHdf5ToZarr  # noqa: PLC0415
 
@@ -54,20 +45,7 @@ def register_virtualizarr() -> None:
     """Have VirtualiZarr's parser for HDF5 take datasets that are compressed with h5lossy.
 
     Call it once in a process that opens virtual datasets, before ``open_virtual_dataset`` with
-    ``HDFParser``. What was saved from them can then be read wherever h5lossy is installed, without
-    this function.
-
-    Raises
-    ------
-    ImportError
-        If VirtualiZarr is not installed.
-    UnsupportedError
-        If this version of VirtualiZarr can't be taught.
-
-    Notes
-    -----
-    VirtualiZarr has no place to register filters: this replaces a private function, which goes on
-    doing the work for all other filters.
+    ``HDFParser``. All else is as with `register_kerchunk`.
     """
     from virtualizarr.parsers.hdf import filters  # noqa: PLC0415
 

@@ -15,7 +15,7 @@ from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin, B
 from h5lossy import _native
 from h5lossy._codecs import FILTER_NAME, Codec
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
-from h5lossy._values import checked_dtype
+from h5lossy._values import checked_dtype, is_big_endian
 from h5lossy.zarr.compressor import Compressor, encoded
 from h5lossy.zarr.settings import arguments_of, codec_of, words_of
 
@@ -28,10 +28,24 @@ NDBuffer: TypeAlias = Any
 ArraySpec: TypeAlias = Any
 
 
-class _Decoder:
+class _ZarrCodec:
     """What the codecs have in common: chunks are decoded in a thread, and frames have any size."""
 
     is_fixed_size: ClassVar[bool] = False
+    codec_name: ClassVar[str]
+    to_dict: Any
+    _decode_sync: Any
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Return the codec that an entry of ``codecs`` in Zarr's metadata means."""
+        configuration = data.get("configuration") if isinstance(data, dict) else None
+        if not isinstance(configuration, dict) or "codec" not in configuration:
+            raise InvalidArgumentError(
+                f"the configuration of the codec {cls.codec_name} is like "
+                f'{{"codec": "PFPL", "absolute": 0.001}}, got {configuration!r}'
+            )
+        return cls(**configuration)
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
         """Not defined: the size of a frame depends on the values."""
@@ -40,12 +54,12 @@ class _Decoder:
     async def _decode_single(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Any:
         return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
 
-    def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Any:
-        raise NotImplementedError
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({arguments_of(self.to_dict()['configuration'])})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Serializer(_Decoder, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):  # type: ignore[misc]
+class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):  # type: ignore[misc]
     """The codec for Zarr format 3: ``serializer=``, with ``compressors=None``.
 
     The array's fill value, that of Zarr, comes back bit for bit, and no other value turns into it
@@ -61,15 +75,6 @@ class Serializer(_Decoder, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin): 
     **settings
         The codec's arguments, if it is given by name.
 
-    Raises
-    ------
-    BoundError
-        If the bound's value is not allowed.
-    InvalidArgumentError
-        If there is no such codec or setting.
-    TypeError
-        If not exactly one bound is given, or an argument has the wrong type.
-
     Examples
     --------
     >>> from h5lossy import PFPL
@@ -83,11 +88,6 @@ class Serializer(_Decoder, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin): 
 
     def __init__(self, codec: Codec | str, **settings: Any) -> None:
         object.__setattr__(self, "codec", codec_of(codec, settings))
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return the codec that an entry of ``codecs`` in Zarr's metadata means."""
-        return cls(**_configuration(cls.codec_name, data))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry for Zarr's metadata."""
@@ -125,20 +125,13 @@ class Serializer(_Decoder, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin): 
             raise type(error)(f"{byte_getter}: {error}") from error
         return chunk_spec.prototype.nd_buffer.from_numpy_array(values)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({arguments_of(words_of(self.codec))})"
-
 
 @dataclass(frozen=True, init=False, repr=False)
-class FrameReader(_Decoder, BytesBytesCodec):  # type: ignore[misc]
+class FrameReader(_ZarrCodec, BytesBytesCodec):  # type: ignore[misc]
     """`Compressor` as a codec from bytes to bytes, with which VirtualiZarr reads HDF5 files.
 
-    It does not encode: bytes have neither type nor byte order, without which there is no bound.
-
-    Parameters
-    ----------
-    **config
-        What `Compressor.from_config` takes.
+    It takes what `Compressor.from_config` does. It does not encode: bytes have neither type nor
+    byte order, without which there is no bound.
     """
 
     compressor: Compressor
@@ -153,11 +146,6 @@ class FrameReader(_Decoder, BytesBytesCodec):  # type: ignore[misc]
     def codec_config(self) -> dict[str, Any]:
         """The configuration of the codec of numcodecs, as VirtualiZarr asks for it."""
         return self.compressor.get_config()
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return the codec that an entry of ``codecs`` in Zarr's metadata means."""
-        return cls(**_configuration(cls.codec_name, data))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry for Zarr's metadata."""
@@ -176,21 +164,6 @@ class FrameReader(_Decoder, BytesBytesCodec):  # type: ignore[misc]
         _dtype(frame, chunk_spec)  # refuses frames of other chunks
         values = self.compressor.decode(frame)
         return chunk_spec.prototype.buffer.from_bytes(values.view(np.uint8).data)
-
-    def __repr__(self) -> str:
-        config = self.to_dict()["configuration"]
-        return f"{type(self).__name__}({arguments_of(config)})"
-
-
-def _configuration(name: str, data: Any) -> dict[str, Any]:
-    """Return the configuration of an entry of Zarr's metadata, which may be a name alone."""
-    configuration = data.get("configuration") if isinstance(data, dict) else None
-    if not isinstance(configuration, dict) or "codec" not in configuration:
-        raise InvalidArgumentError(
-            f"the configuration of the codec {name} is like "
-            f'{{"codec": "PFPL", "absolute": 0.001}}, got {configuration!r}'
-        )
-    return configuration
 
 
 def _dtype(frame: npt.NDArray[Any], chunk_spec: ArraySpec) -> np.dtype[Any]:
@@ -231,12 +204,13 @@ def _selected(frame: npt.NDArray[Any], selection: Any, chunk_spec: ArraySpec) ->
         extents=np.array([values.shape]),
         padding=np.zeros((), values.dtype),
     )
-    params = _native.Params(
-        value_bytes=values.itemsize, big_endian=values.dtype.newbyteorder("<") != values.dtype
-    )
+    params = _native.Params(value_bytes=values.itemsize, big_endian=is_big_endian(values.dtype))
     for error in _native.decode_parts(params, parts, [frame], 1).values():
         raise error
-    inside = tuple(_moved(chosen, side) for chosen, side in zip(selection, box, strict=True))
+    inside = tuple(
+        slice(None, None, chosen.step) if isinstance(chosen, slice) else chosen - side.start
+        for chosen, side in zip(selection, box, strict=True)
+    )
     return np.asanyarray(values[inside])
 
 
@@ -261,10 +235,3 @@ def _box(selection: Any, shape: tuple[int, ...]) -> list[range] | None:
             return None
         box.append(side)
     return box
-
-
-def _moved(chosen: Any, side: range) -> Any:
-    """Return what was chosen along an axis, counted from the begin of the box."""
-    if isinstance(chosen, slice):
-        return slice(None, None, chosen.step)
-    return chosen - side.start

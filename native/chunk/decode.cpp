@@ -70,6 +70,7 @@ class Partial {
  public:
   Partial(const Geometry& geometry, const Part& part, std::uint8_t* array)
       : geometry_(geometry), part_(part), array_(array), region_(part.region(geometry.dims())) {
+    tiles_.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(geometry.tiles(), part.values())));
     if (geometry.is_linear()) {
       for (std::uint64_t at = part.next(0); at != Part::kNone;
            at = part.next(geometry.first_value(tiles_.back() + 1))) {

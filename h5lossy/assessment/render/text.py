@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from h5lossy._printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from h5lossy.assessment.schema import AxisCorrelation, Histogram, ReportData
 
@@ -71,18 +71,34 @@ def findings(report: ReportData) -> Iterator[str]:
 
 def rows(report: ReportData) -> Iterator[Row]:
     """Give the table that text, Markdown and HTML show."""
-    for group, found in (
-        ("data", _data(report)),
-        ("error", _error(report)),
-        ("similarity", _similarity(report)),
-        ("derivatives", _derivatives(report)),
-        ("whiteness", _whiteness(report.autocorrelation)),
-        ("climate", _climate(report)),
-        ("thresholds", _crossings(report)),
-        ("metrics", ((name, _short(value)) for name, value in report.metrics.items())),
-        ("size", _size(report)),
-        ("undefined", report.undefined.items()),
-    ):
+    groups: dict[str, Iterable[tuple[str, str]]] = {
+        "data": _data(report),
+        "error": _error(report),
+        "similarity": _similarity(report),
+    }
+    if (slopes := report.derivatives) is not None:
+        groups["derivatives"] = (
+            ("PSNR of the gradient", _decibel(slopes.gradient_psnr)),
+            ("largest gradient error", number(slopes.gradient_max_error, 4)),
+            ("RMSE of the Laplacian", number(slopes.laplacian_rmse, 4)),
+            ("H1 error", number(slopes.h1_error, 4)),
+        )
+    groups["whiteness"] = _whiteness(report.autocorrelation)
+    groups["climate"] = _climate(report)
+    groups["thresholds"] = (
+        (f"{one.name} ({one.threshold:g})", f"{one.count} points cross it")
+        for one in report.threshold_crossings
+    )
+    groups["metrics"] = ((name, _short(value)) for name, value in report.metrics.items())
+    if (size := report.size) is not None:
+        groups["size"] = (
+            ("raw / stored", f"{_bytes(size.raw_bytes)} / {_bytes(size.stored_bytes)}"),
+            ("ratio", number(size.ratio, 4)),
+            ("bits per value", number(size.bits_per_value, 4)),
+            ("accuracy gain, bits", number(size.accuracy_gain, 4)),
+        )
+    groups["undefined"] = report.undefined.items()
+    for group, found in groups.items():
         for name, value in found:
             yield Row(group, name, value)
 
@@ -145,16 +161,6 @@ def _similarity(report: ReportData) -> Iterator[tuple[str, str]]:
         yield "SSIM, worst window", worst.strip()
 
 
-def _derivatives(report: ReportData) -> Iterator[tuple[str, str]]:
-    """Give gradient and Laplacian."""
-    found = report.derivatives
-    if found is not None:
-        yield "PSNR of the gradient", _decibel(found.gradient_psnr)
-        yield "largest gradient error", number(found.gradient_max_error, 4)
-        yield "RMSE of the Laplacian", number(found.laplacian_rmse, 4)
-        yield "H1 error", number(found.h1_error, 4)
-
-
 def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[tuple[str, str]]:
     """Give the autocorrelation at lag 1, and how many lags are within the band of white noise."""
     if axes is None:
@@ -183,22 +189,6 @@ def _climate(report: ReportData) -> Iterator[tuple[str, str]]:
     if report.spectrum is not None:
         name = f"power ratio, distance from 1 (k < {report.spectrum.k_max})"
         yield name, number(report.spectrum.max_deviation, 3)
-
-
-def _crossings(report: ReportData) -> Iterator[tuple[str, str]]:
-    """Give the points that crossed a threshold."""
-    for crossing in report.threshold_crossings:
-        yield f"{crossing.name} ({crossing.threshold:g})", f"{crossing.count} points cross it"
-
-
-def _size(report: ReportData) -> Iterator[tuple[str, str]]:
-    """Give bytes in the file."""
-    size = report.size
-    if size is not None:
-        yield "raw / stored", f"{_bytes(size.raw_bytes)} / {_bytes(size.stored_bytes)}"
-        yield "ratio", number(size.ratio, 4)
-        yield "bits per value", number(size.bits_per_value, 4)
-        yield "accuracy gain, bits", number(size.accuracy_gain, 4)
 
 
 def _decibel(value: float | None) -> str:
