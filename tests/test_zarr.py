@@ -28,6 +28,7 @@ from matrix import BOUNDS, DTYPES, SETTINGS
 zarr = pytest.importorskip("zarr", minversion="3.1.6", reason="zarr 3.1.6 is not installed")
 
 import numcodecs  # noqa: E402 - zarr needs it
+from zarr.core.array_spec import ArraySpec  # noqa: E402
 from zarr.core.buffer import default_buffer_prototype  # noqa: E402
 from zarr.core.sync import sync  # noqa: E402
 
@@ -484,7 +485,9 @@ def test_a_frame_of_another_chunk_is_refused(other: np.ndarray[Any, Any]) -> Non
     assert_kept(VALUES, array2[...], bound_of(codec))
 
     buffer = default_buffer_prototype().buffer.from_bytes(frame)
-    spec = array.metadata.get_chunk_spec((0, 0), array.config, default_buffer_prototype())
+    spec = ArraySpec(
+        (16, 16), array.metadata.data_type, 0, array.config, default_buffer_prototype()
+    )
     tracemalloc.start()
     for made in (of_array, numcodecs.get_codec({"id": "h5lossy"} | config)):
         with pytest.raises(h5lossy.CorruptFrameError, match="the frame holds"):

@@ -27,8 +27,8 @@ _WORK = (
     """
 import cupy, h5lossy, gpu_data as data
 from h5lossy import _native
-from matrix import SETTINGS
-for setting in SETTINGS.values():
+from matrix import KERNEL_SETTINGS
+for setting in KERNEL_SETTINGS.values():
     for kind, shape in (("rough", (1 << 20,)), ("masked", (300, 400))):
         values = data.make(kind, shape, "f4")
         codec = setting(absolute=1e-3)
