@@ -100,9 +100,7 @@ def test_every_bit_is_kept_where_lossless_is_asked_for(
 
 
 @pytest.mark.parametrize("kind", ["absolute", "pointwise_relative", "range_relative", "lossless"])
-def test_the_reference_agrees(
-    codec: type[Codec], corpus_field: Field, kind: str
-) -> None:
+def test_the_reference_agrees(codec: type[Codec], corpus_field: Field, kind: str) -> None:
     values, fill_value, extent = read(corpus_field)
     if codec is not PFPL:  # the reference takes its time
         values = values[: max(1, _REFERENCE_VALUES * len(values) // values.size)]
