@@ -624,6 +624,7 @@ class Head:
     has_exceptions: bool
     narrow: bool
     model: int
+    table_set: int
     item_bytes: int
     R: int
     weights: list[int]  # of the active axes
@@ -635,17 +636,17 @@ class Head:
 
 def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
     t = frame.float_type
-    first, second, raw_planes, zero = reader.take(4)
+    first, second, raw_planes, table_set = reader.take(4)
     of_predictor, patches = reader.number(2), reader.number(2)
     predictor, fine, closed, narrow = first & 3, first >> 2 & 1, first >> 3 & 1, first >> 7
     wide = not narrow and t is FLOAT64
-    require(predictor in {1, 3} and zero == 0 and second >> 6 == 0, "a reserved bit of the head")
+    require(predictor in {1, 3} and second >> 6 == 0, "a reserved bit of the head")
     interpolates = predictor == 1
     require(not closed or (fine and interpolates), "closed")
     require(narrow or not interpolates or t is FLOAT64, "interpolation of float32 is narrow")
-    require(second & 15 <= 3 and second >> 4 <= 2, "the model or the bytes of an escape")
+    require(table_set < 8 and second >> 4 <= 2, "the set of tables or the bytes of an escape")
     require(second >> 4 != 2 or wide, "the bytes of an escape")
-    require(raw_planes <= (48 if wide else 18), "R")
+    require(raw_planes <= (48 if wide else 20), "R")
     require(frame.kind != POINTWISE_RELATIVE or not fine, "there are no fine points")
     require(
         not patches or not ((fine and not closed) or frame.kind == POINTWISE_RELATIVE), "patches"
@@ -663,6 +664,7 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
         has_exceptions=bool(first >> 6 & 1),
         narrow=bool(narrow),
         model=second & 15,
+        table_set=table_set,
         item_bytes=2 << (second >> 4),
         R=raw_planes,
         weights=[(16, 8, 4, 2, 1, 0)[code] for code in codes[: len(active)]]
@@ -710,8 +712,8 @@ def read_interp_exceptions(t: FloatType, extents: list[int], reader: Reader) -> 
     """interp.md, "Exceptions": the bits of each, by its number in raster order."""
     count = math.prod(extents)
     common, flags = reader.number(t.size), reader.number(4)
-    s = flags & 7
-    require(flags <= 15 and s <= 4, "flags")
+    s, has_others, are_alike = flags & 7, flags >> 3 & 1, flags >> 4 & 1
+    require(flags <= 31 and s <= 4 and are_alike <= has_others, "flags")
     changes = read_bitmap(reader, count)  # D
     exceptional = [bool(changes >> i & 1) for i in range(count)]  # E
     if s:
@@ -720,10 +722,11 @@ def read_interp_exceptions(t: FloatType, extents: list[int], reader: Reader) -> 
         for i in range(stride, count):
             exceptional[i] ^= exceptional[i - stride]
     bits = {i: common for i in range(count) if exceptional[i]}
-    if flags >> 3:
-        for i in set_bits(read_bitmap(reader, count)):  # O
-            require(i in bits, "O is no subset of E")
-            bits[i] = reader.number(t.size)
+    if has_others:
+        others = [*set_bits(read_bitmap(reader, count))]  # O
+        require(all(i in bits for i in others), "O is no subset of E")
+        numbers = [reader.number(t.size) for _ in range(1 if are_alike else len(others))]
+        bits.update(zip(others, numbers * len(others) if are_alike else numbers, strict=False))
     return bits
 
 
@@ -874,12 +877,12 @@ def lorenzo(
 # interp.md, "Coder".
 
 
-def read_tables() -> tuple[list[list[int]], list[list[list[int]]]]:
-    """Read interp.md, "Tables": frequencies of symbols, and of classes by model and context."""
+def read_tables() -> tuple[list[list[list[int]]], list[list[list[int]]]]:
+    """Read interp.md, "Tables": of symbols, by set; of classes, by model and context."""
     page = Path(__file__).with_name("interp.md").read_text(encoding="utf-8")
     found = re.findall(r"```\n([\d\s]+)```", page.partition("\n## Tables\n")[2])
-    symbols, *classes = [[[*map(int, line.split())] for line in t.splitlines()] for t in found]
-    return symbols, classes
+    tables = [[[*map(int, line.split())] for line in table.splitlines()] for table in found]
+    return tables[:8], tables[8:]
 
 
 SYMBOLS, CLASSES = read_tables()
@@ -916,8 +919,9 @@ def read_residuals(head: Head, count: int, reader: Reader) -> list[int]:
             context = classes[b - 1] if j else 16
             classes[b] = lanes.symbol(i, CLASSES[head.model][context])
     # 2. Symbols.
+    tables = SYMBOLS[head.table_set]
     symbols = [
-        [lanes.symbol(i % head.lanes, SYMBOLS[min(c, 5) - 1]) for i in range(32)] if c else [0] * 32
+        [lanes.symbol(i % head.lanes, tables[min(c, 5) - 1]) for i in range(32)] if c else [0] * 32
         for c in classes
     ]
     require(lanes.states == [1 << 16] * head.lanes, "a lane ends with another state")

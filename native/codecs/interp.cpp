@@ -231,6 +231,7 @@ class TileWriter {
     head.has_exceptions = coded.has_exceptions;
     head.is_narrow = coded.is_narrow;
     head.model = coded.coding.model;
+    head.set = coded.coding.set;
     head.escape_bytes = coded.coding.escape_bytes;
     head.raw_planes = coded.coding.raw_planes;
     for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = coded.form.is_lorenzo ? 0 : coded.form.rule.weights[i];

@@ -25,8 +25,9 @@ inline constexpr u32 kFrequencyBits = 11;
 inline constexpr u32 kFrequencySum = 1u << kFrequencyBits;
 inline constexpr u32 kSymbols = 16;  // the last one is an escape
 inline constexpr u32 kSymbolTables = 5;
-inline constexpr u32 kClasses = 16;  // class 0: all codes are 0
-inline constexpr u32 kClassModels = 4;
+inline constexpr u32 kTableSets = 8;  // of these tables
+inline constexpr u32 kClasses = 16;   // class 0: all codes are 0
+inline constexpr u32 kClassModels = 16;
 inline constexpr u32 kClassContexts = kClasses + 1;
 inline constexpr u32 kMaxLanes = 32;
 inline constexpr u32 kMaxRawPlanes = 48;  // of every block
@@ -103,6 +104,7 @@ struct Head {
   bool has_exceptions = false;
   bool is_narrow = false;  // all integers differ from base by less than 2^22
   u32 model = 0;
+  u32 set = 0;                       // of symbol tables
   u32 escape_bytes = 2;              // 2, 4 or 8
   u32 raw_planes = 0;                // of every block
   u32 weights[kMaxActiveAxes] = {};  // weight codes of the active axes
@@ -120,7 +122,7 @@ inline void write_head(const Head& head, u8* out) {
                            u32{head.has_exceptions} << 6 | u32{head.is_narrow} << 7);
   out[1] = static_cast<u8>(head.model | escapes << 4);
   out[2] = static_cast<u8>(head.raw_planes);
-  out[3] = 0;
+  out[3] = static_cast<u8>(head.set);
   store(out + 4, static_cast<u16>(rule));
   store(out + 6, static_cast<u16>(head.patches));
 }
@@ -139,6 +141,7 @@ inline bool read_head(const u8* in, u32 active, Head& head) {
   head.model = in[1] & 15;
   head.escape_bytes = 2u << (in[1] >> 4);
   head.raw_planes = in[2];
+  head.set = in[3];
   head.patches = load<u16>(in + 6);
   const u32 rule = load<u16>(in + 4);
   const bool is_lorenzo = head.predictor == kLorenzo;
@@ -152,7 +155,7 @@ inline bool read_head(const u8* in, u32 active, Head& head) {
   if (head.is_closed && (!head.is_fine || is_lorenzo)) return false;
   if (head.is_fine && !head.is_closed && head.patches != 0) return false;
   if (sizeof(T) == 4 && !is_lorenzo && !head.is_narrow) return false;
-  return head.model < kClassModels && in[1] >> 4 < 3 && head.raw_planes <= kMaxRawPlanes && in[3] == 0;
+  return in[1] >> 4 < 3 && head.raw_planes <= kMaxRawPlanes && head.set < kTableSets;
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -289,14 +289,32 @@ struct Definition {
         const u32 rest = size >> shift;
         sums += costs[rest < kCostSizes ? rest : kCostSizes - 1];
       }
-      u32 cost;
-      const u32 c = least_of_three(candidates, sums, cost);
+      const u32 c = least_of_three(candidates, sums);
       plan.classes[b] = static_cast<u8>(c);
-      tally.cost += cost;
       tally.class_planes += raw_planes_of(c);
       count_escapes(codes, unit, plan.raw_planes, c, static_cast<u32>(bits), tally);
     }
     return u64{all} >> 32 == 0 ? static_cast<u32>(all) : ~0u;
+  }
+
+  // What the symbols of the chosen classes cost with each set of tables.
+  template <class I>
+  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets]) {
+    u32 counts[kSymbolTables][kSymbols] = {};
+    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
+      const u32 c = plan.classes[b];
+      if (c == 0) continue;
+      const u32 planes = plan.raw_planes + raw_planes_of(c);
+      for (u32 i = 0; i < kBlockCodes; ++i) {
+        const Unsigned<I> rest = zigzag(static_cast<Unsigned<I>>(codes[i])) >> planes;
+        ++counts[table_of(c)][rest < kEscape ? rest : kEscape];
+      }
+    }
+    for (u32 set = 0; set < kTableSets; ++set) {
+      for (u32 t = 0; t < kSymbolTables; ++t) {
+        for (u32 s = 0; s < kSymbols; ++s) costs[set] += u64{counts[t][s]} * kCosts.symbols[set][t][s];
+      }
+    }
   }
 
   // All symbols, raw planes and escapes.
@@ -318,7 +336,7 @@ struct Definition {
           const U rest = numbers[i] >> planes;
           symbols[i] = static_cast<u8>(rest < kEscape ? rest : kEscape);
         }
-        push_symbols<lanes>(kRates.symbols[table_of(c)], symbols, x, words);
+        push_symbols<lanes>(kRates.symbols[plan.set][table_of(c)], symbols, x, words);
         const u32 escaped = escapes_of(symbols);
         for (u32 i = kBlockCodes; escaped != 0 && i-- > 0;) {
           if ((escaped >> i & 1) == 0) continue;
@@ -362,7 +380,7 @@ struct Definition {
       if (c != 0) {
         const u8* next = words.next();
         if (next == nullptr) return false;
-        read_symbols<lanes>(kSlots.slots[table_of(c)], x, next, symbols);
+        read_symbols<lanes>(kSlots.slots[head.set][table_of(c)], x, next, symbols);
         words.take(next);
       }
       const auto step_of = [unit](U number) { return static_cast<I>(unzigzag(number) * unit); };
@@ -450,8 +468,10 @@ inline void plan_coding_with(const I* codes, u32 count, i32 unit, Coding& plan) 
   plan.escape_bytes = tally.items >> 16 == 0 ? 2 : u64{tally.items} >> 32 == 0 ? 4 : 8;
   u64 class_cost;
   plan.model = choose_model(plan.classes, blocks, class_cost);
-  const u64 coded =
-      class_cost + tally.cost - u64{kEscapeCost} * tally.escapes - u64{16} * kBlockCodes * tally.class_planes;
+  u64 symbol_costs[kTableSets] = {};
+  Blocks::add_symbol_costs(codes, blocks, plan, symbol_costs);
+  plan.set = choose_set(symbol_costs);
+  const u64 coded = class_cost + symbol_costs[plan.set];
   plan.lanes = choose_lanes(coded);
   plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes + 24 * plan.lanes);
 }

@@ -11,9 +11,9 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Codes of 32 bits never need more: 18 planes leave at most 30000 of any mean.
+// Codes of 32 bits never need more: 20 planes leave at most 5000 of any mean.
 template <class I>
-inline constexpr u32 kMostRawPlanes = sizeof(I) == 4 ? 18 : kMaxRawPlanes;
+inline constexpr u32 kMostRawPlanes = sizeof(I) == 4 ? 20 : kMaxRawPlanes;
 
 inline constexpr u32 kEscape = kSymbols - 1;  // the symbol, and the least number that is one
 inline constexpr u32 kMostClassPlanes = raw_planes_of(kClasses - 1);
@@ -27,6 +27,7 @@ constexpr u32 blocks_of(u32 count) { return (count + kBlockCodes - 1) / kBlockCo
 struct Coding {
   u8 classes[kMaxBlocks];
   u32 raw_planes;  // of every block: R
+  u32 set;         // of symbol tables
   u32 model;
   u32 lanes;
   u32 escape_bytes;
@@ -63,7 +64,7 @@ struct Rate {
 };
 
 struct Rates {
-  Rate symbols[kSymbolTables][kSymbols];
+  Rate symbols[kTableSets][kSymbolTables][kSymbols];
   Rate classes[kClassModels][kClassContexts][kClasses];
 };
 
@@ -79,7 +80,9 @@ constexpr void make_rates(const u16 (&frequencies)[kSymbols], Rate (&rates)[kSym
 
 constexpr Rates make_rates() {
   Rates rates = {};
-  for (u32 t = 0; t < kSymbolTables; ++t) make_rates(kSymbolFrequencies[t], rates.symbols[t]);
+  for (u32 set = 0; set < kTableSets; ++set) {
+    for (u32 t = 0; t < kSymbolTables; ++t) make_rates(kSymbolFrequencies[set][t], rates.symbols[set][t]);
+  }
   for (u32 m = 0; m < kClassModels; ++m) {
     for (u32 c = 0; c < kClassContexts; ++c) make_rates(kClassFrequencies[m][c], rates.classes[m][c]);
   }
@@ -88,8 +91,10 @@ constexpr Rates make_rates() {
 inline constexpr Rates kRates = make_rates();
 
 constexpr bool frequencies_are_complete() {
-  for (const auto& table : kRates.symbols) {
-    if (table[kSymbols - 1].sum + table[kSymbols - 1].frequency != kFrequencySum) return false;
+  for (const auto& set : kRates.symbols) {
+    for (const auto& table : set) {
+      if (table[kSymbols - 1].sum + table[kSymbols - 1].frequency != kFrequencySum) return false;
+    }
   }
   for (const auto& model : kRates.classes) {
     for (const auto& table : model) {
@@ -103,16 +108,18 @@ static_assert(frequencies_are_complete());
 // What the decoder needs of each slot's symbol, in one word: bits 0-11 the frequency, 12-15 the symbol, 16-31 the
 // slot's place among the symbol's.
 struct SlotTables {
-  u32 slots[kSymbolTables][kFrequencySum];
+  u32 slots[kTableSets][kSymbolTables][kFrequencySum];
 };
 
 constexpr SlotTables make_slot_tables() {
   SlotTables tables = {};
-  for (u32 t = 0; t < kSymbolTables; ++t) {
-    u32 slot = 0;
-    for (u32 s = 0; s < kSymbols; ++s) {
-      const u32 frequency = kSymbolFrequencies[t][s];
-      for (u32 i = 0; i < frequency; ++i) tables.slots[t][slot++] = frequency | s << 12 | i << 16;
+  for (u32 set = 0; set < kTableSets; ++set) {
+    for (u32 t = 0; t < kSymbolTables; ++t) {
+      u32 slot = 0;
+      for (u32 s = 0; s < kSymbols; ++s) {
+        const u32 frequency = kSymbolFrequencies[set][t][s];
+        for (u32 i = 0; i < frequency; ++i) tables.slots[set][t][slot++] = frequency | s << 12 | i << 16;
+      }
     }
   }
   return tables;
@@ -182,7 +189,7 @@ inline constexpr AllCandidates kCandidates = [] {
   return all;
 }();
 
-inline constexpr u32 kMeanLimit = 30000;     // of sizes
+inline constexpr u32 kMeanLimit = 5000;      // of sizes
 inline constexpr u32 kEscapeCost = 16 * 16;  // what an escape counts in the comparison of classes
 
 // Costs of one code in three classes at once, 16 bits for each: they sum to less than 2^16 in a block. The size is
@@ -205,8 +212,8 @@ constexpr BlockCosts make_block_costs() {
       for (u32 i = 0; i < 3; ++i) {
         const u32 c = candidates.classes[i];
         const u32 rest = size >> (candidates.planes[i] - candidates.planes[0]);
-        const u64 cost =
-            rest < kEscape ? kCosts.symbols[table_of(c)][rest] : kCosts.symbols[table_of(c)][kEscape] + kEscapeCost;
+        const u16(&symbols)[kSymbols] = kUsualCosts[table_of(c)];
+        const u64 cost = rest < kEscape ? symbols[rest] : symbols[kEscape] + kEscapeCost;
         costs.three[row][size] |= cost << 16 * i;
       }
     }
@@ -217,20 +224,18 @@ inline constexpr BlockCosts kBlockCosts = make_block_costs();
 static_assert((kCostSizes - 1) >> 2 >= kEscape);
 
 // The class of the three with the least cost, the first of equals. `symbol_costs` are three sums of 16 bits.
-inline u32 least_of_three(const Candidates& candidates, u64 symbol_costs, u32& least) {
+inline u32 least_of_three(const Candidates& candidates, u64 symbol_costs) {
   const u64 costs = symbol_costs + candidates.costs_of_planes;
   const u32 ranked[] = {static_cast<u32>(costs & 0xFFFF) << 2, static_cast<u32>(costs >> 16 & 0xFFFF) << 2 | 1,
                         static_cast<u32>(costs >> 32) << 2 | 2};
   u32 best = ranked[0] < ranked[1] ? ranked[0] : ranked[1];
   best = best < ranked[2] ? best : ranked[2];
-  least = best >> 2;
   return candidates.classes[best & 3];
 }
 
 // What the blocks of a tile add up to.
 template <class I>
 struct Tally {
-  u64 cost = 0;  // of symbols and raw planes of classes, and kEscapeCost for each escape
   u32 class_planes = 0;
   u32 escapes = 0;
   Unsigned<I> items = 0;  // bits that are set in some escape's item
@@ -254,7 +259,7 @@ inline void count_escapes(const I* codes, i32 unit, u32 raw_planes, u32 symbol_c
   }
 }
 
-// The least R for which the sum of all zigzags, high * 2^32 + low, is at most 30000 * count * 2^R.
+// The least R for which the sum of all zigzags, high * 2^32 + low, is at most 5000 * count * 2^R.
 inline u32 least_raw_planes(u64 high, u64 low, u32 count) {
   u32 planes = 0;
   for (; high >> 16 != 0; ++planes) {  // halves, rounded up
@@ -275,6 +280,13 @@ inline u32 choose_raw_planes(const I* codes, u32 count) {
     low += number & 0xFFFFFFFF;
   }
   return least_raw_planes(high, low, count);
+}
+
+// The set whose symbols cost the least, the first of equals.
+inline u32 choose_set(const u64 (&costs)[kTableSets]) {
+  u32 best = 0;
+  for (u32 set = 1; set < kTableSets; ++set) best = costs[set] < costs[best] ? set : best;
+  return best;
 }
 
 struct ModelCosts {

@@ -148,7 +148,7 @@ H5L_FN u32 stride_of(const u32 (&extents)[kAxes], u32 axis) {
   return stride;
 }
 
-inline constexpr u32 kHasOthers = 8;
+inline constexpr u32 kHasOthers = 8, kOthersAreAlike = 16;
 
 // Bit i of word w: the value is an exception other than `common`.
 template <class W>
@@ -166,11 +166,49 @@ u32 count_others(const u32* mask, const u8* values, u32 count, W common) {
   return others;
 }
 
+// The bits of exception `number`, in raster order.
+template <class W>
+W exception_at(const u32* mask, const u8* values, u32 number) {
+  u32 w = 0;
+  for (; count_ones(mask[w]) <= number; ++w) number -= count_ones(mask[w]);
+  u32 bits = mask[w];
+  for (; number > 0; --number) bits &= bits - 1;
+  return load<W>(values + (w * kMaskBits + lowest_bit(bits)) * sizeof(W));
+}
+
+// The most frequent of eight exceptions far apart and the first one that is none of them, the first of equals. So it is
+// the most frequent of all if there are but two.
+template <class W>
+W choose_common(const u32* mask, const u8* values, u32 count, u32 exceptions, u32& different) {
+  constexpr u32 kSamples = 8;
+  W samples[kSamples], common = 0;
+  different = count;
+  const auto consider = [&](W bits) {
+    const u32 others = count_others(mask, values, count, bits);
+    if (others >= different) return;
+    common = bits;
+    different = others;
+  };
+  for (u32 i = 0; i < kSamples; ++i) {
+    samples[i] = exception_at<W>(mask, values, static_cast<u32>(u64{exceptions} * i / kSamples));
+    if (samples[i] != common || i == 0) consider(samples[i]);
+    if (2 * different <= exceptions) return common;
+  }
+  for (u32 w = 0; w < mask_words(count); ++w) {
+    u32 left = mask[w];
+    for (const W sample : samples) left &= others_of(mask, values, count, w, sample);
+    if (left == 0) continue;
+    consider(load<W>(values + (w * kMaskBits + lowest_bit(left)) * sizeof(W)));
+    break;
+  }
+  return common;
+}
+
 // What the section of a mask, which has at least one bit, will hold.
 template <class T>
 struct ExceptionsPlan {
   Word<T> common;
-  u32 flags;  // bits 0-2: the axis that the bitmap repeats along, from 1 on; 0 if along none
+  u32 flags;  // bits 0-2: the axis that the bitmap repeats along, from 1 on, or 0; kHasOthers; kOthersAreAlike
   u32 stride;
   u32 bytes;
 };
@@ -184,24 +222,8 @@ ExceptionsPlan<T> measure_exceptions(const u32 (&extents)[kAxes], const u32* mas
   u32 exceptions = 0;
   for (u32 w = 0; w < words; ++w) exceptions += count_ones(mask[w]);
 
-  // The value of the first exception, or of the middle one, whichever is more frequent.
-  const auto exception = [&](u32 number) {
-    u32 w = 0;
-    for (; count_ones(mask[w]) <= number; ++w) number -= count_ones(mask[w]);
-    u32 bits = mask[w];
-    for (; number > 0; --number) bits &= bits - 1;
-    return load<W>(values + (w * kMaskBits + lowest_bit(bits)) * sizeof(T));
-  };
-  W common = exception(0);
-  u32 different = count_others(mask, values, count, common);
-  if (different != 0) {
-    const W middle = exception(exceptions / 2);
-    const u32 different_from_middle = middle == common ? different : count_others(mask, values, count, middle);
-    if (different_from_middle < different) {
-      common = middle;
-      different = different_from_middle;
-    }
-  }
+  u32 different;
+  const W common = choose_common<W>(mask, values, count, exceptions, different);
 
   ExceptionsPlan<T> plan = {common, 0, 0, measure_bitmap(mask, count)};
   u32 stride_before = count;
@@ -218,7 +240,9 @@ ExceptionsPlan<T> measure_exceptions(const u32 (&extents)[kAxes], const u32* mas
   if (different != 0) {
     plan.flags |= kHasOthers;
     for (u32 w = 0; w < words; ++w) scratch[w] = others_of(mask, values, count, w, common);
-    plan.bytes += measure_bitmap(scratch, count) + different * static_cast<u32>(sizeof(T));
+    const bool are_alike = count_others(scratch, values, count, exception_at<W>(scratch, values, 0)) == 0;
+    plan.flags |= are_alike ? kOthersAreAlike : 0;
+    plan.bytes += measure_bitmap(scratch, count) + (are_alike ? 1 : different) * static_cast<u32>(sizeof(T));
   }
   return plan;
 }
@@ -236,9 +260,11 @@ u8* write_exceptions(const ExceptionsPlan<T>& plan, const u32* mask, const u8* v
   for (u32 w = 0; w < words; ++w) scratch[w] = others_of(mask, values, count, w, plan.common);
   out = write_bitmap(scratch, count, out);
   for (u32 w = 0; w < words; ++w) {
-    for (u32 left = scratch[w]; left != 0; left &= left - 1, out += sizeof(T)) {
+    for (u32 left = scratch[w]; left != 0; left &= left - 1) {
       const auto bits = load<Word<T>>(values + (w * kMaskBits + lowest_bit(left)) * sizeof(T));
       store<Word<T>>(out, stored(bits));
+      out += sizeof(T);
+      if ((plan.flags & kOthersAreAlike) != 0) return out;
     }
   }
   return out;
@@ -249,6 +275,7 @@ template <class T>
 struct Exceptions {
   Word<T> common = 0;
   const u8* other_bits = nullptr;  // of the values in `others`, in order; nullptr if there are none
+  u32 other_stride = sizeof(T);    // from one to the next; 0 if they are all alike
 };
 
 // Returns the end of the section, and nullptr if it is corrupt. Only if there are others, `others` is set.
@@ -258,7 +285,7 @@ const u8* read_exceptions(const u32 (&extents)[kAxes], const u8* from, const u8*
   if (end - from < static_cast<i64>(sizeof(T) + 4)) return nullptr;
   exceptions = {load<Word<T>>(from)};
   const u32 flags = load<u32>(from + sizeof(T)), axis = flags & 7;
-  if (flags > (kHasOthers | 7) || axis > kAxes) return nullptr;
+  if (flags >> 5 != 0 || axis > kAxes || (flags & (kHasOthers | kOthersAreAlike)) == kOthersAreAlike) return nullptr;
   const u32 stride = axis == 0 ? 0 : stride_of(extents, axis - 1);
   if (stride >= count) return nullptr;
   from = read_bitmap(from + sizeof(T) + 4, end, count, mask);
@@ -272,9 +299,12 @@ const u8* read_exceptions(const u32 (&extents)[kAxes], const u8* from, const u8*
     different += count_ones(others[w]);
     misplaced |= others[w] & ~mask[w];
   }
-  if (misplaced != 0 || end - from < static_cast<i64>(different * sizeof(T))) return nullptr;
+  const bool are_alike = (flags & kOthersAreAlike) != 0;
+  const u32 bytes = (are_alike ? 1 : different) * static_cast<u32>(sizeof(T));
+  if (misplaced != 0 || end - from < static_cast<i64>(bytes)) return nullptr;
   exceptions.other_bits = from;
-  return from + different * sizeof(T);
+  exceptions.other_stride = are_alike ? 0 : sizeof(T);
+  return from + bytes;
 }
 
 // Puts the exceptions in their places; other values are left alone.
@@ -294,7 +324,7 @@ void restore_exceptions(const Exceptions<T>& exceptions, const u32* mask, const 
   const u8* next = exceptions.other_bits;
   if (next == nullptr) return;
   for (u32 w = 0; w < words; ++w) {
-    for (u32 left = others[w]; left != 0; left &= left - 1, next += sizeof(T)) {
+    for (u32 left = others[w]; left != 0; left &= left - 1, next += exceptions.other_stride) {
       memcpy(values + (w * kMaskBits + lowest_bit(left)) * sizeof(T), next, sizeof(T));
     }
   }

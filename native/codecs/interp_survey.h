@@ -86,7 +86,7 @@ constexpr ClassLines make_class_lines() {
   ClassLines lines = {};
   for (u32 c = 1; c < kClasses; ++c) {
     const u32 table = table_of(c), symbol = kTypical[table];
-    const u16* const costs = kCosts.symbols[table];
+    const u16* const costs = kUsualCosts[table];
     lines.of[c].cost = 32u * costs[0] + 512 * raw_planes_of(c) + 20;
     lines.of[c].slope = (256u * static_cast<u32>(costs[symbol] - costs[0]) / ((symbol + 1) / 2)) >> raw_planes_of(c);
   }

@@ -26,7 +26,7 @@ namespace interp = H5L_TARGET::interp;
 
 // What has been tried.
 struct Seen {
-  std::set<unsigned> classes, lanes, models, escape_bytes;
+  std::set<unsigned> classes, lanes, sets, models, escape_bytes;
   unsigned most_raw_planes = 0;
 };
 
@@ -51,6 +51,7 @@ class Coder {
     interp::simd::plan_coding(in, count, unit, plan);
     CHECK(std::equal(expected.classes.begin(), expected.classes.end(), plan.classes), "%u codes", count);
     CHECK(plan.raw_planes == expected.raw_planes, "%u codes: %u, %u", count, plan.raw_planes, expected.raw_planes);
+    CHECK(plan.set == expected.set, "%u codes: %u, %u", count, plan.set, expected.set);
     CHECK(plan.model == expected.model, "%u codes: %u, %u", count, plan.model, expected.model);
     CHECK(plan.lanes == expected.lanes, "%u codes: %u, %u", count, plan.lanes, expected.lanes);
     CHECK(plan.escape_bytes == expected.escape_bytes, "%u codes: %u, %u", count, plan.escape_bytes,
@@ -68,6 +69,7 @@ class Coder {
 
     interp::Head head;
     head.lanes = plan.lanes;
+    head.set = plan.set;
     head.model = plan.model;
     head.escape_bytes = plan.escape_bytes;
     head.raw_planes = plan.raw_planes;
@@ -86,6 +88,7 @@ class Coder {
 
     for (const unsigned c : expected.classes) seen.classes.insert(c);
     seen.lanes.insert(plan.lanes);
+    seen.sets.insert(plan.set);
     seen.models.insert(plan.model);
     seen.escape_bytes.insert(plan.escape_bytes);
     seen.most_raw_planes = std::max(seen.most_raw_planes, plan.raw_planes);
@@ -115,9 +118,10 @@ void check_all() {
   for (double bits = -5; bits < 12; bits += 0.5) check(naive::Codes::laplacian, interp::kTileValues, bits);
   CHECK(seen.classes.size() == interp::kClasses, "%zu classes", seen.classes.size());
   CHECK(seen.lanes.size() == 4, "%zu numbers of lanes", seen.lanes.size());
+  CHECK(seen.sets.size() == interp::kTableSets, "%zu sets of tables", seen.sets.size());
   CHECK(seen.models.size() == interp::kClassModels, "%zu models", seen.models.size());
   CHECK(seen.escape_bytes.size() == (sizeof(I) == 4 ? 2 : 3), "%zu sizes of escapes", seen.escape_bytes.size());
-  CHECK(seen.most_raw_planes == (sizeof(I) == 4 ? 17 : 48), "%u raw planes", seen.most_raw_planes);
+  CHECK(seen.most_raw_planes == (sizeof(I) == 4 ? 20 : 48), "%u raw planes", seen.most_raw_planes);
 }
 
 // Bytes that must never change. An escape of 4 bytes, two blocks, raw planes.

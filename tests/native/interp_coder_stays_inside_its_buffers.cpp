@@ -64,6 +64,7 @@ void damage_head(Random& random, interp::Head& head) {
       break;
     case 1:
       head.model = static_cast<u32>(random.below(interp::kClassModels));
+      head.set = static_cast<u32>(random.below(interp::kTableSets));
       break;
     case 2:
       head.escape_bytes = 2u << random.below(3);
@@ -123,9 +124,11 @@ void check_all() {
     // Also what the encoder would not choose, but could have written.
     if (random.one_in(2)) plan.lanes = random.one_in(2) ? 32 : 16;
     if (random.one_in(4)) plan.model = static_cast<unsigned>(random.below(interp::kClassModels));
+    if (random.one_in(4)) plan.set = static_cast<unsigned>(random.below(interp::kTableSets));
     interp::Head head;
     head.lanes = plan.lanes;
     head.model = plan.model;
+    head.set = plan.set;
     head.escape_bytes = plan.escape_bytes;
     head.raw_planes = plan.raw_planes;
     head.is_closed = unit != 1;

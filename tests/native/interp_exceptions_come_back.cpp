@@ -11,6 +11,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -131,16 +132,21 @@ Bytes write_naively(const Extents& extents, const Flags& flags, const std::vecto
     if (flags[i]) found.push_back(values[i]);
   }
   const auto times = [&](Bits<T> bits) { return std::count(found.begin(), found.end(), bits); };
-  const Bits<T> middle = found[found.size() / 2];
-  const Bits<T> common = times(middle) > times(found[0]) ? middle : found[0];
+  std::vector<Bits<T>> candidates;
+  for (std::size_t i = 0; i < 8; ++i) candidates.push_back(found[found.size() * i / 8]);
+  const auto is_new = [&](Bits<T> bits) { return std::count(candidates.begin(), candidates.end(), bits) == 0; };
+  const auto other = std::find_if(found.begin(), found.end(), is_new);
+  if (other != found.end()) candidates.push_back(*other);
+  const Bits<T> common = *std::max_element(candidates.begin(), candidates.end(),
+                                           [&](Bits<T> a, Bits<T> b) { return times(a) < times(b); });
   Bytes bitmap = write_bitmap(flags, 0);
   std::uint32_t head = 0;
   for (std::size_t axis = 0; axis < 4; ++axis) {
     const std::size_t stride = stride_along(extents, axis);
     if (stride >= flags.size() || (axis > 0 && stride_along(extents, axis - 1) == stride)) continue;
-    const Bytes other = write_bitmap(flags, stride);
-    if (other.size() >= bitmap.size()) continue;
-    bitmap = other;
+    const Bytes changes = write_bitmap(flags, stride);
+    if (changes.size() >= bitmap.size()) continue;
+    bitmap = changes;
     head = static_cast<std::uint32_t>(axis + 1);
   }
   Flags others(flags.size());
@@ -149,9 +155,12 @@ Bytes write_naively(const Extents& extents, const Flags& flags, const std::vecto
     others[i] = flags[i] && values[i] != common;
     if (others[i]) append(bits, values[i]);
   }
+  std::set<Bits<T>> different(found.begin(), found.end());
+  different.erase(common);
+  if (different.size() == 1) bits.resize(sizeof(T));
   Bytes section;
   append(section, common);
-  append(section, bits.empty() ? head : head | 8);
+  append(section, bits.empty() ? head : different.size() == 1 ? head | 24 : head | 8);
   append(section, bitmap.data(), bitmap.size());
   if (bits.empty()) return section;
   const Bytes bitmap_of_others = write_bitmap(others, 0);
@@ -167,15 +176,17 @@ std::optional<std::size_t> read_naively(const Extents& extents, std::span<const 
   Reader in(section);
   const auto common = in.take<Bits<T>>();
   const auto head = in.take<std::uint32_t>();
-  if (!common || !head || *head > 15 || (*head & 7) > 4) return {};
+  if (!common || !head || *head > 31 || (*head & 7) > 4 || (*head & 24) == 16) return {};
   const std::size_t stride = (*head & 7) == 0 ? 0 : stride_along(extents, (*head & 7) - 1);
   if (stride >= values.size()) return {};
   Flags flags(values.size()), others(values.size());
   if (!read_bitmap(in, stride, flags)) return {};
   if ((*head & 8) != 0 && !read_bitmap(in, 0, others)) return {};
+  std::optional<Bits<T>> alike;
+  if ((*head & 16) != 0 && !(alike = in.take<Bits<T>>())) return {};
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (others[i] && !flags[i]) return {};
-    const std::optional<Bits<T>> bits = others[i] ? in.take<Bits<T>>() : common;
+    const std::optional<Bits<T>> bits = !others[i] ? common : alike ? alike : in.take<Bits<T>>();
     if (!bits) return {};
     if (flags[i]) values[i] = *bits;
   }

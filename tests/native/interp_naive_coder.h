@@ -39,12 +39,12 @@ struct Wrapping {
 
 struct Plan {
   std::vector<unsigned> classes;
-  unsigned raw_planes = 0, model = 0, lanes = 0, escape_bytes = 0;
+  unsigned raw_planes = 0, set = 0, model = 0, lanes = 0, escape_bytes = 0;
   std::uint64_t cost = 0;
 };
 
 inline unsigned raw(unsigned c) { return c > 4 ? c - 4 : 0; }
-inline const u16 (&table(unsigned c))[16] { return interp::kSymbolFrequencies[std::min(c, 5u) - 1]; }
+inline const u16 (&table(unsigned set, unsigned c))[16] { return interp::kSymbolFrequencies[set][std::min(c, 5u) - 1]; }
 inline unsigned cost(unsigned frequency) {
   return static_cast<unsigned>(std::lround(16 * std::log2(2048.0 / static_cast<double>(frequency))));
 }
@@ -57,10 +57,10 @@ Plan plan(const std::vector<I>& codes, int unit) {
   std::vector<std::uint64_t> z((n + 31) / 32 * 32);
   long double sum = 0;  // of at most 2^15 numbers of 2^64: 79 bits, of which the upper ones decide
   for (std::size_t i = 0; i < n; ++i) sum += static_cast<long double>(z[i] = N::zigzag(codes[i]));
-  while (found.raw_planes < 48 && sum > std::ldexp(static_cast<long double>(30000 * n), int(found.raw_planes))) {
+  while (found.raw_planes < 48 && sum > std::ldexp(static_cast<long double>(5000 * n), int(found.raw_planes))) {
     ++found.raw_planes;
   }
-  std::uint64_t symbols = 0, escapes = 0, raw_words = 0, widest = 0;
+  std::uint64_t symbols[8] = {}, escapes = 0, raw_words = 0, widest = 0;
   for (std::size_t b = 0; b < z.size() / 32; ++b) {
     const auto size = [&](std::size_t i) { return z[32 * b + i] >> found.raw_planes; };
     std::uint64_t halves = 0;
@@ -75,13 +75,13 @@ Plan plan(const std::vector<I>& codes, int unit) {
         std::uint64_t total = 32 * 16 * raw(c);
         for (std::size_t i = 0; i < 32; ++i) {
           const std::uint64_t y = size(i) >> raw(c);
-          total += cost(table(c)[std::min<std::uint64_t>(y, 15)]) + (y >= 15 ? 256 : 0);
+          total += cost(table(4, c)[std::min<std::uint64_t>(y, 15)]) + (y >= 15 ? 256 : 0);
         }
         if (total < least) least = total, best = c;
       }
       for (std::size_t i = 0; i < 32; ++i) {
         const std::uint64_t y = size(i) >> raw(best);
-        symbols += cost(table(best)[std::min<std::uint64_t>(y, 15)]);
+        for (unsigned set = 0; set < 8; ++set) symbols[set] += cost(table(set, best)[std::min<std::uint64_t>(y, 15)]);
         if (y < 15) continue;
         ++escapes;
         widest = std::max(widest, N::zigzag(N::times(codes[32 * b + i], unit)));
@@ -92,16 +92,17 @@ Plan plan(const std::vector<I>& codes, int unit) {
   }
   found.escape_bytes = widest < 1u << 16 ? 2 : widest >> 32 == 0 ? 4 : 8;
   std::uint64_t least = ~std::uint64_t{0};
-  for (unsigned m = 0; m < 4; ++m) {
+  found.set = static_cast<unsigned>(std::min_element(symbols, symbols + 8) - symbols);
+  for (unsigned m = 0; m < 16; ++m) {
     std::uint64_t total = 0;
     unsigned before = 16;
     for (const unsigned c : found.classes) total += cost(interp::kClassFrequencies[m][before][c]), before = c;
     if (total < least) least = total, found.model = m;
   }
   for (const unsigned lanes : {1u, 4u, 16u, 32u}) {
-    if (lanes == 1 || 16384 * lanes <= least + symbols) found.lanes = lanes;
+    if (lanes == 1 || 16384 * lanes <= least + symbols[found.set]) found.lanes = lanes;
   }
-  found.cost = least + symbols + 16 * (32 * raw_words + 8 * found.escape_bytes * escapes + 24 * found.lanes);
+  found.cost = least + symbols[found.set] + 16 * (32 * raw_words + 8 * found.escape_bytes * escapes + 24 * found.lanes);
   return found;
 }
 
@@ -139,7 +140,7 @@ Bytes encode(const std::vector<I>& codes, int unit, const Plan& plan) {
       const I d = 32 * b + i < n ? codes[32 * b + i] : 0;
       const std::uint64_t z = N::zigzag(d);
       const unsigned y = static_cast<unsigned>(std::min<std::uint64_t>(z >> bits, 15));
-      if (c != 0) symbols.push_back({i % plan.lanes, table(c), y});
+      if (c != 0) symbols.push_back({i % plan.lanes, table(plan.set, c), y});
       if (y == 15) {
         items.push_back(N::zigzag(N::times(d, unit)));
       } else {
@@ -176,7 +177,7 @@ template <class I>
 std::optional<std::vector<I>> decode(const interp::Head& head, const Bytes& in, std::size_t n) {
   using N = Wrapping<I>;
   const unsigned lanes = head.lanes;
-  if (head.raw_planes > (sizeof(I) == 4 ? 18 : 48) || head.escape_bytes > sizeof(I)) return {};
+  if (head.raw_planes > (sizeof(I) == 4 ? 20 : 48) || head.escape_bytes > sizeof(I)) return {};
   std::size_t at = 0, end = in.size();
   bool is_complete = true;
   const auto get = [&in](std::size_t from, std::size_t bytes) {
@@ -213,7 +214,7 @@ std::optional<std::vector<I>> decode(const interp::Head& head, const Bytes& in, 
   for (const unsigned c : classes) {
     const unsigned bits = head.raw_planes + raw(c);
     for (unsigned i = 0; i < 32; ++i) {
-      const unsigned y = c != 0 ? next_symbol(i % lanes, table(c)) : 0;
+      const unsigned y = c != 0 ? next_symbol(i % lanes, table(head.set, c)) : 0;
       if (!is_complete) return {};
       std::uint64_t z = std::uint64_t{y} << bits;
       for (unsigned p = 0; p < bits; ++p) z |= (get(plane + std::size_t{4} * p, 4) >> i & 1) << p;

@@ -18,6 +18,7 @@ from .interp_coder import (
     LANES,
     LARGEST_RAW,
     MODELS,
+    SETS,
     CoderHead,
     decode_residuals,
     encode_residuals,
@@ -291,7 +292,7 @@ class Head:
         flags |= LANES.index(coder.lanes) << 4 | self.has_exceptions << 6 | self.is_narrow << 7
         sizes = coder.model | ESCAPE_BYTES.index(coder.escape_bytes) << 4
         rule = form.axes | sum(code << 3 * i for i, code in enumerate(form.weight_codes))
-        head = bytes([flags, sizes, coder.raw, 0])
+        head = bytes([flags, sizes, coder.raw, coder.table_set])
         head += rule.to_bytes(2, "little") + self.entries.to_bytes(2, "little")
         return head + self.base.to_bytes(float_type.size, "little", signed=True)
 
@@ -321,7 +322,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
     Corrupt
         No encoder writes such a head.
     """
-    flags, sizes, raw, zero = reader.take(4)
+    flags, sizes, raw, table_set = reader.take(4)
     rule = int.from_bytes(reader.take(2), "little")
     entries = int.from_bytes(reader.take(2), "little")
     base = int.from_bytes(reader.take(float_type.size), "little", signed=True)
@@ -330,7 +331,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
     is_lorenzo = predictor == LORENZO
     weight_codes = tuple(rule >> 3 * i & 7 for i in range(active))
     model, escape = sizes & 15, sizes >> 4
-    if zero or model >= MODELS or escape >= len(ESCAPE_BYTES):
+    if table_set >= SETS or model >= MODELS or escape >= len(ESCAPE_BYTES):
         raise Corrupt("a head that is out of range")
     if predictor not in {INTERPOLATION, LORENZO}:
         raise Corrupt(f"predictor {predictor}")
@@ -354,7 +355,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
         is_fine=is_fine,
         is_closed=is_closed,
     )
-    coder = CoderHead(LANES[flags >> 4 & 3], model, ESCAPE_BYTES[escape], raw)
+    coder = CoderHead(LANES[flags >> 4 & 3], model, ESCAPE_BYTES[escape], raw, table_set)
     head = Head(form, coder, bool(flags >> 6 & 1), is_narrow, entries, base)
     size = head.dtype(float_type).itemsize
     if raw > LARGEST_RAW[size] or coder.escape_bytes > size:

@@ -29,7 +29,9 @@ ESCAPE = 15
 
 MODELS = len(interp_tables.CLASSES)
 
-LARGEST_RAW = {4: 18, 8: 48}
+SETS = len(interp_tables.SYMBOLS)
+
+LARGEST_RAW = {4: 20, 8: 48}
 """Raw planes that every block can have, by the bytes of V bits."""
 
 
@@ -220,12 +222,15 @@ class CoderHead:
         Bytes of an escape's item.
     raw : int
         R.
+    table_set : int
+        Set of symbol tables.
     """
 
     lanes: int
     model: int
     escape_bytes: int
     raw: int
+    table_set: int
 
 
 def decode_residuals(
@@ -266,7 +271,7 @@ def decode_residuals(
     symbols = np.zeros((block_count, BLOCK), "<u8")
     for block, symbol_class in enumerate(classes):
         if symbol_class:
-            frequencies = interp_tables.SYMBOLS[table_of(symbol_class)]
+            frequencies = interp_tables.SYMBOLS[head.table_set][table_of(symbol_class)]
             symbols[block] = [decoder.symbol(i % head.lanes, frequencies) for i in range(BLOCK)]
     raw_planes = raw_planes_of(np.array(classes), head.raw)
     is_escape = symbols == ESCAPE
@@ -360,7 +365,10 @@ def cost_of(frequency: int) -> int:
     return cost
 
 
-SYMBOL_COSTS = np.array([[cost_of(f) for f in row] for row in interp_tables.SYMBOLS])
+SYMBOL_COSTS = np.array([[[cost_of(f) for f in row] for row in s] for s in interp_tables.SYMBOLS])
+
+USUAL_COSTS = SYMBOL_COSTS[4]
+"""What classes are chosen by, before a set is."""
 
 CLASS_COSTS = np.array([[[cost_of(f) for f in row] for row in m] for m in interp_tables.CLASSES])
 
@@ -387,7 +395,7 @@ def classes_of(z: Array) -> Array:
     for symbol_class in range(1, 16):
         raw = max(0, symbol_class - 4)
         symbols = np.minimum(z >> np.uint64(raw), ESCAPE).astype(int)
-        cost = SYMBOL_COSTS[table_of(symbol_class)][symbols] + 256 * (symbols == ESCAPE)
+        cost = USUAL_COSTS[table_of(symbol_class)][symbols] + 256 * (symbols == ESCAPE)
         total = 512 * raw + cost.sum(axis=1)
         costs = np.where(candidates == symbol_class, total, costs)
     best = np.take_along_axis(candidates, costs.argmin(axis=0)[None], axis=0)[0]
@@ -423,7 +431,7 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     folded = np.zeros((-(-count // BLOCK), BLOCK), "<u8")
     folded.ravel()[:count] = zigzag(residuals)
     total, raw = sum(folded.ravel().tolist()), 0
-    while total > 30000 * count << raw:
+    while total > 5000 * count << raw:
         raw += 1
     classes = classes_of(folded >> np.uint64(raw))
     raw_planes = raw_planes_of(classes, raw)
@@ -439,15 +447,17 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     model = class_costs.index(min(class_costs))
     used = np.flatnonzero(classes)
     tables = np.minimum(classes, 5) - 1
-    coded = class_costs[model] + int(SYMBOL_COSTS[tables[used, None], symbols[used]].sum())
+    symbol_costs = [int(costs[tables[used, None], symbols[used]].sum()) for costs in SYMBOL_COSTS]
+    table_set = symbol_costs.index(min(symbol_costs))
+    coded = class_costs[model] + symbol_costs[table_set]
     lanes = max(number for number in LANES if number == 1 or 16384 * number <= coded)
-    head = CoderHead(lanes, model, escape_bytes, raw)
+    head = CoderHead(lanes, model, escape_bytes, raw, table_set)
     cost = coded + 512 * int(raw_planes.sum()) + 128 * escape_bytes * items.size + 384 * lanes
 
     encoder = Encoder(lanes)
     listed = classes.tolist()
     for block in used[::-1].tolist():
-        frequencies = interp_tables.SYMBOLS[table_of(listed[block])]
+        frequencies = interp_tables.SYMBOLS[table_set][table_of(listed[block])]
         for i, symbol in reversed([*enumerate(symbols[block].tolist())]):
             encoder.put(i % lanes, symbol, frequencies)
     for lane, block, is_first in reversed([*class_order(len(listed), lanes)]):

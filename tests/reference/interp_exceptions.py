@@ -104,8 +104,9 @@ def pack_exceptions(bits: Array, stored: Array, is_exception: Array, shape: Shap
         The exceptions.
     """
     patterns = bits[is_exception]
-    first, middle = patterns[0], patterns[patterns.size // 2]
-    common = middle if np.sum(patterns == middle) > np.sum(patterns == first) else first
+    candidates = patterns[[patterns.size * i // 8 for i in range(8)]]
+    candidates = [*candidates, *patterns[~np.isin(patterns, candidates)][:1]]
+    common = max(candidates, key=lambda candidate: int(np.sum(patterns == candidate)))
     is_other = is_exception & (bits != common)
     best, stride = pack_bitmap(is_exception), 0
     strides = strides_of(shape)
@@ -117,14 +118,15 @@ def pack_exceptions(bits: Array, stored: Array, is_exception: Array, shape: Shap
         packed = pack_bitmap(changed)
         if len(packed) < len(best):
             best, stride = packed, number
-    has_others = bool(is_other.any())
+    others, values = bits[is_other], stored[is_other]
+    are_alike = others.size and bool(np.all(others == others[0]))
     section: bytes = (
         stored[is_exception][patterns == common][0].tobytes()
-        + (stride | has_others << 3).to_bytes(4, "little")
+        + (stride | bool(others.size) << 3 | are_alike << 4).to_bytes(4, "little")
         + best
     )
-    if has_others:
-        section += pack_bitmap(is_other) + stored[is_other].tobytes()
+    if others.size:
+        section += pack_bitmap(is_other) + (values[:1] if are_alike else values).tobytes()
     return section
 
 
@@ -159,7 +161,8 @@ def take_exceptions(
     common = np.frombuffer(reader.take(float_type.size), float_type.word_dtype)
     flags = int.from_bytes(reader.take(4), "little")
     number = flags & 7
-    if flags > 15 or number > 4:
+    has_others, are_alike = flags >> 3 & 1, flags >> 4 & 1
+    if flags > 31 or number > 4 or are_alike > has_others:
         raise Corrupt(f"flags {flags:#x} of exceptions")
     stride = strides_of(shape)[number - 1] if number else 0
     if stride >= count:
@@ -170,11 +173,11 @@ def take_exceptions(
         lines.ravel()[:count] = is_exception
         is_exception = np.logical_xor.accumulate(lines, axis=0).ravel()[:count]
     bits = np.full(count, common)
-    if flags & 8:
+    if has_others:
         is_other = take_bitmap(reader, count)
         if np.any(is_other & ~is_exception):
             raise Corrupt("a value that has bits of its own and is no exception")
-        patterns = reader.take(int(is_other.sum()) * float_type.size)
+        patterns = reader.take((1 if are_alike else int(is_other.sum())) * float_type.size)
         bits[is_other] = np.frombuffer(patterns, float_type.word_dtype)
     return is_exception, bits
 

@@ -4,7 +4,6 @@
 // Interp's coder (codecs/interp_coder.h) for AVX-512 and AVX2: a block of 32 codes at a time, and 16 or 32 lanes at a
 // time. Otherwise the definition.
 #pragma once
-#pragma once
 
 #include "codecs/interp_coder.h"
 

@@ -53,8 +53,8 @@ struct AllByteCosts {
 constexpr AllByteCosts make_byte_costs() {
   AllByteCosts all = {};
   for (u32 t = 0; t < kSymbolTables; ++t) {
-    for (u32 s = 0; s < kSymbols; ++s) all.tables[t].costs[s] = static_cast<u8>(kCosts.symbols[t][s]);
-    const u32 escape = kCosts.symbols[t][kEscape] + kEscapeCost;
+    for (u32 s = 0; s < kSymbols; ++s) all.tables[t].costs[s] = static_cast<u8>(kUsualCosts[t][s]);
+    const u32 escape = kUsualCosts[t][kEscape] + kEscapeCost;
     all.tables[t].costs[kEscape] = static_cast<u8>(escape / 2);
     all.tables[t].missing[kEscape] = static_cast<u8>(escape - escape / 2);
   }
@@ -100,19 +100,23 @@ struct ByteRates {
   alignas(16) u8 others[4][kSymbols];  // frequency << 21 | shift << 12 | sum
 };
 struct AllByteRates {
-  ByteRates tables[kSymbolTables];
+  ByteRates tables[kTableSets][kSymbolTables];
 };
+constexpr ByteRates make_byte_rates(const LaneRates& rates) {
+  ByteRates to = {};
+  for (u32 s = 0; s < kSymbols; ++s) {
+    const u32 other = rates.limits[s] | rates.shifts[s] << 12 | rates.sums[s];
+    for (u32 i = 0; i < 4; ++i) {
+      to.reciprocals[i][s] = static_cast<u8>(rates.reciprocals[s] >> 8 * i);
+      to.others[i][s] = static_cast<u8>(other >> 8 * i);
+    }
+  }
+  return to;
+}
 constexpr AllByteRates make_byte_rates() {
   AllByteRates all = {};
-  for (u32 t = 0; t < kSymbolTables; ++t) {
-    const LaneRates& rates = kLaneRates.tables[t];
-    for (u32 s = 0; s < kSymbols; ++s) {
-      const u32 other = rates.limits[s] | rates.shifts[s] << 12 | rates.sums[s];
-      for (u32 i = 0; i < 4; ++i) {
-        all.tables[t].reciprocals[i][s] = static_cast<u8>(rates.reciprocals[s] >> 8 * i);
-        all.tables[t].others[i][s] = static_cast<u8>(other >> 8 * i);
-      }
-    }
+  for (u32 set = 0; set < kTableSets; ++set) {
+    for (u32 t = 0; t < kSymbolTables; ++t) all.tables[set][t] = make_byte_rates(kLaneRates.tables[set][t]);
   }
   return all;
 }
@@ -172,10 +176,8 @@ struct Avx2 {
       }
       __m128i three = _mm_add_epi64(_mm256_castsi256_si128(costs), _mm256_extracti128_si256(costs, 1));
       three = _mm_add_epi64(three, _mm_unpackhi_epi64(three, three));
-      u32 cost;
-      const u32 c = least_of_three(candidates, static_cast<u64>(_mm_cvtsi128_si64(three)), cost);
+      const u32 c = least_of_three(candidates, static_cast<u64>(_mm_cvtsi128_si64(three)));
       plan.classes[b] = static_cast<u8>(c);
-      tally.cost += cost;
       tally.class_planes += raw_planes_of(c);
       const __m256i above = _mm256_subs_epu16(_mm256_max_epu16(first, second),
                                               _mm256_set1_epi16(static_cast<short>((kEscape << raw_planes_of(c)) - 1)));
@@ -184,6 +186,11 @@ struct Avx2 {
     u32 bits = 0;
     for (u32 i = 0; i < kLanes<u32>; ++i) bits |= bit_cast<Vector<u32>>(all)[i];
     return bits;
+  }
+
+  template <class I>
+  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets]) {
+    simd::add_symbol_costs(codes, blocks, plan, costs);
   }
 
   // One symbol of eight lanes.
@@ -242,7 +249,7 @@ struct Avx2 {
                                                     _mm256_min_epu16(_mm256_srl_epi16(second, shift), last));
         const __m256i in_order = _mm256_permutevar8x32_epi32(symbols, order);
         if constexpr (lanes >= 16) {
-          const ByteRates& rates = kByteRates.tables[table_of(c)];
+          const ByteRates& rates = kByteRates.tables[plan.set][table_of(c)];
           __m256i reciprocals[4], others[4];
           look_up(rates.reciprocals, symbols, reciprocals);
           look_up(rates.others, symbols, others);
@@ -250,7 +257,7 @@ struct Avx2 {
         } else {
           u8 each[kBlockCodes];
           store_half(each, in_order);
-          Definition::push_symbols<lanes>(kRates.symbols[table_of(c)], each, x, words);
+          Definition::push_symbols<lanes>(kRates.symbols[plan.set][table_of(c)], each, x, words);
         }
         escaped = static_cast<u32>(
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(in_order, _mm256_set1_epi8(static_cast<char>(kEscape)))));
@@ -444,15 +451,15 @@ struct Avx2 {
       if (c != 0) {
         next = words.next(next);
         if (next == nullptr) return false;
-        const u32 t = table_of(c);
+        const Nearest& nearest = kNearest.tables[head.set][table_of(c)];
         if constexpr (lanes == 32) {
-          take_symbols(kNearest.tables[t], parts, numbers, next);
+          take_symbols(nearest, parts, numbers, next);
         } else if constexpr (lanes == 16) {
-          take_symbols(kNearest.tables[t], parts, numbers, next);
-          take_symbols(kNearest.tables[t], parts, numbers + 1, next);
+          take_symbols(nearest, parts, numbers, next);
+          take_symbols(nearest, parts, numbers + 1, next);
         } else {
           alignas(32) u16 each[kBlockCodes];
-          Definition::read_symbols<lanes>(kSlots.slots[t], x, next, each);
+          Definition::read_symbols<lanes>(kSlots.slots[head.set][table_of(c)], x, next, each);
           numbers[0] = load_half(each);
           numbers[1] = load_half(each + 16);
         }

@@ -222,7 +222,6 @@ struct Avx512 {
     chosen = _mm512_mask_mov_epi32(chosen, _mm512_test_epi32_mask(best, _mm512_set1_epi32(1)), class_of(1));
     chosen = _mm512_mask_mov_epi32(chosen, _mm512_test_epi32_mask(best, _mm512_set1_epi32(2)), class_of(2));
     const __m512i planes = _mm512_sub_epi32(_mm512_max_epi32(chosen, _mm512_set1_epi32(4)), _mm512_set1_epi32(4));
-    tally.cost += static_cast<u32>(_mm512_mask_reduce_add_epi32(is_used, _mm512_srli_epi32(best, 2)));
     tally.class_planes += static_cast<u32>(_mm512_mask_reduce_add_epi32(is_used, planes));
     alignas(64) u32 classes[kGroup];
     _mm512_store_si512(classes, chosen);
@@ -233,6 +232,11 @@ struct Avx512 {
       if (_mm512_cmpge_epu16_mask(sizes[i], least) == 0) continue;
       count_escapes(codes + u64{b} * kBlockCodes, unit, plan.raw_planes, c, ~0u, tally);
     }
+  }
+
+  template <class I>
+  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets]) {
+    simd::add_symbol_costs(codes, blocks, plan, costs);
   }
 
   static __m512i thresholds_reached(__m512i halves) {
@@ -291,7 +295,7 @@ struct Avx512 {
         const __m512i symbols = _mm512_min_epu16(_mm512_srl_epi16(numbers, _mm_cvtsi32_si128(static_cast<int>(planes))),
                                                  _mm512_set1_epi16(kEscape));
         if constexpr (lanes >= 16) {
-          const LaneRates& rates = kLaneRates.tables[table_of(c)];
+          const LaneRates& rates = kLaneRates.tables[plan.set][table_of(c)];
           const __m512i first = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(symbols));
           const __m512i second = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(symbols, 1));
           push_lanes(rates, second, lanes == 32 ? high : low, words);
@@ -299,7 +303,7 @@ struct Avx512 {
         } else {
           alignas(64) u16 each[kBlockCodes];
           _mm512_store_si512(each, symbols);
-          Definition::push_symbols<lanes>(kRates.symbols[table_of(c)], each, x, words);
+          Definition::push_symbols<lanes>(kRates.symbols[plan.set][table_of(c)], each, x, words);
         }
         u32 escaped = _mm512_cmpeq_epi16_mask(symbols, _mm512_set1_epi16(kEscape));
         if (escaped != 0) [[unlikely]] {
@@ -431,17 +435,17 @@ struct Avx512 {
       if (c != 0) {
         next = words.next(next);
         if (next == nullptr) return false;
-        const u32 t = table_of(c);
+        const Nearest& nearest = kNearest.tables[head.set][table_of(c)];
         __m512i symbols;
         if constexpr (lanes == 32) {
-          symbols = take_symbols<32>(kNearest.tables[t], halves, next);
+          symbols = take_symbols<32>(nearest, halves, next);
         } else if constexpr (lanes == 16) {
-          const __m512i first = take_symbols<16>(kNearest.tables[t], halves, next);
-          const __m512i second = take_symbols<16>(kNearest.tables[t], halves, next);
+          const __m512i first = take_symbols<16>(nearest, halves, next);
+          const __m512i second = take_symbols<16>(nearest, halves, next);
           symbols = _mm512_inserti64x4(first, _mm512_castsi512_si256(second), 1);
         } else {
           alignas(64) u16 each[kBlockCodes];
-          Definition::read_symbols<lanes>(kSlots.slots[t], x, next, each);
+          Definition::read_symbols<lanes>(kSlots.slots[head.set][table_of(c)], x, next, each);
           symbols = _mm512_load_si512(each);
         }
         escaped = _mm512_cmpeq_epi16_mask(symbols, _mm512_set1_epi16(kEscape));

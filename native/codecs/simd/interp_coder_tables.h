@@ -4,6 +4,8 @@
 // Tables of simd/interp_coder.h for AVX-512 and AVX2.
 #pragma once
 
+#include <immintrin.h>
+
 #include "codecs/interp_coder.h"
 
 namespace h5lossy::H5L_TARGET::interp::simd {
@@ -21,29 +23,31 @@ struct alignas(64) LaneRates {
 };
 
 struct AllLaneRates {
-  LaneRates tables[kSymbolTables];
+  LaneRates tables[kTableSets][kSymbolTables];
   bool are_exact;
 };
 
 constexpr AllLaneRates make_lane_rates() {
   AllLaneRates rates = {};
   rates.are_exact = true;
-  for (u32 t = 0; t < kSymbolTables; ++t) {
-    for (u32 s = 0; s < kSymbols; ++s) {
-      const Rate& rate = kRates.symbols[t][s];
-      const u32 frequency = rate.frequency;
-      u32 shift = 0;
-      while (u32{2} << shift < frequency) ++shift;
-      const u64 power = u64{1} << (32 + shift);
-      const u64 reciprocal = (power + frequency - 1) / frequency;
-      LaneRates& to = rates.tables[t];
-      to.reciprocals[s] = static_cast<u32>(frequency == 1 ? reciprocal - 1 : reciprocal);
-      to.shifts[s] = shift;
-      to.limits[s] = rate.limit;
-      to.complements[s] = kFrequencySum - frequency;
-      to.sums[s] = rate.sum + (frequency == 1 ? kFrequencySum - 1 : 0);
-      const u64 excess = reciprocal * frequency - power;
-      rates.are_exact = rates.are_exact && (frequency == 1 || (rate.limit - 1) * excess < power);
+  for (u32 set = 0; set < kTableSets; ++set) {
+    for (u32 t = 0; t < kSymbolTables; ++t) {
+      for (u32 s = 0; s < kSymbols; ++s) {
+        const Rate& rate = kRates.symbols[set][t][s];
+        const u32 frequency = rate.frequency;
+        u32 shift = 0;
+        while (u32{2} << shift < frequency) ++shift;
+        const u64 power = u64{1} << (32 + shift);
+        const u64 reciprocal = (power + frequency - 1) / frequency;
+        LaneRates& to = rates.tables[set][t];
+        to.reciprocals[s] = static_cast<u32>(frequency == 1 ? reciprocal - 1 : reciprocal);
+        to.shifts[s] = shift;
+        to.limits[s] = rate.limit;
+        to.complements[s] = kFrequencySum - frequency;
+        to.sums[s] = rate.sum + (frequency == 1 ? kFrequencySum - 1 : 0);
+        const u64 excess = reciprocal * frequency - power;
+        rates.are_exact = rates.are_exact && (frequency == 1 || (rate.limit - 1) * excess < power);
+      }
     }
   }
   return rates;
@@ -69,24 +73,28 @@ struct Nearest {
 };
 
 struct NearestTables {
-  Nearest tables[kSymbolTables];
+  Nearest tables[kTableSets][kSymbolTables];
 };
+
+constexpr Nearest make_nearest(const Rate (&rates)[kSymbols]) {
+  Nearest to = {};
+  const auto place_of = [&](u32 s) { return static_cast<u16>(s - 2 * kSymbols * rates[s].sum); };
+  for (u32 n = 1; n < 4; ++n) to.quarters[n - 1] = place_of(4 * n) * 0x10001u;
+  for (u32 j = 1; j < 4; ++j) {
+    for (u32 n = 0; n < 4; ++n) to.symbols[j - 1][Nearest::kPlaces * n] = place_of(4 * n + j);
+  }
+  for (u32 s = 0; s < kSymbols; ++s) {
+    to.frequencies[s] = rates[s].frequency;
+    to.low_frequencies[s] = static_cast<u8>(rates[s].frequency);
+    to.high_frequencies[s] = static_cast<u8>(rates[s].frequency >> 8);
+  }
+  return to;
+}
 
 constexpr NearestTables make_nearest() {
   NearestTables nearest = {};
-  for (u32 t = 0; t < kSymbolTables; ++t) {
-    const Rate(&rates)[kSymbols] = kRates.symbols[t];
-    Nearest& to = nearest.tables[t];
-    const auto place_of = [&](u32 s) { return static_cast<u16>(s - 2 * kSymbols * rates[s].sum); };
-    for (u32 n = 1; n < 4; ++n) to.quarters[n - 1] = place_of(4 * n) * 0x10001u;
-    for (u32 j = 1; j < 4; ++j) {
-      for (u32 n = 0; n < 4; ++n) to.symbols[j - 1][Nearest::kPlaces * n] = place_of(4 * n + j);
-    }
-    for (u32 s = 0; s < kSymbols; ++s) {
-      to.frequencies[s] = rates[s].frequency;
-      to.low_frequencies[s] = static_cast<u8>(rates[s].frequency);
-      to.high_frequencies[s] = static_cast<u8>(rates[s].frequency >> 8);
-    }
+  for (u32 set = 0; set < kTableSets; ++set) {
+    for (u32 t = 0; t < kSymbolTables; ++t) nearest.tables[set][t] = make_nearest(kRates.symbols[set][t]);
   }
   return nearest;
 }
@@ -101,13 +109,61 @@ constexpr CostTables make_cost_tables() {
   CostTables tables = {};
   for (u32 c = 1; c < kClasses; ++c) {
     for (u32 s = 0; s < 2 * kSymbols; ++s) {
-      const u32 cost = kCosts.symbols[table_of(c)][s % kSymbols];
+      const u32 cost = kUsualCosts[table_of(c)][s % kSymbols];
       tables.classes[c][s] = static_cast<u16>(s % kSymbols == kEscape ? cost + kEscapeCost : cost);
     }
   }
   return tables;
 }
 inline constexpr CostTables kCostTables = make_cost_tables();
+
+// Costs of symbols as bytes, twice.
+struct SetCosts {
+  alignas(32) u8 costs[kSymbolTables][kTableSets][2 * kSymbols];
+};
+inline constexpr SetCosts kSetCosts = [] {
+  SetCosts all = {};
+  for (u32 t = 0; t < kSymbolTables; ++t) {
+    for (u32 set = 0; set < kTableSets; ++set) {
+      for (u32 s = 0; s < 2 * kSymbols; ++s) {
+        all.costs[t][set][s] = static_cast<u8>(kCosts.symbols[set][t][s % kSymbols]);
+      }
+    }
+  }
+  return all;
+}();
+
+// Definition::add_symbol_costs, 32 symbols at a time.
+inline void add_symbol_costs(const i32* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets]) {
+  const __m256i last = _mm256_set1_epi32(kEscape), zero = _mm256_setzero_si256();
+  __m256i sums[kTableSets] = {};
+  for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
+    const u32 c = plan.classes[b];
+    if (c == 0) continue;
+    const __m128i planes = _mm_cvtsi32_si128(static_cast<int>(plan.raw_planes + raw_planes_of(c)));
+    const auto eight = [&](u32 first) {
+      const __m256i code = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + first));
+      const __m256i number = _mm256_xor_si256(_mm256_slli_epi32(code, 1), _mm256_srai_epi32(code, 31));
+      return _mm256_min_epu32(_mm256_srl_epi32(number, planes), last);
+    };
+    // In any order.
+    const __m256i symbols =
+        _mm256_packus_epi16(_mm256_packus_epi32(eight(0), eight(8)), _mm256_packus_epi32(eight(16), eight(24)));
+    const auto& tables = kSetCosts.costs[table_of(c)];
+    for (u32 set = 0; set < kTableSets; ++set) {
+      const __m256i table = _mm256_load_si256(reinterpret_cast<const __m256i*>(tables[set]));
+      sums[set] = _mm256_add_epi64(sums[set], _mm256_sad_epu8(_mm256_shuffle_epi8(table, symbols), zero));
+    }
+  }
+  for (u32 set = 0; set < kTableSets; ++set) {
+    const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums[set]), _mm256_extracti128_si256(sums[set], 1));
+    costs[set] += static_cast<u64>(_mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two))));
+  }
+}
+
+inline void add_symbol_costs(const i64* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets]) {
+  Definition::add_symbol_costs(codes, blocks, plan, costs);
+}
 
 // Up to this many planes of a block, numbers that are no escapes fit in 16 bits.
 inline constexpr u32 kMostSmallPlanes = 12;
