@@ -19,7 +19,7 @@
 #include "codecs/simd/block_rows.h"
 #include "guarded_memory.h"
 #include "random.h"
-#include "runtime/registry.h"
+#include "runs_here.h"
 #include "values.h"
 
 namespace h5lossy::test {
@@ -236,13 +236,6 @@ void check_all(Random& random) {
   check_prediction<64, W, before<3>>(random);
   check_values<T, 32>(random);
   check_values<T, 64>(random);
-}
-
-bool runs_here(const std::string& name) {
-  for (const Backend& backend : backends()) {
-    if (backend.name == name) return backend.runs_here();
-  }
-  return false;
 }
 
 }  // namespace

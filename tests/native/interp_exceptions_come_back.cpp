@@ -12,13 +12,12 @@
 #include <cstring>
 #include <optional>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "check.h"
 #include "guarded_memory.h"
 #include "random.h"
-#include "runtime/registry.h"
+#include "runs_here.h"
 #include "values.h"
 
 namespace h5lossy::test {
@@ -431,13 +430,6 @@ void check_patches(Random& random) {
   Bytes section(4 * 32768, 0xFF);
   section[section.size() - 2] = section[section.size() - 1] = 0;
   check_read_patches<T>(memory, section, 65535, 32768);
-}
-
-bool runs_here(const std::string& name) {
-  for (const Backend& backend : backends()) {
-    if (backend.name == name) return backend.runs_here();
-  }
-  return false;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 #include "codecs/interp_prediction.h"
 #include "guarded_memory.h"
 #include "random.h"
-#include "runtime/registry.h"
+#include "runs_here.h"
 
 namespace h5lossy::test {
 namespace {
@@ -479,13 +479,6 @@ void check_shift(Random& random, const Setting& setting) {
     CHECK(codes[0][i] == codes[1][i] && integers[0][i] + shift == integers[1][i], "%s: %zu", name_of(setting).c_str(),
           i);
   }
-}
-
-bool runs_here(const std::string& name) {
-  for (const Backend& backend : backends()) {
-    if (backend.name == name) return backend.runs_here();
-  }
-  return false;
 }
 
 }  // namespace

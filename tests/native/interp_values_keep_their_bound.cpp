@@ -21,7 +21,7 @@
 #include "codecs/interp_values.h"
 #include "guarded_memory.h"
 #include "random.h"
-#include "runtime/registry.h"
+#include "runs_here.h"
 #include "values.h"
 
 namespace h5lossy::test {
@@ -594,13 +594,6 @@ void check_all(Random& random) {
   check_any_integers<T, IntOf<T>>(random);
   check_pointwise<T, i32>(random);
   check_pointwise<T, IntOf<T>>(random);
-}
-
-bool runs_here(const std::string& name) {
-  for (const Backend& backend : backends()) {
-    if (backend.name == name) return backend.runs_here();
-  }
-  return false;
 }
 
 }  // namespace
