@@ -17,9 +17,9 @@
 #include "codecs/simd/block_bins.h"
 #include "codecs/simd/block_planes.h"
 #include "codecs/simd/block_rows.h"
+#include "for_backend.h"
 #include "guarded_memory.h"
 #include "random.h"
-#include "runs_here.h"
 #include "values.h"
 
 namespace h5lossy::test {
@@ -239,11 +239,11 @@ void check_all(Random& random) {
 }
 
 }  // namespace
-}  // namespace h5lossy::test
 
-int main(int, char** arguments) {
-  if (!h5lossy::test::runs_here(arguments[1])) return h5lossy::test::kSkipped;
-  h5lossy::test::Random random(17);
-  h5lossy::test::check_all<float>(random);
-  h5lossy::test::check_all<double>(random);
+void check_backend() {
+  Random random(17);
+  check_all<float>(random);
+  check_all<double>(random);
 }
+
+}  // namespace h5lossy::test

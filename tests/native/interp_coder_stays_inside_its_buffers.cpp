@@ -13,10 +13,10 @@
 
 #include "check.h"
 #include "codecs/simd/interp_coder.h"
+#include "for_backend.h"
 #include "guarded_memory.h"
 #include "interp_naive_coder.h"
 #include "random.h"
-#include "runs_here.h"
 
 namespace h5lossy::test {
 namespace {
@@ -153,11 +153,10 @@ void check_all() {
 }
 
 }  // namespace
-}  // namespace h5lossy::test
 
-int main(int, char** arguments) {
-  using namespace h5lossy::test;
-  if (!runs_here(arguments[1])) return kSkipped;
-  check_all<h5lossy::i32>();
-  check_all<h5lossy::i64>();
+void check_backend() {
+  check_all<i32>();
+  check_all<i64>();
 }
+
+}  // namespace h5lossy::test

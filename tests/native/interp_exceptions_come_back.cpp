@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "check.h"
+#include "for_backend.h"
 #include "guarded_memory.h"
 #include "random.h"
-#include "runs_here.h"
 #include "values.h"
 
 namespace h5lossy::test {
@@ -433,13 +433,13 @@ void check_patches(Random& random) {
 }
 
 }  // namespace
-}  // namespace h5lossy::test
 
-int main(int, char** arguments) {
-  if (!h5lossy::test::runs_here(arguments[1])) return h5lossy::test::kSkipped;
-  h5lossy::test::Sections<float>(1).check(1500);
-  h5lossy::test::Sections<double>(2).check(1500);
-  h5lossy::test::Random random(3);
-  h5lossy::test::check_patches<float>(random);
-  h5lossy::test::check_patches<double>(random);
+void check_backend() {
+  Sections<float>(1).check(1500);
+  Sections<double>(2).check(1500);
+  Random random(3);
+  check_patches<float>(random);
+  check_patches<double>(random);
 }
+
+}  // namespace h5lossy::test

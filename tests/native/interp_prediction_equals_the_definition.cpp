@@ -15,9 +15,9 @@
 
 #include "check.h"
 #include "codecs/interp_prediction.h"
+#include "for_backend.h"
 #include "guarded_memory.h"
 #include "random.h"
-#include "runs_here.h"
 
 namespace h5lossy::test {
 namespace {
@@ -482,12 +482,8 @@ void check_shift(Random& random, const Setting& setting) {
 }
 
 }  // namespace
-}  // namespace h5lossy::test
 
-int main(int, char** arguments) {
-  using namespace h5lossy;
-  using namespace h5lossy::test;
-  if (!runs_here(arguments[1])) return kSkipped;
+void check_backend() {
   Random random(29);
   // Boxes that are cut from common chunks, and awkward ones.
   const u16 boxes[][4] = {{1, 32, 32, 32}, {1, 3, 96, 96},   {1, 1, 128, 256}, {1, 1, 1, 32768}, {1, 10, 41, 42},
@@ -513,3 +509,5 @@ int main(int, char** arguments) {
     check_shift(random, setting);
   }
 }
+
+}  // namespace h5lossy::test

@@ -19,9 +19,9 @@
 #include "check.h"
 #include "codecs/interp_exceptions.h"
 #include "codecs/interp_values.h"
+#include "for_backend.h"
 #include "guarded_memory.h"
 #include "random.h"
-#include "runs_here.h"
 #include "values.h"
 
 namespace h5lossy::test {
@@ -597,11 +597,11 @@ void check_all(Random& random) {
 }
 
 }  // namespace
-}  // namespace h5lossy::test
 
-int main(int, char** arguments) {
-  if (!h5lossy::test::runs_here(arguments[1])) return h5lossy::test::kSkipped;
-  h5lossy::test::Random random(23);
-  h5lossy::test::check_all<float>(random);
-  h5lossy::test::check_all<double>(random);
+void check_backend() {
+  Random random(23);
+  check_all<float>(random);
+  check_all<double>(random);
 }
+
+}  // namespace h5lossy::test
