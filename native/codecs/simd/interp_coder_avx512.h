@@ -8,6 +8,7 @@
 
 #include "codecs/interp_coder.h"
 #include "codecs/simd/interp_coder_tables.h"
+#include "codecs/simd/interp_costs_avx2.h"
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 
