@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cfenv>
 #include <cmath>
+#include <csetjmp>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -73,8 +74,9 @@ struct Copy {
 };
 
 struct Fiber {
-  ucontext_t context;
-  std::unique_ptr<char[]> stack;
+  ucontext_t beginning;
+  bool has_begun = false;
+  std::jmp_buf place;  // where it waits
   Block* block = nullptr;
   u32 thread = 0;
   bool done = false;
@@ -90,7 +92,7 @@ struct Fiber {
 struct Grid {
   u32 blocks = 0;
   u64 progress = 0;  // counts what may let another fiber go on
-  ucontext_t scheduler;
+  std::jmp_buf scheduler;
 #if defined(H5L_SANITIZE_THREADS)
   void* seen_scheduler = nullptr;
 #endif
@@ -102,11 +104,12 @@ inline Grid grid;
 
 H5L_UNSEEN Fiber& running() { return *grid.running; }
 
+// setjmp and longjmp switch without the system calls of swapcontext, which also switches the signal mask.
 H5L_UNSEEN void yield() {
 #if defined(H5L_SANITIZE_THREADS)
   __tsan_switch_to_fiber(grid.seen_scheduler, __tsan_switch_to_fiber_no_sync);
 #endif
-  swapcontext(&grid.running->context, &grid.scheduler);
+  if (_setjmp(grid.running->place) == 0) _longjmp(grid.scheduler, 1);
 }
 H5L_UNSEEN void go_on(Fiber& fiber) {
   grid.running = &fiber;
@@ -114,7 +117,10 @@ H5L_UNSEEN void go_on(Fiber& fiber) {
 #if defined(H5L_SANITIZE_THREADS)
   __tsan_switch_to_fiber(fiber.seen, __tsan_switch_to_fiber_no_sync);
 #endif
-  swapcontext(&grid.scheduler, &fiber.context);
+  if (_setjmp(grid.scheduler) != 0) return;
+  if (fiber.has_begun) _longjmp(fiber.place, 1);
+  fiber.has_begun = true;
+  setcontext(&fiber.beginning);
 }
 
 H5L_UNSEEN void run_fiber() {
@@ -240,11 +246,11 @@ inline void launch(u32 blocks, u32 rows, u32 threads, std::size_t shared_bytes, 
       if (seen.size() == i) seen.push_back(__tsan_create_fiber(0));
       fiber.seen = seen[i];
 #endif
-      getcontext(&fiber.context);
-      fiber.context.uc_stack.ss_sp = stacks[i].get();
-      fiber.context.uc_stack.ss_size = kStackBytes;
-      fiber.context.uc_link = nullptr;
-      makecontext(&fiber.context, run_fiber, 0);
+      getcontext(&fiber.beginning);
+      fiber.beginning.uc_stack.ss_sp = stacks[i].get();
+      fiber.beginning.uc_stack.ss_size = kStackBytes;
+      fiber.beginning.uc_link = nullptr;
+      makecontext(&fiber.beginning, run_fiber, 0);
     }
     release(&grid);
     run(fibers);
