@@ -32,6 +32,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(TESTS))
 
 import h5lossy  # noqa: E402
+from h5lossy import _native  # noqa: E402
 from reference import frame as reference  # noqa: E402
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def main() -> int:
         for number in numbers:
             print(f"python -P tests/fuzz/frames.py --seed {arguments.seed} --case {number}")
         found += len(numbers)
-    backend = next(name for name, is_there in h5lossy._native.backends().items() if is_there)
+    backend = next(name for name, is_there in _native.backends().items() if is_there)
     print(f"{cases} frames, {found} findings ({os.environ.get('H5LOSSY_BACKEND', backend)})")
     return int(found > 0)
 
