@@ -4,7 +4,7 @@
 
 ::
 
-    api -> filter -> offload -> chunk, gpu -> runtime -> frame -> codecs (and codecs/simd)
+    api -> filter -> offload -> chunk, gpu -> runtime -> frame -> codecs (and their folders)
     assess (and assess/cpu, assess/gpu) -> gpu, runtime, frame, codecs; a library of its own
     h5lossy/*.py -> _native/*.py -> native/include/h5lossy.h
 """
@@ -51,6 +51,8 @@ MAY_INCLUDE = {
     "include": set(),
     "codecs": {"codecs/simd"},  # but not its headers, see below
     "codecs/simd": {"codecs"},
+    "codecs/interp": {"codecs", "codecs/interp/simd", "codecs/simd"},
+    "codecs/interp/simd": {"codecs", "codecs/interp", "codecs/simd"},
     "frame": {"codecs", "include"},  # of the codecs, only the checksum, see below
     "gpu": {"codecs", "frame", "include"},
     "runtime": {"codecs", "frame", "include"},
@@ -176,11 +178,12 @@ def test_a_codec_header_can_be_read_by_nvrtc() -> None:
 def test_codec_headers_and_vector_code_stand_in_the_namespace_of_their_backend() -> None:
     # The linker merges inline functions of one name, whatever instructions they hold. Two headers
     # hold nothing but types.
-    headers = [p for p in HEADERS_OF_CODECS if p.name not in {"codec.h", "range.h"}]
-    for path in headers:
-        assert re.search(r"namespace (h5lossy::)?H5L_TARGET", path.read_text()), name(path)
-    for path in (NATIVE / "codecs/simd").glob("*.h"):
-        assert re.search(r"namespace h5lossy::H5L_TARGET::\w+", path.read_text()), name(path)
+    for path in (NATIVE / "codecs").rglob("*.h"):
+        if path.name in {"codec.h", "range.h"}:
+            continue
+        inner = r"::\w+" if path.parent.name == "simd" else ""
+        pattern = rf"namespace (h5lossy::)?H5L_TARGET{inner}"
+        assert re.search(pattern, path.read_text()), name(path)
 
 
 def test_vector_code_is_in_a_file_for_each_instruction_set() -> None:
@@ -274,7 +277,8 @@ def test_a_codec_is_named_in_its_own_files_and_the_lists_only() -> None:
         (name(path), codec)
         for path in [*SOURCES, NATIVE / "CMakeLists.txt", *MODULES, *tests]
         for codec in codecs()
-        if codec not in path.name and name(path) not in LISTS_OF_CODECS
+        if codec not in f"{path.parent.name}/{path.parent.parent.name}/{path.name}"
+        if name(path) not in LISTS_OF_CODECS
         if codec != DEFAULT_CODEC or PACKAGE not in path.parents
         if re.search(rf"(?i)(?<![a-z0-9]){codec}(?![a-z0-9])", code_of(path))
     }

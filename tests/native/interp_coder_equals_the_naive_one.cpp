@@ -5,7 +5,7 @@
 // codes of all magnitudes and both widths, with every class, number of lanes and size of escapes, with planes that are raw
 // in every block, and for any number of codes.
 
-#include "codecs/simd/interp_coder.h"
+#include "codecs/interp/simd/coder.h"
 
 #include <algorithm>
 #include <cstdint>

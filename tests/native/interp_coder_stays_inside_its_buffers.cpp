@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "check.h"
-#include "codecs/simd/interp_coder.h"
+#include "codecs/interp/simd/coder.h"
 #include "for_backend.h"
 #include "guarded_memory.h"
 #include "interp_naive_coder.h"

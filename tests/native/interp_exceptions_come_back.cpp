@@ -5,7 +5,7 @@
 // naive writer makes of them; read, they take and refuse what a naive reader does, put the same values in place and
 // touch no others. Sections are right, damaged, or garbage, and lie in front of and behind guard pages.
 
-#include "codecs/interp_exceptions.h"
+#include "codecs/interp/exceptions.h"
 
 #include <algorithm>
 #include <array>

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "codecs/interp_coder.h"
+#include "codecs/interp/coder.h"
 #include "random.h"
 
 namespace h5lossy::test::naive {

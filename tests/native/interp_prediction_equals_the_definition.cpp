@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "check.h"
-#include "codecs/interp_prediction.h"
+#include "codecs/interp/prediction.h"
 #include "for_backend.h"
 #include "guarded_memory.h"
 #include "random.h"

@@ -4,18 +4,18 @@
 // Interp on a CPU: the forms that a tile can take, the choice among them, and the way back. Compiled once for each
 // backend.
 
-#include "codecs/interp.h"
+#include "codecs/interp/format.h"
 
 #include <new>
 
 #include "codecs/block_tiles.h"
 #include "codecs/codec.h"
-#include "codecs/interp_choice.h"
-#include "codecs/interp_coder.h"
-#include "codecs/interp_exceptions.h"
-#include "codecs/interp_prediction.h"
-#include "codecs/interp_values.h"
-#include "codecs/simd/interp_coder.h"
+#include "codecs/interp/choice.h"
+#include "codecs/interp/coder.h"
+#include "codecs/interp/exceptions.h"
+#include "codecs/interp/prediction.h"
+#include "codecs/interp/simd/coder.h"
+#include "codecs/interp/values.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {

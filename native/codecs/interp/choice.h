@@ -7,9 +7,9 @@
 
 #include <new>
 
-#include "codecs/interp.h"
-#include "codecs/interp_survey.h"
-#include "codecs/interp_values.h"
+#include "codecs/interp/format.h"
+#include "codecs/interp/survey.h"
+#include "codecs/interp/values.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 

@@ -7,10 +7,10 @@
 #pragma once
 
 #include "codecs/blocks.h"
-#include "codecs/interp.h"
-#include "codecs/interp_prediction.h"
-#include "codecs/interp_tables.h"
-#include "codecs/interp_values.h"
+#include "codecs/interp/format.h"
+#include "codecs/interp/prediction.h"
+#include "codecs/interp/tables.h"
+#include "codecs/interp/values.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 

@@ -4,7 +4,7 @@
 // Interp's interpolation, one value after the other: for coarse levels, thin boxes, and 64-bit integers.
 #pragma once
 
-#include "codecs/interp_grid.h"
+#include "codecs/interp/grid.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 

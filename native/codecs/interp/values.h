@@ -13,7 +13,7 @@
 #include "codecs/block_tiles.h"
 #include "codecs/blocks.h"
 #include "codecs/bounds.h"
-#include "codecs/interp.h"
+#include "codecs/interp/format.h"
 #include "codecs/portable.h"
 #include "codecs/simd/block_bins.h"
 

@@ -17,8 +17,8 @@
 // rebuild it; a third of that is arithmetic, and half moves between parts, raster and coding order.
 #pragma once
 
-#include "codecs/interp_grid.h"
-#include "codecs/interp_walk.h"
+#include "codecs/interp/grid.h"
+#include "codecs/interp/walk.h"
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET::interp::levels {

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's coder (codecs/interp_coder.h) for AVX-512 and AVX2: a block of 32 codes at a time, and 16 or 32 lanes at a
+// Interp's coder (codecs/interp/coder.h) for AVX-512 and AVX2: a block of 32 codes at a time, and 16 or 32 lanes at a
 // time. Otherwise the definition.
 #pragma once
 
-#include "codecs/interp_coder.h"
+#include "codecs/interp/coder.h"
 
 #if defined(H5L_AVX512)
-#include "codecs/simd/interp_coder_avx512.h"
+#include "codecs/interp/simd/coder_avx512.h"
 #elif defined(H5L_AVX2)
-#include "codecs/simd/interp_coder_avx2.h"
+#include "codecs/interp/simd/coder_avx2.h"
 #endif
 
 namespace h5lossy::H5L_TARGET::interp::simd {

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Interp's coder: classes of 32 codes, interleaved rANS with built-in tables, escapes and raw planes
-// (docs/format/interp.md). This code is the definition; simd/interp_coder.h has the same for single instruction sets.
+// (docs/format/interp.md). This code is the definition; simd/coder.h has the same for single instruction sets.
 //
 // Codes are signed numbers I, i32 or i64. All arithmetic on them wraps around. Their array is padded with zeros to a
 // multiple of 32.
 #pragma once
 
-#include "codecs/interp_coding.h"
+#include "codecs/interp/coding.h"
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET::interp {
@@ -224,7 +224,7 @@ inline U read_escape(const u8* in, u32 bytes) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Blocks. simd/interp_coder.h has twins of these
+// Blocks. simd/coder.h has twins of these
 
 // Where writing has come to. It goes backwards in the codes: words and planes are put in front of those that are there,
 // escapes behind them.

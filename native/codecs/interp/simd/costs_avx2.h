@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Costs of a tile's symbols in each set of tables, for simd/interp_coder.h. With AVX2, also in the backend of AVX-512.
+// Costs of a tile's symbols in each set of tables, for simd/coder.h. With AVX2, also in the backend of AVX-512.
 #pragma once
 
 #include <immintrin.h>
 
-#include "codecs/interp_coder.h"
+#include "codecs/interp/coder.h"
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 

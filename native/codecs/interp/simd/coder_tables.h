@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Tables of simd/interp_coder.h for AVX-512 and AVX2.
+// Tables of simd/coder.h for AVX-512 and AVX2.
 #pragma once
 
-#include "codecs/interp_coder.h"
+#include "codecs/interp/coder.h"
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 

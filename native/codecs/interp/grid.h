@@ -6,7 +6,7 @@
 #pragma once
 
 #include "codecs/codec.h"
-#include "codecs/interp.h"
+#include "codecs/interp/format.h"
 
 // Shuffles two vectors of `type`.
 #if defined(__clang__) || __GNUC__ >= 12

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// simd/interp_coder.h for AVX-512.
+// simd/coder.h for AVX-512.
 #pragma once
 
 #include <immintrin.h>
 
-#include "codecs/interp_coder.h"
-#include "codecs/simd/interp_coder_tables.h"
-#include "codecs/simd/interp_costs_avx2.h"
+#include "codecs/interp/coder.h"
+#include "codecs/interp/simd/coder_tables.h"
+#include "codecs/interp/simd/costs_avx2.h"
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 

@@ -5,7 +5,7 @@
 // once and are part of the format (docs/format/interp.md, "Tables").
 #pragma once
 
-#include "codecs/interp.h"
+#include "codecs/interp/format.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 

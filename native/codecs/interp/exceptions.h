@@ -8,8 +8,8 @@
 #pragma once
 
 #include "codecs/blocks.h"
-#include "codecs/interp.h"
-#include "codecs/interp_values.h"
+#include "codecs/interp/format.h"
+#include "codecs/interp/values.h"
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET::interp {

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's interpolation a vector at a time (see interp_passes.h): integers between parts, levels and coding order, and
+// Interp's interpolation a vector at a time (see passes.h): integers between parts, levels and coding order, and
 // a whole tile.
 #pragma once
 
 #include <new>
 
-#include "codecs/interp_grid.h"
-#include "codecs/interp_walk.h"
-#include "codecs/simd/interp_passes.h"
+#include "codecs/interp/grid.h"
+#include "codecs/interp/simd/passes.h"
+#include "codecs/interp/walk.h"
 
 namespace h5lossy::H5L_TARGET::interp::levels {
 

@@ -9,9 +9,9 @@
 
 #include <utility>
 
-#include "codecs/interp_grid.h"
-#include "codecs/interp_walk.h"
-#include "codecs/simd/interp_levels.h"
+#include "codecs/interp/grid.h"
+#include "codecs/interp/simd/levels.h"
+#include "codecs/interp/walk.h"
 #include "codecs/simd/sums.h"
 
 namespace h5lossy::H5L_TARGET::interp {

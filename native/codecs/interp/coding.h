@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What Interp's coder works with: its tables, and the plan of a tile's codes (see interp_coder.h).
+// What Interp's coder works with: its tables, and the plan of a tile's codes (see coder.h).
 #pragma once
 
 #include "codecs/bits.h"
-#include "codecs/interp.h"
-#include "codecs/interp_tables.h"
+#include "codecs/interp/format.h"
+#include "codecs/interp/tables.h"
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET::interp {
