@@ -710,40 +710,76 @@ def decode_interp(frame: Frame, extents: list[int], payload: bytes) -> list[int]
 
 def read_interp_exceptions(t: FloatType, extents: list[int], reader: Reader) -> dict[int, int]:
     """interp.md, "Exceptions": the bits of each, by its number in raster order."""
-    count = math.prod(extents)
-    common, flags = reader.number(t.size), reader.number(4)
-    s, has_others, are_alike = flags & 7, flags >> 3 & 1, flags >> 4 & 1
-    require(flags <= 31 and s <= 4 and are_alike <= has_others, "flags")
-    changes = read_bitmap(reader, count)  # D
-    exceptional = [bool(changes >> i & 1) for i in range(count)]  # E
-    if s:
-        stride = strides_of(extents)[s - 1]
-        require(stride < count, "s")
-        for i in range(stride, count):
-            exceptional[i] ^= exceptional[i - stride]
+    count, begin = math.prod(extents), reader.at
+    common, flags = reader.number(t.size), reader.number(2)
+    has_others, are_alike = flags & 1, flags >> 1 & 1
+    require(flags <= 3 and are_alike <= has_others, "flags")
+    exceptional = read_mask(extents, reader)  # E
     bits = {i: common for i in range(count) if exceptional[i]}
     if has_others:
-        others = [*set_bits(read_bitmap(reader, count))]  # O
+        others = [i for i, bit in enumerate(read_mask(extents, reader)) if bit]  # O
         require(all(i in bits for i in others), "O is no subset of E")
         numbers = [reader.number(t.size) for _ in range(1 if are_alike else len(others))]
         bits.update(zip(others, numbers * len(others) if are_alike else numbers, strict=False))
+    if (reader.at - begin) % 4:
+        require(reader.number(2) == 0, "a pad is not zero")
     return bits
 
 
-def read_bitmap(reader: Reader, count: int) -> int:
-    """Return a bitmap whose bit i is that of value i."""
-    present = []
-    for j in set_bits(reader.number(4)):
-        words = [32 * j + i for i in set_bits(reader.number(4))]
-        require(words and words[-1] < ceil_div(count, 32), "present")
-        present += words
-    bitmap = 0
-    for word in present:
-        bits = reader.number(4)
-        require(bits, "a word is 0 though present")
-        bitmap |= bits << 32 * word
-    require(bitmap >> count == 0, "a bit for a value that the tile does not have")
-    return bitmap
+def read_mask(extents: list[int], reader: Reader) -> list[int]:
+    """interp.md, "Masks"."""
+    count, bits = math.prod(extents), list[int]()
+    words, state = reader.number(2), reader.number(4)
+
+    strides = zip(strides_of(extents), extents, strict=True)
+    _, r, s, *_ = [t for t, n in strides if n > 1][::-1] + [0] * 3
+    if s:
+        distances, bold = [1, r, s, r - 1, s + 1, s - 1, s + r, s - r], 3
+    elif r:
+        distances, bold = [1, r, r - 1, r + 1, 2, 2 * r, r - 2, r + 2], 2
+    else:
+        distances, bold = [1, 2, 3, 4], 1
+    weights = [0 if d == 0 else 3 * 2048 if k < bold else 2048 for k, d in enumerate(distances)]
+    p = [
+        32768 + sum(w if context >> k & 1 else -w for k, w in enumerate(weights))
+        for context in range(256)
+    ] + [1024] * 4
+
+    def before(d: int) -> int:
+        return bits[-d] if 0 < d <= len(bits) else 0
+
+    def decide(context: int) -> int:
+        nonlocal state, words
+        f = min(max(p[context] >> 5, 8), 2040)
+        slot = state & 2047
+        bit = int(slot >= 2048 - f)
+        state = f * (state >> 11) + slot - (2048 - f) if bit else (2048 - f) * (state >> 11) + slot
+        if state < 1 << 16:
+            require(words > 0, "the words of a mask are too few")
+            words -= 1
+            state = state << 16 | reader.number(2)
+        p[context] += (65535 - p[context]) >> 4 if bit else -(p[context] >> 4)
+        return bit
+
+    def visit(size: int, end: int) -> None:
+        """Decode a unit, which ends with bit `end` - 1."""
+        around = {before(1)}
+        for d in distances:
+            if d >= size:
+                around |= {before(d - i) for i in range(size)}
+        if len(around) == 1 and not decide((256 if size == 32 else 258) + before(1)):
+            bits.extend([before(1)] * (end - len(bits)))
+        elif size == 32:
+            while len(bits) < end:
+                visit(8, min(len(bits) + 8, end))
+        else:
+            while len(bits) < end:
+                bits.append(decide(sum(before(d) << k for k, d in enumerate(distances))))
+
+    while len(bits) < count:
+        visit(32, min(len(bits) + 32, count))
+    require(words == 0 and state == 1 << 16, "a mask does not end where its words do")
+    return bits
 
 
 def read_patches(head: Head, count: int, reader: Reader) -> dict[int, int]:

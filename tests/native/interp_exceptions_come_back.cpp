@@ -62,66 +62,128 @@ void append(Bytes& bytes, Number number) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Exceptions, one value after the other
 
-Bytes write_bitmap(const Flags& flags, std::size_t stride) {
-  std::vector<std::uint32_t> words((flags.size() + 31) / 32);
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    const bool before = stride != 0 && i >= stride && flags[i - stride];
-    if (flags[i] != before) words[i / 32] |= 1u << i % 32;
-  }
-  std::vector<std::uint32_t> present((words.size() + 31) / 32);
-  std::uint32_t groups = 0;
-  for (std::size_t w = 0; w < words.size(); ++w) {
-    if (words[w] == 0) continue;
-    present[w / 32] |= 1u << w % 32;
-    groups |= 1u << w / 32;
-  }
-  Bytes bytes;
-  append(bytes, groups);
-  for (const std::uint32_t word : present) {
-    if (word != 0) append(bytes, word);
-  }
-  for (const std::uint32_t word : words) {
-    if (word != 0) append(bytes, word);
-  }
-  return bytes;
-}
-
-bool read_bitmap(Reader& in, std::size_t stride, Flags& flags) {
-  const std::size_t words = (flags.size() + 31) / 32;
-  std::vector<std::size_t> groups, set;
-  const auto word = in.take<std::uint32_t>();
-  if (!word) return false;
-  for (std::size_t g = 0; g < 32; ++g) {
-    if ((*word >> g & 1) != 0) groups.push_back(g);
-  }
-  for (const std::size_t g : groups) {
-    const auto present = in.take<std::uint32_t>();
-    if (!present || *present == 0) return false;
-    for (std::size_t w = 0; w < 32; ++w) {
-      if ((*present >> w & 1) == 0) continue;
-      if (32 * g + w >= words) return false;
-      set.push_back(32 * g + w);
-    }
-  }
-  for (const std::size_t w : set) {
-    const auto bits = in.take<std::uint32_t>();
-    if (!bits || *bits == 0) return false;
-    for (std::size_t i = 0; i < 32; ++i) {
-      if ((*bits >> i & 1) == 0) continue;
-      if (32 * w + i >= flags.size()) return false;
-      flags[32 * w + i] = true;
-    }
-  }
-  for (std::size_t i = stride; i < flags.size() && stride != 0; ++i) flags[i] = flags[i] != flags[i - stride];
-  return true;
-}
-
 using Extents = std::array<u32, 4>;
 
 std::size_t stride_along(const Extents& extents, std::size_t axis) {
   std::size_t stride = 1;
   for (std::size_t a = axis + 1; a < 4; ++a) stride *= extents[a];
   return stride;
+}
+
+// Masks as their page has them, a bit at a time. The decisions are `decide(frequency of 1, bit)`, which returns them.
+class NaiveMask {
+ public:
+  explicit NaiveMask(const Extents& extents) {
+    std::vector<long> strides;
+    for (std::size_t a = 4; a-- > 0;) {
+      if (extents[a] > 1) strides.push_back(static_cast<long>(stride_along(extents, a)));
+    }
+    const long r = strides.size() > 1 ? strides[1] : 0, s = strides.size() > 2 ? strides[2] : 0;
+    const std::size_t bold = s != 0 ? 3 : r != 0 ? 2 : 1;
+    distances_ = s != 0   ? std::vector<long>{1, r, s, r - 1, s + 1, s - 1, s + r, s - r}
+                 : r != 0 ? std::vector<long>{1, r, r - 1, r + 1, 2, 2 * r, r - 2, r + 2}
+                          : std::vector<long>{1, 2, 3, 4};
+    for (int context = 0; context < 256; ++context) {
+      p_[context] = 32768;
+      for (std::size_t k = 0; k < distances_.size(); ++k) {
+        const int weight = distances_[k] == 0 ? 0 : k < bold ? 3 * 2048 : 2048;
+        p_[context] += (context >> k & 1) != 0 ? weight : -weight;
+      }
+    }
+    for (int context = 256; context < 260; ++context) p_[context] = 1024;
+  }
+
+  template <class Decide>
+  void walk(Flags& flags, Decide&& decide) {
+    for (std::size_t first = 0; first < flags.size(); first += 32) {
+      if (unit(flags, first, 32, decide)) continue;
+      for (std::size_t i = first; i < std::min(first + 32, flags.size()); i += 8) {
+        if (unit(flags, i, 8, decide)) continue;
+        for (std::size_t bit = i; bit < std::min(i + 8, flags.size()); ++bit) {
+          int context = 0;
+          for (std::size_t k = 0; k < distances_.size(); ++k) {
+            if (distances_[k] != 0) context |= at(flags, static_cast<long>(bit) - distances_[k]) << k;
+          }
+          flags[bit] = decision(context, flags[bit], decide);
+        }
+      }
+    }
+  }
+
+ private:
+  static int at(const Flags& flags, long i) { return i >= 0 && flags[static_cast<std::size_t>(i)] ? 1 : 0; }
+
+  template <class Decide>
+  bool decision(int context, bool bit, Decide&& decide) {
+    int& p = p_[context];
+    bit = decide(static_cast<u32>(std::clamp(p >> 5, 8, 2040)), bit);
+    p += bit ? (65535 - p) >> 4 : -(p >> 4);
+    return bit;
+  }
+
+  // Whether the bits of a unit are those around it.
+  template <class Decide>
+  bool unit(Flags& flags, std::size_t first, long size, Decide&& decide) {
+    const long begin = static_cast<long>(first);
+    const int before = at(flags, begin - 1);
+    for (const long distance : distances_) {
+      for (long i = begin - distance; distance >= size && i < begin - distance + size; ++i) {
+        if (at(flags, i) != before) return false;
+      }
+    }
+    const std::size_t end = std::min(first + static_cast<std::size_t>(size), flags.size());
+    bool differs = false;
+    for (std::size_t i = first; i < end; ++i) differs |= at(flags, static_cast<long>(i)) != before;
+    if (decision((size == 32 ? 256 : 258) + before, differs, decide)) return false;
+    for (std::size_t i = first; i < end; ++i) flags[i] = before != 0;
+    return true;
+  }
+
+  std::vector<long> distances_;
+  int p_[260];
+};
+
+Bytes write_mask(const Extents& extents, Flags flags) {
+  std::vector<std::pair<u32, u32>> symbols;  // the frequency of each, and those before it
+  NaiveMask(extents).walk(flags, [&](u32 ones, bool bit) {
+    symbols.push_back(bit ? std::pair{ones, 2048 - ones} : std::pair{2048 - ones, 0u});
+    return bit;
+  });
+  std::uint64_t state = 1u << 16;
+  std::vector<std::uint16_t> words;
+  for (std::size_t i = symbols.size(); i-- > 0;) {
+    const auto [frequency, before] = symbols[i];
+    if (state >= std::uint64_t{frequency} << 21) {
+      words.push_back(static_cast<std::uint16_t>(state));
+      state >>= 16;
+    }
+    state = (state / frequency << 11) + state % frequency + before;
+  }
+  Bytes bytes;
+  append(bytes, static_cast<std::uint16_t>(words.size()));
+  append(bytes, static_cast<std::uint32_t>(state));
+  for (std::size_t i = words.size(); i-- > 0;) append(bytes, words[i]);
+  return bytes;
+}
+
+bool read_mask(Reader& in, const Extents& extents, Flags& flags) {
+  const auto words = in.take<std::uint16_t>();
+  const auto first = in.take<std::uint32_t>();
+  if (!words || !first || in.left() < 2u * *words) return false;
+  std::size_t left = *words;
+  std::uint32_t state = *first;
+  bool is_complete = true;
+  NaiveMask(extents).walk(flags, [&](u32 ones, bool) {
+    const bool bit = (state & 2047) >= 2048 - ones;
+    state = (state >> 11) * (bit ? ones : 2048 - ones) + (state & 2047) - (bit ? 2048 - ones : 0);
+    if (state < 1u << 16) {
+      is_complete = is_complete && left != 0;
+      state = state << 16 | (is_complete ? *in.take<std::uint16_t>() : 0u);
+      left -= is_complete ? 1 : 0;
+    }
+    return bit;
+  });
+  return is_complete && left == 0 && state == 1u << 16;
 }
 
 template <class T>
@@ -138,16 +200,6 @@ Bytes write_naively(const Extents& extents, const Flags& flags, const std::vecto
   if (other != found.end()) candidates.push_back(*other);
   const Bits<T> common = *std::max_element(candidates.begin(), candidates.end(),
                                            [&](Bits<T> a, Bits<T> b) { return times(a) < times(b); });
-  Bytes bitmap = write_bitmap(flags, 0);
-  std::uint32_t head = 0;
-  for (std::size_t axis = 0; axis < 4; ++axis) {
-    const std::size_t stride = stride_along(extents, axis);
-    if (stride >= flags.size() || (axis > 0 && stride_along(extents, axis - 1) == stride)) continue;
-    const Bytes changes = write_bitmap(flags, stride);
-    if (changes.size() >= bitmap.size()) continue;
-    bitmap = changes;
-    head = static_cast<std::uint32_t>(axis + 1);
-  }
   Flags others(flags.size());
   Bytes bits;
   for (std::size_t i = 0; i < flags.size(); ++i) {
@@ -158,13 +210,16 @@ Bytes write_naively(const Extents& extents, const Flags& flags, const std::vecto
   different.erase(common);
   if (different.size() == 1) bits.resize(sizeof(T));
   Bytes section;
+  const auto append_mask = [&](const Flags& mask) {
+    const Bytes bytes = write_mask(extents, mask);
+    append(section, bytes.data(), bytes.size());
+  };
   append(section, common);
-  append(section, bits.empty() ? head : different.size() == 1 ? head | 24 : head | 8);
-  append(section, bitmap.data(), bitmap.size());
-  if (bits.empty()) return section;
-  const Bytes bitmap_of_others = write_bitmap(others, 0);
-  append(section, bitmap_of_others.data(), bitmap_of_others.size());
+  append(section, static_cast<std::uint16_t>(bits.empty() ? 0 : different.size() == 1 ? 3 : 1));
+  append_mask(flags);
+  if (!bits.empty()) append_mask(others);
   append(section, bits.data(), bits.size());
+  if (section.size() % 4 != 0) append(section, std::uint16_t{0});
   return section;
 }
 
@@ -174,21 +229,20 @@ std::optional<std::size_t> read_naively(const Extents& extents, std::span<const 
                                         std::vector<Bits<T>>& values) {
   Reader in(section);
   const auto common = in.take<Bits<T>>();
-  const auto head = in.take<std::uint32_t>();
-  if (!common || !head || *head > 31 || (*head & 7) > 4 || (*head & 24) == 16) return {};
-  const std::size_t stride = (*head & 7) == 0 ? 0 : stride_along(extents, (*head & 7) - 1);
-  if (stride >= values.size()) return {};
+  const auto head = in.take<std::uint16_t>();
+  if (!common || !head || *head > 3 || *head == 2) return {};
   Flags flags(values.size()), others(values.size());
-  if (!read_bitmap(in, stride, flags)) return {};
-  if ((*head & 8) != 0 && !read_bitmap(in, 0, others)) return {};
+  if (!read_mask(in, extents, flags)) return {};
+  if (*head != 0 && !read_mask(in, extents, others)) return {};
   std::optional<Bits<T>> alike;
-  if ((*head & 16) != 0 && !(alike = in.take<Bits<T>>())) return {};
+  if ((*head & 2) != 0 && !(alike = in.take<Bits<T>>())) return {};
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (others[i] && !flags[i]) return {};
     const std::optional<Bits<T>> bits = !others[i] ? common : alike ? alike : in.take<Bits<T>>();
     if (!bits) return {};
     if (flags[i]) values[i] = *bits;
   }
+  if ((section.size() - in.left()) % 4 != 0 && in.take<std::uint16_t>() != 0) return {};
   return section.size() - in.left();
 }
 
@@ -278,11 +332,16 @@ class Sections {
     }
     const std::span<std::uint8_t> values = value_memory_.at_end(count_ * sizeof(T));
     std::memcpy(values.data(), values_.data(), values.size());
-    const auto plan = interp::measure_exceptions<T>(extents_of(), mask, values.data(), count_, scratch);
-    CHECK(plan.bytes == expected.size(), "section of %u bytes, expected %zu", plan.bytes, expected.size());
-    const std::span<std::uint8_t> out = section_memory_.at_end(plan.bytes);
-    const u8* const end = interp::write_exceptions(plan, mask, values.data(), count_, scratch, out.data(),
-                                                   [](Bits<T> bits) { return bits; });
+    const std::vector<u32> before(mask, mask + words);
+    const auto neighbours = interp::mask_neighbours_of(extents_of());
+    const auto plan = interp::measure_exceptions<T>(neighbours, mask, values.data(), count_, scratch);
+    CHECK(plan.bytes + 2 * interp::kMaskLoss >= expected.size() && plan.bytes <= expected.size() + 20,
+          "section of %u bytes, expected %zu", plan.bytes, expected.size());
+    const std::span<std::uint8_t> out = section_memory_.at_end(expected.size());
+    const std::span<std::uint8_t> decisions = decision_memory_.at_end(interp::kMaskScratchBytes);
+    const u8* const end = interp::write_exceptions(plan, neighbours, mask, values.data(), count_, scratch,
+                                                   decisions.data(), out.data(), [](Bits<T> bits) { return bits; });
+    CHECK(std::equal(before.begin(), before.end(), mask), "the mask of %u values was changed", count_);
     CHECK(end == out.data() + out.size(), "%td bytes of %zu", end - out.data(), out.size());
     CHECK(std::equal(out.begin(), out.end(), expected.begin()), "section of %zu bytes", out.size());
   }
@@ -299,8 +358,8 @@ class Sections {
     auto* const mask = reinterpret_cast<u32*>(mask_memory_.at_end(4 * words).data());
     auto* const others = reinterpret_cast<u32*>(scratch_memory_.at_end(4 * words).data());
     interp::Exceptions<T> exceptions;
-    const u8* const end =
-        interp::read_exceptions(extents_of(), in.data(), in.data() + in.size(), count_, mask, others, exceptions);
+    const u8* const end = interp::read_exceptions(interp::mask_neighbours_of(extents_of()), in.data(),
+                                                  in.data() + in.size(), count_, mask, others, exceptions);
     CHECK((end != nullptr) == size.has_value(), "section of %zu bytes, %s", section.size(),
           size ? "was refused" : "was not refused");
     ++(size ? taken_ : refused_);
@@ -319,7 +378,8 @@ class Sections {
   }
 
   Random random_;
-  GuardedMemory section_memory_{400000}, mask_memory_{4096}, scratch_memory_{4096}, value_memory_{32768 * sizeof(T)};
+  GuardedMemory section_memory_{400000}, mask_memory_{4096}, scratch_memory_{4096}, value_memory_{32768 * sizeof(T)},
+      decision_memory_{interp::kMaskScratchBytes};
   Extents extents_ = {};
   Array array_ = {};
   u32 count_ = 0;

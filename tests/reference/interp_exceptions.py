@@ -9,78 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import blocks
 from .common import Array, Corrupt, FloatType
-from .interp_prediction import Shape, strides_of
+from .interp_masks import pack_mask, take_mask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from . import blocks
+    from .interp_prediction import Shape
+
 SKIP = 0xFFFF
 """The entry of patches that only moves on."""
-
-
-def pack_bitmap(flags: Array) -> bytes:
-    """
-    Write a bitmap.
-
-    Parameters
-    ----------
-    flags : numpy.ndarray
-        A boolean for each value of the tile.
-
-    Returns
-    -------
-    bytes
-        The words that say which of its words are not 0, and these.
-    """
-    words = np.frombuffer(blocks.pack_flags(flags, 32 * -(-flags.size // 32)), "<u4")
-    starts = range(0, words.size, 32)
-    used = [words[start : start + 32] != 0 for start in starts]
-    packed: bytes = blocks.pack_flags(np.array([group.any() for group in used]), 32)
-    packed += b"".join(blocks.pack_flags(group, 32) for group in used if group.any())
-    packed += words[words != 0].tobytes()
-    return packed
-
-
-def take_bitmap(reader: blocks.Reader, count: int) -> Array:
-    """
-    Undo `pack_bitmap`.
-
-    Parameters
-    ----------
-    reader : blocks.Reader
-        The payload; the bitmap is taken from it.
-    count : int
-        Number of values of the tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        A boolean for each value.
-
-    Raises
-    ------
-    Corrupt
-        The bitmap contradicts itself.
-    """
-    used: list[int] = []
-    for group in np.flatnonzero(reader.take_flags(4)).tolist():
-        here = np.flatnonzero(reader.take_flags(4)) + 32 * group
-        if here.size == 0:
-            raise Corrupt("a group of a bitmap that has no words")
-        used += here.tolist()
-    words = np.zeros((-(-count // 32), 32), bool)
-    if used and used[-1] >= len(words):
-        raise Corrupt("a bitmap with more words than the tile has")
-    for number in used:
-        words[number] = reader.take_flags(4)
-        if not words[number].any():
-            raise Corrupt("a word of a bitmap that is 0 is said not to be")
-    flags = words.ravel()
-    if flags[count:].any():
-        raise Corrupt("a bitmap with a bit for a value that the tile does not have")
-    return flags[:count]
 
 
 def pack_exceptions(bits: Array, stored: Array, is_exception: Array, shape: Shape) -> bytes:
@@ -108,26 +47,16 @@ def pack_exceptions(bits: Array, stored: Array, is_exception: Array, shape: Shap
     candidates = [*candidates, *patterns[~np.isin(patterns, candidates)][:1]]
     common = max(candidates, key=lambda candidate: int(np.sum(patterns == candidate)))
     is_other = is_exception & (bits != common)
-    best, stride = pack_bitmap(is_exception), 0
-    strides = strides_of(shape)
-    for number, t in enumerate(strides, 1):
-        if t >= bits.size or (number > 1 and t == strides[number - 2]):
-            continue
-        changed = is_exception.copy()
-        changed[t:] ^= is_exception[:-t]
-        packed = pack_bitmap(changed)
-        if len(packed) < len(best):
-            best, stride = packed, number
     others, values = bits[is_other], stored[is_other]
     are_alike = others.size and bool(np.all(others == others[0]))
     section: bytes = (
         stored[is_exception][patterns == common][0].tobytes()
-        + (stride | bool(others.size) << 3 | are_alike << 4).to_bytes(4, "little")
-        + best
+        + (bool(others.size) | are_alike << 1).to_bytes(2, "little")
+        + pack_mask(is_exception, shape)
     )
     if others.size:
-        section += pack_bitmap(is_other) + (values[:1] if are_alike else values).tobytes()
-    return section
+        section += pack_mask(is_other, shape) + (values[:1] if are_alike else values).tobytes()
+    return section + bytes(-len(section) % 4)
 
 
 def take_exceptions(
@@ -157,28 +86,21 @@ def take_exceptions(
     Corrupt
         The exceptions contradict themselves.
     """
-    count = math.prod(shape)
+    count, begin = math.prod(shape), reader.left()
     common = np.frombuffer(reader.take(float_type.size), float_type.word_dtype)
-    flags = int.from_bytes(reader.take(4), "little")
-    number = flags & 7
-    has_others, are_alike = flags >> 3 & 1, flags >> 4 & 1
-    if flags > 31 or number > 4 or are_alike > has_others:
+    flags = int.from_bytes(reader.take(2), "little")
+    has_others, are_alike = flags & 1, flags >> 1 & 1
+    if flags > 3 or are_alike > has_others:
         raise Corrupt(f"flags {flags:#x} of exceptions")
-    stride = strides_of(shape)[number - 1] if number else 0
-    if stride >= count:
-        raise Corrupt(f"a bitmap of {count} values that repeats after {stride}")
-    is_exception = take_bitmap(reader, count)
-    if stride:
-        lines = np.zeros((-(-count // stride), stride), bool)
-        lines.ravel()[:count] = is_exception
-        is_exception = np.logical_xor.accumulate(lines, axis=0).ravel()[:count]
+    is_exception = take_mask(reader, shape)
     bits = np.full(count, common)
     if has_others:
-        is_other = take_bitmap(reader, count)
+        is_other = take_mask(reader, shape)
         if np.any(is_other & ~is_exception):
             raise Corrupt("a value that has bits of its own and is no exception")
         patterns = reader.take((1 if are_alike else int(is_other.sum())) * float_type.size)
         bits[is_other] = np.frombuffer(patterns, float_type.word_dtype)
+    reader.take_padding((begin - reader.left()) % 4 and 2)
     return is_exception, bits
 
 

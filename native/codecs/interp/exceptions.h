@@ -3,28 +3,18 @@
 
 // The parts of Interp's payload that say which values are exceptions, and which are patched. The format is in
 // docs/format/interp.md, "Exceptions" and "Patches".
-//
-// A mask has a bit for each value of a tile, in raster order, in words of 32; bits behind the last value are 0.
 #pragma once
 
 #include "codecs/blocks.h"
 #include "codecs/interp/format.h"
+#include "codecs/interp/masks.h"
 #include "codecs/interp/values.h"
 #include "codecs/portable.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
-inline constexpr u32 kMaskBits = 32;
-inline constexpr u32 kMaxMaskWords = kTileValues / kMaskBits;
-H5L_FN constexpr u32 mask_words(u32 count) { return (count + kMaskBits - 1) / kMaskBits; }
-
-// The bits of word w of a mask that have a value.
-H5L_FN u32 inside_of(u32 w, u32 count) {
-  return static_cast<u32>(blocks::first_bits(count - w * kMaskBits < kMaskBits ? count - w * kMaskBits : kMaskBits));
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
-// Masks
+// Which values are exceptions
 
 // One bit for each of up to 32 numbers that equal `number`. The flags are collected as bytes, since few instruction
 // sets shift each lane by its own count; each product moves eight of them into its highest byte.
@@ -47,108 +37,10 @@ void find_exceptions(const I* integers, u32 count, u32* mask) {
   }
 }
 
-// What is written of a mask: the bits that differ from those `stride` values before. Stride 0: the mask itself.
-inline void find_changes(const u32* mask, u32 count, u32 stride, u32* changes) {
-  const u32 words = mask_words(count);
-  memcpy(changes, mask, words * sizeof(u32));
-  if (stride == 0) return;
-  const u32 moved = stride / kMaskBits, bits = stride % kMaskBits;
-  for (u32 w = moved; w < words; ++w) changes[w] ^= mask[w - moved] << bits;
-  if (bits != 0) {
-    for (u32 w = moved + 1; w < words; ++w) changes[w] ^= mask[w - moved - 1] >> (kMaskBits - bits);
-  }
-  changes[words - 1] &= inside_of(words - 1, count);
-}
-
-// Its inverse, in place: bit i becomes the sum, modulo 2, of bits i, i - stride, i - 2 stride, ...
-inline void undo_changes(u32 count, u32 stride, u32* mask) {
-  if (stride == 0) return;
-  const u32 words = mask_words(count), moved = stride / kMaskBits, bits = stride % kMaskBits;
-  for (u32 w = 0; w < words; ++w) {
-    u32 word = mask[w];
-    if (moved > 0) {  // by words that are done
-      if (w >= moved) word ^= mask[w - moved] << bits;
-      if (w > moved && bits != 0) word ^= mask[w - moved - 1] >> (kMaskBits - bits);
-    } else {
-      if (w > 0) word ^= mask[w - 1] >> (kMaskBits - bits);
-      for (u32 s = bits; s < kMaskBits; s *= 2) word ^= word << s;
-    }
-    mask[w] = word;
-  }
-  mask[words - 1] &= inside_of(words - 1, count);
-}
-
-inline u32 measure_bitmap(const u32* mask, u32 count) {
-  const u32 words = mask_words(count);
-  u32 items = 1, first = 0;
-  for (; first + 32 <= words; first += 32) {
-    u32 present = 0;
-    for (u32 w = first; w < first + 32; ++w) present += mask[w] != 0 ? 1 : 0;
-    items += present + (present != 0 ? 1 : 0);
-  }
-  u32 present = 0;
-  for (; first < words; ++first) present += mask[first] != 0 ? 1 : 0;
-  return 4 * (items + present + (present != 0 ? 1 : 0));
-}
-
-inline u8* write_bitmap(const u32* mask, u32 count, u8* out) {
-  const u32 words = mask_words(count);
-  u32 groups = 0;
-  u32 present[kMaxMaskWords / 32];
-  for (u32 first = 0; first < words; first += 32) {
-    const u32 n = words - first < 32 ? words - first : 32;
-    u32 bits = 0;
-    for (u32 w = 0; w < n; ++w) bits |= (mask[first + w] != 0 ? u32{1} : 0) << w;
-    present[first / 32] = bits;
-    groups |= (bits != 0 ? u32{1} : 0) << (first / 32);
-  }
-  store(out, groups);
-  out += 4;
-  for (u32 left = groups; left != 0; left &= left - 1, out += 4) store(out, present[lowest_bit(left)]);
-  for (; groups != 0; groups &= groups - 1) {
-    const u32 group = lowest_bit(groups);
-    for (u32 left = present[group]; left != 0; left &= left - 1, out += 4) {
-      store(out, mask[32 * group + lowest_bit(left)]);
-    }
-  }
-  return out;
-}
-
-// Reads a bitmap, and returns its end; nullptr if it is corrupt.
-inline const u8* read_bitmap(const u8* from, const u8* end, u32 count, u32* mask) {
-  const u32 words = mask_words(count);
-  memset(mask, 0, words * sizeof(u32));
-  if (end - from < 4) return nullptr;
-  const u32 groups = load<u32>(from);
-  from += 4;
-  if ((groups & ~blocks::first_bits(mask_words(words))) != 0) return nullptr;
-  if (end - from < 4 * static_cast<i64>(count_ones(groups))) return nullptr;
-  const u8* next = from + 4 * count_ones(groups);
-  for (u32 left = groups; left != 0; left &= left - 1, from += 4) {
-    const u32 first = 32 * lowest_bit(left);
-    const u32 present = load<u32>(from);
-    if (present == 0 || (present & ~inside_of(first / 32, words)) != 0) return nullptr;
-    if (end - next < 4 * static_cast<i64>(count_ones(present))) return nullptr;
-    for (u32 bits = present; bits != 0; bits &= bits - 1, next += 4) {
-      const u32 w = first + lowest_bit(bits);
-      mask[w] = load<u32>(next);
-      if (mask[w] == 0 || (mask[w] & ~inside_of(w, count)) != 0) return nullptr;
-    }
-  }
-  return next;
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
-// Exceptions: common value | flags | bitmap of exceptions | bitmap of those with another value | their bits
+// Exceptions: common value | u16 flags | mask of exceptions | mask of those with another value | their bits | pad to 4
 
-// The stride of an axis in a tile, as its place in w, z, y, x.
-H5L_FN u32 stride_of(const u32 (&extents)[kAxes], u32 axis) {
-  u32 stride = 1;
-  for (u32 a = axis + 1; a < kAxes; ++a) stride *= extents[a];
-  return stride;
-}
-
-inline constexpr u32 kHasOthers = 8, kOthersAreAlike = 16;
+inline constexpr u32 kHasOthers = 1, kOthersAreAlike = 2;
 
 // Bit i of word w: the value is an exception other than `common`.
 template <class W>
@@ -208,64 +100,55 @@ W choose_common(const u32* mask, const u8* values, u32 count, u32 exceptions, u3
 template <class T>
 struct ExceptionsPlan {
   Word<T> common;
-  u32 flags;  // bits 0-2: the axis that the bitmap repeats along, from 1 on, or 0; kHasOthers; kOthersAreAlike
-  u32 stride;
-  u32 bytes;
+  u32 flags;
+  u32 bytes;  // by what measure_mask says
 };
 
-// `scratch` is memory for a mask.
+// `others` is memory for a mask.
 template <class T>
-ExceptionsPlan<T> measure_exceptions(const u32 (&extents)[kAxes], const u32* mask, const u8* values, u32 count,
-                                     u32* scratch) {
-  using W = Word<T>;
+ExceptionsPlan<T> measure_exceptions(const MaskNeighbours& neighbours, u32* mask, const u8* values, u32 count,
+                                     u32* others) {
   const u32 words = mask_words(count);
   u32 exceptions = 0;
   for (u32 w = 0; w < words; ++w) exceptions += count_ones(mask[w]);
 
   u32 different;
-  const W common = choose_common<W>(mask, values, count, exceptions, different);
-
-  ExceptionsPlan<T> plan = {common, 0, 0, measure_bitmap(mask, count)};
-  u32 stride_before = count;
-  for (u32 axis = 0; axis < kAxes; ++axis) {
-    const u32 stride = stride_of(extents, axis);
-    if (stride < count && stride != stride_before) {
-      find_changes(mask, count, stride, scratch);
-      const u32 bytes = measure_bitmap(scratch, count);
-      if (bytes < plan.bytes) plan = {common, axis + 1, stride, bytes};
-    }
-    stride_before = stride;
-  }
-  plan.bytes += sizeof(T) + 4;
-  if (different != 0) {
-    plan.flags |= kHasOthers;
-    for (u32 w = 0; w < words; ++w) scratch[w] = others_of(mask, values, count, w, common);
-    const bool are_alike = count_others(scratch, values, count, exception_at<W>(scratch, values, 0)) == 0;
-    plan.flags |= are_alike ? kOthersAreAlike : 0;
-    plan.bytes += measure_bitmap(scratch, count) + (are_alike ? 1 : different) * static_cast<u32>(sizeof(T));
-  }
+  ExceptionsPlan<T> plan = {};
+  plan.common = choose_common<Word<T>>(mask, values, count, exceptions, different);
+  plan.bytes = sizeof(T) + 4 + measure_mask(neighbours, count, mask);
+  if (different == 0) return plan;
+  for (u32 w = 0; w < words; ++w) others[w] = others_of(mask, values, count, w, plan.common);
+  const bool are_alike = count_others(others, values, count, exception_at<Word<T>>(others, values, 0)) == 0;
+  plan.flags = are_alike ? kHasOthers | kOthersAreAlike : kHasOthers;
+  plan.bytes += measure_mask(neighbours, count, others) + (are_alike ? 1 : different) * static_cast<u32>(sizeof(T));
   return plan;
 }
 
-// Writes what was measured, with stored(bits) instead of the exceptions' bits.
+// Writes what was measured, with stored(bits) instead of the exceptions' bits. `scratch` has kMaskScratchBytes.
 template <class T, class F>
-u8* write_exceptions(const ExceptionsPlan<T>& plan, const u32* mask, const u8* values, u32 count, u32* scratch, u8* out,
-                     F&& stored) {
+u8* write_exceptions(const ExceptionsPlan<T>& plan, const MaskNeighbours& neighbours, u32* mask, const u8* values,
+                     u32 count, u32* others, u8* scratch, u8* out, F&& stored) {
+  u8* const begin = out;
   store<Word<T>>(out, stored(plan.common));
-  store(out + sizeof(T), plan.flags);
-  find_changes(mask, count, plan.stride, scratch);
-  out = write_bitmap(scratch, count, out + sizeof(T) + 4);
-  if ((plan.flags & kHasOthers) == 0) return out;
-  const u32 words = mask_words(count);
-  for (u32 w = 0; w < words; ++w) scratch[w] = others_of(mask, values, count, w, plan.common);
-  out = write_bitmap(scratch, count, out);
-  for (u32 w = 0; w < words; ++w) {
-    for (u32 left = scratch[w]; left != 0; left &= left - 1) {
-      const auto bits = load<Word<T>>(values + (w * kMaskBits + lowest_bit(left)) * sizeof(T));
-      store<Word<T>>(out, stored(bits));
-      out += sizeof(T);
-      if ((plan.flags & kOthersAreAlike) != 0) return out;
+  store(out + sizeof(T), static_cast<u16>(plan.flags));
+  out = write_mask(neighbours, count, mask, scratch, out + sizeof(T) + 2);
+  if ((plan.flags & kHasOthers) != 0) {
+    const u32 words = mask_words(count);
+    for (u32 w = 0; w < words; ++w) others[w] = others_of(mask, values, count, w, plan.common);
+    out = write_mask(neighbours, count, others, scratch, out);
+    bool is_done = false;
+    for (u32 w = 0; w < words && !is_done; ++w) {
+      for (u32 left = others[w]; left != 0 && !is_done; left &= left - 1) {
+        const auto bits = load<Word<T>>(values + (w * kMaskBits + lowest_bit(left)) * sizeof(T));
+        store<Word<T>>(out, stored(bits));
+        out += sizeof(T);
+        is_done = (plan.flags & kOthersAreAlike) != 0;
+      }
     }
+  }
+  if ((out - begin) % 4 != 0) {
+    store(out, u16{0});
+    out += 2;
   }
   return out;
 }
@@ -280,31 +163,32 @@ struct Exceptions {
 
 // Returns the end of the section, and nullptr if it is corrupt. Only if there are others, `others` is set.
 template <class T>
-const u8* read_exceptions(const u32 (&extents)[kAxes], const u8* from, const u8* end, u32 count, u32* mask, u32* others,
-                          Exceptions<T>& exceptions) {
-  if (end - from < static_cast<i64>(sizeof(T) + 4)) return nullptr;
+const u8* read_exceptions(const MaskNeighbours& neighbours, const u8* from, const u8* end, u32 count, u32* mask,
+                          u32* others, Exceptions<T>& exceptions) {
+  if (end - from < static_cast<i64>(sizeof(T) + 2)) return nullptr;
+  const u8* const begin = from;
   exceptions = {load<Word<T>>(from)};
-  const u32 flags = load<u32>(from + sizeof(T)), axis = flags & 7;
-  if (flags >> 5 != 0 || axis > kAxes || (flags & (kHasOthers | kOthersAreAlike)) == kOthersAreAlike) return nullptr;
-  const u32 stride = axis == 0 ? 0 : stride_of(extents, axis - 1);
-  if (stride >= count) return nullptr;
-  from = read_bitmap(from + sizeof(T) + 4, end, count, mask);
+  const u32 flags = load<u16>(from + sizeof(T));
+  if (flags > 3 || flags == kOthersAreAlike) return nullptr;
+  from = read_mask(neighbours, count, from + sizeof(T) + 2, end, mask);
   if (from == nullptr) return nullptr;
-  undo_changes(count, stride, mask);
-  if ((flags & kHasOthers) == 0) return from;
-  from = read_bitmap(from, end, count, others);
-  if (from == nullptr) return nullptr;
-  u32 different = 0, misplaced = 0;
-  for (u32 w = 0; w < mask_words(count); ++w) {
-    different += count_ones(others[w]);
-    misplaced |= others[w] & ~mask[w];
+  if ((flags & kHasOthers) != 0) {
+    from = read_mask(neighbours, count, from, end, others);
+    if (from == nullptr) return nullptr;
+    u32 different = 0, misplaced = 0;
+    for (u32 w = 0; w < mask_words(count); ++w) {
+      different += count_ones(others[w]);
+      misplaced |= others[w] & ~mask[w];
+    }
+    const bool are_alike = (flags & kOthersAreAlike) != 0;
+    const u32 bytes = (are_alike ? 1 : different) * static_cast<u32>(sizeof(T));
+    if (misplaced != 0 || end - from < static_cast<i64>(bytes)) return nullptr;
+    exceptions.other_bits = from;
+    exceptions.other_stride = are_alike ? 0 : sizeof(T);
+    from += bytes;
   }
-  const bool are_alike = (flags & kOthersAreAlike) != 0;
-  const u32 bytes = (are_alike ? 1 : different) * static_cast<u32>(sizeof(T));
-  if (misplaced != 0 || end - from < static_cast<i64>(bytes)) return nullptr;
-  exceptions.other_bits = from;
-  exceptions.other_stride = are_alike ? 0 : sizeof(T);
-  return from + bytes;
+  if ((from - begin) % 4 == 0) return from;
+  return end - from >= 2 && load<u16>(from) == 0 ? from + 2 : nullptr;
 }
 
 // Puts the exceptions in their places; other values are left alone.

@@ -24,6 +24,7 @@ using namespace interp;
 
 inline constexpr u32 kModeMask = kAxesMask | kRewritable;
 inline constexpr u32 kMaxPatches = kTileValues / 2;
+inline constexpr u32 kSpareBytes = 2048;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Forms
@@ -67,7 +68,7 @@ struct Arrays {
   static constexpr u32 kRowsBytes = sizeof(I) * kLorenzoScratch;
   struct Additions {
     Patch patches[kMaxPatches];
-    u32 mask_scratch[kMaxMaskWords];
+    u32 others[kMaxMaskWords];
   };
 
   I integers[kTileValues + kSpareCodes];
@@ -77,7 +78,7 @@ struct Arrays {
     Additions additions;
   };
   u8* coder_scratch() { return reinterpret_cast<u8*>(integers); }
-  static_assert(sizeof(integers) >= kWriteScratchBytes);
+  static_assert(sizeof(integers) >= kWriteScratchBytes && sizeof(integers) >= kMaskScratchBytes);
 };
 
 // The encoder's workspace for a tile.
@@ -85,6 +86,7 @@ template <class T>
 struct Memory {
   i32 positions[kTileValues + kSpareCodes];
   u32 mask[kMaxMaskWords];
+  u32 measured[kMaxMaskWords];
   Coded<T> coded;
   union {
     Arrays<i32> narrow;
@@ -107,7 +109,13 @@ template <class T, class Q>
 class TileWriter {
  public:
   TileWriter(const Q& q, const Shape& shape, const Summary& summary, const u8* values, u8* payload, Memory<T>& memory)
-      : q_(q), shape_(shape), summary_(summary), values_(values), payload_(payload), memory_(memory) {}
+      : q_(q),
+        shape_(shape),
+        neighbours_(mask_neighbours_of(shape.extents)),
+        summary_(summary),
+        values_(values),
+        payload_(payload),
+        memory_(memory) {}
 
   u32 count() const { return shape_.count; }
   u32 size() const { return size_; }  // of the payload; kStoreTile if there is none
@@ -208,13 +216,20 @@ class TileWriter {
     interp::simd::plan_coding(arrays.codes, count(), form.is_closed ? kUnit : 1, coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
     if (has_exceptions) {
-      coded.section =
-          measure_exceptions<T>(shape_.extents, memory_.mask, values_, count(), arrays.additions.mask_scratch);
+      coded.section = measure_exceptions<T>(neighbours_, memory_.mask, values_, count(), arrays.additions.others);
       bytes += coded.section.bytes;
     }
     coded.cost = coded.coding.cost + u64{128} * bytes;
     if (coded.cost < least_) write(arrays, patches, bytes);
     return coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
+  }
+
+  // Measures the section of exceptions, unless the form before had the same ones.
+  void measure_section(u32* others) {
+    const u32 bytes = mask_words(count()) * sizeof(u32);
+    if (section_.bytes != 0 && memcmp(memory_.measured, memory_.mask, bytes) == 0) return;
+    memcpy(memory_.measured, memory_.mask, bytes);
+    section_ = measure_exceptions<T>(neighbours_, memory_.mask, values_, count(), others);
   }
 
   template <class I>
@@ -242,7 +257,8 @@ class TileWriter {
     store(next, static_cast<Word<T>>(coded.base));
     next += sizeof(T);
     if (head.has_exceptions) {
-      next = write_exceptions(coded.section, memory_.mask, values_, count(), arrays.additions.mask_scratch, next,
+      next = write_exceptions(coded.section, neighbours_, memory_.mask, values_, count(), arrays.additions.others,
+                              arrays.coder_scratch(), next,
                               [&](Word<T> bits) { return head.is_fine ? exception_bits<T>(q_, bits) : bits; });
     }
     next = write_patches(patches, next);
@@ -253,16 +269,20 @@ class TileWriter {
   }
 
  public:
-  // Room behind a full tile: what a coder needs more than its plan's cost, head and base.
+  // A payload that is estimated to be this much larger than the tile stored is not written. What it takes more than the
+  // estimate, room_of's 384 bytes and kMaskLoss twice, fits in the codec's spare bytes.
   static constexpr u32 kSlack = 64;
+  static_assert(kSlack + 384 + 2 * kMaskLoss <= kSpareBytes);
 
  private:
   const Q& q_;
   const Shape& shape_;
+  const MaskNeighbours neighbours_;
   const Summary& summary_;
   const u8* values_;
   u8* payload_;
   Memory<T>& memory_;
+  ExceptionsPlan<T> section_ = {};  // of the mask that was measured last
   u64 least_ = kNoCost;
   u32 size_ = kStoreTile;
   u32 patches_ = kTileValues;
@@ -448,7 +468,8 @@ bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 
   const u8* from = payload + kHeadBytes + sizeof(T);
   Exceptions<T> exceptions;
   if (head.has_exceptions) {
-    from = read_exceptions(shape.extents, from, end, shape.count, memory.mask, memory.others, exceptions);
+    from = read_exceptions(mask_neighbours_of(shape.extents), from, end, shape.count, memory.mask, memory.others,
+                           exceptions);
     if (from == nullptr) return false;
   }
   const u8* const patches = from;
@@ -532,7 +553,7 @@ TileLayout layout(u32 mode, u32, const u32 (&dims)[kAxes]) {
 
 extern const Codec interp_codec;
 const Codec interp_codec = {
-    .spare_bytes = 2048,
+    .spare_bytes = kSpareBytes,
     .has_kernels = false,
     .step_rule = {.share = 4057.0 / 4096, .least_bound = 32},
     .has_mode = has_mode,

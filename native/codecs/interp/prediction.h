@@ -277,7 +277,7 @@ inline void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base
   const U* next = reinterpret_cast<const U*>(steps);
   const u32 length = shape.extents[3];
   for_row_groups(shape, [&](const RowGroup& group) {
-    U* rows[8];
+    U* rows[8] = {};
     for (u32 k = 0; k < group.count; ++k) rows[k] = box + group.positions[k];
     next = move_group<true>(shape, group.count, rows, next);
     u32 first = group.positions[0];

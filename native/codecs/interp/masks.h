@@ -1,0 +1,287 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Masks of a tile's values, each bit coded by what its neighbours are (docs/format/interp.md, "Masks").
+//
+// A mask has a bit for each value of a tile, in raster order, in words of 32; bits behind the last value are 0.
+#pragma once
+
+#include "codecs/blocks.h"
+#include "codecs/interp/grid.h"
+#include "codecs/interp/tables.h"
+#include "codecs/portable.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+inline constexpr u32 kMaskBits = 32;
+inline constexpr u32 kMaxMaskWords = kTileValues / kMaskBits;
+H5L_FN constexpr u32 mask_words(u32 count) { return (count + kMaskBits - 1) / kMaskBits; }
+
+// The bits of word w of a mask that have a value.
+H5L_FN u32 inside_of(u32 w, u32 count) {
+  return static_cast<u32>(blocks::first_bits(count - w * kMaskBits < kMaskBits ? count - w * kMaskBits : kMaskBits));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Neighbours
+
+inline constexpr u32 kNeighbours = 8;
+
+// How far back the neighbours of a bit are; 0 for none. The first `near` of them share a face with it.
+struct MaskNeighbours {
+  u32 distances[kNeighbours];
+  u32 near;
+};
+
+inline MaskNeighbours mask_neighbours_of(const u32 (&extents)[kAxes]) {
+  u32 strides[kAxes], axes = 0, stride = 1;
+  for (u32 a = kAxes; a-- > 0; stride *= extents[a]) {
+    if (extents[a] > 1) strides[axes++] = stride;
+  }
+  if (axes < 2) return {{1, 2, 3, 4}, 1};
+  const u32 r = strides[1];
+  if (axes == 2) return {{1, r, r - 1, r + 1, 2, 2 * r, r - 2, r + 2}, 2};
+  const u32 s = strides[2];
+  return {{1, r, s, r - 1, s + 1, s - 1, s + r, s - r}, 3};
+}
+
+// How likely decisions are, in 65536ths: of a bit to be 1, by its neighbours, and of 32 or 8 bits to break with what is
+// around them, which is all 0 or all 1.
+inline constexpr u32 kBreakOf32 = 1u << kNeighbours, kBreakOf8 = kBreakOf32 + 2, kMaskContexts = kBreakOf8 + 2;
+struct MaskModel {
+  u16 ones[kMaskContexts];
+
+  explicit MaskModel(const MaskNeighbours& neighbours) {
+    ones[0] = 32768;
+    for (u32 k = 0; k < kNeighbours; ++k) {
+      const u32 weight = neighbours.distances[k] == 0 ? 0 : k < neighbours.near ? 3 * 2048 : 2048;
+      for (u32 context = 0; context < 1u << k; ++context) {
+        ones[context + (1u << k)] = static_cast<u16>(ones[context] + weight);
+        ones[context] = static_cast<u16>(ones[context] - weight);
+      }
+    }
+    for (u32 context = kBreakOf32; context < kMaskContexts; ++context) ones[context] = 1024;
+  }
+
+  // Of 2048.
+  u32 frequency(u32 context) const {
+    constexpr u32 kLeast = 8;
+    const u32 f = ones[context] >> 5;
+    return f < kLeast ? kLeast : f > kFrequencySum - kLeast ? kFrequencySum - kLeast : f;
+  }
+
+  void learn(u32 context, u32 bit) {
+    u16& p = ones[context];
+    p = static_cast<u16>(bit != 0 ? p + ((65535u - p) >> 4) : p - (p >> 4));
+  }
+};
+
+// `size` bits of a mask, at most 32, from `distance` before bit `first` on, which is a multiple of 8; bits from `first`
+// on, and those before the mask, are 0.
+inline u32 bits_before(const u32* mask, u32 first, u32 distance, u32 size) {
+  const u32 left = distance < size ? distance : size;
+  u64 bits = 0;
+  if (distance > first) {
+    if (distance - first >= size) return 0;
+    bits = u64{mask[0]} << (distance - first);
+  } else {
+    const u32 from = first - distance, w = from / kMaskBits;
+    bits = mask[w] >> from % kMaskBits;
+    if (from % kMaskBits != 0 && (w + 1) * kMaskBits < first)
+      bits |= u64{mask[w + 1]} << (kMaskBits - from % kMaskBits);
+  }
+  return static_cast<u32>(bits & blocks::first_bits(left));
+}
+
+// Goes through a mask: code(context, bit) gets the decisions in order, and returns them. That of a decoder knows them
+// by itself, and the mask, which is 0 then, becomes what they say.
+template <class Code>
+class MaskWalk {
+ public:
+  MaskWalk(const MaskNeighbours& neighbours, u32 count, u32* mask, Code& code)
+      : neighbours_(neighbours), count_(count), mask_(mask), code_(code) {
+    for (const u32 distance : neighbours.distances) {
+      farthest_ = distance > farthest_ ? distance : farthest_;
+    }
+    for (u32 k = 1; k < kNeighbours; ++k) {
+      const u32 distance = neighbours.distances[k];
+      if (distance != 0 && distance < 8) near_contexts_ |= u64{1} << (8 * distance + k);
+    }
+  }
+
+  void run() {
+    for (u32 w = 0; w < mask_words(count_); ++w) {
+      const u32 first = w * kMaskBits, inside = inside_of(w, count_), word = mask_[w];
+      const u32 alike = (0 - before_) & inside;
+      if (are_alike<kMaskBits>(first) && code_(kBreakOf32 + before_, u32{word != alike}) == 0) {
+        mask_[w] = alike;
+        run_ += kMaskBits;
+        continue;
+      }
+      mask_[w] = 0;
+      for (u32 i = 0; i < kMaskBits && (inside >> i) != 0; i += 8) {
+        mask_[w] |= octet(first + i, word >> i & 0xFF, inside >> i & 0xFF) << i;
+      }
+    }
+  }
+
+ private:
+  // Eight bytes of eight bits: bit j of byte k becomes bit k of byte j.
+  static u64 transposed(u64 x) {
+    u64 swapped = (x ^ x >> 7) & 0x00AA00AA00AA00AAull;
+    x ^= swapped ^ swapped << 7;
+    swapped = (x ^ x >> 14) & 0x0000CCCC0000CCCCull;
+    x ^= swapped ^ swapped << 14;
+    swapped = (x ^ x >> 28) & 0x00000000F0F0F0F0ull;
+    return x ^ swapped ^ swapped << 28;
+  }
+
+  // Whether the bits around the `size` from `first` on are alike: the one before, and the neighbours that are `size` or
+  // further back. `windows_` becomes the neighbours' bits.
+  template <u32 size>
+  bool are_alike(u32 first) {
+    if (run_ >= farthest_ || (before_ == 0 && run_ >= first)) {
+      for (u32 k = 0; k < kNeighbours; ++k) {
+        const u32 distance = neighbours_.distances[k];
+        windows_[k] = (0 - before_) & static_cast<u32>(blocks::first_bits(distance < size ? distance : size));
+      }
+      return true;
+    }
+    u32 any = 0 - before_, all = any;
+    for (u32 k = 0; k < kNeighbours; ++k) {
+      const u32 distance = neighbours_.distances[k];
+      windows_[k] = bits_before(mask_, first, distance, size);
+      if (distance < size) continue;
+      any |= windows_[k];
+      all &= windows_[k] | ~static_cast<u32>(blocks::first_bits(size));
+    }
+    return any == 0 || all == ~u32{0};
+  }
+
+  u32 octet(u32 first, u32 bits, u32 inside) {
+    const u32 alike = (0 - before_) & inside;
+    if (are_alike<8>(first) && code_(kBreakOf8 + before_, u32{bits != alike}) == 0) {
+      run_ += 8;
+      return alike;
+    }
+    u64 contexts = 0;  // of each bit, a byte
+    for (u32 k = 1; k < kNeighbours; ++k) contexts |= u64{windows_[k]} << 8 * k;
+    contexts = transposed(contexts);
+    u32 known = 0;
+    for (u32 j = 0; j < 8 && (inside >> j) != 0; ++j, contexts >>= 8) {
+      const u32 bit = code_(static_cast<u32>(contexts & 0xFE) | before_, bits >> j & 1);
+      known |= bit << j;
+      contexts |= bit != 0 ? near_contexts_ : 0;
+      run_ = bit == before_ ? run_ + 1 : 1;
+      before_ = bit;
+    }
+    return known;
+  }
+
+  const MaskNeighbours& neighbours_;
+  const u32 count_;
+  u32* const mask_;
+  Code& code_;
+  u32 farthest_ = 0;
+  u64 near_contexts_ = 0;     // what a bit adds to the contexts of those after it
+  u32 before_ = 0, run_ = 0;  // the bit before, and how many like it there were
+  u32 windows_[kNeighbours] = {};
+};
+
+template <class Code>
+inline void walk_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, Code&& code) {
+  MaskWalk<Code>(neighbours, count, mask, code).run();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A coded mask: u16 number of words | u32 state | u16 words
+
+inline constexpr u32 kMaskStart = 1u << 16;  // the encoder's first state
+inline constexpr u32 kMostDecisions = kMaxMaskWords * (1 + 4 + kMaskBits);
+inline constexpr u32 kMaskScratchBytes = kMostDecisions * 2;
+// What a mask can take more than its measure: the state is at least 32 times a decision's frequency, so rounding makes
+// it at most 33/32 times too large, by 0.045 bit.
+inline constexpr u32 kMaskLoss = kMostDecisions * 45 / 8000 + 2;
+
+struct FrequencyCosts {
+  u16 of[kFrequencySum + 1];  // in 1/16 bit
+};
+inline constexpr FrequencyCosts kFrequencyCosts = [] {
+  FrequencyCosts costs = {};
+  for (u32 f = 1; f <= kFrequencySum; ++f) costs.of[f] = cost_of(f);
+  return costs;
+}();
+
+// Bytes that write_mask writes, up to kMaskLoss more, or a few less.
+inline u32 measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask) {
+  MaskModel model(neighbours);
+  u32 cost = 0;
+  walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) {
+    const u32 ones = model.frequency(context);
+    cost += kFrequencyCosts.of[bit != 0 ? ones : kFrequencySum - ones];
+    model.learn(context, bit);
+    return bit;
+  });
+  return 8 + cost / 128;
+}
+
+// `scratch` has kMaskScratchBytes.
+inline u8* write_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8* scratch, u8* out) {
+  MaskModel model(neighbours);
+  u8* next = scratch;
+  walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) {
+    store(next, static_cast<u16>(model.frequency(context) << 1 | bit));
+    next += 2;
+    model.learn(context, bit);
+    return bit;
+  });
+  // Words come in the reverse of their order: they are put where the decisions were.
+  u8* const scratch_end = next;
+  u8* words = next;
+  u32 state = kMaskStart;
+  while (next != scratch) {
+    next -= 2;
+    const u32 decision = load<u16>(next), ones = decision >> 1, bit = decision & 1;
+    const u32 frequency = bit != 0 ? ones : kFrequencySum - ones;
+    if (state >> (32 - kFrequencyBits) >= frequency) {
+      words -= 2;
+      store(words, static_cast<u16>(state));
+      state >>= 16;
+    }
+    state = (state / frequency << kFrequencyBits) + state % frequency + (bit != 0 ? kFrequencySum - ones : 0);
+  }
+  const u32 bytes = static_cast<u32>(scratch_end - words);
+  store(out, static_cast<u16>(bytes / 2));
+  store(out + 2, state);
+  memcpy(out + 6, words, bytes);
+  return out + 6 + bytes;
+}
+
+// Reads a mask, and returns its end; nullptr if it is corrupt.
+inline const u8* read_mask(const MaskNeighbours& neighbours, u32 count, const u8* from, const u8* end, u32* mask) {
+  memset(mask, 0, mask_words(count) * sizeof(u32));
+  if (end - from < 6) return nullptr;
+  const u32 words = load<u16>(from);
+  u32 state = load<u32>(from + 2);
+  from += 6;
+  if (end - from < 2 * static_cast<i64>(words)) return nullptr;
+  const u8* const last = from + 2 * words;
+  u32 missing = 0;
+  MaskModel model(neighbours);
+  walk_mask(neighbours, count, mask, [&](u32 context, u32) {
+    const u32 ones = model.frequency(context), slot = state & (kFrequencySum - 1), zeros = kFrequencySum - ones;
+    const u32 bit = slot >= zeros;
+    state = (state >> kFrequencyBits) * (bit != 0 ? ones : zeros) + slot - (bit != 0 ? zeros : 0);
+    if (state < kMaskStart) {
+      const bool is_there = from != last;
+      missing += !is_there;
+      state = state << 16 | (is_there ? load<u16>(from) : 0u);
+      from += is_there ? 2 : 0;
+    }
+    model.learn(context, bit);
+    return bit;
+  });
+  return missing == 0 && from == last && state == kMaskStart ? from : nullptr;
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp

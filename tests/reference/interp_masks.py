@@ -1,0 +1,204 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Masks of Interp's exceptions, as docs/format/interp.md, "Masks", has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .common import Array, Corrupt
+from .interp_prediction import Shape, strides_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from . import blocks
+
+    Decide = Callable[[int, bool], bool]
+
+STATE = 1 << 16
+"""The state that an encoder begins with, and a decoder ends with."""
+
+
+def neighbours_of(shape: Shape) -> tuple[list[int], list[int]]:
+    """
+    Give the neighbours of a bit.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Extents of the tile.
+
+    Returns
+    -------
+    distances : list of int
+        How far back each is; 0 for none.
+    weights : list of int
+        What each adds to p at first, or takes from it.
+    """
+    pairs = zip(strides_of(shape), shape, strict=True)
+    long = [stride for stride, extent in pairs if extent > 1][::-1]
+    if len(long) < 2:
+        distances, bold = [1, 2, 3, 4], 1
+    elif len(long) == 2:
+        r = long[1]
+        distances, bold = [1, r, r - 1, r + 1, 2, 2 * r, r - 2, r + 2], 2
+    else:
+        r, s = long[1:3]
+        distances, bold = [1, r, s, r - 1, s + 1, s - 1, s + r, s - r], 3
+    weights = [0 if not d else 6144 if k < bold else 2048 for k, d in enumerate(distances)]
+    return distances, weights
+
+
+class Model:
+    """
+    The probabilities of decisions.
+
+    Parameters
+    ----------
+    weights : list of int
+        Those of the neighbours.
+    """
+
+    def __init__(self, weights: list[int]) -> None:
+        signs = 2 * (np.arange(256)[:, None] >> np.arange(len(weights)) & 1) - 1
+        self._p = [*(32768 + signs @ weights).tolist(), 1024, 1024, 1024, 1024]
+
+    def frequency(self, context: int) -> int:
+        """Give the frequency of 1 in a context, of 2048."""
+        return int(np.clip(self._p[context] >> 5, 8, 2040))
+
+    def learn(self, context: int, bit: bool) -> None:
+        """Take a decision into account."""
+        p = self._p[context]
+        self._p[context] += (65535 - p) >> 4 if bit else -(p >> 4)
+
+
+def walk(shape: Shape, mask: Array, is_known: bool, decide: Decide) -> None:
+    """
+    Go through the decisions of a mask.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Extents of the tile.
+    mask : numpy.ndarray
+        A boolean for each value; set here unless it is known.
+    is_known : bool
+        The mask is there already.
+    decide : callable
+        Called with the context and, if the mask is known, the decision. Returns it.
+    """
+    distances = neighbours_of(shape)[0]
+    front = 2 * max(distances) + 32  # zeros before the first bit
+    bits = np.concatenate([np.zeros(front, bool), mask])
+
+    def unit(begin: int, end: int, size: int) -> None:
+        before = bool(bits[begin - 1])
+        around = [bits[begin - d : begin - d + size] for d in distances if d >= size]
+        if all(np.all(part == before) for part in around):
+            is_broken = bool(np.any(bits[begin:end] != before))
+            if not decide(256 + 2 * (size == 8) + before, is_broken):
+                bits[begin:end] = before
+                return
+        if size == 32:
+            for first in range(begin, end, 8):
+                unit(first, min(first + 8, end), 8)
+            return
+        for i in range(begin, end):
+            context = sum(int(bits[i - d]) << k for k, d in enumerate(distances) if d)
+            bits[i] = decide(context, bool(bits[i]))
+
+    if not is_known:
+        bits[:] = False
+    for first in range(front, bits.size, 32):
+        unit(first, min(first + 32, bits.size), 32)
+    mask[:] = bits[front:]
+
+
+def pack_mask(mask: Array, shape: Shape) -> bytes:
+    """
+    Write a mask.
+
+    Parameters
+    ----------
+    mask : numpy.ndarray
+        A boolean for each value of the tile.
+    shape : tuple of int
+        Extents of the tile.
+
+    Returns
+    -------
+    bytes
+        Number of words, state, and words.
+    """
+    model = Model(neighbours_of(shape)[1])
+    symbols: list[tuple[int, int]] = []  # of each decision, its frequency and what is before it
+
+    def decide(context: int, bit: bool) -> bool:
+        f = model.frequency(context)
+        symbols.append((f, 2048 - f) if bit else (2048 - f, 0))
+        model.learn(context, bit)
+        return bit
+
+    walk(shape, mask.copy(), True, decide)
+    state, words = STATE, list[int]()
+    for f, before in reversed(symbols):
+        if state >= f << 21:
+            words.append(state & 0xFFFF)
+            state >>= 16
+        state = (state // f << 11) + state % f + before
+    return (
+        np.array([len(words)], "<u2").tobytes()
+        + np.array([state], "<u4").tobytes()
+        + np.array(words[::-1], "<u2").tobytes()
+    )
+
+
+def take_mask(reader: blocks.Reader, shape: Shape) -> Array:
+    """
+    Undo `pack_mask`.
+
+    Parameters
+    ----------
+    reader : blocks.Reader
+        The payload; the mask is taken from it.
+    shape : tuple of int
+        Extents of the tile.
+
+    Returns
+    -------
+    numpy.ndarray
+        A boolean for each value.
+
+    Raises
+    ------
+    Corrupt
+        The words are too few or too many, or the last state is wrong.
+    """
+    count = int.from_bytes(reader.take(2), "little")
+    state = int.from_bytes(reader.take(4), "little")
+    words = iter(np.frombuffer(reader.take(2 * count), "<u2").tolist())
+    model = Model(neighbours_of(shape)[1])
+
+    def decide(context: int, _: bool) -> bool:
+        nonlocal state
+        f = model.frequency(context)
+        slot = state & 2047
+        bit = slot >= 2048 - f
+        state = (f if bit else 2048 - f) * (state >> 11) + slot - (2048 - f if bit else 0)
+        if state < STATE:
+            word = next(words, None)
+            if word is None:
+                raise Corrupt(f"a mask with {count} words, which are too few")
+            state = state << 16 | word
+        model.learn(context, bit)
+        return bit
+
+    mask = np.zeros(int(np.prod(shape)), bool)
+    walk(shape, mask, False, decide)
+    if state != STATE or next(words, None) is not None:
+        raise Corrupt(f"a mask that does not end with its {count} words")
+    return mask
