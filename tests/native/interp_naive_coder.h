@@ -49,61 +49,107 @@ inline unsigned cost(unsigned frequency) {
   return static_cast<unsigned>(std::lround(16 * std::log2(2048.0 / static_cast<double>(frequency))));
 }
 
+inline std::uint64_t class_cost(const std::vector<unsigned>& classes, unsigned model) {
+  std::uint64_t total = 0;
+  unsigned before = 16;
+  for (const unsigned c : classes) total += cost(interp::kClassFrequencies[model][before][c]), before = c;
+  return total;
+}
+
+// What follows from classes.
+template <class I>
+void add_up(const std::vector<I>& codes, const std::vector<std::uint64_t>& z, int unit, Plan& found) {
+  using N = Wrapping<I>;
+  std::uint64_t symbols[8] = {}, escapes = 0, raw_words = 0, widest = 0;
+  for (std::size_t b = 0; b < z.size() / 32; ++b) {
+    const unsigned c = found.classes[b], bits = found.raw_planes + raw(c);
+    raw_words += bits;
+    for (std::size_t i = 0; c != 0 && i < 32; ++i) {
+      const std::uint64_t y = std::min<std::uint64_t>(z[32 * b + i] >> bits, 15);
+      for (unsigned set = 0; set < 8; ++set) symbols[set] += cost(table(set, c)[y]);
+      if (y < 15) continue;
+      ++escapes;
+      widest = std::max(widest, N::zigzag(N::times(codes[32 * b + i], unit)));
+    }
+  }
+  found.escape_bytes = widest < 1u << 16 ? 2 : widest >> 32 == 0 ? 4 : 8;
+  found.set = static_cast<unsigned>(std::min_element(symbols, symbols + 8) - symbols);
+  found.model = 0;
+  for (unsigned m = 1; m < 16; ++m) {
+    if (class_cost(found.classes, m) < class_cost(found.classes, found.model)) found.model = m;
+  }
+  const std::uint64_t coded = class_cost(found.classes, found.model) + symbols[found.set];
+  for (const unsigned lanes : {1u, 4u, 16u, 32u}) {
+    if (lanes == 1 || 16384 * lanes <= coded) found.lanes = lanes;
+  }
+  found.cost = coded + 16 * (32 * raw_words + 8 * found.escape_bytes * escapes + 24 * found.lanes);
+}
+
+// What a block costs in a class.
+inline std::uint64_t block_cost(const std::uint64_t* z, unsigned raw_planes, unsigned c, unsigned set) {
+  std::uint64_t total = 32 * 16 * raw(c);
+  for (std::size_t i = 0; c != 0 && i < 32; ++i) {
+    const std::uint64_t y = std::min<std::uint64_t>(z[i] >> (raw_planes + raw(c)), 15);
+    total += cost(table(set, c)[y]) + (y == 15 ? 256 : 0);
+  }
+  return total;
+}
+
 template <class I>
 Plan plan(const std::vector<I>& codes, int unit) {
-  using N = Wrapping<I>;
   Plan found;
-  const std::size_t n = codes.size();
-  std::vector<std::uint64_t> z((n + 31) / 32 * 32);
+  const std::size_t n = codes.size(), blocks = (n + 31) / 32;
+  std::vector<std::uint64_t> z(32 * blocks);
   long double sum = 0;  // of at most 2^15 numbers of 2^64: 79 bits, of which the upper ones decide
-  for (std::size_t i = 0; i < n; ++i) sum += static_cast<long double>(z[i] = N::zigzag(codes[i]));
+  for (std::size_t i = 0; i < n; ++i) sum += static_cast<long double>(z[i] = Wrapping<I>::zigzag(codes[i]));
   while (found.raw_planes < 48 && sum > std::ldexp(static_cast<long double>(5000 * n), int(found.raw_planes))) {
     ++found.raw_planes;
   }
-  std::uint64_t symbols[8] = {}, escapes = 0, raw_words = 0, widest = 0;
-  for (std::size_t b = 0; b < z.size() / 32; ++b) {
-    const auto size = [&](std::size_t i) { return z[32 * b + i] >> found.raw_planes; };
+  for (std::size_t b = 0; b < blocks; ++b) {
     std::uint64_t halves = 0;
-    bool any = false;
-    for (std::size_t i = 0; i < 32; ++i) any |= size(i) != 0, halves += (size(i) + 1) >> 1;
-    unsigned best = 0;
-    if (any) {
-      unsigned k = 0;
-      while (k < 14 && 1000 * halves >= std::uint64_t{4525} << k) ++k;
-      std::uint64_t least = ~std::uint64_t{0};
-      for (const unsigned c : {std::max(1u, k), k + 1, std::min(15u, k + 2)}) {
-        std::uint64_t total = 32 * 16 * raw(c);
-        for (std::size_t i = 0; i < 32; ++i) {
-          const std::uint64_t y = size(i) >> raw(c);
-          total += cost(table(4, c)[std::min<std::uint64_t>(y, 15)]) + (y >= 15 ? 256 : 0);
-        }
-        if (total < least) least = total, best = c;
-      }
-      for (std::size_t i = 0; i < 32; ++i) {
-        const std::uint64_t y = size(i) >> raw(best);
-        for (unsigned set = 0; set < 8; ++set) symbols[set] += cost(table(set, best)[std::min<std::uint64_t>(y, 15)]);
-        if (y < 15) continue;
-        ++escapes;
-        widest = std::max(widest, N::zigzag(N::times(codes[32 * b + i], unit)));
-      }
-    }
-    found.classes.push_back(best);
-    raw_words += found.raw_planes + raw(best);
+    for (std::size_t i = 0; i < 32; ++i) halves += ((z[32 * b + i] >> found.raw_planes) + 1) >> 1;
+    unsigned j = 0;
+    while (j < 12 && 1000 * halves >= std::uint64_t{4525} << j) ++j;
+    found.classes.push_back(halves == 0 ? 0 : j + 1);
   }
-  found.escape_bytes = widest < 1u << 16 ? 2 : widest >> 32 == 0 ? 4 : 8;
-  std::uint64_t least = ~std::uint64_t{0};
-  found.set = static_cast<unsigned>(std::min_element(symbols, symbols + 8) - symbols);
-  for (unsigned m = 0; m < 16; ++m) {
-    std::uint64_t total = 0;
-    unsigned before = 16;
-    for (const unsigned c : found.classes) total += cost(interp::kClassFrequencies[m][before][c]), before = c;
-    if (total < least) least = total, found.model = m;
-  }
-  for (const unsigned lanes : {1u, 4u, 16u, 32u}) {
-    if (lanes == 1 || 16384 * lanes <= least + symbols[found.set]) found.lanes = lanes;
-  }
-  found.cost = least + symbols[found.set] + 16 * (32 * raw_words + 8 * found.escape_bytes * escapes + 24 * found.lanes);
+  add_up(codes, z, unit, found);
   return found;
+}
+
+// The plan with the cheapest path of classes, if that is cheaper.
+template <class I>
+Plan shortened(const std::vector<I>& codes, int unit, const Plan& plan) {
+  std::vector<std::uint64_t> z((codes.size() + 31) / 32 * 32);
+  std::transform(codes.begin(), codes.end(), z.begin(), Wrapping<I>::zigzag);
+  struct Step {
+    std::uint64_t cost;  // of the cheapest path to here
+    unsigned from;
+  };
+  std::vector<std::vector<Step>> steps;
+  std::vector<unsigned> first;
+  for (std::size_t b = 0; b < plan.classes.size(); ++b) {
+    const unsigned guess = plan.classes[b];
+    first.push_back(guess < 2 ? guess : std::min(guess - 1, 12u));
+    steps.emplace_back();
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned c = first[b] + i;
+      Step best = {~std::uint64_t{0}, 0};
+      for (unsigned k = 0; k < (b == 0 ? 1 : 4); ++k) {
+        const unsigned before = b == 0 ? 16 : first[b - 1] + k;
+        const std::uint64_t total =
+            (b == 0 ? 0 : steps[b - 1][k].cost) + cost(interp::kClassFrequencies[plan.model][before][c]);
+        if (total < best.cost) best = {total, k};
+      }
+      best.cost += block_cost(&z[32 * b], plan.raw_planes, c, plan.set);
+      steps[b].push_back(best);
+    }
+  }
+  Plan other = plan;
+  unsigned at = 0;
+  for (unsigned i = 1; i < 4; ++i) at = steps.back()[i].cost < steps.back()[at].cost ? i : at;
+  for (std::size_t b = steps.size(); b-- > 0; at = steps[b].at(at).from) other.classes[b] = first[b] + at;
+  add_up(codes, z, unit, other);
+  return other.cost < plan.cost ? other : plan;
 }
 
 // What the coder codes: in this order for the decoder, and backwards for the encoder. f(lane, frequencies, symbol) gets

@@ -367,15 +367,12 @@ def cost_of(frequency: int) -> int:
 
 SYMBOL_COSTS = np.array([[[cost_of(f) for f in row] for row in s] for s in interp_tables.SYMBOLS])
 
-USUAL_COSTS = SYMBOL_COSTS[4]
-"""What classes are chosen by, before a set is."""
-
 CLASS_COSTS = np.array([[[cost_of(f) for f in row] for row in m] for m in interp_tables.CLASSES])
 
 
-def classes_of(z: Array) -> Array:
+def guessed_classes(z: Array) -> Array:
     """
-    Choose the classes of blocks.
+    Guess the classes of blocks.
 
     Parameters
     ----------
@@ -387,24 +384,108 @@ def classes_of(z: Array) -> Array:
     numpy.ndarray
         The class of each block.
     """
-    mean = ((z + np.uint64(1)) >> np.uint64(1)).sum(axis=1)
-    thresholds = np.array([4525 << j for j in range(14)], "<u8")
-    k = (np.uint64(1000) * mean[:, None] >= thresholds).sum(axis=1)
-    costs = np.full((3, len(z)), np.iinfo("<i8").max)
-    candidates = np.array([np.maximum(1, k), k + 1, np.minimum(15, k + 2)])
+    h = ((z + np.uint64(1)) >> np.uint64(1)).sum(axis=1)
+    thresholds = np.array([4525 << j for j in range(12)], "<u8")
+    j = (np.uint64(1000) * h[:, None] >= thresholds).sum(axis=1)
+    guessed: Array = np.where(h == 0, 0, j + 1)
+    return guessed
+
+
+def cheapest_path(z: Array, guessed: Array, table_set: int, model: int) -> Array:
+    """
+    Choose the classes of blocks that cost the least together.
+
+    Parameters
+    ----------
+    z : numpy.ndarray
+        Folded residuals without the bits that are raw in every block, by block; uint64.
+    guessed : numpy.ndarray
+        What `guessed_classes` says.
+    table_set, model : int
+        What they are coded with.
+
+    Returns
+    -------
+    numpy.ndarray
+        The class of each block.
+    """
+    in_class = np.zeros((16, len(z)), int)
     for symbol_class in range(1, 16):
         raw = max(0, symbol_class - 4)
         symbols = np.minimum(z >> np.uint64(raw), ESCAPE).astype(int)
-        cost = USUAL_COSTS[table_of(symbol_class)][symbols] + 256 * (symbols == ESCAPE)
-        total = 512 * raw + cost.sum(axis=1)
-        costs = np.where(candidates == symbol_class, total, costs)
-    best = np.take_along_axis(candidates, costs.argmin(axis=0)[None], axis=0)[0]
-    chosen: Array = np.where(z.any(axis=1), best, 0)
-    return chosen
+        cost = SYMBOL_COSTS[table_set][table_of(symbol_class)][symbols] + 256 * (symbols == ESCAPE)
+        in_class[symbol_class] = 512 * raw + cost.sum(axis=1)
+    candidates = (guessed - (guessed > 1))[:, None] + np.arange(4)
+    costs = np.take_along_axis(in_class.T, candidates, axis=1)
+    total = costs[0] + CLASS_COSTS[model][16, candidates[0]]
+    sources = np.zeros_like(candidates)
+    for block in range(1, len(z)):
+        before, here = candidates[block - 1], candidates[block]
+        paths = total[:, None] + CLASS_COSTS[model][before[:, None], here]
+        sources[block] = paths.argmin(axis=0)
+        total = paths.min(axis=0) + costs[block]
+    chosen = [int(total.argmin())]
+    for source in sources[:0:-1]:
+        chosen.append(int(source[chosen[-1]]))
+    classes: Array = candidates[np.arange(len(z)), chosen[::-1]]
+    return classes
+
+
+class Plan(NamedTuple):
+    """Classes of blocks, and what follows from them."""
+
+    classes: Array
+    head: CoderHead
+    symbols: Array
+    items: Array
+    cost: int
+
+
+def plan_of(residuals: Array, unit: int, folded: Array, raw: int, classes: Array) -> Plan:
+    """
+    Find what follows from the classes of the blocks.
+
+    Parameters
+    ----------
+    residuals : numpy.ndarray
+        d of each value.
+    unit : int
+        What they count.
+    folded : numpy.ndarray
+        Folded residuals, by block.
+    raw : int
+        R.
+    classes : numpy.ndarray
+        The class of each block.
+
+    Returns
+    -------
+    Plan
+        All of it.
+    """
+    raw_planes = raw_planes_of(classes, raw)
+    symbols = np.minimum(folded >> raw_planes.astype("<u8")[:, None], ESCAPE).astype(int)
+    symbols[classes == 0] = 0
+    is_escape = (symbols == ESCAPE).ravel()[: residuals.size]
+    items = zigzag((residuals * unit)[is_escape])
+    largest = int(items.max(initial=0))
+    escape_bytes = next(size for size in ESCAPE_BYTES if largest < 1 << 8 * size)
+    contexts = np.concatenate([[16], classes[:-1]])
+    class_costs = [int(costs[contexts, classes].sum()) for costs in CLASS_COSTS]
+    model = class_costs.index(min(class_costs))
+    used = np.flatnonzero(classes)
+    tables = np.minimum(classes, 5) - 1
+    symbol_costs = [int(costs[tables[used, None], symbols[used]].sum()) for costs in SYMBOL_COSTS]
+    table_set = symbol_costs.index(min(symbol_costs))
+    coded = class_costs[model] + symbol_costs[table_set]
+    lanes = max(number for number in LANES if number == 1 or 16384 * number <= coded)
+    head = CoderHead(lanes, model, escape_bytes, raw, table_set)
+    cost = coded + 512 * int(raw_planes.sum()) + 128 * escape_bytes * items.size + 384 * lanes
+    return Plan(classes, head, symbols, items, cost)
 
 
 class Coded(NamedTuple):
-    """Coded residuals: what the head says of them, their bytes, and their cost."""
+    """Coded residuals: what the head says of them, their bytes, and the cost that forms compare."""
 
     head: CoderHead
     data: bytes
@@ -433,39 +514,27 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     total, raw = sum(folded.ravel().tolist()), 0
     while total > 5000 * count << raw:
         raw += 1
-    classes = classes_of(folded >> np.uint64(raw))
-    raw_planes = raw_planes_of(classes, raw)
-    symbols = np.minimum(folded >> raw_planes.astype("<u8")[:, None], ESCAPE).astype(int)
-    symbols[classes == 0] = 0
-    is_escape = symbols == ESCAPE
-    changes = (residuals * unit)[is_escape.ravel()[:count]]
-    items = zigzag(changes)
-    largest = int(items.max(initial=0))
-    escape_bytes = next(size for size in ESCAPE_BYTES if largest < 1 << 8 * size)
-    contexts = np.concatenate([[16], classes[:-1]])
-    class_costs = [int(costs[contexts, classes].sum()) for costs in CLASS_COSTS]
-    model = class_costs.index(min(class_costs))
-    used = np.flatnonzero(classes)
-    tables = np.minimum(classes, 5) - 1
-    symbol_costs = [int(costs[tables[used, None], symbols[used]].sum()) for costs in SYMBOL_COSTS]
-    table_set = symbol_costs.index(min(symbol_costs))
-    coded = class_costs[model] + symbol_costs[table_set]
-    lanes = max(number for number in LANES if number == 1 or 16384 * number <= coded)
-    head = CoderHead(lanes, model, escape_bytes, raw, table_set)
-    cost = coded + 512 * int(raw_planes.sum()) + 128 * escape_bytes * items.size + 384 * lanes
+    z = folded >> np.uint64(raw)
+    guess = plan_of(residuals, unit, folded, raw, guessed_classes(z))
+    path = cheapest_path(z, guess.classes, guess.head.table_set, guess.head.model)
+    plans = [guess, plan_of(residuals, unit, folded, raw, path)]
+    classes, head, symbols, items, _ = min(plans, key=lambda plan: plan.cost)
+    lanes, is_escape = head.lanes, symbols == ESCAPE
 
     encoder = Encoder(lanes)
     listed = classes.tolist()
-    for block in used[::-1].tolist():
-        frequencies = interp_tables.SYMBOLS[table_set][table_of(listed[block])]
+    for block in np.flatnonzero(classes)[::-1].tolist():
+        frequencies = interp_tables.SYMBOLS[head.table_set][table_of(listed[block])]
         for i, symbol in reversed([*enumerate(symbols[block].tolist())]):
             encoder.put(i % lanes, symbol, frequencies)
     for lane, block, is_first in reversed([*class_order(len(listed), lanes)]):
         context = context_of(listed, block, is_first)
-        encoder.put(lane, listed[block], interp_tables.CLASSES[model][context])
+        encoder.put(lane, listed[block], interp_tables.CLASSES[head.model][context])
     words = encoder.result()
-    tail = items[::-1].astype(f"<u{escape_bytes}").tobytes()
+    tail = items[::-1].astype(f"<u{head.escape_bytes}").tobytes()
     pad = bytes(-(len(words) + len(tail)) % 4)
     return Coded(
-        head, words + pad + tail + pack_raw(np.where(is_escape, 0, folded), raw_planes), cost
+        head,
+        words + pad + tail + pack_raw(np.where(is_escape, 0, folded), raw_planes_of(classes, raw)),
+        guess.cost,
     )

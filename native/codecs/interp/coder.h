@@ -255,60 +255,64 @@ struct EscapeList {
 };
 
 struct Definition {
-  // Returns the bits that are set in some size, or more if that is 2^32 or more. If it is at most kMeanLimit, no planes
-  // need be raw in all blocks. If such planes have been chosen, or need not be, all sizes are below 2^30, since their
-  // sum is; otherwise the classes and the tally mean nothing.
+  // Finds each block's candidates, and a class that is likely to be the best. Returns the bits that are set in some size, or more if that is 2^32 or more. If it is
+  // at most kMeanLimit, no planes need be raw in all blocks. If such planes have been chosen, or need not be, all sizes
+  // are below 2^30, since their sum is; otherwise the candidates mean nothing.
   template <class I>
-  static u32 choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
+  static u32 find_candidates(const I* codes, u32 blocks, Coding& plan) {
     Unsigned<I> all = 0;
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
-      u32 sizes[kBlockCodes], halves = 0;
+      u32 halves = 0;
       Unsigned<I> bits = 0;
-      const auto measure = [&](u32 raw_planes) {
-        for (u32 i = 0; i < kBlockCodes; ++i) {
-          const Unsigned<I> size = zigzag(static_cast<Unsigned<I>>(codes[i])) >> raw_planes;
-          bits |= size;
-          sizes[i] = static_cast<u32>(size);
-          halves += (sizes[i] + 1) >> 1;
-        }
-      };
-      if (plan.raw_planes == 0) {
-        measure(0);
-      } else {
-        measure(plan.raw_planes);
+      for (u32 i = 0; i < kBlockCodes; ++i) {
+        const Unsigned<I> size = zigzag(static_cast<Unsigned<I>>(codes[i])) >> plan.raw_planes;
+        bits |= size;
+        halves += (static_cast<u32>(size) + 1) >> 1;
       }
-      plan.classes[b] = 0;
-      if (bits == 0) continue;
-      all |= bits;
       const u32 reached = thresholds_reached(halves);
-      const Candidates& candidates = kCandidates.reached[reached];
-      const u32 shift = candidates.planes[0];
-      const u64(&costs)[kCostSizes] = kBlockCosts.three[cost_row(reached)];
-      u64 sums = 0;
-      for (const u32 size : sizes) {
-        const u32 rest = size >> shift;
-        sums += costs[rest < kCostSizes ? rest : kCostSizes - 1];
-      }
-      const u32 c = least_of_three(candidates, sums);
-      plan.classes[b] = static_cast<u8>(c);
-      tally.class_planes += raw_planes_of(c);
-      count_escapes(codes, unit, plan.raw_planes, c, static_cast<u32>(bits), tally);
+      plan.candidates[b] = static_cast<u8>(bits == 0 ? 0 : first_candidate(reached));
+      plan.classes[b] = static_cast<u8>(bits == 0 ? 0 : reached + 1);
+      all |= bits;
     }
     return u64{all} >> 32 == 0 ? static_cast<u32>(all) : ~0u;
   }
 
-  // What the symbols of the chosen classes cost with each set of tables.
+  // What the candidates cost with a set of tables.
   template <class I>
-  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets]) {
+  static void cost_candidates(const I* codes, u32 blocks, u32 set, Coding& plan) {
+    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
+      const u32 first = plan.candidates[b];
+      if (first == 0) {
+        plan.costs[b] = zero_costs(set);
+        continue;
+      }
+      const u32 shift = plan.raw_planes + raw_planes_of(first);
+      const u64(&costs)[kCostSizes] = kBlockCosts.four[set][cost_row(first)];
+      u64 sums = kPlaneCosts.costs[first];
+      for (u32 i = 0; i < kBlockCodes; ++i) {
+        const Unsigned<I> rest = zigzag(static_cast<Unsigned<I>>(codes[i])) >> shift;
+        sums += costs[rest < kCostSizes ? rest : kCostSizes - 1];
+      }
+      plan.costs[b] = sums;
+    }
+  }
+
+  // What the symbols of the chosen classes cost with each set of tables, and their escapes.
+  template <class I>
+  static void add_symbol_costs(const I* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+                               Tally<I>& tally) {
     u32 counts[kSymbolTables][kSymbols] = {};
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
       const u32 c = plan.classes[b];
       if (c == 0) continue;
       const u32 planes = plan.raw_planes + raw_planes_of(c);
+      u32(&here)[kSymbols] = counts[table_of(c)];
+      const u32 escapes = here[kEscape];
       for (u32 i = 0; i < kBlockCodes; ++i) {
         const Unsigned<I> rest = zigzag(static_cast<Unsigned<I>>(codes[i])) >> planes;
-        ++counts[table_of(c)][rest < kEscape ? rest : kEscape];
+        ++here[rest < kEscape ? rest : kEscape];
       }
+      if (here[kEscape] != escapes) count_escapes(codes, unit, planes, tally);
     }
     for (u32 set = 0; set < kTableSets; ++set) {
       for (u32 t = 0; t < kSymbolTables; ++t) {
@@ -453,27 +457,54 @@ inline bool with_lanes(u32 lanes, F f) {
 // ---------------------------------------------------------------------------------------------------------------------
 // A tile's codes. `Blocks` is Definition or a twin of it
 
+// What follows from the plan's classes.
+template <class Blocks, class I>
+inline void add_up(const I* codes, u32 blocks, i32 unit, Coding& plan) {
+  plan.raw_words = blocks * plan.raw_planes;
+  for (u32 b = 0; b < blocks; ++b) plan.raw_words += raw_planes_of(plan.classes[b]);
+  u64 class_cost;
+  plan.model = choose_model(plan.classes, blocks, class_cost);
+  u64 symbol_costs[kTableSets] = {};
+  Tally<I> tally;
+  Blocks::add_symbol_costs(codes, blocks, unit, plan, symbol_costs, tally);
+  plan.set = choose_set(symbol_costs);
+  plan.escapes = tally.escapes;
+  plan.escape_bytes = tally.items >> 16 == 0 ? 2 : u64{tally.items} >> 32 == 0 ? 4 : 8;
+  const u64 coded = class_cost + symbol_costs[plan.set];
+  plan.lanes = choose_lanes(coded);
+  plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes + 24 * plan.lanes);
+}
+
 template <class Blocks, class I>
 inline void plan_coding_with(const I* codes, u32 count, i32 unit, Coding& plan) {
   const u32 blocks = blocks_of(count);
   plan.raw_planes = 0;
-  Tally<I> tally;
-  if (Blocks::choose_classes(codes, blocks, unit, plan, tally) > kMeanLimit) [[unlikely]] {
+  if (Blocks::find_candidates(codes, blocks, plan) > kMeanLimit) [[unlikely]] {
     plan.raw_planes = choose_raw_planes(codes, count);
-    tally = {};
-    Blocks::choose_classes(codes, blocks, unit, plan, tally);
+    Blocks::find_candidates(codes, blocks, plan);
   }
-  plan.raw_words = blocks * plan.raw_planes + tally.class_planes;
-  plan.escapes = tally.escapes;
-  plan.escape_bytes = tally.items >> 16 == 0 ? 2 : u64{tally.items} >> 32 == 0 ? 4 : 8;
-  u64 class_cost;
-  plan.model = choose_model(plan.classes, blocks, class_cost);
-  u64 symbol_costs[kTableSets] = {};
-  Blocks::add_symbol_costs(codes, blocks, plan, symbol_costs);
-  plan.set = choose_set(symbol_costs);
-  const u64 coded = class_cost + symbol_costs[plan.set];
-  plan.lanes = choose_lanes(coded);
-  plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes + 24 * plan.lanes);
+  add_up<Blocks>(codes, blocks, unit, plan);
+}
+
+// Takes the cheapest path of classes instead, if the whole becomes cheaper. `scratch` has kPathBytes.
+template <class Blocks, class I>
+inline void shorten_coding_with(const I* codes, u32 count, i32 unit, Coding& plan, u8* scratch) {
+  const u32 blocks = blocks_of(count);
+  Blocks::cost_candidates(codes, blocks, plan.set, plan);
+  cheapest_path(plan, blocks, scratch);
+  const Totals totals = plan;
+  const auto exchange = [&] {
+    for (u32 b = 0; b < blocks; ++b) {
+      const u8 c = scratch[b];
+      scratch[b] = plan.classes[b];
+      plan.classes[b] = c;
+    }
+  };
+  exchange();
+  add_up<Blocks>(codes, blocks, unit, plan);
+  if (plan.cost < totals.cost) return;
+  exchange();
+  static_cast<Totals&>(plan) = totals;
 }
 
 // Writes states, words, padding, escapes and raw planes to `out`, which has room_of(plan) bytes; `scratch` has

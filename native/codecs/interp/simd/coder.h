@@ -25,6 +25,11 @@ inline void plan_coding(const I* codes, u32 count, i32 unit, Coding& plan) {
 }
 
 template <class I>
+inline void shorten_coding(const I* codes, u32 count, i32 unit, Coding& plan, u8* scratch) {
+  shorten_coding_with<Blocks>(codes, count, unit, plan, scratch);
+}
+
+template <class I>
 inline u32 write_codes(const I* codes, u32 count, i32 unit, const Coding& plan, u8* out, u8* scratch) {
   return write_codes_with<Blocks>(codes, count, unit, plan, out, scratch);
 }
