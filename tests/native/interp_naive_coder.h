@@ -82,7 +82,8 @@ void add_up(const std::vector<I>& codes, const std::vector<std::uint64_t>& z, in
   for (const unsigned lanes : {1u, 4u, 16u, 32u}) {
     if (lanes == 1 || 16384 * lanes <= coded) found.lanes = lanes;
   }
-  found.cost = coded + 16 * (32 * raw_words + 8 * found.escape_bytes * escapes + 24 * found.lanes);
+  const std::uint64_t halves = std::min<std::uint64_t>(2 * raw_words, found.lanes);
+  found.cost = coded + 16 * (32 * raw_words + 8 * found.escape_bytes * escapes + 24 * found.lanes - 16 * halves);
 }
 
 // What a block costs in a class.
@@ -195,7 +196,10 @@ Bytes encode(const std::vector<I>& codes, int unit, const Plan& plan) {
     }
     planes.insert(planes.end(), words.begin(), words.end());
   }
+  const std::size_t halves = std::min<std::size_t>(2 * planes.size(), plan.lanes);
+  const auto half = [&planes](std::size_t i) { return planes[i / 2] >> 16 * (i % 2) & 0xFFFF; };
   std::vector<std::uint64_t> states(plan.lanes, 1u << 16);
+  for (std::size_t i = 0; i < halves; ++i) states[i] |= half(2 * planes.size() - halves + i);
   std::vector<std::uint64_t> words;
   for (std::size_t i = symbols.size(); i-- > 0;) {
     const Symbol& s = symbols[i];
@@ -212,9 +216,8 @@ Bytes encode(const std::vector<I>& codes, int unit, const Plan& plan) {
   };
   for (const std::uint64_t x : states) put(x, 4);
   for (std::size_t i = words.size(); i-- > 0;) put(words[i], 2);
-  while ((out.size() + items.size() * plan.escape_bytes) % 4 != 0) put(0, 1);
   for (std::size_t i = items.size(); i-- > 0;) put(items[i], plan.escape_bytes);
-  for (const std::uint32_t word : planes) put(word, 4);
+  for (std::size_t i = 0; i < 2 * planes.size() - halves; ++i) put(half(i), 2);
   return out;
 }
 
@@ -250,33 +253,42 @@ std::optional<std::vector<I>> decode(const interp::Head& head, const Bytes& in, 
   for_classes(blocks, lanes, [&](unsigned lane, std::size_t b, bool first) {
     classes[b] = next_symbol(lane, interp::kClassFrequencies[head.model][first ? 16 : classes[b - 1]]);
   });
-  std::size_t planes = 0;
-  for (const unsigned c : classes) planes += 4 * (head.raw_planes + raw(c));
-  if (!is_complete || end - at < planes) return {};
-  std::size_t plane = end - planes;
-  end = plane;
-  std::size_t escapes = end;
-  std::vector<I> steps;
+  std::size_t planes = 0;  // halves of them
+  for (const unsigned c : classes) planes += 2 * (head.raw_planes + raw(c));
+  const std::size_t halves = std::min<std::size_t>(planes, lanes);
+  if (!is_complete || end - at < 2 * (planes - halves)) return {};
+  end -= 2 * (planes - halves);
+  std::vector<unsigned> symbols;
   for (const unsigned c : classes) {
-    const unsigned bits = head.raw_planes + raw(c);
     for (unsigned i = 0; i < 32; ++i) {
-      const unsigned y = c != 0 ? next_symbol(i % lanes, table(head.set, c)) : 0;
+      symbols.push_back(c != 0 ? next_symbol(i % lanes, table(head.set, c)) : 0);
       if (!is_complete) return {};
+    }
+  }
+  std::vector<std::uint64_t> words;
+  for (std::size_t i = 0; i < planes - halves; ++i) words.push_back(get(end + 2 * i, 2));
+  for (unsigned i = 0; i < lanes; ++i) {
+    if (states[i] >> 16 != 1 || (i >= halves && states[i] != 1u << 16)) return {};
+    if (i < halves) words.push_back(states[i] & 0xFFFF);
+  }
+  std::vector<I> steps;
+  std::size_t plane = 0;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const unsigned bits = head.raw_planes + raw(classes[b]);
+    for (unsigned i = 0; i < 32; ++i) {
+      const unsigned y = symbols[32 * b + i];
       std::uint64_t z = std::uint64_t{y} << bits;
-      for (unsigned p = 0; p < bits; ++p) z |= (get(plane + std::size_t{4} * p, 4) >> i & 1) << p;
+      for (unsigned p = 0; p < bits; ++p) z |= (words[2 * (plane + p) + i / 16] >> i % 16 & 1) << p;
       if (sizeof(I) == 4) z &= 0xFFFFFFFF;
       steps.push_back(N::times(N::unzigzag(z), head.is_closed ? 16 : 1));
       if (y != 15) continue;
-      if (escapes < at + head.escape_bytes) return {};  // words may have run into escapes
-      escapes -= head.escape_bytes;
-      steps.back() = N::unzigzag(get(escapes, head.escape_bytes));
+      if (end < at + head.escape_bytes) return {};  // words may have run into escapes
+      end -= head.escape_bytes;
+      steps.back() = N::unzigzag(get(end, head.escape_bytes));
     }
-    plane += std::size_t{4} * bits;
+    plane += bits;
   }
-  if (escapes < at || escapes - at > 3 || get(at, escapes - at) != 0) return {};
-  for (const std::uint64_t x : states) {
-    if (x != 1u << 16) return {};
-  }
+  if (end != at) return {};
   for (std::size_t i = n; i < steps.size(); ++i) {
     if (steps[i] != 0) return {};
   }

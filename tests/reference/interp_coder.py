@@ -27,10 +27,6 @@ ESCAPE_BYTES = (2, 4, 8)
 ESCAPE = 15
 """The symbol of an escape."""
 
-MODELS = len(interp_tables.CLASSES)
-
-SETS = len(interp_tables.SYMBOLS)
-
 LARGEST_RAW = {4: 20, 8: 48}
 """Raw planes that every block can have, by the bytes of V bits."""
 
@@ -39,6 +35,11 @@ def raw_planes_of(classes: Array, of_all: int) -> Array:
     """Give the number of raw planes of blocks, from their classes and from R."""
     words: Array = of_all + np.maximum(0, classes - 4)
     return words
+
+
+def borrowed_halves(raw_planes: Array, lanes: int) -> int:
+    """Give the number of halves of raw planes that are in the states."""
+    return min(2 * int(raw_planes.sum()), lanes)
 
 
 def table_of(symbol_class: int) -> int:
@@ -120,10 +121,29 @@ class Decoder:
         """Where the words end that were taken."""
         return self._begin + 2 * self._at
 
-    @property
-    def is_at_rest(self) -> bool:
-        """All states are what they were before the encoder's first symbol."""
-        return all(state == 1 << 16 for state in self._states)
+    def borrowed(self, halves: int) -> bytes:
+        """
+        Give what the states hold at the end.
+
+        Parameters
+        ----------
+        halves : int
+            Number of lanes that hold a half of a raw plane.
+
+        Returns
+        -------
+        bytes
+            The halves.
+
+        Raises
+        ------
+        Corrupt
+            Lanes end with other states.
+        """
+        low = [state - (1 << 16) for state in self._states]
+        if not all(0 <= x < 1 << 16 for x in low) or any(low[halves:]):
+            raise Corrupt("states that no encoder begins with")
+        return np.array(low[:halves], "<u2").tobytes()
 
     def symbol(self, lane: int, frequencies: tuple[int, ...]) -> int:
         """
@@ -168,10 +188,13 @@ class Encoder:
     ----------
     lanes : int
         Number of lanes.
+    borrowed : bytes
+        Halves of raw planes that the first states hold.
     """
 
-    def __init__(self, lanes: int) -> None:
-        self._states = [1 << 16] * lanes
+    def __init__(self, lanes: int, borrowed: bytes) -> None:
+        self._states = [1 << 16 | half for half in np.frombuffer(borrowed, "<u2").tolist()]
+        self._states += [1 << 16] * (lanes - len(self._states))
         self._words: list[int] = []
 
     def put(self, lane: int, symbol: int, frequencies: tuple[int, ...]) -> None:
@@ -275,14 +298,13 @@ def decode_residuals(
             symbols[block] = [decoder.symbol(i % head.lanes, frequencies) for i in range(BLOCK)]
     raw_planes = raw_planes_of(np.array(classes), head.raw)
     is_escape = symbols == ESCAPE
-    raw_begin = len(data) - 4 * int(raw_planes.sum())
+    halves = borrowed_halves(raw_planes, head.lanes)
+    raw_begin = len(data) - 4 * int(raw_planes.sum()) + 2 * halves
     items_begin = raw_begin - head.escape_bytes * int(is_escape.sum())
-    if not decoder.end <= items_begin < decoder.end + 4 or any(data[decoder.end : items_begin]):
+    if decoder.end != items_begin:
         raise Corrupt("words, items and raw planes do not fit the payload")
-    if not decoder.is_at_rest:
-        raise Corrupt("states that are not 2^16 at the end")
     z = symbols << raw_planes.astype("<u8")[:, None]
-    z |= unpack_raw(data[raw_begin:], raw_planes)
+    z |= unpack_raw(data[raw_begin:] + decoder.borrowed(halves), raw_planes)
     items = np.frombuffer(data[items_begin:raw_begin], f"<u{head.escape_bytes}")
     z[is_escape] = items[::-1]
     unsigned = z.astype(f"<u{dtype.itemsize}")
@@ -481,6 +503,7 @@ def plan_of(residuals: Array, unit: int, folded: Array, raw: int, classes: Array
     lanes = max(number for number in LANES if number == 1 or 16384 * number <= coded)
     head = CoderHead(lanes, model, escape_bytes, raw, table_set)
     cost = coded + 512 * int(raw_planes.sum()) + 128 * escape_bytes * items.size + 384 * lanes
+    cost -= 256 * borrowed_halves(raw_planes, lanes)
     return Plan(classes, head, symbols, items, cost)
 
 
@@ -521,7 +544,10 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     classes, head, symbols, items, _ = min(plans, key=lambda plan: plan.cost)
     lanes, is_escape = head.lanes, symbols == ESCAPE
 
-    encoder = Encoder(lanes)
+    raw_planes = raw_planes_of(classes, raw)
+    packed = pack_raw(np.where(is_escape, 0, folded), raw_planes)
+    kept = len(packed) - 2 * borrowed_halves(raw_planes, lanes)
+    encoder = Encoder(lanes, packed[kept:])
     listed = classes.tolist()
     for block in np.flatnonzero(classes)[::-1].tolist():
         frequencies = interp_tables.SYMBOLS[head.table_set][table_of(listed[block])]
@@ -532,9 +558,4 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
         encoder.put(lane, listed[block], interp_tables.CLASSES[head.model][context])
     words = encoder.result()
     tail = items[::-1].astype(f"<u{head.escape_bytes}").tobytes()
-    pad = bytes(-(len(words) + len(tail)) % 4)
-    return Coded(
-        head,
-        words + pad + tail + pack_raw(np.where(is_escape, 0, folded), raw_planes_of(classes, raw)),
-        guess.cost,
-    )
+    return Coded(head, words + tail + packed[:kept], guess.cost)

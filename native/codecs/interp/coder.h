@@ -365,19 +365,20 @@ struct Definition {
 
   static u32 find_class(const u16 (&before)[kClasses], u32 slot) { return class_of_slot(before, slot); }
 
-  // The reverse. False if words or escapes are missing.
+  // The reverse, for some of the blocks. Escapes are listed only. False if words are missing.
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 blocks, u32* states, Words& words, Input& in,
-                          I* steps) {
+  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32* states, Words& words, Input& in,
+                          I* steps, EscapeList& escapes) {
     using U = Unsigned<I>;
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     const U unit = static_cast<U>(head.unit());
-    for (u32 b = 0; b < blocks; ++b, steps += kBlockCodes) {
+    for (u32 b = first; b < end; ++b) {
+      I* const block = steps + u64{b} * kBlockCodes;
       const u32 c = classes[b];
       const u32 planes = head.raw_planes + raw_planes_of(c);
       if (c == 0 && planes == 0) {
-        memset(steps, 0, kBlockCodes * sizeof(I));
+        memset(block, 0, kBlockCodes * sizeof(I));
         continue;
       }
       u8 symbols[kBlockCodes] = {};
@@ -389,15 +390,14 @@ struct Definition {
       }
       const auto step_of = [unit](U number) { return static_cast<I>(unzigzag(number) * unit); };
       if (planes == 0) {
-        for (u32 i = 0; i < kBlockCodes; ++i) steps[i] = step_of(symbols[i]);
+        for (u32 i = 0; i < kBlockCodes; ++i) block[i] = step_of(symbols[i]);
       } else {
         U numbers[kBlockCodes];
         read_planes(in.planes, planes, numbers);
         in.planes += 4 * planes;
-        for (u32 i = 0; i < kBlockCodes; ++i) steps[i] = step_of(static_cast<U>(symbols[i]) << planes | numbers[i]);
+        for (u32 i = 0; i < kBlockCodes; ++i) block[i] = step_of(static_cast<U>(symbols[i]) << planes | numbers[i]);
       }
-      const u32 escaped = escapes_of(symbols);
-      if (escaped != 0 && !read_escapes(escaped, head.escape_bytes, in, steps)) return false;
+      escapes.add(b, escapes_of(symbols));
     }
     memcpy(states, x, sizeof x);
     return words.next() != nullptr;
@@ -415,26 +415,22 @@ struct Definition {
       }
     }
   }
+};
 
-  template <class I>
-  static bool read_escapes(const EscapeList& list, u32 bytes, Input& in, I* steps) {
-    for (u32 i = 0; i < list.count; ++i) {
-      if (!read_escapes(list.escaped[i], bytes, in, steps + u64{list.blocks[i]} * kBlockCodes)) return false;
-    }
-    return true;
-  }
-
-  template <class I>
-  static bool read_escapes(u32 escaped, u32 bytes, Input& in, I* steps) {
-    for (; escaped != 0; escaped &= escaped - 1) {
+// False if escapes are missing.
+template <class I>
+inline bool read_escapes(const EscapeList& list, u32 bytes, Input& in, I* steps) {
+  for (u32 i = 0; i < list.count; ++i) {
+    I* const block = steps + u64{list.blocks[i]} * kBlockCodes;
+    for (u32 escaped = list.escaped[i]; escaped != 0; escaped &= escaped - 1) {
       if (in.escapes - in.first_escape < static_cast<i64>(bytes)) return false;
       in.escapes -= bytes;
-      steps[count_ones((escaped & -escaped) - 1)] =
+      block[count_ones((escaped & -escaped) - 1)] =
           static_cast<I>(unzigzag(read_escape<Unsigned<I>>(in.escapes, bytes)));
     }
-    return true;
   }
-};
+  return true;
+}
 
 template <u32 lanes>
 struct LanesOf {};
@@ -472,7 +468,9 @@ inline void add_up(const I* codes, u32 blocks, i32 unit, Coding& plan) {
   plan.escape_bytes = tally.items >> 16 == 0 ? 2 : u64{tally.items} >> 32 == 0 ? 4 : 8;
   const u64 coded = class_cost + symbol_costs[plan.set];
   plan.lanes = choose_lanes(coded);
-  plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes + 24 * plan.lanes);
+  const u32 halves = borrowed_halves(plan.raw_words, plan.lanes);
+  plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes + 24 * plan.lanes -
+                            16 * halves);
 }
 
 template <class Blocks, class I>
@@ -507,18 +505,42 @@ inline void shorten_coding_with(const I* codes, u32 count, i32 unit, Coding& pla
   static_cast<Totals&>(plan) = totals;
 }
 
-// Writes states, words, padding, escapes and raw planes to `out`, which has room_of(plan) bytes; `scratch` has
+// The last halves of the raw planes become the low halves of the first lanes' states.
+template <class I>
+inline void lend_halves(const I* codes, u32 blocks, const Coding& plan, u32 halves, u32* states) {
+  using U = Unsigned<I>;
+  u8 planes[kHalfBytes * kMaxLanes + 4 * kMostPlanes];
+  u8* const end = planes + sizeof planes;
+  u8* begin = end;
+  for (u32 b = blocks; end - begin < static_cast<i64>(kHalfBytes * halves);) {
+    const u32 c = plan.classes[--b];
+    const u32 here = plan.raw_planes + raw_planes_of(c);
+    if (here == 0) continue;
+    U numbers[kBlockCodes];
+    for (u32 i = 0; i < kBlockCodes; ++i) {
+      const U number = zigzag(static_cast<U>(codes[u64{b} * kBlockCodes + i]));
+      numbers[i] = c != 0 && number >> here >= kEscape ? 0 : number;
+    }
+    begin -= 4 * here;
+    write_planes(numbers, here, begin);
+  }
+  for (u32 i = 0; i < halves; ++i) states[i] |= load<u16>(end - kHalfBytes * (halves - i));
+}
+
+// Writes states, words, escapes and raw planes to `out`, which has room_of(plan) bytes; `scratch` has
 // kWriteScratchBytes. Returns the number of bytes.
 template <class Blocks, class I>
 inline u32 write_codes_with(const I* codes, u32 count, i32 unit, const Coding& plan, u8* out, u8* scratch) {
   const u32 blocks = blocks_of(count);
   // Words are made last first, and how many there are is known at the end: escapes and planes move then.
   const u32 tail_bytes = plan.escape_bytes * plan.escapes + 4 * plan.raw_words;
-  const u32 tail_room = room_of(plan) / 4 * 4;
+  const u32 tail_room = room_of(plan);
   u8* const words_end = scratch + kWriteScratchBytes;
   Output output = {words_end, out + tail_room, out + tail_room - tail_bytes};
   u32 states[kMaxLanes];
   for (u32& state : states) state = kFirstState;
+  const u32 halves = borrowed_halves(plan.raw_words, plan.lanes);
+  lend_halves(codes, blocks, plan, halves, states);
   with_lanes(plan.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
     Blocks::template write_blocks<lanes>(codes, blocks, unit, plan, states, output);
     write_classes<lanes>(plan, blocks, states, output.words);
@@ -529,9 +551,27 @@ inline u32 write_codes_with(const I* codes, u32 count, i32 unit, const Coding& p
   memcpy(out, states, written);
   memcpy(out + written, output.words, word_bytes);
   written += word_bytes;
-  for (; (written + tail_bytes) % 4 != 0; ++written) out[written] = 0;
-  memmove(out + written, out + tail_room - tail_bytes, tail_bytes);
-  return written + tail_bytes;
+  memmove(out + written, out + tail_room - tail_bytes, tail_bytes - kHalfBytes * halves);
+  return written + tail_bytes - kHalfBytes * halves;
+}
+
+// Sets bits of raw planes that were read as 0. The code of a number n is n >> 1 ^ -(n & 1): bit 0
+// of n flips all its bits, and each other bit flips the one below; so it is in products with a power of two.
+template <class I>
+inline void add_planes(const Head& head, const u8* classes, u32 first, u32 end, const u8* planes, I* steps) {
+  using U = Unsigned<I>;
+  const U unit = static_cast<U>(head.unit());
+  for (u32 b = first; b < end; ++b) {
+    const u32 count = head.raw_planes + raw_planes_of(classes[b]);
+    I* const block = steps + u64{b} * kBlockCodes;
+    for (u32 p = 0; p < count; ++p, planes += 4) {
+      const u32 word = load<u32>(planes);
+      const U flipped = p == 0 ? 0 - unit : static_cast<U>(unit << (p - 1));
+      for (u32 i = 0; word != 0 && i < kBlockCodes; ++i) {
+        block[i] = static_cast<I>(static_cast<U>(block[i]) ^ (flipped & (0 - static_cast<U>(word >> i & 1))));
+      }
+    }
+  }
 }
 
 // Reads what write_codes has written: `in` has `bytes`, the codes are `count`. steps[i] is unit times code i, and 0
@@ -550,23 +590,39 @@ inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count
     return read_classes<lanes>(head, blocks, states, words, classes, Blocks::find_class);
   });
   if (!has_classes) return false;
-  u32 plane_bytes = 0;
-  for (u32 b = 0; b < blocks; ++b) plane_bytes += 4 * (head.raw_planes + raw_planes_of(classes[b]));
+  u32 plane_words = 0;
+  for (u32 b = 0; b < blocks; ++b) plane_words += head.raw_planes + raw_planes_of(classes[b]);
+  const u32 halves = borrowed_halves(plane_words, head.lanes);
+  const u32 plane_bytes = 4 * plane_words - kHalfBytes * halves;
   if (bytes - state_bytes - words.taken() < plane_bytes) return false;
   const u8* const planes = in + bytes - plane_bytes;
+  // From the block `last` on, planes are read with zeros for what the states hold.
+  u32 last = blocks, last_words = 0;
+  while (2 * last_words < halves) {
+    --last;
+    last_words += head.raw_planes + raw_planes_of(classes[last]);
+  }
+  const u32 lent = kHalfBytes * halves, there = 4 * last_words - lent;
+  u8 last_planes[kHalfBytes * kMaxLanes + 4 * kMostPlanes] = {};
+  memcpy(last_planes, in + bytes - there, there);
   Input input = {planes, planes, in + state_bytes};
+  EscapeList escapes;
   const bool is_complete = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    return Blocks::template read_blocks<lanes>(head, classes, blocks, states, words, input, steps);
+    if (!Blocks::template read_blocks<lanes>(head, classes, 0, last, states, words, input, steps, escapes))
+      return false;
+    if (last == blocks) return true;
+    input.planes = last_planes;
+    return Blocks::template read_blocks<lanes>(head, classes, last, blocks, states, words, input, steps, escapes);
   });
   if (!is_complete) return false;
-  const u8* padding = in + state_bytes + words.taken();
-  if (input.escapes - padding < 0 || input.escapes - padding > 3) return false;
-  for (; padding != input.escapes; ++padding) {
-    if (*padding != 0) return false;
-  }
   for (u32 lane = 0; lane < head.lanes; ++lane) {
-    if (states[lane] != kFirstState) return false;
+    if (lane < halves ? states[lane] >> 16 != 1 : states[lane] != kFirstState) return false;
   }
+  memset(last_planes, 0, there);
+  for (u32 i = 0; i < halves; ++i) store(last_planes + there + kHalfBytes * i, static_cast<u16>(states[i]));
+  add_planes(head, classes, last, blocks, last_planes, steps);
+  if (!read_escapes(escapes, head.escape_bytes, input, steps)) return false;
+  if (input.escapes != in + state_bytes + words.taken()) return false;
   for (u32 i = count; i < blocks * kBlockCodes; ++i) {
     if (steps[i] != 0) return false;
   }

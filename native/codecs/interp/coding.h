@@ -17,9 +17,15 @@ inline constexpr u32 kMostRawPlanes = sizeof(I) == 4 ? 20 : kMaxRawPlanes;
 
 inline constexpr u32 kEscape = kSymbols - 1;  // the symbol, and the least number that is one
 inline constexpr u32 kMostClassPlanes = raw_planes_of(kClasses - 1);
+inline constexpr u32 kMostPlanes = kMaxRawPlanes + kMostClassPlanes;
 inline constexpr u32 kStateBytes = 4;
 inline constexpr u32 kFirstState = 1u << 16;
 inline constexpr u32 kWordBytes = 2;
+inline constexpr u32 kHalfBytes = 2;  // of a state, and of a word of raw planes
+
+// Where a lane's state begins in encoding. The low half of it may be anything: that of the first lanes holds the end of
+// the raw planes.
+constexpr u32 borrowed_halves(u32 raw_words, u32 lanes) { return 2 * raw_words < lanes ? 2 * raw_words : lanes; }
 
 constexpr u32 blocks_of(u32 count) { return (count + kBlockCodes - 1) / kBlockCodes; }
 
@@ -56,7 +62,7 @@ inline constexpr u32 kPathBytes = (kCandidates + 1) * kMaxBlocks;
 // Room that write_codes needs in `out`. Words need little more than what they cost: a state is at least 32 times the
 // frequency of the symbol that it takes, so rounding makes it at most 33/32 times too large, by 0.045 bit; and a
 // rounded cost is at most 1/32 bit too small. A tile has at most 33792 symbols and classes: 322 bytes. A state costs 3
-// bytes and takes 4, which is 32 bytes more, and there are up to 6 of padding.
+// bytes and takes 4, which is 32 bytes more.
 constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 128) + 384; }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -346,11 +346,9 @@ inline u32 measure_patches(const Patches& patches) {
   return entries;
 }
 
-H5L_FN constexpr u32 patches_bytes(u32 entries) { return (2 * entries + 3) & ~u32{3}; }
+H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
 
-// Writes the entries and their pad.
 inline u8* write_patches(const Patches& patches, u8* out) {
-  u8* const begin = out;
   u32 next = 0;
   for (u32 i = 0; i < patches.count; ++i) {
     const Patch patch = patches.at[i];
@@ -360,10 +358,6 @@ inline u8* write_patches(const Patches& patches, u8* out) {
     store(out, static_cast<u16>(gap << 4 | code));
     out += 2;
     next = patch.place + 1u;
-  }
-  if ((out - begin) % 4 != 0) {
-    store(out, u16{0});
-    out += 2;
   }
   return out;
 }
@@ -381,8 +375,7 @@ inline const u8* read_patches(const u8* from, const u8* end, u32 entries, u32 co
       if (next > count) return nullptr;
     }
   }
-  if (entries % 2 == 0) return from;
-  return load<u16>(from) == 0 ? from + 2 : nullptr;
+  return from;
 }
 
 // Calls visit(place, delta) for the patches of a section that was checked.

@@ -219,7 +219,7 @@ class TileWriter {
           measure_exceptions<T>(shape_.extents, memory_.mask, values_, count(), arrays.additions.mask_scratch).bytes;
     }
     const u64 cost = coded.coding.cost + u64{128} * bytes;
-    const u64 room = u64{kHeadBytes} + sizeof(T) + bytes + coded.coding.cost / 128;
+    const u64 room = u64{kMostHeadBytes} + sizeof(T) + bytes + coded.coding.cost / 128;
     const u64 surveyed = coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
     // Not if it is larger than the tile stored, whatever the coder makes of it.
     if (cost >= least_ || room >= raw_bytes() + kSlack) return surveyed;
@@ -266,10 +266,8 @@ class TileWriter {
     for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = coded.form.is_lorenzo ? 0 : coded.form.rule.weights[i];
     head.lorenzo_axes = coded.form.lorenzo_axes;
     head.patches = coded.patch_entries;
-    write_head(head, payload_);
-    u8* next = payload_ + kHeadBytes;
-    store(next, static_cast<Word<T>>(coded.base));
-    next += sizeof(T);
+    head.base = coded.base;
+    u8* next = write_head<T>(head, payload_);
     if (head.has_exceptions) {
       const u32* const mask = memory_.best_mask;
       u32* const scratch = arrays.additions.mask_scratch;
@@ -280,7 +278,7 @@ class TileWriter {
     next = write_patches({memory_.patches, kMaxPatches, patch_count_}, next);
     next += interp::simd::write_codes(codes, count(), head.unit(), coded.coding, next, arrays.coder_scratch());
     const u32 size = static_cast<u32>(next - payload_);
-    size_ = size < raw_bytes() && size != sizeof(T) ? size : kStoreTile;
+    size_ = size < raw_bytes() ? size : kStoreTile;
   }
 
   u32 raw_bytes() const { return count() * static_cast<u32>(sizeof(T)); }
@@ -446,8 +444,9 @@ struct DecodeMemory {
 };
 
 template <class T, class Q, class I>
-bool decode_integers(const Q& q, const Head& head, const Shape& shape, i64 base, const u8* patches, const u8* from,
-                     const u8* end, u8* values, DecodeArrays<I>& memory) {
+bool decode_integers(const Q& q, const Head& head, const Shape& shape, const u8* patches, const u8* from, const u8* end,
+                     u8* values, DecodeArrays<I>& memory) {
+  const i64 base = head.base;
   I* const steps = memory.steps;
   I* const integers = memory.integers;
   if (!interp::simd::read_codes(head, from, static_cast<u32>(end - from), shape.count, steps, memory.scratch))
@@ -476,15 +475,14 @@ bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 
     blocks::read_constant<W>(payload, tile.count, values);
     return true;
   }
-  if (payload_bytes % 4 != 0 || payload_bytes < kHeadBytes + sizeof(T)) return false;
+  if (payload_bytes % 2 != 0) return false;
   const Shape shape = shape_of(tile.boxes[0].extents, mode & kAxesMask);
   DecodeMemory<T>& memory = *new (workspace) DecodeMemory<T>;
   Head head;
-  if (!read_head<T>(payload, shape.active, head)) return false;
-  if (!kHasFinePoints<Q> && (head.is_fine || head.patches != 0)) return false;
   const u8* const end = payload + payload_bytes;
-  const i64 base = static_cast<Int<T>>(load<W>(payload + kHeadBytes));
-  const u8* from = payload + kHeadBytes + sizeof(T);
+  const u8* from = read_head<T>(payload, end, shape.active, head);
+  if (from == nullptr) return false;
+  if (!kHasFinePoints<Q> && (head.is_fine || head.patches != 0)) return false;
   Exceptions<T> exceptions;
   if (head.has_exceptions) {
     from = read_exceptions(shape.extents, from, end, shape.count, memory.mask, memory.others, exceptions);
@@ -494,8 +492,8 @@ bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 
   from = read_patches(from, end, head.patches, shape.count);
   if (from == nullptr) return false;
   const bool is_read = sizeof(T) == 4 || head.is_narrow
-                           ? decode_integers<T>(q, head, shape, base, patches, from, end, values, memory.narrow)
-                           : decode_integers<T>(q, head, shape, base, patches, from, end, values, memory.wide);
+                           ? decode_integers<T>(q, head, shape, patches, from, end, values, memory.narrow)
+                           : decode_integers<T>(q, head, shape, patches, from, end, values, memory.wide);
   if (!is_read) return false;
   if (head.has_exceptions) restore_exceptions(exceptions, memory.mask, memory.others, shape.count, values);
   return true;

@@ -436,10 +436,10 @@ struct Avx2 {
   }
 
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 blocks, u32* states, Words& words, Input& in,
-                          I* steps) {
+  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32* states, Words& words, Input& in,
+                          I* steps, EscapeList& escapes) {
     if (head.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      return Definition::read_blocks<lanes>(head, classes, blocks, states, words, in, steps);
+      return Definition::read_blocks<lanes>(head, classes, first, end, states, words, in, steps, escapes);
     }
     const u32 unit_bits = head.is_closed ? 4 : 0;
     u32 x[lanes];
@@ -449,9 +449,8 @@ struct Avx2 {
     for (u32 i = 0; i < halves && lanes >= 16; ++i) parts[i] = split(states + 16 * i);
     const u8* plane_words = in.planes;
     const u8* next = words.next();
-    EscapeList escapes;
-    I* const first_steps = steps;
-    for (u32 b = 0; b < blocks; ++b, steps += kBlockCodes) {
+    steps += u64{first} * kBlockCodes;
+    for (u32 b = first; b < end; ++b, steps += kBlockCodes) {
       const u32 c = classes[b];
       const u32 planes = head.raw_planes + raw_planes_of(c);
       if (c == 0 && planes == 0) {
@@ -497,7 +496,6 @@ struct Avx2 {
       escapes.add(b, escaped);
     }
     words.take(next);
-    if (!Definition::read_escapes(escapes, head.escape_bytes, in, first_steps)) return false;
     if constexpr (lanes < 16) {
       memcpy(states, x, sizeof x);
     } else {

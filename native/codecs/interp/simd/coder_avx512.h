@@ -401,10 +401,10 @@ struct Avx512 {
   }
 
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 blocks, u32* states, Words& words, Input& in,
-                          I* steps) {
+  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32* states, Words& words, Input& in,
+                          I* steps, EscapeList& escapes) {
     if (head.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      return Definition::read_blocks<lanes>(head, classes, blocks, states, words, in, steps);
+      return Definition::read_blocks<lanes>(head, classes, first, end, states, words, in, steps, escapes);
     }
     const u32 unit_bits = head.is_closed ? 4 : 0;
     u32 x[lanes];
@@ -412,9 +412,8 @@ struct Avx512 {
     States halves = split<lanes>(states);
     const u8* plane_words = in.planes;
     const u8* next = words.next();
-    EscapeList escapes;
-    I* const first_steps = steps;
-    for (u32 b = 0; b < blocks; ++b, steps += kBlockCodes) {
+    steps += u64{first} * kBlockCodes;
+    for (u32 b = first; b < end; ++b, steps += kBlockCodes) {
       const u32 c = classes[b];
       const u32 planes = head.raw_planes + raw_planes_of(c);
       __m512i numbers = _mm512_setzero_si512();
@@ -431,9 +430,9 @@ struct Avx512 {
         if constexpr (lanes == 32) {
           symbols = take_symbols<32>(nearest, halves, next);
         } else if constexpr (lanes == 16) {
-          const __m512i first = take_symbols<16>(nearest, halves, next);
-          const __m512i second = take_symbols<16>(nearest, halves, next);
-          symbols = _mm512_inserti64x4(first, _mm512_castsi512_si256(second), 1);
+          const __m512i front = take_symbols<16>(nearest, halves, next);
+          const __m512i back = take_symbols<16>(nearest, halves, next);
+          symbols = _mm512_inserti64x4(front, _mm512_castsi512_si256(back), 1);
         } else {
           alignas(64) u16 each[kBlockCodes];
           Definition::read_symbols<lanes>(kSlots.slots[head.set][table_of(c)], x, next, each);
@@ -450,7 +449,6 @@ struct Avx512 {
       escapes.add(b, escaped);
     }
     words.take(next);
-    if (!Definition::read_escapes(escapes, head.escape_bytes, in, first_steps)) return false;
     if constexpr (lanes < 16) {
       memcpy(states, x, sizeof x);
     } else {
