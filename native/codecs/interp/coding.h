@@ -23,8 +23,7 @@ inline constexpr u32 kFirstState = 1u << 16;
 inline constexpr u32 kWordBytes = 2;
 inline constexpr u32 kHalfBytes = 2;  // of a state, and of a word of raw planes
 
-// Where a lane's state begins in encoding. The low half of it may be anything: that of the first lanes holds the end of
-// the raw planes.
+// How many lanes begin with a half of a raw plane in the low half of their first state: it may be anything.
 constexpr u32 borrowed_halves(u32 raw_words, u32 lanes) { return 2 * raw_words < lanes ? 2 * raw_words : lanes; }
 
 constexpr u32 blocks_of(u32 count) { return (count + kBlockCodes - 1) / kBlockCodes; }
@@ -202,8 +201,8 @@ inline constexpr u32 kMeanLimit = 5000;      // of sizes
 inline constexpr u32 kEscapeCost = 16 * 16;  // what an escape counts in the comparison of classes
 
 // Costs of one code in four classes at once, 16 bits for each: they sum to less than 2^16 in a block. The size is
-// shifted by the least number of raw planes of the four. From class 5 on the four differ from the next four only by this
-// shift. Row 0 is for blocks of zeros, in which class 0 costs nothing.
+// shifted by the least number of raw planes of the four. From class 5 on the four differ from the next four only by
+// this shift. Row 0 is for blocks of zeros, in which class 0 costs nothing.
 inline constexpr u32 kCostRows = 6;
 inline constexpr u32 kCostSizes = 128;  // more are like the last
 constexpr u32 cost_row(u32 first) { return first < kCostRows ? first : kCostRows - 1; }

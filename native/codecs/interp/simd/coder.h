@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codecs/interp/coder.h"
+#include "codecs/interp/tile_codes.h"
 
 #if defined(H5L_AVX512)
 #include "codecs/interp/simd/coder_avx512.h"
