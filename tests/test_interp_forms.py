@@ -48,7 +48,10 @@ def heads_of(frame: bytes) -> list[Head]:
     for payload in parsed.tiles:
         if len(payload) <= parsed.dtype.itemsize:
             continue  # empty, or constant
-        first, second, planes, _, _, entries = struct.unpack_from("<BBBBHH", payload)
+        first, second, third, _ = payload[:4]
+        base = 2 if third & 8 else parsed.dtype.itemsize
+        numbers = [*struct.unpack_from("<2H", payload, 4 + base)]
+        planes, entries = (numbers.pop(0) if second & bit else 0 for bit in (64, 128))
         found.append(
             Head(
                 is_lorenzo=first & 3 == 3,
@@ -57,7 +60,7 @@ def heads_of(frame: bytes) -> list[Head]:
                 lanes=[1, 4, 16, 32][first >> 4 & 3],
                 has_exceptions=bool(first & 64),
                 is_narrow=bool(first & 128),
-                escape_bytes=2 << (second >> 4),
+                escape_bytes=2 << (second >> 4 & 3),
                 raw_planes=planes,
                 patch_entries=entries,
             )

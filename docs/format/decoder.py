@@ -636,24 +636,28 @@ class Head:
 
 def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
     t = frame.float_type
-    first, second, raw_planes, table_set = reader.take(4)
-    of_predictor, patches = reader.number(2), reader.number(2)
+    first, second, third, of_predictor = reader.take(4)
+    base_bytes = 2 if third >> 3 & 1 else t.size
+    base = signed(reader.number(base_bytes), 8 * base_bytes)
+    numbers = [reader.number(2) if second >> bit & 1 else None for bit in (6, 7)]
+    require(0 not in numbers, "a number that is there is not 0")
+    raw_planes, patches = (number or 0 for number in numbers)
+    item_bytes = 2 << (second >> 4 & 3)
     predictor, fine, closed, narrow = first & 3, first >> 2 & 1, first >> 3 & 1, first >> 7
     wide = not narrow and t is FLOAT64
-    require(predictor in {1, 3} and second >> 6 == 0, "a reserved bit of the head")
+    require(predictor in {1, 3} and third >> 4 == 0, "a reserved bit of the head")
     interpolates = predictor == 1
     require(not closed or (fine and interpolates), "closed")
     require(narrow or not interpolates or t is FLOAT64, "interpolation of float32 is narrow")
-    require(table_set < 8 and second >> 4 <= 2, "the set of tables or the bytes of an escape")
-    require(second >> 4 != 2 or wide, "the bytes of an escape")
+    require(item_bytes <= (8 if wide else 4), "the bytes of an escape")
     require(raw_planes <= (48 if wide else 20), "R")
     require(frame.kind != POINTWISE_RELATIVE or not fine, "there are no fine points")
     require(
         not patches or not ((fine and not closed) or frame.kind == POINTWISE_RELATIVE), "patches"
     )
-    codes = [of_predictor >> 3 * i & 7 for i in range(3)]
+    codes = [of_predictor // 6**i % 6 for i in range(len(active))]
     if interpolates:
-        require(of_predictor < 1 << 3 * len(active) and max(codes) <= 5, "weight codes")
+        require(of_predictor < 6 ** len(active), "weight codes")
     else:
         require(of_predictor < 16, "the axes of the head")
     return Head(
@@ -664,15 +668,13 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
         has_exceptions=bool(first >> 6 & 1),
         narrow=bool(narrow),
         model=second & 15,
-        table_set=table_set,
-        item_bytes=2 << (second >> 4),
+        table_set=third & 7,
+        item_bytes=item_bytes,
         R=raw_planes,
-        weights=[(16, 8, 4, 2, 1, 0)[code] for code in codes[: len(active)]]
-        if interpolates
-        else [],
+        weights=[(16, 8, 4, 2, 1, 0)[code] for code in codes] if interpolates else [],
         axes=axes_of(of_predictor),
         patches=patches,
-        base=reader.number(t.size),
+        base=base,
         V=64 if wide else 32,
     )
 
@@ -680,7 +682,7 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
 def decode_interp(frame: Frame, extents: list[int], payload: bytes) -> list[int]:
     """interp.md, from "A tile's payload" to "Integers and residuals"."""
     t, count = frame.float_type, math.prod(extents)
-    require(len(payload) % 4 == 0, "a payload is no multiple of 4")
+    require(len(payload) % 2 == 0, "a payload has an odd number of bytes")
     if len(payload) == t.size:
         return [int.from_bytes(payload, "little")] * count
     active = [axis for axis in axes_of(frame.mode) if extents[axis] > 1]
@@ -710,7 +712,7 @@ def decode_interp(frame: Frame, extents: list[int], payload: bytes) -> list[int]
 
 def read_interp_exceptions(t: FloatType, extents: list[int], reader: Reader) -> dict[int, int]:
     """interp.md, "Exceptions": the bits of each, by its number in raster order."""
-    count, begin = math.prod(extents), reader.at
+    count = math.prod(extents)
     common, flags = reader.number(t.size), reader.number(2)
     has_others, are_alike = flags & 1, flags >> 1 & 1
     require(flags <= 3 and are_alike <= has_others, "flags")
@@ -721,8 +723,6 @@ def read_interp_exceptions(t: FloatType, extents: list[int], reader: Reader) -> 
         require(all(i in bits for i in others), "O is no subset of E")
         numbers = [reader.number(t.size) for _ in range(1 if are_alike else len(others))]
         bits.update(zip(others, numbers * len(others) if are_alike else numbers, strict=False))
-    if (reader.at - begin) % 4:
-        require(reader.number(2) == 0, "a pad is not zero")
     return bits
 
 
@@ -794,7 +794,6 @@ def read_patches(head: Head, count: int, reader: Reader) -> dict[int, int]:
             require(place < count, "a patch is behind the tile's values")
             code = entry & 15
             patches[place] = code - 8 if code < 8 else code - 7
-    reader.pad()
     return patches
 
 
@@ -960,13 +959,19 @@ def read_residuals(head: Head, count: int, reader: Reader) -> list[int]:
         [lanes.symbol(i % head.lanes, tables[min(c, 5) - 1]) for i in range(32)] if c else [0] * 32
         for c in classes
     ]
-    require(lanes.states == [1 << 16] * head.lanes, "a lane ends with another state")
     # 3. Raw planes.
     depths = [head.R + max(0, c - 4) for c in classes]  # r
-    words_end, end = reader.at, len(reader.data) - 4 * sum(depths)
+    in_states = min(2 * sum(depths), head.lanes)
+    ends = [state - (1 << 16) for state in lanes.states]
+    require(all(0 <= x < 1 << 16 for x in ends), "a lane ends with another state")
+    require(not any(ends[in_states:]), "a lane ends with another state")
+    in_payload = 2 * sum(depths) - in_states
+    words_end, end = reader.at, len(reader.data) - 2 * in_payload
     require(words_end <= end, "parts run into each other")
     reader.at = end
-    planes = [[reader.number(4) for _ in range(r)] for r in depths]
+    halves = [reader.number(2) for _ in range(in_payload)] + ends[:in_states]
+    words = iter([low | high << 16 for low, high in zip(halves[::2], halves[1::2], strict=True)])
+    planes = [[*itertools.islice(words, r)] for r in depths]
     # 4. Residuals, and 5. items.
     residuals = []
     for of_block, block_planes in zip(symbols, planes, strict=True):
@@ -980,7 +985,7 @@ def read_residuals(head: Head, count: int, reader: Reader) -> list[int]:
                 word = int.from_bytes(reader.data[end : end + head.item_bytes], "little")
             d = unzigzag(word & ((1 << head.V) - 1))
             residuals.append(16 * d if head.closed and s < 15 else d)
-    require(end - words_end <= 3 and not any(reader.data[words_end:end]), "pad before the items")
+    require(end == words_end, "something between words and items")
     require(not any(signed(d, head.V) for d in residuals[count:]), "a residual behind the values")
     return residuals
 

@@ -28,6 +28,7 @@ namespace interp = H5L_TARGET::interp;
 struct Seen {
   std::set<unsigned> classes, lanes, sets, models, escape_bytes;
   unsigned most_raw_planes = 0;
+  int shortened = 0, unshortened = 0;
 };
 
 template <class I>
@@ -46,19 +47,15 @@ class Coder {
     std::copy(codes.begin(), codes.end(), in);
     std::fill(in + count, in + padded, I{0});
 
-    const naive::Plan expected = naive::plan(codes, unit);
+    const naive::Plan first = naive::plan(codes, unit);
     interp::Coding plan;
     interp::simd::plan_coding(in, count, unit, plan);
-    CHECK(std::equal(expected.classes.begin(), expected.classes.end(), plan.classes), "%u codes", count);
-    CHECK(plan.raw_planes == expected.raw_planes, "%u codes: %u, %u", count, plan.raw_planes, expected.raw_planes);
-    CHECK(plan.set == expected.set, "%u codes: %u, %u", count, plan.set, expected.set);
-    CHECK(plan.model == expected.model, "%u codes: %u, %u", count, plan.model, expected.model);
-    CHECK(plan.lanes == expected.lanes, "%u codes: %u, %u", count, plan.lanes, expected.lanes);
-    CHECK(plan.escape_bytes == expected.escape_bytes, "%u codes: %u, %u", count, plan.escape_bytes,
-          expected.escape_bytes);
-    CHECK(plan.cost == expected.cost, "%u codes: %llu, %llu", count, plan.cost,
-          static_cast<unsigned long long>(expected.cost));
-
+    compare(first, plan, count);
+    const naive::Plan expected = naive::shortened(codes, unit, first);
+    interp::simd::shorten_coding(in, count, unit, plan, scratch_.at_end(interp::kPathBytes).data());
+    compare(expected, plan, count);
+    seen.shortened += expected.cost < first.cost;
+    seen.unshortened += expected.cost == first.cost;
     const naive::Bytes bytes = naive::encode(codes, unit, expected);
     CHECK(interp::room_of(plan) <= naive::kMaxCodedBytes<I>, "%u codes", count);
     const std::span<std::uint8_t> out = out_.at_end(interp::room_of(plan));
@@ -95,6 +92,18 @@ class Coder {
   }
 
  private:
+  static void compare(const naive::Plan& expected, const interp::Coding& plan, u32 count) {
+    CHECK(std::equal(expected.classes.begin(), expected.classes.end(), plan.classes), "%u codes", count);
+    CHECK(plan.raw_planes == expected.raw_planes, "%u codes: %u, %u", count, plan.raw_planes, expected.raw_planes);
+    CHECK(plan.set == expected.set, "%u codes: %u, %u", count, plan.set, expected.set);
+    CHECK(plan.model == expected.model, "%u codes: %u, %u", count, plan.model, expected.model);
+    CHECK(plan.lanes == expected.lanes, "%u codes: %u, %u", count, plan.lanes, expected.lanes);
+    CHECK(plan.escape_bytes == expected.escape_bytes, "%u codes: %u, %u", count, plan.escape_bytes,
+          expected.escape_bytes);
+    CHECK(plan.cost == expected.cost, "%u codes: %llu, %llu", count, plan.cost,
+          static_cast<unsigned long long>(expected.cost));
+  }
+
   GuardedMemory codes_{interp::kTileValues * sizeof(I)};
   GuardedMemory steps_{interp::kTileValues * sizeof(I)};
   GuardedMemory out_{naive::kMaxCodedBytes<I> + 1024};
@@ -117,6 +126,7 @@ void check_all() {
   }
   for (double bits = -5; bits < 12; bits += 0.5) check(naive::Codes::laplacian, interp::kTileValues, bits);
   CHECK(seen.classes.size() == interp::kClasses, "%zu classes", seen.classes.size());
+  CHECK(seen.shortened > 0 && seen.unshortened > 0, "%d, %d", seen.shortened, seen.unshortened);
   CHECK(seen.lanes.size() == 4, "%zu numbers of lanes", seen.lanes.size());
   CHECK(seen.sets.size() == interp::kTableSets, "%zu sets of tables", seen.sets.size());
   CHECK(seen.models.size() == interp::kClassModels, "%zu models", seen.models.size());
@@ -130,12 +140,11 @@ void check_golden() {
   for (int i = 0; i < 40; ++i) codes[static_cast<std::size_t>(i)] = (i * i * 7 % 23 - 11) * (i < 32 ? 3 : 0);
   codes[5] = 100000;
   codes[39] = -1;
-  const naive::Bytes golden = {0x6C, 0x37, 0x15, 0x06, 0x90, 0x7C, 0x00, 0x00, 0x00, 0xD4, 0x30, 0x00,
-                               0x07, 0x24, 0xE0, 0x03, 0x56, 0x00, 0x6E, 0x3B, 0x9A, 0x24, 0x59, 0x4D,
-                               0x80, 0x42, 0x01, 0x40, 0x92, 0x5A, 0x4D, 0x59, 0x9C, 0x18, 0x39, 0x4E,
-                               0x41, 0x00, 0x82, 0x20, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-                               0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, 0x00, 0x00, 0x00};
-  const naive::Bytes bytes = naive::encode(codes, 16, naive::plan(codes, 16));
+  const naive::Bytes golden = {0xBB, 0x07, 0x70, 0x04, 0x90, 0x7C, 0x00, 0xD4, 0x30, 0x00, 0x07, 0x24,
+                               0xE0, 0x03, 0x56, 0x00, 0x6E, 0x3B, 0x9A, 0x24, 0x59, 0x4D, 0x80, 0x42,
+                               0x01, 0x40, 0x92, 0x5A, 0x4D, 0x59, 0x9C, 0x18, 0x39, 0x4E, 0x41, 0x00,
+                               0x82, 0x20, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, 0x00};
+  const naive::Bytes bytes = naive::encode(codes, 16, naive::shortened(codes, 16, naive::plan(codes, 16)));
   CHECK(bytes == golden, "%zu bytes", bytes.size());
   Seen seen;
   Coder<i32>().check(codes, 16, seen);

@@ -120,7 +120,7 @@ void check_all() {
     const auto count = static_cast<u32>(1 + random.below(round % 100 == 0 ? interp::kTileValues : 700));
     const std::vector<I> codes = naive::make_codes<I>(random, kind, count, 10 * random.fraction() - 4);
     const int unit = random.one_in(2) ? 16 : 1;
-    naive::Plan plan = naive::plan(codes, unit);
+    naive::Plan plan = naive::shortened(codes, unit, naive::plan(codes, unit));
     // Also what the encoder would not choose, but could have written.
     if (random.one_in(2)) plan.lanes = random.one_in(2) ? 32 : 16;
     if (random.one_in(4)) plan.model = static_cast<unsigned>(random.below(interp::kClassModels));

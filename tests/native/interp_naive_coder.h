@@ -49,61 +49,108 @@ inline unsigned cost(unsigned frequency) {
   return static_cast<unsigned>(std::lround(16 * std::log2(2048.0 / static_cast<double>(frequency))));
 }
 
+inline std::uint64_t class_cost(const std::vector<unsigned>& classes, unsigned model) {
+  std::uint64_t total = 0;
+  unsigned before = 16;
+  for (const unsigned c : classes) total += cost(interp::kClassFrequencies[model][before][c]), before = c;
+  return total;
+}
+
+// What follows from classes.
+template <class I>
+void add_up(const std::vector<I>& codes, const std::vector<std::uint64_t>& z, int unit, Plan& found) {
+  using N = Wrapping<I>;
+  std::uint64_t symbols[8] = {}, escapes = 0, raw_words = 0, widest = 0;
+  for (std::size_t b = 0; b < z.size() / 32; ++b) {
+    const unsigned c = found.classes[b], bits = found.raw_planes + raw(c);
+    raw_words += bits;
+    for (std::size_t i = 0; c != 0 && i < 32; ++i) {
+      const std::uint64_t y = std::min<std::uint64_t>(z[32 * b + i] >> bits, 15);
+      for (unsigned set = 0; set < 8; ++set) symbols[set] += cost(table(set, c)[y]);
+      if (y < 15) continue;
+      ++escapes;
+      widest = std::max(widest, N::zigzag(N::times(codes[32 * b + i], unit)));
+    }
+  }
+  found.escape_bytes = widest < 1u << 16 ? 2 : widest >> 32 == 0 ? 4 : 8;
+  found.set = static_cast<unsigned>(std::min_element(symbols, symbols + 8) - symbols);
+  found.model = 0;
+  for (unsigned m = 1; m < 16; ++m) {
+    if (class_cost(found.classes, m) < class_cost(found.classes, found.model)) found.model = m;
+  }
+  const std::uint64_t coded = class_cost(found.classes, found.model) + symbols[found.set];
+  for (const unsigned lanes : {1u, 4u, 16u, 32u}) {
+    if (lanes == 1 || 16384 * lanes <= coded) found.lanes = lanes;
+  }
+  const std::uint64_t halves = std::min<std::uint64_t>(2 * raw_words, found.lanes);
+  found.cost = coded + 16 * (32 * raw_words + 8 * found.escape_bytes * escapes + 24 * found.lanes - 16 * halves);
+}
+
+// What a block costs in a class.
+inline std::uint64_t block_cost(const std::uint64_t* z, unsigned raw_planes, unsigned c, unsigned set) {
+  std::uint64_t total = 32 * 16 * raw(c);
+  for (std::size_t i = 0; c != 0 && i < 32; ++i) {
+    const std::uint64_t y = std::min<std::uint64_t>(z[i] >> (raw_planes + raw(c)), 15);
+    total += cost(table(set, c)[y]) + (y == 15 ? 256 : 0);
+  }
+  return total;
+}
+
 template <class I>
 Plan plan(const std::vector<I>& codes, int unit) {
-  using N = Wrapping<I>;
   Plan found;
-  const std::size_t n = codes.size();
-  std::vector<std::uint64_t> z((n + 31) / 32 * 32);
+  const std::size_t n = codes.size(), blocks = (n + 31) / 32;
+  std::vector<std::uint64_t> z(32 * blocks);
   long double sum = 0;  // of at most 2^15 numbers of 2^64: 79 bits, of which the upper ones decide
-  for (std::size_t i = 0; i < n; ++i) sum += static_cast<long double>(z[i] = N::zigzag(codes[i]));
+  for (std::size_t i = 0; i < n; ++i) sum += static_cast<long double>(z[i] = Wrapping<I>::zigzag(codes[i]));
   while (found.raw_planes < 48 && sum > std::ldexp(static_cast<long double>(5000 * n), int(found.raw_planes))) {
     ++found.raw_planes;
   }
-  std::uint64_t symbols[8] = {}, escapes = 0, raw_words = 0, widest = 0;
-  for (std::size_t b = 0; b < z.size() / 32; ++b) {
-    const auto size = [&](std::size_t i) { return z[32 * b + i] >> found.raw_planes; };
+  for (std::size_t b = 0; b < blocks; ++b) {
     std::uint64_t halves = 0;
-    bool any = false;
-    for (std::size_t i = 0; i < 32; ++i) any |= size(i) != 0, halves += (size(i) + 1) >> 1;
-    unsigned best = 0;
-    if (any) {
-      unsigned k = 0;
-      while (k < 14 && 1000 * halves >= std::uint64_t{4525} << k) ++k;
-      std::uint64_t least = ~std::uint64_t{0};
-      for (const unsigned c : {std::max(1u, k), k + 1, std::min(15u, k + 2)}) {
-        std::uint64_t total = 32 * 16 * raw(c);
-        for (std::size_t i = 0; i < 32; ++i) {
-          const std::uint64_t y = size(i) >> raw(c);
-          total += cost(table(4, c)[std::min<std::uint64_t>(y, 15)]) + (y >= 15 ? 256 : 0);
-        }
-        if (total < least) least = total, best = c;
-      }
-      for (std::size_t i = 0; i < 32; ++i) {
-        const std::uint64_t y = size(i) >> raw(best);
-        for (unsigned set = 0; set < 8; ++set) symbols[set] += cost(table(set, best)[std::min<std::uint64_t>(y, 15)]);
-        if (y < 15) continue;
-        ++escapes;
-        widest = std::max(widest, N::zigzag(N::times(codes[32 * b + i], unit)));
-      }
-    }
-    found.classes.push_back(best);
-    raw_words += found.raw_planes + raw(best);
+    for (std::size_t i = 0; i < 32; ++i) halves += ((z[32 * b + i] >> found.raw_planes) + 1) >> 1;
+    unsigned j = 0;
+    while (j < 12 && 1000 * halves >= std::uint64_t{4525} << j) ++j;
+    found.classes.push_back(halves == 0 ? 0 : j + 1);
   }
-  found.escape_bytes = widest < 1u << 16 ? 2 : widest >> 32 == 0 ? 4 : 8;
-  std::uint64_t least = ~std::uint64_t{0};
-  found.set = static_cast<unsigned>(std::min_element(symbols, symbols + 8) - symbols);
-  for (unsigned m = 0; m < 16; ++m) {
-    std::uint64_t total = 0;
-    unsigned before = 16;
-    for (const unsigned c : found.classes) total += cost(interp::kClassFrequencies[m][before][c]), before = c;
-    if (total < least) least = total, found.model = m;
-  }
-  for (const unsigned lanes : {1u, 4u, 16u, 32u}) {
-    if (lanes == 1 || 16384 * lanes <= least + symbols[found.set]) found.lanes = lanes;
-  }
-  found.cost = least + symbols[found.set] + 16 * (32 * raw_words + 8 * found.escape_bytes * escapes + 24 * found.lanes);
+  add_up(codes, z, unit, found);
   return found;
+}
+
+// The plan with the cheapest path of classes, if that is cheaper.
+template <class I>
+Plan shortened(const std::vector<I>& codes, int unit, const Plan& plan) {
+  std::vector<std::uint64_t> z((codes.size() + 31) / 32 * 32);
+  std::transform(codes.begin(), codes.end(), z.begin(), Wrapping<I>::zigzag);
+  struct Step {
+    std::uint64_t cost;  // of the cheapest path to here
+    unsigned from;
+  };
+  std::vector<std::vector<Step>> steps;
+  std::vector<unsigned> first;
+  for (std::size_t b = 0; b < plan.classes.size(); ++b) {
+    const unsigned guess = plan.classes[b];
+    first.push_back(guess < 2 ? guess : std::min(guess - 1, 12u));
+    steps.emplace_back();
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned c = first[b] + i;
+      Step best = {~std::uint64_t{0}, 0};
+      for (unsigned k = 0; k < (b == 0 ? 1 : 4); ++k) {
+        const unsigned before = b == 0 ? 16 : first[b - 1] + k;
+        const std::uint64_t total =
+            (b == 0 ? 0 : steps[b - 1][k].cost) + cost(interp::kClassFrequencies[plan.model][before][c]);
+        if (total < best.cost) best = {total, k};
+      }
+      best.cost += block_cost(&z[32 * b], plan.raw_planes, c, plan.set);
+      steps[b].push_back(best);
+    }
+  }
+  Plan other = plan;
+  unsigned at = 0;
+  for (unsigned i = 1; i < 4; ++i) at = steps.back()[i].cost < steps.back()[at].cost ? i : at;
+  for (std::size_t b = steps.size(); b-- > 0; at = steps[b].at(at).from) other.classes[b] = first[b] + at;
+  add_up(codes, z, unit, other);
+  return other.cost < plan.cost ? other : plan;
 }
 
 // What the coder codes: in this order for the decoder, and backwards for the encoder. f(lane, frequencies, symbol) gets
@@ -149,7 +196,10 @@ Bytes encode(const std::vector<I>& codes, int unit, const Plan& plan) {
     }
     planes.insert(planes.end(), words.begin(), words.end());
   }
+  const std::size_t halves = std::min<std::size_t>(2 * planes.size(), plan.lanes);
+  const auto half = [&planes](std::size_t i) { return planes[i / 2] >> 16 * (i % 2) & 0xFFFF; };
   std::vector<std::uint64_t> states(plan.lanes, 1u << 16);
+  for (std::size_t i = 0; i < halves; ++i) states[i] |= half(2 * planes.size() - halves + i);
   std::vector<std::uint64_t> words;
   for (std::size_t i = symbols.size(); i-- > 0;) {
     const Symbol& s = symbols[i];
@@ -166,9 +216,8 @@ Bytes encode(const std::vector<I>& codes, int unit, const Plan& plan) {
   };
   for (const std::uint64_t x : states) put(x, 4);
   for (std::size_t i = words.size(); i-- > 0;) put(words[i], 2);
-  while ((out.size() + items.size() * plan.escape_bytes) % 4 != 0) put(0, 1);
   for (std::size_t i = items.size(); i-- > 0;) put(items[i], plan.escape_bytes);
-  for (const std::uint32_t word : planes) put(word, 4);
+  for (std::size_t i = 0; i < 2 * planes.size() - halves; ++i) put(half(i), 2);
   return out;
 }
 
@@ -204,33 +253,42 @@ std::optional<std::vector<I>> decode(const interp::Head& head, const Bytes& in, 
   for_classes(blocks, lanes, [&](unsigned lane, std::size_t b, bool first) {
     classes[b] = next_symbol(lane, interp::kClassFrequencies[head.model][first ? 16 : classes[b - 1]]);
   });
-  std::size_t planes = 0;
-  for (const unsigned c : classes) planes += 4 * (head.raw_planes + raw(c));
-  if (!is_complete || end - at < planes) return {};
-  std::size_t plane = end - planes;
-  end = plane;
-  std::size_t escapes = end;
-  std::vector<I> steps;
+  std::size_t planes = 0;  // halves of them
+  for (const unsigned c : classes) planes += 2 * (head.raw_planes + raw(c));
+  const std::size_t halves = std::min<std::size_t>(planes, lanes);
+  if (!is_complete || end - at < 2 * (planes - halves)) return {};
+  end -= 2 * (planes - halves);
+  std::vector<unsigned> symbols;
   for (const unsigned c : classes) {
-    const unsigned bits = head.raw_planes + raw(c);
     for (unsigned i = 0; i < 32; ++i) {
-      const unsigned y = c != 0 ? next_symbol(i % lanes, table(head.set, c)) : 0;
+      symbols.push_back(c != 0 ? next_symbol(i % lanes, table(head.set, c)) : 0);
       if (!is_complete) return {};
+    }
+  }
+  std::vector<std::uint64_t> words;
+  for (std::size_t i = 0; i < planes - halves; ++i) words.push_back(get(end + 2 * i, 2));
+  for (unsigned i = 0; i < lanes; ++i) {
+    if (states[i] >> 16 != 1 || (i >= halves && states[i] != 1u << 16)) return {};
+    if (i < halves) words.push_back(states[i] & 0xFFFF);
+  }
+  std::vector<I> steps;
+  std::size_t plane = 0;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const unsigned bits = head.raw_planes + raw(classes[b]);
+    for (unsigned i = 0; i < 32; ++i) {
+      const unsigned y = symbols[32 * b + i];
       std::uint64_t z = std::uint64_t{y} << bits;
-      for (unsigned p = 0; p < bits; ++p) z |= (get(plane + std::size_t{4} * p, 4) >> i & 1) << p;
+      for (unsigned p = 0; p < bits; ++p) z |= (words[2 * (plane + p) + i / 16] >> i % 16 & 1) << p;
       if (sizeof(I) == 4) z &= 0xFFFFFFFF;
       steps.push_back(N::times(N::unzigzag(z), head.is_closed ? 16 : 1));
       if (y != 15) continue;
-      if (escapes < at + head.escape_bytes) return {};  // words may have run into escapes
-      escapes -= head.escape_bytes;
-      steps.back() = N::unzigzag(get(escapes, head.escape_bytes));
+      if (end < at + head.escape_bytes) return {};  // words may have run into escapes
+      end -= head.escape_bytes;
+      steps.back() = N::unzigzag(get(end, head.escape_bytes));
     }
-    plane += std::size_t{4} * bits;
+    plane += bits;
   }
-  if (escapes < at || escapes - at > 3 || get(at, escapes - at) != 0) return {};
-  for (const std::uint64_t x : states) {
-    if (x != 1u << 16) return {};
-  }
+  if (end != at) return {};
   for (std::size_t i = n; i < steps.size(); ++i) {
     if (steps[i] != 0) return {};
   }

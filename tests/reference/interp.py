@@ -17,8 +17,6 @@ from .interp_coder import (
     ESCAPE_BYTES,
     LANES,
     LARGEST_RAW,
-    MODELS,
-    SETS,
     CoderHead,
     decode_residuals,
     encode_residuals,
@@ -291,10 +289,12 @@ class Head:
         flags = form.predictor | form.is_fine << 2 | form.is_closed << 3
         flags |= LANES.index(coder.lanes) << 4 | self.has_exceptions << 6 | self.is_narrow << 7
         sizes = coder.model | ESCAPE_BYTES.index(coder.escape_bytes) << 4
-        rule = form.axes | sum(code << 3 * i for i, code in enumerate(form.weight_codes))
-        head = bytes([flags, sizes, coder.raw, coder.table_set])
-        head += rule.to_bytes(2, "little") + self.entries.to_bytes(2, "little")
-        return head + self.base.to_bytes(float_type.size, "little", signed=True)
+        sizes |= (coder.raw > 0) << 6 | (self.entries > 0) << 7
+        is_short = -(1 << 15) <= self.base < 1 << 15
+        rule = form.axes + sum(code * len(WEIGHTS) ** i for i, code in enumerate(form.weight_codes))
+        head = bytes([flags, sizes, coder.table_set | is_short << 3, rule])
+        head += self.base.to_bytes(2 if is_short else float_type.size, "little", signed=True)
+        return head + b"".join(n.to_bytes(2, "little") for n in (coder.raw, self.entries) if n)
 
 
 def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: Kind) -> Head:
@@ -322,24 +322,29 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
     Corrupt
         No encoder writes such a head.
     """
-    flags, sizes, raw, table_set = reader.take(4)
-    rule = int.from_bytes(reader.take(2), "little")
-    entries = int.from_bytes(reader.take(2), "little")
-    base = int.from_bytes(reader.take(float_type.size), "little", signed=True)
+    flags, sizes, third, rule = reader.take(4)
+    table_set, is_short = third & 7, third >> 3 & 1
+    base = int.from_bytes(reader.take(2 if is_short else float_type.size), "little", signed=True)
+    raw, entries = (
+        int.from_bytes(reader.take(2), "little") if sizes >> bit & 1 else None for bit in (6, 7)
+    )
+    if 0 in {raw, entries}:
+        raise Corrupt("a number that is there, though it is 0")
+    raw, entries = raw or 0, entries or 0
     is_fine, is_closed, is_narrow = (bool(flags >> bit & 1) for bit in (2, 3, 7))
     predictor = flags & 3
     is_lorenzo = predictor == LORENZO
-    weight_codes = tuple(rule >> 3 * i & 7 for i in range(active))
-    model, escape = sizes & 15, sizes >> 4
-    if table_set >= SETS or model >= MODELS or escape >= len(ESCAPE_BYTES):
+    weight_codes = tuple(rule // len(WEIGHTS) ** i % 6 for i in range(active))
+    model, escape = sizes & 15, sizes >> 4 & 3
+    if third >> 4 or escape >= len(ESCAPE_BYTES):
         raise Corrupt("a head that is out of range")
     if predictor not in {INTERPOLATION, LORENZO}:
         raise Corrupt(f"predictor {predictor}")
     if is_lorenzo and rule > 15:
         raise Corrupt(f"axes {rule:#x}")
     if not is_lorenzo:
-        if rule >> 3 * active or max(weight_codes, default=0) >= len(WEIGHTS):
-            raise Corrupt(f"weight codes {rule:#o} of {active} axes")
+        if rule >= len(WEIGHTS) ** active:
+            raise Corrupt(f"weight codes {rule} of {active} axes")
         if float_type.size == 4 and not is_narrow:
             raise Corrupt("interpolation of float32 that is not narrow")
     if is_closed and (is_lorenzo or not is_fine):
@@ -406,8 +411,8 @@ def decode_tile(
         The payload contradicts itself.
     """
     shape: Shape = (1, 1, 1, count) if inside is None else inside.shape
-    if len(payload) % 4:
-        raise Corrupt(f"a payload of {len(payload)} bytes, no multiple of 4")
+    if len(payload) % 2:
+        raise Corrupt(f"a payload of {len(payload)} bytes, an odd number")
     if len(payload) == float_type.size:
         return np.frombuffer(payload * count, float_type.word_dtype)
     reader = blocks.Reader(payload)
@@ -417,7 +422,6 @@ def decode_tile(
     if head.has_exceptions:
         is_exception, bits = take_exceptions(reader, shape, float_type)
     entries = np.frombuffer(reader.take(2 * head.entries), "<u2").tolist()
-    reader.take_padding(2 * (head.entries % 2))
     patches = unpack_patches(entries, count)
     changes = decode_residuals(
         reader.take(reader.left()), head.coder, count, unit=form.unit, dtype=head.dtype(float_type)
@@ -603,7 +607,7 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
         bins = lattice_values(values.k, values.float_type, values.quantizer, is_fine=False)
         stored = np.where(values.has_bin, bins, values.bits)
         exceptions = pack_exceptions(values.bits, stored, tile.is_exception, values.shape)
-    patches = np.array(entries, "<u2").tobytes() + bytes(2 * (len(entries) % 2))
+    patches = np.array(entries, "<u2").tobytes()
     head = Head(
         form=form,
         coder=coded.head,

@@ -27,10 +27,6 @@ ESCAPE_BYTES = (2, 4, 8)
 ESCAPE = 15
 """The symbol of an escape."""
 
-MODELS = len(interp_tables.CLASSES)
-
-SETS = len(interp_tables.SYMBOLS)
-
 LARGEST_RAW = {4: 20, 8: 48}
 """Raw planes that every block can have, by the bytes of V bits."""
 
@@ -39,6 +35,11 @@ def raw_planes_of(classes: Array, of_all: int) -> Array:
     """Give the number of raw planes of blocks, from their classes and from R."""
     words: Array = of_all + np.maximum(0, classes - 4)
     return words
+
+
+def borrowed_halves(raw_planes: Array, lanes: int) -> int:
+    """Give the number of halves of raw planes that are in the states."""
+    return min(2 * int(raw_planes.sum()), lanes)
 
 
 def table_of(symbol_class: int) -> int:
@@ -120,10 +121,29 @@ class Decoder:
         """Where the words end that were taken."""
         return self._begin + 2 * self._at
 
-    @property
-    def is_at_rest(self) -> bool:
-        """All states are what they were before the encoder's first symbol."""
-        return all(state == 1 << 16 for state in self._states)
+    def borrowed(self, halves: int) -> bytes:
+        """
+        Give what the states hold at the end.
+
+        Parameters
+        ----------
+        halves : int
+            Number of lanes that hold a half of a raw plane.
+
+        Returns
+        -------
+        bytes
+            The halves.
+
+        Raises
+        ------
+        Corrupt
+            Lanes end with other states.
+        """
+        low = [state - (1 << 16) for state in self._states]
+        if not all(0 <= x < 1 << 16 for x in low) or any(low[halves:]):
+            raise Corrupt("states that no encoder begins with")
+        return np.array(low[:halves], "<u2").tobytes()
 
     def symbol(self, lane: int, frequencies: tuple[int, ...]) -> int:
         """
@@ -168,10 +188,13 @@ class Encoder:
     ----------
     lanes : int
         Number of lanes.
+    borrowed : bytes
+        Halves of raw planes that the first states hold.
     """
 
-    def __init__(self, lanes: int) -> None:
-        self._states = [1 << 16] * lanes
+    def __init__(self, lanes: int, borrowed: bytes) -> None:
+        self._states = [1 << 16 | half for half in np.frombuffer(borrowed, "<u2").tolist()]
+        self._states += [1 << 16] * (lanes - len(self._states))
         self._words: list[int] = []
 
     def put(self, lane: int, symbol: int, frequencies: tuple[int, ...]) -> None:
@@ -275,14 +298,13 @@ def decode_residuals(
             symbols[block] = [decoder.symbol(i % head.lanes, frequencies) for i in range(BLOCK)]
     raw_planes = raw_planes_of(np.array(classes), head.raw)
     is_escape = symbols == ESCAPE
-    raw_begin = len(data) - 4 * int(raw_planes.sum())
+    halves = borrowed_halves(raw_planes, head.lanes)
+    raw_begin = len(data) - 4 * int(raw_planes.sum()) + 2 * halves
     items_begin = raw_begin - head.escape_bytes * int(is_escape.sum())
-    if not decoder.end <= items_begin < decoder.end + 4 or any(data[decoder.end : items_begin]):
+    if decoder.end != items_begin:
         raise Corrupt("words, items and raw planes do not fit the payload")
-    if not decoder.is_at_rest:
-        raise Corrupt("states that are not 2^16 at the end")
     z = symbols << raw_planes.astype("<u8")[:, None]
-    z |= unpack_raw(data[raw_begin:], raw_planes)
+    z |= unpack_raw(data[raw_begin:] + decoder.borrowed(halves), raw_planes)
     items = np.frombuffer(data[items_begin:raw_begin], f"<u{head.escape_bytes}")
     z[is_escape] = items[::-1]
     unsigned = z.astype(f"<u{dtype.itemsize}")
@@ -367,15 +389,12 @@ def cost_of(frequency: int) -> int:
 
 SYMBOL_COSTS = np.array([[[cost_of(f) for f in row] for row in s] for s in interp_tables.SYMBOLS])
 
-USUAL_COSTS = SYMBOL_COSTS[4]
-"""What classes are chosen by, before a set is."""
-
 CLASS_COSTS = np.array([[[cost_of(f) for f in row] for row in m] for m in interp_tables.CLASSES])
 
 
-def classes_of(z: Array) -> Array:
+def guessed_classes(z: Array) -> Array:
     """
-    Choose the classes of blocks.
+    Guess the classes of blocks.
 
     Parameters
     ----------
@@ -387,24 +406,109 @@ def classes_of(z: Array) -> Array:
     numpy.ndarray
         The class of each block.
     """
-    mean = ((z + np.uint64(1)) >> np.uint64(1)).sum(axis=1)
-    thresholds = np.array([4525 << j for j in range(14)], "<u8")
-    k = (np.uint64(1000) * mean[:, None] >= thresholds).sum(axis=1)
-    costs = np.full((3, len(z)), np.iinfo("<i8").max)
-    candidates = np.array([np.maximum(1, k), k + 1, np.minimum(15, k + 2)])
+    h = ((z + np.uint64(1)) >> np.uint64(1)).sum(axis=1)
+    thresholds = np.array([4525 << j for j in range(12)], "<u8")
+    j = (np.uint64(1000) * h[:, None] >= thresholds).sum(axis=1)
+    guessed: Array = np.where(h == 0, 0, j + 1)
+    return guessed
+
+
+def cheapest_path(z: Array, guessed: Array, table_set: int, model: int) -> Array:
+    """
+    Choose the classes of blocks that cost the least together.
+
+    Parameters
+    ----------
+    z : numpy.ndarray
+        Folded residuals without the bits that are raw in every block, by block; uint64.
+    guessed : numpy.ndarray
+        What `guessed_classes` says.
+    table_set, model : int
+        What they are coded with.
+
+    Returns
+    -------
+    numpy.ndarray
+        The class of each block.
+    """
+    in_class = np.zeros((16, len(z)), int)
     for symbol_class in range(1, 16):
         raw = max(0, symbol_class - 4)
         symbols = np.minimum(z >> np.uint64(raw), ESCAPE).astype(int)
-        cost = USUAL_COSTS[table_of(symbol_class)][symbols] + 256 * (symbols == ESCAPE)
-        total = 512 * raw + cost.sum(axis=1)
-        costs = np.where(candidates == symbol_class, total, costs)
-    best = np.take_along_axis(candidates, costs.argmin(axis=0)[None], axis=0)[0]
-    chosen: Array = np.where(z.any(axis=1), best, 0)
-    return chosen
+        cost = SYMBOL_COSTS[table_set][table_of(symbol_class)][symbols] + 256 * (symbols == ESCAPE)
+        in_class[symbol_class] = 512 * raw + cost.sum(axis=1)
+    candidates = (guessed - (guessed > 1))[:, None] + np.arange(4)
+    costs = np.take_along_axis(in_class.T, candidates, axis=1)
+    total = costs[0] + CLASS_COSTS[model][16, candidates[0]]
+    sources = np.zeros_like(candidates)
+    for block in range(1, len(z)):
+        before, here = candidates[block - 1], candidates[block]
+        paths = total[:, None] + CLASS_COSTS[model][before[:, None], here]
+        sources[block] = paths.argmin(axis=0)
+        total = paths.min(axis=0) + costs[block]
+    chosen = [int(total.argmin())]
+    for source in sources[:0:-1]:
+        chosen.append(int(source[chosen[-1]]))
+    classes: Array = candidates[np.arange(len(z)), chosen[::-1]]
+    return classes
+
+
+class Plan(NamedTuple):
+    """Classes of blocks, and what follows from them."""
+
+    classes: Array
+    head: CoderHead
+    symbols: Array
+    items: Array
+    cost: int
+
+
+def plan_of(residuals: Array, unit: int, folded: Array, raw: int, classes: Array) -> Plan:
+    """
+    Find what follows from the classes of the blocks.
+
+    Parameters
+    ----------
+    residuals : numpy.ndarray
+        d of each value.
+    unit : int
+        What they count.
+    folded : numpy.ndarray
+        Folded residuals, by block.
+    raw : int
+        R.
+    classes : numpy.ndarray
+        The class of each block.
+
+    Returns
+    -------
+    Plan
+        All of it.
+    """
+    raw_planes = raw_planes_of(classes, raw)
+    symbols = np.minimum(folded >> raw_planes.astype("<u8")[:, None], ESCAPE).astype(int)
+    symbols[classes == 0] = 0
+    is_escape = (symbols == ESCAPE).ravel()[: residuals.size]
+    items = zigzag((residuals * unit)[is_escape])
+    largest = int(items.max(initial=0))
+    escape_bytes = next(size for size in ESCAPE_BYTES if largest < 1 << 8 * size)
+    contexts = np.concatenate([[16], classes[:-1]])
+    class_costs = [int(costs[contexts, classes].sum()) for costs in CLASS_COSTS]
+    model = class_costs.index(min(class_costs))
+    used = np.flatnonzero(classes)
+    tables = np.minimum(classes, 5) - 1
+    symbol_costs = [int(costs[tables[used, None], symbols[used]].sum()) for costs in SYMBOL_COSTS]
+    table_set = symbol_costs.index(min(symbol_costs))
+    coded = class_costs[model] + symbol_costs[table_set]
+    lanes = max(number for number in LANES if number == 1 or 16384 * number <= coded)
+    head = CoderHead(lanes, model, escape_bytes, raw, table_set)
+    cost = coded + 512 * int(raw_planes.sum()) + 128 * escape_bytes * items.size + 384 * lanes
+    cost -= 256 * borrowed_halves(raw_planes, lanes)
+    return Plan(classes, head, symbols, items, cost)
 
 
 class Coded(NamedTuple):
-    """Coded residuals: what the head says of them, their bytes, and their cost."""
+    """Coded residuals: what the head says of them, their bytes, and the cost that forms compare."""
 
     head: CoderHead
     data: bytes
@@ -433,39 +537,25 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     total, raw = sum(folded.ravel().tolist()), 0
     while total > 5000 * count << raw:
         raw += 1
-    classes = classes_of(folded >> np.uint64(raw))
-    raw_planes = raw_planes_of(classes, raw)
-    symbols = np.minimum(folded >> raw_planes.astype("<u8")[:, None], ESCAPE).astype(int)
-    symbols[classes == 0] = 0
-    is_escape = symbols == ESCAPE
-    changes = (residuals * unit)[is_escape.ravel()[:count]]
-    items = zigzag(changes)
-    largest = int(items.max(initial=0))
-    escape_bytes = next(size for size in ESCAPE_BYTES if largest < 1 << 8 * size)
-    contexts = np.concatenate([[16], classes[:-1]])
-    class_costs = [int(costs[contexts, classes].sum()) for costs in CLASS_COSTS]
-    model = class_costs.index(min(class_costs))
-    used = np.flatnonzero(classes)
-    tables = np.minimum(classes, 5) - 1
-    symbol_costs = [int(costs[tables[used, None], symbols[used]].sum()) for costs in SYMBOL_COSTS]
-    table_set = symbol_costs.index(min(symbol_costs))
-    coded = class_costs[model] + symbol_costs[table_set]
-    lanes = max(number for number in LANES if number == 1 or 16384 * number <= coded)
-    head = CoderHead(lanes, model, escape_bytes, raw, table_set)
-    cost = coded + 512 * int(raw_planes.sum()) + 128 * escape_bytes * items.size + 384 * lanes
+    z = folded >> np.uint64(raw)
+    guess = plan_of(residuals, unit, folded, raw, guessed_classes(z))
+    path = cheapest_path(z, guess.classes, guess.head.table_set, guess.head.model)
+    plans = [guess, plan_of(residuals, unit, folded, raw, path)]
+    classes, head, symbols, items, _ = min(plans, key=lambda plan: plan.cost)
+    lanes, is_escape = head.lanes, symbols == ESCAPE
 
-    encoder = Encoder(lanes)
+    raw_planes = raw_planes_of(classes, raw)
+    packed = pack_raw(np.where(is_escape, 0, folded), raw_planes)
+    kept = len(packed) - 2 * borrowed_halves(raw_planes, lanes)
+    encoder = Encoder(lanes, packed[kept:])
     listed = classes.tolist()
-    for block in used[::-1].tolist():
-        frequencies = interp_tables.SYMBOLS[table_set][table_of(listed[block])]
+    for block in np.flatnonzero(classes)[::-1].tolist():
+        frequencies = interp_tables.SYMBOLS[head.table_set][table_of(listed[block])]
         for i, symbol in reversed([*enumerate(symbols[block].tolist())]):
             encoder.put(i % lanes, symbol, frequencies)
     for lane, block, is_first in reversed([*class_order(len(listed), lanes)]):
         context = context_of(listed, block, is_first)
-        encoder.put(lane, listed[block], interp_tables.CLASSES[model][context])
+        encoder.put(lane, listed[block], interp_tables.CLASSES[head.model][context])
     words = encoder.result()
-    tail = items[::-1].astype(f"<u{escape_bytes}").tobytes()
-    pad = bytes(-(len(words) + len(tail)) % 4)
-    return Coded(
-        head, words + pad + tail + pack_raw(np.where(is_escape, 0, folded), raw_planes), cost
-    )
+    tail = items[::-1].astype(f"<u{head.escape_bytes}").tobytes()
+    return Coded(head, words + tail + packed[:kept], guess.cost)

@@ -56,7 +56,7 @@ def pack_exceptions(bits: Array, stored: Array, is_exception: Array, shape: Shap
     )
     if others.size:
         section += pack_mask(is_other, shape) + (values[:1] if are_alike else values).tobytes()
-    return section + bytes(-len(section) % 4)
+    return section
 
 
 def take_exceptions(
@@ -86,7 +86,7 @@ def take_exceptions(
     Corrupt
         The exceptions contradict themselves.
     """
-    count, begin = math.prod(shape), reader.left()
+    count = math.prod(shape)
     common = np.frombuffer(reader.take(float_type.size), float_type.word_dtype)
     flags = int.from_bytes(reader.take(2), "little")
     has_others, are_alike = flags & 1, flags >> 1 & 1
@@ -100,7 +100,6 @@ def take_exceptions(
             raise Corrupt("a value that has bits of its own and is no exception")
         patterns = reader.take((1 if are_alike else int(is_other.sum())) * float_type.size)
         bits[is_other] = np.frombuffer(patterns, float_type.word_dtype)
-    reader.take_padding((begin - reader.left()) % 4 and 2)
     return is_exception, bits
 
 

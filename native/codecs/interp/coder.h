@@ -255,60 +255,65 @@ struct EscapeList {
 };
 
 struct Definition {
-  // Returns the bits that are set in some size, or more if that is 2^32 or more. If it is at most kMeanLimit, no planes
-  // need be raw in all blocks. If such planes have been chosen, or need not be, all sizes are below 2^30, since their
-  // sum is; otherwise the classes and the tally mean nothing.
+  // Finds each block's candidates, and a class that is likely to be the best. Returns the bits that are set in some
+  // size, or more if that is 2^32 or more. If it is at most kMeanLimit, no planes need be raw in all blocks. If such
+  // planes have been chosen, or need not be, all sizes are below 2^30, since their sum is; otherwise the candidates
+  // mean nothing.
   template <class I>
-  static u32 choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
+  static u32 find_candidates(const I* codes, u32 blocks, Coding& plan) {
     Unsigned<I> all = 0;
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
-      u32 sizes[kBlockCodes], halves = 0;
+      u32 halves = 0;
       Unsigned<I> bits = 0;
-      const auto measure = [&](u32 raw_planes) {
-        for (u32 i = 0; i < kBlockCodes; ++i) {
-          const Unsigned<I> size = zigzag(static_cast<Unsigned<I>>(codes[i])) >> raw_planes;
-          bits |= size;
-          sizes[i] = static_cast<u32>(size);
-          halves += (sizes[i] + 1) >> 1;
-        }
-      };
-      if (plan.raw_planes == 0) {
-        measure(0);
-      } else {
-        measure(plan.raw_planes);
+      for (u32 i = 0; i < kBlockCodes; ++i) {
+        const Unsigned<I> size = zigzag(static_cast<Unsigned<I>>(codes[i])) >> plan.raw_planes;
+        bits |= size;
+        halves += (static_cast<u32>(size) + 1) >> 1;
       }
-      plan.classes[b] = 0;
-      if (bits == 0) continue;
-      all |= bits;
       const u32 reached = thresholds_reached(halves);
-      const Candidates& candidates = kCandidates.reached[reached];
-      const u32 shift = candidates.planes[0];
-      const u64(&costs)[kCostSizes] = kBlockCosts.three[cost_row(reached)];
-      u64 sums = 0;
-      for (const u32 size : sizes) {
-        const u32 rest = size >> shift;
-        sums += costs[rest < kCostSizes ? rest : kCostSizes - 1];
-      }
-      const u32 c = least_of_three(candidates, sums);
-      plan.classes[b] = static_cast<u8>(c);
-      tally.class_planes += raw_planes_of(c);
-      count_escapes(codes, unit, plan.raw_planes, c, static_cast<u32>(bits), tally);
+      plan.candidates[b] = static_cast<u8>(bits == 0 ? 0 : first_candidate(reached));
+      plan.classes[b] = static_cast<u8>(bits == 0 ? 0 : reached + 1);
+      all |= bits;
     }
     return u64{all} >> 32 == 0 ? static_cast<u32>(all) : ~0u;
   }
 
-  // What the symbols of the chosen classes cost with each set of tables.
+  // What the candidates cost with a set of tables.
   template <class I>
-  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets]) {
+  static void cost_candidates(const I* codes, u32 blocks, u32 set, Coding& plan) {
+    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
+      const u32 first = plan.candidates[b];
+      if (first == 0) {
+        plan.costs[b] = zero_costs(set);
+        continue;
+      }
+      const u32 shift = plan.raw_planes + raw_planes_of(first);
+      const u64(&costs)[kCostSizes] = kBlockCosts.four[set][cost_row(first)];
+      u64 sums = kPlaneCosts.costs[first];
+      for (u32 i = 0; i < kBlockCodes; ++i) {
+        const Unsigned<I> rest = zigzag(static_cast<Unsigned<I>>(codes[i])) >> shift;
+        sums += costs[rest < kCostSizes ? rest : kCostSizes - 1];
+      }
+      plan.costs[b] = sums;
+    }
+  }
+
+  // What the symbols of the chosen classes cost with each set of tables, and their escapes.
+  template <class I>
+  static void add_symbol_costs(const I* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+                               Tally<I>& tally) {
     u32 counts[kSymbolTables][kSymbols] = {};
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
       const u32 c = plan.classes[b];
       if (c == 0) continue;
       const u32 planes = plan.raw_planes + raw_planes_of(c);
+      u32(&here)[kSymbols] = counts[table_of(c)];
+      const u32 escapes = here[kEscape];
       for (u32 i = 0; i < kBlockCodes; ++i) {
         const Unsigned<I> rest = zigzag(static_cast<Unsigned<I>>(codes[i])) >> planes;
-        ++counts[table_of(c)][rest < kEscape ? rest : kEscape];
+        ++here[rest < kEscape ? rest : kEscape];
       }
+      if (here[kEscape] != escapes) count_escapes(codes, unit, planes, tally);
     }
     for (u32 set = 0; set < kTableSets; ++set) {
       for (u32 t = 0; t < kSymbolTables; ++t) {
@@ -361,19 +366,20 @@ struct Definition {
 
   static u32 find_class(const u16 (&before)[kClasses], u32 slot) { return class_of_slot(before, slot); }
 
-  // The reverse. False if words or escapes are missing.
+  // The reverse, for some of the blocks. Escapes are listed only. False if words are missing.
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 blocks, u32* states, Words& words, Input& in,
-                          I* steps) {
+  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32* states, Words& words, Input& in,
+                          I* steps, EscapeList& escapes) {
     using U = Unsigned<I>;
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     const U unit = static_cast<U>(head.unit());
-    for (u32 b = 0; b < blocks; ++b, steps += kBlockCodes) {
+    for (u32 b = first; b < end; ++b) {
+      I* const block = steps + u64{b} * kBlockCodes;
       const u32 c = classes[b];
       const u32 planes = head.raw_planes + raw_planes_of(c);
       if (c == 0 && planes == 0) {
-        memset(steps, 0, kBlockCodes * sizeof(I));
+        memset(block, 0, kBlockCodes * sizeof(I));
         continue;
       }
       u8 symbols[kBlockCodes] = {};
@@ -385,15 +391,14 @@ struct Definition {
       }
       const auto step_of = [unit](U number) { return static_cast<I>(unzigzag(number) * unit); };
       if (planes == 0) {
-        for (u32 i = 0; i < kBlockCodes; ++i) steps[i] = step_of(symbols[i]);
+        for (u32 i = 0; i < kBlockCodes; ++i) block[i] = step_of(symbols[i]);
       } else {
         U numbers[kBlockCodes];
         read_planes(in.planes, planes, numbers);
         in.planes += 4 * planes;
-        for (u32 i = 0; i < kBlockCodes; ++i) steps[i] = step_of(static_cast<U>(symbols[i]) << planes | numbers[i]);
+        for (u32 i = 0; i < kBlockCodes; ++i) block[i] = step_of(static_cast<U>(symbols[i]) << planes | numbers[i]);
       }
-      const u32 escaped = escapes_of(symbols);
-      if (escaped != 0 && !read_escapes(escaped, head.escape_bytes, in, steps)) return false;
+      escapes.add(b, escapes_of(symbols));
     }
     memcpy(states, x, sizeof x);
     return words.next() != nullptr;
@@ -411,133 +416,19 @@ struct Definition {
       }
     }
   }
-
-  template <class I>
-  static bool read_escapes(const EscapeList& list, u32 bytes, Input& in, I* steps) {
-    for (u32 i = 0; i < list.count; ++i) {
-      if (!read_escapes(list.escaped[i], bytes, in, steps + u64{list.blocks[i]} * kBlockCodes)) return false;
-    }
-    return true;
-  }
-
-  template <class I>
-  static bool read_escapes(u32 escaped, u32 bytes, Input& in, I* steps) {
-    for (; escaped != 0; escaped &= escaped - 1) {
-      if (in.escapes - in.first_escape < static_cast<i64>(bytes)) return false;
-      in.escapes -= bytes;
-      steps[count_ones((escaped & -escaped) - 1)] =
-          static_cast<I>(unzigzag(read_escape<Unsigned<I>>(in.escapes, bytes)));
-    }
-    return true;
-  }
 };
 
-template <u32 lanes>
-struct LanesOf {};
-
-// Calls f(LanesOf<lanes>()).
-template <class F>
-inline bool with_lanes(u32 lanes, F f) {
-  switch (lanes) {
-    case 1:
-      return f(LanesOf<1>());
-    case 4:
-      return f(LanesOf<4>());
-    case 16:
-      return f(LanesOf<16>());
-    default:
-      return f(LanesOf<32>());
-  }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// A tile's codes. `Blocks` is Definition or a twin of it
-
-template <class Blocks, class I>
-inline void plan_coding_with(const I* codes, u32 count, i32 unit, Coding& plan) {
-  const u32 blocks = blocks_of(count);
-  plan.raw_planes = 0;
-  Tally<I> tally;
-  if (Blocks::choose_classes(codes, blocks, unit, plan, tally) > kMeanLimit) [[unlikely]] {
-    plan.raw_planes = choose_raw_planes(codes, count);
-    tally = {};
-    Blocks::choose_classes(codes, blocks, unit, plan, tally);
-  }
-  plan.raw_words = blocks * plan.raw_planes + tally.class_planes;
-  plan.escapes = tally.escapes;
-  plan.escape_bytes = tally.items >> 16 == 0 ? 2 : u64{tally.items} >> 32 == 0 ? 4 : 8;
-  u64 class_cost;
-  plan.model = choose_model(plan.classes, blocks, class_cost);
-  u64 symbol_costs[kTableSets] = {};
-  Blocks::add_symbol_costs(codes, blocks, plan, symbol_costs);
-  plan.set = choose_set(symbol_costs);
-  const u64 coded = class_cost + symbol_costs[plan.set];
-  plan.lanes = choose_lanes(coded);
-  plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes + 24 * plan.lanes);
-}
-
-// Writes states, words, padding, escapes and raw planes to `out`, which has room_of(plan) bytes; `scratch` has
-// kWriteScratchBytes. Returns the number of bytes.
-template <class Blocks, class I>
-inline u32 write_codes_with(const I* codes, u32 count, i32 unit, const Coding& plan, u8* out, u8* scratch) {
-  const u32 blocks = blocks_of(count);
-  // Words are made last first, and how many there are is known at the end: escapes and planes move then.
-  const u32 tail_bytes = plan.escape_bytes * plan.escapes + 4 * plan.raw_words;
-  const u32 tail_room = room_of(plan) / 4 * 4;
-  u8* const words_end = scratch + kWriteScratchBytes;
-  Output output = {words_end, out + tail_room, out + tail_room - tail_bytes};
-  u32 states[kMaxLanes];
-  for (u32& state : states) state = kFirstState;
-  with_lanes(plan.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    Blocks::template write_blocks<lanes>(codes, blocks, unit, plan, states, output);
-    write_classes<lanes>(plan, blocks, states, output.words);
-    return true;
-  });
-  const u32 word_bytes = static_cast<u32>(words_end - output.words);
-  u32 written = plan.lanes * kStateBytes;
-  memcpy(out, states, written);
-  memcpy(out + written, output.words, word_bytes);
-  written += word_bytes;
-  for (; (written + tail_bytes) % 4 != 0; ++written) out[written] = 0;
-  memmove(out + written, out + tail_room - tail_bytes, tail_bytes);
-  return written + tail_bytes;
-}
-
-// Reads what write_codes has written: `in` has `bytes`, the codes are `count`. steps[i] is unit times code i, and 0
-// from `count` up to a multiple of 32; `scratch` has kReadScratchBytes. Returns false if the bytes are corrupt.
-template <class Blocks, class I>
-inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, u8* scratch) {
-  if (head.raw_planes > kMostRawPlanes<I> || head.escape_bytes > sizeof(I)) return false;
-  const u32 blocks = blocks_of(count);
-  const u32 state_bytes = head.lanes * kStateBytes;
-  if (bytes < state_bytes) return false;
-  u32 states[kMaxLanes] = {};
-  memcpy(states, in, state_bytes);
-  Words words(in + state_bytes, bytes - state_bytes);
-  u8* const classes = scratch;
-  const bool has_classes = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    return read_classes<lanes>(head, blocks, states, words, classes, Blocks::find_class);
-  });
-  if (!has_classes) return false;
-  u32 plane_bytes = 0;
-  for (u32 b = 0; b < blocks; ++b) plane_bytes += 4 * (head.raw_planes + raw_planes_of(classes[b]));
-  if (bytes - state_bytes - words.taken() < plane_bytes) return false;
-  const u8* const planes = in + bytes - plane_bytes;
-  Input input = {planes, planes, in + state_bytes};
-  const bool is_complete = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    return Blocks::template read_blocks<lanes>(head, classes, blocks, states, words, input, steps);
-  });
-  if (!is_complete) return false;
-  const u8* padding = in + state_bytes + words.taken();
-  if (input.escapes - padding < 0 || input.escapes - padding > 3) return false;
-  for (; padding != input.escapes; ++padding) {
-    if (*padding != 0) return false;
-  }
-  for (u32 lane = 0; lane < head.lanes; ++lane) {
-    if (states[lane] != kFirstState) return false;
-  }
-  for (u32 i = count; i < blocks * kBlockCodes; ++i) {
-    if (steps[i] != 0) return false;
+// False if escapes are missing.
+template <class I>
+inline bool read_escapes(const EscapeList& list, u32 bytes, Input& in, I* steps) {
+  for (u32 i = 0; i < list.count; ++i) {
+    I* const block = steps + u64{list.blocks[i]} * kBlockCodes;
+    for (u32 escaped = list.escaped[i]; escaped != 0; escaped &= escaped - 1) {
+      if (in.escapes - in.first_escape < static_cast<i64>(bytes)) return false;
+      in.escapes -= bytes;
+      block[count_ones((escaped & -escaped) - 1)] =
+          static_cast<I>(unzigzag(read_escape<Unsigned<I>>(in.escapes, bytes)));
+    }
   }
   return true;
 }

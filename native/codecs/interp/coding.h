@@ -17,17 +17,23 @@ inline constexpr u32 kMostRawPlanes = sizeof(I) == 4 ? 20 : kMaxRawPlanes;
 
 inline constexpr u32 kEscape = kSymbols - 1;  // the symbol, and the least number that is one
 inline constexpr u32 kMostClassPlanes = raw_planes_of(kClasses - 1);
+inline constexpr u32 kMostPlanes = kMaxRawPlanes + kMostClassPlanes;
 inline constexpr u32 kStateBytes = 4;
 inline constexpr u32 kFirstState = 1u << 16;
 inline constexpr u32 kWordBytes = 2;
+inline constexpr u32 kHalfBytes = 2;  // of a state, and of a word of raw planes
+
+// How many lanes begin with a half of a raw plane in the low half of their first state: it may be anything.
+constexpr u32 borrowed_halves(u32 raw_words, u32 lanes) { return 2 * raw_words < lanes ? 2 * raw_words : lanes; }
 
 constexpr u32 blocks_of(u32 count) { return (count + kBlockCodes - 1) / kBlockCodes; }
 
-// What plan_coding finds, and write_codes follows.
-struct Coding {
-  u8 classes[kMaxBlocks];
-  u32 raw_planes;  // of every block: R
-  u32 set;         // of symbol tables
+// The classes that are compared for a block are as many in a row.
+inline constexpr u32 kCandidates = 4;
+
+// What follows from the classes of a tile's blocks.
+struct Totals {
+  u32 set;  // of symbol tables
   u32 model;
   u32 lanes;
   u32 escape_bytes;
@@ -36,17 +42,26 @@ struct Coding {
   u64 cost;  // in 1/16 bit, of all that write_codes writes
 };
 
+// What plan_coding finds, shorten_coding betters, and write_codes follows.
+struct Coding : Totals {
+  u32 raw_planes;  // of every block: R
+  u8 classes[kMaxBlocks];
+  u8 candidates[kMaxBlocks];  // the first
+  u64 costs[kMaxBlocks];      // of the candidates, 16 bits each: their symbols and raw planes
+};
+
 // At most one word for each symbol and class.
 inline constexpr u32 kMaxWords = kTileValues + kMaxBlocks;
 
 // Bytes of scratch memory. Words are made from the last to the first, and vectors reach a little in front of them.
 inline constexpr u32 kWriteScratchBytes = 64 + kMaxWords * kWordBytes;
 inline constexpr u32 kReadScratchBytes = kMaxBlocks;
+inline constexpr u32 kPathBytes = (kCandidates + 1) * kMaxBlocks;
 
 // Room that write_codes needs in `out`. Words need little more than what they cost: a state is at least 32 times the
 // frequency of the symbol that it takes, so rounding makes it at most 33/32 times too large, by 0.045 bit; and a
 // rounded cost is at most 1/32 bit too small. A tile has at most 33792 symbols and classes: 322 bytes. A state costs 3
-// bytes and takes 4, which is 32 bytes more, and there are up to 6 of padding.
+// bytes and takes 4, which is 32 bytes more.
 constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 128) + 384; }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -147,9 +162,9 @@ inline constexpr ClassSums kClassSums = make_class_sums();
 
 // Codes are measured in *sizes*: their zigzag without the planes that every block leaves raw.
 
-// The sum of the sizes' halves, rounded up, decides which three classes are compared: by how many of these thresholds
-// it reaches. The mean of a class is near 0.1 times a power of two.
-inline constexpr u32 kClassThresholds = 14;
+// The sum of the sizes' halves, rounded up, decides which classes are compared: by how many of these thresholds it
+// reaches. The mean of a class is near 0.1 times a power of two.
+inline constexpr u32 kClassThresholds = kClasses - kCandidates;
 struct Thresholds {
   u32 at[kClassThresholds];
 };
@@ -166,24 +181,17 @@ inline u32 thresholds_reached(u32 halves) {
   return j >= kClassThresholds ? kClassThresholds : j + (halves >= kThresholds.at[j]);
 }
 
-struct Candidates {
-  u32 classes[3];
-  u32 planes[3];        // raw ones, of a class
-  u64 costs_of_planes;  // in a block, 16 bits each
+// The first class that is compared in a block that is not 0.
+constexpr u32 first_candidate(u32 reached) { return reached > 1 ? reached : 1; }
+
+struct PlaneCosts {
+  u64 costs[kClasses];  // of the candidates, 16 bits each, by the first
 };
-struct AllCandidates {
-  Candidates reached[kClassThresholds + 1];
-};
-inline constexpr AllCandidates kCandidates = [] {
-  AllCandidates all = {};
-  for (u32 k = 0; k <= kClassThresholds; ++k) {
-    Candidates& candidates = all.reached[k];
-    candidates.classes[0] = k > 1 ? k : 1;
-    candidates.classes[1] = k + 1;
-    candidates.classes[2] = k + 2 < kClasses ? k + 2 : kClasses - 1;
-    for (u32 i = 0; i < 3; ++i) {
-      candidates.planes[i] = raw_planes_of(candidates.classes[i]);
-      candidates.costs_of_planes |= u64{16} * kBlockCodes * candidates.planes[i] << 16 * i;
+inline constexpr PlaneCosts kPlaneCosts = [] {
+  PlaneCosts all = {};
+  for (u32 first = 0; first + kCandidates <= kClasses; ++first) {
+    for (u32 i = 0; i < kCandidates; ++i) {
+      all.costs[first] |= u64{16} * kBlockCodes * raw_planes_of(first + i) << 16 * i;
     }
   }
   return all;
@@ -192,51 +200,41 @@ inline constexpr AllCandidates kCandidates = [] {
 inline constexpr u32 kMeanLimit = 5000;      // of sizes
 inline constexpr u32 kEscapeCost = 16 * 16;  // what an escape counts in the comparison of classes
 
-// Costs of one code in three classes at once, 16 bits for each: they sum to less than 2^16 in a block. The size is
-// shifted by the least number of raw planes of the three. From five thresholds on the three differ from the next three
-// only by this shift, but at the end.
-inline constexpr u32 kCostShifts = 7;
-inline constexpr u32 kCostSizes = 64;  // more are like the last
-constexpr u32 cost_row(u32 reached) { return reached == kClassThresholds ? 6 : reached < 5 ? reached : 5; }
+// Costs of one code in four classes at once, 16 bits for each: they sum to less than 2^16 in a block. The size is
+// shifted by the least number of raw planes of the four. From class 5 on the four differ from the next four only by
+// this shift. Row 0 is for blocks of zeros, in which class 0 costs nothing.
+inline constexpr u32 kCostRows = 6;
+inline constexpr u32 kCostSizes = 128;  // more are like the last
+constexpr u32 cost_row(u32 first) { return first < kCostRows ? first : kCostRows - 1; }
 
 struct BlockCosts {
-  u64 three[kCostShifts][kCostSizes];
+  u64 four[kTableSets][kCostRows][kCostSizes];
 };
 
 constexpr BlockCosts make_block_costs() {
   BlockCosts costs = {};
-  for (u32 row = 0; row < kCostShifts; ++row) {
-    const u32 reached = row == 6 ? kClassThresholds : row;
-    const Candidates& candidates = kCandidates.reached[reached];
-    for (u32 size = 0; size < kCostSizes; ++size) {
-      for (u32 i = 0; i < 3; ++i) {
-        const u32 c = candidates.classes[i];
-        const u32 rest = size >> (candidates.planes[i] - candidates.planes[0]);
-        const u16(&symbols)[kSymbols] = kUsualCosts[table_of(c)];
-        const u64 cost = rest < kEscape ? symbols[rest] : symbols[kEscape] + kEscapeCost;
-        costs.three[row][size] |= cost << 16 * i;
+  for (u32 set = 0; set < kTableSets; ++set) {
+    for (u32 first = 0; first < kCostRows; ++first) {
+      for (u32 size = 0; size < kCostSizes; ++size) {
+        for (u32 c = first == 0 ? 1 : first; c < first + kCandidates; ++c) {
+          const u32 rest = size >> (raw_planes_of(c) - raw_planes_of(first));
+          const u16(&symbols)[kSymbols] = kCosts.symbols[set][table_of(c)];
+          const u64 cost = rest < kEscape ? symbols[rest] : symbols[kEscape] + kEscapeCost;
+          costs.four[set][first][size] |= cost << 16 * (c - first);
+        }
       }
     }
   }
   return costs;
 }
 inline constexpr BlockCosts kBlockCosts = make_block_costs();
-static_assert((kCostSizes - 1) >> 2 >= kEscape);
+static_assert((kCostSizes - 1) >> (kCandidates - 1) >= kEscape);
 
-// The class of the three with the least cost, the first of equals. `symbol_costs` are three sums of 16 bits.
-inline u32 least_of_three(const Candidates& candidates, u64 symbol_costs) {
-  const u64 costs = symbol_costs + candidates.costs_of_planes;
-  const u32 ranked[] = {static_cast<u32>(costs & 0xFFFF) << 2, static_cast<u32>(costs >> 16 & 0xFFFF) << 2 | 1,
-                        static_cast<u32>(costs >> 32) << 2 | 2};
-  u32 best = ranked[0] < ranked[1] ? ranked[0] : ranked[1];
-  best = best < ranked[2] ? best : ranked[2];
-  return candidates.classes[best & 3];
-}
+constexpr u64 zero_costs(u32 set) { return kBlockCosts.four[set][0][0] * kBlockCodes; }
 
-// What the blocks of a tile add up to.
+// Escapes of a tile.
 template <class I>
 struct Tally {
-  u32 class_planes = 0;
   u32 escapes = 0;
   Unsigned<I> items = 0;  // bits that are set in some escape's item
 };
@@ -247,11 +245,9 @@ inline Unsigned<I> item_of(I code, i32 unit) {
   return zigzag(static_cast<U>(static_cast<U>(code) * static_cast<U>(unit)));
 }
 
-// Counts the escapes of a block, if `all_sizes`, the bits set in some size, say that there can be some.
+// Counts the escapes of a block with so many raw planes.
 template <class I>
-inline void count_escapes(const I* codes, i32 unit, u32 raw_planes, u32 symbol_class, u32 all_sizes, Tally<I>& tally) {
-  if (all_sizes >> raw_planes_of(symbol_class) < kEscape) return;
-  const u32 planes = raw_planes + raw_planes_of(symbol_class);
+inline void count_escapes(const I* codes, i32 unit, u32 planes, Tally<I>& tally) {
   for (u32 i = 0; i < kBlockCodes; ++i) {
     if (zigzag(static_cast<Unsigned<I>>(codes[i])) >> planes < kEscape) continue;
     tally.items |= item_of(codes[i], unit);
@@ -317,6 +313,58 @@ inline u32 choose_model(const u8* classes, u32 blocks, u64& cost) {
   for (u32 m = 1; m < kClassModels; ++m) best = costs[m] < costs[best] ? m : best;
   cost = costs[best];
   return best;
+}
+
+// Costs of classes, four times, by model, context and class.
+struct PathCosts {
+  u16 models[kClassModels][kClassContexts][kClasses];
+};
+inline constexpr PathCosts kPathCosts = [] {
+  PathCosts costs = {};
+  for (u32 m = 0; m < kClassModels; ++m) {
+    for (u32 context = 0; context < kClassContexts; ++context) {
+      for (u32 c = 0; c < kClasses; ++c)
+        costs.models[m][context][c] = static_cast<u16>(4 * kCosts.classes[m][context][c]);
+    }
+  }
+  return costs;
+}();
+
+// The classes, each one of its block's candidates, whose costs add up to the least with those of classes in the plan's
+// model. `scratch` has kPathBytes, and gets them at its beginning.
+inline void cheapest_path(const Coding& plan, u32 blocks, u8* scratch) {
+  using Four [[gnu::vector_size(16)]] = u32;
+  using FourShort [[gnu::vector_size(8)]] = u16;
+  using FourBytes [[gnu::vector_size(4)]] = u8;
+  static_assert(kCandidates == 4);
+  u8* const classes = scratch;
+  u8* const from = scratch + kMaxBlocks;
+  const auto& costs = kPathCosts.models[plan.model];
+  const auto wide = [](const void* at) {
+    FourShort four;
+    memcpy(&four, at, sizeof four);
+    return __builtin_convertvector(four, Four);
+  };
+  // Lane i: four times the least cost of a path to candidate i, and in the low bits i, for which of equals the first is
+  // taken; or, before that is set, which candidate the path comes from.
+  const Four places = {0, 1, 2, 3};
+  Four best = places + wide(&costs[kClassContexts - 1][plan.candidates[0]]) + wide(plan.costs) * 4;
+  for (u32 b = 1; b < blocks; ++b) {
+    const u32 before = plan.candidates[b - 1], here = plan.candidates[b];
+    const auto through = [&](u32 i) { return wide(&costs[before + i][here]) + best[i]; };
+    const auto lesser = [](Four a, Four c) { return a < c ? a : c; };
+    const Four least = lesser(lesser(through(0), through(1)), lesser(through(2), through(3)));
+    const FourBytes sources = __builtin_convertvector(least & 3, FourBytes);
+    memcpy(from + u64{kCandidates} * b, &sources, sizeof sources);
+    best = (least & ~3u) + places + wide(plan.costs + b) * 4;
+  }
+  const Four last = best;
+  u32 i = 0;
+  for (u32 other = 1; other < kCandidates; ++other) i = last[other] < last[i] ? other : i;
+  for (u32 b = blocks; b-- > 0;) {
+    classes[b] = static_cast<u8>(plan.candidates[b] + i);
+    i = from[kCandidates * b + i];
+  }
 }
 
 // The largest that costs at most 2 % of the words.

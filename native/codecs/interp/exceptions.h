@@ -38,7 +38,7 @@ void find_exceptions(const I* integers, u32 count, u32* mask) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Exceptions: common value | u16 flags | mask of exceptions | mask of those with another value | their bits | pad to 4
+// Exceptions: common value | u16 flags | mask of exceptions | mask of those with another value | their bits
 
 inline constexpr u32 kHasOthers = 1, kOthersAreAlike = 2;
 
@@ -115,7 +115,7 @@ ExceptionsPlan<T> measure_exceptions(const MaskNeighbours& neighbours, u32* mask
   u32 different;
   ExceptionsPlan<T> plan = {};
   plan.common = choose_common<Word<T>>(mask, values, count, exceptions, different);
-  plan.bytes = sizeof(T) + 4 + measure_mask(neighbours, count, mask);
+  plan.bytes = sizeof(T) + 2 + measure_mask(neighbours, count, mask);
   if (different == 0) return plan;
   for (u32 w = 0; w < words; ++w) others[w] = others_of(mask, values, count, w, plan.common);
   const bool are_alike = count_others(others, values, count, exception_at<Word<T>>(others, values, 0)) == 0;
@@ -128,7 +128,6 @@ ExceptionsPlan<T> measure_exceptions(const MaskNeighbours& neighbours, u32* mask
 template <class T, class F>
 u8* write_exceptions(const ExceptionsPlan<T>& plan, const MaskNeighbours& neighbours, u32* mask, const u8* values,
                      u32 count, u32* others, u8* scratch, u8* out, F&& stored) {
-  u8* const begin = out;
   store<Word<T>>(out, stored(plan.common));
   store(out + sizeof(T), static_cast<u16>(plan.flags));
   out = write_mask(neighbours, count, mask, scratch, out + sizeof(T) + 2);
@@ -146,10 +145,6 @@ u8* write_exceptions(const ExceptionsPlan<T>& plan, const MaskNeighbours& neighb
       }
     }
   }
-  if ((out - begin) % 4 != 0) {
-    store(out, u16{0});
-    out += 2;
-  }
   return out;
 }
 
@@ -166,7 +161,6 @@ template <class T>
 const u8* read_exceptions(const MaskNeighbours& neighbours, const u8* from, const u8* end, u32 count, u32* mask,
                           u32* others, Exceptions<T>& exceptions) {
   if (end - from < static_cast<i64>(sizeof(T) + 2)) return nullptr;
-  const u8* const begin = from;
   exceptions = {load<Word<T>>(from)};
   const u32 flags = load<u16>(from + sizeof(T));
   if (flags > 3 || flags == kOthersAreAlike) return nullptr;
@@ -187,8 +181,7 @@ const u8* read_exceptions(const MaskNeighbours& neighbours, const u8* from, cons
     exceptions.other_stride = are_alike ? 0 : sizeof(T);
     from += bytes;
   }
-  if ((from - begin) % 4 == 0) return from;
-  return end - from >= 2 && load<u16>(from) == 0 ? from + 2 : nullptr;
+  return from;
 }
 
 // Puts the exceptions in their places; other values are left alone.
@@ -230,11 +223,9 @@ inline u32 measure_patches(const Patches& patches) {
   return entries;
 }
 
-H5L_FN constexpr u32 patches_bytes(u32 entries) { return (2 * entries + 3) & ~u32{3}; }
+H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
 
-// Writes the entries and their pad.
 inline u8* write_patches(const Patches& patches, u8* out) {
-  u8* const begin = out;
   u32 next = 0;
   for (u32 i = 0; i < patches.count; ++i) {
     const Patch patch = patches.at[i];
@@ -244,10 +235,6 @@ inline u8* write_patches(const Patches& patches, u8* out) {
     store(out, static_cast<u16>(gap << 4 | code));
     out += 2;
     next = patch.place + 1u;
-  }
-  if ((out - begin) % 4 != 0) {
-    store(out, u16{0});
-    out += 2;
   }
   return out;
 }
@@ -265,8 +252,7 @@ inline const u8* read_patches(const u8* from, const u8* end, u32 entries, u32 co
       if (next > count) return nullptr;
     }
   }
-  if (entries % 2 == 0) return from;
-  return load<u16>(from) == 0 ? from + 2 : nullptr;
+  return from;
 }
 
 // Calls visit(place, delta) for the patches of a section that was checked.

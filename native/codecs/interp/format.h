@@ -94,7 +94,8 @@ H5L_FN Lattice<T> lattice_of(const Quantizer& q) {
 enum Predictor : u32 { kFourPoints = 1, kLorenzo = 3 };
 
 inline constexpr u32 kWeightCodes = 6;  // they stand for the weights 16, 8, 4, 2, 1, 0
-inline constexpr u32 kHeadBytes = 8;    // without the base
+inline constexpr u32 kLeastHeadBytes = 4;
+inline constexpr u32 kMostHeadBytes = 8;  // without the base
 
 struct Head {
   u32 predictor = kFourPoints;
@@ -109,29 +110,47 @@ struct Head {
   u32 raw_planes = 0;                // of every block
   u32 weights[kMaxActiveAxes] = {};  // weight codes of the active axes
   u32 lorenzo_axes = 0;
-  u32 patches = 0;
+  u32 patches = 0;  // entries
+  i64 base = 0;
   i32 unit() const { return is_closed ? kUnit : 1; }
 };
 
-inline void write_head(const Head& head, u8* out) {
+// Returns the end.
+template <class T>
+inline u8* write_head(const Head& head, u8* out) {
   const u32 lanes = head.lanes == 1 ? 0 : head.lanes == 4 ? 1 : head.lanes == 16 ? 2 : 3;
   const u32 escapes = head.escape_bytes == 2 ? 0 : head.escape_bytes == 4 ? 1 : 2;
-  const u32 rule =
-      head.predictor == kLorenzo ? head.lorenzo_axes : head.weights[0] | head.weights[1] << 3 | head.weights[2] << 6;
+  const bool is_short = head.base == static_cast<short>(head.base);
+  u32 rule = head.lorenzo_axes;
+  if (head.predictor != kLorenzo) {
+    rule = head.weights[0] + kWeightCodes * (head.weights[1] + kWeightCodes * head.weights[2]);
+  }
   out[0] = static_cast<u8>(head.predictor | u32{head.is_fine} << 2 | u32{head.is_closed} << 3 | lanes << 4 |
                            u32{head.has_exceptions} << 6 | u32{head.is_narrow} << 7);
-  out[1] = static_cast<u8>(head.model | escapes << 4);
-  out[2] = static_cast<u8>(head.raw_planes);
-  out[3] = static_cast<u8>(head.set);
-  store(out + 4, static_cast<u16>(rule));
-  store(out + 6, static_cast<u16>(head.patches));
+  out[1] = static_cast<u8>(head.model | escapes << 4 | u32{head.raw_planes != 0} << 6 | u32{head.patches != 0} << 7);
+  out[2] = static_cast<u8>(head.set | u32{is_short} << 3);
+  out[3] = static_cast<u8>(rule);
+  out += kLeastHeadBytes;
+  const auto put = [&out](auto number) {
+    store(out, number);
+    out += sizeof number;
+  };
+  if (is_short) {
+    put(static_cast<u16>(head.base));
+  } else {
+    put(static_cast<Word<T>>(head.base));
+  }
+  if (head.raw_planes != 0) put(static_cast<u16>(head.raw_planes));
+  if (head.patches != 0) put(static_cast<u16>(head.patches));
+  return out;
 }
 
-// False if no encoder writes such a head. `active` is the number of axes that the tile is interpolated along; the axes
-// of Lorenzo's differences need not be among them.
+// Returns the end; nullptr if no encoder writes such a head. `active` is the number of axes that the tile is
+// interpolated along; the axes of Lorenzo's differences need not be among them.
 template <class T>
-inline bool read_head(const u8* in, u32 active, Head& head) {
+inline const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) {
   constexpr u8 kLanes[] = {1, 4, 16, 32};
+  if (end - in < static_cast<i64>(kLeastHeadBytes)) return nullptr;
   head.predictor = in[0] & 3;
   head.is_fine = (in[0] & 4) != 0;
   head.is_closed = (in[0] & 8) != 0;
@@ -139,23 +158,40 @@ inline bool read_head(const u8* in, u32 active, Head& head) {
   head.has_exceptions = (in[0] & 64) != 0;
   head.is_narrow = (in[0] & 128) != 0;
   head.model = in[1] & 15;
-  head.escape_bytes = 2u << (in[1] >> 4);
-  head.raw_planes = in[2];
-  head.set = in[3];
-  head.patches = load<u16>(in + 6);
-  const u32 rule = load<u16>(in + 4);
+  head.escape_bytes = 2u << (in[1] >> 4 & 3);
+  const bool has_raw_planes = (in[1] & 64) != 0, has_patches = (in[1] & 128) != 0, is_short = (in[2] & 8) != 0;
+  head.set = in[2] & 7;
+  u32 rule = in[3];
+  if (head.escape_bytes > 8 || in[2] >> 4 != 0) return nullptr;
   const bool is_lorenzo = head.predictor == kLorenzo;
+  if (!is_lorenzo && head.predictor != kFourPoints) return nullptr;
+  if (is_lorenzo && rule > kAxesMask) return nullptr;
   head.lorenzo_axes = is_lorenzo ? rule : 0;
-  for (u32 i = 0; i < kMaxActiveAxes; ++i) {
-    head.weights[i] = is_lorenzo ? 0 : rule >> 3 * i & 7;
-    if (head.weights[i] >= kWeightCodes || (i >= active && head.weights[i] != 0)) return false;
+  for (u32 i = 0; i < kMaxActiveAxes && !is_lorenzo; ++i, rule /= kWeightCodes) {
+    head.weights[i] = rule % kWeightCodes;
+    if (i >= active && rule != 0) return nullptr;
   }
-  if (!is_lorenzo && head.predictor != kFourPoints) return false;
-  if (is_lorenzo ? rule > kAxesMask : rule >> 3 * kMaxActiveAxes != 0) return false;
-  if (head.is_closed && (!head.is_fine || is_lorenzo)) return false;
-  if (head.is_fine && !head.is_closed && head.patches != 0) return false;
-  if (sizeof(T) == 4 && !is_lorenzo && !head.is_narrow) return false;
-  return in[1] >> 4 < 3 && head.raw_planes <= kMaxRawPlanes && head.set < kTableSets;
+  if (!is_lorenzo && rule != 0) return nullptr;
+  if (head.is_closed && (!head.is_fine || is_lorenzo)) return nullptr;
+  if (head.is_fine && !head.is_closed && has_patches) return nullptr;
+  if (sizeof(T) == 4 && !is_lorenzo && !head.is_narrow) return nullptr;
+  in += kLeastHeadBytes;
+  const u32 rest = (is_short ? 2 : u32{sizeof(T)}) + 2 * (u32{has_raw_planes} + u32{has_patches});
+  if (end - in < static_cast<i64>(rest)) return nullptr;
+  const auto take = [&in] {
+    in += 2;
+    return load<u16>(in - 2);
+  };
+  if (is_short) {
+    head.base = static_cast<short>(take());
+  } else {
+    head.base = static_cast<typename FloatTraits<T>::Int>(load<Word<T>>(in));
+    in += sizeof(T);
+  }
+  head.raw_planes = has_raw_planes ? take() : 0;
+  head.patches = has_patches ? take() : 0;
+  const bool is_used = (head.raw_planes != 0) == has_raw_planes && (head.patches != 0) == has_patches;
+  return is_used && head.raw_planes <= kMaxRawPlanes ? in : nullptr;
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

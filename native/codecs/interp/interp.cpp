@@ -52,9 +52,7 @@ struct Coded {
   i64 base = 0;
   bool has_exceptions = false;
   u32 patch_entries = 0;
-  ExceptionsPlan<T> section = {};
   Coding coding;
-  u64 cost;  // in 1/16 bit
 };
 
 // What interpolation needs: parts of levels, of 32-bit integers.
@@ -72,13 +70,14 @@ struct Arrays {
   };
 
   I integers[kTileValues + kSpareCodes];
-  I codes[kTileValues + kSpareCodes];
+  I codes[sizeof(I) == 4 ? 2 : 1][kTileValues + kSpareCodes];
   union {
     alignas(64) u8 prediction[kLevelsBytes<I> > kRowsBytes ? kLevelsBytes<I> : kRowsBytes];
     Additions additions;
   };
   u8* coder_scratch() { return reinterpret_cast<u8*>(integers); }
-  static_assert(sizeof(integers) >= kWriteScratchBytes && sizeof(integers) >= kMaskScratchBytes);
+  static_assert(sizeof(integers) >= kWriteScratchBytes && sizeof(integers) >= kPathBytes &&
+                sizeof(integers) >= kMaskScratchBytes);
 };
 
 // The encoder's workspace for a tile.
@@ -86,8 +85,10 @@ template <class T>
 struct Memory {
   i32 positions[kTileValues + kSpareCodes];
   u32 mask[kMaxMaskWords];
-  u32 measured[kMaxMaskWords];
-  Coded<T> coded;
+  u32 measured[kMaxMaskWords];  // the mask whose section was measured last
+  Coded<T> coded[2];            // the form that is tried, and the best so far; as the codes of 32 bits
+  Patch patches[kMaxPatches];   // of the best form, as its mask
+  u32 best_mask[kMaxMaskWords];
   union {
     Arrays<i32> narrow;
     Arrays<Int<T>> wide;
@@ -118,7 +119,13 @@ class TileWriter {
         memory_(memory) {}
 
   u32 count() const { return shape_.count; }
-  u32 size() const { return size_; }  // of the payload; kStoreTile if there is none
+  // Writes the best form. Returns the size of the payload; kStoreTile if there is none.
+  u32 size() {
+    flush();
+    return size_;
+  }
+  // Free memory between two attempts.
+  u8* scratch() { return reinterpret_cast<u8*>(memory_.narrow.codes[next_]); }
   // Of the last closed form that was tried; kTileValues if it was impossible.
   u32 patches() const { return patches_; }
 
@@ -140,7 +147,7 @@ class TileWriter {
         form.is_closed ? closed_base(memory_.positions, count()) : first_fine_point(memory_.positions, count());
     Arrays<i32>& arrays = memory_.narrow;
     i32* const integers = arrays.integers;
-    i32* const codes = arrays.codes;
+    i32* const codes = arrays.codes[next_];
     Patches patches = {arrays.additions.patches, kMaxPatches};
     const bool has_exceptions = summary_.exceptions + summary_.without_fine != 0;
     if (has_exceptions) find_exceptions(memory_.positions, count(), memory_.mask);
@@ -163,6 +170,7 @@ class TileWriter {
     BinSummary bins;
     find_bins<T>(q_, values_, memory_.positions, count(), base, memory_.narrow.integers, bins);
     if (sizeof(T) == 4 || bins.is_narrow) return attempt_bins(form, base, bins, memory_.narrow);
+    flush();  // wide integers lie where the codes are that were kept
     bins = {};
     find_bins<T>(q_, values_, memory_.positions, count(), base, memory_.wide.integers, bins);
     return attempt_bins(form, base, bins, memory_.wide);
@@ -190,7 +198,7 @@ class TileWriter {
   template <class I>
   bool code_open(const Form& form, bool has_exceptions, bool is_narrow, Arrays<I>& arrays) {
     I* const integers = arrays.integers;
-    I* const codes = arrays.codes;
+    I* const codes = codes_of(arrays);
     if (form.is_lorenzo) {
       if (has_exceptions) fill_exceptions(shape_, I{0}, integers);
       code_lorenzo(shape_, form.lorenzo_axes, integers, codes, reinterpret_cast<I*>(arrays.prediction));
@@ -206,22 +214,48 @@ class TileWriter {
   template <class I>
   u64 finish(const Form& form, bool has_exceptions, bool is_narrow, i64 base, Arrays<I>& arrays,
              const Patches& patches) {
-    Coded<T>& coded = memory_.coded;
+    Coded<T>& coded = memory_.coded[next_];
     coded.form = form;
     coded.has_exceptions = has_exceptions;
     coded.is_narrow = is_narrow;
     coded.base = base;
     coded.patch_entries = measure_patches(patches);
     if (coded.patch_entries > 0xFFFF) return kNoCost;
-    interp::simd::plan_coding(arrays.codes, count(), form.is_closed ? kUnit : 1, coded.coding);
+    interp::simd::plan_coding(codes_of(arrays), count(), form.is_closed ? kUnit : 1, coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
     if (has_exceptions) {
-      coded.section = measure_exceptions<T>(neighbours_, memory_.mask, values_, count(), arrays.additions.others);
-      bytes += coded.section.bytes;
+      measure_section(arrays.additions.others);
+      bytes += section_.bytes;
     }
-    coded.cost = coded.coding.cost + u64{128} * bytes;
-    if (coded.cost < least_) write(arrays, patches, bytes);
-    return coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
+    const u64 cost = coded.coding.cost + u64{128} * bytes;
+    const u64 room = u64{kMostHeadBytes} + sizeof(T) + bytes + coded.coding.cost / 128;
+    const u64 surveyed = coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
+    // Not if it is larger than the tile stored, whatever the coder makes of it.
+    if (cost >= least_ || room >= raw_bytes() + kSlack) return surveyed;
+    least_ = cost;
+    memcpy(memory_.patches, patches.at, patches.count * sizeof(Patch));
+    patch_count_ = patches.count;
+    memcpy(memory_.best_mask, memory_.mask, sizeof memory_.mask);
+    best_section_ = section_;
+    if constexpr (sizeof(I) == 8) {
+      write(arrays, coded, arrays.codes[0]);
+    } else {
+      is_kept_ = true;
+      next_ ^= 1;
+    }
+    return surveyed;
+  }
+
+  // Where the codes of the form go that is tried.
+  template <class I>
+  I* codes_of(Arrays<I>& arrays) const {
+    return arrays.codes[sizeof(I) == 4 ? next_ : 0];
+  }
+
+  // Writes the form that was kept.
+  void flush() {
+    if (is_kept_) write(memory_.narrow, memory_.coded[next_ ^ 1], memory_.narrow.codes[next_ ^ 1]);
+    is_kept_ = false;
   }
 
   // Measures the section of exceptions, unless the form before had the same ones.
@@ -233,12 +267,10 @@ class TileWriter {
   }
 
   template <class I>
-  void write(Arrays<I>& arrays, const Patches& patches, u32 section_bytes) {
-    const Coded<T>& coded = memory_.coded;
-    const u32 raw_bytes = count() * static_cast<u32>(sizeof(T));
-    const u64 room = u64{kHeadBytes} + sizeof(T) + section_bytes + coded.coding.cost / 128;
-    if (room >= raw_bytes + kSlack) return;  // larger than the tile stored, whatever the coder makes of it
+  void write(Arrays<I>& arrays, Coded<T>& coded, const I* codes) {
     Head head;
+    interp::simd::shorten_coding(codes, count(), coded.form.is_closed ? kUnit : 1, coded.coding,
+                                 arrays.coder_scratch());
     head.predictor = coded.form.is_lorenzo ? kLorenzo : kFourPoints;
     head.is_fine = coded.form.is_fine;
     head.is_closed = coded.form.is_closed;
@@ -252,21 +284,20 @@ class TileWriter {
     for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = coded.form.is_lorenzo ? 0 : coded.form.rule.weights[i];
     head.lorenzo_axes = coded.form.lorenzo_axes;
     head.patches = coded.patch_entries;
-    write_head(head, payload_);
-    u8* next = payload_ + kHeadBytes;
-    store(next, static_cast<Word<T>>(coded.base));
-    next += sizeof(T);
+    head.base = coded.base;
+    u8* next = write_head<T>(head, payload_);
     if (head.has_exceptions) {
-      next = write_exceptions(coded.section, neighbours_, memory_.mask, values_, count(), arrays.additions.others,
+      next = write_exceptions(best_section_, neighbours_, memory_.best_mask, values_, count(), arrays.additions.others,
                               arrays.coder_scratch(), next,
                               [&](Word<T> bits) { return head.is_fine ? exception_bits<T>(q_, bits) : bits; });
     }
-    next = write_patches(patches, next);
-    next += interp::simd::write_codes(arrays.codes, count(), head.unit(), coded.coding, next, arrays.coder_scratch());
+    next = write_patches({memory_.patches, kMaxPatches, patch_count_}, next);
+    next += interp::simd::write_codes(codes, count(), head.unit(), coded.coding, next, arrays.coder_scratch());
     const u32 size = static_cast<u32>(next - payload_);
-    least_ = coded.cost;
-    size_ = size < raw_bytes && size != sizeof(T) ? size : kStoreTile;
+    size_ = size < raw_bytes() ? size : kStoreTile;
   }
+
+  u32 raw_bytes() const { return count() * static_cast<u32>(sizeof(T)); }
 
  public:
   // A payload that is estimated to be this much larger than the tile stored is not written. What it takes more than the
@@ -282,8 +313,11 @@ class TileWriter {
   const u8* values_;
   u8* payload_;
   Memory<T>& memory_;
-  ExceptionsPlan<T> section_ = {};  // of the mask that was measured last
+  ExceptionsPlan<T> section_ = {}, best_section_ = {};  // what was measured last, and of the best form
   u64 least_ = kNoCost;
+  u32 patch_count_ = 0;
+  u32 next_ = 0;          // which of the codes are free
+  bool is_kept_ = false;  // the others are the best form's, which is to be written when all forms have been tried
   u32 size_ = kStoreTile;
   u32 patches_ = kTileValues;
 };
@@ -292,13 +326,13 @@ class TileWriter {
 // The choice of a form
 
 template <class T, class Positions>
-Prospects survey_tile(const Shape& shape, const u8* values, const Positions& positions, Memory<T>& memory) {
+Prospects survey_tile(const Shape& shape, const u8* values, const Positions& positions, u8* scratch) {
   Survey survey;
   const u32 fit = shape.count / 1024;
   const u32 groups = fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit;
   Surveyor<T, Positions> surveyor({values, false}, shape.extents, positions);
-  static_assert(Surveyor<T, Positions>::scratch_bytes(kTileGroups) <= sizeof(memory.narrow.codes));
-  surveyor.run(groups, reinterpret_cast<u8*>(memory.narrow.codes), survey);
+  static_assert(Surveyor<T, Positions>::scratch_bytes(kTileGroups) <= sizeof(Arrays<i32>::codes[0]));
+  surveyor.run(groups, scratch, survey);
   Prospects prospects;
   prospects.interpolation.rule = weights_of(survey.errors, shape.axes).rule;
   prospects.interpolation_cost = interpolation_cost(survey, shape.extents, shape.axes);
@@ -312,7 +346,7 @@ Prospects survey_tile(const Shape& shape, const u8* values, const Positions& pos
 template <class Writer>
 u64 attempt_lorenzo(Writer& writer, const Prospects& prospects) {
   const u64 cost = writer.attempt(prospects.lorenzo);
-  if (16 * prospects.second_cost >= 17 * prospects.lorenzo_cost) return cost;
+  if (64 * prospects.second_cost >= 65 * prospects.lorenzo_cost) return cost;
   Form form = prospects.lorenzo;
   form.lorenzo_axes = prospects.second_axes;
   const u64 second = writer.attempt(form);
@@ -320,16 +354,19 @@ u64 attempt_lorenzo(Writer& writer, const Prospects& prospects) {
 }
 
 // Interpolation and Lorenzo on bins: the one with the lesser estimate, and the other too if it is estimated to be less
-// than what that one takes.
+// than 31/32 of what that one takes.
 template <class Writer>
 void attempt_both(Writer& writer, const Form& interpolation, const Prospects& prospects, bool has_interpolation) {
-  constexpr u64 kUnits = kCostsPerBit / 16;  // of estimates in a cost
+  const auto is_beaten = [](u64 cost, u64 estimate) {
+    constexpr u64 kUnits = kCostsPerBit / 16;  // of estimates in a cost
+    return cost - cost / 32 >= estimate / kUnits;
+  };
   if (!has_interpolation) {
     attempt_lorenzo(writer, prospects);
   } else if (prospects.interpolation_cost <= prospects.lorenzo_cost) {
-    if (writer.attempt(interpolation) >= prospects.lorenzo_cost / kUnits) attempt_lorenzo(writer, prospects);
+    if (is_beaten(writer.attempt(interpolation), prospects.lorenzo_cost)) attempt_lorenzo(writer, prospects);
   } else {
-    if (attempt_lorenzo(writer, prospects) >= prospects.interpolation_cost / kUnits) writer.attempt(interpolation);
+    if (is_beaten(attempt_lorenzo(writer, prospects), prospects.interpolation_cost)) writer.attempt(interpolation);
   }
 }
 
@@ -347,7 +384,7 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Quantizer& quantizer, 
     if (writer.patches() <= count / 1024) return;
   }
   const AbsolutePositions<T> positions(quantizer, can_close);
-  const Prospects prospects = survey_tile<T>(shape, values, positions, memory);
+  const Prospects prospects = survey_tile<T>(shape, values, positions, writer.scratch());
   Form interpolation = prospects.interpolation;
   interpolation.is_fine = interpolation.is_closed = can_close;
   attempt_both(writer, interpolation, prospects, shape.active != 0);
@@ -364,8 +401,8 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Quantizer& quantizer, 
 
 template <class T>
 void choose_form(TileWriter<T, blocks::FoldedQuantizer<T>>& writer, const Quantizer& quantizer, bool,
-                 const Shape& shape, const u8* values, const Summary&, Memory<T>& memory) {
-  const Prospects prospects = survey_tile<T>(shape, values, PointwisePositions<T>(quantizer), memory);
+                 const Shape& shape, const u8* values, const Summary&, Memory<T>&) {
+  const Prospects prospects = survey_tile<T>(shape, values, PointwisePositions<T>(quantizer), writer.scratch());
   attempt_both(writer, prospects.interpolation, prospects, shape.active != 0);
 }
 
@@ -427,8 +464,9 @@ struct DecodeMemory {
 };
 
 template <class T, class Q, class I>
-bool decode_integers(const Q& q, const Head& head, const Shape& shape, i64 base, const u8* patches, const u8* from,
-                     const u8* end, u8* values, DecodeArrays<I>& memory) {
+bool decode_integers(const Q& q, const Head& head, const Shape& shape, const u8* patches, const u8* from, const u8* end,
+                     u8* values, DecodeArrays<I>& memory) {
+  const i64 base = head.base;
   I* const steps = memory.steps;
   I* const integers = memory.integers;
   if (!interp::simd::read_codes(head, from, static_cast<u32>(end - from), shape.count, steps, memory.scratch))
@@ -457,15 +495,14 @@ bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 
     blocks::read_constant<W>(payload, tile.count, values);
     return true;
   }
-  if (payload_bytes % 4 != 0 || payload_bytes < kHeadBytes + sizeof(T)) return false;
+  if (payload_bytes % 2 != 0) return false;
   const Shape shape = shape_of(tile.boxes[0].extents, mode & kAxesMask);
   DecodeMemory<T>& memory = *new (workspace) DecodeMemory<T>;
   Head head;
-  if (!read_head<T>(payload, shape.active, head)) return false;
-  if (!kHasFinePoints<Q> && (head.is_fine || head.patches != 0)) return false;
   const u8* const end = payload + payload_bytes;
-  const i64 base = static_cast<Int<T>>(load<W>(payload + kHeadBytes));
-  const u8* from = payload + kHeadBytes + sizeof(T);
+  const u8* from = read_head<T>(payload, end, shape.active, head);
+  if (from == nullptr) return false;
+  if (!kHasFinePoints<Q> && (head.is_fine || head.patches != 0)) return false;
   Exceptions<T> exceptions;
   if (head.has_exceptions) {
     from = read_exceptions(mask_neighbours_of(shape.extents), from, end, shape.count, memory.mask, memory.others,
@@ -476,8 +513,8 @@ bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 
   from = read_patches(from, end, head.patches, shape.count);
   if (from == nullptr) return false;
   const bool is_read = sizeof(T) == 4 || head.is_narrow
-                           ? decode_integers<T>(q, head, shape, base, patches, from, end, values, memory.narrow)
-                           : decode_integers<T>(q, head, shape, base, patches, from, end, values, memory.wide);
+                           ? decode_integers<T>(q, head, shape, patches, from, end, values, memory.narrow)
+                           : decode_integers<T>(q, head, shape, patches, from, end, values, memory.wide);
   if (!is_read) return false;
   if (head.has_exceptions) restore_exceptions(exceptions, memory.mask, memory.others, shape.count, values);
   return true;

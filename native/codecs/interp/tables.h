@@ -417,6 +417,7 @@ constexpr Costs make_costs() {
 inline constexpr Costs kCosts = make_costs();
 
 // Those of the set that is in the middle: classes are chosen, and tiles estimated, before a set is.
-inline constexpr const auto& kUsualCosts = kCosts.symbols[4];
+inline constexpr u32 kUsualSet = 4;
+inline constexpr const auto& kUsualCosts = kCosts.symbols[kUsualSet];
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codecs/interp/coder.h"
+#include "codecs/interp/tile_codes.h"
 
 #if defined(H5L_AVX512)
 #include "codecs/interp/simd/coder_avx512.h"
@@ -22,6 +23,11 @@ using Blocks = Definition;
 template <class I>
 inline void plan_coding(const I* codes, u32 count, i32 unit, Coding& plan) {
   plan_coding_with<Blocks>(codes, count, unit, plan);
+}
+
+template <class I>
+inline void shorten_coding(const I* codes, u32 count, i32 unit, Coding& plan, u8* scratch) {
+  shorten_coding_with<Blocks>(codes, count, unit, plan, scratch);
 }
 
 template <class I>

@@ -49,15 +49,18 @@ struct ByteCosts {
   alignas(16) u8 missing[kSymbols];
 };
 struct AllByteCosts {
-  ByteCosts tables[kSymbolTables];
+  ByteCosts tables[kTableSets][kSymbolTables];
 };
 constexpr AllByteCosts make_byte_costs() {
   AllByteCosts all = {};
-  for (u32 t = 0; t < kSymbolTables; ++t) {
-    for (u32 s = 0; s < kSymbols; ++s) all.tables[t].costs[s] = static_cast<u8>(kUsualCosts[t][s]);
-    const u32 escape = kUsualCosts[t][kEscape] + kEscapeCost;
-    all.tables[t].costs[kEscape] = static_cast<u8>(escape / 2);
-    all.tables[t].missing[kEscape] = static_cast<u8>(escape - escape / 2);
+  for (u32 set = 0; set < kTableSets; ++set) {
+    for (u32 t = 0; t < kSymbolTables; ++t) {
+      ByteCosts& to = all.tables[set][t];
+      for (u32 s = 0; s < kSymbols; ++s) to.costs[s] = static_cast<u8>(kCosts.symbols[set][t][s]);
+      const u32 escape = kCosts.symbols[set][t][kEscape] + kEscapeCost;
+      to.costs[kEscape] = static_cast<u8>(escape / 2);
+      to.missing[kEscape] = static_cast<u8>(escape - escape / 2);
+    }
   }
   return all;
 }
@@ -142,15 +145,15 @@ inline void look_up(const u8 (&table)[4][kSymbols], __m256i symbols, __m256i (&n
 
 struct Avx2 {
   template <class I>
-  static u32 choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
-    const __m256i ones = _mm256_set1_epi32(1), last = _mm256_set1_epi16(kEscape);
+  static u32 find_candidates(const I* codes, u32 blocks, Coding& plan) {
+    const __m256i ones = _mm256_set1_epi32(1);
     __m256i all = _mm256_setzero_si256();
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
       __m256i sizes[4];
       numbers_of(codes, plan.raw_planes, sizes);
       const __m256i any = _mm256_or_si256(_mm256_or_si256(sizes[0], sizes[1]), _mm256_or_si256(sizes[2], sizes[3]));
       all = _mm256_or_si256(all, any);
-      plan.classes[b] = 0;
+      plan.candidates[b] = plan.classes[b] = 0;
       if (_mm256_testz_si256(any, any) != 0) continue;
       __m256i halves = _mm256_setzero_si256();
       for (const __m256i& size : sizes) {
@@ -160,29 +163,8 @@ struct Avx2 {
       sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
       sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
       const u32 reached = thresholds_reached(static_cast<u32>(_mm_cvtsi128_si32(sum)));
-      const Candidates& candidates = kCandidates.reached[reached];
-      // In any order.
-      const __m256i first = _mm256_packus_epi32(sizes[0], sizes[1]), second = _mm256_packus_epi32(sizes[2], sizes[3]);
-      __m256i costs = _mm256_setzero_si256();
-      for (u32 i = 3; i-- > 0;) {
-        const u32 c = candidates.classes[i];
-        const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(candidates.planes[i]));
-        const __m256i symbols = _mm256_packus_epi16(_mm256_min_epu16(_mm256_srl_epi16(first, shift), last),
-                                                    _mm256_min_epu16(_mm256_srl_epi16(second, shift), last));
-        const ByteCosts& table = kByteCosts.tables[table_of(c)];
-        const __m256i zero = _mm256_setzero_si256();
-        const __m256i most = _mm256_sad_epu8(_mm256_shuffle_epi8(twice(table.costs), symbols), zero);
-        const __m256i missing = _mm256_sad_epu8(_mm256_shuffle_epi8(twice(table.missing), symbols), zero);
-        costs = _mm256_add_epi64(_mm256_slli_epi64(costs, 16), _mm256_add_epi64(most, missing));
-      }
-      __m128i three = _mm_add_epi64(_mm256_castsi256_si128(costs), _mm256_extracti128_si256(costs, 1));
-      three = _mm_add_epi64(three, _mm_unpackhi_epi64(three, three));
-      const u32 c = least_of_three(candidates, static_cast<u64>(_mm_cvtsi128_si64(three)));
-      plan.classes[b] = static_cast<u8>(c);
-      tally.class_planes += raw_planes_of(c);
-      const __m256i above = _mm256_subs_epu16(_mm256_max_epu16(first, second),
-                                              _mm256_set1_epi16(static_cast<short>((kEscape << raw_planes_of(c)) - 1)));
-      if (_mm256_testz_si256(above, above) == 0) count_escapes(codes, unit, plan.raw_planes, c, ~0u, tally);
+      plan.candidates[b] = static_cast<u8>(first_candidate(reached));
+      plan.classes[b] = static_cast<u8>(reached + 1);
     }
     u32 bits = 0;
     for (u32 i = 0; i < kLanes<u32>; ++i) bits |= bit_cast<Vector<u32>>(all)[i];
@@ -190,8 +172,37 @@ struct Avx2 {
   }
 
   template <class I>
-  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets]) {
-    simd::add_symbol_costs(codes, blocks, plan, costs);
+  static void cost_candidates(const I* codes, u32 blocks, u32 set, Coding& plan) {
+    const __m256i last = _mm256_set1_epi16(kEscape), zero = _mm256_setzero_si256();
+    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
+      const u32 first_class = plan.candidates[b];
+      plan.costs[b] = zero_costs(set);
+      if (first_class == 0) continue;
+      __m256i sizes[4];
+      numbers_of(codes, plan.raw_planes, sizes);
+      // In any order.
+      const __m256i first = _mm256_packus_epi32(sizes[0], sizes[1]), second = _mm256_packus_epi32(sizes[2], sizes[3]);
+      __m256i costs = zero;
+      for (u32 i = kCandidates; i-- > 0;) {
+        const u32 c = first_class + i;
+        const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes_of(c)));
+        const __m256i symbols = _mm256_packus_epi16(_mm256_min_epu16(_mm256_srl_epi16(first, shift), last),
+                                                    _mm256_min_epu16(_mm256_srl_epi16(second, shift), last));
+        const ByteCosts& table = kByteCosts.tables[set][table_of(c)];
+        const __m256i most = _mm256_sad_epu8(_mm256_shuffle_epi8(twice(table.costs), symbols), zero);
+        const __m256i missing = _mm256_sad_epu8(_mm256_shuffle_epi8(twice(table.missing), symbols), zero);
+        costs = _mm256_add_epi64(_mm256_slli_epi64(costs, 16), _mm256_add_epi64(most, missing));
+      }
+      __m128i four = _mm_add_epi64(_mm256_castsi256_si128(costs), _mm256_extracti128_si256(costs, 1));
+      four = _mm_add_epi64(four, _mm_unpackhi_epi64(four, four));
+      plan.costs[b] = static_cast<u64>(_mm_cvtsi128_si64(four)) + kPlaneCosts.costs[first_class];
+    }
+  }
+
+  template <class I>
+  static void add_symbol_costs(const I* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+                               Tally<I>& tally) {
+    simd::add_symbol_costs(codes, blocks, unit, plan, costs, tally);
   }
 
   // One symbol of eight lanes.
@@ -425,10 +436,10 @@ struct Avx2 {
   }
 
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 blocks, u32* states, Words& words, Input& in,
-                          I* steps) {
+  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32* states, Words& words, Input& in,
+                          I* steps, EscapeList& escapes) {
     if (head.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      return Definition::read_blocks<lanes>(head, classes, blocks, states, words, in, steps);
+      return Definition::read_blocks<lanes>(head, classes, first, end, states, words, in, steps, escapes);
     }
     const u32 unit_bits = head.is_closed ? 4 : 0;
     u32 x[lanes];
@@ -438,9 +449,8 @@ struct Avx2 {
     for (u32 i = 0; i < halves && lanes >= 16; ++i) parts[i] = split(states + 16 * i);
     const u8* plane_words = in.planes;
     const u8* next = words.next();
-    EscapeList escapes;
-    I* const first_steps = steps;
-    for (u32 b = 0; b < blocks; ++b, steps += kBlockCodes) {
+    steps += u64{first} * kBlockCodes;
+    for (u32 b = first; b < end; ++b, steps += kBlockCodes) {
       const u32 c = classes[b];
       const u32 planes = head.raw_planes + raw_planes_of(c);
       if (c == 0 && planes == 0) {
@@ -486,7 +496,6 @@ struct Avx2 {
       escapes.add(b, escaped);
     }
     words.take(next);
-    if (!Definition::read_escapes(escapes, head.escape_bytes, in, first_steps)) return false;
     if constexpr (lanes < 16) {
       memcpy(states, x, sizeof x);
     } else {

@@ -8,7 +8,6 @@
 
 #include "codecs/interp/coder.h"
 #include "codecs/interp/simd/coder_tables.h"
-#include "codecs/interp/simd/costs_avx2.h"
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 
@@ -103,31 +102,13 @@ inline __m512i from_planes(__m512i planes) {
   return _mm512_shuffle_epi8(transpose_squares(squares), _mm512_load_si512(kNumbersOfHalves.sources));
 }
 
-// The least size that is an escape, by class and twice; in class 0, none is.
-struct EscapesFrom {
-  u32 sizes[kClasses];
+// As many as there can be lanes, the last ones out of reach.
+struct LaneThresholds {
+  alignas(64) u32 at[16];
 };
-inline constexpr EscapesFrom kEscapesFrom = [] {
-  EscapesFrom from = {};
-  for (u32 c = 0; c < kClasses; ++c) from.sizes[c] = (kEscape << raw_planes_of(c)) * 0x10001u;
-  return from;
-}();
-
-// What kCandidates says, and the thresholds, by the number of thresholds reached.
-struct CandidateLanes {
-  alignas(64) u32 thresholds[16];
-  alignas(64) u32 classes[3][16];
-  alignas(64) u32 costs_of_planes[3][16];
-};
-inline constexpr CandidateLanes kCandidateLanes = [] {
-  CandidateLanes lanes = {};
-  for (u32 k = 0; k <= kClassThresholds; ++k) {
-    lanes.thresholds[k] = k < kClassThresholds ? kThresholds.at[k] : ~0u;
-    for (u32 i = 0; i < 3; ++i) {
-      lanes.classes[i][k] = kCandidates.reached[k].classes[i];
-      lanes.costs_of_planes[i][k] = 16 * kBlockCodes * kCandidates.reached[k].planes[i];
-    }
-  }
+inline constexpr LaneThresholds kLaneThresholds = [] {
+  LaneThresholds lanes = {};
+  for (u32 k = 0; k < 16; ++k) lanes.at[k] = k < kClassThresholds ? kThresholds.at[k] : ~0u;
   return lanes;
 }();
 
@@ -153,15 +134,11 @@ inline __m512i sums_of_vectors(const __m512i (&vectors)[16]) {
 struct Avx512 {
   static constexpr u32 kGroup = 16;
 
-  // Sixteen blocks at a time, so that sums across a vector are made for all of them together: first to find the blocks
-  // that are not 0 and their candidates, then for these blocks to choose one.
+  // Sixteen blocks at a time, so that sums across a vector are made for all of them together.
   template <class I>
-  static u32 choose_classes(const I* codes, u32 blocks, i32 unit, Coding& plan, Tally<I>& tally) {
-    alignas(64) u16 used[kMaxBlocks + kGroup];  // blocks times 16, and how many thresholds they reach
-    u32 count = 0;
+  static u32 find_candidates(const I* codes, u32 blocks, Coding& plan) {
     const __m512i ones = _mm512_set1_epi32(1);
     __m512i all = _mm512_setzero_si512();
-    __m512i places = _mm512_setr_epi32(0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240);
     for (u32 first = 0; first < blocks; first += kGroup) {
       __m512i sums[kGroup];
       for (u32 i = 0; i < kGroup; ++i) {
@@ -174,70 +151,83 @@ struct Avx512 {
       }
       const __m512i halves = sums_of_vectors(sums);
       const __mmask16 is_used = _mm512_test_epi32_mask(halves, halves);
-      const __m512i entries = _mm512_or_si512(places, thresholds_reached(halves));
-      store_half(used + count, _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(is_used, entries)));
-      count += count_ones(is_used);
-      places = _mm512_add_epi32(places, _mm512_set1_epi32(16 * kGroup));
-    }
-    memset(plan.classes, 0, blocks);
-    for (u32 first = 0; first < count; first += kGroup) {
-      choose_some(codes, used + first, count - first < kGroup ? count - first : kGroup, unit, plan, tally);
+      const __m512i reached = thresholds_reached(halves);
+      const __m512i candidates = _mm512_maskz_max_epu32(is_used, reached, ones);
+      const __mmask16 is_there =
+          static_cast<__mmask16>(first + kGroup <= blocks ? 0xFFFF : (1u << (blocks - first)) - 1);
+      _mm512_mask_cvtepi32_storeu_epi8(plan.candidates + first, is_there, candidates);
+      _mm512_mask_cvtepi32_storeu_epi8(plan.classes + first, is_there, _mm512_maskz_add_epi32(is_used, reached, ones));
     }
     return static_cast<u32>(_mm512_reduce_or_epi32(all));
   }
 
   template <class I>
-  static void choose_some(const I* codes, const u16* used, u32 count, i32 unit, Coding& plan, Tally<I>& tally) {
-    __m512i sizes[kGroup], two[kGroup], third[kGroup];
-    for (u32 i = 0; i < kGroup; ++i) {
-      two[i] = third[i] = _mm512_setzero_si512();
-      if (i >= count) continue;
-      const Sizes block = sizes_of(codes + u64{used[i] / 16u} * kBlockCodes, plan.raw_planes);
-      sizes[i] = _mm512_packus_epi32(block.low, block.high);  // in any order, and at most 65535
-      const Candidates& candidates = kCandidates.reached[used[i] % 16];
-      const auto costs_in = [&](u32 candidate) {
-        const __m512i planes = _mm512_set1_epi32(static_cast<int>(candidates.planes[candidate] * 0x10001));
-        const __m512i symbols = _mm512_min_epu16(_mm512_srlv_epi16(sizes[i], planes), _mm512_set1_epi16(kEscape));
-        const __m512i table = _mm512_load_si512(kCostTables.classes[candidates.classes[candidate]]);
-        return _mm512_madd_epi16(_mm512_permutexvar_epi16(symbols, table), _mm512_set1_epi16(1));
-      };
-      two[i] = _mm512_add_epi32(costs_in(0), _mm512_slli_epi32(costs_in(1), 16));
-      third[i] = costs_in(2);
+  static void cost_candidates(const I* codes, u32 blocks, u32 set, Coding& plan) {
+    u16 used[kMaxBlocks];
+    u32 count = 0;
+    for (u32 b = 0; b < blocks; ++b) {
+      plan.costs[b] = zero_costs(set);
+      used[count] = static_cast<u16>(b);
+      count += plan.candidates[b] != 0;
     }
-    const __mmask16 is_used = static_cast<__mmask16>((1u << count) - 1);
-    const __m512i entries = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(is_used, used));
-    const __m512i reached = _mm512_and_si512(entries, _mm512_set1_epi32(15));
-    const auto rank = [&](u32 candidate, __m512i symbols) {
-      const __m512i of_planes = _mm512_load_si512(kCandidateLanes.costs_of_planes[candidate]);
-      const __m512i cost = _mm512_add_epi32(symbols, _mm512_permutexvar_epi32(reached, of_planes));
-      return _mm512_or_si512(_mm512_slli_epi32(cost, 2), _mm512_set1_epi32(static_cast<int>(candidate)));
-    };
-    const __m512i firsts = sums_of_vectors(two);
-    const __m512i best = _mm512_min_epu32(_mm512_min_epu32(rank(0, _mm512_and_si512(firsts, _mm512_set1_epi32(0xFFFF))),
-                                                           rank(1, _mm512_srli_epi32(firsts, 16))),
-                                          rank(2, sums_of_vectors(third)));
-    const auto class_of = [&](u32 candidate) {
-      return _mm512_permutexvar_epi32(reached, _mm512_load_si512(kCandidateLanes.classes[candidate]));
-    };
-    __m512i chosen = class_of(0);
-    chosen = _mm512_mask_mov_epi32(chosen, _mm512_test_epi32_mask(best, _mm512_set1_epi32(1)), class_of(1));
-    chosen = _mm512_mask_mov_epi32(chosen, _mm512_test_epi32_mask(best, _mm512_set1_epi32(2)), class_of(2));
-    const __m512i planes = _mm512_sub_epi32(_mm512_max_epi32(chosen, _mm512_set1_epi32(4)), _mm512_set1_epi32(4));
-    tally.class_planes += static_cast<u32>(_mm512_mask_reduce_add_epi32(is_used, planes));
-    alignas(64) u32 classes[kGroup];
-    _mm512_store_si512(classes, chosen);
-    for (u32 i = 0; i < count; ++i) {
-      const u32 b = used[i] / 16u, c = classes[i];
-      plan.classes[b] = static_cast<u8>(c);
-      const __m512i least = _mm512_set1_epi32(static_cast<int>(kEscapesFrom.sizes[c]));
-      if (_mm512_cmpge_epu16_mask(sizes[i], least) == 0) continue;
-      count_escapes(codes + u64{b} * kBlockCodes, unit, plan.raw_planes, c, ~0u, tally);
+    for (u32 first = 0; first < count; first += kGroup) {
+      cost_some(codes, used + first, count - first < kGroup ? count - first : kGroup, set, plan);
     }
   }
 
   template <class I>
-  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets]) {
-    simd::add_symbol_costs(codes, blocks, plan, costs);
+  static void cost_some(const I* codes, const u16* used, u32 count, u32 set, Coding& plan) {
+    __m512i pairs[kCandidates / 2][kGroup];
+    for (u32 i = 0; i < kGroup; ++i) {
+      pairs[0][i] = pairs[1][i] = _mm512_setzero_si512();
+      if (i >= count) continue;
+      const Sizes block = sizes_of(codes + u64{used[i]} * kBlockCodes, plan.raw_planes);
+      const __m512i sizes = _mm512_packus_epi32(block.low, block.high);  // in any order, and at most 65535
+      const u32 first = plan.candidates[used[i]];
+      const auto costs_in = [&](u32 c) {
+        const __m512i planes = _mm512_set1_epi32(static_cast<int>(raw_planes_of(c) * 0x10001));
+        const __m512i symbols = _mm512_min_epu16(_mm512_srlv_epi16(sizes, planes), _mm512_set1_epi16(kEscape));
+        const __m512i table = _mm512_load_si512(kCostTables.tables[set][table_of(c)]);
+        return _mm512_madd_epi16(_mm512_permutexvar_epi16(symbols, table), _mm512_set1_epi16(1));
+      };
+      for (u32 j = 0; j < 2; ++j) {
+        pairs[j][i] = _mm512_add_epi32(costs_in(first + 2 * j), _mm512_slli_epi32(costs_in(first + 2 * j + 1), 16));
+      }
+    }
+    alignas(64) u32 costs[2][kGroup];
+    for (u32 j = 0; j < 2; ++j) _mm512_store_si512(costs[j], sums_of_vectors(pairs[j]));
+    for (u32 i = 0; i < count; ++i) {
+      const u32 b = used[i];
+      plan.costs[b] = (costs[0][i] | u64{costs[1][i]} << 32) + kPlaneCosts.costs[plan.candidates[b]];
+    }
+  }
+
+  template <class I>
+  static void add_symbol_costs(const I* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+                               Tally<I>& tally) {
+    __m512i sums[kTableSets / 2] = {};
+    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
+      const u32 c = plan.classes[b];
+      if (c == 0) continue;
+      const u32 planes = plan.raw_planes + raw_planes_of(c);
+      const Sizes rests = sizes_of(codes, planes);
+      // In any order.
+      const __m256i symbols = _mm512_cvtepi16_epi8(
+          _mm512_min_epu16(_mm512_packus_epi32(rests.low, rests.high), _mm512_set1_epi16(kEscape)));
+      if (_mm256_cmpeq_epi8_mask(symbols, _mm256_set1_epi8(static_cast<char>(kEscape))) != 0) {
+        count_escapes(codes, unit, planes, tally);
+      }
+      const __m512i twice = _mm512_broadcast_i64x4(symbols);
+      const auto& tables = kSetCosts.costs[table_of(c)];
+      for (u32 i = 0; i < kTableSets / 2; ++i) {
+        const __m512i found = _mm512_shuffle_epi8(_mm512_load_si512(tables[2 * i]), twice);
+        sums[i] = _mm512_add_epi64(sums[i], _mm512_sad_epu8(found, _mm512_setzero_si512()));
+      }
+    }
+    for (u32 set = 0; set < kTableSets; ++set) {
+      const __mmask8 half = set % 2 == 0 ? 0x0F : 0xF0;
+      costs[set] += static_cast<u64>(_mm512_mask_reduce_add_epi64(half, sums[set / 2]));
+    }
   }
 
   static __m512i thresholds_reached(__m512i halves) {
@@ -246,7 +236,7 @@ struct Avx512 {
     const __m512i above_4 = _mm512_sub_epi32(exponents, _mm512_set1_epi32(127 + 2));
     const __m512i j =
         _mm512_min_epi32(_mm512_max_epi32(above_4, _mm512_setzero_si512()), _mm512_set1_epi32(kClassThresholds));
-    const __m512i thresholds = _mm512_permutexvar_epi32(j, _mm512_load_si512(kCandidateLanes.thresholds));
+    const __m512i thresholds = _mm512_permutexvar_epi32(j, _mm512_load_si512(kLaneThresholds.at));
     const __mmask16 is_above = _mm512_cmpge_epu32_mask(halves, thresholds);
     // Not more than there are: sums that mean nothing, of sizes that are too large, may be anything.
     return _mm512_min_epu32(_mm512_mask_add_epi32(j, is_above, j, _mm512_set1_epi32(1)),
@@ -411,10 +401,10 @@ struct Avx512 {
   }
 
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 blocks, u32* states, Words& words, Input& in,
-                          I* steps) {
+  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32* states, Words& words, Input& in,
+                          I* steps, EscapeList& escapes) {
     if (head.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      return Definition::read_blocks<lanes>(head, classes, blocks, states, words, in, steps);
+      return Definition::read_blocks<lanes>(head, classes, first, end, states, words, in, steps, escapes);
     }
     const u32 unit_bits = head.is_closed ? 4 : 0;
     u32 x[lanes];
@@ -422,9 +412,8 @@ struct Avx512 {
     States halves = split<lanes>(states);
     const u8* plane_words = in.planes;
     const u8* next = words.next();
-    EscapeList escapes;
-    I* const first_steps = steps;
-    for (u32 b = 0; b < blocks; ++b, steps += kBlockCodes) {
+    steps += u64{first} * kBlockCodes;
+    for (u32 b = first; b < end; ++b, steps += kBlockCodes) {
       const u32 c = classes[b];
       const u32 planes = head.raw_planes + raw_planes_of(c);
       __m512i numbers = _mm512_setzero_si512();
@@ -441,9 +430,9 @@ struct Avx512 {
         if constexpr (lanes == 32) {
           symbols = take_symbols<32>(nearest, halves, next);
         } else if constexpr (lanes == 16) {
-          const __m512i first = take_symbols<16>(nearest, halves, next);
-          const __m512i second = take_symbols<16>(nearest, halves, next);
-          symbols = _mm512_inserti64x4(first, _mm512_castsi512_si256(second), 1);
+          const __m512i front = take_symbols<16>(nearest, halves, next);
+          const __m512i back = take_symbols<16>(nearest, halves, next);
+          symbols = _mm512_inserti64x4(front, _mm512_castsi512_si256(back), 1);
         } else {
           alignas(64) u16 each[kBlockCodes];
           Definition::read_symbols<lanes>(kSlots.slots[head.set][table_of(c)], x, next, each);
@@ -460,7 +449,6 @@ struct Avx512 {
       escapes.add(b, escaped);
     }
     words.take(next);
-    if (!Definition::read_escapes(escapes, head.escape_bytes, in, first_steps)) return false;
     if constexpr (lanes < 16) {
       memcpy(states, x, sizeof x);
     } else {

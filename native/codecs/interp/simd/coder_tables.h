@@ -98,22 +98,40 @@ constexpr NearestTables make_nearest() {
 }
 inline constexpr NearestTables kNearest = make_nearest();
 
-// Costs of the symbols of a class as in the comparison of classes, twice.
+// Costs of symbols as in the comparison of classes, twice.
 struct CostTables {
-  alignas(64) u16 classes[kClasses][2 * kSymbols];
+  alignas(64) u16 tables[kTableSets][kSymbolTables][2 * kSymbols];
 };
 
 constexpr CostTables make_cost_tables() {
-  CostTables tables = {};
-  for (u32 c = 1; c < kClasses; ++c) {
-    for (u32 s = 0; s < 2 * kSymbols; ++s) {
-      const u32 cost = kUsualCosts[table_of(c)][s % kSymbols];
-      tables.classes[c][s] = static_cast<u16>(s % kSymbols == kEscape ? cost + kEscapeCost : cost);
+  CostTables all = {};
+  for (u32 set = 0; set < kTableSets; ++set) {
+    for (u32 t = 0; t < kSymbolTables; ++t) {
+      for (u32 s = 0; s < 2 * kSymbols; ++s) {
+        const u32 cost = kCosts.symbols[set][t][s % kSymbols];
+        all.tables[set][t][s] = static_cast<u16>(s % kSymbols == kEscape ? cost + kEscapeCost : cost);
+      }
     }
   }
-  return tables;
+  return all;
 }
 inline constexpr CostTables kCostTables = make_cost_tables();
+
+// Costs of symbols as bytes, twice.
+struct SetCosts {
+  alignas(64) u8 costs[kSymbolTables][kTableSets][2 * kSymbols];
+};
+inline constexpr SetCosts kSetCosts = [] {
+  SetCosts all = {};
+  for (u32 t = 0; t < kSymbolTables; ++t) {
+    for (u32 set = 0; set < kTableSets; ++set) {
+      for (u32 s = 0; s < 2 * kSymbols; ++s) {
+        all.costs[t][set][s] = static_cast<u8>(kCosts.symbols[set][t][s % kSymbols]);
+      }
+    }
+  }
+  return all;
+}();
 
 // Up to this many planes of a block, numbers that are no escapes fit in 16 bits.
 inline constexpr u32 kMostSmallPlanes = 12;

@@ -10,30 +10,16 @@
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 
-// Costs of symbols as bytes, twice.
-struct SetCosts {
-  alignas(32) u8 costs[kSymbolTables][kTableSets][2 * kSymbols];
-};
-inline constexpr SetCosts kSetCosts = [] {
-  SetCosts all = {};
-  for (u32 t = 0; t < kSymbolTables; ++t) {
-    for (u32 set = 0; set < kTableSets; ++set) {
-      for (u32 s = 0; s < 2 * kSymbols; ++s) {
-        all.costs[t][set][s] = static_cast<u8>(kCosts.symbols[set][t][s % kSymbols]);
-      }
-    }
-  }
-  return all;
-}();
-
 // Definition::add_symbol_costs, 32 symbols at a time.
-inline void add_symbol_costs(const i32* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets]) {
+inline void add_symbol_costs(const i32* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+                             Tally<i32>& tally) {
   const __m256i last = _mm256_set1_epi32(kEscape), zero = _mm256_setzero_si256();
   __m256i sums[kTableSets] = {};
   for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
     const u32 c = plan.classes[b];
     if (c == 0) continue;
-    const __m128i planes = _mm_cvtsi32_si128(static_cast<int>(plan.raw_planes + raw_planes_of(c)));
+    const u32 raw_planes = plan.raw_planes + raw_planes_of(c);
+    const __m128i planes = _mm_cvtsi32_si128(static_cast<int>(raw_planes));
     const auto eight = [&](u32 first) {
       const __m256i code = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + first));
       const __m256i number = _mm256_xor_si256(_mm256_slli_epi32(code, 1), _mm256_srai_epi32(code, 31));
@@ -42,6 +28,8 @@ inline void add_symbol_costs(const i32* codes, u32 blocks, const Coding& plan, u
     // In any order.
     const __m256i symbols =
         _mm256_packus_epi16(_mm256_packus_epi32(eight(0), eight(8)), _mm256_packus_epi32(eight(16), eight(24)));
+    const __m256i is_escape = _mm256_cmpeq_epi8(symbols, _mm256_set1_epi8(static_cast<char>(kEscape)));
+    if (_mm256_testz_si256(is_escape, is_escape) == 0) count_escapes(codes, unit, raw_planes, tally);
     const auto& tables = kSetCosts.costs[table_of(c)];
     for (u32 set = 0; set < kTableSets; ++set) {
       const __m256i table = _mm256_load_si256(reinterpret_cast<const __m256i*>(tables[set]));
@@ -54,8 +42,9 @@ inline void add_symbol_costs(const i32* codes, u32 blocks, const Coding& plan, u
   }
 }
 
-inline void add_symbol_costs(const i64* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets]) {
-  Definition::add_symbol_costs(codes, blocks, plan, costs);
+inline void add_symbol_costs(const i64* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+                             Tally<i64>& tally) {
+  Definition::add_symbol_costs(codes, blocks, unit, plan, costs, tally);
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp::simd
