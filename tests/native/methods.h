@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Every codec of this build with every mode of its frames that can be requested, from the library's own table, so that new codecs are
-// tested without changes.
+// Every codec of this build with every mode of its frames that can be requested, from the library's own table, so that
+// new codecs are tested without changes.
 #pragma once
 
 #include <algorithm>
