@@ -92,7 +92,7 @@ class _StepShare:
 @functools.cache
 def _step_share(codec: int) -> float:
     params = _native.Params(codec=codec, bound=0.5, value_bytes=8, shape=(999,))
-    return _native.inspect(_native.encode(params, np.arange(999.0))).step
+    return _native.inspect(_native.encode(params, np.zeros(999))).step
 
 
 # eq=False keeps the comparison and hash of FilterRefBase, by filter number and options: dataclass's
@@ -151,6 +151,9 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     filter_name: ClassVar[str] = FILTER_NAME
     codec_number: ClassVar[int]
     codec_name: ClassVar[str]
+    #: The bit of a frame's mode which says that its step is that of a lattice of the values, all of
+    #: which are exact; no request has it.
+    exact_bit: ClassVar[int] = 0
     #: The width of a bin as a share of twice the bound, as the library has it.
     step_share: ClassVar[_StepShare] = _StepShare()
 
@@ -499,6 +502,7 @@ class Interp(Codec):
 
     codec_number: ClassVar[int] = 4
     codec_name: ClassVar[str] = "interp"
+    exact_bit: ClassVar[int] = 0x20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

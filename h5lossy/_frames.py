@@ -97,8 +97,17 @@ class FrameInfo:
     @property
     def settings(self) -> dict[str, Any]:
         """What `mode` means: the codec's own settings, such as ``{"mode": "outlier", ...}``."""
-        classes = [cls for cls in CODECS.values() if cls.codec_name == self.codec]
-        return classes[0].chosen_by(self.mode) if classes else {}
+        classes = self._classes()
+        return classes[0].chosen_by(self.mode & ~classes[0].exact_bit) if classes else {}
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `step` is that of a lattice which all values lie on, so that none was moved."""
+        return any(self.mode & cls.exact_bit for cls in self._classes())
+
+    def _classes(self) -> list[type[Codec]]:
+        """Return the class of the codec, if there is one."""
+        return [cls for cls in CODECS.values() if cls.codec_name == self.codec]
 
     @property
     def ratio(self) -> float:

@@ -434,7 +434,7 @@ def _violation(frame: FrameInfo, values: npt.NDArray[Any], bound_of_dataset: Err
         # The range of the original may be larger by one error at each end.
         extent = float(finite.max()) - float(finite.min()) if finite.size else 0.0
         largest = 2 * bound * (extent + frame.step) * (1 + 1e-9)
-    if frame.step > largest:
+    if frame.step > largest and not frame.is_exact:
         return f"its bins are {frame.step!r} wide, which its own bound of {bound!r} does not allow"
     return ""
 

@@ -160,9 +160,79 @@ def test_the_step_is_somewhat_less_than_twice_the_bound(dtype: np.dtype[Any]) ->
         assert h5lossy.inspect(frame).step == float(expected)
 
 
+def lattice_data(dtype: np.dtype[Any], step: float, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return multiples of a step, rounded once, with NaN, an infinity and a fill value."""
+    smooth = field(shape, np.dtype("f8"))
+    values = np.rint(smooth / np.ptp(smooth) * 2000).astype(dtype) * dtype.type(step)
+    values.flat[7:9] = np.nan, -np.inf
+    values.flat[100:140] = 1e35
+    return values
+
+
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("rewritable", [False, True])
+@pytest.mark.parametrize("step", [1.0, 0.01, 3.7, -0.0625, 2.0**-40])
+def test_values_on_a_lattice_that_the_bound_allows_are_exact(
+    dtype: np.dtype[Any], step: float, rewritable: bool, order: str
+) -> None:
+    values = lattice_data(dtype, step, (6, 50, 60))
+    for share in (0.5, 0.02):
+        codec = Interp(absolute=share * abs(step), rewritable=rewritable)
+        frame = h5lossy.encode(
+            values.astype(dtype.newbyteorder(order)), codec, fill_value=dtype.type(1e35)
+        )
+        info = h5lossy.inspect(frame)
+        assert info.is_exact
+        assert info.settings["rewritable"] is rewritable
+        assert info.step == pytest.approx(abs(step), rel=1e-6)
+        decoded = h5lossy.decode(frame)
+        assert_same_bits(decoded.astype(dtype).ravel() + 0, values.ravel() + 0)  # -0.0 becomes 0.0
+
+
+def test_one_value_beside_the_lattice_gives_the_bound_its_step(dtype: np.dtype[Any]) -> None:
+    for place in (0, 1234, 17999):
+        values = np.rint(field((6, 50, 60), np.dtype("f8")) * 100).astype(dtype)
+        assert h5lossy.inspect(h5lossy.encode(values, Interp(absolute=0.3))).is_exact
+        values.flat[place] += dtype.type(0.25)
+        frame = h5lossy.encode(values, Interp(absolute=0.3))
+        assert not h5lossy.inspect(frame).is_exact
+        assert_kept(values, h5lossy.decode(frame).reshape(values.shape), {"absolute": 0.3})
+
+
+def test_a_lattice_finer_than_the_bound_is_left_alone(dtype: np.dtype[Any]) -> None:
+    values = np.rint(field((6, 50, 60), np.dtype("f8")) * 1000).astype(dtype)
+    frame = h5lossy.encode(values, Interp(absolute=3.0))
+    assert not h5lossy.inspect(frame).is_exact
+    assert_kept(values, h5lossy.decode(frame).reshape(values.shape), {"absolute": 3.0})
+
+
+def test_constants_come_back(dtype: np.dtype[Any]) -> None:
+    for value in (3.7, -1e30, 17.0):
+        values = np.full((40, 50), value, dtype)
+        assert_same_bits(h5lossy.decode(h5lossy.encode(values, Interp(absolute=0.5))), values)
+
+
+def test_exact_chunks_that_are_overwritten_keep_the_bound_of_the_original(
+    tmp_path: Path, dtype: np.dtype[Any]
+) -> None:
+    values = np.rint(field((40, 50), np.dtype("f8")) * 100).astype(dtype)
+    rng = np.random.default_rng(3)
+    codec = Interp(absolute=0.4)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        dataset = file.create_dataset("x", values.shape, dtype, chunks=(40, 50), compression=codec)
+        h5lossy.write(dataset, values, verify=True)
+        assert_same_bits(dataset[...], values + 0)
+        assert not h5lossy.verify(dataset).problems
+        for turn in range(5):
+            box = np.s_[5 * turn : 5 * turn + 5, 10:30]
+            values[box] += rng.normal(size=(5, 20))
+            dataset[box] = values[box]
+            assert_kept(values, dataset[...], {"absolute": 0.4})
+
+
 @pytest.mark.parametrize(("dtype", "least"), [("f4", 2.0**-121), ("f8", 2.0**-1017)])
 def test_smaller_bounds_are_lossless(dtype: str, least: float) -> None:
-    values = np.concatenate([np.arange(50) * 3 * least, np.zeros(1000)]).astype(dtype)
+    values = np.concatenate([np.sqrt(np.arange(50)) * 3 * least, np.zeros(1000)]).astype(dtype)
     for bound in (least, np.nextafter(least, 0)):
         frame = h5lossy.encode(values, Interp(absolute=bound))
         info = h5lossy.inspect(frame)

@@ -244,7 +244,7 @@ def is_mode(codec: int, mode: int) -> bool:
     if codec == CUSZP2:
         return mode & 3 != 3 and mode >> 4 in {1, 2, 3} and mode & 12 == 0
     if codec == INTERP:
-        return 1 <= (mode & 15).bit_count() <= 3 and mode >> 5 == 0
+        return 1 <= (mode & 15).bit_count() <= 3 and mode >> 6 == 0
     return mode == 0
 
 

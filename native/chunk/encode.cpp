@@ -41,8 +41,8 @@ FrameHeader make_header(const h5l_params& params, const Choice& choice, const Qu
   return header;
 }
 
-// The codec and mode for a chunk that is not empty.
-h5l_status choose(const h5l_params& params, const Quantizer& quantizer, Bytes raw, Choice& choice, const Message& why) {
+// The codec and mode for a chunk that is not empty, and its step where the values have one of their own.
+h5l_status choose(const h5l_params& params, Quantizer& quantizer, Bytes raw, Choice& choice, const Message& why) {
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
   const bool is_lossless = quantizer.kind == BoundKind::lossless;
@@ -51,6 +51,11 @@ h5l_status choose(const h5l_params& params, const Quantizer& quantizer, Bytes ra
       is_lossless ? lossless_codec(backend->codecs, params.codec) : *find_codec(backend->codecs, params.codec);
   const std::uint32_t requested = entry.number == params.codec ? params.mode : 0;
   const Chunk chunk = read_chunk(params, quantizer, raw.size() / params.value_bytes, raw.data());
+  Quantizer own = quantizer;
+  if (!is_lossless && entry.codec->take_own_step != nullptr && entry.codec->take_own_step(chunk, own)) {
+    quantizer = own;
+    quantizer.is_exact = true;
+  }
   return make_choice(entry, requested, chunk, choice) ? H5L_OK
                                                       : why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
 }
@@ -100,7 +105,7 @@ h5l_status encode_tiles(const TileJob& job, EncodedTiles& encoded, const Message
 // Encodes a chunk that has a type and is not empty.
 h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                          const Message& why, std::uint32_t threads) {
-  const Quantizer quantizer = make_quantizer(params, raw);
+  Quantizer quantizer = make_quantizer(params, raw);
   Choice choice;
   if (const h5l_status status = choose(params, quantizer, raw, choice, why); status != H5L_OK) return status;
   const FrameHeader header = make_header(params, choice, quantizer, raw.size());

@@ -17,6 +17,7 @@ enum class BoundKind : u32 { absolute = 0, pointwise_relative = 1, range_relativ
 struct Quantizer {
   BoundKind kind = BoundKind::lossless;
   bool has_fill = false;
+  bool is_exact = false;  // the step is that of a lattice which all values lie on
   u64 fill_bits = 0;
   double bound = 0;         // B: absolute and range-relative
   double step = 0;          // 2 B
@@ -101,6 +102,9 @@ struct Codec {
   // The mode of a chunk's frame for a requested one. kNoMode if it depends on the values, and they are not available.
   u32 (*choose_mode)(const Chunk& chunk, u32 requested, u8* workspace);
   u32 choice_bytes = 0;  // size of choose_mode's workspace
+  // Where values lie on a coarser lattice than the bound asks for: makes its step that of the quantizer, which is not
+  // the chunk's, and returns true. Null if the codec does not look for one.
+  bool (*take_own_step)(const Chunk& chunk, Quantizer& quantizer) = nullptr;
   // How many of the last dims the header of a frame with this mode holds: 0, 3 or 4. With 0 the chunk is one run of
   // values. kNoMode if frames have no such mode.
   u32 (*header_dims)(u32 mode);

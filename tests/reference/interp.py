@@ -64,15 +64,18 @@ ALL_AXES = 15
 REWRITABLE = 16
 """Bit 4 of a mode."""
 
+EXACT = 32
+"""Bit 5 of a frame's mode."""
+
 MODES = {
-    rewritable | axes: 4
-    for rewritable in (0, REWRITABLE)
+    flags | axes: 4
+    for flags in (0, REWRITABLE, EXACT, REWRITABLE | EXACT)
     for axes in range(1, 16)
     if axes.bit_count() <= 3
 }
 """Modes the codec knows, and how many dims a frame of that mode has."""
 
-REQUESTS = {0, REWRITABLE, *MODES}
+REQUESTS = {0, REWRITABLE, *(mode for mode in MODES if not mode & EXACT)}
 """Modes that an encoder can be asked for: without axes, it picks them."""
 
 HAS_LOSSLESS = False

@@ -18,6 +18,7 @@ inline constexpr u32 kMaxBlocks = kTileValues / kBlockCodes;
 inline constexpr u32 kMaxActiveAxes = 3;
 inline constexpr u32 kAxesMask = 15;
 inline constexpr u32 kRewritable = 16;  // in requests and frames: no closed forms
+inline constexpr u32 kExact = 32;       // in frames: all values are bins of their own step
 constexpr u32 axis_bit(u32 axis) { return 8u >> axis; }
 
 // The coder.

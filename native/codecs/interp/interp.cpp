@@ -13,6 +13,7 @@
 #include "codecs/interp/choice.h"
 #include "codecs/interp/coder.h"
 #include "codecs/interp/exceptions.h"
+#include "codecs/interp/own_step.h"
 #include "codecs/interp/prediction.h"
 #include "codecs/interp/simd/coder.h"
 #include "codecs/interp/values.h"
@@ -439,7 +440,7 @@ u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& ti
     return blocks::write_constant<T>(constant, count, payload);
   }
   TileWriter<T, Q> writer(q, shape, summary, values, payload, memory);
-  choose_form<T>(writer, quantizer, (mode & kRewritable) != 0, shape, values, summary, memory);
+  choose_form<T>(writer, quantizer, (mode & (kRewritable | kExact)) != 0, shape, values, summary, memory);
   return writer.size();
 }
 
@@ -568,17 +569,24 @@ u32 choose_axes(const Chunk& chunk, bool is_rewritable, u8* workspace) {
   return survey_chunk<T>(chunk, AbsolutePositions<T>(chunk.quantizer, !is_rewritable), allowed, workspace);
 }
 
+bool take_own_step(const Chunk& chunk, Quantizer& quantizer) {
+  if (quantizer.kind == BoundKind::pointwise_relative || chunk.values == nullptr) return false;
+  return chunk.value_bytes == 4 ? interp::take_own_step<float>(chunk, quantizer)
+                                : interp::take_own_step<double>(chunk, quantizer);
+}
+
 u32 choose_mode(const Chunk& chunk, u32 requested, u8* workspace) {
+  if (chunk.quantizer.is_exact) requested |= kExact;
   if ((requested & kAxesMask) != 0) return requested;
   if (chunk.rank <= 1) return requested | axis_bit(kAxes - 1);
   if (chunk.values == nullptr) return kNoMode;
-  const bool is_rewritable = (requested & kRewritable) != 0;
+  const bool is_rewritable = (requested & (kRewritable | kExact)) != 0;
   const u32 axes = chunk.value_bytes == 4 ? choose_axes<float>(chunk, is_rewritable, workspace)
                                           : choose_axes<double>(chunk, is_rewritable, workspace);
   return requested | axes;
 }
 
-u32 header_dims(u32 mode) { return has_mode(mode) && (mode & kAxesMask) != 0 ? kAxes : kNoMode; }
+u32 header_dims(u32 mode) { return has_mode(mode & ~kExact) && (mode & kAxesMask) != 0 ? kAxes : kNoMode; }
 
 TileLayout layout(u32 mode, u32, const u32 (&dims)[kAxes]) {
   TileLayout result = {.box = {}};
@@ -596,6 +604,7 @@ const Codec interp_codec = {
     .has_mode = has_mode,
     .choose_mode = choose_mode,
     .choice_bytes = Surveyor<double, AbsolutePositions<double>>::scratch_bytes(kChunkGroups),
+    .take_own_step = take_own_step,
     .header_dims = header_dims,
     .layout = layout,
     .auto_mode_count = 0,
