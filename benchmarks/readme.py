@@ -440,21 +440,23 @@ BELOW_SZ3 = {
 def rate_section(results: Results) -> list[str]:
     """Tell rate and distortion on every field, beside others' codecs."""
     rows, scales = results["rows"], list(results["summary"])
-    # In tables of fields there is the newest SZ3 of pysz only; versions sort as text so far.
-    pysz = max((name for name in results["measured"] if is_newer_sz3(name)), default="")
-    newest = pysz.rpartition(" ")[0]
-    every = [*results["measured"], BEST_SZ3]
-    names = [name for name in every if not is_newer_sz3(name) or name.startswith(newest)]
+    sz3s = [SZ3_FILTER, *filter(is_newer_sz3, results["measured"]), BEST_SZ3]
+    every = [name for name in results["measured"] if not is_sz3(name)]
+    every[every.index("PFPL") : every.index("PFPL")] = sz3s
+    # In the tables of fields the newest of pysz is enough; versions sort as text so far.
+    newest = max((name.split()[1] for name in sz3s if is_newer_sz3(name)), default="")
+    names = [name for name in every if not is_newer_sz3(name) or name.split()[1] == newest]
     packages: dict[str, dict[str, None]] = {}
     for run in results["measured"].values():
         for name, version in run["packages"].items():
             packages.setdefault(name, {})[version] = None
     versions = ", ".join(f"{name} {' and '.join(found)}" for name, found in packages.items())
-    of_pysz = ", ".join(
-        f"{name} is that of pysz {run['packages']['pysz']}"
+    wheels = {
+        name.split()[1]: run["packages"]["pysz"]
         for name, run in results["measured"].items()
         if is_newer_sz3(name)
-    )
+    }
+    of_pysz = ", ".join(f"SZ3 {sz3} is in pysz {wheel}" for sz3, wheel in wheels.items())
     conditions = (
         "`benchmarks/rate_distortion.py`: an absolute bound as a part of the range of the valid "
         "values; a chunk is the field with its longest axis halved until there are at most "
