@@ -179,11 +179,13 @@ def interp_beside_sz3() -> str:
     ways = next(row for row in found["rows"] if row["name"] == "Interp")
     write, read = (ways[way] for way in ("write", "read"))
     return (
-        f"Interp was measured in a run of its own ({backend}; {where(results)}): in memory "
-        f"{own['write_gb_per_s']:.2f} GB/s in compressing and {own['read_gb_per_s']:.2f} in "
-        f"decompressing, geometric means over {len(memory['rows'])} fields, {beside};\n"
-        f"through HDF5 {write['gb_per_s']:.2f} GB/s in writing and {read['gb_per_s']:.2f} in "
-        f"reading, {write['of_sz3']:.1f} and {read['of_sz3']:.1f} times {SZ3_FILTER}'s speed."
+        f"Interp was measured in a run of its own ({backend}; {where(results)}; load "
+        f"{memory['load'][0]:.0f}): in memory {own['write_gb_per_s']:.2f} GB/s in compressing and "
+        f"{own['read_gb_per_s']:.2f} in decompressing, geometric means over {len(memory['rows'])} "
+        f"fields, {beside}.\n"
+        f"Through HDF5 it was {write['gb_per_s']:.2f} GB/s in writing and {read['gb_per_s']:.2f} "
+        f"in reading there, {write['of_sz3']:.1f} and {read['of_sz3']:.1f} times "
+        f"{SZ3_FILTER}'s speed."
     )
 
 
