@@ -277,7 +277,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
             factors = {
                 row["field"]: codecs[name]["ratio"] / codecs[BEST_SZ3]["ratio"]
                 for row, codecs in zip(rows, every, strict=True)
-                if codecs[name]["ratio"] is not None
+                if BEST_SZ3 in codecs and codecs[name]["ratio"] is not None
             }
             if factors:
                 worst = min(factors, key=lambda field: factors[field])
@@ -298,9 +298,10 @@ def psnr_summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         found[target] = {}
         for name in COMPARED_WITH:
             factors = {
-                row["field"]: row["equal_psnr"][target]["Interp"]["bits"] / other
+                row["field"]: own / other
                 for row in rows
-                if (other := row["equal_psnr"][target].get(name, {}).get("bits"))
+                if (own := row["equal_psnr"][target].get("Interp", {}).get("bits"))
+                and (other := row["equal_psnr"][target].get(name, {}).get("bits"))
             }
             if factors and name != "Interp":
                 worst = max(factors, key=lambda field: factors[field])
