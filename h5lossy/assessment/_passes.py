@@ -14,7 +14,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._blocks import BLOCK_BYTES
 from h5lossy._bounds import BoundKind
-from h5lossy._values import is_big_endian
+from h5lossy._ranges import Extent
 from h5lossy.assessment._climate import climate, spectrum
 from h5lossy.assessment._task import halo_of
 from h5lossy.assessment._undefined import Undefined
@@ -139,31 +139,24 @@ class Passes:
     def _value_range(self) -> tuple[float, float] | None:
         """Return the smallest and the largest valid value of the original."""
         fields = self._task.fields
-        dtype, fill_bits = fields.dtype, fields.missing.fill_bits
+        dtype = fields.dtype
         if fields.device is not None:  # the reductions of the original with itself
             state = _native.AssessState(
                 _native.AssessParams(
-                    value_bytes=dtype.itemsize, fill_bits=fill_bits, on_device=True
+                    value_bytes=dtype.itemsize, fill_bits=fields.missing.fill_bits, on_device=True
                 )
             )
             both = dataclasses.replace(fields, decoded=fields.original)
             Walker(both, 0, 0).run(state, progress=self._advance)
             return _original_ends(state.points_result())
-        params = _native.Params(
-            value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype), fill_bits=fill_bits
-        )
-        found = []
+        extent = Extent(fields.missing)
         for own, times in fields.blocks(min(BLOCK_BYTES, self._limit // 4)):
             block, mask = fields.read_original(fields.layout.selection(own))
             if mask is not None:
                 block = np.where(mask != 0, dtype.type(np.nan), block).astype(dtype)
-            ends = _native.value_range(params, block)
-            if ends is not None:
-                found.append(ends)
+            extent.add(block)
             self._advance(block.size * times)
-        if not found:
-            return None
-        return min(low for low, _ in found), max(high for _, high in found)
+        return extent.ends
 
     def _new_boxes(self) -> Boxes | None:
         """Return boxes of whole chunks to sum up errors in, where they are wanted."""

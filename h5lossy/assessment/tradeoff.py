@@ -18,8 +18,8 @@ from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._ranges import confirmed_range
 from h5lossy._values import as_bits, is_big_endian
+from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._assess import assess
-from h5lossy.assessment.schema import Size
 from h5lossy.missing import keeping_missing
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from h5lossy._codecs import Codec
     from h5lossy.assessment.report import Report
     from h5lossy.assessment.requirements import Requirement
+    from h5lossy.assessment.schema import Size
     from h5lossy.missing import Missing
 
 #: Candidates of a search per octave.
@@ -110,15 +111,7 @@ def measure(
         decoded[where] = chunk[inside]
         stored += len(frame)
     report = assess(values, decoded, bound=codec.bound, metrics=metrics, fill_value=missing)
-    variance, mse = report.original.std, report.error.rmse
-    bits = 8 * stored / max(1, values.size)
-    size = Size(
-        raw_bytes=values.nbytes,
-        stored_bytes=stored,
-        ratio=values.nbytes / stored if stored else None,
-        bits_per_value=bits,
-        accuracy_gain=math.log2(variance / mse) - bits if variance and mse else None,
-    )
+    size = numbers.size(values.nbytes, stored, max(1, values.size), report.original, report.error)
     return Tradeoff(
         codec=codec,
         report=dataclasses.replace(report, size=size),
