@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from h5lossy._printable import printable
-from h5lossy.assessment.render.text import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,15 +67,6 @@ def svg(figure: Figure) -> str:
     out = io.StringIO()
     save(figure, out, "svg")
     return out.getvalue()[out.getvalue().index("<svg") :]
-
-
-def titled(figure: Figure, report: ReportData) -> Figure:
-    """Put the verdict and the name of the decoded field above a figure."""
-    title = f"{verdict(report)}: {printable(report.provenance.decoded)}"
-    if report.bound is not None:
-        title += f"   {report.bound}"
-    figure.suptitle(title, parse_math=False)
-    return figure
 
 
 def figure(report: ReportData) -> Figure:
