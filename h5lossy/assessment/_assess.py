@@ -24,10 +24,9 @@ from h5lossy.assessment._options import (
     memory_bytes,
     takes_options,
 )
-from h5lossy.assessment._passes import Passes
+from h5lossy.assessment._passes import Passes, Task
 from h5lossy.assessment._slices import take_slices
 from h5lossy.assessment._sparse import MOST_READ
-from h5lossy.assessment._task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     import h5py
 
     from h5lossy.assessment._fields import Layout
-    from h5lossy.assessment._passes import Results
-    from h5lossy.assessment._task import Task
+    from h5lossy.assessment._passes import Results, Task
     from h5lossy.assessment._undefined import Undefined
     from h5lossy.assessment.schema import Errors, Size, Values
 
