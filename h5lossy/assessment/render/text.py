@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
-from h5lossy._printable import printable
+from h5lossy._printable import bytes_text, printable
 from h5lossy.assessment.render.figure import figure, svg
 
 if TYPE_CHECKING:
@@ -97,7 +97,10 @@ def rows(report: ReportData) -> Iterator[Row]:
     groups["metrics"] = ((name, _short(value)) for name, value in report.metrics.items())
     if (size := report.size) is not None:
         groups["size"] = (
-            ("raw / stored", f"{_bytes(size.raw_bytes)} / {_bytes(size.stored_bytes)}"),
+            (
+                "raw / stored",
+                " / ".join(bytes_text(n, 2) for n in (size.raw_bytes, size.stored_bytes)),
+            ),
             ("ratio", number(size.ratio, 4)),
             ("bits per value", number(size.bits_per_value, 4)),
             ("accuracy gain, bits", number(size.accuracy_gain, 4)),
@@ -206,14 +209,6 @@ def _near_1(one_minus: float | None) -> str:
     if one_minus is None:
         return "-"
     return "1" if one_minus == 0 else f"1 - {one_minus:.3g}"
-
-
-def _bytes(n: int) -> str:
-    """Write a number of bytes."""
-    if n < 1000:
-        return f"{n} B"
-    power = min((len(str(n)) - 1) // 3, 4)
-    return f"{n / 1000**power:.2f} {' kMGT'[power]}B"
 
 
 def _short(value: object) -> str:
