@@ -15,10 +15,10 @@ import io
 import os
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import h5py
 import numpy as np
@@ -31,7 +31,7 @@ from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._variables import dataset_named
 from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE, loss_text
 from h5lossy._warnings import warn
-from h5lossy.missing import no_data, warn_of_zero
+from h5lossy.missing import Missing, no_data, warn_of_zero
 
 try:
     import xarray as xr
@@ -41,10 +41,6 @@ except ImportError as error:
         f"h5lossy.xarray needs xarray and h5netcdf ({error}): pip install 'h5lossy[xarray]'"
     ) from error
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from h5lossy.missing import Missing
 
 #: Attributes of the CF conventions that name variables which say where the data are: bounds of
 #: cells, vertical coordinates and the like. xarray has them among the data variables.

@@ -18,9 +18,9 @@ from h5lossy._cli._files import datasets_in, is_float, open_file
 from h5lossy._cli._options import CODEC_NAMES, Request, range_options
 from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
 from h5lossy._cli._rules import Rules
-from h5lossy._codecs import Auto
+from h5lossy._codecs import Auto, Codec
 from h5lossy._names import split_place
-from h5lossy._repacking.planning import make_plans
+from h5lossy._repacking.planning import Plan, make_plans
 from h5lossy._values import checked_dtype
 from h5lossy.missing import Missing, missing_when_stored
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
     import h5py
     import numpy.typing as npt
-
-    from h5lossy._codecs import Codec
-    from h5lossy._repacking.planning import Plan
 
 
 @dataclass(frozen=True, kw_only=True)

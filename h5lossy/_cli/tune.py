@@ -23,7 +23,7 @@ from h5lossy._cli._files import FAILED, UNREADABLE, no_verdict, why_of
 from h5lossy._cli._options import FileToWrite, json_option, threads_option
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import exact_pattern, rule_text
-from h5lossy.assessment import MEASURES, parse_requirements
+from h5lossy.assessment import MEASURES, Requirement, parse_requirements
 from h5lossy.assessment.render.text import number
 from h5lossy.assessment.tradeoff import Tradeoff, Tuned
 from h5lossy.assessment.tradeoff import tune as search
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from h5lossy._codecs import Codec
-    from h5lossy.assessment import Requirement
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import h5lossy
-from h5lossy import NotComparableError, describe
+from h5lossy import NotComparableError, Verification, describe
 from h5lossy._cli._console import one_line, printable, say, say_json
 from h5lossy._cli._files import (
     FAILED,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import h5py
-
-    from h5lossy import Verification
 
 
 @click.command()

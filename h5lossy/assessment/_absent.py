@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy.missing import MISSING, OUTSIDE
+from h5lossy.missing import MISSING, OUTSIDE, Missing
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from h5lossy.missing import Missing
 
 #: Violations that a report lists.
 _LISTED = 16

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING
 
 from h5lossy import _native
 from h5lossy.assessment import _numbers as numbers
-from h5lossy.assessment._fields import position
-from h5lossy.assessment._undefined import OVERFLOW, fits, without_lost_sums
+from h5lossy.assessment._fields import Layout, position
+from h5lossy.assessment._undefined import OVERFLOW, Undefined, fits, without_lost_sums
 from h5lossy.assessment.report import Report
 from h5lossy.assessment.schema import (
     BoundCheck,
+    Errors,
     Failure,
     PerChunk,
     Provenance,
+    Size,
     ThresholdCrossing,
+    Values,
     Violation,
 )
 
 if TYPE_CHECKING:
     import h5py
 
-    from h5lossy.assessment._fields import Layout
     from h5lossy.assessment._passes import Results, Task
-    from h5lossy.assessment._undefined import Undefined
-    from h5lossy.assessment.schema import Errors, Size, Values
 
 
 def make_report(task: Task, found: Results) -> Report:

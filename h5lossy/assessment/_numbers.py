@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from h5lossy.assessment._fields import position
+from h5lossy.assessment._fields import Layout, position
 from h5lossy.assessment._undefined import OVERFLOW, Undefined, fits, quotient
 from h5lossy.assessment.schema import (
     AxisCorrelation,
@@ -30,7 +30,6 @@ from h5lossy.assessment.schema import (
 if TYPE_CHECKING:
     from h5lossy._native import FieldResult, PointsResult
     from h5lossy.assessment._absent import Absent
-    from h5lossy.assessment._fields import Layout
     from h5lossy.assessment._options import AssessOptions
 
 NO_POINTS = "there is no valid point"

@@ -13,7 +13,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._blocks import BLOCK_BYTES
-from h5lossy._bounds import BoundKind, exact_limits
+from h5lossy._bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy._ranges import Extent
 from h5lossy._values import is_big_endian
 from h5lossy.assessment._absent import Absent
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from h5lossy._bounds import ErrorBound
     from h5lossy.assessment._fields import Fields
     from h5lossy.assessment._options import AssessOptions
     from h5lossy.assessment.schema import Climate, RelativeHistogram, Spectrum

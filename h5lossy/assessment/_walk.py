@@ -24,7 +24,7 @@ from h5lossy import _native
 from h5lossy._batched.pipeline import helper_thread
 from h5lossy._blocks import block_shape, blocks
 from h5lossy._native import AssessState, Piece
-from h5lossy.assessment._fields import MASK_DTYPE
+from h5lossy.assessment._fields import MASK_DTYPE, Fields
 from h5lossy.assessment._sparse import SPARSE_BYTES, add_times, grouped, times_in
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy.assessment._absent import Absent
-    from h5lossy.assessment._fields import Fields
     from h5lossy.assessment._inputs import Input
 
     Values = npt.NDArray[Any]

@@ -20,7 +20,7 @@ from h5lossy._ranges import confirmed_range
 from h5lossy._values import as_bits, is_big_endian
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._assess import assess
-from h5lossy.missing import keeping_missing
+from h5lossy.missing import Missing, keeping_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from h5lossy.assessment.report import Report
     from h5lossy.assessment.requirements import Requirement
     from h5lossy.assessment.schema import Size
-    from h5lossy.missing import Missing
 
 #: Candidates of a search per octave.
 _PER_OCTAVE = 4
