@@ -184,8 +184,7 @@ def _legend(axes: Axes) -> None:
 def _count_axis(axes: Axes) -> None:
     """Have counts of points along y, logarithmic."""
     axes.set_yscale("log", nonpositive="clip")
-    axes.set_ylim(bottom=0.5)
-    axes.set_ylabel("points")
+    axes.set(ylim=(0.5, None), ylabel="points")
 
 
 def _autocorrelation(axes: Axes, report: ReportData) -> None:
@@ -201,9 +200,7 @@ def _autocorrelation(axes: Axes, report: ReportData) -> None:
     axes.axhline(0, color="0.5", linewidth=0.8)
     axes.locator_params(axis="x", integer=True)
     _legend(axes)
-    axes.set_title("Autocorrelation of the error")
-    axes.set_xlabel("lag (points)")
-    axes.set_ylabel("correlation")
+    axes.set(title="Autocorrelation of the error", xlabel="lag (points)", ylabel="correlation")
 
 
 def _spectrum(axes: Axes, report: ReportData) -> None:
@@ -214,9 +211,7 @@ def _spectrum(axes: Axes, report: ReportData) -> None:
     axes.plot(range(1, len(ratios) + 1), ratios, marker="o" if len(ratios) < 20 else None)
     axes.locator_params(axis="x", integer=True)
     _legend(axes)
-    axes.set_title("Power spectrum")
-    axes.set_xlabel("wavenumber")
-    axes.set_ylabel("decoded / original")
+    axes.set(title="Power spectrum", xlabel="wavenumber", ylabel="decoded / original")
 
 
 def _chunks(axes: Axes, report: ReportData) -> None:
@@ -278,8 +273,7 @@ def _images(row: SubFigure, one: FieldSlice, report: ReportData) -> None:
             aspect=_aspect(one.original),
             extent=(-0.5, one.extent[1] - 0.5, one.extent[0] - 0.5, -0.5),
         )
-        axes.set_title(name)
-        axes.set_xlabel(f"axis {one.axes[1]}")
+        axes.set(title=name, xlabel=f"axis {one.axes[1]}")
         if name == "decoded":
             _colorbar(row, image, panels[:2], _label("value", report, scale))
     _colorbar(
