@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import read
-from h5lossy._chunking import access_of, chunks_for
 from h5lossy._cli._files import datasets_in, is_float, open_file
 from h5lossy._cli._options import CODEC_NAMES, Request, parsed, range_options
 from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
 from h5lossy._cli._rules import Rules
 from h5lossy._codecs import Auto, Codec
 from h5lossy._names import split_place
-from h5lossy._repacking.planning import Plan, make_plans
+from h5lossy._repacking.planning import Plan, chunk_shape, make_plans
 from h5lossy._values import checked_dtype
 from h5lossy.missing import Missing, missing_when_stored
 
@@ -135,22 +134,15 @@ def _read(
     file: str, name: str, dataset: h5py.Dataset, wanted: Chunks, missing_value: Sequence[float]
 ) -> Field:
     """Read a dataset."""
-    dtype = checked_dtype(dataset.dtype)
+    checked_dtype(dataset.dtype)
     if isinstance(wanted, tuple):
         if len(wanted) != dataset.ndim:
             raise click.UsageError(
                 f"--chunks gives {len(wanted)} extents, and {name} has {dataset.ndim} axes"
             )
         shape = tuple(min(c, n) for c, n in zip(wanted, dataset.shape, strict=True))
-    elif wanted == "keep" and dataset.chunks:
-        shape = dataset.chunks
     else:
-        shape = chunks_for(
-            dataset.shape,
-            dtype,
-            access_of("auto" if wanted == "keep" else wanted),
-            maxshape=dataset.maxshape,
-        )
+        shape = chunk_shape(name, dataset, wanted)
     return Field(
         file=file,
         path=name,
