@@ -214,28 +214,14 @@ def absolute_bound(range_relative: float, smallest: float, largest: float) -> fl
 
 @dataclass(frozen=True, kw_only=True)
 class Parts(Struct):
-    """``h5l_parts``: parts of chunks that lie in an array.
+    """``h5l_parts``: parts of chunks that lie in an array, a row of integers for each part."""
 
-    Attributes
-    ----------
-    array : numpy.ndarray
-        Any strides; its type is that of the chunks.
-    chunk : tuple of int
-        Extents of a chunk.
-    corners : numpy.ndarray
-        Place of each part's first value in `array`: a row of integers for each part.
-    first, extents : numpy.ndarray
-        The same place in the part's chunk, and the part's extents.
-    padding : numpy.ndarray
-        One value, which an encoded chunk has where its part has nothing.
-    """
-
-    array: npt.NDArray[Any]
-    chunk: tuple[int, ...]
-    corners: npt.NDArray[np.int64]
-    first: npt.NDArray[np.int64]
-    extents: npt.NDArray[np.int64]
-    padding: npt.NDArray[Any]
+    array: npt.NDArray[Any]  # any strides; its type is that of the chunks
+    chunk: tuple[int, ...]  # extents of a chunk
+    corners: npt.NDArray[np.int64]  # place of each part's first value in `array`
+    first: npt.NDArray[np.int64]  # the same place in the part's chunk
+    extents: npt.NDArray[np.int64]  # of each part
+    padding: npt.NDArray[Any]  # one value, which an encoded chunk has where its part has nothing
 
     def __post_init__(self) -> None:
         for name in ("first", "extents"):  # C-contiguous, for C
