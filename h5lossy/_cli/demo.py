@@ -34,7 +34,7 @@ _CHUNKS = (1, _SIDE // 2, _SIDE // 2)
 _LEVEL_BYTES = _SIDE * _SIDE * 4
 
 
-@click.command(short_help="Write a generated field, read it back, check every value.")
+@click.command()
 @request_option
 @click.option(
     "--size",

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import time
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
+from h5lossy._blocks import blocks
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._ranges import confirmed_range
@@ -87,12 +87,7 @@ def measure(
     decoded = np.empty_like(values, order="C")
     stored = 0
     encode_seconds = decode_seconds = 0.0
-    for start in itertools.product(
-        *(range(0, n, c) for n, c in zip(values.shape, chunks, strict=True))
-    ):
-        where = tuple(
-            slice(s, min(s + c, n)) for s, c, n in zip(start, chunks, values.shape, strict=True)
-        )
+    for where in blocks(values.shape, chunks):
         part = values[where]
         inside = tuple(map(slice, part.shape))
         chunk = np.empty(chunks, values.dtype)
