@@ -287,7 +287,7 @@ _HEADLINES = {
 
 
 def page(report: ReportData) -> str:
-    """Write a report as one HTML page; without matplotlib it has no figure."""
+    """Write a report as one HTML page that needs nothing else; without matplotlib, no figure."""
     try:
         drawn = f'<figure role="img" aria-label="figures">{svg(figure(report))}</figure>'
     except ImportError:
