@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._arrays import device_memory, device_of
+from h5lossy._arrays import DeviceMemory, device_memory, device_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h5lossy._arrays import DeviceMemory
 
 #: How much of a frame is copied for its header and tile table: enough for 16 MiB of values.
 _FRONT_BYTES = 4096

@@ -5,15 +5,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._arrays import device_of
-
-if TYPE_CHECKING:
-    from h5lossy._arrays import DeviceMemory
+from h5lossy._arrays import DeviceMemory, device_of
 
 #: Values of a batch, in bytes: enough to fill a GPU, and little of its memory.
 _BATCH_BYTES = 64 << 20

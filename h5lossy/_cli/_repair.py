@@ -21,13 +21,11 @@ from h5lossy._cli._console import one_line, some_names
 from h5lossy._cli._files import FAILED, NO_VERDICT, UNREADABLE, Ended
 from h5lossy._names import path_text
 from h5lossy._repacking.objects import walk
-from h5lossy._superblock import read_superblock
+from h5lossy._superblock import Superblock, read_superblock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from h5lossy._superblock import Superblock
 
 
 def repair(path: Path) -> list[str]:

@@ -11,19 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy._cli._console import printable, say, say_json, shape_text
-from h5lossy._cli._field import (
-    Field,
-    codecs_named,
-    field_options,
-    fields_to_compress,
-    plain_number,
-    read_field,
-)
+from h5lossy._cli._field import Choice, Field, choice_options, plain_number
 from h5lossy._cli._files import FAILED, UNREADABLE, no_verdict, why_of
 from h5lossy._cli._options import FileToWrite, json_option, threads_option
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import exact_pattern, rule_text
-from h5lossy.assessment import MEASURES, parse_requirements
+from h5lossy.assessment import MEASURES, Requirement, parse_requirements
 from h5lossy.assessment.render.text import number
 from h5lossy.assessment.tradeoff import Tradeoff, Tuned
 from h5lossy.assessment.tradeoff import tune as search
@@ -33,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from h5lossy._codecs import Codec
-    from h5lossy.assessment import Requirement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +46,7 @@ class _Outcome:
 
 
 @click.command()
-@field_options
+@choice_options
 @click.option(
     "--require",
     default="",
@@ -83,17 +75,12 @@ class _Outcome:
 @threads_option
 @json_option
 def tune(
-    place: str,
+    choice: Choice,
     *,
-    pattern: str | None,
     require: str,
     ratio: float | None,
     every: bool,
     rules_path: Path | None,
-    codecs: str,
-    chunks: str,
-    missing_value: tuple[float, ...],
-    confirm_range: bool,
     as_json: bool,
 ) -> None:
     """Find the codec and the absolute bound that make one dataset of FILE smallest, or each one.
@@ -121,7 +108,7 @@ def tune(
             classes,
             chunks=field.chunks,
             missing=field.missing,
-            confirm_range=confirm_range,
+            confirm_range=choice.confirm_range,
             on_candidate=on_candidate,
             on_try=on_try,
             ratio=ratio,
@@ -134,7 +121,7 @@ def tune(
             "absolute": codec.bound.value,
             "codec": codec.codec_name,
         }
-        if chunks != "keep":
+        if choice.chunks != "keep":
             settings["chunks"] = shape_text(field.chunks)
         return replace(one, settings=settings)
 
@@ -150,22 +137,22 @@ def tune(
             raise click.UsageError("give --require, --ratio or both")
         requirements = parse_requirements(require) if require else ()
         wanted = [*map(str, requirements), *([] if ratio is None else [f"ratio>={ratio:g}"])]
-        classes = codecs_named(codecs)
+        classes = choice.classes
         if every:
-            with fields_to_compress(place, pattern, chunks, missing_value) as fields:
+            with choice.each() as fields:
                 if not fields:
-                    raise click.ClickException(f"{place} has nothing to compress")
+                    raise click.ClickException(f"{choice.place} has nothing to compress")
                 for path, read in fields.items():
                     if not as_json:
                         say(printable(path))
                     try:
                         one = tune_one(read())
                     except (click.ClickException, *UNREADABLE) as error:
-                        one = _Outcome(file=place, path=path, why=why_of(error))
+                        one = _Outcome(file=choice.place, path=path, why=why_of(error))
                     add(one)
         else:
-            add(tune_one(read_field(place, pattern, chunks, missing_value)))
-    command = _command(outcomes, rules_path, missing_value)
+            add(tune_one(choice.read()))
+    command = _command(outcomes, rules_path, choice.missing_value)
     if as_json:
         datasets = [_plain(one, requirements) for one in outcomes]
         plain = {"datasets": datasets} if every else datasets[0]

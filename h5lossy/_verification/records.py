@@ -18,8 +18,8 @@ import numpy as np
 from h5py import h5a, h5t
 
 from h5lossy import _native
-from h5lossy._attributes import text_attribute
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._variables import text_attribute
 from h5lossy._verification.hashes import Hashes
 
 if TYPE_CHECKING:
