@@ -162,20 +162,24 @@ def test_a_dataset_can_grow_and_be_verified_piece_by_piece(tmp_path: Path) -> No
     assert (found.chunks, found.recorded) == (12, 12)
 
 
-def test_records_follow_a_dataset_of_few_chunks_that_is_resized_by_far(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beside", [(), (16,)])
+def test_records_follow_a_dataset_of_few_chunks_that_is_resized_by_far(
+    tmp_path: Path, beside: tuple[int, ...]
+) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t",
-            (16,),
+            (16, *beside),
             "f4",
-            maxshape=(None,),
-            chunks=(16,),
+            maxshape=(None, *beside),
+            chunks=(16, *beside),
             compression=h5lossy.PFPL(absolute=0.01),
         )
-        # The last is too long for a tuple of all places that a chunk may have.
-        for i, extent in enumerate([16, 1 << 16, 64, 1 << 60]):
-            t.resize((extent,))
-            h5lossy.write(t, np.ones(16), np.s_[16 * i : 16 * i + 16], verify=True)
+        # The last is too long for a tuple, or a step, for each place that a chunk may have.
+        for i, extent in enumerate([16, 1 << 16, 64, 1 << 56, 1 << 56]):
+            t.resize((extent, *beside))
+            values = np.ones((16, *beside))
+            h5lossy.write(t, values, np.s_[16 * i : 16 * i + 16, ...], verify=True)
             file.flush()
             found = h5lossy.verify(t)
             assert found.ok

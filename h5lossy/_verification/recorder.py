@@ -187,26 +187,23 @@ class Recorder:
             record.report["complete"] = False
 
     def _resized(self, record: Record, same: Sequence[int], grid: Sequence[int]) -> Iterator[Place]:
-        """Yield the places that `_others` yields, or at least those of recorded groups."""
+        """Yield the places that `_others` yields, or those of them that have a hash."""
         count = math.prod(grid) - math.prod(map(min, same, grid))
-        if count <= record.hashes.count:
+        if count <= record.hashes.count or record.hashes.size > 1:
             yield from self._others(same, grid)
             return
         # A dataset may have had far more places than chunks.
-        size = record.hashes.size
-        for group, _ in [*record.hashes.items()]:
-            for place in map(record.place, range(group * size, (group + 1) * size)):
-                is_inside = all(map(int.__lt__, place, grid))
-                is_same = all(map(int.__lt__, place, same))
-                if is_inside and not is_same and place not in self._hashes:
-                    yield place
-                    break
+        for place in [record.place(number) for number, _ in record.hashes.items()]:
+            is_same = all(map(int.__lt__, place, same))
+            if not is_same and place not in self._hashes:
+                yield place
 
     def _others(self, same: Sequence[int], grid: Sequence[int]) -> Iterator[Place]:
         """Yield the places that were not added, but for the first `same` ones along each axis."""
         for axis in range(len(grid)):
             ranges = [*map(range, same[:axis]), range(same[axis], grid[axis])]
-            for place in _places([*ranges, *map(range, grid[axis + 1 :])]):
+            ranges += map(range, grid[axis + 1 :])
+            for place in _places(ranges) if all(ranges) else ():
                 if place not in self._hashes:
                     yield place
 
