@@ -194,6 +194,19 @@ def test_a_file_that_lacks_strings_is_refused(tmp_path: Path, holder: str, missi
     assert path.read_bytes() == cut
 
 
+def test_attributes_behind_the_stated_end_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(1000)
+        file.attrs["late"] = np.arange(2000)
+    content = bytearray(path.read_bytes())
+    content[40:48] = (len(content) - 100).to_bytes(8, "little")  # of a superblock of version 0
+    path.write_bytes(content)
+    assert "raised by 100 bytes" in doctored(path).stdout
+    with h5py.File(path) as file:
+        assert file.attrs["late"][-1] == 1999
+
+
 def test_what_cannot_be_repaired(tmp_path: Path) -> None:
     path = tmp_path / "x.h5"
     with h5py.File(path, "w", libver="latest") as file:

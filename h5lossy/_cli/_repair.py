@@ -60,9 +60,8 @@ def repair(path: Path) -> list[str]:
             reached, unreadable = _contents(path)
             if found.end > length and (reached > length or unreadable):
                 _refuse_cut(path, found.end - length, unreadable)
-            if reached <= found.end < length:  # what is behind the end is not HDF5's
-                mended = found.closed()
-                mended.write(fd)
+            if reached <= found.end < length:
+                mended = _shortest(path, fd, [found.closed(), mended], len(unreadable))
         except BaseException:
             if mended != found:
                 found.write(fd)
@@ -83,6 +82,17 @@ def _refuse_cut(path: Path, missing: int, unreadable: list[str]) -> NoReturn:
         f"its last {missing} bytes are missing, and with them {lost}; get it again from where it "
         "is complete",
     )
+
+
+def _shortest(path: Path, fd: int, tried: list[Superblock], unreadable: int) -> Superblock:
+    """Write and return the first superblock with which no more is unreadable than that."""
+    # What is behind the end may not be HDF5's, or be attributes of the group at the root, say.
+    for superblock in tried:
+        superblock.write(fd)
+        with suppress(Ended):
+            if len(_contents(path)[1]) <= unreadable:
+                break
+    return superblock
 
 
 def _refuse_cut_heap(path: Path, fd: int, length: int) -> None:
