@@ -195,6 +195,7 @@ def _check_types(report: dict[str, Any]) -> None:
         len(unwritten) == np.dtype(dataset["type"]).itemsize,
         found is None or isinstance(found["max_abs"], int | float | None),
         len(strides) == len(dataset["chunks"]) == rank,
+        all(isinstance(extent, int) and extent >= 0 for extent in dataset["shape"]),
         all(isinstance(stride, int) and stride > 0 for stride in strides),
     )
     if not all(types):
