@@ -126,22 +126,15 @@ class Encoder {
  private:
   // Computes the words of the thread's values. False if a value has none.
   H5L_DEVICE bool words_of_row(const Q& q, u32 raw_bytes, W (&words)[kValues]) {
-    bool is_good = !is_near_fill<kRowBytes>(q, shared_.input);
     load_row<kRowBytes>(shared_.input, words);
     if constexpr (kIsLossless) {
       return true;
     } else {
       const u32 first = thread() * kValues * static_cast<u32>(sizeof(T));
       const u32 count = raw_bytes <= first ? 0 : (raw_bytes - first) / static_cast<u32>(sizeof(T));
-      is_good &= zigzags_of(q, words);
+      const bool is_good = zigzags_of(q, words);
       if (count >= kValues && is_good) return true;
-      bool has_words = true;
-      H5L_NO_UNROLL for (u32 v = 0; v < kValues; ++v) {
-        W* const value = value_in_rows<kRowBytes, W>(shared_.input, thread(), v);
-        W word = 0;
-        if (v < count) has_words &= word_of(q, *value, word);
-        *value = word + kBias;
-      }
+      const bool has_words = repeat_words<kRowBytes>(q, shared_.input, count < kValues ? count : kValues);
       load_row<kRowBytes>(shared_.input, words);
       return has_words;
     }
