@@ -87,6 +87,10 @@ class GpuChunks:
         """Start to copy bytes between the host and the GPU."""
         self.library.copy(self.device, to, source, size, stream)
 
+    def copy_frames(self, to: int, source: int, count: int, size: int) -> None:
+        """Start to copy frames, and of each so many bytes, to the GPU."""
+        self.library.copy_rows(self.device, to, source, self.frame_stride, (count, size))
+
     def mark(self, stream: Any = None) -> Any:
         """Return an event that waits for the work that has been started so far."""
         return self.library.mark(self.device, stream)
