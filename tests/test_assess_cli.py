@@ -187,7 +187,7 @@ def test_bars_count_the_bytes_of_the_original(
     assert "━" in said
     raw_bytes = 24 * 30 * 40 * 4
     if words[0] != "tune":  # nobody knows beforehand how often it will try
-        times = {"assess": 3, "verify": 2, "sweep": 4 * len(CODEC_NAMES)}[words[0]]
+        times = {"assess": 3, "verify": 2, "sweep": 4 * (len(CODEC_NAMES) + 1)}[words[0]]
         total = f"{times * raw_bytes / (1e3 if times < 9 else 1e6):.1f}"
         assert f"{total}/{total} " in said
 
@@ -454,6 +454,23 @@ def test_tune_proposes_the_chunks_that_it_tried(files: tuple[Path, Path], tmp_pa
         assert file["a"].chunks == (5, 30, 40)
         ratio = h5lossy.assess(f"{files[0]}:/a", file["a"]).size.ratio
     assert ratio == pytest.approx(found["best"]["ratio"], rel=1e-3)
+
+
+def test_what_auto_prefers_is_tried_and_proposed(files: tuple[Path, Path], tmp_path: Path) -> None:
+    options = ("-d", "a", "--require", "psnr>=60", "--codecs", "auto-size")
+    found = json.loads(run("tune", files[0], *options, "--json").output)
+    assert (found["best"]["codec"], found["best"]["settings"]) == ("auto", {"prefer": "size"})
+    rule = found["command"].split()[-1]
+    assert rule.endswith(",codec=auto,prefer=size")
+    run("repack", files[0], tmp_path / "tuned.h5", "--dataset", rule)
+    with h5py.File(tmp_path / "tuned.h5") as file:
+        assert h5lossy.describe(file["a"]).config == h5lossy.Auto(
+            absolute=found["best"]["absolute"], prefer="size"
+        )
+    rows = json.loads(run("sweep", files[0], "-d", "a", "--bounds", "1e-3", "--json").output)
+    codecs = [*CODEC_NAMES.values(), "auto-size"]
+    assert [row["codec"] for row in rows["settings"]] == codecs
+    assert rows["settings"][-1]["ratio"] >= max(row["ratio"] for row in rows["settings"]) / 1.001
 
 
 def test_samples_that_ask_for_too_much_are_not_the_last_word() -> None:

@@ -15,7 +15,7 @@ import click
 from h5lossy import read
 from h5lossy._chunking import access_of, chunks_for
 from h5lossy._cli._files import datasets_in, is_float, open_file
-from h5lossy._cli._options import CODEC_NAMES, Request, range_options
+from h5lossy._cli._options import CODEC_NAMES, OWN_SETTINGS, Request, range_options
 from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
 from h5lossy._cli._rules import Rules
 from h5lossy._codecs import Auto
@@ -45,8 +45,14 @@ class Field:
     missing: Missing
 
 
-#: The codecs to try by default: all but the one that chooses among the others.
-_CODECS = ",".join(name for name, codec in CODEC_NAMES.items() if codec is not Auto)
+#: What is tried, by name: codecs in their default mode, and the one that picks the smallest frames.
+CANDIDATES: dict[str, Callable[..., Codec]] = {
+    **CODEC_NAMES,
+    "auto-size": partial(Auto, prefer="size"),
+}
+
+#: The candidates by default: all but the one that chooses among the others for speed.
+_CODECS = ",".join(name for name, codec in CANDIDATES.items() if codec is not Auto)
 
 
 def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -145,15 +151,25 @@ def _read(
     )
 
 
-def codecs_named(names: str) -> list[type[Codec]]:
-    """Read a list of codecs, separated by commas."""
+def codecs_named(names: str) -> list[Callable[..., Codec]]:
+    """Read a list of candidates, separated by commas; each makes a codec of a bound."""
     found = []
     for name in names.split(","):
-        codec = CODEC_NAMES.get(name.strip().lower())
+        codec = CANDIDATES.get(name.strip().lower())
         if codec is None:
-            raise click.UsageError(f"a codec is one of {', '.join(CODEC_NAMES)}, got {name!r}")
+            raise click.UsageError(f"a codec is one of {', '.join(CANDIDATES)}, got {name!r}")
         found.append(codec)
     return found
+
+
+def candidate_name(codec: Codec) -> str:
+    """Return the name of a candidate."""
+    return "-".join([codec.codec_name, *(str(value) for value in own_settings(codec).values())])
+
+
+def own_settings(codec: Codec) -> dict[str, Any]:
+    """Return what a codec has of its own and not by default."""
+    return {name: v for name, v in codec.get_config().items() if name in OWN_SETTINGS}
 
 
 def plain_number(value: float | None) -> float | str | None:

@@ -13,9 +13,11 @@ import click
 from h5lossy._cli._console import printable, say, say_json, shape_text
 from h5lossy._cli._field import (
     Field,
+    candidate_name,
     codecs_named,
     field_options,
     fields_to_compress,
+    own_settings,
     plain_number,
     read_field,
 )
@@ -113,12 +115,12 @@ def tune(
                 say(_line(one, requirements, fits=fits))
 
         def on_try(codec: Codec, raw_bytes: int) -> None:
-            advance(raw_bytes, f"{codec.codec_name} {codec.bound}")
+            advance(raw_bytes, f"{candidate_name(codec)} {codec.bound}")
 
         found = search(
             field.values,
             requirements,
-            classes,
+            candidates,
             chunks=field.chunks,
             missing=field.missing,
             confirm_range=confirm_range,
@@ -133,6 +135,7 @@ def tune(
         settings: dict[str, float | str] = {
             "absolute": codec.bound.value,
             "codec": codec.codec_name,
+            **own_settings(codec),
         }
         if chunks != "keep":
             settings["chunks"] = shape_text(field.chunks)
@@ -150,7 +153,7 @@ def tune(
             raise click.UsageError("give --require, --ratio or both")
         requirements = parse_requirements(require) if require else ()
         wanted = [*map(str, requirements), *([] if ratio is None else [f"ratio>={ratio:g}"])]
-        classes = codecs_named(codecs)
+        candidates = codecs_named(codecs)
         if every:
             with fields_to_compress(place, pattern, chunks, missing_value) as fields:
                 if not fields:
@@ -221,6 +224,7 @@ def _plain(one: _Outcome, requirements: Sequence[Requirement]) -> dict[str, Any]
     best = one.found.best if one.found else None
     plain = best and {
         "codec": best.codec.codec_name,
+        "settings": own_settings(best.codec),
         "absolute": best.codec.bound.value,
         "ratio": best.size.ratio,
         "rmse": plain_number(best.report.error.rmse),
@@ -238,6 +242,6 @@ def _line(one: Tradeoff, requirements: tuple[Requirement, ...], *, fits: bool) -
     failed = failed or ["its ratio" if one.report.ok else "its bound"]
     verdict = "ok" if fits else f"-> fails on {', '.join(failed)}"
     return (
-        f"{one.codec.codec_name} absolute {one.codec.bound.value:.6g}   "
+        f"{candidate_name(one.codec)} absolute {one.codec.bound.value:.6g}   "
         f"ratio {number(one.size.ratio, 4)}   {numbers}   {verdict}"
     )
