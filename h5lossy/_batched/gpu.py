@@ -20,7 +20,7 @@ def is_possible(memory: DeviceMemory, params: _native.Params | None) -> bool:
     """Return whether the chunks of an array can be encoded and decoded here."""
     if params is None or params.big_endian or params.value_bytes != memory.dtype.itemsize:
         return False
-    if not _native.has_kernels(params.codec):
+    if not _native.has_kernels(params.codec, params.mode):
         return False
     return memory.dtype.isnative and 0 < len(memory.shape) <= _native.MAX_RANK and memory.size > 0
 

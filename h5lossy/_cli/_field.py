@@ -15,7 +15,7 @@ import click
 
 from h5lossy import read
 from h5lossy._cli._files import datasets_in, is_float, open_file
-from h5lossy._cli._options import CODEC_NAMES, Request, parsed, range_options
+from h5lossy._cli._options import CODEC_NAMES, OWN_SETTINGS, Request, parsed, range_options
 from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
 from h5lossy._cli._rules import Rules
 from h5lossy._codecs import Auto, Codec
@@ -42,6 +42,16 @@ class Field:
     missing: Missing
 
 
+#: What is tried, by name: codecs in their default mode, and the one that picks the smallest frames.
+CANDIDATES: dict[str, Callable[..., Codec]] = {
+    **CODEC_NAMES,
+    "auto-size": partial(Auto, prefer="size"),
+}
+
+#: The candidates by default: all but the one that chooses among the others for speed.
+_CODECS = ",".join(name for name, codec in CANDIDATES.items() if codec is not Auto)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """What the options of `choice_options` say: which datasets, and which codecs to try."""
@@ -54,13 +64,13 @@ class Choice:
     confirm_range: bool
 
     @property
-    def classes(self) -> list[type[Codec]]:
-        """The codecs."""
+    def candidates(self) -> list[Callable[..., Codec]]:
+        """What is tried; each makes a codec of a bound."""
         found = []
         for name in self.codecs.split(","):
-            codec = CODEC_NAMES.get(name.strip().lower())
+            codec = CANDIDATES.get(name.strip().lower())
             if codec is None:
-                raise click.UsageError(f"a codec is one of {', '.join(CODEC_NAMES)}, got {name!r}")
+                raise click.UsageError(f"a codec is one of {', '.join(CANDIDATES)}, got {name!r}")
             found.append(codec)
         return found
 
@@ -101,9 +111,6 @@ class Choice:
         file, path = split_place(self.place)
         return file, [one for one in (path, self.pattern) if one], parse_chunks(self.chunks)
 
-
-#: The codecs to try by default: all but the one that chooses among the others.
-_CODECS = ",".join(name for name, codec in CODEC_NAMES.items() if codec is not Auto)
 
 #: Gives a command the options of a `Choice`; it gets `choice`.
 choice_options = parsed(
@@ -150,6 +157,16 @@ def _read(
         chunks=shape,
         missing=missing_when_stored(dataset, missing_value),
     )
+
+
+def candidate_name(codec: Codec) -> str:
+    """Return the name of a candidate."""
+    return "-".join([codec.codec_name, *(str(value) for value in own_settings(codec).values())])
+
+
+def own_settings(codec: Codec) -> dict[str, Any]:
+    """Return what a codec has of its own and not by default."""
+    return {name: v for name, v in codec.get_config().items() if name in OWN_SETTINGS}
 
 
 def plain_number(value: float | None) -> float | str | None:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy._cli._console import printable, say, say_json, shape_text
-from h5lossy._cli._field import Choice, Field, choice_options, plain_number
+from h5lossy._cli._field import (
+    Choice,
+    Field,
+    candidate_name,
+    choice_options,
+    own_settings,
+    plain_number,
+)
 from h5lossy._cli._files import FAILED, UNREADABLE, no_verdict, why_of
 from h5lossy._cli._options import FileToWrite, json_option, threads_option
 from h5lossy._cli._progress import progress_bar
@@ -100,12 +107,12 @@ def tune(
                 say(_line(one, requirements, fits=fits))
 
         def on_try(codec: Codec, raw_bytes: int) -> None:
-            advance(raw_bytes, f"{codec.codec_name} {codec.bound}")
+            advance(raw_bytes, f"{candidate_name(codec)} {codec.bound}")
 
         found = search(
             field.values,
             requirements,
-            classes,
+            candidates,
             chunks=field.chunks,
             missing=field.missing,
             confirm_range=choice.confirm_range,
@@ -120,6 +127,7 @@ def tune(
         settings: dict[str, float | str] = {
             "absolute": codec.bound.value,
             "codec": codec.codec_name,
+            **own_settings(codec),
         }
         if choice.chunks != "keep":
             settings["chunks"] = shape_text(field.chunks)
@@ -137,7 +145,7 @@ def tune(
             raise click.UsageError("give --require, --ratio or both")
         requirements = parse_requirements(require) if require else ()
         wanted = [*map(str, requirements), *([] if ratio is None else [f"ratio>={ratio:g}"])]
-        classes = choice.classes
+        candidates = choice.candidates
         if every:
             with choice.each() as fields:
                 if not fields:
@@ -208,6 +216,7 @@ def _plain(one: _Outcome, requirements: Sequence[Requirement]) -> dict[str, Any]
     best = one.found.best if one.found else None
     plain = best and {
         "codec": best.codec.codec_name,
+        "settings": own_settings(best.codec),
         "absolute": best.codec.bound.value,
         "ratio": best.size.ratio,
         "rmse": plain_number(best.report.error.rmse),
@@ -225,6 +234,6 @@ def _line(one: Tradeoff, requirements: tuple[Requirement, ...], *, fits: bool) -
     failed = failed or ["its ratio" if one.report.ok else "its bound"]
     verdict = "ok" if fits else f"-> fails on {', '.join(failed)}"
     return (
-        f"{one.codec.codec_name} absolute {one.codec.bound.value:.6g}   "
+        f"{candidate_name(one.codec)} absolute {one.codec.bound.value:.6g}   "
         f"ratio {number(one.size.ratio, 4)}   {numbers}   {verdict}"
     )

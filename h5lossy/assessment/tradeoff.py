@@ -137,7 +137,7 @@ class Tuned:
 def tune(
     values: npt.NDArray[Any],
     requirements: Sequence[Requirement],
-    codecs: Sequence[type[Codec]],
+    codecs: Sequence[Callable[..., Codec]],  # each makes one of a bound
     *,
     chunks: tuple[int, ...],
     missing: Missing,
@@ -186,13 +186,13 @@ def tune(
         seen: dict[int, Tradeoff] = {}
 
         def on_sample(
-            step: int, codec: type[Codec] = codec, seen: dict[int, Tradeoff] = seen
+            step: int, codec: Callable[..., Codec] = codec, seen: dict[int, Tradeoff] = seen
         ) -> Report:
             if step not in seen:
                 seen[step] = try_out(sample, codec(absolute=bound(step)), sample_chunks)
             return seen[step].report
 
-        def on_all(step: float, codec: type[Codec] = codec) -> bool:
+        def on_all(step: float, codec: Callable[..., Codec] = codec) -> bool:
             nonlocal best
             found = try_out(values, codec(absolute=bound(step)), chunks)
             is_small = ratio is None or (found.size.ratio or 0.0) >= ratio
