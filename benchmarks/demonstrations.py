@@ -3,7 +3,7 @@
 """
 What happens to data that is not simply written once: ensembles, masks, appending, overwriting.
 
-    H5LOSSY_CORPUS=... python benchmarks/demonstrations.py
+    H5LOSSY_CORPUS=... python benchmarks/demonstrations.py [--only Interp PFPL]
 
 ensemble
     Ten members of a field of (level, y, x), made: a common flow and a perturbation of each member.
@@ -16,21 +16,33 @@ boxes
     Part of one chunk overwritten ten times, the file opened and closed for each: boxes of a quarter
     of each extent, which hold the original shifted by three bounds, up and down in turn.
 
-All go through HDF5 with bounds of 1e-2 and 1e-3 of the range. A value is *moved* when it reads
+Bounds are 1e-2 and 1e-3 of the range. All go through HDF5, but for the SZ3s of pysz (see _sz3.py),
+whose chunks are kept in memory and treated as HDF5 would. A value is *moved* when it reads
 differently after a write elsewhere in its chunk. Where a peer knows no mask, masked values are set
-to the smallest valid one. Results go to results/demonstrations.json.
+to the smallest valid one. Results go to results/demonstrations.json; --only measures some codecs,
+and keeps what is there of the others.
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+import _sz3
 import h5py
 import hdf5plugin
 import numpy as np
-from _common import real_fields, save, through_hdf5
+from _common import (
+    SZ3_FILTER,
+    Stored,
+    is_peer,
+    load_if_there,
+    real_fields,
+    save,
+    through_hdf5,
+)
 
 import h5lossy
 
@@ -42,10 +54,11 @@ CODECS: dict[str, Callable[[float], Any]] = {
     "Interp": lambda bound: h5lossy.Interp(absolute=bound),
     "Interp rewritable": lambda bound: h5lossy.Interp(absolute=bound, rewritable=True),
     "PFPL": lambda bound: h5lossy.PFPL(absolute=bound),
-    "SZ3": lambda bound: hdf5plugin.SZ3(absolute=bound),
+    SZ3_FILTER: lambda bound: hdf5plugin.SZ3(absolute=bound),
     "SPERR": lambda bound: hdf5plugin.Sperr(absolute=bound, swap=True),
     "ZFP": lambda bound: hdf5plugin.Zfp(accuracy=bound),
 }
+NAMES = (*CODECS, *_sz3.ALGORITHMS)
 Row = dict[str, Any]
 STEPS, STEPS_IN_CHUNK, BOXES = 100, 10, 10
 
@@ -98,7 +111,16 @@ def largest_error(data: np.ndarray, back: np.ndarray, bound: float) -> float:
     return float(np.abs(data.astype(np.float64) - back).max()) / bound
 
 
-def store_ensemble() -> list[Row]:
+def store(
+    name: str, data: np.ndarray, chunk: tuple[int, ...], bound: float, fill_value: Any = None
+) -> Stored:
+    """Write all at once, and read."""
+    if name in _sz3.ALGORITHMS:
+        return _sz3.store(data, chunk, bound, name)
+    return through_hdf5(data, chunk, fill_value, {"compression": CODECS[name](bound)})
+
+
+def store_ensemble(names: list[str]) -> list[Row]:
     """Write an ensemble in chunks of all members, and of one."""
     data, rows = ensemble(), []
     chunks = {
@@ -108,16 +130,16 @@ def store_ensemble() -> list[Row]:
     for scale in SCALES:
         bound = scale * float(np.ptp(data))
         for what, chunk in chunks.items():
-            for name, make in CODECS.items():
+            for name in names:
                 if name == "SPERR" and chunk[0] > 1:
                     continue  # it takes two or three axes
-                stored = through_hdf5(data, chunk, None, {"compression": make(bound)})
+                stored = store(name, data, chunk, bound)
                 error = largest_error(data, stored.values, bound)
                 rows.append(outcome(what, name, scale, data.nbytes / stored.bytes, error=error))
     return rows
 
 
-def store_ocean() -> list[Row]:
+def store_ocean(names: list[str]) -> list[Row]:
     """Write a field that is half mask, and the same without one."""
     values, land = ocean()
     chunk, rows = (8, 180, 180), []
@@ -125,30 +147,108 @@ def store_ocean() -> list[Row]:
     for scale in SCALES:
         bound = scale * float(np.ptp(values[~land]))
         for what, fill in fills.items():
-            for name, make in CODECS.items():
-                is_peer = name in {"SZ3", "SPERR", "ZFP"}
-                if is_peer and what == "land is 1e20":
+            for name in names:
+                if is_peer(name) and what == "land is 1e20":
                     continue  # the same as with NaN, since both are replaced
                 data = values if fill is None else np.where(land, np.float32(fill), values)
-                if fill is not None and is_peer:
+                if fill is not None and is_peer(name):
                     data = np.where(land, values[~land].min(), values)
-                stored = through_hdf5(
-                    data, chunk, None if is_peer else fill, {"compression": make(bound)}
-                )
+                stored = store(name, data, chunk, bound, None if is_peer(name) else fill)
                 ratio = data.nbytes / stored.bytes
                 error = largest_error(values[~land], stored.values[~land], bound)
                 kept = stored.values[land].tobytes() == data[land].tobytes()
-                if fill is not None and not is_peer and not kept:
+                if fill is not None and not is_peer(name) and not kept:
                     raise SystemExit(f"{name} changed the mask")
                 rows.append(outcome(what, name, scale, ratio, error=error))
     return rows
 
 
+class Rewritable(Protocol):
+    """Stored data of which parts can be written anew; it grows along the first axis."""
+
+    def put(self, place: tuple[slice, ...], values: np.ndarray) -> None:
+        """Write a part, and let the data grow as far as it reaches."""
+
+    def get(self) -> np.ndarray:
+        """Read all."""
+
+    def bytes(self) -> int:
+        """Count the bytes of all chunks."""
+
+
+class InFile:
+    """An HDF5 dataset whose file is opened and closed for each access."""
+
+    def __init__(self, path: Path, data: np.ndarray, chunk: tuple[int, ...], codec: Any) -> None:
+        self.path = path
+        with h5py.File(path, "w") as file:
+            limits = (None, *data.shape[1:])
+            file.create_dataset("x", data=data, maxshape=limits, chunks=chunk, compression=codec)
+
+    def put(self, place: tuple[slice, ...], values: np.ndarray) -> None:
+        """Write a part, and let the dataset grow as far as it reaches."""
+        with h5py.File(self.path, "r+") as file:
+            dataset = file["x"]
+            dataset.resize(max(len(dataset), place[0].stop), axis=0)
+            dataset[place] = values
+
+    def get(self) -> np.ndarray:
+        """Read all."""
+        with h5py.File(self.path) as file:
+            return file["x"][...]
+
+    def bytes(self) -> int:
+        """Count the bytes of all chunks."""
+        with h5py.File(self.path) as file:
+            return file["x"].id.get_storage_size()
+
+
+class InMemory:
+    """Frames of an SZ3 in memory, of chunks that hold all of every axis but the first."""
+
+    def __init__(self, data: np.ndarray, chunk: tuple[int, ...], name: str, bound: float) -> None:
+        self.settings = _sz3.config(bound, _sz3.ALGORITHMS[name])
+        self.length = 0
+        self.empty = np.zeros(chunk, data.dtype)
+        self.frames: list[np.ndarray] = []
+        if len(data):
+            self.put(tuple(map(slice, (0,) * data.ndim, data.shape)), data)
+
+    def put(self, place: tuple[slice, ...], values: np.ndarray) -> None:
+        """Decode and encode the chunks that a part lies in."""
+        first, *others = place
+        step = len(self.empty)
+        self.length = max(self.length, first.stop)
+        for i in range(first.start // step, -(-first.stop // step)):
+            is_new = i == len(self.frames)
+            part = self.empty.copy() if is_new else _sz3.decode(self.frames[i], self.empty)
+            begin, end = max(first.start, i * step), min(first.stop, (i + 1) * step)
+            inside = (slice(begin - i * step, end - i * step), *others)
+            part[inside] = values[begin - first.start : end - first.start]
+            self.frames[i:] = [_sz3.encode(part, self.settings), *self.frames[i + 1 :]]
+
+    def get(self) -> np.ndarray:
+        """Decode all."""
+        parts = [_sz3.decode(frame, self.empty) for frame in self.frames]
+        return np.concatenate([self.empty[:0], *parts])[: self.length]
+
+    def bytes(self) -> int:
+        """Count the bytes of all chunks."""
+        return sum(frame.nbytes for frame in self.frames)
+
+
+def rewritable(
+    name: str, path: Path, data: np.ndarray, chunk: tuple[int, ...], bound: float
+) -> Rewritable:
+    """Store what is there at first."""
+    if name in _sz3.ALGORITHMS:
+        return InMemory(data, chunk, name, bound)
+    return InFile(path, data, chunk, CODECS[name](bound))
+
+
 def rewrite(
-    path: Path,
+    stored: Rewritable,
     data: np.ndarray,
-    chunk: tuple[int, ...],
-    codec: Any,
     writes: list[tuple[tuple[slice, ...], np.ndarray]],
     *,
     is_growing: bool,
@@ -159,51 +259,33 @@ def rewrite(
     The last two numbers: moved at all, counted once for each time; and after the first reading
     until the end.
     """
-    with h5py.File(path, "w") as file:
-        shape = (0, *data.shape[1:]) if is_growing else data.shape
-        file.create_dataset(
-            "x",
-            shape,
-            data.dtype,
-            maxshape=(None, *data.shape[1:]),
-            chunks=chunk,
-            compression=codec,
-            data=None if is_growing else data,
-        )
-    with h5py.File(path) as file:
-        before = file["x"][...]
+    before = stored.get()
     at_first, moved = data.copy(), 0
     at_first[: len(before)] = before
     for place, values in writes:
-        with h5py.File(path, "r+") as file:
-            if is_growing:
-                file["x"].resize(place[0].stop, axis=0)
-            file["x"][place] = values
-        with h5py.File(path) as file:
-            now = file["x"][...]
+        stored.put(place, values)
+        now = stored.get()
         differs = now[: len(before)] != before
         if not is_growing:
             differs[place] = False
         moved += int(np.count_nonzero(differs))
         at_first[place] = now[place]
         before = now
-    with h5py.File(path) as file:
-        ratio = before.nbytes / file["x"].id.get_storage_size()
+    ratio = before.nbytes / stored.bytes()
     return ratio, before, moved, int(np.count_nonzero(before != at_first))
 
 
-def append(folder: Path, field: np.ndarray) -> list[Row]:
+def append(folder: Path, field: np.ndarray, names: list[str]) -> list[Row]:
     """Append steps one by one, over as many openings of the file."""
     data, rows = np.ascontiguousarray(field[:STEPS]), []
     chunk = (STEPS_IN_CHUNK, *data.shape[1:])
     writes = [((slice(t, t + 1),), data[t : t + 1]) for t in range(len(data))]
     for scale in SCALES:
         bound = scale * float(np.ptp(data))
-        for name, make in CODECS.items():
-            once = through_hdf5(data, chunk, None, {"compression": make(bound)})
-            ratio, back, moved, final = rewrite(
-                folder / "series.h5", data, chunk, make(bound), writes, is_growing=True
-            )
+        for name in names:
+            once = store(name, data, chunk, bound)
+            stored = rewritable(name, folder / "series.h5", data[:0], chunk, bound)
+            ratio, back, moved, final = rewrite(stored, data, writes, is_growing=True)
             rows.append(
                 outcome(
                     f"{len(writes)} openings",
@@ -219,7 +301,9 @@ def append(folder: Path, field: np.ndarray) -> list[Row]:
     return rows
 
 
-def overwrite(folder: Path, fields: dict[str, tuple[float, np.ndarray]]) -> list[Row]:
+def overwrite(
+    folder: Path, fields: dict[str, tuple[float, np.ndarray]], names: list[str]
+) -> list[Row]:
     """Overwrite boxes in one chunk."""
     rows = []
     for field, (extent, data) in fields.items():
@@ -235,11 +319,10 @@ def overwrite(folder: Path, fields: dict[str, tuple[float, np.ndarray]]) -> list
                 place = tuple(slice(at, at + k) for at, k in zip(corner, sizes, strict=True))
                 exact[place] += np.asarray(3 * bound * (-1) ** i, data.dtype)
                 writes.append((place, exact[place].copy()))
-            for name, make in CODECS.items():
-                once = through_hdf5(data, data.shape, None, {"compression": make(bound)})
-                ratio, back, moved, final = rewrite(
-                    folder / "boxes.h5", data, data.shape, make(bound), writes, is_growing=False
-                )
+            for name in names:
+                once = store(name, data, data.shape, bound)
+                stored = rewritable(name, folder / "boxes.h5", data, data.shape, bound)
+                ratio, back, moved, final = rewrite(stored, data, writes, is_growing=False)
                 rows.append(
                     outcome(
                         f"{field}, {BOXES} boxes",
@@ -255,8 +338,18 @@ def overwrite(folder: Path, fields: dict[str, tuple[float, np.ndarray]]) -> list
     return rows
 
 
+def merged(before: list[Row], rows: list[Row]) -> list[Row]:
+    """Put rows in the place of older ones of the same case, and new ones behind their kind."""
+    every = {(row["what"], row["scale"], row["name"]): row for row in (*before, *rows)}
+    kinds = list(dict.fromkeys(key[:2] for key in every))
+    return [every[key] for key in sorted(every, key=lambda key: kinds.index(key[:2]))]
+
+
 def main() -> None:
     """Run all, write results/demonstrations.json."""
+    parser = argparse.ArgumentParser(description=__doc__.strip().partition("\n\n")[0])
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES))
+    names = parser.parse_args().only
     corpus = {name: values for name, values, _ in real_fields()}
     trefht, convection = corpus["climate/trefht"], corpus["turbulence/convection_u"]
     parts = {
@@ -268,15 +361,17 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        save(
-            "demonstrations",
-            {
-                "ensemble": store_ensemble(),
-                "mask": store_ocean(),
-                "series": append(folder, trefht),
-                "boxes": overwrite(folder, parts),
-            },
-        )
+        results = {
+            "ensemble": store_ensemble(names),
+            "mask": store_ocean(names),
+            "series": append(folder, trefht, names),
+            "boxes": overwrite(folder, parts, names),
+        }
+    before = load_if_there("demonstrations") or {}
+    save(
+        "demonstrations",
+        {part: merged(before.get(part, []), rows) for part, rows in results.items()},
+    )
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 """
 Compression ratio and largest error on real fields, every value judged; beside ZFP and SZ3.
 
-    H5LOSSY_CORPUS=... python benchmarks/fields.py
+    H5LOSSY_CORPUS=... python benchmarks/fields.py [--only Interp PFPL]
 
 Each field is written through HDF5 (in memory) in chunks of about 1 MiB, with an absolute bound of
 1e-2, 1e-3 and 1e-4 of the range of its valid values, and read back. A chunk is as many whole
@@ -11,20 +11,34 @@ trailing slices as fit, so values stay in their order. The ratio is that of the 
 padding of edge chunks included, for all codecs alike. The geometric means are over the fields with
 the attribute core=1. gzip is level 4 behind HDF5's byte shuffle, lossless.
 
-ZFP (fixed accuracy) and SZ3 (absolute bound) are hdf5plugin's. They run in a process of their own,
-since some fields crash them; what is outside of the bound is counted.
+ZFP (fixed accuracy) and SZ3 (absolute bound) are hdf5plugin's; newer SZ3s are those of pysz (see
+_sz3.py), in memory. They run in a process of their own, since some fields crash them; what is
+outside of the bound is counted. The best SZ3 is the smallest for each field and bound.
+
+--only measures some codecs, and keeps what results/fields.json has of the others.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any
 
+import _sz3
 import hdf5plugin
-from _common import geometric_mean, real_fields, save, through_hdf5
+from _common import (
+    SZ3_FILTER,
+    add_best_sz3,
+    geometric_mean,
+    is_peer,
+    load_if_there,
+    real_fields,
+    save,
+    through_hdf5,
+)
 from rich.console import Console
 from rich.table import Table
 
@@ -48,10 +62,11 @@ CODECS: dict[str, Callable[[float], Any]] = {
     "Interp": lambda bound: h5lossy.Interp(absolute=bound),
     "auto": lambda bound: h5lossy.Auto(absolute=bound),
 }
-PEERS: dict[str, Callable[[float], Any]] = {
+FILTERS: dict[str, Callable[[float], Any]] = {
     "ZFP": lambda bound: hdf5plugin.Zfp(accuracy=bound),
-    "SZ3": lambda bound: hdf5plugin.SZ3(absolute=bound),
+    SZ3_FILTER: lambda bound: hdf5plugin.SZ3(absolute=bound),
 }
+NAMES = (*CODECS, *FILTERS, *_sz3.ALGORITHMS)
 
 
 def chunk_shape(data: np.ndarray) -> tuple[int, ...]:
@@ -70,8 +85,13 @@ def measure(
     name: str, data: np.ndarray, fill_value: Any, bound: float
 ) -> dict[str, float | int | None]:
     """Compress a field with one codec or peer; judge every value."""
-    make = CODECS.get(name) or PEERS[name]
-    stored = through_hdf5(data, chunk_shape(data), fill_value, {"compression": make(bound)})
+    chunks = chunk_shape(data)
+    if name in _sz3.ALGORITHMS:
+        padding = 0 if fill_value is None else fill_value
+        stored = _sz3.store(data, chunks, bound, name, padding=padding)
+    else:
+        make = CODECS.get(name) or FILTERS[name]
+        stored = through_hdf5(data, chunks, fill_value, {"compression": make(bound)})
     summary = h5lossy.largest_error(
         data, stored.values, h5lossy.ErrorBound("absolute", bound), fill_value
     )
@@ -87,7 +107,7 @@ def measure_peer(name: str, data: np.ndarray, fill_value: Any, bound: float) -> 
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
             return pool.submit(measure, name, data, fill_value, bound).result(timeout=600)
-        except (BrokenProcessPool, OSError, RuntimeError) as error:
+        except (BrokenProcessPool, OSError, RuntimeError, ValueError) as error:
             return {"ratio": None, "failed": f"{type(error).__name__}: {error}"}
 
 
@@ -100,6 +120,11 @@ def cell(result: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measure, print a table for each bound, write results/fields.json."""
+    parser = argparse.ArgumentParser(description=__doc__.strip().partition("\n\n")[0])
+    parser.add_argument("--only", nargs="*", choices=NAMES, default=list(NAMES))
+    only = parser.parse_args().only
+    before = load_if_there("fields")
+    known = {row["field"]: row for row in before["rows"]} if before else {}
     core = {name for name, _, _ in real_fields(core_only=True)}
     rows: list[dict[str, Any]] = []
     for name, data, fill_value in real_fields():
@@ -107,15 +132,16 @@ def main() -> None:
             data, chunk_shape(data), fill_value, {"compression": 4, "shuffle": True}
         )
         bounds = []
-        for scale in SCALES:
+        for i, scale in enumerate(SCALES):
             resolved = h5lossy.PFPL(range_relative=scale).resolve(data, fill_value)
             bound = resolved.bound.value
-            results = {codec: measure(codec, data, fill_value, bound) for codec in CODECS}
-            for codec, result in results.items():
-                if result["broken"]:
-                    raise SystemExit(f"{codec} violated its bound on {name}: {result}")
-            for peer in PEERS:
-                results[peer] = measure_peer(peer, data, fill_value, bound)
+            results = dict(known[name]["bounds"][i]["codecs"]) if known else {}
+            for codec in only:
+                run = measure_peer if is_peer(codec) else measure
+                results[codec] = run(codec, data, fill_value, bound)
+                if not is_peer(codec) and results[codec]["broken"]:
+                    raise SystemExit(f"{codec} violated its bound on {name}: {results[codec]}")
+            add_best_sz3(results)
             bounds.append({"scale": scale, "bound": bound, "codecs": results})
         rows.append(
             {
@@ -130,7 +156,7 @@ def main() -> None:
         )
 
     console = Console(width=160)
-    names = [*CODECS, *PEERS]
+    names = list(rows[0]["bounds"][0]["codecs"])
     means: dict[str, dict[str, float]] = {}
     for i, scale in enumerate(SCALES):
         table = Table(title=f"ratio at {scale:g} of the valid range (!: violated the bound)")

@@ -135,6 +135,17 @@ def small(name: str) -> tuple[h5py.Dataset, np.ndarray[Any, Any]]:
     return file.create_dataset("x", data=values, chunks=values.shape, compression=CODEC), values
 
 
+def smooth(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return values that compress well."""
+    return np.cumsum(np.random.default_rng(0).normal(size=shape), axis=-1).astype("f4")
+
+
+def large(name: str, shape: tuple[int, ...], chunks: tuple[int, ...]) -> h5py.Dataset:
+    """Return a dataset with smooth values."""
+    file = h5py.File(name, "w")
+    return file.create_dataset("x", data=smooth(shape), chunks=chunks, compression=CODEC)
+
+
 def many(work: Work, count: int = 50) -> Work:
     """Repeat what takes less than the clock resolves."""
 
@@ -166,7 +177,7 @@ def small_read() -> tuple[Work, Work]:
 
 @row("write 64 MiB on one thread, h5py", 1, repeats=8)
 def large_write() -> tuple[Work, Work]:
-    """Chunks of 1 MiB."""
+    """Take chunks of 1 MiB."""
     values = np.cumsum(np.random.default_rng(0).normal(size=(64, 512, 512)), axis=2).astype("f4")
     file = h5py.File("large.h5", "w")
     data = file.create_dataset("x", values.shape, "f4", chunks=(1, 512, 512), compression=CODEC)
@@ -174,6 +185,43 @@ def large_write() -> tuple[Work, Work]:
         lambda: h5lossy.write(data, values, threads=1),
         lambda: (data.__setitem__(..., values), file.flush()),
     )
+
+
+@row("read 64 MiB on one thread, h5py", 1, repeats=8)
+def large_read() -> tuple[Work, Work]:
+    """Take chunks of 1 MiB."""
+    data = large("large-read.h5", (64, 512, 512), (1, 512, 512))
+    return lambda: h5lossy.read(data, threads=1), lambda: data[...]
+
+
+@row("verify 64 MiB in chunks of 64 KiB, read it", 1.5, repeats=8)
+def verification() -> tuple[Work, Work]:
+    """Compare a hash of each chunk."""
+    data = large("verified.h5", (64, 512, 512), (1, 128, 128))
+    h5lossy.write(data, data[...], verify=True)
+    return lambda: h5lossy.verify(data), lambda: h5lossy.read(data)
+
+
+@row("read a box of 64 x 64 x 64, all of its chunks", 0.2, repeats=8)
+def box() -> tuple[Work, Work]:
+    """Read 6 % of the tiles."""
+    data = large("box.h5", (64, 1024, 1024), (16, 1024, 1024))
+    chosen = np.s_[:, 480:544, 480:544]
+    return lambda: h5lossy.read(data, chosen), lambda: h5lossy.read(data)
+
+
+@row("decode 256 MiB, into memory that is there", 1.25, repeats=8)
+def decoding() -> tuple[Work, Work]:
+    """Touch the result's pages for the first time in both."""
+    frame = h5lossy.encode(smooth((256, 512, 512)), CODEC)
+    size = h5lossy.decode(frame).shape
+
+    def into_new_memory() -> None:
+        new = np.empty(size, "f4")
+        new[:: 4096 // new.itemsize] = 0
+        h5lossy.decode(frame, out=new)
+
+    return lambda: h5lossy.decode(frame), into_new_memory
 
 
 @row("create a dataset, with gzip", 2)
@@ -241,7 +289,7 @@ def of_many(name: str, *options: str) -> tuple[Work, Work]:
 row("info of 1,000 datasets, 10 times 100", 1, repeats=3)(lambda: of_many("info"))
 row("verify 1,000 datasets, 10 times 100", 1, repeats=3)(lambda: of_many("verify"))
 row("repack 1,000 datasets, 10 times 100", 1, repeats=3)(
-    lambda: of_many("repack", "{}-copy.h5", "--overwrite", "--absolute", "1e-2")
+    lambda: of_many("repack", "{}-copy.h5", "--force", "--absolute", "1e-2")
 )
 row("h5lossy plugin-path, python -c pass", 3, repeats=5)(
     lambda: (command("h5lossy", "plugin-path"), command(sys.executable, "-c", "pass"))

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from _common import (
+    BEST_SZ3,
     DOCS,
     PEERS,
     SPEED_SCALE,
     STREAMING_BYTES,
+    SZ3_FILTER,
     geometric_mean,
+    is_sz3,
     load_if_there,
     scale_of,
 )
@@ -48,11 +51,16 @@ PLAIN_SIZE = 1 << 20
 NAMES = ("PFPL", "cuSZp2-O", "AATROX", "cuSZp2-O 3-D", "auto", "cuSZp2-P", "cuSZp2-O 2-D")
 NAMES += PEERS
 COLOURS = {name: f"C{i}" if i < 7 else f"{0.15 * (i - 6):.2f}" for i, name in enumerate(NAMES)}
-COLOURS |= {"Interp": "C9", "Interp rewritable": "C8"}
+COLOURS |= {"Interp": "C9", "Interp rewritable": "C8", BEST_SZ3: COLOURS[SZ3_FILTER]}
 """A codec has one colour in all figures; peers are grey."""
 
 Points = list[tuple[float, float, float]]
 """Ratio, GB/s, and how large the bound is, for the order."""
+
+
+def with_best_sz3(names: Iterable[str]) -> list[str]:
+    """Give the names with the best SZ3 in place of all of them."""
+    return list(dict.fromkeys(BEST_SZ3 if is_sz3(name) else name for name in names))
 
 
 def draw_line(axes: Axes, points: Points, colour: str, *, dashed: bool, label: str | None) -> None:
@@ -159,7 +167,7 @@ def plot_fields(results: dict[str, Any]) -> None:
     """Draw the ratio on every core field, with the peers."""
     rows = [row for row in results["rows"] if row["core"]]
     scale = next(i for i, bound in enumerate(rows[0]["bounds"]) if bound["scale"] == SPEED_SCALE)
-    names = list(rows[0]["bounds"][scale]["codecs"])
+    names = with_best_sz3(rows[0]["bounds"][scale]["codecs"])
     rows.sort(key=lambda row: row["bounds"][scale]["codecs"][names[0]]["ratio"])
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.5, 0.28 * len(rows) + 1.4), layout="constrained")
@@ -190,12 +198,12 @@ SHOWN_FIELDS = (
     "turbulence/convection_u",
     "cfd/post_q",
 )
-MARKERS = {"SZ3": "s", "SPERR": "^", "ZFP": "v", "EBCC": "D"}
+MARKERS = {BEST_SZ3: "s", "SPERR": "^", "ZFP": "v", "EBCC": "D"}
 
 
 def plot_rate_distortion(results: dict[str, Any]) -> None:
     """Draw PSNR against bits per value: means over the fields, and some fields."""
-    rows, names = results["rows"], list(results["measured"])
+    rows, names = results["rows"], with_best_sz3(results["measured"])
     # A mean is over the same fields for all, so a codec that takes few fields has none.
     whole = [
         name

@@ -3,20 +3,26 @@
 """
 Rate against distortion on real fields: Interp beside h5lossy's other codecs and beside others'.
 
-    H5LOSSY_CORPUS=... python benchmarks/rate_distortion.py [--only Interp SZ3] [--repeats N]
+    H5LOSSY_CORPUS=... python benchmarks/rate_distortion.py [--only Interp SPERR] [--repeats N]
 
 Each field is written through HDF5 (in memory) with an absolute bound of 1e-2 to 1e-5 of the range
 of its valid values, and read back; every value is judged. A chunk is the whole field, its longest
 axis halved until there are at most 300 000 values; the field is cropped to whole chunks, so that
 nothing is padded.
 
-SZ3, SPERR and ZFP are hdf5plugin's, and run in a process of their own, since some fields crash
-them. They know no missing values, which are set to the smallest valid one for them; h5lossy gets
-the field as it is. SPERR takes two or three axes: of more, the first ones are merged. EBCC has no
-HDF5 filter in any package of pip's. It is measured where numcodecs-wasm-ebcc is installed: float32,
-chunk by chunk in memory, without a container; it needs slices of at least 32 × 32.
+Others' codecs run in a process of their own, since some fields crash them. They know no missing
+values, which are set to the smallest valid one for them; h5lossy gets the field as it is.
+SPERR and ZFP are hdf5plugin's. SPERR takes two or three axes: of more, the first ones are merged.
+SZ3 is there three times: hdf5plugin's, and both predictors of that in pysz (see _sz3.py), chunk by
+chunk in memory, without a container; the best of them counts for each field and bound.
+EBCC is measured where numcodecs-wasm-ebcc is installed, in memory, too: float32, in slices of at
+least 32 × 32.
 
---only measures some codecs, and keeps what results/rate_distortion.json has of the others.
+The same fields at equal distortion: the bits that Interp and SPERR need for 60, 80 and 100 dB, with
+bounds that are searched. SPERR is measured with a PSNR instead of a bound, too.
+
+--only measures some codecs, and keeps what results/rate_distortion.json has of the others; --only
+alone measures nothing, and compares anew.
 """
 
 from __future__ import annotations
@@ -25,17 +31,20 @@ import argparse
 import math
 import multiprocessing
 import statistics
-import time
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from importlib.metadata import PackageNotFoundError, version
-from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import _sz3
 import hdf5plugin
 import numpy as np
 from _common import (
+    BEST_SZ3,
+    SZ3_FILTER,
     Stored,
+    add_best_sz3,
+    chunk_by_chunk,
     geometric_mean,
     load_if_there,
     machine,
@@ -57,7 +66,7 @@ if TYPE_CHECKING:
 
 CHUNK_VALUES = 300_000
 SCALES = (1e-2, 1e-3, 1e-4, 1e-5)
-PACKAGES = ("h5py", "hdf5plugin", "numcodecs-wasm-ebcc")
+PACKAGES = ("h5py", "hdf5plugin", "numcodecs-wasm-ebcc", "pysz")
 
 OURS: dict[str, Callable[[float], Any]] = {
     "Interp": lambda bound: h5lossy.Interp(absolute=bound),
@@ -68,11 +77,22 @@ OURS: dict[str, Callable[[float], Any]] = {
     "auto": lambda bound: h5lossy.Auto(absolute=bound),
 }
 FILTERS: dict[str, Callable[[float], Any]] = {
-    "SZ3": lambda bound: hdf5plugin.SZ3(absolute=bound),
+    SZ3_FILTER: lambda bound: hdf5plugin.SZ3(absolute=bound),
     "SPERR": lambda bound: hdf5plugin.Sperr(absolute=bound, swap=True),
     "ZFP": lambda bound: hdf5plugin.Zfp(accuracy=bound),
 }
-NAMES = (*OURS, *FILTERS, "EBCC")
+NAMES = (*OURS, *FILTERS, *_sz3.ALGORITHMS, "EBCC")
+
+TARGETS = (60, 80, 100)
+"""dB at which bits are compared."""
+TOLERANCE = 0.05
+"""dB by which a search may end above its target."""
+MOST_STEPS = 20
+TIGHTER = (0.1, 0.2, 0.4)
+"""dB beyond its end at which a search tries once more."""
+SPERR_BY_PSNR = "SPERR by PSNR"
+COMPARED_WITH = {"Interp": "Interp", "SPERR": "SPERR", SPERR_BY_PSNR: "SPERR"}
+"""What is searched for the targets, and which codec of --only it belongs to."""
 
 
 class Field(NamedTuple):
@@ -117,18 +137,12 @@ def through_ebcc(values: np.ndarray, chunks: tuple[int, ...], bound: float) -> S
     # bounds are off by a factor of up to 96 instead of up to 1.5.
     ratio = 30.0 if bound >= 0.5 * SCALES[0] * np.ptp(values) else 10.0
     codec = Ebcc(residual="absolute", error=bound, base_cr=ratio)
-    decoded, size, write_s, read_s = np.empty_like(values), 0, 0.0, 0.0
-    for corner in product(*(range(0, n, c) for n, c in zip(values.shape, chunks, strict=True))):
-        place = tuple(slice(at, at + c) for at, c in zip(corner, chunks, strict=True))
-        part = np.ascontiguousarray(values[place])
-        begin = time.process_time_ns()
-        frame = np.asarray(codec.encode(part.reshape((1,) * (3 - part.ndim) + part.shape)))
-        written = time.process_time_ns()
-        decoded[place] = np.asarray(codec.decode(frame)).reshape(chunks)
-        read_s += (time.process_time_ns() - written) / 1e9
-        write_s += (written - begin) / 1e9
-        size += frame.nbytes
-    return Stored(size, decoded, write_s, read_s)
+    return chunk_by_chunk(
+        values,
+        chunks,
+        lambda part: np.asarray(codec.encode(part.reshape((1,) * (3 - part.ndim) + part.shape))),
+        lambda frame, part: np.asarray(codec.decode(frame)).reshape(part.shape),
+    )
 
 
 def unfit(name: str, field: Field) -> str | None:
@@ -138,24 +152,29 @@ def unfit(name: str, field: Field) -> str | None:
         return "not installed"
     if name == "EBCC" and (values.dtype != np.float32 or values.ndim < 2 or min(chunks[-2:]) < 32):
         return "takes float32 in slices of at least 32 x 32"
-    if name == "SPERR" and values.ndim == 1:
+    if name in {"SPERR", SPERR_BY_PSNR} and values.ndim == 1:
         return "takes two or three axes"
-    if name == "SPERR" and chunks[1:-2] != values.shape[1:-2]:
+    if name in {"SPERR", SPERR_BY_PSNR} and chunks[1:-2] != values.shape[1:-2]:
         return "the chunks' first axes cannot be merged"
     return None
 
 
 def store(name: str, field: Field, bound: float) -> Stored:
-    """Compress a field with one codec."""
+    """Compress a field with one codec; for `SPERR_BY_PSNR`, the bound is a PSNR in dB."""
     values, chunks, fill_value = field.values, field.chunks, field.fill_value
     if name not in OURS:
         values, fill_value = field.without_mask(), None
     if name == "EBCC":
         return through_ebcc(values, chunks, bound)
-    if name == "SPERR" and values.ndim > 3:
+    if name in _sz3.ALGORITHMS:
+        return _sz3.store(values, chunks, bound, name)
+    if name in {"SPERR", SPERR_BY_PSNR} and values.ndim > 3:
         values = values.reshape(-1, *values.shape[-2:])
         chunks = (math.prod(chunks[:-2]), *chunks[-2:])
-    codec = (OURS.get(name) or FILTERS[name])(bound)
+    if name == SPERR_BY_PSNR:
+        codec = hdf5plugin.Sperr(peak_signal_to_noise_ratio=bound, swap=True)
+    else:
+        codec = (OURS.get(name) or FILTERS[name])(bound)
     stored = through_hdf5(values, chunks, fill_value, {"compression": codec})
     return stored._replace(values=stored.values.reshape(field.values.shape))
 
@@ -204,26 +223,95 @@ class Apart:
             return {"ratio": None, "failed": f"{type(error).__name__}: {error}"}
 
 
+def bits_at(
+    target: float, name: str, field: Field, run: Callable[..., dict[str, Any]]
+) -> dict[str, Any]:
+    """
+    Search the bound with which a codec reaches a PSNR, and give the fewest bits per value.
+
+    The search is over the PSNR that bins would have if values lay anywhere in them. Bits may jump
+    where steps meet those of the numbers themselves: so bounds a little tighter are tried, too.
+    """
+    level, low, high = target, -math.inf, math.inf
+    reached: list[dict[str, Any]] = []
+
+    def attempt() -> float:
+        bound = field.extent * math.sqrt(3) * 10 ** (-level / 20)
+        result = run(name, field, level if name == SPERR_BY_PSNR else bound, 1)
+        psnr = result.get("psnr") or math.inf
+        if result["ratio"] is not None and psnr >= target:
+            bits = {"bits": result["bits"], "psnr": result["psnr"]}
+            reached.append(
+                bits if name == SPERR_BY_PSNR else bits | {"scale": bound / field.extent}
+            )
+        return psnr if result["ratio"] is not None else math.nan
+
+    for _ in range(MOST_STEPS):
+        psnr = attempt()
+        if math.isnan(psnr):
+            break
+        if psnr >= target:
+            high = level
+        else:
+            low = level
+        if target <= psnr <= target + TOLERANCE or high - low < TOLERANCE / 10:
+            break
+        level += target + TOLERANCE / 2 - psnr
+        if not low < level < high:
+            level = (low + high) / 2 if math.isfinite(high - low) else max(low + 6, high - 6)
+    for tighter in TIGHTER if reached else ():
+        level = high + tighter
+        attempt()
+    if not reached:
+        return {"bits": None, "failed": unfit(name, field) or "the PSNR was not reached"}
+    return min(reached, key=lambda result: result["bits"])
+
+
 def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Compare every codec with SZ3, bound by bound, on the fields that both have a ratio of."""
+    """Compare every codec with the best SZ3, bound by bound, on the fields that it takes."""
     found: dict[str, dict[str, Any]] = {}
     for i, scale in enumerate(SCALES):
         found[f"{scale:g}"] = {}
-        for name in NAMES:
-            factors = {}
-            for row in rows:
-                codecs = row["bounds"][i]["codecs"]
-                ratio, base = (codecs.get(key, {}).get("ratio") for key in (name, "SZ3"))
-                if ratio is not None and base is not None:
-                    factors[row["field"]] = ratio / base
+        every = [row["bounds"][i]["codecs"] for row in rows]
+        for name in dict.fromkeys(name for codecs in every for name in codecs):
+            factors = {
+                row["field"]: codecs[name]["ratio"] / codecs[BEST_SZ3]["ratio"]
+                for row, codecs in zip(rows, every, strict=True)
+                if BEST_SZ3 in codecs and codecs[name]["ratio"] is not None
+            }
             if factors:
                 worst = min(factors, key=lambda field: factors[field])
                 found[f"{scale:g}"][name] = {
                     "fields": len(factors),
-                    "of_sz3": geometric_mean(factors.values()),
-                    "above_sz3": sum(factor > 1 for factor in factors.values()),
+                    "of_best_sz3": geometric_mean(factors.values()),
+                    "above_best_sz3": sum(factor > 1 for factor in factors.values()),
                     "worst": worst,
-                    "worst_of_sz3": factors[worst],
+                    "worst_of_best_sz3": factors[worst],
+                }
+    return found
+
+
+def psnr_summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Compare the bits of Interp with those of SPERR, target by target."""
+    found: dict[str, dict[str, Any]] = {}
+    for target in map(str, TARGETS):
+        found[target] = {}
+        for name in COMPARED_WITH:
+            factors = {
+                row["field"]: own / other
+                for row in rows
+                if (own := row["equal_psnr"][target].get("Interp", {}).get("bits"))
+                and (other := row["equal_psnr"][target].get(name, {}).get("bits"))
+            }
+            if factors and name != "Interp":
+                worst = max(factors, key=lambda field: factors[field])
+                found[target][name] = {
+                    "fields": len(factors),
+                    "bits_of_interp": geometric_mean(factors.values()),
+                    "median": statistics.median(factors.values()),
+                    "more": sum(factor > 1 for factor in factors.values()),
+                    "worst": worst,
+                    "worst_bits_of_interp": factors[worst],
                 }
     return found
 
@@ -240,25 +328,34 @@ def versions() -> dict[str, str]:
 
 
 def show(results: dict[str, Any]) -> None:
-    """Print how each codec compares with SZ3, and the fields on which Interp is below it."""
+    """Print how each codec compares with the best SZ3, and Interp with SPERR at equal PSNR."""
     for scale, means in results["summary"].items():
         for name, mean in means.items():
             print(
-                f"{scale} {name}: {mean['of_sz3']:.3f} x SZ3's ratio on {mean['fields']} fields,"
-                f" {mean['above_sz3']} above; worst {mean['worst']} {mean['worst_of_sz3']:.2f}"
+                f"{scale} {name}: {mean['of_best_sz3']:.3f} x best SZ3's ratio on {mean['fields']} "
+                f"fields, {mean['above_best_sz3']} above; "
+                f"worst {mean['worst']} {mean['worst_of_best_sz3']:.2f}"
+            )
+    for target, means in results["psnr_summary"].items():
+        for name, mean in means.items():
+            print(
+                f"{target} dB: Interp's bits are {mean['bits_of_interp']:.3f} x those of {name} on "
+                f"{mean['fields']} fields (median {mean['median']:.3f}), {mean['more']} above; "
+                f"worst {mean['worst']} {mean['worst_bits_of_interp']:.2f}"
             )
 
 
 def main() -> None:
     """Measure, print a summary, write results/rate_distortion.json."""
     parser = argparse.ArgumentParser(description=__doc__.strip().partition("\n\n")[0])
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--only", nargs="*", choices=NAMES, default=list(NAMES))
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     before = load_if_there("rate_distortion")
     known = {row["field"]: row for row in before["rows"]} if before else {}
     apart, console, rows = Apart(), Console(stderr=True), []
     for field in fields():
+        old = known.get(field.name, {})
         row = {
             "field": field.name,
             "dtype": str(field.values.dtype),
@@ -267,16 +364,25 @@ def main() -> None:
             "masked": 1 - float(field.valid.mean()),
             "extent": field.extent,
             "bounds": [],
+            "equal_psnr": {},
         }
         for i, scale in enumerate(SCALES):
             bound = scale * field.extent
-            codecs = dict(known[field.name]["bounds"][i]["codecs"]) if known else {}
+            codecs = dict(old["bounds"][i]["codecs"]) if old else {}
             for name in options.only:
                 run = measure if name in OURS else apart.measure
                 codecs[name] = run(name, field, bound, options.repeats)
                 if name in OURS and codecs[name]["broken"]:
                     raise SystemExit(f"{name} violated its bound on {field.name}: {codecs[name]}")
+            add_best_sz3(codecs)
             row["bounds"].append({"scale": scale, "bound": bound, "codecs": codecs})
+        for target in TARGETS:
+            found = dict(old.get("equal_psnr", {}).get(str(target), {}))
+            for name, codec in COMPARED_WITH.items():
+                if codec in options.only:
+                    run = measure if codec in OURS else apart.measure
+                    found[name] = bits_at(target, name, field, run)
+            row["equal_psnr"][str(target)] = found
         rows.append(row)
         console.print(
             field.name,
@@ -288,7 +394,12 @@ def main() -> None:
     measured = {} if before is None else before["measured"]
     here = {"commit": machine()["commit"], "packages": versions(), "repeats": options.repeats}
     measured |= dict.fromkeys(options.only, here)
-    results = {"measured": measured, "summary": summary(rows), "rows": rows}
+    results = {
+        "measured": measured,
+        "summary": summary(rows),
+        "psnr_summary": psnr_summary(rows),
+        "rows": rows,
+    }
     show(results)
     save("rate_distortion", results)
 

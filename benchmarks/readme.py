@@ -17,7 +17,18 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from _common import DOCS, PEERS, SPEED_SCALE, STREAMING_BYTES, load, load_if_there, scale_of
+from _common import (
+    BEST_SZ3,
+    DOCS,
+    SPEED_SCALE,
+    STREAMING_BYTES,
+    SZ3_FILTER,
+    is_peer,
+    is_sz3,
+    load,
+    load_if_there,
+    scale_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +51,11 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     headings = list(headings)
     lines = [headings, ["---"] * len(headings), *rows]
     return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def sentences(text: str) -> str:
+    """Put each sentence on a line of its own."""
+    return text.replace(". ", ".\n")
 
 
 def size_name(size: int) -> str:
@@ -102,7 +118,7 @@ def worst_error(fields: Results) -> float:
         for row in fields["rows"]
         for bound in row["bounds"]
         for name, result in bound["codecs"].items()
-        if name not in PEERS
+        if not is_peer(name)
     )
 
 
@@ -128,9 +144,16 @@ SHOWN = {
     "AATROX": "aatrox",
     "Interp": "",
     "auto": "auto",
-    "SZ3": "",
 }
-"""README's rows: the name on a CPU, and the name on a GPU."""
+"""README's rows besides SZ3's: the name on a CPU, and the name on a GPU."""
+
+SZ3S = (
+    "*SZ3 (hdf5plugin)* is hdf5plugin's filter, an older SZ3. Newer ones have no HDF5 filter on "
+    "PyPI: they are those of pysz, chunk by chunk in memory, with the predictors INTERP_LORENZO, "
+    "which is SZ3's default (*interp*), and LORENZO_REG (*Lorenzo*). *Best SZ3* is the smallest of "
+    "all of them for each field and bound."
+)
+"""Which SZ3 is meant."""
 
 
 def gpu_speed(gpu: Results, name: str, way: str) -> str:
@@ -143,15 +166,26 @@ def gpu_speed(gpu: Results, name: str, way: str) -> str:
 
 
 def interp_beside_sz3() -> str:
-    """Tell in a sentence how fast Interp is through HDF5, from a run of its own."""
+    """Tell in two sentences how fast Interp is, from a run of its own."""
     results = load("interp_speed")
+    memory = results["memory"][0]
+    own = memory["means"]["Interp"]
+    beside = " and ".join(
+        f"{mean['write_of_interp']:.1f} and {mean['read_of_interp']:.1f} times {name}'s speed"
+        for name, mean in memory["means"].items()
+        if is_sz3(name)
+    )
     backend, found = next(iter(results["backends"].items()))
     ways = next(row for row in found["rows"] if row["name"] == "Interp")
     write, read = (ways[way] for way in ("write", "read"))
     return (
-        f"Interp was measured in a run of its own: {write['gb_per_s']:.2f} GB/s in writing and "
-        f"{read['gb_per_s']:.2f} in reading, {write['of_sz3']:.1f} and {read['of_sz3']:.1f} times "
-        f"SZ3's speed in that run ({backend}; {where(results)})."
+        f"Interp was measured in a run of its own ({backend}; {where(results)}; load "
+        f"{memory['load'][0]:.0f}): in memory {own['write_gb_per_s']:.2f} GB/s in compressing and "
+        f"{own['read_gb_per_s']:.2f} in decompressing, geometric means over {len(memory['rows'])} "
+        f"fields, {beside}.\n"
+        f"Through HDF5 it was {write['gb_per_s']:.2f} GB/s in writing and {read['gb_per_s']:.2f} "
+        f"in reading there, {write['of_sz3']:.1f} and {read['of_sz3']:.1f} times "
+        f"{SZ3_FILTER}'s speed."
     )
 
 
@@ -162,6 +196,7 @@ def summary() -> str:
     violations = bound_violations(fields)
     headings = ["", f"ratio at {scale}", "bound violated", "compress", "decompress"]
     headings += ["write", "read", "compress, GPU", "decompress, GPU"]
+    sz3s = [name for name in means[scale] if is_sz3(name) or name == BEST_SZ3]
     rows = [
         [
             name,
@@ -171,7 +206,7 @@ def summary() -> str:
             *filter_speeds(hdf5, name),
             *(gpu_speed(gpu, on_gpu, way) for way in GPU_WAYS),
         ]
-        for name, on_gpu in SHOWN.items()
+        for name, on_gpu in (SHOWN | dict.fromkeys(sz3s, "")).items()
         if name in means[scale]
     ]
     core = sum(row["core"] for row in fields["rows"])
@@ -181,6 +216,7 @@ def summary() -> str:
 Ratios are geometric means over {core} real fields, with an absolute bound of {scale} of the range.
 *Bound violated* counts the cases, of {cases}, in which a value was off by more than the bound, \
 a NaN changed, or the filter failed.
+{sentences(SZ3S)}
 The largest error of h5lossy was {worst_error(fields):.6f} of the bound.
 Speeds are GB/s of float32 data in chunks of 1 MiB.
 *Compress* and *decompress*: the codec alone on one core ({where(throughput)}; memcpy in the same \
@@ -397,9 +433,6 @@ def fields_section(fields: Results) -> list[str]:
 
 
 BELOW_SZ3 = {
-    "climate/colpex_pressure": "float32 has steps of 1/128 at 100 000, too coarse to show that a "
-    "bin keeps the bound of 0.1 for 0.9 % of the values, near the edges of bins; they are kept "
-    "as they are, and each one spoils the predictions around it",
     "climate/foam_v_current": "half of the values are land: the mask is kept bit for bit, and SZ3 "
     "gets one constant instead",
 }
@@ -409,13 +442,23 @@ BELOW_SZ3 = {
 def rate_section(results: Results) -> list[str]:
     """Tell rate and distortion on every field, beside others' codecs."""
     rows, scales = results["rows"], list(results["summary"])
-    names = list(results["measured"])
-    packages = {
-        name: version
-        for run in results["measured"].values()
-        for name, version in run["packages"].items()
+    sz3s = [SZ3_FILTER, *filter(is_newer_sz3, results["measured"]), BEST_SZ3]
+    every = [name for name in results["measured"] if not is_sz3(name)]
+    every[every.index("PFPL") : every.index("PFPL")] = sz3s
+    # In the tables of fields the newest of pysz is enough; versions sort as text so far.
+    newest = max((name.split()[1] for name in sz3s if is_newer_sz3(name)), default="")
+    names = [name for name in every if not is_newer_sz3(name) or name.split()[1] == newest]
+    packages: dict[str, dict[str, None]] = {}
+    for run in results["measured"].values():
+        for name, version in run["packages"].items():
+            packages.setdefault(name, {})[version] = None
+    versions = ", ".join(f"{name} {' and '.join(found)}" for name, found in packages.items())
+    wheels = {
+        name.split()[1]: run["packages"]["pysz"]
+        for name, run in results["measured"].items()
+        if is_newer_sz3(name)
     }
-    versions = ", ".join(f"{name} {version}" for name, version in packages.items())
+    of_pysz = ", ".join(f"SZ3 {sz3} is in pysz {wheel}" for sz3, wheel in wheels.items())
     conditions = (
         "`benchmarks/rate_distortion.py`: an absolute bound as a part of the range of the valid "
         "values; a chunk is the field with its longest axis halved until there are at most "
@@ -424,26 +467,27 @@ def rate_section(results: Results) -> list[str]:
         "takes no fields with one axis; of those with more than three, the first ones are merged. "
         "No package on PyPI has an HDF5 filter for EBCC: numcodecs-wasm-ebcc is used, for "
         "float32 slices of at least 32 × 32, chunk by chunk in memory. "
-        f"{versions}. {where(results)}."
+        f"{SZ3S} {of_pysz}. {versions}. {where(results)}."
     )
     compared = (
-        "Ratio divided by SZ3's: geometric mean over the fields that a codec takes; the number of "
-        "fields on which it is above 1; the field on which it is least."
+        "Ratio divided by that of the best SZ3: geometric mean over the fields that a codec takes; "
+        "the number of fields on which it is above 1; the field on which it is least."
     )
     lines = ["## Rate and distortion", "", conditions, ""]
     lines += figure("rate_distortion", "PSNR against bits per value, on all fields and on some")
     lines += [compared, ""]
     cases = [bound["codecs"] for row in rows for bound in row["bounds"]]
     summary = []
-    for name in names:
+    for name in every:
         cells = [name]
         for scale in scales:
             found = results["summary"][scale].get(name)
             cells.append(
                 NONE
                 if found is None
-                else f"**{found['of_sz3']:.3f}**, {found['above_sz3']} of {found['fields']}, "
-                f"{found['worst'].partition('/')[2]} {found['worst_of_sz3']:.2f}"
+                else f"**{found['of_best_sz3']:.3f}**, {found['above_best_sz3']} of "
+                f"{found['fields']}, {found['worst'].partition('/')[2]} "
+                f"{found['worst_of_best_sz3']:.2f}"
             )
         found = [codecs[name] for codecs in cases if codecs.get(name, {}).get("ratio")]
         cells.append(f"{sum(bool(result['broken']) for result in found)} of {len(found)}")
@@ -453,6 +497,7 @@ def rate_section(results: Results) -> list[str]:
     headings = ("", *scales, "bound violated", "largest error / bound")
     lines += [*table(headings, summary), ""]
     lines += [*below_sz3(rows), ""]
+    lines += psnr_section(results)
     for i, scale in enumerate(scales):
         values = []
         for row in rows:
@@ -470,6 +515,53 @@ def rate_section(results: Results) -> list[str]:
     return lines
 
 
+def is_newer_sz3(name: str) -> bool:
+    """Say whether a name is an SZ3 of pysz."""
+    return is_sz3(name) and name != SZ3_FILTER
+
+
+def psnr_section(results: Results) -> list[str]:
+    """Tell the bits that Interp and SPERR need for the same PSNR."""
+    rows, targets = results["rows"], results["psnr_summary"]
+    compared = [
+        f"At {target} dB Interp needs {found['bits_of_interp']:.2f} times the bits of {name} "
+        f"(geometric mean of {found['fields']} fields; median {found['median']:.2f}), and more on "
+        f"{found['more']} of them, the most on {found['worst'].partition('/')[2]}: "
+        f"{found['worst_bits_of_interp']:.2f} times."
+        for target, others in targets.items()
+        for name, found in others.items()
+    ]
+    cells = []
+    for row in rows:
+        line = [row["field"]]
+        for target in targets:
+            found = row["equal_psnr"][target]
+            own = found["Interp"]["bits"]
+            line.append(f"{own:.4f}")
+            for name in targets[target]:
+                bits = found[name]["bits"]
+                line.append(NONE if bits is None else f"{bits:.4f} ({own / bits:.2f} ×)")
+        cells.append(line)
+    headings = [
+        f"{name}, {target} dB" for target, names in targets.items() for name in ("Interp", *names)
+    ]
+    text = (
+        "Bits per value with the bound that a search found for the PSNR of the whole field; × is "
+        "Interp's bits as a multiple of them. *SPERR by PSNR* is given a PSNR instead of a bound, "
+        "so that it keeps none. Where no bound gives the PSNR to 0.05 dB, what is above it counts."
+    )
+    return [
+        "### At equal PSNR, beside SPERR",
+        "",
+        text,
+        "",
+        *(f"- {line}" for line in compared),
+        "",
+        *table(("field", *headings), cells),
+        "",
+    ]
+
+
 def rate_cell(result: Results) -> str:
     """Give ratio and PSNR of a field."""
     if result.get("ratio") is None:
@@ -479,49 +571,92 @@ def rate_cell(result: Results) -> str:
 
 
 def below_sz3(rows: list[Results]) -> list[str]:
-    """List the cases in which Interp's ratio is below SZ3's, with the reason of bad ones."""
+    """List the cases in which Interp's ratio is below the best SZ3's, with the reason if known."""
     cases = []
     for row in rows:
         for bound in row["bounds"]:
-            interp, sz3 = (bound["codecs"][name]["ratio"] for name in ("Interp", "SZ3"))
-            if sz3 is not None and interp < sz3:
+            best = bound["codecs"][BEST_SZ3]
+            interp, sz3 = bound["codecs"]["Interp"]["ratio"], best["ratio"]
+            if interp < sz3:
                 reason = BELOW_SZ3.get(row["field"], "")
                 cells = [row["field"], f"{bound['scale']:g}", f"{interp:.2f}", f"{sz3:.2f}"]
-                cases.append([*cells, f"{interp / sz3:.2f}", reason])
-    text = (
-        f"Interp is below SZ3 in {len(cases)} of {sum(len(row['bounds']) for row in rows)} cases:"
-    )
-    headings = ("field", "bound", "Interp", "SZ3", "Interp / SZ3", "why")
+                cases.append([*cells, f"{interp / sz3:.3f}", best["of"], reason])
+    count = sum(len(row["bounds"]) for row in rows)
+    text = f"Interp is below the best SZ3 in {len(cases)} of {count} cases:"
+    headings = ("field", "bound", "Interp", "best SZ3", "Interp / SZ3", "which SZ3", "why")
     return [text, "", *table(headings, cases)]
 
 
+def memory_speed_section(results: Results) -> list[str]:
+    """Tell how fast Interp is beside the SZ3s of pysz, in memory."""
+    copies = ", ".join(f"{found['memcpy']['gb_per_s']:.1f}" for found in results["memory"])
+    loads = ", ".join(f"{found['load'][0]:.1f}" for found in results["memory"])
+    text = (
+        "`benchmarks/interp_speed.py`: one core, the chunks of every field as for rate and "
+        f"distortion, {results['scale']:g} of the range; Interp's native calls and those of pysz "
+        f"in turn, median of {results['runs']} in CPU time. GB/s of original data, geometric means "
+        "over the fields; × is how many times as fast Interp is in the same process. Each version "
+        f"of SZ3 has a process of its own, with a memcpy of 256 MiB: {copies} GB/s; the machine's "
+        f"load at their start: {loads}. {where(results)}."
+    )
+    rows = []
+    for found in results["memory"]:
+        for name, mean in found["means"].items():
+            cells = [found["backend"] if name == "Interp" else "", name, f"{mean['ratio']:.2f}"]
+            cells.append(f"{mean['error_fraction']:.6f}")
+            cells += [
+                f"{mean[f'{way}_gb_per_s']:.3f}"
+                + f" ({mean[f'{way}_of_interp']:.2f} ×)" * (name != "Interp")
+                for way in ("write", "read")
+            ]
+            rows.append(cells)
+    headings = ("backend", "", "ratio", "error / bound", "compress", "decompress")
+    lines = ["## Interp beside SZ3, in memory", "", text, "", *table(headings, rows), ""]
+    found = results["memory"][0]
+    names, fields = list(found["means"]), []
+    for row in found["rows"]:
+        own, cells = row["codecs"]["Interp"], [row["field"]]
+        for way in ("write", "read"):
+            for name in names:
+                speed = row["codecs"][name][way]["gb_per_s"]
+                times = f" ({own[way]['gb_per_s'] / speed:.1f} ×)" * (name != "Interp")
+                cells.append(f"{speed:.3f}{times}")
+        fields.append(cells)
+    headings = [f"{name}, {word}" for word in ("compress", "decompress") for name in names]
+    return [*lines, *table(("field", *headings), fields), ""]
+
+
 def interp_speed_section(results: Results) -> list[str]:
-    """Tell how fast Interp is beside SZ3, through HDF5."""
+    """Tell how fast Interp is beside SZ3, in memory and through HDF5."""
     backends, rows = results["backends"], []
     for backend, found in backends.items():
         for row in found["rows"]:
             cells = [backend, row["name"], f"{row['ratio']:.2f}"]
             for way in ("write", "read"):
-                speed = row[way]
-                codec = row.get("codec")
-                cells.append(f"{speed['gb_per_s']:.2f} ({speed['of_sz3']:.1f} ×)")
+                speed, codec = row.get(way), row.get("codec")
+                cells.append(
+                    NONE if speed is None else f"{speed['gb_per_s']:.2f} ({speed['of_sz3']:.1f} ×)"
+                )
                 cells.append(NONE if codec is None else f"{codec[way]['gb_per_s']:.2f}")
             rows.append(cells)
     copies = ", ".join(
         f"{found['memcpy']['gb_per_s']:.1f} GB/s ({name})" for name, found in backends.items()
     )
+    loads = ", ".join(f"{found['load'][0]:.1f}" for found in backends.values())
     size = next(iter(backends.values()))["rows"][0]["bytes"] >> 20
     text = (
         f"`benchmarks/interp_speed.py`: {results['field']}, float32, repeated to {size} MiB, "
         f"chunks of {size_name(results['chunk_bytes'])}, {results['scale']:g} of the range; files "
         "on tmpfs. "
         "GB/s of original data by the CPU time of the process, opening and closing the file "
-        f"included: median of {results['runs']}, and × SZ3's speed in the same process (hdf5plugin "
-        f"{results['hdf5plugin']}). *Codec*: encoding and decoding the same chunks in memory, "
-        f"without HDF5. memcpy of 256 MiB in the same processes: {copies}. {where(results)}."
+        f"included: median of {results['runs']}, and × {SZ3_FILTER}'s speed in the same process "
+        f"(hdf5plugin {results['hdf5plugin']}). *Codec*: encoding and decoding the same chunks in "
+        f"memory, without HDF5. memcpy of 256 MiB in the same processes: {copies}; the machine's "
+        f"load at their start: {loads}. {where(results)}."
     )
     headings = ("backend", "", "ratio", "write", "codec", "read", "codec")
-    return ["## Interp beside SZ3, through HDF5", "", text, "", *table(headings, rows), ""]
+    through_hdf5 = ["## Interp beside SZ3, through HDF5", "", text, "", *table(headings, rows), ""]
+    return [*memory_speed_section(results), *through_hdf5]
 
 
 DEMONSTRATIONS = {
@@ -542,12 +677,11 @@ DEMONSTRATIONS = {
 
 def demonstrations_section(results: Results) -> list[str]:
     """Tell what becomes of data that is not simply written once."""
-    lines = [
-        "## Ensembles, masks, appending and overwriting",
-        "",
-        f"`benchmarks/demonstrations.py`, all through HDF5. {where(results)}.",
-        "",
-    ]
+    text = (
+        "`benchmarks/demonstrations.py`, all through HDF5, but for the SZ3s of pysz: what HDF5 "
+        f"would do with their chunks was done in memory. {where(results)}."
+    )
+    lines = ["## Ensembles, masks, appending and overwriting", "", text, ""]
     for part, text in DEMONSTRATIONS.items():
         rows, is_rewritten = results[part], part in {"series", "boxes"}
         cells = []
@@ -666,7 +800,7 @@ def page() -> str:
         *introduction,
         "",
         "```sh",
-        "pip install '.[test,plot]'",
+        "pip install '.[test,plot]' pysz",
         "export H5LOSSY_CORPUS=/path/to/fields",
         *(f"python benchmarks/{name}.py" for name in ("fields", "throughput", "hdf5", *others)),
         "python benchmarks/plots.py && python benchmarks/readme.py",

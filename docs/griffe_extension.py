@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Show the signatures of codecs as callers write them."""
+"""Show the signatures of codecs as callers write them, and comments of fields."""
 
 from __future__ import annotations
 
@@ -25,3 +25,20 @@ class CodecSignatures(griffe.Extension):
                     and str(annotation.left) == "InitVar"
                 ):
                     parameter.annotation = annotation.slice
+
+
+class FieldComments(griffe.Extension):
+    """Show what ``#:`` says of a field, behind it or in the lines above it."""
+
+    def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
+        """Make the comment of an attribute without a docstring its docstring."""
+        if attr.docstring is not None or attr.lineno is None or attr.endlineno is None:
+            return
+        lines = attr.lines_collection[attr.filepath]
+        comment = [lines[attr.endlineno - 1].partition("  #: ")[2]]
+        for line in reversed(lines[: attr.lineno - 1]):
+            if not line.lstrip().startswith("#: "):
+                break
+            comment.insert(0, line.lstrip().removeprefix("#: "))
+        if any(comment):
+            attr.docstring = griffe.Docstring(" ".join(comment).strip(), parent=attr)

@@ -270,6 +270,17 @@ class _CuPy:
             stream = stream or self._cupy.cuda.get_current_stream()
             self._cupy.cuda.runtime.memcpyAsync(to, source, size, _ANY_DIRECTION, stream.ptr)
 
+    def copy_rows(
+        self, device: int, to: int, source: int, pitch: int, shape: tuple[int, int]
+    ) -> None:
+        """Start to copy rows, `pitch` bytes apart, and of each some bytes, to a GPU."""
+        rows, size = shape
+        with self._cupy.cuda.Device(device):
+            stream = self._cupy.cuda.get_current_stream()
+            self._cupy.cuda.runtime.memcpy2DAsync(
+                to, pitch, source, pitch, size, rows, _ANY_DIRECTION, stream.ptr
+            )
+
     def mark(self, device: int, stream: Any = None) -> Any:
         """Return an event, whose `synchronize` waits for all that the stream has been given."""
         with self._cupy.cuda.Device(device):

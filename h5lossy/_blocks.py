@@ -128,9 +128,7 @@ def grid_of(dataset: h5py.Dataset) -> tuple[int, ...]:
 
 def chunk_starts(dataset: h5py.Dataset) -> list[tuple[int, ...]]:
     """List where the chunks begin that are in the file."""
-    starts: list[tuple[int, ...]] = []
-    for_each_chunk(dataset, lambda chunk: starts.append(chunk.chunk_offset))
-    return starts
+    return list(map(tuple, chunk_offsets(dataset).tolist()))
 
 
 def chunk_offsets(dataset: h5py.Dataset) -> npt.NDArray[np.uint64]:

@@ -47,11 +47,8 @@ class BoundKind(StrEnum):
         return _KINDS[number]
 
 
-_NUMBERS = {
-    BoundKind.ABSOLUTE: _native.BOUND_ABSOLUTE,
-    BoundKind.POINTWISE_RELATIVE: _native.BOUND_POINTWISE_RELATIVE,
-    BoundKind.RANGE_RELATIVE: _native.BOUND_RANGE_RELATIVE,
-    BoundKind.LOSSLESS: _native.BOUND_LOSSLESS,
+_NUMBERS: dict[BoundKind, int] = {
+    kind: getattr(_native, f"BOUND_{kind.name}") for kind in BoundKind
 }
 _KINDS = {number: kind for kind, number in _NUMBERS.items()}
 

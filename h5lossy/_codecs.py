@@ -83,15 +83,15 @@ def _check_arguments(cls: type[Codec], values: Sequence[object], arguments: dict
 
 
 class _StepShare:
-    """A codec's class attribute: the bin width of a frame whose bound is 0.5."""
+    """A codec's attribute: the bin width of a frame whose bound is 0.5. Of a class, by default."""
 
-    def __get__(self, _codec: Codec | None, cls: type[Codec]) -> float:
-        return _step_share(cls.codec_number)
+    def __get__(self, codec: Codec | None, cls: type[Codec]) -> float:
+        return _step_share(cls.codec_number, 0 if codec is None else codec.params().mode)
 
 
 @functools.cache
-def _step_share(codec: int) -> float:
-    params = _native.Params(codec=codec, bound=0.5, value_bytes=8, shape=(999,))
+def _step_share(codec: int, mode: int) -> float:
+    params = _native.Params(codec=codec, mode=mode, bound=0.5, value_bytes=8, shape=(999,))
     return _native.inspect(_native.encode(params, np.zeros(999))).step
 
 
@@ -507,16 +507,40 @@ class Interp(Codec):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Auto(Codec):
-    """Codec 0: h5lossy picks a codec for each chunk, the one whose frame promises to be smallest.
+    """Codec 0: h5lossy picks a codec for each chunk, after a small frame.
 
-    The parameters are those of `Codec`.
+    Parameters
+    ----------
+    **bound
+        Bound and checksum, as in `Codec`.
+    prefer : {"speed", "size"}, optional
+        What the codec is picked for. "speed", the default: of the fast codecs (all but `Interp`)
+        the one whose frame promises to be smallest, by a sample of the chunk. "size": the smallest
+        frame of all codecs. That is nearly always `Interp`'s, and takes somewhat longer to write;
+        there are no GPU kernels.
 
     Notes
     -----
-    The pick is by a sample of each chunk, after a rule that gives the same frame everywhere:
-    ``docs/format/auto.md``. Each candidate encodes the sample, so that writing takes longer than
-    with any single codec. A frame names the codec that was picked (`inspect`).
+    The rules give the same frames everywhere: ``docs/format/auto.md``. A frame names the codec that
+    was picked (`inspect`).
+
+    With "size", what `Codec` promises holds as for `Interp`: a value changes at most once, but a
+    chunk that is decoded and encoded again may get another frame. All frames have `Interp`'s step.
+
+    Examples
+    --------
+    >>> Auto(absolute=1e-3, prefer="size").filter_options
+    (0, 0, 3539053052, 1062232653, 1)
     """
+
+    prefer: str = field(
+        default="speed",
+        metadata=_choices(
+            {"speed": 0, "size": 1},
+            "What the codec of a chunk is picked for: speed (among the fast codecs), or size (the "
+            "smallest frame of all codecs).",
+        ),
+    )
 
     codec_number: ClassVar[int] = 0
     codec_name: ClassVar[str] = "auto"

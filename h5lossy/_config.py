@@ -5,16 +5,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import h5py  # noqa: F401  # its HDF5 comes first
 
 from h5lossy import _native
-from h5lossy._libraries import loaded_libraries
+from h5lossy._libraries import LoadedHDF5, loaded_libraries
 from h5lossy._public import PLUGIN_PATH, name_publicly
-
-if TYPE_CHECKING:
-    from h5lossy._libraries import LoadedHDF5
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._arrays import device_memory, device_of
+from h5lossy._arrays import DeviceMemory, device_memory, device_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h5lossy._arrays import DeviceMemory
 
 #: How much of a frame is copied for its header and tile table: enough for 16 MiB of values.
 _FRONT_BYTES = 4096
@@ -27,7 +26,7 @@ def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> A
     params = params_of(memory)
     device = device_of(memory)
     library = memory.library
-    if memory.size == 0 or not _native.has_kernels(params.codec):
+    if memory.size == 0 or not _native.has_kernels(params.codec, params.mode):
         frame = _native.encode(params, np.ascontiguousarray(library.to_host(memory)))
         return library.upload(np.frombuffer(frame, np.uint8).copy(), device).owner
     values = memory if memory.is_contiguous else library.contiguous(memory)
@@ -87,7 +86,7 @@ def decode(memory: DeviceMemory, info: _native.FrameFields, first: int, flat: De
         stream=library.current_stream(device),
     )
     status = 2
-    if info.value_bytes in {4, 8} and flat.size != 0 and _native.has_kernels(info.codec):
+    if info.value_bytes in {4, 8} and flat.size != 0 and _native.has_kernels(info.codec, info.mode):
         needed = _native.device_decode_workspace(info, batch)
         workspace = library.empty((needed,), np.uint8, device)
         _native.device_decode(

@@ -12,7 +12,9 @@ from h5py._objects import phil
 
 from h5lossy._libraries import ffi, functions_in
 
-_FIXED_ARRAY = 3  # H5D_CHUNK_IDX_FARRAY
+#: Kinds of chunk indexes, H5D_chunk_index_t.
+FIXED_ARRAY, EXTENSIBLE_ARRAY = 3, 4
+
 _NO_SIZE = (1 << 64) - 1
 _HAS_MPI: bool = h5py.get_config().mpi
 
@@ -22,9 +24,9 @@ def chunk_options(creation_list: int) -> int:
     return _number_of("H5Pget_chunk_opts", creation_list)
 
 
-def has_fixed_array(dataset: int) -> bool:
-    """Return whether a dataset's index is a fixed array, which is allocated as a whole."""
-    return _number_of("H5Dget_chunk_index_type", dataset) == _FIXED_ARRAY
+def chunk_index(dataset: int) -> int:
+    """Return the kind of a dataset's chunk index; 0, a B-tree, in versions that have no others."""
+    return _number_of("H5Dget_chunk_index_type", dataset)
 
 
 def stored_size(dataset: int, place: tuple[int, ...]) -> int | None:

@@ -24,7 +24,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from h5lossy._errors import H5LossyError, NativeError
-from h5lossy._libraries import loaded_libraries
+from h5lossy._libraries import LoadedHDF5, loaded_libraries
 from h5lossy._public import name_publicly
 from h5lossy._warnings import warn
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    from h5lossy._libraries import LoadedHDF5
 
 #: Modules that load an HDF5 library of their own when they are imported, and VTK's package, which
 #: puts a finder of its own first.

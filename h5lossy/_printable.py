@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of objects in HDF5 files, and messages with such names, as text for a terminal.
+"""Names of objects in HDF5 files, messages with such names, and sizes, as text for a terminal.
 
 The command line needs it before any command is loaded, so it imports no HDF5.
 """
@@ -31,3 +31,15 @@ def one_line(error: BaseException) -> str:
     """Return the message of an exception as one line."""
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return " ".join(text.split()) or type(error).__name__
+
+
+def bytes_text(n: int, digits: int = 1) -> str:
+    """Write a number of bytes for people, in powers of 1000.
+
+    >>> bytes_text(67108864)
+    '67.1 MB'
+    """
+    if n < 1000:
+        return f"{n} B"
+    power = min((len(str(n)) - 1) // 3, 4)
+    return f"{n / 1000**power:.{digits}f} {' kMGT'[power]}B"

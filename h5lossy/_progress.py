@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from h5lossy._errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Takes the bytes that are done, and all there are.
 Report: TypeAlias = Callable[[int, int], object]

@@ -44,12 +44,9 @@ _ROOM_BYTES = 64 << 10
 class ReadChunk(NamedTuple):
     """What `StoredChunks.read` returns."""
 
-    #: The part of the chunk that lies inside the dataset.
-    values: npt.NDArray[Any]
-    #: The frame, if the file holds one that was decoded here.
-    frame: bytes | None
-    #: Whether h5lossy's filter was applied.
-    is_filtered: bool
+    values: npt.NDArray[Any]  # of the part that lies inside the dataset
+    frame: bytes | None  # if the file holds one that was decoded here
+    is_filtered: bool  # whether h5lossy's filter was applied
 
 
 class StoredChunks:
@@ -225,16 +222,12 @@ class _Layout:
     """How the chunks of a dataset that has our filter are stored."""
 
     filters: list[tuple[int, int, tuple[int, ...], bytes]]
-    #: Which of them is our filter.
-    ours: int
-    #: Whether filters are not applied to chunks at the edge.
-    leaves_edges: bool
-    #: Whether the type in the file is that of NumPy's.
-    is_plain: bool
+    ours: int  # which of them is our filter
+    leaves_edges: bool  # whether filters are not applied to chunks at the edge
+    is_plain: bool  # whether the type in the file is that of NumPy's
     #: Bytes that HDF5 reads for a chunk; None if the type's size in the file may differ.
     chunk_bytes: int | None
-    #: No filter makes more of a chunk.
-    most_bytes: int
+    most_bytes: int  # no filter makes more of a chunk
     #: The chunk's bytes and type by the cd_values; None if these do not give them.
     described: tuple[int, int, bool] | None
     #: What decodes and encodes chunks outside of HDF5; None where HDF5 has to do it.

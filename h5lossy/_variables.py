@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Variables of netCDF4 and h5netcdf, as the h5py datasets that they are in the file.
+"""Variables of netCDF4 and h5netcdf as h5py's datasets, and attributes of any library's.
 
 h5netcdf has its files from h5py, and so h5py's dataset is at hand. netCDF4 has an HDF5 library of
 its own: its files are opened a second time, which HDF5's file locks allow for reading only. Where
-both packages share one library, as in conda, the second file is the first one.
+both packages share one library, as in conda, the second file is the first one. Attributes may be of
+types that NumPy does not have.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import h5py
+import numpy as np
 
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 
@@ -99,6 +101,29 @@ def as_stored(values: Any) -> Iterator[None]:
     finally:
         values.set_auto_mask(mask)
         values.set_auto_scale(scale)
+
+
+def attribute_of(data: Any, name: str) -> Any:
+    """Return an attribute of a dataset or variable of any library; None if there is none."""
+    try:
+        if hasattr(data, "ncattrs"):  # netCDF4
+            return data.getncattr(name) if name in data.ncattrs() else None
+        attributes = getattr(data, "attrs", None)
+        get: Callable[[str], Any] | None = getattr(attributes, "get", None)
+        return None if get is None else get(name)
+    # HDF5 has types that NumPy does not have, such as times.
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        raise UnsupportedError(f"attribute {name} can't be read: {error}") from error
+
+
+def text_attribute(data: Any, name: str) -> str | None:
+    """Return an attribute that is text, by whatever type of string; None if it is none."""
+    content = attribute_of(data, name)
+    if isinstance(content, np.ndarray) and content.size == 1:
+        content = content.item()
+    if isinstance(content, bytes):
+        content = content.decode("utf-8", "replace")
+    return content if isinstance(content, str) else None
 
 
 def is_netcdf4_variable(given: Any) -> bool:

@@ -26,7 +26,7 @@ from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._plugins import register
 from h5lossy._ranges import Extent
 from h5lossy._values import unmasked
-from h5lossy.assessment import Assessor
+from h5lossy.assessment import Assessor, Report
 from h5lossy.assessment._inputs import Input, common_dtype, missing_in
 
 try:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from h5lossy.assessment import Report
     from h5lossy.missing import Missing
 
 __all__ = ["FilterPlugin", "assess"]

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._attributes import attribute_of
 from h5lossy._blocks import chunk_starts, grid_of
 from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
@@ -32,6 +31,7 @@ from h5lossy._values import (
     is_big_endian,
     own_fill_value,
 )
+from h5lossy._variables import attribute_of
 from h5lossy._warnings import warn
 
 if TYPE_CHECKING:

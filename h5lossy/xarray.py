@@ -15,10 +15,10 @@ import io
 import os
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import h5py
 import numpy as np
@@ -31,7 +31,7 @@ from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._variables import dataset_named
 from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE, loss_text
 from h5lossy._warnings import warn
-from h5lossy.missing import no_data, warn_of_zero
+from h5lossy.missing import Missing, no_data, warn_of_zero
 
 try:
     import xarray as xr
@@ -41,10 +41,6 @@ except ImportError as error:
         f"h5lossy.xarray needs xarray and h5netcdf ({error}): pip install 'h5lossy[xarray]'"
     ) from error
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from h5lossy.missing import Missing
 
 #: Attributes of the CF conventions that name variables which say where the data are: bounds of
 #: cells, vertical coordinates and the like. xarray has them among the data variables.
@@ -389,12 +385,9 @@ def _encoding_of(
             is_kept = True
         if codec is None:
             continue
-        dtype = _stored_dtype(variable)
-        is_empty = any(
-            not n and dim not in resizable
-            for n, dim in zip(variable.shape, variable.dims, strict=True)
-        )
-        if dtype is not None and variable.dims and not is_empty:
+        obstacle = _obstacle(variable, resizable)
+        if not obstacle:
+            dtype = _stored_dtype(variable)
             found[name] = {
                 "compression": codec,
                 "chunksizes": chunks_for(variable.shape, dtype, blocks=variable.chunks),
@@ -403,7 +396,7 @@ def _encoding_of(
             if codec != opened_with.get(name):
                 _warn_of_statement(name, variable, codec)
         elif name in named:
-            raise UnsupportedError(f"{name!r} can't be compressed: {_why_not(variable, dtype)}")
+            raise UnsupportedError(f"{name!r} can't be compressed: {obstacle}")
     return found
 
 
@@ -421,24 +414,25 @@ def _referred_to(variables: Iterable[xr.Variable]) -> set[str]:
     return {name.removesuffix(":") for text in texts for name in str(text).split()}
 
 
-def _stored_dtype(variable: xr.Variable) -> np.dtype[Any] | None:
-    """Return the type in which floats are saved; None if that is none which can be compressed."""
+def _stored_dtype(variable: xr.Variable) -> np.dtype[Any]:
+    """Return the type in which floats are saved."""
+    dtype: np.dtype[Any] = np.dtype(variable.encoding.get("dtype") or variable.dtype)
+    return dtype
+
+
+def _obstacle(variable: xr.Variable, resizable: set[Any]) -> str:
+    """Say why a variable can't be compressed; nothing if it can."""
     if variable.dtype.kind != "f":  # times may be saved as floats
-        return None
-    dtype = np.dtype(variable.encoding.get("dtype") or variable.dtype)
-    return dtype if dtype.kind == "f" and dtype.itemsize in {4, 8} else None
-
-
-def _why_not(variable: xr.Variable, dtype: np.dtype[Any] | None) -> str:
-    """Say why a variable can't be compressed."""
-    if dtype is not None:
-        return f"it has no values, or no dimensions: its shape is {variable.shape}"
-    if variable.dtype.kind != "f":
         return f"it holds {variable.dtype}, and only float32 and float64 can be"
-    stored = np.dtype(variable.encoding.get("dtype") or variable.dtype)
-    unpack = "; remove dtype, scale_factor and add_offset from its encoding"
-    advice = unpack if stored.kind != "f" else ""
-    return f"it is saved as {stored}, and only float32 and float64 can be{advice}"
+    dtype = _stored_dtype(variable)
+    if dtype.kind != "f" or dtype.itemsize not in {4, 8}:
+        unpack = "; remove dtype, scale_factor and add_offset from its encoding"
+        advice = unpack if dtype.kind != "f" else ""
+        return f"it is saved as {dtype}, and only float32 and float64 can be{advice}"
+    sizes = [n for dim, n in variable.sizes.items() if dim not in resizable]
+    if not variable.dims or 0 in sizes:
+        return f"it has no values, or no dimensions: its shape is {variable.shape}"
+    return ""
 
 
 def _kept(

@@ -30,6 +30,9 @@ from matrix import CODEC_NAMES
 if TYPE_CHECKING:
     from click.testing import Result
 
+TRIED = [*CODEC_NAMES.values(), "auto-size"]
+"""What sweep and tune try by default."""
+
 
 def run(*arguments: Any, code: int = 0) -> Result:
     result = CliRunner().invoke(main, [*map(str, arguments)])
@@ -187,7 +190,7 @@ def test_bars_count_the_bytes_of_the_original(
     assert "━" in said
     raw_bytes = 24 * 30 * 40 * 4
     if words[0] != "tune":  # nobody knows beforehand how often it will try
-        times = {"assess": 3, "verify": 2, "sweep": 4 * len(CODEC_NAMES)}[words[0]]
+        times = {"assess": 3, "verify": 2, "sweep": 4 * len(TRIED)}[words[0]]
         total = f"{times * raw_bytes / (1e3 if times < 9 else 1e6):.1f}"
         assert f"{total}/{total} " in said
 
@@ -377,8 +380,8 @@ def test_sweep_prints_writes_and_draws(files: tuple[Path, Path], tmp_path: Path)
     ).output
     assert "*" in out
     rows = [*csv.DictReader(table.read_text(encoding="utf-8").splitlines())]
-    assert len(rows) == 3 * len(CODEC_NAMES)
-    assert {row["codec"] for row in rows} == set(CODEC_NAMES.values())
+    assert len(rows) == 3 * len(TRIED)
+    assert {row["codec"] for row in rows} == set(TRIED)
     assert all(float(row["max_error"]) > 0 for row in rows)
     assert ET.parse(plot).getroot().tag.endswith("}svg")
     texts = re.findall("<!-- (.*) -->", plot.read_text(encoding="utf-8"))
@@ -456,6 +459,22 @@ def test_tune_proposes_the_chunks_that_it_tried(files: tuple[Path, Path], tmp_pa
     assert ratio == pytest.approx(found["best"]["ratio"], rel=1e-3)
 
 
+def test_what_auto_prefers_is_tried_and_proposed(files: tuple[Path, Path], tmp_path: Path) -> None:
+    options = ("-d", "a", "--require", "psnr>=60", "--codecs", "auto-size")
+    found = json.loads(run("tune", files[0], *options, "--json").output)
+    assert (found["best"]["codec"], found["best"]["settings"]) == ("auto", {"prefer": "size"})
+    rule = found["command"].split()[-1]
+    assert rule.endswith(",codec=auto,prefer=size")
+    run("repack", files[0], tmp_path / "tuned.h5", "--dataset", rule)
+    with h5py.File(tmp_path / "tuned.h5") as file:
+        assert h5lossy.describe(file["a"]).config == h5lossy.Auto(
+            absolute=found["best"]["absolute"], prefer="size"
+        )
+    rows = json.loads(run("sweep", files[0], "-d", "a", "--bounds", "1e-3", "--json").output)
+    assert [row["codec"] for row in rows["settings"]] == TRIED
+    assert rows["settings"][-1]["ratio"] >= max(row["ratio"] for row in rows["settings"]) / 1.001
+
+
 def test_samples_that_ask_for_too_much_are_not_the_last_word() -> None:
     # The largest error is in a plane that is sampled; half of all others do not vary at all.
     rng = np.random.default_rng(0)
@@ -474,7 +493,7 @@ def test_samples_that_ask_for_too_much_are_not_the_last_word() -> None:
 
 def test_tune_says_what_it_tries(files: tuple[Path, Path]) -> None:
     out = run("tune", files[0], "-d", "a", "--require", "psnr>=60").output
-    assert out.count("ok") == len(CODEC_NAMES)
+    assert out.count("ok") == len(TRIED)
     assert "use: h5lossy repack" in out
     assert (
         "no bound meets"

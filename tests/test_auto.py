@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Codec auto picks what is small, also where blocks are partly outside of the chunk."""
+"""Codec auto picks what is small, also where blocks are partly outside of the chunk.
+
+For size it picks the smallest frame there is, unless that would move a value a second time.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import functools
 import math
 from typing import TYPE_CHECKING, Any
 
+import h5py
 import hypothesis
 import numpy as np
 import pytest
@@ -19,6 +23,8 @@ from reference import frame as reference
 from strategies import KINDS, shaped_chunks
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from h5lossy._codecs import Codec
     from matrix import Field
 
@@ -105,3 +111,132 @@ def test_real_fields_cut_anywhere_get_nearly_the_smallest_frame(corpus_field: Fi
         picked = h5lossy.encode(values, h5lossy.Auto(absolute=bound), fill_value=fill_value)
         logs.append(math.log(len(picked) / best))
     assert math.exp(np.mean(logs)) < 1.03
+
+
+# ------------------------------------------------------------------------------------------------
+# For size
+# ------------------------------------------------------------------------------------------------
+
+SIZE_BOUND = 0.125
+
+STEP = 2 * SIZE_BOUND * h5lossy.Interp.step_share
+"""Of all frames for size: exact in both types."""
+
+FOR_SIZE = h5lossy.Auto(absolute=SIZE_BOUND, prefer="size")
+
+
+def others_of(values: Array, codec: Codec, fill_value: Any = None) -> list[bytes]:
+    """Return the frames that auto for size compares, Interp's first."""
+    rank = sum(extent != 1 for extent in values.shape)
+    compared = [h5lossy.Interp(absolute=codec.bound.value), *candidates(rank, STEP / 2)]
+    return [h5lossy.encode(values, one, fill_value=fill_value) for one in compared]
+
+
+def far_noise(shape: tuple[int, ...], dtype: Any, seed: int = 2) -> Array:
+    """Return values in bins beyond Interp's, so that other codecs have smaller frames."""
+    m = 23 if np.dtype(dtype).itemsize == 4 else 52
+    noise = np.random.default_rng(seed).standard_normal(shape).cumsum(-1)
+    return (2.0 ** (m - 2) * STEP * 1.2 + noise).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(20000,), (1, 30, 500), (9, 40, 50)], ids=str)
+def test_for_size_the_frame_is_the_smallest(shape: tuple[int, ...], dtype: str) -> None:
+    smooth, noise = make_field(shape, dtype), far_noise(shape, dtype)
+    sparse = np.where(np.random.default_rng(3).random(shape) < 0.002, smooth, 0)
+    seen = set()
+    for values in (smooth, noise, sparse):
+        picked = h5lossy.encode(values, FOR_SIZE)
+        first, *others = others_of(values, FOR_SIZE)
+        info, of_first = h5lossy.inspect(picked), h5lossy.inspect(first)
+        if info.codec == of_first.codec:
+            assert picked == first
+            near_zero = np.abs(values) < 2.0**20 * STEP
+            assert near_zero.any() or len(first) <= min(map(len, others))
+        else:
+            assert len(picked) == min(map(len, others)) < len(first)
+            same = others[[len(other) for other in others].index(len(picked))]
+            assert h5lossy.inspect(same).codec == info.codec
+            assert h5lossy.decode(picked).tobytes() == h5lossy.decode(same).tobytes()
+        assert (info.step, info.bound.value) == (STEP, SIZE_BOUND)
+        seen.add(info.codec)
+    assert len(seen) > 1
+
+
+def test_for_size_a_value_that_another_codec_would_move_keeps_interp(
+    dtype: np.dtype[Any],
+) -> None:
+    values = far_noise((40, 500), dtype)
+    assert h5lossy.inspect(h5lossy.encode(values, FOR_SIZE)).codec != "interp"
+    for number in (1, 15, -7, 2**15 - 1, 16, -160, 0, 2**22 + 1):
+        changed = values.copy()
+        changed[3, 99] = point = dtype.type(number * STEP / 16)
+        is_first = h5lossy.encode(changed, FOR_SIZE) == others_of(changed, FOR_SIZE)[0]
+        assert is_first == (number % 16 != 0 and abs(number) < 2**15)
+        # The fill value stays in any case.
+        frame = h5lossy.encode(changed, FOR_SIZE, fill_value=point)
+        assert h5lossy.inspect(frame).codec != "interp"
+        assert h5lossy.decode(frame, shape=changed.shape)[3, 99] == point
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_for_size_nothing_moves_where_the_codec_changes(dtype: np.dtype[Any], seed: int) -> None:
+    rng, shape = np.random.default_rng(seed), (12, 30, 40)
+    smooth, noise = make_field(shape, dtype), far_noise(shape, dtype, seed)
+    now = smooth if seed % 2 else noise
+    kept = np.zeros(shape, bool)
+    seen = []
+    for turn in range(8):
+        frame = h5lossy.encode(now, FOR_SIZE)
+        decoded = h5lossy.decode(frame, shape=shape)
+        seen.append(h5lossy.inspect(frame).codec)
+        again = h5lossy.decode(h5lossy.encode(decoded, FOR_SIZE), shape=shape)
+        assert again.tobytes() == decoded.tobytes()
+        assert decoded[kept].tobytes() == now[kept].tobytes()
+        # Mostly overwritten: with what another codec is better for, or with all that is kept.
+        now, kept = decoded.copy(), np.zeros(shape, bool)
+        kept[rng.integers(12), :, rng.integers(40)] = True
+        new = (noise, smooth)[turn % 2]
+        now[~kept] = new[~kept]
+    assert "interp" in seen
+
+
+@pytest.mark.parametrize("bound", [{"pointwise_relative": 1e-3}, {"range_relative": 1e-3}])
+def test_for_size_other_bounds_have_the_smallest_frame_too(
+    bound: dict[str, float], dtype: np.dtype[Any]
+) -> None:
+    values = make_field((6, 60, 70), dtype) + 300
+    codec = h5lossy.Auto(**bound, prefer="size")
+    found = len(h5lossy.encode(values, codec))
+    compared = [
+        make(**bound) for make in (h5lossy.Interp, h5lossy.PFPL, *IN_BLOCKS, h5lossy.AATROX)
+    ]
+    smallest = min(len(h5lossy.encode(values, one)) for one in compared)
+    assert found <= (smallest if "pointwise_relative" in bound else 1.01 * smallest)
+
+
+def test_for_size_the_filter_writes_the_same_frames(tmp_path: Path) -> None:
+    values = np.concatenate([make_field((8, 30, 40)), far_noise((8, 30, 40), "<f4")])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset("x", data=values, chunks=(8, 30, 40), **FOR_SIZE)
+        assert h5lossy.describe(dataset).config == FOR_SIZE
+        frames = [bytes(dataset.id.read_direct_chunk((at, 0, 0))[1]) for at in (0, 8)]
+        h5lossy.write(dataset, values)
+        assert [bytes(dataset.id.read_direct_chunk((at, 0, 0))[1]) for at in (0, 8)] == frames
+    assert frames == [h5lossy.encode(part, FOR_SIZE) for part in (values[:8], values[8:])]
+    assert len({h5lossy.inspect(frame).codec for frame in frames}) == 2
+
+
+@pytest.mark.corpus
+def test_for_size_real_fields_get_the_smallest_frame(corpus_field: Field) -> None:
+    field, fill_value = corpus_field.read()
+    for scale in (1e-2, 1e-3, 1e-4, 1e-5):
+        bound = h5lossy.PFPL(range_relative=scale).resolve(field, fill_value).bound.value
+        values = field[: max(1, 200000 // max(1, field[0].size))]
+        rank = sum(extent != 1 for extent in values.shape)
+        compared = [h5lossy.Interp(absolute=bound), *candidates(rank, bound)]
+        codec = h5lossy.Auto(absolute=bound, prefer="size")
+        picked, *others = (
+            len(h5lossy.encode(values, one, fill_value=fill_value)) for one in (codec, *compared)
+        )
+        assert picked <= 1.01 * min(others)

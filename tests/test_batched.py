@@ -844,6 +844,16 @@ def test_no_more_of_the_disk_is_taken_than_the_file_needs(tmp_path: Path) -> Non
     assert sizes[1][1] * 512 <= sizes[0][1] * 512 + (128 << 10)
 
 
+@pytest.mark.parametrize("libver", ["earliest", "v110"])
+def test_room_for_many_chunks_takes_nothing_of_the_disk(tmp_path: Path, libver: str) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver=libver) as file:
+        extents = {"shape": (1 << 40, 16), "maxshape": (None, 16), "chunks": (1, 16)}
+        x = file.create_dataset("x", dtype="f4", compression=CODEC, **extents)
+        h5lossy.write(x, np.ones((2, 16)), np.s_[:2])
+        assert path.stat().st_blocks * 512 < 1 << 20
+
+
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 @pytest.mark.parametrize("most", [(40, 40), (None, 40), (None, None)])
 def test_what_is_stored_of_a_chunk_is_found_by_the_index(

@@ -152,8 +152,9 @@ def test_the_filter_mask_of_another_filter_does_not_count(path: Path) -> None:
     assert said.chunks_unfiltered == 1
 
 
-def test_a_codec_that_is_picked_for_each_chunk_is_auto(path: Path) -> None:
-    words = (0, *ABSOLUTE.filter_options[1:])
+@pytest.mark.parametrize(("mode", "prefer"), [(0, "speed"), (1, "size")])
+def test_a_codec_that_is_picked_for_each_chunk_is_auto(path: Path, mode: int, prefer: str) -> None:
+    words = (0, *ABSOLUTE.filter_options[1:4], mode)
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset(
             "x", (8,), "f4", chunks=(4,), compression=FILTER_ID, compression_opts=words
@@ -161,7 +162,7 @@ def test_a_codec_that_is_picked_for_each_chunk_is_auto(path: Path) -> None:
         said = describe(dataset)
 
     assert said is not None
-    assert (said.codec, said.config) == ("auto", Auto(absolute=1e-3))
+    assert (said.codec, said.config) == ("auto", Auto(absolute=1e-3, prefer=prefer))
     assert said.bound == ErrorBound("absolute", 1e-3)
 
 

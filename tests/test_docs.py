@@ -61,3 +61,20 @@ def test_tests_that_a_page_names_exist(page: str) -> None:
         or (test and f"\ndef {test}(" not in (TESTS / file).read_text(encoding="utf-8"))
     ]
     assert not missing
+
+
+def test_the_documentation_shows_the_comments_of_fields() -> None:
+    griffe = pytest.importorskip("griffe", reason="griffe, which reads the source, is not there")
+    extensions = griffe.load_extensions("dataclasses", str(ROOT / "docs" / "griffe_extension.py"))
+    package = griffe.GriffeLoader(search_paths=[ROOT], extensions=extensions).load("h5lossy")
+    schema = package["assessment.schema"]
+    for field, text in (
+        ("Errors.psnr", "20 log10(range / RMSE), in dB."),  # behind the field
+        (
+            "Climate.dssim_min_at",
+            "The worst slice, by its place along the other axes longer than 1.",
+        ),
+        ("Special.missing_introduced", "From `missing_kept` on: points that hold a missing value"),
+    ):
+        assert schema[field].docstring.value.startswith(text)
+    assert schema["Values.min"].docstring is None

@@ -173,6 +173,40 @@ def test_repair(tmp_path: Path, libver: str, userblock: int) -> None:
     assert path.read_bytes() == with_space[:-100]
 
 
+@pytest.mark.parametrize("missing", [1000, 9000])
+@pytest.mark.parametrize("holder", ["dataset", "attribute"])
+def test_a_file_that_lacks_strings_is_refused(tmp_path: Path, holder: str, missing: int) -> None:
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(1000)
+        if holder == "dataset":
+            file["text"] = ["a text" * 20] * 60
+        else:
+            file["x"].attrs["text"] = ["a text" * 20] * 60
+        file.flush()
+    whole = path.read_bytes()
+    assert whole.rindex(b"GCOL") + 8000 < len(whole)  # the last of the file
+    cut = whole[:-missing]
+    path.write_bytes(cut)
+    said = doctored(path)
+    assert said.exit_code == 2, said
+    assert f"its last {missing} bytes are missing" in said.stderr, said
+    assert path.read_bytes() == cut
+
+
+def test_attributes_behind_the_stated_end_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(1000)
+        file.attrs["late"] = np.arange(2000)
+    content = bytearray(path.read_bytes())
+    content[40:48] = (len(content) - 100).to_bytes(8, "little")  # of a superblock of version 0
+    path.write_bytes(content)
+    assert "raised by 100 bytes" in doctored(path).stdout
+    with h5py.File(path) as file:
+        assert file.attrs["late"][-1] == 1999
+
+
 def test_what_cannot_be_repaired(tmp_path: Path) -> None:
     path = tmp_path / "x.h5"
     with h5py.File(path, "w", libver="latest") as file:

@@ -902,7 +902,7 @@ BAD_CD_VALUES = {
     "pointwise 0": ((1, 1, 0, 0), "pointwise-relative bound must be greater than 0"),
     "pointwise infinite": ((1, 1, 0, 0x7FF00000), "pointwise-relative bound must be"),
     "lossless with a bound": ((1, 3, *ONE), "lossless takes no bound"),
-    "mode of auto": ((0, 0, *ONE, 0x11), r"codec 0 \(auto\) also picks the mode, so mode"),
+    "mode of auto": ((0, 0, *ONE, 0x11), r"the mode of codec 0 \(auto\) must be 0 .* or 1"),
     "mode of pfpl": ((1, 0, *ONE, 1), "pfpl has no mode 1; 0 is its default"),
     "mode of cuszp2": ((2, 0, *ONE, 0x13), "cuszp2 has no mode 19; 0 is its default"),
     "mode of aatrox": ((3, 0, *ONE, 0x10), "aatrox has no mode 16; 0 is its default"),

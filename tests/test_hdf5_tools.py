@@ -44,6 +44,7 @@ CODECS = {
     "cuszp2 in another mode": CuSZp2(pointwise_relative=1e-4, mode="plain", dimensions=3),
     "aatrox": AATROX(absolute=1e-3),
     "auto": Auto(absolute=1e-3),
+    "auto for size": Auto(absolute=1e-3, prefer="size"),
 }
 ABSOLUTE = CODECS["absolute"]
 

@@ -304,8 +304,9 @@ def test_overwriting_a_part_moves_no_other_value(tmp_path: Path, rewritable: boo
 
 
 def test_there_are_no_kernels() -> None:
-    on_gpu = {number: _native.has_kernels(number) for number in range(5)}
+    on_gpu = {number: _native.has_kernels(number, 0) for number in range(5)}
     assert on_gpu == {0: True, 1: True, 2: True, 3: True, 4: False}
+    assert not _native.has_kernels(0, h5lossy.Auto(lossless=True, prefer="size").params().mode)
     batch = _native.DeviceBatch(count=1, raw_bytes=4000)
     for bound, mode in itertools.product(({"absolute": 1.0}, {"range_relative": 0.1}), (0, 7)):
         params = Interp(**bound, **Interp.chosen_by(mode)).params()
@@ -392,8 +393,10 @@ def test_batches_leave_its_frames_to_the_host() -> None:
     assert [(info.codec, info.bound_kind) for info in found] == [(1, 0)]
 
 
-def test_auto_never_picks_it() -> None:
+def test_auto_picks_it_for_size_only() -> None:
     data = field((64, 64, 64), np.dtype("f4"))
     for bound in (1e-1, 1e-2, 1e-3):
-        info = h5lossy.inspect(h5lossy.encode(data, h5lossy.Auto(absolute=bound)))
-        assert info.codec != "interp"
+        for prefer in ("speed", "size"):
+            codec = h5lossy.Auto(absolute=bound, prefer=prefer)
+            info = h5lossy.inspect(h5lossy.encode(data, codec))
+            assert (info.codec == "interp") == (prefer == "size")

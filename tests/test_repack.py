@@ -327,6 +327,10 @@ CODEC_RULES: dict[str, tuple[list[str], dict[str, Codec]]] = {
         ["--codec", "auto", "--dataset", "y:absolute=2"],
         {"/y": Auto(absolute=2)},
     ),
+    "what a codec prefers": (
+        ["--codec", "auto", "--prefer", "size", "--absolute", "1", "--dataset", "y:absolute=2"],
+        {"/x": Auto(absolute=1, prefer="size"), "/y": Auto(absolute=2, prefer="size")},
+    ),
     "another bound, and the codec stays": (
         ["--codec", "cuszp2", "--dimensions", "2", "--absolute", "1", "--dataset", "y:absolute=2"],
         {"/x": CuSZp2(absolute=1, dimensions=2), "/y": CuSZp2(absolute=2, dimensions=2)},

@@ -162,6 +162,30 @@ def test_a_dataset_can_grow_and_be_verified_piece_by_piece(tmp_path: Path) -> No
     assert (found.chunks, found.recorded) == (12, 12)
 
 
+@pytest.mark.parametrize("beside", [(), (16,)])
+def test_records_follow_a_dataset_of_few_chunks_that_is_resized_by_far(
+    tmp_path: Path, beside: tuple[int, ...]
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        t = file.create_dataset(
+            "t",
+            (16, *beside),
+            "f4",
+            maxshape=(None, *beside),
+            chunks=(16, *beside),
+            compression=h5lossy.PFPL(absolute=0.01),
+        )
+        # The last is too long for a tuple, or a step, for each place that a chunk may have.
+        for i, extent in enumerate([16, 1 << 16, 64, 1 << 56, 1 << 56]):
+            t.resize((extent, *beside))
+            values = np.ones((16, *beside))
+            h5lossy.write(t, values, np.s_[16 * i : 16 * i + 16, ...], verify=True)
+            file.flush()
+            found = h5lossy.verify(t)
+            assert found.ok
+            assert (found.chunks, found.recorded) == (i + 1, i + 1)
+
+
 def test_many_chunks_share_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "MOST_HASH_BYTES", 90)
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -400,6 +424,7 @@ def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: Any) -> Non
         ("dataset", {"type": "<f4", "unwritten": "x"}),
         ("dataset", {"type": "no type", "unwritten": "00000000"}),
         ("dataset", {"type": "<f8", "unwritten": "00000000"}),
+        ("dataset", {"type": "<f4", "unwritten": "00000000", "chunks": [1, 1], "shape": [[1], 5]}),
         ("found", []),
         ("found", {"max_abs": "1"}),
         ("strides", [4, 0]),

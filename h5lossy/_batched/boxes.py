@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._blocks import batch_bytes, block_shape, blocks
+from h5lossy._blocks import Block, batch_bytes, block_shape, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import h5py
     import numpy.typing as npt
 
-    from h5lossy._blocks import Block
     from h5lossy._progress import Report
 
 Place = tuple[int, ...]

@@ -12,7 +12,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._arrays import cupy_memory
-from h5lossy._batched.boxes import chunk_box
+from h5lossy._batched.boxes import Pieces, Place, Selection, chunk_box
 from h5lossy._batched.gpu_decoder import decode
 from h5lossy._batched.pipeline import FrameBuffers, aligned, overlap
 from h5lossy._blocks import batch_bytes, for_each_chunk
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import h5py
     import numpy.typing as npt
 
-    from h5lossy._batched.boxes import Pieces, Place, Selection
     from h5lossy._progress import Report
     from h5lossy._stored import StoredChunks
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._arrays import cupy_memory
-from h5lossy._batched.boxes import chunk_box
+from h5lossy._arrays import DeviceMemory, cupy_memory
+from h5lossy._batched.boxes import Box, Pieces, Place, Selection, chunk_box
 from h5lossy._batched.gpu import is_possible
 from h5lossy._batched.gpu_encoder import encode
 from h5lossy._batched.pipeline import FrameBuffers, overlap
-from h5lossy._batched.sources import as_stored
+from h5lossy._batched.sources import Source, as_stored
 from h5lossy._batched.store import ChunkStore
 from h5lossy._blocks import BLOCK_BYTES, MOST_CHUNKS
 from h5lossy._errors import IncompleteWriteError
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     import h5py
     import numpy.typing as npt
 
-    from h5lossy._arrays import DeviceMemory
-    from h5lossy._batched.boxes import Box, Pieces, Place, Selection
-    from h5lossy._batched.sources import Source
     from h5lossy._progress import Report
     from h5lossy._verification.recorder import Recorder
 

@@ -19,8 +19,8 @@ import h5py
 import numpy as np
 from h5py import h5f, h5fd, h5p, h5s
 
-from h5lossy._batched.boxes import Box, as_selection
-from h5lossy._batched.sources import as_stored
+from h5lossy._batched.boxes import Box, Place, Selection, as_selection
+from h5lossy._batched.sources import Source, as_stored
 from h5lossy._errors import IncompleteWriteError, InvalidArgumentError
 from h5lossy._libhdf5 import is_parallel
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from h5lossy._batched.boxes import Place, Selection
-    from h5lossy._batched.sources import Source
     from h5lossy._progress import Report
 
 

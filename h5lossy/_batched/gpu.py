@@ -5,15 +5,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._arrays import device_of
-
-if TYPE_CHECKING:
-    from h5lossy._arrays import DeviceMemory
+from h5lossy._arrays import DeviceMemory, device_of
 
 #: Values of a batch, in bytes: enough to fill a GPU, and little of its memory.
 _BATCH_BYTES = 64 << 20
@@ -23,7 +20,7 @@ def is_possible(memory: DeviceMemory, params: _native.Params | None) -> bool:
     """Return whether the chunks of an array can be encoded and decoded here."""
     if params is None or params.big_endian or params.value_bytes != memory.dtype.itemsize:
         return False
-    if not _native.has_kernels(params.codec):
+    if not _native.has_kernels(params.codec, params.mode):
         return False
     return memory.dtype.isnative and 0 < len(memory.shape) <= _native.MAX_RANK and memory.size > 0
 
@@ -89,6 +86,10 @@ class GpuChunks:
     def copy(self, to: int, source: int, size: int, stream: Any = None) -> None:
         """Start to copy bytes between the host and the GPU."""
         self.library.copy(self.device, to, source, size, stream)
+
+    def copy_frames(self, to: int, source: int, count: int, size: int) -> None:
+        """Start to copy frames, and of each so many bytes, to the GPU."""
+        self.library.copy_rows(self.device, to, source, self.frame_stride, (count, size))
 
     def mark(self, stream: Any = None) -> Any:
         """Return an event that waits for the work that has been started so far."""

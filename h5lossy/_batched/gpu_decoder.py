@@ -24,6 +24,10 @@ _HEADER_BYTES = 64
 #: not is decoded by the host.
 _ALIKE_BYTES = 16
 
+#: Room of the frames that are copied to the GPU at once: a copy takes as long as reading a short
+#: frame does.
+_COPIED_BYTES = 2 << 20
+
 #: Most combinations of codec, bound and mode that are decoded in one batch; the host decodes the
 #: frames of any others.
 _MOST_KINDS = 8
@@ -88,16 +92,16 @@ class _Decoder:
         slot.first, slot.count = first, count
         buffers = slot.host_frames.reshape(work.most, work.frame_stride)[:count]
         sizes = slot.host_small.view(np.int64)[:count]
-        sizes[:] = 0
-        for k, buffer in enumerate(buffers):
-            frame = self._read_frame(first + k, buffer)
-            if frame is None or len(frame) > len(buffer):
-                continue
-            view = np.frombuffer(frame, np.uint8)
-            if view.ctypes.data != buffer.ctypes.data:
-                buffer[: len(view)] = view
-            sizes[k] = len(view)
-            work.copy(slot.frames.address + k * work.frame_stride, buffer.ctypes.data, len(view))
+        at_once = max(1, _COPIED_BYTES // work.frame_stride)
+        for begin in range(0, count, at_once):
+            end = min(begin + at_once, count)
+            self._read(slot, buffers, sizes, begin, end)
+            longest = int(sizes[begin:end].max())
+            if longest:
+                offset = begin * work.frame_stride
+                source = slot.host_frames.ctypes.data + offset
+                to = slot.frames.address + offset
+                work.copy_frames(to, source, end - begin, longest)
         kinds = self._kinds(buffers, sizes)
         slot.kinds = len(kinds)
         if kinds:
@@ -109,6 +113,26 @@ class _Decoder:
             statuses = slot.host_small.ctypes.data + 8 * work.most
             work.copy(statuses, slot.statuses.address, 4 * len(kinds) * work.most)
         slot.done = work.mark()
+
+    def _read(
+        self,
+        slot: _DecodeSlot,
+        buffers: npt.NDArray[np.uint8],
+        sizes: npt.NDArray[np.int64],
+        begin: int,
+        end: int,
+    ) -> None:
+        """Read the frames `begin` to `end` of a batch."""
+        address = buffers.ctypes.data
+        for k in range(begin, end):
+            buffer = buffers[k]
+            frame = self._read_frame(slot.first + k, buffer)
+            size = 0 if frame is None or len(frame) > len(buffer) else len(frame)
+            sizes[k] = size
+            if size:
+                view = np.frombuffer(frame, np.uint8)
+                if view.ctypes.data != address + k * self._chunks.frame_stride:
+                    buffer[:size] = view
 
     def finish(self, slot: _DecodeSlot) -> list[int]:
         """Wait for a batch; return the chunks that were not decoded."""
@@ -140,7 +164,7 @@ class _Decoder:
             begins.setdefault(buffers[k, :_ALIKE_BYTES].tobytes(), k)
         for k in begins.values():
             info = self._info(buffers[k], int(sizes[k]))
-            if info is None or not _native.has_kernels(info.codec):
+            if info is None or not _native.has_kernels(info.codec, info.mode):
                 continue
             bound = info.bound_kind
             if bound == _native.BOUND_RANGE_RELATIVE:

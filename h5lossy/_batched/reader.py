@@ -14,22 +14,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._arrays import cupy_memory, cupy_memory_to_fill, is_device_array, new_cupy_memory
-from h5lossy._batched.boxes import as_selection
+from h5lossy._arrays import (
+    DeviceMemory,
+    cupy_memory,
+    cupy_memory_to_fill,
+    is_device_array,
+    new_cupy_memory,
+)
+from h5lossy._batched.boxes import Place, Selection, as_selection
 from h5lossy._batched.chunk_readers import GpuReader, HostReader
 from h5lossy._batched.gpu import is_possible
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._progress import reporting
-from h5lossy._stored import stored_chunks
+from h5lossy._progress import Progress, Report, reporting
+from h5lossy._stored import StoredChunks, stored_chunks
 from h5lossy._variables import takes_variables
 
 if TYPE_CHECKING:
     import h5py
 
-    from h5lossy._arrays import DeviceMemory
-    from h5lossy._batched.boxes import Place, Selection
-    from h5lossy._progress import Progress, Report
-    from h5lossy._stored import StoredChunks
 
 #: The library starts no more.
 _MOST_THREADS = 1024

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,16 +15,12 @@ import h5py
 import numpy as np
 from h5py import h5t
 
-from h5lossy._arrays import as_shown, cupy_memory, is_device_array
+from h5lossy._arrays import DeviceMemory, as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._values import has_masks, loaded, own_fill_value, unmasked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
-
-    from h5lossy._arrays import DeviceMemory
 
 
 #: Values; more would not be faster, and take more memory.

@@ -32,9 +32,11 @@ from h5py._objects import phil
 from h5lossy import _native
 from h5lossy._blocks import grid_of
 from h5lossy._libhdf5 import (
+    EXTENSIBLE_ARRAY,
+    FIXED_ARRAY,
     allocated_end,
+    chunk_index,
     end_after_flush,
-    has_fixed_array,
     has_no_chunks,
     put_into_file,
     stored_size,
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 #: to 8 dimensions), and blocks that it allocates from.
 _INDEX_BYTES = 64 << 10
 
-#: An extensible array grows by blocks of this many bytes times the root of the number of chunks.
+#: An extensible array grows by blocks of this many bytes times the root of the chunk's number.
 _GROWTH_BYTES = 128
 
 #: Reserved beyond what the next chunk needs, since a reservation takes as long as a small chunk.
@@ -76,11 +78,11 @@ class ChunkStore:
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
         self._file = h5i.get_file_id(dataset.id)
-        self._is_on_disk, has_full_index = _storage_of(dataset)
-        chunks = math.prod(grid_of(dataset))
-        self._index_bytes = _INDEX_BYTES + _GROWTH_BYTES * math.isqrt(chunks)
+        self._is_on_disk, self._index = _storage_of(dataset)
         #: What the index takes as soon as there is one; 0 if there is one, as far as is known.
-        self._first_bytes = chunks * _ENTRY_BYTES if has_full_index else 0
+        self._first_bytes = 0
+        if self._index == FIXED_ARRAY:
+            self._first_bytes = math.prod(grid_of(dataset)) * _ENTRY_BYTES
         #: The length that the superblock in the file states.
         self._stated = 0
         #: Up to here there is disk space.
@@ -148,7 +150,8 @@ class ChunkStore:
             return
         if self._first_bytes and not has_no_chunks(self._dataset.id.id, place):
             self._first_bytes = 0
-        end = self._file.get_filesize() + size + self._index_bytes + self._first_bytes
+        size += self._index_bytes(place) + self._first_bytes
+        end = self._file.get_filesize() + size
         if end <= self._end:
             return
         fd = self._file.get_vfd_handle()
@@ -158,6 +161,18 @@ class ChunkStore:
                 code, f"{os.strerror(code)} for the next chunk", self._dataset.file.filename
             )
         self._first_bytes = 0
+
+    def _index_bytes(self, place: Place) -> int:
+        """Return how much an index that has chunks takes at most for one more."""
+        if self._index != EXTENSIBLE_ARRAY:
+            return _INDEX_BYTES
+        # Chunks are counted along the unlimited axis last. How far it reaches does not matter: a
+        # dataset may have room for far more chunks than the disk.
+        extents = [
+            s + 1 if m is None else m for s, m in zip(place, self._dataset.maxshape, strict=True)
+        ]
+        counts = (-(-n // c) for n, c in zip(extents, self._dataset.chunks, strict=True))
+        return _INDEX_BYTES + _GROWTH_BYTES * math.isqrt(math.prod(counts))
 
     def _allocate(self, fd: int, end: int) -> int:
         """Reserve space up to `end`; return 0 or the errno."""
@@ -174,9 +189,9 @@ class ChunkStore:
 
 
 @once_per_dataset
-def _storage_of(dataset: h5py.Dataset) -> tuple[bool, bool]:
-    """Return whether a file is on a disk in one piece, and an index has its size from the start."""
-    return dataset.file.driver == "sec2", has_fixed_array(dataset.id.id)
+def _storage_of(dataset: h5py.Dataset) -> tuple[bool, int]:
+    """Return whether a file is on a disk in one piece, and the kind of the chunk index."""
+    return dataset.file.driver == "sec2", chunk_index(dataset.id.id)
 
 
 def _fallocate(fd: int, begin: int, size: int) -> int:

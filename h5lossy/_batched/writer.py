@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from h5py import h5f, h5i
 from h5py._objects import phil
 
-from h5lossy._batched.boxes import as_selection
+from h5lossy._batched.boxes import Place, as_selection
 from h5lossy._batched.chunk_writer import ChunkWriter
 from h5lossy._batched.collective import BoxWriter, is_collective, tell_others, write_together
 from h5lossy._batched.reader import check_open, checked_threads, read
-from h5lossy._batched.sources import all_at_once, make_source
+from h5lossy._batched.sources import Source, all_at_once, make_source
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import small_chunks_text
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._libhdf5 import is_parallel
-from h5lossy._progress import reporting
+from h5lossy._progress import Progress, Report, reporting
 from h5lossy._stored import stored_chunks
 from h5lossy._values import own_fill_value
 from h5lossy._variables import dataset_to_write
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import h5py
-
-    from h5lossy._batched.boxes import Place
-    from h5lossy._batched.sources import Source
-    from h5lossy._progress import Progress, Report
 
 
 def write(

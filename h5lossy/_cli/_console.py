@@ -16,7 +16,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from h5lossy._names import path_text
-from h5lossy._printable import one_line, printable, printable_lines
+from h5lossy._printable import bytes_text, one_line, printable, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,20 +111,6 @@ def some_names(names: Sequence[str]) -> str:
 def shape_text(shape: tuple[int, ...] | None) -> str:
     """Write a shape as h5lossy reads it: ``100x200``."""
     return "x".join(map(str, shape)) if shape else "-"
-
-
-def bytes_text(n: int) -> str:
-    """Write a number of bytes for people, in powers of 1000.
-
-    Examples
-    --------
-    >>> bytes_text(67108864)
-    '67.1 MB'
-    """
-    if n < 1000:
-        return f"{n} B"
-    power = min((len(str(n)) - 1) // 3, 4)
-    return f"{n / 1000**power:.1f} {' kMGT'[power]}B"
 
 
 def ratio_text(raw_bytes: int, stored_bytes: int) -> str:

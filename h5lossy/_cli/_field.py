@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import read
-from h5lossy._chunking import access_of, chunks_for
 from h5lossy._cli._files import datasets_in, is_float, open_file
-from h5lossy._cli._options import CODEC_NAMES, Request, range_options
+from h5lossy._cli._options import CODEC_NAMES, OWN_SETTINGS, Request, parsed, range_options
 from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
 from h5lossy._cli._rules import Rules
-from h5lossy._codecs import Auto
+from h5lossy._codecs import Auto, Codec
 from h5lossy._names import split_place
-from h5lossy._repacking.planning import make_plans
+from h5lossy._repacking.planning import Plan, chunk_shape, make_plans
 from h5lossy._values import checked_dtype
 from h5lossy.missing import Missing, missing_when_stored
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
     import h5py
     import numpy.typing as npt
-
-    from h5lossy._codecs import Codec
-    from h5lossy._repacking.planning import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,16 +42,82 @@ class Field:
     missing: Missing
 
 
-#: The codecs to try by default: all but the one that chooses among the others.
-_CODECS = ",".join(name for name, codec in CODEC_NAMES.items() if codec is not Auto)
+#: What is tried, by name: codecs in their default mode, and the one that picks the smallest frames.
+CANDIDATES: dict[str, Callable[..., Codec]] = {
+    **CODEC_NAMES,
+    "auto-size": partial(Auto, prefer="size"),
+}
+
+#: The candidates by default: all but the one that chooses among the others for speed.
+_CODECS = ",".join(name for name, codec in CANDIDATES.items() if codec is not Auto)
 
 
-def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the arguments of `read_field` and `codecs_named` to a command."""
-    for decorate in (
-        range_options,
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What the options of `choice_options` say: which datasets, and which codecs to try."""
+
+    place: str  # of a file, or file.h5:/path
+    pattern: str | None
+    chunks: str  # as for ``repack``
+    codecs: str
+    missing_value: tuple[float, ...]
+    confirm_range: bool
+
+    @property
+    def candidates(self) -> list[Callable[..., Codec]]:
+        """What is tried; each makes a codec of a bound."""
+        found = []
+        for name in self.codecs.split(","):
+            codec = CANDIDATES.get(name.strip().lower())
+            if codec is None:
+                raise click.UsageError(f"a codec is one of {', '.join(CANDIDATES)}, got {name!r}")
+            found.append(codec)
+        return found
+
+    def read(self) -> Field:
+        """Read the one dataset."""
+        file, patterns, wanted = self._parsed()
+        with open_file(file) as opened:
+            datasets = datasets_in(opened, patterns)
+            found = [name for name, one in datasets.items() if is_float(one) and one.shape]
+            if len(found) != 1:
+                names = ", ".join(found[:6]) or "none"
+                raise click.UsageError(
+                    f"choose one float dataset with -d; these are there: {names}"
+                )
+            return _read(file, found[0], datasets[found[0]], wanted, self.missing_value)
+
+    @contextmanager
+    def each(self) -> Iterator[dict[str, Callable[[], Field]]]:
+        """Open the file, and yield what reads each dataset of it that ``repack`` would compress."""
+        file, patterns, wanted = self._parsed()
+        with open_file(file) as opened:
+            rules = Rules(request=Request(bound={"lossless": True}))
+            plans = {plan.path: plan for plan in make_plans(opened, rules.wish) if plan.codec}
+            for one in patterns:
+                require_match("--dataset", one, plans)
+
+            def read_one(plan: Plan) -> Field:
+                return _read(file, plan.path, plan.open(), wanted, self.missing_value)
+
+            yield {
+                path: partial(read_one, plan)
+                for path, plan in plans.items()
+                if not patterns or any(matches(path, one) for one in patterns)
+            }
+
+    def _parsed(self) -> tuple[str, list[str], Chunks]:
+        """Return the file, the globs that name datasets in it, and the chunks."""
+        file, path = split_place(self.place)
+        return file, [one for one in (path, self.pattern) if one], parse_chunks(self.chunks)
+
+
+#: Gives a command the options of a `Choice`; it gets `choice`.
+choice_options = parsed(
+    (
+        click.argument("place", metavar="FILE"),
         click.option(
-            "--chunks", default="keep", show_default=True, help="Chunk shape, as for repack."
+            "-d", "--dataset", "pattern", metavar="GLOB", help="The dataset, if there are several."
         ),
         click.option(
             "--codecs",
@@ -64,78 +127,29 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Which codecs, separated by commas.",
         ),
         click.option(
-            "-d", "--dataset", "pattern", metavar="GLOB", help="The dataset, if there are several."
+            "--chunks", default="keep", show_default=True, help="Chunk shape, as for repack."
         ),
-        click.argument("place", metavar="FILE"),
-    ):
-        command = decorate(command)
-    return command
-
-
-def read_field(
-    place: str, pattern: str | None, chunks: str, missing_value: Sequence[float] = ()
-) -> Field:
-    """Read one dataset of a file, or file.h5:/path; `chunks` is as for ``repack``."""
-    file, patterns = _place_and_patterns(place, pattern)
-    wanted = parse_chunks(chunks)
-    with open_file(file) as opened:
-        datasets = datasets_in(opened, patterns)
-        found = [name for name, one in datasets.items() if is_float(one) and one.shape]
-        if len(found) != 1:
-            names = ", ".join(found[:6]) or "none"
-            raise click.UsageError(f"choose one float dataset with -d; these are there: {names}")
-        return _read(file, found[0], datasets[found[0]], wanted, missing_value)
-
-
-@contextmanager
-def fields_to_compress(
-    place: str, pattern: str | None, chunks: str, missing_value: Sequence[float] = ()
-) -> Iterator[dict[str, Callable[[], Field]]]:
-    """Open a file, and yield what reads each dataset of it that ``repack`` would compress."""
-    file, patterns = _place_and_patterns(place, pattern)
-    wanted = parse_chunks(chunks)
-    with open_file(file) as opened:
-        rules = Rules(request=Request(bound={"lossless": True}))
-        plans = {plan.path: plan for plan in make_plans(opened, rules.wish) if plan.codec}
-        for one in patterns:
-            require_match("--dataset", one, plans)
-
-        def read_one(plan: Plan) -> Field:
-            return _read(file, plan.path, plan.open(), wanted, missing_value)
-
-        yield {
-            path: partial(read_one, plan)
-            for path, plan in plans.items()
-            if not patterns or any(matches(path, one) for one in patterns)
-        }
-
-
-def _place_and_patterns(place: str, pattern: str | None) -> tuple[str, list[str]]:
-    """Return the file, and the globs that name datasets in it."""
-    file, path = split_place(place)
-    return file, [one for one in (path, pattern) if one]
+        range_options,
+    ),
+    [field.name for field in dataclasses.fields(Choice)],
+    "choice",
+    lambda typed: Choice(**typed),
+)
 
 
 def _read(
     file: str, name: str, dataset: h5py.Dataset, wanted: Chunks, missing_value: Sequence[float]
 ) -> Field:
     """Read a dataset."""
-    dtype = checked_dtype(dataset.dtype)
+    checked_dtype(dataset.dtype)
     if isinstance(wanted, tuple):
         if len(wanted) != dataset.ndim:
             raise click.UsageError(
                 f"--chunks gives {len(wanted)} extents, and {name} has {dataset.ndim} axes"
             )
         shape = tuple(min(c, n) for c, n in zip(wanted, dataset.shape, strict=True))
-    elif wanted == "keep" and dataset.chunks:
-        shape = dataset.chunks
     else:
-        shape = chunks_for(
-            dataset.shape,
-            dtype,
-            access_of("auto" if wanted == "keep" else wanted),
-            maxshape=dataset.maxshape,
-        )
+        shape = chunk_shape(name, dataset, wanted)
     return Field(
         file=file,
         path=name,
@@ -145,15 +159,14 @@ def _read(
     )
 
 
-def codecs_named(names: str) -> list[type[Codec]]:
-    """Read a list of codecs, separated by commas."""
-    found = []
-    for name in names.split(","):
-        codec = CODEC_NAMES.get(name.strip().lower())
-        if codec is None:
-            raise click.UsageError(f"a codec is one of {', '.join(CODEC_NAMES)}, got {name!r}")
-        found.append(codec)
-    return found
+def candidate_name(codec: Codec) -> str:
+    """Return the name of a candidate."""
+    return "-".join([codec.codec_name, *(str(value) for value in own_settings(codec).values())])
+
+
+def own_settings(codec: Codec) -> dict[str, Any]:
+    """Return what a codec has of its own and not by default."""
+    return {name: v for name, v in codec.get_config().items() if name in OWN_SETTINGS}
 
 
 def plain_number(value: float | None) -> float | str | None:

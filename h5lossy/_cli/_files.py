@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from os import R_OK, access, fspath
+from os import R_OK, PathLike, access, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import h5py
@@ -20,10 +20,6 @@ from h5lossy._cli._interrupts import raise_if_interrupted
 from h5lossy._cli._patterns import matches, require_match
 from h5lossy._names import dataset_at, path_text
 from h5lossy._repacking.objects import walk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from os import PathLike
 
 #: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
 FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4

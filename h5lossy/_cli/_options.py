@@ -211,7 +211,7 @@ _OPTIONS = (
 )
 
 
-def _parsed(
+def parsed(
     options: Sequence[Callable[..., Any]],
     names: Sequence[str],
     argument: str,
@@ -239,12 +239,12 @@ def _parse_bound(typed: dict[str, Any]) -> ErrorBound | None:
 
 
 #: Gives a command the options of bound and codec; it gets `request`, a `Request`.
-request_option = _parsed(
+request_option = parsed(
     _OPTIONS, (*BoundKind, DIGITS, "codec", *OWN_SETTINGS), "request", Request.parse
 )
 
 #: Gives a command the options of a bound; it gets `bound`, an `ErrorBound` or None.
-bound_option = _parsed(_BOUND_OPTIONS, (*BoundKind, DIGITS), "bound", _parse_bound)
+bound_option = parsed(_BOUND_OPTIONS, (*BoundKind, DIGITS), "bound", _parse_bound)
 
 #: Adds --missing-value to a command, which gets a tuple, `missing_value`.
 missing_option = click.option(

@@ -9,25 +9,25 @@ whole afterwards, both are undone.
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 import h5py
-from h5py import h5o
+from h5py import h5a, h5o
 
 from h5lossy._blocks import for_each_chunk
 from h5lossy._cli._console import one_line, some_names
 from h5lossy._cli._files import FAILED, NO_VERDICT, UNREADABLE, Ended
 from h5lossy._names import path_text
-from h5lossy._repacking.objects import walk
-from h5lossy._superblock import read_superblock
+from h5lossy._repacking.objects import attribute_names, has_variable_length, walk
+from h5lossy._repacking.values import blocks_of
+from h5lossy._superblock import Superblock, read_superblock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from h5lossy._superblock import Superblock
 
 
 def repair(path: Path) -> list[str]:
@@ -54,12 +54,12 @@ def repair(path: Path) -> list[str]:
                 mended.write(fd)
             if found.end > length:
                 os.truncate(fd, found.end)
+            _refuse_cut_heap(path, fd, length)
             reached, unreadable = _contents(path)
             if found.end > length and (reached > length or unreadable):
                 _refuse_cut(path, found.end - length, unreadable)
-            if reached <= found.end < length:  # what is behind the end is not HDF5's
-                mended = found.closed()
-                mended.write(fd)
+            if reached <= found.end < length:
+                mended = _shortest(path, fd, [found.closed(), mended], len(unreadable))
         except BaseException:
             if mended != found:
                 found.write(fd)
@@ -82,6 +82,29 @@ def _refuse_cut(path: Path, missing: int, unreadable: list[str]) -> NoReturn:
     )
 
 
+def _shortest(path: Path, fd: int, tried: list[Superblock], unreadable: int) -> Superblock:
+    """Write and return the first superblock with which no more is unreadable than that."""
+    # What is behind the end may not be HDF5's, or be attributes of the group at the root, say.
+    for superblock in tried:
+        superblock.write(fd)
+        with suppress(Ended):
+            if len(_contents(path)[1]) <= unreadable:
+                break
+    return superblock
+
+
+def _refuse_cut_heap(path: Path, fd: int, length: int) -> None:
+    """Raise if the file's end cuts a heap of strings, in whose zeros HDF5 2.0 searches for ever."""
+    missing = os.fstat(fd).st_size - length
+    with mmap.mmap(fd, length, access=mmap.ACCESS_READ) as content:
+        at = content.find(_HEAP)
+        while missing and at >= 0:
+            size = int.from_bytes(content[at + 8 : at + 16], "little")
+            if at + size > length and size <= _LARGEST_HEAP:
+                _refuse_cut(path, missing, ["values of variable length"])
+            at = content.find(_HEAP, at + 1)
+
+
 def _changes(found: Superblock, mended: Superblock, length: int) -> list[str]:
     """Say what was changed."""
     said = []
@@ -92,6 +115,11 @@ def _changes(found: Superblock, mended: Superblock, length: int) -> list[str]:
     if found.is_open:
         said.append("no longer marked as open for writing")
     return said
+
+
+#: How a global heap collection begins ("HDF5 File Format Specification", III.E), and the most bytes
+#: that one has.
+_HEAP, _LARGEST_HEAP = b"GCOL\1\0\0\0", 1 << 32
 
 
 @contextmanager
@@ -122,11 +150,26 @@ def _contents(path: Path) -> tuple[int, list[str]]:
             for name, obj in walk(file):
                 try:
                     reached = max(reached, h5o.get_info(obj).addr, _end_of(obj))
+                    _read_heaps(obj)
                 except UNREADABLE:
                     unreadable.append(path_text(name))
         except UNREADABLE:
             unreadable.append("some of its groups")
     return reached, unreadable
+
+
+def _read_heaps(obj: h5py.h5g.GroupID | h5py.h5d.DatasetID | h5py.h5t.TypeID) -> None:
+    """Read strings and all else of variable length, which is not where `_end_of` looks."""
+    if isinstance(obj, h5py.h5t.TypeID):
+        return
+    owner = h5py.Group(obj) if isinstance(obj, h5py.h5g.GroupID) else h5py.Dataset(obj)
+    with suppress(TypeError):  # of a type that NumPy lacks
+        if isinstance(owner, h5py.Dataset) and has_variable_length(owner.id.get_type()):
+            for block in blocks_of(owner):
+                owner[block]
+        for name in attribute_names(obj):
+            if has_variable_length(h5a.open(obj, name).get_type()):
+                owner.attrs[name]
 
 
 def _end_of(obj: h5py.h5g.GroupID | h5py.h5d.DatasetID | h5py.h5t.TypeID) -> int:

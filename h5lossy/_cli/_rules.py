@@ -26,15 +26,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy._cli._console import one_line
-from h5lossy._cli._options import FLAGS
-from h5lossy._cli._patterns import Rule, matches, matching, require_match
+from h5lossy._cli._options import FLAGS, Request
+from h5lossy._cli._patterns import Chunks, Rule, matches, matching, require_match
 from h5lossy._repacking.planning import NO_BOUND, OBJECTIONS, Wish
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from h5lossy._cli._options import Request
-    from h5lossy._cli._patterns import Chunks
     from h5lossy._codecs import Codec
 
 

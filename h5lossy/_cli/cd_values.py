@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import re
 import textwrap
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +21,7 @@ from h5lossy._errors import H5LossyError
 from h5lossy._frames import complete_filter_options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from h5lossy._codecs import Codec
 
@@ -92,39 +91,18 @@ def cd_values(
         codec = dataclasses.replace(codec, checksum=False)
     if (dtype is None) != (chunks is None):
         raise click.UsageError("give both of --dtype and --chunks, or none")
-    if dtype is None or chunks is None:
-        if fill_value is not None:
-            raise click.UsageError("--fill-value goes with --dtype and --chunks")
-        words, show = codec.filter_options, partial(_print_requested, codec)
+    if dtype is not None and chunks is not None:
+        words, is_complete = _complete(codec, dtype, chunks, fill_value), True
+    elif fill_value is not None:
+        raise click.UsageError("--fill-value goes with --dtype and --chunks")
     else:
-        words = _complete(codec, dtype, chunks, fill_value)
-        show = partial(_print_complete, words)
+        words, is_complete = codec.filter_options, False
     if as_json:
         say_json({"filter": FILTER_ID, "cd_values": words, "h5py": repr(codec)})
-    else:
-        show(name)
-
-
-def _print_requested(codec: Codec, name: str) -> None:
-    """Print the words that a user gives where the filter finds out the others."""
-    words = codec.filter_options
-    netcdf_filter = f"{FILTER_ID},{_with_typed_bound(codec)}"
-    say(f"{'h5py':10}compression={FILTER_ID}, compression_opts=({', '.join(map(str, words))})")
-    say(f"{'':10}compression=h5lossy.{codec!r}")
-    _print_h5repack(words, name, flag=1)
-    say(f"{'nccopy':10}nccopy -F {_quoted(f'{name},{netcdf_filter}')} in.nc out.nc")
-    say(f'{"ncgen":10}{_cdl(name)}:_Filter = "{netcdf_filter}" ;')
-    _print_c(words, f"nc_def_var_filter(ncid, varid, {FILTER_ID}, {len(words)}, cd_values);")
-    _print_fortran(
-        words, f"status = nf90_def_var_filter(ncid, varid, {FILTER_ID}, {len(words)}, cd_values)"
-    )
-
-
-def _print_complete(words: Sequence[int], name: str) -> None:
-    """Print all words; netCDF makes every filter optional, and h5lossy then compresses nothing."""
-    _print_h5repack(words, name, flag=0)
-    _print_c(words)
-    _print_fortran(words)
+        return
+    for tool, lines in _forms(codec, words, name, is_complete=is_complete).items():
+        for i, line in enumerate(lines):
+            say(f"{'' if i else tool:10}{line}")
 
 
 def _complete(codec: Codec, dtype: str, chunks: str, fill_value: float | None) -> tuple[int, ...]:
@@ -141,57 +119,69 @@ def _complete(codec: Codec, dtype: str, chunks: str, fill_value: float | None) -
         raise click.UsageError(str(error)) from None
 
 
-def _print_h5repack(words: Sequence[int], name: str, *, flag: int) -> None:
-    numbers = ",".join(map(str, words))
-    text = f"{name}:UD={FILTER_ID},{flag},{len(words)},{numbers}"
-    say(f"{'h5repack':10}h5repack -f {_quoted(text)} in.h5 out.h5")
-    # Without the plugin, or for data that is refused, h5repack copies without compression.
-    say(f"{'':10}h5lossy info out.h5    # h5repack does not say if it compressed nothing")
+def _forms(
+    codec: Codec, words: Sequence[int], name: str, *, is_complete: bool
+) -> dict[str, list[str]]:
+    """Return the lines for each tool; not for those of netCDF where the words are all 16.
+
+    netCDF makes every filter optional, and h5lossy then compresses nothing by such words.
+    """
+    count, numbers = len(words), ",".join(map(str, words))
+    user_defined = f"{name}:UD={FILTER_ID},{0 if is_complete else 1},{count},{numbers}"
+    in_c = [f"{word}u" for word in words]
+    in_fortran = map(_signed, words)
+    forms = {
+        "h5repack": [
+            f"h5repack -f {_quoted(user_defined)} in.h5 out.h5",
+            # Without the plugin, or for data that is refused, it copies without compression.
+            "h5lossy info out.h5    # h5repack does not say if it compressed nothing",
+        ],
+        "C": [
+            *_lines(in_c, "const unsigned cd_values[] = {", "};"),
+            f"H5Pset_filter(dcpl, {FILTER_ID}, H5Z_FLAG_MANDATORY, {count}, cd_values);",
+        ],
+        "Fortran": [
+            *_lines(in_fortran, f"integer :: cd_values({count}) = [", "]", " &"),
+            # HDF5's module has no name for 0, the flag "mandatory".
+            f"call h5pset_filter_f(dcpl, {FILTER_ID}, 0, {count}_size_t, cd_values, hdferr)",
+        ],
+    }
+    if is_complete:
+        return forms
+    netcdf, arguments = _netcdf_filter(codec), f"(ncid, varid, {FILTER_ID}, {count}, cd_values)"
+    forms["C"].append(f"nc_def_var_filter{arguments};")
+    forms["Fortran"].append(f"status = nf90_def_var_filter{arguments}")
+    return {
+        "h5py": [
+            f"compression={FILTER_ID}, compression_opts=({', '.join(map(str, words))})",
+            f"compression=h5lossy.{codec!r}",
+        ],
+        "h5repack": forms.pop("h5repack"),
+        "nccopy": [f"nccopy -F {_quoted(f'{name},{netcdf}')} in.nc out.nc"],
+        "ncgen": [f'{_cdl(name)}:_Filter = "{netcdf}" ;'],
+        **forms,
+    }
 
 
-def _print_c(words: Sequence[int], *calls: str) -> None:
-    _print_code(
-        "C",
-        *_lines([f"{word}u" for word in words], "const unsigned cd_values[] = {", "};"),
-        f"H5Pset_filter(dcpl, {FILTER_ID}, H5Z_FLAG_MANDATORY, {len(words)}, cd_values);",
-        *calls,
-    )
-
-
-def _print_fortran(words: Sequence[int], *calls: str) -> None:
-    """Print the words as the signed numbers that Fortran has."""
-    count = len(words)
-    signed = [word - (1 << 32) if word >> 31 else word for word in words]
+def _signed(word: int) -> str:
+    """Write a word as the signed number that Fortran has."""
     # A minus sign is an operation, and its operand has to exist: 2147483648 does not.
-    texts = ["-2147483647-1" if word == -(1 << 31) else str(word) for word in signed]
-    _print_code(
-        "Fortran",
-        *_lines(texts, f"integer :: cd_values({count}) = [", "]", " &"),
-        # HDF5's module has no name for 0, the flag "mandatory".
-        f"call h5pset_filter_f(dcpl, {FILTER_ID}, 0, {count}_size_t, cd_values, hdferr)",
-        *calls,
-    )
+    return "-2147483647-1" if word == 1 << 31 else str(word - (word >> 31 << 32))
 
 
-def _lines(texts: Sequence[str], before: str, after: str, at_end: str = "") -> list[str]:
+def _lines(texts: Iterable[str], before: str, after: str, at_end: str = "") -> list[str]:
     """Break a list of numbers into lines of code."""
     whole = f"{before}{', '.join(texts)}{after}"
-    first, *rest = textwrap.wrap(whole, _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
-    lines = [first, *rest]
-    return [line + at_end for line in lines[:-1]] + lines[-1:]
+    *lines, last = textwrap.wrap(whole, _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return [*(line + at_end for line in lines), last]
 
 
-def _print_code(language: str, *lines: str) -> None:
-    for i, line in enumerate(lines):
-        say(f"{'' if i else language:10}{line}")
-
-
-def _with_typed_bound(codec: Codec) -> str:
-    """Write the cd_values with netCDF's float64 constant for the two words of the bound."""
+def _netcdf_filter(codec: Codec) -> str:
+    """Write number and cd_values with netCDF's float64 constant for the two words of the bound."""
     number, kind, low, high, *flags = codec.filter_options
     lossless = codec.bound.kind is BoundKind.LOSSLESS
     bound = [low, high] if lossless else [f"{codec.bound.value!r}d"]
-    return ",".join(map(str, (number, kind, *bound, *flags)))
+    return ",".join(map(str, (FILTER_ID, number, kind, *bound, *flags)))
 
 
 def _quoted(text: str) -> str:

@@ -13,7 +13,7 @@ import click
 import h5py
 import numpy as np
 
-from h5lossy import BoundKind, ErrorBound
+from h5lossy import BoundKind, ErrorBound, ErrorSummary
 from h5lossy._cli._console import bytes_text, error_text, print_table, ratio_text, say, shape_text
 from h5lossy._cli._interrupts import interruptible
 from h5lossy._cli._options import Request, codec_text, request_option
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from h5lossy import ErrorSummary
 
 #: Extents of one level in y and x; a chunk is a quarter of it, 1 MiB.
 _SIDE = 1024
@@ -35,7 +34,7 @@ _CHUNKS = (1, _SIDE // 2, _SIDE // 2)
 _LEVEL_BYTES = _SIDE * _SIDE * 4
 
 
-@click.command(short_help="Write a generated field, read it back, check every value.")
+@click.command()
 @request_option
 @click.option(
     "--size",

@@ -26,6 +26,7 @@ from h5lossy._cli._console import (
 from h5lossy._cli._files import (
     NO_VERDICT,
     UNREADABLE,
+    Datasets,
     Ended,
     datasets_in,
     for_each_file,
@@ -81,8 +82,30 @@ def info(
     found: dict[str, list[dict[str, Any]]] = {"datasets": [], "others": [], "unreadable": []}
 
     def work(path: Path) -> None:
-        with no_verdict():
-            _show(path, patterns, found, all_frames=all_frames, as_json=as_json, count=len(paths))
+        with no_verdict(), open_file(path) as file:
+            datasets = datasets_in(file, patterns)
+            reports, unreadable = _look_at(datasets, all_frames=all_frames)
+            others = [name for name in datasets if name not in reports and name not in unreadable]
+            if as_json:
+                place = {"file": str(path)}
+                found["datasets"] += [
+                    {**place, "path": name, **_plain(described), "frames": frames.plain()}
+                    for name, (described, frames) in reports.items()
+                ]
+                found["others"] += [{**place, "path": name} for name in others]
+                found["unreadable"] += [
+                    {**place, "path": name, "why": why} for name, why in unreadable.items()
+                ]
+            else:
+                if len(paths) > 1:
+                    say(printable(str(path)))
+                _print_table(reports, keep_frames=all_frames)
+                if others:
+                    say(f"not compressed by h5lossy: {len(others)} datasets")
+            if unreadable:
+                which = [f"{printable(name)}: {why}" for name, why in unreadable.items()]
+                text = f"{len(unreadable)} of {len(datasets)} datasets can't be read:"
+                raise Ended(text, NO_VERDICT, *which)
 
     failed = for_each_file(paths, work)
     if as_json:
@@ -93,50 +116,6 @@ def info(
         ]
         say_json(found)
     raise_failures(failed, len(paths))
-
-
-def _show(
-    path: Path,
-    patterns: Sequence[str],
-    found: dict[str, list[dict[str, Any]]],
-    *,
-    all_frames: bool,
-    as_json: bool,
-    count: int,
-) -> None:
-    """Print what is in one file, or add it to what will be printed as JSON."""
-    with open_file(path) as file:
-        datasets = datasets_in(file, patterns)
-        reports, unreadable = {}, {}
-        for name, dataset in datasets.items():
-            try:
-                described = describe(dataset)
-                if described is not None:
-                    frames = _look_into(dataset, described, everything=all_frames)
-                    reports[name] = described, frames
-            except UNREADABLE as error:
-                unreadable[name] = one_line(error)
-    others = [name for name in datasets if name not in reports and name not in unreadable]
-    if as_json:
-        place = {"file": str(path)}
-        found["datasets"] += [
-            {**place, "path": name, **_plain(described), "frames": frames.plain()}
-            for name, (described, frames) in reports.items()
-        ]
-        found["others"] += [{**place, "path": name} for name in others]
-        found["unreadable"] += [
-            {**place, "path": name, "why": why} for name, why in unreadable.items()
-        ]
-    else:
-        if count > 1:
-            say(printable(str(path)))
-        _print_table(reports, keep_frames=all_frames)
-        if others:
-            say(f"not compressed by h5lossy: {len(others)} datasets")
-    if unreadable:
-        which = [f"{printable(name)}: {why}" for name, why in unreadable.items()]
-        text = f"{len(unreadable)} of {len(datasets)} datasets can't be read:"
-        raise Ended(text, NO_VERDICT, *which)
 
 
 @dataclass(kw_only=True)
@@ -184,6 +163,19 @@ class _Frames:
 
 
 _Report = tuple[DatasetInfo, _Frames]
+
+
+def _look_at(datasets: Datasets, *, all_frames: bool) -> tuple[dict[str, _Report], dict[str, str]]:
+    """Describe the datasets that h5lossy compressed, and say why others can't be read."""
+    reports, unreadable = {}, {}
+    for name, dataset in datasets.items():
+        try:
+            described = describe(dataset)
+            if described is not None:
+                reports[name] = described, _look_into(dataset, described, everything=all_frames)
+        except UNREADABLE as error:
+            unreadable[name] = one_line(error)
+    return reports, unreadable
 
 
 def _look_into(dataset: h5py.Dataset, described: DatasetInfo, *, everything: bool) -> _Frames:

@@ -42,13 +42,12 @@ from h5lossy._cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import Rules, RulesFile
 from h5lossy._repacking.compressing import CompressedCopy
-from h5lossy._repacking.planning import make_plans
+from h5lossy._repacking.planning import Plan, make_plans
 from h5lossy._repacking.repacking import Repacking, names_of_other_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from h5lossy._repacking.planning import Plan
 
 #: HDF5's cache for chunks of the source that stretch over several blocks.
 _CACHE_BYTES = 64 << 20

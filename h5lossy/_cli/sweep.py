@@ -12,7 +12,7 @@ import click
 
 from h5lossy import BoundKind
 from h5lossy._cli._console import print_table, printable, say, say_json
-from h5lossy._cli._field import codecs_named, field_options, plain_number, read_field
+from h5lossy._cli._field import Choice, candidate_name, choice_options, plain_number
 from h5lossy._cli._files import no_verdict
 from h5lossy._cli._options import FileToWrite, json_option
 from h5lossy._cli._progress import progress_bar
@@ -60,7 +60,7 @@ def parse_bounds(text: str) -> list[float]:
 
 
 @click.command()
-@field_options
+@choice_options
 @click.option(
     "--bounds",
     default="1e-2..1e-5",
@@ -84,15 +84,10 @@ def parse_bounds(text: str) -> list[float]:
 )
 @json_option
 def sweep(
-    place: str,
+    choice: Choice,
     *,
-    pattern: str | None,
-    codecs: str,
     bounds: str,
     kind: str,
-    chunks: str,
-    missing_value: tuple[float, ...],
-    confirm_range: bool,
     csv_path: Path | None,
     plot: Path | None,
     as_json: bool,
@@ -105,23 +100,23 @@ def sweep(
     Exit codes: 0 done; 1 there is nothing to draw; 2 wrong usage, or a file that can't be read.
     """
     figure = None if plot is None else _empty_figure(plot)
-    classes, values = codecs_named(codecs), parse_bounds(bounds)
+    candidates, values = choice.candidates, parse_bounds(bounds)
     argument = kind.replace("-", "_")
     bounded: list[dict[str, Any]] = [{argument: value} for value in values]
-    settings = [codec(**bound) for codec in classes for bound in bounded]
+    settings = [make(**bound) for make in candidates for bound in bounded]
     with no_verdict():
-        field = read_field(place, pattern, chunks, missing_value)
+        field = choice.read()
     found: list[Tradeoff] = []
     with progress_bar(field.values.nbytes * len(settings)) as advance:
         for codec in settings:
-            advance(0, f"{codec.codec_name} {codec.bound.value:g}")
+            advance(0, f"{candidate_name(codec)} {codec.bound.value:g}")
             found.append(
                 measure(
                     field.values,
                     codec,
                     chunks=field.chunks,
                     missing=field.missing,
-                    confirm_range=confirm_range,
+                    confirm_range=choice.confirm_range,
                 )
             )
             advance(field.values.nbytes)
@@ -195,7 +190,7 @@ def _row(one: Tradeoff, bound: float, *, on_front: bool) -> dict[str, Any]:
         "accuracy_gain": size.accuracy_gain,
     }
     found = {name: plain_number(value) for name, value in plain.items()}
-    return {"codec": one.codec.codec_name, "bound": bound, **found, "front": on_front}
+    return {"codec": candidate_name(one.codec), "bound": bound, **found, "front": on_front}
 
 
 def _draw(rows: Sequence[dict[str, Any]], figure: Figure) -> None:
@@ -214,8 +209,6 @@ def _draw(rows: Sequence[dict[str, Any]], figure: Figure) -> None:
         )
         [line] = axes.plot(*points, marker="o", markersize=3, label=codec)
         axes.plot(*stars, color=line.get_color(), marker="*", linestyle="", markersize=9)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("bits per value")
-    axes.set_ylabel("PSNR (dB)")
+    axes.set(xlim=(0, None), xlabel="bits per value", ylabel="PSNR (dB)")
     axes.grid(color="0.9")
     axes.legend()

@@ -12,18 +12,18 @@ import click
 
 from h5lossy._cli._console import printable, say, say_json, shape_text
 from h5lossy._cli._field import (
+    Choice,
     Field,
-    codecs_named,
-    field_options,
-    fields_to_compress,
+    candidate_name,
+    choice_options,
+    own_settings,
     plain_number,
-    read_field,
 )
 from h5lossy._cli._files import FAILED, UNREADABLE, no_verdict, why_of
 from h5lossy._cli._options import FileToWrite, json_option, threads_option
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import exact_pattern, rule_text
-from h5lossy.assessment import MEASURES, parse_requirements
+from h5lossy.assessment import MEASURES, Requirement, parse_requirements
 from h5lossy.assessment.render.text import number
 from h5lossy.assessment.tradeoff import Tradeoff, Tuned
 from h5lossy.assessment.tradeoff import tune as search
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from h5lossy._codecs import Codec
-    from h5lossy.assessment import Requirement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +53,7 @@ class _Outcome:
 
 
 @click.command()
-@field_options
+@choice_options
 @click.option(
     "--require",
     default="",
@@ -83,17 +82,12 @@ class _Outcome:
 @threads_option
 @json_option
 def tune(
-    place: str,
+    choice: Choice,
     *,
-    pattern: str | None,
     require: str,
     ratio: float | None,
     every: bool,
     rules_path: Path | None,
-    codecs: str,
-    chunks: str,
-    missing_value: tuple[float, ...],
-    confirm_range: bool,
     as_json: bool,
 ) -> None:
     """Find the codec and the absolute bound that make one dataset of FILE smallest, or each one.
@@ -113,15 +107,15 @@ def tune(
                 say(_line(one, requirements, fits=fits))
 
         def on_try(codec: Codec, raw_bytes: int) -> None:
-            advance(raw_bytes, f"{codec.codec_name} {codec.bound}")
+            advance(raw_bytes, f"{candidate_name(codec)} {codec.bound}")
 
         found = search(
             field.values,
             requirements,
-            classes,
+            candidates,
             chunks=field.chunks,
             missing=field.missing,
-            confirm_range=confirm_range,
+            confirm_range=choice.confirm_range,
             on_candidate=on_candidate,
             on_try=on_try,
             ratio=ratio,
@@ -133,8 +127,9 @@ def tune(
         settings: dict[str, float | str] = {
             "absolute": codec.bound.value,
             "codec": codec.codec_name,
+            **own_settings(codec),
         }
-        if chunks != "keep":
+        if choice.chunks != "keep":
             settings["chunks"] = shape_text(field.chunks)
         return replace(one, settings=settings)
 
@@ -150,22 +145,22 @@ def tune(
             raise click.UsageError("give --require, --ratio or both")
         requirements = parse_requirements(require) if require else ()
         wanted = [*map(str, requirements), *([] if ratio is None else [f"ratio>={ratio:g}"])]
-        classes = codecs_named(codecs)
+        candidates = choice.candidates
         if every:
-            with fields_to_compress(place, pattern, chunks, missing_value) as fields:
+            with choice.each() as fields:
                 if not fields:
-                    raise click.ClickException(f"{place} has nothing to compress")
+                    raise click.ClickException(f"{choice.place} has nothing to compress")
                 for path, read in fields.items():
                     if not as_json:
                         say(printable(path))
                     try:
                         one = tune_one(read())
                     except (click.ClickException, *UNREADABLE) as error:
-                        one = _Outcome(file=place, path=path, why=why_of(error))
+                        one = _Outcome(file=choice.place, path=path, why=why_of(error))
                     add(one)
         else:
-            add(tune_one(read_field(place, pattern, chunks, missing_value)))
-    command = _command(outcomes, rules_path, missing_value)
+            add(tune_one(choice.read()))
+    command = _command(outcomes, rules_path, choice.missing_value)
     if as_json:
         datasets = [_plain(one, requirements) for one in outcomes]
         plain = {"datasets": datasets} if every else datasets[0]
@@ -221,6 +216,7 @@ def _plain(one: _Outcome, requirements: Sequence[Requirement]) -> dict[str, Any]
     best = one.found.best if one.found else None
     plain = best and {
         "codec": best.codec.codec_name,
+        "settings": own_settings(best.codec),
         "absolute": best.codec.bound.value,
         "ratio": best.size.ratio,
         "rmse": plain_number(best.report.error.rmse),
@@ -238,6 +234,6 @@ def _line(one: Tradeoff, requirements: tuple[Requirement, ...], *, fits: bool) -
     failed = failed or ["its ratio" if one.report.ok else "its bound"]
     verdict = "ok" if fits else f"-> fails on {', '.join(failed)}"
     return (
-        f"{one.codec.codec_name} absolute {one.codec.bound.value:.6g}   "
+        f"{candidate_name(one.codec)} absolute {one.codec.bound.value:.6g}   "
         f"ratio {number(one.size.ratio, 4)}   {numbers}   {verdict}"
     )

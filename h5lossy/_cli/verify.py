@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import h5lossy
-from h5lossy import NotComparableError, describe
+from h5lossy import NotComparableError, Verification, describe
 from h5lossy._cli._console import one_line, printable, say, say_json
 from h5lossy._cli._files import (
     FAILED,
@@ -19,6 +19,7 @@ from h5lossy._cli._files import (
     NOT_COMPARABLE,
     OUTDATED,
     UNREADABLE,
+    Datasets,
     datasets_in,
     filters_of,
     for_each_file,
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import h5py
-
-    from h5lossy import Verification
 
 
 @click.command()
@@ -86,8 +85,14 @@ def verify(
     def work(path: Path) -> None:
         run = _Run()
         other = against / path.name if against is not None and against.is_dir() else against
-        with no_verdict():
-            run.verify_file(path, patterns, other, talks=not (as_json or quiet), count=len(paths))
+        with no_verdict(), open_file(path) as file, ExitStack() as stack:
+            datasets = datasets_in(file, patterns)
+            original = None if other is None else stack.enter_context(open_file(other))
+            run.verify_all(datasets, original)
+            if not (as_json or quiet):
+                if len(paths) > 1:
+                    say(printable(str(path)))
+                run.show()
         runs[path] = run
 
     failed = for_each_file(paths, work)
@@ -124,35 +129,18 @@ class _Run:
         self.others: dict[str, str] = {}
         self.failed: dict[str, tuple[str, int]] = {}
 
-    def verify_file(
-        self,
-        path: Path,
-        patterns: Sequence[str],
-        against: Path | None,
-        *,
-        talks: bool,
-        count: int,
-    ) -> None:
-        """Verify the datasets of the file, one of `count`, and print what was found."""
-        with open_file(path) as file, ExitStack() as stack:
-            datasets = datasets_in(file, patterns)
-            sizes = {name: self.size(name, dataset) for name, dataset in datasets.items()}
-            total = sum(size for size in sizes.values() if size is not None)
-            original = None
-            if against is not None:
-                original = stack.enter_context(open_file(against))
-                total *= 2
-            with progress_bar(total) as advance:
-                for name, dataset in datasets.items():
-                    if name not in self.failed:
-                        other = _counterpart(original, name) if sizes[name] is not None else None
-                        self.verify(name, dataset, other, advance)
-            if talks:
-                if count > 1:
-                    say(printable(str(path)))
-                self._print()
+    def verify_all(self, datasets: Datasets, original: h5py.File | None) -> None:
+        """Verify the datasets of the file, also against those of the original, if there is one."""
+        sizes = {name: self.size(name, dataset) for name, dataset in datasets.items()}
+        total = sum(filter(None, sizes.values())) * (1 if original is None else 2)
+        with progress_bar(total) as advance:
+            for name, dataset in datasets.items():
+                if name not in self.failed:
+                    other = _counterpart(original, name) if sizes[name] is not None else None
+                    self.verify(name, dataset, other, advance)
 
-    def _print(self) -> None:
+    def show(self) -> None:
+        """Print what was found."""
         for one in self.found:
             _print(one)
         for name, filters in self.others.items():

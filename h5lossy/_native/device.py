@@ -86,9 +86,9 @@ def gpu_speedup(codec: int, *, decode: bool) -> float:
     return float(lib.h5l_gpu_speedup(codec, decode))
 
 
-def has_kernels(codec: int) -> bool:
-    """Return whether GPUs can encode and decode chunks of a codec."""
-    return bool(lib.h5l_has_kernels(codec))
+def has_kernels(codec: int, mode: int) -> bool:
+    """Return whether GPUs can encode and decode chunks of a codec, requested with this mode."""
+    return bool(lib.h5l_has_kernels(codec, mode))
 
 
 def device_of(address: int) -> int:

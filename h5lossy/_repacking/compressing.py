@@ -14,7 +14,6 @@ import numpy as np
 from h5py import h5a, h5d, h5z
 
 from h5lossy import _native
-from h5lossy._attributes import text_attribute
 from h5lossy._batched import read, write
 from h5lossy._blocks import block_shape, stored_blocks
 from h5lossy._bounds import BoundKind, ErrorSummary
@@ -31,6 +30,7 @@ from h5lossy._ranges import confirmed_range
 from h5lossy._repacking.objects import filters_in
 from h5lossy._repacking.planning import require_possible_index
 from h5lossy._values import own_fill_value
+from h5lossy._variables import text_attribute
 from h5lossy._verification.bound_checker import BoundChecker
 from h5lossy._verification.recorder import Recorder
 from h5lossy._verification.records import (

@@ -105,7 +105,7 @@ def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -
     )
     if kept:
         return plan
-    chunks = _chunk_shape(path, dataset, wish.chunks)
+    chunks = chunk_shape(path, dataset, wish.chunks)
     small = is_small(shape, chunks, dataset.dtype.itemsize)
     return dataclasses.replace(plan, codec=wish.codec, chunks=chunks, has_small_chunks=small)
 
@@ -144,9 +144,7 @@ def _objection(dataset: h5py.Dataset, wish: Wish) -> str:
     return "small" if is_tiny else ""
 
 
-def _chunk_shape(
-    path: str, dataset: h5py.Dataset, wanted: tuple[int, ...] | str
-) -> tuple[int, ...]:
+def chunk_shape(path: str, dataset: h5py.Dataset, wanted: tuple[int, ...] | str) -> tuple[int, ...]:
     """Return the chunks that a dataset gets."""
     size, most = dataset.dtype.itemsize, dataset.maxshape
     if wanted == "keep" and dataset.chunks and _fits_frame(dataset.chunks, size):

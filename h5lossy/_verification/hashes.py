@@ -105,6 +105,11 @@ class Hashes:
         self._firsts: list[int] = []
         self._runs: list[bytearray] = []
 
+    @property
+    def count(self) -> int:
+        """Return the number of groups, at least of those that have a hash."""
+        return sum(map(len, self._runs)) // 8
+
     def get(self, number: int) -> int:
         """Return the hash of a chunk's group; 0 if there is none."""
         run, at = self._find(number // self.size)

@@ -180,17 +180,30 @@ class Recorder:
         axes = [*zip(record.of["shape"], self._of["shape"], self._chunks, strict=True)]
         # Of the chunks that there were, so many along each axis are as they were.
         same = [-(-b // c) if b == a else min(b, a) // c for b, a, c in axes]
-        for place in self._others(same, [-(-b // c) for b, _, c in axes]):
+        for place in self._resized(record, same, [-(-b // c) for b, _, c in axes]):
             self._drop(record, place)
         new = next(self._others(same, grid_of(self._dataset)), None)
         if new is not None and self._are_others_stored(same):
             record.report["complete"] = False
 
+    def _resized(self, record: Record, same: Sequence[int], grid: Sequence[int]) -> Iterator[Place]:
+        """Yield the places that `_others` yields, or those of them that have a hash."""
+        count = math.prod(grid) - math.prod(map(min, same, grid))
+        if count <= record.hashes.count or record.hashes.size > 1:
+            yield from self._others(same, grid)
+            return
+        # A dataset may have had far more places than chunks.
+        for place in [record.place(number) for number, _ in record.hashes.items()]:
+            is_same = all(map(int.__lt__, place, same))
+            if not is_same and place not in self._hashes:
+                yield place
+
     def _others(self, same: Sequence[int], grid: Sequence[int]) -> Iterator[Place]:
         """Yield the places that were not added, but for the first `same` ones along each axis."""
         for axis in range(len(grid)):
             ranges = [*map(range, same[:axis]), range(same[axis], grid[axis])]
-            for place in itertools.product(*ranges, *map(range, grid[axis + 1 :])):
+            ranges += map(range, grid[axis + 1 :])
+            for place in _places(ranges) if all(ranges) else ():
                 if place not in self._hashes:
                     yield place
 
@@ -268,6 +281,16 @@ class Recorder:
             "psnr": str(psnr) if psnr in (math.inf, -math.inf) else psnr,
             "max_pointwise": _finite(points.pointwise_max) if points.valid > points.zeros else None,
         }
+
+
+def _places(axes: Sequence[range]) -> Iterator[Place]:
+    """Yield what `itertools.product` does, without a tuple of all that an axis has."""
+    if not axes:
+        yield ()
+        return
+    for first in axes[0]:
+        for others in _places(axes[1:]):
+            yield (first, *others)
 
 
 def _psnr(extent: float, rmse: float) -> float | None:

@@ -18,8 +18,8 @@ import numpy as np
 from h5py import h5a, h5t
 
 from h5lossy import _native
-from h5lossy._attributes import text_attribute
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._variables import text_attribute
 from h5lossy._verification.hashes import Hashes
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ def _check_types(report: dict[str, Any]) -> None:
         len(unwritten) == np.dtype(dataset["type"]).itemsize,
         found is None or isinstance(found["max_abs"], int | float | None),
         len(strides) == len(dataset["chunks"]) == rank,
+        all(isinstance(extent, int) and extent >= 0 for extent in dataset["shape"]),
         all(isinstance(stride, int) and stride > 0 for stride in strides),
     )
     if not all(types):

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy.missing import MISSING, OUTSIDE
+from h5lossy.missing import MISSING, OUTSIDE, Missing
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from h5lossy.missing import Missing
 
 #: Violations that a report lists.
 _LISTED = 16
@@ -45,17 +44,7 @@ class Absent:
         self._missing, self._params = missing, params
         # Of dask, it is computed here.
         self._decoded_mask = None if decoded_mask is None else np.asarray(decoded_mask).reshape(-1)
-        self.outside = _native.AssessState(
-            _native.AssessParams(
-                value_bytes=params.value_bytes,
-                original_big_endian=params.original_big_endian,
-                decoded_big_endian=params.decoded_big_endian,
-                fill_bits=params.fill_bits,
-                bound_kind=params.bound_kind,
-                limit=params.limit,
-                half_limit=params.half_limit,
-            )
-        )
+        self.outside = _native.AssessState(params)
         self.missing_points = self.outside_points = 0
         self.counts = dict.fromkeys(KINDS, 0)
         self.first: dict[str, int] = {}

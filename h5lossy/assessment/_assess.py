@@ -13,7 +13,7 @@ from h5lossy._arrays import cupy_memory
 from h5lossy._bounds import BoundKind
 from h5lossy._datasets import describe
 from h5lossy._errors import DeviceError, InvalidArgumentError
-from h5lossy._progress import reporting
+from h5lossy._progress import Progress, reporting
 from h5lossy._warnings import warn
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, stored_parts
 from h5lossy.assessment._inputs import Input, agree_on_packing, opened
@@ -24,15 +24,13 @@ from h5lossy.assessment._options import (
     memory_bytes,
     takes_options,
 )
-from h5lossy.assessment._passes import Passes
+from h5lossy.assessment._passes import Passes, Task
 from h5lossy.assessment._slices import take_slices
 from h5lossy.assessment._sparse import MOST_READ
-from h5lossy.assessment._task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from h5lossy._progress import Progress
     from h5lossy.assessment.report import Report
 
 

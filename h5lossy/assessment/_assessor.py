@@ -17,8 +17,7 @@ from h5lossy.assessment._fields import MASK_DTYPE, Fields
 from h5lossy.assessment._inputs import Input, combined_mask, common_dtype
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import AssessOptions, checked_spacing, takes_options
-from h5lossy.assessment._passes import Results
-from h5lossy.assessment._task import Task, halo_of
+from h5lossy.assessment._passes import Results, Task, halo_of
 from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import first_cut
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from h5lossy.assessment._sparse import MOST_READ
-from h5lossy.assessment._undefined import OVERFLOW, fits
+from h5lossy.assessment._undefined import OVERFLOW, Undefined, fits
 from h5lossy.assessment.schema import Climate, Spectrum
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy.assessment._fields import Fields, Part
-    from h5lossy.assessment._undefined import Undefined
 
     Slice = npt.NDArray[np.float64]
 

@@ -97,7 +97,8 @@ def assess_divergence(
             f"a vector field has one component an axis, got {len(original)} and {len(decoded)}"
         )
     limit = memory_bytes(memory_limit)
-    of_original, of_error = _Norms(), _Norms()
+    count = 0
+    of_original, of_error = [], []
     with ExitStack() as stack:
         components = []
         for pair in zip(original, decoded, strict=True):
@@ -116,15 +117,12 @@ def assess_divergence(
         for block in blocks(inside, block_shape(inside, None, 8, most_bytes=most_bytes)):
             halo = tuple(slice(s.start, s.stop + 2) for s in block)
             divergence, error = _divergences([field.read(halo) for field in components], steps)
-            of_original.add(divergence)
-            of_error.add(error)
-    return DivergenceReport(
-        points=of_original.count,
-        max=of_original.largest,
-        rms=of_original.root_mean_square,
-        max_error=of_error.largest,
-        rmse=of_error.root_mean_square,
-    )
+            count += divergence.size
+            of_original.append(_norms(divergence))
+            of_error.append(_norms(error))
+    largest, rms = _max_and_rms(of_original, count)
+    max_error, rmse = _max_and_rms(of_error, count)
+    return DivergenceReport(points=count, max=largest, rms=rms, max_error=max_error, rmse=rmse)
 
 
 def _divergences(
@@ -145,27 +143,18 @@ def _divergences(
     return of_x[counts], of_e[counts]
 
 
-class _Norms:
-    """Largest size and mean square of values that are added part by part."""
+def _norms(values: npt.NDArray[Any]) -> tuple[float, float]:
+    """Return the largest size and the sum of the squares; NaN stays."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.abs(values).max(initial=0)), float((values * values).sum())
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._largest = self._squares = 0.0
 
-    def add(self, values: npt.NDArray[Any]) -> None:
-        """Add a part; NaN stays."""
-        if values.size:
-            self.count += values.size
-            self._largest = float(np.maximum(self._largest, np.abs(values).max()))
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._squares += float((values * values).sum())
-
-    @property
-    def largest(self) -> float | None:
-        """The largest size; None where there is none."""
-        return known(self._largest) if self.count else None
-
-    @property
-    def root_mean_square(self) -> float | None:
-        """The root mean square; None where there is none, or squares do not fit in float64."""
-        return math.sqrt(self._squares / self.count) if self.count and fits(self._largest) else None
+def _max_and_rms(
+    norms: Sequence[tuple[float, float]], count: int
+) -> tuple[float | None, float | None]:
+    """Return the largest size and the root mean square of all parts; None for what is undefined."""
+    if not count:
+        return None, None
+    sizes, squares = zip(*norms, strict=True)
+    largest = float(np.max(sizes))
+    return known(largest), math.sqrt(sum(squares) / count) if fits(largest) else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from h5lossy._blocks import block_shape
 from h5lossy._values import as_bits
-from h5lossy.assessment._inputs import combined_mask, common_dtype, missing_in
+from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, missing_in
 from h5lossy.assessment._sparse import SPARSE_BYTES, Stored, chunks_of, grouped, times_in
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from h5lossy.assessment._inputs import Input
     from h5lossy.missing import Missing
 
     Part = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.bool_]]

@@ -15,12 +15,11 @@ import h5py
 import numpy as np
 
 from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
-from h5lossy._attributes import attribute_of, text_attribute
 from h5lossy._batched import read
 from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy._names import dataset_at, name_of, split_place
 from h5lossy._values import unmasked
-from h5lossy._variables import as_stored
+from h5lossy._variables import as_stored, attribute_of, text_attribute
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING
 
 from h5lossy import _native
 from h5lossy.assessment import _numbers as numbers
-from h5lossy.assessment._fields import position
-from h5lossy.assessment._undefined import OVERFLOW, fits, without_lost_sums
+from h5lossy.assessment._fields import Layout, position
+from h5lossy.assessment._undefined import OVERFLOW, Undefined, fits, without_lost_sums
 from h5lossy.assessment.report import Report
 from h5lossy.assessment.schema import (
     BoundCheck,
+    Errors,
     Failure,
     PerChunk,
     Provenance,
     Size,
     ThresholdCrossing,
+    Values,
     Violation,
 )
 
 if TYPE_CHECKING:
-    from h5lossy.assessment._fields import Fields, Layout
-    from h5lossy.assessment._passes import Results
-    from h5lossy.assessment._task import Task
-    from h5lossy.assessment._undefined import Undefined
-    from h5lossy.assessment.schema import Values
+    import h5py
+
+    from h5lossy.assessment._passes import Results, Task
 
 
 def make_report(task: Task, found: Results) -> Report:
@@ -39,6 +39,8 @@ def make_report(task: Task, found: Results) -> Report:
     sums, field = without_lost_sums(found.points, found.field)
     points = sums if absent is None else absent.added_to(sums)
     original = numbers.values(points, "original", undefined)
+    decoded = numbers.values(points, "decoded", undefined)
+    error = numbers.errors(points, layout, params.pointwise_threshold, undefined)
     report = Report(
         shape=layout.full_shape,
         dtype=fields.dtype.name,
@@ -54,8 +56,8 @@ def make_report(task: Task, found: Results) -> Report:
         failures=(),
         special=numbers.special(points, absent, layout.full_shape),
         original=original,
-        decoded=numbers.values(points, "decoded", undefined),
-        error=numbers.errors(points, layout, params.pointwise_threshold, undefined),
+        decoded=decoded,
+        error=error,
         bound=_bound_check(task, points, params),
         correlation=numbers.correlation(points, undefined),
         histogram=numbers.histogram(points, undefined),
@@ -83,7 +85,7 @@ def make_report(task: Task, found: Results) -> Report:
                 options.thresholds, points.threshold_crossings, strict=False
             )
         ),
-        size=_size(fields, points, undefined),
+        size=_size(fields.decoded.dataset, original, error, undefined),
         per_chunk=_per_chunk(found, layout, original),
         provenance=Provenance(
             original=fields.original.name,
@@ -128,33 +130,23 @@ def _bound_check(
     )
 
 
-def _size(fields: Fields, points: _native.PointsResult, undefined: Undefined) -> Size | None:
+def _size(
+    dataset: h5py.Dataset | None, original: Values, error: Errors, undefined: Undefined
+) -> Size | None:
     """Return the size of the decoded field in its file, if it is in one."""
-    dataset = fields.decoded.dataset
     if dataset is None:
         return None
     raw, stored = int(dataset.size * dataset.dtype.itemsize), int(dataset.id.get_storage_size())
-    bits = 8 * stored / dataset.size if dataset.size else None
-    gain = None
-    if points.valid and bits is not None:
-        mse, variance = numbers.mean_square(points), points.squares_original / points.valid
-        if mse > 0 and variance > 0:
-            gain = 0.5 * (math.log2(variance) - math.log2(mse)) - bits
-    if gain is None:
+    found = numbers.size(raw, stored, dataset.size, original, error)
+    if found.accuracy_gain is None:
         undefined["size.accuracy_gain"] = (
             "there is no error, nothing varies, or squares are beyond float64"
         )
-    if bits is None:
+    if found.bits_per_value is None:
         undefined["size.bits_per_value"] = "there are no values"
-    if not stored:
+    if found.ratio is None:
         undefined["size.ratio"] = "nothing is stored"
-    return Size(
-        raw_bytes=raw,
-        stored_bytes=stored,
-        ratio=raw / stored if stored else None,
-        bits_per_value=bits,
-        accuracy_gain=gain,
-    )
+    return found
 
 
 def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from h5lossy.assessment._fields import position
+from h5lossy.assessment._fields import Layout, position
 from h5lossy.assessment._undefined import OVERFLOW, Undefined, fits, quotient
 from h5lossy.assessment.schema import (
     AxisCorrelation,
@@ -21,6 +21,7 @@ from h5lossy.assessment.schema import (
     Pointwise,
     Quantiles,
     Similarity,
+    Size,
     Slope,
     Special,
     Values,
@@ -29,7 +30,6 @@ from h5lossy.assessment.schema import (
 if TYPE_CHECKING:
     from h5lossy._native import FieldResult, PointsResult
     from h5lossy.assessment._absent import Absent
-    from h5lossy.assessment._fields import Layout
     from h5lossy.assessment._options import AssessOptions
 
 NO_POINTS = "there is no valid point"
@@ -117,12 +117,12 @@ def quantiles(points: PointsResult, undefined: Undefined) -> Quantiles:
     wanted = [math.ceil(part * points.valid) for part in (0.5, 0.9, 0.99, 0.999)]
     bins = np.searchsorted(np.cumsum(counts, dtype=np.int64), np.array(wanted, np.int64))
 
-    def size(i: int) -> float:
+    def size_of(i: int) -> float:
         octave, eighth = divmod(i, 8)
         middle = 2.0 ** (octave - 127) * (1 + (eighth + 0.5) / 8) if i else 0.0
         return min(max(middle, points.error_min_abs), most)
 
-    p50, p90, p99, p99_9 = map(size, bins.tolist())
+    p50, p90, p99, p99_9 = map(size_of, bins.tolist())
     return Quantiles(p50=p50, p90=p90, p99=p99, p99_9=p99_9)
 
 
@@ -192,6 +192,20 @@ def _pointwise(points: PointsResult, threshold: Number, undefined: Undefined) ->
         zeros_changed=points.zeros_changed,
         threshold=threshold,
         over_threshold=None if threshold is None else points.over_threshold,
+    )
+
+
+def size(raw_bytes: int, stored_bytes: int, count: int, original: Values, error: Errors) -> Size:
+    """Return what `count` values take, for their error."""
+    bits, gain = 8 * stored_bytes / count if count else None, None
+    if bits is not None and original.std and error.rmse:
+        gain = math.log2(original.std / error.rmse) - bits
+    return Size(
+        raw_bytes=raw_bytes,
+        stored_bytes=stored_bytes,
+        ratio=raw_bytes / stored_bytes if stored_bytes else None,
+        bits_per_value=bits,
+        accuracy_gain=gain,
     )
 
 

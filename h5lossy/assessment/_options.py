@@ -8,7 +8,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -20,8 +20,6 @@ from h5lossy.assessment.metrics import Metric
 from h5lossy.assessment.requirements import Requirement, parse_requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: What each profile computes besides the reductions, which are always there.

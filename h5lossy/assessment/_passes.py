@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The passes over two fields that a report is made from."""
+"""What is computed for two fields, and the passes over them that find it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._blocks import BLOCK_BYTES
-from h5lossy._bounds import BoundKind
+from h5lossy._bounds import BoundKind, ErrorBound, exact_limits
+from h5lossy._ranges import Extent
 from h5lossy._values import is_big_endian
+from h5lossy.assessment._absent import Absent
 from h5lossy.assessment._climate import climate, spectrum
-from h5lossy.assessment._task import halo_of
 from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import Walker, box_grid
 from h5lossy.assessment.metrics import relative_histogram, run_metrics
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from h5lossy.assessment._absent import Absent
-    from h5lossy.assessment._task import Task
+    from h5lossy.assessment._fields import Fields
+    from h5lossy.assessment._options import AssessOptions
     from h5lossy.assessment.schema import Climate, RelativeHistogram, Spectrum
 
     #: Extents of a box, and all boxes.
@@ -35,6 +36,65 @@ if TYPE_CHECKING:
 
 #: Boxes of the map of errors; where there are more chunks, a box holds several.
 _MOST_BOXES = 4096
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task:
+    """One assessment: the fields, the options, and what follows from both."""
+
+    fields: Fields
+    options: AssessOptions
+    bound: ErrorBound | None
+    bound_source: str  # "given", or "file" where the decoded dataset states it
+    groups: frozenset[str]
+    spacing: tuple[float, ...]  # along all axes
+
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether the rank is one that stencils, lags, windows and boxes are computed for."""
+        return 0 < len(self.fields.layout.shape) <= _native.ASSESS_MAX_RANK
+
+    def params(self, extent: Fraction, value_range: float | None) -> _native.AssessParams:
+        """Return the parameters for a state.
+
+        A range-relative bound is relative to `extent`; SSIM takes its constants from `value_range`.
+        """
+        options, fields, groups = self.options, self.fields, self.groups
+        kind, limit, half = exact_limits(self.bound, extent)
+        params = _native.AssessParams(
+            value_bytes=fields.dtype.itemsize,
+            original_big_endian=is_big_endian(fields.dtype),
+            decoded_big_endian=is_big_endian(fields.dtype),
+            fill_bits=fields.missing.fill_bits,
+            bound_kind=kind,
+            limit=limit,
+            half_limit=half,
+            histogram_limit=grid_limit(limit[0]) if kind == _native.BOUND_ABSOLUTE else 0.0,
+            pointwise_threshold=float(options.relative_threshold),
+            thresholds=tuple(value for _, value in options.thresholds),
+            threads=int(options.threads or 0),
+            step=options.step,
+            on_device=fields.device is not None,
+        )
+        if not self.has_neighbours:
+            return params
+        has_windows = "ssim" in groups
+        return dataclasses.replace(
+            params,
+            lags=int(options.lags) if "autocorrelation" in groups else 0,
+            stencils="derivatives" in groups,
+            window=options.window if has_windows else 0,
+            shape=fields.layout.shape,
+            spacing=tuple(self.spacing[axis] for axis in fields.layout.axes),
+            value_range=value_range if has_windows and value_range else 0.0,
+        )
+
+    def absent(self, params: _native.AssessParams) -> Absent | None:
+        """Return a counter of missing points that the native library does not handle, if any."""
+        fields = self.fields
+        if not fields.missing.has_more and fields.decoded.mask is None:
+            return None
+        return Absent(fields.missing, params, fields.decoded.mask)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,31 +199,24 @@ class Passes:
     def _value_range(self) -> tuple[float, float] | None:
         """Return the smallest and the largest valid value of the original."""
         fields = self._task.fields
-        dtype, fill_bits = fields.dtype, fields.missing.fill_bits
+        dtype = fields.dtype
         if fields.device is not None:  # the reductions of the original with itself
             state = _native.AssessState(
                 _native.AssessParams(
-                    value_bytes=dtype.itemsize, fill_bits=fill_bits, on_device=True
+                    value_bytes=dtype.itemsize, fill_bits=fields.missing.fill_bits, on_device=True
                 )
             )
             both = dataclasses.replace(fields, decoded=fields.original)
             Walker(both, 0, 0).run(state, progress=self._advance)
             return _original_ends(state.points_result())
-        params = _native.Params(
-            value_bytes=dtype.itemsize, big_endian=is_big_endian(dtype), fill_bits=fill_bits
-        )
-        found = []
+        extent = Extent(fields.missing)
         for own, times in fields.blocks(min(BLOCK_BYTES, self._limit // 4)):
             block, mask = fields.read_original(fields.layout.selection(own))
             if mask is not None:
                 block = np.where(mask != 0, dtype.type(np.nan), block).astype(dtype)
-            ends = _native.value_range(params, block)
-            if ends is not None:
-                found.append(ends)
+            extent.add(block)
             self._advance(block.size * times)
-        if not found:
-            return None
-        return min(low for low, _ in found), max(high for _, high in found)
+        return extent.ends
 
     def _new_boxes(self) -> Boxes | None:
         """Return boxes of whole chunks to sum up errors in, where they are wanted."""
@@ -184,3 +237,13 @@ def _original_ends(points: _native.PointsResult) -> tuple[float, float] | None:
     """
     lost = points.special["nan_introduced"] + points.special["inf_introduced"]
     return (points.original_min, points.original_max) if points.valid and not lost else None
+
+
+def grid_limit(limit: float) -> float:
+    """Return the limit that the histogram's grid is made for; 0: it adapts to the errors."""
+    return limit if 1e-300 <= limit < math.inf else 0.0
+
+
+def halo_of(params: _native.AssessParams) -> int:
+    """Return how far stencils, lags and windows extend from their first point, in points."""
+    return max(params.lags, params.window - 1, 2 if params.stencils else 0)

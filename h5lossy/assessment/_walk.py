@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._batched.pipeline import helper_thread
+from h5lossy._batched.pipeline import overlap
 from h5lossy._blocks import block_shape, blocks
 from h5lossy._native import AssessState, Piece
-from h5lossy.assessment._fields import MASK_DTYPE
+from h5lossy.assessment._fields import MASK_DTYPE, Fields
 from h5lossy.assessment._sparse import SPARSE_BYTES, add_times, grouped, times_in
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy.assessment._absent import Absent
-    from h5lossy.assessment._fields import Fields
     from h5lossy.assessment._inputs import Input
 
     Values = npt.NDArray[Any]
@@ -273,17 +272,15 @@ class Walker:
                 progress(add(slab, self._taken(slab)))
             return fields
         # This thread reads, since it may hold h5py's lock; the other one calls the library.
-        with helper_thread() as submit:
-            pending = None
-            held: Parts | None = None
-            for number, slab in enumerate(self._slabs()):
-                held = self._taken(slab) if self._in_memory else self._read(slab, held, number % 2)
-                if pending is not None:
-                    progress(pending.result())
-                pending = submit(add, slab, held)
-            if pending is not None:
-                progress(pending.result())
+        overlap(self._parts(), lambda part: add(*part), lambda _, points: progress(points))
         return fields
+
+    def _parts(self) -> Iterator[tuple[_Slab, Parts]]:
+        """Yield the slabs with their values, which stay until the one after the next is read."""
+        held: Parts | None = None
+        for number, slab in enumerate(self._slabs()):
+            held = self._taken(slab) if self._in_memory else self._read(slab, held, number % 2)
+            yield slab, held
 
     def _taken(self, slab: _Slab) -> Parts:
         """Return a slab of fields in memory, and its mask."""

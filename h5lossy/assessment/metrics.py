@@ -75,14 +75,8 @@ class Metric(Protocol):
 
 def run_metrics(metrics: Sequence[Metric], fields: Fields, progress: Callable[[int], None]) -> None:
     """Read both fields once more and give every metric its blocks."""
-    shape = fields.layout.shape
+    shape = fields.layout.shape or (1,)
     if not metrics or 0 in shape:
-        return
-    if not shape:
-        fields_of_one = [np.reshape(part, 1) for part in fields.part(())]
-        for metric in metrics:
-            metric.update(_block(fields_of_one, 0, 0, 1))
-        progress(1)
         return
     halo = max(0, *(metric.halo for metric in metrics))
     thick = max(1, _VALUES_OF_BLOCK // max(1, math.prod(shape[1:])))
@@ -90,7 +84,7 @@ def run_metrics(metrics: Sequence[Metric], fields: Fields, progress: Callable[[i
         stop = min(start + thick, shape[0])
         low, high = max(0, start - halo), min(shape[0], stop + halo)
         own = (slice(low, high), *(slice(0, n) for n in shape[1:]))
-        parts = fields.part(own)
+        parts = [np.atleast_1d(part) for part in fields.part(own if fields.layout.shape else ())]
         for metric in metrics:
             first, last = max(0, start - metric.halo), min(shape[0], stop + metric.halo)
             cut = [part[first - low : last - low] for part in parts]

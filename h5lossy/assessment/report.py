@@ -7,9 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from h5lossy.assessment.render.figure import figure, titled
-from h5lossy.assessment.render.html import page
-from h5lossy.assessment.render.text import markdown, text
+from h5lossy._printable import printable
+from h5lossy.assessment.render.figure import figure
+from h5lossy.assessment.render.text import markdown, page, text, verdict
 from h5lossy.assessment.schema import ReportData
 
 if TYPE_CHECKING:
@@ -59,4 +59,9 @@ class Report(ReportData):
         ImportError
             If matplotlib is not installed (``pip install h5lossy[plot]``).
         """
-        return titled(figure(self), self)
+        drawn = figure(self)
+        title = f"{verdict(self)}: {printable(self.provenance.decoded)}"
+        if self.bound is not None:
+            title += f"   {self.bound}"
+        drawn.suptitle(title, parse_math=False)
+        return drawn

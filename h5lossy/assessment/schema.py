@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a report holds: every number of an assessment, its definition fixed by the schema's name.
 
-``docs/assess.md`` says what each number means; the text below a field says what it holds. A number
+``docs/assess.md`` says what each number means; the comment of a field says what it holds. A number
 that is not defined for the given data is None, and `Report.undefined` says why; it is never 0 or 1
 in its stead.
 """
@@ -36,14 +36,10 @@ _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 class Failure:
     """One check that failed."""
 
-    check: str
-    """What was checked: "bound", "nan_introduced", "psnr" and so on."""
-    wanted: str
-    """The requirement, in words."""
-    got: str
-    """What was found."""
-    where: tuple[int, ...] | None = None
-    """Coordinates of the first point, where there is one."""
+    check: str  #: What was checked: "bound", "nan_introduced", "psnr" and so on.
+    wanted: str  #: The requirement, in words.
+    got: str  #: What was found.
+    where: tuple[int, ...] | None = None  #: Coordinates of the first point, where there is one.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,24 +53,21 @@ class Special:
     nan_kept: int
     nan_changed: int
     nan_lost: int
-    nan_introduced: int
-    """From `nan_kept` on: points."""
+    nan_introduced: int  #: From `nan_kept` on: points.
     inf_kept: int
     inf_changed: int
-    inf_introduced: int
-    """From `inf_kept` on: points; an infinity that is lost is changed."""
+    inf_introduced: int  #: From `inf_kept` on: points; an infinity that is lost is changed.
     fill_kept: int
     fill_lost: int
-    fill_introduced: int
-    """From `fill_kept` on: points."""
+    fill_introduced: int  #: From `fill_kept` on: points.
     missing_kept: int = 0
     missing_lost: int = 0
+    #: From `missing_kept` on: points that hold a missing value other than the fill value, or an
+    #: invalid value. Invalid points count as kept if they are still invalid; their bound is checked
+    #: as well.
     missing_introduced: int = 0
-    """From `missing_kept` on: points that hold a missing value other than the fill value, or an
-    invalid value. Invalid points count as kept if they are still invalid; their bound is checked
-    as well."""
+    #: Coordinates of the first point of each kind that there is: ``nan_kept`` and so on.
     first: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Coordinates of the first point of each kind that there is: ``nan_kept`` and so on."""
 
     @property
     def failed(self) -> dict[str, int]:
@@ -93,11 +86,9 @@ class Values:
 
     min: Number
     max: Number
-    range: Number
-    """max - min."""
+    range: Number  #: max - min.
     mean: Number
-    std: Number
-    """Standard deviation; n in its denominator."""
+    std: Number  #: Standard deviation; n in its denominator.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +98,7 @@ class Quantiles:
     p50: Number
     p90: Number
     p99: Number
-    p99_9: Number
-    """From `p50` on: in the data's unit."""
+    p99_9: Number  #: From `p50` on: in the data's unit.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,16 +107,12 @@ class Pointwise:
 
     min: Number
     max: Number
-    mean: Number
-    """From `min` on: of |e / x|; a part, not percent."""
-    zeros: int
-    """Original values that are 0."""
-    zeros_changed: int
-    """Those of them that are not 0 any more."""
-    threshold: Number = None
-    """As the user set it."""
+    mean: Number  #: From `min` on: of |e / x|; a part, not percent.
+    zeros: int  #: Original values that are 0.
+    zeros_changed: int  #: Those of them that are not 0 any more.
+    threshold: Number = None  #: As the user set it.
+    #: Points whose error is above `threshold` times the value, changed zeros among them.
     over_threshold: int | None = None
-    """Points whose error is above `threshold` times the value, changed zeros among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,34 +122,20 @@ class Errors:
     min: Number
     max: Number
     mean: Number
-    std: Number
-    """From `min` on: of the signed error."""
-    min_abs: Number
-    """Smallest size."""
-    max_abs: Number
-    """Largest size."""
-    max_at: tuple[int, ...] | None
-    """Coordinates of the first point with the largest error."""
-    max_original: Number
-    """The original value there."""
-    max_decoded: Number
-    """The decoded value there."""
-    mean_abs: Number
-    """Mean size."""
-    mse: Number
-    """Mean of the squares, in the unit's square."""
-    rmse: Number
-    """Root of `mse`."""
-    max_relative: Number
-    """`max_abs` over the range of the original; a part, not percent."""
-    mean_relative: Number
-    """`mean_abs` over the range of the original."""
-    nrmse: Number
-    """`rmse` over the range of the original."""
-    psnr: Number
-    """20 log10(range / RMSE), in dB."""
-    snr: Number
-    """10 log10(variance / MSE), in dB."""
+    std: Number  #: From `min` on: of the signed error.
+    min_abs: Number  #: Smallest size.
+    max_abs: Number  #: Largest size.
+    max_at: tuple[int, ...] | None  #: Coordinates of the first point with the largest error.
+    max_original: Number  #: The original value there.
+    max_decoded: Number  #: The decoded value there.
+    mean_abs: Number  #: Mean size.
+    mse: Number  #: Mean of the squares, in the unit's square.
+    rmse: Number  #: Root of `mse`.
+    max_relative: Number  #: `max_abs` over the range of the original; a part, not percent.
+    mean_relative: Number  #: `mean_abs` over the range of the original.
+    nrmse: Number  #: `rmse` over the range of the original.
+    psnr: Number  #: 20 log10(range / RMSE), in dB.
+    snr: Number  #: 10 log10(variance / MSE), in dB.
     quantiles: Quantiles
     pointwise: Pointwise
 
@@ -172,12 +144,11 @@ class Errors:
 class Violation:
     """One point that violates the bound."""
 
-    at: tuple[int, ...]
-    """Its coordinates."""
+    at: tuple[int, ...]  #: Its coordinates.
     original: float
     decoded: float
+    #: Place in the grid of the decoded dataset's chunks, if it has any.
     chunk: tuple[int, ...] | None = None
-    """Place in the grid of the decoded dataset's chunks, if it has any."""
 
     @property
     def error(self) -> float:
@@ -189,18 +160,12 @@ class Violation:
 class BoundCheck:
     """Whether the bound holds, in exact arithmetic."""
 
-    kind: str
-    """"absolute", "pointwise_relative", "range_relative" or "lossless"."""
-    value: float
-    """As the user typed it."""
-    limit: Number
-    """The largest error that it allows, where that is one number."""
-    source: str
-    """"given", or "file" where the decoded dataset says it."""
-    violations: int
-    """Points that violate it."""
-    listed: tuple[Violation, ...] = ()
-    """The first ones, 16 at most."""
+    kind: str  #: "absolute", "pointwise_relative", "range_relative" or "lossless".
+    value: float  #: As the user typed it.
+    limit: Number  #: The largest error that it allows, where that is one number.
+    source: str  #: "given", or "file" where the decoded dataset says it.
+    violations: int  #: Points that violate it.
+    listed: tuple[Violation, ...] = ()  #: The first ones, 16 at most.
 
     def __str__(self) -> str:
         return {
@@ -215,63 +180,48 @@ class BoundCheck:
 class Correlation:
     """Pearson's correlations."""
 
-    pearson: Number
-    """Of original and decoded."""
-    one_minus_pearson: Number
-    """1 - `pearson`, with all digits."""
-    nines: Number
-    """-log10(1 - pearson)."""
-    with_error: Number
-    """Of original and error."""
+    pearson: Number  #: Of original and decoded.
+    one_minus_pearson: Number  #: 1 - `pearson`, with all digits.
+    nines: Number  #: -log10(1 - pearson).
+    with_error: Number  #: Of original and error.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram:
     """Counts of signed errors in bins of one width."""
 
-    bin_width: Number
-    """A power of two. None where every error is 0."""
+    bin_width: Number  #: A power of two. None where every error is 0.
+    #: From -128 widths to 128 widths. The bin left of 0 is open towards 0, that right of it holds
+    #: 0.
     counts: tuple[int, ...]
-    """From -128 widths to 128 widths. The bin left of 0 is open towards 0, that right of it holds
-    0."""
     below: int
+    #: From `below` on: errors further out, which there are only where a bound is broken.
     above: int
-    """From `below` on: errors further out, which there are only where a bound is broken."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Similarity:
     """Structural similarity in windows (SSIM)."""
 
-    window: int
-    """Side, in points."""
-    step: int
-    """Distance, in points."""
-    value_range: Number
-    """What its constants are taken of: the range of the original."""
-    windows: int
-    """Windows without an invalid point."""
+    window: int  #: Side, in points.
+    step: int  #: Distance, in points.
+    value_range: Number  #: What its constants are taken of: the range of the original.
+    windows: int  #: Windows without an invalid point.
     mean: Number
-    one_minus_mean: Number
-    """1 - `mean`, with all digits."""
-    min: Number
-    """Of the worst window."""
-    one_minus_min: Number
-    """1 - `min`, with all digits."""
-    min_at: tuple[int, ...] | None
-    """Lowest corner of the worst window."""
+    one_minus_mean: Number  #: 1 - `mean`, with all digits.
+    min: Number  #: Of the worst window.
+    one_minus_min: Number  #: 1 - `min`, with all digits.
+    min_at: tuple[int, ...] | None  #: Lowest corner of the worst window.
 
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeHistogram:
     """Counts of sizes of error over the size of the value, where that is not 0."""
 
-    exact: int
-    """Points without an error."""
+    exact: int  #: Points without an error.
+    #: The first bin begins at 2 to this power. None where every error is 0.
     first_octave: int | None
-    """The first bin begins at 2 to this power. None where every error is 0."""
-    counts: tuple[int, ...]
-    """Eight bins an octave, each 2^octave / 8 wide."""
+    counts: tuple[int, ...]  #: Eight bins an octave, each 2^octave / 8 wide.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,10 +229,8 @@ class Slope:
     """Central differences along one axis, in the data's unit over that of `Derivatives.spacing`."""
 
     axis: int
-    max: Number
-    """Largest size in the original."""
-    max_error: Number
-    """Largest error."""
+    max: Number  #: Largest size in the original.
+    max_error: Number  #: Largest error.
     rmse: Number
 
 
@@ -290,111 +238,85 @@ class Slope:
 class Derivatives:
     """What became of slopes and curvature, at points with all neighbours."""
 
-    points: int
-    """Valid ones with two valid neighbours along every axis."""
+    points: int  #: Valid ones with two valid neighbours along every axis.
+    #: Distance of points along each of the axes longer than 1, in the user's unit.
     spacing: tuple[float, ...]
-    """Distance of points along each of the axes longer than 1, in the user's unit."""
     slopes: tuple[Slope, ...]
-    gradient_max: Number
-    """Largest length of the original's gradient."""
-    gradient_range: Number
-    """Largest less smallest length."""
+    gradient_max: Number  #: Largest length of the original's gradient.
+    gradient_range: Number  #: Largest less smallest length.
     gradient_max_error: Number
-    gradient_rmse: Number
-    """From `gradient_max_error` on: of the length."""
-    gradient_psnr: Number
-    """20 log10(gradient_range / gradient_rmse), in dB."""
-    laplacian_rms: Number
-    """Root mean square in the original."""
+    gradient_rmse: Number  #: From `gradient_max_error` on: of the length.
+    gradient_psnr: Number  #: 20 log10(gradient_range / gradient_rmse), in dB.
+    laplacian_rms: Number  #: Root mean square in the original.
     laplacian_max_error: Number
-    laplacian_rmse: Number
-    """From `laplacian_max_error` on: of the Laplacian."""
-    h1_error: Number
-    """Root of the mean of e^2 and the squares of its slopes."""
+    laplacian_rmse: Number  #: From `laplacian_max_error` on: of the Laplacian.
+    h1_error: Number  #: Root of the mean of e^2 and the squares of its slopes.
 
 
 @dataclass(frozen=True, kw_only=True)
 class AxisCorrelation:
     """Autocorrelation of the error along one axis, or of the mean over axes."""
 
+    #: None: each point with the mean of its neighbours along all axes (cuZ-Checker's equation 2).
     axis: int | None
-    """None: each point with the mean of its neighbours along all axes (cuZ-Checker's equation 2).
-    """
-    values: tuple[Number, ...]
-    """For lags 1, 2, ..., in points."""
+    values: tuple[Number, ...]  #: For lags 1, 2, ..., in points.
+    #: What 95 % of white noise stays within: 1.96 / root of the number of pairs.
     band: tuple[Number, ...]
-    """What 95 % of white noise stays within: 1.96 / root of the number of pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Climate:
     """Metrics of climate science."""
 
+    #: Mean of the data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two axes
+    #: longer than 1.
     dssim_mean: Number
-    """Mean of the data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two axes
-    longer than 1."""
-    dssim_min: Number
-    """That of the worst slice."""
+    dssim_min: Number  #: That of the worst slice.
+    #: The worst slice, by its place along the other axes longer than 1.
     dssim_min_at: tuple[int, ...] | None
-    """The worst slice, by its place along the other axes longer than 1."""
-    slices: int
-    """That have one."""
+    slices: int  #: That have one.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spectrum:
     """Power of decoded over power of original, in shells of wavenumber 1, 2, ..."""
 
-    ratio: tuple[Number, ...]
-    """For wavenumbers 1, 2, ... up to half of the shortest axis."""
-    k_max: int
-    """Wavenumbers below this count for `max_deviation`."""
-    max_deviation: Number
-    """Largest distance of a ratio from 1."""
+    ratio: tuple[Number, ...]  #: For wavenumbers 1, 2, ... up to half of the shortest axis.
+    k_max: int  #: Wavenumbers below this count for `max_deviation`.
+    max_deviation: Number  #: Largest distance of a ratio from 1.
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdCrossing:
     """Points that changed from one side of a threshold to the other."""
 
-    name: str
-    """The user's."""
-    threshold: float
-    """In the data's unit."""
-    count: int
-    """Points."""
+    name: str  #: The user's.
+    threshold: float  #: In the data's unit.
+    count: int  #: Points.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
     """Size of the decoded dataset in its file."""
 
-    raw_bytes: int
-    """Values times their size."""
-    stored_bytes: int
-    """Of the chunks in the file, as HDF5 counts them."""
-    ratio: Number
-    """raw_bytes / stored_bytes."""
-    bits_per_value: Number
-    """Stored."""
+    raw_bytes: int  #: Values times their size.
+    stored_bytes: int  #: Of the chunks in the file, as HDF5 counts them.
+    ratio: Number  #: raw_bytes / stored_bytes.
+    bits_per_value: Number  #: Stored.
+    #: log2(std / RMSE) less the bits per value: higher is better, at any rate.
     accuracy_gain: Number
-    """log2(std / RMSE) less the bits per value: higher is better, at any rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerChunk:
     """Error in each chunk, or in boxes of chunks where there are very many."""
 
-    box: tuple[int, ...]
-    """Extents of a box; those of a chunk, or multiples of them."""
-    grid: tuple[int, ...]
-    """Number of boxes along each axis."""
-    max_abs: tuple[float, ...]
-    """Largest error of each box, in C order, in the data's unit."""
-    psnr: tuple[Number, ...]
-    """In dB, with the range of the whole dataset."""
+    box: tuple[int, ...]  #: Extents of a box; those of a chunk, or multiples of them.
+    grid: tuple[int, ...]  #: Number of boxes along each axis.
+    max_abs: tuple[float, ...]  #: Largest error of each box, in C order, in the data's unit.
+    psnr: tuple[Number, ...]  #: In dB, with the range of the whole dataset.
+    #: NaN, infinite and fill values that were changed, lost or introduced.
     special: tuple[int, ...]
-    """NaN, infinite and fill values that were changed, lost or introduced."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,18 +324,13 @@ class Provenance:
     """Where the numbers come from."""
 
     original: str
-    decoded: str
-    """From `original` on: names: ``file.h5:/path``, or what else is known."""
-    h5lossy: str
-    """The version that made the report."""
-    passes: int
-    """How often the original was read."""
-    amplification: float
-    """How often a value was read in the last pass, on average."""
+    decoded: str  #: From `original` on: names: ``file.h5:/path``, or what else is known.
+    h5lossy: str  #: The version that made the report.
+    passes: int  #: How often the original was read.
+    amplification: float  #: How often a value was read in the last pass, on average.
+    #: Which fields were unpacked, and by which attributes; missing values are NaN then.
     unpacked: tuple[str, ...] = ()
-    """Which fields were unpacked, and by which attributes; missing values are NaN then."""
-    units: str | None = None
-    """The original's attribute ``units``."""
+    units: str | None = None  #: The original's attribute ``units``.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -421,15 +338,11 @@ class FieldSlice:
     """Part of both fields: two dimensions, or a line of a field with one. NaN where not valid."""
 
     title: str
-    axes: tuple[int, ...]
-    """Of the field."""
-    extent: tuple[int, ...]
-    """Points along these axes."""
+    axes: tuple[int, ...]  #: Of the field.
+    extent: tuple[int, ...]  #: Points along these axes.
     original: npt.NDArray[np.float64]
-    decoded: npt.NDArray[np.float64]
-    """From `original` on: every n-th point."""
-    error: npt.NDArray[np.float64]
-    """Of n points the error that is largest in size."""
+    decoded: npt.NDArray[np.float64]  #: From `original` on: every n-th point.
+    error: npt.NDArray[np.float64]  #: Of n points the error that is largest in size.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,28 +350,19 @@ class ReportData:
     """All that an assessment found; `Report` without the ways to show it."""
 
     shape: tuple[int, ...]
-    dtype: str
-    """Type that values were compared in."""
-    points: int
-    """All of them."""
+    dtype: str  #: Type that values were compared in.
+    points: int  #: All of them.
+    #: Points that are finite in both fields, and neither the fill value, missing, invalid nor
+    #: masked.
     valid: int
-    """Points that are finite in both fields, and neither the fill value, missing, invalid nor
-    masked."""
-    masked: int
-    """Points that the mask leaves out."""
-    fill_value: Number
-    """The fill value, which is left out."""
-    missing_values: tuple[float, ...] = ()
-    """Missing values other than the fill value."""
+    masked: int  #: Points that the mask leaves out.
+    fill_value: Number  #: The fill value, which is left out.
+    missing_values: tuple[float, ...] = ()  #: Missing values other than the fill value.
     valid_min: Number = None
-    valid_max: Number = None
-    """From `valid_min` on: values below or above these are invalid."""
-    outside: int = 0
-    """Points that are invalid."""
-    requirements: tuple[str, ...] = ()
-    """The thresholds that were to be met."""
-    failures: tuple[Failure, ...]
-    """Every check that failed."""
+    valid_max: Number = None  #: From `valid_min` on: values below or above these are invalid.
+    outside: int = 0  #: Points that are invalid.
+    requirements: tuple[str, ...] = ()  #: The thresholds that were to be met.
+    failures: tuple[Failure, ...]  #: Every check that failed.
     special: Special
     original: Values
     decoded: Values
@@ -475,16 +379,12 @@ class ReportData:
     threshold_crossings: tuple[ThresholdCrossing, ...]
     size: Size | None
     per_chunk: PerChunk | None
-    provenance: Provenance
-    """Parts, each documented by its class; None if it was not requested."""
-    metrics: dict[str, Any]
-    """Results of custom metrics, by their names."""
-    undefined: dict[str, str]
-    """Why a number is None, by its name."""
-    schema: str = SCHEMA
-    """Name of the definitions."""
+    provenance: Provenance  #: Parts, each documented by its class; None if it was not requested.
+    metrics: dict[str, Any]  #: Results of custom metrics, by their names.
+    undefined: dict[str, str]  #: Why a number is None, by its name.
+    schema: str = SCHEMA  #: Name of the definitions.
+    #: Parts of both fields, for pictures. Not in JSON, and not compared.
     slices: tuple[FieldSlice, ...] | None = field(default=None, compare=False, repr=False)
-    """Parts of both fields, for pictures. Not in JSON, and not compared."""
 
     @property
     def ok(self) -> bool:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import time
 from dataclasses import dataclass
@@ -14,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
+from h5lossy._blocks import blocks
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._ranges import confirmed_range
 from h5lossy._values import as_bits, is_big_endian
+from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._assess import assess
-from h5lossy.assessment.schema import Size
-from h5lossy.missing import keeping_missing
+from h5lossy.missing import Missing, keeping_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from h5lossy._codecs import Codec
     from h5lossy.assessment.report import Report
     from h5lossy.assessment.requirements import Requirement
-    from h5lossy.missing import Missing
+    from h5lossy.assessment.schema import Size
 
 #: Candidates of a search per octave.
 _PER_OCTAVE = 4
@@ -87,12 +87,7 @@ def measure(
     decoded = np.empty_like(values, order="C")
     stored = 0
     encode_seconds = decode_seconds = 0.0
-    for start in itertools.product(
-        *(range(0, n, c) for n, c in zip(values.shape, chunks, strict=True))
-    ):
-        where = tuple(
-            slice(s, min(s + c, n)) for s, c, n in zip(start, chunks, values.shape, strict=True)
-        )
+    for where in blocks(values.shape, chunks):
         part = values[where]
         inside = tuple(map(slice, part.shape))
         chunk = np.empty(chunks, values.dtype)
@@ -110,15 +105,7 @@ def measure(
         decoded[where] = chunk[inside]
         stored += len(frame)
     report = assess(values, decoded, bound=codec.bound, metrics=metrics, fill_value=missing)
-    variance, mse = report.original.std, report.error.rmse
-    bits = 8 * stored / max(1, values.size)
-    size = Size(
-        raw_bytes=values.nbytes,
-        stored_bytes=stored,
-        ratio=values.nbytes / stored if stored else None,
-        bits_per_value=bits,
-        accuracy_gain=math.log2(variance / mse) - bits if variance and mse else None,
-    )
+    size = numbers.size(values.nbytes, stored, max(1, values.size), report.original, report.error)
     return Tradeoff(
         codec=codec,
         report=dataclasses.replace(report, size=size),
@@ -150,7 +137,7 @@ class Tuned:
 def tune(
     values: npt.NDArray[Any],
     requirements: Sequence[Requirement],
-    codecs: Sequence[type[Codec]],
+    codecs: Sequence[Callable[..., Codec]],  # each makes one of a bound
     *,
     chunks: tuple[int, ...],
     missing: Missing,
@@ -199,13 +186,13 @@ def tune(
         seen: dict[int, Tradeoff] = {}
 
         def on_sample(
-            step: int, codec: type[Codec] = codec, seen: dict[int, Tradeoff] = seen
+            step: int, codec: Callable[..., Codec] = codec, seen: dict[int, Tradeoff] = seen
         ) -> Report:
             if step not in seen:
                 seen[step] = try_out(sample, codec(absolute=bound(step)), sample_chunks)
             return seen[step].report
 
-        def on_all(step: float, codec: type[Codec] = codec) -> bool:
+        def on_all(step: float, codec: Callable[..., Codec] = codec) -> bool:
             nonlocal best
             found = try_out(values, codec(absolute=bound(step)), chunks)
             is_small = ratio is None or (found.size.ratio or 0.0) >= ratio

@@ -14,14 +14,23 @@ from numcodecs import abc
 from numcodecs.compat import ensure_contiguous_ndarray
 
 from h5lossy import _native
-from h5lossy._codecs import FILTER_NAME, Codec, codec_from_params, from_filter_options, unpacked
+from h5lossy._codecs import (
+    CODECS,
+    FILTER_NAME,
+    Codec,
+    codec_from_params,
+    from_filter_options,
+    unpacked,
+)
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError
 from h5lossy._frames import frame_params
 from h5lossy._values import checked_dtype, fill_bits
-from h5lossy.zarr.settings import arguments_of, codec_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+#: The codecs by the names that Zarr's metadata have.
+_CLASSES = {cls.__name__: cls for cls in CODECS.values()}
 
 
 class Compressor(abc.Codec):  # type: ignore[misc]
@@ -165,6 +174,43 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         words = self.get_config()
         del words["id"]
         return f"{type(self).__name__}({arguments_of(words)})"
+
+
+def codec_of(codec: Codec | str, settings: dict[str, Any]) -> Codec:
+    """Return the codec that words mean; a `Codec` stands for itself."""
+    if isinstance(codec, Codec):
+        if settings:
+            raise TypeError(f"{codec!r} has its settings, but {', '.join(settings)} came with it")
+        return codec
+    names = {name.lower(): cls for name, cls in _CLASSES.items()}
+    cls = names.get(codec.lower()) if isinstance(codec, str) else None
+    if cls is None:
+        raise InvalidArgumentError(
+            "codec must be a codec such as PFPL(absolute=1e-3), or the name of one "
+            f"({', '.join(_CLASSES)}), got {codec!r}"
+        )
+    known = [field.name for field in dataclasses.fields(cls)] + ["significant_digits"]
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        raise InvalidArgumentError(
+            f"{cls.__name__} has no setting {' or '.join(map(repr, unknown))}; it takes "
+            f"{', '.join(known)}"
+        )
+    return cls(**settings)
+
+
+def words_of(codec: Codec) -> dict[str, Any]:
+    """Return the words for a codec: what `codec_of` takes, in JSON's types."""
+    settings = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in codec.get_config().items()
+    }
+    return {"codec": type(codec).__name__} | settings
+
+
+def arguments_of(words: dict[str, Any]) -> str:
+    """Write words as the arguments of a call, for ``repr``."""
+    return ", ".join(f"{name}={value!r}" for name, value in words.items())
 
 
 def _extents(chunks: Sequence[int]) -> tuple[int, ...]:

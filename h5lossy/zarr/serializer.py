@@ -16,8 +16,7 @@ from h5lossy import _native
 from h5lossy._codecs import FILTER_NAME, Codec
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
 from h5lossy._values import checked_dtype, is_big_endian
-from h5lossy.zarr.compressor import Compressor, encoded
-from h5lossy.zarr.settings import arguments_of, codec_of, words_of
+from h5lossy.zarr.compressor import Compressor, arguments_of, codec_of, encoded, words_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt

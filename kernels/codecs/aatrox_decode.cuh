@@ -320,13 +320,18 @@ class Decoder {
     }
     const bool is_uniform = (of_block.uniform >> (block % kGroupBlocks) & 1) != 0;
     u32 mask = mask_of(section + masks_at, of_block, number, block, is_fine);
-    for (; mask != 0; mask &= mask - 1) {
-      W value = common;
-      if (!is_uniform) {
-        value = value_at<W>(section + next);
-        next += kValueWords;
+    if (is_uniform) {
+      constexpr u32 at_once = kPieceBytes / sizeof(T);
+      H5L_NO_UNROLL for (u32 piece = 0; mask != 0; ++piece, mask >>= at_once) {
+        W words[at_once];
+        load_piece<kRowBytes<T>>(shared_.rows, piece, words);
+        H5L_UNROLL for (u32 k = 0; k < at_once; ++k) words[k] = (mask >> k & 1) != 0 ? common : words[k];
+        store_piece<kRowBytes<T>>(shared_.rows, piece, words);
       }
-      *value_in_rows<kRowBytes<T>, W>(shared_.rows, thread(), lowest_bit(u64{mask})) = value;
+      return true;
+    }
+    for (; mask != 0; mask &= mask - 1, next += kValueWords) {
+      *value_in_rows<kRowBytes<T>, W>(shared_.rows, thread(), lowest_one(mask)) = value_at<W>(section + next);
     }
     return true;
   }

@@ -116,8 +116,8 @@ struct alignas(16) EncodeShared {
   alignas(16) u32 totals[kWarps];
   T warp_ends[kWarps];
   T firsts[kThreads], lasts[kThreads];  // first and last bins of each thread, without exceptions
-  u8 has_ordinary[kThreads];
-  T initial;  // the part's first bin
+  u32 ordinary[kWarps];                 // bit per thread: whether it has ordinary values
+  T initial;                            // the part's first bin
   T bin_before;
   u32 has_bin_before;
   u64 common;
@@ -168,9 +168,9 @@ class Encoder {
     finish_start<kRowBytes<T>>(tile.values, tile.raw_bytes);
     if (inside != ~0u) clear_outside<T>(shared_.input, inside);
 
-    bool is_fine = !is_near_fill<kRowBytes<T>>(q, shared_.input);
     T values[kThreadValues], bins[kThreadValues];
     load_row<kRowBytes<T>>(shared_.input, values);
+    bool is_fine = !is_near_fill(q, values);
     is_fine &= bins_of_row(q, values, bins);
     u32 exceptions = 0;
     T before = bins[0];  // predicts the thread's first bin
@@ -402,93 +402,92 @@ class Encoder {
   H5L_DEVICE u32 bins_with_exceptions(const Q& q, const OwnTile& tile, u32 inside, bool is_fine, bool has_before,
                                       T& before, T (&bins)[kThreadValues]) {
     const u32 item = tile.work.item, part_number = part_of(tile);
-    RowBins<T> found;
-    found.has_ordinary = inside != 0;
-    found.first = found.last = bins[0];
-    H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
-      if ((inside >> i & 1) != 0) found.last = bins[i];
+    const u32 exceptions = is_fine ? 0 : repeat_bins(q, shared_.input, inside, bins);
+    const u32 ordinary = inside & ~exceptions;
+    const RowEnds<T> ends = ends_of(bins, ordinary);
+    shared_.firsts[thread()] = ends.first;
+    shared_.lasts[thread()] = ends.last;
+    const u32 threads = ballot(ordinary != 0);
+    const u32 least = least_of_warp(exceptions == 0 ? kNone : thread() * 32 + lowest_one(exceptions));
+    if (lane() == 0) {
+      shared_.ordinary[warp()] = threads;
+      shared_.first_exceptions[warp()] = least;
     }
-    if (!is_fine) found = bins_one_by_one<T>(q, shared_.input, inside);
+    sync_block();
     if (thread() == 0) {
       if (part_number == 0) has_before = false;
-      if (part_number != 0 && !has_before) {
-        for (u32 i = 1; i <= part_number && !has_before; ++i) {
-          const PartWord part = unpack(wait_for(plan_.parts + item - i));
-          if (!part.has_ordinary) continue;
-          before = border_bin(q, part, reinterpret_cast<const W*>(tile.values) - ((i - 1) * kPartValues + 1),
-                              &records()[item - i].last);
-          has_before = true;
-        }
+      // Without ordinary values all differences are 0, whatever is before the part.
+      const bool is_waiting = part_number != 0 && !has_before && next_ordinary(0) != kThreads;
+      for (u32 i = 1; is_waiting && i <= part_number && !has_before; ++i) {
+        const PartWord part = unpack(wait_for(plan_.parts + item - i));
+        if (!part.has_ordinary) continue;
+        before = border_bin(q, part, reinterpret_cast<const W*>(tile.values) - ((i - 1) * kPartValues + 1),
+                            &records()[item - i].last);
+        has_before = true;
       }
       shared_.bin_before = before;
       shared_.has_bin_before = has_before ? 1 : 0;
     }
-    shared_.firsts[thread()] = found.first;
-    shared_.lasts[thread()] = found.last;
-    shared_.has_ordinary[thread()] = found.has_ordinary ? 1 : 0;
     sync_block();
-    T start = found.first;
-    bool has_start = false;
-    for (u32 t = thread(); t > 0 && !has_start; --t) {
-      has_start = shared_.has_ordinary[t - 1] != 0;
-      if (has_start) start = shared_.lasts[t - 1];
-    }
-    if (!has_start && shared_.has_bin_before != 0) {
-      has_start = true;
-      start = shared_.bin_before;
-    }
-    if (!has_start) {
-      start = 0;
-      for (u32 t = thread(); t < kThreads && !has_start; ++t) {
-        has_start = shared_.has_ordinary[t] != 0;
-        if (has_start) start = shared_.firsts[t];
+    if (exceptions != 0) {
+      T start = 0;
+      if (const u32 last = last_ordinary(thread()); last != kThreads) {
+        start = shared_.lasts[last];
+      } else if (shared_.has_bin_before != 0) {
+        start = shared_.bin_before;
+      } else if (const u32 next = next_ordinary(thread()); next != kThreads) {
+        start = shared_.firsts[next];
       }
-    }
-    if (!is_fine) {
-      if (found.exceptions != 0) fill_forward<T>(shared_.input, inside, found.exceptions, start);
-      load_row<kRowBytes<T>>(shared_.input, bins);
+      fill_forward(bins, ordinary, exceptions, start);
     }
     if (lane() == kWarpThreads - 1) shared_.warp_ends[warp()] = bins[kThreadValues - 1];
     if (thread() == 0 && !has_before) before = bins[0];
     sync_block();
-    return found.exceptions;
+    return exceptions;
+  }
+
+  // The last thread before `end`, or the first one from `begin` on, with ordinary values; kThreads if there is none.
+  [[nodiscard]] H5L_DEVICE u32 last_ordinary(u32 end) const {
+    for (u32 w = (end + kWarpThreads - 1) / kWarpThreads; w-- > 0;) {
+      const u32 below = end - w * kWarpThreads;
+      const u32 found = shared_.ordinary[w] & (below >= kWarpThreads ? ~0u : (u32{1} << below) - 1);
+      if (found != 0) return w * kWarpThreads + (width_of(found) - 1);
+    }
+    return kThreads;
+  }
+  [[nodiscard]] H5L_DEVICE u32 next_ordinary(u32 begin) const {
+    for (u32 w = begin / kWarpThreads; w < kWarps; ++w) {
+      const u32 skipped = begin > w * kWarpThreads ? begin - w * kWarpThreads : 0;
+      const u32 found = shared_.ordinary[w] >> skipped << skipped;
+      if (found != 0) return w * kWarpThreads + lowest_one(found);
+    }
+    return kThreads;
   }
 
   H5L_DEVICE void measure_section(const OwnTile& tile, u32 inside, u32 exceptions, PartWord& part) {
     const u32 item = tile.work.item;
-    u32 least = exceptions == 0 ? kNone : thread() * 32 + lowest_bit(u64{exceptions});
-    for (u32 by = 16; by != 0; by /= 2) {
-      const u32 other = shuffle_xor(least, by);
-      least = other < least ? other : least;
-    }
-    if (lane() == 0) shared_.first_exceptions[warp()] = least;
-    sync_block();
-    if (thread() == 0) {
-      least = kNone;
-      for (u32 w = 0; w < kWarps; ++w)
-        least = shared_.first_exceptions[w] < least ? shared_.first_exceptions[w] : least;
-      W common = reinterpret_cast<const W*>(tile.values)[least];
-      for (u32 i = part_of(tile); i > 0; --i) {
-        if (unpack(wait_for(plan_.parts + item - i)).groups == 0) continue;
+    if (warp() == 0) {
+      const u32 first_part = first_part_with_exceptions(tile);
+      if (lane() == 0 && first_part < part_of(tile)) {
         fence();
-        common = static_cast<W>(records()[item - i].common);
-        break;
+        shared_.common = records()[item - part_of(tile) + first_part].common;
+      } else if (lane() == 0) {
+        u32 least = kNone;
+        for (u32 w = 0; w < kWarps; ++w) least = lowest_of(least, shared_.first_exceptions[w], kNone);
+        shared_.common = *value_in_rows<kRowBytes<T>, W>(shared_.input, least / 32, least % 32);
       }
-      shared_.common = common;
     }
     sync_block();
     const W common = static_cast<W>(shared_.common);
-    bool is_uniform = true;
-    for (u32 mask = exceptions; mask != 0; mask &= mask - 1) {
-      is_uniform &= own_value(tile, lowest_bit(u64{mask})) == common;
-    }
+    const bool is_uniform = are_all<T>(shared_.input, exceptions, common);
     const bool is_present = exceptions != 0, is_full = exceptions == inside;
-    part.has_ordinary = any_in_block(!is_full);
-    part.only_common = !any_in_block(!is_full || !is_uniform);
+    part.has_ordinary = next_ordinary(0) != kThreads;
     const bool has_mask = is_present && !is_full, has_bits = is_present && !is_uniform;
     const u32 own = (has_mask ? 1u : 0) | (has_bits ? ones(exceptions) : 0) << 16;
     u32 totals = 0;
-    const u32 before = scan_of_block(own, shared_.section_totals, totals);
+    bool any_others = false;
+    const u32 before = scan_of_block(own, shared_.section_totals, totals, !is_full || !is_uniform, any_others);
+    part.only_common = !any_others;
     shared_.exceptions.threads[thread()] = {exceptions, static_cast<u16>(before >> 16), static_cast<u8>(before),
                                             static_cast<u8>(has_mask ? 1 : 0), static_cast<u8>(has_bits ? 1 : 0)};
     if (thread() == 0) {
@@ -508,17 +507,27 @@ class Encoder {
     H5L_UNROLL for (u32 g = 0; g < kWarps; ++g) part.groups |= shared_.exceptions.groups[g][0] != 0 ? 1u << g : 0;
     if (thread() != 0) return;
     PartRecord record = {common, 0, 0};
-    for (u32 t = 0; t < kThreads; ++t) {
-      if (shared_.has_ordinary[t] == 0) continue;
-      record.last = bit_cast<W>(shared_.lasts[t]);
-    }
-    for (u32 t = 0; t < kThreads; ++t) {
-      if (shared_.has_ordinary[t] == 0) continue;
-      record.first = bit_cast<W>(shared_.firsts[t]);
-      break;
+    if (part.has_ordinary) {
+      record.first = bit_cast<W>(shared_.firsts[next_ordinary(0)]);
+      record.last = bit_cast<W>(shared_.lasts[last_ordinary(kThreads)]);
     }
     records()[item] = record;
     fence();
+  }
+
+  // The first part of the tile with exceptions, from 0 to the part itself. Called by a warp; waits for the parts before
+  // it, but not for later ones.
+  [[nodiscard]] H5L_DEVICE u32 first_part_with_exceptions(const OwnTile& tile) const {
+    const u32 before = part_of(tile);
+    const u64* const words = plan_.parts + tile.work.item - before;
+    u64 word = 0;
+    while (true) {
+      if (lane() < before && (word & kPublished) == 0) word = load_relaxed(words + lane());
+      const u32 unpublished = ballot(lane() < before && (word & kPublished) == 0);
+      const u32 found = ballot(lane() < before && unpack(word).groups != 0) | u32{1} << before;
+      if (unpublished == 0 || lowest_one(found) < lowest_one(unpublished)) return lowest_one(found);
+      wait_a_little();
+    }
   }
 
   Shared& shared_;

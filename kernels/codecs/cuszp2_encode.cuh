@@ -124,8 +124,7 @@ class Encoder {
       }
       if (is_constant) return constant(bits_of(q, bin_of_number(shared_.firsts[0])), place.count());
     } else if ((totals >> kExceptionsAt) % 8 != 0) {
-      const bool is_uniform = measure_section(tile, place, inside, exceptions);
-      if (!any_in_block(exceptions != inside) && is_uniform) return constant(shared_.section.common, place.count());
+      if (measure_section(inside, exceptions)) return constant(shared_.section.common, place.count());
       section_bytes_ = shared_.section.bytes;
     }
     u32 bytes = split(totals, place.blocks()) + section_bytes_ + padded(firsts_in(totals));
@@ -223,40 +222,25 @@ class Encoder {
 
   // Quantizes the thread's values; returns its exceptions.
   H5L_DEVICE u32 bins_of_thread(const Q& q, u32 inside, T (&bins)[kThreadValues]) {
-    bool is_fine = !is_near_fill<kRowBytes<T>>(q, shared_.input);
     T values[kThreadValues];
     load_row<kRowBytes<T>>(shared_.input, values);
+    bool is_fine = !is_near_fill(q, values);
     is_fine &= bins_of_row(q, values, bins);
     if (!any_in_warp(!is_fine)) return 0;
-    RowBins<T> found;
-    found.first = bins[0];
-    found.last = bins[kThreadValues - 1];
-    if (!is_fine) found = bins_one_by_one<T>(q, shared_.input, inside);
-    T start = found.has_ordinary ? found.first : T{0};
+    const u32 exceptions = is_fine ? 0 : repeat_bins(q, shared_.input, inside, bins);
+    if (!any_in_warp(exceptions != 0)) return 0;
+    const u32 ordinary = inside & ~exceptions;
+    const RowEnds<T> ends = ends_of(bins, ordinary);
+    T start = ends.first;
     if constexpr (kBlockThreads == 2) {
-      // A half without values has no ordinary one; the bins of a half without exceptions are read in place.
-      if (is_fine) found = ends_of(inside, bins);
-      const bool other_has = shuffle_xor(found.has_ordinary ? 1u : 0u, 1) != 0;
-      const T other_first = shuffle_xor(found.first, 1), other_last = shuffle_xor(found.last, 1);
+      const bool other_has = shuffle_xor(ordinary != 0 ? 1u : 0u, 1) != 0;
+      const T other_first = shuffle_xor(ends.first, 1), other_last = shuffle_xor(ends.last, 1);
       const bool is_second = thread() % 2 != 0;
       if (is_second && other_has) start = other_last;
-      if (!is_second && !found.has_ordinary) start = other_has ? other_first : T{0};
+      if (!is_second && ordinary == 0) start = other_first;
     }
-    if (is_fine) return 0;
-    if (found.exceptions != 0) fill_forward<T>(shared_.input, inside, found.exceptions, start);
-    load_row<kRowBytes<T>>(shared_.input, bins);
-    return found.exceptions;
-  }
-
-  // First and last bin of a half without exceptions.
-  H5L_DEVICE static RowBins<T> ends_of(u32 inside, const T (&bins)[kThreadValues]) {
-    RowBins<T> found;
-    found.has_ordinary = inside != 0;
-    found.first = bins[0];
-    H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
-      if ((inside >> i & 1) != 0) found.last = bins[i];
-    }
-    return found;
+    fill_forward(bins, ordinary, exceptions, start);
+    return exceptions;
   }
 
   // Computes differences, signs last. `rest` collects the bits of all but the block's first, `first` those of the
@@ -310,28 +294,19 @@ class Encoder {
     return differs == 0;
   }
 
-  // Determines the contents and size of the section of exceptions. Returns whether all exceptions have the same bits.
-  H5L_DEVICE bool measure_section(const OwnTile& tile, const Place<T, dimensions>& place, u32 inside, u32 exceptions) {
-    const u8* const chunk = raw_of(plan_, tile.work.chunk);
-    const u32 first = exceptions == 0 ? kNone : thread() * 32 + lowest_bit(u64{exceptions});
-    u32 least = first;
-    for (u32 by = 16; by != 0; by /= 2) {
-      const u32 other = shuffle_xor(least, by);
-      least = other < least ? other : least;
-    }
-    if (lane() == 0) shared_.first_exceptions[warp()] = least;
+  // Determines the contents and size of the section of exceptions. Returns whether all values are exceptions with the
+  // same bits.
+  H5L_DEVICE bool measure_section(u32 inside, u32 exceptions) {
+    const u32 first = least_of_warp(exceptions == 0 ? kNone : thread() * 32 + lowest_one(exceptions));
+    if (lane() == 0) shared_.first_exceptions[warp()] = first;
     sync_block();
-    least = kNone;
+    u32 least = kNone;
     H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
       least = shared_.first_exceptions[w] < least ? shared_.first_exceptions[w] : least;
     }
-    const W common = *Place<T, dimensions>(plan_.shape, tile.work.index, least / 32).value(chunk, least % 32);
-
-    bool is_uniform = true;
-    for (u32 mask = exceptions; mask != 0; mask &= mask - 1) {
-      is_uniform &= *place.value(chunk, lowest_bit(u64{mask})) == common;
-    }
-    const bool all_uniform = !any_in_block(!is_uniform);
+    const W common = *value_in_rows<kRowBytes<T>, W>(shared_.input, least / 32, least % 32);
+    bool is_uniform = are_all<T>(shared_.input, exceptions, common);
+    const bool has_others = !is_uniform || exceptions != inside;
     bool is_present = exceptions != 0, is_full = exceptions == inside;
     if constexpr (kBlockThreads == 2) {
       const u32 mine = (is_present ? 1u : 0) | (is_full ? 0u : 2) | (is_uniform ? 0u : 4);
@@ -342,10 +317,6 @@ class Encoder {
     }
     const bool has_mask = is_present && !is_full, has_bits = is_present && !is_uniform;
     const u32 own = (has_mask ? 1u : 0) | (has_bits ? ones(exceptions) : 0) << 16;
-    u32 totals = 0;
-    const u32 before = scan_of_block(own, shared_.section_totals, totals);
-    shared_.exceptions[thread()] = {exceptions, static_cast<u16>(before >> 16), static_cast<u8>(before),
-                                    static_cast<u8>(has_mask ? 1 : 0), static_cast<u8>(has_bits ? 1 : 0)};
     const u32 present = group_bits(is_present);
     const u32 full = group_bits(is_present && is_full);
     const u32 uniform = group_bits(is_present && is_uniform);
@@ -361,7 +332,11 @@ class Encoder {
         half[4] = static_cast<u16>(uniform);
       }
     }
-    sync_block();
+    u32 totals = 0;
+    bool any_others = false;
+    const u32 before = scan_of_block(own, shared_.section_totals, totals, has_others, any_others);
+    shared_.exceptions[thread()] = {exceptions, static_cast<u16>(before >> 16), static_cast<u8>(before),
+                                    static_cast<u8>(has_mask ? 1 : 0), static_cast<u8>(has_bits ? 1 : 0)};
     if (thread() == 0) {
       u32 groups = 0;
       H5L_UNROLL for (u32 g = 0; g < kWarps / kBlockThreads; ++g) groups |= shared_.groups[g][0] != 0 ? 1u << g : 0;
@@ -371,7 +346,7 @@ class Encoder {
       shared_.section = {common, bytes, groups, masks};
     }
     sync_block();
-    return all_uniform;
+    return !any_others;
   }
 
   // One bit per block of the warp.

@@ -70,7 +70,7 @@ class Decoder {
       if (!restore_bitmaps()) return report_corrupt(plan_);
       restore_words(words);
       const Q q = quantizer_of<T, Q>(job_);
-      values_of_words<kRowBytes>(q, shared_.area, words);
+      values_of_words(q, words);
     } else {
       H5L_UNROLL for (u32 v = 0; v < kValues; ++v) words[v] = 0;
     }
@@ -232,6 +232,11 @@ class Decoder {
     const auto plane = [&](u32 c) { return stream_word((31 - 8 * s - c) * (kThreads / 8) + thread() / 8); };
     H5L_UNROLL for (u32 c = 0; c < 8; ++c) rows[c] = 0;
     if (used == 0) return;
+    if constexpr (is_seldom) {
+      // In most warps, high planes are 0: they belong to the exceptions of other warps.
+      const u32 own = (31 - 8 * s - lane() / 4) * (kThreads / 8) + 4 * warp() + lane() % 4;
+      if (!any_in_warp(shared_.pieces[own].flags != 0)) return;
+    }
     if (is_seldom || used == 0xFF) {
       H5L_UNROLL for (u32 c = 0; c < 8; ++c) rows[c] = plane(c);
     } else {

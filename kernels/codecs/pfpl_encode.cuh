@@ -15,13 +15,12 @@ inline constexpr u32 kRowBytes = kTileBytes / kThreads;  // values of a thread
 inline constexpr u32 kBitmap0Words = kBitmap0Bytes / 4;
 
 // Bytes of the ring of payloads. A tile that may need more than its size plus the last bitmaps is stored.
-template <class T>
-inline constexpr u32 kRoom = (sizeof(T) == 4 ? 1 : 2) * kTileBytes + 512;
+inline constexpr u32 kRoom = kTileBytes + 512;
 
 template <class T>
 struct alignas(16) EncodeShared {
   u8 input[kTileBytes];  // rows of values; in some tiles, later the stream of planes
-  u8 staged[kRoom<T>];
+  u8 staged[kRoom];
   u32 before_bitmap0[4];  // zeros
   u32 bitmap0[kBitmap0Words];
   u16 places[kBitmap0Words];  // of the first byte described by a word of bitmap0, relative to its eight planes
@@ -41,7 +40,7 @@ class Encoder {
  public:
   static constexpr bool kIsLossless = kIsLosslessQuantizer<Q>;
   using Places = TilePlaces;
-  static constexpr u32 kRoom = pfpl::kRoom<T>;
+  static constexpr u32 kRoom = pfpl::kRoom;
   static constexpr u32 kMostWaiting = 2;
 
   H5L_DEVICE Encoder(EncodeShared<T>& shared, const EncodePlan& plan) : shared_(shared), plan_(plan) {
@@ -69,8 +68,8 @@ class Encoder {
     residuals_of(words);
     // Both branches define all of words_ after their barriers; otherwise the previous tile's words would occupy
     // registers.
-    if (sizeof(T) == 4 && raw_bytes == kTileBytes) {
-      if constexpr (sizeof(T) == 4) planes_in_registers(words);
+    if (raw_bytes == kTileBytes) {
+      planes_in_registers(words);
       has_words = !any_in_block(!has_words);  // also: bitmap0 is complete
     } else {
       planes_in_shared_memory(raw_bytes, words);
@@ -98,6 +97,9 @@ class Encoder {
     u8* kept = out + (kept0_ & 0xFFFF);
     for (u32 changes = kept0_ >> 16; changes != 0; changes &= changes - 1) *kept++ = bitmap0[lowest_one(changes)];
     if (warp() == 0) write_last_bitmaps(out);
+    if constexpr (sizeof(T) == 8) {
+      if (planes_used_ != kIsStream) return write_quarters(out);
+    }
     // Each warp writes the bitmap of eight planes.
     static_assert(kWords == 8 * kWarps);
     u8* bytes = out;
@@ -126,22 +128,15 @@ class Encoder {
  private:
   // Computes the words of the thread's values. False if a value has none.
   H5L_DEVICE bool words_of_row(const Q& q, u32 raw_bytes, W (&words)[kValues]) {
-    bool is_good = !is_near_fill<kRowBytes>(q, shared_.input);
     load_row<kRowBytes>(shared_.input, words);
     if constexpr (kIsLossless) {
       return true;
     } else {
       const u32 first = thread() * kValues * static_cast<u32>(sizeof(T));
       const u32 count = raw_bytes <= first ? 0 : (raw_bytes - first) / static_cast<u32>(sizeof(T));
-      is_good &= zigzags_of(q, words);
+      const bool is_good = zigzags_of(q, words);
       if (count >= kValues && is_good) return true;
-      bool has_words = true;
-      H5L_NO_UNROLL for (u32 v = 0; v < kValues; ++v) {
-        W* const value = value_in_rows<kRowBytes, W>(shared_.input, thread(), v);
-        W word = 0;
-        if (v < count) has_words &= word_of(q, *value, word);
-        *value = word + kBias;
-      }
+      const bool has_words = repeat_words<kRowBytes>(q, shared_.input, count < kValues ? count : kValues);
       load_row<kRowBytes>(shared_.input, words);
       return has_words;
     }
@@ -195,6 +190,49 @@ class Encoder {
       H5L_UNROLL for (u32 r = 0; r < 8; ++r) rows[r] = words[31 - 8 * s - r];
       transpose_bytes(rows);
       H5L_UNROLL for (u32 c = 0; c < 8; ++c) words[31 - 8 * s - c] = rows[c];
+    }
+  }
+
+  // A full tile of float64: the four threads of a group share its 64 planes. Each holds every fourth plane, from the
+  // lowest bits up.
+  H5L_DEVICE void planes_in_registers(const u64 (&row)[16]) {
+    u64 used = 0;
+    H5L_UNROLL for (const u64 word : row) used |= word;
+    const u32 halves_used[2] = {or_of_warp(static_cast<u32>(used)), or_of_warp(static_cast<u32>(used >> 32))};
+    const u32 own = lane() % 4;
+    // Two threads exchange one of two planes with 16 bits each, and have 32 bits of the other; so do two pairs.
+    const bool is_odd = own % 2 != 0, is_later = own >= 2;
+    const u32 low_selector = is_odd ? 0x1054 : 0x5410, high_selector = is_odd ? 0x3276 : 0x7632;
+    u8* const flags = reinterpret_cast<u8*>(shared_.bitmap0) + thread() / 4;
+    planes_used_ = 0;
+    H5L_UNROLL for (u32 s = 0; s < 8; s += 2) {  // 16 planes at a time
+      const bool are_used = (halves_used[s / 4] >> (8 * (s % 4)) & 0xFFFF) != 0;
+      if (are_used) {
+        u32 rows[8];
+        H5L_UNROLL for (u32 r = 0; r < 8; ++r) {
+          rows[r] = permute(half_of(row[15 - r], s), half_of(row[7 - r], s), s % 4 == 0 ? 0x5140 : 0x7362);
+        }
+        transpose_bytes(rows);
+        u32 pairs[2][4];
+        H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
+          const u32 a = rows[2 * i], b = rows[2 * i + 1];
+          const u32 other = shuffle_xor(is_odd ? a : b, 1), mine = is_odd ? b : a;
+          pairs[0][i] = permute(other, mine, low_selector);
+          pairs[1][i] = permute(other, mine, high_selector);
+        }
+        H5L_UNROLL for (u32 k = 0; k < 4; ++k) {
+          const u32 a = pairs[k / 2][k % 2 * 2], b = pairs[k / 2][k % 2 * 2 + 1];
+          const u32 other = shuffle_xor(is_later ? a : b, 2), mine = is_later ? b : a;
+          words_[4 * s + 2 * k] = is_later ? mine : other;
+          words_[4 * s + 2 * k + 1] = is_later ? other : mine;
+        }
+        planes_used_ |= 0xFu << (2 * s);
+      }
+      H5L_UNROLL for (u32 k = 0; k < 4; ++k) {
+        if (!are_used) words_[4 * s + 2 * k] = words_[4 * s + 2 * k + 1] = 0;
+        const u64 word = u64{words_[4 * s + 2 * k]} | u64{words_[4 * s + 2 * k + 1]} << 32;
+        flags[(63 - 4 * (2 * s + k) - own) * (kThreads / 4)] = static_cast<u8>(nonzero_bytes(word));
+      }
     }
   }
 
@@ -291,7 +329,7 @@ class Encoder {
   H5L_DEVICE void take_stream() {
     const u32* const stream = reinterpret_cast<const u32*>(shared_.input);
     u8* const bytes = reinterpret_cast<u8*>(shared_.bitmap0);
-    planes_used_ = ~u32{0};
+    planes_used_ = kIsStream;
     H5L_UNROLL for (u32 j = 0; j < kWords; ++j) {
       const u32 w = j * kThreads + thread();
       words_[j] = stream[w];
@@ -375,13 +413,28 @@ class Encoder {
     if ((own & 8) != 0) *out = static_cast<u8>(word >> 24);
   }
 
+  // The same for a full tile of float64, as planes_in_registers() leaves it.
+  H5L_DEVICE void write_quarters(u8* bytes) const {
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {  // each warp has measured 16 planes
+      H5L_UNROLL for (u32 k = 4 * (kWarps - w) - 1; k + 1 > 4 * (kWarps - 1 - w); --k) {
+        if ((planes_used_ >> k & 1) == 0) continue;
+        const u32 word = (63 - 4 * k - lane() % 4) * (kThreads / 2) + thread() / 4 * 2;
+        write_bytes(bytes, word, words_[2 * k]);
+        write_bytes(bytes, word + 1, words_[2 * k + 1]);
+      }
+      bytes += shared_.totals[w] & 0xFFFF;
+    }
+  }
+
+  static constexpr u32 kIsStream = ~u32{0};
+
   EncodeShared<T>& shared_;
   const EncodePlan& plan_;
-  u32 words_[kWords];  // of the stream of planes: number i * kThreads + thread()
-  u32 planes_used_ = 0;
-  u32 room_ = 0;   // 0: nothing to write
-  u32 kept0_ = 0;  // place of the thread's kept bytes of bitmap0, and from bit 16 on their flags
-  u32 kept1_ = 0;  // the first warp's, for bitmap1
+  u32 words_[kWords];    // of the stream of planes: number i * kThreads + thread()
+  u32 planes_used_ = 0;  // flags of planes, in a full tile of float64 of four planes each; kIsStream: of all
+  u32 room_ = 0;         // 0: nothing to write
+  u32 kept0_ = 0;        // place of the thread's kept bytes of bitmap0, and from bit 16 on their flags
+  u32 kept1_ = 0;        // the first warp's, for bitmap1
 };
 
 // Encodes this thread block's tiles.

@@ -50,45 +50,68 @@ H5L_DEVICE Word<T> bin_of_number(T number) {
   return static_cast<Word<T>>(static_cast<typename FloatTraits<T>::Int>(number));
 }
 
-// Result of quantizing a row value by value.
+// Quantizes a row again, after one of its values has failed: makes each value a bin, as a number, and returns the
+// exceptions. They get theirs in fill_forward, and keep their bits in the row of values.
 template <class T>
-struct RowBins {
-  u32 exceptions = 0;  // bit i: value i
-  bool has_ordinary = true;
-  T first = 0, last = 0;  // bins of the first and the last value that is not an exception
-};
-
-// Replaces each value of the row by its bin. Exceptions get theirs in fill_forward.
+H5L_DEVICE u32 repeat_bins(const AbsoluteQuantizer<T>& q, u8* rows, u32 inside, T (&bins)[kThreadValues]) {
+  const u32 exceptions = repeat_row<kRowBytes<T>>(
+      q, rows, inside, [](T bin) { return bit_cast<Word<T>>(bin); }, [](Word<T> bits) { return bits; });
+  load_row<kRowBytes<T>>(rows, bins);
+  return exceptions;
+}
 template <class T, class Q>
-H5L_DEVICE RowBins<T> bins_one_by_one(const Q& q, u8* rows, u32 inside) {
-  RowBins<T> found;
-  found.has_ordinary = false;
+H5L_DEVICE u32 repeat_bins(const Q& q, u8* rows, u32 inside, T (&bins)[kThreadValues]) {
+  u32 exceptions = 0;
   H5L_NO_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
     if ((inside >> i & 1) == 0) continue;
     Word<T>* const value = value_in_rows<kRowBytes<T>, Word<T>>(rows, thread(), i);
     Word<T> bin = 0;
-    if (!bin_of(q, *value, bin)) {
-      found.exceptions |= u32{1} << i;
-      continue;
+    if (bin_of(q, *value, bin)) {
+      *value = bit_cast<Word<T>>(number_of_bin<T>(bin));
+    } else {
+      exceptions |= u32{1} << i;
     }
-    const T number = number_of_bin<T>(bin);
-    *value = bit_cast<Word<T>>(number);
-    if (!found.has_ordinary) found.first = number;
-    found.has_ordinary = true;
-    found.last = number;
   }
-  return found;
+  load_row<kRowBytes<T>>(rows, bins);
+  return exceptions;
 }
 
-// Gives exceptions the bin of the preceding value; `last` precedes the row.
+// The first and the last bin of the thread's ordinary values.
 template <class T>
-H5L_DEVICE void fill_forward(u8* rows, u32 inside, u32 exceptions, T last) {
-  H5L_NO_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
-    if ((inside >> i & 1) == 0) continue;
-    T* const number = value_in_rows<kRowBytes<T>, T>(rows, thread(), i);
-    if ((exceptions >> i & 1) != 0) *number = last;
-    last = *number;
+struct RowEnds {
+  T first = 0, last = 0;
+};
+template <class T>
+H5L_DEVICE RowEnds<T> ends_of(const T (&bins)[kThreadValues], u32 ordinary) {
+  RowEnds<T> ends;
+  H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
+    if ((ordinary >> i & 1) != 0) ends.last = bins[i];
+    if ((ordinary >> (kThreadValues - 1 - i) & 1) != 0) ends.first = bins[kThreadValues - 1 - i];
   }
+  return ends;
+}
+
+// Gives exceptions the bin of the preceding ordinary value; `last` precedes the row. All other values are outside the
+// chunk.
+template <class T>
+H5L_DEVICE void fill_forward(T (&bins)[kThreadValues], u32 ordinary, u32 exceptions, T last) {
+  H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) {
+    if ((ordinary >> i & 1) != 0) last = bins[i];
+    if ((exceptions >> i & 1) != 0) bins[i] = last;
+  }
+}
+
+// Whether all of the thread's exceptions have these bits. They are still in its row.
+template <class T>
+H5L_DEVICE bool are_all(const u8* rows, u32 exceptions, Word<T> bits) {
+  constexpr u32 at_once = kPieceBytes / sizeof(T);
+  bool are_equal = true;
+  H5L_NO_UNROLL for (u32 piece = 0; exceptions != 0; ++piece, exceptions >>= at_once) {
+    Word<T> words[at_once];
+    load_piece<kRowBytes<T>>(rows, piece, words);
+    H5L_UNROLL for (u32 k = 0; k < at_once; ++k) are_equal &= (exceptions >> k & 1) == 0 || words[k] == bits;
+  }
+  return are_equal;
 }
 
 // Zeros the values outside the chunk.

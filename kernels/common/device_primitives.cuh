@@ -360,6 +360,8 @@ H5L_DEVICE u64 largest_of_warp(u64 value) {
   return u64{high} << 32 | largest_of_warp(own == high ? static_cast<u32>(value) : 0u);
 }
 
+H5L_DEVICE u32 least_of_warp(u32 value) { return ~largest_of_warp(~value); }
+
 // Inclusive scan over the warp.
 template <class W>
 H5L_DEVICE W scan_of_warp(W value) {
@@ -410,35 +412,53 @@ H5L_DEVICE W* value_in_rows(u8* rows, u32 row, u32 i) {
   return reinterpret_cast<W*>(rows + place_in_rows<row_bytes>(row, at / 16) + at % 16);
 }
 
+// Loads or stores a piece of the thread's row.
+inline constexpr u32 kPieceBytes = sizeof(Quad);
+
+template <u32 row_bytes, class W>
+H5L_DEVICE void load_piece(const u8* rows, u32 piece, W (&words)[kPieceBytes / sizeof(W)]) {
+  const Quad quad = *reinterpret_cast<const Quad*>(rows + place_in_rows<row_bytes>(thread(), piece));
+  if constexpr (sizeof(W) == 4) {
+    words[0] = bit_cast<W>(quad.x);
+    words[1] = bit_cast<W>(quad.y);
+    words[2] = bit_cast<W>(quad.z);
+    words[3] = bit_cast<W>(quad.w);
+  } else {
+    words[0] = bit_cast<W>(u64{quad.x} | u64{quad.y} << 32);
+    words[1] = bit_cast<W>(u64{quad.z} | u64{quad.w} << 32);
+  }
+}
+
+template <u32 row_bytes, class W>
+H5L_DEVICE void store_piece(u8* rows, u32 piece, const W (&words)[kPieceBytes / sizeof(W)]) {
+  Quad quad;
+  if constexpr (sizeof(W) == 4) {
+    quad = {bit_cast<u32>(words[0]), bit_cast<u32>(words[1]), bit_cast<u32>(words[2]), bit_cast<u32>(words[3])};
+  } else {
+    const u64 low = bit_cast<u64>(words[0]), high = bit_cast<u64>(words[1]);
+    quad = {static_cast<u32>(low), static_cast<u32>(low >> 32), static_cast<u32>(high), static_cast<u32>(high >> 32)};
+  }
+  *reinterpret_cast<Quad*>(rows + place_in_rows<row_bytes>(thread(), piece)) = quad;
+}
+
 // Loads or stores a thread's whole row.
 template <u32 row_bytes, class W>
 H5L_DEVICE void load_row(const u8* rows, W (&words)[row_bytes / sizeof(W)]) {
-  H5L_UNROLL for (u32 piece = 0; piece < row_bytes / 16; ++piece) {
-    const Quad quad = *reinterpret_cast<const Quad*>(rows + place_in_rows<row_bytes>(thread(), piece));
-    if constexpr (sizeof(W) == 4) {
-      words[4 * piece] = bit_cast<W>(quad.x);
-      words[4 * piece + 1] = bit_cast<W>(quad.y);
-      words[4 * piece + 2] = bit_cast<W>(quad.z);
-      words[4 * piece + 3] = bit_cast<W>(quad.w);
-    } else {
-      words[2 * piece] = bit_cast<W>(u64{quad.x} | u64{quad.y} << 32);
-      words[2 * piece + 1] = bit_cast<W>(u64{quad.z} | u64{quad.w} << 32);
-    }
+  constexpr u32 n = kPieceBytes / sizeof(W);
+  H5L_UNROLL for (u32 piece = 0; piece < row_bytes / kPieceBytes; ++piece) {
+    W some[n];
+    load_piece<row_bytes>(rows, piece, some);
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) words[n * piece + k] = some[k];
   }
 }
 
 template <u32 row_bytes, class W>
 H5L_DEVICE void store_row(u8* rows, const W (&words)[row_bytes / sizeof(W)]) {
-  H5L_UNROLL for (u32 piece = 0; piece < row_bytes / 16; ++piece) {
-    Quad quad;
-    if constexpr (sizeof(W) == 4) {
-      quad = {bit_cast<u32>(words[4 * piece]), bit_cast<u32>(words[4 * piece + 1]), bit_cast<u32>(words[4 * piece + 2]),
-              bit_cast<u32>(words[4 * piece + 3])};
-    } else {
-      const u64 low = bit_cast<u64>(words[2 * piece]), high = bit_cast<u64>(words[2 * piece + 1]);
-      quad = {static_cast<u32>(low), static_cast<u32>(low >> 32), static_cast<u32>(high), static_cast<u32>(high >> 32)};
-    }
-    *reinterpret_cast<Quad*>(rows + place_in_rows<row_bytes>(thread(), piece)) = quad;
+  constexpr u32 n = kPieceBytes / sizeof(W);
+  H5L_UNROLL for (u32 piece = 0; piece < row_bytes / kPieceBytes; ++piece) {
+    W some[n];
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) some[k] = words[n * piece + k];
+    store_piece<row_bytes>(rows, piece, some);
   }
 }
 

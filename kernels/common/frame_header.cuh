@@ -210,27 +210,62 @@ H5L_DEVICE W unordered(u64 key) {
   return (bits & sign) != 0 ? static_cast<W>(bits & ~sign) : static_cast<W>(~bits);
 }
 
+struct RangeShared {
+  u64 largest[kWarps], smallest[kWarps];
+};
+
+// Thread blocks per chunk. They go from its end to its beginning, which the encoder then still finds in L2.
 template <class T>
 H5L_DEVICE void range_of_chunk(const gpu::RangePlan& plan) {
   using W = Word<T>;
+  constexpr u32 per_quad = sizeof(Quad) / sizeof(W), at_once = 4;  // quads of a thread
   const W* const values = reinterpret_cast<const W*>(plan.raw + block_row() * plan.raw_stride);
-  u64 largest = 0, smallest = 0;
-  for (u32 i = block_number() * kThreads + thread(); i < plan.count; i += grid_blocks() * kThreads) {
-    const W bits = values[i], size = bits & ~kSignBit<T>;
-    if (size >= kInfinity<T> || (plan.has_fill != 0 && bits == static_cast<W>(plan.fill_bits))) continue;
-    if (plan.skip_zeros != 0 && size == 0) continue;
-    const u64 key = ordered(bits), complement = static_cast<W>(~key);
-    largest = key > largest ? key : largest;
-    smallest = complement > smallest ? complement : smallest;
+  W largest = 0, smallest = 0;
+  const auto take = [&](W bits) {
+    const W size = bits & ~kSignBit<T>;
+    const bool is_skipped = size >= kInfinity<T> || (plan.has_fill != 0 && bits == static_cast<W>(plan.fill_bits)) ||
+                            (plan.skip_zeros != 0 && size == 0);
+    const W key = static_cast<W>(ordered(bits)), complement = static_cast<W>(~key);
+    if (!is_skipped && key > largest) largest = key;
+    if (!is_skipped && complement > smallest) smallest = complement;
+  };
+  // Single values before the first aligned quad and after the last one.
+  const u32 lead = static_cast<u32>(0 - reinterpret_cast<u64>(values)) % sizeof(Quad) / sizeof(W);
+  const u32 head = lead < plan.count ? lead : plan.count;
+  const u32 quads = (plan.count - head) / per_quad, tail = head + quads * per_quad;
+  if (block_number() == 0 && thread() < head) take(values[thread()]);
+  if (block_number() == 0 && tail + thread() < plan.count) take(values[tail + thread()]);
+  const Quad* const all = reinterpret_cast<const Quad*>(values + head);
+  const u32 threads = grid_blocks() * kThreads;
+  for (u32 i = block_number() * kThreads + thread(); i < quads; i += at_once * threads) {
+    Quad own[at_once];
+    H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+      const u32 at = i + k * threads;
+      own[k] = all[quads - 1 - (at < quads ? at : i)];
+    }
+    H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+      if constexpr (sizeof(W) == 4) {
+        take(own[k].x);
+        take(own[k].y);
+        take(own[k].z);
+        take(own[k].w);
+      } else {
+        take(u64{own[k].x} | u64{own[k].y} << 32);
+        take(u64{own[k].z} | u64{own[k].w} << 32);
+      }
+    }
   }
-  for (u32 by = 16; by != 0; by /= 2) {
-    const u64 other = shuffle_xor(largest, by), other_smallest = shuffle_xor(smallest, by);
-    largest = other > largest ? other : largest;
-    smallest = other_smallest > smallest ? other_smallest : smallest;
+  // Once for the thread block: atomic operations on one address are serialized.
+  auto& shared = *reinterpret_cast<RangeShared*>(shared_memory());
+  const u64 warp_largest = largest_of_warp(u64{largest}), warp_smallest = largest_of_warp(u64{smallest});
+  if (lane() == 0) {
+    shared.largest[warp()] = warp_largest;
+    shared.smallest[warp()] = warp_smallest;
   }
-  if (lane() != 0) return;
-  atomic_max(plan.ends + 2 * block_row(), largest);
-  atomic_max(plan.ends + 2 * block_row() + 1, smallest);
+  sync_block();
+  if (thread() >= kWarps) return;
+  atomic_max(plan.ends + 2 * block_row(), shared.largest[thread()]);
+  atomic_max(plan.ends + 2 * block_row() + 1, shared.smallest[thread()]);
 }
 
 H5L_DEVICE void measure_ranges(const gpu::RangePlan& plan) {

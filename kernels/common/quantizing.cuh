@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // The quantizers of codecs/bounds.h for whole rows, with few instructions and no conversions. They work if every value
-// of a row passes with its first candidate; otherwise the row is repeated value by value with the functions of
-// bounds.h.
+// of a row passes with its first candidate; otherwise repeat_row() or the functions of bounds.h repeat the row.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -36,21 +35,20 @@ H5L_DEVICE Q quantizer_as(const Quantizer& q) {
 template <class T>
 inline constexpr Word<T> kWholeBits = Word<T>{FloatTraits<T>::bias + kMantissaBits<T>} << kMantissaBits<T>;
 
-// Whether one of the thread's values may be the fill value or decode to it: its distance is at most the bound. Called
-// before the row is loaded, to save registers.
-template <u32 row_bytes, class Q>
-H5L_DEVICE bool is_near_fill(const Q&, const u8*) {
+// Whether one of a row's values may be the fill value or decode to it: its distance is at most the bound. A fill value
+// that no bin can reach, as most are, takes no tests: values equal to it fail anyway.
+template <class Q, class T, u32 n>
+H5L_DEVICE bool is_near_fill(const Q&, const T (&)[n]) {
   return false;  // these rows are quantized value by value
 }
-template <u32 row_bytes, class T>
-H5L_DEVICE bool is_near_fill(const AbsoluteQuantizer<T>& q, const u8* rows) {
-  if (!q.has_fill) return false;
+template <class T, u32 n>
+H5L_DEVICE bool is_near_fill(const AbsoluteQuantizer<T>& q, const T (&values)[n]) {
   const T fill = bit_cast<T>(q.fill_bits);
+  // Two more than the limit: the product is off by less than one. NaN is out of reach, too.
+  const T reach = static_cast<T>(kBinLimit<T> + 2);
+  if (!q.has_fill || !(without_sign(multiply(fill, q.inverse_step)) < reach)) return false;
   bool is_near = false;
-  H5L_NO_UNROLL for (u32 i = 0; i < row_bytes / sizeof(T); ++i) {
-    const T value = *value_in_rows<row_bytes, T>(const_cast<u8*>(rows), thread(), i);
-    is_near |= without_sign(subtract(value, fill)) <= q.bound;
-  }
+  H5L_UNROLL for (u32 i = 0; i < n; ++i) is_near |= without_sign(subtract(values[i], fill)) <= q.bound;
   return is_near;
 }
 
@@ -85,6 +83,53 @@ template <class Q, class T, u32 n>
 H5L_DEVICE bool bins_of_row(const Q&, const T (&values)[n], T (&bins)[n]) {
   H5L_UNROLL for (u32 i = 0; i < n; ++i) bins[i] = values[i];
   return false;
+}
+
+// Quantizes the thread's row again, after one of its values has failed. In the row, a value with a bin becomes
+// ordinary(bin), and an exception becomes exceptional(its bits). Returns the exceptions: bit i is value i.
+//
+// A first candidate beyond the limit, or a value that is the fill value, is an exception whatever the second candidate;
+// NaN is beyond the limit, too. The few other values that fail are left to bounds.h.
+template <u32 row_bytes, class T, class Ordinary, class Exceptional>
+H5L_DEVICE u32 repeat_row(const AbsoluteQuantizer<T>& q, u8* rows, u32 inside, Ordinary ordinary,
+                          Exceptional exceptional) {
+  using W = Word<T>;
+  constexpr u32 at_once = kPieceBytes / sizeof(T);
+  constexpr W half_bits = FloatTraits<T>::below_half, beyond = kWholeBits<T> + kBinLimit<T>;
+  const T whole = bit_cast<T>(kWholeBits<T>), half = bit_cast<T>(half_bits), fill = bit_cast<T>(q.fill_bits);
+  u32 exceptions = 0, unknown = 0;
+  H5L_NO_UNROLL for (u32 piece = 0; piece < row_bytes / kPieceBytes; ++piece) {
+    W words[at_once];
+    u32 certain = 0, failed = 0;  // bit k: words[k]
+    load_piece<row_bytes>(rows, piece, words);
+    H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+      const W bits = words[k];
+      const T size = without_sign(bit_cast<T>(bits));
+      const T sum = add_toward_zero(add(multiply(size, q.inverse_step), half), whole);
+      const T bin = subtract(sum, whole), rebuilt = multiply(bin, q.step);
+      const W sign = bits & kSignBit<T>;
+      const bool is_fill = q.has_fill && bits == q.fill_bits;
+      const bool is_exception = is_fill || bit_cast<W>(sum) > beyond;
+      const bool is_good = without_sign(subtract(size, rebuilt)) <= q.bound && bit_cast<W>(sum) < beyond && !is_fill &&
+                           !(q.has_fill && bit_cast<T>(static_cast<W>(bit_cast<W>(rebuilt) | sign)) == fill);
+      const W word = ordinary(bit_cast<T>(static_cast<W>(bit_cast<W>(bin) | sign)));
+      words[k] = is_good ? word : is_exception ? exceptional(bits) : bits;
+      certain |= is_exception ? 1u << k : 0;
+      failed |= is_good ? 0 : 1u << k;
+    }
+    store_piece<row_bytes>(rows, piece, words);
+    exceptions |= certain << (piece * at_once);
+    unknown |= (failed & ~certain) << (piece * at_once);
+  }
+  for (u32 left = unknown & inside; left != 0; left &= left - 1) {
+    const u32 i = lowest_one(left);
+    W* const value = value_in_rows<row_bytes, W>(rows, thread(), i);
+    W bin = 0;
+    const bool has_bin = quantize(q, *value, bin);
+    *value = has_bin ? ordinary(static_cast<T>(static_cast<typename FloatTraits<T>::Int>(bin))) : exceptional(*value);
+    exceptions |= has_bin ? 0 : 1u << i;
+  }
+  return exceptions & inside;
 }
 
 // What a bin decodes to. The bin comes from an integer and is never -0.0, so the +0.0 of rebuild() in bounds.h is not

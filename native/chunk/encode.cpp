@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "chunk/auto.h"
+#include "chunk/auto_size.h"
 #include "chunk/codec_selection.h"
 #include "chunk/parallel_tiles.h"
 #include "chunk/params.h"
@@ -41,14 +42,19 @@ FrameHeader make_header(const h5l_params& params, const Choice& choice, const Qu
   return header;
 }
 
-// The codec and mode for a chunk that is not empty, and its step where the values have one of their own.
+// The codec and mode for a chunk that is not empty, and its step where the values have one of their own; for size, the
+// first codec to try.
 h5l_status choose(const h5l_params& params, Quantizer& quantizer, Bytes raw, Choice& choice, const Message& why) {
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
   const bool is_lossless = quantizer.kind == BoundKind::lossless;
-  if (params.codec == H5L_CODEC_AUTO && !is_lossless) return pick_codec(*backend, params, quantizer, raw, choice, why);
-  const CodecEntry& entry =
-      is_lossless ? lossless_codec(backend->codecs, params.codec) : *find_codec(backend->codecs, params.codec);
+  const bool for_size = prefers_size(params);
+  if (params.codec == H5L_CODEC_AUTO && !is_lossless && !for_size) {
+    return pick_codec(*backend, params, quantizer, raw, choice, why);
+  }
+  const CodecEntry& entry = is_lossless ? lossless_codec(backend->codecs, params.codec)
+                            : for_size  ? size_codec(backend->codecs)
+                                        : *find_codec(backend->codecs, params.codec);
   const std::uint32_t requested = entry.number == params.codec ? params.mode : 0;
   const Chunk chunk = read_chunk(params, quantizer, raw.size() / params.value_bytes, raw.data());
   Quantizer own = quantizer;
@@ -102,12 +108,9 @@ h5l_status encode_tiles(const TileJob& job, EncodedTiles& encoded, const Message
   return H5L_OK;
 }
 
-// Encodes a chunk that has a type and is not empty.
-h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
-                         const Message& why, std::uint32_t threads) {
-  Quantizer quantizer = make_quantizer(params, raw);
-  Choice choice;
-  if (const h5l_status status = choose(params, quantizer, raw, choice, why); status != H5L_OK) return status;
+// Encodes a chunk with a codec and mode.
+h5l_status encode_as(const Choice& choice, const h5l_params& params, const Quantizer& quantizer, Bytes raw,
+                     MutableBytes frame, std::size_t& frame_bytes, const Message& why, std::uint32_t threads) {
   const FrameHeader header = make_header(params, choice, quantizer, raw.size());
   const std::uint32_t tiles = choice.geometry.tiles();
   const std::size_t payload_at = payload_begin(header, tiles);
@@ -121,7 +124,6 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
                          frame.subspan(header.header_bytes, kTileEntryBytes * tiles),
                          frame.subspan(payload_at, largest_frame - payload_at),
                          header.has_checksum ? best_checksum() : nullptr};
-    threads = threads_for_chunk(threads, raw.size());
     const h5l_status status =
         threads > 1 ? encode_tiles_in_parallel(job, threads, encoded, why) : encode_tiles(job, encoded, why);
     if (status != H5L_OK) return status;
@@ -133,6 +135,25 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
   write_header(header, encoded.sum, tiles, frame);
   frame_bytes = payload_at + encoded.payload_bytes;
   return H5L_OK;
+}
+
+// Encodes a chunk that has a type and is not empty.
+h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
+                         const Message& why, std::uint32_t threads) {
+  const Quantizer quantizer = make_quantizer(params, raw);
+  Quantizer chosen = quantizer;
+  threads = threads_for_chunk(threads, raw.size());
+  Choice choice;
+  h5l_status status = choose(params, chosen, raw, choice, why);
+  if (status == H5L_OK) status = encode_as(choice, params, chosen, raw, frame, frame_bytes, why, threads);
+  if (status != H5L_OK || !prefers_size(params) || quantizer.kind == BoundKind::lossless) return status;
+
+  // For size: another codec, if its frame is smaller.
+  const Quantizer of_others = quantizer_of_others(quantizer);
+  choice = {};
+  status = find_smaller(params, of_others, raw, frame_bytes, choice, why, threads);
+  if (status != H5L_OK || choice.codec == nullptr || has_fine_points(params, quantizer, raw)) return status;
+  return encode_as(choice, params, of_others, raw, frame, frame_bytes, why, threads);
 }
 
 }  // namespace

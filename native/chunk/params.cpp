@@ -26,7 +26,7 @@ Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> r
   quantizer.kind = static_cast<BoundKind>(params.bound_kind);
   quantizer.has_fill = params.has_fill != 0 && fill_must_match_exactly(params.value_bytes, params.fill_bits);
   quantizer.fill_bits = params.fill_bits;
-  const CodecEntry* const entry = codec_entry(params.codec);
+  const CodecEntry* const entry = prefers_size(params) ? &size_codec(all_codecs()) : codec_entry(params.codec);
   const StepRule rule = entry == nullptr ? StepRule{} : entry->codec->step_rule;  // null: auto
   switch (quantizer.kind) {
     case BoundKind::absolute:
@@ -45,8 +45,9 @@ Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> r
 
 h5l_status check_codec(const h5l_params& params, const Message& why) {
   if (params.codec == H5L_CODEC_AUTO) {
-    if (params.mode == 0) return H5L_OK;
-    return why.fail(H5L_UNSUPPORTED, "codec 0 (auto) also picks the mode, so mode must be 0, got %u", params.mode);
+    if (params.mode == H5L_AUTO_SPEED || params.mode == H5L_AUTO_SIZE) return H5L_OK;
+    return why.fail(H5L_UNSUPPORTED, "the mode of codec 0 (auto) must be 0 (for speed) or 1 (for size), got %u",
+                    params.mode);
   }
   const CodecEntry* const entry = codec_entry(params.codec);
   if (entry == nullptr) {
@@ -96,6 +97,8 @@ h5l_status check_params(const h5l_params& params, const Message& why) {
   }
   return H5L_OK;
 }
+
+bool prefers_size(const h5l_params& params) { return params.codec == H5L_CODEC_AUTO && params.mode == H5L_AUTO_SIZE; }
 
 bool fill_must_match_exactly(std::uint32_t value_bytes, std::uint64_t fill_bits) {
   const std::uint64_t infinity = value_bytes == 4 ? scalar::kInfinity<float> : scalar::kInfinity<double>;

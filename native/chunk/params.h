@@ -20,6 +20,9 @@ namespace h5lossy {
 // Also checks the data's properties: type, shape and fill value.
 [[nodiscard]] h5l_status check_params(const h5l_params& params, const Message& why);
 
+// Whether the request is for the smallest frame of all codecs (docs/format/auto.md).
+bool prefers_size(const h5l_params& params);
+
 // Whether codecs must treat this fill value specially. NaN and +0.0 are always kept bit for bit.
 bool fill_must_match_exactly(std::uint32_t value_bytes, std::uint64_t fill_bits);
 

@@ -111,8 +111,9 @@ struct Codec {
   // For a mode of frames, and a chunk of these dims; dims that the header does not hold are multiplied into the next
   // one.
   TileLayout (*layout)(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]);
-  // The requested modes that codec 0 (auto) compares, in this order (docs/format/auto.md). They have the default step
-  // rule, since a chunk gets its quantizer before its codec.
+  // The requested modes that codec 0 (auto) compares, in this order (docs/format/auto.md). Their codecs have the
+  // default step rule, since a chunk gets its quantizer before its codec. One codec has none: auto tries it for size
+  // only.
   u32 auto_modes[kMaxAutoModes] = {};
   u32 auto_mode_count = 1;
   TileFunctions float32;

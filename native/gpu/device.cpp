@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <initializer_list>
 #include <utility>
 
@@ -139,7 +138,8 @@ CudaResult Device::start(std::string& why) {
   if (result == 0) {
     {
       const Current current(*this);
-      result = current.ok() ? load(first_unit(), how_) : kCudaInvalidContext;
+      CudaModule module = nullptr;
+      result = current.ok() ? load(first_kernel(), module, how_) : kCudaInvalidContext;
     }
     if (result != 0) driver_.release_context(device);
   }
@@ -150,17 +150,19 @@ CudaResult Device::start(std::string& why) {
   return result;
 }
 
-// Loads a unit's code into the current context. `how` receives the code's origin, or the reason why there is none.
-CudaResult Device::load(const char* name, std::string& how) {
-  Unit& unit = units_[name];
-  if (unit.module != nullptr) return 0;
-  Code code = find_code(name, major_, minor_);
+// Loads the module with a kernel into the current context: that of its unit, or one of its own if NVRTC compiles it.
+// `how` receives the code's origin, or the reason why there is none.
+CudaResult Device::load(const char* kernel, CudaModule& module, std::string& how) {
+  const char* const unit = unit_of(kernel);
+  Loaded& loaded = loaded_[is_built_in(unit) ? unit : kernel];
+  module = loaded.module;
+  if (module != nullptr) return 0;
+  Code code = find_code(unit, kernel, major_, minor_);
   how = code.how;
   if (code.image == nullptr) return kCudaNoCode;
-  unit.image = std::move(code.memory);
-  CudaModule module = nullptr;
-  const CudaResult result = driver_.load_module(&module, unit.image.empty() ? code.image : unit.image.data());
-  if (result == 0) unit.module = module;
+  loaded.image = std::move(code.memory);
+  const CudaResult result = driver_.load_module(&module, loaded.image.empty() ? code.image : loaded.image.data());
+  if (result == 0) loaded.module = module;
   return result;
 }
 
@@ -178,9 +180,8 @@ const Kernel* Device::kernel(const char* name) {
 }
 
 CudaResult Device::find(const char* name, Kernel& kernel, std::string& how) {
-  const char* const unit = std::strncmp(name, "assess_", 7) == 0 ? "assess" : "codecs";
-  CudaResult result = load(unit, how);
-  const CudaModule module = units_[unit].module;
+  CudaModule module = nullptr;
+  CudaResult result = load(name, module, how);
   const std::string symbol = std::string("h5l_") + name;
   CudaPointer sizes_at = 0;
   std::size_t size = 0;

@@ -58,7 +58,7 @@ class Device {
   friend class BorrowedStream;
   Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   CudaResult start(std::string& why);  // `why` receives the reason of a failure
-  CudaResult load(const char* name, std::string& how);
+  CudaResult load(const char* kernel, CudaModule& module, std::string& how);
   CudaResult find(const char* name, Kernel& kernel, std::string& how);
   void note(CudaResult result, const std::string& what);
 
@@ -71,11 +71,11 @@ class Device {
   std::atomic<bool> is_broken_{false};
   std::mutex mutex_;  // guards the members below
   std::string last_error_;
-  struct Unit {  // a set of kernels, loaded on first use
+  struct Loaded {  // one or more kernels
     CudaModule module = nullptr;
     std::vector<char> image;
   };
-  std::unordered_map<std::string, Unit> units_;
+  std::unordered_map<std::string, Loaded> loaded_;
   std::unordered_map<std::string, Kernel> kernels_;
   std::vector<std::unique_ptr<class StreamBuffers>> free_streams_;
   std::uint32_t stream_count_ = 0;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -35,13 +36,18 @@ const H5LEmbeddedFile* find_file(const char* name) {
 }
 
 // FNV-1a of all sources, so that cached code is not used with other sources.
-std::uint64_t hash_of_sources() {
+std::uint64_t compute_hash() {
   std::uint64_t hash = 0xCBF29CE484222325u;
   for (const H5LEmbeddedFile* file = h5l_embedded_files; file->name != nullptr; ++file) {
     for (const char* at = file->begin; at != file->end; ++at) {
       hash = (hash ^ static_cast<unsigned char>(*at)) * 0x100000001B3u;
     }
   }
+  return hash;
+}
+
+std::uint64_t hash_of_sources() {
+  static const std::uint64_t hash = compute_hash();
   return hash;
 }
 
@@ -103,8 +109,8 @@ Target find_target(const Nvrtc& nvrtc, int wanted) {
   return {best != 0 ? best : wanted, best == wanted || best == 0};
 }
 
-bool compile(const Nvrtc& nvrtc, const std::string& main_source, const Target& target, std::vector<char>& made,
-             std::string& log) {
+bool compile(const Nvrtc& nvrtc, const std::string& main_source, const char* kernel, const Target& target,
+             std::vector<char>& made, std::string& log) {
   std::vector<std::string> texts{kIntegers, ""};
   std::vector<const char*> names{"stdint.h", "stddef.h"};
   for (const H5LEmbeddedFile* file = h5l_embedded_files; file->name != nullptr; ++file) {
@@ -123,9 +129,12 @@ bool compile(const Nvrtc& nvrtc, const std::string& main_source, const Target& t
     return false;
   }
   const std::string architecture = "--gpu-architecture=" + target.name();
-  const char* const options[] = {architecture.c_str(), "--std=c++20", "--fmad=false",
-                                 "--device-as-default-execution-space"};
-  bool is_done = nvrtc.compile(program, static_cast<int>(std::size(options)), options) == 0;
+  std::vector<const char*> options{architecture.c_str(), "--std=c++20", "--fmad=false",
+                                   "--device-as-default-execution-space"};
+  // See kernels/common/entry_points.cuh.
+  const std::string wanted = kernel == nullptr ? "" : "--define-macro=H5L_WANTED_" + std::string(kernel) + "=~, 1";
+  if (kernel != nullptr) options.insert(options.end(), {"--define-macro=H5L_SINGLE_KERNELS", wanted.c_str()});
+  bool is_done = nvrtc.compile(program, static_cast<int>(options.size()), options.data()) == 0;
   std::size_t size = 0;
   if (!is_done && nvrtc.log_size(program, &size) == 0 && size > 0) {
     log.resize(size);
@@ -142,11 +151,27 @@ bool compile(const Nvrtc& nvrtc, const std::string& main_source, const Target& t
   return is_done;
 }
 
+// A first use takes seconds, which would look like a program that hangs.
+void tell_once(const std::string& nvrtc_name, const std::string& folder) {
+  static std::atomic<bool> has_told{false};
+  if (has_told.exchange(true)) return;
+  std::fprintf(
+      stderr, "h5lossy: compiling GPU kernels with %s when they are first used; %s%s\n", nvrtc_name.c_str(),
+      folder.empty() ? "there is no folder to keep them in: set H5LOSSY_CACHE_DIR" : "later processes find them in ",
+      folder.c_str());
+}
+
 }  // namespace
 
-const char* first_unit() { return h5l_embedded_unit; }
+const char* first_kernel() {
+  return std::strcmp(h5l_embedded_unit, "assess") == 0 ? "assess_copy_to_host" : "finish_frames";
+}
 
-Code find_code(const char* unit, int major, int minor) {
+const char* unit_of(const char* kernel) { return std::strncmp(kernel, "assess_", 7) == 0 ? "assess" : "codecs"; }
+
+bool is_built_in(const char* unit) { return find_file(unit) != nullptr; }
+
+Code find_code(const char* unit, const char* kernel, int major, int minor) {
   Code code;
   const std::string main_source = "kernels/" + std::string(unit) + "/kernels.cu";
   if (const H5LEmbeddedFile* const built_in = find_file(unit); built_in != nullptr) {
@@ -158,8 +183,9 @@ Code find_code(const char* unit, int major, int minor) {
     code.how = "this build has no kernels";
     return code;
   }
-  char name[64];
-  std::snprintf(name, sizeof name, "/%s-%016" PRIx64 "-sm_%d%d.cubin", unit, hash_of_sources(), major, minor);
+  char name[128];
+  std::snprintf(name, sizeof name, "/%s-%016" PRIx64 "-sm_%d%d.cubin", kernel == nullptr ? unit : kernel,
+                hash_of_sources(), major, minor);
   const std::string folder = cache_folder();
   if (!folder.empty() && read_file(folder + name, code.memory)) {
     code.how = "compiled earlier, in " + folder + name;
@@ -183,9 +209,10 @@ Code find_code(const char* unit, int major, int minor) {
                ", can't load; set H5LOSSY_NVRTC to the path of libnvrtc.so." + supported;
     return code;
   }
+  tell_once(nvrtc_name, folder);
   const Target target = find_target(*nvrtc, 10 * major + minor);
   std::string log;
-  if (!compile(*nvrtc, main_source, target, code.memory, log)) {
+  if (!compile(*nvrtc, main_source, kernel, target, code.memory, log)) {
     code.memory.clear();
     code.how = nvrtc_name + " cannot compile the kernels: " + log.substr(0, 400);
     return code;

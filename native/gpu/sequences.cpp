@@ -171,7 +171,7 @@ bool make_quantizers(Launcher& launcher, const EncodeCall& call, const EncodeMem
   plan.ends = memory.ends;
   plan.quantizers = memory.quantizers;
   // Enough loads in flight for the whole device, but at least 16 values for each thread.
-  const std::uint32_t most = std::max(1u, 4096 / plan.chunks);
+  const std::uint32_t most = std::max(1u, 2048 / plan.chunks);
   const std::uint32_t blocks = std::clamp(plan.count / (16 * kThreads), 1u, most);
   return launcher.clear(memory.ends, 16 * std::size_t{plan.chunks}) &&
          launcher.launch("measure_ranges", blocks, plan.chunks, &plan, sizeof plan, false) &&

@@ -47,6 +47,10 @@ extern "C" {
 #define H5L_CODEC_AATROX 3
 #define H5L_CODEC_INTERP 4
 
+/* Modes of "auto" (docs/format/auto.md): what the codec of a chunk is picked for. */
+#define H5L_AUTO_SPEED 0 /* the smallest frame among the fast codecs, by a sample */
+#define H5L_AUTO_SIZE 1  /* the smallest frame of all */
+
 /* What a bound limits. */
 #define H5L_BOUND_ABSOLUTE 0
 #define H5L_BOUND_POINTWISE_RELATIVE 1

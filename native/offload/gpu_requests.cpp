@@ -112,7 +112,7 @@ gpu::DecodeCall make_decode_call(const FrameHeader& header, std::uint64_t first,
     call.variant.shape.raw_bytes = header.raw_bytes;
     return call;
   }
-  if (!has_kernels(header.codec) || open_codec(header, choice, Message(nullptr)) != H5L_OK) return call;
+  if (!has_kernels(header.codec, header.mode) || open_codec(header, choice, Message(nullptr)) != H5L_OK) return call;
   open_geometry(header, choice);
   call.variant = make_variant(choice, header.value_bytes, header.raw_bytes);
   std::uint32_t end = 0;

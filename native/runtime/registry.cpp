@@ -123,9 +123,16 @@ const RangeFunctions& best_ranges() {
   return has_backend ? backend->ranges : scalar::range_functions;
 }
 
-bool has_kernels(std::uint32_t codec) {
+bool has_kernels(std::uint32_t codec, std::uint32_t mode) {
+  if (codec == H5L_CODEC_AUTO && mode == H5L_AUTO_SIZE) return false;  // the GPU's sequence is that for speed
   const CodecEntry* const entry = codec_entry(codec);
   return entry == nullptr || entry->codec->has_kernels;
+}
+
+const CodecEntry& size_codec(std::span<const CodecEntry> codecs) {
+  const CodecEntry* entry = codecs.data();
+  while (entry->codec->auto_mode_count != 0) ++entry;  // there is one
+  return *entry;
 }
 
 const char* codec_name(std::uint32_t codec) {

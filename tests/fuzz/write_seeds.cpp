@@ -90,8 +90,9 @@ void write_seeds(const std::string& corpus, const Method& method, std::size_t nu
   Random random(22);
   Values<T> source(random, {kind, kBounds[kind]}, 20);
   const bool is_auto = method.codec == H5L_CODEC_AUTO;
-  const std::string name = (is_auto ? "auto" : h5l_codec_name(method.codec) + ("-" + std::to_string(method.mode))) +
-                           "-" + kType<T> + "-" + kKinds[kind];
+  const std::string name =
+      (is_auto ? method.name : h5l_codec_name(method.codec) + ("-" + std::to_string(method.mode))) + "-" + kType<T> +
+      "-" + kKinds[kind];
   h5l_params params = make_params(method, kind, kBounds[kind], sizeof(T));
   const std::vector<Bits<T>> values = source.make(5 * 6 * 7);
   write(corpus + "/round_trip/" + name, round_trip_input<T>(params, number, 5, to_bytes<T>(values, false)));

@@ -33,14 +33,15 @@ std::string take_calls() {
 
 class Chunk {
  public:
-  explicit Chunk(std::size_t bytes, std::uint32_t codec = H5L_CODEC_PFPL)
-      : codec_(codec), raw_(bytes), frame_(bytes + 40) {
+  explicit Chunk(std::size_t bytes, std::uint32_t codec = H5L_CODEC_PFPL, std::uint32_t mode = 0)
+      : codec_(codec), mode_(mode), raw_(bytes), frame_(bytes + 40) {
     for (std::size_t i = 0; i < bytes; ++i) raw_[i] = static_cast<std::uint8_t>(i % 4 == 3 ? 0x40 : i / 4 % 61);
     encode();
   }
   void encode() {
     h5l_params params = make_params(H5L_BOUND_ABSOLUTE, 1e-3, 4);
     params.codec = codec_;
+    params.mode = mode_;
     h5l_message message;
     std::size_t size = 0;
     CHECK(h5l_encode(&params, raw_.data(), raw_.size(), frame_.data(), frame_.size(), &size, &message) == H5L_OK, "%s",
@@ -54,7 +55,7 @@ class Chunk {
   }
 
  private:
-  std::uint32_t codec_;
+  std::uint32_t codec_, mode_;
   Bytes raw_, frame_;
   std::size_t size_ = 0;
 };
@@ -94,8 +95,9 @@ void with_cpu() {
 void with_gpu() {
   // Codecs without kernels have no use for a GPU.
   for (std::uint32_t codec = 1; h5l_codec_name(codec) != nullptr; ++codec) {
-    if (h5l_has_kernels(codec) == 0) Chunk(1 << 20, codec).decode();
+    if (h5l_has_kernels(codec, 0) == 0) Chunk(1 << 20, codec).decode();
   }
+  if (h5l_has_kernels(H5L_CODEC_AUTO, H5L_AUTO_SIZE) == 0) Chunk(1 << 20, H5L_CODEC_AUTO, H5L_AUTO_SIZE).decode();
   CHECK(take_calls() == "no driver", "%s", "no codec so far has kernels");
   Chunk chunk(1000);
   CHECK(take_calls() == "init cuGetErrorName ", "%s", "H5LOSSY_DEVICE=gpu");

@@ -49,12 +49,12 @@ void list_kernels() {
 
 // As the codec says, which is checked.
 bool has_kernels(const Method& method) {
-  if (method.codec == H5L_CODEC_AUTO) return true;
+  if (method.codec == H5L_CODEC_AUTO) return h5lossy::has_kernels(method.codec, method.mode);
   const std::string start = std::string(codec_name(method.codec)) + "_encode_";
   const auto& all = kernels<EncodePlan>();
   const bool is_listed =
       std::any_of(all.begin(), all.end(), [&](const auto& kernel) { return kernel.first.starts_with(start); });
-  CHECK(h5lossy::has_kernels(method.codec) == is_listed, "%s", method.name.c_str());
+  CHECK(h5lossy::has_kernels(method.codec, method.mode) == is_listed, "%s", method.name.c_str());
   return is_listed;
 }
 

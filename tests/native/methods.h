@@ -79,10 +79,11 @@ inline std::vector<Method> methods() {
   return found;
 }
 
-// The same, and codec auto.
+// The same, and codec auto, for speed and for size.
 inline std::vector<Method> methods_and_auto() {
   std::vector<Method> found = methods();
-  found.push_back({H5L_CODEC_AUTO, 0, true, false, "auto"});
+  found.push_back({H5L_CODEC_AUTO, H5L_AUTO_SPEED, true, false, "auto"});
+  found.push_back({H5L_CODEC_AUTO, H5L_AUTO_SIZE, false, false, "auto-size"});
   return found;
 }
 

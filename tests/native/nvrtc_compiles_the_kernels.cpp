@@ -27,6 +27,11 @@ bool is_machine_code(const h5lossy::gpu::Code& code) {
                                               4) == 0;
 }
 
+bool has_symbol(const h5lossy::gpu::Code& code, const char* kernel) {
+  const std::string all(code.memory.begin(), code.memory.end());
+  return all.find("h5l_" + std::string(kernel) + "_sizes") != std::string::npos;
+}
+
 }  // namespace
 
 int main() {
@@ -35,7 +40,7 @@ int main() {
   CHECK(mkdtemp(folder) != nullptr, "no folder");
   setenv("H5LOSSY_CACHE_DIR", folder, 1);
   for (const char* const unit : {"codecs", "assess"}) {
-    const gpu::Code first = gpu::find_code(unit, 9, 0);
+    const gpu::Code first = gpu::find_code(unit, nullptr, 9, 0);
     const bool is_skipped =
         starts_with(first.how, "built in") || starts_with(first.how, "this build") || gpu::open_nvrtc() == nullptr;
     if (is_skipped) {
@@ -44,11 +49,16 @@ int main() {
     }
     CHECK(starts_with(first.how, "compiled by NVRTC"), "%s", first.how.c_str());
     CHECK(is_machine_code(first), "no cubin");
-    const gpu::Code again = gpu::find_code(unit, 9, 0);
+    const gpu::Code again = gpu::find_code(unit, nullptr, 9, 0);
     CHECK(starts_with(again.how, "compiled earlier, in "), "%s", again.how.c_str());
     CHECK(again.memory == first.memory, "the cache holds something else");
+    const char* const kernel = std::strcmp(unit, "assess") == 0 ? "assess_copy_to_host" : "pfpl_decode_f64_absolute";
+    const gpu::Code single = gpu::find_code(unit, kernel, 9, 0);
+    CHECK(is_machine_code(single) && has_symbol(single, kernel), "%s", single.how.c_str());
+    CHECK(!has_symbol(single, "pfpl_decode_f32_absolute") && !has_symbol(single, "assess_sum_windows"),
+          "not a single kernel");
   }
-  const gpu::Code later = gpu::find_code("assess", 99, 0);
+  const gpu::Code later = gpu::find_code("assess", "assess_copy_to_host", 99, 0);
   CHECK(starts_with(later.how, "compiled by NVRTC") && later.how.find(" for compute_") != std::string::npos, "%s",
         later.how.c_str());
   const std::string ptx(later.memory.begin(), later.memory.end());

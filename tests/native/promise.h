@@ -86,7 +86,9 @@ inline bool differ_by_at_most_a_share_of_range(double x, double decoded, double 
 }
 
 // Whether encoding what was decoded gives the same frame again, and not just the same values.
-inline bool repeats_its_frames(std::uint32_t codec) { return codec != H5L_CODEC_INTERP; }
+inline bool repeats_its_frames(std::uint32_t codec, std::uint32_t mode) {
+  return codec != H5L_CODEC_INTERP && !(codec == H5L_CODEC_AUTO && mode == H5L_AUTO_SIZE);
+}
 
 struct Promise {
   std::uint32_t kind = H5L_BOUND_LOSSLESS;

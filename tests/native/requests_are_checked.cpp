@@ -64,7 +64,7 @@ void check_params() {
   check("fill bits", [](h5l_params& p) { p.has_fill = 1, p.fill_bits = 1ull << 32; });
 }
 
-// Mode 0, and what frames may say; for codec auto 0 only.
+// Mode 0, and what frames may say; for codec auto, for speed or for size.
 void check_codecs_and_modes() {
   const Bytes raw(400);
   for (std::uint32_t codec = 0; codec < 300; ++codec) {
@@ -73,7 +73,8 @@ void check_codecs_and_modes() {
       h5l_params params = valid();
       params.codec = codec;
       params.mode = mode;
-      const bool is_right = entry == nullptr ? codec == H5L_CODEC_AUTO && mode == 0 : entry->codec->has_mode(mode);
+      const bool is_right =
+          entry == nullptr ? codec == H5L_CODEC_AUTO && mode <= H5L_AUTO_SIZE : entry->codec->has_mode(mode);
       if (!is_right) {
         refused(params, H5L_UNSUPPORTED, "codec or mode");
         continue;

@@ -233,7 +233,7 @@ class Worker {
       params.bound = bound_of_range_;
     }
     const std::size_t again_bytes = encode_into(params, decoded_, again_);
-    if (!repeats_its_frames(params.codec)) {
+    if (!repeats_its_frames(params.codec, params.mode)) {
       decoded_again_.resize(decoded_.size());
       CHECK(
           h5l_decode(again_.data(), again_bytes, decoded_again_.data(), 4 * decoded_again_.size(), nullptr) == H5L_OK &&

@@ -57,6 +57,9 @@ STORED = 0
 AUTO = 0
 """The codec that an encoder is asked for where it may choose; no frame names it."""
 
+FOR_SPEED, FOR_SIZE = 0, 1
+"""Modes of codec auto."""
+
 
 def _find_codecs() -> dict[int, ModuleType]:
     """Find the modules beside this one that are codecs: those that have a number."""
@@ -73,6 +76,9 @@ be asked for modes that no frame has, `REQUESTS`; one with a step of its own, `o
 
 LOSSLESS = next(number for number, codec in CODECS.items() if codec.HAS_LOSSLESS)
 """The codec of chunks without a step."""
+
+SMALLEST = next(number for number, codec in CODECS.items() if not codec.AUTO_MODES)
+"""The codec that auto tries for size only."""
 
 HAS_PAYLOAD_SUM = 0x0001
 MUST_UNDERSTAND = 0xFF00
@@ -667,8 +673,10 @@ def encode(
     kind = Kind(bound_kind)
     if not math.isfinite(bound) or bound < 0:
         raise ValueError(f"bound {bound}; a finite number that is not negative is allowed")
-    module = None if codec == AUTO else CODECS[codec]
-    if mode not in ({0} if module is None else getattr(module, "REQUESTS", {0, *module.MODES})):
+    for_size = codec == AUTO and mode == FOR_SIZE
+    module = CODECS.get(SMALLEST if for_size else codec)
+    modes = {FOR_SPEED, FOR_SIZE} if codec == AUTO else {0, *CODECS[codec].MODES}
+    if mode not in getattr(CODECS.get(codec), "REQUESTS", modes):
         raise ValueError(f"mode {mode:#x} of codec {codec}")
     flat = np.frombuffer(array, np.uint8) if isinstance(array, bytes) else np.ravel(array)
     known = flat.dtype.kind == "f" and flat.dtype.itemsize in FLOAT_TYPES
@@ -700,6 +708,9 @@ def encode(
     plan = dataclasses.replace(stored, kind=quantizer.kind, step=quantizer.step, tiles=())
     if quantizer.kind == Kind.LOSSLESS:
         plan = _planned(plan, LOSSLESS, 0, extents)
+    elif for_size:
+        frame = _smallest(plan, raw, counting, extents, quantizer)
+        return min(build(stored), build(frame), key=len)
     elif codec == AUTO:
         plan = _picked(plan, raw, counting, extents)
     else:
@@ -800,6 +811,91 @@ def _with_tiles(
     return dataclasses.replace(plan, tiles=tuple(tiles))
 
 
+def _candidates(plan: Frame, extents: Sequence[int]) -> list[Frame]:
+    """
+    Give the frames that codec auto compares.
+
+    Parameters
+    ----------
+    plan : Frame
+        The frame without its codec and its tiles.
+    extents : sequence of int
+        The chunk's extents other than 1.
+
+    Returns
+    -------
+    list of Frame
+        Frames without tiles.
+    """
+    chosen = [(n, c.chosen_mode(mode, extents)) for n, c in CODECS.items() for mode in c.AUTO_MODES]
+    return [_planned(plan, number, mode, extents) for number, mode in dict.fromkeys(chosen)]
+
+
+def _smallest(
+    plan: Frame,
+    bits: Array,
+    fill_bits: int | None,
+    extents: Sequence[int],
+    quantizer: Quantizer,
+) -> Frame:
+    """
+    Give the smallest frame of all codecs, as docs/format/auto.md has it.
+
+    Parameters
+    ----------
+    plan : Frame
+        The frame without its codec and its tiles.
+    bits : numpy.ndarray
+        Patterns of the chunk's values.
+    fill_bits : int or None
+        The fill value's pattern, if it counts.
+    extents : sequence of int
+        The chunk's extents other than 1.
+    quantizer : Quantizer
+        That of the codec which is tried for size only.
+
+    Returns
+    -------
+    Frame
+        The frame.
+    """
+    frames = [_with_tiles(_planned(plan, SMALLEST, 0, extents), bits, fill_bits, quantizer)]
+    if plan.kind == Kind.POINTWISE_RELATIVE or not _has_fine_points(plan, bits, fill_bits):
+        frames += [_with_tiles(one, bits, fill_bits) for one in _candidates(plan, extents)]
+    return min(frames, key=lambda frame: len(build(frame)))
+
+
+def _has_fine_points(plan: Frame, bits: Array, fill_bits: int | None) -> bool:
+    """
+    Say whether one of the values is a multiple of a 16th of the step, and not of the step.
+
+    Parameters
+    ----------
+    plan : Frame
+        A frame with the step.
+    bits : numpy.ndarray
+        Patterns of the values.
+    fill_bits : int or None
+        The fill value's pattern, if it counts.
+
+    Returns
+    -------
+    bool
+        Whether there is one with a number that counts.
+    """
+    number = plan.float_type.number
+    fine, limit = (
+        number(bits_to_float(plan.step) / 16),
+        2**15 - 1 if plan.value_bytes == 4 else 2**20,
+    )
+    values = bits.view(plan.dtype.newbyteorder("<"))
+    with np.errstate(all="ignore"):
+        near = np.rint(values / fine)
+        near[~(np.abs(near) <= limit)] = 0
+        is_one = (near % 16 != 0) & (near * fine == values)
+    return bool((is_one & (bits != (0 if fill_bits is None else fill_bits))).any())
+
+
 def _picked(plan: Frame, bits: Array, fill_bits: int | None, extents: Sequence[int]) -> Frame:
     """
     Pick a codec, as docs/format/auto.md has it.
@@ -820,8 +916,7 @@ def _picked(plan: Frame, bits: Array, fill_bits: int | None, extents: Sequence[i
     Frame
         The frame with its codec.
     """
-    chosen = [(n, c.chosen_mode(mode, extents)) for n, c in CODECS.items() for mode in c.AUTO_MODES]
-    candidates = [_planned(plan, number, mode, extents) for number, mode in dict.fromkeys(chosen)]
+    candidates = _candidates(plan, extents)
     z, y, x = _dims_of(extents, 3)
     chunk = bits.reshape(z, y, x)
     if z == 1:  # what is said of slices and rows, then, is about rows and columns

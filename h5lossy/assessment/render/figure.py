@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from h5lossy._printable import printable
-from h5lossy.assessment.render.text import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,15 +67,6 @@ def svg(figure: Figure) -> str:
     out = io.StringIO()
     save(figure, out, "svg")
     return out.getvalue()[out.getvalue().index("<svg") :]
-
-
-def titled(figure: Figure, report: ReportData) -> Figure:
-    """Put the verdict and the name of the decoded field above a figure."""
-    title = f"{verdict(report)}: {printable(report.provenance.decoded)}"
-    if report.bound is not None:
-        title += f"   {report.bound}"
-    figure.suptitle(title, parse_math=False)
-    return figure
 
 
 def figure(report: ReportData) -> Figure:
@@ -194,8 +184,7 @@ def _legend(axes: Axes) -> None:
 def _count_axis(axes: Axes) -> None:
     """Have counts of points along y, logarithmic."""
     axes.set_yscale("log", nonpositive="clip")
-    axes.set_ylim(bottom=0.5)
-    axes.set_ylabel("points")
+    axes.set(ylim=(0.5, None), ylabel="points")
 
 
 def _autocorrelation(axes: Axes, report: ReportData) -> None:
@@ -211,9 +200,7 @@ def _autocorrelation(axes: Axes, report: ReportData) -> None:
     axes.axhline(0, color="0.5", linewidth=0.8)
     axes.locator_params(axis="x", integer=True)
     _legend(axes)
-    axes.set_title("Autocorrelation of the error")
-    axes.set_xlabel("lag (points)")
-    axes.set_ylabel("correlation")
+    axes.set(title="Autocorrelation of the error", xlabel="lag (points)", ylabel="correlation")
 
 
 def _spectrum(axes: Axes, report: ReportData) -> None:
@@ -224,9 +211,7 @@ def _spectrum(axes: Axes, report: ReportData) -> None:
     axes.plot(range(1, len(ratios) + 1), ratios, marker="o" if len(ratios) < 20 else None)
     axes.locator_params(axis="x", integer=True)
     _legend(axes)
-    axes.set_title("Power spectrum")
-    axes.set_xlabel("wavenumber")
-    axes.set_ylabel("decoded / original")
+    axes.set(title="Power spectrum", xlabel="wavenumber", ylabel="decoded / original")
 
 
 def _chunks(axes: Axes, report: ReportData) -> None:
@@ -288,8 +273,7 @@ def _images(row: SubFigure, one: FieldSlice, report: ReportData) -> None:
             aspect=_aspect(one.original),
             extent=(-0.5, one.extent[1] - 0.5, one.extent[0] - 0.5, -0.5),
         )
-        axes.set_title(name)
-        axes.set_xlabel(f"axis {one.axes[1]}")
+        axes.set(title=name, xlabel=f"axis {one.axes[1]}")
         if name == "decoded":
             _colorbar(row, image, panels[:2], _label("value", report, scale))
     _colorbar(

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A report as text for a terminal and as Markdown, and the one table that every form shows."""
+"""A report as text, Markdown and HTML, and the one table that they show."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import html
 import itertools
 import math
 import re
+from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
-from h5lossy._printable import printable
+from h5lossy._printable import bytes_text, printable
+from h5lossy.assessment.render.figure import figure, svg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from h5lossy.assessment.schema import AxisCorrelation, Histogram, ReportData
+
+_TEMPLATE = Path(__file__).with_name("page.html")
 
 _BAR = " .:-=+*#%@"
 _COLUMNS = 40
@@ -92,7 +97,10 @@ def rows(report: ReportData) -> Iterator[Row]:
     groups["metrics"] = ((name, _short(value)) for name, value in report.metrics.items())
     if (size := report.size) is not None:
         groups["size"] = (
-            ("raw / stored", f"{_bytes(size.raw_bytes)} / {_bytes(size.stored_bytes)}"),
+            (
+                "raw / stored",
+                " / ".join(bytes_text(n, 2) for n in (size.raw_bytes, size.stored_bytes)),
+            ),
             ("ratio", number(size.ratio, 4)),
             ("bits per value", number(size.bits_per_value, 4)),
             ("accuracy gain, bits", number(size.accuracy_gain, 4)),
@@ -203,14 +211,6 @@ def _near_1(one_minus: float | None) -> str:
     return "1" if one_minus == 0 else f"1 - {one_minus:.3g}"
 
 
-def _bytes(n: int) -> str:
-    """Write a number of bytes."""
-    if n < 1000:
-        return f"{n} B"
-    power = min((len(str(n)) - 1) // 3, 4)
-    return f"{n / 1000**power:.2f} {' kMGT'[power]}B"
-
-
 def _short(value: object) -> str:
     """Write the result of a caller's metric in one line."""
     text = number(value) if isinstance(value, float) else str(value)
@@ -246,7 +246,7 @@ def text(report: ReportData) -> str:
     return "\n".join(lines)
 
 
-def _escaped(text: str) -> str:
+def _in_markdown(text: str) -> str:
     """Escape text for Markdown, on one line: names may hold anything."""
     return re.sub(r"([\\`*_\[\]|~])", r"\\\1", html.escape(printable(text), quote=False))
 
@@ -254,17 +254,17 @@ def _escaped(text: str) -> str:
 def markdown(report: ReportData) -> str:
     """Write a report as Markdown."""
     shape = " x ".join(map(str, report.shape)) or "scalar"
-    found = [f"- {_escaped(finding)}" for finding in findings(report)]
+    found = [f"- {_in_markdown(finding)}" for finding in findings(report)]
     lines = [
-        f"# {verdict(report)}: {_escaped(report.provenance.decoded)}",
+        f"# {verdict(report)}: {_in_markdown(report.provenance.decoded)}",
         "",
-        f"Compared with {_escaped(report.provenance.original)}: {report.dtype}, {shape}.",
+        f"Compared with {_in_markdown(report.provenance.original)}: {report.dtype}, {shape}.",
         "",
         *([*found, ""] if found else []),
         "| | | |",
         "|---|---|---|",
         *(
-            f"| {group} | {_escaped(name)} | {_escaped(value)} |"
+            f"| {group} | {_in_markdown(name)} | {_in_markdown(value)} |"
             for group, name, value in rows(report)
         ),
         "",
@@ -272,3 +272,57 @@ def markdown(report: ReportData) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+#: Rows of the table that are also shown large, at the top of the page.
+_HEADLINES = {
+    "largest error",
+    "points over it",
+    "PSNR (range)",
+    "SSIM, mean",
+    "nines of Pearson",
+    "PSNR of the gradient",
+    "ratio",
+}
+
+
+def page(report: ReportData) -> str:
+    """Write a report as one HTML page that needs nothing else; without matplotlib, no figure."""
+    try:
+        drawn = f'<figure role="img" aria-label="figures">{svg(figure(report))}</figure>'
+    except ImportError:
+        drawn = "<p>There are no figures without matplotlib: pip install h5lossy[plot]</p>"
+    table, passed = [*rows(report)], verdict(report)
+    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
+        verdict=passed,
+        verdict_class=passed.lower(),
+        decoded=_in_html(report.provenance.decoded),
+        original=_in_html(report.provenance.original),
+        data=f"{report.dtype} {' × '.join(map(str, report.shape)) or 'scalar'}",
+        promise=html.escape(_promise(report)),
+        headlines="\n".join(
+            f'<div class="headline"><b>{_in_html(row.value)}</b>{html.escape(row.name)}</div>'
+            for row in table
+            if row.name in _HEADLINES
+        ),
+        findings="\n".join(f"<li>{_in_html(finding)}</li>" for finding in findings(report)),
+        figure=drawn,
+        rows="\n".join(
+            f"<tr><th>{row.group}</th><td>{_in_html(row.name)}</td><td>{_in_html(row.value)}</td></tr>"
+            for row in table
+        ),
+        definitions=html.escape(definitions(report)),
+        version=html.escape(report.provenance.h5lossy),
+    )
+
+
+def _promise(report: ReportData) -> str:
+    """Say which bound was checked."""
+    if report.bound is None:
+        return "no bound was given"
+    return f"bound {report.bound}" + (", as the file says" if report.bound.source == "file" else "")
+
+
+def _in_html(value: str) -> str:
+    """Escape a name, which may hold anything."""
+    return html.escape(printable(value))

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp on a CPU: the forms that a tile can take, the choice among them, and the way back. Compiled once for each
-// backend.
+// Interp on a CPU: the forms that a tile can take, and the choice among them. The way back is decode.h. Compiled once
+// for each backend.
 
 #include "codecs/interp/format.h"
 
@@ -12,6 +12,7 @@
 #include "codecs/codec.h"
 #include "codecs/interp/choice.h"
 #include "codecs/interp/coder.h"
+#include "codecs/interp/decode.h"
 #include "codecs/interp/exceptions.h"
 #include "codecs/interp/own_step.h"
 #include "codecs/interp/prediction.h"
@@ -29,12 +30,6 @@ inline constexpr u32 kSpareBytes = 2048;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Forms
-
-// Values have fine points if their bound is absolute.
-template <class Q>
-inline constexpr bool kHasFinePoints = false;
-template <class T>
-inline constexpr bool kHasFinePoints<Lattice<T>> = true;
 
 // How a tile may be written.
 struct Form {
@@ -55,10 +50,6 @@ struct Coded {
   u32 patch_entries = 0;
   Coding coding;
 };
-
-// What interpolation needs: parts of levels, of 32-bit integers.
-template <class I>
-inline constexpr u32 kLevelsBytes = sizeof(I) == 4 ? levels::kScratchBytes : 64;
 
 // The encoder's arrays for a form. What is found after the prediction lies where the predictor had its scratch memory,
 // and the coder works where the integers were.
@@ -442,83 +433,6 @@ u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& ti
   TileWriter<T, Q> writer(q, shape, summary, values, payload, memory);
   choose_form<T>(writer, quantizer, (mode & (kRewritable | kExact)) != 0, shape, values, summary, memory);
   return writer.size();
-}
-
-// The decoder's arrays; I is i32 or i64.
-template <class I>
-struct DecodeArrays {
-  I steps[kTileValues + kSpareCodes];
-  I integers[kTileValues + kSpareCodes];
-  alignas(64) u8 prediction[kLevelsBytes<I>];
-  u8 scratch[kReadScratchBytes];
-};
-
-// The decoder's workspace.
-template <class T>
-struct DecodeMemory {
-  u32 mask[kMaxMaskWords];
-  u32 others[kMaxMaskWords];
-  union {
-    DecodeArrays<i32> narrow;
-    DecodeArrays<Int<T>> wide;
-  };
-};
-
-template <class T, class Q, class I>
-bool decode_integers(const Q& q, const Head& head, const Shape& shape, const u8* patches, const u8* from, const u8* end,
-                     u8* values, DecodeArrays<I>& memory) {
-  const i64 base = head.base;
-  I* const steps = memory.steps;
-  I* const integers = memory.integers;
-  if (!interp::simd::read_codes(head, from, static_cast<u32>(end - from), shape.count, steps, memory.scratch))
-    return false;
-  if (head.is_closed) patch_steps(patches, head.patches, steps);
-  if (head.predictor == kLorenzo) {
-    rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers, [&](u32 first, const I* some, u32 count) {
-      to_values<T>(q, some, count, base, head.is_fine, values + first * sizeof(T));
-    });
-  } else {
-    const Rule rule = {{head.weights[0], head.weights[1], head.weights[2]}};
-    rebuild_interpolation(shape, rule, steps, I{0}, integers, memory.prediction);
-    to_values<T>(q, integers, shape.count, base, head.is_fine, values);
-  }
-  if constexpr (kHasFinePoints<Q>) {
-    if (!head.is_closed) restore_patches(q, patches, head.patches, integers, base, values);
-  }
-  return true;
-}
-
-template <class T, class Q>
-bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
-                 u8* workspace) {
-  using W = Word<T>;
-  if (payload_bytes == sizeof(T)) {
-    blocks::read_constant<W>(payload, tile.count, values);
-    return true;
-  }
-  if (payload_bytes % 2 != 0) return false;
-  const Shape shape = shape_of(tile.boxes[0].extents, mode & kAxesMask);
-  DecodeMemory<T>& memory = *new (workspace) DecodeMemory<T>;
-  Head head;
-  const u8* const end = payload + payload_bytes;
-  const u8* from = read_head<T>(payload, end, shape.active, head);
-  if (from == nullptr) return false;
-  if (!kHasFinePoints<Q> && (head.is_fine || head.patches != 0)) return false;
-  Exceptions<T> exceptions;
-  if (head.has_exceptions) {
-    from = read_exceptions(mask_neighbours_of(shape.extents), from, end, shape.count, memory.mask, memory.others,
-                           exceptions);
-    if (from == nullptr) return false;
-  }
-  const u8* const patches = from;
-  from = read_patches(from, end, head.patches, shape.count);
-  if (from == nullptr) return false;
-  const bool is_read = sizeof(T) == 4 || head.is_narrow
-                           ? decode_integers<T>(q, head, shape, patches, from, end, values, memory.narrow)
-                           : decode_integers<T>(q, head, shape, patches, from, end, values, memory.wide);
-  if (!is_read) return false;
-  if (head.has_exceptions) restore_exceptions(exceptions, memory.mask, memory.others, shape.count, values);
-  return true;
 }
 
 template <class T>

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// From the payload of a tile to its values (docs/format/interp.md), on a CPU. Any payload is safe to decode.
+#pragma once
+
+#include <new>
+
+#include "codecs/block_tiles.h"
+#include "codecs/codec.h"
+#include "codecs/interp/coder.h"
+#include "codecs/interp/exceptions.h"
+#include "codecs/interp/prediction.h"
+#include "codecs/interp/simd/coder.h"
+#include "codecs/interp/values.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+// Values have fine points if their bound is absolute.
+template <class Q>
+inline constexpr bool kHasFinePoints = false;
+template <class T>
+inline constexpr bool kHasFinePoints<Lattice<T>> = true;
+
+// What interpolation needs: parts of levels, of 32-bit integers.
+template <class I>
+inline constexpr u32 kLevelsBytes = sizeof(I) == 4 ? levels::kScratchBytes : 64;
+
+// The decoder's arrays; I is i32 or i64.
+template <class I>
+struct DecodeArrays {
+  I steps[kTileValues + kSpareCodes];
+  I integers[kTileValues + kSpareCodes];
+  alignas(64) u8 prediction[kLevelsBytes<I>];
+  u8 scratch[kReadScratchBytes];
+};
+
+// The decoder's workspace.
+template <class T>
+struct DecodeMemory {
+  u32 mask[kMaxMaskWords];
+  u32 others[kMaxMaskWords];
+  union {
+    DecodeArrays<i32> narrow;
+    DecodeArrays<Int<T>> wide;
+  };
+};
+
+template <class T, class Q, class I>
+bool decode_integers(const Q& q, const Head& head, const Shape& shape, const u8* patches, const u8* from, const u8* end,
+                     u8* values, DecodeArrays<I>& memory) {
+  const i64 base = head.base;
+  I* const steps = memory.steps;
+  I* const integers = memory.integers;
+  if (!interp::simd::read_codes(head, from, static_cast<u32>(end - from), shape.count, steps, memory.scratch))
+    return false;
+  if (head.is_closed) patch_steps(patches, head.patches, steps);
+  if (head.predictor == kLorenzo) {
+    rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers, [&](u32 first, const I* some, u32 count) {
+      to_values<T>(q, some, count, base, head.is_fine, values + first * sizeof(T));
+    });
+  } else {
+    const Rule rule = {{head.weights[0], head.weights[1], head.weights[2]}};
+    rebuild_interpolation(shape, rule, steps, I{0}, integers, memory.prediction);
+    to_values<T>(q, integers, shape.count, base, head.is_fine, values);
+  }
+  if constexpr (kHasFinePoints<Q>) {
+    if (!head.is_closed) restore_patches(q, patches, head.patches, integers, base, values);
+  }
+  return true;
+}
+
+template <class T, class Q>
+bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
+                 u8* workspace) {
+  using W = Word<T>;
+  if (payload_bytes == sizeof(T)) {
+    blocks::read_constant<W>(payload, tile.count, values);
+    return true;
+  }
+  if (payload_bytes % 2 != 0) return false;
+  const Shape shape = shape_of(tile.boxes[0].extents, mode & kAxesMask);
+  DecodeMemory<T>& memory = *new (workspace) DecodeMemory<T>;
+  Head head;
+  const u8* const end = payload + payload_bytes;
+  const u8* from = read_head<T>(payload, end, shape.active, head);
+  if (from == nullptr) return false;
+  if (!kHasFinePoints<Q> && (head.is_fine || head.patches != 0)) return false;
+  Exceptions<T> exceptions;
+  if (head.has_exceptions) {
+    from = read_exceptions(mask_neighbours_of(shape.extents), from, end, shape.count, memory.mask, memory.others,
+                           exceptions);
+    if (from == nullptr) return false;
+  }
+  const u8* const patches = from;
+  from = read_patches(from, end, head.patches, shape.count);
+  if (from == nullptr) return false;
+  const bool is_read = sizeof(T) == 4 || head.is_narrow
+                           ? decode_integers<T>(q, head, shape, patches, from, end, values, memory.narrow)
+                           : decode_integers<T>(q, head, shape, patches, from, end, values, memory.wide);
+  if (!is_read) return false;
+  if (head.has_exceptions) restore_exceptions(exceptions, memory.mask, memory.others, shape.count, values);
+  return true;
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp
