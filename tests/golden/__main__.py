@@ -836,21 +836,23 @@ def file_recipes() -> dict[str, FileRecipe]:
                 settings={"axes": axes, "rewritable": rewritable},
                 fill_bits=FILL[size],
             )
-    found["auto"] = FileRecipe(
-        "chunks of several codecs",
-        "auto",
-        "<f4",
-        {"absolute": 0.25},
-        [
-            slopes([16, 16], [0, 0], 1, -1),
-            slopes([16, 16], [0, 1], 0, -1),
-            walk(256, 2, 5, -4),
-            patterns("0", 256),
-            walk(64, 4, 9, -1),
-        ],
-        [68, 16],
-        [16, 16],
-    )
+    for prefer in ("speed", "size"):
+        found["auto" + "-size" * (prefer == "size")] = FileRecipe(
+            "chunks of several codecs",
+            "auto",
+            "<f4",
+            {"absolute": 0.25},
+            [
+                slopes([16, 16], [0, 0], 1, -1),
+                slopes([16, 16], [0, 1], 0, -1),
+                walk(256, 2, 5, -4),
+                patterns("0", 256),
+                walk(64, 4, 9, -1),
+            ],
+            [68, 16],
+            [16, 16],
+            settings={"prefer": "size"} if prefer == "size" else {},
+        )
     return found
 
 
