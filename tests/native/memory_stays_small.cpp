@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMostHeap = 640 << 10, kMostStack = 256 << 10;
 static_assert(kMostHeap + kMostStack < 1 << 20);
-constexpr std::size_t kMostHeapOfInterp[] = {1 << 20, 1280 << 10};  // float32, float64
+constexpr std::size_t kMostHeapOfInterp[] = {1280 << 10, 1536 << 10};  // float32, float64
 
 struct Use {
   long count = 0;

@@ -275,7 +275,7 @@ void check_requests() {
   }
   refused_with("a codec to come", "codec 99", [](Hdf5& h) { h.words[0] = 99; });
   refused_with("a mode that there is not", "no mode 3", [](Hdf5& h) { h.words = {2, 0, 0, 0x3FF00000, 3}; });
-  refused_with("a mode for auto", "picks the mode", [](Hdf5& h) { h.words = {0, 0, 0, 0x3FF00000, 1}; });
+  refused_with("a mode for auto", "must be 0 (for speed) or 1", [](Hdf5& h) { h.words = {0, 0, 0, 0x3FF00000, 2}; });
   refused_with("no words", "at least 4 words", [](Hdf5& h) { h.words = {}; });
   refused_with("H5Pget_filter2", "cannot report", [](Hdf5& h) { h.fails = "H5Pget_filter2"; });
 }
