@@ -68,7 +68,7 @@ class Model:
 
     def frequency(self, context: int) -> int:
         """Give the frequency of 1 in a context, of 2048."""
-        return int(np.clip(self._p[context] >> 5, 8, 2040))
+        return min(max(self._p[context] >> 5, 8), 2040)
 
     def learn(self, context: int, bit: bool) -> None:
         """Take a decision into account."""
@@ -93,29 +93,30 @@ def walk(shape: Shape, mask: Array, is_known: bool, decide: Decide) -> None:
     """
     distances = neighbours_of(shape)[0]
     front = 2 * max(distances) + 32  # zeros before the first bit
-    bits = np.concatenate([np.zeros(front, bool), mask])
+    bits = bytearray(front) + (mask.astype(np.uint8).tobytes() if is_known else bytes(mask.size))
+    pairs = [(k, d) for k, d in enumerate(distances) if d]
 
     def unit(begin: int, end: int, size: int) -> None:
-        before = bool(bits[begin - 1])
-        around = [bits[begin - d : begin - d + size] for d in distances if d >= size]
-        if all(np.all(part == before) for part in around):
-            is_broken = bool(np.any(bits[begin:end] != before))
+        before = bits[begin - 1]
+        alike = bytes([before]) * size
+        if all(bits[begin - d : begin - d + size] == alike for d in distances if d >= size):
+            is_broken = bits[begin:end] != alike[: end - begin]
             if not decide(256 + 2 * (size == 8) + before, is_broken):
-                bits[begin:end] = before
+                bits[begin:end] = alike[: end - begin]
                 return
         if size == 32:
             for first in range(begin, end, 8):
                 unit(first, min(first + 8, end), 8)
             return
         for i in range(begin, end):
-            context = sum(int(bits[i - d]) << k for k, d in enumerate(distances) if d)
+            context = 0
+            for k, d in pairs:
+                context |= bits[i - d] << k
             bits[i] = decide(context, bool(bits[i]))
 
-    if not is_known:
-        bits[:] = False
-    for first in range(front, bits.size, 32):
-        unit(first, min(first + 32, bits.size), 32)
-    mask[:] = bits[front:]
+    for first in range(front, len(bits), 32):
+        unit(first, min(first + 32, len(bits)), 32)
+    mask[:] = np.frombuffer(bits, bool)[front:]
 
 
 def pack_mask(mask: Array, shape: Shape) -> bytes:
