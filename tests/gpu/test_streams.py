@@ -66,7 +66,7 @@ def test_a_captured_graph_does_its_work_again(setting: str, bound: str, dtype: s
 def test_nobody_waits() -> None:
     slow = cupy.RawKernel(SLOW, "slow")
     chunks = chunks_of(3)
-    for setting in ("pfpl", "auto"):
+    for setting in ("pfpl", "auto-speed"):
         codec = KERNEL_SETTINGS[setting](absolute=1e-3)
         for stream in (
             cupy.cuda.Stream(non_blocking=True),
