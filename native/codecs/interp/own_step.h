@@ -89,9 +89,9 @@ bool are_bins(const Quantizer& quantizer, const ValueReader<T>& reader, u64 coun
       const Word<T> bits = reader.bits(i);
       const T x = bit_cast<T>(bits), s = multiply(x, inverse);
       const T bin = subtract(add(s, kRounding<T>), kRounding<T>);
-      const bool is_bin = (magnitude(s) < static_cast<T>(kInterpBinLimit<T> - 1)) & (multiply(bin, step) == x);
-      const bool has_none = ((bits & ~kSignBit<T>) >= kInfinity<T>) | (bits == fill);
-      others |= is_bin | has_none ? 0 : 1;
+      const bool is_bin = magnitude(s) < static_cast<T>(kInterpBinLimit<T> - 1) && multiply(bin, step) == x;
+      const bool has_none = (bits & ~kSignBit<T>) >= kInfinity<T> || bits == fill;
+      others |= is_bin || has_none ? 0 : 1;
     }
     if (others != 0) return false;
   }
