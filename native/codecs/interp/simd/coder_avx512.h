@@ -155,8 +155,10 @@ struct Avx512 {
       const __m512i candidates = _mm512_maskz_max_epu32(is_used, reached, ones);
       const __mmask16 is_there =
           static_cast<__mmask16>(first + kGroup <= blocks ? 0xFFFF : (1u << (blocks - first)) - 1);
-      _mm512_mask_cvtepi32_storeu_epi8(plan.candidates + first, is_there, candidates);
-      _mm512_mask_cvtepi32_storeu_epi8(plan.classes + first, is_there, _mm512_maskz_add_epi32(is_used, reached, ones));
+      // Converted and stored in two steps, since the memory sanitizer does not know the store that converts.
+      _mm_mask_storeu_epi8(plan.candidates + first, is_there, _mm512_cvtepi32_epi8(candidates));
+      const __m512i classes = _mm512_maskz_add_epi32(is_used, reached, ones);
+      _mm_mask_storeu_epi8(plan.classes + first, is_there, _mm512_cvtepi32_epi8(classes));
     }
     return static_cast<u32>(_mm512_reduce_or_epi32(all));
   }
