@@ -166,6 +166,7 @@ def test_every_change_of_a_byte_is_reported(name: str) -> None:
     assert not missed
 
 
+@pytest.mark.slow
 @each_codec_and_kind
 @pytest.mark.parametrize("float_type", ["<f4", ">f8"])
 def test_every_flipped_bit_is_reported(codec: type[Codec], kind: str, float_type: str) -> None:
@@ -206,6 +207,7 @@ def test_a_damaged_payload_is_named(codec: type[Codec]) -> None:
 # ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_codec_and_kind
 @pytest.mark.parametrize("float_type", ["<f4", "<f8"])
 def test_without_a_checksum_a_changed_payload_is_an_error_or_gives_other_values(
