@@ -11,6 +11,7 @@
 
 #include "codecs/interp/grid.h"
 #include "codecs/interp/simd/levels.h"
+#include "codecs/interp/simd/slices.h"
 #include "codecs/interp/walk.h"
 #include "codecs/simd/sums.h"
 
@@ -31,6 +32,11 @@ inline void code_interpolation(const Shape& shape, const Rule& rule, const I* ta
       levels::code<kClosed>(*space, targets, base, integers, codes);
       return;
     }
+    slices::Slices some;
+    if (slices::find_slices(shape, some)) {
+      slices::code<kClosed>(shape, some, rule, targets, base, integers, codes, scratch);
+      return;
+    }
   }
   integers[0] = base;
   *codes++ = 0;
@@ -48,6 +54,11 @@ inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I*
   if constexpr (sizeof(I) == 4) {
     if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
       levels::rebuild(*space, steps, base, integers);
+      return;
+    }
+    slices::Slices some;
+    if (slices::find_slices(shape, some)) {
+      slices::rebuild(shape, some, rule, steps, base, integers, scratch);
       return;
     }
   }
