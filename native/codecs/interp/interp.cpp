@@ -322,7 +322,7 @@ Prospects survey_tile(const Shape& shape, const u8* values, const Positions& pos
   Survey survey;
   const u32 fit = shape.count / 1024;
   const u32 groups = fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit;
-  Surveyor<T, Positions> surveyor({values, false}, shape.extents, positions);
+  Surveyor<T, Positions> surveyor({values, false}, shape.extents, positions, shape.axes);
   static_assert(Surveyor<T, Positions>::scratch_bytes(kTileGroups) <= sizeof(Arrays<i32>::codes[0]));
   surveyor.run(groups, scratch, survey);
   Prospects prospects;
@@ -468,7 +468,7 @@ bool has_mode(u32 requested) {
 template <class T, class Positions>
 u32 survey_chunk(const Chunk& chunk, const Positions& positions, u32 allowed, u8* workspace) {
   Survey survey;
-  Surveyor<T, Positions> surveyor({chunk.values, chunk.big_endian}, chunk.dims, positions);
+  Surveyor<T, Positions> surveyor({chunk.values, chunk.big_endian}, chunk.dims, positions, kAxesMask);
   surveyor.run(kChunkGroups, workspace, survey);
   return cheapest_axes(survey, chunk.dims, allowed);
 }
