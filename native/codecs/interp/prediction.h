@@ -324,28 +324,59 @@ inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* cod
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *to++ = 0;
 }
 
+// Words that become their sums.
+template <class U, u32 kWidth>
+struct ShortRow {
+  using Words [[gnu::vector_size(kWidth * sizeof(U))]] = U;
+  [[gnu::always_inline]] static void sum(Words& words) {
+    const Words zero = {};
+    if constexpr (kWidth == 2) {
+      words += H5L_SHUFFLE(Words, zero, words, 0, 2);
+    } else if constexpr (kWidth == 4) {
+      words += H5L_SHUFFLE(Words, zero, words, 0, 4, 5, 6);
+      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 4, 5);
+    } else {
+      words += H5L_SHUFFLE(Words, zero, words, 0, 8, 9, 10, 11, 12, 13, 14);
+      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 8, 9, 10, 11, 12, 13);
+      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 2, 3, 8, 9, 10, 11);
+    }
+  }
+};
+
+template <class U>
+[[gnu::always_inline]] inline Vector<U> sums_of(Vector<U> words) {
+#if defined(H5L_AVX512) || defined(H5L_AVX2)
+  return simd::sum_lanes(words);
+#else
+  ShortRow<U, kLanes<U>>::sum(words);
+  return words;
+#endif
+}
+
+template <class U>
+[[gnu::always_inline]] inline Vector<U> last_of(Vector<U> words) {
+#if defined(H5L_AVX512) || defined(H5L_AVX2)
+  return simd::last_lane(words);
+#else
+  return Vector<U>{} + words[kLanes<U> - 1];
+#endif
+}
+
 // A row's steps become integers: sums along x, if they are along x, and the prediction along the other axes.
 template <u32 kCount, bool kAlongX, class U>
 inline void sum_row(const Neighbours<U>& from, U* row, u32 length) {
-#if defined(H5L_AVX512) || defined(H5L_AVX2)
   Vector<U> before = {};
-#else
-  if constexpr (kAlongX) simd::running_sums(row, length, U{0});
-  if constexpr (kCount == 0) return;
-#endif
   const bool is_too_long = length % kLanes<U> != 0;
   Vector<U> behind = {};
   if (is_too_long) memcpy(&behind, row + length, sizeof behind);
   for (u32 i = 0; i < length; i += kLanes<U>) {
     Vector<U> now;
     memcpy(&now, row + i, sizeof now);
-#if defined(H5L_AVX512) || defined(H5L_AVX2)
     if constexpr (kAlongX) {
-      const Vector<U> sums = simd::sum_lanes(now);
+      const Vector<U> sums = sums_of<U>(now);
       now = sums + before;
-      before += simd::last_lane(sums);  // the loop-carried dependency is one addition
+      before += last_of<U>(sums);  // the loop-carried dependency is one addition
     }
-#endif
     now += predicted_lanes<kCount>(from, i);
     memcpy(row + i, &now, sizeof now);
   }
@@ -370,24 +401,6 @@ inline void rebuild_row(const Shape& shape, u32 axes, const u32 (&coordinates)[3
     }
   });
 }
-
-// Four or eight words, and their sums.
-template <class U, u32 kWidth>
-struct ShortRow {
-  using Words [[gnu::vector_size(kWidth * sizeof(U))]] = U;
-  [[gnu::always_inline]] static Words sums(Words words) {
-    const Words zero = {};
-    if constexpr (kWidth == 4) {
-      words += H5L_SHUFFLE(Words, zero, words, 0, 4, 5, 6);
-      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 4, 5);
-    } else {
-      words += H5L_SHUFFLE(Words, zero, words, 0, 8, 9, 10, 11, 12, 13, 14);
-      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 8, 9, 10, 11, 12, 13);
-      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 2, 3, 8, 9, 10, 11);
-    }
-    return words;
-  }
-};
 
 // The rows of a plane but the first. `steps_of(y)` is where a row's steps are, `first` the first row.
 template <u32 kWidth, class U, class StepsOf>
@@ -414,7 +427,7 @@ inline void rebuild_plane(const Shape& shape, u32 axes, u32 w, u32 z, U* first, 
     for (u32 y = 1; y < height; ++y, to += length) {
       Words row;
       memcpy(&row, steps_of(y), sizeof row);
-      if (along_x) row = ShortRow<U, kWidth>::sums(row);
+      if (along_x) ShortRow<U, kWidth>::sum(row);
       row += above;
       if (along_y) above = row;
       memcpy(to, &row, sizeof row);

@@ -170,6 +170,29 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
   return static_cast<u32>(missing);
 }
 
+// The same for values that all have a position and are no larger than `largest_free`, by itself a bound on positions. If
+// there are others, returns false, and has done nothing of use. No position is that of the fill value.
+template <class T>
+bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, u32& beside_bins) {
+  using W = Word<T>;
+  constexpr W most = (kFineLimit<T> - 8) * kParts;
+  const Lattice<T> l = lattice;
+  W others = 0, beside = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const T x = bit_cast<T>(load<W>(values + i * sizeof(T)));
+    const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
+    const W from_zero = bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>);
+    const i32 position = static_cast<i32>(static_cast<u32>(from_zero));
+    const T rebuilt = multiply(static_cast<T>(fine_point_of(position)), l.fine);
+    const bool is_kept = rebuilt == x;
+    others += (is_close(l, x, rebuilt) & (from_zero + most <= 2 * most)) ? 0 : 1;
+    beside += (is_kept & is_beside_bin(position)) ? 1 : 0;
+    positions[i] = is_kept ? position : position | 1;
+  }
+  if (others == 0) beside_bins += static_cast<u32>(beside);
+  return others == 0;
+}
+
 // How many values are no numbers, or the fill value.
 template <class T>
 u32 count_masked(Word<T> fill, const u8* values, u32 count) {
@@ -202,9 +225,12 @@ template <class T>
 void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
   constexpr u32 some = 8 * kBatch;
   const bool has_near_fill = fill_position(lattice) != kFarFill;  // otherwise no position is that of the fill value
+  bool is_usual = !has_near_fill && largest_free(lattice) == multiply(static_cast<T>(kFineLimit<T> - 8), lattice.fine);
   for (u32 first = 0; first < count; first += some) {
     const u8* const from = values + first * sizeof(T);
     const u32 n = count - first < some ? count - first : some;
+    is_usual = is_usual && find_usual_positions(lattice, from, n, positions + first, summary.beside_bins);
+    if (is_usual) continue;
     const u32 missing = has_near_fill ? find_positions<true>(lattice, from, n, positions + first, summary.beside_bins)
                                       : find_positions<false>(lattice, from, n, positions + first, summary.beside_bins);
     if (missing == 0) continue;
