@@ -943,7 +943,7 @@ class Lanes:
 
 
 def read_residuals(head: Head, count: int, reader: Reader) -> list[int]:
-    """Return unit·d or e of each residual."""
+    """Return unit·d of each residual."""
     nb, lanes = ceil_div(count, 32), Lanes(head.lanes, reader)
     # 1. Classes.
     classes = [0] * nb
@@ -984,7 +984,7 @@ def read_residuals(head: Head, count: int, reader: Reader) -> list[int]:
                 require(words_end <= end, "parts run into each other")
                 word = int.from_bytes(reader.data[end : end + head.item_bytes], "little")
             d = unzigzag(word & ((1 << head.V) - 1))
-            residuals.append(16 * d if head.closed and s < 15 else d)
+            residuals.append(16 * d if head.closed else d)
     require(end == words_end, "something between words and items")
     require(not any(signed(d, head.V) for d in residuals[count:]), "a residual behind the values")
     return residuals

@@ -47,20 +47,20 @@ class Coder {
     std::copy(codes.begin(), codes.end(), in);
     std::fill(in + count, in + padded, I{0});
 
-    const naive::Plan first = naive::plan(codes, unit);
+    const naive::Plan first = naive::plan(codes);
     interp::Coding plan;
-    interp::simd::plan_coding(in, count, unit, plan);
+    interp::simd::plan_coding(in, count, plan);
     compare(first, plan, count);
-    const naive::Plan expected = naive::shortened(codes, unit, first);
-    interp::simd::shorten_coding(in, count, unit, plan, scratch_.at_end(interp::kPathBytes).data());
+    const naive::Plan expected = naive::shortened(codes, first);
+    interp::simd::shorten_coding(in, count, plan, scratch_.at_end(interp::kPathBytes).data());
     compare(expected, plan, count);
     seen.shortened += expected.cost < first.cost;
     seen.unshortened += expected.cost == first.cost;
-    const naive::Bytes bytes = naive::encode(codes, unit, expected);
+    const naive::Bytes bytes = naive::encode(codes, expected);
     CHECK(interp::room_of(plan) <= naive::kMaxCodedBytes<I>, "%u codes", count);
     const std::span<std::uint8_t> out = out_.at_end(interp::room_of(plan));
-    const u32 written = interp::simd::write_codes(in, count, unit, plan, out.data(),
-                                                  scratch_.at_end(interp::kWriteScratchBytes).data());
+    const u32 written =
+        interp::simd::write_codes(in, count, plan, out.data(), scratch_.at_end(interp::kWriteScratchBytes).data());
     CHECK(written == bytes.size(), "%u codes: %u, %zu bytes", count, written, bytes.size());
     CHECK(std::equal(bytes.begin(), bytes.end(), out.begin()), "%u codes", count);
 
@@ -140,11 +140,11 @@ void check_golden() {
   for (int i = 0; i < 40; ++i) codes[static_cast<std::size_t>(i)] = (i * i * 7 % 23 - 11) * (i < 32 ? 3 : 0);
   codes[5] = 100000;
   codes[39] = -1;
-  const naive::Bytes golden = {0xBB, 0x07, 0x70, 0x04, 0x90, 0x7C, 0x00, 0xD4, 0x30, 0x00, 0x07, 0x24,
+  const naive::Bytes golden = {0xBB, 0x07, 0x70, 0x04, 0x90, 0x7C, 0x40, 0x0D, 0x03, 0x00, 0x07, 0x24,
                                0xE0, 0x03, 0x56, 0x00, 0x6E, 0x3B, 0x9A, 0x24, 0x59, 0x4D, 0x80, 0x42,
                                0x01, 0x40, 0x92, 0x5A, 0x4D, 0x59, 0x9C, 0x18, 0x39, 0x4E, 0x41, 0x00,
                                0x82, 0x20, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, 0x00};
-  const naive::Bytes bytes = naive::encode(codes, 16, naive::shortened(codes, 16, naive::plan(codes, 16)));
+  const naive::Bytes bytes = naive::encode(codes, naive::shortened(codes, naive::plan(codes)));
   CHECK(bytes == golden, "%zu bytes", bytes.size());
   Seen seen;
   Coder<i32>().check(codes, 16, seen);

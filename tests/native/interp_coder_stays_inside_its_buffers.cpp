@@ -120,7 +120,7 @@ void check_all() {
     const auto count = static_cast<u32>(1 + random.below(round % 100 == 0 ? interp::kTileValues : 700));
     const std::vector<I> codes = naive::make_codes<I>(random, kind, count, 10 * random.fraction() - 4);
     const int unit = random.one_in(2) ? 16 : 1;
-    naive::Plan plan = naive::shortened(codes, unit, naive::plan(codes, unit));
+    naive::Plan plan = naive::shortened(codes, naive::plan(codes));
     // Also what the encoder would not choose, but could have written.
     if (random.one_in(2)) plan.lanes = random.one_in(2) ? 32 : 16;
     if (random.one_in(4)) plan.model = static_cast<unsigned>(random.below(interp::kClassModels));
@@ -132,7 +132,7 @@ void check_all() {
     head.escape_bytes = plan.escape_bytes;
     head.raw_planes = plan.raw_planes;
     head.is_closed = unit != 1;
-    const naive::Bytes bytes = naive::encode(codes, unit, plan);
+    const naive::Bytes bytes = naive::encode(codes, plan);
     reader.check(head, bytes, count);
     CHECK(reader.taken() > round, "an undamaged one");
     for (int i = 0; i < 5; ++i) {

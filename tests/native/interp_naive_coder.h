@@ -57,9 +57,7 @@ inline std::uint64_t class_cost(const std::vector<unsigned>& classes, unsigned m
 }
 
 // What follows from classes.
-template <class I>
-void add_up(const std::vector<I>& codes, const std::vector<std::uint64_t>& z, int unit, Plan& found) {
-  using N = Wrapping<I>;
+inline void add_up(const std::vector<std::uint64_t>& z, Plan& found) {
   std::uint64_t symbols[8] = {}, escapes = 0, raw_words = 0, widest = 0;
   for (std::size_t b = 0; b < z.size() / 32; ++b) {
     const unsigned c = found.classes[b], bits = found.raw_planes + raw(c);
@@ -69,7 +67,7 @@ void add_up(const std::vector<I>& codes, const std::vector<std::uint64_t>& z, in
       for (unsigned set = 0; set < 8; ++set) symbols[set] += cost(table(set, c)[y]);
       if (y < 15) continue;
       ++escapes;
-      widest = std::max(widest, N::zigzag(N::times(codes[32 * b + i], unit)));
+      widest = std::max(widest, z[32 * b + i]);
     }
   }
   found.escape_bytes = widest < 1u << 16 ? 2 : widest >> 32 == 0 ? 4 : 8;
@@ -97,7 +95,7 @@ inline std::uint64_t block_cost(const std::uint64_t* z, unsigned raw_planes, uns
 }
 
 template <class I>
-Plan plan(const std::vector<I>& codes, int unit) {
+Plan plan(const std::vector<I>& codes) {
   Plan found;
   const std::size_t n = codes.size(), blocks = (n + 31) / 32;
   std::vector<std::uint64_t> z(32 * blocks);
@@ -113,13 +111,13 @@ Plan plan(const std::vector<I>& codes, int unit) {
     while (j < 12 && 1000 * halves >= std::uint64_t{4525} << j) ++j;
     found.classes.push_back(halves == 0 ? 0 : j + 1);
   }
-  add_up(codes, z, unit, found);
+  add_up(z, found);
   return found;
 }
 
 // The plan with the cheapest path of classes, if that is cheaper.
 template <class I>
-Plan shortened(const std::vector<I>& codes, int unit, const Plan& plan) {
+Plan shortened(const std::vector<I>& codes, const Plan& plan) {
   std::vector<std::uint64_t> z((codes.size() + 31) / 32 * 32);
   std::transform(codes.begin(), codes.end(), z.begin(), Wrapping<I>::zigzag);
   struct Step {
@@ -149,7 +147,7 @@ Plan shortened(const std::vector<I>& codes, int unit, const Plan& plan) {
   unsigned at = 0;
   for (unsigned i = 1; i < 4; ++i) at = steps.back()[i].cost < steps.back()[at].cost ? i : at;
   for (std::size_t b = steps.size(); b-- > 0; at = steps[b].at(at).from) other.classes[b] = first[b] + at;
-  add_up(codes, z, unit, other);
+  add_up(z, other);
   return other.cost < plan.cost ? other : plan;
 }
 
@@ -166,7 +164,7 @@ void for_classes(std::size_t blocks, unsigned lanes, F f) {
 }
 
 template <class I>
-Bytes encode(const std::vector<I>& codes, int unit, const Plan& plan) {
+Bytes encode(const std::vector<I>& codes, const Plan& plan) {
   using N = Wrapping<I>;
   struct Symbol {
     unsigned lane;
@@ -189,7 +187,7 @@ Bytes encode(const std::vector<I>& codes, int unit, const Plan& plan) {
       const unsigned y = static_cast<unsigned>(std::min<std::uint64_t>(z >> bits, 15));
       if (c != 0) symbols.push_back({i % plan.lanes, table(plan.set, c), y});
       if (y == 15) {
-        items.push_back(N::zigzag(N::times(d, unit)));
+        items.push_back(z);
       } else {
         for (unsigned p = 0; p < bits; ++p) words[p] |= static_cast<std::uint32_t>(z >> p & 1) << i;
       }
@@ -280,11 +278,12 @@ std::optional<std::vector<I>> decode(const interp::Head& head, const Bytes& in, 
       std::uint64_t z = std::uint64_t{y} << bits;
       for (unsigned p = 0; p < bits; ++p) z |= (words[2 * (plane + p) + i / 16] >> i % 16 & 1) << p;
       if (sizeof(I) == 4) z &= 0xFFFFFFFF;
+      if (y == 15) {
+        if (end < at + head.escape_bytes) return {};  // words may have run into escapes
+        end -= head.escape_bytes;
+        z = get(end, head.escape_bytes);
+      }
       steps.push_back(N::times(N::unzigzag(z), head.is_closed ? 16 : 1));
-      if (y != 15) continue;
-      if (end < at + head.escape_bytes) return {};  // words may have run into escapes
-      end -= head.escape_bytes;
-      steps.back() = N::unzigzag(get(end, head.escape_bytes));
     }
     plane += bits;
   }

@@ -603,7 +603,7 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     if tile is None:
         return None
     entries = pack_patches(tile.patches)
-    coded = encode_residuals(tile.residuals, form.unit)
+    coded = encode_residuals(tile.residuals)
     has_exceptions = bool(tile.is_exception.any())
     exceptions = b""
     if has_exceptions:

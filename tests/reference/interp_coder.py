@@ -271,7 +271,7 @@ def decode_residuals(
     count : int
         Number of values of the tile.
     unit : int
-        What residuals that are no escapes count.
+        What residuals count.
     dtype : numpy.dtype
         Signed type of V bits.
 
@@ -310,7 +310,7 @@ def decode_residuals(
     unsigned = z.astype(f"<u{dtype.itemsize}")
     one, zero = unsigned.dtype.type(1), unsigned.dtype.type(0)
     residuals = ((unsigned >> one) ^ (zero - (unsigned & one))).view(dtype)
-    changes: Array = np.where(is_escape, residuals, residuals * dtype.type(unit)).ravel()
+    changes: Array = (residuals * dtype.type(unit)).ravel()
     if changes[count:].any():
         raise Corrupt("residuals behind the values of the tile")
     return changes[:count]
@@ -463,7 +463,7 @@ class Plan(NamedTuple):
     cost: int
 
 
-def plan_of(residuals: Array, unit: int, folded: Array, raw: int, classes: Array) -> Plan:
+def plan_of(residuals: Array, folded: Array, raw: int, classes: Array) -> Plan:
     """
     Find what follows from the classes of the blocks.
 
@@ -471,8 +471,6 @@ def plan_of(residuals: Array, unit: int, folded: Array, raw: int, classes: Array
     ----------
     residuals : numpy.ndarray
         d of each value.
-    unit : int
-        What they count.
     folded : numpy.ndarray
         Folded residuals, by block.
     raw : int
@@ -489,7 +487,7 @@ def plan_of(residuals: Array, unit: int, folded: Array, raw: int, classes: Array
     symbols = np.minimum(folded >> raw_planes.astype("<u8")[:, None], ESCAPE).astype(int)
     symbols[classes == 0] = 0
     is_escape = (symbols == ESCAPE).ravel()[: residuals.size]
-    items = zigzag((residuals * unit)[is_escape])
+    items = zigzag(residuals[is_escape])
     largest = int(items.max(initial=0))
     escape_bytes = next(size for size in ESCAPE_BYTES if largest < 1 << 8 * size)
     contexts = np.concatenate([[16], classes[:-1]])
@@ -515,7 +513,7 @@ class Coded(NamedTuple):
     cost: int
 
 
-def encode_residuals(residuals: Array, unit: int) -> Coded:
+def encode_residuals(residuals: Array) -> Coded:
     """
     Write the residuals of a tile.
 
@@ -523,8 +521,6 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     ----------
     residuals : numpy.ndarray
         d of each value, in coding order, as int64.
-    unit : int
-        What they count.
 
     Returns
     -------
@@ -538,9 +534,9 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     while total > 5000 * count << raw:
         raw += 1
     z = folded >> np.uint64(raw)
-    guess = plan_of(residuals, unit, folded, raw, guessed_classes(z))
+    guess = plan_of(residuals, folded, raw, guessed_classes(z))
     path = cheapest_path(z, guess.classes, guess.head.table_set, guess.head.model)
-    plans = [guess, plan_of(residuals, unit, folded, raw, path)]
+    plans = [guess, plan_of(residuals, folded, raw, path)]
     classes, head, symbols, items, _ = min(plans, key=lambda plan: plan.cost)
     lanes, is_escape = head.lanes, symbols == ESCAPE
 

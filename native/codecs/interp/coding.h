@@ -236,21 +236,16 @@ constexpr u64 zero_costs(u32 set) { return kBlockCosts.four[set][0][0] * kBlockC
 template <class I>
 struct Tally {
   u32 escapes = 0;
-  Unsigned<I> items = 0;  // bits that are set in some escape's item
+  Unsigned<I> items = 0;  // bits that are set in some escape's zigzag
 };
-
-template <class I>
-inline Unsigned<I> item_of(I code, i32 unit) {
-  using U = Unsigned<I>;
-  return zigzag(static_cast<U>(static_cast<U>(code) * static_cast<U>(unit)));
-}
 
 // Counts the escapes of a block with so many raw planes.
 template <class I>
-inline void count_escapes(const I* codes, i32 unit, u32 planes, Tally<I>& tally) {
+inline void count_escapes(const I* codes, u32 planes, Tally<I>& tally) {
   for (u32 i = 0; i < kBlockCodes; ++i) {
-    if (zigzag(static_cast<Unsigned<I>>(codes[i])) >> planes < kEscape) continue;
-    tally.items |= item_of(codes[i], unit);
+    const Unsigned<I> number = zigzag(static_cast<Unsigned<I>>(codes[i]));
+    if (number >> planes < kEscape) continue;
+    tally.items |= number;
     ++tally.escapes;
   }
 }

@@ -57,8 +57,9 @@ inline constexpr u32 kNarrowBits = 22;
 // ---------------------------------------------------------------------------------------------------------------------
 // The lattice
 
-inline constexpr i32 kUnit = 16;   // fine points to a step
-inline constexpr i32 kParts = 64;  // positions are measured in parts of the distance of fine points
+inline constexpr u32 kUnitBits = 4;
+inline constexpr i32 kUnit = 1 << kUnitBits;  // fine points to a step
+inline constexpr i32 kParts = 64;             // positions are measured in parts of the distance of fine points
 
 // Fine points are numbered -G to G.
 template <class T>
@@ -113,7 +114,7 @@ struct Head {
   u32 lorenzo_axes = 0;
   u32 patches = 0;  // entries
   i64 base = 0;
-  i32 unit() const { return is_closed ? kUnit : 1; }
+  u32 unit_bits() const { return is_closed ? kUnitBits : 0; }
 };
 
 // Returns the end.

@@ -200,9 +200,9 @@ struct Avx2 {
   }
 
   template <class I>
-  static void add_symbol_costs(const I* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
                                Tally<I>& tally) {
-    simd::add_symbol_costs(codes, blocks, unit, plan, costs, tally);
+    simd::add_symbol_costs(codes, blocks, plan, costs, tally);
   }
 
   // One symbol of eight lanes.
@@ -227,9 +227,9 @@ struct Avx2 {
   }
 
   template <u32 lanes, class I>
-  static void write_blocks(const I* codes, u32 blocks, i32 unit, const Coding& plan, u32* states, Output& out) {
+  static void write_blocks(const I* codes, u32 blocks, const Coding& plan, u32* states, Output& out) {
     if (plan.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      Definition::write_blocks<lanes>(codes, blocks, unit, plan, states, out);
+      Definition::write_blocks<lanes>(codes, blocks, plan, states, out);
       return;
     }
     u32 x[lanes];
@@ -275,7 +275,7 @@ struct Avx2 {
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(in_order, _mm256_set1_epi8(static_cast<char>(kEscape)))));
         for (u32 rest = escaped; rest != 0; rest &= ~(1u << (31 - count_leading_zeros(rest)))) [[unlikely]] {
           const I code = block[31 - count_leading_zeros(rest)];
-          out.escapes = write_escape(item_of(code, unit), plan.escape_bytes, out.escapes);
+          out.escapes = write_escape(zigzag(static_cast<Unsigned<I>>(code)), plan.escape_bytes, out.escapes);
         }
       }
       if (planes == 0) continue;
@@ -436,12 +436,11 @@ struct Avx2 {
   }
 
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32* states, Words& words, Input& in,
-                          I* steps, EscapeList& escapes) {
+  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32 unit_bits, u32* states,
+                          Words& words, Input& in, I* steps, EscapeList& escapes) {
     if (head.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      return Definition::read_blocks<lanes>(head, classes, first, end, states, words, in, steps, escapes);
+      return Definition::read_blocks<lanes>(head, classes, first, end, unit_bits, states, words, in, steps, escapes);
     }
-    const u32 unit_bits = head.is_closed ? 4 : 0;
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     constexpr u32 halves = lanes == 32 ? 2 : 1;

@@ -205,7 +205,7 @@ struct Avx512 {
   }
 
   template <class I>
-  static void add_symbol_costs(const I* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
                                Tally<I>& tally) {
     __m512i sums[kTableSets / 2] = {};
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
@@ -217,7 +217,7 @@ struct Avx512 {
       const __m256i symbols = _mm512_cvtepi16_epi8(
           _mm512_min_epu16(_mm512_packus_epi32(rests.low, rests.high), _mm512_set1_epi16(kEscape)));
       if (_mm256_cmpeq_epi8_mask(symbols, _mm256_set1_epi8(static_cast<char>(kEscape))) != 0) {
-        count_escapes(codes, unit, planes, tally);
+        count_escapes(codes, planes, tally);
       }
       const __m512i twice = _mm512_broadcast_i64x4(symbols);
       const auto& tables = kSetCosts.costs[table_of(c)];
@@ -266,9 +266,9 @@ struct Avx512 {
   }
 
   template <u32 lanes, class I>
-  static void write_blocks(const I* codes, u32 blocks, i32 unit, const Coding& plan, u32* states, Output& out) {
+  static void write_blocks(const I* codes, u32 blocks, const Coding& plan, u32* states, Output& out) {
     if (plan.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      Definition::write_blocks<lanes>(codes, blocks, unit, plan, states, out);
+      Definition::write_blocks<lanes>(codes, blocks, plan, states, out);
       return;
     }
     u32 x[lanes];
@@ -303,7 +303,7 @@ struct Avx512 {
           numbers = _mm512_maskz_mov_epi16(~escaped, numbers);
           for (; escaped != 0; escaped &= ~(1u << (31 - count_leading_zeros(escaped)))) {
             const I code = block[31 - count_leading_zeros(escaped)];
-            out.escapes = write_escape(item_of(code, unit), plan.escape_bytes, out.escapes);
+            out.escapes = write_escape(zigzag(static_cast<Unsigned<I>>(code)), plan.escape_bytes, out.escapes);
           }
         }
       }
@@ -403,12 +403,11 @@ struct Avx512 {
   }
 
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32* states, Words& words, Input& in,
-                          I* steps, EscapeList& escapes) {
+  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32 unit_bits, u32* states,
+                          Words& words, Input& in, I* steps, EscapeList& escapes) {
     if (head.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      return Definition::read_blocks<lanes>(head, classes, first, end, states, words, in, steps, escapes);
+      return Definition::read_blocks<lanes>(head, classes, first, end, unit_bits, states, words, in, steps, escapes);
     }
-    const u32 unit_bits = head.is_closed ? 4 : 0;
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     States halves = split<lanes>(states);
