@@ -255,6 +255,9 @@ struct EscapeList {
 };
 
 struct Definition {
+  using OwnReading = OwnSlots;
+  static void prepare(const u16 (&frequencies)[kSymbols], OwnReading& own) { make_slots(frequencies, own.slots[0]); }
+
   // Finds each block's candidates, and a class that is likely to be the best. Returns the bits that are set in some
   // size, or more if that is 2^32 or more. If it is at most kMeanLimit, no planes need be raw in all blocks. If such
   // planes have been chosen, or need not be, all sizes are below 2^30, since their sum is; otherwise the candidates
@@ -326,6 +329,9 @@ struct Definition {
   template <u32 lanes, class I>
   static void write_blocks(const I* codes, u32 blocks, const Coding& plan, u32* states, Output& out) {
     using U = Unsigned<I>;
+    Rate own[1][kSymbols];
+    if (plan.has_own_table) make_rates(plan.own_table, own[0]);
+    const Rate(*const rates)[kSymbols] = plan.has_own_table ? own : kRates.symbols[plan.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     u8* words = out.words;
@@ -341,7 +347,7 @@ struct Definition {
           const U rest = numbers[i] >> planes;
           symbols[i] = static_cast<u8>(rest < kEscape ? rest : kEscape);
         }
-        push_symbols<lanes>(kRates.symbols[plan.set][table_of(c)], symbols, x, words);
+        push_symbols<lanes>(rates[table_of(c)], symbols, x, words);
         const u32 escaped = escapes_of(symbols);
         for (u32 i = kBlockCodes; escaped != 0 && i-- > 0;) {
           if ((escaped >> i & 1) == 0) continue;
@@ -369,9 +375,10 @@ struct Definition {
   // The reverse, for some of the blocks: their codes times 2^unit_bits. Escapes are listed only. False if words are
   // missing.
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32 unit_bits, u32* states,
-                          Words& words, Input& in, I* steps, EscapeList& escapes) {
+  static bool read_blocks(const Head& head, const OwnReading& own, const u8* classes, u32 first, u32 end, u32 unit_bits,
+                          u32* states, Words& words, Input& in, I* steps, EscapeList& escapes) {
     using U = Unsigned<I>;
+    const u32(*const slots)[kFrequencySum] = head.has_own_table ? own.slots : kSlots.slots[head.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     for (u32 b = first; b < end; ++b) {
@@ -386,7 +393,7 @@ struct Definition {
       if (c != 0) {
         const u8* next = words.next();
         if (next == nullptr) return false;
-        read_symbols<lanes>(kSlots.slots[head.set][table_of(c)], x, next, symbols);
+        read_symbols<lanes>(slots[table_of(c)], x, next, symbols);
         words.take(next);
       }
       const auto step_of = [unit_bits](U number) { return static_cast<I>(unzigzag(number) << unit_bits); };

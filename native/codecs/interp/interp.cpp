@@ -272,6 +272,8 @@ class TileWriter {
     head.set = coded.coding.set;
     head.escape_bytes = coded.coding.escape_bytes;
     head.raw_planes = coded.coding.raw_planes;
+    head.has_own_table = coded.coding.has_own_table;
+    memcpy(head.own_table, coded.coding.own_table, sizeof head.own_table);
     for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = coded.form.is_lorenzo ? 0 : coded.form.rule.weights[i];
     head.lorenzo_axes = coded.form.lorenzo_axes;
     head.patches = coded.patch_entries;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "codecs/interp/coder.h"
+#include "codecs/interp/own_table.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
@@ -41,15 +42,15 @@ inline void add_up(const I* codes, u32 blocks, Coding& plan) {
   plan.escape_bytes = tally.items >> 16 == 0 ? 2 : u64{tally.items} >> 32 == 0 ? 4 : 8;
   const u64 coded = class_cost + symbol_costs[plan.set];
   plan.lanes = choose_lanes(coded);
-  const u32 halves = borrowed_halves(plan.raw_words, plan.lanes);
-  plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes + 24 * plan.lanes -
-                            16 * halves);
+  plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes +
+                            lane_bits(plan.raw_words, plan.lanes));
 }
 
 template <class Blocks, class I>
 inline void plan_coding_with(const I* codes, u32 count, Coding& plan) {
   const u32 blocks = blocks_of(count);
   plan.raw_planes = 0;
+  plan.has_own_table = false;
   if (Blocks::find_candidates(codes, blocks, plan) > kMeanLimit) [[unlikely]] {
     plan.raw_planes = choose_raw_planes(codes, count);
     Blocks::find_candidates(codes, blocks, plan);
@@ -57,7 +58,8 @@ inline void plan_coding_with(const I* codes, u32 count, Coding& plan) {
   add_up<Blocks>(codes, blocks, plan);
 }
 
-// Takes the cheapest path of classes instead, if the whole becomes cheaper. `scratch` has kPathBytes.
+// Takes the cheapest path of classes instead, if the whole becomes cheaper; then a table of the tile's own. `scratch`
+// has kPathBytes.
 template <class Blocks, class I>
 inline void shorten_coding_with(const I* codes, u32 count, Coding& plan, u8* scratch) {
   const u32 blocks = blocks_of(count);
@@ -73,9 +75,11 @@ inline void shorten_coding_with(const I* codes, u32 count, Coding& plan, u8* scr
   };
   exchange();
   add_up<Blocks>(codes, blocks, plan);
-  if (plan.cost < totals.cost) return;
-  exchange();
-  static_cast<Totals&>(plan) = totals;
+  if (plan.cost >= totals.cost) {
+    exchange();
+    static_cast<Totals&>(plan) = totals;
+  }
+  try_own_table(codes, blocks, plan);
 }
 
 // The last halves of the raw planes become the low halves of the first lanes' states.
@@ -116,7 +120,7 @@ inline u32 write_codes_with(const I* codes, u32 count, const Coding& plan, u8* o
   lend_halves(codes, blocks, plan, halves, states);
   with_lanes(plan.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
     Blocks::template write_blocks<lanes>(codes, blocks, plan, states, output);
-    write_classes<lanes>(plan, blocks, states, output.words);
+    if (!plan.has_own_table) write_classes<lanes>(plan, blocks, states, output.words);
     return true;
   });
   const u32 word_bytes = static_cast<u32>(words_end - output.words);
@@ -148,10 +152,18 @@ inline void add_planes(const Head& head, const u8* classes, u32 first, u32 end, 
   }
 }
 
+// What the decoder keeps of a tile.
+template <class Blocks>
+struct ReadScratch {
+  typename Blocks::OwnReading own;
+  u8 classes[kMaxBlocks];
+};
+
 // Reads what write_codes has written: `in` has `bytes`, the codes are `count`. steps[i] is unit times code i, and 0
-// from `count` up to a multiple of 32; `scratch` has kReadScratchBytes. Returns false if the bytes are corrupt.
+// from `count` up to a multiple of 32. Returns false if the bytes are corrupt.
 template <class Blocks, class I>
-inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, u8* scratch) {
+inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count, I* steps,
+                            ReadScratch<Blocks>& scratch) {
   if (head.raw_planes > kMostRawPlanes<I> || head.escape_bytes > sizeof(I)) return false;
   const u32 blocks = blocks_of(count);
   const u32 state_bytes = head.lanes * kStateBytes;
@@ -159,11 +171,16 @@ inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count
   u32 states[kMaxLanes] = {};
   memcpy(states, in, state_bytes);
   Words words(in + state_bytes, bytes - state_bytes);
-  u8* const classes = scratch;
-  const bool has_classes = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    return read_classes<lanes>(head, blocks, states, words, classes, Blocks::find_class);
-  });
-  if (!has_classes) return false;
+  u8* const classes = scratch.classes;
+  if (head.has_own_table) {
+    memset(classes, 1, blocks);
+    Blocks::prepare(head.own_table, scratch.own);
+  } else {
+    const bool has_classes = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
+      return read_classes<lanes>(head, blocks, states, words, classes, Blocks::find_class);
+    });
+    if (!has_classes) return false;
+  }
   u32 plane_words = 0;
   for (u32 b = 0; b < blocks; ++b) plane_words += head.raw_planes + raw_planes_of(classes[b]);
   const u32 halves = borrowed_halves(plane_words, head.lanes);
@@ -183,13 +200,14 @@ inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count
   const u32 unit_bits = head.unit_bits();
   EscapeList escapes;
   const bool is_complete = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    if (!Blocks::template read_blocks<lanes>(head, classes, 0, last, unit_bits, states, words, input, steps, escapes)) {
+    if (!Blocks::template read_blocks<lanes>(head, scratch.own, classes, 0, last, unit_bits, states, words, input,
+                                             steps, escapes)) {
       return false;
     }
     if (last == blocks) return true;
     input.planes = last_planes;
-    return Blocks::template read_blocks<lanes>(head, classes, last, blocks, unit_bits, states, words, input, steps,
-                                               escapes);
+    return Blocks::template read_blocks<lanes>(head, scratch.own, classes, last, blocks, unit_bits, states, words,
+                                               input, steps, escapes);
   });
   if (!is_complete) return false;
   for (u32 lane = 0; lane < head.lanes; ++lane) {

@@ -35,8 +35,10 @@ inline u32 write_codes(const I* codes, u32 count, const Coding& plan, u8* out, u
   return write_codes_with<Blocks>(codes, count, plan, out, scratch);
 }
 
+using ReadScratch = interp::ReadScratch<Blocks>;
+
 template <class I>
-inline bool read_codes(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, u8* scratch) {
+inline bool read_codes(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, ReadScratch& scratch) {
   return read_codes_with<Blocks>(head, in, bytes, count, steps, scratch);
 }
 
