@@ -630,6 +630,7 @@ class Head:
     weights: list[int]  # of the active axes
     axes: list[int]  # of Lorenzo prediction
     patches: int
+    own_table: list[int]  # empty if there are classes
     base: int
     V: int
 
@@ -643,10 +644,15 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
     require(0 not in numbers, "a number that is there is not 0")
     raw_planes, patches = (number or 0 for number in numbers)
     item_bytes = 2 << (second >> 4 & 3)
-    predictor, fine, closed, narrow = first & 3, first >> 2 & 1, first >> 3 & 1, first >> 7
+    own_table = []
+    if first & 1 == 0:
+        table = reader.number(22)
+        own_table = [(table >> 11 * s & 2047) + 1 for s in range(16)]
+        require(sum(own_table) == 2048, "the sum of the frequencies")
+        require(first >> 4 & 3 > 1 and second & 15 == third & 7 == 0, "a head without classes")
+    interpolates, fine, closed, narrow = not first & 2, first >> 2 & 1, first >> 3 & 1, first >> 7
     wide = not narrow and t is FLOAT64
-    require(predictor in {1, 3} and third >> 4 == 0, "a reserved bit of the head")
-    interpolates = predictor == 1
+    require(third >> 4 == 0, "a reserved bit of the head")
     require(not closed or (fine and interpolates), "closed")
     require(narrow or not interpolates or t is FLOAT64, "interpolation of float32 is narrow")
     require(item_bytes <= (8 if wide else 4), "the bytes of an escape")
@@ -674,6 +680,7 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
         weights=[(16, 8, 4, 2, 1, 0)[code] for code in codes] if interpolates else [],
         axes=axes_of(of_predictor),
         patches=patches,
+        own_table=own_table,
         base=base,
         V=64 if wide else 32,
     )
@@ -943,18 +950,18 @@ class Lanes:
 
 
 def read_residuals(head: Head, count: int, reader: Reader) -> list[int]:
-    """Return unit·d or e of each residual."""
+    """Return unit·d of each residual."""
     nb, lanes = ceil_div(count, 32), Lanes(head.lanes, reader)
     # 1. Classes.
-    classes = [0] * nb
+    classes = [1 if head.own_table else 0] * nb
     per_lane = ceil_div(nb, head.lanes)  # M
     for j, i in itertools.product(range(per_lane), range(head.lanes)):
         b = i * per_lane + j
-        if b < nb:
+        if b < nb and not head.own_table:
             context = classes[b - 1] if j else 16
             classes[b] = lanes.symbol(i, CLASSES[head.model][context])
     # 2. Symbols.
-    tables = SYMBOLS[head.table_set]
+    tables = [head.own_table] if head.own_table else SYMBOLS[head.table_set]
     symbols = [
         [lanes.symbol(i % head.lanes, tables[min(c, 5) - 1]) for i in range(32)] if c else [0] * 32
         for c in classes
@@ -984,7 +991,7 @@ def read_residuals(head: Head, count: int, reader: Reader) -> list[int]:
                 require(words_end <= end, "parts run into each other")
                 word = int.from_bytes(reader.data[end : end + head.item_bytes], "little")
             d = unzigzag(word & ((1 << head.V) - 1))
-            residuals.append(16 * d if head.closed and s < 15 else d)
+            residuals.append(16 * d if head.closed else d)
     require(end == words_end, "something between words and items")
     require(not any(signed(d, head.V) for d in residuals[count:]), "a residual behind the values")
     return residuals

@@ -225,7 +225,7 @@ class TileWriter {
     coded.base = base;
     coded.patch_entries = measure_patches(patches);
     if (coded.patch_entries > 0xFFFF) return kNoCost;
-    interp::simd::plan_coding(codes_of(arrays), count(), form.is_closed ? kUnit : 1, coded.coding);
+    interp::simd::plan_coding(codes_of(arrays), count(), coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
     if (has_exceptions) {
       measure_section(arrays.additions.others);
@@ -274,8 +274,7 @@ class TileWriter {
   template <class I>
   void write(Arrays<I>& arrays, Coded<T>& coded, const I* codes) {
     Head head;
-    interp::simd::shorten_coding(codes, count(), coded.form.is_closed ? kUnit : 1, coded.coding,
-                                 arrays.coder_scratch());
+    interp::simd::shorten_coding(codes, count(), coded.coding, arrays.coder_scratch());
     head.predictor = coded.form.is_lorenzo ? kLorenzo : kFourPoints;
     head.is_fine = coded.form.is_fine;
     head.is_closed = coded.form.is_closed;
@@ -286,6 +285,8 @@ class TileWriter {
     head.set = coded.coding.set;
     head.escape_bytes = coded.coding.escape_bytes;
     head.raw_planes = coded.coding.raw_planes;
+    head.has_own_table = coded.coding.has_own_table;
+    memcpy(head.own_table, coded.coding.own_table, sizeof head.own_table);
     for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = coded.form.is_lorenzo ? 0 : coded.form.rule.weights[i];
     head.lorenzo_axes = coded.form.lorenzo_axes;
     head.patches = coded.patch_entries;
@@ -297,7 +298,7 @@ class TileWriter {
                               [&](Word<T> bits) { return head.is_fine ? exception_bits<T>(q_, bits) : bits; });
     }
     next = write_patches({memory_.patches, kMaxPatches, patch_count_}, next);
-    next += interp::simd::write_codes(codes, count(), head.unit(), coded.coding, next, arrays.coder_scratch());
+    next += interp::simd::write_codes(codes, count(), coded.coding, next, arrays.coder_scratch());
     const u32 size = static_cast<u32>(next - payload_);
     size_ = size < raw_bytes() ? size : kStoreTile;
   }
