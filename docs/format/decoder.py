@@ -186,8 +186,8 @@ def read_frame(data: bytes) -> Frame:
     require(words >= 10, "there are too few header words")
     if len(data) < 4 * words:
         raise Truncated("the frame ends in its header")
-    if flags >> 8 or codec > INTERP or not is_mode(codec, mode):
-        raise Unsupported(f"flags {flags:#x}, codec {codec}, mode {mode:#x}")
+    if flags >> 8 or codec > INTERP or not is_mode(codec, mode) or type_byte & 0x70:
+        raise Unsupported(f"flags {flags:#x}, codec {codec}, mode {mode:#x}, type {type_byte:#x}")
     dim_count = 4 if codec == INTERP else 3 if codec == CUSZP2 and mode >> 4 > 1 else 0
     sizes = {4: FLOAT32, 8: FLOAT64} | ({1: BYTE} if codec == STORED else {})
     require(type_byte & 127 in sizes and type_byte != 128 + 1, "the type is not allowed")

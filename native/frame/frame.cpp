@@ -108,6 +108,12 @@ h5l_status read_header(const FrameFront& front, FrameHeader& header, const Messa
 h5l_status read_dims(const FrameFront& front, std::uint32_t dim_count, FrameHeader& header, const Message& why) {
   unpack_dims(read_words(front), dim_count, header);
   const bool is_stored = header.codec == H5L_CODEC_STORED;
+  if ((header.value_bytes & kTypeClassMask) != 0) {
+    return why.fail(H5L_UNSUPPORTED,
+                    "type 0x%02x is not in this version of h5lossy, which has float32 and float64; a newer one may "
+                    "read it",
+                    header.value_bytes);
+  }
   const bool known_type = header.value_bytes == 4 || header.value_bytes == 8;
   if (!known_type && !(is_stored && header.value_bytes == 1 && !header.big_endian)) {
     return why.fail(H5L_CORRUPT, "values of %u bytes%s are not among those allowed: 4, 8%s", header.value_bytes,

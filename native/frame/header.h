@@ -19,6 +19,7 @@ inline constexpr u32 kTileEntryBytes = 4;
 inline constexpr u32 kChecksumFlag = 1;
 inline constexpr u32 kMustUnderstandFlags = 0xFF00;
 inline constexpr u32 kBigEndianBit = 0x80;
+inline constexpr u32 kTypeClassMask = 0x70;  // of the type's code; 0 are IEEE floats
 
 constexpr u32 header_bytes_of(u32 dim_count) { return kHeaderBytes + 4 * dim_count; }
 

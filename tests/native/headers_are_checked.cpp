@@ -75,7 +75,8 @@ void check_any(const Bytes& frame) {
     if (!has_mode(info.codec, byte)) refused(with(frame, kModeAt, u8), H5L_UNSUPPORTED, "mode", byte);
     const unsigned size = byte & 0x7F;
     const bool is_type = size == 4 || size == 8 || (is_stored && byte == 1);
-    if (!is_type) refused(with(frame, kTypeAt, u8), H5L_CORRUPT, "type", byte);
+    const h5l_status status = (byte & kTypeClassMask) != 0 ? H5L_UNSUPPORTED : H5L_CORRUPT;
+    if (!is_type) refused(with(frame, kTypeAt, u8), status, "type", byte);
   }
   for (unsigned bit = 1; bit < 16; ++bit) {
     const Bytes changed = with(frame, kFlagsAt, static_cast<std::uint16_t>(1u << bit | info.has_checksum));

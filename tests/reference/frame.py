@@ -86,6 +86,7 @@ MUST_UNDERSTAND = 0xFF00
 _HEADER = struct.Struct("<4s6BH3IdQ")
 _HEADER_BYTES = _HEADER.size
 _BIG_ENDIAN = 0x80
+_TYPE_CLASS = 0x70
 
 
 @dataclasses.dataclass(frozen=True)
@@ -346,7 +347,7 @@ def _read_header(data: bytes) -> _Header:
     Raises
     ------
     Unsupported
-        Version, codec, mode or a flag is not known.
+        Version, codec, mode, class of the type or a flag is not known.
     Corrupt
         This is no frame, or not a whole one.
     """
@@ -365,6 +366,8 @@ def _read_header(data: bytes) -> _Header:
         raise Unsupported(
             f"mode {header.mode} of codec {header.codec}; {list(header.modes)} are known"
         )
+    if header.type & _TYPE_CLASS:
+        raise Unsupported(f"type {header.type:#04x}: only those of class 0 are known")
     return header
 
 
