@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import pickle
 import random
@@ -236,6 +237,35 @@ def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> N
     for (values, codec, fill), (frame, decoded) in zip(jobs, answers, strict=True):
         assert frame == h5lossy.encode(values, codec, fill_value=fill)
         assert decoded == h5lossy.decode(frame).tobytes()
+
+
+@each_type
+def test_boxes_that_floats_have_are_boxes_of_integers_too(dtype: str) -> None:
+    for shape in [(8, 8), (4, 4, 4), (5, 8, 8), (4, 8, 8), (3, 4, 4)]:
+        values = np.arange(np.prod(shape)).reshape(shape).astype(dtype) // 2
+        for part in (values, np.zeros_like(values)):
+            frame = h5lossy.encode(part, PFPL(absolute=1, checksum=False))
+            lattice = integers.Lattice(type_of(dtype), Kind.ABSOLUTE, 3)
+            shape_of_tile = np.array([part.size // shape[-1], shape[-1]])
+            of = type_of(dtype)
+            bits = part.reshape(-1).astype(of.word_dtype)
+            payload = integers.encode_tile(bits, of, lattice, shape_of_tile)
+            # Also of chunks that are so small that an encoder would store them.
+            built = reference.build(
+                dataclasses.replace(
+                    reference.parse(frame),
+                    codec=1,
+                    kind=Kind.ABSOLUTE,
+                    step=3,
+                    tiles=(payload,),
+                    dims=(*[1] * (3 - len(shape)), *shape),
+                    later_fields=integers.fields(lattice),
+                )
+            )
+            np.testing.assert_array_equal(h5lossy.decode(built), reference.decode(built))
+    large = np.tile(np.arange(64, dtype=np.dtype(dtype)).reshape(1, 8, 8), (300, 1, 1))
+    whole = h5lossy.encode(large, PFPL(absolute=1))
+    np.testing.assert_array_equal(h5lossy.decode(whole), reference.decode(whole))
 
 
 def test_auto_is_pfpl() -> None:
