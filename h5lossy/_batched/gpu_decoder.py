@@ -185,7 +185,7 @@ class _Decoder:
         except _native.FRAME_ERRORS:
             return None
         is_ours = info.raw_bytes == work.chunk_bytes and not info.big_endian
-        return info if is_ours and info.value_bytes == work.value_bytes else None
+        return info if is_ours and info.dtype.str[1:] == f"f{work.value_bytes}" else None
 
 
 def _wanted_values(array: _native.DeviceArray) -> tuple[int, int]:

@@ -39,7 +39,11 @@ Geometry::Geometry(const TileLayout& layout, std::uint32_t value_bytes, std::uin
   const auto has_box = [&](std::uint32_t z, std::uint32_t y, std::uint32_t x) {
     return box_[0] == 1 && box_[1] == z && box_[2] == y && box_[3] == x;
   };
-  shape_ = has_box(1, 8, 8) ? Shape::square8 : has_box(4, 4, 4) ? Shape::cube4 : Shape::any;
+  const bool is_copied_whole = value_bytes == 4 || value_bytes == 8;  // copy_whole knows no others
+  shape_ = !is_copied_whole   ? Shape::any
+           : has_box(1, 8, 8) ? Shape::square8
+           : has_box(4, 4, 4) ? Shape::cube4
+                              : Shape::any;
   std::uint64_t values = 1, boxes = 1;
   for (std::size_t i = 0; i < kAxes; ++i) {
     values *= dims[i];  // cannot overflow: the previous product is at most `count`, so both factors are below 2^32
