@@ -170,8 +170,8 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
   return static_cast<u32>(missing);
 }
 
-// The same for values that all have a position and are no larger than `largest_free`, by itself a bound on positions. If
-// there are others, returns false, and has done nothing of use. No position is that of the fill value.
+// The same for values that all have a position and are not larger than largest_free, which is of the lattice here, not
+// of the type. False if there are others: then the positions mean nothing. No position is that of the fill value.
 template <class T>
 bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, u32& beside_bins) {
   using W = Word<T>;

@@ -131,8 +131,8 @@ inline void predict_firsts(const Shape& shape, const Places& places, const I* in
 }
 
 // Calls visit(position, 256 times the prediction) for all others of the levels from the top to `lowest`, in coding
-// order. It has to set integers[position]. The array is that of `places`. around(entries, run) is called for each pass, and has to call
-// run().
+// order. It has to set integers[position]. The array is that of `places`. around(entries, run) is called for each pass,
+// and has to call run().
 template <class Place, class F, class Around>
 inline void predict_levels(const Shape& shape, const Rule& rule, const Places& places, u32 lowest,
                            const Place* integers, F&& visit, Around&& around) {
