@@ -465,12 +465,13 @@ class Interp(Codec):
         of 64. If more than four are left, the first ones count as one, -4. An axis that a chunk
         does not have is ignored.
     rewritable : bool, optional
-        For data of which parts are overwritten time and again. A chunk that is changed in part
-        keeps its other values exactly as they were decoded, and these are harder to predict than
-        the original: by default, such a chunk loses much of its ratio, and gets it back only when
-        all of it is written afresh. With True it loses little, but the ratio is lower from the
-        start: on average by a fifth with a bound of 1e-2 of the range, by a few per cent with
-        tight ones. False by default, which is right for data that is written in whole chunks.
+        For data of which parts are overwritten time and again, or that is appended step by step to
+        chunks that span many. A chunk that is changed in part keeps its other values exactly as
+        they were decoded, and these are harder to predict than the original: by default, such a
+        chunk loses much of its ratio, and gets it back only when all of it is written afresh. With
+        True it loses little, but the ratio is lower from the start: on average by a fifth with a
+        bound of 1e-2 of the range, by a few per cent with tight ones. False by default, which is
+        right for data that is written in whole chunks.
 
     Notes
     -----

@@ -65,8 +65,9 @@ def write(
         are copied to the host. Masked points are written as the dataset's fill value.
     selection : index, optional
         Numbers and slices, as in ``dataset[selection]``. Default: everything. Chunks that it
-        covers in part are read, changed and written again by HDF5. h5py writes slices with steps,
-        lists and masks.
+        covers in part are read, changed and written again by HDF5: steps that are appended one by
+        one to chunks that span many take longer, and with `Interp` more bytes, than whole chunks.
+        h5py writes slices with steps, lists and masks.
     threads : int, optional
         At most so many encode. Default: ``H5LOSSY_NUM_THREADS``, or as many as the process has
         CPUs. The calling thread moves data meanwhile.

@@ -24,11 +24,49 @@ inline u32 even_values(u32 extent, u32 half_step) {
   return (extent - 1) / (2 * half_step) + 1 + ((extent - 1) % (2 * half_step) != 0);
 }
 
+// What a value costs on each level from the second on. Errors grow from level to level as they do from the first to the
+// second; their codes say nothing of it where these are all 0, while the coarse levels are what smooth data cost.
+class CoarseCosts {
+ public:
+  explicit CoarseCosts(const u64 (&costs)[kSurveyLevels], const u64 (&magnitudes)[kSurveyLevels])
+      : cost_(costs[1]), magnitude_(limited(magnitudes[1] + 16)), first_(codes_of(magnitude_)) {
+    const u64 finest = magnitudes[0] + 16, coarser = magnitudes[1] + 16;
+    growth_ = coarser <= finest ? 16 : coarser >= kMostGrowth * finest ? 16 * kMostGrowth : 16 * coarser / finest;
+  }
+  // Of the second level at first, then of the next one each time.
+  u64 next() {
+    const u64 codes = codes_of(magnitude_);
+    magnitude_ = limited(magnitude_ * growth_ / 16);
+    return cost_ + (codes > first_ ? codes - first_ : 0);
+  }
+
+ private:
+  static constexpr u64 kMostGrowth = 4;
+  static constexpr u64 limited(u64 magnitude) { return magnitude < 1u << 27 ? magnitude : 1u << 27; }
+  // 32 errors of this magnitude, rounded to whole steps: of small ones most become 0.
+  static u64 codes_of(u64 magnitude) {
+    constexpr u64 step = 16 * kWholeStep;
+    return group_cost(kGroupValues * magnitude * magnitude / (magnitude + step / 4) / step) *
+           (kCostsPerBit / 16 / kGroupValues);
+  }
+
+  u64 cost_, magnitude_, first_, growth_;
+};
+
+// Blocks of interpolation's residuals come from further apart than a group's, and predictions are from values that are
+// off by up to the bound: on average this is what it takes more.
+inline u64 with_losses(u64 cost, u64 count) {
+  const u64 least = count * group_cost(0) * (kCostsPerBit / 16 / kGroupValues), most = count * kCostsPerBit;
+  const u64 limited = cost < most ? cost : most;
+  return cost + (limited > least ? (limited - least) / 4 : 0);
+}
+
 inline u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes], u32 axes) {
   u32 active[kMaxActiveAxes];
   u32 count = 0, longest = 1;
-  u64 others = 1;  // values that are the first along all active axes
+  u64 all = 1, others = 1;  // values, and those that are the first along all active axes
   for (u32 a = 0; a < kAxes; ++a) {
+    all *= extents[a];
     if ((axes & axis_bit(a)) != 0 && extents[a] > 1) {
       active[count++] = a;
       longest = extents[a] > longest ? extents[a] : longest;
@@ -40,22 +78,27 @@ inline u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes],
   u32 top = 1;
   while ((1u << top) < longest - 1) ++top;
   u64 cost = others * survey.interpolation[axis_bit(active[count - 1])][kSurveyLevels - 1];
-  for (u32 level = 0; level <= top; ++level) {
-    for (u32 odd = 1; odd < 1u << count; ++odd) {
-      u32 set = 0;
+  for (u32 odd = 1; odd < 1u << count; ++odd) {
+    u32 set = 0;
+    for (u32 i = 0; i < count; ++i) set |= (odd >> i & 1) != 0 ? axis_bit(active[i]) : 0;
+    CoarseCosts coarse(survey.interpolation[set], survey.magnitudes[set]);
+    for (u32 level = 0; level <= top; ++level) {
       u64 values = others;
-      for (u32 i = 0; i < count; ++i) {
-        const bool is_odd = (odd >> i & 1) != 0;
-        if (is_odd) set |= axis_bit(active[i]);
-        if (level == top) continue;
-        values *= is_odd ? odd_values(extents[active[i]], 1u << level) : even_values(extents[active[i]], 1u << level);
+      for (u32 i = 0; i < count && level < top; ++i) {
+        const u32 extent = extents[active[i]];
+        values *= (odd >> i & 1) != 0 ? odd_values(extent, 1u << level) : even_values(extent, 1u << level);
       }
-      const u64(&costs)[kSurveyLevels] = survey.interpolation[set];
-      const u64 growth = costs[1] > costs[0] ? costs[1] - costs[0] : 0;
-      cost += values * (level == 0 ? costs[0] : costs[1] + (level - 1) * growth);
+      cost += values * (level == 0 ? survey.interpolation[set][0] : coarse.next());
     }
   }
-  return cost;
+  return with_losses(cost, all);
+}
+
+// Of a chunk whose tiles take the form that costs less, each for itself: where both cost nearly the same on average,
+// that is less than either.
+inline u64 cost_of_either(u64 one, u64 other) {
+  const u64 less = one < other ? one : other, more = one < other ? other : one;
+  return less - (2 * less > more ? (2 * less - more) / 8 : 0);
 }
 
 // The least over sets of axes but `except`, and that set. Where coordinates are 0, differences are along the other axes
@@ -215,7 +258,7 @@ inline u32 cheapest_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 all
     const u64 lorenzo = lorenzo_cost(survey, extents, unused);
     u64 values = 1;
     for (const u32 extent : extents) values *= extent;
-    const u64 cost = (interpolation < lorenzo ? interpolation : lorenzo) + bitmap_cost(survey, extents) + kTileCost;
+    const u64 cost = cost_of_either(interpolation, lorenzo) + bitmap_cost(survey, extents) + kTileCost;
     u64 per_value = cost * 256 / values;
     per_value += per_value / (8 * extents[kAxes - 1]);  // short rows take longer
     if (per_value >= least) continue;

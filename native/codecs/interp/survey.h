@@ -235,6 +235,7 @@ struct ValueReader {
 struct Survey {
   u64 errors[kAxes];                            // mean magnitude at the finest level, in 1/16 of a part, or kNoError
   u64 interpolation[kAxisSets][kSurveyLevels];  // codes of values that are odd along these axes, by level
+  u64 magnitudes[kAxisSets][kSurveyLevels];     // mean magnitude of their errors, in 1/16 of a part
   u64 lorenzo[kAxisSets];                       // differences along these axes
   u64 exceptions;                               // their share, in 1/8192
   u64 changes[kAxes];  // the share of values of which just one is an exception, the value or the one before it
@@ -309,7 +310,7 @@ class Surveyor {
     }
     for (u32 set = 0; set < kAxisSets; ++set) {
       survey.lorenzo[set] = lorenzo_[set].mean();
-      measure_interpolation(all, groups, set, survey.errors, survey.interpolation[set]);
+      measure_interpolation(all, groups, set, survey);
     }
   }
 
@@ -501,14 +502,16 @@ class Surveyor {
     changes_[axis] += count_ones(changed & inside);
   }
 
-  void measure_interpolation(const Group* all, u32 groups, u32 set, const u64 (&mean_errors)[kAxes],
-                             u64 (&costs)[kSurveyLevels]) {
-    for (u64& cost : costs) cost = 0;
+  void measure_interpolation(const Group* all, u32 groups, u32 set, Survey& survey) {
+    u64(&costs)[kSurveyLevels] = survey.interpolation[set];
+    u64(&magnitudes)[kSurveyLevels] = survey.magnitudes[set];
+    for (u32 level = 0; level < kSurveyLevels; ++level) costs[level] = magnitudes[level] = 0;
     if (set == 0 || (set & ~along_) != 0 || count_ones(set) > kMaxActiveAxes) return;
-    const Weights weights = weights_of(mean_errors, set);
+    const Weights weights = weights_of(survey.errors, set);
     const Blend blend = blend_of(weights.rule, weights.count, (1u << weights.count) - 1);
     for (u32 level = 0; level < kSurveyLevels; ++level) {
       CostSum total;
+      u64 magnitude = 0, errors_seen = 0;
       for (u32 g = 0; g < groups; ++g) {
         if (all[g].ordinary == 0) {
           total.add(0, 0, 0);
@@ -526,15 +529,20 @@ class Surveyor {
             sums[i] += share * errors[i];
           }
         }
-        u32 sum = 0, count = 0;
+        u32 sum = 0, count = 0, exact_sum = 0;
         for (u32 i = 0; i < kGroupValues; ++i) {
-          const i32 code = nearest_bin(static_cast<i32>(sums[i] + 8) >> 4);
+          const i32 error = static_cast<i32>(sums[i] + 8) >> 4;
+          const i32 code = nearest_bin(error);
           sum += static_cast<u32>(code < 0 ? -code : code) & ~unusable[i];
+          exact_sum += static_cast<u32>(error < 0 ? -error : error) & ~unusable[i];
           count += unusable[i] == 0 ? 1 : 0;
         }
         total.add(sum, count, all[g].ordinary);
+        magnitude += exact_sum;
+        errors_seen += count;
       }
       costs[level] = total.groups != 0 ? total.mean() : level == 0 ? 0 : costs[level - 1];
+      magnitudes[level] = errors_seen != 0 ? 16 * magnitude / errors_seen : level == 0 ? 0 : magnitudes[level - 1];
     }
   }
 
