@@ -26,8 +26,8 @@ struct Rows {
 };
 
 // Loops over a row go on to the end of a vector, which gives vector code without scalar remainders. They read and write
-// up to a vector behind the row, and read one word in front of it. What is behind a row of the
-// output is the next row, which is written later.
+// up to a vector behind the row, and read one word in front of it. What is behind a row of the output is the next row,
+// which is written later.
 template <class W>
 struct Words {
   static constexpr u32 kMost = kStreamBytes / sizeof(W), kRoom = 64;
