@@ -10,6 +10,7 @@
 #include "codecs/integers.h"
 #include "codecs/simd/pfpl_integers.h"
 #include "codecs/simd/pfpl_zero_removal.h"
+#include "codecs/simd/sums.h"
 
 namespace h5lossy::H5L_TARGET {
 namespace {
@@ -24,12 +25,25 @@ struct Rows {
   u32 count, length;
 };
 
+// Loops over a row go on to the end of a vector, which gives vector code without scalar remainders. They read and write
+// up to a vector behind the row, and read one word in front of it. What is behind a row of the output is the next row,
+// which is written later.
 template <class W>
 struct Words {
-  static constexpr u32 kMost = kStreamBytes / sizeof(W);
+  static constexpr u32 kMost = kStreamBytes / sizeof(W), kRoom = 64;
   alignas(64) u8 planes[kStreamBytes];
-  alignas(64) W words[kMost + 64], residuals[kMost + 64];  // whole blocks of 64 are read and written
+  alignas(64) W residuals[kMost + kRoom];
+  alignas(64) W words_with_room[kRoom + kMost + kRoom];
+  alignas(64) W above_with_room[kRoom + kMost + kRoom];  // decoding: a copy of a row, with its ends repeated
+
+  W* words() { return words_with_room + kRoom; }
+  W* above() { return above_with_room + kRoom; }
 };
+
+template <class W>
+constexpr u32 whole_vectors(u32 count) {
+  return (count + kLanes<W> - 1) / kLanes<W> * kLanes<W>;
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Values and words
@@ -94,28 +108,26 @@ W average_above(const W* above, u32 x, u32 length) {
 
 // The residuals of a row, in negabinary. `before` predicts its first word where nothing else does.
 template <class W>
-void residuals_of_row(Predictor predictor, const W* above, const W* row, u32 length, W before, W* out) {
+void residuals_of_row(Predictor predictor, const W* above, const W* row, u32 length, W before, W* __restrict__ out) {
+  const u32 end = whole_vectors<W>(length), last = length - 1;
   const auto residual = [&](u32 x, W predicted) { out[x] = to_negabinary(static_cast<W>(row[x] - predicted)); };
   switch (predictor) {
     case Predictor::none:
-      for (u32 x = 0; x < length; ++x) residual(x, before);
+      for (u32 x = 0; x < end; ++x) residual(x, before);
       return;
     case Predictor::x:
-      residual(0, before);
-      for (u32 x = 1; x < length; ++x) residual(x, row[x - 1]);
-      return;
+      for (u32 x = 0; x < end; ++x) residual(x, (row - 1)[x]);
+      return residual(0, before);
     case Predictor::y:
-      for (u32 x = 0; x < length; ++x) residual(x, above[x]);
+      for (u32 x = 0; x < end; ++x) residual(x, above[x]);
       return;
     case Predictor::three:
+      for (u32 x = 0; x < end; ++x) residual(x, average(above[x], average((above - 1)[x], (above + 1)[x])));
       residual(0, average_above(above, 0, length));
-      for (u32 x = 1; x + 1 < length; ++x) residual(x, average(above[x], average(above[x - 1], above[x + 1])));
-      if (length > 1) residual(length - 1, average_above(above, length - 1, length));
-      return;
+      return residual(last, average_above(above, last, length));
     case Predictor::xy:
-      residual(0, above[0]);
-      for (u32 x = 1; x < length; ++x) residual(x, static_cast<W>(above[x] + row[x - 1] - above[x - 1]));
-      return;
+      for (u32 x = 0; x < end; ++x) residual(x, static_cast<W>(above[x] + (row - 1)[x] - (above - 1)[x]));
+      return residual(0, above[0]);
   }
 }
 
@@ -138,46 +150,49 @@ void residuals_of(Predictor predictor, const Rows& rows, const W* words, W zero,
   }
 }
 
-// Inverse of residuals_of_row; `row` has the residuals.
+// Inverse of residuals_of_row. What is in front of the row above and behind it equals its ends.
 template <class W>
-void words_of_row(Predictor predictor, const W* above, W before, u32 length, W* row) {
-  const auto difference = [&](u32 x) { return from_negabinary<W>(row[x]); };
+void words_of_row(Predictor predictor, const W* above, W before, u32 length, const W* residuals, W* __restrict__ row) {
+  const u32 end = whole_vectors<W>(length);
+  const auto word = [&](u32 x, W predicted) { row[x] = static_cast<W>(from_negabinary<W>(residuals[x]) + predicted); };
   switch (predictor) {
     case Predictor::none:
-      for (u32 x = 0; x < length; ++x) row[x] = static_cast<W>(difference(x) + before);
+      for (u32 x = 0; x < end; ++x) word(x, before);
       return;
     case Predictor::x:
-      for (u32 x = 0; x < length; ++x) row[x] = before = static_cast<W>(before + difference(x));
+      for (u32 x = 0; x < end; ++x) word(x, 0);
+      simd::running_sums(row, length, before);
       return;
     case Predictor::y:
-      for (u32 x = 0; x < length; ++x) row[x] = static_cast<W>(difference(x) + above[x]);
+      for (u32 x = 0; x < end; ++x) word(x, above[x]);
       return;
     case Predictor::three:
-      row[0] = static_cast<W>(difference(0) + average_above(above, 0, length));
-      for (u32 x = 1; x + 1 < length; ++x) {
-        row[x] = static_cast<W>(difference(x) + average(above[x], average(above[x - 1], above[x + 1])));
-      }
-      if (length > 1)
-        row[length - 1] = static_cast<W>(difference(length - 1) + average_above(above, length - 1, length));
+      for (u32 x = 0; x < end; ++x) word(x, average(above[x], average((above - 1)[x], (above + 1)[x])));
       return;
-    case Predictor::xy: {  // what the row adds to the one above is a sum of residuals
-      W more = 0;
-      for (u32 x = 0; x < length; ++x) {
-        more = static_cast<W>(more + difference(x));
-        row[x] = static_cast<W>(above[x] + more);
-      }
+    case Predictor::xy:  // what the row adds to the one above is a sum of residuals
+      for (u32 x = 0; x < end; ++x) word(x, 0);
+      simd::running_sums(row, length, W{0});
+      for (u32 x = 0; x < end; ++x) row[x] = static_cast<W>(row[x] + above[x]);
       return;
-    }
   }
 }
 
 template <class W>
-void words_from_residuals(Predictor predictor, const Rows& rows, W zero, W* words) {
-  words_of_row(of_first_row(predictor), words, zero, rows.length, words);
-  for (u32 y = 1; y < rows.count; ++y) {
-    W* const row = words + y * rows.length;
-    const W* const above = row - rows.length;
-    words_of_row(predictor, above, word_before(predictor, above, zero), rows.length, row);
+void words_from_residuals(Predictor predictor, const Rows& rows, W zero, Words<W>& work) {
+  const u32 length = rows.length;
+  W* const above = work.above();
+  for (u32 y = 0; y < rows.count; ++y) {
+    const W* const residuals = work.residuals + y * length;
+    W* const row = work.words() + y * length;
+    if (y == 0) {
+      words_of_row(of_first_row(predictor), above, zero, length, residuals, row);
+    } else {
+      words_of_row(predictor, above, word_before(predictor, above, zero), length, residuals, row);
+    }
+    if (y + 1 == rows.count) return;
+    memcpy(above, row, length * sizeof(W));
+    (above - 1)[0] = row[0];
+    above[length] = row[length - 1];
   }
 }
 
@@ -280,7 +295,9 @@ Rows rows_of(const Tile& tile) {
 template <class T>
 u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
   using W = typename T::Word;
-  auto& [planes, words, residuals] = *reinterpret_cast<Words<W>*>(workspace);
+  auto& work = *reinterpret_cast<Words<W>*>(workspace);
+  u8* const planes = work.planes;
+  W *const words = work.words(), *const residuals = work.residuals;
   const Rows rows = rows_of(tile);
   const W zero = T::sign;  // the rank of word 0
   const u32 raw_bytes = tile.count * static_cast<u32>(sizeof(W));
@@ -302,16 +319,18 @@ template <class T>
 bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
             u8* workspace) {
   using W = typename T::Word;
-  auto& [planes, words, residuals] = *reinterpret_cast<Words<W>*>(workspace);
+  auto& work = *reinterpret_cast<Words<W>*>(workspace);
+  u8* const planes = work.planes;
+  W* const residuals = work.residuals;
   const u32 raw_bytes = tile.count * static_cast<u32>(sizeof(W));
   const u8 predictor = payload[payload_bytes - 1];
   if (predictor >= kPredictors) return false;
   if (!simd::restore_zeros(payload, payload_bytes - 1, planes, raw_bytes)) return false;
   const u32 groups = tile.count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
-  from_planes(planes, groups, words);
-  memcpy(words + grouped, planes + grouped * sizeof(W), (tile.count - grouped) * sizeof(W));
-  words_from_residuals(static_cast<Predictor>(predictor), rows_of(tile), T::sign, words);
-  values_of(lattice_of<T>(quantizer), words, tile.count, values);
+  from_planes(planes, groups, residuals);
+  memcpy(residuals + grouped, planes + grouped * sizeof(W), (tile.count - grouped) * sizeof(W));
+  words_from_residuals<W>(static_cast<Predictor>(predictor), rows_of(tile), T::sign, work);
+  values_of(lattice_of<T>(quantizer), work.words(), tile.count, values);
   return true;
 }
 

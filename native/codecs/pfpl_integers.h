@@ -24,10 +24,10 @@ inline constexpr u32 kSampledRows = 9;
 // (a + b + 1) / 2, without wrapping.
 template <class W>
 H5L_FN W average(W a, W b) {
-  if constexpr (sizeof(W) <= 2) {
+  if constexpr (sizeof(W) == 1) {
     return static_cast<W>((u32{a} + u32{b} + 1) >> 1);  // a form that compilers know as one instruction
   } else {
-    return (a | b) - ((a ^ b) >> 1);
+    return static_cast<W>((a | b) - static_cast<W>(static_cast<W>(a ^ b) >> 1));
   }
 }
 

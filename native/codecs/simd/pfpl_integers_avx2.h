@@ -54,4 +54,29 @@ inline void restore_block(const u64 (&planes)[8], u8 (&bytes)[64]) {
   _mm256_store_si256(reinterpret_cast<__m256i*>(bytes + 32), bytes_of_groups(high));
 }
 
+// Prefix sums: within halves of a vector, and then the last one of the lower half in all of the upper half.
+inline Vector<u8> sum_lanes(Vector<u8> x) {
+  x += (Vector<u8>)_mm256_slli_si256((__m256i)x, 1);
+  x += (Vector<u8>)_mm256_slli_si256((__m256i)x, 2);
+  x += (Vector<u8>)_mm256_slli_si256((__m256i)x, 4);
+  x += (Vector<u8>)_mm256_slli_si256((__m256i)x, 8);
+  const __m256i lower_half = _mm256_permute2x128_si256((__m256i)x, (__m256i)x, 0x08);
+  return x + (Vector<u8>)_mm256_shuffle_epi8(lower_half, _mm256_set1_epi8(15));
+}
+inline Vector<u16> sum_lanes(Vector<u16> x) {
+  x += (Vector<u16>)_mm256_slli_si256((__m256i)x, 2);
+  x += (Vector<u16>)_mm256_slli_si256((__m256i)x, 4);
+  x += (Vector<u16>)_mm256_slli_si256((__m256i)x, 8);
+  const __m256i lower_half = _mm256_permute2x128_si256((__m256i)x, (__m256i)x, 0x08);
+  return x + (Vector<u16>)_mm256_shuffle_epi8(lower_half, _mm256_set1_epi16(0x0F0E));
+}
+inline Vector<u8> last_lane(Vector<u8> x) {
+  const __m256i upper_half = _mm256_permute4x64_epi64((__m256i)x, 0xFF);
+  return (Vector<u8>)_mm256_shuffle_epi8(upper_half, _mm256_set1_epi8(15));
+}
+inline Vector<u16> last_lane(Vector<u16> x) {
+  const __m256i upper_half = _mm256_permute4x64_epi64((__m256i)x, 0xFF);
+  return (Vector<u16>)_mm256_shuffle_epi8(upper_half, _mm256_set1_epi16(0x0F0E));
+}
+
 }  // namespace h5lossy::H5L_TARGET::simd

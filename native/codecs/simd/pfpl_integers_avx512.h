@@ -41,4 +41,35 @@ inline void restore_block(const u64 (&planes)[8], u8 (&bytes)[64]) {
   _mm512_store_si512(bytes, _mm512_gf2p8affine_epi64_epi8(square, groups, 0));
 }
 
+// Prefix sums within quarters of a vector, and then the sums of the quarters before. `last` picks the last element of a
+// quarter.
+inline __m512i sums_of_quarters_before(__m512i sums, __m512i last, auto add) {
+  const __m512i total = _mm512_shuffle_epi8(sums, last);
+  sums = add(sums, _mm512_maskz_shuffle_i64x2(0xFC, total, total, 0x90));
+  sums = add(sums, _mm512_maskz_shuffle_i64x2(0xF0, total, total, 0x40));
+  return add(sums, _mm512_maskz_shuffle_i64x2(0xC0, total, total, 0x00));
+}
+
+inline Vector<u8> sum_lanes(Vector<u8> x) {
+  x += (Vector<u8>)_mm512_bslli_epi128((__m512i)x, 1);
+  x += (Vector<u8>)_mm512_bslli_epi128((__m512i)x, 2);
+  x += (Vector<u8>)_mm512_bslli_epi128((__m512i)x, 4);
+  x += (Vector<u8>)_mm512_bslli_epi128((__m512i)x, 8);
+  return (Vector<u8>)sums_of_quarters_before((__m512i)x, _mm512_set1_epi8(15),
+                                             [](__m512i a, __m512i b) { return _mm512_add_epi8(a, b); });
+}
+inline Vector<u16> sum_lanes(Vector<u16> x) {
+  x += (Vector<u16>)_mm512_bslli_epi128((__m512i)x, 2);
+  x += (Vector<u16>)_mm512_bslli_epi128((__m512i)x, 4);
+  x += (Vector<u16>)_mm512_bslli_epi128((__m512i)x, 8);
+  return (Vector<u16>)sums_of_quarters_before((__m512i)x, _mm512_set1_epi16(0x0F0E),
+                                              [](__m512i a, __m512i b) { return _mm512_add_epi16(a, b); });
+}
+inline Vector<u8> last_lane(Vector<u8> x) {
+  return (Vector<u8>)_mm512_permutexvar_epi8(_mm512_set1_epi8(63), (__m512i)x);
+}
+inline Vector<u16> last_lane(Vector<u16> x) {
+  return (Vector<u16>)_mm512_permutexvar_epi16(_mm512_set1_epi16(31), (__m512i)x);
+}
+
 }  // namespace h5lossy::H5L_TARGET::simd
