@@ -82,7 +82,7 @@ gpu::Device* select_automatically(Direction direction, std::uint32_t codec, std:
 }  // namespace
 
 gpu::Device* select_device(Direction direction, std::uint32_t codec, std::uint32_t mode, std::size_t raw_bytes) {
-  if (policy().kind == DevicePolicy::Kind::cpu || !has_kernels(codec, mode)) return nullptr;
+  if (policy().kind == DevicePolicy::Kind::cpu || !has_kernels(direction, codec, mode)) return nullptr;
   if (policy().kind == DevicePolicy::Kind::automatic) return select_automatically(direction, codec, raw_bytes);
   std::string why;
   gpu::Device* const device = gpu::Device::open(policy().ordinal, why);
