@@ -27,7 +27,6 @@ from h5lossy._ranges import prepared
 from h5lossy._values import (
     checked_dtype,
     fill_bits,
-    is_big_endian,
     loaded,
     own_fill_value,
     unmasked,
@@ -67,7 +66,8 @@ class FrameInfo:
     tiles, stored_tiles : int
         Number of tiles, and of those kept as they were.
     step : float
-        Bin width if the bound is absolute or range-relative; the largest width as a fraction of
+        Bin width if the bound is absolute or range-relative (of integers, 2 b + 1 for a bound of b
+        counts); the largest width as a fraction of
         the value if it is pointwise-relative; else 0.
     dims : tuple of int
         Extents (z, y, x) or (w, z, y, x), where the codec's mode works in several dimensions; else
@@ -139,10 +139,11 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
     Parameters
     ----------
     array : array_like
-        float32 or float64 of either byte order, any shape and memory layout, less than 4 GiB - 40
-        bytes. The frame holds the values in C order. Masked points are encoded as the fill value.
-        It may be on a GPU: of CuPy, of PyTorch, or anything else with ``__cuda_array_interface__``
-        or DLPack.
+        float32, float64 or integers of 8 to 64 bits, of either byte order, any shape and memory
+        layout, less than 4 GiB - 40 bytes. Integers take PFPL or Auto, with an absolute bound in
+        counts (rounded down; below 1 is lossless), or lossless. The frame holds the values in C
+        order. Masked points are encoded as the fill value. It may be on a GPU (floats only): of
+        CuPy, of PyTorch, or anything else with ``__cuda_array_interface__`` or DLPack.
     codec : Codec
         Codec and bound: ``PFPL(absolute=1e-3)`` and the like. A range-relative bound is taken over
         the whole array, zeros included, and what is no data excluded.
@@ -174,7 +175,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
         _require_host(out)
         fill = None if is_own else fill_value
         return _device.encode(array, partial(frame_params, codec, fill))
-    array, missing = prepared(array, fill_value)
+    array, missing = prepared(array, fill_value, integers=True)
     max_encoded_size(_nbytes(array))  # refuses what does not fit into a frame, before it is read
     if missing.has_more:  # which the codec itself would take for data
         codec = codec.resolve(array, fill_value)
@@ -218,7 +219,7 @@ def _nbytes(array: Any) -> int:
 
 def frame_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
     """Return how values become a frame; raise if their type or size is not allowed."""
-    dtype = checked_dtype(values.dtype)
+    dtype = checked_dtype(values.dtype, integers=True)
     max_encoded_size(values.nbytes)  # refuses what does not fit into a frame
     return _complete_params(codec, dtype, values.shape, fill_value)
 
@@ -254,7 +255,7 @@ def decode(
     Returns
     -------
     numpy.ndarray
-        `out`, or a new array: float32 or float64 in the byte order of the data that was encoded;
+        `out`, or a new array of the type and byte order of the data that was encoded;
         ``uint8`` where the encoder did not know the type. Of a frame on a GPU, an array there, in
         the GPU's byte order.
 
@@ -378,8 +379,7 @@ def _complete_params(
     """Return all that the library has to know of a chunk."""
     return dataclasses.replace(
         codec.params(),
-        value_bytes=dtype.itemsize,
-        big_endian=is_big_endian(dtype),
+        **_native.type_fields(dtype),
         fill_bits=fill_bits(fill_value, dtype),
         shape=_frame_shape(shape),
     )

@@ -24,7 +24,6 @@ from h5lossy._blocks import chunk_starts, for_each_chunk
 from h5lossy._errors import CorruptFrameError, H5LossyError
 from h5lossy._libhdf5 import chunk_options, is_parallel, stored_size
 from h5lossy._per_dataset import once_per_dataset
-from h5lossy._values import is_big_endian
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -189,12 +188,11 @@ class StoredChunks:
             raise CorruptFrameError(
                 f"the frame holds {frame.raw_bytes} bytes, and a chunk has {wanted}"
             )
-        if frame.value_bytes == 1:  # the encoder did not know the type
+        if not frame.is_typed:  # the encoder did not know the type
             return
-        found = frame.value_bytes, frame.big_endian
-        if found != (dtype.itemsize, is_big_endian(dtype)) or dtype.kind != "f":
+        if frame.dtype != dtype or not _is_number(self._dataset):
             raise CorruptFrameError(f"the frame's type is not the dataset's, {dtype.str}")
-        if self._layout.described not in {None, (frame.raw_bytes, *found)}:
+        if self._layout.described not in {None, (frame.raw_bytes, frame.dtype.str)}:
             raise CorruptFrameError("the cd_values are of another type or chunk than the dataset")
 
     @property
@@ -229,7 +227,7 @@ class _Layout:
     chunk_bytes: int | None
     most_bytes: int  # no filter makes more of a chunk
     #: The chunk's bytes and type by the cd_values; None if these do not give them.
-    described: tuple[int, int, bool] | None
+    described: tuple[int, str] | None
     #: What decodes and encodes chunks outside of HDF5; None where HDF5 has to do it.
     decoding: _native.Params | None
     encoding: _native.Params | None
@@ -252,18 +250,16 @@ def _layout_of(dataset: h5py.Dataset) -> _Layout | None:
     params = _complete_params(*filters[ours][1:3])
     described = None
     if params is not None:
-        value_bytes = params.value_bytes
-        described = value_bytes * math.prod(params.shape), value_bytes, params.big_endian
+        described = params.value_bytes * math.prod(params.shape), params.dtype.str
     decoding = encoding = None
-    big_endian = is_big_endian(dtype)
     if (
         len(filters) == 1
         and not leaves_edges
         and is_plain
-        and dtype.kind == "f"
-        and described in {None, (chunk_bytes, dtype.itemsize, big_endian)}
+        and _is_number(dataset)
+        and described in {None, (chunk_bytes, dtype.str)}
     ):
-        decoding = _native.Params(value_bytes=dtype.itemsize, big_endian=big_endian)
+        decoding = _native.Params(**_native.type_fields(dtype))
         # The filter cannot distinguish padding from data.
         encoding = params and dataclasses.replace(params, maybe_padded=True)
     return _Layout(
@@ -277,6 +273,11 @@ def _layout_of(dataset: h5py.Dataset) -> _Layout | None:
         decoding=decoding,
         encoding=encoding,
     )
+
+
+def _is_number(dataset: h5py.Dataset) -> bool:
+    """Return whether values are floats or integers, and not bits, enums or anything else."""
+    return dataset.id.get_type().get_class() in {h5t.FLOAT, h5t.INTEGER}
 
 
 def _complete_params(flags: int, words: tuple[int, ...]) -> _native.Params | None:

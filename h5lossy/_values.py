@@ -24,13 +24,24 @@ if TYPE_CHECKING:
 Data: TypeAlias = Any
 
 
-def checked_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """Return whether a type is one of integers; h5py's enums are not, though NumPy says so."""
+    return dtype.kind in "iu" and h5py.check_enum_dtype(dtype) is None
+
+
+def checked_dtype(dtype: np.dtype[Any], *, integers: bool = False) -> np.dtype[Any]:
     """Return `dtype` if its values can be encoded, else raise `UnsupportedError`."""
     if dtype.kind == "f" and dtype.itemsize in {4, 8}:
         return dtype
+    if integers and is_integer(dtype):
+        return dtype
+    taken = "float32, float64 and integers of 8 to 64 bits," if integers else "float32 and float64"
+    advice = ""
+    if is_integer(dtype):
+        advice = " (in this version, create_dataset, write, read, encode and decode take integers)"
     raise UnsupportedError(
-        f"h5lossy encodes float32 and float64 of either byte order, not {dtype}; "
-        "convert the data with astype first"
+        f"h5lossy takes {taken} of either byte order here, not {dtype}; "
+        f"convert the data with astype first{advice}"
     )
 
 
@@ -52,7 +63,12 @@ def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any,
     with np.errstate(all="ignore"):
         fill = given.astype(dtype)
     exact = bool(fill == given) or bool(np.isnan(given))
-    rounded = isinstance(fill_value, int | float) and np.isfinite(fill) and bool(fill != 0)
+    rounded = (
+        dtype.kind == "f"
+        and isinstance(fill_value, int | float)
+        and np.isfinite(fill)
+        and bool(fill != 0)
+    )
     # np.float64 is a subclass of float, but has a type of its own.
     if not exact and (not rounded or isinstance(fill_value, np.generic)):
         raise InvalidArgumentError(f"fill_value must be a {dtype} value, got {fill_value!r}")

@@ -73,7 +73,7 @@ def breaches(
     Parameters
     ----------
     original, decoded : numpy.ndarray
-        float32 or float64 of either byte order.
+        float32, float64 or integers of either byte order.
     bound : dict
         One bound of one kind, as a codec takes it: ``{"absolute": 1e-3}``, ``{"lossless": True}``.
     fill_value : numpy scalar, optional
@@ -89,6 +89,8 @@ def breaches(
     """
     assert decoded.size == original.size
     assert decoded.dtype.newbyteorder("=") == original.dtype.newbyteorder("=")
+    if original.dtype.kind in "iu":
+        return _breaches_of_integers(original, decoded, bound, fill_value)
     x_bits, y_bits = bits_of(original), bits_of(decoded)
     x, y = floats_of(x_bits, _native_type(original)), floats_of(y_bits, _native_type(decoded))
     finite = np.isfinite(x)
@@ -128,6 +130,27 @@ def breaches(
                 Breach(int(i), more, float(x[i]), int(x_bits[i]), float(y[i]), int(y_bits[i]))
             )
     return result
+
+
+def _breaches_of_integers(
+    original: Array, decoded: Array, bound: dict[str, Any], fill_value: Any
+) -> list[Breach]:
+    """Judge integers: zero stays zero, and is no fill value that others must not become."""
+    limit = Fraction(float(bound.get("absolute", 0.0)))
+    fill = None if fill_value is None else int(fill_value)
+    for i, (x, y) in enumerate(
+        zip(original.ravel().tolist(), decoded.ravel().tolist(), strict=True)
+    ):
+        why = {
+            "is off by more than the bound": abs(x - y) > limit,
+            "is zero, and changed": x == 0 != y,
+            "is the fill value, and changed": x == fill != y,
+            "turned into the fill value": y == fill != x and fill != 0,
+        }
+        for name, is_so in why.items():
+            if is_so:
+                return [Breach(i, name, x, x, y, y)]
+    return []
 
 
 def assert_kept(

@@ -42,6 +42,7 @@ def sparse_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_walk, "_TIMES_KEPT", 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     st.sampled_from(list(SHAPES)),

@@ -193,6 +193,7 @@ def test_a_wrong_number_of_threads_is_named(file: h5py.File, threads: Any) -> No
 # ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("libver", ["earliest", "v108", "v110", "latest"])
 @pytest.mark.parametrize(
     ("shape", "maxshape", "chunks"),
@@ -561,6 +562,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtyp
         assert peak() < 3 * batch
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_for_small_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -813,6 +815,7 @@ FULL_SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 @pytest.mark.parametrize("shapes", FULL_SHAPES.values(), ids=list(FULL_SHAPES))
 def test_a_full_disk_leaves_a_readable_file(small_disk: Path, shapes: Any, libver: str) -> None:
@@ -821,6 +824,7 @@ def test_a_full_disk_leaves_a_readable_file(small_disk: Path, shapes: Any, libve
     assert (total, code) == (shapes[0][0], errno.ENOSPC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 @pytest.mark.parametrize("shapes", FULL_SHAPES.values(), ids=list(FULL_SHAPES))
 def test_a_limit_of_the_files_size(tmp_path: Path, shapes: Any, libver: str) -> None:

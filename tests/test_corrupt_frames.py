@@ -166,6 +166,7 @@ def test_every_change_of_a_byte_is_reported(name: str) -> None:
     assert not missed
 
 
+@pytest.mark.slow
 @each_codec_and_kind
 @pytest.mark.parametrize("float_type", ["<f4", ">f8"])
 def test_every_flipped_bit_is_reported(codec: type[Codec], kind: str, float_type: str) -> None:
@@ -206,6 +207,7 @@ def test_a_damaged_payload_is_named(codec: type[Codec]) -> None:
 # ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_codec_and_kind
 @pytest.mark.parametrize("float_type", ["<f4", "<f8"])
 def test_without_a_checksum_a_changed_payload_is_an_error_or_gives_other_values(
@@ -405,7 +407,12 @@ LIES = [
     ("absolute", 6, u8(255), unsupported, "codec 255 is not in this version"),
     ("absolute", 7, u8(0), corrupt, SIZES.format("0 bytes", "")),
     ("absolute", 7, u8(1), corrupt, SIZES.format("1 bytes", "")),
-    ("absolute", 7, u8(16), corrupt, SIZES.format("16 bytes", "")),
+    ("absolute", 7, u8(0x13), corrupt, "integers of 3 bytes are not among those allowed"),
+    ("absolute", 7, u8(0x91), corrupt, "integers of 1 bytes, big-endian, are not among"),
+    ("absolute", 7, u8(0x12), corrupt, "header of 40 bytes has no room for the fields of"),
+    ("absolute", 7, u8(0x32), unsupported, "type 0x32 is not in this version .* newer one may"),
+    ("absolute", 7, u8(0xF8), unsupported, "type 0x78 is not in this version"),
+    ("stored", 7, u8(0x40), unsupported, "type 0x40 is not in this version"),
     ("absolute", 7, u8(0x80), corrupt, SIZES.format("0 bytes, big-endian,", "")),
     ("stored", 7, u8(0x81), corrupt, SIZES.format("1 bytes, big-endian,", ", 1")),
     ("stored", 7, u8(5), corrupt, SIZES.format("5 bytes", ", 1")),

@@ -62,6 +62,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_a_write_that_fails_says_so(shim: Path, tmp_path: Path, failure: str, libver: str) -> None:
@@ -78,6 +79,7 @@ def test_a_write_that_fails_says_so(shim: Path, tmp_path: Path, failure: str, li
         assert not {"other: absent", "other: new"} & set(found), case
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_a_repack_that_fails_leaves_nothing(shim: Path, tmp_path: Path, failure: str) -> None:
     for case in cases(shim, "fail", tmp_path, "repack", "earliest", failure, CASES):

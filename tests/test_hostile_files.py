@@ -113,6 +113,7 @@ def edited_entry(path: Path, size: int, mask: int, **options: Any) -> int:
     return stored
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"fletcher32": True}], ids=["alone", "with-checksum"])
 @pytest.mark.parametrize("mask", [0, 1])
 @pytest.mark.parametrize("selection", ["...", "np.s_[3:5, ::7]"], ids=["whole", "stepped"])
@@ -142,6 +143,7 @@ with h5py.File(sys.argv[1]) as file:
     assert "more bytes than" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", range(4))
 def test_a_chunk_that_is_shorter_than_its_checksum_never_reaches_hdf5(
     tmp_path: Path, size: int

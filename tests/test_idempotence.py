@@ -56,6 +56,7 @@ def steps(size: int) -> list[float]:
     return [*near, 4 / 3, 1.1, 1.7320508, 1.9]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exponent", [0, -40, 90])
 def test_every_reconstruction_of_an_absolute_bound_keeps_its_bin(
     codec: type[Codec], dtype: np.dtype[Any], exponent: int

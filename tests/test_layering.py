@@ -253,6 +253,8 @@ MENTIONS_OF_CODECS = {
     ("native/codecs/bounds.h", "pfpl"),  # the rules for bins are on that codec's page
     ("tests/reference/frame.py", "pfpl"),
     ("tests/reference/blocks.py", "pfpl"),
+    ("tests/reference/integers.py", "pfpl"),  # the last stages are on that codec's page
+    ("native/chunk/params.cpp", "pfpl"),  # an example in its messages
     ("h5lossy/_cli/repack.py", "cuszp2"),  # an example in its help
 }
 DEFAULT_CODEC = "pfpl"  # an example has to be of some codec: in h5lossy/ it may be this one

@@ -142,6 +142,7 @@ BOUNDS = [
 ]
 
 
+@pytest.mark.slow
 @in_every_setting
 def test_frames_of_values_on_the_borders_of_bins_are_equal(
     setting: Setting, dtype: np.dtype[Any]
@@ -203,6 +204,7 @@ def test_every_bit_of_a_residual_finds_its_place(size: int) -> None:
             assert_same_bits(h5lossy.decode(frame), values)
 
 
+@pytest.mark.slow
 @in_every_setting
 def test_frames_that_end_in_a_part_of_a_group_are_equal(
     setting: Setting, dtype: np.dtype[Any]
@@ -293,6 +295,7 @@ def test_a_frame_that_would_not_be_shorter_is_stored(surplus: int) -> None:
     assert info.codec == ("stored" if surplus >= -4 else "pfpl")
 
 
+@pytest.mark.slow
 @in_every_setting
 def test_frames_of_special_values_are_equal(setting: Setting, dtype: np.dtype[Any]) -> None:
     smooth = (np.sin(np.arange(300) / 30) * 3).astype(dtype)
@@ -610,6 +613,7 @@ def to_be_reached(name: str, size: int) -> set[str]:
     return found | {"plain block"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IN_BLOCKS)
 def test_frames_with_exceptions_are_equal_and_of_every_form(
     name: str, dtype: np.dtype[Any]

@@ -375,6 +375,7 @@ def hostile_values(float_type: FloatType, quantizer: Quantizer, rng: np.random.G
     return words + rng.integers(-1, 2, words.size).astype(words.dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [4, 8])
 def test_values_are_within_the_bound_in_every_form_and_stay(size: int) -> None:
     float_type = FLOAT_TYPES[size]
@@ -433,6 +434,7 @@ def assert_kept(
         assert abs(Fraction(x) - Fraction(y)) <= Fraction(bound)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["<f4", "<f8", ">f4"])
 @pytest.mark.parametrize("kind", [Kind.ABSOLUTE, Kind.POINTWISE_RELATIVE, Kind.RANGE_RELATIVE])
 def test_frames_come_back(dtype: str, kind: Kind) -> None:

@@ -199,7 +199,7 @@ def test_a_partial_write_leaves_all_other_values_as_they_were(
 @pytest.mark.parametrize("dtype", ["i4", "u1", "f2", "c8", "?"])
 def test_other_types_are_refused(dtype: str, zarr_format: int) -> None:
     values = np.ones((4, 4), dtype)
-    message = f"encodes float32 and float64 of either byte order, not {values.dtype}; convert"
+    message = f"takes float32 and float64 of either byte order here, not {values.dtype}; convert"
 
     with pytest.raises(h5lossy.UnsupportedError, match=re.escape(message)):
         new_array(PFPL(absolute=1), values, (4, 4), zarr_format=zarr_format)

@@ -89,9 +89,31 @@ class FloatType:
         return self.bits(self.fl(self.fl(float(q)) * step))
 
 
+@dataclass(frozen=True)
+class IntegerType(FloatType):
+    """A type of integers, with the letters of integers.md, "Words used"."""
+
+    lo: int = 0
+
+    @property
+    def hi(self) -> int:
+        return self.lo + self.mask
+
+    def number(self, word: int) -> int:
+        """Return the number that a word stands for."""
+        return ((word - self.lo) & self.mask) + self.lo
+
+
 BYTE = FloatType(1, "", "B", 0, 0)  # of a type that was not known: stored only
 FLOAT32 = FloatType(4, "f", "I", 23, 127)
 FLOAT64 = FloatType(8, "d", "Q", 52, 1023)
+INTEGERS = {
+    16 * (1 + is_signed) + size: IntegerType(
+        size, "", code, 0, 0, -(1 << (8 * size - 1)) if is_signed else 0
+    )
+    for size, code in {1: "B", 2: "H", 4: "I", 8: "Q"}.items()
+    for is_signed in (0, 1)
+}
 
 
 def ceil_div(i: int, j: int) -> int:
@@ -152,6 +174,9 @@ class Frame:
     dims: tuple[int, ...]
     ends: tuple[int, ...]
     payload: bytes
+    exact: int | None = None  # of integers, as the next two
+    base: int = 0
+    stride: int = 1
 
     @property
     def count(self) -> int:
@@ -186,16 +211,22 @@ def read_frame(data: bytes) -> Frame:
     require(words >= 10, "there are too few header words")
     if len(data) < 4 * words:
         raise Truncated("the frame ends in its header")
-    if flags >> 8 or codec > INTERP or not is_mode(codec, mode):
-        raise Unsupported(f"flags {flags:#x}, codec {codec}, mode {mode:#x}")
+    is_integer = type_byte & 0x70 != 0
+    is_type = not is_integer or (type_byte & 0x70 <= 0x20 and codec in {STORED, PFPL})
+    if flags >> 8 or codec > INTERP or not is_mode(codec, mode) or not is_type:
+        raise Unsupported(f"flags {flags:#x}, codec {codec}, mode {mode:#x}, type {type_byte:#x}")
     dim_count = 4 if codec == INTERP else 3 if codec == CUSZP2 and mode >> 4 > 1 else 0
-    sizes = {4: FLOAT32, 8: FLOAT64} | ({1: BYTE} if codec == STORED else {})
-    require(type_byte & 127 in sizes and type_byte != 128 + 1, "the type is not allowed")
-    float_type = sizes[type_byte & 127]
-    require(raw_bytes % (type_byte & 127) == 0, "raw_bytes is not a multiple of the value's size")
-    require(words >= 10 + dim_count, "there are too few header words")
+    has_lattice = is_integer and codec == PFPL
+    if has_lattice:
+        dim_count = 3
+    types = {4: FLOAT32, 8: FLOAT64} | ({1: BYTE} if codec == STORED else {}) | INTEGERS
+    require(type_byte & 127 in types, "the type is not allowed")
+    float_type = types[type_byte & 127]
+    require(float_type.size > 1 or type_byte < 128, "a byte has no order")
+    require(raw_bytes % float_type.size == 0, "raw_bytes is not a multiple of the value's size")
+    require(words >= (20 if has_lattice else 10 + dim_count), "there are too few header words")
     dims = struct.unpack_from(f"<{dim_count}I", data, 40)
-    count = raw_bytes // (type_byte & 127)
+    count = raw_bytes // float_type.size
     require(not dims or math.prod(dims) == count, "the dims are not those of the values")
     tiles = 0 if codec == STORED else count_tiles(codec, mode, float_type, count, dims)
     front = 4 * (words + tiles)
@@ -205,9 +236,10 @@ def read_frame(data: bytes) -> Frame:
     require(checksum([data[:16] + data[20:front]]) == header_sum, "header_sum")
 
     payload = data[front:]
+    lattice = read_lattice(data, kind, float_type) if has_lattice else (0, None, 0, 1)
     require(kind <= LOSSLESS, "there is no such bound kind")
     require(math.isfinite(bound) and math.copysign(1, bound) > 0, "the bound is not allowed")
-    step = read_step(data[32:40], codec, kind, float_type)
+    step = lattice[0] if has_lattice else read_step(data[32:40], codec, kind, float_type)
     require(flags & 1 or payload_sum == 0, "there is a payload_sum that no flag announces")
     require([*ends] == sorted(ends), "the tile table decreases")
     size = raw_bytes if codec == STORED else ends[-1] if ends else 0
@@ -219,7 +251,7 @@ def read_frame(data: bytes) -> Frame:
         require(checksum(tile_strings) == payload_sum, "payload_sum")
     return Frame(
         codec, float_type, bool(type_byte & 128), kind, mode, raw_bytes, bound, step, dims, ends,
-        payload,
+        payload, *lattice[1:],
     )  # fmt: skip
 
 
@@ -237,6 +269,28 @@ def read_step(field: bytes, codec: int, kind: int, float_type: FloatType) -> flo
     require(least <= number <= 2.0 ** (float_type.bias - 2), "the step is not allowed")
     require(float_type.fl(number) == number, "the step is not of the value's type")
     return float(number)
+
+
+def read_lattice(data: bytes, kind: int, float_type: FloatType) -> tuple[int, int | None, int, int]:
+    """integers.md, "Header": the step, the exact value's word, base and stride."""
+    step, *_, first, second, count, exact, both = struct.unpack_from("<Q6I2Q", data, 32)
+    if kind > LOSSLESS:
+        raise Unsupported(f"bound kind {kind} of integers")
+    require(kind != POINTWISE_RELATIVE, "integers have no such bound kind")
+    if first or second or count > 1:
+        raise Unsupported(f"fields {first}, {second}, and {count} exact values")
+    if kind == LOSSLESS:
+        base, stride = (0, both) if float_type.size == 8 else (both % 2**32, both >> 32)
+        require(step == count == exact == 0, "a field of bounds in a lossless frame")
+        is_one = 2 <= stride <= float_type.mask and base < stride
+        require(both == 0 or is_one, "base and stride are not allowed")
+        return 0, None, base, max(stride, 1)
+    require(2 <= step <= float_type.mask, "the step is not allowed")
+    if step % 2 == 0:
+        raise Unsupported(f"step {step}")
+    require(0 < exact <= float_type.mask if count else exact == 0, "the exact value is not allowed")
+    require(both == 0, "base and stride are for lossless frames")
+    return step, exact if count else None, 0, 1
 
 
 def is_mode(codec: int, mode: int) -> bool:
@@ -259,6 +313,8 @@ def count_tiles(
     """Return how many tiles a frame has."""
     if codec == INTERP:
         return math.prod(map(ceil_div, dims, tile_extents(dims, mode))) if count else 0
+    if isinstance(float_type, IntegerType):
+        return math.prod(map(ceil_div, dims, integer_box(dims, float_type))) if count else 0
     if dims:
         return ceil_div(math.prod(blocks_along(dims, mode)), 64)
     full = {PFPL: 16384 // float_type.size, CUSZP2: 4096, AATROX: 32768}[codec]
@@ -280,14 +336,15 @@ def decode(data: bytes) -> bytes:
 
 def decode_tile(frame: Frame, number: int, payload: bytes) -> Iterable[tuple[int, int]]:
     """frame.md, "Tiles": each value's place in the chunk, and its pattern."""
-    tile = TILES[frame.codec](frame, number)
+    of_integers = isinstance(frame.float_type, IntegerType)
+    tile = (integer_tile if of_integers else TILES[frame.codec])(frame, number)
     size, count = frame.float_type.size, len(tile.places)
     require(len(payload) <= size * count, "a tile's payload is longer than its values")
     words: Sequence[int]
     if len(payload) == size * count:
         words = struct.unpack(f"<{count}{frame.float_type.word_code}", payload)
     else:
-        words = tile.decode(payload) if payload else [0] * count
+        words = tile.decode(payload) if payload else [frame.base] * count
     return zip(tile.places, words, strict=True)
 
 
@@ -309,9 +366,8 @@ def pfpl_tile(frame: Frame, number: int) -> Tile:
     return Tile(places, lambda payload: decode_pfpl(frame, len(places), payload))
 
 
-def decode_pfpl(frame: Frame, count: int, payload: bytes) -> list[int]:
-    """pfpl.md, "Decoding a tile"."""
-    t = frame.float_type
+def restore_planes(payload: bytes, raw_size: int) -> bytes:
+    """pfpl.md, "Decoding a tile", steps 1 and 2."""
     # 1. Bitmaps, from the payload's end.
     require(len(payload) >= 4, "a payload is too short")
     bitmap, end = payload[-4:], len(payload) - 4
@@ -323,10 +379,16 @@ def decode_pfpl(frame: Frame, count: int, payload: bytes) -> list[int]:
         end = start
     is_set = rebuilt(bitmap, 8 * len(bitmap))
     require(sum(is_set) == end, "the payload has another size than its bitmaps say")
-    require(not any(is_set[t.size * count :]), "a bit is set behind the tile's values")
+    require(not any(is_set[raw_size:]), "a bit is set behind the tile's values")
     # 2. Planes.
     non_zero = iter(payload[:end])
-    planes = bytes(next(non_zero) if is_there else 0 for is_there in is_set[: t.size * count])
+    return bytes(next(non_zero) if is_there else 0 for is_there in is_set[:raw_size])
+
+
+def decode_pfpl(frame: Frame, count: int, payload: bytes) -> list[int]:
+    """pfpl.md, "Decoding a tile"."""
+    t = frame.float_type
+    planes = restore_planes(payload, t.size * count)
     # 3. Residuals.
     words = struct.unpack(f"<{count}{t.word_code}", planes)
     groups = count // t.W
@@ -366,6 +428,92 @@ def power(frame: Frame, q: int, *, negative: int) -> int:
     """Return sign·2^(W−1) | ((A1 + q·S) mod 2^(W−1))."""
     t = frame.float_type
     return negative << (t.W - 1) | ((t.bias << t.m) + q * int(frame.step)) % (1 << (t.W - 1))
+
+
+# ------------------------------------------------------------------------------------------------
+# integers.md
+# ------------------------------------------------------------------------------------------------
+
+
+def integer_box(dims: Sequence[int], t: FloatType) -> tuple[int, int, int]:
+    """integers.md, "Boxes"."""
+    z, y, x = dims
+    most = 16384 // t.size
+    if 2 * y * x <= most:
+        return ceil_div(z, ceil_div(z, most // (y * x))), y, x
+    p, parts = [y, x], [1, 1]
+    while p[0] * p[1] > most:
+        longer = 0 if p[0] >= p[1] else 1
+        parts[longer] *= 2
+        p[longer] = ceil_div((y, x)[longer], parts[longer])
+    return 1, p[0], p[1]
+
+
+def integer_tile(frame: Frame, number: int) -> Tile:
+    box = integer_box(frame.dims, frame.float_type)
+    counts = [*map(ceil_div, frame.dims, box)]
+    at = number // counts[2] // counts[1], number // counts[2] % counts[1], number % counts[2]
+    z, y, x = (
+        range(i * p, min((i + 1) * p, n)) for i, p, n in zip(at, box, frame.dims, strict=True)
+    )
+    places = [(i * frame.dims[1] + j) * frame.dims[2] + k for i in z for j in y for k in x]
+    return Tile(places, lambda payload: decode_integers(frame, len(places), len(x), payload))
+
+
+def decode_integers(frame: Frame, count: int, row: int, payload: bytes) -> list[int]:
+    """integers.md, "Decoding a tile"."""
+    t = frame.float_type
+    assert isinstance(t, IntegerType)
+    predictor = payload[-1]
+    require(predictor <= 4, "there is no such predictor")
+    planes = restore_planes(payload[:-1], t.size * count)
+    groups = count // 8
+    residuals = [
+        sum((planes[j * groups + g] >> (7 - v) & 1) << (t.W - 1 - j) for j in range(t.W))
+        for g in range(groups)
+        for v in range(8)
+    ]
+    residuals += struct.unpack_from(f"<{count % 8}{t.word_code}", planes, groups * t.W)
+    alternating = t.mask // 3 * 2  # 0xAA...AA
+    words: list[int] = []  # as the numbers that they stand for
+    for n in residuals:
+        p = predict(words, row, predictor)
+        words.append(t.number(p + (n ^ alternating) - alternating))
+    return [integer_value(frame, t, k) & t.mask for k in words]
+
+
+def predict(words: Sequence[int], row: int, predictor: int) -> int:
+    """Return p of the word that comes after these."""
+    y, x = divmod(len(words), row)
+    if predictor == 0:
+        return 0
+    if y == 0:
+        return words[-1] if x else 0
+    above = words[(y - 1) * row : y * row]
+    if predictor == 3:
+        sides = above[max(x - 1, 0)] + above[min(x + 1, row - 1)]
+        return (above[x] + ((sides + 1) >> 1) + 1) >> 1
+    if predictor == 2 or x == 0:
+        return above[x]
+    return words[-1] if predictor == 1 else above[x] + words[-1] - above[x - 1]
+
+
+def integer_value(frame: Frame, t: IntegerType, k: int) -> int:
+    """integers.md, "Lattice"."""
+    if frame.kind == LOSSLESS:
+        return frame.base + k * frame.stride
+    step = int(frame.step)
+    b = (step - 1) // 2
+    first, last = (t.lo + b) // step, (t.hi + b) // step  # the k of lo, and K
+    middles = {k: min(max(k * step, t.lo), t.hi)} if first <= k <= last else {}
+    if frame.exact is not None:
+        exact = t.number(frame.exact)
+        own = (exact + b) // step
+        middles[last + 1] = exact
+        if min(max(own * step, t.lo), t.hi) == exact:
+            middles |= {own: exact - 1} if exact != t.lo else {}
+            middles |= {last + 2: exact + 1} if exact != t.hi else {}
+    return middles.get(k, k * step)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -630,6 +778,7 @@ class Head:
     weights: list[int]  # of the active axes
     axes: list[int]  # of Lorenzo prediction
     patches: int
+    own_table: list[int]  # empty if there are classes
     base: int
     V: int
 
@@ -643,10 +792,15 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
     require(0 not in numbers, "a number that is there is not 0")
     raw_planes, patches = (number or 0 for number in numbers)
     item_bytes = 2 << (second >> 4 & 3)
-    predictor, fine, closed, narrow = first & 3, first >> 2 & 1, first >> 3 & 1, first >> 7
+    own_table = []
+    if first & 1 == 0:
+        table = reader.number(22)
+        own_table = [(table >> 11 * s & 2047) + 1 for s in range(16)]
+        require(sum(own_table) == 2048, "the sum of the frequencies")
+        require(first >> 4 & 3 > 1 and second & 15 == third & 7 == 0, "a head without classes")
+    interpolates, fine, closed, narrow = not first & 2, first >> 2 & 1, first >> 3 & 1, first >> 7
     wide = not narrow and t is FLOAT64
-    require(predictor in {1, 3} and third >> 4 == 0, "a reserved bit of the head")
-    interpolates = predictor == 1
+    require(third >> 4 == 0, "a reserved bit of the head")
     require(not closed or (fine and interpolates), "closed")
     require(narrow or not interpolates or t is FLOAT64, "interpolation of float32 is narrow")
     require(item_bytes <= (8 if wide else 4), "the bytes of an escape")
@@ -674,6 +828,7 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
         weights=[(16, 8, 4, 2, 1, 0)[code] for code in codes] if interpolates else [],
         axes=axes_of(of_predictor),
         patches=patches,
+        own_table=own_table,
         base=base,
         V=64 if wide else 32,
     )
@@ -943,18 +1098,18 @@ class Lanes:
 
 
 def read_residuals(head: Head, count: int, reader: Reader) -> list[int]:
-    """Return unit·d or e of each residual."""
+    """Return unit·d of each residual."""
     nb, lanes = ceil_div(count, 32), Lanes(head.lanes, reader)
     # 1. Classes.
-    classes = [0] * nb
+    classes = [1 if head.own_table else 0] * nb
     per_lane = ceil_div(nb, head.lanes)  # M
     for j, i in itertools.product(range(per_lane), range(head.lanes)):
         b = i * per_lane + j
-        if b < nb:
+        if b < nb and not head.own_table:
             context = classes[b - 1] if j else 16
             classes[b] = lanes.symbol(i, CLASSES[head.model][context])
     # 2. Symbols.
-    tables = SYMBOLS[head.table_set]
+    tables = [head.own_table] if head.own_table else SYMBOLS[head.table_set]
     symbols = [
         [lanes.symbol(i % head.lanes, tables[min(c, 5) - 1]) for i in range(32)] if c else [0] * 32
         for c in classes
@@ -984,7 +1139,7 @@ def read_residuals(head: Head, count: int, reader: Reader) -> list[int]:
                 require(words_end <= end, "parts run into each other")
                 word = int.from_bytes(reader.data[end : end + head.item_bytes], "little")
             d = unzigzag(word & ((1 << head.V) - 1))
-            residuals.append(16 * d if head.closed and s < 15 else d)
+            residuals.append(16 * d if head.closed else d)
     require(end == words_end, "something between words and items")
     require(not any(signed(d, head.V) for d in residuals[count:]), "a residual behind the values")
     return residuals

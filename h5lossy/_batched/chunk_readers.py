@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +18,7 @@ from h5lossy._batched.boxes import Pieces, Place, Selection, chunk_box
 from h5lossy._batched.gpu_decoder import decode
 from h5lossy._batched.pipeline import FrameBuffers, aligned, overlap
 from h5lossy._blocks import batch_bytes, for_each_chunk
+from h5lossy._frame_reads import opened_for_frames, read_frames
 from h5lossy._libhdf5 import stored_size
 from h5lossy._values import unwritten_value
 
@@ -56,7 +59,16 @@ class ChunkReader:
         self._chosen = chosen
         self._fill = unwritten_value(dataset)
         self._listed: npt.NDArray[np.uint32] | None = None
+        #: Where the file has the chunks that are listed, if frames can be read from there.
+        self._offsets: npt.NDArray[np.uint64] | None = None
+        self._file: int | None = None
         self._done = 0
+
+    def close(self) -> None:
+        """Give back what `_frames` reads from."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def _assign(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:
         """Copy values of the host to a part of the target."""
@@ -91,18 +103,44 @@ class ChunkReader:
         return [None if n == _NOT_STORED else n for n in self._listed[tuple(at.T)].tolist()]
 
     def _list_chunks(self) -> npt.NDArray[np.uint32]:
-        """Return the bytes of all chunks of the selection."""
+        """Return the bytes of all chunks of the selection, and keep where they are."""
         chosen = self._chosen
         stored = np.full(chosen.counts, _NOT_STORED, np.uint32)  # there may be millions
+        self._file = opened_for_frames(self._dataset)
+        offsets = None if self._file is None else np.zeros(chosen.counts, np.uint64)
 
         def mark(chunk: Any) -> None:
             at = tuple(map(operator.floordiv, chunk.chunk_offset, chosen.chunks))
             inside = tuple(map(operator.sub, at, chosen.first))
             if all(0 <= i < n for i, n in zip(inside, chosen.counts, strict=True)):
                 stored[inside] = min(chunk.size, _NOT_STORED - 1)
+                if offsets is not None and not chunk.filter_mask:
+                    offsets[inside] = chunk.byte_offset
 
         for_each_chunk(self._dataset, mark)
+        self._offsets = offsets
         return stored
+
+    def _frames(
+        self, places: npt.NDArray[np.int64], rows: dict[int, npt.NDArray[np.uint8]]
+    ) -> dict[int, Any]:
+        """Return the frames of chunks that have a row as long as they are stored, or longer.
+
+        Those that are not in the result have to be read whole.
+        """
+        frames: dict[int, Any] = {}
+        if self._offsets is not None and self._listed is not None and rows:
+            assert self._file is not None
+            at = tuple((places[[*rows]] // self._chosen.chunks - self._chosen.first).T)
+            known = zip(rows, self._offsets[at].tolist(), self._listed[at].tolist(), strict=True)
+            wanted = {i: (offset, rows[i][:size]) for i, offset, size in known if offset and size}
+            is_read = read_frames(self._file, wanted.values())
+            frames = {i: wanted[i][1] for i, ok in zip(wanted, is_read, strict=True) if ok}
+        for i in rows.keys() - frames.keys():
+            frame = self._chunks.frame_if_whole(tuple(places[i].tolist()), rows[i])
+            if frame is not None:
+                frames[i] = frame
+        return frames
 
     def _tell(self, done: int) -> None:
         """Report that `done` chunks have been read."""
@@ -148,17 +186,16 @@ class HostReader(ChunkReader):
             sizes = self._stored_bytes(pieces.places)
             rooms = [aligned(size) if size is not None and size <= most else 0 for size in sizes]
             buffer = buffers.next(1, sum(rooms))[0]
-            frames, begin = {}, 0
-            for i, (size, room) in enumerate(zip(sizes, rooms, strict=True)):
-                place = pieces.place(i)
-                frame = None
-                if room:
-                    frame = self._chunks.frame_if_whole(place, buffer[begin : begin + room])
-                begin += room
-                if frame is None:
-                    self._read_whole(place, is_stored=size is not None)
-                else:
-                    frames[i] = frame
+            ends = itertools.accumulate(rooms)
+            rows = {
+                i: buffer[end - room : end]
+                for i, (room, end) in enumerate(zip(rooms, ends, strict=True))
+                if room
+            }
+            frames = self._frames(pieces.places, rows)
+            for i, size in enumerate(sizes):
+                if i not in frames:
+                    self._read_whole(pieces.place(i), is_stored=size is not None)
             yield _Batch(pieces, frames)
 
     def _decode(self, threads: int, batch: _Batch) -> dict[int, Exception]:
@@ -188,10 +225,13 @@ class GpuReader(ChunkReader):
         places = list(chosen.box.places(chosen.chunks))
         start = tuple(map(operator.mod, chosen.box.start, chosen.chunks))
 
-        def read_frame(number: int, buffer: npt.NDArray[np.uint8]) -> Any:
-            return self._chunks.frame_if_whole(places[number], buffer)
+        def read(first: int, buffers: npt.NDArray[np.uint8]) -> dict[int, Any]:
+            wanted = np.array(places[first : first + len(buffers)])
+            sizes = self._stored_bytes(wanted)
+            fits = (size is not None and size <= buffers.shape[1] for size in sizes)
+            return self._frames(wanted, {i: buffers[i] for i, ok in enumerate(fits) if ok})
 
-        for done, left in decode(self._target, chosen.chunks, start, read_frame):
+        for done, left in decode(self._target, chosen.chunks, start, read):
             if left:
                 self._read_each([places[number] for number in left])
             self._tell(done)

@@ -18,7 +18,9 @@ _BATCH_BYTES = 64 << 20
 
 def is_possible(memory: DeviceMemory, params: _native.Params | None, *, decode: bool) -> bool:
     """Return whether the chunks of an array can be encoded, or decoded, here."""
-    if params is None or params.big_endian or params.value_bytes != memory.dtype.itemsize:
+    if params is None or params.value_class or params.big_endian:
+        return False
+    if params.value_bytes != memory.dtype.itemsize:
         return False
     if not _native.has_kernels(params.codec, params.mode, decode=decode):
         return False

@@ -51,16 +51,17 @@ def decode(
     memory: DeviceMemory,
     chunks: tuple[int, ...],
     start: tuple[int, ...],
-    read_frame: Callable[[int, npt.NDArray[np.uint8]], Any],
+    read: Callable[[int, npt.NDArray[np.uint8]], dict[int, Any]],
 ) -> Iterator[tuple[int, list[int]]]:
     """Decode all chunks that an array has part of, into the array; `start` is in its first chunk.
 
-    `read_frame(chunk, buffer)` returns a frame, in `buffer` or elsewhere, or None. Yields, after
-    each batch, how many chunks have been tried, and the numbers of those that were not decoded.
+    `read(chunk, buffers)` returns the frames of this chunk and the next ones, one for each buffer,
+    by their number from 0, in the buffer or elsewhere; it may leave some out. Yields, after each
+    batch, how many chunks have been tried, and the numbers of those that were not decoded.
     """
     work = GpuChunks(memory, chunks, start)
     batches = work.batches()
-    decoder = _Decoder(work, read_frame)
+    decoder = _Decoder(work, read)
     slots = [_DecodeSlot(work) for _ in range(min(2, len(batches)))]
     try:
         for i, (first, count) in enumerate(batches):
@@ -79,10 +80,10 @@ class _Decoder:
     """Decodes batches; `start` one, and `finish` it when the next one has been started."""
 
     def __init__(
-        self, chunks: GpuChunks, read_frame: Callable[[int, npt.NDArray[np.uint8]], Any]
+        self, chunks: GpuChunks, read: Callable[[int, npt.NDArray[np.uint8]], dict[int, Any]]
     ) -> None:
         self._chunks = chunks
-        self._read_frame = read_frame
+        self._read_frames = read
         self._workspace: DeviceMemory | None = None
         self._wanted = _wanted_values(chunks.array)
 
@@ -123,15 +124,13 @@ class _Decoder:
         end: int,
     ) -> None:
         """Read the frames `begin` to `end` of a batch."""
-        address = buffers.ctypes.data
-        for k in range(begin, end):
-            buffer = buffers[k]
-            frame = self._read_frame(slot.first + k, buffer)
-            size = 0 if frame is None or len(frame) > len(buffer) else len(frame)
-            sizes[k] = size
-            if size:
+        sizes[begin:end] = 0
+        for k, frame in self._read_frames(slot.first + begin, buffers[begin:end]).items():
+            buffer, size = buffers[begin + k], len(frame)
+            if size <= len(buffer):
+                sizes[begin + k] = size
                 view = np.frombuffer(frame, np.uint8)
-                if view.ctypes.data != address + k * self._chunks.frame_stride:
+                if view.ctypes.data != buffer.ctypes.data:
                     buffer[:size] = view
 
     def finish(self, slot: _DecodeSlot) -> list[int]:
@@ -186,7 +185,7 @@ class _Decoder:
         except _native.FRAME_ERRORS:
             return None
         is_ours = info.raw_bytes == work.chunk_bytes and not info.big_endian
-        return info if is_ours and info.value_bytes == work.value_bytes else None
+        return info if is_ours and info.dtype.str[1:] == f"f{work.value_bytes}" else None
 
 
 def _wanted_values(array: _native.DeviceArray) -> tuple[int, int]:

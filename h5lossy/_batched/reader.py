@@ -8,7 +8,7 @@ import functools
 import math
 import os
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,11 +113,11 @@ def read(
         if out is not None:
             _check_out(out, chosen.shape, dataset.dtype)
         target = np.asarray(result)[chosen.with_all_axes]  # a matrix would keep two axes
-        reader = HostReader(dataset, chunks, chosen, target, report)
-        if reader.is_short:
-            reader.run_at_once()
-        else:
-            reader.run(threads or checked_threads(None))
+        with closing(HostReader(dataset, chunks, chosen, target, report)) as reader:
+            if reader.is_short:
+                reader.run_at_once()
+            else:
+                reader.run(threads or checked_threads(None))
         return result[()] if out is None else result
 
 
@@ -165,7 +165,8 @@ def _read_to_gpu(
     chunks = stored_chunks(dataset)
     if chunks is not None and is_possible(target, chunks.decoding, decode=True):
         try:
-            GpuReader(dataset, chunks, chosen, target, report).run()
+            with closing(GpuReader(dataset, chunks, chosen, target, report)) as reader:
+                reader.run()
         except MemoryError:
             pass
         else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from h5lossy import DatasetInfo, ErrorBound, H5LossyError, describe, inspect
+from h5lossy import BoundKind, DatasetInfo, ErrorBound, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_offsets, first_chunk
 from h5lossy._cli._console import (
     bytes_text,
@@ -43,6 +43,7 @@ from h5lossy._cli._options import (
     json_option,
 )
 from h5lossy._stored import StoredChunks
+from h5lossy._values import is_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,7 +201,7 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
             "shape": shape_text(described.shape),
             "chunks": shape_text(described.chunks),
             "codec": codec_text(described.config, described.codec),
-            "bound": str(described.bound),
+            "bound": _bound_text(described),
             "fill": "-" if described.fill_value is None else str(described.fill_value),
             "raw": bytes_text(described.raw_bytes),
             "stored": bytes_text(described.stored_bytes),
@@ -216,10 +217,21 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
         print_table([*rows[0]], [[*row.values()] for row in rows], optional=optional)
 
 
+def _bound_text(described: DatasetInfo) -> str:
+    """Write a bound; that of integers as the counts that it means."""
+    if not is_integer(described.dtype) or described.bound.kind is not BoundKind.ABSOLUTE:
+        return str(described.bound)
+    counts = math.floor(described.bound.value)
+    if counts == 0:
+        return "lossless"
+    return f"±{counts} count{'' if counts == 1 else 's'}"
+
+
 def _plain(described: DatasetInfo) -> dict[str, Any]:
     """Return a description as JSON can hold it. JSON has no NaN: that fill value is text."""
     config = described.config
-    fill_value = None if described.fill_value is None else float(described.fill_value)
+    number = int if is_integer(described.dtype) else float
+    fill_value = None if described.fill_value is None else number(described.fill_value)
     finite = fill_value is None or math.isfinite(fill_value)
     return {
         "shape": described.shape,

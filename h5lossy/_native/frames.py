@@ -37,6 +37,23 @@ BOUND_POINTWISE_RELATIVE: int = lib.H5L_BOUND_POINTWISE_RELATIVE
 BOUND_RANGE_RELATIVE: int = lib.H5L_BOUND_RANGE_RELATIVE
 BOUND_LOSSLESS: int = lib.H5L_BOUND_LOSSLESS
 
+#: NumPy's letters for the classes of types, by ``H5L_CLASS_*``.
+TYPE_LETTERS = "fui"
+
+
+def type_fields(dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return the fields of `Params` that hold the type of a float or an integer."""
+    return {
+        "value_class": TYPE_LETTERS.index(dtype.kind),
+        "value_bytes": dtype.itemsize,
+        "big_endian": dtype.newbyteorder("<") != dtype,
+    }
+
+
+def dtype_of(value_class: int, value_bytes: int, *, big_endian: bool) -> np.dtype[Any]:
+    """Return the type that the library describes so."""
+    return np.dtype(f"{'>' if big_endian else '<'}{TYPE_LETTERS[value_class]}{value_bytes}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Params(Struct):
@@ -52,6 +69,7 @@ class Params(Struct):
     fill_bits: int | None = None
     maybe_padded: bool = False
     shape: tuple[int, ...] = ()
+    value_class: int = 0
 
     def _derived(self) -> dict[str, Any]:
         return {
@@ -59,6 +77,11 @@ class Params(Struct):
             "fill_bits": self.fill_bits or 0,
             "rank": len(self.shape),
         }
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values, which must be known."""
+        return dtype_of(self.value_class, self.value_bytes, big_endian=self.big_endian)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +103,19 @@ class FrameFields(Struct):
     bound: float
     step: float
     dims: tuple[int, ...]
+    value_class: int
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the encoder knew the type of the values."""
+        return self.value_bytes > 1 or self.value_class > 0
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the values; ``uint8`` where the frame does not hold it."""
-        if self.value_bytes == 1:
+        if not self.is_typed:
             return np.dtype(np.uint8)
-        return np.dtype(f"{'>' if self.big_endian else '<'}f{self.value_bytes}")
+        return dtype_of(self.value_class, self.value_bytes, big_endian=self.big_endian)
 
     @property
     def front_bytes(self) -> int:

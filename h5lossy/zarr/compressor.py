@@ -89,6 +89,7 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         bytes. The frame holds the values in the order in which they are in memory.
         """
         values = np.asarray(buf)
+        checked_dtype(values.dtype)
         self._check(values.dtype, values.nbytes, InvalidArgumentError, "the chunk")
         is_fortran = values.flags.f_contiguous and not values.flags.c_contiguous
         return encoded(self._codec, self._fill_value, values.T if is_fortran else values)
@@ -101,7 +102,7 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         """
         frame = ensure_contiguous_ndarray(buf)
         info = _native.inspect(frame)
-        known = None if info.value_bytes == 1 else info.dtype
+        known = info.dtype if info.is_typed else None
         self._check(known, info.raw_bytes, CorruptFrameError, "the frame")
         if out is None:
             values = np.empty(info.raw_bytes // info.dtype.itemsize, info.dtype)

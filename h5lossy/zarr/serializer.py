@@ -175,9 +175,9 @@ def _dtype(frame: npt.NDArray[Any], chunk_spec: ArraySpec) -> np.dtype[Any]:
             f"the frame holds {info.raw_bytes} bytes of values, and a chunk of shape "
             f"{chunk_spec.shape} and type {dtype} has {wanted}"
         )
-    if info.value_bytes == 1:  # HDF5 did not tell the filter the type
+    if not info.is_typed:  # HDF5 did not tell the filter the type
         return dtype
-    if info.value_bytes != dtype.itemsize or dtype.kind != "f":
+    if info.dtype.newbyteorder("=") != dtype.newbyteorder("="):
         raise CorruptFrameError(f"the frame holds {info.dtype}, and the array is of {dtype}")
     return info.dtype
 

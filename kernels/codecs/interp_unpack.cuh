@@ -215,7 +215,12 @@ class Unpacker {
     u32 state = half_at(state_at) | half_at(state_at + 2) << 16;
     WarpWords words(payload_ + words_at, (bytes_ - words_at) / kWordBytes, lanes);
     sync_warp();  // the masks are not needed any more
-    const u32 used = read_classes(head, lanes, blocks, state, words);
+    u32 used = 1u << table_of(1);
+    if (head.has_own_table) {
+      for (u32 b = lane(); b < blocks; b += kWarpThreads) shared_.classes[b] = 1;
+    } else {
+      used = read_classes(head, lanes, blocks, state, words);
+    }
     make_tables(head, used);
 
     u32 planes = 0;
@@ -238,13 +243,13 @@ class Unpacker {
       if (c != 0) symbol = read_symbol(table_of(c), lanes, state, words);
       U number = static_cast<U>(symbol) << count;
       H5L_NO_UNROLL for (u32 p = 0; p < count; ++p) number |= static_cast<U>(raw.take() >> lane() & 1) << p;
-      I step = static_cast<I>(unzigzag(number) * static_cast<U>(head.unit()));
+      I step = static_cast<I>(unzigzag(number) << head.unit_bits());
       const u32 escaped = ballot(symbol == kEscape);
       if (escaped != 0) {
         const u32 behind = (escapes + ones(escaped & lanes_below()) + 1) * head.escape_bytes;
         escapes += ones(escaped);
         if (symbol == kEscape && behind <= planes_at - words_at) {
-          step = static_cast<I>(unzigzag(read_item<U>(planes_at - behind, head.escape_bytes)));
+          step = static_cast<I>(unzigzag(read_item<U>(planes_at - behind, head.escape_bytes)) << head.unit_bits());
         } else if (symbol == kEscape) {
           is_fine = false;
         }
@@ -314,7 +319,8 @@ class Unpacker {
     constexpr u32 slots = kFrequencySum / kWarpThreads;  // of a thread
     H5L_NO_UNROLL for (u32 t = 0; t < kSymbolTables; ++t) {
       if ((used >> t & 1) == 0) continue;
-      const u32 frequency = lane() < kSymbols ? kSymbolFrequencies[head.set][t][lane()] : 0;
+      const u16(&frequencies)[kSymbols] = head.has_own_table ? head.own_table : kSymbolFrequencies[head.set][t];
+      const u32 frequency = lane() < kSymbols ? frequencies[lane()] : 0;
       const u32 before = scan_of_warp(frequency) - frequency;
       if (lane() < kSymbols) shared_.rates[t][lane()] = frequency | before << 16;
       sync_warp();
@@ -366,7 +372,7 @@ class Unpacker {
       H5L_NO_UNROLL for (u32 p = 0; p < count; ++p, half += 2) {
         const u32 own = half + lane() / 16;
         const u32 plane = shuffle(state, own - stored) & 0xFFFF;
-        const U unit = static_cast<U>(head.unit()), flipped = p == 0 ? U{0} - unit : static_cast<U>(unit << (p - 1));
+        const U unit = U{1} << head.unit_bits(), flipped = p == 0 ? U{0} - unit : static_cast<U>(unit << (p - 1));
         if (own >= stored && !is_escape && (plane >> lane() % 16 & 1) != 0) step ^= flipped;
       }
       steps[b * kBlockCodes + lane()] = static_cast<I>(step);

@@ -106,6 +106,7 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
   const gpu::Shape& shape = plan.decode.shape;
   if (bytes < kHeaderBytes || words.at[0] != kFrameMagic || version_of(words) != kFormatVersion) return none;
   if ((flags_of(words) & kMustUnderstandFlags) != 0 || header.raw_bytes != shape.raw_bytes) return none;
+  if (header.value_class != H5L_CLASS_FLOAT) return none;  // integers are decoded on the host
   if (header.value_bytes != plan.value_bytes || header.big_endian != (plan.big_endian != 0)) return none;
   if (header.bound_kind > H5L_BOUND_LOSSLESS || !has_valid_bound(header) || !has_valid_step(header)) return none;
   if (!header.has_checksum && words.at[kPayloadSumWord] != 0) return none;

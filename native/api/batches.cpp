@@ -91,11 +91,18 @@ h5l_status encode_one(const h5l_params* params, const h5l_parts* parts, const vo
 
 // Checks that a frame has the chunks' type and byte order.
 h5l_status check_type(const h5l_params* expected, const FrameHeader& header, const Message& why) {
-  if (expected == nullptr || expected->value_bytes == 0 || header.value_bytes == 1) return H5L_OK;
-  if (header.value_bytes == expected->value_bytes && header.big_endian == (expected->big_endian != 0)) return H5L_OK;
-  return why.fail(H5L_CORRUPT, "the frame holds %s-endian values of %u bytes, expected %s-endian values of %u",
-                  header.big_endian ? "big" : "little", header.value_bytes,
-                  expected->big_endian != 0 ? "big" : "little", expected->value_bytes);
+  if (expected == nullptr || expected->value_bytes == 0 || !header.is_typed()) return H5L_OK;
+  if (header.value_bytes == expected->value_bytes && header.value_class == expected->value_class &&
+      header.big_endian == (expected->big_endian != 0)) {
+    return H5L_OK;
+  }
+  const auto name = [](std::uint32_t value_class) {
+    return value_class == H5L_CLASS_FLOAT ? "floats" : value_class == H5L_CLASS_UNSIGNED ? "unsigned" : "signed";
+  };
+  return why.fail(H5L_CORRUPT,
+                  "the frame holds %s-endian values of %u bytes (%s), expected %s-endian values of %u (%s)",
+                  header.big_endian ? "big" : "little", header.value_bytes, name(header.value_class),
+                  expected->big_endian != 0 ? "big" : "little", expected->value_bytes, name(expected->value_class));
 }
 
 h5l_status decode_one(const h5l_params* params, const h5l_parts* parts, const void* frame, std::size_t frame_bytes,

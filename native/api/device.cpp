@@ -58,6 +58,12 @@ h5l_status check_batch(const h5l_device_batch* batch, std::uint64_t value_bytes,
   return H5L_OK;
 }
 
+h5l_status check_class(std::uint32_t value_class, const Message& why) {
+  if (value_class == H5L_CLASS_FLOAT) return H5L_OK;
+  return why.fail(H5L_UNSUPPORTED,
+                  "integers have no GPU kernels in this version of h5lossy; copy their chunks to the host");
+}
+
 h5l_status check_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode, const Message& why) {
   if (has_kernels(direction, codec, mode)) return H5L_OK;
   const bool encodes = direction == Direction::encode;
@@ -91,6 +97,7 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
                      const Message& why) {
   if (params == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "params must not be null");
   if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_class(params->value_class, why); status != H5L_OK) return status;
   if (const h5l_status status = check_kernels(Direction::encode, params->codec, params->mode, why); status != H5L_OK)
     return status;
   if (const h5l_status status = check_batch(batch, params->value_bytes, why); status != H5L_OK) return status;
@@ -102,6 +109,7 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
 h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, std::uint64_t first,
                      std::uint64_t values, gpu::DecodeCall& call, const Message& why) {
   if (info == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "info must not be null");
+  if (const h5l_status status = check_class(info->value_class, why); status != H5L_OK) return status;
   if (const h5l_status status = check_kernels(Direction::decode, info->codec, info->mode, why); status != H5L_OK)
     return status;
   if (const h5l_status status = check_batch(batch, info->value_bytes, why); status != H5L_OK) return status;

@@ -26,6 +26,7 @@ void describe(const FrameHeader& header, std::uint32_t tiles, std::size_t frame_
   info.codec = header.codec;
   info.bound_kind = header.bound_kind;
   info.value_bytes = header.value_bytes;
+  info.value_class = header.value_class;
   info.big_endian = header.big_endian ? 1 : 0;
   info.mode = header.mode;
   info.has_checksum = header.has_checksum ? 1 : 0;
@@ -36,8 +37,10 @@ void describe(const FrameHeader& header, std::uint32_t tiles, std::size_t frame_
   info.bound = header.bound;
   // A bin is S ulps wide, so its largest relative width is S / 2^m for an m-bit mantissa.
   const bool pointwise = header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE;
-  info.step = pointwise ? static_cast<double>(header.step_bits) / (header.value_bytes == 4 ? 0x1p23 : 0x1p52)
-                        : std::bit_cast<double>(header.step_bits);
+  const bool has_integers = header.value_class != H5L_CLASS_FLOAT;
+  info.step = has_integers ? static_cast<double>(header.step_bits)
+              : pointwise  ? static_cast<double>(header.step_bits) / (header.value_bytes == 4 ? 0x1p23 : 0x1p52)
+                           : std::bit_cast<double>(header.step_bits);
   info.rank = header.dim_count;
   std::copy_n(header.dims, header.dim_count, info.dims);
 }
@@ -192,9 +195,9 @@ h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw
     }
     *range = {};
     if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
-    if (params->value_bytes != 4 && params->value_bytes != 8) {
-      return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u",
-                      params->value_bytes);
+    if (params->value_class != H5L_CLASS_FLOAT || (params->value_bytes != 4 && params->value_bytes != 8)) {
+      return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u (class %u)",
+                      params->value_bytes, params->value_class);
     }
     if (raw_bytes % params->value_bytes != 0) {
       return why.fail(H5L_INVALID_ARGUMENT, "%zu bytes are not a multiple of the value size, %u", raw_bytes,

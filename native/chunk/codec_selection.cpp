@@ -4,6 +4,7 @@
 #include "chunk/codec_selection.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "chunk/workspace.h"
 
@@ -23,12 +24,27 @@ void lay_out(Choice& choice, std::uint32_t value_bytes, std::uint64_t count) {
   choice.geometry = Geometry(choice.layout, value_bytes, count, choice.dims);
 }
 
+// A codec as it is for values of a class; null if it takes none.
+const Codec* codec_for(const CodecEntry& entry, std::uint32_t value_class) {
+  return value_class == H5L_CLASS_FLOAT ? entry.codec : entry.codec->for_integers;
+}
+
 }  // namespace
+
+const TileFunctions& Choice::functions(std::uint32_t value_class, std::uint32_t value_bytes) const {
+  if (value_class == H5L_CLASS_FLOAT) return value_bytes == 4 ? codec->float32 : codec->float64;
+  return codec->integers[value_class - H5L_CLASS_UNSIGNED][std::countr_zero(value_bytes)];
+}
 
 Chunk read_chunk(const h5l_params& params, const Quantizer& quantizer, std::uint64_t count,
                  const std::uint8_t* values) {
-  Chunk chunk = {
-      {1, 1, 1, static_cast<std::uint32_t>(count)}, 1, params.value_bytes, params.big_endian != 0, quantizer, values};
+  Chunk chunk = {{1, 1, 1, static_cast<std::uint32_t>(count)},
+                 1,
+                 static_cast<ValueClass>(params.value_class),
+                 params.value_bytes,
+                 params.big_endian != 0,
+                 quantizer,
+                 values};
   std::uint32_t extents[H5L_MAX_RANK];
   std::uint32_t rank = 0;
   std::uint64_t product = 1;
@@ -47,13 +63,14 @@ Chunk read_chunk(const h5l_params& params, const Quantizer& quantizer, std::uint
 }
 
 bool make_choice(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk, Choice& choice) {
-  const Workspace workspace(chunk.values == nullptr ? 0 : entry.codec->choice_bytes);
+  const Codec& codec = *codec_for(entry, static_cast<std::uint32_t>(chunk.value_class));
+  const Workspace workspace(chunk.values == nullptr ? 0 : codec.choice_bytes);
   if (!workspace.ok()) return false;
   choice.number = entry.number;
-  choice.codec = entry.codec;
-  choice.mode = entry.codec->choose_mode(chunk, requested, workspace.data());
+  choice.codec = &codec;
+  choice.mode = codec.choose_mode(chunk, requested, workspace.data());
   if (choice.mode == kNoMode) return false;
-  choice.header_dims = entry.codec->header_dims(choice.mode);
+  choice.header_dims = codec.header_dims(choice.mode);
   fold_dims(chunk.dims, choice.header_dims, choice.dims);
   const auto& d = choice.dims;
   lay_out(choice, chunk.value_bytes, std::uint64_t{d[0]} * d[1] * d[2] * d[3]);
@@ -76,14 +93,19 @@ h5l_status open_codec(const FrameHeader& header, Choice& choice, const Message& 
     return why.fail(H5L_UNSUPPORTED, "codec %u is not in this version of h5lossy; a newer one may read it",
                     header.codec);
   }
-  choice.header_dims = entry->codec->header_dims(header.mode);
+  const Codec* const codec = codec_for(*entry, header.value_class);
+  if (codec == nullptr) {
+    return why.fail(H5L_UNSUPPORTED, "%s of type 0x%02x is not in this version of h5lossy; a newer one may read it",
+                    entry->name, type_code(header.value_class, header.value_bytes));
+  }
+  choice.header_dims = codec->header_dims(header.mode);
   if (choice.header_dims == kNoMode) {
     return why.fail(H5L_UNSUPPORTED, "mode %u of %s is not in this version of h5lossy; a newer one may read it",
                     header.mode, entry->name);
   }
   choice.number = entry->number;
   choice.mode = header.mode;
-  choice.codec = entry->codec;
+  choice.codec = codec;
   return H5L_OK;
 }
 

@@ -20,15 +20,14 @@ namespace h5lossy {
 struct Choice {
   std::uint32_t number = 0;
   std::uint32_t mode = 0;
-  const Codec* codec = nullptr;
+  const Codec* codec = nullptr;    // that of integers, for them
   std::uint32_t header_dims = 0;   // the number of dims in the frame's header
   std::uint32_t dims[kAxes] = {};  // the dims that tiles are cut from
   TileLayout layout = {};
   Geometry geometry;
 
-  [[nodiscard]] const TileFunctions& functions(std::uint32_t value_bytes) const {
-    return value_bytes == 4 ? codec->float32 : codec->float64;
-  }
+  // For values of a type that there is.
+  [[nodiscard]] const TileFunctions& functions(std::uint32_t value_class, std::uint32_t value_bytes) const;
   [[nodiscard]] std::uint32_t header_bytes() const { return header_bytes_of(header_dims); }
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "chunk/codec_selection.h"
+#include "chunk/integers.h"
 #include "chunk/parallel_tiles.h"
 #include "chunk/streaming.h"
 #include "chunk/workspace.h"
@@ -30,13 +31,18 @@ bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Byt
     std::memcpy(raw.data(), payload.data(), raw.size());
     return true;
   }
-  if (payload.empty()) {
+  const FrameHeader& header = frame.header;
+  const Quantizer quantizer =
+      has_integers(header) ? integer_quantizer_of(header)
+                           : scalar::quantizer_of_step(static_cast<BoundKind>(header.bound_kind), header.step_bits);
+  if (payload.empty()) {  // all words are 0
     std::memset(raw.data(), 0, raw.size());
+    for (std::size_t at = 0; quantizer.base != 0 && at < raw.size(); at += header.value_bytes) {
+      std::memcpy(raw.data() + at, &quantizer.base, header.value_bytes);
+    }
     return true;
   }
-  const Quantizer quantizer =
-      scalar::quantizer_of_step(static_cast<BoundKind>(frame.header.bound_kind), frame.header.step_bits);
-  return choice.functions(frame.header.value_bytes)
+  return choice.functions(header.value_class, header.value_bytes)
       .decode(quantizer, choice.mode, tile, payload.data(), static_cast<std::uint32_t>(payload.size()), raw.data(),
               workspace);
 }
@@ -124,7 +130,8 @@ h5l_status decode_tiles(const Frame& frame, const Choice& choice, const Destinat
   const Geometry& geometry = choice.geometry;
   const bool non_temporal = to.bytes() >= kStreamedBytes && !header.big_endian;
   threads = threads_for_chunk(threads, to.bytes());
-  const std::size_t codec_room = round_to_alignment(choice.functions(header.value_bytes).workspace_bytes);
+  const std::size_t codec_room =
+      round_to_alignment(choice.functions(header.value_class, header.value_bytes).workspace_bytes);
   const std::size_t worker_bytes = codec_room + (to.needs_room() ? round_to_alignment(geometry.max_tile_bytes()) : 0);
   const Workspace workspace(worker_bytes * threads);
   if (!workspace.ok()) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
@@ -165,7 +172,7 @@ h5l_status decode_tiles(const Frame& frame, const Choice& choice, const Destinat
 // Copies values of a stored frame.
 void copy_stored(const Frame& frame, const Part& part, std::uint8_t* array) {
   if (!frame.header.big_endian) return part.scatter(0, part.chunk_values(), frame.payload.data(), array);
-  constexpr std::uint64_t most = 2048;
+  constexpr std::uint64_t most = 2048;  // values of up to 8 bytes
   std::uint8_t values[most * 8];
   for (std::uint64_t at = part.next(0); at != Part::kNone; at = part.next(at + most)) {
     const std::uint64_t count = std::min(most, part.chunk_values() - at);

@@ -9,6 +9,7 @@
 #include "chunk/auto.h"
 #include "chunk/auto_size.h"
 #include "chunk/codec_selection.h"
+#include "chunk/integers.h"
 #include "chunk/parallel_tiles.h"
 #include "chunk/params.h"
 #include "chunk/tile_encoder.h"
@@ -29,6 +30,7 @@ FrameHeader make_header(const h5l_params& params, const Choice& choice, const Qu
   FrameHeader header;
   header.codec = static_cast<std::uint8_t>(choice.number);
   header.value_bytes = static_cast<std::uint8_t>(params.value_bytes);
+  header.value_class = static_cast<std::uint8_t>(params.value_class);
   header.big_endian = params.big_endian != 0;
   header.bound_kind = static_cast<std::uint8_t>(quantizer.kind);
   header.mode = static_cast<std::uint8_t>(choice.mode);
@@ -39,6 +41,7 @@ FrameHeader make_header(const h5l_params& params, const Choice& choice, const Qu
   header.dim_count = choice.header_dims;
   std::copy(std::end(choice.dims) - choice.header_dims, std::end(choice.dims), header.dims);
   header.header_bytes = choice.header_bytes();
+  if (has_integers(params)) describe_integers(quantizer, header);
   return header;
 }
 
@@ -48,17 +51,19 @@ h5l_status choose(const h5l_params& params, Quantizer& quantizer, Bytes raw, Cho
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
   const bool is_lossless = quantizer.kind == BoundKind::lossless;
-  const bool for_size = prefers_size(params);
-  if (params.codec == H5L_CODEC_AUTO && !is_lossless && !for_size) {
+  const bool for_size = prefers_size(params) && !has_integers(params);
+  if (params.codec == H5L_CODEC_AUTO && !is_lossless && !for_size && !has_integers(params)) {
     return pick_codec(*backend, params, quantizer, raw, choice, why);
   }
-  const CodecEntry& entry = is_lossless ? lossless_codec(backend->codecs, params.codec)
-                            : for_size  ? size_codec(backend->codecs)
-                                        : *find_codec(backend->codecs, params.codec);
+  const CodecEntry& entry = has_integers(params) ? integer_codec(backend->codecs, params.codec)
+                            : is_lossless        ? lossless_codec(backend->codecs, params.codec)
+                            : for_size           ? size_codec(backend->codecs)
+                                                 : *find_codec(backend->codecs, params.codec);
   const std::uint32_t requested = entry.number == params.codec ? params.mode : 0;
   const Chunk chunk = read_chunk(params, quantizer, raw.size() / params.value_bytes, raw.data());
   Quantizer own = quantizer;
-  if (!is_lossless && entry.codec->take_own_step != nullptr && entry.codec->take_own_step(chunk, own)) {
+  if (!is_lossless && !has_integers(params) && entry.codec->take_own_step != nullptr &&
+      entry.codec->take_own_step(chunk, own)) {
     quantizer = own;
     quantizer.is_exact = true;
   }
@@ -73,6 +78,7 @@ void store_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::s
   const bool known_type = params.value_bytes != 0 && raw.size() % params.value_bytes == 0;
   header.codec = H5L_CODEC_STORED;
   header.value_bytes = static_cast<std::uint8_t>(known_type ? params.value_bytes : 1);
+  header.value_class = static_cast<std::uint8_t>(known_type ? params.value_class : H5L_CLASS_FLOAT);
   header.big_endian = known_type && params.big_endian != 0;
   header.bound_kind = static_cast<std::uint8_t>(params.bound_kind);
   header.has_checksum = params.no_checksum == 0;
@@ -146,7 +152,9 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
   Choice choice;
   h5l_status status = choose(params, chosen, raw, choice, why);
   if (status == H5L_OK) status = encode_as(choice, params, chosen, raw, frame, frame_bytes, why, threads);
-  if (status != H5L_OK || !prefers_size(params) || quantizer.kind == BoundKind::lossless) return status;
+  if (status != H5L_OK || !prefers_size(params) || has_integers(params) || quantizer.kind == BoundKind::lossless) {
+    return status;
+  }
 
   // For size: another codec, if its frame is smaller.
   const Quantizer of_others = quantizer_of_others(quantizer);

@@ -39,7 +39,11 @@ Geometry::Geometry(const TileLayout& layout, std::uint32_t value_bytes, std::uin
   const auto has_box = [&](std::uint32_t z, std::uint32_t y, std::uint32_t x) {
     return box_[0] == 1 && box_[1] == z && box_[2] == y && box_[3] == x;
   };
-  shape_ = has_box(1, 8, 8) ? Shape::square8 : has_box(4, 4, 4) ? Shape::cube4 : Shape::any;
+  const bool is_copied_whole = value_bytes == 4 || value_bytes == 8;  // copy_whole knows no others
+  shape_ = !is_copied_whole   ? Shape::any
+           : has_box(1, 8, 8) ? Shape::square8
+           : has_box(4, 4, 4) ? Shape::cube4
+                              : Shape::any;
   std::uint64_t values = 1, boxes = 1;
   for (std::size_t i = 0; i < kAxes; ++i) {
     values *= dims[i];  // cannot overflow: the previous product is at most `count`, so both factors are below 2^32
@@ -55,12 +59,18 @@ Geometry::Geometry(const TileLayout& layout, std::uint32_t value_bytes, std::uin
 
 template <class Visit>
 void Geometry::for_box_rows(const PlacedBox& box, Visit visit) const {
-  for (std::uint32_t w = 0; w < box.size[0]; ++w) {
-    for (std::uint32_t z = 0; z < box.size[1]; ++z) {
+  std::uint32_t rows[kAxes] = {box.size[0], box.size[1], box.size[2], 1};
+  std::size_t bytes = std::size_t{box.size[3]} * value_bytes_;
+  for (std::size_t a = kAxes - 1; a > 0 && box.size[a] == dims_[a]; --a) {
+    bytes *= rows[a - 1];
+    rows[a - 1] = 1;
+  }
+  for (std::uint32_t w = 0; w < rows[0]; ++w) {
+    for (std::uint32_t z = 0; z < rows[1]; ++z) {
       std::uint64_t row =
           ((std::uint64_t{box.begin[0] + w} * dims_[1] + box.begin[1] + z) * dims_[2] + box.begin[2]) * dims_[3] +
           box.begin[3];
-      for (std::uint32_t y = 0; y < box.size[2]; ++y, row += dims_[3]) visit(row);
+      for (std::uint32_t y = 0; y < rows[2]; ++y, row += dims_[3]) visit(row, bytes);
     }
   }
 }
@@ -131,13 +141,12 @@ static void copy_row(const std::uint8_t* from, std::uint8_t* to, std::size_t byt
 
 void Geometry::gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const {
   for_boxes(tile, [&](const PlacedBox& box) {
-    const std::size_t row_bytes = std::size_t{box.size[3]} * value_bytes_;
     if (shape_ != Shape::any && is_whole(box)) {
       copy_whole<true>(box, chunk, values);
       values += std::size_t{box_values_} * value_bytes_;
       return;
     }
-    for_box_rows(box, [&](std::uint64_t row) {
+    for_box_rows(box, [&](std::uint64_t row, std::size_t row_bytes) {
       std::memcpy(values, chunk + row * value_bytes_, row_bytes);
       values += row_bytes;
     });
@@ -146,13 +155,12 @@ void Geometry::gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_
 
 void Geometry::scatter(std::uint32_t tile, const std::uint8_t* values, std::uint8_t* chunk) const {
   for_boxes(tile, [&](const PlacedBox& box) {
-    const std::size_t row_bytes = std::size_t{box.size[3]} * value_bytes_;
     if (shape_ != Shape::any && is_whole(box)) {
       copy_whole<false>(box, chunk, values);
       values += std::size_t{box_values_} * value_bytes_;
       return;
     }
-    for_box_rows(box, [&](std::uint64_t row) {
+    for_box_rows(box, [&](std::uint64_t row, std::size_t row_bytes) {
       copy_row(values, chunk + row * value_bytes_, row_bytes);
       values += row_bytes;
     });

@@ -81,7 +81,8 @@ class Geometry {
   template <class Visit>
   void for_boxes(std::uint32_t tile, Visit visit) const;
 
-  // Calls visit(index of its first value) for each row of a box along x, in order.
+  // Calls visit(index of its first value, bytes) for each row of a box along x, in order. Rows that are side by side in
+  // the chunk are one.
   template <class Visit>
   void for_box_rows(const PlacedBox& box, Visit visit) const;
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "chunk/integers.h"
 #include "codecs/bounds.h"
 #include "runtime/registry.h"
 
@@ -24,7 +25,7 @@ template <class T>
 Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> raw) {
   Quantizer quantizer;
   quantizer.kind = static_cast<BoundKind>(params.bound_kind);
-  quantizer.has_fill = params.has_fill != 0 && fill_must_match_exactly(params.value_bytes, params.fill_bits);
+  quantizer.has_fill = params.has_fill != 0 && fill_must_match_exactly(params);
   quantizer.fill_bits = params.fill_bits;
   const CodecEntry* const entry = prefers_size(params) ? &size_codec(all_codecs()) : codec_entry(params.codec);
   const StepRule rule = entry == nullptr ? StepRule{} : entry->codec->step_rule;  // null: auto
@@ -82,28 +83,56 @@ h5l_status check_request(const h5l_params& params, const Message& why) {
   return H5L_OK;
 }
 
-h5l_status check_params(const h5l_params& params, const Message& why) {
-  if (const h5l_status status = check_request(params, why); status != H5L_OK) return status;
-  if (params.value_bytes != 0 && params.value_bytes != 4 && params.value_bytes != 8) {
+h5l_status check_type(const h5l_params& params, const Message& why) {
+  if (!has_integers(params)) {
+    if (params.value_bytes == 0 || params.value_bytes == 4 || params.value_bytes == 8) return H5L_OK;
     return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u",
                     params.value_bytes);
   }
+  if (!is_integer_type(params.value_class, params.value_bytes)) {
+    return why.fail(H5L_INVALID_ARGUMENT,
+                    "the class of the values must be 0 (floats), 1 (unsigned integers) or 2 (signed ones), and "
+                    "integers must have 1, 2, 4 or 8 bytes; got class %u and %u bytes",
+                    params.value_class, params.value_bytes);
+  }
+  if (params.value_bytes == 1 && params.big_endian != 0) {
+    return why.fail(H5L_INVALID_ARGUMENT, "values of one byte have no byte order, so big_endian must be 0");
+  }
+  const char* const instead = "give an absolute bound in counts, as in PFPL(absolute=3), or PFPL(lossless=True)";
+  const CodecEntry* const entry = codec_entry(params.codec);
+  if (entry != nullptr && entry->codec->for_integers == nullptr) {
+    const CodecEntry& other = integer_codec(all_codecs(), params.codec);
+    return why.fail(H5L_UNSUPPORTED,
+                    "integers are encoded by codec %u (%s) in this version of h5lossy, got codec %u (%s); %s",
+                    other.number, other.name, entry->number, entry->name, instead);
+  }
+  if (params.bound_kind != H5L_BOUND_ABSOLUTE && params.bound_kind != H5L_BOUND_LOSSLESS) {
+    return why.fail(H5L_UNSUPPORTED, "integers take no %s bound in this version of h5lossy; %s",
+                    kBoundNames[params.bound_kind], instead);
+  }
+  return H5L_OK;
+}
+
+h5l_status check_params(const h5l_params& params, const Message& why) {
+  if (const h5l_status status = check_request(params, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_type(params, why); status != H5L_OK) return status;
   if (params.rank > H5L_MAX_RANK) {
     return why.fail(H5L_INVALID_ARGUMENT, "rank must be at most %d, got %u", H5L_MAX_RANK, params.rank);
   }
-  if (params.value_bytes == 4 && params.has_fill != 0 && params.fill_bits > 0xFFFFFFFFu) {
-    return why.fail(H5L_INVALID_ARGUMENT, "the bits of a float32 fill value must be below 2^32, got 0x%llx",
-                    static_cast<unsigned long long>(params.fill_bits));
+  const std::uint32_t bits = 8 * params.value_bytes;
+  if (bits != 0 && bits != 64 && params.has_fill != 0 && params.fill_bits >> bits != 0) {
+    return why.fail(H5L_INVALID_ARGUMENT, "the bits of a fill value of %u bytes must be below 2^%u, got 0x%llx",
+                    params.value_bytes, bits, static_cast<unsigned long long>(params.fill_bits));
   }
   return H5L_OK;
 }
 
 bool prefers_size(const h5l_params& params) { return params.codec == H5L_CODEC_AUTO && params.mode == H5L_AUTO_SIZE; }
 
-bool fill_must_match_exactly(std::uint32_t value_bytes, std::uint64_t fill_bits) {
-  const std::uint64_t infinity = value_bytes == 4 ? scalar::kInfinity<float> : scalar::kInfinity<double>;
-  const std::uint64_t sign = value_bytes == 4 ? scalar::kSignBit<float> : scalar::kSignBit<double>;
-  return fill_bits != 0 && (fill_bits & ~sign) <= infinity;
+bool fill_must_match_exactly(const h5l_params& params) {
+  const std::uint64_t infinity = params.value_bytes == 4 ? scalar::kInfinity<float> : scalar::kInfinity<double>;
+  const std::uint64_t sign = params.value_bytes == 4 ? scalar::kSignBit<float> : scalar::kSignBit<double>;
+  return params.fill_bits != 0 && (has_integers(params) || (params.fill_bits & ~sign) <= infinity);
 }
 
 h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw) {
@@ -123,6 +152,7 @@ double absolute_bound(double range_relative, double min, double max) {
 }
 
 Quantizer make_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw) {
+  if (has_integers(params)) return make_integer_quantizer(params, raw);
   return params.value_bytes == 4 ? quantizer_of<float>(params, raw) : quantizer_of<double>(params, raw);
 }
 

@@ -17,22 +17,25 @@ namespace h5lossy {
 // Checks the user's choices: codec, bound, mode.
 [[nodiscard]] h5l_status check_request(const h5l_params& params, const Message& why);
 
+// Checks that there is such a type, and that the request, which has been checked, can be met for it.
+[[nodiscard]] h5l_status check_type(const h5l_params& params, const Message& why);
+
 // Also checks the data's properties: type, shape and fill value.
 [[nodiscard]] h5l_status check_params(const h5l_params& params, const Message& why);
 
 // Whether the request is for the smallest frame of all codecs (docs/format/auto.md).
 bool prefers_size(const h5l_params& params);
 
-// Whether codecs must treat this fill value specially. NaN and +0.0 are always kept bit for bit.
-bool fill_must_match_exactly(std::uint32_t value_bytes, std::uint64_t fill_bits);
+// Whether codecs must treat the fill value specially. NaN and zero (of floats, +0.0) are always kept bit for bit.
+bool fill_must_match_exactly(const h5l_params& params);
 
-// The range of the valid values (h5l_value_range). params.value_bytes is 4 or 8.
+// The range of the valid values (h5l_value_range). The type is one of floats.
 h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw);
 
 // The absolute bound for a range-relative one (h5l_absolute_bound).
 double absolute_bound(double range_relative, double min, double max);
 
-// The quantizer for one chunk. Reads the data only for a range-relative bound. params.value_bytes is 4 or 8.
+// The quantizer for one chunk. Reads the data for a range-relative bound, and for the stride of lossless integers.
 Quantizer make_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw);
 
 }  // namespace h5lossy

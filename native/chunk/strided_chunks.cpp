@@ -4,10 +4,26 @@
 #include "chunk/strided_chunks.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace h5lossy {
 namespace {
+
+// Calls visit(word), where the word has as many bytes as a value.
+template <class Visit>
+void with_word(std::uint32_t value_bytes, Visit visit) {
+  switch (value_bytes) {
+    case 1:
+      return visit(std::uint8_t{});
+    case 2:
+      return visit(std::uint16_t{});
+    case 4:
+      return visit(std::uint32_t{});
+    default:
+      return visit(std::uint64_t{});
+  }
+}
 
 // Copies values that are not adjacent in one of two places.
 template <class Word>
@@ -20,10 +36,8 @@ void copy_run(const std::uint8_t* from, std::int64_t from_stride, std::uint8_t* 
               std::uint64_t count, std::uint32_t value_bytes) {
   if (from_stride == to_stride) {  // both are value_bytes
     std::memcpy(to, from, count * value_bytes);
-  } else if (value_bytes == 4) {
-    copy_apart<std::uint32_t>(from, from_stride, to, to_stride, count);
   } else {
-    copy_apart<std::uint64_t>(from, from_stride, to, to_stride, count);
+    with_word(value_bytes, [&](auto word) { copy_apart<decltype(word)>(from, from_stride, to, to_stride, count); });
   }
 }
 
@@ -39,8 +53,8 @@ h5l_status check_parts(const h5l_parts& parts, std::size_t count, const std::siz
   if (parts.rank > H5L_MAX_PART_RANK) {
     return why.fail(H5L_INVALID_ARGUMENT, "rank must be 0 to %d, got %u", H5L_MAX_PART_RANK, parts.rank);
   }
-  if (value_bytes != 4 && value_bytes != 8) {
-    return why.fail(H5L_INVALID_ARGUMENT, "parts have values of 4 or 8 bytes, got %u", value_bytes);
+  if (value_bytes == 0 || value_bytes > 8 || !std::has_single_bit(value_bytes)) {
+    return why.fail(H5L_INVALID_ARGUMENT, "parts have values of 1, 2, 4 or 8 bytes, got %u", value_bytes);
   }
   if (parts.rank > 0 && (parts.first == nullptr || parts.extents == nullptr)) {
     return why.fail(H5L_INVALID_ARGUMENT, "parts.first and parts.extents must not be null");
@@ -194,8 +208,9 @@ Region Part::region(const std::uint32_t (&dims)[kAxes]) const {
 
 void Part::gather(const std::uint8_t* array, std::uint64_t padding_bits, std::uint8_t* chunk) const {
   if (values() != chunk_values()) {
-    const auto fill_chunk = value_bytes_ == 4 ? fill<std::uint32_t> : fill<std::uint64_t>;
-    fill_chunk(chunk, static_cast<std::size_t>(chunk_values() * value_bytes_), &padding_bits);
+    with_word(value_bytes_, [&](auto word) {
+      fill<decltype(word)>(chunk, static_cast<std::size_t>(chunk_values() * value_bytes_), &padding_bits);
+    });
   }
   const std::int64_t stride = axes_[axis_count_ - 1].stride;
   for_runs(0, chunk_values(), [&](std::uint64_t at, std::int64_t offset, std::uint64_t count) {

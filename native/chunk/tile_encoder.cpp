@@ -13,7 +13,7 @@ TileEncoder::TileEncoder(const h5l_params& params, const Quantizer& quantizer, c
     : params_(params),
       quantizer_(quantizer),
       choice_(choice),
-      functions_(choice.functions(params.value_bytes)),
+      functions_(choice.functions(params.value_class, params.value_bytes)),
       needs_copy_(params.big_endian != 0 || !choice.geometry.is_linear()),
       codec_room_(round_to_alignment(functions_.workspace_bytes)),
       payload_room_(choice.geometry.max_tile_bytes() + choice.codec->spare_bytes),

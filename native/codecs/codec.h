@@ -12,8 +12,12 @@ namespace h5lossy {
 // The numbers are those in frames and cd_values.
 enum class BoundKind : u32 { absolute = 0, pointwise_relative = 1, range_relative = 2, lossless = 3 };
 
+// The class of a value's type. The numbers are those in frames and cd_values.
+enum class ValueClass : u32 { floating = 0, unsigned_integer = 1, signed_integer = 2 };
+
 // How the values of a chunk become integers (codecs/bounds.h). Numbers of the value's type are stored as double, which
-// is exact. A decoder uses kind, step and scale only.
+// is exact. A decoder uses kind, step and scale only; of integers (codecs/integers.h), all but bound, step and
+// inverse_step.
 struct Quantizer {
   BoundKind kind = BoundKind::lossless;
   bool has_fill = false;
@@ -22,7 +26,10 @@ struct Quantizer {
   double bound = 0;         // B: absolute and range-relative
   double step = 0;          // 2 B
   double inverse_step = 0;  // 1 / step, rounded to the value's type
-  u64 scale = 0;            // S: pointwise-relative
+  u64 scale = 0;            // S: pointwise-relative; of integers, the step of an absolute bound
+  // Integers, lossless: all values are `base` more than a multiple of `stride`.
+  u64 base = 0;
+  u64 stride = 1;
 };
 
 // How a codec turns the bound B of a chunk into a step. A frame has the step, so decoders do not need the rule.
@@ -72,6 +79,7 @@ struct Tile {
 struct Chunk {
   u32 dims[kAxes];  // with more than four axes, the first ones are merged; without a shape {1, 1, 1, count}
   u32 rank;         // number of extents other than 1, at least 1
+  ValueClass value_class;
   u32 value_bytes;
   bool big_endian;  // byte order of `values`
   const Quantizer& quantizer;
@@ -93,6 +101,10 @@ struct TileFunctions {
 };
 
 inline constexpr u32 kMaxAutoModes = 3;
+
+// Types of integers: of 1, 2, 4 and 8 bytes, unsigned and signed.
+inline constexpr u32 kIntegerSizes = 4;
+inline constexpr u32 kIntegerClasses = 2;
 
 struct Codec {
   u32 spare_bytes;            // room that encode needs after a full tile's raw bytes
@@ -121,6 +133,9 @@ struct Codec {
   u32 auto_mode_count = 1;
   TileFunctions float32;
   TileFunctions float64;
+  TileFunctions integers[kIntegerClasses][kIntegerSizes] = {};
+  // The codec of this number for integers, which has tiles and modes of its own; null if it takes none.
+  const Codec* for_integers = nullptr;
 };
 
 }  // namespace h5lossy

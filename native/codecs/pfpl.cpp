@@ -191,6 +191,7 @@ TileLayout layout(u32, u32 value_bytes, const u32 (&)[kAxes]) {
 
 }  // namespace
 
+extern const Codec pfpl_integers_codec;
 extern const Codec pfpl_codec;
 const Codec pfpl_codec = {
     .spare_bytes = kMaxRemovedBytes - kTileBytes,
@@ -201,6 +202,7 @@ const Codec pfpl_codec = {
     .layout = layout,
     .float32 = {sizeof(Words<float>), encode<float>, decode<float>},
     .float64 = {sizeof(Words<double>), encode<double>, decode<double>},
+    .for_integers = &pfpl_integers_codec,
 };
 
 }  // namespace h5lossy::H5L_TARGET

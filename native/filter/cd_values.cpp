@@ -38,13 +38,20 @@ h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
   if ((local & 0xFF) != kLayoutVersion || (local & kUnusedLocalBits) != 0) {
     return why.fail(H5L_UNSUPPORTED, "cd_values word 5 is 0x%08x, of a newer layout than %u", local, kLayoutVersion);
   }
-  params.value_bytes = local >> 8 & 0xFF;
+  params.value_bytes = local >> 8 & kTypeBytesMask;
+  params.value_class = local >> 12 & 0xF;
   params.big_endian = (local & kBigEndian) != 0 ? 1 : 0;
   params.rank = local >> 24;
-  if (params.value_bytes != 4 && params.value_bytes != 8) {
-    return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 gives values of %u bytes; 4 or 8 are allowed",
-                    params.value_bytes);
+  if (params.value_class > H5L_CLASS_SIGNED) {
+    return why.fail(H5L_UNSUPPORTED, "cd_values word 5 gives type 0x%02x, which needs a newer h5lossy",
+                    type_code(params.value_class, params.value_bytes));
   }
+  if (params.value_bytes == 0) {
+    return why.fail(H5L_INVALID_ARGUMENT,
+                    "cd_values word 5 gives values of 0 bytes; 4 or 8 are allowed, and of "
+                    "integers 1, 2, 4 or 8");
+  }
+  if (const h5l_status status = check_type(params, why); status != H5L_OK) return status;
   if (params.rank > H5L_MAX_RANK) {
     return why.fail(H5L_INVALID_ARGUMENT, "cd_values word 5 gives rank %u; at most %d is allowed", params.rank,
                     H5L_MAX_RANK);
@@ -54,8 +61,9 @@ h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
     return why.fail(H5L_INVALID_ARGUMENT, "cd_values describe a chunk of more than %zu bytes", kMaxRawBytes);
   }
   params.fill_bits = params.has_fill != 0 ? read_pair(words, kFillAt) : 0;
-  if (params.value_bytes == 4 && params.fill_bits > 0xFFFFFFFFu) {
-    return why.fail(H5L_INVALID_ARGUMENT, "cd_values hold a fill value of more than 32 bits for float32");
+  if (params.value_bytes < 8 && params.fill_bits >> (8 * params.value_bytes) != 0) {
+    return why.fail(H5L_INVALID_ARGUMENT, "cd_values hold a fill value of more than the %u bits of the type",
+                    8 * params.value_bytes);
   }
   return H5L_OK;
 }
@@ -64,7 +72,7 @@ h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
 
 std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5L_MAX_CD_VALUES> words) {
   std::fill(words.begin(), words.end(), 0);
-  const bool has_fill = params.has_fill != 0 && fill_must_match_exactly(params.value_bytes, params.fill_bits);
+  const bool has_fill = params.has_fill != 0 && fill_must_match_exactly(params);
   words[kCodecAt] = params.codec;
   words[kBoundKindAt] = params.bound_kind;
   write_pair(words, kBoundAt, std::bit_cast<std::uint64_t>(params.bound));
@@ -74,8 +82,8 @@ std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5
     words[kFlagsAt] |= kHasFill;
     write_pair(words, kFillAt, params.fill_bits);
   }
-  words[kLocalAt] =
-      kLayoutVersion | params.value_bytes << 8 | (params.big_endian != 0 ? kBigEndian : 0) | params.rank << 24;
+  words[kLocalAt] = kLayoutVersion | type_code(params.value_class, params.value_bytes) << 8 |
+                    (params.big_endian != 0 ? kBigEndian : 0) | params.rank << 24;
   std::copy_n(params.shape, params.rank, words.begin() + kShapeAt);
   return H5L_MAX_CD_VALUES;
 }

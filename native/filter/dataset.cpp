@@ -9,6 +9,7 @@
 #include <iterator>
 #include <span>
 
+#include "chunk/integers.h"
 #include "chunk/params.h"
 #include "filter/cd_values.h"
 #include "filter/say_once.h"
@@ -21,8 +22,28 @@ namespace {
 
 using hdf5::hid_t;
 
-// Whether the type is IEEE float32 or float64, and not another float of the same size (bfloat16 in 4 bytes, VAX, …).
+// Whether the type is one of integers that fill their bytes; sets the type if so.
+bool read_integer_type(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
+  const std::size_t size = h5.get_size(type);
+  const int order = h5.get_class(type) == hdf5::kClassInteger ? h5.get_order(type) : -1;
+  const int sign = order >= 0 ? h5.get_sign(type) : -1;  // of other types, HDF5 would print an error
+  const std::uint32_t value_class = sign == hdf5::kSignNone ? H5L_CLASS_UNSIGNED : H5L_CLASS_SIGNED;
+  const bool is_known = (order == hdf5::kOrderLittle || order == hdf5::kOrderBig) &&
+                        (sign == hdf5::kSignNone || sign == hdf5::kSignTwosComplement) && size <= 8 &&
+                        is_integer_type(value_class, static_cast<std::uint32_t>(size)) &&
+                        h5.get_precision(type) == 8 * size;
+  if (!is_known) return false;
+  params.value_bytes = static_cast<std::uint32_t>(size);
+  params.value_class = value_class;
+  params.big_endian = order == hdf5::kOrderBig && size > 1 ? 1 : 0;
+  return true;
+}
+
+// Whether the type is IEEE float32 or float64, and not another float of the same size (bfloat16 in 4 bytes, VAX, …), or
+// an integer.
 h5l_status read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, const Message& why) {
+  params.value_class = H5L_CLASS_FLOAT;
+  if (read_integer_type(h5, type, params)) return check_type(params, why);
   const std::size_t size = h5.get_size(type);
   std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
   const int order = h5.get_class(type) == hdf5::kClassFloat ? h5.get_order(type) : -1;
@@ -35,8 +56,8 @@ h5l_status read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, 
                     h5.get_exponent_bias(type) == (is_f32 ? 127u : 1023u) && h5.get_norm(type) == hdf5::kNormImplied;
   if (!ieee) {
     return why.fail(H5L_UNSUPPORTED,
-                    "only float32 and float64 data can be compressed within an error bound, and this dataset has "
-                    "another type; create it without this filter or convert the data");
+                    "only float32, float64 and integers of 8, 16, 32 and 64 bits can be compressed within an error "
+                    "bound, and this dataset has another type; create it without this filter or convert the data");
   }
   params.value_bytes = static_cast<std::uint32_t>(size);
   params.big_endian = order == hdf5::kOrderBig ? 1 : 0;
@@ -150,10 +171,9 @@ h5l_status read_fill_value(const hdf5::Functions& h5, hid_t dcpl, hid_t type, h5
   if (h5.get_fill_value(dcpl, type, value) < 0) return why.fail(H5L_INTERNAL, "HDF5 cannot report the fill value");
   std::memcpy(&params.fill_bits, value, params.value_bytes);
   if (params.big_endian != 0) {
-    params.fill_bits = params.value_bytes == 4 ? swap_bytes(static_cast<std::uint32_t>(params.fill_bits))
-                                               : swap_bytes(static_cast<unsigned long long>(params.fill_bits));
+    params.fill_bits = swap_bytes(params.fill_bits) >> (64 - 8 * params.value_bytes);
   }
-  params.has_fill = fill_must_match_exactly(params.value_bytes, params.fill_bits) ? 1 : 0;
+  params.has_fill = fill_must_match_exactly(params) ? 1 : 0;
   return H5L_OK;
 }
 

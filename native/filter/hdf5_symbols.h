@@ -28,6 +28,8 @@ inline constexpr int kClassInteger = 0;
 inline constexpr int kClassFloat = 1;
 inline constexpr int kOrderLittle = 0;
 inline constexpr int kOrderBig = 1;
+inline constexpr int kSignNone = 0;
+inline constexpr int kSignTwosComplement = 1;
 inline constexpr int kNormImplied = 0;
 inline constexpr int kFillUserDefined = 2;
 inline constexpr int kLayoutChunked = 2;
@@ -54,6 +56,7 @@ struct Functions {
   std::size_t (*get_size)(hid_t type);
   int (*get_order)(hid_t type);
   std::size_t (*get_precision)(hid_t type);
+  int (*get_sign)(hid_t type);
   herr_t (*get_fields)(hid_t type, std::size_t* sign, std::size_t* exponent, std::size_t* exponent_bits,
                        std::size_t* mantissa, std::size_t* mantissa_bits);
   std::size_t (*get_exponent_bias)(hid_t type);

@@ -64,8 +64,8 @@ h5l_status check_frame(const FrameHeader& header, const h5l_params& params, cons
     return why.fail(H5L_CORRUPT, "the frame holds %u bytes, but the cd_values describe chunks of %llu",
                     header.raw_bytes, static_cast<unsigned long long>(expected));
   }
-  const bool is_typed = header.value_bytes != 1;
-  if (is_typed && (header.value_bytes != params.value_bytes || header.big_endian != (params.big_endian != 0))) {
+  const bool same_type = header.value_bytes == params.value_bytes && header.value_class == params.value_class;
+  if (header.is_typed() && (!same_type || header.big_endian != (params.big_endian != 0))) {
     return why.fail(H5L_CORRUPT, "the frame's type differs from that in the cd_values");
   }
   return H5L_OK;
@@ -83,9 +83,9 @@ h5l_status allocate_chunk(const Call& call, const h5l_params& params, const Fram
     return why.fail(H5L_CORRUPT, "the frame holds %u bytes, but the dataset's chunks have another size or type",
                     header.raw_bytes);
   }
-  // A frame of a few bytes may claim 4 GiB. A frame of untyped bytes (value_bytes 1) holds them all, so its size is
+  // A frame of a few bytes may claim 4 GiB. A frame of untyped bytes holds them all, so its size is
   // true.
-  if (verdict == kUnknown && !is_described && header.value_bytes != 1) {
+  if (verdict == kUnknown && !is_described && header.is_typed()) {
     return why.fail(H5L_CORRUPT, "the frame claims %u bytes, but the chunk size is unknown", header.raw_bytes);
   }
   const bool is_size_certain = verdict == kFits || (caller != nullptr && caller->checks_sizes);

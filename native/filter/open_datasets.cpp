@@ -19,8 +19,8 @@ bool OpenDatasets::Use::has(std::span<const unsigned> cd_values, bool optional) 
 
 OpenDatasets::Verdict OpenDatasets::Use::check(const FrameHeader& header) const {
   if (!is_first) return Verdict::kUnknown;
-  const bool is_typed = header.value_bytes != 1;
-  if (is_typed && (header.value_bytes != value_bytes || header.big_endian != big_endian)) return Verdict::kContradicts;
+  const bool same_type = header.value_bytes == value_bytes && header.value_class == value_class;
+  if (header.is_typed() && (!same_type || header.big_endian != big_endian)) return Verdict::kContradicts;
   if (chunk_bytes == 0) return Verdict::kUnknown;
   return header.raw_bytes == chunk_bytes ? Verdict::kFits : Verdict::kContradicts;
 }
@@ -96,6 +96,10 @@ std::vector<OpenDatasets::Use> OpenDatasets::uses_of(const hdf5::Functions& h5, 
     if (use.is_first && type_class == hdf5::kClassFloat) {
       use.value_bytes = h5.get_size(type);
       use.big_endian = h5.get_order(type) == hdf5::kOrderBig;
+    } else if (use.is_first && type_class == hdf5::kClassInteger) {
+      use.value_bytes = h5.get_size(type);
+      use.value_class = h5.get_sign(type) == hdf5::kSignNone ? H5L_CLASS_UNSIGNED : H5L_CLASS_SIGNED;
+      use.big_endian = use.value_bytes > 1 && h5.get_order(type) == hdf5::kOrderBig;
     }
     // Other types may have another size in the file than in memory.
     if (use.is_first && (type_class == hdf5::kClassFloat || type_class == hdf5::kClassInteger)) {

@@ -36,7 +36,8 @@ class OpenDatasets {
     // Whether HDF5 reads the filter's output; otherwise another filter does.
     bool is_first = false;
     unsigned long long chunk_bytes = 0;  // 0 if the size in the file is unknown
-    std::size_t value_bytes = 0;         // 0 if not a float
+    std::size_t value_bytes = 0;         // 0 if neither a float nor an integer
+    std::uint32_t value_class = H5L_CLASS_FLOAT;
     bool big_endian = false;
 
     [[nodiscard]] bool has(std::span<const unsigned> cd_values, bool optional) const;

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "frame/bytes.h"
+#include "frame/integer_header.h"
 
 namespace h5lossy {
 namespace {
@@ -30,8 +31,10 @@ h5l_status check_step(const FrameHeader& header, const Message& why) {
 }
 
 h5l_status check_dims(const FrameHeader& header, const Message& why) {
-  if (header.header_bytes < header_bytes_of(header.dim_count)) {
-    return why.fail(H5L_CORRUPT, "header of %u bytes has no room for dims", header.header_bytes);
+  const bool has_integers = header.value_class != H5L_CLASS_FLOAT;
+  if (header.header_bytes < (has_integers ? kIntegerHeaderBytes : header_bytes_of(header.dim_count))) {
+    return why.fail(H5L_CORRUPT, "header of %u bytes has no room for %s", header.header_bytes,
+                    has_integers ? "the fields of integers" : "dims");
   }
   const std::span<const std::uint32_t> dims(header.dims, header.dim_count);
   std::uint64_t product = 1;
@@ -50,14 +53,19 @@ h5l_status check_dims(const FrameHeader& header, const Message& why) {
 }
 
 // Checks the fields that are trusted only after the header's checksum has been checked.
-h5l_status check_fields(const FrameHeader& header, const Message& why) {
+h5l_status check_fields(const FrameFront& front, const FrameHeader& header, const Message& why) {
+  const bool has_lattice = header.value_class != H5L_CLASS_FLOAT && header.codec != H5L_CODEC_STORED;
+  if (has_lattice) {
+    const h5l_status status = check_integer_fields(front.bytes, header, why);
+    if (status != H5L_OK) return status;
+  }
   if (header.bound_kind > H5L_BOUND_LOSSLESS) {
     return why.fail(H5L_CORRUPT, "bound kind %u is not one of 0 to 3", header.bound_kind);
   }
   if (!has_valid_bound(header)) {
     return why.fail(H5L_CORRUPT, "bound %g is negative or not finite", header.bound);
   }
-  return check_step(header, why);
+  return has_lattice ? H5L_OK : check_step(header, why);
 }
 
 }  // namespace
@@ -108,7 +116,21 @@ h5l_status read_header(const FrameFront& front, FrameHeader& header, const Messa
 h5l_status read_dims(const FrameFront& front, std::uint32_t dim_count, FrameHeader& header, const Message& why) {
   unpack_dims(read_words(front), dim_count, header);
   const bool is_stored = header.codec == H5L_CODEC_STORED;
-  const bool known_type = header.value_bytes == 4 || header.value_bytes == 8;
+  if (header.value_class > H5L_CLASS_SIGNED) {
+    return why.fail(H5L_UNSUPPORTED,
+                    "type 0x%02x is not in this version of h5lossy, which has floats and integers; a newer one may "
+                    "read it",
+                    type_code(header.value_class, header.value_bytes));
+  }
+  if (header.value_class != H5L_CLASS_FLOAT) {
+    const u32 bytes = header.value_bytes;
+    if ((bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8) || (bytes == 1 && header.big_endian)) {
+      return why.fail(H5L_CORRUPT, "integers of %u bytes%s are not among those allowed: 1, 2, 4, 8", bytes,
+                      header.big_endian ? ", big-endian," : "");
+    }
+    if (!is_stored) read_integer_fields(front.bytes, header);
+  }
+  const bool known_type = header.value_class != H5L_CLASS_FLOAT || header.value_bytes == 4 || header.value_bytes == 8;
   if (!known_type && !(is_stored && header.value_bytes == 1 && !header.big_endian)) {
     return why.fail(H5L_CORRUPT, "values of %u bytes%s are not among those allowed: 4, 8%s", header.value_bytes,
                     header.big_endian ? ", big-endian," : "", is_stored ? ", 1" : "");
@@ -136,7 +158,7 @@ h5l_status check_front(const FrameFront& front, const FrameHeader& header, std::
   if (const std::uint32_t sum = header_sum(summed.data(), static_cast<std::uint32_t>(summed.size())); sum != stated) {
     return why.fail(H5L_CORRUPT, "header checksum is %08x, the frame says %08x: the file is damaged", sum, stated);
   }
-  if (const h5l_status status = check_fields(header, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_fields(front, header, why); status != H5L_OK) return status;
   if (!header.has_checksum && words.at[kPayloadSumWord] != 0) {
     return why.fail(H5L_CORRUPT, "payload checksum is not 0, but the flags say that the frame has none");
   }
@@ -178,7 +200,8 @@ h5l_status check_payload(const Frame& frame, std::uint32_t sum, const Message& w
 void write_header(const FrameHeader& header, std::uint32_t payload_sum, std::uint32_t tiles,
                   std::span<std::uint8_t> bytes) {
   HeaderWords words = pack_header(header, payload_sum);
-  std::memcpy(bytes.data(), &words, header.header_bytes);
+  std::memcpy(bytes.data(), &words, std::min<std::size_t>(sizeof words, header.header_bytes));
+  if (header.header_bytes >= kIntegerHeaderBytes) write_integer_fields(header, bytes);
   const std::size_t summed = payload_begin(header, tiles);
   write_u32(bytes.data() + 4 * kHeaderSumWord, header_sum(bytes.data(), static_cast<std::uint32_t>(summed)));
 }

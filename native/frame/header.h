@@ -19,23 +19,37 @@ inline constexpr u32 kTileEntryBytes = 4;
 inline constexpr u32 kChecksumFlag = 1;
 inline constexpr u32 kMustUnderstandFlags = 0xFF00;
 inline constexpr u32 kBigEndianBit = 0x80;
+inline constexpr u32 kTypeBytesMask = 0x0F;    // of the type's code; the class is above
+inline constexpr u32 kLargestTypeCode = 0x7F;  // below the bit of the byte order
+constexpr u32 type_code(u32 value_class, u32 value_bytes) { return value_class << 4 | value_bytes; }
 
 constexpr u32 header_bytes_of(u32 dim_count) { return kHeaderBytes + 4 * dim_count; }
+
+// Frames of integers have a longer header (docs/format/integers.md), which kernels never see.
+inline constexpr u32 kIntegerHeaderBytes = 80;
 
 // The fields, without the checksums.
 struct FrameHeader {
   u8 codec = H5L_CODEC_STORED;
   u8 value_bytes = 1;
+  u8 value_class = H5L_CLASS_FLOAT;
   bool big_endian = false;
   u8 bound_kind = H5L_BOUND_LOSSLESS;
   u8 mode = 0;
   bool has_checksum = true;
   u32 raw_bytes = 0;
   double bound = 0;
-  u64 step_bits = 0;  // a float64; an integer if the bound is pointwise-relative
+  u64 step_bits = 0;  // a float64; an integer if the bound is pointwise-relative, or the values are integers
   u32 dim_count = 0;  // 0, 3 (z, y, x) or 4 (w, z, y, x)
   u32 dims[kMaxDims] = {};
   u32 header_bytes = kHeaderBytes;  // later versions may add fields after the dims
+  // Integers only.
+  u32 exact_count = 0;
+  u64 exact_bits = 0;
+  u64 stride_bits = 0;
+
+  // False for bytes of a type that was not known.
+  [[nodiscard]] H5L_FN bool is_typed() const { return value_bytes != 1 || value_class != H5L_CLASS_FLOAT; }
 };
 
 // The header as little-endian words, with the checksums.
@@ -49,7 +63,7 @@ namespace H5L_TARGET {
 // Leaves the header's own checksum 0.
 H5L_FN HeaderWords pack_header(const FrameHeader& header, u32 payload_sum) {
   const u64 bound = bit_cast<u64>(header.bound);
-  const u32 type = header.value_bytes | (header.big_endian ? kBigEndianBit : 0);
+  const u32 type = type_code(header.value_class, header.value_bytes) | (header.big_endian ? kBigEndianBit : 0);
   const u32 flags = header.has_checksum ? kChecksumFlag : 0;
   HeaderWords words = {};
   words.at[0] = kFrameMagic;
@@ -73,7 +87,8 @@ H5L_FN FrameHeader unpack_header(const HeaderWords& words) {
   FrameHeader header;
   header.header_bytes = 4 * (words.at[1] >> 8 & 0xFF);
   header.codec = static_cast<u8>(words.at[1] >> 16);
-  header.value_bytes = static_cast<u8>(words.at[1] >> 24 & ~kBigEndianBit);
+  header.value_bytes = static_cast<u8>(words.at[1] >> 24 & kTypeBytesMask);
+  header.value_class = static_cast<u8>((words.at[1] >> 24 & kLargestTypeCode) >> 4);
   header.big_endian = (words.at[1] >> 24 & kBigEndianBit) != 0;
   header.bound_kind = static_cast<u8>(words.at[2]);
   header.mode = static_cast<u8>(words.at[2] >> 8);

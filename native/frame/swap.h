@@ -10,10 +10,13 @@
 
 namespace h5lossy {
 
+inline unsigned char swap_bytes(unsigned char word) { return word; }
+inline unsigned short swap_bytes(unsigned short word) { return __builtin_bswap16(word); }
 inline unsigned swap_bytes(unsigned word) { return __builtin_bswap32(word); }
+inline unsigned long swap_bytes(unsigned long word) { return __builtin_bswap64(word); }
 inline unsigned long long swap_bytes(unsigned long long word) { return __builtin_bswap64(word); }
 
-// Copies `size` bytes of values of 4 or 8 bytes and swaps each value's bytes. `from` and `to` are equal or do not
+// Copies `size` bytes of values of 1, 2, 4 or 8 bytes and swaps each value's bytes. `from` and `to` are equal or do not
 // overlap.
 inline void copy_swapped(const std::uint8_t* from, std::uint8_t* to, std::size_t size, std::uint32_t value_bytes) {
   const auto copy = [&](auto word) {
@@ -23,7 +26,16 @@ inline void copy_swapped(const std::uint8_t* from, std::uint8_t* to, std::size_t
       std::memcpy(to + at, &word, sizeof word);
     }
   };
-  value_bytes == 4 ? copy(0u) : copy(0ull);
+  switch (value_bytes) {
+    case 1:
+      return copy(static_cast<unsigned char>(0));
+    case 2:
+      return copy(static_cast<unsigned short>(0));
+    case 4:
+      return copy(0u);
+    default:
+      return copy(0ull);
+  }
 }
 
 }  // namespace h5lossy

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The h5lossy authors
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The C API of h5lossy: chunks of float32 or float64 values to frames and back, within an error bound.
+ * The C API of h5lossy: chunks of floats or integers to frames and back, within an error bound.
  *
  * libh5lossy is also the HDF5 plugin; this header is for callers with data in memory. Two more headers are for data
  * on a GPU (h5lossy_device.h) and for measuring errors (h5lossy_assess.h). All functions are re-entrant. They
@@ -57,6 +57,11 @@ extern "C" {
 #define H5L_BOUND_RANGE_RELATIVE 2
 #define H5L_BOUND_LOSSLESS 3
 
+/* Classes of types: the numbers are those in frames (docs/format/frame.md). */
+#define H5L_CLASS_FLOAT 0    /* IEEE floats of 4 or 8 bytes */
+#define H5L_CLASS_UNSIGNED 1 /* unsigned integers of 1, 2, 4 or 8 bytes */
+#define H5L_CLASS_SIGNED 2   /* signed ones, in two's complement */
+
 typedef enum h5l_status {
   H5L_OK = 0,
   H5L_INVALID_ARGUMENT = 1, /* an argument that is not allowed */
@@ -81,13 +86,14 @@ typedef struct h5l_params {
   double bound;          /* > 0 and finite; pointwise-relative also < 1; 0 for lossless */
   uint32_t mode;         /* the codec's own mode; 0 is its default */
   uint32_t no_checksum;  /* 1: leave out the payload checksum */
-  uint32_t value_bytes;  /* 4 float32, 8 float64, 0 unknown: the bytes are stored without compression */
-  uint32_t big_endian;   /* 1: the values are big-endian in memory */
+  uint32_t value_bytes;  /* of a value; 0 if the type is unknown: the bytes are stored without compression */
+  uint32_t big_endian;   /* 1: the values are big-endian in memory; 0 if they have one byte */
   uint32_t has_fill;     /* 1: values with the bits fill_bits are kept exactly, and no other value decodes to them */
   uint32_t maybe_padded; /* 1: zeros may be padding, so a range-relative bound leaves them out of the range */
-  uint64_t fill_bits;    /* the fill value's bits as a number (float32: in the low 32 bits) */
+  uint64_t fill_bits;    /* the fill value's bits as a number (of narrower types: in the low bits) */
   uint32_t rank;         /* number of entries of shape; 0: one dimension, as long as the data */
   uint32_t shape[H5L_MAX_RANK]; /* extents, slowest first, without those of 1 */
+  uint32_t value_class;         /* H5L_CLASS_*. Integers: by codecs 0 and 1, absolute (in counts) or lossless */
 } h5l_params;
 
 /* The header of a frame. */
@@ -95,7 +101,7 @@ typedef struct h5l_frame_info {
   uint32_t version;
   uint32_t codec;       /* its number; 0 is stored */
   uint32_t bound_kind;  /* as used: lossless if the requested bound was too small to be useful */
-  uint32_t value_bytes; /* 4, 8, or 1 if the type is unknown */
+  uint32_t value_bytes; /* of a value; 1 also if the type is unknown, and then value_class is H5L_CLASS_FLOAT */
   uint32_t big_endian;
   uint32_t mode;
   uint32_t has_checksum;
@@ -105,9 +111,11 @@ typedef struct h5l_frame_info {
   uint64_t tiles;
   uint64_t stored_tiles; /* tiles kept as raw bytes */
   double bound;          /* as requested */
-  double step;           /* bin width; pointwise-relative: the widest, as a fraction of the value; else 0 */
+  double step;           /* bin width (of integers, 2 b + 1 for a bound of b counts); pointwise-relative: the widest, as
+                            a fraction of the value; else 0 */
   uint32_t rank;         /* the number of dims in the frame: 0, 3 or 4 */
   uint32_t dims[4];      /* (w,) z, y, x */
+  uint32_t value_class;  /* H5L_CLASS_* */
 } h5l_frame_info;
 
 /* Smallest and largest valid value (h5l_value_range). */

@@ -101,6 +101,13 @@ const CodecEntry& lossless_codec(std::span<const CodecEntry> codecs, std::uint32
   return *entry;
 }
 
+const CodecEntry& integer_codec(std::span<const CodecEntry> codecs, std::uint32_t codec) {
+  const CodecEntry* entry = find_codec(codecs, codec);
+  if (entry == nullptr || entry->codec->for_integers == nullptr) entry = codecs.data();
+  while (entry->codec->for_integers == nullptr) ++entry;  // at least one codec takes integers
+  return *entry;
+}
+
 std::span<const CodecEntry> all_codecs() { return kScalarCodecs; }
 
 std::span<const Backend> backends() { return kBackends; }

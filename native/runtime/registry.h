@@ -48,6 +48,9 @@ const CodecEntry* find_codec(std::span<const CodecEntry> codecs, std::uint32_t c
 // The codec that encodes chunks losslessly when this codec (or auto) is requested: itself, or the first one that can.
 const CodecEntry& lossless_codec(std::span<const CodecEntry> codecs, std::uint32_t codec);
 
+// The codec that encodes integers when this codec is requested, or auto: itself, or the first one that can.
+const CodecEntry& integer_codec(std::span<const CodecEntry> codecs, std::uint32_t codec);
+
 // The codecs of the scalar backend. Except for the tile functions, codecs are the same in all backends.
 std::span<const CodecEntry> all_codecs();
 inline const CodecEntry* codec_entry(std::uint32_t codec) { return find_codec(all_codecs(), codec); }

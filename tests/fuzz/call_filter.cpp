@@ -57,6 +57,7 @@ H5L_IS_NOT_CALLED(H5Tget_fields)
 H5L_IS_NOT_CALLED(H5Tget_norm)
 H5L_IS_NOT_CALLED(H5Tget_order)
 H5L_IS_NOT_CALLED(H5Tget_precision)
+H5L_IS_NOT_CALLED(H5Tget_sign)
 H5L_IS_NOT_CALLED(H5Tget_size)
 #undef H5L_IS_NOT_CALLED
 

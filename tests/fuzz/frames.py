@@ -64,8 +64,35 @@ def random_values(rng: np.random.Generator) -> Array:
     return values
 
 
+def random_integers(rng: np.random.Generator) -> bytes:
+    """Return a frame of integers as the reference writes it."""
+    dtype = np.dtype(rng.choice(["u1", "i1", "<u2", ">i2", "<u4", "<i4", ">u8", "<i8"]))
+    info = np.iinfo(dtype)
+    smooth = np.floor(random_values(rng).astype("f8") * 10.0 ** rng.integers(-2, 2))
+    whole = np.clip(np.nan_to_num(smooth), -(2**62), 2**62).astype("i8")
+    times = int(rng.choice([1, 1, 1, 7, 12]))
+    values = np.clip(whole.astype(object) * times + int(rng.integers(20)), info.min, info.max)
+    if rng.integers(4) == 0:  # at the ends of the type
+        values = info.max - (values - values.min()) % (info.max - info.min)
+    typed = np.asarray(values).astype(dtype.newbyteorder("=")).astype(dtype)
+    fill = int(
+        rng.choice(typed.reshape(-1).astype("u8") & np.uint64(2 ** (8 * dtype.itemsize) - 1))
+    )
+    is_lossless = rng.integers(3) == 0
+    return reference.encode(
+        typed,
+        reference.Kind.LOSSLESS if is_lossless else reference.Kind.ABSOLUTE,
+        0.0 if is_lossless else float(10 ** rng.uniform(-0.2, rng.choice([1.5, 5, 19]))),
+        fill_bits=fill if rng.integers(2) else None,
+        checksum=bool(rng.integers(4)),
+        shape=typed.shape,
+    )
+
+
 def random_frame(rng: np.random.Generator, numbers: list[int]) -> bytes:
     """Return a frame as the reference writes it."""
+    if reference.LOSSLESS in numbers and rng.integers(4) == 0:
+        return random_integers(rng)
     values = random_values(rng)
     number = int(rng.choice(numbers))
     codec = reference.CODECS[number]

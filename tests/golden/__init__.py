@@ -27,7 +27,7 @@ import h5lossy
 from h5lossy import _native
 from h5lossy._codecs import CODECS
 from h5lossy._native.library import ffi
-from h5lossy._values import fill_bits, is_big_endian
+from h5lossy._values import fill_bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,6 +162,34 @@ def _spoilt(
     return np.where(numbers % np.uint64(one_in) == 0, others, walk)
 
 
+def _counts(
+    size: int,
+    *,
+    shape: list[int],
+    steps: list[int],
+    start: int,
+    times: int = 1,
+    seed: int = 1,
+    bits: int = 0,
+    word: str = "0",
+    one_in: int = 0,
+) -> Array:
+    """Return integers that rise by a step along each axis, with noise below 2**bits.
+
+    They are times `times`, from `start` on. About one in `one_in` is replaced by a pattern.
+    """
+    at = np.indices(shape)
+    numbers = _take(seed, at[0].size)
+    noise = (numbers % np.uint64(2**bits)).astype(np.int64)
+    rising = np.asarray(sum(step * axis for step, axis in zip(steps, at, strict=True)))
+    first = np.uint64(start % 2**64)
+    counts = first + ((rising.reshape(-1) + noise) * times).astype(np.uint64)
+    words = counts.astype(f"u{size}")
+    if one_in:
+        words[(numbers >> np.uint64(20)) % np.uint64(one_in) == 0] = int(word, 16)
+    return words
+
+
 PIECES: dict[str, Callable[..., Array]] = {
     "walk": _walk,
     "ramp": _ramp,
@@ -171,6 +199,7 @@ PIECES: dict[str, Callable[..., Array]] = {
     "slopes": _slopes,
     "hills": _hills,
     "spoilt": _spoilt,
+    "counts": _counts,
 }
 
 
@@ -195,7 +224,8 @@ class Recipe:
     """What a frame is made of. The bound and the settings are arguments of the codec's class.
 
     A chunk without a shape has one dimension. A type of ``u1`` stands for bytes of which the
-    encoder is told nothing. The HDF5 filter takes every chunk as maybe padded.
+    encoder is told nothing, and ``uint8`` for those that it knows. The HDF5 filter takes every
+    chunk as maybe padded.
     """
 
     description: str
@@ -239,8 +269,7 @@ class Recipe:
         shape = self.shape or [self.make_values().size]
         return replace(
             codec.params(),
-            value_bytes=dtype.itemsize,
-            big_endian=is_big_endian(dtype),
+            **_native.type_fields(dtype),
             fill_bits=fill_bits(self.fill_value(), dtype),
             maybe_padded=self.maybe_padded,
             shape=() if 0 in shape else tuple(extent for extent in shape if extent != 1),

@@ -74,6 +74,7 @@ def recipes() -> dict[str, Recipe]:
     """Return what can be made, by name."""
     return {
         **pfpl_recipes(),
+        **integer_recipes(),
         **block_recipes("cuszp2", 4096),
         **block_recipes("aatrox", 32768),
         **cuszp2_recipes(),
@@ -271,6 +272,62 @@ def pfpl_recipes() -> dict[str, Recipe]:
     found["pfpl-bytes"] = Recipe(
         "bytes of which the encoder knows no type", "pfpl", "u1", {"absolute": 1.0},
         [patterns("0 1 7f 80 ff", 13)])  # fmt: skip
+    return found
+
+
+def counts(shape: list[int], steps: list[int], start: int, **more: Any) -> dict[str, Any]:
+    """Return a piece of integers."""
+    return {"piece": "counts", "shape": shape, "steps": steps, "start": start, **more}
+
+
+def integer_recipes() -> dict[str, Recipe]:
+    """Return those of integers: types, words, predictors and forms of a tile."""
+    found: dict[str, Recipe] = {}
+
+    def add(name: str, description: str, dtype: str, bound: Any, piece: Any, **more: Any) -> None:
+        recipe = Recipe(description, "pfpl", dtype, bound, [piece], **more)
+        found[f"pfpl-integers-{name}"] = recipe
+
+    exact, few = {"lossless": True}, {"absolute": 3.5}
+    for size in (1, 2, 4, 8):
+        for letter, start in (("u", 100), ("i", -20)):
+            dtype = "uint8" if (letter, size) == ("u", 1) else f"<{letter}{size}"
+            shape = [2, 40, 30]
+            of = f"{letter}{8 * size}"
+            image = counts(shape, [5, 1, 0], start, bits=1, seed=size)
+            add(f"{of}-lossless", "lossless", dtype, exact, image, shape=shape)
+            add(f"{of}-absolute", "absolute bound, of 3 counts", dtype, few, image, shape=shape)
+            top = (1 << 8 * size - (letter == "i")) - 1
+            ends = counts([600], [0], top - 7, bits=4, seed=9, word=f"{top:x}", one_in=9)
+            add(f"{of}-fill", "values at the ends of the type, and the largest one as fill value",
+                dtype, few, ends, fill_bits=f"{top:x}")  # fmt: skip
+    big = counts([60, 50], [3, 1], 1000, bits=3, word="ffff", one_in=40)
+    add("fill-is-a-middle", "a fill value that its bin would come back as", "<u2", {"absolute": 2},
+        counts([60, 50], [0, 0], 990, bits=5, word="3e8", one_in=20), fill_bits="3e8",
+        shape=[60, 50])  # fmt: skip
+    add("big-endian", "big-endian, with a fill value", ">u2", few, big, fill_bits="ffff",
+        shape=[60, 50])  # fmt: skip
+    add("stride", "multiples of 12, and 5 more", "<u2", exact, counts([50, 60], [1, 1], 5, times=12,
+        bits=2), shape=[50, 60])  # fmt: skip
+    add("stride-negative", "multiples of 10, and 3 less", "<i4", exact,
+        counts([50, 60], [1, -2], -33, times=10, bits=2), shape=[50, 60])  # fmt: skip
+    for name, steps, bits in (("x", [0, 3], 0), ("y", [7, 0], 0), ("xy", [9, 11], 1),
+                              ("three", [0, 0], 4), ("none", [0, 0], 1)):  # fmt: skip
+        add(f"predictor-{name}", f"what predictor {name} is good for", "<u2", exact,
+            counts([32, 40], steps, 10, bits=bits), shape=[32, 40])  # fmt: skip
+    add("tiles", "tiles in three directions", "<u2", exact, counts([2, 100, 90], [5, 1, 0], 9),
+        shape=[2, 100, 90])  # fmt: skip
+    add("slices", "small slices, several in a tile", "<i2", exact,
+        counts([30, 20, 24], [9, 1, 2], 0), shape=[30, 20, 24])  # fmt: skip
+    add("four-axes", "four axes, the first two as one", "<u2", few,
+        counts([2, 3, 20, 30], [50, 9, 1, 2], 0, bits=2), shape=[2, 3, 20, 30])  # fmt: skip
+    add("one-row", "one dimension", "<u4", exact, counts([9001], [3], 0))
+    add("empty-tiles", "nothing but zeros within the bound", "<u2", {"absolute": 4},
+        counts([9000], [0], 0, bits=2))  # fmt: skip
+    add("stored", "noise, which is stored", "<u2", few | {"absolute": 1},
+        {"piece": "noise", "count": 300, "seed": 5})  # fmt: skip
+    add("half-a-count", "a bound of less than a count: lossless", "<i2", {"absolute": 0.5},
+        counts([50, 60], [1, 1], -50, bits=2), shape=[50, 60], checksum=False)  # fmt: skip
     return found
 
 
@@ -777,6 +834,22 @@ def file_recipes() -> dict[str, FileRecipe]:
         maxshape=[None, None],
         fletcher32=True,
     )
+    for name, dtype, bound in (
+        ("u2", "<u2", {"absolute": 2.5}),
+        ("i4-big", ">i4", {"lossless": True}),
+    ):
+        found[f"pfpl-integers-{name}"] = FileRecipe(
+            "integers with a fill value, a chunk that is stored without the filter",
+            "pfpl",
+            dtype,
+            bound,
+            [counts([30, 40], [2, 1], 3, bits=2, word="7f", one_in=15)],
+            [30, 40],
+            [8, 16],
+            fill_bits="7f",
+            written=20,
+            unfiltered=[8, 16],
+        )
     for i, mode in enumerate(("plain", "outlier", "fixed")):
         for dimensions in (1, 2, 3):
             size = 4 if (i + dimensions) % 2 else 8

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "check.h"
+#include "chunk/integers.h"
 #include "frames.h"
 #include "layout.h"
 #include "samples.h"
@@ -75,7 +76,12 @@ void check_any(const Bytes& frame) {
     if (!has_mode(info.codec, byte)) refused(with(frame, kModeAt, u8), H5L_UNSUPPORTED, "mode", byte);
     const unsigned size = byte & 0x7F;
     const bool is_type = size == 4 || size == 8 || (is_stored && byte == 1);
-    if (!is_type) refused(with(frame, kTypeAt, u8), H5L_CORRUPT, "type", byte);
+    const unsigned value_class = size >> 4;
+    const bool is_integer = is_integer_type(value_class, size & 0xF) && byte != 0x91 && byte != 0xA1;
+    // Stored, integers are as good as floats.
+    if (is_type || (is_stored && is_integer && info.raw_bytes % (size & 0xF) == 0)) continue;
+    const bool needs_newer = value_class > H5L_CLASS_SIGNED || (value_class != 0 && !is_stored && info.codec != 1);
+    refused(with(frame, kTypeAt, u8), needs_newer ? H5L_UNSUPPORTED : H5L_CORRUPT, "type", byte);
   }
   for (unsigned bit = 1; bit < 16; ++bit) {
     const Bytes changed = with(frame, kFlagsAt, static_cast<std::uint16_t>(1u << bit | info.has_checksum));

@@ -28,7 +28,8 @@ namespace interp = H5L_TARGET::interp;
 struct Seen {
   std::set<unsigned> classes, lanes, sets, models, escape_bytes;
   unsigned most_raw_planes = 0;
-  int shortened = 0, unshortened = 0;
+  int shortened = 0, unshortened = 0, own_tables = 0;
+  unsigned largest = 0;  // frequency of an own table
 };
 
 template <class I>
@@ -47,20 +48,23 @@ class Coder {
     std::copy(codes.begin(), codes.end(), in);
     std::fill(in + count, in + padded, I{0});
 
-    const naive::Plan first = naive::plan(codes, unit);
+    const naive::Plan first = naive::plan(codes);
     interp::Coding plan;
-    interp::simd::plan_coding(in, count, unit, plan);
+    interp::simd::plan_coding(in, count, plan);
     compare(first, plan, count);
-    const naive::Plan expected = naive::shortened(codes, unit, first);
-    interp::simd::shorten_coding(in, count, unit, plan, scratch_.at_end(interp::kPathBytes).data());
+    const naive::Plan shortened = naive::shortened(codes, first);
+    const naive::Plan expected = naive::with_own_table(codes, shortened);
+    interp::simd::shorten_coding(in, count, plan, scratch_.at_end(interp::kPathBytes).data());
     compare(expected, plan, count);
-    seen.shortened += expected.cost < first.cost;
-    seen.unshortened += expected.cost == first.cost;
-    const naive::Bytes bytes = naive::encode(codes, unit, expected);
+    seen.shortened += shortened.cost < first.cost;
+    seen.unshortened += shortened.cost == first.cost;
+    seen.own_tables += plan.has_own_table;
+    for (const u16 f : expected.own_table) seen.largest = std::max<unsigned>(seen.largest, f);
+    const naive::Bytes bytes = naive::encode(codes, expected);
     CHECK(interp::room_of(plan) <= naive::kMaxCodedBytes<I>, "%u codes", count);
     const std::span<std::uint8_t> out = out_.at_end(interp::room_of(plan));
-    const u32 written = interp::simd::write_codes(in, count, unit, plan, out.data(),
-                                                  scratch_.at_end(interp::kWriteScratchBytes).data());
+    const u32 written =
+        interp::simd::write_codes(in, count, plan, out.data(), scratch_.at_end(interp::kWriteScratchBytes).data());
     CHECK(written == bytes.size(), "%u codes: %u, %zu bytes", count, written, bytes.size());
     CHECK(std::equal(bytes.begin(), bytes.end(), out.begin()), "%u codes", count);
 
@@ -71,12 +75,12 @@ class Coder {
     head.escape_bytes = plan.escape_bytes;
     head.raw_planes = plan.raw_planes;
     head.is_closed = unit != 1;
+    head.has_own_table = plan.has_own_table;
+    std::copy(std::begin(plan.own_table), std::end(plan.own_table), head.own_table);
     const std::span<std::uint8_t> payload = out_.at_end(written);
     std::copy(bytes.begin(), bytes.end(), payload.begin());
     I* const steps = codes_at<I>(steps_.at_end(padded * sizeof(I)));
-    CHECK(interp::simd::read_codes(head, payload.data(), written, count, steps,
-                                   scratch_.at_end(interp::kReadScratchBytes).data()),
-          "%u codes", count);
+    CHECK(interp::simd::read_codes(head, payload.data(), written, count, steps, reading_), "%u codes", count);
     for (u32 i = 0; i < padded; ++i) {
       const I step = i < count ? naive::Wrapping<I>::times(codes[i], unit) : I{0};
       CHECK(steps[i] == step, "code %u of %u: %lld, %lld", i, count, static_cast<long long>(steps[i]),
@@ -94,6 +98,8 @@ class Coder {
  private:
   static void compare(const naive::Plan& expected, const interp::Coding& plan, u32 count) {
     CHECK(std::equal(expected.classes.begin(), expected.classes.end(), plan.classes), "%u codes", count);
+    CHECK(plan.has_own_table != expected.own_table.empty(), "%u codes", count);
+    CHECK(std::equal(expected.own_table.begin(), expected.own_table.end(), plan.own_table), "%u codes", count);
     CHECK(plan.raw_planes == expected.raw_planes, "%u codes: %u, %u", count, plan.raw_planes, expected.raw_planes);
     CHECK(plan.set == expected.set, "%u codes: %u, %u", count, plan.set, expected.set);
     CHECK(plan.model == expected.model, "%u codes: %u, %u", count, plan.model, expected.model);
@@ -108,6 +114,7 @@ class Coder {
   GuardedMemory steps_{interp::kTileValues * sizeof(I)};
   GuardedMemory out_{naive::kMaxCodedBytes<I> + 1024};
   GuardedMemory scratch_{interp::kWriteScratchBytes};
+  interp::simd::ReadScratch reading_;
 };
 
 template <class I>
@@ -127,6 +134,8 @@ void check_all() {
   for (double bits = -5; bits < 12; bits += 0.5) check(naive::Codes::laplacian, interp::kTileValues, bits);
   CHECK(seen.classes.size() == interp::kClasses, "%zu classes", seen.classes.size());
   CHECK(seen.shortened > 0 && seen.unshortened > 0, "%d, %d", seen.shortened, seen.unshortened);
+  for (double bits = -2; bits < 24; bits += 0.25) check(naive::Codes::uniform, interp::kTileValues, bits);
+  CHECK(seen.own_tables > 10 && seen.largest > 1482, "%d tables, %u", seen.own_tables, seen.largest);
   CHECK(seen.lanes.size() == 4, "%zu numbers of lanes", seen.lanes.size());
   CHECK(seen.sets.size() == interp::kTableSets, "%zu sets of tables", seen.sets.size());
   CHECK(seen.models.size() == interp::kClassModels, "%zu models", seen.models.size());
@@ -140,11 +149,11 @@ void check_golden() {
   for (int i = 0; i < 40; ++i) codes[static_cast<std::size_t>(i)] = (i * i * 7 % 23 - 11) * (i < 32 ? 3 : 0);
   codes[5] = 100000;
   codes[39] = -1;
-  const naive::Bytes golden = {0xBB, 0x07, 0x70, 0x04, 0x90, 0x7C, 0x00, 0xD4, 0x30, 0x00, 0x07, 0x24,
+  const naive::Bytes golden = {0xBB, 0x07, 0x70, 0x04, 0x90, 0x7C, 0x40, 0x0D, 0x03, 0x00, 0x07, 0x24,
                                0xE0, 0x03, 0x56, 0x00, 0x6E, 0x3B, 0x9A, 0x24, 0x59, 0x4D, 0x80, 0x42,
                                0x01, 0x40, 0x92, 0x5A, 0x4D, 0x59, 0x9C, 0x18, 0x39, 0x4E, 0x41, 0x00,
                                0x82, 0x20, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, 0x00};
-  const naive::Bytes bytes = naive::encode(codes, 16, naive::shortened(codes, 16, naive::plan(codes, 16)));
+  const naive::Bytes bytes = naive::encode(codes, naive::shortened(codes, naive::plan(codes)));
   CHECK(bytes == golden, "%zu bytes", bytes.size());
   Seen seen;
   Coder<i32>().check(codes, 16, seen);

@@ -42,8 +42,7 @@ class Reader {
     std::copy(bytes.begin(), bytes.end(), at.begin());
     const u32 padded = interp::blocks_of(count) * interp::kBlockCodes;
     I* const steps = reinterpret_cast<I*>(steps_.at_end(padded * sizeof(I)).data());
-    const bool is_read = interp::simd::read_codes(head, at.data(), static_cast<u32>(at.size()), count, steps,
-                                                  scratch_.at_end(interp::kReadScratchBytes).data());
+    const bool is_read = interp::simd::read_codes(head, at.data(), static_cast<u32>(at.size()), count, steps, scratch_);
     CHECK(is_read == expected.has_value(), "%zu bytes for %u codes, %u lanes", bytes.size(), count, head.lanes);
     CHECK(!is_read || std::equal(expected->begin(), expected->end(), steps), "%zu bytes for %u codes, %u lanes",
           bytes.size(), count, head.lanes);
@@ -51,7 +50,7 @@ class Reader {
 
   GuardedMemory bytes_{naive::kMaxCodedBytes<I> + 1024};
   GuardedMemory steps_{interp::kTileValues * sizeof(I)};
-  GuardedMemory scratch_{interp::kReadScratchBytes};
+  interp::simd::ReadScratch scratch_;
   int taken_ = 0;
   int refused_ = 0;
 };
@@ -120,7 +119,7 @@ void check_all() {
     const auto count = static_cast<u32>(1 + random.below(round % 100 == 0 ? interp::kTileValues : 700));
     const std::vector<I> codes = naive::make_codes<I>(random, kind, count, 10 * random.fraction() - 4);
     const int unit = random.one_in(2) ? 16 : 1;
-    naive::Plan plan = naive::shortened(codes, unit, naive::plan(codes, unit));
+    naive::Plan plan = naive::with_own_table(codes, naive::shortened(codes, naive::plan(codes)));
     // Also what the encoder would not choose, but could have written.
     if (random.one_in(2)) plan.lanes = random.one_in(2) ? 32 : 16;
     if (random.one_in(4)) plan.model = static_cast<unsigned>(random.below(interp::kClassModels));
@@ -132,7 +131,9 @@ void check_all() {
     head.escape_bytes = plan.escape_bytes;
     head.raw_planes = plan.raw_planes;
     head.is_closed = unit != 1;
-    const naive::Bytes bytes = naive::encode(codes, unit, plan);
+    head.has_own_table = !plan.own_table.empty();
+    std::copy(plan.own_table.begin(), plan.own_table.end(), head.own_table);
+    const naive::Bytes bytes = naive::encode(codes, plan);
     reader.check(head, bytes, count);
     CHECK(reader.taken() > round, "an undamaged one");
     for (int i = 0; i < 5; ++i) {

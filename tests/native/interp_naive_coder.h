@@ -40,6 +40,7 @@ struct Wrapping {
 struct Plan {
   std::vector<unsigned> classes;
   unsigned raw_planes = 0, set = 0, model = 0, lanes = 0, escape_bytes = 0;
+  std::vector<u16> own_table;  // empty if there are classes
   std::uint64_t cost = 0;
 };
 
@@ -49,6 +50,8 @@ inline unsigned cost(unsigned frequency) {
   return static_cast<unsigned>(std::lround(16 * std::log2(2048.0 / static_cast<double>(frequency))));
 }
 
+inline unsigned item_bytes(std::uint64_t widest) { return widest < 1u << 16 ? 2 : widest >> 32 == 0 ? 4 : 8; }
+
 inline std::uint64_t class_cost(const std::vector<unsigned>& classes, unsigned model) {
   std::uint64_t total = 0;
   unsigned before = 16;
@@ -57,9 +60,7 @@ inline std::uint64_t class_cost(const std::vector<unsigned>& classes, unsigned m
 }
 
 // What follows from classes.
-template <class I>
-void add_up(const std::vector<I>& codes, const std::vector<std::uint64_t>& z, int unit, Plan& found) {
-  using N = Wrapping<I>;
+inline void add_up(const std::vector<std::uint64_t>& z, Plan& found) {
   std::uint64_t symbols[8] = {}, escapes = 0, raw_words = 0, widest = 0;
   for (std::size_t b = 0; b < z.size() / 32; ++b) {
     const unsigned c = found.classes[b], bits = found.raw_planes + raw(c);
@@ -69,10 +70,10 @@ void add_up(const std::vector<I>& codes, const std::vector<std::uint64_t>& z, in
       for (unsigned set = 0; set < 8; ++set) symbols[set] += cost(table(set, c)[y]);
       if (y < 15) continue;
       ++escapes;
-      widest = std::max(widest, N::zigzag(N::times(codes[32 * b + i], unit)));
+      widest = std::max(widest, z[32 * b + i]);
     }
   }
-  found.escape_bytes = widest < 1u << 16 ? 2 : widest >> 32 == 0 ? 4 : 8;
+  found.escape_bytes = item_bytes(widest);
   found.set = static_cast<unsigned>(std::min_element(symbols, symbols + 8) - symbols);
   found.model = 0;
   for (unsigned m = 1; m < 16; ++m) {
@@ -97,7 +98,7 @@ inline std::uint64_t block_cost(const std::uint64_t* z, unsigned raw_planes, uns
 }
 
 template <class I>
-Plan plan(const std::vector<I>& codes, int unit) {
+Plan plan(const std::vector<I>& codes) {
   Plan found;
   const std::size_t n = codes.size(), blocks = (n + 31) / 32;
   std::vector<std::uint64_t> z(32 * blocks);
@@ -113,13 +114,13 @@ Plan plan(const std::vector<I>& codes, int unit) {
     while (j < 12 && 1000 * halves >= std::uint64_t{4525} << j) ++j;
     found.classes.push_back(halves == 0 ? 0 : j + 1);
   }
-  add_up(codes, z, unit, found);
+  add_up(z, found);
   return found;
 }
 
 // The plan with the cheapest path of classes, if that is cheaper.
 template <class I>
-Plan shortened(const std::vector<I>& codes, int unit, const Plan& plan) {
+Plan shortened(const std::vector<I>& codes, const Plan& plan) {
   std::vector<std::uint64_t> z((codes.size() + 31) / 32 * 32);
   std::transform(codes.begin(), codes.end(), z.begin(), Wrapping<I>::zigzag);
   struct Step {
@@ -149,8 +150,63 @@ Plan shortened(const std::vector<I>& codes, int unit, const Plan& plan) {
   unsigned at = 0;
   for (unsigned i = 1; i < 4; ++i) at = steps.back()[i].cost < steps.back()[at].cost ? i : at;
   for (std::size_t b = steps.size(); b-- > 0; at = steps[b].at(at).from) other.classes[b] = first[b] + at;
-  add_up(codes, z, unit, other);
+  add_up(z, other);
   return other.cost < plan.cost ? other : plan;
+}
+
+// A table for some of the blocks, with its number of raw planes: what it costs.
+struct OwnTable {
+  std::vector<u16> frequencies;
+  unsigned raw_planes = 0;
+  std::uint64_t escapes = 0, widest = 0, coded = 0, cost = ~std::uint64_t{0};
+};
+
+inline OwnTable own_table(const std::vector<std::uint64_t>& z, unsigned least, unsigned limit) {
+  std::uint64_t sum = 0, n = z.size();
+  OwnTable best;
+  for (const std::uint64_t number : z) sum += number >> least, best.widest = std::max(best.widest, number);
+  unsigned planes = least;
+  while (sum >> (planes - least) > 3 * n) ++planes;
+  planes -= planes > least ? 1 : 0;
+  for (unsigned p = planes; p < planes + 3 && p <= limit; ++p) {
+    std::uint64_t counts[16] = {};
+    for (const std::uint64_t number : z) ++counts[std::min<std::uint64_t>(number >> p, 15)];
+    OwnTable own = {.frequencies = {}, .raw_planes = p, .escapes = counts[15], .widest = best.widest};
+    int missing = 2048;
+    for (const std::uint64_t count : counts) {
+      own.frequencies.push_back(static_cast<u16>(std::max<std::uint64_t>(1, (count * 4096 + n) / (2 * n))));
+      missing -= own.frequencies.back();
+    }
+    u16& largest = *std::max_element(own.frequencies.begin(), own.frequencies.end());
+    largest = static_cast<u16>(largest + missing);
+    own.coded = 0;
+    for (unsigned s = 0; s < 16; ++s) own.coded += counts[s] * cost(own.frequencies[s]);
+    own.cost = own.coded + 16 * n * p + 128 * item_bytes(own.widest) * own.escapes;
+    if (own.cost < best.cost) best = own;
+  }
+  return best;
+}
+
+// The plan with a table of its own, if that is cheaper.
+template <class I>
+Plan with_own_table(const std::vector<I>& codes, const Plan& plan) {
+  const unsigned limit = sizeof(I) == 4 ? 20 : 48;
+  std::vector<std::uint64_t> z((codes.size() + 31) / 32 * 32), some;
+  std::transform(codes.begin(), codes.end(), z.begin(), Wrapping<I>::zigzag);
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    if (i / 32 % 8 == 0) some.push_back(z[i]);
+  }
+  if (plan.lanes < 16 || 8 * own_table(some, plan.raw_planes, limit).cost > plan.cost + plan.cost / 32) return plan;
+  const OwnTable own = own_table(z, plan.raw_planes, limit);
+  Plan other;
+  other.classes.assign(z.size() / 32, 1);
+  other.raw_planes = own.raw_planes;
+  other.lanes = own.coded >= 16384 * 32 ? 32 : own.coded >= 16384 * 16 ? 16 : 4;
+  other.escape_bytes = own.escapes == 0 ? 2 : item_bytes(own.widest);
+  other.own_table = own.frequencies;
+  const std::uint64_t halves = std::min<std::uint64_t>(z.size() / 16 * own.raw_planes, other.lanes);
+  other.cost = own.cost + 16 * (8 * 22 + 24 * other.lanes - 16 * halves);
+  return other.lanes >= 16 && other.cost + other.cost / 256 < plan.cost ? other : plan;
 }
 
 // What the coder codes: in this order for the decoder, and backwards for the encoder. f(lane, frequencies, symbol) gets
@@ -166,7 +222,7 @@ void for_classes(std::size_t blocks, unsigned lanes, F f) {
 }
 
 template <class I>
-Bytes encode(const std::vector<I>& codes, int unit, const Plan& plan) {
+Bytes encode(const std::vector<I>& codes, const Plan& plan) {
   using N = Wrapping<I>;
   struct Symbol {
     unsigned lane;
@@ -175,7 +231,8 @@ Bytes encode(const std::vector<I>& codes, int unit, const Plan& plan) {
   };
   const std::size_t n = codes.size(), blocks = plan.classes.size();
   std::vector<Symbol> symbols;
-  for_classes(blocks, plan.lanes, [&](unsigned lane, std::size_t b, bool first) {
+  const bool has_classes = plan.own_table.empty();
+  for_classes(has_classes ? blocks : 0, plan.lanes, [&](unsigned lane, std::size_t b, bool first) {
     symbols.push_back({lane, interp::kClassFrequencies[plan.model][first ? 16 : plan.classes[b - 1]], plan.classes[b]});
   });
   std::vector<std::uint64_t> items;
@@ -187,9 +244,9 @@ Bytes encode(const std::vector<I>& codes, int unit, const Plan& plan) {
       const I d = 32 * b + i < n ? codes[32 * b + i] : 0;
       const std::uint64_t z = N::zigzag(d);
       const unsigned y = static_cast<unsigned>(std::min<std::uint64_t>(z >> bits, 15));
-      if (c != 0) symbols.push_back({i % plan.lanes, table(plan.set, c), y});
+      if (c != 0) symbols.push_back({i % plan.lanes, has_classes ? table(plan.set, c) : plan.own_table.data(), y});
       if (y == 15) {
-        items.push_back(N::zigzag(N::times(d, unit)));
+        items.push_back(z);
       } else {
         for (unsigned p = 0; p < bits; ++p) words[p] |= static_cast<std::uint32_t>(z >> p & 1) << i;
       }
@@ -249,8 +306,8 @@ std::optional<std::vector<I>> decode(const interp::Head& head, const Bytes& in, 
     return s;
   };
   const std::size_t blocks = (n + 31) / 32;
-  std::vector<unsigned> classes(blocks);
-  for_classes(blocks, lanes, [&](unsigned lane, std::size_t b, bool first) {
+  std::vector<unsigned> classes(blocks, 1);
+  for_classes(head.has_own_table ? 0 : blocks, lanes, [&](unsigned lane, std::size_t b, bool first) {
     classes[b] = next_symbol(lane, interp::kClassFrequencies[head.model][first ? 16 : classes[b - 1]]);
   });
   std::size_t planes = 0;  // halves of them
@@ -261,7 +318,8 @@ std::optional<std::vector<I>> decode(const interp::Head& head, const Bytes& in, 
   std::vector<unsigned> symbols;
   for (const unsigned c : classes) {
     for (unsigned i = 0; i < 32; ++i) {
-      symbols.push_back(c != 0 ? next_symbol(i % lanes, table(head.set, c)) : 0);
+      const u16* const frequencies = head.has_own_table ? head.own_table : c != 0 ? table(head.set, c) : nullptr;
+      symbols.push_back(c != 0 ? next_symbol(i % lanes, frequencies) : 0);
       if (!is_complete) return {};
     }
   }
@@ -280,11 +338,12 @@ std::optional<std::vector<I>> decode(const interp::Head& head, const Bytes& in, 
       std::uint64_t z = std::uint64_t{y} << bits;
       for (unsigned p = 0; p < bits; ++p) z |= (words[2 * (plane + p) + i / 16] >> i % 16 & 1) << p;
       if (sizeof(I) == 4) z &= 0xFFFFFFFF;
+      if (y == 15) {
+        if (end < at + head.escape_bytes) return {};  // words may have run into escapes
+        end -= head.escape_bytes;
+        z = get(end, head.escape_bytes);
+      }
       steps.push_back(N::times(N::unzigzag(z), head.is_closed ? 16 : 1));
-      if (y != 15) continue;
-      if (end < at + head.escape_bytes) return {};  // words may have run into escapes
-      end -= head.escape_bytes;
-      steps.back() = N::unzigzag(get(end, head.escape_bytes));
     }
     plane += bits;
   }
@@ -297,9 +356,9 @@ std::optional<std::vector<I>> decode(const interp::Head& head, const Bytes& in, 
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-enum class Codes { laplacian, any_width, few_blocks, full_range, every_class, zeros };
-inline constexpr Codes kAllCodes[] = {Codes::laplacian,  Codes::any_width,   Codes::few_blocks,
-                                      Codes::full_range, Codes::every_class, Codes::zeros};
+enum class Codes { laplacian, any_width, few_blocks, full_range, every_class, uniform, zeros };
+inline constexpr Codes kAllCodes[] = {Codes::laplacian,   Codes::any_width, Codes::few_blocks, Codes::full_range,
+                                      Codes::every_class, Codes::uniform,   Codes::zeros};
 
 // `bits`: how wide the codes of Codes::laplacian are.
 template <class I>
@@ -333,6 +392,12 @@ std::vector<I> make_codes(Random& random, Codes kind, std::size_t count, double 
         if (random.one_in(500)) codes[i] = static_cast<I>(random.next() >> random.between(48, 63));
         if (random.one_in(20000)) codes[i] = static_cast<I>(static_cast<I>(random.next()) >> random.below(width));
         break;
+      case Codes::uniform: {  // or one number, mostly
+        const double width = std::exp2(bits);
+        codes[i] = static_cast<I>(width * (random.fraction() - (bits < 2 ? 0.9 : 0.5)));
+        if (random.one_in(5000)) codes[i] = exponential(1000 * width);
+        break;
+      }
       case Codes::zeros:
         break;
     }

@@ -42,7 +42,7 @@ inline std::vector<Method> all_methods() {
   std::vector<Method> found;
   const Quantizer quantizer;
   const std::uint8_t value[8] = {};
-  const Chunk run = {{1, 1, 1, 1}, 1, 4, false, quantizer, value};
+  const Chunk run = {{1, 1, 1, 1}, 1, ValueClass::floating, 4, false, quantizer, value};
   for (const CodecEntry& entry : all_codecs()) {
     const Workspace workspace(entry.codec->choice_bytes);
     for (std::uint32_t mode = 0; mode < 256; ++mode) {

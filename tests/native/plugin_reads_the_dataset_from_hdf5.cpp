@@ -35,6 +35,7 @@ struct Hdf5 {
   std::size_t precision = 32;
   std::size_t sign = 31, exponent = 23, exponent_bits = 8, mantissa = 0, mantissa_bits = 23;
   std::size_t exponent_bias = 127;
+  int integer_sign = hdf5::kSignTwosComplement;
   int norm = hdf5::kNormImplied;
   std::vector<hsize_t> extents = {100, 200};
   int first_filter = H5L_FILTER_ID;
@@ -74,6 +75,10 @@ int H5Tget_class(hid_t type) {
 std::size_t H5Tget_size(hid_t) { return fake.failing("H5Tget_size") ? 0 : fake.size; }
 int H5Tget_order(hid_t) { return fake.failing("H5Tget_order") ? -1 : fake.order; }
 std::size_t H5Tget_precision(hid_t) { return fake.failing("H5Tget_precision") ? 0 : fake.precision; }
+int H5Tget_sign(hid_t) {
+  CHECK(fake.type_class == h5lossy::hdf5::kClassInteger, "HDF5 would print an error");
+  return fake.failing("H5Tget_sign") ? -1 : fake.integer_sign;
+}
 herr_t H5Tget_fields(hid_t, std::size_t* sign, std::size_t* exponent, std::size_t* exponent_bits, std::size_t* mantissa,
                      std::size_t* mantissa_bits) {
   if (fake.failing("H5Tget_fields")) return -1;
@@ -235,8 +240,9 @@ void check_types() {
   big.order = hdf5::kOrderBig;
   CHECK(taken(big, "big-endian") == expected_words(0x02010801, shape), "big-endian");
 
-  const char* const message = "only float32 and float64";
-  refused_with("an integer", message, [](Hdf5& h) { h.type_class = 0; });
+  const char* const message = "only float32, float64 and integers";
+  refused_with("an enum", message, [](Hdf5& h) { h.type_class = 8; });
+  refused_with("a bit field", message, [](Hdf5& h) { h.type_class = 4; });
   refused_with("float16", message, [](Hdf5& h) { h.size = 2, h.precision = 16; });
   refused_with("long double", message, [](Hdf5& h) { h.size = 16, h.precision = 80; });
   refused_with("24 bits in 4 bytes", message, [](Hdf5& h) { h.precision = 24; });
@@ -250,6 +256,47 @@ void check_types() {
                                      "H5Tget_ebias", "H5Tget_norm"}) {
     refused_with(function, message, [&](Hdf5& h) { h.fails = function; });
   }
+}
+
+void check_integers() {
+  const std::vector<unsigned> shape = {100, 200};
+  const auto integer = [](std::size_t size, int sign, int order = hdf5::kOrderLittle) {
+    Hdf5 dataset;
+    dataset.type_class = hdf5::kClassInteger;
+    dataset.size = size;
+    dataset.precision = 8 * size;
+    dataset.integer_sign = sign;
+    dataset.order = order;
+    return dataset;
+  };
+  for (const unsigned size : {1u, 2u, 4u, 8u}) {
+    const unsigned unsigned_type = (0x10 | size) << 8, signed_type = (0x20 | size) << 8;
+    const unsigned big = size == 1 ? 0 : 1u << 16;
+    CHECK(taken(integer(size, hdf5::kSignNone), "unsigned") == expected_words(0x02000001 | unsigned_type, shape), "%u",
+          size);
+    CHECK(taken(integer(size, hdf5::kSignTwosComplement, hdf5::kOrderBig), "signed") ==
+              expected_words(0x02000001 | signed_type | big, shape),
+          "%u", size);
+  }
+  Hdf5 filled = integer(2, hdf5::kSignTwosComplement, hdf5::kOrderBig);
+  set_fill(filled, std::int16_t{-2});
+  CHECK(taken(filled, "a fill value") == expected_words(0x02012201, shape, 256, 0xFFFE), "a fill value");
+  set_fill(filled, std::int16_t{0});
+  CHECK(taken(filled, "zero") == expected_words(0x02012201, shape), "zero, which is exact in any case");
+
+  const auto refused_integer = [&](const char* what, const char* message, auto change) {
+    Hdf5 dataset = integer(2, hdf5::kSignNone);
+    change(dataset);
+    refused(dataset, what, message);
+  };
+  const char* const message = "integers of 8, 16, 32 and 64 bits";
+  refused_integer("12 bits in 2 bytes", message, [](Hdf5& h) { h.precision = 12; });
+  refused_integer("3 bytes", message, [](Hdf5& h) { h.size = 3, h.precision = 24; });
+  refused_integer("16 bytes", message, [](Hdf5& h) { h.size = 16, h.precision = 128; });
+  refused_integer("a sign to come", message, [](Hdf5& h) { h.integer_sign = 2; });
+  refused_integer("H5Tget_sign", message, [](Hdf5& h) { h.fails = "H5Tget_sign"; });
+  refused_integer("a codec of floats", "integers are encoded by codec 1 (pfpl)", [](Hdf5& h) { h.words[0] = 4; });
+  refused_integer("a range-relative bound", "no range-relative bound", [](Hdf5& h) { h.words[1] = 2; });
 }
 
 void check_requests() {
@@ -406,6 +453,7 @@ int main(int count, char** arguments) {
   CHECK(info != nullptr, "%s", dlerror());
   filter = static_cast<const h5lossy::hdf5::FilterClass*>(info());
   check_types();
+  check_integers();
   check_requests();
   check_shapes();
   check_fill_values();

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import pfpl
+from . import integers, pfpl
 from .common import (
     FLOAT_TYPES,
     Array,
@@ -87,6 +87,9 @@ _HEADER = struct.Struct("<4s6BH3IdQ")
 _HEADER_BYTES = _HEADER.size
 _BIG_ENDIAN = 0x80
 
+FLOATS, UNSIGNED, SIGNED = range(3)
+"""Classes of types."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
@@ -98,7 +101,7 @@ class Frame:
     codec : int
         Number of the codec.
     value_bytes : int
-        Bytes of a value: 4, 8, or 1 where the type is not known.
+        Bytes of a value; 1 also where the type is not known.
     big_endian : bool
         The raw bytes were big-endian.
     kind : Kind
@@ -118,7 +121,9 @@ class Frame:
     dims : tuple of int, optional
         (w,) z, y, x, where the codec's mode has dims.
     later_fields : bytes
-        Header fields of a later minor version.
+        Header fields behind the dims: of integers, and of a later minor version.
+    value_class : int
+        Class of the type: 0 floats, 1 unsigned, 2 signed integers.
     """
 
     codec: int
@@ -133,6 +138,7 @@ class Frame:
     flags: int = HAS_PAYLOAD_SUM
     dims: tuple[int, ...] | None = None
     later_fields: bytes = b""
+    value_class: int = 0
 
     @property
     def count(self) -> int:
@@ -142,18 +148,31 @@ class Frame:
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """Type and byte order of the raw bytes."""
-        if self.value_bytes == 1:
+        if self.value_bytes == 1 and not self.value_class:
             return np.dtype(np.uint8)
-        return np.dtype(f"{'>' if self.big_endian else '<'}f{self.value_bytes}")
+        letter = "fui"[self.value_class]
+        return np.dtype(f"{'>' if self.big_endian else '<'}{letter}{self.value_bytes}")
 
     @property
     def float_type(self) -> FloatType:
-        """Type of the values, where it is known."""
+        """Type of the values, where it is one of floats."""
         return FLOAT_TYPES[self.value_bytes]
+
+    @property
+    def integer_type(self) -> integers.IntegerType:
+        """Type of the values, where it is one of integers."""
+        return integers.IntegerType(self.value_bytes, self.value_class == SIGNED)
+
+    @property
+    def lattice(self) -> integers.Lattice:
+        """What integers became."""
+        return integers.lattice_of(self.integer_type, self.kind, self.step, self.later_fields)
 
     @property
     def tiling(self) -> Tiling:
         """How the values lie in tiles; not of codec 0."""
+        if self.value_class:
+            return integers.tiling(self.count, self.integer_type, self.mode, self.dims)
         tiling: Tiling = CODECS[self.codec].tiling(
             self.count, self.float_type, self.mode, self.dims
         )
@@ -224,7 +243,7 @@ def build(frame: Frame) -> bytes:
         VERSION,
         (_HEADER_BYTES + len(later)) // 4,
         frame.codec,
-        frame.value_bytes | (_BIG_ENDIAN if frame.big_endian else 0),
+        frame.value_class << 4 | frame.value_bytes | (_BIG_ENDIAN if frame.big_endian else 0),
         frame.kind,
         frame.mode,
         frame.flags,
@@ -256,12 +275,19 @@ class _Header(NamedTuple):
     @property
     def value_bytes(self) -> int:
         """Bytes of a value."""
-        return self.type & ~_BIG_ENDIAN
+        return self.type & 0x0F
 
     @property
-    def modes(self) -> Mapping[int, bool]:
+    def value_class(self) -> int:
+        """Class of the type."""
+        return (self.type & ~_BIG_ENDIAN) >> 4
+
+    @property
+    def modes(self) -> Mapping[int, int]:
         """Modes that the codec has, and how many dims they have."""
-        modes: Mapping[int, bool] = {0: 0} if self.codec == STORED else CODECS[self.codec].MODES
+        if self.codec == STORED:
+            return {0: 0}
+        modes: Mapping[int, int] = (integers if self.value_class else CODECS[self.codec]).MODES
         return modes
 
 
@@ -295,7 +321,9 @@ def parse(data: bytes, *, check_payload: bool = True) -> Frame:
     dims = struct.Struct(f"<{header.modes[header.mode]}I")
     fields_end = _HEADER_BYTES + dims.size
     header_bytes = 4 * header.words
-    if not fields_end <= header_bytes <= len(data):
+    has_lattice = header.value_class and header.codec != STORED
+    least_bytes = fields_end + (integers.FIELDS.size if has_lattice else 0)
+    if not least_bytes <= header_bytes <= len(data):
         raise Corrupt(f"a header of {header_bytes} bytes in a frame of {len(data)}")
     _check_size(header)
     frame = Frame(
@@ -311,11 +339,14 @@ def parse(data: bytes, *, check_payload: bool = True) -> Frame:
         flags=header.flags,
         dims=dims.unpack_from(data, _HEADER_BYTES) or None,
         later_fields=data[fields_end:header_bytes],
+        value_class=header.value_class,
     )
     if frame.dims is not None and math.prod(frame.dims) != frame.count:
         raise Corrupt(f"dims {frame.dims} of {frame.count} values")
     tiling = None if frame.codec == STORED else frame.tiling
     tiles = _cut_payload(data, header, None if tiling is None else tiling.tile_count)
+    if has_lattice:
+        integers.lattice_of(frame.integer_type, header.kind, header.step, frame.later_fields)
     _check_values(header)
     frame = dataclasses.replace(frame, kind=Kind(header.kind), tiles=tiles)
     for number, tile in enumerate(tiles if tiling is not None else ()):
@@ -346,7 +377,7 @@ def _read_header(data: bytes) -> _Header:
     Raises
     ------
     Unsupported
-        Version, codec, mode or a flag is not known.
+        Version, codec, mode, class of the type or a flag is not known.
     Corrupt
         This is no frame, or not a whole one.
     """
@@ -365,6 +396,10 @@ def _read_header(data: bytes) -> _Header:
         raise Unsupported(
             f"mode {header.mode} of codec {header.codec}; {list(header.modes)} are known"
         )
+    if header.value_class > SIGNED:
+        raise Unsupported(f"type {header.type:#04x}: only floats and integers are known")
+    if header.value_class and header.codec not in {STORED, pfpl.NUMBER}:
+        raise Unsupported(f"codec {header.codec} of type {header.type:#04x}")
     return header
 
 
@@ -382,9 +417,13 @@ def _check_size(header: _Header) -> None:
     Corrupt
         No encoder writes these fields.
     """
-    if header.value_bytes not in (1, *FLOAT_TYPES):
+    if header.value_class:
+        is_one = header.value_bytes == 1
+        if header.value_bytes not in {1, 2, 4, 8} or (is_one and header.type & _BIG_ENDIAN):
+            raise Corrupt(f"type {header.type:#04x} is none of integers")
+    elif header.value_bytes not in (1, *FLOAT_TYPES):
         raise Corrupt(f"values of {header.value_bytes} bytes; 1, 4 and 8 are allowed")
-    if header.value_bytes == 1 and (header.codec != STORED or header.type & _BIG_ENDIAN):
+    elif header.value_bytes == 1 and (header.codec != STORED or header.type & _BIG_ENDIAN):
         raise Corrupt("bytes of a type that is not known can only be stored, and have no order")
     if header.raw_bytes % header.value_bytes:
         raise Corrupt(f"{header.raw_bytes} raw bytes are no multiple of {header.value_bytes}")
@@ -460,6 +499,8 @@ def _check_values(header: _Header) -> None:
         raise Corrupt(f"bound {header.bound}; it is finite, and its sign bit is clear")
     # A stored frame has no step, whatever its bound kind.
     kind = Kind.LOSSLESS if header.codec == STORED else Kind(header.kind)
+    if header.value_class and header.codec != STORED:
+        return  # the lattice has been checked
     _check_step(header.step, kind, FLOAT_TYPES.get(header.value_bytes))
 
 
@@ -514,10 +555,16 @@ def _decode_tile(frame: Frame, number: int) -> Array:
     numpy.ndarray
         Patterns of its values.
     """
-    payload, word = frame.tiles[number], frame.float_type.word_dtype
+    payload, word = frame.tiles[number], np.dtype(f"<u{frame.value_bytes}")
     count = frame.tiling.places(number).size
     if len(payload) == count * frame.value_bytes:
         return np.frombuffer(payload, word)
+    if frame.value_class:
+        of = frame.integer_type
+        if not payload:
+            return integers.values_of([0] * count, of, frame.lattice)
+        nx = int(frame.tiling.inside(number)[1])  # type: ignore[index]
+        return integers.decode_tile(payload, count, of, frame.lattice, nx)
     if not payload:
         return np.zeros(count, word)
     result: Array = CODECS[frame.codec].decode_tile(
@@ -679,9 +726,10 @@ def encode(
     if mode not in getattr(CODECS.get(codec), "REQUESTS", modes):
         raise ValueError(f"mode {mode:#x} of codec {codec}")
     flat = np.frombuffer(array, np.uint8) if isinstance(array, bytes) else np.ravel(array)
-    known = flat.dtype.kind == "f" and flat.dtype.itemsize in FLOAT_TYPES
+    is_integer = not isinstance(array, bytes) and flat.dtype.kind in "iu"
+    known = is_integer or (flat.dtype.kind == "f" and flat.dtype.itemsize in FLOAT_TYPES)
     size = flat.dtype.itemsize if known else 1
-    big_endian = known and flat.dtype == flat.dtype.newbyteorder(">")
+    big_endian = known and size > 1 and flat.dtype == flat.dtype.newbyteorder(">")
     raw = flat.view(f"{'>' if big_endian else '<'}u{size}").astype(f"<u{size}")
     stored = Frame(
         codec=STORED,
@@ -693,12 +741,15 @@ def encode(
         step=0,
         tiles=(raw.tobytes(),),
         flags=HAS_PAYLOAD_SUM if checksum else 0,
+        value_class="fui".index(flat.dtype.kind) if known else FLOATS,
     )
     if not known or raw.size == 0:
         return build(stored)
     if shape is None or math.prod(shape) != raw.size:
         shape = [raw.size]
     extents = [extent for extent in shape if extent != 1]
+    if is_integer:
+        return min(build(stored), build(_integer_frame(stored, raw, fill_bits, extents)), key=len)
     quantizer = pfpl.make_quantizer(
         raw, FLOAT_TYPES[size], kind, stored.bound, fill_bits=fill_bits, maybe_padded=maybe_padded
     )
@@ -716,6 +767,30 @@ def encode(
     else:
         plan = _planned(plan, codec, mode, extents)
     return min(build(stored), build(_with_tiles(plan, raw, counting, quantizer)), key=len)
+
+
+def _integer_frame(
+    plan: Frame, bits: Array, fill_bits: int | None, extents: Sequence[int]
+) -> Frame:
+    """Encode integers; `plan` has their type and the bound."""
+    of = plan.integer_type
+    lattice = integers.make_lattice(bits, of, plan.kind, plan.bound, fill_bits)
+    plan = dataclasses.replace(
+        plan,
+        codec=pfpl.NUMBER,
+        kind=lattice.kind,
+        step=lattice.step,
+        dims=_dims_of(extents, integers.MODES[0]),
+        later_fields=integers.fields(lattice),
+        tiles=(),
+    )
+    tiles = []
+    for number in range(plan.tiling.tile_count):
+        tile, shape = bits[plan.tiling.places(number)], plan.tiling.inside(number)
+        assert shape is not None
+        payload = integers.encode_tile(tile, of, lattice, shape)
+        tiles.append(payload if len(payload) < tile.nbytes else tile.tobytes())
+    return dataclasses.replace(plan, tiles=tuple(tiles))
 
 
 def _counting(fill_bits: int | None, float_type: FloatType) -> int | None:

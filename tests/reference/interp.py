@@ -289,7 +289,9 @@ class Head:
             The bytes.
         """
         form, coder = self.form, self.coder
-        flags = form.predictor | form.is_fine << 2 | form.is_closed << 3
+        flags = (
+            (not coder.own_table) | form.predictor << 1 | form.is_fine << 2 | form.is_closed << 3
+        )
         flags |= LANES.index(coder.lanes) << 4 | self.has_exceptions << 6 | self.is_narrow << 7
         sizes = coder.model | ESCAPE_BYTES.index(coder.escape_bytes) << 4
         sizes |= (coder.raw > 0) << 6 | (self.entries > 0) << 7
@@ -297,7 +299,11 @@ class Head:
         rule = form.axes + sum(code * len(WEIGHTS) ** i for i, code in enumerate(form.weight_codes))
         head = bytes([flags, sizes, coder.table_set | is_short << 3, rule])
         head += self.base.to_bytes(2 if is_short else float_type.size, "little", signed=True)
-        return head + b"".join(n.to_bytes(2, "little") for n in (coder.raw, self.entries) if n)
+        head += b"".join(n.to_bytes(2, "little") for n in (coder.raw, self.entries) if n)
+        if coder.own_table:
+            number = sum(f - 1 << 11 * symbol for symbol, f in enumerate(coder.own_table))
+            head += number.to_bytes(22, "little")
+        return head
 
 
 def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: Kind) -> Head:
@@ -335,14 +341,18 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
         raise Corrupt("a number that is there, though it is 0")
     raw, entries = raw or 0, entries or 0
     is_fine, is_closed, is_narrow = (bool(flags >> bit & 1) for bit in (2, 3, 7))
-    predictor = flags & 3
+    own_table: tuple[int, ...] = ()
+    if not flags & 1:
+        number = int.from_bytes(reader.take(22), "little")
+        own_table = tuple((number >> 11 * symbol & 2047) + 1 for symbol in range(16))
+        if sum(own_table) != 2048:
+            raise Corrupt("frequencies that do not sum to 2048")
+    predictor = flags >> 1 & 1
     is_lorenzo = predictor == LORENZO
     weight_codes = tuple(rule // len(WEIGHTS) ** i % 6 for i in range(active))
     model, escape = sizes & 15, sizes >> 4 & 3
     if third >> 4 or escape >= len(ESCAPE_BYTES):
         raise Corrupt("a head that is out of range")
-    if predictor not in {INTERPOLATION, LORENZO}:
-        raise Corrupt(f"predictor {predictor}")
     if is_lorenzo and rule > 15:
         raise Corrupt(f"axes {rule:#x}")
     if not is_lorenzo:
@@ -363,7 +373,10 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
         is_fine=is_fine,
         is_closed=is_closed,
     )
-    coder = CoderHead(LANES[flags >> 4 & 3], model, ESCAPE_BYTES[escape], raw, table_set)
+    lanes = LANES[flags >> 4 & 3]
+    if own_table and (lanes < 16 or model or table_set):
+        raise Corrupt("a head without classes that is out of range")
+    coder = CoderHead(lanes, model, ESCAPE_BYTES[escape], raw, table_set, own_table)
     head = Head(form, coder, bool(flags >> 6 & 1), is_narrow, entries, base)
     size = head.dtype(float_type).itemsize
     if raw > LARGEST_RAW[size] or coder.escape_bytes > size:
@@ -603,7 +616,7 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     if tile is None:
         return None
     entries = pack_patches(tile.patches)
-    coded = encode_residuals(tile.residuals, form.unit)
+    coded = encode_residuals(tile.residuals)
     has_exceptions = bool(tile.is_exception.any())
     exceptions = b""
     if has_exceptions:

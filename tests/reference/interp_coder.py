@@ -247,6 +247,8 @@ class CoderHead:
         R.
     table_set : int
         Set of symbol tables.
+    own_table : tuple of int
+        Frequencies of symbols, if there are no classes.
     """
 
     lanes: int
@@ -254,6 +256,11 @@ class CoderHead:
     escape_bytes: int
     raw: int
     table_set: int
+    own_table: tuple[int, ...] = ()
+
+    def tables(self) -> Sequence[tuple[int, ...]]:
+        """Give the symbol tables."""
+        return (self.own_table,) if self.own_table else interp_tables.SYMBOLS[self.table_set]
 
 
 def decode_residuals(
@@ -271,7 +278,7 @@ def decode_residuals(
     count : int
         Number of values of the tile.
     unit : int
-        What residuals that are no escapes count.
+        What residuals count.
     dtype : numpy.dtype
         Signed type of V bits.
 
@@ -287,14 +294,15 @@ def decode_residuals(
     """
     block_count = -(-count // BLOCK)
     decoder = Decoder(data, head.lanes)
-    classes = [0] * block_count
-    for lane, block, is_first in class_order(block_count, head.lanes):
+    classes = [1 if head.own_table else 0] * block_count
+    coded = () if head.own_table else class_order(block_count, head.lanes)
+    for lane, block, is_first in coded:
         context = context_of(classes, block, is_first)
         classes[block] = decoder.symbol(lane, interp_tables.CLASSES[head.model][context])
     symbols = np.zeros((block_count, BLOCK), "<u8")
     for block, symbol_class in enumerate(classes):
         if symbol_class:
-            frequencies = interp_tables.SYMBOLS[head.table_set][table_of(symbol_class)]
+            frequencies = head.tables()[table_of(symbol_class)]
             symbols[block] = [decoder.symbol(i % head.lanes, frequencies) for i in range(BLOCK)]
     raw_planes = raw_planes_of(np.array(classes), head.raw)
     is_escape = symbols == ESCAPE
@@ -310,7 +318,7 @@ def decode_residuals(
     unsigned = z.astype(f"<u{dtype.itemsize}")
     one, zero = unsigned.dtype.type(1), unsigned.dtype.type(0)
     residuals = ((unsigned >> one) ^ (zero - (unsigned & one))).view(dtype)
-    changes: Array = np.where(is_escape, residuals, residuals * dtype.type(unit)).ravel()
+    changes: Array = (residuals * dtype.type(unit)).ravel()
     if changes[count:].any():
         raise Corrupt("residuals behind the values of the tile")
     return changes[:count]
@@ -463,7 +471,7 @@ class Plan(NamedTuple):
     cost: int
 
 
-def plan_of(residuals: Array, unit: int, folded: Array, raw: int, classes: Array) -> Plan:
+def plan_of(residuals: Array, folded: Array, raw: int, classes: Array) -> Plan:
     """
     Find what follows from the classes of the blocks.
 
@@ -471,8 +479,6 @@ def plan_of(residuals: Array, unit: int, folded: Array, raw: int, classes: Array
     ----------
     residuals : numpy.ndarray
         d of each value.
-    unit : int
-        What they count.
     folded : numpy.ndarray
         Folded residuals, by block.
     raw : int
@@ -489,7 +495,7 @@ def plan_of(residuals: Array, unit: int, folded: Array, raw: int, classes: Array
     symbols = np.minimum(folded >> raw_planes.astype("<u8")[:, None], ESCAPE).astype(int)
     symbols[classes == 0] = 0
     is_escape = (symbols == ESCAPE).ravel()[: residuals.size]
-    items = zigzag((residuals * unit)[is_escape])
+    items = zigzag(residuals[is_escape])
     largest = int(items.max(initial=0))
     escape_bytes = next(size for size in ESCAPE_BYTES if largest < 1 << 8 * size)
     contexts = np.concatenate([[16], classes[:-1]])
@@ -507,6 +513,80 @@ def plan_of(residuals: Array, unit: int, folded: Array, raw: int, classes: Array
     return Plan(classes, head, symbols, items, cost)
 
 
+def own_table(folded: Array, raw: int) -> tuple[int, int, list[int]]:
+    """
+    Find the best table for some blocks.
+
+    Parameters
+    ----------
+    folded : numpy.ndarray
+        Folded residuals, by block.
+    raw : int
+        Raw planes that every block has at least.
+
+    Returns
+    -------
+    cost : int
+        Of symbols, raw planes and escapes.
+    raw : int
+        Raw planes of every block.
+    frequencies : list of int
+        The table.
+    """
+    total = sum((folded >> np.uint64(raw)).ravel().tolist())
+    more = 0
+    while total >> more > 3 * folded.size:
+        more += 1
+    largest = int(folded.max())
+    escape_bytes = next(size for size in ESCAPE_BYTES if largest < 1 << 8 * size)
+    found = []
+    for planes in range(raw + max(more - 1, 0), raw + max(more - 1, 0) + 3):
+        symbols = np.minimum(folded >> np.uint64(planes), ESCAPE).astype(int)
+        counts = np.bincount(symbols.ravel(), minlength=16).tolist()
+        frequencies = [max(1, (2 * n * 2048 + folded.size) // (2 * folded.size)) for n in counts]
+        frequencies[frequencies.index(max(frequencies))] += 2048 - sum(frequencies)
+        cost = sum(n * cost_of(f) for n, f in zip(counts, frequencies, strict=True))
+        cost += 512 * planes * len(folded) + 128 * escape_bytes * counts[ESCAPE]
+        found.append((cost, planes, frequencies))
+    return min(found, key=lambda one: one[0])
+
+
+def with_own_table(folded: Array, raw: int, plan: Plan) -> Plan:
+    """
+    Give a plan with a table of the tile's own, where that is better.
+
+    Parameters
+    ----------
+    folded : numpy.ndarray
+        Folded residuals, by block.
+    raw : int
+        R of the plan.
+    plan : Plan
+        The plan with classes.
+
+    Returns
+    -------
+    Plan
+        The better one.
+    """
+    if plan.head.lanes < 16 or 8 * own_table(folded[::8], raw)[0] > plan.cost + plan.cost // 32:
+        return plan
+    cost, raw, frequencies = own_table(folded, raw)
+    symbols = np.minimum(folded >> np.uint64(raw), ESCAPE).astype(int)
+    items = folded[symbols == ESCAPE]
+    largest = int(items.max(initial=0))
+    escape_bytes = next(size for size in ESCAPE_BYTES if largest < 1 << 8 * size)
+    coded = cost - 512 * raw * len(folded) - 128 * escape_bytes * items.size
+    lanes = max(number for number in LANES if number == 1 or 16384 * number <= coded)
+    classes = np.ones(len(folded), int)
+    cost += 128 * 22 + 384 * lanes
+    cost -= 256 * borrowed_halves(raw_planes_of(classes, raw), lanes)
+    if lanes < 16 or cost + cost // 256 >= plan.cost:
+        return plan
+    head = CoderHead(lanes, 0, escape_bytes, raw, 0, tuple(frequencies))
+    return Plan(classes, head, symbols, items, cost)
+
+
 class Coded(NamedTuple):
     """Coded residuals: what the head says of them, their bytes, and the cost that forms compare."""
 
@@ -515,7 +595,7 @@ class Coded(NamedTuple):
     cost: int
 
 
-def encode_residuals(residuals: Array, unit: int) -> Coded:
+def encode_residuals(residuals: Array) -> Coded:
     """
     Write the residuals of a tile.
 
@@ -523,8 +603,6 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     ----------
     residuals : numpy.ndarray
         d of each value, in coding order, as int64.
-    unit : int
-        What they count.
 
     Returns
     -------
@@ -538,10 +616,12 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     while total > 5000 * count << raw:
         raw += 1
     z = folded >> np.uint64(raw)
-    guess = plan_of(residuals, unit, folded, raw, guessed_classes(z))
+    guess = plan_of(residuals, folded, raw, guessed_classes(z))
     path = cheapest_path(z, guess.classes, guess.head.table_set, guess.head.model)
-    plans = [guess, plan_of(residuals, unit, folded, raw, path)]
-    classes, head, symbols, items, _ = min(plans, key=lambda plan: plan.cost)
+    plans = [guess, plan_of(residuals, folded, raw, path)]
+    plan = with_own_table(folded, raw, min(plans, key=lambda plan: plan.cost))
+    classes, head, symbols, items, _ = plan
+    raw = head.raw
     lanes, is_escape = head.lanes, symbols == ESCAPE
 
     raw_planes = raw_planes_of(classes, raw)
@@ -550,10 +630,11 @@ def encode_residuals(residuals: Array, unit: int) -> Coded:
     encoder = Encoder(lanes, packed[kept:])
     listed = classes.tolist()
     for block in np.flatnonzero(classes)[::-1].tolist():
-        frequencies = interp_tables.SYMBOLS[head.table_set][table_of(listed[block])]
+        frequencies = head.tables()[table_of(listed[block])]
         for i, symbol in reversed([*enumerate(symbols[block].tolist())]):
             encoder.put(i % lanes, symbol, frequencies)
-    for lane, block, is_first in reversed([*class_order(len(listed), lanes)]):
+    coded = [] if head.own_table else [*class_order(len(listed), lanes)]
+    for lane, block, is_first in reversed(coded):
         context = context_of(listed, block, is_first)
         encoder.put(lane, listed[block], interp_tables.CLASSES[head.model][context])
     words = encoder.result()

@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 AXES = range(4)
 """w, z, y, x."""
 
-INTERPOLATION, LORENZO = 1, 3
+INTERPOLATION, LORENZO = 0, 1
 """Predictors."""
 
 WEIGHTS = (16, 8, 4, 2, 1, 0)

@@ -255,6 +255,9 @@ struct EscapeList {
 };
 
 struct Definition {
+  using OwnReading = OwnSlots;
+  static void prepare(const u16 (&frequencies)[kSymbols], OwnReading& own) { make_slots(frequencies, own.slots[0]); }
+
   // Finds each block's candidates, and a class that is likely to be the best. Returns the bits that are set in some
   // size, or more if that is 2^32 or more. If it is at most kMeanLimit, no planes need be raw in all blocks. If such
   // planes have been chosen, or need not be, all sizes are below 2^30, since their sum is; otherwise the candidates
@@ -300,7 +303,7 @@ struct Definition {
 
   // What the symbols of the chosen classes cost with each set of tables, and their escapes.
   template <class I>
-  static void add_symbol_costs(const I* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
                                Tally<I>& tally) {
     u32 counts[kSymbolTables][kSymbols] = {};
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
@@ -313,7 +316,7 @@ struct Definition {
         const Unsigned<I> rest = zigzag(static_cast<Unsigned<I>>(codes[i])) >> planes;
         ++here[rest < kEscape ? rest : kEscape];
       }
-      if (here[kEscape] != escapes) count_escapes(codes, unit, planes, tally);
+      if (here[kEscape] != escapes) count_escapes(codes, planes, tally);
     }
     for (u32 set = 0; set < kTableSets; ++set) {
       for (u32 t = 0; t < kSymbolTables; ++t) {
@@ -324,8 +327,11 @@ struct Definition {
 
   // All symbols, raw planes and escapes.
   template <u32 lanes, class I>
-  static void write_blocks(const I* codes, u32 blocks, i32 unit, const Coding& plan, u32* states, Output& out) {
+  static void write_blocks(const I* codes, u32 blocks, const Coding& plan, u32* states, Output& out) {
     using U = Unsigned<I>;
+    Rate own[1][kSymbols];
+    if (plan.has_own_table) make_rates(plan.own_table, own[0]);
+    const Rate(*const rates)[kSymbols] = plan.has_own_table ? own : kRates.symbols[plan.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     u8* words = out.words;
@@ -341,11 +347,11 @@ struct Definition {
           const U rest = numbers[i] >> planes;
           symbols[i] = static_cast<u8>(rest < kEscape ? rest : kEscape);
         }
-        push_symbols<lanes>(kRates.symbols[plan.set][table_of(c)], symbols, x, words);
+        push_symbols<lanes>(rates[table_of(c)], symbols, x, words);
         const u32 escaped = escapes_of(symbols);
         for (u32 i = kBlockCodes; escaped != 0 && i-- > 0;) {
           if ((escaped >> i & 1) == 0) continue;
-          out.escapes = write_escape(item_of(codes[u64{b} * kBlockCodes + i], unit), plan.escape_bytes, out.escapes);
+          out.escapes = write_escape(numbers[i], plan.escape_bytes, out.escapes);
           numbers[i] = 0;
         }
       }
@@ -366,14 +372,15 @@ struct Definition {
 
   static u32 find_class(const u16 (&before)[kClasses], u32 slot) { return class_of_slot(before, slot); }
 
-  // The reverse, for some of the blocks. Escapes are listed only. False if words are missing.
+  // The reverse, for some of the blocks: their codes times 2^unit_bits. Escapes are listed only. False if words are
+  // missing.
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32* states, Words& words, Input& in,
-                          I* steps, EscapeList& escapes) {
+  static bool read_blocks(const Head& head, const OwnReading& own, const u8* classes, u32 first, u32 end, u32 unit_bits,
+                          u32* states, Words& words, Input& in, I* steps, EscapeList& escapes) {
     using U = Unsigned<I>;
+    const u32(*const slots)[kFrequencySum] = head.has_own_table ? own.slots : kSlots.slots[head.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
-    const U unit = static_cast<U>(head.unit());
     for (u32 b = first; b < end; ++b) {
       I* const block = steps + u64{b} * kBlockCodes;
       const u32 c = classes[b];
@@ -386,10 +393,10 @@ struct Definition {
       if (c != 0) {
         const u8* next = words.next();
         if (next == nullptr) return false;
-        read_symbols<lanes>(kSlots.slots[head.set][table_of(c)], x, next, symbols);
+        read_symbols<lanes>(slots[table_of(c)], x, next, symbols);
         words.take(next);
       }
-      const auto step_of = [unit](U number) { return static_cast<I>(unzigzag(number) * unit); };
+      const auto step_of = [unit_bits](U number) { return static_cast<I>(unzigzag(number) << unit_bits); };
       if (planes == 0) {
         for (u32 i = 0; i < kBlockCodes; ++i) block[i] = step_of(symbols[i]);
       } else {
@@ -420,14 +427,14 @@ struct Definition {
 
 // False if escapes are missing.
 template <class I>
-inline bool read_escapes(const EscapeList& list, u32 bytes, Input& in, I* steps) {
+inline bool read_escapes(const EscapeList& list, u32 bytes, u32 unit_bits, Input& in, I* steps) {
   for (u32 i = 0; i < list.count; ++i) {
     I* const block = steps + u64{list.blocks[i]} * kBlockCodes;
     for (u32 escaped = list.escaped[i]; escaped != 0; escaped &= escaped - 1) {
       if (in.escapes - in.first_escape < static_cast<i64>(bytes)) return false;
       in.escapes -= bytes;
       block[count_ones((escaped & -escaped) - 1)] =
-          static_cast<I>(unzigzag(read_escape<Unsigned<I>>(in.escapes, bytes)));
+          static_cast<I>(unzigzag(read_escape<Unsigned<I>>(in.escapes, bytes)) << unit_bits);
     }
   }
   return true;

@@ -26,6 +26,15 @@ inline constexpr u32 kHalfBytes = 2;  // of a state, and of a word of raw planes
 // How many lanes begin with a half of a raw plane in the low half of their first state: it may be anything.
 H5L_FN constexpr u32 borrowed_halves(u32 raw_words, u32 lanes) { return 2 * raw_words < lanes ? 2 * raw_words : lanes; }
 
+// What states cost, besides the raw planes in them.
+constexpr u32 lane_bits(u32 raw_words, u32 lanes) { return 24 * lanes - 16 * borrowed_halves(raw_words, lanes); }
+
+// What a block of a tile has at most; `of` is a Head or a Coding.
+template <class Of>
+constexpr u32 most_planes(const Of& of) {
+  return of.raw_planes + (of.has_own_table ? 0 : kMostClassPlanes);
+}
+
 H5L_FN constexpr u32 blocks_of(u32 count) { return (count + kBlockCodes - 1) / kBlockCodes; }
 
 // The classes that are compared for a block are as many in a row.
@@ -44,7 +53,9 @@ struct Totals {
 
 // What plan_coding finds, shorten_coding betters, and write_codes follows.
 struct Coding : Totals {
-  u32 raw_planes;  // of every block: R
+  u32 raw_planes;      // of every block: R
+  bool has_own_table;  // then all blocks have the class 1, which is not coded
+  u16 own_table[kSymbols];
   u8 classes[kMaxBlocks];
   u8 candidates[kMaxBlocks];  // the first
   u64 costs[kMaxBlocks];      // of the candidates, 16 bits each: their symbols and raw planes
@@ -55,7 +66,6 @@ inline constexpr u32 kMaxWords = kTileValues + kMaxBlocks;
 
 // Bytes of scratch memory. Words are made from the last to the first, and vectors reach a little in front of them.
 inline constexpr u32 kWriteScratchBytes = 64 + kMaxWords * kWordBytes;
-inline constexpr u32 kReadScratchBytes = kMaxBlocks;
 inline constexpr u32 kPathBytes = (kCandidates + 1) * kMaxBlocks;
 
 // Room that write_codes needs in `out`. Words need little more than what they cost: a state is at least 32 times the
@@ -128,20 +138,28 @@ struct SlotTables {
   u32 slots[kTableSets][kSymbolTables][kFrequencySum];
 };
 
+constexpr void make_slots(const u16 (&frequencies)[kSymbols], u32 (&slots)[kFrequencySum]) {
+  u32 first = 0;
+  for (u32 s = 0; s < kSymbols; ++s) {
+    const u32 frequency = frequencies[s];
+    for (u32 i = 0; i < frequency; ++i) slots[first + i] = frequency | s << 12 | i << 16;
+    first += frequency;
+  }
+}
+
 constexpr SlotTables make_slot_tables() {
   SlotTables tables = {};
   for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 t = 0; t < kSymbolTables; ++t) {
-      u32 slot = 0;
-      for (u32 s = 0; s < kSymbols; ++s) {
-        const u32 frequency = kSymbolFrequencies[set][t][s];
-        for (u32 i = 0; i < frequency; ++i) tables.slots[set][t][slot++] = frequency | s << 12 | i << 16;
-      }
-    }
+    for (u32 t = 0; t < kSymbolTables; ++t) make_slots(kSymbolFrequencies[set][t], tables.slots[set][t]);
   }
   return tables;
 }
 inline constexpr SlotTables kSlots = make_slot_tables();
+
+// A table of the tile's own, for reading.
+struct OwnSlots {
+  u32 slots[1][kFrequencySum];
+};
 
 // Sums of the frequencies of classes before each class, for searches.
 struct ClassSums {
@@ -238,21 +256,16 @@ constexpr u64 zero_costs(u32 set) { return kBlockCosts.four[set][0][0] * kBlockC
 template <class I>
 struct Tally {
   u32 escapes = 0;
-  Unsigned<I> items = 0;  // bits that are set in some escape's item
+  Unsigned<I> items = 0;  // bits that are set in some escape's zigzag
 };
-
-template <class I>
-inline Unsigned<I> item_of(I code, i32 unit) {
-  using U = Unsigned<I>;
-  return zigzag(static_cast<U>(static_cast<U>(code) * static_cast<U>(unit)));
-}
 
 // Counts the escapes of a block with so many raw planes.
 template <class I>
-inline void count_escapes(const I* codes, i32 unit, u32 planes, Tally<I>& tally) {
+inline void count_escapes(const I* codes, u32 planes, Tally<I>& tally) {
   for (u32 i = 0; i < kBlockCodes; ++i) {
-    if (zigzag(static_cast<Unsigned<I>>(codes[i])) >> planes < kEscape) continue;
-    tally.items |= item_of(codes[i], unit);
+    const Unsigned<I> number = zigzag(static_cast<Unsigned<I>>(codes[i]));
+    if (number >> planes < kEscape) continue;
+    tally.items |= number;
     ++tally.escapes;
   }
 }

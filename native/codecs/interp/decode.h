@@ -32,7 +32,7 @@ struct DecodeArrays {
   I steps[kTileValues + kSpareCodes];
   I integers[kTileValues + kSpareCodes];
   alignas(64) u8 prediction[kLevelsBytes<I>];
-  u8 scratch[kReadScratchBytes];
+  interp::simd::ReadScratch scratch;
 };
 
 // The decoder's workspace.

@@ -57,8 +57,9 @@ inline constexpr u32 kNarrowBits = 22;
 // ---------------------------------------------------------------------------------------------------------------------
 // The lattice
 
-inline constexpr i32 kUnit = 16;   // fine points to a step
-inline constexpr i32 kParts = 64;  // positions are measured in parts of the distance of fine points
+inline constexpr u32 kUnitBits = 4;
+inline constexpr i32 kUnit = 1 << kUnitBits;  // fine points to a step
+inline constexpr i32 kParts = 64;             // positions are measured in parts of the distance of fine points
 
 // Fine points are numbered -G to G.
 template <class T>
@@ -97,11 +98,13 @@ H5L_FN T value_of(T integer, T unit) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The head of a payload
 
-enum Predictor : u32 { kFourPoints = 1, kLorenzo = 3 };
+enum Predictor : u32 { kFourPoints, kLorenzo };
 
 inline constexpr u32 kWeightCodes = 6;  // they stand for the weights 16, 8, 4, 2, 1, 0
 inline constexpr u32 kLeastHeadBytes = 4;
-inline constexpr u32 kMostHeadBytes = 8;  // without the base
+inline constexpr u32 kOwnTableBytes = 22;
+inline constexpr u32 kLeastOwnLanes = 16;  // of tiles with a table of their own
+inline constexpr u32 kMostHeadBytes = 8;   // without the base and a table
 
 struct Head {
   u32 predictor = kFourPoints;
@@ -118,7 +121,9 @@ struct Head {
   u32 lorenzo_axes = 0;
   u32 patches = 0;  // entries
   i64 base = 0;
-  H5L_FN i32 unit() const { return is_closed ? kUnit : 1; }
+  bool has_own_table = false;  // of symbols, and no classes
+  u16 own_table[kSymbols] = {};
+  H5L_FN u32 unit_bits() const { return is_closed ? kUnitBits : 0; }
 };
 
 // Returns the end.
@@ -131,8 +136,9 @@ inline u8* write_head(const Head& head, u8* out) {
   if (head.predictor != kLorenzo) {
     rule = head.weights[0] + kWeightCodes * (head.weights[1] + kWeightCodes * head.weights[2]);
   }
-  out[0] = static_cast<u8>(head.predictor | u32{head.is_fine} << 2 | u32{head.is_closed} << 3 | lanes << 4 |
-                           u32{head.has_exceptions} << 6 | u32{head.is_narrow} << 7);
+  out[0] =
+      static_cast<u8>(u32{!head.has_own_table} | head.predictor << 1 | u32{head.is_fine} << 2 |
+                      u32{head.is_closed} << 3 | lanes << 4 | u32{head.has_exceptions} << 6 | u32{head.is_narrow} << 7);
   out[1] = static_cast<u8>(head.model | escapes << 4 | u32{head.raw_planes != 0} << 6 | u32{head.patches != 0} << 7);
   out[2] = static_cast<u8>(head.set | u32{is_short} << 3);
   out[3] = static_cast<u8>(rule);
@@ -148,6 +154,15 @@ inline u8* write_head(const Head& head, u8* out) {
   }
   if (head.raw_planes != 0) put(static_cast<u16>(head.raw_planes));
   if (head.patches != 0) put(static_cast<u16>(head.patches));
+  if (head.has_own_table) {
+    memset(out, 0, kOwnTableBytes);
+    for (u32 s = 0; s < kSymbols; ++s) {
+      // Eleven bits from bit 11 * s on lie in three bytes.
+      const u32 bit = kFrequencyBits * s, shifted = u32{head.own_table[s]} - 1 << bit % 8;
+      for (u32 i = 0; i < 3 && bit / 8 + i < kOwnTableBytes; ++i) out[bit / 8 + i] |= static_cast<u8>(shifted >> 8 * i);
+    }
+    out += kOwnTableBytes;
+  }
   return out;
 }
 
@@ -157,7 +172,8 @@ template <class T>
 H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) {
   constexpr u8 kLanes[] = {1, 4, 16, 32};
   if (end - in < static_cast<i64>(kLeastHeadBytes)) return nullptr;
-  head.predictor = in[0] & 3;
+  head.has_own_table = (in[0] & 1) == 0;
+  head.predictor = in[0] >> 1 & 1;
   head.is_fine = (in[0] & 4) != 0;
   head.is_closed = (in[0] & 8) != 0;
   head.lanes = kLanes[in[0] >> 4 & 3];
@@ -169,8 +185,8 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   head.set = in[2] & 7;
   u32 rule = in[3];
   if (head.escape_bytes > 8 || in[2] >> 4 != 0) return nullptr;
+  if (head.has_own_table && (head.model != 0 || head.set != 0 || head.lanes < kLeastOwnLanes)) return nullptr;
   const bool is_lorenzo = head.predictor == kLorenzo;
-  if (!is_lorenzo && head.predictor != kFourPoints) return nullptr;
   if (is_lorenzo && rule > kAxesMask) return nullptr;
   head.lorenzo_axes = is_lorenzo ? rule : 0;
   for (u32 i = 0; i < kMaxActiveAxes && !is_lorenzo; ++i, rule /= kWeightCodes) {
@@ -182,7 +198,8 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   if (head.is_fine && !head.is_closed && has_patches) return nullptr;
   if (sizeof(T) == 4 && !is_lorenzo && !head.is_narrow) return nullptr;
   in += kLeastHeadBytes;
-  const u32 rest = (is_short ? 2 : u32{sizeof(T)}) + 2 * (u32{has_raw_planes} + u32{has_patches});
+  const u32 rest = (is_short ? 2 : u32{sizeof(T)}) + 2 * (u32{has_raw_planes} + u32{has_patches}) +
+                   (head.has_own_table ? kOwnTableBytes : 0);
   if (end - in < static_cast<i64>(rest)) return nullptr;
   const auto take = [&in] {
     in += 2;
@@ -196,6 +213,16 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   }
   head.raw_planes = has_raw_planes ? take() : 0;
   head.patches = has_patches ? take() : 0;
+  u32 sum = 0;
+  for (u32 s = 0; s < kSymbols && head.has_own_table; ++s) {
+    const u32 bit = kFrequencyBits * s;
+    const u32 three =
+        u32{in[bit / 8]} | u32{in[bit / 8 + 1]} << 8 | (s + 1 < kSymbols ? u32{in[bit / 8 + 2]} << 16 : 0);
+    head.own_table[s] = static_cast<u16>((three >> bit % 8 & (kFrequencySum - 1)) + 1);
+    sum += head.own_table[s];
+  }
+  if (head.has_own_table && sum != kFrequencySum) return nullptr;
+  if (head.has_own_table) in += kOwnTableBytes;
   const bool is_used = (head.raw_planes != 0) == has_raw_planes && (head.patches != 0) == has_patches;
   return is_used && head.raw_planes <= kMaxRawPlanes ? in : nullptr;
 }

@@ -137,6 +137,7 @@ class TileWriter {
   u64 attempt_fine(const Form& form, u32 most_patches) {
     const i32 base =
         form.is_closed ? closed_base(memory_.positions, count()) : first_fine_point(memory_.positions, count());
+    has_bins_ = false;
     Arrays<i32>& arrays = memory_.narrow;
     i32* const integers = arrays.integers;
     i32* const codes = arrays.codes[next_];
@@ -158,24 +159,35 @@ class TileWriter {
   }
 
   u64 attempt_bins(const Form& form) {
-    const i64 base = first_bin<T>(q_, values_, memory_.positions, count());
-    BinSummary bins;
-    find_bins<T>(q_, values_, memory_.positions, count(), base, memory_.narrow.integers, bins);
-    if (sizeof(T) == 4 || bins.is_narrow) return attempt_bins(form, base, bins, memory_.narrow);
+    if (has_bins_ && form.is_lorenzo) return attempt_bins(form, memory_.narrow);
+    bins_ = {};
+    base_ = first_bin<T>(q_, values_, memory_.positions, count());
+    find_bins<T>(q_, values_, memory_.positions, count(), base_, memory_.narrow.integers, bins_);
+    if (sizeof(T) == 4 || bins_.is_narrow) {
+      stand_in(memory_.narrow);
+      has_bins_ = form.is_lorenzo;  // Lorenzo leaves them as they are
+      return attempt_bins(form, memory_.narrow);
+    }
     flush();  // wide integers lie where the codes are that were kept
-    bins = {};
-    find_bins<T>(q_, values_, memory_.positions, count(), base, memory_.wide.integers, bins);
-    return attempt_bins(form, base, bins, memory_.wide);
+    bins_ = {};
+    find_bins<T>(q_, values_, memory_.positions, count(), base_, memory_.wide.integers, bins_);
+    stand_in(memory_.wide);
+    return attempt_bins(form, memory_.wide);
+  }
+
+  // Finds the exceptions among bins, and integers for those that have a nearest bin.
+  template <class I>
+  void stand_in(Arrays<I>& arrays) {
+    if (bins_.exceptions != 0) find_exceptions(arrays.integers, count(), memory_.mask);
+    if constexpr (kHasFinePoints<Q>) {
+      if (bins_.placed != 0) place_exceptions(q_, values_, count(), base_, bins_.is_narrow, arrays.integers);
+    }
   }
 
   template <class I>
-  u64 attempt_bins(const Form& form, i64 base, const BinSummary& bins, Arrays<I>& arrays) {
-    const bool has_exceptions = bins.exceptions != 0;
-    if (has_exceptions) find_exceptions(arrays.integers, count(), memory_.mask);
-    if constexpr (kHasFinePoints<Q>) {
-      if (bins.placed != 0) place_exceptions(q_, values_, count(), base, bins.is_narrow, arrays.integers);
-    }
-    if (!code_open(form, has_exceptions, bins.is_narrow, arrays)) return kNoCost;
+  u64 attempt_bins(const Form& form, Arrays<I>& arrays) {
+    const bool has_exceptions = bins_.exceptions != 0;
+    if (!code_open(form, has_exceptions, bins_.is_narrow, arrays)) return kNoCost;
     Patches patches = {arrays.additions.patches, kMaxPatches};
     if constexpr (kHasFinePoints<Q>) {
       const u32* const mask = has_exceptions ? memory_.mask : nullptr;
@@ -183,7 +195,7 @@ class TileWriter {
         return kNoCost;
       }
     }
-    return finish(form, has_exceptions, bins.is_narrow, base, arrays, patches);
+    return finish(form, has_exceptions, bins_.is_narrow, base_, arrays, patches);
   }
 
   // False if the integers, with those that stand for exceptions, are too far away from each other.
@@ -213,7 +225,7 @@ class TileWriter {
     coded.base = base;
     coded.patch_entries = measure_patches(patches);
     if (coded.patch_entries > 0xFFFF) return kNoCost;
-    interp::simd::plan_coding(codes_of(arrays), count(), form.is_closed ? kUnit : 1, coded.coding);
+    interp::simd::plan_coding(codes_of(arrays), count(), coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
     if (has_exceptions) {
       measure_section(arrays.additions.others);
@@ -246,6 +258,7 @@ class TileWriter {
 
   // Writes the form that was kept.
   void flush() {
+    has_bins_ = false;
     if (is_kept_) write(memory_.narrow, memory_.coded[next_ ^ 1], memory_.narrow.codes[next_ ^ 1]);
     is_kept_ = false;
   }
@@ -261,8 +274,7 @@ class TileWriter {
   template <class I>
   void write(Arrays<I>& arrays, Coded<T>& coded, const I* codes) {
     Head head;
-    interp::simd::shorten_coding(codes, count(), coded.form.is_closed ? kUnit : 1, coded.coding,
-                                 arrays.coder_scratch());
+    interp::simd::shorten_coding(codes, count(), coded.coding, arrays.coder_scratch());
     head.predictor = coded.form.is_lorenzo ? kLorenzo : kFourPoints;
     head.is_fine = coded.form.is_fine;
     head.is_closed = coded.form.is_closed;
@@ -273,6 +285,8 @@ class TileWriter {
     head.set = coded.coding.set;
     head.escape_bytes = coded.coding.escape_bytes;
     head.raw_planes = coded.coding.raw_planes;
+    head.has_own_table = coded.coding.has_own_table;
+    memcpy(head.own_table, coded.coding.own_table, sizeof head.own_table);
     for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = coded.form.is_lorenzo ? 0 : coded.form.rule.weights[i];
     head.lorenzo_axes = coded.form.lorenzo_axes;
     head.patches = coded.patch_entries;
@@ -284,7 +298,7 @@ class TileWriter {
                               [&](Word<T> bits) { return head.is_fine ? exception_bits<T>(q_, bits) : bits; });
     }
     next = write_patches({memory_.patches, kMaxPatches, patch_count_}, next);
-    next += interp::simd::write_codes(codes, count(), head.unit(), coded.coding, next, arrays.coder_scratch());
+    next += interp::simd::write_codes(codes, count(), coded.coding, next, arrays.coder_scratch());
     const u32 size = static_cast<u32>(next - payload_);
     size_ = size < raw_bytes() ? size : kStoreTile;
   }
@@ -305,6 +319,9 @@ class TileWriter {
   const u8* values_;
   u8* payload_;
   Memory<T>& memory_;
+  BinSummary bins_;
+  i64 base_ = 0;           // of bins
+  bool has_bins_ = false;  // the integers are bins, with those of exceptions filled in, and the mask is theirs
   ExceptionsPlan<T> section_ = {}, best_section_ = {};  // what was measured last, and of the best form
   u64 least_ = kNoCost;
   u32 patch_count_ = 0;
@@ -322,7 +339,7 @@ Prospects survey_tile(const Shape& shape, const u8* values, const Positions& pos
   Survey survey;
   const u32 fit = shape.count / 1024;
   const u32 groups = fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit;
-  Surveyor<T, Positions> surveyor({values, false}, shape.extents, positions);
+  Surveyor<T, Positions> surveyor({values, false}, shape.extents, positions, shape.axes);
   static_assert(Surveyor<T, Positions>::scratch_bytes(kTileGroups) <= sizeof(Arrays<i32>::codes[0]));
   surveyor.run(groups, scratch, survey);
   Prospects prospects;
@@ -468,7 +485,7 @@ bool has_mode(u32 requested) {
 template <class T, class Positions>
 u32 survey_chunk(const Chunk& chunk, const Positions& positions, u32 allowed, u8* workspace) {
   Survey survey;
-  Surveyor<T, Positions> surveyor({chunk.values, chunk.big_endian}, chunk.dims, positions);
+  Surveyor<T, Positions> surveyor({chunk.values, chunk.big_endian}, chunk.dims, positions, kAxesMask);
   surveyor.run(kChunkGroups, workspace, survey);
   return cheapest_axes(survey, chunk.dims, allowed);
 }

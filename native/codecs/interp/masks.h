@@ -205,15 +205,6 @@ inline constexpr u32 kMaskLoss = kMostDecisions * 45 / 8000 + 2;
 
 #if !defined(__CUDACC__)  // the encoder's
 
-struct FrequencyCosts {
-  u16 of[kFrequencySum + 1];  // in 1/16 bit
-};
-inline constexpr FrequencyCosts kFrequencyCosts = [] {
-  FrequencyCosts costs = {};
-  for (u32 f = 1; f <= kFrequencySum; ++f) costs.of[f] = cost_of(f);
-  return costs;
-}();
-
 // Bytes that write_mask writes, up to kMaskLoss more, or a few less.
 inline u32 measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask) {
   MaskModel model(neighbours);

@@ -11,6 +11,7 @@
 
 #include "codecs/interp/grid.h"
 #include "codecs/interp/simd/levels.h"
+#include "codecs/interp/simd/slices.h"
 #include "codecs/interp/walk.h"
 #include "codecs/simd/sums.h"
 
@@ -31,6 +32,11 @@ inline void code_interpolation(const Shape& shape, const Rule& rule, const I* ta
       levels::code<kClosed>(*space, targets, base, integers, codes);
       return;
     }
+    slices::Slices some;
+    if (slices::find_slices(shape, some)) {
+      slices::code<kClosed>(shape, some, rule, targets, base, integers, codes, scratch);
+      return;
+    }
   }
   integers[0] = base;
   *codes++ = 0;
@@ -48,6 +54,11 @@ inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I*
   if constexpr (sizeof(I) == 4) {
     if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
       levels::rebuild(*space, steps, base, integers);
+      return;
+    }
+    slices::Slices some;
+    if (slices::find_slices(shape, some)) {
+      slices::rebuild(shape, some, rule, steps, base, integers, scratch);
       return;
     }
   }
@@ -196,6 +207,74 @@ template <class U, u32... i>
 inline constexpr u32 kPieceValues = 1024;
 inline constexpr u32 kLorenzoScratch = 8 * kPieceValues + kSpareCodes;  // integers
 
+// Rows so short that a sub-block has all of them, of boxes with two or more axes: those of a plane are taken together,
+// as one row would take less than a vector.
+inline bool has_short_rows(const Shape& shape) {
+  return shape.extents[2] > 4 && shape.extents[3] <= (shape.extents[1] > 1 ? 4 : 8);
+}
+
+// Rows of one plane, side by side, that have the same neighbours along w, z and y.
+template <class U>
+inline void find_differences(const Shape& shape, u32 axes, const u32 (&coordinates)[3], u32 rows, const U* row,
+                             U* out) {
+  const u32 length = shape.extents[3], values = rows * length;
+  const Neighbours<U> from = neighbours_of(shape, axes, coordinates, row);
+  const bool along_x = from.axes == 0 || (axes & axis_bit(3)) != 0;
+  U has_before[kLanes<U> + 8];  // from a row's first value on
+  for (u32 i = 0; i < kLanes<U> + 8; ++i) has_before[i] = along_x && i % length != 0 ? ~U{0} : U{0};
+  with_count(from.axes, [&](auto count) {
+    Vector<U> before = {};
+    for (u32 i = 0, x = 0; i < values; i += kLanes<U>, x = (x + kLanes<U>) % length) {
+      Vector<U> now, mask;
+      memcpy(&now, row + i, sizeof now);
+      memcpy(&mask, has_before + x, sizeof mask);
+      now -= predicted_lanes<count()>(from, i);
+      const Vector<U> difference =
+          now - (words_before<U>(before, now, std::make_integer_sequence<u32, kLanes<U>>{}) & mask);
+      memcpy(out + i, &difference, sizeof difference);
+      before = now;
+    }
+  });
+  if (from.axes != 0) return;
+  if ((coordinates[0] | coordinates[1] | coordinates[2]) == 0) {
+    out[0] = 0;
+    return;
+  }
+  const u32 back = back_of(shape, coordinates);
+  for (u32 i = 0; i < values; i += length) out[i] = row[i] - *(row + i - back);
+}
+
+template <class U>
+inline void code_short_rows(const Shape& shape, u32 axes, const U* box, U* codes, U* differences) {
+  const u32 length = shape.extents[3], height = shape.extents[2], batch = 4 * kPieceValues / length / 4 * 4;
+  for (u32 w = 0; w < shape.extents[0]; ++w) {
+    for (u32 z = 0; z < shape.extents[1]; z += 2) {
+      const u32 planes = shape.extents[1] - z < 2 ? 1 : 2;
+      for (u32 y = 0; y < height; y += batch) {
+        const u32 rows = height - y < batch ? height - y : batch;
+        for (u32 k = 0; k < planes; ++k) {
+          const u32 position = w * shape.strides[0] + (z + k) * shape.strides[1] + y * length;
+          U* const out = differences + k * rows * length;
+          const u32 first = y == 0 ? 1 : 0;
+          if (first != 0) find_differences(shape, axes, {w, z + k, 0}, 1, box + position, out);
+          if (rows == first) continue;
+          const u32 done = first * length;
+          find_differences(shape, axes, {w, z + k, y + first}, rows - first, box + position + done, out + done);
+        }
+        // Four rows of one plane, then of the other.
+        const u32 step = planes == 1 ? rows : 4;
+        for (u32 j = 0; j < rows; j += step) {
+          const u32 values = (rows - j < step ? rows - j : step) * length;
+          for (u32 k = 0; k < planes; ++k, codes += values) {
+            const U* const from = differences + (k * rows + j) * length;
+            for (u32 i = 0; i < values; i += kLanes<U>) memcpy(codes + i, from + i, sizeof(Vector<U>));
+          }
+        }
+      }
+    }
+  }
+}
+
 // Gives the codes in coding order, padded with zeros to whole blocks. `rows` is scratch memory for kLorenzoScratch
 // integers.
 template <class I>
@@ -204,6 +283,11 @@ inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* cod
   const U* const box = reinterpret_cast<const U*>(integers);
   U* to = reinterpret_cast<U*>(codes);
   const u32 length = shape.extents[3];
+  if (has_short_rows(shape)) {
+    code_short_rows(shape, axes, box, to, reinterpret_cast<U*>(rows));
+    for (u32 i = shape.count; i % kBlockCodes != 0; ++i) to[i] = 0;
+    return;
+  }
   Shape piece = shape;
   for_row_groups(shape, [&](const RowGroup& group) {
     U* differences[8];
@@ -240,32 +324,155 @@ inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* cod
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *to++ = 0;
 }
 
+// Words that become their sums.
+template <class U, u32 kWidth>
+struct ShortRow {
+  using Words [[gnu::vector_size(kWidth * sizeof(U))]] = U;
+  [[gnu::always_inline]] static void sum(Words& words) {
+    const Words zero = {};
+    if constexpr (kWidth == 2) {
+      words += H5L_SHUFFLE(Words, zero, words, 0, 2);
+    } else if constexpr (kWidth == 4) {
+      words += H5L_SHUFFLE(Words, zero, words, 0, 4, 5, 6);
+      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 4, 5);
+    } else {
+      words += H5L_SHUFFLE(Words, zero, words, 0, 8, 9, 10, 11, 12, 13, 14);
+      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 8, 9, 10, 11, 12, 13);
+      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 2, 3, 8, 9, 10, 11);
+    }
+  }
+};
+
+template <class U>
+[[gnu::always_inline]] inline Vector<U> sums_of(Vector<U> words) {
+#if defined(H5L_AVX512) || defined(H5L_AVX2)
+  return simd::sum_lanes(words);
+#else
+  ShortRow<U, kLanes<U>>::sum(words);
+  return words;
+#endif
+}
+
+template <class U>
+[[gnu::always_inline]] inline Vector<U> last_of(Vector<U> words) {
+#if defined(H5L_AVX512) || defined(H5L_AVX2)
+  return simd::last_lane(words);
+#else
+  return Vector<U>{} + words[kLanes<U> - 1];
+#endif
+}
+
 // A row's steps become integers: sums along x, if they are along x, and the prediction along the other axes.
 template <u32 kCount, bool kAlongX, class U>
 inline void sum_row(const Neighbours<U>& from, U* row, u32 length) {
-#if defined(H5L_AVX512) || defined(H5L_AVX2)
   Vector<U> before = {};
-#else
-  if constexpr (kAlongX) simd::running_sums(row, length, U{0});
-  if constexpr (kCount == 0) return;
-#endif
   const bool is_too_long = length % kLanes<U> != 0;
   Vector<U> behind = {};
   if (is_too_long) memcpy(&behind, row + length, sizeof behind);
   for (u32 i = 0; i < length; i += kLanes<U>) {
     Vector<U> now;
     memcpy(&now, row + i, sizeof now);
-#if defined(H5L_AVX512) || defined(H5L_AVX2)
     if constexpr (kAlongX) {
-      const Vector<U> sums = simd::sum_lanes(now);
+      const Vector<U> sums = sums_of<U>(now);
       now = sums + before;
-      before += simd::last_lane(sums);  // the loop-carried dependency is one addition
+      before += last_of<U>(sums);  // the loop-carried dependency is one addition
     }
-#endif
     now += predicted_lanes<kCount>(from, i);
     memcpy(row + i, &now, sizeof now);
   }
   if (is_too_long) memcpy(row + length, &behind, sizeof behind);
+}
+
+// A row's steps, at `row`, become integers.
+template <class U>
+inline void rebuild_row(const Shape& shape, u32 axes, const u32 (&coordinates)[3], u32 position, U base, U* row) {
+  const u32 length = shape.extents[3];
+  const Neighbours<U> from = neighbours_of<U>(shape, axes, coordinates, row);
+  if (from.axes == 0) {
+    row[0] = position == 0 ? base : row[0] + *(row - back_of(shape, coordinates));
+    sum_row<0, true>(from, row, length);
+    return;
+  }
+  with_count(from.axes, [&](auto count) {
+    if ((axes & axis_bit(3)) != 0) {
+      sum_row<count(), true>(from, row, length);
+    } else {
+      sum_row<count(), false>(from, row, length);
+    }
+  });
+}
+
+// The rows of a plane but the first. `steps_of(y)` is where a row's steps are, `first` the first row.
+template <u32 kWidth, class U, class StepsOf>
+inline void rebuild_plane(const Shape& shape, u32 axes, u32 w, u32 z, U* first, StepsOf&& steps_of) {
+  using Words = typename ShortRow<U, kWidth>::Words;
+  const u32 length = shape.extents[3], height = shape.extents[2];
+  const bool along_x = (axes & axis_bit(3)) != 0, along_y = (axes & axis_bit(2)) != 0;
+  const Neighbours<U> others = neighbours_of<U>(shape, axes & ~axis_bit(2), {w, z, 0}, first);
+  with_count(others.axes, [&](auto count) {
+    // What is not predicted along w and z is summed along x and y.
+    Words above = {};
+    if (along_y) {
+      U row[kWidth + kLanes<U>] = {};
+      for (u32 i = 0; i < length; i += kLanes<U>) {
+        Vector<U> lanes;
+        memcpy(&lanes, first + i, sizeof lanes);
+        lanes -= predicted_lanes<count()>(others, i);
+        memcpy(row + i, &lanes, sizeof lanes);
+      }
+      memcpy(&above, row, sizeof above);
+    }
+    // A row may be too long: the next one is still to come.
+    U* to = first + length;
+    for (u32 y = 1; y < height; ++y, to += length) {
+      Words row;
+      memcpy(&row, steps_of(y), sizeof row);
+      if (along_x) ShortRow<U, kWidth>::sum(row);
+      row += above;
+      if (along_y) above = row;
+      memcpy(to, &row, sizeof row);
+    }
+    for (u32 i = length; count() != 0 && i < height * length; i += kLanes<U>) {
+      Vector<U> lanes;
+      memcpy(&lanes, first + i, sizeof lanes);
+      lanes += predicted_lanes<count()>(others, i);
+      memcpy(first + i, &lanes, sizeof lanes);
+    }
+  });
+}
+
+template <class I, class Take>
+inline void rebuild_short_rows(const Shape& shape, u32 axes, const I* steps, I base, I* integers, Take&& take) {
+  using U = Unsigned<I>;
+  const u32 length = shape.extents[3], height = shape.extents[2];
+  for (u32 w = 0; w < shape.extents[0]; ++w) {
+    for (u32 z = 0; z < shape.extents[1]; z += 2) {
+      const u32 planes = shape.extents[1] - z < 2 ? 1 : 2;
+      for (u32 k = 0; k < planes; ++k) {
+        const u32 position = w * shape.strides[0] + (z + k) * shape.strides[1];
+        const auto steps_of = [&](u32 y) {  // four rows of one plane, then of the other
+          const u32 four = y / 4 * 4, rows = height - four < 4 ? height - four : 4;
+          return steps + (planes * four + k * rows + y % 4) * length;
+        };
+        const auto rebuild_single = [&](u32 y) {
+          U* const row = reinterpret_cast<U*>(integers) + position + y * length;
+          memcpy(row, steps_of(y), length * sizeof(U));
+          rebuild_row(shape, axes, {w, z + k, y}, position + y * length, static_cast<U>(base), row);
+        };
+        rebuild_single(0);
+        U* const first = reinterpret_cast<U*>(integers) + position;
+        if (neighbours_of<U>(shape, axes, {w, z + k, 1}, first + length).axes == 0) {
+          for (u32 y = 1; y < height; ++y) rebuild_single(y);
+        } else if (length <= 4) {
+          rebuild_plane<4>(shape, axes, w, z + k, first, steps_of);
+        } else {
+          rebuild_plane<8>(shape, axes, w, z + k, first, steps_of);
+        }
+        take(position, integers + position, height * length);
+      }
+      steps += planes * height * length;
+    }
+  }
 }
 
 // `steps` in coding order; the first one is not used. Calls take(position of the first one, integers, how many) for
@@ -275,6 +482,10 @@ inline void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base
   using U = Unsigned<I>;
   U* const box = reinterpret_cast<U*>(integers);
   const U* next = reinterpret_cast<const U*>(steps);
+  if (has_short_rows(shape)) {
+    rebuild_short_rows(shape, axes, steps, base, integers, take);
+    return;
+  }
   const u32 length = shape.extents[3];
   for_row_groups(shape, [&](const RowGroup& group) {
     U* rows[8] = {};
@@ -282,22 +493,8 @@ inline void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base
     next = move_group<true>(shape, group.count, rows, next);
     u32 first = group.positions[0];
     for (u32 k = 0; k < group.count; ++k) {
-      U* const row = rows[k];
       const u32 position = group.positions[k], behind = position + length;
-      const u32(&at)[3] = group.coordinates[k];
-      const Neighbours<U> from = neighbours_of<U>(shape, axes, at, row);
-      if (from.axes == 0) {
-        row[0] = position == 0 ? static_cast<U>(base) : row[0] + *(row - back_of(shape, at));
-        sum_row<0, true>(from, row, length);
-      } else {
-        with_count(from.axes, [&](auto count) {
-          if ((axes & axis_bit(3)) != 0) {
-            sum_row<count(), true>(from, row, length);
-          } else {
-            sum_row<count(), false>(from, row, length);
-          }
-        });
-      }
+      rebuild_row(shape, axes, group.coordinates[k], position, static_cast<U>(base), rows[k]);
       if (k + 1 < group.count && group.positions[k + 1] == behind) continue;
       take(first, integers + first, behind - first);
       if (k + 1 < group.count) first = group.positions[k + 1];

@@ -204,6 +204,9 @@ class PointwisePositions {
   Word<T> reference_ = 0;
 };
 
+inline u32 swapped(u32 word) { return __builtin_bswap32(word); }
+inline u64 swapped(u64 word) { return __builtin_bswap64(word); }
+
 // Values of a chunk or a tile.
 template <class T>
 struct ValueReader {
@@ -212,12 +215,7 @@ struct ValueReader {
 
   Word<T> bits(u64 i) const {
     const auto word = load<Word<T>>(values + i * sizeof(T));
-    if (!is_big_endian) return word;
-    if constexpr (sizeof(T) == 4) {
-      return __builtin_bswap32(word);
-    } else {
-      return __builtin_bswap64(word);
-    }
+    return is_big_endian ? swapped(word) : word;
   }
 
   // False if the value is no fine point.
@@ -265,8 +263,9 @@ class Surveyor {
 
   static constexpr u32 scratch_bytes(u32 groups) { return groups * static_cast<u32>(sizeof(Group)); }
 
-  Surveyor(const ValueReader<T>& reader, const u32 (&dims)[kAxes], Positions positions)
-      : reader_(reader), positions_(positions) {
+  // For interpolation along some of the axes `along`.
+  Surveyor(const ValueReader<T>& reader, const u32 (&dims)[kAxes], Positions positions, u32 along)
+      : reader_(reader), positions_(positions), along_(along) {
     u64 stride = 1;
     for (u32 a = kAxes; a-- > 0;) {
       dims_[a] = dims[a];
@@ -274,6 +273,7 @@ class Surveyor {
       stride *= dims[a];
       if (dims[a] > 1) set_ |= axis_bit(a);
     }
+    along_ &= set_;
     // A group is shaped like a sub-block of codes.
     const u32 shape[kAxes] = {1, dims[1] > 1 ? 2u : 1u, dims[1] > 1 || dims[2] > 1 ? 4u : 1u,
                               dims[1] > 1   ? 4u
@@ -286,12 +286,13 @@ class Surveyor {
           const u32 at[kAxes] = {0, z, y, x};
           offsets_[count_] = 0;
           for (u32 a = 0; a < kAxes; ++a) {
-            steps_[count_][a] = static_cast<u8>(at[a]);
+            at_step_[a][at[a]] |= 1u << count_;
             offsets_[count_] += at[a] * strides_[a];
           }
         }
       }
     }
+    all_ = static_cast<u32>(blocks::first_bits(count_));
     for (auto& copy : bits_) {
       for (Word<T>& bits : copy) bits = kOutside;
     }
@@ -329,34 +330,48 @@ class Surveyor {
       is_inside = is_inside && begin >= 0 && begin + shape_[a] <= dims_[a];
       first += static_cast<u64>(move) * strides_[a];
     }
+    const u32 inside = is_inside ? all_ : inside_of(place, set, move);
     Word<T>(&bits)[kGroupValues] = bits_[copies_];
-    if (!is_inside) {
-      for (u32 i = 0; i < count_; ++i) {
-        bits[i] = is_value(place, set, move, i) ? reader_.bits(first + offsets_[i]) : kOutside;
-      }
-    } else if (shape_[3] == 4) {
-      read_rows<4>(first, bits);
+    if (shape_[3] == 4) {
+      read_rows<4>(first, inside, bits);
     } else if (shape_[3] == 8) {
-      read_rows<8>(first, bits);
+      read_rows<8>(first, inside, bits);
+    } else if (shape_[3] == 32) {
+      read_rows<32>(first, inside, bits);
     } else {
-      read_rows<1>(first, bits);
+      read_rows<1>(first, inside, bits);
     }
     return copies_++;
   }
 
-  bool is_value(const Place& place, u32 set, i32 move, u32 i) const {
+  // A bit for each value of such a copy that is in the box.
+  u32 inside_of(const Place& place, u32 set, i32 move) const {
+    u32 inside = all_;
     for (u32 a = 0; a < kAxes; ++a) {
-      const i64 at = i64{place.origin[a]} + move + steps_[i][a];
-      if ((set & axis_bit(a)) != 0 && (at < 0 || at >= dims_[a])) return false;
+      if ((set & axis_bit(a)) == 0) continue;
+      for (u32 step = 0; step < shape_[a]; ++step) {
+        const i64 at = i64{place.origin[a]} + move + step;
+        if (at < 0 || at >= dims_[a]) inside &= ~at_step_[a][step];
+      }
     }
-    return true;
+    return inside;
   }
 
   template <u32 length>
-  void read_rows(u64 first, Word<T> (&bits)[kGroupValues]) {
+  void read_rows(u64 first, u32 inside, Word<T> (&bits)[kGroupValues]) {
+    constexpr u32 row = static_cast<u32>(blocks::first_bits(length));
     for (u32 i = 0; i < count_; i += length) {
-      for (u32 k = 0; k < length; ++k) bits[i + k] = reader_.bits(first + offsets_[i] + k);
+      const u8* const from = reader_.values + (first + offsets_[i]) * sizeof(T);
+      if ((inside >> i & row) == row) {
+        memcpy(bits + i, from, length * sizeof(T));
+        continue;
+      }
+      for (u32 k = 0; k < length; ++k) {
+        bits[i + k] = (inside >> (i + k) & 1) != 0 ? load<Word<T>>(from + k * sizeof(T)) : kOutside;
+      }
     }
+    if (!reader_.is_big_endian) return;
+    for (u32 i = 0; i < count_; ++i) bits[i] = (inside >> i & 1) != 0 ? swapped(bits[i]) : kOutside;
   }
 
   void visit(u32 g, Group& group) {
@@ -382,7 +397,7 @@ class Surveyor {
       if ((set & ~set_) == 0) back[set] = set == 0 ? here : read_copy(place, set, -1);
     }
     for (u32 a = 0; a < kAxes; ++a) {
-      if ((set_ & axis_bit(a)) == 0) continue;
+      if ((along_ & axis_bit(a)) == 0) continue;
       for (u32 level = 0; level < kSurveyLevels; ++level) {
         const i32 s = 1 << level;
         const i32 moves[4] = {-3 * s, -s, s, 3 * s};
@@ -396,7 +411,7 @@ class Surveyor {
     for (u32 i = 0; i < kGroupValues; ++i) group.ordinary += at_[here][i] != kUnusable ? 1 : 0;
     exceptions_ += count_ - group.ordinary;
     for (u32 a = 0; a < kAxes; ++a) {
-      if ((set_ & axis_bit(a)) != 0) measure_errors(a, here, along[a], group.errors[a]);
+      if ((along_ & axis_bit(a)) != 0) measure_errors(a, here, along[a], group.errors[a]);
     }
     measure_differences(place, back, group.ordinary);
   }
@@ -477,17 +492,19 @@ class Surveyor {
 
   // How often just one of two neighbours along an axis is an exception.
   void count_changes(const i32* here, const i32* is_before_usable, const u32 (&origin)[kAxes], u32 axis) {
-    for (u32 i = 0; i < count_; ++i) {
-      if (origin[axis] + steps_[i][axis] == 0) continue;
-      ++pairs_[axis];
-      changes_[axis] += (here[i] != kUnusable) != (is_before_usable[i] != 0);
-    }
+    const auto differs = [&](u32 i) { return (here[i] != kUnusable) != (is_before_usable[i] != 0) ? 1u : 0u; };
+    u32 any = 0, changed = 0;
+    for (u32 i = 0; i < kGroupValues; ++i) any |= differs(i);
+    for (u32 i = 0; any != 0 && i < kGroupValues; ++i) changed |= differs(i) << i;
+    const u32 inside = origin[axis] == 0 ? all_ & ~at_step_[axis][0] : all_;
+    pairs_[axis] += count_ones(inside);
+    changes_[axis] += count_ones(changed & inside);
   }
 
   void measure_interpolation(const Group* all, u32 groups, u32 set, const u64 (&mean_errors)[kAxes],
                              u64 (&costs)[kSurveyLevels]) {
     for (u64& cost : costs) cost = 0;
-    if (set == 0 || (set & ~set_) != 0 || count_ones(set) > kMaxActiveAxes) return;
+    if (set == 0 || (set & ~along_) != 0 || count_ones(set) > kMaxActiveAxes) return;
     const Weights weights = weights_of(mean_errors, set);
     const Blend blend = blend_of(weights.rule, weights.count, (1u << weights.count) - 1);
     for (u32 level = 0; level < kSurveyLevels; ++level) {
@@ -525,6 +542,7 @@ class Surveyor {
   Positions positions_;
   u32 dims_[kAxes];
   u64 strides_[kAxes];
+  u32 along_;
   u32 set_ = 0;  // axes with more than one value
   u32 shape_[kAxes];
   u32 count_ = 0;
@@ -535,7 +553,8 @@ class Surveyor {
   u32 copies_ = 0;
   Word<T> bits_[kMaxCopies][kGroupValues];
   i32 at_[kMaxCopies][kGroupValues];
-  u8 steps_[kGroupValues][kAxes];
+  u32 all_ = 0;                            // a bit for each value of a group
+  u32 at_step_[kAxes][kGroupValues] = {};  // those that are so far from the first one
 
   u64 values_seen_ = 0, exceptions_ = 0;
   u64 error_sums_[kAxes] = {};

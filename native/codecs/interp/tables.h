@@ -397,6 +397,15 @@ constexpr u16 cost_of(u32 frequency) {
   return static_cast<u16>((log + 1) / 2);
 }
 
+struct FrequencyCosts {
+  u16 of[kFrequencySum + 1];
+};
+inline constexpr FrequencyCosts kFrequencyCosts = [] {
+  FrequencyCosts costs = {};
+  for (u32 f = 1; f <= kFrequencySum; ++f) costs.of[f] = cost_of(f);
+  return costs;
+}();
+
 struct Costs {
   u16 symbols[kTableSets][kSymbolTables][kSymbols];
   u16 classes[kClassModels][kClassContexts][kClasses];

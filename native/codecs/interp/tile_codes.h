@@ -5,6 +5,7 @@
 #pragma once
 
 #include "codecs/interp/coder.h"
+#include "codecs/interp/own_table.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
@@ -28,38 +29,39 @@ inline bool with_lanes(u32 lanes, F f) {
 
 // What follows from the plan's classes.
 template <class Blocks, class I>
-inline void add_up(const I* codes, u32 blocks, i32 unit, Coding& plan) {
+inline void add_up(const I* codes, u32 blocks, Coding& plan) {
   plan.raw_words = blocks * plan.raw_planes;
   for (u32 b = 0; b < blocks; ++b) plan.raw_words += raw_planes_of(plan.classes[b]);
   u64 class_cost;
   plan.model = choose_model(plan.classes, blocks, class_cost);
   u64 symbol_costs[kTableSets] = {};
   Tally<I> tally;
-  Blocks::add_symbol_costs(codes, blocks, unit, plan, symbol_costs, tally);
+  Blocks::add_symbol_costs(codes, blocks, plan, symbol_costs, tally);
   plan.set = choose_set(symbol_costs);
   plan.escapes = tally.escapes;
   plan.escape_bytes = tally.items >> 16 == 0 ? 2 : u64{tally.items} >> 32 == 0 ? 4 : 8;
   const u64 coded = class_cost + symbol_costs[plan.set];
   plan.lanes = choose_lanes(coded);
-  const u32 halves = borrowed_halves(plan.raw_words, plan.lanes);
-  plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes + 24 * plan.lanes -
-                            16 * halves);
+  plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes +
+                            lane_bits(plan.raw_words, plan.lanes));
 }
 
 template <class Blocks, class I>
-inline void plan_coding_with(const I* codes, u32 count, i32 unit, Coding& plan) {
+inline void plan_coding_with(const I* codes, u32 count, Coding& plan) {
   const u32 blocks = blocks_of(count);
   plan.raw_planes = 0;
+  plan.has_own_table = false;
   if (Blocks::find_candidates(codes, blocks, plan) > kMeanLimit) [[unlikely]] {
     plan.raw_planes = choose_raw_planes(codes, count);
     Blocks::find_candidates(codes, blocks, plan);
   }
-  add_up<Blocks>(codes, blocks, unit, plan);
+  add_up<Blocks>(codes, blocks, plan);
 }
 
-// Takes the cheapest path of classes instead, if the whole becomes cheaper. `scratch` has kPathBytes.
+// Takes the cheapest path of classes instead, if the whole becomes cheaper; then a table of the tile's own. `scratch`
+// has kPathBytes.
 template <class Blocks, class I>
-inline void shorten_coding_with(const I* codes, u32 count, i32 unit, Coding& plan, u8* scratch) {
+inline void shorten_coding_with(const I* codes, u32 count, Coding& plan, u8* scratch) {
   const u32 blocks = blocks_of(count);
   Blocks::cost_candidates(codes, blocks, plan.set, plan);
   cheapest_path(plan, blocks, scratch);
@@ -72,10 +74,12 @@ inline void shorten_coding_with(const I* codes, u32 count, i32 unit, Coding& pla
     }
   };
   exchange();
-  add_up<Blocks>(codes, blocks, unit, plan);
-  if (plan.cost < totals.cost) return;
-  exchange();
-  static_cast<Totals&>(plan) = totals;
+  add_up<Blocks>(codes, blocks, plan);
+  if (plan.cost >= totals.cost) {
+    exchange();
+    static_cast<Totals&>(plan) = totals;
+  }
+  try_own_table(codes, blocks, plan);
 }
 
 // The last halves of the raw planes become the low halves of the first lanes' states.
@@ -103,7 +107,7 @@ inline void lend_halves(const I* codes, u32 blocks, const Coding& plan, u32 halv
 // Writes states, words, escapes and raw planes to `out`, which has room_of(plan) bytes; `scratch` has
 // kWriteScratchBytes. Returns the number of bytes.
 template <class Blocks, class I>
-inline u32 write_codes_with(const I* codes, u32 count, i32 unit, const Coding& plan, u8* out, u8* scratch) {
+inline u32 write_codes_with(const I* codes, u32 count, const Coding& plan, u8* out, u8* scratch) {
   const u32 blocks = blocks_of(count);
   // Words are made last first, and how many there are is known at the end: escapes and planes move then.
   const u32 tail_bytes = plan.escape_bytes * plan.escapes + 4 * plan.raw_words;
@@ -115,8 +119,8 @@ inline u32 write_codes_with(const I* codes, u32 count, i32 unit, const Coding& p
   const u32 halves = borrowed_halves(plan.raw_words, plan.lanes);
   lend_halves(codes, blocks, plan, halves, states);
   with_lanes(plan.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    Blocks::template write_blocks<lanes>(codes, blocks, unit, plan, states, output);
-    write_classes<lanes>(plan, blocks, states, output.words);
+    Blocks::template write_blocks<lanes>(codes, blocks, plan, states, output);
+    if (!plan.has_own_table) write_classes<lanes>(plan, blocks, states, output.words);
     return true;
   });
   const u32 word_bytes = static_cast<u32>(words_end - output.words);
@@ -131,9 +135,10 @@ inline u32 write_codes_with(const I* codes, u32 count, i32 unit, const Coding& p
 // Sets bits of raw planes that were read as 0. The code of a number n is n >> 1 ^ -(n & 1): bit 0
 // of n flips all its bits, and each other bit flips the one below; so it is in products with a power of two.
 template <class I>
-inline void add_planes(const Head& head, const u8* classes, u32 first, u32 end, const u8* planes, I* steps) {
+inline void add_planes(const Head& head, const u8* classes, u32 first, u32 end, u32 unit_bits, const u8* planes,
+                       I* steps) {
   using U = Unsigned<I>;
-  const U unit = static_cast<U>(head.unit());
+  const U unit = U{1} << unit_bits;
   for (u32 b = first; b < end; ++b) {
     const u32 count = head.raw_planes + raw_planes_of(classes[b]);
     I* const block = steps + u64{b} * kBlockCodes;
@@ -147,10 +152,18 @@ inline void add_planes(const Head& head, const u8* classes, u32 first, u32 end, 
   }
 }
 
+// What the decoder keeps of a tile.
+template <class Blocks>
+struct ReadScratch {
+  typename Blocks::OwnReading own;
+  u8 classes[kMaxBlocks];
+};
+
 // Reads what write_codes has written: `in` has `bytes`, the codes are `count`. steps[i] is unit times code i, and 0
-// from `count` up to a multiple of 32; `scratch` has kReadScratchBytes. Returns false if the bytes are corrupt.
+// from `count` up to a multiple of 32. Returns false if the bytes are corrupt.
 template <class Blocks, class I>
-inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, u8* scratch) {
+inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count, I* steps,
+                            ReadScratch<Blocks>& scratch) {
   if (head.raw_planes > kMostRawPlanes<I> || head.escape_bytes > sizeof(I)) return false;
   const u32 blocks = blocks_of(count);
   const u32 state_bytes = head.lanes * kStateBytes;
@@ -158,11 +171,16 @@ inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count
   u32 states[kMaxLanes] = {};
   memcpy(states, in, state_bytes);
   Words words(in + state_bytes, bytes - state_bytes);
-  u8* const classes = scratch;
-  const bool has_classes = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    return read_classes<lanes>(head, blocks, states, words, classes, Blocks::find_class);
-  });
-  if (!has_classes) return false;
+  u8* const classes = scratch.classes;
+  if (head.has_own_table) {
+    memset(classes, 1, blocks);
+    Blocks::prepare(head.own_table, scratch.own);
+  } else {
+    const bool has_classes = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
+      return read_classes<lanes>(head, blocks, states, words, classes, Blocks::find_class);
+    });
+    if (!has_classes) return false;
+  }
   u32 plane_words = 0;
   for (u32 b = 0; b < blocks; ++b) plane_words += head.raw_planes + raw_planes_of(classes[b]);
   const u32 halves = borrowed_halves(plane_words, head.lanes);
@@ -179,13 +197,17 @@ inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count
   u8 last_planes[kHalfBytes * kMaxLanes + 4 * kMostPlanes] = {};
   memcpy(last_planes, in + bytes - there, there);
   Input input = {planes, planes, in + state_bytes};
+  const u32 unit_bits = head.unit_bits();
   EscapeList escapes;
   const bool is_complete = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    if (!Blocks::template read_blocks<lanes>(head, classes, 0, last, states, words, input, steps, escapes))
+    if (!Blocks::template read_blocks<lanes>(head, scratch.own, classes, 0, last, unit_bits, states, words, input,
+                                             steps, escapes)) {
       return false;
+    }
     if (last == blocks) return true;
     input.planes = last_planes;
-    return Blocks::template read_blocks<lanes>(head, classes, last, blocks, states, words, input, steps, escapes);
+    return Blocks::template read_blocks<lanes>(head, scratch.own, classes, last, blocks, unit_bits, states, words,
+                                               input, steps, escapes);
   });
   if (!is_complete) return false;
   for (u32 lane = 0; lane < head.lanes; ++lane) {
@@ -193,8 +215,8 @@ inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count
   }
   memset(last_planes, 0, there);
   for (u32 i = 0; i < halves; ++i) store(last_planes + there + kHalfBytes * i, static_cast<u16>(states[i]));
-  add_planes(head, classes, last, blocks, last_planes, steps);
-  if (!read_escapes(escapes, head.escape_bytes, input, steps)) return false;
+  add_planes(head, classes, last, blocks, unit_bits, last_planes, steps);
+  if (!read_escapes(escapes, head.escape_bytes, unit_bits, input, steps)) return false;
   if (input.escapes != in + state_bytes + words.taken()) return false;
   for (u32 i = count; i < blocks * kBlockCodes; ++i) {
     if (steps[i] != 0) return false;

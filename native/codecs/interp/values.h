@@ -121,12 +121,13 @@ T largest_free(const Lattice<T>& lattice) {
   return of_lattice < of_type ? of_lattice : of_type;
 }
 inline constexpr i32 kNearFill = 9 * kParts;
+inline constexpr i32 kFarFill = 1 << 30;
 
 // Far from all others if it is not near a fine point.
 template <class T>
 i32 fill_position(const Lattice<T>& lattice) {
   const T t = multiply(bit_cast<T>(fill_of(lattice)), lattice.inverse_fine);
-  if (!(magnitude(t) < static_cast<T>(kFineLimit<T> + 16))) return 1 << 30;
+  if (!(magnitude(t) < static_cast<T>(kFineLimit<T> + 16))) return kFarFill;
   const Word<T> shifted = bit_cast<Word<T>>(add(t, kRoundingParts<T>));
   return static_cast<i32>(static_cast<u32>(shifted - bit_cast<Word<T>>(kRoundingParts<T>)));
 }
@@ -164,10 +165,46 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
   return static_cast<u32>(missing);
 }
 
+// The same for values that all have a position and are no larger than `largest_free`, by itself a bound on positions. If
+// there are others, returns false, and has done nothing of use. No position is that of the fill value.
 template <class T>
-u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count) {
+bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, u32& beside_bins) {
+  using W = Word<T>;
+  constexpr W most = (kFineLimit<T> - 8) * kParts;
+  const Lattice<T> l = lattice;
+  W others = 0, beside = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const T x = bit_cast<T>(load<W>(values + i * sizeof(T)));
+    const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
+    const W from_zero = bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>);
+    const i32 position = static_cast<i32>(static_cast<u32>(from_zero));
+    const T rebuilt = multiply(static_cast<T>(fine_point_of(position)), l.fine);
+    const bool is_kept = rebuilt == x;
+    others += (is_close(l, x, rebuilt) & (from_zero + most <= 2 * most)) ? 0 : 1;
+    beside += (is_kept & is_beside_bin(position)) ? 1 : 0;
+    positions[i] = is_kept ? position : position | 1;
+  }
+  if (others == 0) beside_bins += static_cast<u32>(beside);
+  return others == 0;
+}
+
+// How many values are no numbers, or the fill value.
+template <class T>
+u32 count_masked(Word<T> fill, const u8* values, u32 count) {
+  Word<T> masked = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const Word<T> bits = load<Word<T>>(values + i * sizeof(T));
+    masked += (((bits & ~kSignBit<T>) >= kInfinity<T>) | (bits == fill)) ? 1 : 0;
+  }
+  return static_cast<u32>(masked);
+}
+
+// `missing` of the values have no position.
+template <class T>
+u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count, u32 missing) {
   const Lattice<T> l = lattice;
   const Word<T> fill = fill_of(l);
+  if (count_masked<T>(fill, values, count) == missing) return missing;
   Word<T> found = 0;
   for (u32 i = 0; i < count; ++i) {
     T bin;
@@ -182,14 +219,17 @@ u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* pos
 template <class T>
 void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
   constexpr u32 some = 8 * kBatch;
+  const bool has_near_fill = fill_position(lattice) != kFarFill;  // otherwise no position is that of the fill value
+  bool is_usual = !has_near_fill && largest_free(lattice) == multiply(static_cast<T>(kFineLimit<T> - 8), lattice.fine);
   for (u32 first = 0; first < count; first += some) {
     const u8* const from = values + first * sizeof(T);
     const u32 n = count - first < some ? count - first : some;
-    const u32 missing = lattice.has_fill
-                            ? find_positions<true>(lattice, from, n, positions + first, summary.beside_bins)
-                            : find_positions<false>(lattice, from, n, positions + first, summary.beside_bins);
+    is_usual = is_usual && find_usual_positions(lattice, from, n, positions + first, summary.beside_bins);
+    if (is_usual) continue;
+    const u32 missing = has_near_fill ? find_positions<true>(lattice, from, n, positions + first, summary.beside_bins)
+                                      : find_positions<false>(lattice, from, n, positions + first, summary.beside_bins);
     if (missing == 0) continue;
-    const u32 exceptions = count_exceptions(lattice, from, positions + first, n);
+    const u32 exceptions = count_exceptions(lattice, from, positions + first, n, missing);
     summary.exceptions += exceptions;
     summary.without_fine += missing - exceptions;
   }
@@ -224,15 +264,15 @@ H5L_FN bool is_narrow_excess(W excess) {
 
 // Whether bins of values that have a position are good without a check, and their differences from `base` narrow. Their
 // distance is at most 8 fine points, 1/128 of one by which positions are rounded, and three roundings of a number of up
-// to 2^15 fine points: less than 8.02, and the bound is 8.07. But a bin may be the fill value, or beyond the largest
-// number.
+// to 2^15 fine points: less than 8.02, and the bound is 8.07. But a bin may be the fill value, unless that is far from
+// all, or beyond the largest number.
 template <class T>
 bool bins_are_plain(const Lattice<T>& lattice, i64 base) {
   constexpr Int<T> whole = kFineLimit<T> / kUnit;
   constexpr T largest_bin = static_cast<T>(whole + 1);
   const bool all_finite = bit_cast<Word<T>>(multiply(largest_bin, lattice.step)) < kInfinity<T>;
   constexpr i64 near = i64{1} << (kNarrowBits - 1);
-  return all_finite && !lattice.has_fill && base > -near && base < near;
+  return all_finite && fill_position(lattice) == kFarFill && base > -near && base < near;
 }
 
 // Bins relative to `base`; kNone for values that have none. With 32-bit integers the bins are only right if the result
@@ -251,10 +291,15 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
     if (is_plain) {
       const i32 near = static_cast<i32>(base);
       for (u32 i = first; i < end; ++i) {
-        missing |= positions[i] == kNone<i32> ? 1 : 0;
-        bins[i] = bin_of(positions[i]) - near;
+        const bool has_position = positions[i] != kNone<i32>;
+        missing += has_position ? 0 : 1;
+        bins[i] = has_position ? static_cast<I>(bin_of(positions[i]) - near) : kNone<I>;
       }
       if (missing == 0) continue;
+      if (count_masked<T>(fill, values + first * sizeof(T), end - first) == missing) {
+        summary.exceptions += missing;
+        continue;
+      }
     }
     W excess = 0, none = 0;
     for (u32 i = first; i < end; ++i) {

@@ -24,6 +24,12 @@ H5L_FN Places places_of(const Shape& shape) {
   return places;
 }
 
+// The integers of a place in an array.
+template <class Place>
+struct IntegerOf {
+  using Type = Place;
+};
+
 // A rule as sums over an array. Taps that it does not have weigh nothing.
 struct alignas(16) Taps {
   i32 offsets[4];
@@ -68,13 +74,21 @@ class AxisTaps {
   Taps taps_[4] = {};
 };
 
-// In 16ths.
+// What an array of integers holds in one place, as unsigned numbers to calculate with: one here, a vector of them in
+// simd/slices.h.
 template <class I>
-inline Unsigned<I> predict(const Taps& taps, const I* at) {
-  using U = Unsigned<I>;
-  U sum = 0;
+inline Unsigned<I> numbers_of(I integer) {
+  return static_cast<Unsigned<I>>(integer);
+}
+
+// In 16ths.
+template <class Place>
+inline auto predict(const Taps& taps, const Place* at) {
+  using Weight = Unsigned<typename IntegerOf<Place>::Type>;
+  decltype(numbers_of(*at)) sum = {};
   for (u32 i = 0; i < taps.count; ++i) {
-    sum += static_cast<U>(static_cast<I>(static_cast<i32>(taps.weights[i]))) * static_cast<U>(at[taps.offsets[i]]);
+    const i32 weight = static_cast<i32>(taps.weights[i]);
+    sum += static_cast<Weight>(weight) * numbers_of(at[taps.offsets[i]]);
   }
   return sum;
 }
@@ -95,25 +109,37 @@ struct Passes {
   }
 };
 
-// Calls visit(position, prediction) for all values of the levels from the top to `lowest` but the first one, in coding
-// order. It has to set integers[position]. The array is that of `places`.
-template <class I, class F>
-inline void interpolate(const Shape& shape, const Rule& rule, const Places& places, u32 lowest, const I* integers,
-                        F&& visit) {
-  using U = Unsigned<I>;
+// Calls visit(position) for all values that are the first along all active axes, in coding order.
+template <class F>
+inline void for_firsts(const Shape& shape, const Places& places, F&& visit) {
   u32 counts[kAxes];
   for (u32 a = 0; a < kAxes; ++a) counts[a] = (shape.axes & axis_bit(a)) != 0 ? 1 : shape.extents[a];
   const u32(&strides)[kAxes] = places.strides;
-  u32 before = 0;
   for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
     const u32 at = w * strides[0] + z * strides[1] + y * strides[2] + x * strides[3];
-    for (u32 i = 0; i < length; ++i) {
-      const u32 position = at + i * strides[3];
-      if (position != 0) visit(position, integers[before]);
-      before = position;
-    }
+    for (u32 i = 0; i < length; ++i) visit(at + i * strides[3]);
   });
+}
 
+// Calls visit(position, prediction) for those but the first one. It has to set integers[position].
+template <class I, class F>
+inline void predict_firsts(const Shape& shape, const Places& places, const I* integers, F&& visit) {
+  u32 before = 0;
+  for_firsts(shape, places, [&](u32 position) {
+    if (position != 0) visit(position, integers[before]);
+    before = position;
+  });
+}
+
+// Calls visit(position, 256 times the prediction) for all others of the levels from the top to `lowest`, in coding
+// order. It has to set integers[position]. The array is that of `places`. around(entries, run) is called for each pass, and has to call
+// run().
+template <class Place, class F, class Around>
+inline void predict_levels(const Shape& shape, const Rule& rule, const Places& places, u32 lowest,
+                           const Place* integers, F&& visit, Around&& around) {
+  using Weight = Unsigned<typename IntegerOf<Place>::Type>;
+  const u32(&strides)[kAxes] = places.strides;
+  u32 counts[kAxes];
   const Passes passes(shape.active);
   const u32 active = shape.active, top = top_level(shape);
   Blend blends[8];
@@ -150,7 +176,7 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
       // Terms along w, z and y are the same for all values of a piece.
       const AxisTaps* term[kMaxActiveAxes] = {};
       u32 term_axes[kMaxActiveAxes] = {}, terms = 0;
-      U weights[kMaxActiveAxes] = {}, x_weight = 0;
+      Weight weights[kMaxActiveAxes] = {}, x_weight = 0;
       const AxisTaps* x_term = nullptr;
       for (u32 i = 0; i < active; ++i) {
         if (blend.weights[i] == 0) continue;
@@ -163,21 +189,32 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
         term_axes[terms] = shape.active_axes[i];
         weights[terms++] = blend.weights[i];
       }
-      for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-        const u32 row = list[0]->at(w) * strides[0] + list[1]->at(z) * strides[1] + list[2]->at(y) * strides[2];
-        const u32 entries[3] = {w, z, y};
-        const Taps* row_taps[kMaxActiveAxes];
-        for (u32 t = 0; t < terms; ++t) row_taps[t] = &term[t]->at(entries[term_axes[t]]);
-        for (u32 i = x; i < x + length; ++i) {
-          const u32 position = row + list[3]->at(i) * strides[3];
-          U sum = 128;
-          for (u32 t = 0; t < terms; ++t) sum += weights[t] * predict(*row_taps[t], integers + position);
-          if (x_term != nullptr) sum += x_weight * predict(x_term->at(i), integers + position);
-          visit(position, static_cast<I>(sum) >> 8);
-        }
+      around(counts[0] * counts[1] * counts[2] * counts[3], [&] {
+        for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
+          const u32 row = list[0]->at(w) * strides[0] + list[1]->at(z) * strides[1] + list[2]->at(y) * strides[2];
+          const u32 entries[3] = {w, z, y};
+          const Taps* row_taps[kMaxActiveAxes];
+          for (u32 t = 0; t < terms; ++t) row_taps[t] = &term[t]->at(entries[term_axes[t]]);
+          for (u32 i = x; i < x + length; ++i) {
+            const u32 position = row + list[3]->at(i) * strides[3];
+            decltype(numbers_of(*integers)) sum = {};
+            for (u32 t = 0; t < terms; ++t) sum += weights[t] * predict(*row_taps[t], integers + position);
+            if (x_term != nullptr) sum += x_weight * predict(x_term->at(i), integers + position);
+            visit(position, sum);
+          }
+        });
       });
     }
   }
+}
+
+// Both, one integer after the other.
+template <class I, class F>
+inline void interpolate(const Shape& shape, const Rule& rule, const Places& places, u32 lowest, const I* integers,
+                        F&& visit) {
+  predict_firsts(shape, places, integers, visit);
+  const auto visit_rounded = [&](u32 position, Unsigned<I> sum) { visit(position, static_cast<I>(sum + 128) >> 8); };
+  predict_levels(shape, rule, places, lowest, integers, visit_rounded, [](u32, auto&& run) { run(); });
 }
 
 // The code of a target, and the integer that it leads to. Closed: the code is the distance from the prediction, which

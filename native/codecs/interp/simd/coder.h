@@ -21,22 +21,24 @@ using Blocks = Definition;
 #endif
 
 template <class I>
-inline void plan_coding(const I* codes, u32 count, i32 unit, Coding& plan) {
-  plan_coding_with<Blocks>(codes, count, unit, plan);
+inline void plan_coding(const I* codes, u32 count, Coding& plan) {
+  plan_coding_with<Blocks>(codes, count, plan);
 }
 
 template <class I>
-inline void shorten_coding(const I* codes, u32 count, i32 unit, Coding& plan, u8* scratch) {
-  shorten_coding_with<Blocks>(codes, count, unit, plan, scratch);
+inline void shorten_coding(const I* codes, u32 count, Coding& plan, u8* scratch) {
+  shorten_coding_with<Blocks>(codes, count, plan, scratch);
 }
 
 template <class I>
-inline u32 write_codes(const I* codes, u32 count, i32 unit, const Coding& plan, u8* out, u8* scratch) {
-  return write_codes_with<Blocks>(codes, count, unit, plan, out, scratch);
+inline u32 write_codes(const I* codes, u32 count, const Coding& plan, u8* out, u8* scratch) {
+  return write_codes_with<Blocks>(codes, count, plan, out, scratch);
 }
 
+using ReadScratch = interp::ReadScratch<Blocks>;
+
 template <class I>
-inline bool read_codes(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, u8* scratch) {
+inline bool read_codes(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, ReadScratch& scratch) {
   return read_codes_with<Blocks>(head, in, bytes, count, steps, scratch);
 }
 

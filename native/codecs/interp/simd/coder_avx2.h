@@ -102,12 +102,14 @@ inline constexpr WordShuffles kExpanded = [] {
 struct ByteRates {
   alignas(16) u8 reciprocals[4][kSymbols];
   alignas(16) u8 others[4][kSymbols];  // frequency << 21 | shift << 12 | sum
+  bool are_exact;
 };
 struct AllByteRates {
   ByteRates tables[kTableSets][kSymbolTables];
 };
 constexpr ByteRates make_byte_rates(const LaneRates& rates) {
   ByteRates to = {};
+  to.are_exact = rates.are_exact;
   for (u32 s = 0; s < kSymbols; ++s) {
     const u32 other = rates.limits[s] | rates.shifts[s] << 12 | rates.sums[s];
     for (u32 i = 0; i < 4; ++i) {
@@ -144,6 +146,9 @@ inline void look_up(const u8 (&table)[4][kSymbols], __m256i symbols, __m256i (&n
 }
 
 struct Avx2 {
+  using OwnReading = OwnNearest;
+  static void prepare(const u16 (&frequencies)[kSymbols], OwnReading& own) { prepare_own(frequencies, own); }
+
   template <class I>
   static u32 find_candidates(const I* codes, u32 blocks, Coding& plan) {
     const __m256i ones = _mm256_set1_epi32(1);
@@ -200,13 +205,13 @@ struct Avx2 {
   }
 
   template <class I>
-  static void add_symbol_costs(const I* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
                                Tally<I>& tally) {
-    simd::add_symbol_costs(codes, blocks, unit, plan, costs, tally);
+    simd::add_symbol_costs(codes, blocks, plan, costs, tally);
   }
 
   // One symbol of eight lanes.
-  static void push_lanes(__m256i reciprocals, __m256i others, __m256i& states, u8*& words) {
+  static void push_lanes(__m256i reciprocals, __m256i others, bool are_exact, __m256i& states, u8*& words) {
     __m256i x = states;
     const __m256i frequencies = _mm256_srli_epi32(others, 21);
     const __m256i fits = _mm256_cmpgt_epi32(frequencies, _mm256_srli_epi32(x, 21));
@@ -220,18 +225,25 @@ struct Avx2 {
     const __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(x, reciprocals), 32);
     const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(reciprocals, 32));
     const __m256i shifts = _mm256_and_si256(_mm256_srli_epi32(others, 12), _mm256_set1_epi32(15));
-    const __m256i quotients = _mm256_srlv_epi32(_mm256_blend_epi32(even, odd, 0xAA), shifts);
+    __m256i quotients = _mm256_srlv_epi32(_mm256_blend_epi32(even, odd, 0xAA), shifts);
+    if (!are_exact) [[unlikely]] {
+      const __m256i rests = _mm256_sub_epi32(x, _mm256_mullo_epi32(quotients, frequencies));
+      quotients = _mm256_add_epi32(quotients, _mm256_srai_epi32(rests, 31));
+    }
     const __m256i sums = _mm256_and_si256(others, _mm256_set1_epi32(0xFFF));
     const __m256i complements = _mm256_sub_epi32(_mm256_set1_epi32(kFrequencySum), frequencies);
     states = _mm256_add_epi32(_mm256_add_epi32(x, sums), _mm256_mullo_epi32(quotients, complements));
   }
 
   template <u32 lanes, class I>
-  static void write_blocks(const I* codes, u32 blocks, i32 unit, const Coding& plan, u32* states, Output& out) {
-    if (plan.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      Definition::write_blocks<lanes>(codes, blocks, unit, plan, states, out);
+  static void write_blocks(const I* codes, u32 blocks, const Coding& plan, u32* states, Output& out) {
+    if (most_planes(plan) > kMostSmallPlanes) {
+      Definition::write_blocks<lanes>(codes, blocks, plan, states, out);
       return;
     }
+    ByteRates own[1];
+    if (plan.has_own_table) own[0] = make_byte_rates(make_lane_rates(plan.own_table));
+    const ByteRates* const tables = plan.has_own_table ? own : kByteRates.tables[plan.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     constexpr u32 parts = lanes < 16 ? 1 : lanes / 8;
@@ -261,11 +273,11 @@ struct Avx2 {
                                                     _mm256_min_epu16(_mm256_srl_epi16(second, shift), last));
         const __m256i in_order = _mm256_permutevar8x32_epi32(symbols, order);
         if constexpr (lanes >= 16) {
-          const ByteRates& rates = kByteRates.tables[plan.set][table_of(c)];
+          const ByteRates& rates = tables[table_of(c)];
           __m256i reciprocals[4], others[4];
           look_up(rates.reciprocals, symbols, reciprocals);
           look_up(rates.others, symbols, others);
-          for (u32 i = 4; i-- > 0;) push_lanes(reciprocals[i], others[i], vectors[i % parts], words);
+          for (u32 i = 4; i-- > 0;) push_lanes(reciprocals[i], others[i], rates.are_exact, vectors[i % parts], words);
         } else {
           u8 each[kBlockCodes];
           store_half(each, in_order);
@@ -275,7 +287,7 @@ struct Avx2 {
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(in_order, _mm256_set1_epi8(static_cast<char>(kEscape)))));
         for (u32 rest = escaped; rest != 0; rest &= ~(1u << (31 - count_leading_zeros(rest)))) [[unlikely]] {
           const I code = block[31 - count_leading_zeros(rest)];
-          out.escapes = write_escape(item_of(code, unit), plan.escape_bytes, out.escapes);
+          out.escapes = write_escape(zigzag(static_cast<Unsigned<I>>(code)), plan.escape_bytes, out.escapes);
         }
       }
       if (planes == 0) continue;
@@ -436,12 +448,13 @@ struct Avx2 {
   }
 
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32* states, Words& words, Input& in,
-                          I* steps, EscapeList& escapes) {
-    if (head.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      return Definition::read_blocks<lanes>(head, classes, first, end, states, words, in, steps, escapes);
+  static bool read_blocks(const Head& head, const OwnReading& own, const u8* classes, u32 first, u32 end, u32 unit_bits,
+                          u32* states, Words& words, Input& in, I* steps, EscapeList& escapes) {
+    if (most_planes(head) > kMostSmallPlanes) {
+      return Definition::read_blocks<lanes>(head, own, classes, first, end, unit_bits, states, words, in, steps,
+                                            escapes);
     }
-    const u32 unit_bits = head.is_closed ? 4 : 0;
+    const Nearest* const tables = head.has_own_table ? own.nearest : kNearest.tables[head.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     constexpr u32 halves = lanes == 32 ? 2 : 1;
@@ -462,7 +475,7 @@ struct Avx2 {
       if (c != 0) {
         next = words.next(next);
         if (next == nullptr) return false;
-        const Nearest& nearest = kNearest.tables[head.set][table_of(c)];
+        const Nearest& nearest = tables[table_of(c)];
         if constexpr (lanes == 32) {
           take_symbols(nearest, parts, numbers, next);
         } else if constexpr (lanes == 16) {

@@ -132,6 +132,9 @@ inline __m512i sums_of_vectors(const __m512i (&vectors)[16]) {
 }
 
 struct Avx512 {
+  using OwnReading = OwnNearest;
+  static void prepare(const u16 (&frequencies)[kSymbols], OwnReading& own) { prepare_own(frequencies, own); }
+
   static constexpr u32 kGroup = 16;
 
   // Sixteen blocks at a time, so that sums across a vector are made for all of them together.
@@ -205,7 +208,7 @@ struct Avx512 {
   }
 
   template <class I>
-  static void add_symbol_costs(const I* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
                                Tally<I>& tally) {
     __m512i sums[kTableSets / 2] = {};
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
@@ -217,7 +220,7 @@ struct Avx512 {
       const __m256i symbols = _mm512_cvtepi16_epi8(
           _mm512_min_epu16(_mm512_packus_epi32(rests.low, rests.high), _mm512_set1_epi16(kEscape)));
       if (_mm256_cmpeq_epi8_mask(symbols, _mm256_set1_epi8(static_cast<char>(kEscape))) != 0) {
-        count_escapes(codes, unit, planes, tally);
+        count_escapes(codes, planes, tally);
       }
       const __m512i twice = _mm512_broadcast_i64x4(symbols);
       const auto& tables = kSetCosts.costs[table_of(c)];
@@ -260,17 +263,25 @@ struct Avx512 {
     const __m512i reciprocals = look_up(rates.reciprocals);
     const __m512i even = _mm512_srli_epi64(_mm512_mul_epu32(x, reciprocals), 32);
     const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(reciprocals, 32));
-    const __m512i quotients = _mm512_srlv_epi32(_mm512_mask_mov_epi32(even, 0xAAAA, odd), look_up(rates.shifts));
-    states = _mm512_add_epi32(_mm512_add_epi32(x, look_up(rates.sums)),
-                              _mm512_mullo_epi32(quotients, look_up(rates.complements)));
+    __m512i quotients = _mm512_srlv_epi32(_mm512_mask_mov_epi32(even, 0xAAAA, odd), look_up(rates.shifts));
+    const __m512i complements = look_up(rates.complements);
+    if (!rates.are_exact) [[unlikely]] {
+      const __m512i frequencies = _mm512_sub_epi32(_mm512_set1_epi32(kFrequencySum), complements);
+      const __m512i rests = _mm512_sub_epi32(x, _mm512_mullo_epi32(quotients, frequencies));
+      quotients = _mm512_add_epi32(quotients, _mm512_srai_epi32(rests, 31));
+    }
+    states = _mm512_add_epi32(_mm512_add_epi32(x, look_up(rates.sums)), _mm512_mullo_epi32(quotients, complements));
   }
 
   template <u32 lanes, class I>
-  static void write_blocks(const I* codes, u32 blocks, i32 unit, const Coding& plan, u32* states, Output& out) {
-    if (plan.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      Definition::write_blocks<lanes>(codes, blocks, unit, plan, states, out);
+  static void write_blocks(const I* codes, u32 blocks, const Coding& plan, u32* states, Output& out) {
+    if (most_planes(plan) > kMostSmallPlanes) {
+      Definition::write_blocks<lanes>(codes, blocks, plan, states, out);
       return;
     }
+    LaneRates own[1];
+    if (plan.has_own_table) own[0] = make_lane_rates(plan.own_table);
+    const LaneRates* const tables = plan.has_own_table ? own : kLaneRates.tables[plan.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     __m512i low = {}, high = {};
@@ -288,7 +299,7 @@ struct Avx512 {
         const __m512i symbols = _mm512_min_epu16(_mm512_srl_epi16(numbers, _mm_cvtsi32_si128(static_cast<int>(planes))),
                                                  _mm512_set1_epi16(kEscape));
         if constexpr (lanes >= 16) {
-          const LaneRates& rates = kLaneRates.tables[plan.set][table_of(c)];
+          const LaneRates& rates = tables[table_of(c)];
           const __m512i first = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(symbols));
           const __m512i second = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(symbols, 1));
           push_lanes(rates, second, lanes == 32 ? high : low, words);
@@ -303,7 +314,7 @@ struct Avx512 {
           numbers = _mm512_maskz_mov_epi16(~escaped, numbers);
           for (; escaped != 0; escaped &= ~(1u << (31 - count_leading_zeros(escaped)))) {
             const I code = block[31 - count_leading_zeros(escaped)];
-            out.escapes = write_escape(item_of(code, unit), plan.escape_bytes, out.escapes);
+            out.escapes = write_escape(zigzag(static_cast<Unsigned<I>>(code)), plan.escape_bytes, out.escapes);
           }
         }
       }
@@ -403,12 +414,13 @@ struct Avx512 {
   }
 
   template <u32 lanes, class I>
-  static bool read_blocks(const Head& head, const u8* classes, u32 first, u32 end, u32* states, Words& words, Input& in,
-                          I* steps, EscapeList& escapes) {
-    if (head.raw_planes + kMostClassPlanes > kMostSmallPlanes) {
-      return Definition::read_blocks<lanes>(head, classes, first, end, states, words, in, steps, escapes);
+  static bool read_blocks(const Head& head, const OwnReading& own, const u8* classes, u32 first, u32 end, u32 unit_bits,
+                          u32* states, Words& words, Input& in, I* steps, EscapeList& escapes) {
+    if (most_planes(head) > kMostSmallPlanes) {
+      return Definition::read_blocks<lanes>(head, own, classes, first, end, unit_bits, states, words, in, steps,
+                                            escapes);
     }
-    const u32 unit_bits = head.is_closed ? 4 : 0;
+    const Nearest* const tables = head.has_own_table ? own.nearest : kNearest.tables[head.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     States halves = split<lanes>(states);
@@ -427,7 +439,7 @@ struct Avx512 {
       if (c != 0) {
         next = words.next(next);
         if (next == nullptr) return false;
-        const Nearest& nearest = kNearest.tables[head.set][table_of(c)];
+        const Nearest& nearest = tables[table_of(c)];
         __m512i symbols;
         if constexpr (lanes == 32) {
           symbols = take_symbols<32>(nearest, halves, next);

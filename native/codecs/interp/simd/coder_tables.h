@@ -18,6 +18,7 @@ struct alignas(64) LaneRates {
   u32 limits[kSymbols];
   u32 complements[kSymbols];
   u32 sums[kSymbols];
+  bool are_exact;  // in a table of the tile's own, a quotient may be too large by 1
 };
 
 struct AllLaneRates {
@@ -25,33 +26,46 @@ struct AllLaneRates {
   bool are_exact;
 };
 
+constexpr LaneRates make_lane_rates(const Rate (&rates)[kSymbols]) {
+  LaneRates to = {};
+  to.are_exact = true;
+  for (u32 s = 0; s < kSymbols; ++s) {
+    const Rate& rate = rates[s];
+    const u32 frequency = rate.frequency;
+    u32 shift = 0;
+    while (u32{2} << shift < frequency) ++shift;
+    const u64 power = u64{1} << (32 + shift);
+    const u64 reciprocal = (power + frequency - 1) / frequency;
+    to.reciprocals[s] = static_cast<u32>(frequency == 1 ? reciprocal - 1 : reciprocal);
+    to.shifts[s] = shift;
+    to.limits[s] = rate.limit;
+    to.complements[s] = kFrequencySum - frequency;
+    to.sums[s] = rate.sum + (frequency == 1 ? kFrequencySum - 1 : 0);
+    const u64 excess = reciprocal * frequency - power;
+    to.are_exact = to.are_exact && (frequency == 1 || (rate.limit - 1) * excess < power);
+  }
+  return to;
+}
+
 constexpr AllLaneRates make_lane_rates() {
   AllLaneRates rates = {};
   rates.are_exact = true;
   for (u32 set = 0; set < kTableSets; ++set) {
     for (u32 t = 0; t < kSymbolTables; ++t) {
-      for (u32 s = 0; s < kSymbols; ++s) {
-        const Rate& rate = kRates.symbols[set][t][s];
-        const u32 frequency = rate.frequency;
-        u32 shift = 0;
-        while (u32{2} << shift < frequency) ++shift;
-        const u64 power = u64{1} << (32 + shift);
-        const u64 reciprocal = (power + frequency - 1) / frequency;
-        LaneRates& to = rates.tables[set][t];
-        to.reciprocals[s] = static_cast<u32>(frequency == 1 ? reciprocal - 1 : reciprocal);
-        to.shifts[s] = shift;
-        to.limits[s] = rate.limit;
-        to.complements[s] = kFrequencySum - frequency;
-        to.sums[s] = rate.sum + (frequency == 1 ? kFrequencySum - 1 : 0);
-        const u64 excess = reciprocal * frequency - power;
-        rates.are_exact = rates.are_exact && (frequency == 1 || (rate.limit - 1) * excess < power);
-      }
+      rates.tables[set][t] = make_lane_rates(kRates.symbols[set][t]);
+      rates.are_exact = rates.are_exact && rates.tables[set][t].are_exact;
     }
   }
   return rates;
 }
 inline constexpr AllLaneRates kLaneRates = make_lane_rates();
 static_assert(kLaneRates.are_exact);
+
+inline LaneRates make_lane_rates(const u16 (&frequencies)[kSymbols]) {
+  Rate rates[kSymbols];
+  make_rates(frequencies, rates);
+  return make_lane_rates(rates);
+}
 
 // For finding the symbol of a slot in lanes of 16 bits, as the one that begins nearest at or before it. 32 times the
 // distance, modulo 2^16, is larger for symbols that begin behind the slot than for symbol 0, so that the least of all
@@ -97,6 +111,18 @@ constexpr NearestTables make_nearest() {
   return nearest;
 }
 inline constexpr NearestTables kNearest = make_nearest();
+
+// A table of the tile's own, for reading.
+struct OwnNearest : OwnSlots {
+  Nearest nearest[1];
+};
+
+inline void prepare_own(const u16 (&frequencies)[kSymbols], OwnNearest& own) {
+  Rate rates[kSymbols];
+  make_rates(frequencies, rates);
+  own.nearest[0] = make_nearest(rates);
+  Definition::prepare(frequencies, own);
+}
 
 // Costs of symbols as in the comparison of classes, twice.
 struct CostTables {

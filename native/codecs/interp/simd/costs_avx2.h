@@ -11,7 +11,7 @@
 namespace h5lossy::H5L_TARGET::interp::simd {
 
 // Definition::add_symbol_costs, 32 symbols at a time.
-inline void add_symbol_costs(const i32* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+inline void add_symbol_costs(const i32* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
                              Tally<i32>& tally) {
   const __m256i last = _mm256_set1_epi32(kEscape), zero = _mm256_setzero_si256();
   __m256i sums[kTableSets] = {};
@@ -29,7 +29,7 @@ inline void add_symbol_costs(const i32* codes, u32 blocks, i32 unit, const Codin
     const __m256i symbols =
         _mm256_packus_epi16(_mm256_packus_epi32(eight(0), eight(8)), _mm256_packus_epi32(eight(16), eight(24)));
     const __m256i is_escape = _mm256_cmpeq_epi8(symbols, _mm256_set1_epi8(static_cast<char>(kEscape)));
-    if (_mm256_testz_si256(is_escape, is_escape) == 0) count_escapes(codes, unit, raw_planes, tally);
+    if (_mm256_testz_si256(is_escape, is_escape) == 0) count_escapes(codes, raw_planes, tally);
     const auto& tables = kSetCosts.costs[table_of(c)];
     for (u32 set = 0; set < kTableSets; ++set) {
       const __m256i table = _mm256_load_si256(reinterpret_cast<const __m256i*>(tables[set]));
@@ -42,9 +42,9 @@ inline void add_symbol_costs(const i32* codes, u32 blocks, i32 unit, const Codin
   }
 }
 
-inline void add_symbol_costs(const i64* codes, u32 blocks, i32 unit, const Coding& plan, u64 (&costs)[kTableSets],
+inline void add_symbol_costs(const i64* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
                              Tally<i64>& tally) {
-  Definition::add_symbol_costs(codes, blocks, unit, plan, costs, tally);
+  Definition::add_symbol_costs(codes, blocks, plan, costs, tally);
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp::simd

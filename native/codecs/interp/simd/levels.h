@@ -411,27 +411,25 @@ inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit)
   }
 }
 
-struct TakeClosed {
-  u32* at;
-  u32* codes;
-  void operator()(u32 k, Lanes prediction) const {
-    const Lanes target = load_lanes(at + k);
-    const Lanes steps = shift_down(target - (prediction << 6) + kParts * kUnit / 2, 10) << 4;
-    const Lanes is_fixed = (Lanes)((target & (kParts - 1)) == 0);
-    const Lanes exact = shift_down(target, 6) - prediction;
-    Lanes code = (exact & is_fixed) | (steps & ~is_fixed);
-    code &= (Lanes)(target != static_cast<u32>(kNone<i32>));
-    store_lanes(codes + k, code);
-    store_lanes(at + k, prediction + code);
+// Codes, as take_target (walk.h) has them.
+template <bool kClosed>
+H5L_INLINE Lanes codes_of(Lanes targets, Lanes predictions) {
+  Lanes codes = targets - predictions;
+  if constexpr (kClosed) {
+    const Lanes steps = shift_down(targets - (predictions << 6) + kParts * kUnit / 2, 10) << 4;
+    const Lanes is_fixed = (Lanes)((targets & (kParts - 1)) == 0);
+    const Lanes exact = shift_down(targets, 6) - predictions;
+    codes = (exact & is_fixed) | (steps & ~is_fixed);
   }
-};
+  return codes & (Lanes)(targets != static_cast<u32>(kNone<i32>));
+}
 
-struct TakeOpen {
+template <bool kClosed>
+struct TakeTargets {
   u32* at;
   u32* codes;
   void operator()(u32 k, Lanes prediction) const {
-    const Lanes target = load_lanes(at + k);
-    const Lanes code = (target - prediction) & (Lanes)(target != static_cast<u32>(kNone<i32>));
+    const Lanes code = codes_of<kClosed>(load_lanes(at + k), prediction);
     store_lanes(codes + k, code);
     store_lanes(at + k, prediction + code);
   }
@@ -449,12 +447,10 @@ struct MakeTake {
   u32* codes;  // from `origin` on
   u32 origin;
   auto operator()(u32 offset) const {
-    if constexpr (kWhat == 0) {
-      return TakeOpen{at + offset, codes + (offset - origin)};
-    } else if constexpr (kWhat == 1) {
-      return TakeClosed{at + offset, codes + (offset - origin)};
-    } else {
+    if constexpr (kWhat == 2) {
       return TakeSteps{at + offset};
+    } else {
+      return TakeTargets<kWhat == 1>{at + offset, codes + (offset - origin)};
     }
   }
 };

@@ -1,0 +1,76 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reading frames from the file itself: many by one call, where HDF5 takes one for each chunk."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from h5py._objects import phil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import h5py
+    import numpy.typing as npt
+
+#: Bytes between two frames that are read along, since that is faster than a second call.
+_MOST_BETWEEN = 4096
+
+#: Most buffers of a call; a third of what Linux allows, as there may be one between two frames.
+_MOST_FRAMES = 340
+
+
+def opened_for_frames(dataset: h5py.Dataset) -> int | None:
+    """Return a descriptor of the dataset's file, to be closed; None where HDF5 has to read it.
+
+    HDF5 may hold chunks that are not in the file yet if it has been opened for writing, and may
+    read another state of the index if somebody else writes to it.
+    """
+    if not hasattr(os, "preadv"):
+        return None
+    with phil:
+        file = dataset.file
+        is_plain = file.driver == "sec2" and file.mode == "r" and not file.swmr_mode
+        if not is_plain or file.userblock_size:
+            return None
+        # Another thread may close the file, and the next one gets the same number.
+        return os.dup(file.id.get_vfd_handle())
+
+
+def read_frames(file: int, frames: Iterable[tuple[int, npt.NDArray[np.uint8]]]) -> list[bool]:
+    """Fill each row with the bytes from its offset on; return which were filled to their end."""
+    wanted = [*frames]
+    is_read = [False] * len(wanted)
+    between = np.empty(_MOST_BETWEEN, np.uint8)
+    begin = end = 0
+    numbers: list[int] = []
+    buffers: list[Any] = []
+
+    def read() -> None:
+        if not numbers:
+            return
+        try:
+            stop = begin + os.preadv(file, buffers, begin)
+        except OSError:
+            return
+        for i in numbers:
+            offset, row = wanted[i]
+            is_read[i] = offset + len(row) <= stop
+
+    for i in sorted(range(len(wanted)), key=lambda i: wanted[i][0]):
+        offset, row = wanted[i]
+        if not 0 <= offset - end <= _MOST_BETWEEN or len(numbers) == _MOST_FRAMES:
+            read()
+            begin = end = offset
+            numbers.clear()
+            buffers.clear()
+        if offset > end:
+            buffers.append(between[: offset - end])
+        buffers.append(row)
+        numbers.append(i)
+        end = offset + len(row)
+    read()
+    return is_read

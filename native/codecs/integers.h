@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Lattices of integers (docs/format/integers.md): what a value is coded as, and what it comes back as, in integer
+// arithmetic only. Numbers of signed types are in two's complement in unsigned words, so that nothing overflows.
+#pragma once
+
+#include "codecs/bits.h"
+#include "codecs/codec.h"
+#include "codecs/portable.h"
+
+namespace h5lossy::H5L_TARGET {
+
+// The words of one type. Values are also compared as `rank`s: unsigned numbers in the order of the values.
+template <class W, bool is_signed>
+struct IntegerType {
+  using Word = W;
+  static constexpr W sign = is_signed ? static_cast<W>(W{1} << (kWordBits<W> - 1)) : W{0};
+  static constexpr W least = sign;  // of all values
+  static constexpr W largest = static_cast<W>(~W{0} ^ sign);
+};
+
+// The type in which (u + r + 0.5) / s is computed: its result, truncated, is the exact quotient, since it is at least
+// 0.5 / s from an integer, and the two roundings move it by less than (u + r + 1) / s * 2^-22 (float, for words of 16
+// bits) or 2^-51 (double, 32 bits). No type does it for 64 bits.
+template <class W>
+struct QuotientOf {
+  using Type = void;
+};
+template <>
+struct QuotientOf<u8> {
+  using Type = float;
+};
+template <>
+struct QuotientOf<u16> {
+  using Type = float;
+};
+template <>
+struct QuotientOf<u32> {
+  using Type = double;
+};
+
+// A word that does not come back as origin + word * step.
+template <class W>
+struct SpecialWord {
+  W word, value;
+};
+
+// The values origin + k * step, and the bins of step values around them. With step 1, words are values.
+template <class T>
+struct Lattice {
+  using W = typename T::Word;
+  static constexpr u32 kMostSpecial = 5;
+
+  W step = 1;
+  W origin = 0;  // the value of word 0
+  W first = 0;   // the word of the type's least value
+  W shift = 0;   // k = first + floor((rank + shift) / step)
+  W last = 0;    // the word of the type's largest value
+  u32 special_count = 0;
+  SpecialWord<W> special[kMostSpecial] = {};
+  bool has_exact = false;
+  bool splits = false;  // the exact value is what its bin would come back as
+  W exact = 0, exact_bin = 0;
+
+  H5L_FN W rank_of(W value) const { return static_cast<W>(value ^ T::sign); }
+
+  // The word of a value, and its place in the bin, counted from the first.
+  H5L_FN W divide(W value, W& place) const {
+    const W rank = rank_of(value);
+    const W quotient = static_cast<W>(rank / step), rest = static_cast<W>(rank % step);
+    const bool carries = rest >= static_cast<W>(step - shift) && shift != 0;
+    place = static_cast<W>(carries ? rest - (step - shift) : rest + shift);
+    return static_cast<W>(first + quotient + (carries ? 1 : 0));
+  }
+
+  H5L_FN void add_special(W word, W value) {
+    for (u32 i = 0; i < special_count; ++i) {
+      if (special[i].word != word) continue;
+      special[i].value = value;
+      return;
+    }
+    special[special_count++] = {word, value};
+  }
+};
+
+// The lattice of lossless values: all are `base` more than a multiple of `stride`.
+template <class T>
+H5L_FN void place_bins(Lattice<T>& lattice, typename T::Word step, typename T::Word ahead, bool borrows) {
+  using W = typename T::Word;
+  // The least value plus the offset of the bins, in steps: -quotient * step - rest + ahead, less a step if it borrows.
+  const W quotient = static_cast<W>(T::sign / step), rest = static_cast<W>(T::sign % step);
+  const bool is_behind = ahead < rest;
+  lattice.step = step;
+  lattice.shift = static_cast<W>(is_behind ? step - (rest - ahead) : ahead - rest);
+  lattice.first = static_cast<W>(W{0} - quotient - (is_behind ? 1 : 0) - (borrows ? 1 : 0));
+}
+
+template <class T>
+H5L_FN Lattice<T> lattice_of(const Quantizer& quantizer) {
+  using W = typename T::Word;
+  Lattice<T> lattice;
+  if (quantizer.kind == BoundKind::lossless) {
+    if (quantizer.stride <= 1) return lattice;
+    const W stride = static_cast<W>(quantizer.stride), base = static_cast<W>(quantizer.base);
+    lattice.origin = base;
+    place_bins(lattice, stride, base == 0 ? W{0} : static_cast<W>(stride - base), base != 0);
+    return lattice;
+  }
+  const W step = static_cast<W>(quantizer.scale), bound = static_cast<W>(step / 2);
+  place_bins(lattice, step, bound, false);
+  // The outermost bins may have their middle outside of the type.
+  W place = 0;
+  if (lattice.shift > bound) lattice.add_special(lattice.first, T::least);
+  lattice.last = lattice.divide(T::largest, place);
+  if (place < bound) lattice.add_special(lattice.last, T::largest);
+  if (!quantizer.has_fill) return lattice;
+  // The exact value has a word of its own, behind all others. Where it is what its bin would come back as, the values
+  // on its two sides come back as its neighbours.
+  const W exact = static_cast<W>(quantizer.fill_bits);
+  lattice.has_exact = true;
+  lattice.exact = exact;
+  lattice.exact_bin = lattice.divide(exact, place);
+  lattice.splits = place == bound || (exact == T::least && place > bound) || (exact == T::largest && place < bound);
+  lattice.add_special(static_cast<W>(lattice.last + 1), exact);
+  if (!lattice.splits) return lattice;
+  if (exact != T::least) lattice.add_special(lattice.exact_bin, static_cast<W>(exact - 1));
+  if (exact != T::largest) lattice.add_special(static_cast<W>(lattice.last + 2), static_cast<W>(exact + 1));
+  return lattice;
+}
+
+// The word of a value: the definition.
+template <class T>
+H5L_FN typename T::Word word_of(const Lattice<T>& lattice, typename T::Word value) {
+  using W = typename T::Word;
+  W place;
+  const W word = lattice.divide(value, place);
+  if (!lattice.has_exact) return word;
+  if (value == lattice.exact) return static_cast<W>(lattice.last + 1);
+  const bool is_above = lattice.rank_of(value) > lattice.rank_of(lattice.exact);
+  return lattice.splits && is_above && word == lattice.exact_bin ? static_cast<W>(lattice.last + 2) : word;
+}
+
+// The value of a word: the definition. Words of corrupt frames have any value.
+template <class T>
+H5L_FN typename T::Word value_of(const Lattice<T>& lattice, typename T::Word word) {
+  using W = typename T::Word;
+  for (u32 i = 0; i < lattice.special_count; ++i) {
+    if (word == lattice.special[i].word) return lattice.special[i].value;
+  }
+  return static_cast<W>(lattice.origin + word * lattice.step);
+}
+
+}  // namespace h5lossy::H5L_TARGET

@@ -1,0 +1,345 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// PFPL for integers on a CPU: the loops over the values of one tile. Compiled once for each backend. Most are written
+// for the compiler to vectorize.
+
+#include "codecs/pfpl_integers.h"
+
+#include "codecs/codec.h"
+#include "codecs/integers.h"
+#include "codecs/simd/pfpl_integers.h"
+#include "codecs/simd/pfpl_zero_removal.h"
+
+namespace h5lossy::H5L_TARGET {
+namespace {
+
+using namespace pfpl;
+
+// Words are kept as ranks (IntegerType), so that the same unsigned arithmetic predicts words of all types: a rank
+// differs from its word by a constant, which residuals do not see.
+
+// A tile's words as rows. The row before the first, where a predictor asks for it, is that of the tile's first word.
+struct Rows {
+  u32 count, length;
+};
+
+template <class W>
+struct Words {
+  static constexpr u32 kMost = kStreamBytes / sizeof(W);
+  alignas(64) u8 planes[kStreamBytes];
+  alignas(64) W words[kMost + 64], residuals[kMost + 64];  // whole blocks of 64 are read and written
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Values and words
+
+template <class T>
+void words_of(const Lattice<T>& lattice, const u8* values, u32 count, typename T::Word* words) {
+  using W = typename T::Word;
+  using Number = typename QuotientOf<W>::Type;
+  memcpy(words, values, count * sizeof(W));
+  if (lattice.step == 1) {
+    for (u32 i = 0; i < count && T::sign != 0; ++i) words[i] ^= T::sign;
+    return;
+  }
+  const W first = lattice.rank_of(lattice.first);
+  if constexpr (sizeof(W) == 8) {
+    W place;
+    for (u32 i = 0; i < count; ++i) words[i] = lattice.rank_of(lattice.divide(words[i], place));
+  } else {
+    const Number ahead = static_cast<Number>(lattice.shift) + Number{0.5};
+    const Number inverse = 1 / static_cast<Number>(lattice.step);
+    for (u32 i = 0; i < count; ++i) {
+      const Number steps = (static_cast<Number>(static_cast<W>(words[i] ^ T::sign)) + ahead) * inverse;
+      words[i] = static_cast<W>(first + static_cast<W>(static_cast<u32>(steps)));
+    }
+  }
+  if (!lattice.has_exact) return;
+  const W code = lattice.rank_of(static_cast<W>(lattice.last + 1)), exact = lattice.rank_of(lattice.exact);
+  const W bin = lattice.rank_of(lattice.exact_bin);
+  for (u32 i = 0; i < count; ++i) {
+    const W rank = static_cast<W>(load<W>(values + i * sizeof(W)) ^ T::sign);
+    const bool is_above = lattice.splits && words[i] == bin && rank > exact;
+    words[i] = rank == exact ? code : is_above ? static_cast<W>(code + 1) : words[i];
+  }
+}
+
+template <class T>
+void values_of(const Lattice<T>& lattice, const typename T::Word* words, u32 count, u8* values) {
+  using W = typename T::Word;
+  if (lattice.step == 1) {
+    for (u32 i = 0; i < count; ++i) store(values + i * sizeof(W), static_cast<W>(words[i] ^ T::sign));
+    return;
+  }
+  const W origin = static_cast<W>(lattice.origin + static_cast<W>(T::sign * lattice.step)), step = lattice.step;
+  for (u32 i = 0; i < count; ++i)
+    store(values + i * sizeof(W), static_cast<W>(origin + static_cast<W>(words[i] * step)));
+  for (u32 j = 0; j < lattice.special_count; ++j) {
+    const W word = lattice.rank_of(lattice.special[j].word), value = lattice.special[j].value;
+    for (u32 i = 0; i < count; ++i) {
+      const W before = load<W>(values + i * sizeof(W));
+      store(values + i * sizeof(W), words[i] == word ? value : before);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Predictors
+
+template <class W>
+W average_above(const W* above, u32 x, u32 length) {
+  return average(above[x], average(above[x == 0 ? 0 : x - 1], above[x + 1 == length ? x : x + 1]));
+}
+
+// The residuals of a row, in negabinary. `before` predicts its first word where nothing else does.
+template <class W>
+void residuals_of_row(Predictor predictor, const W* above, const W* row, u32 length, W before, W* out) {
+  const auto residual = [&](u32 x, W predicted) { out[x] = to_negabinary(static_cast<W>(row[x] - predicted)); };
+  switch (predictor) {
+    case Predictor::none:
+      for (u32 x = 0; x < length; ++x) residual(x, before);
+      return;
+    case Predictor::x:
+      residual(0, before);
+      for (u32 x = 1; x < length; ++x) residual(x, row[x - 1]);
+      return;
+    case Predictor::y:
+      for (u32 x = 0; x < length; ++x) residual(x, above[x]);
+      return;
+    case Predictor::three:
+      residual(0, average_above(above, 0, length));
+      for (u32 x = 1; x + 1 < length; ++x) residual(x, average(above[x], average(above[x - 1], above[x + 1])));
+      if (length > 1) residual(length - 1, average_above(above, length - 1, length));
+      return;
+    case Predictor::xy:
+      residual(0, above[0]);
+      for (u32 x = 1; x < length; ++x) residual(x, static_cast<W>(above[x] + row[x - 1] - above[x - 1]));
+      return;
+  }
+}
+
+// The first row has none above, so all predictors but `none` take the word before.
+constexpr Predictor of_first_row(Predictor predictor) {
+  return predictor == Predictor::none ? predictor : Predictor::x;
+}
+
+template <class W>
+W word_before(Predictor predictor, const W* above, W zero) {
+  return predictor == Predictor::x ? above[0] : zero;
+}
+
+template <class W>
+void residuals_of(Predictor predictor, const Rows& rows, const W* words, W zero, W* out) {
+  residuals_of_row(of_first_row(predictor), words, words, rows.length, zero, out);
+  for (u32 y = 1; y < rows.count; ++y) {
+    const W *const row = words + y * rows.length, *const above = row - rows.length;
+    residuals_of_row(predictor, above, row, rows.length, word_before(predictor, above, zero), out + y * rows.length);
+  }
+}
+
+// Inverse of residuals_of_row; `row` has the residuals.
+template <class W>
+void words_of_row(Predictor predictor, const W* above, W before, u32 length, W* row) {
+  const auto difference = [&](u32 x) { return from_negabinary<W>(row[x]); };
+  switch (predictor) {
+    case Predictor::none:
+      for (u32 x = 0; x < length; ++x) row[x] = static_cast<W>(difference(x) + before);
+      return;
+    case Predictor::x:
+      for (u32 x = 0; x < length; ++x) row[x] = before = static_cast<W>(before + difference(x));
+      return;
+    case Predictor::y:
+      for (u32 x = 0; x < length; ++x) row[x] = static_cast<W>(difference(x) + above[x]);
+      return;
+    case Predictor::three:
+      row[0] = static_cast<W>(difference(0) + average_above(above, 0, length));
+      for (u32 x = 1; x + 1 < length; ++x) {
+        row[x] = static_cast<W>(difference(x) + average(above[x], average(above[x - 1], above[x + 1])));
+      }
+      if (length > 1)
+        row[length - 1] = static_cast<W>(difference(length - 1) + average_above(above, length - 1, length));
+      return;
+    case Predictor::xy: {  // what the row adds to the one above is a sum of residuals
+      W more = 0;
+      for (u32 x = 0; x < length; ++x) {
+        more = static_cast<W>(more + difference(x));
+        row[x] = static_cast<W>(above[x] + more);
+      }
+      return;
+    }
+  }
+}
+
+template <class W>
+void words_from_residuals(Predictor predictor, const Rows& rows, W zero, W* words) {
+  words_of_row(of_first_row(predictor), words, zero, rows.length, words);
+  for (u32 y = 1; y < rows.count; ++y) {
+    W* const row = words + y * rows.length;
+    const W* const above = row - rows.length;
+    words_of_row(predictor, above, word_before(predictor, above, zero), rows.length, row);
+  }
+}
+
+// Bits that planes need for residuals in groups: an estimate of the payload.
+template <class W>
+u64 cost_of(const W* residuals, u32 count) {
+  u64 bits = 0;
+  for (u32 i = 0; i < count; i += kGroupOfIntegers) {
+    W used = 0;
+    for (u32 j = i; j < i + kGroupOfIntegers && j < count; ++j) used |= residuals[j];
+    if (used != 0) bits += 64 - count_leading_zeros(u64{used});
+  }
+  return bits;
+}
+
+// The first of those predictors that need the least bits in the middle of the tile.
+template <class W>
+Predictor choose_predictor(const Rows& rows, const W* words, W zero, W* residuals) {
+  const u32 sampled = rows.count < kSampledRows ? rows.count : kSampledRows;
+  const W* const first = words + (rows.count - sampled) / 2 * rows.length;
+  const u32 skipped = sampled > 1 ? rows.length : 0;
+  const u32 predictors = sampled > 1 ? kPredictors : 2;  // one row: the others are `x`
+  Predictor best = Predictor::none;
+  u64 least = ~u64{0};
+  for (u32 i = 0; i < predictors; ++i) {
+    const Predictor predictor = static_cast<Predictor>(i);
+    residuals_of(predictor, {sampled, rows.length}, first, zero, residuals);
+    const u64 cost = cost_of(residuals + skipped, sampled * rows.length - skipped);
+    if (cost < least) {
+      least = cost;
+      best = predictor;
+    }
+  }
+  return best;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Planes
+
+// Byte `i` of words, counted from the most significant, is in planes 8 i to 8 i + 7.
+template <class W>
+constexpr u32 shift_of(u32 i) {
+  return static_cast<u32>(8 * (sizeof(W) - 1 - i));
+}
+
+template <class W>
+void to_planes(const W* residuals, u32 groups, u8* planes) {
+  constexpr u32 n = simd::kBlockGroups;
+  for (u32 first = 0; first < groups; first += n, residuals += simd::kBlockBytes) {
+    const u32 here = groups - first < n ? groups - first : n;
+    for (u32 i = 0; i < sizeof(W); ++i) {
+      alignas(64) u8 bytes[simd::kBlockBytes];
+      for (u32 v = 0; v < simd::kBlockBytes; ++v) bytes[v] = static_cast<u8>(residuals[v] >> shift_of<W>(i));
+      u64 block[8];
+      simd::transpose_block(bytes, block);
+      for (u32 j = 0; j < 8; ++j) {
+        u8* const plane = planes + (8 * i + j) * groups + first;
+        if (here == n) {
+          store(plane, block[j]);
+        } else {
+          memcpy(plane, &block[j], here);
+        }
+      }
+    }
+  }
+}
+
+template <class W>
+void from_planes(const u8* planes, u32 groups, W* residuals) {
+  constexpr u32 n = simd::kBlockGroups;
+  for (u32 first = 0; first < groups; first += n, residuals += simd::kBlockBytes) {
+    const u32 here = groups - first < n ? groups - first : n;
+    W words[simd::kBlockBytes] = {};
+    for (u32 i = 0; i < sizeof(W); ++i) {
+      u64 block[8] = {};
+      for (u32 j = 0; j < 8; ++j) {
+        const u8* const plane = planes + (8 * i + j) * groups + first;
+        if (here == n) {
+          block[j] = load<u64>(plane);
+        } else {
+          memcpy(&block[j], plane, here);
+        }
+      }
+      alignas(64) u8 bytes[simd::kBlockBytes];
+      simd::restore_block(block, bytes);
+      for (u32 v = 0; v < simd::kBlockBytes; ++v)
+        words[v] |= static_cast<W>(static_cast<W>(bytes[v]) << shift_of<W>(i));
+    }
+    memcpy(residuals, words, sizeof words);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+Rows rows_of(const Tile& tile) {
+  const u16(&extents)[kAxes] = tile.boxes[0].extents;
+  return {u32{extents[0]} * extents[1] * extents[2], extents[3]};
+}
+
+template <class T>
+u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
+  using W = typename T::Word;
+  auto& [planes, words, residuals] = *reinterpret_cast<Words<W>*>(workspace);
+  const Rows rows = rows_of(tile);
+  const W zero = T::sign;  // the rank of word 0
+  const u32 raw_bytes = tile.count * static_cast<u32>(sizeof(W));
+  if (tile.count == 0) return kStoreTile;
+  words_of(lattice_of<T>(quantizer), values, tile.count, words);
+  const Predictor predictor = choose_predictor(rows, words, zero, residuals);
+  residuals_of(predictor, rows, words, zero, residuals);
+  const u32 groups = tile.count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
+  to_planes(residuals, groups, planes);
+  memcpy(planes + grouped * sizeof(W), residuals + grouped, (tile.count - grouped) * sizeof(W));
+  for (u32 i = raw_bytes; i % 8 != 0; ++i) planes[i] = 0;  // zero removal reads eight bytes at a time
+  const u32 size = simd::remove_zeros(planes, raw_bytes, payload);
+  if (size == 0) return 0;
+  payload[size] = static_cast<u8>(predictor);
+  return size + 1 < raw_bytes ? size + 1 : kStoreTile;
+}
+
+template <class T>
+bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
+            u8* workspace) {
+  using W = typename T::Word;
+  auto& [planes, words, residuals] = *reinterpret_cast<Words<W>*>(workspace);
+  const u32 raw_bytes = tile.count * static_cast<u32>(sizeof(W));
+  const u8 predictor = payload[payload_bytes - 1];
+  if (predictor >= kPredictors) return false;
+  if (!simd::restore_zeros(payload, payload_bytes - 1, planes, raw_bytes)) return false;
+  const u32 groups = tile.count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
+  from_planes(planes, groups, words);
+  memcpy(words + grouped, planes + grouped * sizeof(W), (tile.count - grouped) * sizeof(W));
+  words_from_residuals(static_cast<Predictor>(predictor), rows_of(tile), T::sign, words);
+  values_of(lattice_of<T>(quantizer), words, tile.count, values);
+  return true;
+}
+
+bool has_mode(u32 requested) { return requested == 0; }
+u32 choose_mode(const Chunk&, u32, u8*) { return 0; }
+u32 header_dims(u32 mode) { return mode == 0 ? 3 : kNoMode; }
+TileLayout layout(u32, u32 value_bytes, const u32 (&dims)[kAxes]) { return integer_layout(value_bytes, dims); }
+
+template <class W, bool is_signed>
+constexpr TileFunctions functions = {sizeof(Words<W>), encode<IntegerType<W, is_signed>>,
+                                     decode<IntegerType<W, is_signed>>};
+
+}  // namespace
+
+extern const Codec pfpl_integers_codec;
+const Codec pfpl_integers_codec = {
+    .spare_bytes = kMaxRemovedBytes - kStreamBytes,
+    .has_lossless = true,
+    .has_encode_kernels = false,
+    .has_decode_kernels = false,
+    .has_mode = has_mode,
+    .choose_mode = choose_mode,
+    .header_dims = header_dims,
+    .layout = layout,
+    .float32 = {},
+    .float64 = {},
+    .integers = {{functions<u8, false>, functions<u16, false>, functions<u32, false>, functions<u64, false>},
+                 {functions<u8, true>, functions<u16, true>, functions<u32, true>, functions<u64, true>}},
+};
+
+}  // namespace h5lossy::H5L_TARGET

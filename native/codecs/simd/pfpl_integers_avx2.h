@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Blocks of pfpl_integers.h for AVX2.
+#pragma once
+
+#include <immintrin.h>
+
+#include "codecs/portable.h"
+
+namespace h5lossy::H5L_TARGET::simd {
+
+// The highest bit of each byte is taken at once, eight times; the first value of a group goes to the highest bit.
+inline void transpose_block(const u8 (&bytes)[64], u64 (&planes)[8]) {
+  const __m256i last_first = _mm256_set1_epi64x(0x0001020304050607ll);
+  const __m256i in_lane =
+      _mm256_add_epi8(last_first, _mm256_set_epi64x(0x0808080808080808ll, 0, 0x0808080808080808ll, 0));
+  __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(bytes));
+  __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(bytes + 32));
+  low = _mm256_shuffle_epi8(low, in_lane);
+  high = _mm256_shuffle_epi8(high, in_lane);
+  for (u64& plane : planes) {
+    plane = static_cast<u32>(_mm256_movemask_epi8(low)) | u64{static_cast<u32>(_mm256_movemask_epi8(high))} << 32;
+    low = _mm256_add_epi8(low, low);
+    high = _mm256_add_epi8(high, high);
+  }
+}
+
+// transpose_eight, for four groups.
+template <int k>
+inline __m256i swapped_bits(__m256i groups, i64 low) {
+  const __m256i other = _mm256_xor_si256(groups, _mm256_srli_epi64(groups, k));
+  const __m256i swapped = _mm256_and_si256(other, _mm256_set1_epi64x(low));
+  return _mm256_xor_si256(groups, _mm256_xor_si256(swapped, _mm256_slli_epi64(swapped, k)));
+}
+
+inline __m256i bytes_of_groups(__m256i groups) {
+  groups = swapped_bits<9>(groups, 0x0055005500550055ll);
+  groups = swapped_bits<18>(groups, 0x0000333300003333ll);
+  return swapped_bits<36>(groups, 0x000000000F0F0F0Fll);
+}
+
+inline void restore_block(const u64 (&planes)[8], u8 (&bytes)[64]) {
+  __m128i pairs[4];
+  for (u32 i = 0; i < 4; ++i) {
+    pairs[i] = _mm_unpacklo_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(&planes[2 * i])),
+                                 _mm_loadl_epi64(reinterpret_cast<const __m128i*>(&planes[2 * i + 1])));
+  }
+  const __m128i first = _mm_unpacklo_epi16(pairs[0], pairs[1]), second = _mm_unpackhi_epi16(pairs[0], pairs[1]);
+  const __m128i third = _mm_unpacklo_epi16(pairs[2], pairs[3]), fourth = _mm_unpackhi_epi16(pairs[2], pairs[3]);
+  const __m256i low = _mm256_set_m128i(_mm_unpackhi_epi32(first, third), _mm_unpacklo_epi32(first, third));
+  const __m256i high = _mm256_set_m128i(_mm_unpackhi_epi32(second, fourth), _mm_unpacklo_epi32(second, fourth));
+  _mm256_store_si256(reinterpret_cast<__m256i*>(bytes), bytes_of_groups(low));
+  _mm256_store_si256(reinterpret_cast<__m256i*>(bytes + 32), bytes_of_groups(high));
+}
+
+}  // namespace h5lossy::H5L_TARGET::simd

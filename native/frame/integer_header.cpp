@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "frame/integer_header.h"
+
+#include <cstring>
+
+#include "frame/bytes.h"
+
+namespace h5lossy {
+namespace {
+
+constexpr std::size_t kReservedAt[] = {52, 56}, kExactCountAt = 60, kExactAt = 64, kStrideAt = 72;
+
+std::uint64_t read_u64(const std::uint8_t* from) { return read_u32(from) | std::uint64_t{read_u32(from + 4)} << 32; }
+
+void write_u64(std::uint8_t* to, std::uint64_t number) { std::memcpy(to, &number, sizeof number); }
+
+std::uint64_t largest_bits(const FrameHeader& header) { return ~std::uint64_t{0} >> (64 - 8 * header.value_bytes); }
+
+h5l_status check_stride(const FrameHeader& header, const Message& why) {
+  const bool is_wide = header.value_bytes == 8;
+  const std::uint64_t base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
+  const std::uint64_t stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
+  const bool is_none = stride == 0 && base == 0;
+  if (is_none || (stride >= 2 && stride <= largest_bits(header) && base < stride)) return H5L_OK;
+  return why.fail(H5L_CORRUPT, "base %llu and stride %llu are not those of any values of %u bytes",
+                  static_cast<unsigned long long>(base), static_cast<unsigned long long>(stride), header.value_bytes);
+}
+
+}  // namespace
+
+void read_integer_fields(std::span<const std::uint8_t> front, FrameHeader& header) {
+  if (front.size() < kIntegerHeaderBytes) return;
+  header.exact_count = read_u32(front.data() + kExactCountAt);
+  header.exact_bits = read_u64(front.data() + kExactAt);
+  header.stride_bits = read_u64(front.data() + kStrideAt);
+}
+
+h5l_status check_integer_fields(std::span<const std::uint8_t> front, const FrameHeader& header, const Message& why) {
+  if (header.bound_kind > H5L_BOUND_LOSSLESS) {
+    return why.fail(H5L_UNSUPPORTED, "bound kind %u of integers needs a newer h5lossy", header.bound_kind);
+  }
+  if (header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
+    return why.fail(H5L_CORRUPT, "integers have no pointwise-relative frames");
+  }
+  for (const std::size_t at : kReservedAt) {
+    if (read_u32(front.data() + at) != 0) {
+      return why.fail(H5L_UNSUPPORTED, "the header's field at byte %zu needs a newer h5lossy", at);
+    }
+  }
+  if (header.exact_count > 1) {
+    return why.fail(H5L_UNSUPPORTED, "%u exact values need a newer h5lossy", header.exact_count);
+  }
+  const auto step = static_cast<unsigned long long>(header.step_bits);
+  if (header.bound_kind == H5L_BOUND_LOSSLESS) {
+    if (step != 0) return why.fail(H5L_CORRUPT, "step must be 0 in a stored or lossless frame");
+    if (header.exact_count != 0 || header.exact_bits != 0) {
+      return why.fail(H5L_CORRUPT, "a lossless frame has no exact values");
+    }
+    return check_stride(header, why);
+  }
+  if (step < 2 || step > largest_bits(header)) {
+    return why.fail(H5L_CORRUPT, "step must be from 3 to %llu, got %llu",
+                    static_cast<unsigned long long>(largest_bits(header)), step);
+  }
+  if (step % 2 == 0) return why.fail(H5L_UNSUPPORTED, "step %llu, an even one, needs a newer h5lossy", step);
+  const bool has_exact = header.exact_bits != 0 && header.exact_bits <= largest_bits(header);
+  if (header.exact_count == 0 ? header.exact_bits != 0 : !has_exact) {
+    return why.fail(H5L_CORRUPT, "the exact value 0x%llx is not one of %u values of %u bytes other than 0",
+                    static_cast<unsigned long long>(header.exact_bits), header.exact_count, header.value_bytes);
+  }
+  if (header.stride_bits != 0) return why.fail(H5L_CORRUPT, "a frame with a bound has no base and stride");
+  return H5L_OK;
+}
+
+void write_integer_fields(const FrameHeader& header, std::span<std::uint8_t> bytes) {
+  for (const std::size_t at : kReservedAt) write_u32(bytes.data() + at, 0);
+  write_u32(bytes.data() + kExactCountAt, header.exact_count);
+  write_u64(bytes.data() + kExactAt, header.exact_bits);
+  write_u64(bytes.data() + kStrideAt, header.stride_bits);
+}
+
+}  // namespace h5lossy

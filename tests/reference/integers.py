@@ -1,0 +1,368 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Codec 1 on integers, as docs/format/integers.md has it, in Python's integers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .common import Array, Corrupt, Kind, Unsupported
+from .pfpl import TILE_BYTES, pack_planes, unpack_planes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MODES = {0: 3}
+"""Modes the codec knows, and how many dims a frame of that mode has."""
+
+FIELDS = struct.Struct("<IIIQQ")
+"""The fields behind the dims: two reserved ones, number of exact values, these, base and stride."""
+
+SAMPLED_ROWS = 9
+
+NONE, X, Y, N3, XY = PREDICTORS = range(5)
+
+
+@dataclasses.dataclass(frozen=True)
+class IntegerType:
+    """
+    One of the types of integers.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of a value.
+    is_signed : bool
+        Whether values are in two's complement.
+    """
+
+    size: int
+    is_signed: bool
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word, W."""
+        return 8 * self.size
+
+    @property
+    def word_dtype(self) -> np.dtype[Any]:
+        """The unsigned integer that holds a value's pattern."""
+        return np.dtype(f"<u{self.size}")
+
+    @property
+    def low(self) -> int:
+        """The least value."""
+        return -(1 << (self.word_bits - 1)) if self.is_signed else 0
+
+    @property
+    def high(self) -> int:
+        """The largest value."""
+        return self.low + (1 << self.word_bits) - 1
+
+    def number(self, word: int) -> int:
+        """Give the number of a word, modulo 2^W."""
+        return (word - self.low) % (1 << self.word_bits) + self.low
+
+    def numbers(self, bits: Array) -> list[int]:
+        """Give the values of patterns."""
+        return [self.number(int(word)) for word in bits]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lattice:
+    """
+    What values become.
+
+    Parameters
+    ----------
+    of : IntegerType
+        Their type.
+    kind : Kind
+        Bound kind.
+    step : int
+        s, or 0 of lossless.
+    exact : int or None
+        The exact value's pattern.
+    base, stride : int
+        Of lossless; a stride of 0 is none.
+    """
+
+    of: IntegerType
+    kind: Kind
+    step: int = 0
+    exact: int | None = None
+    base: int = 0
+    stride: int = 0
+
+    def middle(self, k: int) -> int:
+        """Give the value that a bin comes back as, without regard to the exact value."""
+        return min(max(k * self.step, self.of.low), self.of.high)
+
+    def word(self, x: int) -> int:
+        """Give the word of a value, as a number."""
+        if self.kind == Kind.LOSSLESS:
+            return (x - self.base) // (self.stride or 1)
+        b = self.step // 2
+        k, last = (x + b) // self.step, (self.of.high + b) // self.step
+        if self.exact is None:
+            return k
+        exact = self.of.number(self.exact)
+        if x == exact:
+            return last + 1
+        return last + 2 if x > exact == self.middle(k) else k
+
+    def value(self, word: int) -> int:
+        """Give the value of a word, as a number; any word."""
+        if self.kind == Kind.LOSSLESS:
+            return self.of.number(self.base + word * (self.stride or 1))
+        b, of = self.step // 2, self.of
+        first, last = (of.low + b) // self.step, (of.high + b) // self.step
+        if self.exact is not None:
+            exact = of.number(self.exact)
+            own = (exact + b) // self.step
+            splits = self.middle(own) == exact
+            if word == last + 1:
+                return exact
+            if splits and word == own and exact != of.low:
+                return exact - 1
+            if splits and word == last + 2 and exact != of.high:
+                return exact + 1
+        return self.middle(word) if first <= word <= last else of.number(word * self.step)
+
+
+def find_stride(numbers: Sequence[int], of: IntegerType) -> tuple[int, int]:
+    """Give base and stride of values; 0, 0 where there is none."""
+    stride = math.gcd(*(x - numbers[0] for x in numbers))
+    if stride < 2 or (of.size == 8 and numbers[0] % stride):
+        return 0, 0
+    return numbers[0] % stride, stride
+
+
+def make_lattice(
+    bits: Array, of: IntegerType, kind: Kind, bound: float, fill_bits: int | None
+) -> Lattice:
+    """Give the lattice of a chunk."""
+    b = 0 if kind == Kind.LOSSLESS else min(math.floor(bound), 2 ** (of.word_bits - 1) - 1)
+    if b == 0:
+        base, stride = find_stride(of.numbers(bits), of)
+        return Lattice(of, Kind.LOSSLESS, base=base, stride=stride)
+    return Lattice(of, kind, 2 * b + 1, fill_bits or None)
+
+
+def fields(lattice: Lattice) -> bytes:
+    """Give the header's fields behind the dims."""
+    wide = lattice.of.size == 8
+    stride = lattice.stride if wide else lattice.base | lattice.stride << 32
+    exact = lattice.exact or 0
+    return FIELDS.pack(0, 0, int(lattice.exact is not None), exact, stride)
+
+
+def lattice_of(of: IntegerType, kind: int, step: int, later: bytes) -> Lattice:
+    """Read and check the fields of a frame; raise `Refused` for what no encoder writes."""
+    first, second, exact_count, exact, stride = FIELDS.unpack_from(later)
+    most = (1 << of.word_bits) - 1
+    if kind > Kind.LOSSLESS:
+        raise Unsupported(f"bound kind {kind} of integers")
+    if kind == Kind.POINTWISE_RELATIVE:
+        raise Corrupt("integers have no pointwise-relative bound")
+    if first or second or exact_count > 1:
+        raise Unsupported(f"fields {first} and {second}, {exact_count} exact values")
+    if kind == Kind.LOSSLESS:
+        base, stride = (0, stride) if of.size == 8 else (stride & 0xFFFFFFFF, stride >> 32)
+        if step or exact_count or exact:
+            raise Corrupt(f"step {step}, exact value {exact} of a lossless frame")
+        if (base or stride) and not (2 <= stride <= most and base < stride):
+            raise Corrupt(f"base {base}, stride {stride}")
+        return Lattice(of, Kind.LOSSLESS, base=base, stride=stride)
+    if not 2 <= step <= most:
+        raise Corrupt(f"step {step}")
+    if step % 2 == 0:
+        raise Unsupported(f"step {step}")
+    if not (1 <= exact <= most if exact_count else exact == 0) or stride:
+        raise Corrupt(f"exact value {exact}, base and stride {stride}")
+    return Lattice(of, Kind(kind), step, exact if exact_count else None)
+
+
+# ------------------------------------------------------------------------------------------------
+# Tiles
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Boxes:
+    """
+    Tiles of some slices, or of a part of one.
+
+    Parameters
+    ----------
+    dims : tuple of int
+        Extents of the chunk: z, y, x.
+    size : int
+        Bytes of a value.
+    """
+
+    dims: tuple[int, ...]
+    size: int
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """Extents of a full tile."""
+        z, y, x = self.dims
+        most = TILE_BYTES // self.size
+        if y * x and 2 * y * x <= most:
+            layers = -(-z // (most // (y * x)))
+            return max(-(-z // max(layers, 1)), 1), y, x
+        parts = [1, 1]
+        while math.prod(part := [-(-n // p) for n, p in zip((y, x), parts, strict=True)]) > most:
+            parts[0 if part[0] >= part[1] else 1] *= 2
+        return 1, max(part[0], 1), max(part[1], 1)
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of tiles along each axis."""
+        return [-(-n // p) for n, p in zip(self.dims, self.extents, strict=True)]
+
+    @property
+    def tile_count(self) -> int:
+        """Number of tiles."""
+        return math.prod(self.counts)
+
+    def _part(self, tile: int) -> Array:
+        places = np.arange(math.prod(self.dims)).reshape(self.dims)
+        at = np.unravel_index(tile, self.counts)
+        return places[
+            tuple(slice(i * p, (i + 1) * p) for i, p in zip(at, self.extents, strict=True))
+        ]
+
+    def places(self, tile: int) -> Array:
+        """Say which values a tile holds."""
+        return self._part(tile).reshape(-1)
+
+    def inside(self, tile: int) -> Array:
+        """Give the shape of a tile: rows and their length."""
+        part = self._part(tile)
+        return np.array([part.shape[0] * part.shape[1], part.shape[2]])
+
+
+def tiling(
+    count: int, of: IntegerType, mode: int = 0, dims: tuple[int, ...] | None = None
+) -> Boxes:
+    """Say how a chunk is cut into tiles."""
+    assert dims is not None
+    return Boxes(dims, of.size)
+
+
+def _average(a: int, b: int, of: IntegerType) -> int:
+    """Average words in the order of the values, rounded up; modulo 2^W."""
+    return (of.number(a) + of.number(b) + 1) >> 1
+
+
+def predicted(words: Sequence[int], at: int, nx: int, predictor: int, of: IntegerType) -> int:
+    """Give the prediction of word `at` from those before it in raster order."""
+    y, x = divmod(at, nx)
+    if predictor == NONE:
+        return 0
+    if y == 0:
+        return words[x - 1] if x else 0
+    above = words[(y - 1) * nx : y * nx]
+    if predictor == Y:
+        return above[x]
+    if predictor == N3:
+        sides = _average(above[max(x - 1, 0)], above[min(x + 1, nx - 1)], of)
+        return _average(above[x], sides, of)
+    if x == 0:
+        return above[0]
+    left = words[y * nx + x - 1]
+    return left if predictor == X else above[x] + left - above[x - 1]
+
+
+def to_residuals(words: Sequence[int], nx: int, predictor: int, of: IntegerType) -> list[int]:
+    """Give residuals in negabinary."""
+    mask = (1 << of.word_bits) - 1
+    alternating = mask // 3 * 2
+    residuals = []
+    for i, word in enumerate(words):
+        d = word - predicted(words, i, nx, predictor, of)
+        residuals.append(((d + alternating) & mask) ^ alternating)
+    return residuals
+
+
+def from_residuals(residuals: Sequence[int], nx: int, predictor: int, of: IntegerType) -> list[int]:
+    """Undo `to_residuals`; words are numbers of the type."""
+    alternating = ((1 << of.word_bits) - 1) // 3 * 2
+    words: list[int] = []
+    for i, n in enumerate(residuals):
+        d = (n ^ alternating) - alternating
+        words.append(of.number(d + predicted(words, i, nx, predictor, of)))
+    return words
+
+
+def _to_bits(octets: Array) -> Array:
+    """Give a plane's bits: eight values in each byte, the first one highest."""
+    return np.unpackbits(octets, axis=-1)
+
+
+def to_planes(residuals: Sequence[int], of: IntegerType) -> bytes:
+    """Give the planes of groups of eight, and what is left over as it is."""
+    words = np.array(residuals, of.word_dtype)
+    grouped = words[: words.size // 8 * 8]
+    most_significant_first = grouped.astype(f">u{of.size}").view(np.uint8).reshape(-1, of.size)
+    planes = np.packbits(np.unpackbits(most_significant_first, axis=1).T, axis=1)
+    return planes.tobytes() + words[grouped.size :].tobytes()
+
+
+def from_planes(planes: bytes, of: IntegerType) -> list[int]:
+    """Undo `to_planes`."""
+    octets = np.frombuffer(planes, np.uint8)
+    groups = octets.size // of.size // 8
+    grouped = octets[: groups * 8 * of.size].reshape(of.word_bits, groups)
+    bits = np.packbits(np.unpackbits(grouped, axis=1).T, axis=1)
+    words = bits.reshape(-1).view(f">u{of.size}")
+    return [*words.tolist(), *octets[grouped.size :].view(of.word_dtype).tolist()]
+
+
+def cost(residuals: Sequence[int]) -> int:
+    """Estimate the bits that planes need."""
+    groups = [residuals[i : i + 8] for i in range(0, len(residuals), 8)]
+    return sum(int(np.bitwise_or.reduce(np.array(g, np.uint64))).bit_length() for g in groups)
+
+
+def choose(words: Sequence[int], ny: int, nx: int, of: IntegerType) -> int:
+    """Give the encoder's predictor of a tile."""
+    rows = min(ny, SAMPLED_ROWS)
+    first = (ny - rows) // 2
+    some = words[first * nx : (first + rows) * nx]
+    skipped = nx if rows > 1 else 0
+    costs = [cost(to_residuals(some, nx, p, of)[skipped:]) for p in PREDICTORS]
+    return costs.index(min(costs))
+
+
+def encode_tile(
+    bits: Array, of: IntegerType, lattice: Lattice, shape: Array, predictor: int | None = None
+) -> bytes:
+    """Encode one tile, by the encoder's own choice of a predictor or another."""
+    words = [of.number(lattice.word(x)) for x in of.numbers(bits)]
+    ny, nx = map(int, shape)
+    if predictor is None:
+        predictor = choose(words, ny, nx, of)
+    payload = pack_planes(to_planes(to_residuals(words, nx, predictor, of), of))
+    return payload + bytes([predictor]) if payload else b""
+
+
+def decode_tile(payload: bytes, count: int, of: IntegerType, lattice: Lattice, nx: int) -> Array:
+    """Decode one tile that is neither empty nor stored; raise `Corrupt` if it is inconsistent."""
+    if payload[-1] not in PREDICTORS:
+        raise Corrupt(f"predictor {payload[-1]}")
+    residuals = from_planes(unpack_planes(payload[:-1], count * of.size), of)
+    return values_of(from_residuals(residuals, nx, payload[-1], of), of, lattice)
+
+
+def values_of(words: Sequence[int], of: IntegerType, lattice: Lattice) -> Array:
+    """Give patterns of the values of words."""
+    mask = (1 << of.word_bits) - 1
+    return np.array([lattice.value(word) & mask for word in words], of.word_dtype)

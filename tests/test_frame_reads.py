@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Frames that lie near each other in a file are read by one call, where that is safe."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+
+import h5lossy
+from h5lossy._frame_reads import read_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "preadv"), reason="the system has no preadv")
+
+CHUNKS = 100  # more than are looked up one by one
+
+
+@pytest.fixture
+def data() -> np.ndarray[Any, np.dtype[np.float32]]:
+    rng = np.random.default_rng(7)
+    return rng.standard_normal((CHUNKS, 500)).astype(np.float32)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """List the buffers that each call of preadv gets."""
+    counts: list[int] = []
+    preadv = os.preadv
+
+    def counted(fd: int, buffers: Any, offset: int) -> int:
+        counts.append(len(buffers))
+        return preadv(fd, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", counted)
+    return counts
+
+
+@pytest.fixture
+def plain_file(tmp_path: Path) -> Iterator[int]:
+    path = tmp_path / "plain"
+    path.write_bytes(bytes(range(250)) * 100)
+    fd = os.open(path, os.O_RDONLY)
+    yield fd
+    os.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        ([(0, 10), (10, 20), (40, 5)], 1),  # next to each other, and near
+        ([(40, 5), (0, 10), (10, 20)], 1),  # in any order
+        ([(0, 10), (4106, 10)], 1),
+        ([(0, 10), (4107, 10)], 2),  # a call is faster than what is between
+        ([(0, 10), (5, 10), (0, 10)], 3),  # as a broken index may have them
+        ([(i * 20, 10) for i in range(341)], 2),
+    ],
+)
+def test_rows_are_filled(
+    plain_file: int, calls: list[int], frames: list[tuple[int, int]], expected: int
+) -> None:
+    rows = [np.zeros(size, np.uint8) for _, size in frames]
+    offsets = [offset for offset, _ in frames]
+    assert read_frames(plain_file, zip(offsets, rows, strict=True)) == [True] * len(frames)
+    for (offset, size), row in zip(frames, rows, strict=True):
+        np.testing.assert_array_equal(row, (np.arange(offset, offset + size) % 250))
+    assert len(calls) == expected
+    assert max(calls) <= 1024  # IOV_MAX
+
+
+def test_a_row_beyond_the_end_is_said_to_be_missing(plain_file: int) -> None:
+    rows = [np.zeros(10, np.uint8) for _ in range(4)]
+    offsets = [24980, 24990, 24991, 2**63 - 20]
+    assert read_frames(plain_file, zip(offsets, rows, strict=True)) == [True, True, False, False]
+
+
+def write(path: Path, data: Any, **options: Any) -> None:
+    with h5py.File(path, "w", libver="latest", **options) as f:
+        codec = h5lossy.PFPL(absolute=0.01)
+        dataset = f.create_dataset(
+            "x", shape=data.shape, dtype="f4", chunks=(1, data.shape[1]), compression=codec
+        )
+        order = np.random.default_rng(3).permutation(len(data))
+        for i in order[:-7]:  # some are not stored
+            dataset[i] = data[i]
+
+
+def test_frames_are_read_together_from_a_file_that_nobody_writes(
+    tmp_path: Path, data: Any, calls: list[int]
+) -> None:
+    write(tmp_path / "a.h5", data)
+    with h5py.File(tmp_path / "a.h5") as f:
+        expected = f["x"][...]
+        own = Path("/proc/self/fd")
+        descriptors = len([*own.iterdir()]) if own.is_dir() else 0
+        np.testing.assert_array_equal(h5lossy.read(f["x"]), expected)
+        assert calls
+        assert sum(calls) >= CHUNKS - 7
+        np.testing.assert_array_equal(h5lossy.read(f["x"], np.s_[3:90, 7:]), expected[3:90, 7:])
+        assert not descriptors or len([*own.iterdir()]) == descriptors
+
+
+@pytest.mark.parametrize(
+    ("writing", "reading"),
+    [
+        ({}, {"mode": "r+"}),
+        ({}, {"mode": "r", "swmr": True}),
+        ({}, {"mode": "r", "driver": "core"}),
+        ({"userblock_size": 1024}, {"mode": "r"}),
+    ],
+)
+def test_hdf5_reads_where_the_file_may_not_hold_what_it_gives(
+    tmp_path: Path, data: Any, calls: list[int], writing: Any, reading: Any
+) -> None:
+    write(tmp_path / "a.h5", data, **writing)
+    with h5py.File(tmp_path / "a.h5", **reading) as f:
+        np.testing.assert_array_equal(h5lossy.read(f["x"]), f["x"][...])
+    assert not calls
+
+
+def test_a_chunk_that_went_around_the_filter_is_read_by_hdf5(tmp_path: Path, data: Any) -> None:
+    write(tmp_path / "a.h5", data)
+    with h5py.File(tmp_path / "a.h5", "r+") as f:
+        f["x"].id.write_direct_chunk((5, 0), data[6].tobytes(), filter_mask=1)
+    with h5py.File(tmp_path / "a.h5") as f:
+        np.testing.assert_array_equal(h5lossy.read(f["x"])[5], data[6])
+
+
+def test_a_file_that_has_lost_its_end_is_an_error(tmp_path: Path, data: Any) -> None:
+    write(tmp_path / "a.h5", data)
+    with h5py.File(tmp_path / "a.h5") as f:
+        os.truncate(tmp_path / "a.h5", (tmp_path / "a.h5").stat().st_size // 2)
+        with pytest.raises(h5lossy.CorruptFrameError, match="chunk"):
+            h5lossy.read(f["x"])
+
+
+def test_a_file_that_is_open_for_writing_too_is_read_by_hdf5(
+    tmp_path: Path, data: Any, calls: list[int]
+) -> None:
+    write(tmp_path / "a.h5", data)
+    with h5py.File(tmp_path / "a.h5", "r+") as writer, h5py.File(tmp_path / "a.h5") as reader:
+        writer["x"][5] = data[6]  # it is in HDF5's cache
+        np.testing.assert_array_equal(h5lossy.read(reader["x"])[5], writer["x"][5])
+    assert not calls

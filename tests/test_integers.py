@@ -1,0 +1,559 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Integers: the bound in exact arithmetic, the bytes of docs/format/integers.md, the filter."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import pickle
+import random
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import h5lossy
+from h5lossy import (
+    AATROX,
+    PFPL,
+    Auto,
+    CorruptFrameError,
+    CuSZp2,
+    H5LossyError,
+    Interp,
+    InvalidArgumentError,
+    UnsupportedError,
+    _native,
+)
+from hdf5_helpers import environment, h5lossy_command, run, tool
+from matrix import BACKENDS
+from reference import frame as reference
+from reference import integers
+from reference.common import Kind
+from test_backends_agree import WORKER, python
+
+TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"]
+each_type = pytest.mark.parametrize("dtype", TYPES)
+
+Array = np.ndarray[Any, Any]
+
+
+def type_of(dtype: str) -> integers.IntegerType:
+    """Return the reference's type."""
+    return integers.IntegerType(np.dtype(dtype).itemsize, np.dtype(dtype).kind == "i")
+
+
+def pattern(value: int, dtype: str) -> int:
+    """Return the bits of a value."""
+    return value % (1 << 8 * np.dtype(dtype).itemsize)
+
+
+def numbers(values: Array) -> list[int]:
+    """Return values as Python's integers."""
+    return [int(x) for x in np.ravel(values)]
+
+
+def images(dtype: str, seed: int) -> Array:
+    """Return one of several kinds of values, most of which shrink, in one of several shapes."""
+    rng, info = np.random.default_rng(seed), np.iinfo(dtype)
+    shapes = [(1,), (7,), (300,), (16, 30), (3, 9, 20), (20, 3, 5), (2, 3, 13, 7), (70, 140)]
+    shape = [*shapes, (9000,), (1, 2000, 1)][seed % 10]
+    ramp = np.add.outer(np.arange(np.prod(shape[:-1], dtype=int)), np.arange(shape[-1]))
+    few = rng.integers(0, 6, shape).astype(object)
+    made: Any = [
+        rng.integers(info.min, info.max, shape, np.dtype(dtype).newbyteorder("="), endpoint=True),
+        info.max - few,
+        info.min + few,
+        (3 * ramp.reshape(shape) // 7) % 100 + few,
+        int(rng.integers(0, 11)) + int(rng.integers(2, 12)) * few + max(info.min, -40),
+        np.where(rng.random(shape) < 0.1, int(info.max), few),
+    ][rng.integers(6)]
+    return np.asarray(made).astype(np.dtype(dtype).newbyteorder("=")).astype(dtype)
+
+
+# ------------------------------------------------------------------------------------------------
+# The bound
+# ------------------------------------------------------------------------------------------------
+
+
+def exact_values(dtype: str, bound: int) -> list[int | None]:
+    """Return fill values at the ends of the type and of bins."""
+    of, step = type_of(dtype), 2 * bound + 1
+    last = (of.high + bound) // step
+    near = (of.low, of.low + 1, of.high, of.high - 1, step, step + bound, last * step, 1)
+    return [None, *sorted({of.number(fill) for fill in near} - {0})]
+
+
+def check_all_values(values: Array, bound: int, fill: int | None) -> None:
+    """Encode values of which each one is there, and judge each in exact integers."""
+    frame = h5lossy.encode(values, PFPL(absolute=bound), fill_value=fill)
+    info = h5lossy.inspect(frame)
+    assert (info.codec, info.stored_tiles, info.step) == ("pfpl", 0, 2 * bound + 1)
+    decoded = h5lossy.decode(frame, shape=values.shape)
+    error = np.abs(values.astype(np.int64) - decoded.astype(np.int64))
+    assert error.max() <= bound
+    assert (decoded[values == 0] == 0).all()
+    if fill is not None:
+        np.testing.assert_array_equal(decoded == fill, values == fill)
+    again = h5lossy.encode(decoded, PFPL(absolute=bound), fill_value=fill)
+    np.testing.assert_array_equal(h5lossy.decode(again, shape=values.shape), decoded)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1"])
+def test_all_values_of_8_bits_keep_all_bounds(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    values = np.tile(np.arange(info.min, info.max + 1).astype(dtype), (16, 1))
+    for bound in range(1, 128):
+        for fill in exact_values(dtype, bound):
+            check_all_values(values, bound, fill)
+
+
+@pytest.mark.parametrize("dtype", ["<u2", "<i2"])
+def test_all_values_of_16_bits_keep_their_bound(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    values = np.arange(info.min, info.max + 1).astype(dtype).reshape(256, 256)
+    for bound in (1, 2, 3, 5, 7, 64, 127, 128, 1000, 10922, 10923, 16383, 16384, 32766, 32767):
+        for fill in exact_values(dtype, bound):
+            check_all_values(values, bound, fill)
+
+
+@pytest.mark.parametrize("dtype", ["<u4", "<i4", "<u8", "<i8"])
+def test_values_of_32_and_64_bits_keep_their_bound(dtype: str) -> None:
+    of, picked = type_of(dtype), random.Random(dtype)
+    most = 2 ** (of.word_bits - 1) - 1
+    bounds = [1, 2, 3, 1000, 2**23, 2**23 + 1, 2**24 - 1, most // 3, most - 1, most]
+    # A float64 has no odd number above 2^53.
+    bounds = [bound for bound in bounds if int(float(bound)) == bound] + [2**52 + 1, 2**31 - 1]
+    for bound in sorted({bound for bound in bounds if bound <= most}):
+        step = 2 * bound + 1
+        ends = [of.low, of.high, 0, *(of.number(picked.getrandbits(64)) for _ in range(8))]
+        near = [x // step * step + d for x in ends for d in (0, -bound, bound, bound + 1, step)]
+        near += [x + d for x in ends for d in range(-3, 4)]
+        values = [x for x in near if of.low <= x <= of.high]
+        for fill in exact_values(dtype, bound)[:6]:
+            lattice = integers.Lattice(
+                of, Kind.ABSOLUTE, step, None if fill is None else pattern(fill, dtype)
+            )
+            expected = [lattice.value(lattice.word(x)) for x in values]
+            # Repeated, so that no tile is stored.
+            array = np.repeat(np.array(values, dtype), 64)
+            frame = h5lossy.encode(array, PFPL(absolute=bound), fill_value=fill)
+            assert h5lossy.inspect(frame).stored_tiles == 0
+            decoded = numbers(h5lossy.decode(frame)[::64])
+            assert decoded == expected
+            assert all(abs(x - y) <= bound for x, y in zip(values, decoded, strict=True))
+            if fill is not None:
+                assert [y == fill for y in decoded] == [x == fill for x in values]
+
+
+@each_type
+def test_a_bound_is_rounded_down_to_counts(dtype: str) -> None:
+    values = np.tile(np.arange(100), 50).astype(dtype)
+    exact = h5lossy.inspect(h5lossy.encode(values, PFPL(absolute=0.99)))
+    assert exact.bound.kind is h5lossy.BoundKind.LOSSLESS
+    assert exact.requested_bound == 0.99
+    assert h5lossy.inspect(h5lossy.encode(values, PFPL(absolute=3.99))).step == 7
+    largest = h5lossy.inspect(h5lossy.encode(values, PFPL(absolute=1e30)))
+    assert largest.step == float(2 ** (8 * values.itemsize) - 1)
+    assert h5lossy.inspect(h5lossy.encode(values, PFPL(absolute=3))).dtype == np.dtype(dtype)
+
+
+def test_a_type_of_more_bits_gives_the_same_values() -> None:
+    values = np.random.default_rng(0).integers(0, 256, (64, 64))
+    few = h5lossy.decode(h5lossy.encode(values.astype("u1"), PFPL(absolute=20)))
+    for dtype in ("u2", "i4", "u8"):
+        more = h5lossy.decode(h5lossy.encode(values.astype(dtype), PFPL(absolute=20)))
+        np.testing.assert_array_equal(np.minimum(more, 255), few)
+
+
+@each_type
+def test_multiples_of_a_number_are_stored_as_its_multiples(dtype: str) -> None:
+    multiples = np.random.default_rng(0).integers(0, 10, 30000)
+    wide = np.dtype(dtype).itemsize == 8
+    offset = 0 if wide else -3 if np.dtype(dtype).kind == "i" else 5
+    values = (offset + 12 * multiples).astype(dtype)
+    frame = h5lossy.encode(values, PFPL(lossless=True))
+    np.testing.assert_array_equal(h5lossy.decode(frame), values)
+    same = h5lossy.encode(multiples.astype(dtype), PFPL(lossless=True))
+    assert len(frame) == len(same)
+    values[-1] += 1  # one value that is not, behind those that are looked at first
+    frame = h5lossy.encode(values, PFPL(lossless=True))
+    np.testing.assert_array_equal(h5lossy.decode(frame), values)
+    assert len(frame) > len(same)
+
+
+# ------------------------------------------------------------------------------------------------
+# The bytes
+# ------------------------------------------------------------------------------------------------
+
+
+def random_jobs(dtype: str, seeds: range) -> list[tuple[Array, Any, int | None]]:
+    """Return values, codecs and fill values."""
+    jobs = []
+    for seed in seeds:
+        values, picked = images(dtype, seed), random.Random(seed)
+        bound = picked.choice([0.5, 1, 2, 3.9, 7, 50, 127, 128, 1000, 32767, 2**31, 1e19])
+        codec = PFPL(lossless=True) if seed % 4 == 0 else PFPL(absolute=bound)
+        fill = int(picked.choice(values.reshape(-1))) if seed % 3 else None
+        jobs.append((values, codec, fill))
+    return jobs
+
+
+def expected_frame(values: Array, codec: Any, fill: int | None) -> bytes:
+    """Return the reference's frame."""
+    kind = Kind.LOSSLESS if codec.lossless else Kind.ABSOLUTE
+    bits = None if fill is None else pattern(fill, values.dtype.str)
+    bound = codec.absolute or 0.0
+    return reference.encode(values, kind, bound, fill_bits=bits, shape=values.shape)
+
+
+@each_type
+def test_library_and_reference_write_the_same_frames(dtype: str) -> None:
+    for values, codec, fill in random_jobs(dtype, range(40)):
+        frame = h5lossy.encode(values, codec, fill_value=fill)
+        assert frame == expected_frame(values, codec, fill), codec
+        decoded = h5lossy.decode(frame)
+        assert decoded.dtype == values.dtype
+        np.testing.assert_array_equal(decoded, reference.decode(frame))
+        middle = values.size // 2
+        np.testing.assert_array_equal(h5lossy.decode(frame, middle), decoded[middle:])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
+    # NumPy's pickles come back in the machine's byte order.
+    dtypes = [dtype.replace(">", "<") for dtype in TYPES]
+    jobs = [job for dtype in dtypes for job in random_jobs(dtype, range(40, 60))]
+    given = pickle.dumps({"encode": jobs, "decode": []})
+    said = python(WORKER, tmp_path, given, H5LOSSY_BACKEND=backend)
+    assert said.returncode == 0, said.stderr.decode()
+    used, answers, _ = pickle.loads(said.stdout)
+    assert used == backend
+    for (values, codec, fill), (frame, decoded) in zip(jobs, answers, strict=True):
+        assert frame == h5lossy.encode(values, codec, fill_value=fill)
+        assert decoded == h5lossy.decode(frame).tobytes()
+
+
+@each_type
+def test_boxes_that_floats_have_are_boxes_of_integers_too(dtype: str) -> None:
+    for shape in [(8, 8), (4, 4, 4), (5, 8, 8), (4, 8, 8), (3, 4, 4)]:
+        values = np.arange(np.prod(shape)).reshape(shape).astype(dtype) // 2
+        for part in (values, np.zeros_like(values)):
+            frame = h5lossy.encode(part, PFPL(absolute=1, checksum=False))
+            lattice = integers.Lattice(type_of(dtype), Kind.ABSOLUTE, 3)
+            shape_of_tile = np.array([part.size // shape[-1], shape[-1]])
+            of = type_of(dtype)
+            bits = part.reshape(-1).astype(of.word_dtype)
+            payload = integers.encode_tile(bits, of, lattice, shape_of_tile)
+            # Also of chunks that are so small that an encoder would store them.
+            built = reference.build(
+                dataclasses.replace(
+                    reference.parse(frame),
+                    codec=1,
+                    kind=Kind.ABSOLUTE,
+                    step=3,
+                    tiles=(payload,),
+                    dims=(*[1] * (3 - len(shape)), *shape),
+                    later_fields=integers.fields(lattice),
+                )
+            )
+            np.testing.assert_array_equal(h5lossy.decode(built), reference.decode(built))
+    large = np.tile(np.arange(64, dtype=np.dtype(dtype)).reshape(1, 8, 8), (300, 1, 1))
+    whole = h5lossy.encode(large, PFPL(absolute=1))
+    np.testing.assert_array_equal(h5lossy.decode(whole), reference.decode(whole))
+
+
+def test_auto_is_pfpl() -> None:
+    values = images("<u2", 6)
+    for prefer in ("speed", "size"):
+        frame = h5lossy.encode(values, Auto(absolute=3, prefer=prefer))
+        assert frame == h5lossy.encode(values, PFPL(absolute=3))
+
+
+def test_the_page_has_an_example_that_comes_out() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "format" / "integers.md").read_text()
+    rows = {line[:2].strip(): line[2:] for line in page.split("## Worked example")[1].split("\n")}
+    x, k, back, d = (
+        [int(word) for word in rows[name].replace("|", " ").split()]
+        for name in ("x", "k", "x'", "d")
+    )
+    n = [int(word, 16) for word in rows["n"].split("(")[0].replace("|", " ").split()]
+    of = integers.IntegerType(2, is_signed=False)
+    lattice = integers.Lattice(of, Kind.ABSOLUTE, 5)
+    assert [lattice.word(value) for value in x] == k
+    assert [lattice.value(word) for word in k] == back
+    assert [words - integers.predicted(k, i, 8, 2, of) for i, words in enumerate(k)] == d
+    assert integers.to_residuals(k, 8, 2, of) == n
+    payload = integers.encode_tile(np.array(x, "<u2"), of, lattice, np.array([4, 8]))
+    assert payload.hex(" ") in page.replace("| ", "")
+    costs = [integers.cost(integers.to_residuals(k, 8, p, of)[8:]) for p in range(5)]
+    assert f"need {', '.join(map(str, costs[:-1]))} and {costs[-1]} bits" in page
+    frame = reference.Frame(
+        codec=1,
+        value_bytes=2,
+        big_endian=False,
+        kind=Kind.ABSOLUTE,
+        raw_bytes=64,
+        bound=2.0,
+        step=5,
+        tiles=(payload,),
+        dims=(1, 4, 8),
+        later_fields=integers.fields(lattice),
+        value_class=1,
+    )
+    assert h5lossy.decode(reference.build(frame)).tolist() == back
+
+
+def load_decoder() -> Any:
+    path = Path(__file__).parents[1] / "docs" / "format" / "decoder.py"
+    spec = importlib.util.spec_from_file_location("decoder", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["decoder"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def sealed(decoder: Any, frame: bytes) -> bytes:
+    """Give a frame the checksums of what it holds, if its header says what is summed."""
+    sums = bytearray(frame)
+    try:
+        words, codec, type_byte = struct.unpack_from("<3B", frame, 5)
+        of = decoder.INTEGERS[type_byte & 127]
+        count = struct.unpack_from("<I", frame, 12)[0] // of.size
+        dims = struct.unpack_from("<3I", frame, 40)
+        tiles = decoder.count_tiles(codec, 0, of, count, dims) if codec else 0
+        front = 4 * (words + tiles)
+        ends = struct.unpack_from(f"<{tiles}I", frame, 4 * words)
+    except (struct.error, KeyError, ZeroDivisionError):
+        return frame
+    payloads = decoder.cut(frame[front:], ends) if codec else [frame[front:]]
+    if frame[10] & 1:
+        struct.pack_into("<I", sums, 20, decoder.checksum(payloads))
+    struct.pack_into("<I", sums, 16, decoder.checksum([bytes(sums[:16] + sums[20:front])]))
+    return bytes(sums)
+
+
+@each_type
+def test_damaged_frames_are_refused_or_decoded_alike(dtype: str) -> None:
+    decoder, picked = load_decoder(), random.Random(dtype)
+    refusals = {
+        decoder.Unsupported: UnsupportedError,
+        decoder.Truncated: h5lossy.TruncatedFrameError,
+        decoder.Corrupt: CorruptFrameError,
+    }
+    frames = [h5lossy.encode(v, c, fill_value=f) for v, c, f in random_jobs(dtype, range(30))]
+    for frame in (frame for frame in frames if len(frame) < 1500):
+        assert decoder.decode(frame) == h5lossy.decode(frame).tobytes()
+        for _ in range(8):
+            changed = bytearray(frame)
+            # The chunk's size stays as it is: what is tested is the rest.
+            place = picked.choice([*range(4, 12), *range(20, len(changed))])
+            changed[place] ^= 1 << picked.randrange(8)
+            for one in (sealed(decoder, bytes(changed)), bytes(changed[: picked.randrange(140)])):
+                try:
+                    expected = h5lossy.decode(one).tobytes()
+                except H5LossyError as error:
+                    with pytest.raises(decoder.Refused) as refused:
+                        decoder.decode(one)
+                    assert refusals[refused.type] is type(error)  # noqa: PT017
+                else:
+                    assert decoder.decode(one) == expected
+                    assert reference.decode(one).tobytes() == expected
+
+
+FIELDS = [
+    (8, "<B", 1, CorruptFrameError, "no pointwise-relative frames"),
+    (8, "<B", 4, UnsupportedError, "bound kind 4 of integers needs a newer"),
+    (32, "<Q", 1, CorruptFrameError, "step must be from 3 to 65535, got 1"),
+    (32, "<Q", 65537, CorruptFrameError, "step must be from 3 to 65535"),
+    (32, "<Q", 4, UnsupportedError, "step 4, an even one, needs a newer"),
+    (52, "<I", 1, UnsupportedError, "field at byte 52 needs a newer"),
+    (56, "<I", 1, UnsupportedError, "field at byte 56 needs a newer"),
+    (60, "<I", 2, UnsupportedError, "2 exact values need a newer"),
+    (60, "<I", 0, CorruptFrameError, "the exact value 0x7 is not one of 0 values"),
+    (64, "<Q", 0, CorruptFrameError, "the exact value 0x0 is not one of 1 values"),
+    (64, "<Q", 65536, CorruptFrameError, "the exact value 0x10000 is not one of 1 values"),
+    (72, "<Q", 5 << 32, CorruptFrameError, "a frame with a bound has no base and stride"),
+]
+
+
+@pytest.mark.parametrize(("at", "form", "value", "error", "message"), FIELDS)
+def test_a_field_that_is_out_of_range_is_named(
+    at: int, form: str, value: int, error: type[H5LossyError], message: str
+) -> None:
+    frame = h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), PFPL(absolute=3), fill_value=7)
+    broken = bytearray(frame)
+    struct.pack_into(form, broken, at, value)
+    with pytest.raises(error, match=message):
+        h5lossy.decode(sealed(load_decoder(), bytes(broken)))
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [
+        (32, 3, "step must be 0"),
+        (64, 3, "a lossless frame has no exact values"),
+        (72, 1 << 32, "base 0 and stride 1 are not those"),
+        (72, 5 << 32 | 5, "base 5 and stride 5 are not those"),
+        (72, 65536 << 32, "base 0 and stride 65536 are not those"),
+    ],
+)
+def test_a_field_of_a_lossless_frame_is_named(at: int, value: int, message: str) -> None:
+    frame = h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), PFPL(lossless=True))
+    broken = bytearray(frame)
+    struct.pack_into("<Q", broken, at, value)
+    with pytest.raises(CorruptFrameError, match=message):
+        h5lossy.decode(sealed(load_decoder(), bytes(broken)))
+
+
+# ------------------------------------------------------------------------------------------------
+# What is refused
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("codec", "message"),
+    [
+        (
+            Interp(absolute=3),
+            r"by codec 1 \(pfpl\) in this .* got codec 4 \(interp\); give .* PFPL",
+        ),
+        (CuSZp2(absolute=3), r"got codec 2 \(cuszp2\)"),
+        (AATROX(lossless=True), r"got codec 3 \(aatrox\)"),
+        (PFPL(range_relative=0.1), "no range-relative bound in this version .* in counts"),
+        (Auto(pointwise_relative=0.1), "no pointwise-relative bound in this version"),
+    ],
+    ids=repr,
+)
+def test_what_integers_do_not_take_is_said(codec: Any, message: str) -> None:
+    values = np.zeros((10, 10), "u2")
+    with pytest.raises(UnsupportedError, match=message):
+        h5lossy.encode(values, codec)
+    with (
+        h5py.File("none", "w", driver="core", backing_store=False) as file,
+        pytest.raises(ValueError, match=message),
+    ):
+        file.create_dataset("x", data=values, chunks=(5, 5), compression=codec)
+
+
+@pytest.mark.parametrize("dtype", [bool, "f2", "c8", h5py.enum_dtype({"a": 1}, "u1")], ids=str)
+def test_other_types_are_refused(dtype: Any) -> None:
+    with (
+        h5py.File("none", "w", driver="core", backing_store=False) as file,
+        pytest.raises(ValueError, match="float64 and integers of 8, 16, 32 and 64 bits"),
+    ):
+        file.create_dataset("x", (9, 9), dtype, chunks=(5, 5), compression=PFPL(lossless=True))
+    with pytest.raises(UnsupportedError, match="convert the data with astype"):
+        h5lossy.encode(np.zeros(9, dtype), PFPL(lossless=True))
+
+
+def test_a_fill_value_is_one_of_the_type() -> None:
+    for fill in (-1, 65536, 1.5):
+        with pytest.raises(InvalidArgumentError, match="fill_value must be a uint16 value"):
+            h5lossy.encode(np.zeros(9, "u2"), PFPL(absolute=3), fill_value=fill)
+
+
+def test_what_measures_floats_says_so(tmp_path: Path) -> None:
+    values = np.arange(100, dtype="u2")
+    with pytest.raises(
+        UnsupportedError, match=r"takes float32 and float64 .* here, not uint16.*write, read"
+    ):
+        PFPL(range_relative=0.1).resolve(values)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset("x", data=values, chunks=(50,), compression=PFPL(absolute=3))
+        with pytest.raises(UnsupportedError, match="/x holds uint16, and verify=True compares"):
+            h5lossy.write(dataset, values, verify=True)
+
+
+# ------------------------------------------------------------------------------------------------
+# Datasets
+# ------------------------------------------------------------------------------------------------
+
+
+@each_type
+def test_datasets_are_written_and_read(tmp_path: Path, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    ramp = np.add.outer(np.arange(90), np.arange(70)) // 3 % 100
+    values = (ramp + rng.integers(0, 3, ramp.shape)).astype(dtype)
+    for number, codec in enumerate([PFPL(lossless=True), PFPL(absolute=3), Auto(absolute=0.5)]):
+        path = tmp_path / f"{number}.h5"
+        with h5py.File(path, "w") as file:
+            options = {"chunks": (32, 32), "compression": codec, "fillvalue": 7}
+            file.create_dataset("by_h5py", data=values, **options)
+            h5lossy.write(file.create_dataset("by_us", values.shape, dtype, **options), values)
+        with h5py.File(path) as file:
+            decoded = file["by_h5py"][...]
+            assert decoded.dtype == np.dtype(dtype)
+            np.testing.assert_array_equal(file["by_us"][...], decoded)
+            for name in file:
+                np.testing.assert_array_equal(h5lossy.read(file[name]), decoded)
+                part = np.s_[3:40, 5:69]
+                np.testing.assert_array_equal(h5lossy.read(file[name], part), decoded[part])
+                assert h5lossy.verify(file[name]).ok
+        bound = 3 if codec.absolute == 3 else 0
+        errors = zip(numbers(values), numbers(decoded), strict=True)
+        assert max(abs(x - y) for x, y in errors) == bound
+        np.testing.assert_array_equal(decoded == 7, values == 7)
+
+
+def test_info_says_counts(tmp_path: Path) -> None:
+    values = np.arange(100, dtype="i2")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, bound in (("a", 3.5), ("b", 1), ("c", 0.5)):
+            codec = PFPL(absolute=bound)
+            file.create_dataset(name, data=values, chunks=(50,), compression=codec, fillvalue=-7)
+    said = h5lossy_command("info", str(tmp_path / "a.h5")).stdout
+    assert "±3 counts" in said
+    assert "±1 count " in said
+    assert "lossless" in said
+
+
+def test_h5repack_compresses_integers(tmp_path: Path) -> None:
+    h5repack = tool("h5repack")
+    folder = h5lossy_command("plugin-path").stdout.removesuffix("\n")
+    values = {dtype: np.tile(np.arange(100), 80).astype(dtype) for dtype in TYPES}
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, data in values.items():
+            file.create_dataset(name, data=data, chunks=(4000,))
+    words = PFPL(absolute=3).filter_options
+    option = f"UD={h5lossy.FILTER_ID},1,{len(words)},{','.join(map(str, words))}"
+    paths = (tmp_path / "a.h5", tmp_path / "b.h5")
+    run(h5repack, "-f", option, *paths, env=environment(HDF5_PLUGIN_PATH=folder))
+    with h5py.File(paths[1]) as file:
+        for name, data in values.items():
+            described = h5lossy.describe(file[name])
+            assert described is not None
+            assert described.ratio > 2
+            expected = h5lossy.decode(h5lossy.encode(data, PFPL(absolute=3)))
+            np.testing.assert_array_equal(file[name][...], expected)
+
+
+def test_a_frame_of_another_type_is_refused(tmp_path: Path) -> None:
+    values = np.arange(100, dtype="<u4")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset(
+            "x", (100,), "<u4", chunks=(100,), compression=PFPL(absolute=3)
+        )
+        for other in ("<i4", "<f4", ">u4"):
+            frame = h5lossy.encode(np.repeat(values, 9)[:100].astype(other), PFPL(absolute=3))
+            dataset.id.write_direct_chunk((0,), frame)
+            with pytest.raises(CorruptFrameError, match="the frame's type is not the dataset's"):
+                h5lossy.read(dataset)
+            with pytest.raises(OSError, match=r"filter returned failure|the frame's type differs"):
+                dataset[...]
+
+
+def test_the_library_refuses_types_that_there_are_not() -> None:
+    for value_class, value_bytes in ((1, 3), (2, 16), (3, 2), (1, 0)):
+        params = _native.Params(bound_kind=3, value_class=value_class, value_bytes=value_bytes)
+        with pytest.raises(InvalidArgumentError, match=r"must be 0 \(floats\), 1"):
+            _native.encode(params, np.zeros(48, "u1"))
+    params = _native.Params(bound_kind=3, value_class=1, value_bytes=1, big_endian=True)
+    with pytest.raises(InvalidArgumentError, match="no byte order"):
+        _native.encode(params, np.zeros(48, "u1"))
