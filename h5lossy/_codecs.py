@@ -444,8 +444,8 @@ class Interp(Codec):
     """Interp: predict each value from those around it, keep what is missing, and code it by rANS.
 
     The codec for archives, networks and slow disks: its frames are much smaller than those of the
-    other codecs, and take several times as long to write and to read. There are no GPU kernels:
-    chunks of arrays on a GPU are copied to the host.
+    other codecs, and take several times as long to write and to read. GPUs decode its frames, but
+    do not encode: chunks of arrays on a GPU are copied to the host for that.
 
     What `Codec` promises holds here with one difference. A value changes at most once, however
     often it is written and whatever is overwritten around it, but a chunk that is decoded and
@@ -518,7 +518,7 @@ class Auto(Codec):
         What the codec is picked for. "speed", the default: of the fast codecs (all but `Interp`)
         the one whose frame promises to be smallest, by a sample of the chunk. "size": the smallest
         frame of all codecs. That is nearly always `Interp`'s, and takes somewhat longer to write;
-        there are no GPU kernels.
+        GPUs only decode it.
 
     Notes
     -----

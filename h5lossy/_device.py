@@ -26,7 +26,7 @@ def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> A
     params = params_of(memory)
     device = device_of(memory)
     library = memory.library
-    if memory.size == 0 or not _native.has_kernels(params.codec, params.mode):
+    if memory.size == 0 or not _native.has_kernels(params.codec, params.mode, decode=False):
         frame = _native.encode(params, np.ascontiguousarray(library.to_host(memory)))
         return library.upload(np.frombuffer(frame, np.uint8).copy(), device).owner
     values = memory if memory.is_contiguous else library.contiguous(memory)
@@ -86,7 +86,8 @@ def decode(memory: DeviceMemory, info: _native.FrameFields, first: int, flat: De
         stream=library.current_stream(device),
     )
     status = 2
-    if info.value_bytes in {4, 8} and flat.size != 0 and _native.has_kernels(info.codec, info.mode):
+    has_kernels = _native.has_kernels(info.codec, info.mode, decode=True)
+    if info.value_bytes in {4, 8} and flat.size != 0 and has_kernels:
         needed = _native.device_decode_workspace(info, batch)
         workspace = library.empty((needed,), np.uint8, device)
         _native.device_decode(

@@ -55,12 +55,19 @@ def _settings() -> Iterator[tuple[str, Callable[..., Codec]]]:
 SETTINGS: dict[str, Callable[..., Codec]] = dict(_settings())
 """Every codec in every mode (see `SOME_CHOICES`), auto included: each is called with a bound."""
 
-KERNEL_SETTINGS: dict[str, Callable[..., Codec]] = {
-    name: make
-    for name, make in SETTINGS.items()
-    if _native.has_kernels((codec := make(lossless=True)).codec_number, codec.params().mode)
-}
-"""Those of them for which there are GPU kernels."""
+
+def _on_gpu(*, decode: bool) -> dict[str, Callable[..., Codec]]:
+    def is_there(codec: Codec) -> bool:
+        return _native.has_kernels(codec.codec_number, codec.params().mode, decode=decode)
+
+    return {name: make for name, make in SETTINGS.items() if is_there(make(lossless=True))}
+
+
+KERNEL_SETTINGS: dict[str, Callable[..., Codec]] = _on_gpu(decode=False)
+"""Those of them that GPUs encode."""
+
+DECODED_SETTINGS: dict[str, Callable[..., Codec]] = _on_gpu(decode=True)
+"""Those of them whose frames GPUs decode."""
 
 EXAMPLES: dict[str, Callable[..., Codec]] = {
     name: make

@@ -89,7 +89,7 @@ class ChunkWriter:
         memory, whole = self._source.memory, self._chosen.whole
         if memory is not None and whole is not None and self._recorder is None:
             memory = cupy_memory(memory.owner[self._chosen.with_all_axes])
-            if memory.dtype == self._dtype and is_possible(memory, self._params):
+            if memory.dtype == self._dtype and is_possible(memory, self._params, decode=False):
                 self._first = whole
                 try:
                     self._write_from_gpu(memory, whole)

@@ -16,13 +16,13 @@ from h5lossy._arrays import DeviceMemory, device_of
 _BATCH_BYTES = 64 << 20
 
 
-def is_possible(memory: DeviceMemory, params: _native.Params | None) -> bool:
-    """Return whether the chunks of an array can be encoded and decoded here."""
+def is_possible(memory: DeviceMemory, params: _native.Params | None, *, decode: bool) -> bool:
+    """Return whether the chunks of an array can be encoded, or decoded, here."""
     if params is None or params.value_class or params.big_endian:
         return False
     if params.value_bytes != memory.dtype.itemsize:
         return False
-    if not _native.has_kernels(params.codec, params.mode):
+    if not _native.has_kernels(params.codec, params.mode, decode=decode):
         return False
     return memory.dtype.isnative and 0 < len(memory.shape) <= _native.MAX_RANK and memory.size > 0
 

@@ -163,7 +163,7 @@ class _Decoder:
             begins.setdefault(buffers[k, :_ALIKE_BYTES].tobytes(), k)
         for k in begins.values():
             info = self._info(buffers[k], int(sizes[k]))
-            if info is None or not _native.has_kernels(info.codec, info.mode):
+            if info is None or not _native.has_kernels(info.codec, info.mode, decode=True):
                 continue
             bound = info.bound_kind
             if bound == _native.BOUND_RANGE_RELATIVE:

@@ -163,7 +163,7 @@ def _read_to_gpu(
         return result
     target = cupy_memory(memory.owner[chosen.with_all_axes])
     chunks = stored_chunks(dataset)
-    if chunks is not None and is_possible(target, chunks.decoding):
+    if chunks is not None and is_possible(target, chunks.decoding, decode=True):
         try:
             with closing(GpuReader(dataset, chunks, chosen, target, report)) as reader:
                 reader.run()

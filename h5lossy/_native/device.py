@@ -86,9 +86,9 @@ def gpu_speedup(codec: int, *, decode: bool) -> float:
     return float(lib.h5l_gpu_speedup(codec, decode))
 
 
-def has_kernels(codec: int, mode: int) -> bool:
-    """Return whether GPUs can encode and decode chunks of a codec, requested with this mode."""
-    return bool(lib.h5l_has_kernels(codec, mode))
+def has_kernels(codec: int, mode: int, *, decode: bool) -> bool:
+    """Return whether GPUs can encode or decode chunks of a codec, requested with this mode."""
+    return bool(lib.h5l_has_kernels(codec, mode, decode))
 
 
 def device_of(address: int) -> int:

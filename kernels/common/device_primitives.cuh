@@ -135,6 +135,7 @@ H5L_DEVICE void store_relaxed(u32* to, u32 value) {
 }
 // Loads from memory that is read-only during the launch.
 H5L_DEVICE u32 load_constant(const u32* from) { return __ldg(from); }
+H5L_DEVICE u32 load_constant(const u16* from) { return __ldg(from); }
 H5L_DEVICE u32 load_constant(const u8* from) { return __ldg(from); }
 // The same, without allocating in L1: nothing nearby is read again soon.
 H5L_DEVICE float load_once(const float* from) {

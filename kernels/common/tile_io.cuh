@@ -53,6 +53,12 @@ H5L_DEVICE DecodeSums* sums_of(const DecodePlan& plan, u32 item) {
   return plan.sums + block_row() * plan.slots + (item & (plan.slots - 1));
 }
 
+H5L_DEVICE TileSpan span_of(const DecodePlan& plan, const DecodeJob& job, u32 tile, u32 tile_bytes) {
+  const u32* const ends = reinterpret_cast<const u32*>(frame_of(plan) + plan.header_bytes) + tile;
+  const u32 begin = tile == 0 ? 0 : load_constant(ends - 1), end = load_constant(ends), bytes = end - begin;
+  return {begin, bytes, begin <= end && end <= job.payload_bytes && bytes <= tile_bytes};
+}
+
 // Calls decode(tile, part, span) for this thread block's items of its frame; each tile has `parts` items. With fewer
 // thread blocks than items (is_strided), each takes every n-th.
 template <u32 parts, bool is_strided, class Decode>
@@ -61,13 +67,11 @@ H5L_DEVICE void for_own_items(const DecodePlan& plan, const DecodeJob& job, u32 
   for (u32 item = block_number(); item < plan.tiles * parts; item += grid_blocks()) {
     if (is_strided && item != block_number()) sync_block();  // shared memory is free again
     const u32 tile = plan.first_tile + item / parts, part = item % parts;
-    const u32* const ends = reinterpret_cast<const u32*>(frame_of(plan) + plan.header_bytes) + tile;
-    const u32 begin = tile == 0 ? 0 : load_constant(ends - 1), end = load_constant(ends), bytes = end - begin;
+    const TileSpan span = span_of(plan, job, tile, tile_bytes);
     if (job.check_table != 0 && part == 0 && thread() == 0) {
-      atomic_add(&sums_of(plan, tile)->table, table_sum_share(end, plan.header_bytes, tile));
+      atomic_add(&sums_of(plan, tile)->table, table_sum_share(span.begin + span.bytes, plan.header_bytes, tile));
     }
-    const bool is_valid = begin <= end && end <= job.payload_bytes && bytes <= tile_bytes;
-    decode(tile, part, TileSpan{begin, bytes, is_valid});
+    decode(tile, part, span);
     if (!is_strided) break;
   }
 }

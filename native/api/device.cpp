@@ -64,10 +64,12 @@ h5l_status check_class(std::uint32_t value_class, const Message& why) {
                   "integers have no GPU kernels in this version of h5lossy; copy their chunks to the host");
 }
 
-h5l_status check_kernels(std::uint32_t codec, std::uint32_t mode, const Message& why) {
-  if (has_kernels(codec, mode)) return H5L_OK;
-  return why.fail(H5L_UNSUPPORTED, "%s has no GPU kernels in this version of h5lossy; copy its chunks to the host",
-                  codec == H5L_CODEC_AUTO ? "auto for size" : codec_name(codec));
+h5l_status check_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode, const Message& why) {
+  if (has_kernels(direction, codec, mode)) return H5L_OK;
+  const bool encodes = direction == Direction::encode;
+  return why.fail(H5L_UNSUPPORTED, "%s has no GPU kernels for %s in this version of h5lossy; copy its %s to the host",
+                  codec == H5L_CODEC_AUTO ? "auto for size" : codec_name(codec), encodes ? "encoding" : "decoding",
+                  encodes ? "chunks" : "frames");
 }
 
 h5l_status check_memory(const h5l_device_batch& batch, std::uint64_t value_bytes, std::uint64_t workspace,
@@ -96,7 +98,8 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
   if (params == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "params must not be null");
   if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
   if (const h5l_status status = check_class(params->value_class, why); status != H5L_OK) return status;
-  if (const h5l_status status = check_kernels(params->codec, params->mode, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_kernels(Direction::encode, params->codec, params->mode, why); status != H5L_OK)
+    return status;
   if (const h5l_status status = check_batch(batch, params->value_bytes, why); status != H5L_OK) return status;
   call = make_encode_call(*params, static_cast<std::size_t>(batch->raw_bytes), batch->count);
   call.plan.big_endian = 0;
@@ -107,7 +110,8 @@ h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, 
                      std::uint64_t values, gpu::DecodeCall& call, const Message& why) {
   if (info == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "info must not be null");
   if (const h5l_status status = check_class(info->value_class, why); status != H5L_OK) return status;
-  if (const h5l_status status = check_kernels(info->codec, info->mode, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_kernels(Direction::decode, info->codec, info->mode, why); status != H5L_OK)
+    return status;
   if (const h5l_status status = check_batch(batch, info->value_bytes, why); status != H5L_OK) return status;
   const std::uint64_t count = batch->raw_bytes / info->value_bytes;
   if (info->raw_bytes != batch->raw_bytes) {
@@ -250,7 +254,9 @@ double h5l_gpu_speedup(uint32_t codec, int decode) {
   return speedup;
 }
 
-int h5l_has_kernels(uint32_t codec, uint32_t mode) { return has_kernels(codec, mode) ? 1 : 0; }
+int h5l_has_kernels(uint32_t codec, uint32_t mode, int decode) {
+  return has_kernels(decode != 0 ? Direction::decode : Direction::encode, codec, mode) ? 1 : 0;
+}
 
 int h5l_device_of(const void* pointer) {
   int ordinal = -1;

@@ -57,6 +57,8 @@ struct TileLayout {
   // For the host code that launches the mode's GPU kernels.
   bool is_split = false;           // several thread blocks share a tile
   const char* kernel_suffix = "";  // of the kernels' names
+  // Decoding takes two kernels: the first one unpacks a tile's payload, and leaves so many bytes to the second. 0: one.
+  u32 stage_bytes = 0;
 };
 
 // The extents of one box, clipped to the chunk.
@@ -107,7 +109,8 @@ inline constexpr u32 kIntegerClasses = 2;
 struct Codec {
   u32 spare_bytes;            // room that encode needs after a full tile's raw bytes
   bool has_lossless = false;  // whether the codec has a lossless mode
-  bool has_kernels = true;    // if not, its chunks are always encoded and decoded on the CPU
+  // Without kernels, chunks are always encoded, or decoded, on the CPU.
+  bool has_encode_kernels = true, has_decode_kernels = true;
   StepRule step_rule = {};
   // Whether a request may name this mode; 0 is the default.
   bool (*has_mode)(u32 requested);

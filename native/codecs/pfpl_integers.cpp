@@ -349,7 +349,8 @@ extern const Codec pfpl_integers_codec;
 const Codec pfpl_integers_codec = {
     .spare_bytes = kMaxRemovedBytes - kStreamBytes,
     .has_lossless = true,
-    .has_kernels = false,
+    .has_encode_kernels = false,
+    .has_decode_kernels = false,
     .has_mode = has_mode,
     .choose_mode = choose_mode,
     .header_dims = header_dims,

@@ -23,11 +23,13 @@
 
 #if defined(__CUDACC__)
 #define H5L_FN __host__ __device__ __forceinline__
+#define H5L_TABLE static __device__ constexpr
 #ifndef H5L_TARGET
 #define H5L_TARGET cuda
 #endif
 #else
 #define H5L_FN inline
+#define H5L_TABLE inline constexpr  // begins the definition of an array that kernels index, too
 #ifndef H5L_TARGET
 #define H5L_TARGET scalar
 #endif

@@ -197,6 +197,9 @@ struct DecodePlan {
   // If items are parts of tiles: sums that the warps of a tile publish, a word for each four bytes of a value; 0 at the
   // start.
   u64* published;
+  // If a kernel unpacks tiles for a second one, which decodes them: `stage_bytes` for each tile.
+  u8* stages;
+  u32 stage_bytes;
 };
 
 // Checks that frames are of the requested kind, and creates their jobs.

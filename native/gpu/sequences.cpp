@@ -283,10 +283,13 @@ namespace {
 // Warps that decode a split tile, one layer each.
 std::uint32_t warps_of_tile(const CodecVariant& variant) { return variant.tile_values / kPartValues * (kThreads / 32); }
 
+constexpr std::uint32_t kNoCodec = 256;  // of no frame
+
 struct DecodePieces {
   DecodeJob* jobs;
   DecodeSums* sums;
   u64* published;
+  u8* stages;
   std::uint32_t items, slots, published_words;  // of a frame
 };
 
@@ -300,6 +303,7 @@ DecodePieces take_pieces(Arena& arena, const DecodeCall& call) {
     taken.published_words = call.tiles * warps_of_tile(call.variant) * (call.value_bytes / 4);
     taken.published = arena.take<u64>(std::size_t{call.frames} * taken.published_words);
   }
+  taken.stages = arena.take<u8>(std::size_t{call.frames} * call.tiles * call.variant.layout.stage_bytes);
   return taken;
 }
 
@@ -335,11 +339,21 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.slots = pieces.slots;
   plan.statuses = call.statuses;
   plan.published = pieces.published;
+  plan.stages = pieces.stages;
+  plan.stage_bytes = variant.layout.stage_bytes;
+  char kernel[kMaxName] = "";
+  const bool is_lossless = call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
+  bool has_main = variant.number != 0 && !is_lossless;
+  if (has_main) {
+    name_kernel(kernel, variant, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
+    // What keeps the integers of a tile in shared memory needs more of it than small GPUs have.
+    has_main = plan.stage_bytes == 0 || launcher.resident_blocks(kernel) != 0;
+  }
   const CodecVariant& lossless = call.lossless;
   OpenPlan open = {};
   open.decode = plan;
   open.frame_bytes = call.frame_bytes;
-  open.codec = variant.number;
+  open.codec = has_main || is_lossless ? variant.number : kNoCodec;
   open.kind = call.kind;
   open.value_bytes = call.value_bytes;
   open.big_endian = call.big_endian ? 1 : 0;
@@ -353,12 +367,12 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   if (call.wanted == 0) return true;
 
   // One thread block for each item: they wait at different times, and many of them hide each other's latency.
-  char kernel[kMaxName];
-  const bool is_lossless = call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
-  if (variant.number != 0 && !is_lossless) {
-    name_kernel(kernel, variant, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
-    if (!launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
+  if (has_main && plan.stage_bytes != 0) {
+    char unpacking[kMaxName];
+    std::snprintf(unpacking, kMaxName, "%s_unpack_%s", variant.codec, call.value_bytes == 4 ? "f32" : "f64");
+    if (!launcher.launch(unpacking, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
   }
+  if (has_main && !launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
   // The lossless frames, which are either few or all; this launch also checks the checksums.
   name_kernel(kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
   plan.form = FrameForm::lossless;

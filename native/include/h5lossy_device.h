@@ -60,9 +60,9 @@ size_t h5l_describe_device_selection(char* text, size_t capacity);
  * memory, from the library's table of measured speeds; 0 if the table has no entry. */
 double h5l_gpu_speedup(uint32_t codec, int decode);
 
-/* Whether GPUs can encode and decode chunks of this codec, requested with this mode. If not, h5l_encode and h5l_decode
- * use the CPU, and the functions below return H5L_UNSUPPORTED. */
-int h5l_has_kernels(uint32_t codec, uint32_t mode);
+/* Whether GPUs can encode (decode 0) or decode (1) chunks of this codec, requested with this mode. If not, h5l_encode
+ * or h5l_decode uses the CPU, and the functions below return H5L_UNSUPPORTED. */
+int h5l_has_kernels(uint32_t codec, uint32_t mode, int decode);
 
 /* The GPU that memory belongs to, or -1. */
 int h5l_device_of(const void* pointer);

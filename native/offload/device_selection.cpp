@@ -61,7 +61,7 @@ void warn(const std::string& what) {
 gpu::Device* select_automatically(Direction direction, std::uint32_t codec, std::size_t raw_bytes) {
   if (!policy().problem.empty()) warn(policy().problem);
   const std::uint64_t before = chunk_bytes.fetch_add(raw_bytes, std::memory_order_relaxed);
-  if (raw_bytes < kLeastChunk) return nullptr;
+  if (raw_bytes < kLeastChunk || !has_gpu_speed(direction, codec)) return nullptr;
   std::uint64_t due = next_look;
   if (known_ordinal < 0 && before >= due && next_look.compare_exchange_strong(due, before + kBytesBetweenLooks)) {
     if (const int found = gpu::device_with_context(); found >= 0) known_ordinal = found;
@@ -82,7 +82,7 @@ gpu::Device* select_automatically(Direction direction, std::uint32_t codec, std:
 }  // namespace
 
 gpu::Device* select_device(Direction direction, std::uint32_t codec, std::uint32_t mode, std::size_t raw_bytes) {
-  if (policy().kind == DevicePolicy::Kind::cpu || !has_kernels(codec, mode)) return nullptr;
+  if (policy().kind == DevicePolicy::Kind::cpu || !has_kernels(direction, codec, mode)) return nullptr;
   if (policy().kind == DevicePolicy::Kind::automatic) return select_automatically(direction, codec, raw_bytes);
   std::string why;
   gpu::Device* const device = gpu::Device::open(policy().ordinal, why);

@@ -32,11 +32,11 @@ gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_bytes, 
   return variant;
 }
 
-// Returns an empty variant if the codec has no kernels, or needs the values to choose a mode.
+// Returns an empty variant if the codec has no kernels for encoding, or needs the values to choose a mode.
 gpu::CodecVariant make_variant(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk,
                                std::size_t raw_bytes) {
   Choice choice;
-  if (!entry.codec->has_kernels || !make_choice(entry, requested, chunk, choice)) return {};
+  if (!entry.codec->has_encode_kernels || !make_choice(entry, requested, chunk, choice)) return {};
   return make_variant(choice, chunk.value_bytes, raw_bytes);
 }
 
@@ -63,7 +63,7 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
       of_call.weight = static_cast<std::uint32_t>(part.weight);
     }
     const bool has_all = for_each_candidate(all_codecs(), chunk, [&](const Choice& choice) {
-      if (!choice.codec->has_kernels) return false;
+      if (!choice.codec->has_encode_kernels) return false;
       gpu::Candidate& candidate = call.candidates.emplace_back();
       candidate.of_chunk = make_variant(choice, params.value_bytes, raw_bytes);
       for (std::uint32_t i = 0; i < call.sample_parts; ++i) {
@@ -112,7 +112,9 @@ gpu::DecodeCall make_decode_call(const FrameHeader& header, std::uint64_t first,
     call.variant.shape.raw_bytes = header.raw_bytes;
     return call;
   }
-  if (!has_kernels(header.codec, header.mode) || open_codec(header, choice, Message(nullptr)) != H5L_OK) return call;
+  const bool has_codec = has_kernels(Direction::decode, header.codec, header.mode) &&
+                         open_codec(header, choice, Message(nullptr)) == H5L_OK;
+  if (!has_codec) return call;
   open_geometry(header, choice);
   call.variant = make_variant(choice, header.value_bytes, header.raw_bytes);
   std::uint32_t end = 0;

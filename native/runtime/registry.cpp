@@ -130,10 +130,11 @@ const RangeFunctions& best_ranges() {
   return has_backend ? backend->ranges : scalar::range_functions;
 }
 
-bool has_kernels(std::uint32_t codec, std::uint32_t mode) {
-  if (codec == H5L_CODEC_AUTO && mode == H5L_AUTO_SIZE) return false;  // the GPU's sequence is that for speed
+bool has_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode) {
+  const bool encodes = direction == Direction::encode;
+  if (encodes && codec == H5L_CODEC_AUTO && mode == H5L_AUTO_SIZE) return false;  // the GPU's sequence is for speed
   const CodecEntry* const entry = codec_entry(codec);
-  return entry == nullptr || entry->codec->has_kernels;
+  return entry == nullptr || (encodes ? entry->codec->has_encode_kernels : entry->codec->has_decode_kernels);
 }
 
 const CodecEntry& size_codec(std::span<const CodecEntry> codecs) {

@@ -11,6 +11,7 @@
 #include "codecs/codec.h"
 #include "codecs/range.h"
 #include "frame/message.h"
+#include "runtime/chunk_counts.h"
 
 namespace h5lossy {
 
@@ -54,8 +55,8 @@ const CodecEntry& integer_codec(std::span<const CodecEntry> codecs, std::uint32_
 std::span<const CodecEntry> all_codecs();
 inline const CodecEntry* codec_entry(std::uint32_t codec) { return find_codec(all_codecs(), codec); }
 
-// Whether chunks of a codec, or of auto, can be encoded and decoded on a GPU if they are requested with this mode.
-bool has_kernels(std::uint32_t codec, std::uint32_t mode);
+// Whether chunks of a codec, or of auto, can be encoded or decoded on a GPU if they are requested with this mode.
+bool has_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode);
 
 // The codec that auto tries for size only (docs/format/auto.md).
 const CodecEntry& size_codec(std::span<const CodecEntry> codecs);

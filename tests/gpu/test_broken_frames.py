@@ -11,18 +11,18 @@ import pytest
 
 import gpu_data as data
 import h5lossy
-from matrix import KERNEL_SETTINGS
+from matrix import DECODED_SETTINGS, KERNEL_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 @pytest.mark.parametrize("kind", ["rough", "special", "random_bits"])
-@pytest.mark.parametrize("setting", KERNEL_SETTINGS)
+@pytest.mark.parametrize("setting", DECODED_SETTINGS)
 def test_damage(setting: str, kind: str) -> None:
     cupy = pytest.importorskip("cupy")
     rng = np.random.default_rng(5)
-    codec = KERNEL_SETTINGS[setting](absolute=1e-3, checksum=False)
+    codec = DECODED_SETTINGS[setting](absolute=1e-3, checksum=False)
     values = data.make(kind, (20, 30, 40), "f4")
     frame = h5lossy.encode(values, codec)
     for i in range(60):
@@ -84,7 +84,7 @@ def outcome(frame: Any, arguments: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f8"])
 @pytest.mark.parametrize("checksum", [True, False])
-@pytest.mark.parametrize("setting", KERNEL_SETTINGS)
+@pytest.mark.parametrize("setting", DECODED_SETTINGS)
 def test_the_gpu_says_what_the_host_says(setting: str, checksum: bool, dtype: str) -> None:
     cupy = pytest.importorskip("cupy")
     rng = np.random.default_rng(11)
@@ -100,7 +100,7 @@ def test_the_gpu_says_what_the_host_says(setting: str, checksum: bool, dtype: st
     ]
     for kind, shape in shapes:
         values = data.make(kind, shape, dtype)
-        frame = h5lossy.encode(values, KERNEL_SETTINGS[setting](absolute=1e-3, checksum=checksum))
+        frame = h5lossy.encode(values, DECODED_SETTINGS[setting](absolute=1e-3, checksum=checksum))
         for i, broken in enumerate(damaged(frame, rng)):
             if len(frame) > 1_000_000 and i % 16:
                 continue

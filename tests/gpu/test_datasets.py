@@ -129,21 +129,30 @@ def test_chunks_of_many_codecs_are_decoded_on_the_gpu(tmp_path: Path) -> None:
         assert found.get().tobytes() == file["a"][...].tobytes()
 
 
-def test_chunks_of_codecs_without_kernels_are_decoded_on_the_host(tmp_path: Path) -> None:
-    pytest.importorskip("cupy")
-    without = [cls for name, cls in SETTINGS.items() if name not in KERNEL_SETTINGS]
-    values = data.make("masked", (20, 4096), "f4")
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("setting", ["interp-321", "interp-321-rewritable", "auto-size"])
+def test_chunks_that_only_the_host_encodes_are_decoded_on_the_gpu(
+    tmp_path: Path, setting: str, dtype: str
+) -> None:
+    cupy = pytest.importorskip("cupy")
+    values = data.make("smooth", (50, 70, 90), dtype)
+    values[10:20, :, 30:] = np.nan
     with h5py.File(tmp_path / "a.h5", "w") as file:
         dataset = file.create_dataset(
-            "a", values.shape, "f4", chunks=(1, 4096), compression=h5lossy.PFPL(absolute=1e-3)
+            "a",
+            values.shape,
+            dtype,
+            chunks=(32, 40, 48),
+            compression=SETTINGS[setting](absolute=1e-3),
         )
-        codecs = [h5lossy.PFPL(absolute=1e-3), *(cls(absolute=1e-3) for cls in without)]
-        for i, row in enumerate(values):
-            frame = h5lossy.encode(row.reshape(1, -1), codecs[i % len(codecs)])
-            dataset.id.write_direct_chunk((i, 0), frame)
-    with h5py.File(tmp_path / "a.h5") as file:
-        found = h5lossy.read(file["a"], out="cupy")
-        assert found.get().tobytes() == file["a"][...].tobytes()
+        h5lossy.write(dataset, cupy.asarray(values))
+        expected = dataset[...]
+        before = _native.counts()
+        found = h5lossy.read(dataset, out="cupy")
+        part = h5lossy.read(dataset, np.s_[5:40, 33:35, 7:77], out="cupy")
+        assert _native.counts() == before, "some were decoded on the host"
+    assert found.get().tobytes() == expected.tobytes()
+    assert part.get().tobytes() == expected[5:40, 33:35, 7:77].tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

@@ -24,7 +24,7 @@ inline constexpr u32 kWordBytes = 2;
 inline constexpr u32 kHalfBytes = 2;  // of a state, and of a word of raw planes
 
 // How many lanes begin with a half of a raw plane in the low half of their first state: it may be anything.
-constexpr u32 borrowed_halves(u32 raw_words, u32 lanes) { return 2 * raw_words < lanes ? 2 * raw_words : lanes; }
+H5L_FN constexpr u32 borrowed_halves(u32 raw_words, u32 lanes) { return 2 * raw_words < lanes ? 2 * raw_words : lanes; }
 
 // What states cost, besides the raw planes in them.
 constexpr u32 lane_bits(u32 raw_words, u32 lanes) { return 24 * lanes - 16 * borrowed_halves(raw_words, lanes); }
@@ -35,7 +35,7 @@ constexpr u32 most_planes(const Of& of) {
   return of.raw_planes + (of.has_own_table ? 0 : kMostClassPlanes);
 }
 
-constexpr u32 blocks_of(u32 count) { return (count + kBlockCodes - 1) / kBlockCodes; }
+H5L_FN constexpr u32 blocks_of(u32 count) { return (count + kBlockCodes - 1) / kBlockCodes; }
 
 // The classes that are compared for a block are as many in a row.
 inline constexpr u32 kCandidates = 4;
@@ -73,6 +73,8 @@ inline constexpr u32 kPathBytes = (kCandidates + 1) * kMaxBlocks;
 // rounded cost is at most 1/32 bit too small. A tile has at most 33792 symbols and classes: 322 bytes. A state costs 3
 // bytes and takes 4, which is 32 bytes more.
 constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 128) + 384; }
+
+#if !defined(__CUDACC__)  // kernels make their own tables
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Tables
@@ -386,5 +388,7 @@ inline u32 choose_lanes(u64 coded) {
   while (lanes > 1 && u64{16384} * lanes > coded) lanes = lanes == 32 ? 16 : lanes / 4;
   return lanes;
 }
+
+#endif
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -40,8 +40,6 @@ void find_exceptions(const I* integers, u32 count, u32* mask) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Exceptions: common value | u16 flags | mask of exceptions | mask of those with another value | their bits
 
-inline constexpr u32 kHasOthers = 1, kOthersAreAlike = 2;
-
 // Bit i of word w: the value is an exception other than `common`.
 template <class W>
 u32 others_of(const u32* mask, const u8* values, u32 count, u32 w, W common) {
@@ -208,10 +206,7 @@ void restore_exceptions(const Exceptions<T>& exceptions, const u32* mask, const 
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Patches: u16 each, a gap of up to 12 bits and four bits that stand for -8 to 8 without 0
-
-inline constexpr u32 kSkip = 0xFFFF;  // only moves on
-inline constexpr u32 kSkipped = 4095;
+// Patches
 
 // Entries of the section; there are at most as many as values, and some to skip.
 inline u32 measure_patches(const Patches& patches) {
@@ -222,8 +217,6 @@ inline u32 measure_patches(const Patches& patches) {
   }
   return entries;
 }
-
-H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
 
 inline u8* write_patches(const Patches& patches, u8* out) {
   u32 next = 0;
@@ -266,8 +259,7 @@ void for_patches(const u8* section, u32 entries, F&& visit) {
       continue;
     }
     next += (entry >> 4) + 1;
-    const i32 code = entry & 15;
-    visit(next - 1, code - (code < 8 ? 8 : 7));
+    visit(next - 1, patch_of(entry));
   }
 }
 

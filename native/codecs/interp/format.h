@@ -19,7 +19,7 @@ inline constexpr u32 kMaxActiveAxes = 3;
 inline constexpr u32 kAxesMask = 15;
 inline constexpr u32 kRewritable = 16;  // in requests and frames: no closed forms
 inline constexpr u32 kExact = 32;       // in frames: all values are bins of their own step
-constexpr u32 axis_bit(u32 axis) { return 8u >> axis; }
+H5L_FN constexpr u32 axis_bit(u32 axis) { return 8u >> axis; }
 
 // The coder.
 inline constexpr u32 kFrequencyBits = 11;
@@ -90,6 +90,11 @@ H5L_FN Lattice<T> lattice_of(const Quantizer& q) {
           static_cast<Word<T>>(q.fill_bits)};
 }
 
+template <class T>
+H5L_FN T value_of(T integer, T unit) {
+  return add(multiply(integer, unit), T{0});  // never -0.0
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // The head of a payload
 
@@ -118,7 +123,7 @@ struct Head {
   i64 base = 0;
   bool has_own_table = false;  // of symbols, and no classes
   u16 own_table[kSymbols] = {};
-  u32 unit_bits() const { return is_closed ? kUnitBits : 0; }
+  H5L_FN u32 unit_bits() const { return is_closed ? kUnitBits : 0; }
 };
 
 // Returns the end.
@@ -164,7 +169,7 @@ inline u8* write_head(const Head& head, u8* out) {
 // Returns the end; nullptr if no encoder writes such a head. `active` is the number of axes that the tile is
 // interpolated along; the axes of Lorenzo's differences need not be among them.
 template <class T>
-inline const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) {
+H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) {
   constexpr u8 kLanes[] = {1, 4, 16, 32};
   if (end - in < static_cast<i64>(kLeastHeadBytes)) return nullptr;
   head.has_own_table = (in[0] & 1) == 0;
@@ -220,6 +225,29 @@ inline const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   if (head.has_own_table) in += kOwnTableBytes;
   const bool is_used = (head.raw_planes != 0) == has_raw_planes && (head.patches != 0) == has_patches;
   return is_used && head.raw_planes <= kMaxRawPlanes ? in : nullptr;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Flags of exceptions, and entries of patches: u16 each, a gap of up to 12 bits and four bits that stand for -8 to 8
+// without 0
+
+inline constexpr u32 kHasOthers = 1, kOthersAreAlike = 2;
+
+inline constexpr u32 kSkip = 0xFFFF;  // only moves on
+inline constexpr u32 kSkipped = 4095;
+H5L_FN constexpr i32 patch_of(u32 entry) { return static_cast<i32>(entry & 15) - ((entry & 15) < 8 ? 8 : 7); }
+H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What the first kernel of the GPU's decoder leaves to the second one: a record, two masks and ranks, steps, and room
+// for integers of 64 bits (kernels/codecs/interp_stage.cuh)
+
+inline constexpr u32 kStageRecordBytes = 128;
+// Values that there is room for, and bytes, where a whole tile has so many.
+H5L_FN constexpr u32 stage_values(u32 values) { return (values + 127) / 128 * 128; }
+constexpr u32 stage_bytes_of(u32 value_bytes, u32 values) {
+  return kStageRecordBytes + stage_values(values) / 16 * (2 + 2 + 1) +
+         stage_values(values) * (value_bytes == 4 ? 4 : 16);
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

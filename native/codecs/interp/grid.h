@@ -33,7 +33,7 @@ struct Shape {
   u32 active_axes[kMaxActiveAxes];  // and which, in the order w, z, y, x
 };
 
-inline Shape shape_of(const u16 (&extents)[kAxes], u32 mode) {
+H5L_FN Shape shape_of(const u16 (&extents)[kAxes], u32 mode) {
   Shape shape = {};
   shape.count = 1;
   for (u32 a = kAxes; a-- > 0;) {
@@ -48,6 +48,8 @@ inline Shape shape_of(const u16 (&extents)[kAxes], u32 mode) {
   }
   return shape;
 }
+
+#if !defined(__CUDACC__)
 
 // Calls piece(w, z, y, x, length) for the rows of all sub-blocks of a grid, in coding order.
 template <class F>
@@ -152,6 +154,8 @@ inline Code* move_rows_of(u32 count, W* const* rows, u32 entries, u32 places, Co
   }
 }
 
+#endif
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Interpolation
 
@@ -164,7 +168,7 @@ struct Blend {
   u32 weights[kMaxActiveAxes];
 };
 
-inline Blend blend_of(const Rule& rule, u32 active, u32 odd) {
+H5L_FN Blend blend_of(const Rule& rule, u32 active, u32 odd) {
   constexpr u32 kWeights[kWeightCodes] = {16, 8, 4, 2, 1, 0};
   u32 sum = 0, count = 0;
   for (u32 i = 0; i < active; ++i) {
@@ -191,25 +195,25 @@ struct List {
   u32 count;
   u32 first, step;
   u32 last;  // the last entry
-  u32 at(u32 i) const { return i + 1 == count ? last : first + i * step; }
+  H5L_FN u32 at(u32 i) const { return i + 1 == count ? last : first + i * step; }
 };
 
-inline List all_of(u32 extent) { return {extent, 0, 1, extent - 1}; }
+H5L_FN List all_of(u32 extent) { return {extent, 0, 1, extent - 1}; }
 
-inline List even_of(u32 extent, u32 s, bool is_top) {
+H5L_FN List even_of(u32 extent, u32 s, bool is_top) {
   const u32 last = extent - 1;
   if (is_top) return {1, 0, 0, 0};
   return {last / (2 * s) + 1 + (last % (2 * s) != 0 ? 1 : 0), 0, 2 * s, last};
 }
 
-inline List odd_of(u32 extent, u32 s, bool is_top) {
+H5L_FN List odd_of(u32 extent, u32 s, bool is_top) {
   const u32 last = extent - 1;
   if (is_top) return {1, last, 0, last};
   const u32 count = last > s ? (last - 1 - s) / (2 * s) + 1 : 0;
   return {count, s, 2 * s, count == 0 ? 0 : s + (count - 1) * 2 * s};
 }
 
-inline u32 top_level(const Shape& shape) {
+H5L_FN u32 top_level(const Shape& shape) {
   u32 most = 1;
   for (u32 i = 0; i < shape.active; ++i) {
     const u32 extent = shape.extents[shape.active_axes[i]];
@@ -227,7 +231,7 @@ struct Row {
   i32 weights[4];
 };
 
-inline Row row_of(u32 i, u32 s, u32 extent, bool is_top) {
+H5L_FN Row row_of(u32 i, u32 s, u32 extent, bool is_top) {
   const i32 at = static_cast<i32>(i), step = static_cast<i32>(s), last = static_cast<i32>(extent) - 1;
   if (is_top) return {1, {-at}, {16}};
   const bool has_left = at - 3 * step >= 0, has_right = at + 3 * step <= last;

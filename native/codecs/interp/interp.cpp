@@ -519,9 +519,12 @@ u32 choose_mode(const Chunk& chunk, u32 requested, u8* workspace) {
 
 u32 header_dims(u32 mode) { return has_mode(mode & ~kExact) && (mode & kAxesMask) != 0 ? kAxes : kNoMode; }
 
-TileLayout layout(u32 mode, u32, const u32 (&dims)[kAxes]) {
+TileLayout layout(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
   TileLayout result = {.box = {}};
   cut(dims, mode & kAxesMask, result.box);
+  u32 values = 1;
+  for (const u32 extent : result.box) values *= extent;
+  result.stage_bytes = stage_bytes_of(value_bytes, values);
   return result;
 }
 
@@ -530,7 +533,7 @@ TileLayout layout(u32 mode, u32, const u32 (&dims)[kAxes]) {
 extern const Codec interp_codec;
 const Codec interp_codec = {
     .spare_bytes = kSpareBytes,
-    .has_kernels = false,
+    .has_encode_kernels = false,
     .step_rule = {.share = 4057.0 / 4096, .least_bound = 32},
     .has_mode = has_mode,
     .choose_mode = choose_mode,

@@ -33,7 +33,7 @@ struct MaskNeighbours {
   u32 near;
 };
 
-inline MaskNeighbours mask_neighbours_of(const u32 (&extents)[kAxes]) {
+H5L_FN MaskNeighbours mask_neighbours_of(const u32 (&extents)[kAxes]) {
   u32 strides[kAxes], axes = 0, stride = 1;
   for (u32 a = kAxes; a-- > 0; stride *= extents[a]) {
     if (extents[a] > 1) strides[axes++] = stride;
@@ -51,7 +51,7 @@ inline constexpr u32 kBreakOf32 = 1u << kNeighbours, kBreakOf8 = kBreakOf32 + 2,
 struct MaskModel {
   u16 ones[kMaskContexts];
 
-  explicit MaskModel(const MaskNeighbours& neighbours) {
+  H5L_FN explicit MaskModel(const MaskNeighbours& neighbours) {
     ones[0] = 32768;
     for (u32 k = 0; k < kNeighbours; ++k) {
       const u32 weight = neighbours.distances[k] == 0 ? 0 : k < neighbours.near ? 3 * 2048 : 2048;
@@ -64,13 +64,13 @@ struct MaskModel {
   }
 
   // Of 2048.
-  u32 frequency(u32 context) const {
+  H5L_FN u32 frequency(u32 context) const {
     constexpr u32 kLeast = 8;
     const u32 f = ones[context] >> 5;
     return f < kLeast ? kLeast : f > kFrequencySum - kLeast ? kFrequencySum - kLeast : f;
   }
 
-  void learn(u32 context, u32 bit) {
+  H5L_FN void learn(u32 context, u32 bit) {
     u16& p = ones[context];
     p = static_cast<u16>(bit != 0 ? p + ((65535u - p) >> 4) : p - (p >> 4));
   }
@@ -78,7 +78,7 @@ struct MaskModel {
 
 // `size` bits of a mask, at most 32, from `distance` before bit `first` on, which is a multiple of 8; bits from `first`
 // on, and those before the mask, are 0.
-inline u32 bits_before(const u32* mask, u32 first, u32 distance, u32 size) {
+H5L_FN u32 bits_before(const u32* mask, u32 first, u32 distance, u32 size) {
   const u32 left = distance < size ? distance : size;
   u64 bits = 0;
   if (distance > first) {
@@ -98,7 +98,7 @@ inline u32 bits_before(const u32* mask, u32 first, u32 distance, u32 size) {
 template <class Code>
 class MaskWalk {
  public:
-  MaskWalk(const MaskNeighbours& neighbours, u32 count, u32* mask, Code& code)
+  H5L_FN MaskWalk(const MaskNeighbours& neighbours, u32 count, u32* mask, Code& code)
       : neighbours_(neighbours), count_(count), mask_(mask), code_(code) {
     for (const u32 distance : neighbours.distances) {
       farthest_ = distance > farthest_ ? distance : farthest_;
@@ -109,7 +109,7 @@ class MaskWalk {
     }
   }
 
-  void run() {
+  H5L_FN void run() {
     for (u32 w = 0; w < mask_words(count_); ++w) {
       const u32 first = w * kMaskBits, inside = inside_of(w, count_), word = mask_[w];
       const u32 alike = (0 - before_) & inside;
@@ -127,7 +127,7 @@ class MaskWalk {
 
  private:
   // Eight bytes of eight bits: bit j of byte k becomes bit k of byte j.
-  static u64 transposed(u64 x) {
+  H5L_FN static u64 transposed(u64 x) {
     u64 swapped = (x ^ x >> 7) & 0x00AA00AA00AA00AAull;
     x ^= swapped ^ swapped << 7;
     swapped = (x ^ x >> 14) & 0x0000CCCC0000CCCCull;
@@ -139,7 +139,7 @@ class MaskWalk {
   // Whether the bits around the `size` from `first` on are alike: the one before, and the neighbours that are `size` or
   // further back. `windows_` becomes the neighbours' bits.
   template <u32 size>
-  bool are_alike(u32 first) {
+  H5L_FN bool are_alike(u32 first) {
     if (run_ >= farthest_ || (before_ == 0 && run_ >= first)) {
       for (u32 k = 0; k < kNeighbours; ++k) {
         const u32 distance = neighbours_.distances[k];
@@ -158,7 +158,7 @@ class MaskWalk {
     return any == 0 || all == ~u32{0};
   }
 
-  u32 octet(u32 first, u32 bits, u32 inside) {
+  H5L_FN u32 octet(u32 first, u32 bits, u32 inside) {
     const u32 alike = (0 - before_) & inside;
     if (are_alike<8>(first) && code_(kBreakOf8 + before_, u32{bits != alike}) == 0) {
       run_ += 8;
@@ -189,7 +189,7 @@ class MaskWalk {
 };
 
 template <class Code>
-inline void walk_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, Code&& code) {
+H5L_FN void walk_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, Code&& code) {
   MaskWalk<Code>(neighbours, count, mask, code).run();
 }
 
@@ -202,6 +202,8 @@ inline constexpr u32 kMaskScratchBytes = kMostDecisions * 2;
 // What a mask can take more than its measure: the state is at least 32 times a decision's frequency, so rounding makes
 // it at most 33/32 times too large, by 0.045 bit.
 inline constexpr u32 kMaskLoss = kMostDecisions * 45 / 8000 + 2;
+
+#if !defined(__CUDACC__)  // the encoder's
 
 // Bytes that write_mask writes, up to kMaskLoss more, or a few less.
 inline u32 measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask) {
@@ -248,8 +250,10 @@ inline u8* write_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8
   return out + 6 + bytes;
 }
 
+#endif
+
 // Reads a mask, and returns its end; nullptr if it is corrupt.
-inline const u8* read_mask(const MaskNeighbours& neighbours, u32 count, const u8* from, const u8* end, u32* mask) {
+H5L_FN const u8* read_mask(const MaskNeighbours& neighbours, u32 count, const u8* from, const u8* end, u32* mask) {
   memset(mask, 0, mask_words(count) * sizeof(u32));
   if (end - from < 6) return nullptr;
   const u32 words = load<u16>(from);

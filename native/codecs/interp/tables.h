@@ -11,7 +11,7 @@ namespace h5lossy::H5L_TARGET::interp {
 
 // clang-format off
 // By set and table.
-inline constexpr u16 kSymbolFrequencies[kTableSets][kSymbolTables][kSymbols] = {
+H5L_TABLE u16 kSymbolFrequencies[kTableSets][kSymbolTables][kSymbols] = {
     {
         {1964, 45, 26, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
         {1818, 134, 83, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
@@ -71,7 +71,7 @@ inline constexpr u16 kSymbolFrequencies[kTableSets][kSymbolTables][kSymbols] = {
 };
 
 // By model, and by the class before; the last row is that of a lane's first class.
-inline constexpr u16 kClassFrequencies[kClassModels][kClassContexts][kClasses] = {
+H5L_TABLE u16 kClassFrequencies[kClassModels][kClassContexts][kClasses] = {
     {
         {1732, 224, 72, 1, 1, 1, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1},
         {1791, 17, 10, 206, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2},
@@ -379,6 +379,8 @@ inline constexpr u16 kClassFrequencies[kClassModels][kClassContexts][kClasses] =
 };
 // clang-format on
 
+#if !defined(__CUDACC__)  // the encoder's
+
 // 16 log2(2048 / frequency), rounded: the cost of a symbol in 1/16 bit. Each squaring of a number in [1, 2) gives one
 // bit of its logarithm.
 constexpr u16 cost_of(u32 frequency) {
@@ -428,5 +430,7 @@ inline constexpr Costs kCosts = make_costs();
 // Those of the set that is in the middle: classes are chosen, and tiles estimated, before a set is.
 inline constexpr u32 kUsualSet = 4;
 inline constexpr const auto& kUsualCosts = kCosts.symbols[kUsualSet];
+
+#endif
 
 }  // namespace h5lossy::H5L_TARGET::interp

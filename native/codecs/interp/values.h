@@ -50,11 +50,6 @@ H5L_FN Word<T> fill_of(const Lattice<T>& lattice) {
   return lattice.has_fill ? lattice.fill_bits : static_cast<Word<T>>(~Word<T>{0});
 }
 
-template <class T>
-H5L_FN T value_of(T integer, T unit) {
-  return add(multiply(integer, unit), T{0});  // never -0.0
-}
-
 H5L_FN i32 fine_point_of(i32 position) { return static_cast<i32>(static_cast<u32>(position) + kParts / 2) >> 6; }
 H5L_FN i32 bin_of(i32 position) { return static_cast<i32>(static_cast<u32>(position) + kUnit * kParts / 2) >> 10; }
 static_assert(kParts == 1 << 6 && kUnit * kParts == 1 << 10);

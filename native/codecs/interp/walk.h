@@ -15,7 +15,7 @@ struct Places {
   u32 last[kAxes];  // the place of the last coordinate
 };
 
-inline Places places_of(const Shape& shape) {
+H5L_FN Places places_of(const Shape& shape) {
   Places places = {};
   for (u32 a = 0; a < kAxes; ++a) {
     places.strides[a] = shape.strides[a];
@@ -30,18 +30,18 @@ struct IntegerOf {
   using Type = Place;
 };
 
-// A rule as sums over an array.
-struct Taps {
-  u32 count;
+// A rule as sums over an array. Taps that it does not have weigh nothing.
+struct alignas(16) Taps {
   i32 offsets[4];
   u32 weights[4];
+  u32 count;
 };
 
 // The rules of an axis in one level: for odd entries of the interior, and for those at the ends.
 class AxisTaps {
  public:
   AxisTaps() = default;
-  AxisTaps(const Shape& shape, const Places& places, u32 a, u32 s, bool is_top) {
+  H5L_FN AxisTaps(const Shape& shape, const Places& places, u32 a, u32 s, bool is_top) {
     const u32 extent = shape.extents[a], last = extent - 1;
     odd_ = odd_of(extent, s, is_top).count;
     if (odd_ == 0) return;
@@ -56,13 +56,14 @@ class AxisTaps {
         taps.offsets[i] = static_cast<i32>((place(to) - place(c)) * places.strides[a]);
         taps.weights[i] = static_cast<u32>(row.weights[i]);
       }
+      for (u32 i = row.points; i < 4; ++i) taps.offsets[i] = taps.offsets[0];
     };
     if (inner_count_ != 0) find(1, taps_[0]);
     find(0, taps_[1]);
     find(odd_ - 1, taps_[2]);
     if (odd_ > 1) find(odd_ - 2, taps_[3]);
   }
-  const Taps& at(u32 entry) const {
+  H5L_FN const Taps& at(u32 entry) const {
     if (entry - 1 < inner_count_) return taps_[0];
     return taps_[entry == odd_ - 1 ? 2 : entry == 0 ? 1 : 3];
   }
@@ -70,7 +71,7 @@ class AxisTaps {
  private:
   u32 odd_ = 0;
   u32 inner_count_ = 0;  // entries with four neighbours, from 1 on
-  Taps taps_[4];
+  Taps taps_[4] = {};
 };
 
 // What an array of integers holds in one place, as unsigned numbers to calculate with: one here, a vector of them in
@@ -96,7 +97,7 @@ inline auto predict(const Taps& taps, const Place* at) {
 struct Passes {
   u32 count = 0;
   u32 odd[7];
-  explicit Passes(u32 active) {
+  H5L_FN explicit Passes(u32 active) {
     for (u32 axes = 1; axes <= active; ++axes) {
       for (u32 m = 1; m < 1u << active; ++m) {
         if (count_ones(m) != axes) continue;

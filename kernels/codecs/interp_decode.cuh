@@ -1,0 +1,375 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The second kernel of Interp's decoder: a thread block per tile makes integers of the steps that interp_unpack.cuh
+// left, in shared memory (those of 64 bits: in the tile's stage), and values of the integers.
+//
+// Passes of few values, which are most, are left to one warp, so that the thread block does not wait at a barrier after
+// each, and their steps are in shared memory before.
+#pragma once
+
+#include "codecs/interp/masks.h"
+#include "kernels/codecs/interp_passes.cuh"
+#include "kernels/codecs/interp_stage.cuh"
+
+namespace h5lossy::H5L_TARGET {
+
+template <class T>
+struct QuantizerAs<T, interp::Lattice<T>> {
+  H5L_DEVICE static interp::Lattice<T> make(const Quantizer& q) { return interp::lattice_of<T>(q); }
+};
+
+namespace interp {
+
+inline constexpr u32 kDecodeThreads = 512, kDecodeWarps = kDecodeThreads / kWarpThreads;
+
+// Lines that are summed up are cut into pieces of so many values; all lines of more than one have 63 at most.
+inline constexpr u32 kPieceValues = 1024, kMostPieces = 64;
+
+// Steps of the first passes.
+inline constexpr u32 kFirstSteps = 1024;
+
+struct DecodeShared {
+  alignas(16) i32 integers[kTileValues];
+  PassTable passes;
+  i32 first_steps[kFirstSteps];
+  u64 totals[kMostPieces];
+};
+
+}  // namespace interp
+
+template <>
+inline constexpr u32 kThreadsWith<interp::DecodeShared> = interp::kDecodeThreads;
+
+namespace interp {
+
+// The bits of an integer's value.
+template <class T>
+H5L_DEVICE Word<T> bits_of_integer(const Lattice<T>& lattice, Word<T> integer, bool is_fine) {
+  const T number = static_cast<T>(static_cast<typename FloatTraits<T>::Int>(integer));
+  return bit_cast<Word<T>>(value_of(number, is_fine ? lattice.fine : lattice.step));
+}
+template <class T>
+H5L_DEVICE Word<T> bits_of_integer(const blocks::FoldedQuantizer<T>& q, Word<T> integer, bool) {
+  return blocks::bits_of(q, integer);
+}
+
+// With a patch on bins.
+template <class T>
+H5L_DEVICE Word<T> bits_of_patched(const Lattice<T>& lattice, Word<T> integer, i32 delta) {
+  return bits_of_integer(lattice, static_cast<Word<T>>(integer * kUnit + static_cast<Word<T>>(i64{delta})), true);
+}
+template <class T>
+H5L_DEVICE Word<T> bits_of_patched(const blocks::FoldedQuantizer<T>&, Word<T> integer, i32) {
+  return integer;  // there are none
+}
+
+template <class Q>
+inline constexpr bool kHasFinePoints = false;
+template <class T>
+inline constexpr bool kHasFinePoints<Lattice<T>> = true;
+
+template <class T, class Q>
+class Decoder {
+  using W = Word<T>;
+
+ public:
+  H5L_DEVICE Decoder(const DecodePlan& plan, const DecodeJob& job, u32 tile, DecodeShared& shared)
+      : plan_(plan),
+        job_(job),
+        tile_(tile),
+        shared_(shared),
+        place_(place_of(plan.shape, plan.mode, tile)),
+        shape_(place_.shape),
+        by_x_(shape_.extents[3]),
+        by_y_(shape_.extents[2]),
+        by_z_(shape_.extents[1]) {}
+
+  H5L_DEVICE void decode(const TileSpan& span) {
+    const u32 raw_bytes = shape_.count * static_cast<u32>(sizeof(T));
+    if (!span.is_valid || span.bytes > raw_bytes || (span.begin | span.bytes) % 2 != 0) return report_corrupt(plan_);
+    const u8* const payload = payloads_of(plan_) + span.begin;
+    add_to_checksum(payload, span.bytes);
+    if (span.bytes == raw_bytes) {
+      return write_values([&](u32 i) { return value_at_even<W>(payload + i * sizeof(T)); });
+    }
+    if (span.bytes == 0 || span.bytes == sizeof(T)) {
+      const W constant = span.bytes == 0 ? W{0} : value_at_even<W>(payload);
+      return write_values([&](u32) { return constant; });
+    }
+    const Stage stage(plan_, tile_, place_);
+    const StageRecord record = stage.record();
+    const Head& head = record.head;
+    const bool is_fine = record.is_fine != 0 && (kHasFinePoints<Q> || (!head.is_fine && head.patches == 0));
+    if (!is_fine) return report_corrupt(plan_);
+    if constexpr (sizeof(T) == 8) {
+      if (!head.is_narrow) return decode_codes(payload, stage, record, stage.steps<i64>(), stage.integers());
+    }
+    decode_codes(payload, stage, record, stage.steps<i32>(), shared_.integers);
+  }
+
+ private:
+  template <class V>
+  H5L_DEVICE static V value_at_even(const u8* from) {
+    V bits = 0;
+    H5L_UNROLL for (u32 i = 0; i < sizeof(V); i += 2) bits |= static_cast<V>(half_at(from + i)) << (8 * i);
+    return bits;
+  }
+
+  // Payloads begin at multiples of two.
+  H5L_DEVICE void add_to_checksum(const u8* payload, u32 bytes) const {
+    PayloadSum sum(plan_, job_, tile_);
+    if (!sum.is_enabled()) return;
+    constexpr u32 at_once = 4;
+    const u32 words = (bytes + 3) / 4;
+    H5L_NO_UNROLL for (u32 first = thread(); first < words; first += at_once * kDecodeThreads) {
+      u32 own[at_once];
+      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+        const u32 at = 4 * (first + k * kDecodeThreads);
+        own[k] = at < bytes ? half_at(payload + at) : 0;
+        if (at + 2 < bytes) own[k] |= half_at(payload + at + 2) << 16;
+      }
+      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+        const u32 i = first + k * kDecodeThreads;
+        sum.add(own[k], i, i < words);
+      }
+    }
+    sum.finish();
+  }
+
+  template <class I>
+  H5L_DEVICE void decode_codes(const u8* payload, const Stage& stage, const StageRecord& record, I* steps,
+                               I* integers) {
+    const Head& head = record.head;
+    if (head.predictor == kLorenzo) {
+      rebuild_lorenzo(head.lorenzo_axes, steps, integers);
+    } else {
+      rebuild_interpolation(head, steps, integers);
+    }
+    const Q q = quantizer_of<T, Q>(job_);
+    const auto integer_at = [&](u32 i) {
+      return static_cast<W>(static_cast<typename FloatTraits<T>::Int>(integers[i])) + static_cast<W>(head.base);
+    };
+    if (head.has_exceptions) {
+      write_values([&](u32 i) {
+        const u32 w = i / kMaskBits, bit = 1u << i % kMaskBits;
+        if ((stage.mask()[w] & bit) == 0) return bits_of_integer(q, integer_at(i), head.is_fine);
+        const u32 others = stage.others()[w];
+        if ((others & bit) == 0) return static_cast<W>(record.common);
+        const u32 rank = stage.ranks()[w] + ones(others & (bit - 1));
+        return value_at_even<W>(payload + record.others_at + rank * record.others_stride);
+      });
+    } else {
+      write_values([&](u32 i) { return bits_of_integer(q, integer_at(i), head.is_fine); });
+    }
+    if (!kHasFinePoints<Q> || head.is_closed || head.patches == 0) return;
+    sync_block();  // the values that are replaced have been written
+    if (warp() != 0) return;
+    for_patches_by_warp(payload + record.patches_at, head.patches, shape_.count, [&](u32 i, i32 delta) {
+      if (head.has_exceptions && (stage.mask()[i / kMaskBits] >> i % kMaskBits & 1) != 0) return;
+      write_value(i, bits_of_patched(q, integer_at(i), delta));
+    });
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // From steps to integers
+
+  template <class I>
+  H5L_DEVICE void rebuild_interpolation(const Head& head, I* steps, I* integers) {
+    const Rule rule = {{head.weights[0], head.weights[1], head.weights[2]}};
+    PassTable& table = shared_.passes;
+    if constexpr (sizeof(I) == 4) {
+      for (u32 i = thread(); i < kFirstSteps && i < shape_.count; i += kDecodeThreads) {
+        shared_.first_steps[i] = steps[i];
+      }
+    }
+    const u32 passes = table.make_for_interpolation(shape_, rule, kDecodeThreads);
+    sync_block();
+    if (warp() == 0) table.place(passes);
+    sync_block();
+    // Pass 0: each integer follows from the one before.
+    const u32 first = table.passes[0].count;
+    sum_lines(steps, first, 1, Lines{});
+    if (first == 1) {
+      if (thread() == 0) integers[0] = 0;
+    } else {
+      run_pass<1, false>(table, 0, steps, integers, thread(), kDecodeThreads);
+    }
+    const auto steps_of = [&](u32 p) -> const I* {
+      if constexpr (sizeof(I) == 4) {
+        if (first == 1 && table.passes[p].begin + table.passes[p].count <= kFirstSteps) return shared_.first_steps;
+      }
+      return steps;
+    };
+    sync_block();
+    if (warp() == 0) {
+      u32 p = 1;
+      for (; p < passes && table.passes[p].count <= kWarpThreads; ++p) {
+        run_pass<1, true>(table, p, steps_of(p), integers, lane(), kWarpThreads);
+        sync_warp();
+      }
+      if (lane() == 0) table.done = p;
+    }
+    sync_block();
+    H5L_NO_UNROLL for (u32 p = table.done; p < passes; ++p) {
+      run_pass<4, true>(table, p, steps_of(p), integers, thread(), kDecodeThreads);
+      sync_block();
+    }
+  }
+
+  // Lorenzo's differences are undone by sums along each of their axes, in any order. Before that, the integers where
+  // all these axes' coordinates are 0, each of which follows from the one before along the last other axis, are summed
+  // along one axis after the other.
+  template <class I>
+  H5L_DEVICE void rebuild_lorenzo(u32 axes, const I* steps, I* integers) {
+    PassTable& table = shared_.passes;
+    if (thread() == 0) table.make_for_box(shape_);
+    sync_block();
+    run_pass<4, false>(table, 0, steps, integers, thread(), kDecodeThreads);
+    sync_block();
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((axes & axis_bit(a)) != 0) continue;
+      Lines lines;
+      for (u32 b = 0; b < a; ++b) {
+        if ((axes & axis_bit(b)) == 0) lines.add(shape_.extents[b], shape_.strides[b]);
+      }
+      sum_lines(integers, shape_.extents[a], shape_.strides[a], lines);
+    }
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((axes & axis_bit(a)) == 0) continue;
+      Lines lines;
+      for (u32 b = kAxes; b-- > 0;) {
+        if (b != a) lines.add(shape_.extents[b], shape_.strides[b]);
+      }
+      sum_lines(integers, shape_.extents[a], shape_.strides[a], lines);
+    }
+  }
+
+  // Lines along one axis: where they begin follows from up to three others.
+  struct Lines {
+    u32 count = 1;
+    u32 extents[kAxes - 1] = {1, 1, 1}, strides[kAxes - 1] = {};
+    u32 axes = 0;
+
+    H5L_DEVICE void add(u32 extent, u32 stride) {
+      if (extent == 1) return;
+      extents[axes] = extent;
+      strides[axes++] = stride;
+      count *= extent;
+    }
+    [[nodiscard]] H5L_DEVICE u32 begin(u32 line) const {
+      const u32 rest = line / extents[0];
+      return line % extents[0] * strides[0] + rest % extents[1] * strides[1] + rest / extents[1] * strides[2];
+    }
+  };
+
+  // Replaces each of the n numbers of a line by the sum up to it. Called by the whole thread block, which has met
+  // before, and meets at the end.
+  template <class I>
+  H5L_DEVICE void sum_lines(I* numbers, u32 n, u32 stride, const Lines& lines) {
+    using U = Unsigned<I>;
+    if (n == 1) return;
+    U* const all = reinterpret_cast<U*>(numbers);
+    if (stride != 1 && lines.count >= kDecodeThreads / 4) {
+      for (u32 line = thread(); line < lines.count; line += kDecodeThreads) {
+        U* at = all + lines.begin(line);
+        U sum = *at;
+        for (u32 i = 1; i < n; ++i) {
+          at += stride;
+          sum += *at;
+          *at = sum;
+        }
+      }
+      return sync_block();
+    }
+    const u32 pieces = (n + kPieceValues - 1) / kPieceValues;
+    const auto for_pieces = [&](auto visit) {
+      for (u32 i = warp(); i < lines.count * pieces; i += kDecodeWarps) {
+        const u32 line = i / pieces, piece = i % pieces, first = piece * kPieceValues;
+        visit(all + lines.begin(line), first, first + kPieceValues < n ? first + kPieceValues : n, i, piece);
+      }
+    };
+    for_pieces([&](U* line, u32 first, u32 end, u32 i, u32) {
+      U before = 0;
+      for (u32 k = first; k < end; k += kWarpThreads) {
+        U* const at = line + (k + lane()) * stride;
+        const U sum = before + scan_of_warp(k + lane() < end ? *at : U{0});
+        if (k + lane() < end) *at = sum;
+        before = shuffle(sum, kWarpThreads - 1);
+      }
+      if (pieces > 1 && lane() == 0) shared_.totals[i] = before;
+    });
+    sync_block();
+    if (pieces == 1) return;
+    for_pieces([&](U* line, u32 first, u32 end, u32 i, u32 piece) {
+      U before = 0;
+      for (u32 k = 1; k <= piece; ++k) before += static_cast<U>(shared_.totals[i - k]);
+      for (u32 k = first + lane(); k < end; k += kWarpThreads) line[k * stride] += before;
+    });
+    sync_block();
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // Values
+
+  H5L_DEVICE static Quad quad_of(const u32 (&words)[4]) { return {words[0], words[1], words[2], words[3]}; }
+  H5L_DEVICE static Quad quad_of(const u64 (&words)[2]) {
+    return {static_cast<u32>(words[0]), static_cast<u32>(words[0] >> 32), static_cast<u32>(words[1]),
+            static_cast<u32>(words[1] >> 32)};
+  }
+
+  // A value's number in the chunk.
+  [[nodiscard]] H5L_DEVICE u32 number_of(u32 i) const {
+    const u32(&extents)[kAxes] = shape_.extents;
+    const u32(&begin)[kAxes] = place_.begin;
+    const u32(&dims)[kAxes] = plan_.shape.dims;
+    const u32 row = by_x_.quotient(i), slice = by_y_.quotient(row), w = by_z_.quotient(slice);
+    const u32 x = i - row * extents[3], y = row - slice * extents[2], z = slice - w * extents[1];
+    return (((begin[0] + w) * dims[1] + begin[1] + z) * dims[2] + begin[2] + y) * dims[3] + begin[3] + x;
+  }
+
+  H5L_DEVICE void write_value(u32 i, W bits) const {
+    const u32 number = number_of(i);
+    if (number < plan_.first || number >= plan_.first + plan_.wanted) return;
+    reinterpret_cast<W*>(raw_of(plan_))[number - plan_.first] = bits;
+  }
+
+  // bits(i) are those of value i of the tile.
+  template <class Bits>
+  H5L_DEVICE void write_values(Bits bits) const {
+    constexpr u32 in_quad = sizeof(Quad) / sizeof(W);
+    W* const raw = reinterpret_cast<W*>(raw_of(plan_));
+    const u32 all = shape_.extents[3] | plan_.shape.dims[3] | place_.begin[3];
+    const bool in_quads =
+        plan_.wanted == plan_.shape.count && all % in_quad == 0 && reinterpret_cast<u64>(raw) % sizeof(Quad) == 0;
+    if (!in_quads) {
+      H5L_NO_UNROLL for (u32 i = thread(); i < shape_.count; i += kDecodeThreads) write_value(i, bits(i));
+      return;
+    }
+    H5L_NO_UNROLL for (u32 i = thread() * in_quad; i < shape_.count; i += kDecodeThreads * in_quad) {
+      W words[in_quad];
+      H5L_UNROLL for (u32 k = 0; k < in_quad; ++k) words[k] = bits(i + k);
+      store_streaming(reinterpret_cast<Quad*>(raw + number_of(i)), quad_of(words));
+    }
+  }
+
+  const DecodePlan& plan_;
+  const DecodeJob& job_;
+  const u32 tile_;
+  DecodeShared& shared_;
+  const TilePlace place_;
+  const Shape& shape_;
+  const Divisor by_x_, by_y_, by_z_;
+};
+
+template <class T, class Q>
+H5L_DEVICE void decode(const DecodePlan& plan) {
+  auto& shared = *reinterpret_cast<DecodeShared*>(shared_memory());
+  const DecodeJob job = plan.jobs[block_row()];
+  for_own_items<1, false>(plan, job, kTileValues * sizeof(T), [&](u32 tile, u32, const TileSpan& span) {
+    Decoder<T, Q>(plan, job, tile, shared).decode(span);
+  });
+}
+
+}  // namespace interp
+}  // namespace h5lossy::H5L_TARGET

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Interp's decoder has two kernels: the rANS of a tile is one chain of steps for a warp, while its integers need a
+// thread block and its shared memory. What both need: a tile's place in its chunk, what the first kernel leaves to the
+// second, and patches.
+#pragma once
+
+#include "codecs/interp/coding.h"
+#include "codecs/interp/format.h"
+#include "codecs/interp/grid.h"
+#include "kernels/common/tile_io.cuh"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+// A tile's box in the chunk.
+struct TilePlace {
+  u32 begin[kAxes];
+  Shape shape;
+  u32 whole_values = 1;  // of a tile that the chunk's end does not cut
+};
+
+H5L_DEVICE TilePlace place_of(const gpu::Shape& chunk, u32 mode, u32 tile) {
+  TilePlace place;
+  u16 extents[kAxes];
+  H5L_UNROLL for (u32 i = kAxes; i-- > 0; tile /= chunk.boxes[i]) {
+    // The extent of a whole box is the least with which so many boxes are enough.
+    const u32 whole = (chunk.dims[i] + chunk.boxes[i] - 1) / chunk.boxes[i];
+    place.whole_values *= whole;
+    place.begin[i] = tile % chunk.boxes[i] * whole;
+    const u32 left = chunk.dims[i] - place.begin[i];
+    extents[i] = static_cast<u16>(left < whole ? left : whole);
+  }
+  place.shape = shape_of(extents, mode & kAxesMask);
+  return place;
+}
+
+struct StageRecord {
+  Head head;
+  u64 common;         // bits of exceptions that are not among the others
+  u32 others_at;      // in the payload: bits of the others
+  u32 others_stride;  // 0 if they are alike
+  u32 patches_at;     // in the payload
+  u32 is_fine;        // otherwise the payload is corrupt, and nothing else is there
+};
+static_assert(sizeof(StageRecord) <= kStageRecordBytes);
+
+// A tile's memory between the two kernels.
+struct Stage {
+  u8* memory;
+  u32 values;  // room
+
+  H5L_DEVICE Stage(const DecodePlan& plan, u32 tile, const TilePlace& place)
+      : memory(plan.stages + (u64{block_row()} * plan.tiles + (tile - plan.first_tile)) * plan.stage_bytes),
+        values(stage_values(place.whole_values)) {}
+
+  [[nodiscard]] H5L_DEVICE StageRecord& record() const { return *reinterpret_cast<StageRecord*>(memory); }
+  // Exceptions, those of them whose bits are not `common`, and how many of the latter are before each word.
+  [[nodiscard]] H5L_DEVICE u32* mask() const { return reinterpret_cast<u32*>(memory + kStageRecordBytes); }
+  [[nodiscard]] H5L_DEVICE u32* others() const { return mask() + values / 32; }
+  [[nodiscard]] H5L_DEVICE u16* ranks() const { return reinterpret_cast<u16*>(others() + values / 32); }
+  // From predictions to integers, in coding order, in whole blocks.
+  template <class I>
+  [[nodiscard]] H5L_DEVICE I* steps() const {
+    return reinterpret_cast<I*>(ranks() + values / 32);
+  }
+  // Integers of 64 bits, in raster order.
+  [[nodiscard]] H5L_DEVICE i64* integers() const { return steps<i64>() + values; }
+};
+
+H5L_DEVICE u32 half_at(const u8* from) { return load_constant(reinterpret_cast<const u16*>(from)); }
+
+// Calls visit(place, delta) for the patches of a section, each by one thread of the warp; the section begins at an even
+// address. False, in all threads, if a place is behind the tile's end: those are not visited.
+template <class Visit>
+H5L_DEVICE bool for_patches_by_warp(const u8* section, u32 entries, u32 count, Visit visit) {
+  u32 before = 0;
+  bool is_fine = true;
+  H5L_NO_UNROLL for (u32 first = 0; first < entries; first += kWarpThreads) {
+    const u32 i = first + lane();
+    const u32 entry = i < entries ? half_at(section + 2 * i) : kSkip;
+    const u32 gap = i >= entries ? 0 : entry == kSkip ? kSkipped : (entry >> 4) + 1;
+    const u32 next = before + scan_of_warp(gap);
+    before = shuffle(next, kWarpThreads - 1);
+    if (entry == kSkip) continue;
+    if (next > count) {
+      is_fine = false;
+    } else {
+      visit(next - 1, patch_of(entry));
+    }
+  }
+  return !any_in_warp(!is_fine);
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp
