@@ -112,20 +112,6 @@ class TileWriter {
         memory_(memory) {}
 
   u32 count() const { return shape_.count; }
-  // Tries finer units on coarse levels, if the best form is a closed one and cheap: where values cost more, most of what
-  // is left to code is not the coarse levels' rounding.
-  void attempt_finer_units() {
-    constexpr u64 kMost = 12;  // of the cost of a value, in 1/16 bit
-    if (!is_kept_ || count() < 1024 || least_ >= kMost * count()) return;
-    Form form = memory_.coded[next_ ^ 1].form;
-    if (!form.is_closed) return;
-    for (const u32 code : {2, 3}) {
-      const u64 before = least_;
-      form.unit_code = code;
-      attempt_fine(form, kTileValues);
-      if (least_ == before) return;
-    }
-  }
   // Writes the best form. Returns the size of the payload; kStoreTile if there is none.
   u32 size() {
     flush();
@@ -144,6 +130,21 @@ class TileWriter {
       return kNoCost;
     }
     return attempt_bins(form);
+  }
+
+  // Tries finer units on coarse levels, if the best form is a closed one and cheap: where values cost more, little of
+  // what is left to code comes from the rounding of coarse levels.
+  void attempt_finer_units() {
+    constexpr u64 kMost = 12;  // of the cost of a value, in 1/16 bit
+    if (!is_kept_ || count() < 1024 || least_ >= kMost * count()) return;
+    Form form = memory_.coded[next_ ^ 1].form;
+    if (!form.is_closed) return;
+    for (const u32 code : {2, 3}) {
+      const u64 before = least_;
+      form.unit_code = code;
+      attempt_fine(form, kTileValues);
+      if (least_ == before) return;
+    }
   }
 
  private:
