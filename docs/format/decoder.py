@@ -779,8 +779,15 @@ class Head:
     axes: list[int]  # of Lorenzo prediction
     patches: int
     own_table: list[int]  # empty if there are classes
+    units: int
     base: int
     V: int
+
+    def unit(self, level: int) -> int:
+        """interp.md, "Units"."""
+        halves = (99, 3, 3, 2)[self.units]
+        quarters = (99, 99, 5, 4)[self.units]
+        return 16 >> (level >= halves) + (level >= quarters) if self.closed else 1
 
 
 def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
@@ -800,7 +807,8 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
         require(first >> 4 & 3 > 1 and second & 15 == third & 7 == 0, "a head without classes")
     interpolates, fine, closed, narrow = not first & 2, first >> 2 & 1, first >> 3 & 1, first >> 7
     wide = not narrow and t is FLOAT64
-    require(third >> 4 == 0, "a reserved bit of the head")
+    units = third >> 4
+    require(units < 4 and (units == 0 or closed), "units")
     require(not closed or (fine and interpolates), "closed")
     require(narrow or not interpolates or t is FLOAT64, "interpolation of float32 is narrow")
     require(item_bytes <= (8 if wide else 4), "the bytes of an escape")
@@ -829,6 +837,7 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
         axes=axes_of(of_predictor),
         patches=patches,
         own_table=own_table,
+        units=units,
         base=base,
         V=64 if wide else 32,
     )
@@ -849,10 +858,11 @@ def decode_interp(frame: Frame, extents: list[int], payload: bytes) -> list[int]
 
     predict = interpolation if head.interpolates else lorenzo
     numbers: list[int] = [0] * count  # relative to base
-    for n, (place, prediction) in enumerate(predict(head, extents, active, numbers)):
+    for n, (place, prediction, level) in enumerate(predict(head, extents, active, numbers)):
         if n > 0:  # the first is 0
             patch = patches.get(n, 0) if head.closed else 0
-            numbers[place] = signed(prediction + residuals[n] + patch, head.V)
+            step = head.unit(level) * residuals[n] + patch
+            numbers[place] = signed(prediction + step, head.V)
 
     def pattern(place: int) -> int:
         q = signed(head.base + numbers[place], t.W)
@@ -969,18 +979,17 @@ def bricks(lists: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
 
 def interpolation(
     head: Head, extents: list[int], active: list[int], numbers: list[int]
-) -> Iterator[tuple[int, int]]:
-    """interp.md, "Prediction by interpolation": each place and its prediction, in coding order."""
+) -> Iterator[tuple[int, int, int]]:
+    """interp.md, "Prediction by interpolation": place, prediction and level, in coding order."""
     strides = strides_of(extents)
 
     def place_of(at: Sequence[int]) -> int:
         return sum(i * stride for i, stride in zip(at, strides, strict=True))
 
-    before = 0
+    before, top = 0, max([1, *((extents[axis] - 2).bit_length() for axis in active)])
     for at in bricks([[0] if axis in active else range(n) for axis, n in enumerate(extents)]):
-        yield place_of(at), numbers[before]
+        yield place_of(at), numbers[before], top
         before = place_of(at)
-    top = max([1, *((extents[axis] - 2).bit_length() for axis in active)])
     subsets = sorted(range(1, 1 << len(active)), key=lambda number: (number.bit_count(), number))
     for level in range(top, -1, -1):
         for number in subsets if active else ():
@@ -998,7 +1007,7 @@ def interpolation(
                 for axis, weight in zip(odd, weights, strict=True):
                     for offset, factor in rows[axis, at[axis]]:
                         total += weight * factor * numbers[place + offset * strides[axis]]
-                yield place, signed(total, head.V) >> 8
+                yield place, signed(total, head.V) >> 8, level
 
 
 def coordinates(n: int, level: int, top: int, *, is_odd: bool) -> Sequence[int]:
@@ -1046,8 +1055,8 @@ def axis_weights(weights: list[int]) -> list[int]:
 
 def lorenzo(
     head: Head, extents: list[int], _active: list[int], numbers: list[int]
-) -> Iterator[tuple[int, int]]:
-    """interp.md, "Lorenzo prediction": each place and its prediction, in coding order."""
+) -> Iterator[tuple[int, int, int]]:
+    """interp.md, "Lorenzo prediction": place, prediction and level 0, in coding order."""
     strides = strides_of(extents)
     for at in bricks([range(n) for n in extents]):
         place = sum(i * stride for i, stride in zip(at, strides, strict=True))
@@ -1061,7 +1070,7 @@ def lorenzo(
         else:
             back = [strides[axis] for axis in range(4) if at[axis]]
             prediction = numbers[place - back[-1]] if back else 0
-        yield place, prediction
+        yield place, prediction, 0
 
 
 # interp.md, "Coder".
@@ -1098,7 +1107,7 @@ class Lanes:
 
 
 def read_residuals(head: Head, count: int, reader: Reader) -> list[int]:
-    """Return unit·d of each residual."""
+    """Return d of each residual."""
     nb, lanes = ceil_div(count, 32), Lanes(head.lanes, reader)
     # 1. Classes.
     classes = [1 if head.own_table else 0] * nb
@@ -1139,9 +1148,10 @@ def read_residuals(head: Head, count: int, reader: Reader) -> list[int]:
                 require(words_end <= end, "parts run into each other")
                 word = int.from_bytes(reader.data[end : end + head.item_bytes], "little")
             d = unzigzag(word & ((1 << head.V) - 1))
-            residuals.append(16 * d if head.closed else d)
+            residuals.append(d)
     require(end == words_end, "something between words and items")
-    require(not any(signed(d, head.V) for d in residuals[count:]), "a residual behind the values")
+    behind = [signed(head.unit(0) * d, head.V) for d in residuals[count:]]
+    require(not any(behind), "a residual behind the values")
     return residuals
 
 

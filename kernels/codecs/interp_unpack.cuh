@@ -10,6 +10,7 @@
 
 #include "codecs/interp/masks.h"
 #include "codecs/interp/tables.h"
+#include "codecs/interp/units.h"
 #include "kernels/codecs/interp_stage.cuh"
 
 namespace h5lossy::H5L_TARGET {
@@ -233,6 +234,8 @@ class Unpacker {
     WarpPlanes raw(payload_ + planes_at, stored);
 
     I* const steps = stage_.steps<I>();
+    const Units units = units_of(shape_, head.unit_code);
+    const auto unit_bits_of = [&](u32 b) { return head.is_closed ? units.bits_at(b * kBlockCodes + lane()) : 0; };
     u32 half = 0, escapes = 0, last_blocks = 0;
     bool is_fine = true;
     u32 next_class = shared_.classes[0];
@@ -243,13 +246,14 @@ class Unpacker {
       if (c != 0) symbol = read_symbol(table_of(c), lanes, state, words);
       U number = static_cast<U>(symbol) << count;
       H5L_NO_UNROLL for (u32 p = 0; p < count; ++p) number |= static_cast<U>(raw.take() >> lane() & 1) << p;
-      I step = static_cast<I>(unzigzag(number) << head.unit_bits());
+      const u32 unit_bits = unit_bits_of(b);
+      I step = static_cast<I>(unzigzag(number) << unit_bits);
       const u32 escaped = ballot(symbol == kEscape);
       if (escaped != 0) {
         const u32 behind = (escapes + ones(escaped & lanes_below()) + 1) * head.escape_bytes;
         escapes += ones(escaped);
         if (symbol == kEscape && behind <= planes_at - words_at) {
-          step = static_cast<I>(unzigzag(read_item<U>(planes_at - behind, head.escape_bytes)) << head.unit_bits());
+          step = static_cast<I>(unzigzag(read_item<U>(planes_at - behind, head.escape_bytes)) << unit_bits);
         } else if (symbol == kEscape) {
           is_fine = false;
         }
@@ -266,7 +270,7 @@ class Unpacker {
     // Both factors are below 2^18, so nothing wraps.
     if (escapes * head.escape_bytes + words.taken() * kWordBytes != planes_at - words_at) return false;
     sync_warp();
-    add_last_planes(head, blocks, stored, halves, state, steps);
+    add_last_planes(head, unit_bits_of, blocks, stored, halves, state, steps);
 
     const u32 last = (blocks - 1) * kBlockCodes + lane();
     if (any_in_warp(last >= shape_.count && steps[last] != 0)) return false;
@@ -358,8 +362,9 @@ class Unpacker {
 
   // Adds the raw bits that are in the last states. Bit 0 of a zigzag number flips all bits of its residual, and each
   // other bit flips the one below; so it is in products with a power of two. A thread has its own steps.
-  template <class I>
-  H5L_DEVICE void add_last_planes(const Head& head, u32 blocks, u32 stored, u32 halves, u32 state, I* steps) {
+  template <class I, class UnitBits>
+  H5L_DEVICE void add_last_planes(const Head& head, UnitBits unit_bits_of, u32 blocks, u32 stored, u32 halves,
+                                  u32 state, I* steps) {
     using U = Unsigned<I>;
     const auto planes_of = [&](u32 b) { return head.raw_planes + raw_planes_of(shared_.classes[b]); };
     u32 b = blocks, half = halves, number = 0;
@@ -368,11 +373,12 @@ class Unpacker {
       const u32 count = planes_of(b);
       if (count == 0) continue;
       const bool is_escape = (shared_.last_escaped[number++ % 64] >> lane() & 1) != 0;
+      const U unit = U{1} << unit_bits_of(b);
       U step = static_cast<U>(steps[b * kBlockCodes + lane()]);
       H5L_NO_UNROLL for (u32 p = 0; p < count; ++p, half += 2) {
         const u32 own = half + lane() / 16;
         const u32 plane = shuffle(state, own - stored) & 0xFFFF;
-        const U unit = U{1} << head.unit_bits(), flipped = p == 0 ? U{0} - unit : static_cast<U>(unit << (p - 1));
+        const U flipped = p == 0 ? U{0} - unit : static_cast<U>(unit << (p - 1));
         if (own >= stored && !is_escape && (plane >> lane() % 16 & 1) != 0) step ^= flipped;
       }
       steps[b * kBlockCodes + lane()] = static_cast<I>(step);

@@ -80,7 +80,7 @@ class Coder {
     const std::span<std::uint8_t> payload = out_.at_end(written);
     std::copy(bytes.begin(), bytes.end(), payload.begin());
     I* const steps = codes_at<I>(steps_.at_end(padded * sizeof(I)));
-    CHECK(interp::simd::read_codes(head, payload.data(), written, count, steps, reading_), "%u codes", count);
+    CHECK(interp::simd::read_codes(head, {}, payload.data(), written, count, steps, reading_), "%u codes", count);
     for (u32 i = 0; i < padded; ++i) {
       const I step = i < count ? naive::Wrapping<I>::times(codes[i], unit) : I{0};
       CHECK(steps[i] == step, "code %u of %u: %lld, %lld", i, count, static_cast<long long>(steps[i]),

@@ -42,7 +42,8 @@ class Reader {
     std::copy(bytes.begin(), bytes.end(), at.begin());
     const u32 padded = interp::blocks_of(count) * interp::kBlockCodes;
     I* const steps = reinterpret_cast<I*>(steps_.at_end(padded * sizeof(I)).data());
-    const bool is_read = interp::simd::read_codes(head, at.data(), static_cast<u32>(at.size()), count, steps, scratch_);
+    const bool is_read =
+        interp::simd::read_codes(head, {}, at.data(), static_cast<u32>(at.size()), count, steps, scratch_);
     CHECK(is_read == expected.has_value(), "%zu bytes for %u codes, %u lanes", bytes.size(), count, head.lanes);
     CHECK(!is_read || std::equal(expected->begin(), expected->end(), steps), "%zu bytes for %u codes, %u lanes",
           bytes.size(), count, head.lanes);

@@ -339,7 +339,7 @@ class Tile {
     std::vector<i32> codes = distances;
     std::vector<Patch> memory(count_);
     interp::Patches patches{memory.data(), count_};
-    CHECK(interp::split_steps(codes.data(), count_, patches), "%s", name());
+    CHECK(interp::split_steps(codes.data(), 0, count_, interp::kUnitBits, patches), "%s", name());
     for (i32& code : codes) code *= 16;
     const u32 entries = interp::measure_patches(patches);
     std::vector<std::uint8_t> section(interp::patches_bytes(entries));
@@ -352,7 +352,7 @@ class Tile {
     if (patches.count == 0) return;
     patches = {memory.data(), patches.count - 1};
     codes = distances;
-    CHECK(!interp::split_steps(codes.data(), count_, patches), "%s", name());
+    CHECK(!interp::split_steps(codes.data(), 0, count_, interp::kUnitBits, patches), "%s", name());
   }
 
   [[nodiscard]] const char* name() const { return name_.c_str(); }

@@ -38,6 +38,7 @@ from .interp_prediction import (
     passes_of,
     predict,
     undo_lorenzo,
+    units_of,
 )
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ class Head:
         sizes |= (coder.raw > 0) << 6 | (self.entries > 0) << 7
         is_short = -(1 << 15) <= self.base < 1 << 15
         rule = form.axes + sum(code * len(WEIGHTS) ** i for i, code in enumerate(form.weight_codes))
-        head = bytes([flags, sizes, coder.table_set | is_short << 3, rule])
+        head = bytes([flags, sizes, coder.table_set | is_short << 3 | form.units << 4, rule])
         head += self.base.to_bytes(2 if is_short else float_type.size, "little", signed=True)
         head += b"".join(n.to_bytes(2, "little") for n in (coder.raw, self.entries) if n)
         if coder.own_table:
@@ -351,7 +352,8 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
     is_lorenzo = predictor == LORENZO
     weight_codes = tuple(rule // len(WEIGHTS) ** i % 6 for i in range(active))
     model, escape = sizes & 15, sizes >> 4 & 3
-    if third >> 4 or escape >= len(ESCAPE_BYTES):
+    units = third >> 4
+    if units > 3 or escape >= len(ESCAPE_BYTES):
         raise Corrupt("a head that is out of range")
     if is_lorenzo and rule > 15:
         raise Corrupt(f"axes {rule:#x}")
@@ -360,6 +362,8 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
             raise Corrupt(f"weight codes {rule} of {active} axes")
         if float_type.size == 4 and not is_narrow:
             raise Corrupt("interpolation of float32 that is not narrow")
+    if units and not is_closed:
+        raise Corrupt("units of a form that is not closed")
     if is_closed and (is_lorenzo or not is_fine):
         raise Corrupt("a closed form without interpolation on fine points")
     if entries and is_fine and not is_closed:
@@ -372,6 +376,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
         axes=rule if is_lorenzo else 0,
         is_fine=is_fine,
         is_closed=is_closed,
+        units=units,
     )
     lanes = LANES[flags >> 4 & 3]
     if own_table and (lanes < 16 or model or table_set):
@@ -440,7 +445,11 @@ def decode_tile(
     entries = np.frombuffer(reader.take(2 * head.entries), "<u2").tolist()
     patches = unpack_patches(entries, count)
     changes = decode_residuals(
-        reader.take(reader.left()), head.coder, count, unit=form.unit, dtype=head.dtype(float_type)
+        reader.take(reader.left()),
+        head.coder,
+        count,
+        units=units_of(form, shape, mode),
+        dtype=head.dtype(float_type),
     )
     if form.is_closed:
         changes += patches.astype(changes.dtype)
@@ -522,8 +531,9 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
         q, changes = _interpolated(values, form, mode, q, is_free=is_free, base=base)
         residuals = changes
         if form.is_closed:
-            residuals = (changes + UNIT // 2) // UNIT
-            patches = changes - UNIT * residuals
+            units = units_of(form, values.shape, mode)
+            residuals = (changes + units // 2) // units
+            patches = changes - units * residuals
     if form.is_closed and np.any(np.abs(q[is_exception]) > 1 << 20):
         return None
     is_near = np.abs(q - base) < 1 << 22
@@ -569,21 +579,26 @@ def _interpolated(
     active = active_axes(values.shape, mode)
     q = np.zeros_like(wanted)
 
-    def changes_at(places: Array, predictions: Array) -> Array:
+    def changes_at(places: Array, predictions: Array, level: int) -> Array:
         """Give the differences, and set the integers."""
         changes = wanted[places] - predictions
         if form.is_closed:
-            steps = (values.parts[places] - 64 * predictions + 512) >> 10
-            changes = np.where(values.is_kept[places], changes, UNIT * steps)
+            unit = form.unit(level)
+            steps = (values.parts[places] - 64 * predictions + 32 * unit) // (64 * unit)
+            changes = np.where(values.is_kept[places], changes, unit * steps)
         changes = np.where(is_free[places], 0, changes)
         q[places] = predictions + changes
         return changes
 
     q[first[0]] = base
     changes = [np.zeros(1, "<i8")]
-    changes += [changes_at(first[i : i + 1], q[first[i - 1 : i]]) for i in range(1, first.size)]
+    top = passes[0].level if passes else 1
+    changes += [
+        changes_at(first[i : i + 1], q[first[i - 1 : i]], top) for i in range(1, first.size)
+    ]
     for step in passes:
-        changes.append(changes_at(step.places, predict(q, form, values.shape, active, step)))
+        predictions = predict(q, form, values.shape, active, step)
+        changes.append(changes_at(step.places, predictions, step.level))
     return q, np.concatenate(changes)
 
 
@@ -663,7 +678,8 @@ def any_forms(values: Values, mode: int) -> Iterator[Form]:
         if active:
             codes = tuple(rng.integers(len(WEIGHTS), size=active).tolist())
             is_closed = is_fine and not mode & REWRITABLE and bool(rng.integers(2))
-            yield Form(INTERPOLATION, codes, is_fine=is_fine, is_closed=is_closed)
+            units = int(rng.integers(4)) if is_closed else 0
+            yield Form(INTERPOLATION, codes, is_fine=is_fine, is_closed=is_closed, units=units)
 
 
 def encode_tile(

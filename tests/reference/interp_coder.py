@@ -264,7 +264,7 @@ class CoderHead:
 
 
 def decode_residuals(
-    data: bytes, head: CoderHead, count: int, *, unit: int, dtype: np.dtype[Any]
+    data: bytes, head: CoderHead, count: int, *, units: Array, dtype: np.dtype[Any]
 ) -> Array:
     """
     Read the residuals of a tile.
@@ -277,8 +277,8 @@ def decode_residuals(
         What the head says of them.
     count : int
         Number of values of the tile.
-    unit : int
-        What residuals count.
+    units : numpy.ndarray
+        What each residual counts.
     dtype : numpy.dtype
         Signed type of V bits.
 
@@ -318,7 +318,8 @@ def decode_residuals(
     unsigned = z.astype(f"<u{dtype.itemsize}")
     one, zero = unsigned.dtype.type(1), unsigned.dtype.type(0)
     residuals = ((unsigned >> one) ^ (zero - (unsigned & one))).view(dtype)
-    changes: Array = (residuals * dtype.type(unit)).ravel()
+    filled = np.pad(units, (0, residuals.size - count), constant_values=units[-1])
+    changes: Array = residuals.ravel() * filled.astype(dtype)
     if changes[count:].any():
         raise Corrupt("residuals behind the values of the tile")
     return changes[:count]

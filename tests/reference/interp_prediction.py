@@ -28,6 +28,9 @@ AXES = range(4)
 INTERPOLATION, LORENZO = 0, 1
 """Predictors."""
 
+FINER_UNITS = ((), (3,), (3, 5), (2, 4))
+"""Levels from which on the unit is halved, by the number of the units."""
+
 WEIGHTS = (16, 8, 4, 2, 1, 0)
 """By weight code."""
 
@@ -238,6 +241,8 @@ class Form:
         Integers are fine points, otherwise bins.
     is_closed : bool
         The closed form.
+    units : int
+        Which units it has.
     """
 
     predictor: int
@@ -245,11 +250,39 @@ class Form:
     axes: int = 0
     is_fine: bool = False
     is_closed: bool = False
+    units: int = 0
 
-    @property
-    def unit(self) -> int:
-        """What residuals count."""
-        return UNIT if self.is_closed else 1
+    def unit(self, level: int) -> int:
+        """Say what residuals of a level count."""
+        if not self.is_closed:
+            return 1
+        return UNIT >> sum(level >= first for first in FINER_UNITS[self.units])
+
+
+def units_of(form: Form, shape: Shape, axes: int) -> Array:
+    """
+    Say what residuals count.
+
+    Parameters
+    ----------
+    form : Form
+        The form.
+    shape : tuple of int
+        Extents of the tile.
+    axes : int
+        Axes of the mode.
+
+    Returns
+    -------
+    numpy.ndarray
+        The unit of each residual, in coding order.
+    """
+    if not form.is_closed:
+        return np.ones(math.prod(shape), "<i8")
+    first, passes = passes_of(shape, axes)
+    top = passes[0].level if passes else 1
+    units = [form.unit(top), *(form.unit(step.level) for step in passes)]
+    return np.repeat(units, [first.size, *(step.places.size for step in passes)])
 
 
 def predict(q: Array, form: Form, shape: Shape, active: list[int], step: Pass) -> Array:

@@ -426,9 +426,10 @@ struct Definition {
 };
 
 // False if escapes are missing.
-template <class I>
-inline bool read_escapes(const EscapeList& list, u32 bytes, u32 unit_bits, Input& in, I* steps) {
+template <class I, class UnitBits>
+inline bool read_escapes(const EscapeList& list, u32 bytes, UnitBits unit_bits_of, Input& in, I* steps) {
   for (u32 i = 0; i < list.count; ++i) {
+    const u32 unit_bits = unit_bits_of(list.blocks[i]);
     I* const block = steps + u64{list.blocks[i]} * kBlockCodes;
     for (u32 escaped = list.escaped[i]; escaped != 0; escaped &= escaped - 1) {
       if (in.escapes - in.first_escape < static_cast<i64>(bytes)) return false;

@@ -52,7 +52,8 @@ bool decode_integers(const Q& q, const Head& head, const Shape& shape, const u8*
   const i64 base = head.base;
   I* const steps = memory.steps;
   I* const integers = memory.integers;
-  if (!interp::simd::read_codes(head, from, static_cast<u32>(end - from), shape.count, steps, memory.scratch))
+  if (!interp::simd::read_codes(head, units_of(shape, head.unit_code), from, static_cast<u32>(end - from), shape.count,
+                                steps, memory.scratch))
     return false;
   if (head.is_closed) patch_steps(patches, head.patches, steps);
   if (head.predictor == kLorenzo) {

@@ -59,7 +59,8 @@ inline constexpr u32 kNarrowBits = 22;
 
 inline constexpr u32 kUnitBits = 4;
 inline constexpr i32 kUnit = 1 << kUnitBits;  // fine points to a step
-inline constexpr i32 kParts = 64;             // positions are measured in parts of the distance of fine points
+inline constexpr u32 kUnitCodes = 4;
+inline constexpr i32 kParts = 64;  // positions are measured in parts of the distance of fine points
 
 // Fine points are numbered -G to G.
 template <class T>
@@ -121,6 +122,7 @@ struct Head {
   u32 lorenzo_axes = 0;
   u32 patches = 0;  // entries
   i64 base = 0;
+  u32 unit_code = 0;           // of the units of closed tiles
   bool has_own_table = false;  // of symbols, and no classes
   u16 own_table[kSymbols] = {};
   H5L_FN u32 unit_bits() const { return is_closed ? kUnitBits : 0; }
@@ -140,7 +142,7 @@ inline u8* write_head(const Head& head, u8* out) {
       static_cast<u8>(u32{!head.has_own_table} | head.predictor << 1 | u32{head.is_fine} << 2 |
                       u32{head.is_closed} << 3 | lanes << 4 | u32{head.has_exceptions} << 6 | u32{head.is_narrow} << 7);
   out[1] = static_cast<u8>(head.model | escapes << 4 | u32{head.raw_planes != 0} << 6 | u32{head.patches != 0} << 7);
-  out[2] = static_cast<u8>(head.set | u32{is_short} << 3);
+  out[2] = static_cast<u8>(head.set | u32{is_short} << 3 | head.unit_code << 4);
   out[3] = static_cast<u8>(rule);
   out += kLeastHeadBytes;
   const auto put = [&out](auto number) {
@@ -158,7 +160,7 @@ inline u8* write_head(const Head& head, u8* out) {
     memset(out, 0, kOwnTableBytes);
     for (u32 s = 0; s < kSymbols; ++s) {
       // Eleven bits from bit 11 * s on lie in three bytes.
-      const u32 bit = kFrequencyBits * s, shifted = u32{head.own_table[s]} - 1 << bit % 8;
+      const u32 bit = kFrequencyBits * s, shifted = (u32{head.own_table[s]} - 1) << bit % 8;
       for (u32 i = 0; i < 3 && bit / 8 + i < kOwnTableBytes; ++i) out[bit / 8 + i] |= static_cast<u8>(shifted >> 8 * i);
     }
     out += kOwnTableBytes;
@@ -184,7 +186,8 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   const bool has_raw_planes = (in[1] & 64) != 0, has_patches = (in[1] & 128) != 0, is_short = (in[2] & 8) != 0;
   head.set = in[2] & 7;
   u32 rule = in[3];
-  if (head.escape_bytes > 8 || in[2] >> 4 != 0) return nullptr;
+  head.unit_code = in[2] >> 4 & 3;
+  if (head.escape_bytes > 8 || in[2] >> 6 != 0 || (head.unit_code != 0 && !head.is_closed)) return nullptr;
   if (head.has_own_table && (head.model != 0 || head.set != 0 || head.lanes < kLeastOwnLanes)) return nullptr;
   const bool is_lorenzo = head.predictor == kLorenzo;
   if (is_lorenzo && rule > kAxesMask) return nullptr;

@@ -38,6 +38,7 @@ struct Form {
   bool is_closed = false;
   Rule rule = {};  // of interpolation
   u32 lorenzo_axes = 0;
+  u32 unit_code = 0;  // of closed forms
 };
 
 // A tile in one form, before it is written.
@@ -131,6 +132,21 @@ class TileWriter {
     return attempt_bins(form);
   }
 
+  // Tries finer units on coarse levels, if the best form is a closed one and cheap: where values cost more, little of
+  // what is left to code comes from the rounding of coarse levels.
+  void attempt_finer_units() {
+    constexpr u64 kMost = 12;  // of the cost of a value, in 1/16 bit
+    if (!is_kept_ || count() < 1024 || least_ >= kMost * count()) return;
+    Form form = memory_.coded[next_ ^ 1].form;
+    if (!form.is_closed) return;
+    for (const u32 code : {2, 3}) {
+      const u64 before = least_;
+      form.unit_code = code;
+      attempt_fine(form, kTileValues);
+      if (least_ == before) return;
+    }
+  }
+
  private:
   static constexpr u64 kNoCost = ~u64{0};
 
@@ -145,10 +161,17 @@ class TileWriter {
     const bool has_exceptions = summary_.exceptions + summary_.without_fine != 0;
     if (has_exceptions) find_exceptions(memory_.positions, count(), memory_.mask);
     if (form.is_closed) {
-      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, arrays.prediction);
+      const Units units = units_of(shape_, form.unit_code);
+      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, arrays.prediction, units);
       patches_ = kTileValues;
       if (has_exceptions && !are_near(integers, count())) return kNoCost;
-      if (!split_steps(codes, count(), patches)) return kNoCost;
+      const u32 ends[] = {units.quarters, units.halves, count()};
+      u32 begin = 0;
+      for (const u32 end : ends) {
+        if (begin == end) continue;
+        if (!split_steps(codes, begin, end, units.bits_at(begin), patches)) return kNoCost;
+        begin = end;
+      }
       patches_ = patches.count;
       if (patches_ >= most_patches) return kNoCost;
     } else {
@@ -278,6 +301,7 @@ class TileWriter {
     head.predictor = coded.form.is_lorenzo ? kLorenzo : kFourPoints;
     head.is_fine = coded.form.is_fine;
     head.is_closed = coded.form.is_closed;
+    head.unit_code = coded.form.unit_code;
     head.lanes = coded.coding.lanes;
     head.has_exceptions = coded.has_exceptions;
     head.is_narrow = coded.is_narrow;
@@ -449,6 +473,7 @@ u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& ti
   }
   TileWriter<T, Q> writer(q, shape, summary, values, payload, memory);
   choose_form<T>(writer, quantizer, (mode & (kRewritable | kExact)) != 0, shape, values, summary, memory);
+  writer.attempt_finer_units();
   return writer.size();
 }
 

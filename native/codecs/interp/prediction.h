@@ -21,27 +21,28 @@ namespace h5lossy::H5L_TARGET::interp {
 // Interpolation
 
 // The encoder's side. `targets` are in raster order, with kNone for exceptions, whose codes are 0. Closed: a target is
-// where the value lies, in 64ths of a fine point, and is met to half a step, or exactly if it is a multiple of 64;
+// where the value lies, in 64ths of a fine point, and is met to half a unit, or exactly if it is a multiple of 64;
 // codes are distances from predictions. Open: it is the integer. Gives the integers in raster order and the codes in
 // coding order, padded with zeros to whole blocks.
 template <bool kClosed, class I>
 inline void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, I base, I* integers, I* codes,
-                               u8* scratch) {
+                               u8* scratch, const Units& units = {}) {
   if constexpr (sizeof(I) == 4) {
     if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
-      levels::code<kClosed>(*space, targets, base, integers, codes);
+      levels::code<kClosed>(*space, targets, base, units, integers, codes);
       return;
     }
     slices::Slices some;
     if (slices::find_slices(shape, some)) {
-      slices::code<kClosed>(shape, some, rule, targets, base, integers, codes, scratch);
+      slices::code<kClosed>(shape, some, rule, targets, base, units, integers, codes, scratch);
       return;
     }
   }
   integers[0] = base;
   *codes++ = 0;
+  u32 coded = 0;
   interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
-    *codes++ = take_target<kClosed>(targets[position], prediction, integers[position]);
+    *codes++ = take_target<kClosed>(targets[position], prediction, units.bits_at(++coded), integers[position]);
   });
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *codes++ = 0;
 }

@@ -6,6 +6,7 @@
 
 #include "codecs/interp/coder.h"
 #include "codecs/interp/own_table.h"
+#include "codecs/interp/units.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
@@ -134,12 +135,12 @@ inline u32 write_codes_with(const I* codes, u32 count, const Coding& plan, u8* o
 
 // Sets bits of raw planes that were read as 0. The code of a number n is n >> 1 ^ -(n & 1): bit 0
 // of n flips all its bits, and each other bit flips the one below; so it is in products with a power of two.
-template <class I>
-inline void add_planes(const Head& head, const u8* classes, u32 first, u32 end, u32 unit_bits, const u8* planes,
+template <class I, class UnitBits>
+inline void add_planes(const Head& head, const u8* classes, u32 first, u32 end, UnitBits unit_bits_of, const u8* planes,
                        I* steps) {
   using U = Unsigned<I>;
-  const U unit = U{1} << unit_bits;
   for (u32 b = first; b < end; ++b) {
+    const U unit = U{1} << unit_bits_of(b);
     const u32 count = head.raw_planes + raw_planes_of(classes[b]);
     I* const block = steps + u64{b} * kBlockCodes;
     for (u32 p = 0; p < count; ++p, planes += 4) {
@@ -162,7 +163,7 @@ struct ReadScratch {
 // Reads what write_codes has written: `in` has `bytes`, the codes are `count`. steps[i] is unit times code i, and 0
 // from `count` up to a multiple of 32. Returns false if the bytes are corrupt.
 template <class Blocks, class I>
-inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count, I* steps,
+inline bool read_codes_with(const Head& head, const Units& units, const u8* in, u32 bytes, u32 count, I* steps,
                             ReadScratch<Blocks>& scratch) {
   if (head.raw_planes > kMostRawPlanes<I> || head.escape_bytes > sizeof(I)) return false;
   const u32 blocks = blocks_of(count);
@@ -197,17 +198,18 @@ inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count
   u8 last_planes[kHalfBytes * kMaxLanes + 4 * kMostPlanes] = {};
   memcpy(last_planes, in + bytes - there, there);
   Input input = {planes, planes, in + state_bytes};
-  const u32 unit_bits = head.unit_bits();
+  // Codes of blocks before this one are multiplied by their units at the end.
+  const u32 coarse = blocks_of(units.halves);
   EscapeList escapes;
   const bool is_complete = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    if (!Blocks::template read_blocks<lanes>(head, scratch.own, classes, 0, last, unit_bits, states, words, input,
-                                             steps, escapes)) {
-      return false;
-    }
-    if (last == blocks) return true;
-    input.planes = last_planes;
-    return Blocks::template read_blocks<lanes>(head, scratch.own, classes, last, blocks, unit_bits, states, words,
-                                               input, steps, escapes);
+    const auto read = [&](u32 first, u32 end, u32 unit_bits) {
+      return first >= end || Blocks::template read_blocks<lanes>(head, scratch.own, classes, first, end, unit_bits,
+                                                                 states, words, input, steps, escapes);
+    };
+    const u32 middle = coarse < last ? coarse : last, after = coarse > last ? coarse : last;
+    if (!read(0, middle, 0) || !read(middle, last, head.unit_bits())) return false;
+    if (last < blocks) input.planes = last_planes;
+    return read(last, after, 0) && read(after, blocks, head.unit_bits());
   });
   if (!is_complete) return false;
   for (u32 lane = 0; lane < head.lanes; ++lane) {
@@ -215,9 +217,13 @@ inline bool read_codes_with(const Head& head, const u8* in, u32 bytes, u32 count
   }
   memset(last_planes, 0, there);
   for (u32 i = 0; i < halves; ++i) store(last_planes + there + kHalfBytes * i, static_cast<u16>(states[i]));
-  add_planes(head, classes, last, blocks, unit_bits, last_planes, steps);
-  if (!read_escapes(escapes, head.escape_bytes, unit_bits, input, steps)) return false;
+  const auto unit_bits_of = [&](u32 block) { return block < coarse ? 0 : head.unit_bits(); };
+  add_planes(head, classes, last, blocks, unit_bits_of, last_planes, steps);
+  if (!read_escapes(escapes, head.escape_bytes, unit_bits_of, input, steps)) return false;
   if (input.escapes != in + state_bytes + words.taken()) return false;
+  for (u32 i = 0; i < coarse * kBlockCodes; ++i) {
+    steps[i] = static_cast<I>(static_cast<Unsigned<I>>(steps[i]) << units.bits_at(i));
+  }
   for (u32 i = count; i < blocks * kBlockCodes; ++i) {
     if (steps[i] != 0) return false;
   }

@@ -517,16 +517,17 @@ bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* position
   return true;
 }
 
-// Turns the distances of integers from their predictions, in a closed form, into codes: whole steps, nearest to the
-// distance, and patches for the rest. False if there is no room.
-inline bool split_steps(i32* codes, u32 count, Patches& patches) {
-  for (u32 first = 0; first < count; first += kBatch) {
-    const u32 n = batch_of(first, count);
+// Turns the distances of integers from their predictions, in a closed form, into codes: whole units, nearest to the
+// distance, and patches for the rest. From code `begin` up to `end`. False if there is no room.
+inline bool split_steps(i32* codes, u32 begin, u32 end, u32 unit_bits, Patches& patches) {
+  const u32 unit = 1u << unit_bits;
+  for (u32 first = begin; first < end; first += kBatch) {
+    const u32 n = batch_of(first, end);
     i8 deltas[kBatch] = {};
     i32 any = 0;
     for (u32 i = first; i < first + n; ++i) {
-      const i32 distance = codes[i], code = static_cast<i32>(static_cast<u32>(distance) + kUnit / 2) >> 4;
-      const i32 delta = static_cast<i32>(static_cast<u32>(distance) - kUnit * static_cast<u32>(code));
+      const i32 distance = codes[i], code = static_cast<i32>(static_cast<u32>(distance) + unit / 2) >> unit_bits;
+      const i32 delta = static_cast<i32>(static_cast<u32>(distance) - unit * static_cast<u32>(code));
       any |= delta;
       codes[i] = code;
       deltas[i - first] = static_cast<i8>(delta);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "codecs/interp/grid.h"
+#include "codecs/interp/units.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
@@ -220,15 +221,15 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
 // The code of a target, and the integer that it leads to. Closed: the code is the distance from the prediction, which
 // is of whole steps unless the target is a fine point that has to be met.
 template <bool kClosed, class I>
-inline I take_target(I target, I prediction, I& integer) {
+inline I take_target(I target, I prediction, u32 unit_bits, I& integer) {
   using U = Unsigned<I>;
   U code = 0;
   if (target != kNone<I>) {
     if constexpr (kClosed) {
-      const U excess = static_cast<U>(target) - U{kParts} * static_cast<U>(prediction) + kParts * kUnit / 2;
-      const U steps = static_cast<U>(static_cast<I>(excess) >> 10);
+      const U excess = static_cast<U>(target) - U{kParts} * static_cast<U>(prediction) + (U{kParts / 2} << unit_bits);
+      const U steps = static_cast<U>(static_cast<I>(excess) >> (6 + unit_bits));
       const U exact = static_cast<U>(target >> 6) - static_cast<U>(prediction);
-      code = target % kParts == 0 ? exact : kUnit * steps;
+      code = target % kParts == 0 ? exact : steps << unit_bits;
     } else {
       code = static_cast<U>(target) - static_cast<U>(prediction);
     }

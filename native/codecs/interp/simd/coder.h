@@ -38,8 +38,9 @@ inline u32 write_codes(const I* codes, u32 count, const Coding& plan, u8* out, u
 using ReadScratch = interp::ReadScratch<Blocks>;
 
 template <class I>
-inline bool read_codes(const Head& head, const u8* in, u32 bytes, u32 count, I* steps, ReadScratch& scratch) {
-  return read_codes_with<Blocks>(head, in, bytes, count, steps, scratch);
+inline bool read_codes(const Head& head, const Units& units, const u8* in, u32 bytes, u32 count, I* steps,
+                       ReadScratch& scratch) {
+  return read_codes_with<Blocks>(head, units, in, bytes, count, steps, scratch);
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp::simd

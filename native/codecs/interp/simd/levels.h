@@ -413,10 +413,11 @@ inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit)
 
 // Codes, as take_target (walk.h) has them.
 template <bool kClosed>
-H5L_INLINE Lanes codes_of(Lanes targets, Lanes predictions) {
+H5L_INLINE Lanes codes_of(Lanes targets, Lanes predictions, u32 unit_bits) {
   Lanes codes = targets - predictions;
   if constexpr (kClosed) {
-    const Lanes steps = shift_down(targets - (predictions << 6) + kParts * kUnit / 2, 10) << 4;
+    const Lanes steps = shift_down(targets - (predictions << 6) + ((kParts / 2) << unit_bits), 6 + unit_bits)
+                        << static_cast<i32>(unit_bits);
     const Lanes is_fixed = (Lanes)((targets & (kParts - 1)) == 0);
     const Lanes exact = shift_down(targets, 6) - predictions;
     codes = (exact & is_fixed) | (steps & ~is_fixed);
@@ -428,8 +429,9 @@ template <bool kClosed>
 struct TakeTargets {
   u32* at;
   u32* codes;
+  u32 unit_bits;
   void operator()(u32 k, Lanes prediction) const {
-    const Lanes code = codes_of<kClosed>(load_lanes(at + k), prediction);
+    const Lanes code = codes_of<kClosed>(load_lanes(at + k), prediction, unit_bits);
     store_lanes(codes + k, code);
     store_lanes(at + k, prediction + code);
   }
@@ -446,17 +448,18 @@ struct MakeTake {
   u32* at;
   u32* codes;  // from `origin` on
   u32 origin;
+  u32 unit_bits;
   auto operator()(u32 offset) const {
     if constexpr (kWhat == 2) {
       return TakeSteps{at + offset};
     } else {
-      return TakeTargets<kWhat == 1>{at + offset, codes + (offset - origin)};
+      return TakeTargets<kWhat == 1>{at + offset, codes + (offset - origin), unit_bits};
     }
   }
 };
 
 template <bool kClosed>
-inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, i32* codes) {
+inline void code(Workspace& space, const i32* targets, i32 base, const Units& units, i32* integers, i32* codes) {
   const Plan& plan = space.plan;
   // The targets are only read.
   Grid grid = grid_of(plan.shape, const_cast<u32*>(reinterpret_cast<const u32*>(targets)));
@@ -470,15 +473,17 @@ inline void code(Workspace& space, const i32* targets, i32 base, i32* integers, 
   coarse[0] = base;
   *next++ = 0;
   interpolate(plan.shape, plan.rule, places_of(space), plan.levels, coarse, [&](u32 place, i32 prediction) {
-    *next++ = static_cast<u32>(take_target<kClosed>(coarse[place], prediction, coarse[place]));
+    const u32 unit_bits = units.bits_at(static_cast<u32>(next - reinterpret_cast<u32*>(codes)));
+    *next++ = static_cast<u32>(take_target<kClosed>(coarse[place], prediction, unit_bits, coarse[place]));
   });
   for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
     for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {
       using Make = MakeTake<kClosed ? 1 : 0>;
       Pass<Make> pass(plan, level, part, blend);
+      const u32 unit_bits = units.bits_at(static_cast<u32>(next - reinterpret_cast<u32*>(codes)));
       for_slabs(plan, level, part, [&](const Slab& slab, u32 offset) {
-        pass(slab, Make{level.parts[part], places, offset});
+        pass(slab, Make{level.parts[part], places, offset, unit_bits});
         next = move_codes<false>(plan, level, part, slab, places, offset, next);
       });
     });
@@ -503,7 +508,7 @@ inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers)
       Pass<Make> pass(plan, level, part, blend);
       for_slabs(plan, level, part, [&](const Slab& slab, u32) {
         next = move_codes<true>(plan, level, part, slab, level.parts[part], 0, next);
-        pass(slab, Make{level.parts[part], nullptr, 0});
+        pass(slab, Make{level.parts[part], nullptr, 0, 0});
       });
     });
     merge_level(plan, space.levels, l, reinterpret_cast<u32*>(integers));

@@ -86,14 +86,17 @@ inline void for_slices(const Slices& slices, const Rule& rule, i32* integers, u8
 
 template <bool kClosed>
 inline void code(const Shape& shape, const Slices& slices, const Rule& rule, const i32* targets, i32 base,
-                 i32* integers, i32* codes, u8* scratch) {
+                 const Units& units, i32* integers, i32* codes, u8* scratch) {
   const u32 length = slices.one.count;
   integers[0] = base;
   i32* const begin = codes;
   *codes++ = 0;
   predict_firsts(shape, places_of(shape), integers, [&](u32 position, i32 prediction) {
-    *codes++ = take_target<kClosed>(targets[position], prediction, integers[position]);
+    const u32 unit_bits = units.bits_at(static_cast<u32>(codes - begin));
+    *codes++ = take_target<kClosed>(targets[position], prediction, unit_bits, integers[position]);
   });
+  const u32 firsts = static_cast<u32>(codes - begin);
+  u32 unit_bits = 0;  // of a pass
   u32* const rest = reinterpret_cast<u32*>(codes);
   Column* const pass = new (scratch + length * sizeof(Column)) Column[length];
   Column* next = pass;
@@ -103,11 +106,14 @@ inline void code(const Shape& shape, const Slices& slices, const Rule& rule, con
         to_columns(reinterpret_cast<const u32*>(targets) + first * length, count, length, values);
       },
       [&](Column& value, Lanes prediction) {
-        const Lanes code = levels::codes_of<kClosed>(numbers_of(value), prediction);
+        const Lanes code = levels::codes_of<kClosed>(numbers_of(value), prediction, unit_bits);
         levels::store_lanes(next++->lanes, code);
         levels::store_lanes(value.lanes, prediction + code);
       },
-      [&](u32, u32, u32) { next = pass; },
+      [&](u32 place, u32, u32) {
+        next = pass;
+        unit_bits = units.bits_at(firsts + place);
+      },
       [&](u32 place, u32 count, u32 entries) { from_columns(pass, count, entries, rest + place); });
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) begin[i] = 0;
 }

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What residuals of closed tiles count in: steps, or halves and quarters of them on coarse levels, from which all else
+// is predicted (docs/format/interp.md, "Units").
+#pragma once
+
+#include "codecs/interp/format.h"
+#include "codecs/interp/grid.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+// How many residuals, of the first in coding order, count quarters of a step, and halves or quarters.
+struct Units {
+  u32 quarters = 0;
+  u32 halves = 0;
+  H5L_FN u32 bits_at(u32 residual) const { return kUnitBits - (residual < halves) - (residual < quarters); }
+};
+
+// How many values there are on `level` and those above.
+H5L_FN u32 values_from(const Shape& shape, u32 level) {
+  if (level > top_level(shape)) return 0;
+  u32 values = shape.count;
+  for (u32 i = 0; i < shape.active; ++i) {
+    const u32 extent = shape.extents[shape.active_axes[i]];
+    values = values / extent * (((extent - 2) >> level) + 2);
+  }
+  return values;
+}
+
+H5L_FN Units units_of(const Shape& shape, u32 code) {
+  constexpr u32 kNever = 32;
+  constexpr u32 kHalves[kUnitCodes] = {kNever, 3, 3, 2}, kQuarters[kUnitCodes] = {kNever, kNever, 5, 4};
+  return {values_from(shape, kQuarters[code]), values_from(shape, kHalves[code])};
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp
