@@ -671,10 +671,22 @@ def interp_recipes() -> dict[str, Recipe]:
         add("recognised", "fine points that are predicted to whole steps", dtype, {"absolute": 0.5},
             {"piece": "ramp", "count": 129, "start": 4057, "step": 8114, "exponent": -16},
             settings={"axes": x})  # fmt: skip
-        for lanes, count in ((4, 2500), (16, 7500), (32, 16500)):
+        add("own-table", "residuals that are all as likely: a table of the tile's own", dtype,
+            {"absolute": 0.5}, walk(9000, 5, 3), settings={"axes": x})  # fmt: skip
+        shape, steps, bound = (
+            ([33, 33, 30], [1, 2, 1], 64.0) if size == 4 else ([129, 129], [3, 2], 128.0)
+        )
+        add("finer-units", "finer units on the coarse levels of a closed form", dtype,
+            {"absolute": bound}, hills(shape, steps), settings={"axes": zyx[-len(shape):]},
+            shape=shape)  # fmt: skip
+        for lanes, values in (
+            (4, [walk(2500, 5, 2, -1)]),
+            (16, [walk(3700, 5, 2, -1), walk(3800, 6, 5, -1)]),
+            (32, [walk(8000, 5, 2, -1), walk(8500, 6, 4, -1)]),
+        ):
             if (size, lanes) in {(4, 4), (8, 16), (4, 32)}:
                 add(f"lanes-{lanes}", f"enough for {lanes} lanes", dtype, {"absolute": 0.5},
-                    walk(count, 5, 2, -1), settings={"axes": x})  # fmt: skip
+                    *values, settings={"axes": x})  # fmt: skip
     add("four-axes", "the first and the last of four axes", "<f4", {"absolute": 8.0},
         hills([5, 3, 4, 11], [11, 40, 30, 6]), settings={"axes": wx},
         shape=[5, 3, 4, 11])  # fmt: skip
