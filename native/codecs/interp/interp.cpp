@@ -139,7 +139,7 @@ class TileWriter {
     if (!is_kept_ || count() < 1024 || least_ >= kMost * count()) return;
     Form form = memory_.coded[next_ ^ 1].form;
     if (!form.is_closed) return;
-    for (const u32 code : {2, 3}) {
+    for (const u32 code : {2u, 3u}) {
       const u64 before = least_;
       form.unit_code = code;
       attempt_fine(form, kTileValues);

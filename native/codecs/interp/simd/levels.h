@@ -416,7 +416,7 @@ template <bool kClosed>
 H5L_INLINE Lanes codes_of(Lanes targets, Lanes predictions, u32 unit_bits) {
   Lanes codes = targets - predictions;
   if constexpr (kClosed) {
-    const Lanes steps = shift_down(targets - (predictions << 6) + ((kParts / 2) << unit_bits), 6 + unit_bits)
+    const Lanes steps = shift_down(targets - (predictions << 6) + (u32{kParts / 2} << unit_bits), 6 + unit_bits)
                         << static_cast<i32>(unit_bits);
     const Lanes is_fixed = (Lanes)((targets & (kParts - 1)) == 0);
     const Lanes exact = shift_down(targets, 6) - predictions;
