@@ -672,7 +672,7 @@ def interp_recipes() -> dict[str, Recipe]:
             {"piece": "ramp", "count": 129, "start": 4057, "step": 8114, "exponent": -16},
             settings={"axes": x})  # fmt: skip
         add("own-table", "residuals that are all as likely: a table of the tile's own", dtype,
-            {"absolute": 0.5}, walk(9000, 5, 3), settings={"axes": x})  # fmt: skip
+            {"absolute": 0.5}, walk(9000, 5, 3, 0), settings={"axes": x})  # fmt: skip
         shape, steps, bound = (
             ([33, 33, 30], [1, 2, 1], 64.0) if size == 4 else ([129, 129], [3, 2], 128.0)
         )

@@ -232,7 +232,7 @@ class Form:
     Parameters
     ----------
     predictor : int
-        1: interpolation; 3: Lorenzo.
+        0: interpolation; 1: Lorenzo.
     weight_codes : tuple of int
         Interpolation: weight code of each active axis.
     axes : int
