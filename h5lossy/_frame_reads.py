@@ -37,7 +37,10 @@ def opened_for_frames(dataset: h5py.Dataset) -> int | None:
         if not is_plain or file.userblock_size:
             return None
         # Another thread may close the file, and the next one gets the same number.
-        return os.dup(file.id.get_vfd_handle())
+        try:
+            return os.dup(file.id.get_vfd_handle())
+        except OSError:  # no descriptor is left
+            return None
 
 
 def read_frames(file: int, frames: Iterable[tuple[int, npt.NDArray[np.uint8]]]) -> list[bool]:

@@ -62,7 +62,7 @@ def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any,
         raise InvalidArgumentError(f"fill_value must be one real number, got {fill_value!r}")
     with np.errstate(all="ignore"):
         fill = given.astype(dtype)
-    exact = bool(fill == given) or bool(np.isnan(given))
+    exact = bool(fill == given) or (dtype.kind == "f" and bool(np.isnan(given)))
     rounded = (
         dtype.kind == "f"
         and isinstance(fill_value, int | float)
@@ -87,7 +87,11 @@ def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
 def own_fill_value(data: Data) -> Any:
     """Return the fill value that was given to a dataset, variable or masked array; else None."""
     if np.ma.is_masked(data):  # and np.ma.masked has none of its own
-        return data.dtype.type(np.ma.array(data).fill_value)
+        fill = data.dtype.type(np.ma.array(data).fill_value)
+        # NumPy's default for integers, 999999, is another number where it does not fit.
+        default = np.asarray(np.ma.default_fill_value(data.dtype))
+        is_wrapped = data.dtype.kind in "iu" and default > np.iinfo(data.dtype).max
+        return None if is_wrapped and fill == default.astype(data.dtype) else fill
     if is_netcdf4_variable(data):
         fill = data.get_fill_value()
         # netCDF-C's default comes in the machine's byte order, whatever the type says.

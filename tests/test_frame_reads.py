@@ -149,3 +149,17 @@ def test_a_file_that_is_open_for_writing_too_is_read_by_hdf5(
         writer["x"][5] = data[6]  # it is in HDF5's cache
         np.testing.assert_array_equal(h5lossy.read(reader["x"])[5], writer["x"][5])
     assert not calls
+
+
+def test_hdf5_reads_where_no_descriptor_is_left(
+    tmp_path: Path, data: Any, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a.h5", data)
+
+    def fail(_fd: int) -> int:
+        raise OSError(24, "Too many open files")
+
+    with h5py.File(tmp_path / "a.h5") as f:
+        monkeypatch.setattr(os, "dup", fail)
+        np.testing.assert_array_equal(h5lossy.read(f["x"]), f["x"][...])
+    assert not calls

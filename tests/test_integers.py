@@ -557,3 +557,22 @@ def test_the_library_refuses_types_that_there_are_not() -> None:
     params = _native.Params(bound_kind=3, value_class=1, value_bytes=1, big_endian=True)
     with pytest.raises(InvalidArgumentError, match="no byte order"):
         _native.encode(params, np.zeros(48, "u1"))
+
+
+def test_nan_is_no_fill_value_of_integers() -> None:
+    values = np.array([-(2**31), 5], "i4")
+    with pytest.raises(h5lossy.InvalidArgumentError, match="must be a int32 value, got nan"):
+        h5lossy.encode(values, h5lossy.PFPL(absolute=3), fill_value=np.nan)
+
+
+@pytest.mark.parametrize(("dtype", "fits"), [("u1", False), ("i2", False), ("i4", True)])
+def test_numpys_own_fill_value_has_to_fit(dtype: str, fits: bool) -> None:
+    masked = np.ma.masked_array(np.array([10, 200 % 128, 63], dtype), [True, False, False])
+    codec = h5lossy.PFPL(lossless=True)
+    if fits:
+        assert h5lossy.decode(h5lossy.encode(masked, codec)).tolist() == [999999, 72, 63]
+        return
+    with pytest.raises(h5lossy.InvalidArgumentError, match="masked, and there is no fill value"):
+        h5lossy.encode(masked, codec)
+    masked.fill_value = 7
+    assert h5lossy.decode(h5lossy.encode(masked, codec)).tolist() == [7, 72, 63]

@@ -574,6 +574,16 @@ def test_a_codec_with_settings_takes_no_others() -> None:
         codec_from_filter(32001, (1, 0, 0, 0))
 
 
+@pytest.mark.parametrize("dtype", ["i1", "<u2", ">i4", "<u8"])
+def test_numbers_of_integers_are_refused(dtype: str) -> None:
+    with h5py.File("a.h5", "w", driver="core", backing_store=False) as f:
+        codec = h5lossy.PFPL(absolute=3)
+        dataset = f.create_dataset("x", (4, 50), dtype, chunks=(4, 50), compression=codec)
+        _, _, words, _ = dataset.id.get_create_plist().get_filter(0)
+    with pytest.raises(h5lossy.UnsupportedError, match="read the dataset with"):
+        codec_from_filter(h5lossy.FILTER_ID, [word & 0xFFFFFFFF for word in words])
+
+
 def test_it_survives_pickling() -> None:
     array, _ = new_array(PFPL(absolute=1e-3), field((4, 4)), (4, 4))
     reader = FrameReader(codec="PFPL", absolute=1e-3)

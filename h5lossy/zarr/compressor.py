@@ -22,7 +22,7 @@ from h5lossy._codecs import (
     from_filter_options,
     unpacked,
 )
-from h5lossy._errors import CorruptFrameError, InvalidArgumentError
+from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
 from h5lossy._frames import frame_params
 from h5lossy._values import checked_dtype, fill_bits
 
@@ -163,13 +163,17 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         params = unpacked(words)
         if not params.value_bytes:  # as they were requested, without anything about the data
             return cls(codec_from_params(params))
-        size, order = params.value_bytes, ">" if params.big_endian else "<"
+        dtype = params.dtype
+        if dtype.kind != "f":
+            raise UnsupportedError(
+                f"Zarr's codecs take float32 and float64, and the filter's numbers are of {dtype}: "
+                "read the dataset with h5py or h5lossy.read"
+            )
         fill = None
         if params.fill_bits is not None:
-            fill = float(np.array(params.fill_bits, f"u{size}").view(f"f{size}"))
-        return cls(
-            codec_from_params(params), fill_value=fill, dtype=f"{order}f{size}", chunks=params.shape
-        )
+            bits = np.array(params.fill_bits, f"u{dtype.itemsize}")
+            fill = float(bits.view(dtype.newbyteorder("=")))
+        return cls(codec_from_params(params), fill_value=fill, dtype=dtype.str, chunks=params.shape)
 
     def __repr__(self) -> str:
         words = self.get_config()

@@ -393,9 +393,9 @@ std::vector<I> make_codes(Random& random, Codes kind, std::size_t count, double 
         if (random.one_in(20000)) codes[i] = static_cast<I>(static_cast<I>(random.next()) >> random.below(width));
         break;
       case Codes::uniform: {  // or one number, mostly
-        const double width = std::exp2(bits);
-        codes[i] = static_cast<I>(width * (random.fraction() - (bits < 2 ? 0.9 : 0.5)));
-        if (random.one_in(5000)) codes[i] = exponential(1000 * width);
+        const double range = std::exp2(bits);
+        codes[i] = static_cast<I>(range * (random.fraction() - (bits < 2 ? 0.9 : 0.5)));
+        if (random.one_in(5000)) codes[i] = exponential(1000 * range);
         break;
       }
       case Codes::zeros:
