@@ -8,8 +8,7 @@ be of these types either.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import netCDF4
@@ -18,6 +17,9 @@ import pytest
 
 import h5lossy
 from hdf5_helpers import h5lossy_command, run, tool, with_plugin
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RECORDS = {"h5lossy", "h5lossy_report", "h5lossy_hashes"}
 
