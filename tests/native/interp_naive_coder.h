@@ -196,8 +196,9 @@ Plan with_own_table(const std::vector<I>& codes, const Plan& plan) {
   for (std::size_t i = 0; i < z.size(); ++i) {
     if (i / 32 % 8 == 0) some.push_back(z[i]);
   }
-  if (plan.lanes < 16 || 8 * own_table(some, plan.raw_planes, limit).cost > plan.cost + plan.cost / 32) return plan;
-  const OwnTable own = own_table(z, plan.raw_planes, limit);
+  const OwnTable first = own_table(some, plan.raw_planes, limit), own = own_table(z, plan.raw_planes, limit);
+  if (plan.lanes < 16 || first.frequencies.empty() || own.frequencies.empty()) return plan;
+  if (8 * first.cost > plan.cost + plan.cost / 32) return plan;
   Plan other;
   other.classes.assign(z.size() / 32, 1);
   other.raw_planes = own.raw_planes;
@@ -368,7 +369,7 @@ std::vector<I> make_codes(Random& random, Codes kind, std::size_t count, double 
   std::vector<I> codes(count);
   const auto exponential = [&random](double scale) {
     const double magnitude = -std::log(1 - random.fraction()) * scale + 0.5;
-    return static_cast<I>(random.one_in(2) ? -magnitude : magnitude);
+    return static_cast<I>(static_cast<std::int64_t>(random.one_in(2) ? -magnitude : magnitude));
   };
   double local = 0;
   for (std::size_t i = 0; i < count; ++i) {

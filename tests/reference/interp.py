@@ -631,7 +631,8 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     if tile is None:
         return None
     entries = pack_patches(tile.patches)
-    coded = encode_residuals(tile.residuals)
+    value_bits = 32 if tile.is_narrow else 8 * values.float_type.size
+    coded = encode_residuals(tile.residuals, value_bits)
     has_exceptions = bool(tile.is_exception.any())
     exceptions = b""
     if has_exceptions:

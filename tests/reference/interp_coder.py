@@ -514,7 +514,7 @@ def plan_of(residuals: Array, folded: Array, raw: int, classes: Array) -> Plan:
     return Plan(classes, head, symbols, items, cost)
 
 
-def own_table(folded: Array, raw: int) -> tuple[int, int, list[int]]:
+def own_table(folded: Array, raw: int, most: int) -> tuple[int, int, list[int]] | None:
     """
     Find the best table for some blocks.
 
@@ -522,8 +522,8 @@ def own_table(folded: Array, raw: int) -> tuple[int, int, list[int]]:
     ----------
     folded : numpy.ndarray
         Folded residuals, by block.
-    raw : int
-        Raw planes that every block has at least.
+    raw, most : int
+        Raw planes that every block has at least, and at most.
 
     Returns
     -------
@@ -541,7 +541,8 @@ def own_table(folded: Array, raw: int) -> tuple[int, int, list[int]]:
     largest = int(folded.max())
     escape_bytes = next(size for size in ESCAPE_BYTES if largest < 1 << 8 * size)
     found = []
-    for planes in range(raw + max(more - 1, 0), raw + max(more - 1, 0) + 3):
+    least = raw + max(more - 1, 0)
+    for planes in range(least, min(least + 3, most + 1)):
         symbols = np.minimum(folded >> np.uint64(planes), ESCAPE).astype(int)
         counts = np.bincount(symbols.ravel(), minlength=16).tolist()
         frequencies = [max(1, (2 * n * 2048 + folded.size) // (2 * folded.size)) for n in counts]
@@ -549,10 +550,10 @@ def own_table(folded: Array, raw: int) -> tuple[int, int, list[int]]:
         cost = sum(n * cost_of(f) for n, f in zip(counts, frequencies, strict=True))
         cost += 512 * planes * len(folded) + 128 * escape_bytes * counts[ESCAPE]
         found.append((cost, planes, frequencies))
-    return min(found, key=lambda one: one[0])
+    return min(found, key=lambda one: one[0], default=None)
 
 
-def with_own_table(folded: Array, raw: int, plan: Plan) -> Plan:
+def with_own_table(folded: Array, raw: int, most: int, plan: Plan) -> Plan:
     """
     Give a plan with a table of the tile's own, where that is better.
 
@@ -560,8 +561,8 @@ def with_own_table(folded: Array, raw: int, plan: Plan) -> Plan:
     ----------
     folded : numpy.ndarray
         Folded residuals, by block.
-    raw : int
-        R of the plan.
+    raw, most : int
+        R of the plan, and the largest that there is.
     plan : Plan
         The plan with classes.
 
@@ -570,9 +571,12 @@ def with_own_table(folded: Array, raw: int, plan: Plan) -> Plan:
     Plan
         The better one.
     """
-    if plan.head.lanes < 16 or 8 * own_table(folded[::8], raw)[0] > plan.cost + plan.cost // 32:
+    some, all_of_it = own_table(folded[::8], raw, most), own_table(folded, raw, most)
+    if plan.head.lanes < 16 or some is None or 8 * some[0] > plan.cost + plan.cost // 32:
         return plan
-    cost, raw, frequencies = own_table(folded, raw)
+    if all_of_it is None:
+        return plan
+    cost, raw, frequencies = all_of_it
     symbols = np.minimum(folded >> np.uint64(raw), ESCAPE).astype(int)
     items = folded[symbols == ESCAPE]
     largest = int(items.max(initial=0))
@@ -596,7 +600,7 @@ class Coded(NamedTuple):
     cost: int
 
 
-def encode_residuals(residuals: Array) -> Coded:
+def encode_residuals(residuals: Array, value_bits: int = 64) -> Coded:
     """
     Write the residuals of a tile.
 
@@ -604,6 +608,8 @@ def encode_residuals(residuals: Array) -> Coded:
     ----------
     residuals : numpy.ndarray
         d of each value, in coding order, as int64.
+    value_bits : int
+        V.
 
     Returns
     -------
@@ -620,7 +626,8 @@ def encode_residuals(residuals: Array) -> Coded:
     guess = plan_of(residuals, folded, raw, guessed_classes(z))
     path = cheapest_path(z, guess.classes, guess.head.table_set, guess.head.model)
     plans = [guess, plan_of(residuals, folded, raw, path)]
-    plan = with_own_table(folded, raw, min(plans, key=lambda plan: plan.cost))
+    most = 20 if value_bits == 32 else 48
+    plan = with_own_table(folded, raw, most, min(plans, key=lambda plan: plan.cost))
     classes, head, symbols, items, _ = plan
     raw = head.raw
     lanes, is_escape = head.lanes, symbols == ESCAPE

@@ -9,13 +9,16 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
+// The cost where a table would need more raw planes than there may be.
+inline constexpr u64 kNoTable = ~u64{0};
+
 struct OwnTable {
   u16 frequencies[kSymbols];
   u32 raw_planes;  // of every block
   u32 escapes;
   u32 escape_bytes;
-  u64 coded;           // what the symbols cost
-  u64 cost = ~u64{0};  // and raw planes and escapes
+  u64 coded;            // what the symbols cost
+  u64 cost = kNoTable;  // and raw planes and escapes
 };
 
 // Frequencies in proportion to `counts`, which sum to `total`, but at least 1. What the sum is off by is made good in
@@ -52,13 +55,14 @@ inline OwnTable best_own_table(const I* codes, u32 blocks, u32 step, u32 least) 
   u32 planes = least;  // one less than leave at most 3 of the mean; then that many, and one more
   for (; sum > u64{3} * total; sum >>= 1) ++planes;
   if (planes > least) --planes;
+  OwnTable best;
+  if (planes > kMostRawPlanes<I>) return best;
   u32 counts[4][kSizes] = {};  // four, so that counting need not wait for the count before
   for_numbers([&](u32 i, Unsigned<I> number) {
     const Unsigned<I> size = number >> planes;
     ++counts[i % 4][size < kSizes ? size : kSizes - 1];
   });
   const u32 escape_bytes = all >> 16 == 0 ? 2 : u64{all} >> 32 == 0 ? 4 : 8;
-  OwnTable best;
   for (u32 more = 0; more < kChoices && planes + more <= kMostRawPlanes<I>; ++more) {
     u32 symbols[kSymbols] = {};
     for (u32 size = 0; size < kSizes; ++size) {
@@ -84,8 +88,10 @@ template <class I>
 inline void try_own_table(const I* codes, u32 blocks, Coding& plan) {
   constexpr u32 kStep = 8;  // of blocks that are looked at first
   if (plan.lanes < kLeastOwnLanes) return;
-  if (kStep * best_own_table(codes, blocks, kStep, plan.raw_planes).cost > plan.cost + plan.cost / 32) return;
+  const u64 some = best_own_table(codes, blocks, kStep, plan.raw_planes).cost;
+  if (some == kNoTable || kStep * some > plan.cost + plan.cost / 32) return;
   const OwnTable own = best_own_table(codes, blocks, 1, plan.raw_planes);
+  if (own.cost == kNoTable) return;
   const u32 lanes = choose_lanes(own.coded), raw_words = blocks * own.raw_planes;
   const u64 cost = own.cost + 16 * (u64{8} * kOwnTableBytes + lane_bits(raw_words, lanes));
   if (lanes < kLeastOwnLanes || cost + cost / 256 >= plan.cost) return;

@@ -362,13 +362,13 @@ class Surveyor {
   void read_rows(u64 first, u32 inside, Word<T> (&bits)[kGroupValues]) {
     constexpr u32 row = static_cast<u32>(blocks::first_bits(length));
     for (u32 i = 0; i < count_; i += length) {
-      const u8* const from = reader_.values + (first + offsets_[i]) * sizeof(T);
+      const u64 from = first + offsets_[i];  // before the values, maybe, and then wrapped
       if ((inside >> i & row) == row) {
-        memcpy(bits + i, from, length * sizeof(T));
+        memcpy(bits + i, reader_.values + from * sizeof(T), length * sizeof(T));
         continue;
       }
       for (u32 k = 0; k < length; ++k) {
-        bits[i + k] = (inside >> (i + k) & 1) != 0 ? load<Word<T>>(from + k * sizeof(T)) : kOutside;
+        bits[i + k] = (inside >> (i + k) & 1) != 0 ? load<Word<T>>(reader_.values + (from + k) * sizeof(T)) : kOutside;
       }
     }
     if (!reader_.is_big_endian) return;
