@@ -20,11 +20,11 @@ struct UnpackShared {
   union {
     struct {
       u32 mask[kMaxMaskWords], others[kMaxMaskWords];
-    };
+    } masks;
     struct {
       u8 symbols[kSymbolTables][kFrequencySum];  // of each slot
       u32 rates[kSymbolTables][kSymbols];        // frequency, and in the upper half the sum of those before
-    };
+    } tables;
   };
   u16 class_sums[kClassContexts][kClasses];  // of the frequencies before
   u8 classes[kMaxBlocks];
@@ -172,25 +172,25 @@ class Unpacker {
     record.common = load<Word<T>>(payload_ + at);
     const u32 flags = half_at(payload_ + at + sizeof(T)), words = mask_words(shape_.count);
     if (flags > 3 || flags == kOthersAreAlike) return false;
-    at = read_mask_at(at + head, shared_.mask);
+    at = read_mask_at(at + head, shared_.masks.mask);
     if (at == 0) return false;
-    for (u32 w = lane(); w < words; w += kWarpThreads) stage_.mask()[w] = shared_.mask[w];
+    for (u32 w = lane(); w < words; w += kWarpThreads) stage_.mask()[w] = shared_.masks.mask[w];
     if ((flags & kHasOthers) == 0) {
       for (u32 w = lane(); w < words; w += kWarpThreads) stage_.others()[w] = 0;
       return true;
     }
     sync_warp();
-    at = read_mask_at(at, shared_.others);
+    at = read_mask_at(at, shared_.masks.others);
     if (at == 0) return false;
     u32 before = 0;
     bool is_inside = true;
     for (u32 first = 0; first < words; first += kWarpThreads) {
       const u32 w = first + lane();
-      const u32 others = w < words ? shared_.others[w] : 0;
+      const u32 others = w < words ? shared_.masks.others[w] : 0;
       const u32 sum = before + scan_of_warp(ones(others));
       before = shuffle(sum, kWarpThreads - 1);
       if (w >= words) continue;
-      is_inside = is_inside && (others & ~shared_.mask[w]) == 0;
+      is_inside = is_inside && (others & ~shared_.masks.mask[w]) == 0;
       stage_.others()[w] = others;
       stage_.ranks()[w] = static_cast<u16>(sum - ones(others));
     }
@@ -326,12 +326,12 @@ class Unpacker {
       const u16(&frequencies)[kSymbols] = head.has_own_table ? head.own_table : kSymbolFrequencies[head.set][t];
       const u32 frequency = lane() < kSymbols ? frequencies[lane()] : 0;
       const u32 before = scan_of_warp(frequency) - frequency;
-      if (lane() < kSymbols) shared_.rates[t][lane()] = frequency | before << 16;
+      if (lane() < kSymbols) shared_.tables.rates[t][lane()] = frequency | before << 16;
       sync_warp();
-      u32 s = 0, end = shared_.rates[t][0] & 0xFFFF;
+      u32 s = 0, end = shared_.tables.rates[t][0] & 0xFFFF;
       H5L_NO_UNROLL for (u32 slot = lane() * slots; slot < (lane() + 1) * slots; ++slot) {
-        while (slot >= end) end += shared_.rates[t][++s] & 0xFFFF;
-        shared_.symbols[t][slot] = static_cast<u8>(s);
+        while (slot >= end) end += shared_.tables.rates[t][++s] & 0xFFFF;
+        shared_.tables.symbols[t][slot] = static_cast<u8>(s);
       }
     }
     sync_warp();
@@ -339,8 +339,8 @@ class Unpacker {
 
   // The thread's symbol of a block.
   H5L_DEVICE u32 read_symbol(u32 table, u32 lanes, u32& state, WarpWords& words) {
-    const u8* const symbols = shared_.symbols[table];
-    const u32* const rates = shared_.rates[table];
+    const u8* const symbols = shared_.tables.symbols[table];
+    const u32* const rates = shared_.tables.rates[table];
     u32 own = 0;
     H5L_NO_UNROLL for (u32 first = 0; first < kBlockCodes; first += lanes) {
       const u32 slot = state & (kFrequencySum - 1);
