@@ -124,16 +124,17 @@ class ChunkReader:
     def _frames(
         self, places: npt.NDArray[np.int64], rows: dict[int, npt.NDArray[np.uint8]]
     ) -> dict[int, Any]:
-        """Return the frames of chunks that have a row as long as they are stored, or longer.
-
-        Those that are not in the result have to be read whole.
-        """
+        """Return the frames of chunks that have a row; those left out have to be read whole."""
         frames: dict[int, Any] = {}
         if self._offsets is not None and self._listed is not None and rows:
             assert self._file is not None
             at = tuple((places[[*rows]] // self._chosen.chunks - self._chosen.first).T)
             known = zip(rows, self._offsets[at].tolist(), self._listed[at].tolist(), strict=True)
-            wanted = {i: (offset, rows[i][:size]) for i, offset, size in known if offset and size}
+            wanted = {
+                i: (offset, rows[i][:size])
+                for i, offset, size in known
+                if offset and 0 < size <= len(rows[i])
+            }
             is_read = read_frames(self._file, wanted.values())
             frames = {i: wanted[i][1] for i, ok in zip(wanted, is_read, strict=True) if ok}
         for i in rows.keys() - frames.keys():
@@ -227,10 +228,10 @@ class GpuReader(ChunkReader):
 
         def read(first: int, buffers: npt.NDArray[np.uint8]) -> dict[int, Any]:
             wanted = np.array(places[first : first + len(buffers)])
-            sizes = self._stored_bytes(wanted)
-            fits = (size is not None and size <= buffers.shape[1] for size in sizes)
-            return self._frames(wanted, {i: buffers[i] for i, ok in enumerate(fits) if ok})
+            return self._frames(wanted, dict(enumerate(buffers)))
 
+        if len(places) > _FEW_CHUNKS and not chosen.has_few_chunks:
+            self._listed = self._list_chunks()
         for done, left in decode(self._target, chosen.chunks, start, read):
             if left:
                 self._read_each([places[number] for number in left])
