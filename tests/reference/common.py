@@ -37,7 +37,31 @@ class Kind(enum.IntEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class FloatType:
+class ValueType:
+    """
+    A type of values that a frame can hold.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of a value.
+    """
+
+    size: int
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word, W."""
+        return 8 * self.size
+
+    @property
+    def word_dtype(self) -> np.dtype[Any]:
+        """The unsigned integer that holds a value's pattern."""
+        return np.dtype(f"<u{self.size}")
+
+
+@dataclasses.dataclass(frozen=True)
+class FloatType(ValueType):
     """
     One of the two IEEE 754 types a frame can hold.
 
@@ -55,19 +79,8 @@ class FloatType:
         Exponent bias.
     """
 
-    size: int
     mantissa_bits: int
     bias: int
-
-    @property
-    def word_bits(self) -> int:
-        """Bits of a word."""
-        return 8 * self.size
-
-    @property
-    def word_dtype(self) -> np.dtype[Any]:
-        """The unsigned integer that holds a value's pattern."""
-        return np.dtype(f"<u{self.size}")
 
     @property
     def float_dtype(self) -> np.dtype[Any]:

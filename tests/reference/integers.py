@@ -7,11 +7,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .common import Array, Corrupt, Kind, Unsupported
+from .common import Array, Corrupt, Kind, Unsupported, ValueType
 from .pfpl import TILE_BYTES, pack_planes, unpack_planes
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ NONE, X, Y, N3, XY = PREDICTORS = range(5)
 
 
 @dataclasses.dataclass(frozen=True)
-class IntegerType:
+class IntegerType(ValueType):
     """
     One of the types of integers.
 
@@ -41,18 +41,7 @@ class IntegerType:
         Whether values are in two's complement.
     """
 
-    size: int
     is_signed: bool
-
-    @property
-    def word_bits(self) -> int:
-        """Bits of a word, W."""
-        return 8 * self.size
-
-    @property
-    def word_dtype(self) -> np.dtype[Any]:
-        """The unsigned integer that holds a value's pattern."""
-        return np.dtype(f"<u{self.size}")
 
     @property
     def low(self) -> int:
