@@ -196,9 +196,11 @@ Plan with_own_table(const std::vector<I>& codes, const Plan& plan) {
   for (std::size_t i = 0; i < z.size(); ++i) {
     if (i / 32 % 8 == 0) some.push_back(z[i]);
   }
-  const OwnTable first = own_table(some, plan.raw_planes, limit), own = own_table(z, plan.raw_planes, limit);
-  if (plan.lanes < 16 || first.frequencies.empty() || own.frequencies.empty()) return plan;
-  if (8 * first.cost > plan.cost + plan.cost / 32) return plan;
+  if (plan.lanes < 16) return plan;
+  const OwnTable first = own_table(some, plan.raw_planes, limit);
+  if (first.frequencies.empty() || 8 * first.cost > plan.cost + plan.cost / 32) return plan;
+  const OwnTable own = own_table(z, plan.raw_planes, limit);
+  if (own.frequencies.empty()) return plan;
   Plan other;
   other.classes.assign(z.size() / 32, 1);
   other.raw_planes = own.raw_planes;

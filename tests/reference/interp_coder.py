@@ -571,9 +571,12 @@ def with_own_table(folded: Array, raw: int, most: int, plan: Plan) -> Plan:
     Plan
         The better one.
     """
-    some, all_of_it = own_table(folded[::8], raw, most), own_table(folded, raw, most)
-    if plan.head.lanes < 16 or some is None or 8 * some[0] > plan.cost + plan.cost // 32:
+    if plan.head.lanes < 16:
         return plan
+    some = own_table(folded[::8], raw, most)
+    if some is None or 8 * some[0] > plan.cost + plan.cost // 32:
+        return plan
+    all_of_it = own_table(folded, raw, most)
     if all_of_it is None:
         return plan
     cost, raw, frequencies = all_of_it
