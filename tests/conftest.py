@@ -7,8 +7,10 @@ Nothing here needs an optional package.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ import pytest
 import h5lossy
 from h5lossy import _native
 from h5lossy._codecs import CODECS
-from matrix import BACKENDS, BOUNDS, CODEC_NAMES, EXAMPLES, FLOATS, corpus_fields
+from matrix import BACKENDS, BOUNDS, CODEC_NAMES, DECODER, EXAMPLES, FLOATS, corpus_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -95,6 +97,17 @@ def corpus() -> Path:
     if not folder:
         pytest.skip("H5LOSSY_CORPUS names no folder of real fields")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def decoder() -> Any:
+    """Give the module that stands beside the format's pages."""
+    spec = importlib.util.spec_from_file_location("decoder", DECODER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["decoder"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -22,7 +23,9 @@ from h5lossy._codecs import CODECS, Codec, choice_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+
+DECODER = Path(__file__).parents[1] / "docs" / "format" / "decoder.py"
+"""The decoder beside the format's pages."""
 
 CODEC_NAMES: dict[int, str] = {
     number: codec_name

@@ -4,32 +4,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import struct
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import golden
 import h5lossy
+from matrix import DECODER
 
-PATH = Path(__file__).parents[1] / "docs" / "format" / "decoder.py"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 GOLDEN = golden.load()
-
-
-@pytest.fixture(scope="module")
-def decoder() -> Any:
-    spec = importlib.util.spec_from_file_location("decoder", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["decoder"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("frame", GOLDEN, ids=str)
@@ -90,7 +81,7 @@ def test_it_is_a_program(tmp_path: Path) -> None:
     values = np.linspace(0, 1, 999, dtype=">f4")
     frame = h5lossy.encode(values, h5lossy.Interp(absolute=1e-3))
     (tmp_path / "x.frame").write_bytes(frame)
-    command = [sys.executable, str(PATH), str(tmp_path / "x.frame")]
+    command = [sys.executable, str(DECODER), str(tmp_path / "x.frame")]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=tmp_path)
     assert said.stdout == h5lossy.decode(frame).tobytes()
 
@@ -99,7 +90,7 @@ def test_it_needs_nothing_but_python() -> None:
     code = f"""
 import runpy, sys
 before = set(sys.modules)
-runpy.run_path({str(PATH)!r}, run_name="decoder")
+runpy.run_path({str(DECODER)!r}, run_name="decoder")
 print([name for name in ("numpy", "h5py", "h5lossy") if name in sys.modules])
 """
     command = [sys.executable, "-P", "-c", code]

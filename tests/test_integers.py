@@ -5,11 +5,9 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import pickle
 import random
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -309,16 +307,6 @@ def test_the_page_has_an_example_that_comes_out() -> None:
     assert h5lossy.decode(reference.build(frame)).tolist() == back
 
 
-def load_decoder() -> Any:
-    path = Path(__file__).parents[1] / "docs" / "format" / "decoder.py"
-    spec = importlib.util.spec_from_file_location("decoder", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["decoder"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def sealed(decoder: Any, frame: bytes) -> bytes:
     """Give a frame the checksums of what it holds, if its header says what is summed."""
     sums = bytearray(frame)
@@ -340,8 +328,8 @@ def sealed(decoder: Any, frame: bytes) -> bytes:
 
 
 @each_type
-def test_damaged_frames_are_refused_or_decoded_alike(dtype: str) -> None:
-    decoder, picked = load_decoder(), random.Random(dtype)
+def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, dtype: str) -> None:
+    picked = random.Random(dtype)
     refusals = {
         decoder.Unsupported: UnsupportedError,
         decoder.Truncated: h5lossy.TruncatedFrameError,
@@ -385,13 +373,13 @@ FIELDS = [
 
 @pytest.mark.parametrize(("at", "form", "value", "error", "message"), FIELDS)
 def test_a_field_that_is_out_of_range_is_named(
-    at: int, form: str, value: int, error: type[H5LossyError], message: str
+    decoder: Any, *, at: int, form: str, value: int, error: type[H5LossyError], message: str
 ) -> None:
     frame = h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), PFPL(absolute=3), fill_value=7)
     broken = bytearray(frame)
     struct.pack_into(form, broken, at, value)
     with pytest.raises(error, match=message):
-        h5lossy.decode(sealed(load_decoder(), bytes(broken)))
+        h5lossy.decode(sealed(decoder, bytes(broken)))
 
 
 @pytest.mark.parametrize(
@@ -404,12 +392,14 @@ def test_a_field_that_is_out_of_range_is_named(
         (72, 65536 << 32, "base 0 and stride 65536 are not those"),
     ],
 )
-def test_a_field_of_a_lossless_frame_is_named(at: int, value: int, message: str) -> None:
+def test_a_field_of_a_lossless_frame_is_named(
+    decoder: Any, at: int, value: int, message: str
+) -> None:
     frame = h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), PFPL(lossless=True))
     broken = bytearray(frame)
     struct.pack_into("<Q", broken, at, value)
     with pytest.raises(CorruptFrameError, match=message):
-        h5lossy.decode(sealed(load_decoder(), bytes(broken)))
+        h5lossy.decode(sealed(decoder, bytes(broken)))
 
 
 # ------------------------------------------------------------------------------------------------
