@@ -4,8 +4,8 @@
 // The second kernel of Interp's decoder: a thread block per tile makes integers of the steps that interp_unpack.cuh
 // left, in shared memory (those of 64 bits: in the tile's stage), and values of the integers.
 //
-// Passes of few values, which are most, are left to one warp, so that the thread block does not wait at a barrier after
-// each, and their steps are in shared memory before.
+// Passes that have the same number of odd axes do not need each other: they are one phase, with a barrier behind it.
+// Most have few values; their steps are in shared memory before.
 #pragma once
 
 #include "codecs/interp/masks.h"
@@ -22,6 +22,7 @@ struct QuantizerAs<T, interp::Lattice<T>> {
 namespace interp {
 
 inline constexpr u32 kDecodeThreads = 512, kDecodeWarps = kDecodeThreads / kWarpThreads;
+inline constexpr u32 kTableWarps = 8;  // that make the table of passes
 
 // Lines that are summed up are cut into pieces of so many values; all lines of more than one have 63 at most.
 inline constexpr u32 kPieceValues = 1024, kMostPieces = 64;
@@ -32,8 +33,17 @@ inline constexpr u32 kFirstSteps = 1024;
 struct DecodeShared {
   alignas(16) i32 integers[kTileValues];
   PassTable passes;
+  u32 passes_in_use;
   i32 first_steps[kFirstSteps];
   u64 totals[kMostPieces];
+};
+
+// By a function, since the compiler does not see where a reference in an object leads.
+H5L_DEVICE DecodeShared& decode_shared() { return *reinterpret_cast<DecodeShared*>(shared_memory()); }
+
+// A tile's integers, in raster order: of 32 bits in shared memory, of 64 in its stage.
+struct SharedIntegers {
+  H5L_DEVICE i32& operator[](u32 i) const { return decode_shared().integers[i]; }
 };
 
 }  // namespace interp
@@ -74,11 +84,10 @@ class Decoder {
   using W = Word<T>;
 
  public:
-  H5L_DEVICE Decoder(const DecodePlan& plan, const DecodeJob& job, u32 tile, DecodeShared& shared)
+  H5L_DEVICE Decoder(const DecodePlan& plan, const DecodeJob& job, u32 tile)
       : plan_(plan),
         job_(job),
         tile_(tile),
-        shared_(shared),
         place_(place_of(plan.shape, plan.mode, tile)),
         shape_(place_.shape),
         by_x_(shape_.extents[3]),
@@ -89,11 +98,14 @@ class Decoder {
     const u32 raw_bytes = shape_.count * static_cast<u32>(sizeof(T));
     if (!span.is_valid || span.bytes > raw_bytes || (span.begin | span.bytes) % 2 != 0) return report_corrupt(plan_);
     const u8* const payload = payloads_of(plan_) + span.begin;
-    add_to_checksum(payload, span.bytes);
+    const bool has_codes = span.bytes != raw_bytes && span.bytes != 0 && span.bytes != sizeof(T);
+    // Of a tile with codes, some warps sum the payload up while the others make the table of passes.
+    if (!has_codes) add_to_checksum(payload, span.bytes, 0);
+    if (has_codes && warp() >= kTableWarps) add_to_checksum(payload, span.bytes, kTableWarps);
     if (span.bytes == raw_bytes) {
       return write_values([&](u32 i) { return value_at_even<W>(payload + i * sizeof(T)); });
     }
-    if (span.bytes == 0 || span.bytes == sizeof(T)) {
+    if (!has_codes) {
       const W constant = span.bytes == 0 ? W{0} : value_at_even<W>(payload);
       return write_values([&](u32) { return constant; });
     }
@@ -105,7 +117,7 @@ class Decoder {
     if constexpr (sizeof(T) == 8) {
       if (!head.is_narrow) return decode_codes(payload, stage, record, stage.steps<i64>(), stage.integers());
     }
-    decode_codes(payload, stage, record, stage.steps<i32>(), shared_.integers);
+    decode_codes(payload, stage, record, stage.steps<i32>(), SharedIntegers{});
   }
 
  private:
@@ -116,30 +128,31 @@ class Decoder {
     return bits;
   }
 
-  // Payloads begin at multiples of two.
-  H5L_DEVICE void add_to_checksum(const u8* payload, u32 bytes) const {
+  // Payloads begin at multiples of two. By the warps from `first_warp` on.
+  H5L_DEVICE void add_to_checksum(const u8* payload, u32 bytes, u32 first_warp) const {
+    const u32 own_thread = thread() - first_warp * kWarpThreads, threads = kDecodeThreads - first_warp * kWarpThreads;
     PayloadSum sum(plan_, job_, tile_);
     if (!sum.is_enabled()) return;
     constexpr u32 at_once = 4;
     const u32 words = (bytes + 3) / 4;
-    H5L_NO_UNROLL for (u32 first = thread(); first < words; first += at_once * kDecodeThreads) {
+    H5L_NO_UNROLL for (u32 first = own_thread; first < words; first += at_once * threads) {
       u32 own[at_once];
       H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-        const u32 at = 4 * (first + k * kDecodeThreads);
+        const u32 at = 4 * (first + k * threads);
         own[k] = at < bytes ? half_at(payload + at) : 0;
         if (at + 2 < bytes) own[k] |= half_at(payload + at + 2) << 16;
       }
       H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-        const u32 i = first + k * kDecodeThreads;
+        const u32 i = first + k * threads;
         sum.add(own[k], i, i < words);
       }
     }
     sum.finish();
   }
 
-  template <class I>
+  template <class I, class Integers>
   H5L_DEVICE void decode_codes(const u8* payload, const Stage& stage, const StageRecord& record, I* steps,
-                               I* integers) {
+                               Integers integers) {
     const Head& head = record.head;
     if (head.predictor == kLorenzo) {
       rebuild_lorenzo(head.lorenzo_axes, steps, integers);
@@ -174,58 +187,72 @@ class Decoder {
   // -------------------------------------------------------------------------------------------------------------------
   // From steps to integers
 
-  template <class I>
-  H5L_DEVICE void rebuild_interpolation(const Head& head, I* steps, I* integers) {
+  template <class I, class Integers>
+  H5L_DEVICE void rebuild_interpolation(const Head& head, I* steps, Integers integers) {
     const Rule rule = {{head.weights[0], head.weights[1], head.weights[2]}};
-    PassTable& table = shared_.passes;
+    PassTable& table = decode_shared().passes;
+    if (warp() < kTableWarps) {
+      const u32 passes = table.begin_interpolation(shape_, rule, thread(), kTableWarps * kWarpThreads);
+      if (thread() == 0) decode_shared().passes_in_use = passes;
+    }
     if constexpr (sizeof(I) == 4) {
       for (u32 i = thread(); i < kFirstSteps && i < shape_.count; i += kDecodeThreads) {
-        shared_.first_steps[i] = steps[i];
+        decode_shared().first_steps[i] = steps[i];
       }
     }
-    const u32 passes = table.make_for_interpolation(shape_, rule, kDecodeThreads);
     sync_block();
-    if (warp() == 0) table.place(passes);
+    const u32 passes = decode_shared().passes_in_use;
+    if (warp() == 0) table.finish_interpolation(shape_, passes);
     sync_block();
     // Pass 0: each integer follows from the one before.
     const u32 first = table.passes[0].count;
-    sum_lines(steps, first, 1, Lines{});
+    sum_lines<I>(steps, first, 1, Lines{});
     if (first == 1) {
       if (thread() == 0) integers[0] = 0;
     } else {
-      run_pass<1, false>(table, 0, steps, integers, thread(), kDecodeThreads);
+      run_passes<false>(0, 1, steps, steps, integers);
     }
-    const auto steps_of = [&](u32 p) -> const I* {
-      if constexpr (sizeof(I) == 4) {
-        if (first == 1 && table.passes[p].begin + table.passes[p].count <= kFirstSteps) return shared_.first_steps;
-      }
-      return steps;
-    };
-    sync_block();
-    if (warp() == 0) {
-      u32 p = 1;
-      for (; p < passes && table.passes[p].count <= kWarpThreads; ++p) {
-        run_pass<1, true>(table, p, steps_of(p), integers, lane(), kWarpThreads);
-        sync_warp();
-      }
-      if (lane() == 0) table.done = p;
+    const I* first_steps = steps;
+    if constexpr (sizeof(I) == 4) {
+      if (first == 1) first_steps = decode_shared().first_steps;
     }
     sync_block();
-    H5L_NO_UNROLL for (u32 p = table.done; p < passes; ++p) {
-      run_pass<4, true>(table, p, steps_of(p), integers, thread(), kDecodeThreads);
-      sync_block();
+    H5L_NO_UNROLL for (u32 p = 1; p < passes;) {
+      H5L_NO_UNROLL for (u32 odd = 1; odd <= shape_.active; ++odd) {
+        const u32 alike = odd == shape_.active ? 1 : shape_.active;  // of one to three axes
+        run_passes<true>(p, p + alike, steps, first_steps, integers);
+        p += alike;
+        sync_block();
+      }
+    }
+  }
+
+  // Passes that do not need each other. The steps of the first passes are at another place.
+  template <bool is_predicted, class I, class Integers>
+  H5L_DEVICE void run_passes(u32 first, u32 end, const I* steps, const I* first_steps, Integers integers) {
+    const PassTable& table = decode_shared().passes;
+    u32 part = warp();
+    H5L_NO_UNROLL for (u32 p = first; p < end; ++p) {
+      const Pass pass = table.passes[p];
+      const I* const from = pass.begin + pass.count <= kFirstSteps ? first_steps : steps;
+      const u32 parts = (pass.quads + kWarpThreads - 1) / kWarpThreads;
+      H5L_NO_UNROLL for (; part < parts; part += kDecodeWarps) {
+        const u32 quad = part * kWarpThreads + lane();
+        if (quad < pass.quads) run_quad<is_predicted>(table, pass, quad, from, integers);
+      }
+      part -= parts;
     }
   }
 
   // Lorenzo's differences are undone by sums along each of their axes, in any order. Before that, the integers where
   // all these axes' coordinates are 0, each of which follows from the one before along the last other axis, are summed
   // along one axis after the other.
-  template <class I>
-  H5L_DEVICE void rebuild_lorenzo(u32 axes, const I* steps, I* integers) {
-    PassTable& table = shared_.passes;
+  template <class I, class Integers>
+  H5L_DEVICE void rebuild_lorenzo(u32 axes, const I* steps, Integers integers) {
+    PassTable& table = decode_shared().passes;
     if (thread() == 0) table.make_for_box(shape_);
     sync_block();
-    run_pass<4, false>(table, 0, steps, integers, thread(), kDecodeThreads);
+    run_passes<false>(0, 1, steps, steps, integers);
     sync_block();
     for (u32 a = 0; a < kAxes; ++a) {
       if ((axes & axis_bit(a)) != 0) continue;
@@ -233,7 +260,7 @@ class Decoder {
       for (u32 b = 0; b < a; ++b) {
         if ((axes & axis_bit(b)) == 0) lines.add(shape_.extents[b], shape_.strides[b]);
       }
-      sum_lines(integers, shape_.extents[a], shape_.strides[a], lines);
+      sum_lines<I>(integers, shape_.extents[a], shape_.strides[a], lines);
     }
     for (u32 a = 0; a < kAxes; ++a) {
       if ((axes & axis_bit(a)) == 0) continue;
@@ -241,7 +268,7 @@ class Decoder {
       for (u32 b = kAxes; b-- > 0;) {
         if (b != a) lines.add(shape_.extents[b], shape_.strides[b]);
       }
-      sum_lines(integers, shape_.extents[a], shape_.strides[a], lines);
+      sum_lines<I>(integers, shape_.extents[a], shape_.strides[a], lines);
     }
   }
 
@@ -265,19 +292,18 @@ class Decoder {
 
   // Replaces each of the n numbers of a line by the sum up to it. Called by the whole thread block, which has met
   // before, and meets at the end.
-  template <class I>
-  H5L_DEVICE void sum_lines(I* numbers, u32 n, u32 stride, const Lines& lines) {
+  template <class I, class Numbers>
+  H5L_DEVICE void sum_lines(Numbers numbers, u32 n, u32 stride, const Lines& lines) {
     using U = Unsigned<I>;
     if (n == 1) return;
-    U* const all = reinterpret_cast<U*>(numbers);
     if (stride != 1 && lines.count >= kDecodeThreads / 4) {
       for (u32 line = thread(); line < lines.count; line += kDecodeThreads) {
-        U* at = all + lines.begin(line);
-        U sum = *at;
+        u32 at = lines.begin(line);
+        U sum = static_cast<U>(numbers[at]);
         for (u32 i = 1; i < n; ++i) {
           at += stride;
-          sum += *at;
-          *at = sum;
+          sum += static_cast<U>(numbers[at]);
+          numbers[at] = static_cast<I>(sum);
         }
       }
       return sync_block();
@@ -286,25 +312,28 @@ class Decoder {
     const auto for_pieces = [&](auto visit) {
       for (u32 i = warp(); i < lines.count * pieces; i += kDecodeWarps) {
         const u32 line = i / pieces, piece = i % pieces, first = piece * kPieceValues;
-        visit(all + lines.begin(line), first, first + kPieceValues < n ? first + kPieceValues : n, i, piece);
+        visit(lines.begin(line), first, first + kPieceValues < n ? first + kPieceValues : n, i, piece);
       }
     };
-    for_pieces([&](U* line, u32 first, u32 end, u32 i, u32) {
+    for_pieces([&](u32 line, u32 first, u32 end, u32 i, u32) {
       U before = 0;
       for (u32 k = first; k < end; k += kWarpThreads) {
-        U* const at = line + (k + lane()) * stride;
-        const U sum = before + scan_of_warp(k + lane() < end ? *at : U{0});
-        if (k + lane() < end) *at = sum;
+        const u32 at = line + (k + lane()) * stride;
+        const U sum = before + scan_of_warp(k + lane() < end ? static_cast<U>(numbers[at]) : U{0});
+        if (k + lane() < end) numbers[at] = static_cast<I>(sum);
         before = shuffle(sum, kWarpThreads - 1);
       }
-      if (pieces > 1 && lane() == 0) shared_.totals[i] = before;
+      if (pieces > 1 && lane() == 0) decode_shared().totals[i] = before;
     });
     sync_block();
     if (pieces == 1) return;
-    for_pieces([&](U* line, u32 first, u32 end, u32 i, u32 piece) {
+    for_pieces([&](u32 line, u32 first, u32 end, u32 i, u32 piece) {
       U before = 0;
-      for (u32 k = 1; k <= piece; ++k) before += static_cast<U>(shared_.totals[i - k]);
-      for (u32 k = first + lane(); k < end; k += kWarpThreads) line[k * stride] += before;
+      for (u32 k = 1; k <= piece; ++k) before += static_cast<U>(decode_shared().totals[i - k]);
+      for (u32 k = first + lane(); k < end; k += kWarpThreads) {
+        I& number = numbers[line + k * stride];
+        number = static_cast<I>(static_cast<U>(number) + before);
+      }
     });
     sync_block();
   }
@@ -356,7 +385,6 @@ class Decoder {
   const DecodePlan& plan_;
   const DecodeJob& job_;
   const u32 tile_;
-  DecodeShared& shared_;
   const TilePlace place_;
   const Shape& shape_;
   const Divisor by_x_, by_y_, by_z_;
@@ -364,11 +392,9 @@ class Decoder {
 
 template <class T, class Q>
 H5L_DEVICE void decode(const DecodePlan& plan) {
-  auto& shared = *reinterpret_cast<DecodeShared*>(shared_memory());
   const DecodeJob job = plan.jobs[block_row()];
-  for_own_items<1, false>(plan, job, kTileValues * sizeof(T), [&](u32 tile, u32, const TileSpan& span) {
-    Decoder<T, Q>(plan, job, tile, shared).decode(span);
-  });
+  for_own_items<1, false>(plan, job, kTileValues * sizeof(T),
+                          [&](u32 tile, u32, const TileSpan& span) { Decoder<T, Q>(plan, job, tile).decode(span); });
 }
 
 }  // namespace interp

@@ -19,54 +19,90 @@ struct Divisor {
   [[nodiscard]] H5L_DEVICE u32 quotient(u32 x) const { return static_cast<u32>(u64{x} * inverse >> 31); }
 };
 
+// A pass's grid is cut into quads: up to four values along one axis, the outermost of z, y and x that it has more than
+// one coordinate of. Its quads are numbered along x first, so a warp's accesses have few bank conflicts; along x itself
+// a quad's values are a warp apart.
 struct Pass {
-  u32 count;                   // of values
-  u32 begin;                   // the first one's number in coding order
+  u32 count;  // of values
+  u32 begin;  // the first one's number in coding order
+  u32 quads;  // how many there are, and in one layer of the axis that they lie along
+  u32 layer;
+  u32 along;                   // this axis
+  u32 width, height;           // of a layer: quads along x, and y
   u32 x_bits, y_bits, z_bits;  // extents of a brick, as powers of two
   List places[kAxes];          // of the grid: coordinates times strides
-  Divisor by_x, by_y, by_z;    // extents of the grid
-  u32 odd;                     // axes that are odd and weigh something; of each:
+  Divisor by_layer, by_x, by_y;
+  u32 odd;  // axes that are odd and weigh something; of each:
   u32 axes[kMaxActiveAxes], weights[kMaxActiveAxes], taps[kMaxActiveAxes];
 };
 
+inline constexpr u32 kQuad = 4;
 inline constexpr u32 kMostLevels = 16;
 inline constexpr u32 kMostPasses = 1 + 7 * kMostLevels;
 
 struct PassTable {
   Pass passes[kMostPasses];
   AxisTaps taps[kMostLevels * kMaxActiveAxes];
-  u32 done;  // passes that one warp has run
+  Blend blends[7];  // of the passes of a level
 
-  // The pass over a whole box.
+  // The pass over a whole box. By one thread.
   H5L_DEVICE void make_for_box(const Shape& shape) {
-    List lists[kAxes];
-    for (u32 a = 0; a < kAxes; ++a) lists[a] = all_of(shape.extents[a]);
-    Pass& pass = passes[0];
-    set_grid(shape, lists, pass);
-    pass.begin = pass.odd = 0;
+    H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) set_places(shape, a, all_of(shape.extents[a]), passes[0]);
+    finish(passes[0]);
+    passes[0].begin = passes[0].odd = 0;
   }
 
-  // The passes of an interpolation, except where they begin. Returns how many there are. By all threads.
-  H5L_DEVICE u32 make_for_interpolation(const Shape& shape, const Rule& rule, u32 threads) {
+  // The passes of an interpolation, except what follows from several axes: `first` of `threads`. Returns how many there
+  // are.
+  H5L_DEVICE u32 begin_interpolation(const Shape& shape, const Rule& rule, u32 first, u32 threads) {
     const Passes of_level(shape.active);
     const u32 top = top_level(shape), count = shape.active == 0 ? 1 : 1 + (top + 1) * of_level.count;
-    for (u32 p = thread(); p < count; p += threads) make_pass(shape, rule, of_level, top, p);
+    for (u32 i = first; i < count * kAxes; i += threads) {
+      const u32 p = i / kAxes, a = i % kAxes, level = level_of(p, of_level, top), extent = shape.extents[a];
+      const u32 k = active_number(shape, a);
+      const bool is_top = level == top;
+      List list = all_of(extent);
+      if ((shape.axes & axis_bit(a)) != 0) {
+        const bool is_odd = (odd_of_pass(p, of_level) >> k & 1) != 0;
+        list = is_odd ? odd_of(extent, 1u << level, is_top) : even_of(extent, 1u << level, is_top);
+      }
+      set_places(shape, a, list, passes[p]);
+    }
+    // By other threads.
     const Places places = places_of(shape);
-    // By threads of other warps.
-    const u32 all = (top + 1) * shape.active;
-    for (u32 t = threads - 1 - thread(); t < all; t += threads) {
+    const u32 last = threads - 1 - first, rules = count == 1 ? 0 : (top + 1) * shape.active;
+    for (u32 t = last; t < rules; t += threads) {
       const u32 level = t / shape.active;
       taps[t] = AxisTaps(shape, places, shape.active_axes[t % shape.active], 1u << level, level == top);
+    }
+    for (u32 n = last - rules; n < of_level.count; n += threads) {
+      blends[n] = blend_of(rule, shape.active, of_level.odd[n]);
     }
     return count;
   }
 
-  // Where the passes begin. By a warp.
-  H5L_DEVICE void place(u32 count) {
+  // The rest, by a warp.
+  H5L_DEVICE void finish_interpolation(const Shape& shape, u32 count) {
+    const Passes of_level(shape.active);
+    const u32 top = top_level(shape);
     u32 before = 0;
     for (u32 first = 0; first < count; first += kWarpThreads) {
       const u32 p = first + lane();
-      const u32 own = p < count ? passes[p].count : 0;
+      u32 own = 0;
+      if (p < count) {
+        Pass& pass = passes[p];
+        finish(pass);
+        own = pass.count;
+        pass.odd = 0;
+        H5L_UNROLL for (u32 k = 0; p != 0 && k < kMaxActiveAxes; ++k) {
+          if (k >= shape.active || (odd_of_pass(p, of_level) >> k & 1) == 0) continue;
+          const u32 weight = blends[(p - 1) % of_level.count].weights[k];
+          if (weight == 0) continue;
+          pass.axes[pass.odd] = shape.active_axes[k];
+          pass.weights[pass.odd] = weight;
+          pass.taps[pass.odd++] = level_of(p, of_level, top) * shape.active + k;
+        }
+      }
       const u32 end = before + scan_of_warp(own);
       if (p < count) passes[p].begin = end - own;
       before = shuffle(end, kWarpThreads - 1);
@@ -74,121 +110,141 @@ struct PassTable {
   }
 
  private:
-  H5L_DEVICE static void set_grid(const Shape& shape, const List (&lists)[kAxes], Pass& pass) {
-    pass.count = 1;
-    H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) {
-      const List& list = lists[a];
-      const u32 stride = shape.strides[a];
-      pass.count *= list.count;
-      pass.places[a] = {list.count, list.first * stride, list.step * stride, list.last * stride};
-    }
-    const bool is_deep = lists[1].count > 1, is_flat = !is_deep && lists[2].count > 1;
+  H5L_DEVICE static u32 level_of(u32 p, const Passes& of_level, u32 top) {
+    return p == 0 ? top : top - (p - 1) / of_level.count;
+  }
+  H5L_DEVICE static u32 odd_of_pass(u32 p, const Passes& of_level) {
+    return p == 0 ? 0 : of_level.odd[(p - 1) % of_level.count];
+  }
+  // How many active axes are before this one.
+  H5L_DEVICE static u32 active_number(const Shape& shape, u32 a) {
+    u32 k = 0;
+    H5L_UNROLL for (u32 b = 0; b < kAxes; ++b) k += b < a && (shape.axes & axis_bit(b)) != 0 ? 1 : 0;
+    return k;
+  }
+
+  H5L_DEVICE static void set_places(const Shape& shape, u32 a, const List& list, Pass& pass) {
+    const u32 stride = shape.strides[a];
+    pass.places[a] = {list.count, list.first * stride, list.step * stride, list.last * stride};
+  }
+
+  H5L_DEVICE static void finish(Pass& pass) {
+    const u32 w = pass.places[0].count, z = pass.places[1].count, y = pass.places[2].count, x = pass.places[3].count;
+    pass.count = w * z * y * x;
+    pass.along = z > 1 ? 1 : y > 1 ? 2 : 3;
+    const bool is_deep = pass.along == 1, is_flat = pass.along == 2;
     pass.z_bits = is_deep ? 1 : 0;
     pass.y_bits = is_deep || is_flat ? 2 : 0;
     pass.x_bits = is_deep ? 2 : is_flat ? 3 : 5;
+    pass.width = is_deep || is_flat ? x : kWarpThreads;
+    pass.height = is_deep ? y : 1;
+    pass.layer = w * pass.height * pass.width;
+    const u32 in_layers = is_deep ? z : is_flat ? y : (x + kWarpThreads - 1) / kWarpThreads;
+    pass.quads = pass.count == 0 ? 0 : (in_layers + kQuad - 1) / kQuad * pass.layer;
     if (pass.count == 0) return;
-    pass.by_x = Divisor(lists[3].count);
-    pass.by_y = Divisor(lists[2].count);
-    pass.by_z = Divisor(lists[1].count);
-  }
-
-  H5L_DEVICE void make_pass(const Shape& shape, const Rule& rule, const Passes& of_level, u32 top, u32 p) {
-    Pass& pass = passes[p];
-    const u32 number = p == 0 ? 0 : (p - 1) % of_level.count;
-    const u32 level = p == 0 ? top : top - (p - 1) / of_level.count, s = 1u << level;
-    const u32 odd = p == 0 ? 0 : of_level.odd[number];
-    List lists[kAxes];
-    u32 next = 0;  // active axis
-    Blend blend = {};
-    if (odd != 0) blend = blend_of(rule, shape.active, odd);
-    u32 used = 0;
-    H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) {
-      const u32 extent = shape.extents[a];
-      if ((shape.axes & axis_bit(a)) == 0) {
-        lists[a] = all_of(extent);
-        continue;
-      }
-      const u32 i = next++;
-      const bool is_odd = (odd >> i & 1) != 0, is_top = level == top;
-      lists[a] = is_odd ? odd_of(extent, s, is_top) : even_of(extent, s, is_top);
-      if (!is_odd || blend.weights[i] == 0) continue;
-      pass.axes[used] = a;
-      pass.weights[used] = blend.weights[i];
-      pass.taps[used++] = level * shape.active + i;
-    }
-    pass.odd = used;
-    set_grid(shape, lists, pass);
+    pass.by_layer = Divisor(pass.layer);
+    pass.by_x = Divisor(pass.width);
+    pass.by_y = Divisor(pass.height);
   }
 };
 
-// In 16ths.
-template <class I>
-H5L_DEVICE Unsigned<I> predict_with(const Taps& taps, const I* at) {
+// What predicts an integer along one axis, in 16ths.
+template <class I, class Integers>
+H5L_DEVICE Unsigned<I> predict_with(const Taps& taps, Integers integers, u32 at) {
   using U = Unsigned<I>;
   U sum = 0;
   H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
-    sum += static_cast<U>(static_cast<I>(static_cast<i32>(taps.weights[i]))) * static_cast<U>(at[taps.offsets[i]]);
+    sum += static_cast<U>(static_cast<I>(static_cast<i32>(taps.weights[i]))) *
+           static_cast<U>(integers[at + static_cast<u32>(taps.offsets[i])]);
   }
   return sum;
 }
 
-// A value of a pass.
-struct Item {
-  u32 w, z, y, x;  // entries of the grid's lists
-  u32 code;        // its number in coding order
-  u32 place;       // in the array
-};
-
-// The grid's value `number`, in raster order: rows have few bank conflicts, where bricks would have many.
-H5L_DEVICE Item item_of(const Pass& pass, u32 number) {
-  const List(&lists)[kAxes] = pass.places;
-  const u32 row = pass.by_x.quotient(number), slice = pass.by_y.quotient(row);
-  Item item;
-  item.x = number - row * lists[3].count;
-  item.y = row - slice * lists[2].count;
-  item.w = pass.by_z.quotient(slice);
-  item.z = slice - item.w * lists[1].count;
-  item.place = lists[0].at(item.w) + lists[1].at(item.z) + lists[2].at(item.y) + lists[3].at(item.x);
-  const u32 x = item.x >> pass.x_bits << pass.x_bits, y = item.y >> pass.y_bits << pass.y_bits;
-  const u32 z = item.z >> pass.z_bits << pass.z_bits;
-  const auto least = [](u32 left, u32 bits) { return left < 1u << bits ? left : 1u << bits; };
-  const u32 width = least(lists[3].count - x, pass.x_bits), height = least(lists[2].count - y, pass.y_bits);
-  const u32 depth = least(lists[1].count - z, pass.z_bits);
-  const u32 before = ((item.w * lists[1].count + z) * lists[2].count + y * depth) * lists[3].count + x * depth * height;
-  item.code = pass.begin + before + ((item.z - z) * height + item.y - y) * width + item.x - x;
-  return item;
-}
-
-// The integers of a pass: thread `first` of `n`. Without predictions the steps are the integers. Steps are loaded for
-// some values at once, since they come from far away.
-template <u32 at_once, bool is_predicted, class I>
-H5L_DEVICE void run_pass(const PassTable& table, u32 number, const I* steps, I* integers, u32 first, u32 n) {
+// Quad `number` of a pass. Without predictions the steps are the integers.
+template <bool is_predicted, class I, class Integers>
+H5L_DEVICE void run_quad(const PassTable& table, const Pass& pass, u32 number, const I* steps, Integers integers) {
   using U = Unsigned<I>;
-  const Pass pass = table.passes[number];
-  H5L_NO_UNROLL for (u32 begin = first; begin < pass.count; begin += at_once * n) {
-    Item items[at_once];
-    U sums[at_once];
-    H5L_UNROLL for (u32 j = 0; j < at_once; ++j) {
-      const u32 i = begin + j * n;
-      if (j != 0 && i >= pass.count) break;
-      items[j] = item_of(pass, i);
-      sums[j] = static_cast<U>(steps[items[j].code]);
-    }
-    H5L_UNROLL for (u32 j = 0; j < at_once; ++j) {
-      if (j != 0 && begin + j * n >= pass.count) break;
-      const Item& item = items[j];
-      if constexpr (is_predicted) {
-        U sum = 128;
-        H5L_UNROLL for (u32 k = 0; k < kMaxActiveAxes; ++k) {
-          if (k >= pass.odd) break;
-          const u32 a = pass.axes[k];
-          const Taps& taps = table.taps[pass.taps[k]].at(a == 3 ? item.x : a == 2 ? item.y : a == 1 ? item.z : item.w);
-          sum += U{pass.weights[k]} * predict_with(taps, integers + item.place);
+  const List(&lists)[kAxes] = pass.places;
+  const u32 along = pass.along, layer = pass.by_layer.quotient(number), in_layer = number - layer * pass.layer;
+  const u32 row = pass.by_x.quotient(in_layer), w = pass.by_y.quotient(row);
+  u32 x = in_layer - row * pass.width, y = row - w * pass.height, z = 0;
+  u32 left;  // coordinates of the axis that are left
+  if (along == 1) {
+    z = layer * kQuad;
+    left = lists[1].count - z;
+  } else if (along == 2) {
+    y = layer * kQuad;
+    left = lists[2].count - y;
+  } else {
+    x += layer * kQuad * kWarpThreads;
+    if (x >= lists[3].count) return;
+    left = (lists[3].count - x + kWarpThreads - 1) / kWarpThreads;
+  }
+
+  // Its numbers in coding order: those of z in the same brick, or of y, or a block further on.
+  const auto least = [](u32 a, u32 b) { return a < b ? a : b; };
+  const u32 x_first = x >> pass.x_bits << pass.x_bits, y_first = y >> pass.y_bits << pass.y_bits;
+  const u32 width = least(lists[3].count - x_first, 1u << pass.x_bits);
+  const u32 height = least(lists[2].count - y_first, 1u << pass.y_bits);
+  const u32 depth = least(lists[1].count - z, 1u << pass.z_bits), plane = lists[2].count * lists[3].count;
+  const u32 before_brick = y_first * lists[3].count + x_first * height;  // in each of its slices
+  const u32 code =
+      pass.begin + (w * lists[1].count + z) * plane + depth * before_brick + (y - y_first) * width + (x - x_first);
+  u32 next, second;  // from the first value's number to those of the second and the third
+  if (along == 1) {
+    next = height * width;
+    second = 2 * plane - (left < kQuad ? before_brick : 0);  // the last brick may have one slice
+  } else {
+    next = along == 2 ? width : kWarpThreads;
+    second = 2 * next;
+  }
+  U sums[kQuad];
+  u32 places[kQuad];
+  const u32 rest = lists[0].at(w) + (along == 1 ? 0 : lists[1].at(z)) + (along == 2 ? 0 : lists[2].at(y)) +
+                   (along == 3 ? 0 : lists[3].at(x));
+  const List list = along == 1 ? lists[1] : along == 2 ? lists[2] : lists[3];
+  const u32 entry = along == 1 ? z : along == 2 ? y : x, entry_step = along == 3 ? kWarpThreads : 1;
+  H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+    const bool is_there = j < left;  // if not, the first one's place does as well
+    places[j] = rest + list.at(entry + (is_there ? j * entry_step : 0));
+    sums[j] = static_cast<U>(steps[code + (is_there ? j % 2 * next + j / 2 * second : 0)]);
+  }
+  if constexpr (is_predicted) {
+    U predicted[kQuad] = {128, 128, 128, 128};
+    H5L_UNROLL for (u32 k = 0; k < kMaxActiveAxes; ++k) {
+      if (k >= pass.odd) break;
+      const u32 a = pass.axes[k];
+      const AxisTaps& rules = table.taps[pass.taps[k]];
+      if (a == along && rules.are_inner(entry, kQuad) && left >= kQuad && along != 3) {
+        // They share the points between them.
+        const Taps taps = rules.at(entry);
+        U points[kQuad + 3];
+        H5L_UNROLL for (u32 j = 0; j < kQuad + 3; ++j) {
+          points[j] = static_cast<U>(integers[places[0] + static_cast<u32>(taps.offsets[0]) + j * list.step]);
         }
-        sums[j] += static_cast<U>(static_cast<I>(sum) >> 8);
+        H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+          U sum = 0;
+          H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
+            sum += static_cast<U>(static_cast<I>(static_cast<i32>(taps.weights[i]))) * points[j + i];
+          }
+          predicted[j] += U{pass.weights[k]} * sum;
+        }
+      } else if (a == along) {
+        H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+          const Taps& taps = rules.at(entry + (j < left ? j * entry_step : 0));
+          predicted[j] += U{pass.weights[k]} * predict_with<I>(taps, integers, places[j]);
+        }
+      } else {
+        const Taps taps = rules.at(a == 3 ? x : a == 2 ? y : a == 1 ? z : w);
+        H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+          predicted[j] += U{pass.weights[k]} * predict_with<I>(taps, integers, places[j]);
+        }
       }
-      integers[item.place] = static_cast<I>(sums[j]);
     }
+    H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) sums[j] += static_cast<U>(static_cast<I>(predicted[j]) >> 8);
+  }
+  H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+    if (j < left) integers[places[j]] = static_cast<I>(sums[j]);
   }
 }
 

@@ -45,6 +45,8 @@ struct StageRecord {
 };
 static_assert(sizeof(StageRecord) <= kStageRecordBytes);
 
+inline constexpr u32 kSymbolsAtOnce = 4;  // of a lane, in a word
+
 // A tile's memory between the two kernels.
 struct Stage {
   u8* memory;
@@ -59,10 +61,12 @@ struct Stage {
   [[nodiscard]] H5L_DEVICE u32* mask() const { return reinterpret_cast<u32*>(memory + kStageRecordBytes); }
   [[nodiscard]] H5L_DEVICE u32* others() const { return mask() + values / 32; }
   [[nodiscard]] H5L_DEVICE u16* ranks() const { return reinterpret_cast<u16*>(others() + values / 32); }
+  // Of the first kernel alone: word 32 i + j has the symbols number j of the blocks from 4 i on, a byte each.
+  [[nodiscard]] H5L_DEVICE u32* symbols() const { return reinterpret_cast<u32*>(ranks() + values / 32); }
   // From predictions to integers, in coding order, in whole blocks.
   template <class I>
   [[nodiscard]] H5L_DEVICE I* steps() const {
-    return reinterpret_cast<I*>(ranks() + values / 32);
+    return reinterpret_cast<I*>(symbols() + values / kSymbolsAtOnce);
   }
   // Integers of 64 bits, in raster order.
   [[nodiscard]] H5L_DEVICE i64* integers() const { return steps<i64>() + values; }

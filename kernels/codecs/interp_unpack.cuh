@@ -1,8 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The first kernel of Interp's decoder: a warp per tile takes a payload apart, into masks of exceptions and steps from
+// The first kernel of Interp's decoder: two warps per tile take a payload apart, into masks of exceptions and steps from
 // predictions to integers. Nothing in a payload is trusted; what is wrong with one shows in the record of its stage.
+//
+// The first warp decodes masks, classes and symbols, in one chain in which each symbol waits for the one before. So all
+// else is left out of it, and done by both warps behind it: raw planes, escapes, and what numbers stand for.
 //
 // A coder of fewer than 32 lanes runs several times side by side: thread t has the state of lane t % L, and keeps the
 // symbols that are its own.
@@ -16,6 +19,18 @@
 namespace h5lossy::H5L_TARGET {
 namespace interp {
 
+inline constexpr u32 kUnpackWarps = 2;
+inline constexpr u32 kBufferedWords = 256;
+
+// Where the parts of a coder's payload are, in bytes, and its raw planes, in halves.
+struct CodesPlan {
+  u32 words_at, planes_at;
+  u32 halves;  // all
+  u32 lent;    // in states
+  bool is_fine;
+  [[nodiscard]] H5L_DEVICE u32 stored() const { return halves - lent; }
+};
+
 struct UnpackShared {
   union {
     struct {
@@ -27,117 +42,101 @@ struct UnpackShared {
     } tables;
   };
   u16 class_sums[kClassContexts][kClasses];  // of the frequencies before
-  u8 classes[kMaxBlocks];
-  u32 end;               // of a mask, in the payload; 0: corrupt
-  u32 last_escaped[64];  // bit i: residual i is an escape, of the blocks whose last planes are in the states
+  alignas(4) u8 classes[kMaxBlocks];
+  u16 words[kBufferedWords];
+  u32 planes[kUnpackWarps][kWarpThreads];
+  u32 end;  // of a mask, in the payload; 0: corrupt
+  Head head;
+  CodesPlan plan;
+  u32 escapes[kUnpackWarps];  // up to the end of a warp's share
+  bool is_fine[kUnpackWarps];
 };
+
+// By a function, since the compiler does not see where a reference in an object leads.
+H5L_DEVICE UnpackShared& unpack_shared() { return *reinterpret_cast<UnpackShared*>(shared_memory()); }
 
 }  // namespace interp
 
 template <>
-inline constexpr u32 kThreadsWith<interp::UnpackShared> = kWarpThreads;
+inline constexpr u32 kThreadsWith<interp::UnpackShared> = interp::kUnpackWarps * kWarpThreads;
 
 namespace interp {
 
-// Two halves that were loaded together; they are put together when they are needed, so that nothing waits before.
-struct Halves {
-  u32 lower, upper;
-
-  Halves() = default;
-  // Number 2 i and 2 i + 1 of `count`; those behind them are 0.
-  H5L_DEVICE Halves(const u8* from, u32 count, u32 i)
-      : lower(2 * i < count ? half_at(from + 4 * i) : 0), upper(2 * i + 1 < count ? half_at(from + 4 * i + 2) : 0) {}
-  [[nodiscard]] H5L_DEVICE u32 word() const { return lower | upper << 16; }
-};
-
-// The sequence of words that all lanes take theirs from. The next ones are in the warp's registers, those behind the
-// payload's end as zeros.
+// The sequence of words that all lanes take theirs from. The next ones are in shared memory, those behind the payload's
+// end as zeros.
 class WarpWords {
  public:
   H5L_DEVICE WarpWords(const u8* words, u32 count, u32 lanes)
       : words_(words),
         count_(count),
         of_lanes_(static_cast<u32>(blocks::first_bits(lanes))),
-        below_(of_lanes_ & ((1u << lane() % lanes) - 1)),
-        now_(Halves(words, count, lane()).word()),
-        ahead_(words, count, kHalfWarp + lane()) {}
+        below_(of_lanes_ & ((1u << lane() % lanes) - 1)) {
+    fill();
+  }
 
   // The threads of a lane that needs a word get it. Called by all of them.
   H5L_DEVICE u32 take(bool needs) {
     const u32 needed = ballot(needs) & of_lanes_;
-    if (needed == 0) return 0;
-    const u32 at = place_ + ones(needed & below_);
-    const u32 pair = shuffle(now_, at / 2);
+    const u32 word = buffer()[place_ + ones(needed & below_)];
     place_ += ones(needed);
-    if (place_ >= kWarpThreads) {
-      place_ -= kWarpThreads;
-      first_ += kHalfWarp;
-      const u32 moved = shuffle(now_, lane() + kHalfWarp);
-      now_ = lane() < kHalfWarp ? moved : ahead_.word();
-      ahead_ = Halves(words_, count_, first_ + kHalfWarp + lane());
-    }
-    return at % 2 == 0 ? pair & 0xFFFF : pair >> 16;
+    if (place_ > kBuffered - kWarpThreads) fill();
+    return word;
   }
-  [[nodiscard]] H5L_DEVICE u32 taken() const { return 2 * first_ + place_; }
+  [[nodiscard]] H5L_DEVICE u32 taken() const { return first_ + place_; }
 
  private:
-  static constexpr u32 kHalfWarp = kWarpThreads / 2;
+  static constexpr u32 kBuffered = kBufferedWords;
+
+  H5L_DEVICE static u16* buffer() { return unpack_shared().words; }
+  H5L_DEVICE void fill() {
+    first_ += place_;
+    place_ = 0;
+    sync_warp();
+    H5L_UNROLL for (u32 k = 0; k < kBuffered; k += kWarpThreads) {
+      const u32 i = first_ + k + lane();
+      buffer()[k + lane()] = static_cast<u16>(i < count_ ? half_at(words_ + kWordBytes * i) : 0);
+    }
+    sync_warp();
+  }
 
   const u8* const words_;
   const u32 count_, of_lanes_;
   const u32 below_;  // lanes before the thread's own
-  u32 now_;          // words of number 2 i and 2 i + 1, where i is first_ + lane()
-  Halves ahead_;     // in the upper half of the warp, those 32 further on
-  u32 first_ = 0;
-  u32 place_ = 0;  // of the next word, from number 2 first_ on
-};
-
-// The sequence of raw planes. The next 64 are in the warp's registers; halves that are in states are 0.
-class WarpPlanes {
- public:
-  H5L_DEVICE WarpPlanes(const u8* planes, u32 stored)
-      : planes_(planes),
-        stored_(stored),
-        now_(Halves(planes, stored, lane()).word()),
-        next_(planes, stored, kWarpThreads + lane()) {}
-
-  // All threads get the next plane.
-  H5L_DEVICE u32 take() {
-    const u32 plane = shuffle(now_, place_);
-    if (++place_ == kWarpThreads) {
-      place_ = 0;
-      first_ += kWarpThreads;
-      now_ = next_.word();
-      next_ = Halves(planes_, stored_, first_ + kWarpThreads + lane());
-    }
-    return plane;
-  }
-
- private:
-  const u8* const planes_;
-  const u32 stored_;  // halves
-  u32 now_;           // the thread's plane of 32
-  Halves next_;       // and of the next 32
-  u32 first_ = 0;     // number of the first one in `now_`
-  u32 place_ = 0;
+  u32 first_ = 0;    // number of the first word in the buffer
+  u32 place_ = 0;    // of the next word in it
 };
 
 template <class T>
 class Unpacker {
  public:
-  H5L_DEVICE Unpacker(const u8* payload, u32 bytes, const Shape& shape, const Stage& stage, UnpackShared& shared)
-      : payload_(payload), bytes_(bytes), shape_(shape), stage_(stage), shared_(shared) {}
+  H5L_DEVICE Unpacker(const u8* payload, u32 bytes, const Shape& shape, const Stage& stage)
+      : payload_(payload), bytes_(bytes), shape_(shape), stage_(stage) {}
 
   H5L_DEVICE void run() {
     StageRecord record = {};
-    record.is_fine = unpack(record) ? 1 : 0;
-    if (lane() == 0) stage_.record() = record;
+    if (warp() == 0) {
+      const bool is_fine = open(record);
+      if (lane() == 0) {
+        shared().head = record.head;
+        shared().plan.is_fine = is_fine;
+      }
+    }
+    sync_block();
+    if (shared().plan.is_fine) {
+      if (sizeof(T) == 4 || shared().head.is_narrow) {
+        record.is_fine = make_steps<i32>(record);
+      } else {
+        record.is_fine = make_steps<typename FloatTraits<T>::Int>(record);
+      }
+    }
+    if (thread() == 0) stage_.record() = record;
   }
 
  private:
-  using Wide = typename FloatTraits<T>::Int;  // narrow tiles have 32 bits
+  H5L_DEVICE static UnpackShared& shared() { return unpack_shared(); }
 
-  H5L_DEVICE bool unpack(StageRecord& record) {
+  // Up to the symbols. By the first warp.
+  H5L_DEVICE bool open(StageRecord& record) {
     Head& head = record.head;
     const u8* const codes = read_head<T>(payload_, payload_ + bytes_, shape_.active, head);
     if (codes == nullptr) return false;
@@ -149,9 +148,10 @@ class Unpacker {
     const bool has_patches =
         for_patches_by_warp(payload_ + record.patches_at, head.patches, shape_.count, [](u32, i32) {});
     if (!has_patches) return false;
-    const bool is_narrow = sizeof(T) == 4 || head.is_narrow, has_all = head.lanes == kWarpThreads;
-    if (is_narrow) return has_all ? read_codes<i32, true>(record, at) : read_codes<i32, false>(record, at);
-    return read_codes<Wide, false>(record, at);
+    const bool is_narrow = sizeof(T) == 4 || head.is_narrow;
+    const u32 most_planes = is_narrow ? kMostRawPlanes<i32> : kMostRawPlanes<typename FloatTraits<T>::Int>;
+    if (head.raw_planes > most_planes || head.escape_bytes > (is_narrow ? sizeof(i32) : sizeof(T))) return false;
+    return head.lanes == kWarpThreads ? read_symbols<true>(head, at) : read_symbols<false>(head, at);
   }
 
   // One thread reads a mask: each of its decisions depends on the one before. Returns its end, or 0 if it is corrupt.
@@ -159,10 +159,10 @@ class Unpacker {
     if (lane() == 0) {
       const u8* const end =
           read_mask(mask_neighbours_of(shape_.extents), shape_.count, payload_ + at, payload_ + bytes_, mask);
-      shared_.end = end == nullptr ? 0 : static_cast<u32>(end - payload_);
+      shared().end = end == nullptr ? 0 : static_cast<u32>(end - payload_);
     }
     sync_warp();
-    return shared_.end;
+    return shared().end;
   }
 
   // Moves `at` behind the exceptions.
@@ -172,25 +172,25 @@ class Unpacker {
     record.common = load<Word<T>>(payload_ + at);
     const u32 flags = half_at(payload_ + at + sizeof(T)), words = mask_words(shape_.count);
     if (flags > 3 || flags == kOthersAreAlike) return false;
-    at = read_mask_at(at + head, shared_.masks.mask);
+    at = read_mask_at(at + head, shared().masks.mask);
     if (at == 0) return false;
-    for (u32 w = lane(); w < words; w += kWarpThreads) stage_.mask()[w] = shared_.masks.mask[w];
+    for (u32 w = lane(); w < words; w += kWarpThreads) stage_.mask()[w] = shared().masks.mask[w];
     if ((flags & kHasOthers) == 0) {
       for (u32 w = lane(); w < words; w += kWarpThreads) stage_.others()[w] = 0;
       return true;
     }
     sync_warp();
-    at = read_mask_at(at, shared_.masks.others);
+    at = read_mask_at(at, shared().masks.others);
     if (at == 0) return false;
     u32 before = 0;
     bool is_inside = true;
     for (u32 first = 0; first < words; first += kWarpThreads) {
       const u32 w = first + lane();
-      const u32 others = w < words ? shared_.masks.others[w] : 0;
+      const u32 others = w < words ? shared().masks.others[w] : 0;
       const u32 sum = before + scan_of_warp(ones(others));
       before = shuffle(sum, kWarpThreads - 1);
       if (w >= words) continue;
-      is_inside = is_inside && (others & ~shared_.masks.mask[w]) == 0;
+      is_inside = is_inside && (others & ~shared().masks.mask[w]) == 0;
       stage_.others()[w] = others;
       stage_.ranks()[w] = static_cast<u16>(sum - ones(others));
     }
@@ -204,11 +204,8 @@ class Unpacker {
   }
 
   // The coder's part of the payload begins at `at`. Most coders have as many lanes as a warp.
-  template <class I, bool has_all>
-  H5L_DEVICE bool read_codes(const StageRecord& record, u32 at) {
-    using U = Unsigned<I>;
-    const Head& head = record.head;
-    if (head.raw_planes > kMostRawPlanes<I> || head.escape_bytes > sizeof(I)) return false;
+  template <bool has_all>
+  H5L_DEVICE bool read_symbols(const Head& head, u32 at) {
     const u32 blocks = blocks_of(shape_.count), lanes = has_all ? kWarpThreads : head.lanes,
               words_at = at + lanes * kStateBytes;
     if (bytes_ < words_at) return false;
@@ -218,59 +215,118 @@ class Unpacker {
     sync_warp();  // the masks are not needed any more
     u32 used = 1u << table_of(1);
     if (head.has_own_table) {
-      for (u32 b = lane(); b < blocks; b += kWarpThreads) shared_.classes[b] = 1;
+      for (u32 b = lane(); b < blocks; b += kWarpThreads) shared().classes[b] = 1;
     } else {
       used = read_classes(head, lanes, blocks, state, words);
     }
     make_tables(head, used);
 
     u32 planes = 0;
-    for (u32 b = lane(); b < blocks; b += kWarpThreads) planes += head.raw_planes + raw_planes_of(shared_.classes[b]);
+    for (u32 b = lane(); b < blocks; b += kWarpThreads) planes += head.raw_planes + raw_planes_of(shared().classes[b]);
     planes = sum_of_warp(planes);
-    // Halves of raw planes: of all, of those in states, and of those in the payload.
-    const u32 halves = 2 * planes, lent = borrowed_halves(planes, lanes), stored = halves - lent;
+    const u32 lent = borrowed_halves(planes, lanes), stored = 2 * planes - lent;
     if (bytes_ - words_at < kHalfBytes * stored) return false;
     const u32 planes_at = bytes_ - kHalfBytes * stored;
-    WarpPlanes raw(payload_ + planes_at, stored);
 
-    I* const steps = stage_.steps<I>();
-    const Units units = units_of(shape_, head.unit_code);
-    const auto unit_bits_of = [&](u32 b) { return head.is_closed ? units.bits_at(b * kBlockCodes + lane()) : 0; };
-    u32 half = 0, escapes = 0, last_blocks = 0;
-    bool is_fine = true;
-    u32 next_class = shared_.classes[0];
-    H5L_NO_UNROLL for (u32 b = 0; b < blocks; ++b) {
-      const u32 c = next_class, count = head.raw_planes + raw_planes_of(c);
-      next_class = shared_.classes[(b + 1) % kMaxBlocks];
-      u32 symbol = 0;
-      if (c != 0) symbol = read_symbol(table_of(c), lanes, state, words);
-      U number = static_cast<U>(symbol) << count;
-      H5L_NO_UNROLL for (u32 p = 0; p < count; ++p) number |= static_cast<U>(raw.take() >> lane() & 1) << p;
-      const u32 unit_bits = unit_bits_of(b);
-      I step = static_cast<I>(unzigzag(number) << unit_bits);
-      const u32 escaped = ballot(symbol == kEscape);
-      if (escaped != 0) {
-        const u32 behind = (escapes + ones(escaped & lanes_below()) + 1) * head.escape_bytes;
-        escapes += ones(escaped);
-        if (symbol == kEscape && behind <= planes_at - words_at) {
-          step = static_cast<I>(unzigzag(read_item<U>(planes_at - behind, head.escape_bytes)) << unit_bits);
-        } else if (symbol == kEscape) {
-          is_fine = false;
-        }
+    u32* symbols = stage_.symbols() + lane();
+    H5L_NO_UNROLL for (u32 b = 0; b < blocks; b += kSymbolsAtOnce, symbols += kWarpThreads) {
+      const u32 classes = classes_from(b);
+      u32 own = 0;
+      H5L_UNROLL for (u32 k = 0; k < kSymbolsAtOnce; ++k) {
+        const u32 c = classes >> (8 * k) & 0xFF;
+        if (c != 0) own |= read_symbol(table_of(c), lanes, state, words) << (8 * k);
       }
-      half += 2 * count;
-      if (half > stored && count != 0) {
-        if (lane() == 0) shared_.last_escaped[last_blocks % 64] = escaped;
-        ++last_blocks;
-      }
-      steps[b * kBlockCodes + lane()] = step;
+      *symbols = own;
     }
+    state_ = state;
+    taken_ = words.taken();
     const bool is_last = lane() % lanes < lent ? state >> 16 == 1 : state == kFirstState;
-    if (any_in_warp(!is_fine || !is_last)) return false;
+    if (lane() == 0) shared().plan = {words_at, planes_at, 2 * planes, lent, false};
+    return !any_in_warp(!is_last);
+  }
+
+  // The classes of some blocks from the first of a word's on, a byte each; 0 for those that are not there.
+  [[nodiscard]] H5L_DEVICE u32 classes_from(u32 block) const {
+    const u32 word = reinterpret_cast<const u32*>(shared().classes)[block / kSymbolsAtOnce];
+    const u32 left = blocks_of(shape_.count) - block;
+    return left >= kSymbolsAtOnce ? word : word & ((1u << (8 * left)) - 1);
+  }
+  [[nodiscard]] H5L_DEVICE u32 planes_of(u32 block) const {
+    return shared().head.raw_planes + raw_planes_of(shared().classes[block]);
+  }
+
+  // Steps of the symbols, raw planes and escapes. By both warps; what it returns is the first one's.
+  template <class I>
+  H5L_DEVICE bool make_steps(const StageRecord& record) {
+    using U = Unsigned<I>;
+    const Head& head = shared().head;
+    const CodesPlan plan = shared().plan;
+    const u32 blocks = blocks_of(shape_.count), escape_bytes = head.escape_bytes;
+    const Units units = head.is_closed ? units_of(shape_, head.unit_code) : Units{};
+    const u32 unit_bits = head.unit_bits();
+    const auto unit_bits_of = [&](u32 b) { return unit_bits == 0 ? 0 : units.bits_at(b * kBlockCodes + lane()); };
+    const u32* const symbols = stage_.symbols();
+    I* const steps = stage_.steps<I>();
+
+    // A share begins where the planes and items of those before it end.
+    constexpr u32 at_once = kSymbolsAtOnce;
+    const u32 words = (blocks + at_once - 1) / at_once, share = (words + kUnpackWarps - 1) / kUnpackWarps;
+    const u32 begin = warp() * share, end = begin + share < words ? begin + share : words;
+    u32 plane = 0, escapes = 0;
+    for (u32 b = lane(); b < begin * at_once && b < blocks; b += kWarpThreads) plane += planes_of(b);
+    H5L_NO_UNROLL for (u32 i = 0; i < begin; ++i) {
+      const u32 own = symbols[i * kWarpThreads + lane()];
+      escapes += ones(own & own >> 1 & own >> 2 & own >> 3 & 0x01010101);
+    }
+    plane = sum_of_warp(plane);
+    escapes = sum_of_warp(escapes);
+
+    bool is_fine = true;
+    u32* const buffer = shared().planes[warp()];
+    u32 buffered = plane, own = begin < end ? symbols[begin * kWarpThreads + lane()] : 0;
+    if (begin < end) fill_planes(plan, buffered, buffer);
+    H5L_NO_UNROLL for (u32 i = begin; i < end; ++i) {
+      const u32 now = own, classes = classes_from(i * at_once);
+      if (i + 1 < end) own = symbols[(i + 1) * kWarpThreads + lane()];
+      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+        const u32 b = i * at_once + k, count = head.raw_planes + raw_planes_of(classes >> (8 * k) & 0xFF);
+        if (k != 0 && b >= blocks) break;
+        const u32 symbol = now >> (8 * k) & 0xFF;
+        U number = symbol;
+        if (sizeof(I) == 4) {
+          if (plane + count > buffered + kWarpThreads) fill_planes(plan, buffered = plane, buffer);
+          H5L_NO_UNROLL for (u32 p = plane - buffered + count; p-- > plane - buffered;) {
+            number = with_bit(number, buffer[p]);
+          }
+        } else {  // there may be more planes than the buffer holds
+          H5L_NO_UNROLL for (u32 p = count; p-- > 0;) number = with_bit(number, plane_at(plan, plane + p));
+        }
+        plane += count;
+        const u32 escaped = ballot(symbol == kEscape);
+        if (escaped != 0) {
+          const u32 behind = (escapes + ones(escaped & lanes_below()) + 1) * escape_bytes;
+          escapes += ones(escaped);
+          if (symbol == kEscape && behind <= plan.planes_at - plan.words_at) {
+            number = read_item<U>(plan.planes_at - behind, escape_bytes);
+          } else if (symbol == kEscape) {
+            is_fine = false;
+          }
+        }
+        steps[b * kBlockCodes + lane()] = static_cast<I>(unzigzag(number) << unit_bits_of(b));
+      }
+    }
+    is_fine = !any_in_warp(!is_fine);
+    if (lane() == 0) {
+      shared().is_fine[warp()] = is_fine;
+      shared().escapes[warp()] = escapes;
+    }
+    sync_block();
+    if (warp() != 0) return false;
+    for (u32 w = 0; w < kUnpackWarps; ++w) is_fine = is_fine && shared().is_fine[w];
     // Both factors are below 2^18, so nothing wraps.
-    if (escapes * head.escape_bytes + words.taken() * kWordBytes != planes_at - words_at) return false;
-    sync_warp();
-    add_last_planes(head, unit_bits_of, blocks, stored, halves, state, steps);
+    const u32 items = shared().escapes[kUnpackWarps - 1] * escape_bytes;
+    if (!is_fine || items + taken_ * kWordBytes != plan.planes_at - plan.words_at) return false;
+    add_last_planes(plan, unit_bits_of, blocks, steps);
 
     const u32 last = (blocks - 1) * kBlockCodes + lane();
     if (any_in_warp(last >= shape_.count && steps[last] != 0)) return false;
@@ -283,12 +339,32 @@ class Unpacker {
     return true;
   }
 
+  // A raw plane, in which bits that are in states are 0.
+  [[nodiscard]] H5L_DEVICE u32 plane_at(const CodesPlan& plan, u32 plane) const {
+    const u8* const at = payload_ + plan.planes_at + kHalfBytes * 2 * plane;
+    const u32 stored = plan.stored();
+    const u32 lower = 2 * plane < stored ? half_at(at) : 0,
+              upper = 2 * plane + 1 < stored ? half_at(at + kHalfBytes) : 0;
+    return lower | upper << 16;
+  }
+  // Loads as many raw planes, from this one on, as a warp has threads.
+  H5L_DEVICE void fill_planes(const CodesPlan& plan, u32 first, u32* buffer) const {
+    sync_warp();
+    buffer[lane()] = plane_at(plan, first + lane());
+    sync_warp();
+  }
+  // A number, and the thread's bit of a plane behind it.
+  H5L_DEVICE static u32 with_bit(u32 number, u32 plane) {
+    return funnel_left(plane << (kWarpThreads - 1 - lane()), number, 1);
+  }
+  H5L_DEVICE static u64 with_bit(u64 number, u32 plane) { return number << 1 | (plane >> lane() & 1); }
+
   // Returns the tables that the classes need, a bit each.
   H5L_DEVICE u32 read_classes(const Head& head, u32 lanes, u32 blocks, u32& state, WarpWords& words) {
     if (lane() < kClassContexts) {
       u32 sum = 0;
       for (u32 c = 0; c < kClasses; ++c) {
-        shared_.class_sums[lane()][c] = static_cast<u16>(sum);
+        shared().class_sums[lane()][c] = static_cast<u16>(sum);
         sum += kClassFrequencies[head.model][lane()][c];
       }
     }
@@ -298,7 +374,7 @@ class Unpacker {
     H5L_NO_UNROLL for (u32 j = 0; j < share; ++j) {
       const u32 b = lane() % lanes * share + j;
       const bool has_block = b < blocks;
-      const u16(&sums)[kClasses] = shared_.class_sums[context];
+      const u16(&sums)[kClasses] = shared().class_sums[context];
       const u32 slot = state & (kFrequencySum - 1);
       u32 c = 0;
       if (slot >= sums[1]) {
@@ -312,7 +388,7 @@ class Unpacker {
       state = is_empty ? after << 16 | word : after;
       context = c;
       if (c != 0) used |= 1u << table_of(c);
-      if (lane() < lanes) shared_.classes[b] = static_cast<u8>(c);
+      if (lane() < lanes) shared().classes[b] = static_cast<u8>(c);
     }
     sync_warp();
     return or_of_warp(used);
@@ -326,12 +402,12 @@ class Unpacker {
       const u16(&frequencies)[kSymbols] = head.has_own_table ? head.own_table : kSymbolFrequencies[head.set][t];
       const u32 frequency = lane() < kSymbols ? frequencies[lane()] : 0;
       const u32 before = scan_of_warp(frequency) - frequency;
-      if (lane() < kSymbols) shared_.tables.rates[t][lane()] = frequency | before << 16;
+      if (lane() < kSymbols) shared().tables.rates[t][lane()] = frequency | before << 16;
       sync_warp();
-      u32 s = 0, end = shared_.tables.rates[t][0] & 0xFFFF;
+      u32 s = 0, end = shared().tables.rates[t][0] & 0xFFFF;
       H5L_NO_UNROLL for (u32 slot = lane() * slots; slot < (lane() + 1) * slots; ++slot) {
-        while (slot >= end) end += shared_.tables.rates[t][++s] & 0xFFFF;
-        shared_.tables.symbols[t][slot] = static_cast<u8>(s);
+        while (slot >= end) end += shared().tables.rates[t][++s] & 0xFFFF;
+        shared().tables.symbols[t][slot] = static_cast<u8>(s);
       }
     }
     sync_warp();
@@ -339,8 +415,8 @@ class Unpacker {
 
   // The thread's symbol of a block.
   H5L_DEVICE u32 read_symbol(u32 table, u32 lanes, u32& state, WarpWords& words) {
-    const u8* const symbols = shared_.tables.symbols[table];
-    const u32* const rates = shared_.tables.rates[table];
+    const u8* const symbols = shared().tables.symbols[table];
+    const u32* const rates = shared().tables.rates[table];
     u32 own = 0;
     H5L_NO_UNROLL for (u32 first = 0; first < kBlockCodes; first += lanes) {
       const u32 slot = state & (kFrequencySum - 1);
@@ -363,25 +439,24 @@ class Unpacker {
   // Adds the raw bits that are in the last states. Bit 0 of a zigzag number flips all bits of its residual, and each
   // other bit flips the one below; so it is in products with a power of two. A thread has its own steps.
   template <class I, class UnitBits>
-  H5L_DEVICE void add_last_planes(const Head& head, UnitBits unit_bits_of, u32 blocks, u32 stored, u32 halves,
-                                  u32 state, I* steps) {
+  H5L_DEVICE void add_last_planes(const CodesPlan& plan, UnitBits unit_bits_of, u32 blocks, I* steps) {
     using U = Unsigned<I>;
-    const auto planes_of = [&](u32 b) { return head.raw_planes + raw_planes_of(shared_.classes[b]); };
-    u32 b = blocks, half = halves, number = 0;
+    const u32 stored = plan.stored();
+    u32 b = blocks, half = plan.halves;
     while (half > stored) half -= 2 * planes_of(--b);
     H5L_NO_UNROLL for (; b < blocks; ++b) {
-      const u32 count = planes_of(b);
-      if (count == 0) continue;
-      const bool is_escape = (shared_.last_escaped[number++ % 64] >> lane() & 1) != 0;
+      const u32 count = planes_of(b), at = b * kBlockCodes + lane();
+      const u32 symbols = stage_.symbols()[b / kSymbolsAtOnce * kWarpThreads + lane()];
+      const bool is_escape = (symbols >> (8 * (b % kSymbolsAtOnce)) & 0xFF) == kEscape;
       const U unit = U{1} << unit_bits_of(b);
-      U step = static_cast<U>(steps[b * kBlockCodes + lane()]);
+      U step = static_cast<U>(steps[at]);
       H5L_NO_UNROLL for (u32 p = 0; p < count; ++p, half += 2) {
         const u32 own = half + lane() / 16;
-        const u32 plane = shuffle(state, own - stored) & 0xFFFF;
+        const u32 plane = shuffle(state_, own - stored) & 0xFFFF;
         const U flipped = p == 0 ? U{0} - unit : static_cast<U>(unit << (p - 1));
         if (own >= stored && !is_escape && (plane >> lane() % 16 & 1) != 0) step ^= flipped;
       }
-      steps[b * kBlockCodes + lane()] = static_cast<I>(step);
+      steps[at] = static_cast<I>(step);
     }
   }
 
@@ -389,12 +464,12 @@ class Unpacker {
   const u32 bytes_;
   const Shape& shape_;
   const Stage& stage_;
-  UnpackShared& shared_;
+  u32 state_ = 0;  // the lane's last state
+  u32 taken_ = 0;  // words
 };
 
 template <class T>
 H5L_DEVICE void unpack(const DecodePlan& plan) {
-  auto& shared = *reinterpret_cast<UnpackShared*>(shared_memory());
   const DecodeJob job = plan.jobs[block_row()];
   if (job.form != plan.form) return;
   const u32 tile = plan.first_tile + block_number();
@@ -405,7 +480,11 @@ H5L_DEVICE void unpack(const DecodePlan& plan) {
   const bool has_codes = span.is_valid && (span.begin | span.bytes) % 2 == 0 && span.bytes != 0 &&
                          span.bytes != sizeof(T) && span.bytes != raw_bytes;
   if (!has_codes) return;
-  Unpacker<T>(payloads_of(plan) + span.begin, span.bytes, place.shape, Stage(plan, tile, place), shared).run();
+  const u8* const payload = payloads_of(plan) + span.begin;
+  for (u32 at = thread() * kLineBytes; at < span.bytes; at += kUnpackWarps * kWarpThreads * kLineBytes) {
+    prefetch(payload + at);
+  }
+  Unpacker<T>(payload, span.bytes, place.shape, Stage(plan, tile, place)).run();
 }
 
 }  // namespace interp

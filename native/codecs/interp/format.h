@@ -250,7 +250,7 @@ inline constexpr u32 kStageRecordBytes = 128;
 H5L_FN constexpr u32 stage_values(u32 values) { return (values + 127) / 128 * 128; }
 constexpr u32 stage_bytes_of(u32 value_bytes, u32 values) {
   return kStageRecordBytes + stage_values(values) / 16 * (2 + 2 + 1) +
-         stage_values(values) * (value_bytes == 4 ? 4 : 16);
+         stage_values(values) * (value_bytes == 4 ? 1 + 4 : 1 + 16);
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -68,6 +68,10 @@ class AxisTaps {
     if (entry - 1 < inner_count_) return taps_[0];
     return taps_[entry == odd_ - 1 ? 2 : entry == 0 ? 1 : 3];
   }
+  // Whether all of some entries have four neighbours.
+  H5L_FN bool are_inner(u32 first, u32 count) const {
+    return first - 1 < inner_count_ && first + count - 2 < inner_count_;
+  }
 
  private:
   u32 odd_ = 0;
