@@ -47,19 +47,24 @@ void list_kernels() {
 #undef H5L_KERNEL
 }
 
-// As the codec says, which is checked.
+// Whether a kernel that takes such a plan has a name that begins so.
 template <class Plan>
+bool is_listed(const std::string& start) {
+  const auto& all = kernels<Plan>();
+  return std::any_of(all.begin(), all.end(), [&](const auto& kernel) { return kernel.first.starts_with(start); });
+}
+
+// As the codec says, which is checked.
+template <class... Plans>
 bool has_kernels(const Method& method, Direction direction) {
   if (method.codec == H5L_CODEC_AUTO) return h5lossy::has_kernels(direction, method.codec, method.mode);
   const char* const name = direction == Direction::encode ? "_encode_" : "_decode_";
   const std::string start = codec_name(method.codec) + std::string(name);
-  const auto& all = kernels<Plan>();
-  const bool is_listed =
-      std::any_of(all.begin(), all.end(), [&](const auto& kernel) { return kernel.first.starts_with(start); });
-  CHECK(h5lossy::has_kernels(direction, method.codec, method.mode) == is_listed, "%s", method.name.c_str());
-  return is_listed;
+  const bool has_any = (is_listed<Plans>(start) || ...);
+  CHECK(h5lossy::has_kernels(direction, method.codec, method.mode) == has_any, "%s", method.name.c_str());
+  return has_any;
 }
-bool can_encode(const Method& method) { return has_kernels<EncodePlan>(method, Direction::encode); }
+bool can_encode(const Method& method) { return has_kernels<EncodePlan, StagedPlan>(method, Direction::encode); }
 bool can_decode(const Method& method) { return has_kernels<DecodePlan>(method, Direction::decode); }
 
 class EmulatedLauncher : public Launcher {
@@ -70,6 +75,7 @@ class EmulatedLauncher : public Launcher {
     // Thread blocks do not wait for each other, so fewer do the same; except in decoders, where each has its own tile.
     if (!together && std::strstr(kernel, "decode") == nullptr) blocks = std::min(blocks, 3u);
     const bool found = test::launch<EncodePlan>(kernel, blocks, rows, plan, plan_bytes) ||
+                       test::launch<StagedPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<DecodePlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<FinishPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<OpenPlan>(kernel, blocks, rows, plan, plan_bytes) ||
