@@ -214,7 +214,8 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
   for (const char* const step : {"choose", "encode", "pack"}) {
     char kernel[kMaxName];
     name_kernel(kernel, variant, step, value_bytes, kind);
-    if (launcher.resident_blocks(kernel) == 0) return false;
+    // Small GPUs have not enough shared memory for the integers of a tile: their chunks are left to the host.
+    if (launcher.resident_blocks(kernel) == 0) return launcher.clear(staged.finish.frame_bytes, 8 * plan.chunks);
     const bool is_of_chunks = std::string_view(step) == "choose";
     if (!launcher.launch(kernel, is_of_chunks ? plan.chunks : blocks, 1, &staged, sizeof staged, false)) return false;
   }
