@@ -26,9 +26,13 @@ def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> A
     params = params_of(memory)
     device = device_of(memory)
     library = memory.library
-    if memory.size == 0 or not _native.has_kernels(params.codec, params.mode, decode=False):
+
+    def encode_on_host() -> Any:
         frame = _native.encode(params, np.ascontiguousarray(library.to_host(memory)))
         return library.upload(np.frombuffer(frame, np.uint8).copy(), device).owner
+
+    if memory.size == 0 or not _native.has_kernels(params.codec, params.mode, decode=False):
+        return encode_on_host()
     values = memory if memory.is_contiguous else library.contiguous(memory)
     room = library.empty((_native.max_encoded_size(values.nbytes) + 3,), np.uint8, device)
     size = library.empty((1,), np.uint64, device)
@@ -46,7 +50,8 @@ def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> A
         params,
         dataclasses.replace(batch, workspace=workspace.address, workspace_bytes=needed),
     )
-    return library.copied(room, int(library.to_host(size)[0]))
+    frame_bytes = int(library.to_host(size)[0])
+    return library.copied(room, frame_bytes) if frame_bytes != 0 else encode_on_host()
 
 
 def open_frame(frame: Any) -> tuple[DeviceMemory, _native.FrameFields]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import pytest
 import h5lossy
 from checks import assert_kept, assert_same_bits
 from h5lossy import PFPL, Interp, InvalidArgumentError, UnsupportedError, _device, _native
-from h5lossy._batched import gpu_decoder
+from h5lossy._batched import gpu, gpu_decoder, gpu_encoder
 from h5lossy._codecs import FILTER_ID, from_filter_options
 from h5lossy.missing import Missing, keeping_missing
 from hdf5_helpers import field, frames
@@ -299,13 +300,13 @@ def test_overwriting_a_part_moves_no_other_value(tmp_path: Path, rewritable: boo
 
 
 # ------------------------------------------------------------------------------------------------
-# Kernels for decoding only, and not among auto's candidates
+# Kernels, and not among auto's candidates for speed
 # ------------------------------------------------------------------------------------------------
 
 
-def test_there_are_kernels_for_decoding_only() -> None:
-    encoded = {number: _native.has_kernels(number, 0, decode=False) for number in range(5)}
-    assert encoded == {0: True, 1: True, 2: True, 3: True, 4: False}
+def test_there_are_kernels() -> None:
+    for number, mode in ((0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (4, 7)):
+        assert _native.has_kernels(number, mode, decode=False)
     for_size = h5lossy.Auto(lossless=True, prefer="size").params().mode
     assert not _native.has_kernels(0, for_size, decode=False)
     for number, mode in ((0, for_size), (0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (4, 7)):
@@ -313,8 +314,10 @@ def test_there_are_kernels_for_decoding_only() -> None:
     batch = _native.DeviceBatch(count=1, raw_bytes=4000)
     for bound, mode in itertools.product(({"absolute": 1.0}, {"range_relative": 0.1}), (0, 7)):
         params = Interp(**bound, **Interp.chosen_by(mode)).params()
-        with pytest.raises(UnsupportedError, match="interp has no GPU kernels for encoding"):
-            _native.device_encode_workspace(_with_type(params), batch)
+        assert _native.device_encode_workspace(_with_type(params), batch) > batch.raw_bytes
+    smallest = _with_type(h5lossy.Auto(absolute=1.0, prefer="size").params())
+    with pytest.raises(UnsupportedError, match="auto for size has no GPU kernels for encoding"):
+        _native.device_encode_workspace(smallest, batch)
 
 
 def _with_type(params: _native.Params) -> _native.Params:
@@ -351,16 +354,67 @@ class HostLibrary:
     def to_host(self, memory: Any) -> Any:
         return memory.owner
 
+    def contiguous(self, memory: Any) -> Any:
+        return self.wrap(np.ascontiguousarray(memory.owner))
 
-def test_arrays_on_a_gpu_are_encoded_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    def current_stream(self, _device: int) -> int:
+        return 0
+
+    def stream(self, _device: int) -> Any:
+        return None
+
+    def pinned(self, size: int) -> Any:
+        return np.empty(size, np.uint8)
+
+    def copy(self, _device: int, to: int, source: int, size: int, _stream: Any) -> None:
+        ctypes.memmove(to, source, size)
+
+    def mark(self, _device: int, _stream: Any) -> Any:
+        return SimpleNamespace(synchronize=lambda: None)
+
+
+@pytest.fixture
+def host_library(monkeypatch: pytest.MonkeyPatch) -> HostLibrary:
+    """Arrays on a GPU that leaves the chunks to the host: they are those of NumPy."""
     library = HostLibrary()
+
+    def leave_chunks(_params: _native.Params, batch: _native.DeviceBatch) -> None:
+        ctypes.memset(batch.frame_bytes, 0, 8 * batch.count)
+
+    def gather(array: _native.DeviceArray, first: int, batch: _native.DeviceBatch) -> None:
+        # Whole rows of two axes.
+        width = array.chunk[0] * array.strides[0]
+        ctypes.memmove(batch.raw, array.data + first * width, batch.count * width)
+
     monkeypatch.setattr(_device, "device_memory", library.wrap)
-    monkeypatch.setattr(_device, "device_of", lambda _memory: 0)
+    for module in (_device, gpu):
+        monkeypatch.setattr(module, "device_of", lambda _memory: 0)
+    monkeypatch.setattr(_native, "device_encode", leave_chunks)
+    monkeypatch.setattr(_native, "device_gather", gather)
+    monkeypatch.setattr(_native, "device_pack", lambda _batch, _packed: None)
+    return library
+
+
+@pytest.mark.usefixtures("host_library")
+def test_a_small_gpu_leaves_an_array_to_the_host() -> None:
     values = field((30, 40), np.dtype("f4"))
     params = _with_type(Interp(absolute=1e-2).params())
     for array in (values, np.asfortranarray(values)):
         frame = _device.encode(array, lambda _memory: params)
         assert frame.tobytes() == _native.encode(params, values)
+
+
+def test_a_small_gpu_leaves_the_chunks_of_a_batch_to_the_host(host_library: HostLibrary) -> None:
+    values = field((30, 40), np.dtype("f4"))
+    memory = host_library.wrap(values)
+    memory.strides = values.strides
+    params = _with_type(Interp(absolute=1e-2).params())
+    found = [
+        frame.tobytes()
+        for batch in gpu_encoder.encode(memory, params, (10, 40), 0)
+        for frame in batch
+    ]
+    assert found == [_native.encode(params, values[at : at + 10]) for at in range(0, 30, 10)]
 
 
 def test_batches_have_its_frames_as_a_kind() -> None:

@@ -9,6 +9,7 @@ is encoded.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,8 +38,27 @@ class _EncodeSlot:
         self.host_frames: Any = np.empty(0, np.uint8)
         self.begins = np.zeros(1, np.int64)
         self.ends = np.zeros(0, np.int64)
+        self.host_made: dict[int, npt.NDArray[np.uint8]] = {}
         self.encoded: Any = None
         self.copied: Any = None
+
+
+def _encode_on_host(
+    work: GpuChunks,
+    params: _native.Params,
+    batch: _native.DeviceBatch,
+    first: int,
+    sizes: npt.NDArray[np.int64],
+) -> dict[int, npt.NDArray[np.uint8]]:
+    """Encode the chunks of a batch whose frames have no size: those are left to the host."""
+    left = np.flatnonzero(sizes == 0).tolist()
+    if not left:
+        return {}
+    values = work.empty(len(sizes) * work.chunk_bytes)
+    own = dataclasses.replace(batch, count=len(sizes), raw=values.address)
+    _native.device_gather(work.array, first, own)
+    host = work.library.to_host(values).reshape(len(sizes), -1)
+    return {k: np.frombuffer(_native.encode(params, host[k]), np.uint8) for k in left}
 
 
 def encode(
@@ -75,6 +95,7 @@ def encode(
         slot.begins = np.zeros(count + 1, np.int64)
         np.cumsum(-(-sizes // _ALIGNMENT) * _ALIGNMENT, out=slot.begins[1:])
         slot.ends = slot.begins[:-1] + sizes
+        slot.host_made = _encode_on_host(work, params, probe, batches[i][0], sizes)
         packed_bytes = int(slot.begins[-1])
         if packed_bytes > len(slot.host_frames):
             slot.host_frames = work.library.pinned(packed_bytes + packed_bytes // 4)
@@ -91,7 +112,8 @@ def encode(
             slot = slots[i % len(slots)]
             slot.copied.synchronize()
             ends = zip(slot.begins.tolist(), slot.ends.tolist(), strict=False)
-            yield [slot.host_frames[begin:end] for begin, end in ends]
+            encoded = [slot.host_frames[begin:end] for begin, end in ends]
+            yield [slot.host_made.get(k, frame) for k, frame in enumerate(encoded)]
     finally:  # no copy may still run when this memory is freed
         work.mark().synchronize()
         work.mark(copies).synchronize()

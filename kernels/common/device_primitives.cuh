@@ -23,10 +23,12 @@ struct alignas(16) Quad {
 
 #if defined(__CUDACC__)
 #define H5L_DEVICE __device__ __forceinline__
+#define H5L_CALLED __device__ __noinline__  // for large functions that are called in several places
 #define H5L_UNROLL _Pragma("unroll")
 #define H5L_NO_UNROLL _Pragma("unroll 1")
 #else
 #define H5L_DEVICE inline
+#define H5L_CALLED inline
 #define H5L_UNROLL
 #define H5L_NO_UNROLL
 #include "emulated_gpu.h"

@@ -281,7 +281,7 @@ H5L_DEVICE Quantizer quantizer_of_range(const gpu::RangePlan& plan, u64 largest,
     const T min = bit_cast<T>(unordered<Word<T>>(static_cast<Word<T>>(~smallest)));
     bound = bound_of_range(plan.bound, static_cast<double>(min), static_cast<double>(max));
   }
-  return make_absolute<T>(plan.quantizer, bound);
+  return make_absolute<T>(plan.quantizer, bound, plan.step_rule);
 }
 
 // One thread per chunk.

@@ -59,6 +59,9 @@ struct TileLayout {
   const char* kernel_suffix = "";  // of the kernels' names
   // Decoding takes two kernels: the first one unpacks a tile's payload, and leaves so many bytes to the second. 0: one.
   u32 stage_bytes = 0;
+  // Encoding takes several kernels, with so many bytes for each tile between them, and a chunk's values choose its mode
+  // on the GPU. 0: one kernel, and modes that do not depend on values.
+  u32 encode_stage_bytes = 0;
 };
 
 // The extents of one box, clipped to the chunk.
@@ -101,6 +104,7 @@ struct TileFunctions {
 };
 
 inline constexpr u32 kMaxAutoModes = 3;
+inline constexpr u32 kMostPossibleModes = 16;
 
 // Types of integers: of 1, 2, 4 and 8 bytes, unsigned and signed.
 inline constexpr u32 kIntegerSizes = 4;
@@ -117,6 +121,9 @@ struct Codec {
   // The mode of a chunk's frame for a requested one. kNoMode if it depends on the values, and they are not available.
   u32 (*choose_mode)(const Chunk& chunk, u32 requested, u8* workspace);
   u32 choice_bytes = 0;  // size of choose_mode's workspace
+  // Modes that have all layouts of those that choose_mode may return for a requested one; returns how many. Null if
+  // kernels do not choose modes.
+  u32 (*possible_modes)(const Chunk& chunk, u32 requested, u32 (&modes)[kMostPossibleModes]) = nullptr;
   // Where values lie on a coarser lattice than the bound asks for: makes its step that of the quantizer, which is not
   // the chunk's, and returns true. Null if the codec does not look for one.
   bool (*take_own_step)(const Chunk& chunk, Quantizer& quantizer) = nullptr;

@@ -88,7 +88,7 @@ bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t>
   if (!encode(launcher, call, memory + raw_room + room + kAlignment)) return false;
   transfers.download(size, call.plan.frame_bytes, sizeof *size);
   transfers.wait();
-  if (!transfers.ok() || *size > raw.size() + kHeaderBytes || *size > frame.size()) return false;
+  if (!transfers.ok() || *size == 0 || *size > raw.size() + kHeaderBytes || *size > frame.size()) return false;
   transfers.download(pinned, call.plan.encode.frames, *size);
   transfers.wait();
   if (!transfers.ok()) return false;

@@ -68,6 +68,26 @@ struct FinishPlan {
   u64* frame_bytes;  // of each chunk
 };
 
+// What a chunk's own values chose: its mode, and the tiles that follow from it.
+struct ChunkForm {
+  u32 mode;
+  u32 tiles;
+  u32 boxes[kAxes];  // along each axis
+};
+
+// An encoder whose mode, and so the tiles, may be another one for each chunk. It takes several kernels, with memory for
+// each tile between them.
+struct StagedPlan {
+  FinishPlan finish;      // mode, tiles and boxes are those of `forms`; `mode` is as requested
+  Quantizer* quantizers;  // of each chunk, as chosen: values may have a step of their own
+  ChunkForm* forms;       // of each chunk
+  u32 most_tiles;         // of a chunk
+  u32 tile_values;        // of a tile, at most
+  u32 stage_bytes;        // of a tile
+  u8* stages;             // `most_tiles` for each chunk
+  u32* sizes;             // of each tile's payload, as many
+};
+
 // The quantizers for a range-relative bound, one for each chunk.
 struct RangePlan {
   const u8* raw;
@@ -79,6 +99,7 @@ struct RangePlan {
   u32 has_fill;  // fill values are excluded from the range
   u64 fill_bits;
   double bound;
+  StepRule step_rule;
   Quantizer quantizer;  // template for the chunks' quantizers
   u64* ends;            // two for each chunk, 0 at the start: the largest value, and the complement of the smallest
   Quantizer* quantizers;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <string_view>
 
 #include "frame/header.h"
 #include "gpu/arena.h"
@@ -34,10 +35,11 @@ void name_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char
 struct EncodeWork {
   FinishPlan plan;
   std::size_t cleared;  // bytes, from plan.encode.sums on
+  StagedPlan staged;    // if it has several kernels
 };
 
 EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant& variant) {
-  EncodeWork work = {call.plan, 0};
+  EncodeWork work = {call.plan, 0, {}};
   work.plan.codec = variant.number;
   EncodePlan& plan = work.plan.encode;
   plan.mode = variant.mode;
@@ -50,6 +52,20 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant
   plan.table_sums = arena.take<u32>(chunks);
   work.plan.done = arena.take<u32>(2 * chunks);
   plan.totals = arena.take<u32>(chunks);
+  if (variant.layout.encode_stage_bytes != 0) {
+    work.cleared = arena.bytes() - begin;
+    StagedPlan& staged = work.staged;
+    const std::size_t tiles = chunks * variant.most_tiles;
+    staged.finish = work.plan;
+    staged.most_tiles = variant.most_tiles;
+    staged.tile_values = variant.tile_values;
+    staged.stage_bytes = variant.layout.encode_stage_bytes;
+    staged.quantizers = arena.take<Quantizer>(chunks);
+    staged.forms = arena.take<ChunkForm>(chunks);
+    staged.sizes = arena.take<u32>(tiles);
+    staged.stages = arena.take<u8>(tiles * staged.stage_bytes);
+    return work;
+  }
   plan.groups_per_chunk =
       variant.layout.is_split ? variant.shape.tiles : (variant.shape.tiles + kGroupTiles - 1) / kGroupTiles;
   plan.group_sums = arena.take<u32>(chunks * plan.groups_per_chunk);
@@ -167,6 +183,7 @@ bool make_quantizers(Launcher& launcher, const EncodeCall& call, const EncodeMem
   plan.has_fill = call.range_has_fill ? 1 : 0;
   plan.fill_bits = call.range_fill_bits;
   plan.bound = call.plan.bound;
+  plan.step_rule = call.step_rule;
   plan.quantizer = call.plan.encode.quantizer;
   plan.ends = memory.ends;
   plan.quantizers = memory.quantizers;
@@ -178,8 +195,40 @@ bool make_quantizers(Launcher& launcher, const EncodeCall& call, const EncodeMem
          launcher.launch("make_quantizers", (plan.chunks + kThreads - 1) / kThreads, 1, &plan, sizeof plan, false);
 }
 
+// Enough thread blocks to use the whole device if all chunks are stored.
+std::uint32_t finishing_columns(const EncodePlan& plan) {
+  return std::clamp(plan.shape.raw_bytes / (64 * 1024), 1u, std::max(1u, 1024 / plan.chunks));
+}
+
+// Chooses modes, finds the forms of tiles, codes them, and puts them in their places.
+bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVariant& variant, EncodeWork work,
+                      const Quantizer* quantizers) {
+  StagedPlan& staged = work.staged;
+  EncodePlan& plan = staged.finish.encode;
+  plan.quantizers = quantizers;
+  const std::uint32_t value_bytes = work.plan.value_bytes;
+  const BoundKind kind = call.from_range ? BoundKind::range_relative : plan.quantizer.kind;
+  const std::uint64_t tiles = std::uint64_t{plan.chunks} * staged.most_tiles;
+  if (tiles > 0x7FFFFFFF || !launcher.clear(plan.sums, work.cleared)) return false;
+  const auto blocks = static_cast<std::uint32_t>(tiles);
+  for (const char* const step : {"choose", "encode", "pack"}) {
+    char kernel[kMaxName];
+    name_kernel(kernel, variant, step, value_bytes, kind);
+    // Small GPUs have not enough shared memory for the integers of a tile: their chunks are left to the host.
+    if (launcher.resident_blocks(kernel) == 0) return launcher.clear(staged.finish.frame_bytes, 8 * plan.chunks);
+    const bool is_of_chunks = std::string_view(step) == "choose";
+    if (!launcher.launch(kernel, is_of_chunks ? plan.chunks : blocks, 1, &staged, sizeof staged, false)) return false;
+  }
+  char placing[kMaxName], finishing[kMaxName];
+  std::snprintf(placing, kMaxName, "%s_place_%s", variant.codec, value_bytes == 4 ? "f32" : "f64");
+  std::snprintf(finishing, kMaxName, "%s_finish", variant.codec);
+  return launcher.launch(placing, std::min(staged.most_tiles, kMaxRows), plan.chunks, &staged, sizeof staged, false) &&
+         launcher.launch(finishing, finishing_columns(plan), plan.chunks, &staged, sizeof staged, false);
+}
+
 bool encode_with(Launcher& launcher, const EncodeCall& call, const CodecVariant& variant, EncodeWork work,
                  const Quantizer* quantizers, bool is_lossless) {
+  if (variant.layout.encode_stage_bytes != 0) return encode_in_stages(launcher, call, variant, work, quantizers);
   EncodePlan& plan = work.plan.encode;
   plan.quantizers = quantizers;
   char kernel[kMaxName];
@@ -193,11 +242,9 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const CodecVariant&
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
   plan.chunk_step = blocks / plan.items_per_chunk;
   plan.index_step = blocks % plan.items_per_chunk;
-  // Enough thread blocks to use the whole device if all chunks are stored.
-  const std::uint32_t columns = std::clamp(plan.shape.raw_bytes / (64 * 1024), 1u, std::max(1u, 1024 / plan.chunks));
   return launcher.clear(plan.sums, work.cleared) && launcher.launch(kernel, blocks, 1, &plan, sizeof plan, true) &&
-         launcher.launch(is_lossless ? "finish_lossless_frames" : "finish_frames", columns, plan.chunks, &work.plan,
-                         sizeof work.plan, false);
+         launcher.launch(is_lossless ? "finish_lossless_frames" : "finish_frames", finishing_columns(plan), plan.chunks,
+                         &work.plan, sizeof work.plan, false);
 }
 
 // Picks a candidate for each chunk.

@@ -35,6 +35,7 @@ struct CodecVariant {
   std::uint32_t tile_values = 0;
   TileLayout layout = {};
   Shape shape = {};
+  std::uint32_t most_tiles = 0;  // for encoding, of all modes that may be chosen on the GPU
 };
 
 // One codec that auto may pick: its variants for the chunks, and for the pieces of each part of the sample.
@@ -51,6 +52,7 @@ struct EncodeCall {
   std::uint32_t sample_parts = 0;
   CodecVariant lossless;    // for lossless chunks
   bool from_range = false;  // the quantizers are computed from the chunks' ranges
+  StepRule step_rule = {};
   bool skip_zeros = false;
   bool range_has_fill = false;
   std::uint64_t range_fill_bits = 0;

@@ -86,7 +86,8 @@ typedef struct h5l_device_batch {
 h5l_status h5l_device_encode_workspace(const h5l_params* params, const h5l_device_batch* batch, uint64_t* bytes,
                                        h5l_message* message);
 
-/* Starts encoding chunks, in the byte order of the GPU. A range-relative bound refers to each chunk's own range. */
+/* Starts encoding chunks, in the byte order of the GPU. A range-relative bound refers to each chunk's own range.
+ * frame_bytes[i] is 0 if chunk i is left to the host, as all of a codec are whose kernels this GPU cannot run. */
 h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* batch, h5l_message* message);
 
 /* Workspace for h5l_device_decode, for any range of values. */

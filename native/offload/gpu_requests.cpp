@@ -36,8 +36,28 @@ gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_bytes, 
 gpu::CodecVariant make_variant(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk,
                                std::size_t raw_bytes) {
   Choice choice;
-  if (!entry.codec->has_encode_kernels || !make_choice(entry, requested, chunk, choice)) return {};
-  return make_variant(choice, chunk.value_bytes, raw_bytes);
+  if (!entry.codec->has_encode_kernels) return {};
+  if (entry.codec->possible_modes == nullptr) {
+    return make_choice(entry, requested, chunk, choice) ? make_variant(choice, chunk.value_bytes, raw_bytes)
+                                                        : gpu::CodecVariant{};
+  }
+  // Kernels choose the mode: there is room for the tiles of all that are possible.
+  std::uint32_t modes[kMostPossibleModes];
+  const std::uint32_t count = entry.codec->possible_modes(chunk, requested, modes);
+  gpu::CodecVariant variant;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (!make_choice(entry, modes[i], chunk, choice)) return {};
+    const gpu::CodecVariant one = make_variant(choice, chunk.value_bytes, raw_bytes);
+    const std::uint32_t most_tiles = std::max(variant.most_tiles, one.shape.tiles);
+    const std::uint32_t tile_values = std::max(variant.tile_values, one.tile_values);
+    const std::uint32_t stage_bytes = std::max(variant.layout.encode_stage_bytes, one.layout.encode_stage_bytes);
+    variant = one;
+    variant.most_tiles = most_tiles;
+    variant.tile_values = tile_values;
+    variant.layout.encode_stage_bytes = stage_bytes;
+  }
+  variant.mode = requested;
+  return variant;
 }
 
 }  // namespace
@@ -83,6 +103,7 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
   call.plan.bound = params.bound;
   call.plan.encode.with_checksum = params.no_checksum == 0 ? 1 : 0;
   call.plan.big_endian = params.big_endian != 0 ? 1 : 0;
+  if (has_codec) call.step_rule = codec_entry(params.codec)->codec->step_rule;
   call.from_range = params.bound_kind == H5L_BOUND_RANGE_RELATIVE;
   call.skip_zeros = params.maybe_padded != 0;
   call.range_has_fill = params.has_fill != 0;

@@ -47,19 +47,24 @@ void list_kernels() {
 #undef H5L_KERNEL
 }
 
-// As the codec says, which is checked.
+// Whether a kernel that takes such a plan has a name that begins so.
 template <class Plan>
+bool is_listed(const std::string& start) {
+  const auto& all = kernels<Plan>();
+  return std::any_of(all.begin(), all.end(), [&](const auto& kernel) { return kernel.first.starts_with(start); });
+}
+
+// As the codec says, which is checked.
+template <class... Plans>
 bool has_kernels(const Method& method, Direction direction) {
   if (method.codec == H5L_CODEC_AUTO) return h5lossy::has_kernels(direction, method.codec, method.mode);
   const char* const name = direction == Direction::encode ? "_encode_" : "_decode_";
   const std::string start = codec_name(method.codec) + std::string(name);
-  const auto& all = kernels<Plan>();
-  const bool is_listed =
-      std::any_of(all.begin(), all.end(), [&](const auto& kernel) { return kernel.first.starts_with(start); });
-  CHECK(h5lossy::has_kernels(direction, method.codec, method.mode) == is_listed, "%s", method.name.c_str());
-  return is_listed;
+  const bool has_any = (is_listed<Plans>(start) || ...);
+  CHECK(h5lossy::has_kernels(direction, method.codec, method.mode) == has_any, "%s", method.name.c_str());
+  return has_any;
 }
-bool can_encode(const Method& method) { return has_kernels<EncodePlan>(method, Direction::encode); }
+bool can_encode(const Method& method) { return has_kernels<EncodePlan, StagedPlan>(method, Direction::encode); }
 bool can_decode(const Method& method) { return has_kernels<DecodePlan>(method, Direction::decode); }
 
 class EmulatedLauncher : public Launcher {
@@ -70,6 +75,7 @@ class EmulatedLauncher : public Launcher {
     // Thread blocks do not wait for each other, so fewer do the same; except in decoders, where each has its own tile.
     if (!together && std::strstr(kernel, "decode") == nullptr) blocks = std::min(blocks, 3u);
     const bool found = test::launch<EncodePlan>(kernel, blocks, rows, plan, plan_bytes) ||
+                       test::launch<StagedPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<DecodePlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<FinishPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<OpenPlan>(kernel, blocks, rows, plan, plan_bytes) ||
@@ -207,13 +213,18 @@ std::vector<std::uint32_t> some_extents(Random& random, const Method& method, st
     return {5 + more, 24, 90};
   }
   if (!method.has_boxes && (method.codec != H5L_CODEC_AUTO || random.one_in(2))) return {};
-  std::vector<std::uint32_t> extents(2 + random.below(2));
+  std::vector<std::uint32_t> extents(2 + random.below(3));
   std::size_t left = most;
   for (std::uint32_t& extent : extents) {
     extent = static_cast<std::uint32_t>(1 + random.below(std::min<std::size_t>(left, 40)));
     left = std::max<std::size_t>(1, left / extent);
   }
   return extents;
+}
+
+// Whether kernels choose the modes of chunks by their values.
+bool codec_can_choose(const Method& method) {
+  return method.codec != H5L_CODEC_AUTO && codec_entry(method.codec)->codec->possible_modes != nullptr;
 }
 
 template <class T>
@@ -253,6 +264,8 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
                 value);
     }
     chunk = to_bytes<T>(values, false);
+    // Some codecs recognise what they have decoded.
+    if (codec_can_choose(method) && random.one_in(2)) chunk = decode(encode(params, chunk));
   }
   const std::size_t offset = sizeof(T) * random.below(2);
   std::vector<Bytes> frames;
@@ -336,6 +349,16 @@ void check_all(const Method& method, int rounds) {
       for (const std::uint64_t hostile_one_in : shares) check<T>(method, setting, random, hostile_one_in);
     }
   }
+}
+
+// What may be requested: methods, and that the values of a chunk choose among them.
+std::vector<Method> requests() {
+  std::vector<Method> all = methods_and_auto();
+  for (const CodecEntry& entry : all_codecs()) {
+    if (entry.codec->possible_modes == nullptr) continue;
+    all.push_back({entry.number, 0, true, true, std::string(entry.name) + ", modes as chosen"});
+  }
+  return all;
 }
 
 // Chunks are cut from a part of a larger array, and put back into it.
@@ -422,7 +445,7 @@ int main(int count, char** arguments) {
     h5lossy::test::check_chunks_of_arrays(copying);
     h5lossy::test::check_packing(copying);
   }
-  for (const h5lossy::test::Method& method : h5lossy::test::methods_and_auto()) {
+  for (const h5lossy::test::Method& method : h5lossy::test::requests()) {
     if (only >= 0 && static_cast<int>(method.codec) != only) continue;
     if (only_mode >= 0 && static_cast<int>(method.mode) != only_mode) continue;
     const bool encodes = h5lossy::test::can_encode(method), decodes = h5lossy::test::can_decode(method);

@@ -5,22 +5,52 @@
 // each form, weights, bases, and axes.
 #pragma once
 
-#include <new>
-
 #include "codecs/interp/format.h"
+#include "codecs/interp/masks.h"
 #include "codecs/interp/survey.h"
 #include "codecs/interp/values.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Forms that have been tried; their costs are in 1/16 bit
+
+inline constexpr u32 kMaxPatches = kTileValues / 2;
+
+// Whether another form is tried that is estimated, in 1/8192 bit, to be less than 31/32 of what this one takes.
+H5L_FN bool is_beaten(u64 cost, u64 estimate) {
+  constexpr u64 kUnits = kCostsPerBit / 16;  // of estimates in a cost
+  return cost - cost / 32 >= estimate / kUnits;
+}
+
+// Whether the best form, if it is closed, is tried with finer units on coarse levels: where values cost more, little of
+// what is left to code comes from the rounding of coarse levels.
+H5L_FN bool may_have_finer_units(u32 count, u64 cost) {
+  constexpr u64 kMost = 12;  // of the cost of a value
+  return count >= 1024 && cost < kMost * count;
+}
+
+// A payload that is estimated to be this much larger than the tile stored is not written. What it takes more than the
+// estimate, room_of's 384 bytes and kMaskLoss twice, fits in the codec's spare bytes.
+inline constexpr u32 kSlack = 64;
+static_assert(kSlack + 384 + 2 * kMaskLoss <= kPayloadSpare);
+
+// Whether a form becomes the best one: not if it is larger than the tile stored, whatever the coder makes of it.
+// `bytes` are those of exceptions and patches.
+template <class T>
+H5L_FN bool is_worth_keeping(u64 coding_cost, u32 bytes, u64 least, u32 raw_bytes) {
+  const u64 room = u64{kMostHeadBytes} + sizeof(T) + bytes + coding_cost / 128;
+  return coding_cost + u64{128} * bytes < least && room < raw_bytes + kSlack;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Costs of a tile, in 1/8192 bit
 
 // How many values there are of each parity along an axis that is interpolated.
-inline u32 odd_values(u32 extent, u32 half_step) {
+H5L_FN u32 odd_values(u32 extent, u32 half_step) {
   return extent - 1 > half_step ? (extent - 2 - half_step) / (2 * half_step) + 1 : 0;
 }
-inline u32 even_values(u32 extent, u32 half_step) {
+H5L_FN u32 even_values(u32 extent, u32 half_step) {
   return (extent - 1) / (2 * half_step) + 1 + ((extent - 1) % (2 * half_step) != 0);
 }
 
@@ -28,13 +58,13 @@ inline u32 even_values(u32 extent, u32 half_step) {
 // second; their codes say nothing of it where these are all 0, while the coarse levels are what smooth data cost.
 class CoarseCosts {
  public:
-  explicit CoarseCosts(const u64 (&costs)[kSurveyLevels], const u64 (&magnitudes)[kSurveyLevels])
+  H5L_FN explicit CoarseCosts(const u64 (&costs)[kSurveyLevels], const u64 (&magnitudes)[kSurveyLevels])
       : cost_(costs[1]), magnitude_(limited(magnitudes[1] + 16)), first_(codes_of(magnitude_)) {
     const u64 finest = magnitudes[0] + 16, coarser = magnitudes[1] + 16;
     growth_ = coarser <= finest ? 16 : coarser >= kMostGrowth * finest ? 16 * kMostGrowth : 16 * coarser / finest;
   }
   // Of the second level at first, then of the next one each time.
-  u64 next() {
+  H5L_FN u64 next() {
     const u64 codes = codes_of(magnitude_);
     magnitude_ = limited(magnitude_ * growth_ / 16);
     return cost_ + (codes > first_ ? codes - first_ : 0);
@@ -42,9 +72,9 @@ class CoarseCosts {
 
  private:
   static constexpr u64 kMostGrowth = 4;
-  static constexpr u64 limited(u64 magnitude) { return magnitude < 1u << 27 ? magnitude : 1u << 27; }
+  H5L_FN static constexpr u64 limited(u64 magnitude) { return magnitude < 1u << 27 ? magnitude : 1u << 27; }
   // 32 errors of this magnitude, rounded to whole steps: of small ones most become 0.
-  static u64 codes_of(u64 magnitude) {
+  H5L_FN static u64 codes_of(u64 magnitude) {
     constexpr u64 step = 16 * kWholeStep;
     return group_cost(kGroupValues * magnitude * magnitude / (magnitude + step / 4) / step) *
            (kCostsPerBit / 16 / kGroupValues);
@@ -55,13 +85,13 @@ class CoarseCosts {
 
 // Blocks of interpolation's residuals come from further apart than a group's, and predictions are from values that are
 // off by up to the bound: on average this is what it takes more.
-inline u64 with_losses(u64 cost, u64 count) {
+H5L_FN u64 with_losses(u64 cost, u64 count) {
   const u64 least = count * group_cost(0) * (kCostsPerBit / 16 / kGroupValues), most = count * kCostsPerBit;
   const u64 limited = cost < most ? cost : most;
   return cost + (limited > least ? (limited - least) / 4 : 0);
 }
 
-inline u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes], u32 axes) {
+H5L_FN u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes], u32 axes) {
   u32 active[kMaxActiveAxes];
   u32 count = 0, longest = 1;
   u64 all = 1, others = 1;  // values, and those that are the first along all active axes
@@ -96,14 +126,14 @@ inline u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes],
 
 // Of a chunk whose tiles take the form that costs less, each for itself: where both cost nearly the same on average,
 // that is less than either.
-inline u64 cost_of_either(u64 one, u64 other) {
+H5L_FN u64 cost_of_either(u64 one, u64 other) {
   const u64 less = one < other ? one : other, more = one < other ? other : one;
   return less - (2 * less > more ? (2 * less - more) / 8 : 0);
 }
 
 // The least over sets of axes but `except`, and that set. Where coordinates are 0, differences are along the other axes
 // of the set.
-inline u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& best, u32 except = 0) {
+H5L_FN u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& best, u32 except = 0) {
   u64 least = ~u64{0} >> 8;
   u32 last = 0;
   for (u32 a = 0; a < kAxes; ++a) last = extents[a] > 1 ? axis_bit(a) : last;
@@ -134,7 +164,7 @@ inline u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& 
 }
 
 // Of the exceptions' bitmap.
-inline u64 bitmap_cost(const Survey& survey, const u32 (&extents)[kAxes]) {
+H5L_FN u64 bitmap_cost(const Survey& survey, const u32 (&extents)[kAxes]) {
   u64 least = survey.exceptions, count = 1;
   for (u32 a = 0; a < kAxes; ++a) {
     count *= extents[a];
@@ -151,80 +181,120 @@ inline u64 bitmap_cost(const Survey& survey, const u32 (&extents)[kAxes]) {
 // along the axes are nearly the same say nothing.
 inline constexpr u32 kWeightSets = kWeightCodes * kWeightCodes * kWeightCodes;
 
-inline Rule rule_of(u32 weight_set) {
+H5L_FN Rule rule_of(u32 weight_set) {
   return {
       {weight_set % kWeightCodes, weight_set / kWeightCodes % kWeightCodes, weight_set / kWeightCodes / kWeightCodes}};
 }
 
+// The samples are places of a tile, for each set of odd axes. The more predictions along the axes differ, in 16ths, the
+// more a value says: in each round those count that differ so much.
+inline constexpr u32 kRulePlaces = 4096, kRuleSamples = 128;  // looked at, and used
+inline constexpr u32 kRuleRounds = 3;
+
+struct RulePlace {
+  i32 fine;                   // the value's fine point
+  u32 along[kMaxActiveAxes];  // predictions along odd axes
+};
+
+// Returns the round in which place n counts; kRuleRounds if it does not. fine_point_at(place, fine) is false if the
+// value there has no fine point.
+template <class FinePoint>
+H5L_FN u32 find_rule_place(const Shape& shape, u32 odd, u32 n, FinePoint fine_point_at, RulePlace& found) {
+  constexpr u32 kLeast[kRuleRounds] = {1024, 64, 1};
+  u32 at[kAxes], place = 0;
+  for (u32 a = 0; a < kAxes; ++a) at[a] = static_cast<u32>(u64{(n + 1) * kSpread[a]} * shape.extents[a] >> 32);
+  for (u32 i = 0; i < shape.active; ++i) {
+    const u32 a = shape.active_axes[i];
+    at[a] = (at[a] & ~1u) | (odd >> i & 1);
+    if (at[a] + 1 >= shape.extents[a]) return kRuleRounds;
+  }
+  for (u32 a = 0; a < kAxes; ++a) place += at[a] * shape.strides[a];
+  if (!fine_point_at(place, found.fine)) return kRuleRounds;
+  i32 lowest = 0, highest = 0;
+  bool is_first = true;
+  for (u32 i = 0; i < kMaxActiveAxes; ++i) {
+    found.along[i] = 0;
+    if ((odd >> i & 1) == 0) continue;
+    const u32 a = shape.active_axes[i];
+    const Row row = row_of(at[a], 1, shape.extents[a], false);
+    for (u32 k = 0; k < row.points; ++k) {
+      i32 fine;
+      const i32 distance = row.distances[k] * static_cast<i32>(shape.strides[a]);
+      if (!fine_point_at(static_cast<u32>(static_cast<i32>(place) + distance), fine)) return kRuleRounds;
+      found.along[i] += static_cast<u32>(row.weights[k]) * static_cast<u32>(fine);
+    }
+    const i32 sum = static_cast<i32>(found.along[i]);
+    lowest = is_first || sum < lowest ? sum : lowest;
+    highest = is_first || sum > highest ? sum : highest;
+    is_first = false;
+  }
+  const u32 spread = static_cast<u32>(highest) - static_cast<u32>(lowest);
+  for (u32 round = 0; round < kRuleRounds; ++round) {
+    if (spread >= kLeast[round]) return round;
+  }
+  return kRuleRounds;
+}
+
+// Whether a value is a multiple of whole steps from its prediction with these weights.
+H5L_FN u32 matches_rule(const Blend& blend, u32 active, const u32 (&along)[kMaxActiveAxes], i32 fine) {
+  u32 sum = 128;
+  for (u32 i = 0; i < active; ++i) sum += blend.weights[i] * along[i];
+  return ((fine - (static_cast<i32>(sum) >> 8)) & (kUnit - 1)) == 0 ? 1 : 0;
+}
+
+// Of all weights with at least one that is the largest, those with the most matches, the first of equals.
+H5L_FN Rule best_rule(const u32 (&matches)[kWeightSets], u32 sets, u32 active) {
+  u32 best = 0;
+  for (u32 set = 1; set < sets; ++set) {
+    const Rule rule = rule_of(set);
+    bool has_heaviest = false;
+    for (u32 i = 0; i < active; ++i) has_heaviest = has_heaviest || rule.weights[i] == 0;
+    if (has_heaviest && matches[set] > matches[best]) best = set;
+  }
+  return rule_of(best);
+}
+
+// Rounded to 16 steps.
+H5L_FN i32 rounded_base(i32 fine) {
+  constexpr i32 round = 16 * kUnit;
+  return (fine + round / 2) & -round;
+}
+
+#if !defined(__CUDACC__)
+
 inline Rule recognise_rule(const Shape& shape, const i32* positions) {
-  constexpr u32 kPlaces = 4096, kSamples = 128;  // for each set of odd axes: looked at, and used
-  // The more predictions along the axes differ, in 16ths, the more a value says: those are used first.
-  constexpr u32 kRounds = 3, kLeast[kRounds] = {1024, 64, 1};
   constexpr u32 kSets[] = {1, 1, kWeightCodes * kWeightCodes, kWeightSets};
   const u32 sets = kSets[shape.active];
   u32 matches[kWeightSets] = {};
+  const auto fine_point_at = [&](u32 place, i32& fine) {
+    fine = fine_point_of(positions[place]);
+    return positions[place] != kNone<i32>;
+  };
   for (u32 odd = 1; odd < 1u << shape.active; ++odd) {
     if (count_ones(odd) < 2) continue;
     Blend blends[kWeightSets];
     for (u32 set = 0; set < sets; ++set) blends[set] = blend_of(rule_of(set), shape.active, odd);
     u32 samples = 0;
-    for (u32 step = 0; step < kPlaces * kRounds && samples < kSamples; ++step) {
-      const u32 n = step % kPlaces, round = step / kPlaces;
-      u32 at[kAxes], place = 0;
-      bool is_usable = true;
-      for (u32 a = 0; a < kAxes; ++a) at[a] = static_cast<u32>(u64{(n + 1) * kSpread[a]} * shape.extents[a] >> 32);
-      for (u32 i = 0; i < shape.active; ++i) {
-        const u32 a = shape.active_axes[i];
-        at[a] = (at[a] & ~1u) | (odd >> i & 1);
-        is_usable = is_usable && at[a] + 1 < shape.extents[a];
-      }
-      for (u32 a = 0; a < kAxes; ++a) place += at[a] * shape.strides[a];
-      if (!is_usable || positions[place] == kNone<i32>) continue;
-      u32 along[kMaxActiveAxes] = {};
-      i32 lowest = 0, highest = 0;
-      bool is_first = true;
-      for (u32 i = 0; i < shape.active; ++i) {
-        if ((odd >> i & 1) == 0) continue;
-        const u32 a = shape.active_axes[i];
-        const Row row = row_of(at[a], 1, shape.extents[a], false);
-        for (u32 k = 0; k < row.points; ++k) {
-          const i32 from = positions[i64{place} + i64{row.distances[k]} * shape.strides[a]];
-          is_usable = is_usable && from != kNone<i32>;
-          along[i] += static_cast<u32>(row.weights[k]) * static_cast<u32>(fine_point_of(from));
-        }
-        const i32 sum = static_cast<i32>(along[i]);
-        lowest = is_first || sum < lowest ? sum : lowest;
-        highest = is_first || sum > highest ? sum : highest;
-        is_first = false;
-      }
-      const u32 spread = static_cast<u32>(highest) - static_cast<u32>(lowest);
-      if (!is_usable || spread < kLeast[round] || (round > 0 && spread >= kLeast[round - 1])) continue;
+    for (u32 step = 0; step < kRulePlaces * kRuleRounds && samples < kRuleSamples; ++step) {
+      RulePlace found;
+      if (find_rule_place(shape, odd, step % kRulePlaces, fine_point_at, found) != step / kRulePlaces) continue;
       ++samples;
       for (u32 set = 0; set < sets; ++set) {
-        u32 sum = 128;
-        for (u32 i = 0; i < shape.active; ++i) sum += blends[set].weights[i] * along[i];
-        const i32 prediction = static_cast<i32>(sum) >> 8;
-        matches[set] += ((fine_point_of(positions[place]) - prediction) & (kUnit - 1)) == 0;
+        matches[set] += matches_rule(blends[set], shape.active, found.along, found.fine);
       }
     }
   }
-  u32 best = 0;
-  for (u32 set = 1; set < sets; ++set) {
-    const Rule rule = rule_of(set);
-    bool has_heaviest = false;
-    for (u32 i = 0; i < shape.active; ++i) has_heaviest = has_heaviest || rule.weights[i] == 0;
-    if (has_heaviest && matches[set] > matches[best]) best = set;
-  }
-  return rule_of(best);
+  return best_rule(matches, sets, shape.active);
 }
 
 // The base of a closed form: the first value's fine point. If that is an exception, the next value's, but rounded to 16
 // steps: decoded, that value may lie on another fine point, and the base should be the same.
 inline i32 closed_base(const i32* positions, u32 count) {
   if (positions[0] != kNone<i32>) return fine_point_of(positions[0]);
-  constexpr i32 round = 16 * kUnit;
-  return (first_fine_point(positions, count) + round / 2) & -round;
+  return rounded_base(first_fine_point(positions, count));
 }
+
+#endif
 
 // Sets of axes for a chunk: those of three axes, then of two, then of one, in the order of w, z, y, x. More than two
 // axes are not reduced to one.
@@ -232,7 +302,7 @@ struct AxisCandidates {
   u32 count = 0;
   u32 axes[kAxisSets];
 };
-inline AxisCandidates candidates_of(const u32 (&dims)[kAxes]) {
+H5L_FN AxisCandidates candidates_of(const u32 (&dims)[kAxes]) {
   AxisCandidates candidates;
   u32 all = 0;
   for (u32 a = 0; a < kAxes; ++a) all |= dims[a] > 1 ? axis_bit(a) : 0;
@@ -245,6 +315,96 @@ inline AxisCandidates candidates_of(const u32 (&dims)[kAxes]) {
   return candidates;
 }
 
+// What a value of a full tile costs with these axes, in 1/256 of 1/8192 bit.
+H5L_FN u64 cost_with_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 axes) {
+  u32 extents[kAxes], unused;
+  cut(dims, axes, extents);
+  const u64 interpolation = interpolation_cost(survey, extents, axes);
+  const u64 lorenzo = lorenzo_cost(survey, extents, unused);
+  u64 values = 1;
+  for (const u32 extent : extents) values *= extent;
+  const u64 cost = cost_of_either(interpolation, lorenzo) + bitmap_cost(survey, extents) + kTileCost;
+  const u64 per_value = cost * 256 / values;
+  return per_value + per_value / (8 * extents[kAxes - 1]);  // short rows take longer
+}
+
+// Whether decoded data may have been interpolated along a set of axes. Where one coordinate is odd in its tile and the
+// others are even, no weights are needed to say whether a value differs from its prediction by whole steps. Places where
+// all values lie on bins say nothing.
+inline constexpr u32 kAxisPlaces = 512, kAxisSamples = 64;  // for each set of axes: looked at, and used
+
+enum class AxisSample : u32 { none, other, match };
+
+class AxisSampler {
+ public:
+  H5L_FN AxisSampler(const u32 (&dims)[kAxes], u32 axes) : axes_(axes) {
+    u64 count = 1;
+    for (u32 a = kAxes; a-- > 0; count *= dims[a]) {
+      dims_[a] = dims[a];
+      strides_[a] = count;
+    }
+    cut(dims, axes, extents_);
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((axes & axis_bit(a)) != 0) active_[actives_++] = a;
+    }
+  }
+
+  // fine_point(place, fine) is false if the value there is no fine point.
+  template <class FinePoint>
+  H5L_FN AxisSample sample(u32 n, FinePoint fine_point) const {
+    const u32 odd = active_[n % actives_];
+    u64 place = 0;
+    u32 local = 0, extent = 0;  // along the odd axis, in the tile
+    for (u32 a = 0; a < kAxes; ++a) {
+      u32 at = static_cast<u32>(u64{(n + 1) * kSpread[a]} * dims_[a] >> 32);
+      const u32 begin = at - at % extents_[a];
+      if ((axes_ & axis_bit(a)) != 0) at = begin + ((at - begin) & ~1u);
+      if (a == odd) {
+        local = at - begin + 1;
+        extent = dims_[a] - begin < extents_[a] ? dims_[a] - begin : extents_[a];
+        at = begin + local;
+      }
+      place += at * strides_[a];
+    }
+    if (local + 1 >= extent) return AxisSample::none;
+    i32 value;
+    if (!fine_point(place, value)) return AxisSample::other;
+    const Row row = row_of(local, 1, extent, false);
+    u32 sum = 0;
+    bool is_usable = true;
+    i32 bits = value;
+    for (u32 k = 0; k < row.points && is_usable; ++k) {
+      i32 near = 0;
+      const i64 distance = i64{row.distances[k]} * static_cast<i64>(strides_[odd]);
+      is_usable = fine_point(place + static_cast<u64>(distance), near);
+      sum += static_cast<u32>(row.weights[k]) * static_cast<u32>(near);
+      bits |= near;
+    }
+    if (is_usable && (bits & (kUnit - 1)) == 0) return AxisSample::none;
+    const i32 prediction = static_cast<i32>(16 * sum + 128) >> 8;
+    return is_usable && ((value - prediction) & (kUnit - 1)) == 0 ? AxisSample::match : AxisSample::other;
+  }
+
+ private:
+  u32 axes_, dims_[kAxes], extents_[kAxes];
+  u32 active_[kMaxActiveAxes] = {}, actives_ = 0;
+  u64 strides_[kAxes];
+};
+
+// The share of matches of a set of axes, in 256ths.
+H5L_FN u32 axis_share(u32 matches, u32 samples) { return samples < kAxisSamples / 4 ? 0 : 256 * matches / samples; }
+
+// Sets of axes that decoded data may have been interpolated along, a bit each; all if it is not decoded data, or has
+// changed too much.
+H5L_FN u32 axes_of_shares(const u32 (&shares)[kAxisSets]) {
+  u32 most = 0, found = 0;
+  for (const u32 share : shares) most = share > most ? share : most;
+  if (most < 128) return ~0u;
+  for (u32 axes = 0; axes < kAxisSets; ++axes) found |= shares[axes] + 32 >= most ? 1u << axes : 0;
+  return found;
+}
+
+#if !defined(__CUDACC__)
 // The one of the `allowed` sets, a bit each, for which a full tile costs least by value; the first of equals.
 inline u32 cheapest_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 allowed) {
   const AxisCandidates candidates = candidates_of(dims);
@@ -252,15 +412,7 @@ inline u32 cheapest_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 all
   u32 best = 0;
   for (u32 c = 0; c < candidates.count; ++c) {
     if ((allowed >> candidates.axes[c] & 1) == 0) continue;
-    u32 extents[kAxes], unused;
-    cut(dims, candidates.axes[c], extents);
-    const u64 interpolation = interpolation_cost(survey, extents, candidates.axes[c]);
-    const u64 lorenzo = lorenzo_cost(survey, extents, unused);
-    u64 values = 1;
-    for (const u32 extent : extents) values *= extent;
-    const u64 cost = cost_of_either(interpolation, lorenzo) + bitmap_cost(survey, extents) + kTileCost;
-    u64 per_value = cost * 256 / values;
-    per_value += per_value / (8 * extents[kAxes - 1]);  // short rows take longer
+    const u64 per_value = cost_with_axes(survey, dims, candidates.axes[c]);
     if (per_value >= least) continue;
     least = per_value;
     best = candidates.axes[c];
@@ -268,71 +420,24 @@ inline u32 cheapest_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 all
   return best;
 }
 
-// Sets of axes that decoded data may have been interpolated along, a bit each; all if it is not decoded data, or has
-// changed too much. Where one coordinate is odd in its tile and the others are even, no weights are needed to say
-// whether a value differs from its prediction by whole steps. Places where all values lie on bins say nothing.
 template <class T>
 u32 recognise_axes(const Lattice<T>& lattice, const ValueReader<T>& reader, const u32 (&dims)[kAxes]) {
-  constexpr u32 kPlaces = 512, kSamples = 64;  // for each set of axes: looked at, and used
-  u64 strides[kAxes];
-  u64 count = 1;
-  for (u32 a = kAxes; a-- > 0; count *= dims[a]) strides[a] = count;
   const AxisCandidates candidates = candidates_of(dims);
-  u32 shares[kAxisSets] = {};  // of matches, in 256ths
-  u32 most = 0;
+  u32 shares[kAxisSets] = {};
   for (u32 c = 0; c < candidates.count; ++c) {
-    u32 extents[kAxes], active[kMaxActiveAxes], actives = 0;
-    cut(dims, candidates.axes[c], extents);
-    for (u32 a = 0; a < kAxes; ++a) {
-      if ((candidates.axes[c] & axis_bit(a)) != 0) active[actives++] = a;
-    }
+    const AxisSampler sampler(dims, candidates.axes[c]);
     u32 samples = 0, matches = 0;
-    for (u32 n = 0; n < kPlaces && samples < kSamples; ++n) {
-      const u32 odd = active[n % actives];
-      u64 place = 0;
-      u32 local = 0, extent = 0;  // along the odd axis, in the tile
-      for (u32 a = 0; a < kAxes; ++a) {
-        u32 at = static_cast<u32>(u64{(n + 1) * kSpread[a]} * dims[a] >> 32);
-        const u32 begin = at - at % extents[a];
-        if ((candidates.axes[c] & axis_bit(a)) != 0) at = begin + ((at - begin) & ~1u);
-        if (a == odd) {
-          local = at - begin + 1;
-          extent = dims[a] - begin < extents[a] ? dims[a] - begin : extents[a];
-          at = begin + local;
-        }
-        place += at * strides[a];
-      }
-      if (local + 1 >= extent) continue;
-      i32 value;
-      if (!reader.fine_point(lattice, place, value)) {
-        ++samples;
-        continue;
-      }
-      const Row row = row_of(local, 1, extent, false);
-      u32 sum = 0;
-      bool is_usable = true;
-      i32 bits = value;
-      for (u32 k = 0; k < row.points && is_usable; ++k) {
-        i32 near = 0;
-        const i64 distance = i64{row.distances[k]} * static_cast<i64>(strides[odd]);
-        is_usable = reader.fine_point(lattice, place + static_cast<u64>(distance), near);
-        sum += static_cast<u32>(row.weights[k]) * static_cast<u32>(near);
-        bits |= near;
-      }
-      if (is_usable && (bits & (kUnit - 1)) == 0) continue;
-      ++samples;
-      const i32 prediction = static_cast<i32>(16 * sum + 128) >> 8;
-      matches += is_usable && ((value - prediction) & (kUnit - 1)) == 0;
+    for (u32 n = 0; n < kAxisPlaces && samples < kAxisSamples; ++n) {
+      const AxisSample sample =
+          sampler.sample(n, [&](u64 place, i32& fine) { return reader.fine_point(lattice, place, fine); });
+      samples += sample != AxisSample::none;
+      matches += sample == AxisSample::match;
     }
-    if (samples < kSamples / 4) continue;
-    u32& share = shares[candidates.axes[c]];
-    share = 256 * matches / samples;
-    most = share > most ? share : most;
+    shares[candidates.axes[c]] = axis_share(matches, samples);
   }
-  if (most < 128) return ~0u;
-  u32 found = 0;
-  for (u32 axes = 0; axes < kAxisSets; ++axes) found |= shares[axes] + 32 >= most ? 1u << axes : 0;
-  return found;
+  return axes_of_shares(shares);
 }
+
+#endif
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -27,7 +27,7 @@ inline constexpr u32 kHalfBytes = 2;  // of a state, and of a word of raw planes
 H5L_FN constexpr u32 borrowed_halves(u32 raw_words, u32 lanes) { return 2 * raw_words < lanes ? 2 * raw_words : lanes; }
 
 // What states cost, besides the raw planes in them.
-constexpr u32 lane_bits(u32 raw_words, u32 lanes) { return 24 * lanes - 16 * borrowed_halves(raw_words, lanes); }
+H5L_FN constexpr u32 lane_bits(u32 raw_words, u32 lanes) { return 24 * lanes - 16 * borrowed_halves(raw_words, lanes); }
 
 // What a block of a tile has at most; `of` is a Head or a Coding.
 template <class Of>
@@ -177,6 +177,8 @@ constexpr ClassSums make_class_sums() {
 }
 inline constexpr ClassSums kClassSums = make_class_sums();
 
+#endif
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Planning
 
@@ -188,13 +190,14 @@ inline constexpr u32 kClassThresholds = kClasses - kCandidates;
 struct Thresholds {
   u32 at[kClassThresholds];
 };
-inline constexpr Thresholds kThresholds = [] {
+H5L_FN constexpr Thresholds make_thresholds() {
   Thresholds thresholds = {};
   for (u32 j = 0; j < kClassThresholds; ++j) thresholds.at[j] = ((4525u << j) + 999) / 1000;
   return thresholds;
-}();
+}
+H5L_TABLE Thresholds kThresholds = make_thresholds();
 
-inline u32 thresholds_reached(u32 halves) {
+H5L_FN u32 thresholds_reached(u32 halves) {
   // Each lies between 4 and 8 times its power of two.
   if (halves < 4) return 0;
   const u32 j = 29 - count_leading_zeros(halves);
@@ -202,20 +205,25 @@ inline u32 thresholds_reached(u32 halves) {
 }
 
 // The first class that is compared in a block that is not 0.
-constexpr u32 first_candidate(u32 reached) { return reached > 1 ? reached : 1; }
+H5L_FN constexpr u32 first_candidate(u32 reached) { return reached > 1 ? reached : 1; }
 
+// What the raw planes of the four candidates from `first` on cost, 16 bits each.
+H5L_FN constexpr u64 plane_costs(u32 first) {
+  u64 costs = 0;
+  for (u32 i = 0; i < kCandidates; ++i) costs |= u64{16} * kBlockCodes * raw_planes_of(first + i) << 16 * i;
+  return costs;
+}
+
+#if !defined(__CUDACC__)
 struct PlaneCosts {
-  u64 costs[kClasses];  // of the candidates, 16 bits each, by the first
+  u64 costs[kClasses];  // of the candidates, by the first
 };
 inline constexpr PlaneCosts kPlaneCosts = [] {
   PlaneCosts all = {};
-  for (u32 first = 0; first + kCandidates <= kClasses; ++first) {
-    for (u32 i = 0; i < kCandidates; ++i) {
-      all.costs[first] |= u64{16} * kBlockCodes * raw_planes_of(first + i) << 16 * i;
-    }
-  }
+  for (u32 first = 0; first + kCandidates <= kClasses; ++first) all.costs[first] = plane_costs(first);
   return all;
 }();
+#endif
 
 inline constexpr u32 kMeanLimit = 5000;      // of sizes
 inline constexpr u32 kEscapeCost = 16 * 16;  // what an escape counts in the comparison of classes
@@ -225,8 +233,20 @@ inline constexpr u32 kEscapeCost = 16 * 16;  // what an escape counts in the com
 // this shift. Row 0 is for blocks of zeros, in which class 0 costs nothing.
 inline constexpr u32 kCostRows = 6;
 inline constexpr u32 kCostSizes = 128;  // more are like the last
-constexpr u32 cost_row(u32 first) { return first < kCostRows ? first : kCostRows - 1; }
+H5L_FN constexpr u32 cost_row(u32 first) { return first < kCostRows ? first : kCostRows - 1; }
 
+H5L_FN constexpr u64 code_costs(u32 set, u32 row, u32 size) {
+  u64 costs = 0;
+  for (u32 c = row == 0 ? 1 : row; c < row + kCandidates; ++c) {
+    const u32 rest = size >> (raw_planes_of(c) - raw_planes_of(row));
+    const u16(&symbols)[kSymbols] = kCosts.symbols[set][table_of(c)];
+    const u64 cost = rest < kEscape ? symbols[rest] : symbols[kEscape] + kEscapeCost;
+    costs |= cost << 16 * (c - row);
+  }
+  return costs;
+}
+
+#if !defined(__CUDACC__)
 struct BlockCosts {
   u64 four[kTableSets][kCostRows][kCostSizes];
 };
@@ -234,23 +254,17 @@ struct BlockCosts {
 constexpr BlockCosts make_block_costs() {
   BlockCosts costs = {};
   for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 first = 0; first < kCostRows; ++first) {
-      for (u32 size = 0; size < kCostSizes; ++size) {
-        for (u32 c = first == 0 ? 1 : first; c < first + kCandidates; ++c) {
-          const u32 rest = size >> (raw_planes_of(c) - raw_planes_of(first));
-          const u16(&symbols)[kSymbols] = kCosts.symbols[set][table_of(c)];
-          const u64 cost = rest < kEscape ? symbols[rest] : symbols[kEscape] + kEscapeCost;
-          costs.four[set][first][size] |= cost << 16 * (c - first);
-        }
-      }
+    for (u32 row = 0; row < kCostRows; ++row) {
+      for (u32 size = 0; size < kCostSizes; ++size) costs.four[set][row][size] = code_costs(set, row, size);
     }
   }
   return costs;
 }
 inline constexpr BlockCosts kBlockCosts = make_block_costs();
-static_assert((kCostSizes - 1) >> (kCandidates - 1) >= kEscape);
 
 constexpr u64 zero_costs(u32 set) { return kBlockCosts.four[set][0][0] * kBlockCodes; }
+#endif
+static_assert((kCostSizes - 1) >> (kCandidates - 1) >= kEscape);
 
 // Escapes of a tile.
 template <class I>
@@ -271,7 +285,7 @@ inline void count_escapes(const I* codes, u32 planes, Tally<I>& tally) {
 }
 
 // The least R for which the sum of all zigzags, high * 2^32 + low, is at most 5000 * count * 2^R.
-inline u32 least_raw_planes(u64 high, u64 low, u32 count) {
+H5L_FN u32 least_raw_planes(u64 high, u64 low, u32 count) {
   u32 planes = 0;
   for (; high >> 16 != 0; ++planes) {  // halves, rounded up
     low = (low >> 1) + (low & 1) + ((high & 1) << 31);
@@ -294,11 +308,13 @@ inline u32 choose_raw_planes(const I* codes, u32 count) {
 }
 
 // The set whose symbols cost the least, the first of equals.
-inline u32 choose_set(const u64 (&costs)[kTableSets]) {
+H5L_FN u32 choose_set(const u64 (&costs)[kTableSets]) {
   u32 best = 0;
   for (u32 set = 1; set < kTableSets; ++set) best = costs[set] < costs[best] ? set : best;
   return best;
 }
+
+#if !defined(__CUDACC__)  // kernels do this in parallel
 
 struct ModelCosts {
   u32 models[kClassContexts][kClasses][kClassModels];
@@ -382,13 +398,13 @@ inline void cheapest_path(const Coding& plan, u32 blocks, u8* scratch) {
   }
 }
 
+#endif
+
 // The largest that costs at most 2 % of the words.
-inline u32 choose_lanes(u64 coded) {
+H5L_FN u32 choose_lanes(u64 coded) {
   u32 lanes = kMaxLanes;
   while (lanes > 1 && u64{16384} * lanes > coded) lanes = lanes == 32 ? 16 : lanes / 4;
   return lanes;
 }
-
-#endif
 
 }  // namespace h5lossy::H5L_TARGET::interp

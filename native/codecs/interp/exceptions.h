@@ -224,8 +224,7 @@ inline u8* write_patches(const Patches& patches, u8* out) {
     const Patch patch = patches.at[i];
     u32 gap = patch.place - next;
     for (; gap >= kSkipped; gap -= kSkipped, out += 2) store(out, static_cast<u16>(kSkip));
-    const u32 code = static_cast<u32>(patch.delta < 0 ? patch.delta + 8 : patch.delta + 7);
-    store(out, static_cast<u16>(gap << 4 | code));
+    store(out, entry_of(gap, patch.delta));
     out += 2;
     next = patch.place + 1u;
   }

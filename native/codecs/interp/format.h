@@ -130,7 +130,7 @@ struct Head {
 
 // Returns the end.
 template <class T>
-inline u8* write_head(const Head& head, u8* out) {
+H5L_FN u8* write_head(const Head& head, u8* out) {
   const u32 lanes = head.lanes == 1 ? 0 : head.lanes == 4 ? 1 : head.lanes == 16 ? 2 : 3;
   const u32 escapes = head.escape_bytes == 2 ? 0 : head.escape_bytes == 4 ? 1 : 2;
   const bool is_short = head.base == static_cast<short>(head.base);
@@ -239,6 +239,9 @@ inline constexpr u32 kHasOthers = 1, kOthersAreAlike = 2;
 inline constexpr u32 kSkip = 0xFFFF;  // only moves on
 inline constexpr u32 kSkipped = 4095;
 H5L_FN constexpr i32 patch_of(u32 entry) { return static_cast<i32>(entry & 15) - ((entry & 15) < 8 ? 8 : 7); }
+H5L_FN constexpr u16 entry_of(u32 gap, i32 delta) {
+  return static_cast<u16>(gap << 4 | static_cast<u32>(delta < 0 ? delta + 8 : delta + 7));
+}
 H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -251,6 +254,16 @@ H5L_FN constexpr u32 stage_values(u32 values) { return (values + 127) / 128 * 12
 constexpr u32 stage_bytes_of(u32 value_bytes, u32 values) {
   return kStageRecordBytes + stage_values(values) / 16 * (2 + 2 + 1) +
          stage_values(values) * (value_bytes == 4 ? 1 + 4 : 1 + 16);
+}
+
+// The same for the GPU's encoder (kernels/codecs/interp_tile.cuh): a record, two bytes and four words for each 32
+// values, patches and codes of two forms, and room for a payload.
+inline constexpr u32 kTileRecordBytes = 512, kPayloadSpare = 2048;
+H5L_FN constexpr u32 encode_stage_values(u32 values) { return (values + 511) / 512 * 512; }
+H5L_FN constexpr u32 encode_stage_bytes_of(u32 value_bytes, u32 values) {
+  const u32 room = encode_stage_values(values);
+  return kTileRecordBytes + room / 32 * (2 + 4 * 4) + 2 * room + 2 * room * value_bytes + room * value_bytes +
+         kPayloadSpare;
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

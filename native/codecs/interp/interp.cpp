@@ -25,8 +25,7 @@ namespace {
 using namespace interp;
 
 inline constexpr u32 kModeMask = kAxesMask | kRewritable;
-inline constexpr u32 kMaxPatches = kTileValues / 2;
-inline constexpr u32 kSpareBytes = 2048;
+inline constexpr u32 kSpareBytes = kPayloadSpare;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Forms
@@ -135,8 +134,7 @@ class TileWriter {
   // Tries finer units on coarse levels, if the best form is a closed one and cheap: where values cost more, little of
   // what is left to code comes from the rounding of coarse levels.
   void attempt_finer_units() {
-    constexpr u64 kMost = 12;  // of the cost of a value, in 1/16 bit
-    if (!is_kept_ || count() < 1024 || least_ >= kMost * count()) return;
+    if (!is_kept_ || !may_have_finer_units(count(), least_)) return;
     Form form = memory_.coded[next_ ^ 1].form;
     if (!form.is_closed) return;
     for (const u32 code : {2u, 3u}) {
@@ -255,10 +253,8 @@ class TileWriter {
       bytes += section_.bytes;
     }
     const u64 cost = coded.coding.cost + u64{128} * bytes;
-    const u64 room = u64{kMostHeadBytes} + sizeof(T) + bytes + coded.coding.cost / 128;
     const u64 surveyed = coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
-    // Not if it is larger than the tile stored, whatever the coder makes of it.
-    if (cost >= least_ || room >= raw_bytes() + kSlack) return surveyed;
+    if (!is_worth_keeping<T>(coded.coding.cost, bytes, least_, raw_bytes())) return surveyed;
     least_ = cost;
     memcpy(memory_.patches, patches.at, patches.count * sizeof(Patch));
     patch_count_ = patches.count;
@@ -329,13 +325,6 @@ class TileWriter {
 
   u32 raw_bytes() const { return count() * static_cast<u32>(sizeof(T)); }
 
- public:
-  // A payload that is estimated to be this much larger than the tile stored is not written. What it takes more than the
-  // estimate, room_of's 384 bytes and kMaskLoss twice, fits in the codec's spare bytes.
-  static constexpr u32 kSlack = 64;
-  static_assert(kSlack + 384 + 2 * kMaskLoss <= kSpareBytes);
-
- private:
   const Q& q_;
   const Shape& shape_;
   const MaskNeighbours neighbours_;
@@ -390,10 +379,6 @@ u64 attempt_lorenzo(Writer& writer, const Prospects& prospects) {
 // than 31/32 of what that one takes.
 template <class Writer>
 void attempt_both(Writer& writer, const Form& interpolation, const Prospects& prospects, bool has_interpolation) {
-  const auto is_beaten = [](u64 cost, u64 estimate) {
-    constexpr u64 kUnits = kCostsPerBit / 16;  // of estimates in a cost
-    return cost - cost / 32 >= estimate / kUnits;
-  };
   if (!has_interpolation) {
     attempt_lorenzo(writer, prospects);
   } else if (prospects.interpolation_cost <= prospects.lorenzo_cost) {
@@ -542,6 +527,14 @@ u32 choose_mode(const Chunk& chunk, u32 requested, u8* workspace) {
   return requested | axes;
 }
 
+u32 possible_modes(const Chunk& chunk, u32 requested, u32 (&modes)[kMostPossibleModes]) {
+  modes[0] = requested | ((requested & kAxesMask) == 0 ? axis_bit(kAxes - 1) : 0);
+  if ((requested & kAxesMask) != 0 || chunk.rank <= 1) return 1;
+  const AxisCandidates candidates = candidates_of(chunk.dims);
+  for (u32 c = 0; c < candidates.count; ++c) modes[c] = requested | candidates.axes[c];
+  return candidates.count;
+}
+
 u32 header_dims(u32 mode) { return has_mode(mode & ~kExact) && (mode & kAxesMask) != 0 ? kAxes : kNoMode; }
 
 TileLayout layout(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
@@ -550,6 +543,7 @@ TileLayout layout(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
   u32 values = 1;
   for (const u32 extent : result.box) values *= extent;
   result.stage_bytes = stage_bytes_of(value_bytes, values);
+  result.encode_stage_bytes = encode_stage_bytes_of(value_bytes, values);
   return result;
 }
 
@@ -558,11 +552,11 @@ TileLayout layout(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
 extern const Codec interp_codec;
 const Codec interp_codec = {
     .spare_bytes = kSpareBytes,
-    .has_encode_kernels = false,
     .step_rule = {.share = 4057.0 / 4096, .least_bound = 32},
     .has_mode = has_mode,
     .choose_mode = choose_mode,
     .choice_bytes = Surveyor<double, AbsolutePositions<double>>::scratch_bytes(kChunkGroups),
+    .possible_modes = possible_modes,
     .take_own_step = take_own_step,
     .header_dims = header_dims,
     .layout = layout,

@@ -203,10 +203,8 @@ inline constexpr u32 kMaskScratchBytes = kMostDecisions * 2;
 // it at most 33/32 times too large, by 0.045 bit.
 inline constexpr u32 kMaskLoss = kMostDecisions * 45 / 8000 + 2;
 
-#if !defined(__CUDACC__)  // the encoder's
-
 // Bytes that write_mask writes, up to kMaskLoss more, or a few less.
-inline u32 measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask) {
+H5L_FN u32 measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask) {
   MaskModel model(neighbours);
   u32 cost = 0;
   walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) {
@@ -219,7 +217,7 @@ inline u32 measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask) 
 }
 
 // `scratch` has kMaskScratchBytes.
-inline u8* write_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8* scratch, u8* out) {
+H5L_FN u8* write_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8* scratch, u8* out) {
   MaskModel model(neighbours);
   u8* next = scratch;
   walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) {
@@ -249,8 +247,6 @@ inline u8* write_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8
   memcpy(out + 6, words, bytes);
   return out + 6 + bytes;
 }
-
-#endif
 
 // Reads a mask, and returns its end; nullptr if it is corrupt.
 H5L_FN const u8* read_mask(const MaskNeighbours& neighbours, u32 count, const u8* from, const u8* end, u32* mask) {

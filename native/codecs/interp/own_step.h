@@ -21,10 +21,11 @@ struct OwnSamples {
 };
 
 template <class T>
-bool is_ordinary(const Quantizer& quantizer, Word<T> bits) {
+H5L_FN bool is_ordinary(const Quantizer& quantizer, Word<T> bits) {
   return (bits & ~kSignBit<T>) < kInfinity<T> && !(quantizer.has_fill && bits == quantizer.fill_bits);
 }
 
+#if !defined(__CUDACC__)
 template <class T>
 OwnSamples own_samples(const Quantizer& quantizer, const ValueReader<T>& reader, u64 count) {
   OwnSamples samples;
@@ -48,14 +49,15 @@ OwnSamples own_samples(const Quantizer& quantizer, const ValueReader<T>& reader,
   samples.numbers[samples.count++] = magnitude(largest);
   return samples;
 }
+#endif
 
 // How often `step` goes into a number, rounded.
-inline double steps_of(double number, double step) {
+H5L_FN double steps_of(double number, double step) {
   return subtract(add(number / step, kRounding<double>), kRounding<double>);
 }
 
 // The step of a lattice that all samples seem to lie on; 0 if it would be smaller than `least`.
-inline double own_step_of(const OwnSamples& samples, double least) {
+H5L_FN double own_step_of(const OwnSamples& samples, double least) {
   const double negligible = least / 8;
   double step = 0;
   for (u32 i = 0; i < samples.count; ++i) {
@@ -76,6 +78,32 @@ inline double own_step_of(const OwnSamples& samples, double least) {
   return step >= least ? step : 0;
 }
 
+// Whether a value is a bin of this step, or none that has one.
+template <class T>
+H5L_FN bool is_own_bin(Word<T> fill, T step, T inverse, Word<T> bits) {
+  const T x = bit_cast<T>(bits), s = multiply(x, inverse);
+  const T bin = subtract(add(s, kRounding<T>), kRounding<T>);
+  const bool is_bin = magnitude(s) < static_cast<T>(kInterpBinLimit<T> - 1) && multiply(bin, step) == x;
+  const bool has_none = (bits & ~kSignBit<T>) >= kInfinity<T> || bits == fill;
+  return is_bin || has_none;
+}
+
+// Whether a step of the data may become the quantizer's.
+template <class T>
+H5L_FN bool is_own_step(double step, double least) {
+  return step >= least && step <= 2 * FloatTraits<T>::max_bound;
+}
+
+// The steps that are tried, of which the first counts that is not too small and gives all values: the nearest number of
+// the type, and those beside it.
+inline constexpr u32 kStepCandidates = 3;
+template <class T>
+H5L_FN T step_candidate(double step, u32 i) {
+  const auto nearest = bit_cast<Word<T>>(static_cast<T>(step));
+  return bit_cast<T>(static_cast<Word<T>>(i == 0 ? nearest : i == 1 ? nearest - 1 : nearest + 1));
+}
+
+#if !defined(__CUDACC__)
 // Whether all ordinary values of `count` are bins of this step.
 template <class T>
 bool are_bins(const Quantizer& quantizer, const ValueReader<T>& reader, u64 count, T step) {
@@ -85,14 +113,7 @@ bool are_bins(const Quantizer& quantizer, const ValueReader<T>& reader, u64 coun
   for (u64 first = 0; first < count; first += kSome) {
     const u64 end = count - first < kSome ? count : first + kSome;
     Word<T> others = 0;
-    for (u64 i = first; i < end; ++i) {
-      const Word<T> bits = reader.bits(i);
-      const T x = bit_cast<T>(bits), s = multiply(x, inverse);
-      const T bin = subtract(add(s, kRounding<T>), kRounding<T>);
-      const bool is_bin = magnitude(s) < static_cast<T>(kInterpBinLimit<T> - 1) && multiply(bin, step) == x;
-      const bool has_none = (bits & ~kSignBit<T>) >= kInfinity<T> || bits == fill;
-      others |= is_bin || has_none ? 0 : 1;
-    }
+    for (u64 i = first; i < end; ++i) others |= is_own_bin<T>(fill, step, inverse, reader.bits(i)) ? 0 : 1;
     if (others != 0) return false;
   }
   return true;
@@ -105,10 +126,9 @@ bool take_own_step(const Chunk& chunk, Quantizer& quantizer) {
   u64 count = 1;
   for (const u32 n : chunk.dims) count *= n;
   const double step = own_step_of(own_samples<T>(quantizer, reader, count), quantizer.step);
-  if (!(step >= quantizer.step && step <= 2 * FloatTraits<T>::max_bound)) return false;
-  const auto nearest = bit_cast<Word<T>>(static_cast<T>(step));
-  for (const Word<T> bits : {nearest, static_cast<Word<T>>(nearest - 1), static_cast<Word<T>>(nearest + 1)}) {
-    const T candidate = bit_cast<T>(bits);
+  if (!is_own_step<T>(step, quantizer.step)) return false;
+  for (u32 i = 0; i < kStepCandidates; ++i) {
+    const T candidate = step_candidate<T>(step, i);
     if (static_cast<double>(candidate) < quantizer.step || !are_bins<T>(quantizer, reader, count, candidate)) continue;
     quantizer.step = static_cast<double>(candidate);
     quantizer.inverse_step = static_cast<double>(T{1} / candidate);
@@ -116,5 +136,6 @@ bool take_own_step(const Chunk& chunk, Quantizer& quantizer) {
   }
   return false;
 }
+#endif
 
 }  // namespace h5lossy::H5L_TARGET::interp

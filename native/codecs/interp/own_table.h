@@ -23,7 +23,7 @@ struct OwnTable {
 
 // Frequencies in proportion to `counts`, which sum to `total`, but at least 1. What the sum is off by is made good in
 // the largest, which has room: it is at least 128, and the others are too large by less than 24 together.
-inline void fit_frequencies(const u32 (&counts)[kSymbols], u32 total, u16 (&frequencies)[kSymbols]) {
+H5L_FN void fit_frequencies(const u32 (&counts)[kSymbols], u32 total, u16 (&frequencies)[kSymbols]) {
   u32 sum = 0, most = 0;
   for (u32 s = 0; s < kSymbols; ++s) {
     const u32 frequency = (counts[s] * kFrequencySum + total / 2) / total;
@@ -34,11 +34,66 @@ inline void fit_frequencies(const u32 (&counts)[kSymbols], u32 total, u16 (&freq
   frequencies[most] = static_cast<u16>(frequencies[most] + kFrequencySum - sum);
 }
 
-// The best table for every `step`-th block, with `least` raw planes at least.
+inline constexpr u32 kPlaneChoices = 3;                         // of numbers of raw planes
+inline constexpr u32 kSizes = kSymbols << (kPlaneChoices - 1);  // that are told apart; larger ones are like the last
+
+// The least number of raw planes that is tried, where the zigzags of `total` codes, without `least` planes, have this
+// sum: one less than leave at most 3 of the mean.
+H5L_FN u32 least_own_planes(u64 sum, u32 total, u32 least) {
+  u32 planes = least;
+  for (; sum > u64{3} * total; sum >>= 1) ++planes;
+  return planes > least ? planes - 1 : planes;
+}
+
+// Bytes of an escape, if `all` has the bits of all zigzags.
+H5L_FN u32 escape_bytes_of(u64 all) { return all >> 16 == 0 ? 2 : all >> 32 == 0 ? 4 : 8; }
+
+// The best table for `blocks` blocks whose codes have these sizes, without `planes` raw planes.
+H5L_FN OwnTable best_own_table(const u32 (&sizes)[kSizes], u32 blocks, u32 planes, u32 most_planes, u32 escape_bytes) {
+  OwnTable best;
+  for (u32 more = 0; more < kPlaneChoices && planes + more <= most_planes; ++more) {
+    u32 symbols[kSymbols] = {};
+    for (u32 size = 0; size < kSizes; ++size) symbols[size >> more < kEscape ? size >> more : kEscape] += sizes[size];
+    OwnTable own;
+    fit_frequencies(symbols, blocks * kBlockCodes, own.frequencies);
+    own.raw_planes = planes + more;
+    own.escapes = symbols[kEscape];
+    own.escape_bytes = escape_bytes;
+    own.coded = 0;
+    for (u32 s = 0; s < kSymbols; ++s) own.coded += u64{symbols[s]} * kFrequencyCosts.of[own.frequencies[s]];
+    own.cost = own.coded + 16 * (u64{32} * blocks * own.raw_planes + u64{8} * escape_bytes * own.escapes);
+    if (own.cost < best.cost) best = own;
+  }
+  return best;
+}
+
+// Whether the table for every kOwnStep-th block promises one for all.
+inline constexpr u32 kOwnStep = 8;
+H5L_FN bool is_promising(u64 some, u64 cost) { return some != kNoTable && kOwnStep * some <= cost + cost / 32; }
+
+// What the tile costs with a table of its own; kNoTable if that is not less than `before`, by more than costs may be
+// wrong.
+H5L_FN u64 cost_with(const OwnTable& own, u32 blocks, u64 before) {
+  if (own.cost == kNoTable) return kNoTable;
+  const u32 lanes = choose_lanes(own.coded), raw_words = blocks * own.raw_planes;
+  const u64 cost = own.cost + 16 * (u64{8} * kOwnTableBytes + lane_bits(raw_words, lanes));
+  return lanes < kLeastOwnLanes || cost + cost / 256 >= before ? kNoTable : cost;
+}
+
+// The plan's numbers with such a table.
+H5L_FN Totals totals_with(const OwnTable& own, u32 blocks, u64 cost) {
+  return {.set = 0,
+          .model = 0,
+          .lanes = choose_lanes(own.coded),
+          .escape_bytes = own.escapes == 0 ? 2 : own.escape_bytes,
+          .raw_words = blocks * own.raw_planes,
+          .escapes = own.escapes,
+          .cost = cost};
+}
+
+// For every `step`-th block, with `least` raw planes at least.
 template <class I>
 inline OwnTable best_own_table(const I* codes, u32 blocks, u32 step, u32 least) {
-  constexpr u32 kChoices = 3;                         // of numbers of raw planes
-  constexpr u32 kSizes = kSymbols << (kChoices - 1);  // that are told apart; larger ones are like the last
   const u32 used = (blocks + step - 1) / step, total = used * kBlockCodes;
   const auto for_numbers = [&](auto visit) {
     for (u32 b = 0; b < blocks; b += step) {
@@ -52,60 +107,30 @@ inline OwnTable best_own_table(const I* codes, u32 blocks, u32 step, u32 least) 
     sum += number >> least;
     all |= number;
   });
-  u32 planes = least;  // one less than leave at most 3 of the mean; then that many, and one more
-  for (; sum > u64{3} * total; sum >>= 1) ++planes;
-  if (planes > least) --planes;
-  OwnTable best;
-  if (planes > kMostRawPlanes<I>) return best;
+  const u32 planes = least_own_planes(sum, total, least);
+  if (planes > kMostRawPlanes<I>) return {};
   u32 counts[4][kSizes] = {};  // four, so that counting need not wait for the count before
   for_numbers([&](u32 i, Unsigned<I> number) {
     const Unsigned<I> size = number >> planes;
     ++counts[i % 4][size < kSizes ? size : kSizes - 1];
   });
-  const u32 escape_bytes = all >> 16 == 0 ? 2 : u64{all} >> 32 == 0 ? 4 : 8;
-  for (u32 more = 0; more < kChoices && planes + more <= kMostRawPlanes<I>; ++more) {
-    u32 symbols[kSymbols] = {};
-    for (u32 size = 0; size < kSizes; ++size) {
-      const u32 symbol = size >> more < kEscape ? size >> more : kEscape;
-      for (const auto& part : counts) symbols[symbol] += part[size];
-    }
-    OwnTable own;
-    fit_frequencies(symbols, total, own.frequencies);
-    own.raw_planes = planes + more;
-    own.escapes = symbols[kEscape];
-    own.escape_bytes = escape_bytes;
-    own.coded = 0;
-    for (u32 s = 0; s < kSymbols; ++s) own.coded += u64{symbols[s]} * kFrequencyCosts.of[own.frequencies[s]];
-    own.cost = own.coded + 16 * (u64{32} * used * own.raw_planes + u64{8} * escape_bytes * own.escapes);
-    if (own.cost < best.cost) best = own;
-  }
-  return best;
+  for (u32 size = 0; size < kSizes; ++size) counts[0][size] += counts[1][size] + counts[2][size] + counts[3][size];
+  return best_own_table(counts[0], used, planes, kMostRawPlanes<I>, escape_bytes_of(all));
 }
 
-// Takes a table of the tile's own if the whole becomes cheaper, by more than costs may be wrong. All blocks have the
-// class 1 then.
+// Takes a table of the tile's own if the whole becomes cheaper. All blocks have the class 1 then.
 template <class I>
 inline void try_own_table(const I* codes, u32 blocks, Coding& plan) {
-  constexpr u32 kStep = 8;  // of blocks that are looked at first
   if (plan.lanes < kLeastOwnLanes) return;
-  const u64 some = best_own_table(codes, blocks, kStep, plan.raw_planes).cost;
-  if (some == kNoTable || kStep * some > plan.cost + plan.cost / 32) return;
+  if (!is_promising(best_own_table(codes, blocks, kOwnStep, plan.raw_planes).cost, plan.cost)) return;
   const OwnTable own = best_own_table(codes, blocks, 1, plan.raw_planes);
-  if (own.cost == kNoTable) return;
-  const u32 lanes = choose_lanes(own.coded), raw_words = blocks * own.raw_planes;
-  const u64 cost = own.cost + 16 * (u64{8} * kOwnTableBytes + lane_bits(raw_words, lanes));
-  if (lanes < kLeastOwnLanes || cost + cost / 256 >= plan.cost) return;
+  const u64 cost = cost_with(own, blocks, plan.cost);
+  if (cost == kNoTable) return;
   plan.has_own_table = true;
   memcpy(plan.own_table, own.frequencies, sizeof plan.own_table);
   memset(plan.classes, 1, blocks);
   plan.raw_planes = own.raw_planes;
-  static_cast<Totals&>(plan) = {.set = 0,
-                                .model = 0,
-                                .lanes = lanes,
-                                .escape_bytes = own.escapes == 0 ? 2 : own.escape_bytes,
-                                .raw_words = raw_words,
-                                .escapes = own.escapes,
-                                .cost = cost};
+  static_cast<Totals&>(plan) = totals_with(own, blocks, cost);
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

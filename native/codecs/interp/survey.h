@@ -8,7 +8,7 @@
 
 #include "codecs/blocks.h"
 #include "codecs/interp/format.h"
-#include "codecs/interp/prediction.h"
+#include "codecs/interp/grid.h"
 #include "codecs/interp/tables.h"
 #include "codecs/interp/values.h"
 
@@ -22,7 +22,7 @@ inline constexpr u32 kSurveyLevels = 2;
 inline constexpr u32 kNoError = 0;  // an axis on which no error was measured
 
 // Multiples of these, as fractions of 2^32, cover a box evenly: one for each axis.
-inline constexpr u32 kSpread[kAxes] = {3679390609u, 3152041523u, 2700274806u, 2313257605u};
+H5L_TABLE u32 kSpread[kAxes] = {3679390609u, 3152041523u, 2700274806u, 2313257605u};
 
 // Costs of a value are in 1/8192 bit.
 inline constexpr u32 kCostsPerBit = 8192;
@@ -31,7 +31,7 @@ inline constexpr u32 kTileCost = 24 * 8 * kCostsPerBit;  // of a tile's head, ta
 // The extents of a tile: a piece of the chunk that is halved until it has at most a tile's values, along the longest
 // axis that is not interpolated, or, once these are all 1, along the longest that is. Safe for any dims, since headers
 // are laid out before their dims have been checked.
-inline void cut(const u32 (&dims)[kAxes], u32 axes, u32 (&extents)[kAxes]) {
+H5L_FN void cut(const u32 (&dims)[kAxes], u32 axes, u32 (&extents)[kAxes]) {
   u64 parts[kAxes] = {1, 1, 1, 1};
   for (u32 a = 0; a < kAxes; ++a) extents[a] = dims[a] == 0 ? 1 : dims[a];
   for (;;) {
@@ -50,7 +50,7 @@ inline void cut(const u32 (&dims)[kAxes], u32 axes, u32 (&extents)[kAxes]) {
 }
 
 // The weight codes of axes with these mean errors: the inverse of their ratio to the fourth power, as a power of two.
-inline u32 weight_code(u64 error, u64 least) {
+H5L_FN u32 weight_code(u64 error, u64 least) {
   if (error == kNoError) return least == kNoError ? 0 : 1;
   const u64 t = 1024 * least / error;
   return t >= 939 ? 0 : t >= 790 ? 1 : t >= 664 ? 2 : t >= 558 ? 3 : t >= 395 ? 4 : 5;
@@ -62,7 +62,7 @@ struct Weights {
   u32 axes[kMaxActiveAxes] = {};
   u32 count = 0;
 };
-inline Weights weights_of(const u64 (&errors)[kAxes], u32 set) {
+H5L_FN Weights weights_of(const u64 (&errors)[kAxes], u32 set) {
   Weights weights;
   u64 least = kNoError;
   for (u32 a = 0; a < kAxes; ++a) {
@@ -81,20 +81,20 @@ struct ClassLine {
 struct ClassLines {
   ClassLine of[kClasses];
 };
-constexpr ClassLines make_class_lines() {
+H5L_FN constexpr ClassLines make_class_lines() {
   constexpr u32 kTypical[kSymbolTables] = {1, 1, 3, 5, 8};  // symbols between which and 0 the line is drawn
   ClassLines lines = {};
   for (u32 c = 1; c < kClasses; ++c) {
     const u32 table = table_of(c), symbol = kTypical[table];
-    const u16* const costs = kUsualCosts[table];
+    const u16* const costs = kCosts.symbols[kUsualSet][table];
     lines.of[c].cost = 32u * costs[0] + 512 * raw_planes_of(c) + 20;
     lines.of[c].slope = (256u * static_cast<u32>(costs[symbol] - costs[0]) / ((symbol + 1) / 2)) >> raw_planes_of(c);
   }
   return lines;
 }
-inline constexpr ClassLines kClassLines = make_class_lines();
+H5L_TABLE ClassLines kClassLines = make_class_lines();
 
-constexpr u64 least_line(u64 sum) {
+H5L_FN constexpr u64 least_line(u64 sum) {
   if (sum == 0) return 12;
   u64 least = ~u64{0};
   for (u32 c = 1; c < kClasses; ++c) {
@@ -109,14 +109,14 @@ inline constexpr u32 kCommonSums = 512;
 struct GroupCosts {
   u16 of[kCommonSums];
 };
-constexpr GroupCosts make_group_costs() {
+H5L_FN constexpr GroupCosts make_group_costs() {
   GroupCosts costs = {};
   for (u32 sum = 0; sum < kCommonSums; ++sum) costs.of[sum] = static_cast<u16>(least_line(sum));
   return costs;
 }
-inline constexpr GroupCosts kGroupCosts = make_group_costs();
+H5L_TABLE GroupCosts kGroupCosts = make_group_costs();
 
-inline u64 group_cost(u64 sum) { return sum < kCommonSums ? kGroupCosts.of[sum] : least_line(sum); }
+H5L_FN u64 group_cost(u64 sum) { return sum < kCommonSums ? kGroupCosts.of[sum] : least_line(sum); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The positions of a group's values: in parts of a fine point, relative to the first ordinary one, and limited, so that
@@ -125,85 +125,120 @@ inline u64 group_cost(u64 sum) { return sum < kCommonSums ? kGroupCosts.of[sum] 
 inline constexpr i32 kFarthest = 1 << 25;
 inline constexpr i32 kWholeStep = kUnit * kParts;
 inline constexpr i32 kUnusable = static_cast<i32>(1u << 31);  // of an exception, or outside
-inline constexpr i32 nearest_bin(i32 position) { return (position + kWholeStep / 2) >> 10; }
+H5L_FN constexpr i32 nearest_bin(i32 position) { return (position + kWholeStep / 2) >> 10; }
 
+// Both classes say how values are positioned: is_ordinary(bits), and for a group first refer_to its first ordinary value
+// and then position_of(bits). start() and convert() do that for a whole group.
 template <class T>
 class AbsolutePositions {
  public:
-  AbsolutePositions(const Quantizer& quantizer, bool may_close)
-      : lattice_(lattice_of<T>(quantizer)), may_close_(may_close), scale_(lattice_.inverse_fine * kParts) {}
+  H5L_FN AbsolutePositions(const Quantizer& quantizer, bool may_close)
+      : lattice_(lattice_of<T>(quantizer)),
+        fill_(fill_of(lattice_)),
+        may_close_(may_close),
+        scale_(lattice_.inverse_fine * kParts) {}
 
-  // Takes the first ordinary value as the reference. False if there is none.
+  H5L_FN bool is_ordinary(Word<T> bits) const { return ((bits & ~kSignBit<T>) < kInfinity<T>)&(bits != fill_); }
+  // Whether a group with this ordinary value is positioned on bins.
+  H5L_FN bool is_far(Word<T> bits) const {
+    return !(magnitude(bit_cast<T>(bits)) <= lattice_.fine * static_cast<T>(kFineLimit<T>));
+  }
+  H5L_FN void refer_to(Word<T> bits, bool any_far) {
+    reference_ = bit_cast<T>(bits);
+    const bool on_bins = !may_close_ || any_far;
+    rounding_ = on_bins ? kWholeStep / 2 : 0;
+    mask_ = on_bins ? -kWholeStep : -1;
+  }
+  H5L_FN i32 position_of(Word<T> bits) const {
+    constexpr T limit = static_cast<T>(kFarthest);
+    T t = multiply(subtract(bit_cast<T>(bits), reference_), scale_);
+    t = t > limit ? limit : t;
+    t = t > -limit ? t : -limit;  // also NaN
+    const i32 position = (static_cast<i32>(t) + rounding_) & mask_;
+    return is_ordinary(bits) ? position : kUnusable;
+  }
+
+#if !defined(__CUDACC__)
+  // False if no value is ordinary.
   bool start(const Word<T>* bits, u32 count) {
-    bool found = false;
-    on_bins_ = !may_close_;
+    Word<T> first = 0;
+    bool found = false, any_far = false;
     for (u32 i = 0; i < count; ++i) {
-      const T x = bit_cast<T>(bits[i]);
-      if (is_exception(bits[i])) continue;
-      if (!found) reference_ = x;
+      if (!is_ordinary(bits[i])) continue;
+      if (!found) first = bits[i];
       found = true;
-      on_bins_ = on_bins_ || !(magnitude(x) <= lattice_.fine * static_cast<T>(kFineLimit<T>));
+      any_far = any_far || is_far(bits[i]);
     }
+    if (found) refer_to(first, any_far);
     return found;
   }
 
   void convert(const Word<T>* bits, u32 count, i32* positions) const {
-    constexpr T limit = static_cast<T>(kFarthest);
-    const i32 rounding = on_bins_ ? kWholeStep / 2 : 0, mask = on_bins_ ? -kWholeStep : -1;
-    const T reference = reference_, scale = scale_;
-    const Word<T> fill = fill_of(lattice_);
-    for (u32 i = 0; i < count; ++i) {
-      const Word<T> word = bits[i];
-      T t = multiply(subtract(bit_cast<T>(word), reference), scale);
-      t = t > limit ? limit : t;
-      t = t > -limit ? t : -limit;  // also NaN
-      const i32 position = (static_cast<i32>(t) + rounding) & mask;
-      const bool is_ordinary = ((word & ~kSignBit<T>) < kInfinity<T>)&(word != fill);
-      positions[i] = is_ordinary ? position : kUnusable;
-    }
+    const AbsolutePositions own = *this;  // so that the compiler knows that positions are not part of it
+    for (u32 i = 0; i < count; ++i) positions[i] = own.position_of(bits[i]);
   }
+#endif
 
  private:
-  bool is_exception(Word<T> bits) const {
-    return (bits & ~kSignBit<T>) >= kInfinity<T> || (lattice_.has_fill && bits == lattice_.fill_bits);
-  }
-
   Lattice<T> lattice_;
+  Word<T> fill_;
   bool may_close_;
   T scale_;
   T reference_ = 0;
-  bool on_bins_ = true;
+  i32 rounding_ = 0, mask_ = -1;
 };
 
 template <class T>
 class PointwisePositions {
  public:
-  explicit PointwisePositions(const Quantizer& quantizer) : quantizer_(blocks::folded_quantizer<T>(quantizer)) {}
+  H5L_FN explicit PointwisePositions(const Quantizer& quantizer) : quantizer_(blocks::folded_quantizer<T>(quantizer)) {}
 
+  H5L_FN bool is_ordinary(Word<T> bits) const {
+    Word<T> bin;
+    return blocks::bin_of(quantizer_, bits, bin);
+  }
+  H5L_FN bool is_far(Word<T>) const { return false; }
+  H5L_FN void refer_to(Word<T> bits, bool) { blocks::bin_of(quantizer_, bits, reference_); }
+  H5L_FN i32 position_of(Word<T> bits) const {
+    using Int = typename FloatTraits<T>::Int;
+    constexpr Int limit = kFarthest / kWholeStep;
+    Word<T> bin = 0;
+    const bool has_bin = blocks::bin_of(quantizer_, bits, bin);
+    const Int steps = static_cast<Int>(bin - reference_);
+    const Int near = steps > limit ? limit : steps < -limit ? -limit : steps;
+    return has_bin ? static_cast<i32>(near) * kWholeStep : kUnusable;
+  }
+
+#if !defined(__CUDACC__)
   bool start(const Word<T>* bits, u32 count) {
     for (u32 i = 0; i < count; ++i) {
-      if (blocks::bin_of(quantizer_, bits[i], reference_)) return true;
+      if (!is_ordinary(bits[i])) continue;
+      refer_to(bits[i], false);
+      return true;
     }
     return false;
   }
 
   void convert(const Word<T>* bits, u32 count, i32* positions) const {
-    using Int = typename FloatTraits<T>::Int;
-    constexpr Int limit = kFarthest / kWholeStep;
-    for (u32 i = 0; i < count; ++i) {
-      Word<T> bin = 0;
-      const bool is_ordinary = blocks::bin_of(quantizer_, bits[i], bin);
-      const Int steps = static_cast<Int>(bin - reference_);
-      const Int near = steps > limit ? limit : steps < -limit ? -limit : steps;
-      positions[i] = is_ordinary ? static_cast<i32>(near) * kWholeStep : kUnusable;
-    }
+    for (u32 i = 0; i < count; ++i) positions[i] = position_of(bits[i]);
   }
+#endif
 
  private:
   blocks::FoldedQuantizer<T> quantizer_;
   Word<T> reference_ = 0;
 };
 
+// False if x is no fine point.
+template <class T>
+H5L_FN bool fine_point_at(const Lattice<T>& lattice, T x, i32& fine) {
+  const T t = multiply(x, lattice.inverse_fine);
+  if (!(magnitude(t) < static_cast<T>(kFineLimit<T> + 1))) return false;
+  fine = static_cast<i32>(add(t, t < 0 ? T(-0.5) : T(0.5)));
+  return multiply(static_cast<T>(fine), lattice.fine) == x;
+}
+
+#if !defined(__CUDACC__)
 inline u32 swapped(u32 word) { return __builtin_bswap32(word); }
 inline u64 swapped(u64 word) { return __builtin_bswap64(word); }
 
@@ -220,13 +255,10 @@ struct ValueReader {
 
   // False if the value is no fine point.
   bool fine_point(const Lattice<T>& lattice, u64 i, i32& fine) const {
-    const T x = bit_cast<T>(bits(i));
-    const T t = multiply(x, lattice.inverse_fine);
-    if (!(magnitude(t) < static_cast<T>(kFineLimit<T> + 1))) return false;
-    fine = static_cast<i32>(add(t, t < 0 ? T(-0.5) : T(0.5)));
-    return multiply(static_cast<T>(fine), lattice.fine) == x;
+    return fine_point_at(lattice, bit_cast<T>(bits(i)), fine);
   }
 };
+#endif
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The survey
@@ -245,14 +277,16 @@ struct Survey {
 // like the rest.
 struct CostSum {
   u64 cost = 0, groups = 0;
-  void add(u64 sum, u32 usable, u32 ordinary) {
+  H5L_FN void add(u64 sum, u32 usable, u32 ordinary) {
     if (usable == 0 && ordinary != 0) return;
     ++groups;
     if (ordinary != 0) cost += group_cost(usable == ordinary ? sum : sum * ordinary / usable);
   }
   // From 1/16 bit for 32 values.
-  u64 mean() const { return groups == 0 ? 0 : cost * (kCostsPerBit / 16 / kGroupValues) / groups; }
+  H5L_FN u64 mean() const { return groups == 0 ? 0 : cost * (kCostsPerBit / 16 / kGroupValues) / groups; }
 };
+
+#if !defined(__CUDACC__)
 
 template <class T, class Positions>
 class Surveyor {
@@ -571,5 +605,7 @@ class Surveyor {
   u64 changes_[kAxes] = {};
   CostSum lorenzo_[kAxisSets];
 };
+
+#endif
 
 }  // namespace h5lossy::H5L_TARGET::interp

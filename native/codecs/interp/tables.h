@@ -379,11 +379,9 @@ H5L_TABLE u16 kClassFrequencies[kClassModels][kClassContexts][kClasses] = {
 };
 // clang-format on
 
-#if !defined(__CUDACC__)  // the encoder's
-
 // 16 log2(2048 / frequency), rounded: the cost of a symbol in 1/16 bit. Each squaring of a number in [1, 2) gives one
 // bit of its logarithm.
-constexpr u16 cost_of(u32 frequency) {
+H5L_FN constexpr u16 cost_of(u32 frequency) {
   u32 whole = 0;
   while (frequency << (whole + 1) <= kFrequencySum) ++whole;
   u64 x = (u64{kFrequencySum} << 30) / (u64{frequency} << whole);  // [1, 2), in 30 bits of fraction
@@ -400,18 +398,19 @@ constexpr u16 cost_of(u32 frequency) {
 struct FrequencyCosts {
   u16 of[kFrequencySum + 1];
 };
-inline constexpr FrequencyCosts kFrequencyCosts = [] {
+H5L_FN constexpr FrequencyCosts make_frequency_costs() {
   FrequencyCosts costs = {};
   for (u32 f = 1; f <= kFrequencySum; ++f) costs.of[f] = cost_of(f);
   return costs;
-}();
+}
+H5L_TABLE FrequencyCosts kFrequencyCosts = make_frequency_costs();
 
 struct Costs {
   u16 symbols[kTableSets][kSymbolTables][kSymbols];
   u16 classes[kClassModels][kClassContexts][kClasses];
 };
 
-constexpr Costs make_costs() {
+H5L_FN constexpr Costs make_costs() {
   Costs costs = {};
   for (u32 set = 0; set < kTableSets; ++set) {
     for (u32 t = 0; t < kSymbolTables; ++t) {
@@ -425,12 +424,9 @@ constexpr Costs make_costs() {
   }
   return costs;
 }
-inline constexpr Costs kCosts = make_costs();
+H5L_TABLE Costs kCosts = make_costs();
 
 // Those of the set that is in the middle: classes are chosen, and tiles estimated, before a set is.
 inline constexpr u32 kUsualSet = 4;
-inline constexpr const auto& kUsualCosts = kCosts.symbols[kUsualSet];
-
-#endif
 
 }  // namespace h5lossy::H5L_TARGET::interp

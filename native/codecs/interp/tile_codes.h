@@ -40,7 +40,7 @@ inline void add_up(const I* codes, u32 blocks, Coding& plan) {
   Blocks::add_symbol_costs(codes, blocks, plan, symbol_costs, tally);
   plan.set = choose_set(symbol_costs);
   plan.escapes = tally.escapes;
-  plan.escape_bytes = tally.items >> 16 == 0 ? 2 : u64{tally.items} >> 32 == 0 ? 4 : 8;
+  plan.escape_bytes = escape_bytes_of(tally.items);
   const u64 coded = class_cost + symbol_costs[plan.set];
   plan.lanes = choose_lanes(coded);
   plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes +

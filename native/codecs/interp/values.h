@@ -10,12 +10,14 @@
 // and appears as an integer in the low bits of the sum.
 #pragma once
 
-#include "codecs/block_tiles.h"
 #include "codecs/blocks.h"
 #include "codecs/bounds.h"
 #include "codecs/interp/format.h"
 #include "codecs/portable.h"
+#if !defined(__CUDACC__)
+#include "codecs/block_tiles.h"
 #include "codecs/simd/block_bins.h"
+#endif
 
 namespace h5lossy::H5L_TARGET::interp {
 
@@ -115,7 +117,7 @@ struct Summary {
 // Closed forms choose among the fine points up to eight away. So only kept values may be larger than this, or as close
 // to the fill value as this.
 template <class T>
-T largest_free(const Lattice<T>& lattice) {
+H5L_FN T largest_free(const Lattice<T>& lattice) {
   const T of_lattice = multiply(static_cast<T>(kFineLimit<T> - 8), lattice.fine);
   const T of_type = bit_cast<T>(static_cast<Word<T>>(kInfinity<T> - 1)) - 16 * lattice.fine;
   return of_lattice < of_type ? of_lattice : of_type;
@@ -125,41 +127,62 @@ inline constexpr i32 kFarFill = 1 << 30;
 
 // Far from all others if it is not near a fine point.
 template <class T>
-i32 fill_position(const Lattice<T>& lattice) {
+H5L_FN i32 fill_position(const Lattice<T>& lattice) {
   const T t = multiply(bit_cast<T>(fill_of(lattice)), lattice.inverse_fine);
   if (!(magnitude(t) < static_cast<T>(kFineLimit<T> + 16))) return kFarFill;
   const Word<T> shifted = bit_cast<Word<T>>(add(t, kRoundingParts<T>));
   return static_cast<i32>(static_cast<u32>(shifted - bit_cast<Word<T>>(kRoundingParts<T>)));
 }
 
+// What the position of a value depends on, besides the lattice.
+template <class T>
+struct PositionLimits {
+  Word<T> fill;
+  T largest;
+  u32 near_fill;
+};
+template <class T>
+H5L_FN PositionLimits<T> position_limits(const Lattice<T>& lattice) {
+  return {fill_of(lattice), largest_free(lattice), static_cast<u32>(fill_position(lattice)) - kNearFill};
+}
+
+// The position of a value; kNone if no fine point stands for it. `has_fill` is whether a position may be that of the
+// fill value.
 template <bool has_fill, class T>
-u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, u32& beside_bins) {
+H5L_FN i32 find_position(const Lattice<T>& l, const PositionLimits<T>& limits, Word<T> bits, bool& is_kept) {
   using W = Word<T>;
   constexpr T lowest = kRoundingParts<T> - kFineLimit<T> - T{32} / kParts;
   constexpr T highest = kRoundingParts<T> + kFineLimit<T> + T{31} / kParts;
+  const T x = bit_cast<T>(bits);
+  const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
+  const i32 position = static_cast<i32>(static_cast<u32>(bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>)));
+  const i32 fine = fine_point_of(position);
+  const T rebuilt = multiply(static_cast<T>(fine), l.fine);
+  const bool is_equal = rebuilt == x;
+  const i32 place = is_equal ? position : position | 1;
+  const T size = is_equal ? T{0} : magnitude(rebuilt);
+  const bool close = is_close(l, x, rebuilt);
+  bool found = (shifted >= lowest) & (shifted <= highest) & close & (size <= limits.largest);
+  if constexpr (has_fill) {
+    const u32 from_fill = is_equal ? ~0u : static_cast<u32>(position) - limits.near_fill;
+    found &= (bits != limits.fill) & (bit_cast<W>(add(rebuilt, T{0})) != limits.fill) & (from_fill > 2 * kNearFill);
+  }
+  is_kept = found & is_equal;
+  return found ? place : kNone<i32>;
+}
+
+template <bool has_fill, class T>
+u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, u32& beside_bins) {
+  using W = Word<T>;
   const Lattice<T> l = lattice;
-  const W fill = fill_of(l);
-  const T largest = largest_free(l);
-  const u32 near_fill = static_cast<u32>(fill_position(l)) - kNearFill;
+  const PositionLimits<T> limits = position_limits(l);
   W missing = 0, beside = 0;
   for (u32 i = 0; i < count; ++i) {
-    const W bits = load<W>(values + i * sizeof(T));
-    const T x = bit_cast<T>(bits);
-    const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
-    const i32 position = static_cast<i32>(static_cast<u32>(bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>)));
-    const i32 fine = fine_point_of(position);
-    const T rebuilt = multiply(static_cast<T>(fine), l.fine);
-    const i32 place = rebuilt == x ? position : position | 1;
-    const T size = rebuilt == x ? T{0} : magnitude(rebuilt);
-    const bool close = is_close(l, x, rebuilt);
-    bool found = (shifted >= lowest) & (shifted <= highest) & close & (size <= largest);
-    if constexpr (has_fill) {
-      const u32 from_fill = rebuilt == x ? ~0u : static_cast<u32>(position) - near_fill;
-      found &= (bits != fill) & (bit_cast<W>(add(rebuilt, T{0})) != fill) & (from_fill > 2 * kNearFill);
-    }
-    missing += found ? 0 : 1;
-    beside += (found & (rebuilt == x) & is_beside_bin(position)) ? 1 : 0;
-    positions[i] = found ? place : kNone<i32>;
+    bool is_kept;
+    const i32 position = find_position<has_fill>(l, limits, load<W>(values + i * sizeof(T)), is_kept);
+    missing += position == kNone<i32> ? 1 : 0;
+    beside += (is_kept & is_beside_bin(position)) ? 1 : 0;
+    positions[i] = position;
   }
   beside_bins += static_cast<u32>(beside);
   return static_cast<u32>(missing);
@@ -355,6 +378,8 @@ i64 first_bin(const Lattice<T>& lattice, const u8* values, const i32* positions,
   return 0;
 }
 
+#if !defined(__CUDACC__)
+
 // Pointwise-relative: no fine points, so no positions either.
 template <class T, class I>
 void find_bins(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*, u32 count, i64 base, I* bins,
@@ -396,6 +421,8 @@ void find_bins(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*
   summary.is_narrow &= is_narrow_excess(excess);
 }
 
+#endif
+
 template <class T>
 i64 first_bin(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*, u32 count) {
   Word<T> bin;
@@ -404,6 +431,8 @@ i64 first_bin(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*,
   }
   return 0;
 }
+
+#if !defined(__CUDACC__)
 
 // Whether all values have the same bin, `base`. Ends early if not.
 template <class T, class Q>
@@ -421,12 +450,14 @@ bool all_in_bin(const Q& q, const u8* values, const i32* positions, u32 count, i
   return true;
 }
 
+#endif
+
 template <class T>
-Word<T> bits_of_bin(const Lattice<T>& lattice, i64 bin) {
+H5L_FN Word<T> bits_of_bin(const Lattice<T>& lattice, i64 bin) {
   return bit_cast<Word<T>>(value_of(static_cast<T>(bin), lattice.step));
 }
 template <class T>
-Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
+H5L_FN Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
   return blocks::bits_of(q, static_cast<Word<T>>(bin));
 }
 
@@ -434,15 +465,17 @@ Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
 // that it stays the same whatever form it has next. Not for forms on bins, where fine points are exceptions if their
 // bin is the fill value or infinite: the next bin may be near enough, but they must not move.
 template <class T>
-Word<T> exception_bits(const Lattice<T>& lattice, Word<T> bits) {
+H5L_FN Word<T> exception_bits(const Lattice<T>& lattice, Word<T> bits) {
   T bin;
   const bool has_bin = find_bin(lattice, fill_of(lattice), bits, kNone<i32>, bin);
   return has_bin ? bit_cast<Word<T>>(value_of(bin, lattice.step)) : bits;
 }
 template <class T>
-Word<T> exception_bits(const blocks::FoldedQuantizer<T>&, Word<T> bits) {
+H5L_FN Word<T> exception_bits(const blocks::FoldedQuantizer<T>&, Word<T> bits) {
   return bits;
 }
+
+#if !defined(__CUDACC__)
 
 // Whether the whole tile decodes to the same bits, which need no form: it has more than one value, and all are equal
 // exceptions, or all are of one bin and none of them is kept beside it. `exceptions` are the values that nothing stands
@@ -461,6 +494,8 @@ bool find_constant(const Q& q, const u8* values, const i32* positions, u32 count
   return all_in_bin<T>(q, values, positions, count, bin);
 }
 
+#endif
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Patches: values that are another fine point than their integer says
 
@@ -474,6 +509,23 @@ struct Patches {
   u32 capacity;
   u32 count = 0;
 };
+
+// The code of an integer's distance from its prediction, in a closed form: whole units, nearest to the distance. The
+// rest is a patch.
+H5L_FN i32 split_step(i32 distance, u32 unit_bits, i32& delta) {
+  const u32 unit = 1u << unit_bits;
+  const i32 code = static_cast<i32>(static_cast<u32>(distance) + unit / 2) >> unit_bits;
+  delta = static_cast<i32>(static_cast<u32>(distance) - unit * static_cast<u32>(code));
+  return code;
+}
+
+// Whether an integer of a closed form is far from 0, as those of exceptions may be.
+H5L_FN bool is_far(i32 integer) {
+  constexpr u32 limit = 1u << 20;
+  return static_cast<u32>(integer) + limit > 2 * limit;
+}
+
+#if !defined(__CUDACC__)
 
 // Appends the differences that are not 0. False if there is no room.
 inline bool add_patches(const i8 (&deltas)[kBatch], u32 first, Patches& patches) {
@@ -517,19 +569,16 @@ bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* position
   return true;
 }
 
-// Turns the distances of integers from their predictions, in a closed form, into codes: whole units, nearest to the
-// distance, and patches for the rest. From code `begin` up to `end`. False if there is no room.
+// Turns the distances of integers from their predictions, in a closed form, into codes and patches. From code `begin` up to `end`. False if there is no room.
 inline bool split_steps(i32* codes, u32 begin, u32 end, u32 unit_bits, Patches& patches) {
-  const u32 unit = 1u << unit_bits;
   for (u32 first = begin; first < end; first += kBatch) {
     const u32 n = batch_of(first, end);
     i8 deltas[kBatch] = {};
     i32 any = 0;
     for (u32 i = first; i < first + n; ++i) {
-      const i32 distance = codes[i], code = static_cast<i32>(static_cast<u32>(distance) + unit / 2) >> unit_bits;
-      const i32 delta = static_cast<i32>(static_cast<u32>(distance) - unit * static_cast<u32>(code));
+      i32 delta;
+      codes[i] = split_step(codes[i], unit_bits, delta);
       any |= delta;
-      codes[i] = code;
       deltas[i - first] = static_cast<i8>(delta);
     }
     if (any != 0 && !add_patches(deltas, first, patches)) return false;
@@ -539,9 +588,8 @@ inline bool split_steps(i32* codes, u32 begin, u32 end, u32 unit_bits, Patches& 
 
 // Whether all integers of a closed form differ from each other by less than 2^22; only those of exceptions might not.
 inline bool are_near(const i32* integers, u32 count) {
-  constexpr u32 limit = 1u << 20;
   u32 far = 0;
-  for (u32 i = 0; i < count; ++i) far |= static_cast<u32>(integers[i]) + limit > 2 * limit ? 1 : 0;
+  for (u32 i = 0; i < count; ++i) far |= is_far(integers[i]) ? 1 : 0;
   return far == 0;
 }
 
@@ -592,5 +640,7 @@ void to_values(const blocks::FoldedQuantizer<T>& q, const I* integers, u32 count
     }
   }
 }
+
+#endif
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -225,7 +225,7 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
 // The code of a target, and the integer that it leads to. Closed: the code is the distance from the prediction, which
 // is of whole steps unless the target is a fine point that has to be met.
 template <bool kClosed, class I>
-inline I take_target(I target, I prediction, u32 unit_bits, I& integer) {
+H5L_FN I take_target(I target, I prediction, u32 unit_bits, I& integer) {
   using U = Unsigned<I>;
   U code = 0;
   if (target != kNone<I>) {

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The first kernel of Interp's encoder: a thread block per chunk finds out whether its values have a step of their own,
+// and chooses the axes that interpolation works along. The definitions are in codecs/interp/own_step.h and choice.h.
+#pragma once
+
+#include "codecs/interp/own_step.h"
+#include "kernels/codecs/interp_survey.cuh"
+
+namespace h5lossy::H5L_TARGET {
+namespace interp {
+
+inline constexpr u32 kChooseThreads = 512, kChooseWarps = kChooseThreads / kWarpThreads;
+
+struct ChooseShared {
+  SurveyMemory<kChunkGroups> survey;
+  double samples[OwnSamples::kPlaces];
+  u32 are_ordinary[OwnSamples::kPlaces / kWarpThreads];
+  OwnSamples own;
+  double step;
+  u32 shares[kAxisSets];
+  u64 costs[kAxisSets];
+};
+
+}  // namespace interp
+
+template <>
+inline constexpr u32 kThreadsWith<interp::ChooseShared> = interp::kChooseThreads;
+
+namespace interp {
+
+template <class T, class Q>
+class Chooser {
+  using W = Word<T>;
+
+ public:
+  H5L_DEVICE Chooser(const StagedPlan& plan, u32 chunk, ChooseShared& shared)
+      : plan_(plan),
+        shared_(shared),
+        dims_(plan.finish.encode.shape.dims),
+        values_(reinterpret_cast<const W*>(raw_of(plan.finish.encode, chunk))),
+        count_(plan.finish.encode.shape.count) {
+    u32 stride = 1;
+    H5L_UNROLL for (u32 a = kAxes; a-- > 0;) {
+      strides_[a] = stride;
+      stride *= dims_[a];
+    }
+  }
+
+  // By the whole thread block; the quantizer may get another step.
+  H5L_DEVICE ChunkForm choose(Quantizer& quantizer) {
+    u32 mode = plan_.finish.encode.mode;
+    if constexpr (kIsLattice<Q>) {
+      if (take_own_step(quantizer)) mode |= kExact;
+    }
+    if ((mode & kAxesMask) == 0) mode |= choose_axes(quantizer, (mode & (kRewritable | kExact)) != 0);
+    ChunkForm form = {mode, 1, {}};
+    u32 extents[kAxes];
+    cut(dims_, mode & kAxesMask, extents);
+    H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) {
+      form.boxes[a] = (dims_[a] + extents[a] - 1) / extents[a];
+      form.tiles *= form.boxes[a];
+    }
+    return form;
+  }
+
+ private:
+  // Some ordinary values, and the step that they may have.
+  H5L_DEVICE void find_samples(const Quantizer& quantizer) {
+    if (thread() < OwnSamples::kPlaces) {
+      const u32 spread = (thread() + 1) * kSpread[kAxes - 1];
+      const W bits = values_[u64{spread} * count_ >> 32];
+      shared_.samples[thread()] = static_cast<double>(bit_cast<T>(bits));
+      const u32 are_ordinary = ballot(is_ordinary<T>(quantizer, bits));
+      if (lane() == 0) shared_.are_ordinary[warp()] = are_ordinary;
+    }
+    sync_block();
+    if (thread() < OwnSamples::kPlaces) {
+      const auto is_there = [&](u32 i) { return (shared_.are_ordinary[i / 32] >> i % 32 & 1) != 0; };
+      double largest = 0;
+      u32 found = 0;
+      for (u32 i = 0; i < OwnSamples::kPlaces; ++i) {
+        if (!is_there(i)) continue;
+        ++found;
+        if (magnitude(shared_.samples[i]) > magnitude(largest)) largest = shared_.samples[i];
+      }
+      const auto distance_of = [&](u32 i) { return magnitude(subtract(shared_.samples[i], largest)); };
+      const double own = distance_of(thread());
+      u32 place = 0;
+      for (u32 i = 0; i < OwnSamples::kPlaces; ++i) {
+        if (!is_there(i)) continue;
+        const double other = distance_of(i);
+        place += other < own || (other == own && i < thread()) ? 1 : 0;
+      }
+      if (is_there(thread())) shared_.own.numbers[place] = own;
+      if (thread() == 0) {
+        shared_.own.numbers[found] = magnitude(largest);
+        shared_.own.count = found + 1;
+      }
+    }
+    sync_block();
+    if (thread() == 0) shared_.step = own_step_of(shared_.own, quantizer.step);
+    sync_block();
+  }
+
+  H5L_DEVICE bool take_own_step(Quantizer& quantizer) {
+    find_samples(quantizer);
+    if (!is_own_step<T>(shared_.step, quantizer.step)) return false;
+    const W fill = quantizer.has_fill ? static_cast<W>(quantizer.fill_bits) : ~W{0};
+    H5L_NO_UNROLL for (u32 i = 0; i < kStepCandidates; ++i) {
+      const T step = step_candidate<T>(shared_.step, i), inverse = T{1} / step;
+      if (static_cast<double>(step) < quantizer.step || !are_bins(fill, step, inverse)) continue;
+      quantizer.step = static_cast<double>(step);
+      quantizer.inverse_step = static_cast<double>(inverse);
+      quantizer.is_exact = true;
+      return true;
+    }
+    return false;
+  }
+
+  H5L_DEVICE bool are_bins(W fill, T step, T inverse) const {
+    constexpr u32 at_once = 8;
+    H5L_NO_UNROLL for (u32 first = 0; first < count_; first += at_once * kChooseThreads) {
+      bool are_fine = true;
+      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+        const u32 i = first + k * kChooseThreads + thread();
+        if (i < count_) are_fine = are_fine && is_own_bin<T>(fill, step, inverse, values_[i]);
+      }
+      if (any_in_block(!are_fine)) return false;
+    }
+    return true;
+  }
+
+  H5L_DEVICE u32 choose_axes(const Quantizer& quantizer, bool is_rewritable) {
+    const AxisCandidates candidates = candidates_of(dims_);
+    if (candidates.count == 0) return axis_bit(kAxes - 1);
+    if (candidates.count == 1) return candidates.axes[0];
+    u32 allowed = ~0u;
+    if constexpr (kIsLattice<Q>) {
+      if (!is_rewritable) allowed = recognise_axes(lattice_of<T>(quantizer), candidates);
+      survey(AbsolutePositions<T>(quantizer, !is_rewritable));
+    } else {
+      survey(PointwisePositions<T>(quantizer));
+    }
+    if (lane() == 0 && warp() < candidates.count) {
+      shared_.costs[warp()] = cost_with_axes(shared_.survey.survey, dims_, candidates.axes[warp()]);
+    }
+    sync_block();
+    u64 least = ~u64{0};
+    u32 best = 0;
+    for (u32 c = 0; c < candidates.count; ++c) {
+      if ((allowed >> candidates.axes[c] & 1) == 0 || shared_.costs[c] >= least) continue;
+      least = shared_.costs[c];
+      best = candidates.axes[c];
+    }
+    return best;
+  }
+
+  template <class Positions>
+  H5L_DEVICE void survey(const Positions& positions) {
+    WarpSurveyor<T, Positions, kChooseWarps> surveyor(values_, dims_, strides_, positions, kAxesMask);
+    surveyor.run(kChunkGroups, shared_.survey);
+  }
+
+  H5L_DEVICE bool fine_point(const Lattice<T>& lattice, u64 place, i32& fine) const {
+    return fine_point_at(lattice, bit_cast<T>(values_[place]), fine);
+  }
+
+  // A warp for each set of axes, a thread for each place.
+  H5L_DEVICE u32 recognise_axes(const Lattice<T>& lattice, const AxisCandidates& candidates) {
+    if (thread() < kAxisSets) shared_.shares[thread()] = 0;
+    sync_block();
+    H5L_NO_UNROLL for (u32 c = warp(); c < candidates.count; c += kChooseWarps) {
+      const AxisSampler sampler(dims_, candidates.axes[c]);
+      u32 samples = 0, matches = 0;
+      H5L_NO_UNROLL for (u32 first = 0; first < kAxisPlaces && samples < kAxisSamples; first += kWarpThreads) {
+        const AxisSample sample =
+            sampler.sample(first + lane(), [&](u64 place, i32& fine) { return fine_point(lattice, place, fine); });
+        const u32 are_samples = ballot(sample != AxisSample::none);
+        const bool counts = samples + ones(are_samples & lanes_below()) < kAxisSamples;
+        matches += ones(ballot(counts && sample == AxisSample::match));
+        samples += ones(are_samples);
+      }
+      samples = samples < kAxisSamples ? samples : kAxisSamples;
+      if (lane() == 0) shared_.shares[candidates.axes[c]] = axis_share(matches, samples);
+    }
+    sync_block();
+    return axes_of_shares(shared_.shares);
+  }
+
+  const StagedPlan& plan_;
+  ChooseShared& shared_;
+  const u32 (&dims_)[kAxes];
+  u32 strides_[kAxes];
+  const W* const values_;
+  const u32 count_;
+};
+
+template <class T, class Q>
+H5L_DEVICE void choose(const StagedPlan& plan) {
+  auto& shared = *reinterpret_cast<ChooseShared*>(shared_memory());
+  H5L_NO_UNROLL for (u32 chunk = block_number(); chunk < plan.finish.encode.chunks; chunk += grid_blocks()) {
+    Quantizer quantizer = quantizer_of(plan.finish.encode, chunk);
+    ChunkForm form = {};
+    if (quantizer.kind != BoundKind::lossless) form = Chooser<T, Q>(plan, chunk, shared).choose(quantizer);
+    sync_block();
+    if (thread() != 0) continue;
+    plan.quantizers[chunk] = quantizer;
+    plan.forms[chunk] = form;
+  }
+}
+
+}  // namespace interp
+}  // namespace h5lossy::H5L_TARGET

@@ -1,0 +1,977 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The second kernel of Interp's encoder: a thread block per tile tries the forms that a tile may take, as interp.cpp
+// does on a CPU, and leaves the codes of the best one, their plan, its exceptions and its patches to the third kernel.
+//
+// The integers of a form are in shared memory (those of 64 bits: in the tile's stage). What is to be coded is there at
+// first, and each value's integer takes its place, since later passes need the integers of earlier ones only.
+#pragma once
+
+#include "codecs/interp/masks.h"
+#include "codecs/interp/units.h"
+#include "kernels/codecs/interp_plan.cuh"
+#include "kernels/codecs/interp_survey.cuh"
+
+namespace h5lossy::H5L_TARGET {
+namespace interp {
+
+inline constexpr u32 kFormThreads = 512, kFormWarps = kFormThreads / kWarpThreads;
+
+// How a tile may be written.
+struct Form {
+  bool is_lorenzo = false;
+  bool is_fine = false;
+  bool is_closed = false;
+  Rule rule = {};  // of interpolation
+  u32 lorenzo_axes = 0;
+  u32 unit_code = 0;  // of closed forms
+};
+
+// What is known of a tile before it is coded.
+struct Prospects {
+  u64 interpolation_cost, lorenzo_cost, second_cost;  // estimates, in 1/8192 bit
+  Rule rule;
+  u32 lorenzo_axes, second_axes;
+};
+
+// A sample of recognised weights: where a value is, and its predictions along the odd axes.
+struct RuleSample {
+  i32 fine;
+  u32 along[kMaxActiveAxes];
+};
+
+struct FormShared {
+  union {
+    alignas(16) i32 integers[kTileValues];
+    SurveyMemory<kTileGroups> survey;
+    struct {
+      u32 rounds[3][128];  // of places: a bit for each that is a sample of the round
+      u32 matches[kWeightSets];
+      u32 count;
+      RuleSample samples[128];
+    } rule;
+  };
+  union {
+    PassTable passes;
+    PlanShared<kFormWarps> plan;
+  };
+  u32 mask[kMaxMaskWords];     // exceptions of the form that is tried
+  u32 patched[kMaxMaskWords];  // and places of its patches
+  Prospects prospects;
+  u32 sums[8 * kFormWarps];
+  u64 samples[8];
+  u32 mask_bytes[2];
+  u32 entries;
+  TileRecord record;
+};
+
+}  // namespace interp
+
+template <>
+inline constexpr u32 kThreadsWith<interp::FormShared> = interp::kFormThreads;
+
+namespace interp {
+
+// Where the value is that comes in a grid's coding order as number `code`.
+H5L_DEVICE u32 place_of_code(const Pass& pass, u32 code) {
+  const List(&lists)[kAxes] = pass.places;
+  const u32 nx = lists[3].count, ny = lists[2].count, nz = lists[1].count;
+  const auto least = [](u32 left, u32 bits) { return left < 1u << bits ? left : 1u << bits; };
+  const u32 w = code / (nz * ny * nx);
+  u32 rest = code - w * nz * ny * nx;
+  const u32 z = rest / (ny * nx << pass.z_bits) << pass.z_bits, depth = least(nz - z, pass.z_bits);
+  rest -= z * ny * nx;
+  const u32 y = rest / (depth * nx << pass.y_bits) << pass.y_bits, height = least(ny - y, pass.y_bits);
+  rest -= y * depth * nx;
+  const u32 x = rest / (depth * height << pass.x_bits) << pass.x_bits, width = least(nx - x, pass.x_bits);
+  rest -= x * depth * height;
+  const u32 in_slice = rest % (height * width);
+  return lists[0].at(w) + lists[1].at(z + rest / (height * width)) + lists[2].at(y + in_slice / width) +
+         lists[3].at(x + in_slice % width);
+}
+
+template <class T, class Q>
+class FormFinder {
+  using W = Word<T>;
+  static constexpr u64 kNoCost = ~u64{0};
+
+ public:
+  H5L_DEVICE FormFinder(const StagedPlan& plan, u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer,
+                        u32 mode, FormShared& shared)
+      : shape_(place.shape),
+        mode_(mode),
+        quantizer_(quantizer),
+        q_(LatticeOf<T, Q>::make(quantizer)),
+        values_(raw_of(plan.finish.encode, chunk), plan.finish.encode.shape.dims, place),
+        stage_(plan, chunk, tile),
+        shared_(shared) {
+    if constexpr (kIsLattice<Q>) limits_ = position_limits(q_);
+  }
+
+  H5L_DEVICE void run() {
+    if (thread() == 0) shared_.record = {};
+    classify();
+    if (count() < 2 || find_constant()) return finish_record();
+    choose_form();
+    attempt_finer_units();
+    finish_record();
+  }
+
+ private:
+  H5L_DEVICE u32 count() const { return shape_.count; }
+  H5L_DEVICE u32 raw_bytes() const { return shape_.count * static_cast<u32>(sizeof(T)); }
+
+  // Calls visit(i, is_there) for all values; those of a warp lie side by side, and make a word of a mask.
+  template <class Visit>
+  H5L_DEVICE void for_values(Visit visit) const {
+    H5L_NO_UNROLL for (u32 first = warp() * kWarpThreads; first < count(); first += kFormThreads) {
+      visit(first + lane(), first + lane() < count());
+    }
+  }
+
+  H5L_DEVICE i32 position_of(W bits, bool& is_kept) const {
+    if constexpr (kIsLattice<Q>) {
+      return find_position<true>(q_, limits_, bits, is_kept);
+    } else {
+      is_kept = false;
+      return kNone<i32>;
+    }
+  }
+  H5L_DEVICE i32 position_of(W bits) const {
+    bool is_kept;
+    return position_of(bits, is_kept);
+  }
+
+  // The bin of a value, and whether it has one.
+  H5L_DEVICE bool bin_of_value(W bits, W& bin) const {
+    if constexpr (kIsLattice<Q>) {
+      T number;
+      const bool has_bin = find_bin(q_, limits_.fill, bits, position_of(bits), number);
+      bin = integer_of(number);
+      return has_bin;
+    } else {
+      return blocks::bin_of(q_, bits, bin);
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // What the values are
+
+  H5L_CALLED void classify() {
+    u32 sums[4] = {};  // exceptions, others without a fine point, kept values beside bins, and other bits
+    const W first_bits = values_.bits(0);
+    for_values([&](u32 i, bool is_there) {
+      if (!is_there) return;
+      const W bits = values_.bits(i);
+      sums[3] += bits != first_bits ? 1 : 0;
+      if constexpr (kIsLattice<Q>) {
+        bool is_kept;
+        const i32 position = position_of(bits, is_kept);
+        sums[2] += is_kept && is_beside_bin(position) ? 1 : 0;
+        if (position != kNone<i32>) return;
+        T bin;
+        const bool has_bin = find_bin(q_, limits_.fill, bits, kNone<i32>, bin);
+        ++sums[has_bin ? 1 : 0];
+      } else {
+        W bin;
+        sums[0] += blocks::bin_of(q_, bits, bin) ? 0 : 1;
+      }
+    });
+    sum_over_block<kFormWarps>(sums, shared_.sums);
+    summary_ = {sums[0], sums[1], sums[2]};
+    are_alike_ = sums[3] == 0;
+  }
+
+  // Whether the whole tile decodes to the same bits, which need no form.
+  H5L_DEVICE bool find_constant() {
+    if (summary_.exceptions == count()) {
+      if (!are_alike_) return false;
+      set_constant(values_.bits(0));
+    } else {
+      if (summary_.exceptions != 0 || summary_.beside_bins != 0) return false;
+      W bin;
+      bin_of_value(values_.bits(0), bin);
+      H5L_NO_UNROLL for (u32 first = 0; first < count(); first += kFormThreads) {
+        const u32 i = first + thread();
+        W own = bin;
+        const bool is_other = i < count() && (!bin_of_value(values_.bits(i), own) || own != bin);
+        if (any_in_block(is_other)) return false;
+      }
+      set_constant(bits_of_bin(q_, static_cast<i64>(static_cast<Int<T>>(bin))));
+    }
+    return true;
+  }
+
+  H5L_DEVICE void set_constant(W bits) const {
+    if (thread() != 0) return;
+    shared_.record.kind = TileKind::constant;
+    shared_.record.constant = bits;
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // The choice of a form
+
+  H5L_DEVICE void choose_form() {
+    if constexpr (kIsLattice<Q>) {
+      const bool is_rewritable = (mode_ & (kRewritable | kExact)) != 0;
+      const bool can_close = !is_rewritable && summary_.without_fine <= count() / 128 && shape_.active != 0;
+      const bool is_decoded = summary_.beside_bins > count() / 128;
+      if (can_close && is_decoded) {
+        Form form;
+        form.is_fine = form.is_closed = true;
+        form.rule = recognise_rule();
+        attempt(form, count() / 8);
+        if (patches_ <= count() / 1024) return;
+      }
+      survey(AbsolutePositions<T>(quantizer_, can_close));
+      attempt_both(can_close);
+      if (!is_decoded) return;
+      // Fine points one by one: no value needs a patch.
+      Form form;
+      form.is_lorenzo = form.is_fine = true;
+      form.lorenzo_axes = shared_.prospects.lorenzo_axes;
+      attempt(form);
+      if (shape_.active == 0) return;
+      form = {};
+      form.is_fine = true;
+      form.rule = shared_.prospects.rule;
+      attempt(form);
+    } else {
+      survey(PointwisePositions<T>(quantizer_));
+      attempt_both(false);
+    }
+  }
+
+  template <class Positions>
+  H5L_CALLED void survey(const Positions& positions) {
+    sync_block();  // the integers are not needed any more
+    WarpSurveyor<T, Positions, kFormWarps> surveyor(values_.begin(), shape_.extents, values_.strides(), positions,
+                                                    shape_.axes);
+    const u32 fit = count() / 1024;
+    surveyor.run(fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit, shared_.survey);
+    const Survey& found = shared_.survey.survey;
+    Prospects& prospects = shared_.prospects;
+    if (thread() == 0) {
+      prospects.rule = weights_of(found.errors, shape_.axes).rule;
+      prospects.interpolation_cost = interpolation_cost(found, shape_.extents, shape_.axes);
+    } else if (thread() == kWarpThreads) {
+      prospects.lorenzo_cost = lorenzo_cost(found, shape_.extents, prospects.lorenzo_axes);
+      prospects.second_cost = lorenzo_cost(found, shape_.extents, prospects.second_axes, prospects.lorenzo_axes);
+    }
+    sync_block();
+  }
+
+  H5L_DEVICE u64 attempt_lorenzo() {
+    const Prospects& prospects = shared_.prospects;
+    Form form;
+    form.is_lorenzo = true;
+    form.lorenzo_axes = prospects.lorenzo_axes;
+    const u64 cost = attempt(form);
+    if (64 * prospects.second_cost >= 65 * prospects.lorenzo_cost) return cost;
+    form.lorenzo_axes = prospects.second_axes;
+    const u64 second = attempt(form);
+    return second < cost ? second : cost;
+  }
+
+  H5L_DEVICE void attempt_both(bool is_closed) {
+    const u64 of_interpolation = shared_.prospects.interpolation_cost, of_lorenzo = shared_.prospects.lorenzo_cost;
+    Form interpolation;
+    interpolation.rule = shared_.prospects.rule;
+    interpolation.is_fine = interpolation.is_closed = is_closed;
+    if (shape_.active == 0) {
+      attempt_lorenzo();
+    } else if (of_interpolation <= of_lorenzo) {
+      if (is_beaten(attempt(interpolation), of_lorenzo)) attempt_lorenzo();
+    } else if (is_beaten(attempt_lorenzo(), of_interpolation)) {
+      attempt(interpolation);
+    }
+  }
+
+  // Finer units on coarse levels.
+  H5L_DEVICE void attempt_finer_units() {
+    if (!may_have_finer_units(count(), least_) || !best_is_narrow_) return;
+    Form form = best_;
+    if (!form.is_closed) return;
+    for (u32 code = 2; code < kUnitCodes; ++code) {
+      const u64 before = least_;
+      form.unit_code = code;
+      attempt(form);
+      if (least_ == before) return;
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // One form. All functions are called by the whole thread block.
+
+  // Returns the cost without the exceptions. A closed form with `most_patches` or more is not kept.
+  H5L_CALLED u64 attempt(const Form& form, u32 most_patches = kTileValues) {
+    sync_block();  // what was there before is not needed any more
+    if constexpr (kIsLattice<Q>) {
+      if (form.is_closed) return attempt_closed(form, most_patches);
+      if (form.is_fine) return attempt_fine(form);
+    }
+    return attempt_bins(form);
+  }
+
+  // The first value of which `has_one` is true, count() if there is none.
+  template <class HasOne>
+  H5L_DEVICE u32 first_value(HasOne has_one) {
+    if (has_one(values_.bits(0))) return 0;
+    u32 first = count();
+    for_values([&](u32 i, bool is_there) {
+      if (is_there && i < first && has_one(values_.bits(i))) first = i;
+    });
+    return least_of_block<kFormWarps>(first, shared_.sums);
+  }
+
+  // The fine point of the first value that has one, 0 if none has; in a closed form, rounded if it is not the first.
+  H5L_CALLED i32 base_of_fine_points(bool is_closed) {
+    const u32 first = first_value([&](W bits) { return position_of(bits) != kNone<i32>; });
+    const i32 fine = first < count() ? fine_point_of(position_of(values_.bits(first))) : 0;
+    return is_closed && first != 0 ? rounded_base(fine) : fine;
+  }
+
+  H5L_DEVICE u64 attempt_closed(const Form& form, u32 most_patches) {
+    has_bins_ = false;
+    const i32 base = base_of_fine_points(true);
+    const bool has_exceptions = summary_.exceptions + summary_.without_fine != 0;
+    const Units units = units_of(shape_, form.unit_code);
+    i32* const integers = shared_.integers;
+    i32* const codes = stage_.template codes<i32>(next_);
+    i8* const deltas = stage_.deltas(next_);
+    clear(shared_.patched);
+    for_values([&](u32 i, bool is_there) {
+      const i32 position = is_there ? position_of(values_.bits(i)) : kNone<i32>;
+      if (is_there) integers[i] = position;
+      note_exceptions(i, is_there && position == kNone<i32>);
+    });
+    patches_ = kTileValues;
+    interpolate(form.rule, integers, base, codes, [&](i32 target, i32 prediction, u32 code, i32& integer) {
+      const u32 unit_bits = units.bits_at(code);
+      i32 delta;
+      const i32 step = split_step(take_target<true>(target, prediction, unit_bits, integer), unit_bits, delta);
+      if (delta != 0) {
+        atomic_add(&shared_.patched[code / 32], 1u << code % 32);
+        deltas[code] = static_cast<i8>(delta);
+      }
+      return step;
+    });
+    if (has_exceptions) {
+      bool any_far = false;
+      for_values([&](u32 i, bool is_there) { any_far = any_far || (is_there && interp::is_far(integers[i])); });
+      if (any_in_block(any_far)) return kNoCost;
+    }
+    const u32 patches = count_patches();
+    if (patches > kMaxPatches) return kNoCost;
+    patches_ = patches;
+    if (patches >= most_patches) return kNoCost;
+    return finish(form, has_exceptions, true, base, codes, patches);
+  }
+
+  // Fine points one by one.
+  H5L_DEVICE u64 attempt_fine(const Form& form) {
+    has_bins_ = false;
+    const i32 base = base_of_fine_points(false);
+    const bool has_exceptions = summary_.exceptions + summary_.without_fine != 0;
+    i32* const integers = shared_.integers;
+    clear(shared_.patched);
+    for_values([&](u32 i, bool is_there) {
+      const i32 position = is_there ? position_of(values_.bits(i)) : kNone<i32>;
+      if (is_there) integers[i] = position == kNone<i32> ? kNone<i32> : fine_point_of(position) - base;
+      note_exceptions(i, is_there && position == kNone<i32>);
+    });
+    i32* const codes = stage_.template codes<i32>(next_);
+    if (!code_open(form, has_exceptions, true, integers, codes)) return kNoCost;
+    return finish(form, has_exceptions, true, base, codes, 0);
+  }
+
+  H5L_DEVICE u64 attempt_bins(const Form& form) {
+    if (has_bins_ && form.is_lorenzo) return attempt_bins(form, shared_.integers, bins_.exceptions != 0);
+    const u32 first = first_value([&](W bits) {
+      W bin;
+      return bin_of_value(bits, bin);
+    });
+    W bin = 0;
+    if (first < count()) bin_of_value(values_.bits(first), bin);
+    base_ = static_cast<i64>(static_cast<Int<T>>(bin));
+    find_bins(shared_.integers);
+    if (sizeof(T) == 4 || bins_.is_narrow) {
+      has_bins_ = form.is_lorenzo;  // Lorenzo leaves them as they are
+      return attempt_bins(form, shared_.integers, bins_.exceptions != 0);
+    }
+    has_bins_ = false;
+    best_is_narrow_ = false;
+    find_bins(stage_.integers());
+    return attempt_bins(form, stage_.integers(), bins_.exceptions != 0);
+  }
+
+  // Bins relative to the base, the exceptions among them, and integers for those that have a nearest bin.
+  template <class I>
+  H5L_CALLED void find_bins(I* bins) {
+    W excess = 0;
+    u32 exceptions = 0;
+    for_values([&](u32 i, bool is_there) {
+      W bin = 0;
+      const bool has_bin = is_there && bin_of_value(values_.bits(i), bin);
+      const W difference = bin - static_cast<W>(base_);
+      if (has_bin) excess |= narrow_excess(difference);
+      if (is_there) bins[i] = has_bin ? static_cast<I>(difference) : kNone<I>;
+      exceptions += is_there && !has_bin ? 1 : 0;
+      note_exceptions(i, is_there && !has_bin);
+    });
+    exceptions = sum_over_block<kFormWarps>(exceptions, shared_.sums);
+    bins_ = {exceptions, 0, !any_in_block(!is_narrow_excess(excess))};
+    if (exceptions == 0) return;
+    if constexpr (kIsLattice<Q>) {
+      for_values([&](u32 i, bool is_there) {
+        if (!is_there || i == 0 || (shared_.mask[i / 32] >> i % 32 & 1) == 0) return;
+        const W bits = values_.bits(i);
+        W difference;
+        if (has_place(bits, difference)) bins[i] = static_cast<I>(difference);
+      });
+    }
+    sync_block();
+  }
+
+  // The integer that an exception of a form on bins has all the same.
+  H5L_DEVICE bool has_place(W bits, W& difference) const {
+    if (!has_nearest_bin(q_, limits_.fill, bits)) return false;
+    const T s = multiply(bit_cast<T>(bits), q_.inverse_step);
+    difference = integer_of(subtract(add(s, kRounding<T>), kRounding<T>)) - static_cast<W>(base_);
+    return !bins_.is_narrow || is_narrow_excess(narrow_excess(difference));
+  }
+
+  template <class I>
+  H5L_DEVICE u64 attempt_bins(const Form& form, I* integers, bool has_exceptions) {
+    I* const codes = stage_.template codes<I>(next_);
+    clear(shared_.patched);
+    if (!code_open(form, has_exceptions, bins_.is_narrow, integers, codes)) return kNoCost;
+    u32 patches = 0;
+    if constexpr (kIsLattice<Q>) {
+      if (summary_.beside_bins != 0) {
+        patch_bins();
+        patches = count_patches();
+        if (patches > kMaxPatches) return kNoCost;
+      }
+    }
+    return finish(form, has_exceptions, bins_.is_narrow, base_, codes, patches);
+  }
+
+  // Kept values that are no bins.
+  H5L_DEVICE void patch_bins() {
+    i8* const deltas = stage_.deltas(next_);
+    for_values([&](u32 i, bool is_there) {
+      bool is_kept = false;
+      i32 delta = 0;
+      if (is_there) {
+        const i32 position = position_of(values_.bits(i), is_kept);
+        delta = fine_point_of(position) - kUnit * bin_of(position);
+        is_kept = is_kept && (bins_.exceptions == 0 || (shared_.mask[i / 32] >> i % 32 & 1) == 0);
+      }
+      const u32 patched = ballot(is_kept && delta != 0);
+      if (is_kept && delta != 0) deltas[i] = static_cast<i8>(delta);
+      if (lane() == 0) shared_.patched[i / 32] = patched;
+    });
+  }
+
+  // False if the integers, with those that stand for exceptions, are too far away from each other.
+  template <class I>
+  H5L_CALLED bool code_open(const Form& form, bool has_exceptions, bool is_narrow, I* integers, I* codes) {
+    if (form.is_lorenzo) {
+      sync_block();
+      if (has_exceptions) fill_exceptions(integers);
+      code_lorenzo(form.lorenzo_axes, integers, codes);
+      return true;
+    }
+    interpolate(form.rule, integers, I{0}, codes, [](I target, I prediction, u32, I& integer) {
+      return take_target<false>(target, prediction, 0, integer);
+    });
+    if (sizeof(I) == 8 || !has_exceptions) return sizeof(I) == 8 || is_narrow;
+    u32 excess = 0;
+    for_values([&](u32 i, bool is_there) { excess |= is_there ? narrow_excess(static_cast<u32>(integers[i])) : 0; });
+    return !any_in_block(!is_narrow_excess(excess));
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // Interpolation
+
+  // take(target, prediction, number of the code, integer) returns the code. The targets are in place of the integers.
+  template <class I, class Take>
+  H5L_DEVICE void interpolate(const Rule& rule, I* integers, I base, I* codes, Take take) {
+    PassTable& table = shared_.passes;
+    const u32 passes = table.make_for_interpolation(shape_, rule, kFormThreads);
+    sync_block();  // also: the targets are there
+    if (warp() == 0) table.place(passes);
+    sync_block();
+    if (warp() == 0) {
+      code_first_pass(table.passes[0], integers, base, codes, take);
+      sync_warp();
+      u32 p = 1;
+      for (; p < passes && table.passes[p].count <= kWarpThreads; ++p) {
+        code_pass(table, p, integers, codes, take, lane(), kWarpThreads);
+        sync_warp();
+      }
+      if (lane() == 0) table.done = p;
+    }
+    sync_block();
+    H5L_NO_UNROLL for (u32 p = table.done; p < passes; ++p) {
+      code_pass(table, p, integers, codes, take, thread(), kFormThreads);
+      sync_block();
+    }
+    pad(codes);
+  }
+
+  // Each integer is predicted by the one before. In closed forms the distances between them are whole units, but those
+  // from kept values and to them.
+  template <class I, class Take>
+  H5L_DEVICE void code_first_pass(const Pass& pass, I* integers, I base, I* codes, Take take) {
+    I before = base;
+    H5L_NO_UNROLL for (u32 first = 0; first < pass.count; first += kWarpThreads) {
+      const u32 code = first + lane();
+      const bool is_there = code < pass.count;
+      const u32 place = is_there ? place_of_code(pass, code) : 0;
+      I target = is_there ? integers[place] : kNone<I>;
+      I integer = 0, step = 0;
+      const u32 n = pass.count - first < kWarpThreads ? pass.count - first : kWarpThreads;
+      H5L_NO_UNROLL for (u32 k = 0; k < n; ++k) {
+        const I of_k = shuffle(target, k);
+        I next = base;
+        I own_step = 0;
+        if (first + k != 0) {
+          if (lane() == k) own_step = take(of_k, before, first + k, next);
+          next = shuffle(next, k);
+        }
+        if (lane() == k) {
+          integer = next;
+          step = own_step;
+        }
+        before = next;
+      }
+      if (is_there) {
+        integers[place] = integer;
+        codes[code] = step;
+      }
+    }
+  }
+
+  template <class I, class Take>
+  H5L_DEVICE void code_pass(const PassTable& table, u32 number, I* integers, I* codes, Take take, u32 first, u32 n) {
+    using U = Unsigned<I>;
+    const Pass pass = table.passes[number];
+    H5L_NO_UNROLL for (u32 i = first; i < pass.count; i += n) {
+      const Item item = item_of(pass, i);
+      U sum = 128;
+      H5L_UNROLL for (u32 k = 0; k < kMaxActiveAxes; ++k) {
+        if (k >= pass.odd) break;
+        const u32 a = pass.axes[k];
+        const Taps& taps = table.taps[pass.taps[k]].at(a == 3 ? item.x : a == 2 ? item.y : a == 1 ? item.z : item.w);
+        sum += U{pass.weights[k]} * predict_with(taps, integers + item.place);
+      }
+      I integer;
+      codes[item.code] = take(integers[item.place], static_cast<I>(sum) >> 8, item.code, integer);
+      integers[item.place] = integer;
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // Lorenzo
+
+  // Exceptions without an integer get that of the value before them along x; at the beginnings of rows along y, then z,
+  // then w.
+  template <class I>
+  H5L_DEVICE void fill_exceptions(I* integers) {
+    const u32(&strides)[kAxes] = shape_.strides;
+    const u32(&extents)[kAxes] = shape_.extents;
+    const auto fill = [&](u32 at, u32 before) {
+      if (integers[at] == kNone<I>) integers[at] = integers[before];
+    };
+    if (thread() == 0) {
+      if (integers[0] == kNone<I>) integers[0] = 0;
+      for (u32 w = 1; w < extents[0]; ++w) fill(w * strides[0], (w - 1) * strides[0]);
+    }
+    sync_block();
+    for (u32 w = thread(); w < extents[0]; w += kFormThreads) {
+      for (u32 z = 1; z < extents[1]; ++z) fill(w * strides[0] + z * strides[1], w * strides[0] + (z - 1) * strides[1]);
+    }
+    sync_block();
+    for (u32 slice = thread(); slice < extents[0] * extents[1]; slice += kFormThreads) {
+      for (u32 y = 1; y < extents[2]; ++y) {
+        fill(slice * strides[1] + y * strides[2], slice * strides[1] + (y - 1) * strides[2]);
+      }
+    }
+    sync_block();
+    H5L_NO_UNROLL for (u32 row = warp() * strides[2]; row < count(); row += kFormWarps * strides[2]) {
+      I before = integers[row];
+      for (u32 first = 0; first < extents[3]; first += kWarpThreads) {
+        const bool is_there = first + lane() < extents[3];
+        const I own = is_there ? integers[row + first + lane()] : kNone<I>;
+        const u32 present = ballot(own != kNone<I>), up_to = present & (lanes_below() | 1u << lane());
+        const I last = shuffle(own, up_to == 0 ? 0 : 31 - count_leading_zeros(up_to));
+        const I integer = up_to == 0 ? before : last;
+        if (is_there) integers[row + first + lane()] = integer;
+        before = shuffle(integer, kWarpThreads - 1);
+      }
+    }
+    sync_block();
+  }
+
+  template <class I>
+  H5L_DEVICE void code_lorenzo(u32 axes, const I* integers, I* codes) {
+    using U = Unsigned<I>;
+    PassTable& table = shared_.passes;
+    if (thread() == 0) table.make_for_box(shape_);
+    sync_block();
+    const Pass pass = table.passes[0];
+    H5L_NO_UNROLL for (u32 i = thread(); i < count(); i += kFormThreads) {
+      const Item item = item_of(pass, i);
+      const u32 coordinates[kAxes] = {item.w, item.z, item.y, item.x};
+      u32 set = 0, last = 0;
+      H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) {
+        if (coordinates[a] == 0) continue;
+        last = shape_.strides[a];
+        set |= axes & axis_bit(a);
+      }
+      U code = static_cast<U>(integers[i]);
+      if (set == 0) code -= static_cast<U>(integers[i - last]);
+      H5L_NO_UNROLL for (u32 part = set; part != 0; part = (part - 1) & set) {
+        u32 back = 0;
+        H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) back += (part & axis_bit(a)) != 0 ? shape_.strides[a] : 0;
+        const U other = static_cast<U>(integers[i - back]);
+        code += (ones(part) & 1) != 0 ? U{0} - other : other;
+      }
+      codes[item.code] = static_cast<I>(code);
+    }
+    pad(codes);
+  }
+
+  // Codes fill whole blocks.
+  template <class I>
+  H5L_DEVICE void pad(I* codes) const {
+    const u32 i = count() + thread();
+    if (i < blocks_of(count()) * kBlockCodes) codes[i] = 0;
+    sync_block();
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // Exceptions and patches
+
+  H5L_DEVICE void note_exceptions(u32 i, bool is_exception) const {
+    const u32 exceptions = ballot(is_exception);
+    if (lane() == 0) shared_.mask[i / kMaskBits] = exceptions;
+  }
+
+  H5L_DEVICE void clear(u32* mask) const {
+    for (u32 w = thread(); w < mask_words(count()); w += kFormThreads) mask[w] = 0;
+    sync_block();
+  }
+
+  H5L_DEVICE u32 count_patches() {
+    sync_block();
+    u32 patches = 0;
+    for (u32 w = thread(); w < mask_words(count()); w += kFormThreads) patches += ones(shared_.patched[w]);
+    return sum_over_block<kFormWarps>(patches, shared_.sums);
+  }
+
+  // Entries of the patches' section.
+  H5L_DEVICE u32 measure_patches(u32 patches) {
+    if (patches == 0) return 0;
+    if (warp() == 0) {
+      u32 entries = patches, next = 0;  // next: one past the last patch before
+      for (u32 first = 0; first < mask_words(count()); first += kWarpThreads) {
+        const u32 w = first + lane();
+        const u32 bits = w < mask_words(count()) ? shared_.patched[w] : 0;
+        const u32 own_next = bits == 0 ? 0 : w * 32 + 32 - count_leading_zeros(bits);
+        u32 before = scan_of_largest(own_next);
+        const u32 end = shuffle(before, kWarpThreads - 1);
+        before = shuffle_up(before, 1);
+        if (lane() == 0) before = 0;
+        before = before > next ? before : next;
+        // Within a word no gap is so large.
+        const u32 skips = bits == 0 ? 0 : (w * 32 + lowest_one(bits) - before) / kSkipped;
+        entries += sum_of_warp(skips);
+        next = end > next ? end : next;
+      }
+      if (lane() == 0) shared_.entries = entries;
+    }
+    sync_block();
+    return shared_.entries;
+  }
+
+  H5L_DEVICE static u32 scan_of_largest(u32 value) {
+    for (u32 by = 1; by < kWarpThreads; by *= 2) {
+      const u32 before = shuffle_up(value, by);
+      value = before > value ? before : value;
+    }
+    return value;
+  }
+
+  // Measures the section of exceptions, unless the form before had the same ones.
+  H5L_CALLED void measure_section() {
+    const u32 words = mask_words(count());
+    u32* const measured = stage_.measured();
+    bool differs = section_bytes_ == 0;
+    for (u32 w = thread(); w < words; w += kFormThreads) differs = differs || measured[w] != shared_.mask[w];
+    if (!any_in_block(differs)) return;
+    u32 exceptions = 0;
+    for (u32 w = thread(); w < words; w += kFormThreads) {
+      measured[w] = shared_.mask[w];
+      exceptions += ones(shared_.mask[w]);
+    }
+    exceptions = sum_over_block<kFormWarps>(exceptions, shared_.sums);
+    u32 different;
+    common_ = choose_common(exceptions, different);
+    u32* const others = stage_.others();
+    flags_ = 0;
+    if (different != 0) {
+      u32 first = count();
+      for_exceptions([&](u32 i, bool is_exception, W bits) {
+        const bool is_other = is_exception && bits != common_;
+        if (is_other && i < first) first = i;
+        const u32 word = ballot(is_other);
+        if (lane() == 0) others[i / kMaskBits] = word;
+      });
+      first = least_of_block<kFormWarps>(first, shared_.sums);
+      const W first_bits = values_.bits(first);
+      bool has_third = false;
+      for_exceptions([&](u32, bool is_exception, W bits) {
+        has_third = has_third || (is_exception && bits != common_ && bits != first_bits);
+      });
+      flags_ = any_in_block(has_third) ? kHasOthers : kHasOthers | kOthersAreAlike;
+    }
+    if (lane() == 0 && warp() < (different != 0 ? 2u : 1u)) {
+      const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
+      shared_.mask_bytes[warp()] = measure_mask(neighbours, count(), warp() == 0 ? shared_.mask : others);
+    }
+    sync_block();
+    section_bytes_ = static_cast<u32>(sizeof(T)) + 2 + shared_.mask_bytes[0];
+    if (different == 0) return;
+    section_bytes_ +=
+        shared_.mask_bytes[1] + ((flags_ & kOthersAreAlike) != 0 ? 1 : different) * static_cast<u32>(sizeof(T));
+  }
+
+  // Calls visit(i, whether it is an exception, its bits if so) for all values.
+  template <class Visit>
+  H5L_DEVICE void for_exceptions(Visit visit) const {
+    for_values([&](u32 i, bool) {
+      const u32 word = shared_.mask[i / kMaskBits];
+      const bool is_exception = (word >> lane() & 1) != 0;
+      visit(i, is_exception, is_exception ? values_.bits(i) : W{0});
+    });
+  }
+
+  // The most frequent of eight exceptions far apart and the first one that is none of them, the first of equals.
+  H5L_DEVICE W choose_common(u32 exceptions, u32& different) {
+    constexpr u32 kSamples = 8;
+    static_assert(kSamples <= kFormWarps);
+    if (warp() < kSamples) {
+      u32 number = static_cast<u32>(u64{exceptions} * warp() / kSamples);
+      for (u32 first = 0;; first += kWarpThreads) {
+        const u32 w = first + lane();
+        const u32 bits = w < mask_words(count()) ? shared_.mask[w] : 0;
+        const u32 end = scan_of_warp(ones(bits)), all = shuffle(end, kWarpThreads - 1);
+        if (number >= all) {
+          number -= all;
+          continue;
+        }
+        const u32 begin = end - ones(bits);
+        if (number >= begin && number < end) {
+          u32 left = bits;
+          for (u32 k = begin; k < number; ++k) left &= left - 1;
+          shared_.samples[warp()] = values_.bits(w * kMaskBits + lowest_one(left));
+        }
+        break;
+      }
+    }
+    sync_block();
+    W samples[kSamples];
+    u32 equal[kSamples] = {};
+    for (u32 k = 0; k < kSamples; ++k) samples[k] = static_cast<W>(shared_.samples[k]);
+    u32 first = count();
+    for_exceptions([&](u32 i, bool is_exception, W bits) {
+      bool is_new = is_exception;
+      H5L_UNROLL for (u32 k = 0; k < kSamples; ++k) {
+        const bool is_equal = is_exception && bits == samples[k];
+        equal[k] += is_equal ? 1 : 0;
+        is_new = is_new && !is_equal;
+      }
+      if (is_new && i < first) first = i;
+    });
+    sum_over_block<kFormWarps>(equal, shared_.sums);
+    first = least_of_block<kFormWarps>(first, shared_.sums);
+    W common = 0;
+    different = count();
+    for (u32 k = 0; k < kSamples; ++k) {
+      if ((samples[k] != common || k == 0) && exceptions - equal[k] < different) {
+        common = samples[k];
+        different = exceptions - equal[k];
+      }
+      if (2 * different <= exceptions) return common;
+    }
+    if (first == count()) return common;
+    const W candidate = values_.bits(first);
+    u32 alike = 0;
+    for_exceptions([&](u32, bool is_exception, W bits) { alike += is_exception && bits == candidate ? 1 : 0; });
+    alike = sum_over_block<kFormWarps>(alike, shared_.sums);
+    if (exceptions - alike < different) {
+      common = candidate;
+      different = exceptions - alike;
+    }
+    return common;
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // The best form
+
+  // Keeps the form if it is the best so far. Returns its cost without the exceptions.
+  template <class I>
+  H5L_CALLED u64 finish(const Form& form, bool has_exceptions, bool is_narrow, i64 base, const I* codes, u32 patches) {
+    const u32 entries = measure_patches(patches);
+    if (entries > 0xFFFF) return kNoCost;
+    Planner<I, kFormWarps>(codes, count(), shared_.plan).plan();
+    const u64 cost = shared_.plan.plan.cost;
+    u32 bytes = patches_bytes(entries);
+    if (has_exceptions) {
+      measure_section();
+      bytes += section_bytes_;
+    }
+    const u64 surveyed = cost + u64{128} * patches_bytes(entries);
+    if (!is_worth_keeping<T>(cost, bytes, least_, raw_bytes())) return surveyed;
+    least_ = cost + u64{128} * bytes;
+    best_ = form;
+    best_is_narrow_ = sizeof(I) == 4;
+    if (thread() == 0) describe(shared_.record, form, has_exceptions, is_narrow, base, entries, sizeof(I) == 8);
+    for (u32 b = thread(); b < blocks_of(count()); b += kFormThreads) {
+      stage_.classes()[b] = shared_.plan.classes[b];
+      stage_.candidates()[b] = shared_.plan.candidates[b];
+      stage_.mask()[b] = shared_.mask[b];
+      stage_.patched()[b] = shared_.patched[b];
+    }
+    next_ ^= 1;
+    return surveyed;
+  }
+
+  H5L_DEVICE void describe(TileRecord& record, const Form& form, bool has_exceptions, bool is_narrow, i64 base,
+                           u32 entries, bool is_wide) const {
+    record.kind = TileKind::coded;
+    record.slot = next_;
+    record.is_wide = is_wide ? 1 : 0;
+    record.plan = shared_.plan.plan;
+    record.common = common_;
+    record.exception_flags = flags_;
+    Head& head = record.head;
+    head = {};
+    head.predictor = form.is_lorenzo ? kLorenzo : kFourPoints;
+    head.is_fine = form.is_fine;
+    head.is_closed = form.is_closed;
+    head.unit_code = form.unit_code;
+    head.has_exceptions = has_exceptions;
+    head.is_narrow = is_narrow;
+    for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = form.is_lorenzo ? 0 : form.rule.weights[i];
+    head.lorenzo_axes = form.lorenzo_axes;
+    head.patches = entries;
+    head.base = base;
+  }
+
+  H5L_DEVICE void finish_record() const {
+    sync_block();
+    if (thread() == 0) stage_.record() = shared_.record;
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // Recognised weights
+
+  H5L_CALLED Rule recognise_rule() {
+    auto& shared = shared_.rule;
+    constexpr u32 kSets[] = {1, 1, kWeightCodes * kWeightCodes, kWeightSets};
+    const u32 sets = kSets[shape_.active];
+    sync_block();
+    if (thread() < kWeightSets) shared.matches[thread()] = 0;
+    H5L_NO_UNROLL for (u32 odd = 1; odd < 1u << shape_.active; ++odd) {
+      if (ones(odd) < 2) continue;
+      const auto fine_point_at = [&](u32 place, i32& fine) {
+        const i32 position = position_of(at_place(place));
+        fine = fine_point_of(position);
+        return position != kNone<i32>;
+      };
+      sync_block();
+      H5L_NO_UNROLL for (u32 first = warp() * kWarpThreads; first < kRulePlaces; first += kFormThreads) {
+        RulePlace found;
+        const u32 round = find_rule_place(shape_, odd, first + lane(), fine_point_at, found);
+        H5L_UNROLL for (u32 r = 0; r < kRuleRounds; ++r) {
+          const u32 bits = ballot(round == r);
+          if (lane() == 0) shared.rounds[r][first / 32] = bits;
+        }
+      }
+      sync_block();
+      // The samples of all rounds, in order, as many as count.
+      if (warp() == 0) {
+        u32 before = 0;
+        H5L_NO_UNROLL for (u32 first = 0; first < kRuleRounds * 128 && before < kRuleSamples; first += kWarpThreads) {
+          const u32 w = first + lane();
+          u32 bits = shared.rounds[w / 128][w % 128];
+          const u32 end = before + scan_of_warp(ones(bits));
+          for (u32 number = end - ones(bits); bits != 0 && number < kRuleSamples; ++number, bits &= bits - 1) {
+            RulePlace found;
+            find_rule_place(shape_, odd, w % 128 * 32 + lowest_one(bits), fine_point_at, found);
+            RuleSample& sample = shared.samples[number];
+            sample.fine = found.fine;
+            for (u32 i = 0; i < kMaxActiveAxes; ++i) sample.along[i] = found.along[i];
+          }
+          before = shuffle(end, kWarpThreads - 1);
+        }
+        if (lane() == 0) shared.count = before < kRuleSamples ? before : kRuleSamples;
+      }
+      sync_block();
+      for (u32 set = thread(); set < sets; set += kFormThreads) {
+        const Blend blend = blend_of(rule_of(set), shape_.active, odd);
+        for (u32 k = 0; k < shared.count; ++k) {
+          shared.matches[set] += matches_rule(blend, shape_.active, shared.samples[k].along, shared.samples[k].fine);
+        }
+      }
+    }
+    sync_block();
+    return best_rule(shared.matches, sets, shape_.active);
+  }
+
+  H5L_DEVICE W at_place(u32 place) const { return values_.bits(place); }
+
+  const Shape shape_;
+  const u32 mode_;
+  const Quantizer& quantizer_;
+  const Q q_;
+  PositionLimits<T> limits_ = {};
+  const TileValues<T> values_;
+  const TileStage<T> stage_;
+  FormShared& shared_;
+  Summary summary_;
+  bool are_alike_ = false;
+  BinSummary bins_;
+  i64 base_ = 0;           // of bins
+  bool has_bins_ = false;  // the integers are bins, with those of exceptions filled in, and the mask is theirs
+  W common_ = 0;           // of what was measured last
+  u32 flags_ = 0, section_bytes_ = 0;
+  u64 least_ = kNoCost;
+  Form best_;
+  bool best_is_narrow_ = false;
+  u32 next_ = 0;  // which of the codes are free
+  u32 patches_ = kTileValues;
+};
+
+template <class T, class Q>
+H5L_DEVICE void find_forms(const StagedPlan& plan) {
+  auto& shared = *reinterpret_cast<FormShared*>(shared_memory());
+  const u32 tiles = plan.finish.encode.chunks * plan.most_tiles;
+  H5L_NO_UNROLL for (u32 i = block_number(); i < tiles; i += grid_blocks()) {
+    const u32 chunk = i / plan.most_tiles, tile = i % plan.most_tiles;
+    const ChunkForm form = plan.forms[chunk];
+    const Quantizer quantizer = plan.quantizers[chunk];
+    if (quantizer.kind == BoundKind::lossless || tile >= form.tiles) continue;
+    const TilePlace place = place_of(shape_of(plan, form), form.mode, tile);
+    FormFinder<T, Q>(plan, chunk, tile, place, quantizer, form.mode, shared).run();
+    sync_block();
+  }
+}
+
+}  // namespace interp
+}  // namespace h5lossy::H5L_TARGET

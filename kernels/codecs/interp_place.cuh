@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The last kernels of Interp's encoder: the payloads go to their places in the frames, which then get their headers.
+#pragma once
+
+#include "kernels/codecs/interp_tile.cuh"
+#include "kernels/common/frame_header.cuh"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+// The payload of a tile, in halves of words.
+template <class T>
+class TilePayload {
+  using W = Word<T>;
+
+ public:
+  H5L_DEVICE TilePayload(const TileStage<T>& stage, const TileValues<T>& values)
+      : kind_(stage.record().kind),
+        constant_(static_cast<W>(stage.record().constant)),
+        front_(stage.record().front_bytes / 2),
+        first_(reinterpret_cast<const u16*>(stage.payload())),
+        rest_(reinterpret_cast<const u16*>(stage.payload() + stage.record().rest_begin)),
+        values_(values) {}
+
+  [[nodiscard]] H5L_DEVICE u32 half(u32 i) const {
+    constexpr u32 halves = sizeof(T) / 2;
+    if (kind_ == TileKind::coded) return i < front_ ? first_[i] : rest_[i - front_];
+    const W bits = kind_ == TileKind::constant ? constant_ : values_.bits(i / halves);
+    return static_cast<u16>(bits >> 16 * (i % halves));
+  }
+
+ private:
+  const TileKind kind_;
+  const W constant_;
+  const u32 front_;
+  const u16* const first_;
+  const u16* const rest_;
+  const TileValues<T>& values_;
+};
+
+// A column of thread blocks per chunk (block_row).
+template <class T>
+H5L_DEVICE void place_tiles(const StagedPlan& plan) {
+  const gpu::EncodePlan& encode = plan.finish.encode;
+  u32* const totals = reinterpret_cast<FinishShared*>(shared_memory())->totals;
+  const u32 chunk = block_row();
+  if (plan.quantizers[chunk].kind == BoundKind::lossless) return;
+  const ChunkForm form = plan.forms[chunk];
+  const gpu::Shape shape = shape_of(plan, form);
+  const u32* const sizes = plan.sizes + u64{chunk} * plan.most_tiles;
+  const u64 payload_at = encode.header_bytes + u64{kTileEntryBytes} * form.tiles;
+  u8* const frame = frame_of(encode, chunk);
+  H5L_NO_UNROLL for (u32 tile = block_number(); tile < form.tiles; tile += grid_blocks()) {
+    u32 before = 0, behind = 0, begin = 0, rest = 0;
+    for (u32 i = thread(); i < form.tiles; i += kThreads) (i < tile ? before : behind) += sizes[i];
+    sync_block();
+    scan_of_block(before, totals, begin);
+    sync_block();
+    scan_of_block(behind, totals, rest);
+    const u32 bytes = sizes[tile], end = begin + bytes, all = begin + rest;
+    if (tile == 0 && thread() == 0) encode.totals[chunk] = all;
+    if (payload_at + all >= u64{kHeaderBytes} + encode.shape.raw_bytes) return;  // the frame will not shrink
+    const TilePlace place = place_of(shape, form.mode, tile);
+    const TileValues<T> values(raw_of(encode, chunk), encode.shape.dims, place);
+    const TilePayload<T> payload(TileStage<T>(plan, chunk, tile), values);
+    u16* const to = reinterpret_cast<u16*>(frame + payload_at + begin);
+    u32 sum = 0;
+    H5L_NO_UNROLL for (u32 i = thread(); i < (bytes + 3) / 4; i += kThreads) {
+      const bool has_both = 4 * i + 2 < bytes;
+      const u32 low = payload.half(2 * i), high = has_both ? payload.half(2 * i + 1) : 0;
+      to[2 * i] = static_cast<u16>(low);
+      if (has_both) to[2 * i + 1] = static_cast<u16>(high);
+      sum += checksum_share(low | high << 16, tile, i);
+    }
+    sum = sum_of_warp(sum);
+    if (encode.with_checksum != 0 && lane() == 0) atomic_add(encode.sums + chunk, sum);
+    if (thread() != 0) continue;
+    reinterpret_cast<u32*>(frame + encode.header_bytes)[tile] = end;
+    atomic_add(encode.table_sums + chunk, table_sum_share(end, encode.header_bytes, tile));
+  }
+}
+
+// As finish_frames, for chunks that have tiles and modes of their own.
+H5L_DEVICE void finish(const StagedPlan& plan) {
+  gpu::FinishPlan own = plan.finish;
+  const ChunkForm form = plan.forms[block_row()];
+  own.encode.quantizers = plan.quantizers;
+  own.encode.mode = form.mode;
+  own.encode.shape.tiles = form.tiles;
+  finish_frames<false>(own);
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Interp's encoder has several kernels: one chooses the step and the axes of a chunk, one the form of each tile
+// (interp_form.cuh), one codes it (interp_pack.cuh), and one puts the payloads in their places. What they share: what
+// is known of a tile, and its memory between them.
+#pragma once
+
+#include "codecs/interp/coding.h"
+#include "codecs/interp/values.h"
+#include "kernels/codecs/interp_passes.cuh"
+#include "kernels/codecs/interp_stage.cuh"
+#include "kernels/common/lookback.cuh"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+using gpu::ChunkForm;
+using gpu::StagedPlan;
+
+// What a plan of codes says besides the classes of blocks.
+struct CodePlan : Totals {
+  u32 raw_planes = 0;
+  bool has_own_table = false;
+  u16 own_table[kSymbols] = {};
+};
+
+enum class TileKind : u32 { stored, constant, coded };
+
+struct TileRecord {
+  TileKind kind = TileKind::stored;
+  u64 constant = 0;  // bits
+  Head head;         // without what follows from the plan
+  CodePlan plan;
+  u32 slot = 0;     // which of the stage's codes
+  u32 is_wide = 0;  // these have 64 bits
+  u64 common = 0;   // bits of exceptions, and their flags
+  u32 exception_flags = 0;
+  // The payload lies in two pieces: from its beginning on, and from `rest_begin` to `rest_end`.
+  u32 front_bytes = 0, rest_begin = 0, rest_end = 0;
+};
+static_assert(sizeof(TileRecord) <= kTileRecordBytes);
+
+// A tile's memory between the kernels; `values` are those that there is room for.
+template <class T>
+struct TileStage {
+  u8* memory;
+  u32 values;
+
+  H5L_DEVICE TileStage(const StagedPlan& plan, u32 chunk, u32 tile)
+      : memory(plan.stages + (u64{chunk} * plan.most_tiles + tile) * plan.stage_bytes),
+        values(encode_stage_values(plan.tile_values)) {}
+
+  [[nodiscard]] H5L_DEVICE TileRecord& record() const { return *reinterpret_cast<TileRecord*>(memory); }
+  // Of the blocks.
+  [[nodiscard]] H5L_DEVICE u8* classes() const { return memory + kTileRecordBytes; }
+  [[nodiscard]] H5L_DEVICE u8* candidates() const { return classes() + values / 32; }
+  // Exceptions, places of patches, and masks for the time being.
+  [[nodiscard]] H5L_DEVICE u32* mask() const { return reinterpret_cast<u32*>(candidates() + values / 32); }
+  [[nodiscard]] H5L_DEVICE u32* patched() const { return mask() + values / 32; }
+  [[nodiscard]] H5L_DEVICE u32* measured() const { return patched() + values / 32; }
+  [[nodiscard]] H5L_DEVICE u32* others() const { return measured() + values / 32; }
+  // What is patched by how much; only where something is patched.
+  [[nodiscard]] H5L_DEVICE i8* deltas(u32 slot) const {
+    return reinterpret_cast<i8*>(others() + values / 32) + slot * values;
+  }
+  template <class I>
+  [[nodiscard]] H5L_DEVICE I* codes(u32 slot) const {
+    return reinterpret_cast<I*>(reinterpret_cast<u8*>(deltas(2)) + u64{slot} * values * sizeof(T));
+  }
+  [[nodiscard]] H5L_DEVICE u8* payload() const { return reinterpret_cast<u8*>(codes<Int<T>>(2)); }
+  // Integers of 64 bits, in raster order, before there is a payload.
+  [[nodiscard]] H5L_DEVICE i64* integers() const { return reinterpret_cast<i64*>(payload()); }
+};
+
+// The shape of a chunk as its mode says.
+H5L_DEVICE gpu::Shape shape_of(const StagedPlan& plan, const ChunkForm& form) {
+  gpu::Shape shape = plan.finish.encode.shape;
+  shape.tiles = form.tiles;
+  H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) shape.boxes[a] = form.boxes[a];
+  return shape;
+}
+
+// The values of a tile, where they are in the chunk.
+template <class T>
+class TileValues {
+ public:
+  H5L_DEVICE TileValues(const u8* raw, const u32 (&dims)[kAxes], const TilePlace& place)
+      : extents_{place.shape.extents[0], place.shape.extents[1], place.shape.extents[2], place.shape.extents[3]},
+        by_x_(extents_[3]),
+        by_y_(extents_[2]),
+        by_z_(extents_[1]) {
+    u32 stride = 1;
+    u64 first = 0;
+    H5L_UNROLL for (u32 a = kAxes; a-- > 0;) {
+      strides_[a] = stride;
+      first += u64{place.begin[a]} * stride;
+      stride *= dims[a];
+    }
+    values_ = reinterpret_cast<const Word<T>*>(raw) + first;
+  }
+
+  [[nodiscard]] H5L_DEVICE Word<T> bits(u32 i) const {
+    const u32 row = by_x_.quotient(i), slice = by_y_.quotient(row), w = by_z_.quotient(slice);
+    const u32 x = i - row * extents_[3], y = row - slice * extents_[2], z = slice - w * extents_[1];
+    return values_[u64{w} * strides_[0] + u64{z} * strides_[1] + u64{y} * strides_[2] + x];
+  }
+  [[nodiscard]] H5L_DEVICE const Word<T>* begin() const { return values_; }
+  [[nodiscard]] H5L_DEVICE const u32 (&strides() const)[kAxes] { return strides_; }
+
+ private:
+  const Word<T>* values_;
+  u32 extents_[kAxes], strides_[kAxes];
+  Divisor by_x_, by_y_, by_z_;
+};
+
+// Values have fine points if their bound is absolute.
+template <class Q>
+inline constexpr bool kIsLattice = false;
+template <class T>
+inline constexpr bool kIsLattice<Lattice<T>> = true;
+
+template <class T, class Q>
+struct LatticeOf {
+  H5L_DEVICE static Q make(const Quantizer& q) {
+    if constexpr (kIsLattice<Q>) {
+      return lattice_of<T>(q);
+    } else {
+      return blocks::folded_quantizer<T>(q);
+    }
+  }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What thread blocks of any size do together
+
+// The sums over the thread block of a few numbers. `scratch` has a word for each number and warp.
+template <u32 warps, u32 n, class W>
+H5L_DEVICE void sum_over_block(W (&numbers)[n], W* scratch) {
+  H5L_UNROLL for (u32 k = 0; k < n; ++k) numbers[k] = sum_of_warp(numbers[k]);
+  sync_block();  // those before have been read
+  H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+    if (lane() == k) scratch[k * warps + warp()] = numbers[k];
+  }
+  sync_block();
+  H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+    numbers[k] = 0;
+    H5L_UNROLL for (u32 w = 0; w < warps; ++w) numbers[k] += scratch[k * warps + w];
+  }
+}
+template <u32 warps, class W>
+H5L_DEVICE W sum_over_block(W number, W* scratch) {
+  W numbers[1] = {number};
+  sum_over_block<warps>(numbers, scratch);
+  return numbers[0];
+}
+
+template <u32 warps>
+H5L_DEVICE u32 least_of_block(u32 number, u32* scratch) {
+  number = least_of_warp(number);
+  sync_block();
+  if (lane() == 0) scratch[warp()] = number;
+  sync_block();
+  u32 least = ~u32{0};
+  H5L_UNROLL for (u32 w = 0; w < warps; ++w) least = scratch[w] < least ? scratch[w] : least;
+  return least;
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp
