@@ -100,12 +100,12 @@ def sweep(
     Exit codes: 0 done; 1 there is nothing to draw; 2 wrong usage, or a file that can't be read.
     """
     figure = None if plot is None else _empty_figure(plot)
-    candidates, values = choice.candidates, parse_bounds(bounds)
     argument = kind.replace("-", "_")
-    bounded: list[dict[str, Any]] = [{argument: value} for value in values]
-    settings = [make(**bound) for make in candidates for bound in bounded]
+    bounded: list[dict[str, Any]] = [{argument: value} for value in parse_bounds(bounds)]
     with no_verdict():
         field = choice.read()
+    candidates = choice.candidates(field.values.dtype)
+    settings = [make(**bound) for make in candidates for bound in bounded]
     found: list[Tradeoff] = []
     with progress_bar(field.values.nbytes * len(settings)) as advance:
         for codec in settings:
