@@ -378,10 +378,16 @@ def complete_filter_options(
     return words
 
 
+def checked_for(codec: Codec, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type if a codec takes it with its bound; raise before anything is written."""
+    complete_filter_options(codec, checked_dtype(dtype), (1,))
+    return dtype
+
+
 def takes(codec: Codec, dtype: np.dtype[Any]) -> bool:
     """Return whether a class of codecs takes a type, whatever the bound."""
     try:
-        complete_filter_options(codec.with_bound(lossless=True), dtype, (1,))
+        checked_for(codec.with_bound(lossless=True), dtype)
     except UnsupportedError:
         return False
     return True

@@ -16,7 +16,7 @@ from h5lossy import _native
 from h5lossy._arrays import as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._stored import stored_chunks
-from h5lossy._values import Data, blocks, checked_dtype, is_big_endian, unmasked
+from h5lossy._values import Data, blocks, checked_dtype, unmasked
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ class Extent:
         #: Of integers, integers.
         self.ends: tuple[float, float] | None = None
         self._params = _native.Params(
-            value_bytes=missing.dtype.itemsize,
-            big_endian=is_big_endian(missing.dtype),
-            fill_bits=missing.fill_bits,
+            **_native.type_fields(missing.dtype), fill_bits=missing.fill_bits
         )
         #: Some inner values, from all blocks.
         self._sample: list[np.ndarray[Any, Any]] = []

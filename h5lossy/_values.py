@@ -43,11 +43,6 @@ def checked_dtype(dtype: np.dtype[Any], *, on_device: bool = False) -> np.dtype[
     )
 
 
-def is_big_endian(dtype: np.dtype[Any]) -> bool:
-    """Return whether values of this type stand in memory with their high byte first."""
-    return dtype.newbyteorder("<") != dtype
-
-
 def as_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return floats as integers in the same memory: copies of these keep the payload of a NaN."""
     return values.view(np.dtype(f"u{values.dtype.itemsize}").newbyteorder(values.dtype.byteorder))

@@ -21,9 +21,9 @@ import numpy as np
 from h5lossy._chunking import small_chunks_text
 from h5lossy._codecs import FILTER_ID, Codec, checked_codec
 from h5lossy._errors import InvalidArgumentError, NativeError, UnsupportedError
-from h5lossy._frames import complete_filter_options
+from h5lossy._frames import checked_for
 from h5lossy._libraries import ffi, functions_in
-from h5lossy._values import checked_dtype, own_fill_value
+from h5lossy._values import own_fill_value
 from h5lossy._variables import is_h5netcdf_variable, is_netcdf4_variable, netcdf4_file
 from h5lossy._warnings import warn
 from h5lossy.missing import warn_of_zero
@@ -80,8 +80,7 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
         If the chunks are so small that frames are larger than the data, or the fill value is 0.
     """
     words = checked_codec(codec).filter_options
-    _check_variable(variable)
-    complete_filter_options(codec, variable.datatype, (1,))  # refuses what HDF5 would refuse later
+    _check_variable(variable, codec)
     # The netCDF-C library that netCDF4's extension module is linked to.
     call = functions_in(sys.modules[type(variable).__module__].__file__, _FUNCTIONS)
     if call is None:
@@ -108,7 +107,7 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
     warn_of_zero(variable.name, own_fill_value(variable), codec.bound)
 
 
-def _check_variable(variable: Any) -> None:
+def _check_variable(variable: Any, codec: Codec) -> None:
     """Raise if a variable can't have the filter: netCDF-C says so too late, or not why."""
     if is_h5netcdf_variable(variable):
         raise TypeError(
@@ -128,7 +127,7 @@ def _check_variable(variable: Any) -> None:
         raise UnsupportedError(
             f"{name} is of a type that the file defines; h5lossy encodes floats and integers"
         )
-    checked_dtype(variable.datatype)
+    checked_for(codec, variable.datatype)
     if not variable.dimensions:
         raise UnsupportedError(
             f"{name} has no dimensions, and so no chunks, which filters need; leave it as it is"

@@ -237,11 +237,8 @@ def _line(one: Tradeoff, requirements: tuple[Requirement, ...], *, fits: bool) -
     numbers = "   ".join(f"{name} {number(got, 9)}" for name, got in values.items())
     failed = [n.name for n in requirements if not n.holds(one.report)]
     failed = failed or ["its ratio" if one.report.ok else "its bound"]
-    bound = one.codec.bound
-    is_exact = bound.kind is BoundKind.LOSSLESS
-    bound_text = str(bound) if is_exact else f"{bound.kind} {bound.value:.6g}"
     verdict = "ok" if fits else f"-> fails on {', '.join(failed)}"
     return (
-        f"{candidate_name(one.codec)} {bound_text}   "
+        f"{candidate_name(one.codec)} {one.codec.bound}   "
         f"ratio {number(one.size.ratio, 4)}   {numbers}   {verdict}"
     )

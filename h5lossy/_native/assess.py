@@ -193,6 +193,18 @@ BOX_DTYPE = np.dtype(
 )
 
 
+def compared(dtype: np.dtype[Any], fill_bits: int | None) -> dict[str, Any]:
+    """Return the fields of `AssessParams` for two fields of one type."""
+    is_big_endian = dtype.newbyteorder("<") != dtype
+    return {
+        "value_bytes": dtype.itemsize,
+        "original_big_endian": is_big_endian,
+        "decoded_big_endian": is_big_endian,
+        "fill_bits": fill_bits,
+        "is_wide": dtype.kind != "f",
+    }
+
+
 class AssessState:
     """The sums of an assessment so far: ``h5l_assess_begin`` and the calls that follow it.
 

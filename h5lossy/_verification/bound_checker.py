@@ -16,7 +16,7 @@ from h5lossy._bounds import BoundKind, ErrorBound, ErrorSummary, exact_limits
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._public import name_publicly
 from h5lossy._ranges import Extent, prepared
-from h5lossy._values import Data, block_selections, is_big_endian, read_block
+from h5lossy._values import Data, block_selections, read_block
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -161,13 +161,8 @@ class BoundChecker:
     def _params(self, extent: Fraction) -> _native.AssessParams:
         """Return the native parameters for a range of this size."""
         kind, limit, half_limit = exact_limits(self.bound, extent)
-        is_big = is_big_endian(self._missing.dtype)
         return _native.AssessParams(
-            value_bytes=self._missing.dtype.itemsize,
-            original_big_endian=is_big,
-            decoded_big_endian=is_big,
-            fill_bits=self._missing.fill_bits,
-            is_wide=self._missing.dtype.kind != "f",
+            **_native.compared(self._missing.dtype, self._missing.fill_bits),
             bound_kind=kind,
             limit=limit,
             half_limit=half_limit,

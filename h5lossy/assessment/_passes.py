@@ -15,7 +15,6 @@ from h5lossy import _native
 from h5lossy._blocks import BLOCK_BYTES
 from h5lossy._bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy._ranges import Extent
-from h5lossy._values import is_big_endian
 from h5lossy.assessment._absent import Absent
 from h5lossy.assessment._climate import climate, spectrum
 from h5lossy.assessment._undefined import Undefined
@@ -62,11 +61,7 @@ class Task:
         options, fields, groups = self.options, self.fields, self.groups
         kind, limit, half = exact_limits(self.bound, extent)
         params = _native.AssessParams(
-            value_bytes=fields.dtype.itemsize,
-            original_big_endian=is_big_endian(fields.dtype),
-            decoded_big_endian=is_big_endian(fields.dtype),
-            fill_bits=fields.missing.fill_bits,
-            is_wide=fields.dtype.kind != "f",
+            **_native.compared(fields.dtype, fields.missing.fill_bits),
             bound_kind=kind,
             limit=limit,
             half_limit=half,

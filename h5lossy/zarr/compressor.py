@@ -23,7 +23,7 @@ from h5lossy._codecs import (
     unpacked,
 )
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
-from h5lossy._frames import complete_filter_options, frame_params
+from h5lossy._frames import checked_for, frame_params
 from h5lossy._values import checked_dtype, fill_bits
 
 if TYPE_CHECKING:
@@ -228,12 +228,6 @@ def _extents(chunks: Sequence[int]) -> tuple[int, ...]:
     if not all(extent > 0 for extent in extents) or not extents:
         raise InvalidArgumentError(f"chunks must be extents such as (64, 64), got {chunks!r}")
     return extents
-
-
-def checked_for(codec: Codec, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a type if a codec takes it with this bound; raise before any chunk is written."""
-    complete_filter_options(codec, checked_dtype(dtype), (1,))
-    return dtype
 
 
 def encoded(codec: Codec, fill_value: Any, values: np.ndarray[Any, Any]) -> bytes:

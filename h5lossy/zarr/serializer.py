@@ -15,10 +15,10 @@ from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin, B
 from h5lossy import _native
 from h5lossy._codecs import FILTER_NAME, Codec
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
+from h5lossy._frames import checked_for
 from h5lossy.zarr.compressor import (
     Compressor,
     arguments_of,
-    checked_for,
     codec_of,
     encoded,
     words_of,
