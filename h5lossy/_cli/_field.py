@@ -68,28 +68,19 @@ class Choice:
     confirm_range: bool
 
     @property
-    def _given(self) -> dict[str, Callable[..., Codec]]:
-        found = {}
+    def candidates(self) -> list[Callable[..., Codec]]:
+        """What is tried; each makes a codec of a bound."""
+        found = []
         for name in self.codecs.split(","):
             codec = CANDIDATES.get(name.strip().lower())
             if codec is None:
                 raise click.UsageError(f"a codec is one of {', '.join(CANDIDATES)}, got {name!r}")
-            found[name] = codec
+            found.append(codec)
         return found
-
-    def candidates(self, dtype: np.dtype[Any]) -> list[Callable[..., Codec]]:
-        """Return what is tried for a type; each makes a codec of a bound."""
-        taking = [make for make in self._given.values() if takes(make(lossless=True), dtype)]
-        if not taking:
-            raise click.UsageError(
-                f"none of {self.codecs} takes {dtype}; give --codecs pfpl, for example"
-            )
-        return taking
 
     def read(self) -> Field:
         """Read the one dataset."""
         file, patterns, wanted = self._parsed()
-        assert self._given  # raises for other names before the file is opened
         with open_file(file) as opened:
             datasets = datasets_in(opened, patterns)
             found = [name for name, one in datasets.items() if has_numbers(one) and one.shape]
@@ -177,6 +168,16 @@ def _read(
         is_packed=is_integer(dataset.dtype) and Packing.of(dataset, dataset.dtype) is not None,
         missing=missing_when_stored(dataset, missing_value),
     )
+
+
+def taking(
+    candidates: Sequence[Callable[..., Codec]], dtype: np.dtype[Any]
+) -> list[Callable[..., Codec]]:
+    """Return the candidates that take a type."""
+    found = [make for make in candidates if takes(make(lossless=True), dtype)]
+    if not found:
+        raise click.UsageError(f"none of --codecs takes {dtype}; give pfpl, for example")
+    return found
 
 
 def candidate_name(codec: Codec) -> str:

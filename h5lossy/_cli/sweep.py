@@ -12,7 +12,7 @@ import click
 
 from h5lossy import BoundKind
 from h5lossy._cli._console import print_table, printable, say, say_json
-from h5lossy._cli._field import Choice, candidate_name, choice_options, plain_number
+from h5lossy._cli._field import Choice, candidate_name, choice_options, plain_number, taking
 from h5lossy._cli._files import no_verdict
 from h5lossy._cli._options import FileToWrite, json_option
 from h5lossy._cli._progress import progress_bar
@@ -100,11 +100,12 @@ def sweep(
     Exit codes: 0 done; 1 there is nothing to draw; 2 wrong usage, or a file that can't be read.
     """
     figure = None if plot is None else _empty_figure(plot)
+    candidates, values = choice.candidates, parse_bounds(bounds)
     argument = kind.replace("-", "_")
-    bounded: list[dict[str, Any]] = [{argument: value} for value in parse_bounds(bounds)]
+    bounded: list[dict[str, Any]] = [{argument: value} for value in values]
     with no_verdict():
         field = choice.read()
-    candidates = choice.candidates(field.values.dtype)
+    candidates = taking(candidates, field.values.dtype)
     settings = [make(**bound) for make in candidates for bound in bounded]
     found: list[Tradeoff] = []
     with progress_bar(field.values.nbytes * len(settings)) as advance:

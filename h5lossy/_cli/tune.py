@@ -19,6 +19,7 @@ from h5lossy._cli._field import (
     choice_options,
     own_settings,
     plain_number,
+    taking,
 )
 from h5lossy._cli._files import FAILED, UNREADABLE, no_verdict, why_of
 from h5lossy._cli._options import FileToWrite, json_option, threads_option
@@ -116,7 +117,7 @@ def tune(
         found = search(
             field.values,
             requirements,
-            choice.candidates(field.values.dtype),
+            taking(candidates, field.values.dtype),
             chunks=field.chunks,
             missing=field.missing,
             confirm_range=choice.confirm_range,
@@ -151,6 +152,7 @@ def tune(
             raise click.UsageError("give --require, --ratio or both")
         requirements = parse_requirements(require) if require else ()
         wanted = [*map(str, requirements), *([] if ratio is None else [f"ratio>={ratio:g}"])]
+        candidates = choice.candidates
         if every:
             with choice.each() as fields:
                 if not fields:
