@@ -68,7 +68,7 @@ def _threshold(text: str) -> tuple[str, float]:
     multiple=True,
     metavar="GLOB",
     help="Datasets to compare, of the same path in both files; a glob as in h5lossy repack. May be "
-    "repeated. [default: all float datasets that DECODED has]",
+    "repeated. [default: all of floats and integers that DECODED has]",
 )
 @bound_option
 @click.option(
