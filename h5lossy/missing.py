@@ -202,9 +202,11 @@ def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Mis
         return Missing(dtype)
     given = _given(missing_value, dtype)
     if fill_value is None or isinstance(data, np.ndarray):  # which has no attributes
-        own = own_fill_value(data) if is_own or dtype.kind != "f" else None
-        if not is_own:  # of integers, the array's own stands for masked points all the same
-            given, own = (*given, *([] if own is None else [own])), fill_value
+        own = own_fill_value(data) if is_own or np.ma.is_masked(data) else None
+        if not is_own:
+            if own is not None and dtype.kind != "f":  # it stands for masked points all the same
+                given = (*given, own)
+            own = fill_value
         return Missing(dtype, values=given).with_fill(own)
     attributes = _Attributes(data, dtype)
     low, high = attributes.interval()

@@ -71,6 +71,11 @@ def test_a_range_relative_bound_is_resolved_in_exact_integers(dtype: str) -> Non
     masked = np.ma.array(values, mask=[1, 1, 0, 0], fill_value=info.max)
     assert PFPL(range_relative=0.5).resolve(masked) == PFPL(absolute=2)
     assert PFPL(range_relative=0.5).resolve(masked, 7) == PFPL(absolute=2)
+    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
+        dataset = file.create_dataset("x", data=values[1:], fillvalue=info.max)
+        assert PFPL(range_relative=0.5).resolve(dataset) == PFPL(absolute=2)
+        whole = PFPL(range_relative=0.5).resolve(values[1:])
+        assert PFPL(range_relative=0.5).resolve(dataset, None) == whole
 
 
 @each_type
