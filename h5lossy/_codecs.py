@@ -14,9 +14,11 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import math
 import numbers
 import operator
 from dataclasses import InitVar, dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import h5py
@@ -252,8 +254,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         Parameters
         ----------
         data : array_like or h5py.Dataset
-            All of the data, float32 or float64. A dataset is read in blocks of whole chunks, about
-            32 MiB at a time.
+            All of the data: float32, float64 or integers. A dataset is read in blocks of whole
+            chunks, about 32 MiB at a time.
         fill_value : float, "auto" or None, optional
             Left out of the range, as `h5lossy.missing.no_data` takes it.
         missing_value : float or sequence of float, optional
@@ -268,8 +270,9 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         -------
         Codec
             The same class with ``absolute=``, ``range_relative * (max - min)`` over the valid
-            values, rounded down; with ``lossless=True`` where there is no valid value, or where the
-            range is 0 or too small for a bound. Itself where the bound is not range-relative.
+            values, rounded down, of integers to a whole number; with ``lossless=True`` where there
+            is no valid value, or where the range is 0 or too small for a bound. Itself where the
+            bound is not range-relative.
 
         Examples
         --------
@@ -286,10 +289,17 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     def resolved_for(self, found: tuple[float, float] | None) -> Self:
         """Return the codec with the absolute bound for data between two values."""
         assert self.range_relative is not None
-        absolute = _native.absolute_bound(self.range_relative, *found) if found else 0.0
-        return dataclasses.replace(
-            self, range_relative=None, absolute=absolute or None, lossless=not absolute
-        )
+        absolute: float = 0
+        if found and isinstance(found[0], int):
+            absolute = math.floor(Fraction(self.range_relative) * (int(found[1]) - found[0]))
+        elif found:
+            absolute = _native.absolute_bound(self.range_relative, *found)
+        return self.with_bound(absolute=absolute) if absolute else self.with_bound(lossless=True)
+
+    def with_bound(self, **bound: Any) -> Self:
+        """Return the same setting with another bound."""
+        none: dict[str, Any] = {**dict.fromkeys(map(str, _BOUND_FIELDS)), "lossless": False}
+        return dataclasses.replace(self, **none | bound)
 
     @classmethod
     def from_params(cls, params: _native.Params) -> Self:

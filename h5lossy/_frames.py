@@ -21,7 +21,12 @@ from h5lossy import _device, _native
 from h5lossy._arrays import device_of, is_device_array
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._codecs import CODECS, Codec, checked_codec
-from h5lossy._errors import BoundError, CorruptFrameError, InvalidArgumentError
+from h5lossy._errors import (
+    BoundError,
+    CorruptFrameError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
 from h5lossy._public import name_publicly
 from h5lossy._ranges import prepared
 from h5lossy._values import (
@@ -175,7 +180,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
         _require_host(out)
         fill = None if is_own else fill_value
         return _device.encode(array, partial(frame_params, codec, fill))
-    array, missing = prepared(array, fill_value, integers=True)
+    array, missing = prepared(array, fill_value)
     max_encoded_size(_nbytes(array))  # refuses what does not fit into a frame, before it is read
     if missing.has_more:  # which the codec itself would take for data
         codec = codec.resolve(array, fill_value)
@@ -219,7 +224,7 @@ def _nbytes(array: Any) -> int:
 
 def frame_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
     """Return how values become a frame; raise if their type or size is not allowed."""
-    dtype = checked_dtype(values.dtype, integers=True)
+    dtype = checked_dtype(values.dtype)
     max_encoded_size(values.nbytes)  # refuses what does not fit into a frame
     return _complete_params(codec, dtype, values.shape, fill_value)
 
@@ -371,6 +376,21 @@ def complete_filter_options(
     words = _native.pack_cd_values(_complete_params(codec, dtype, chunks, fill_value))
     _native.unpack_cd_values(words)
     return words
+
+
+def checked_for(codec: Codec, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type if a codec takes it with its bound; raise before anything is written."""
+    complete_filter_options(codec, checked_dtype(dtype), (1,))
+    return dtype
+
+
+def takes(codec: Codec, dtype: np.dtype[Any]) -> bool:
+    """Return whether a class of codecs takes a type, whatever the bound."""
+    try:
+        checked_for(codec.with_bound(lossless=True), dtype)
+    except UnsupportedError:
+        return False
+    return True
 
 
 def _complete_params(

@@ -16,7 +16,7 @@ from h5lossy import _native
 from h5lossy._arrays import as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._stored import stored_chunks
-from h5lossy._values import Data, blocks, checked_dtype, is_big_endian, unmasked
+from h5lossy._values import Data, blocks, checked_dtype, unmasked
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
@@ -38,11 +38,10 @@ class Extent:
 
     def __init__(self, missing: Missing) -> None:
         self.missing = missing
+        #: Of integers, integers.
         self.ends: tuple[float, float] | None = None
         self._params = _native.Params(
-            value_bytes=missing.dtype.itemsize,
-            big_endian=is_big_endian(missing.dtype),
-            fill_bits=missing.fill_bits,
+            **_native.type_fields(missing.dtype), fill_bits=missing.fill_bits
         )
         #: Some inner values, from all blocks.
         self._sample: list[np.ndarray[Any, Any]] = []
@@ -59,14 +58,25 @@ class Extent:
                 extent.add(block)
         return extent
 
-    def add(self, block: np.ndarray[Any, Any]) -> None:
-        """Add a block, in C order and of the type of `missing`."""
-        found = _native.value_range(self._params, self.missing.blanked(block))
+    def add(self, block: np.ndarray[Any, Any], mask: np.ndarray[Any, Any] | None = None) -> None:
+        """Add a block, in C order and of the type of `missing`, without the points of a mask."""
+        found = self._ends_of(block, mask)
         if found is None:
             return
         self.ends = _joined(self.ends, found)
         some = block.reshape(-1)[:: max(1, block.size // _SAMPLE)]
         self._sample.append(some[self.missing.mark(some) == 0])
+
+    def _ends_of(
+        self, block: np.ndarray[Any, Any], mask: np.ndarray[Any, Any] | None
+    ) -> tuple[float, float] | None:
+        """Return the smallest and the largest valid value of a block, if there is one."""
+        if block.dtype.kind == "f":
+            if mask is not None:
+                block = np.where(mask != 0, block.dtype.type(np.nan), block).astype(block.dtype)
+            return _native.value_range(self._params, self.missing.blanked(block))
+        valid = block[self.missing.is_data(block, mask)]
+        return (int(valid.min()), int(valid.max())) if valid.size else None
 
     @property
     def may_be_lone(self) -> bool:
@@ -150,16 +160,14 @@ def _joined(one: tuple[float, float] | None, other: tuple[float, float]) -> tupl
     return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
-def prepared(
-    data: Data, fill_value: Any, missing_value: Any = (), *, integers: bool = False
-) -> tuple[Data, Missing]:
+def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data, Missing]:
     """Return the data with a shape and a checked dtype, and which of its values are no data."""
     if is_device_array(data):
-        declaring: Any = np.empty(0, checked_dtype(cupy_memory(data).dtype))
+        declaring: Any = np.empty(0, checked_dtype(cupy_memory(data).dtype, on_device=True))
     else:
         if not isinstance(getattr(data, "dtype", None), np.dtype):
             data = unmasked(as_shown(data), np.nan)
-        checked_dtype(data.dtype, integers=integers)
+        checked_dtype(data.dtype)
         chunks = stored_chunks(data) if isinstance(data, h5py.Dataset) else None
         if chunks is not None:
             chunks.check_lengths()

@@ -29,25 +29,18 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iu" and h5py.check_enum_dtype(dtype) is None
 
 
-def checked_dtype(dtype: np.dtype[Any], *, integers: bool = False) -> np.dtype[Any]:
+def checked_dtype(dtype: np.dtype[Any], *, on_device: bool = False) -> np.dtype[Any]:
     """Return `dtype` if its values can be encoded, else raise `UnsupportedError`."""
     if dtype.kind == "f" and dtype.itemsize in {4, 8}:
         return dtype
-    if integers and is_integer(dtype):
+    if is_integer(dtype) and not on_device:
         return dtype
-    taken = "float32, float64 and integers of 8 to 64 bits," if integers else "float32 and float64"
-    advice = ""
-    if is_integer(dtype):
-        advice = " (in this version, create_dataset, write, read, encode and decode take integers)"
+    taken = "float32 and float64 on a GPU" if on_device else "float32, float64 and integers"
     raise UnsupportedError(
-        f"h5lossy takes {taken} of either byte order here, not {dtype}; "
-        f"convert the data with astype first{advice}"
+        f"h5lossy takes {taken}, of either byte order, not {dtype}; "
+        f"{'copy the data to the host' if is_integer(dtype) else 'convert the data with astype'} "
+        "first"
     )
-
-
-def is_big_endian(dtype: np.dtype[Any]) -> bool:
-    """Return whether values of this type stand in memory with their high byte first."""
-    return dtype.newbyteorder("<") != dtype
 
 
 def as_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -107,7 +100,7 @@ def own_fill_value(data: Data) -> Any:
 
 @once_per_dataset
 def unwritten_value(dataset: h5py.Dataset) -> npt.NDArray[Any]:
-    """Return what a float dataset holds where nothing has been written: a read-only 0-d array."""
+    """Return what a dataset holds where nothing has been written: a read-only 0-d array."""
     fill = np.zeros((), dataset.dtype)
     creation = dataset.id.get_create_plist()
     # Without a fill value, HDF5 leaves h5py's buffer as it is: zeros.
@@ -135,9 +128,13 @@ def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
 
 
 def read_block(data: Data, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
-    """Read one selection in C order, in the data's own type; masked points are NaN."""
+    """Read one selection in C order, in the data's own type.
+
+    Masked points are NaN, or of integers the array's fill value, which `no_data` leaves out.
+    """
+    stand_in = np.nan if data.dtype.kind == "f" else own_fill_value(data)
     with as_stored(data):
-        return np.asarray(unmasked(data[selection], np.nan), dtype=data.dtype, order="C")
+        return np.asarray(unmasked(data[selection], stand_in), dtype=data.dtype, order="C")
 
 
 def loaded(values: Any) -> Any:

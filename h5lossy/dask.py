@@ -25,7 +25,7 @@ from dask.delayed import delayed
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._plugins import register
 from h5lossy._ranges import Extent
-from h5lossy._values import unmasked
+from h5lossy._values import loaded
 from h5lossy.assessment import Assessor, Report
 from h5lossy.assessment._inputs import Input, common_dtype, missing_in
 
@@ -154,7 +154,9 @@ def _after(change: Callable[..., None], assessor: Assessor, *given: Any) -> Asse
 def _ends(x: npt.NDArray[Any], missing: Missing) -> tuple[float, float] | None:
     """Return the smallest and the largest valid value."""
     extent = Extent(missing)
-    extent.add(np.asarray(unmasked(x, np.nan), missing.dtype, order="C"))
+    x = loaded(x)
+    mask = np.ma.getmaskarray(x) if isinstance(x, np.ma.MaskedArray) else None
+    extent.add(np.asarray(np.ma.getdata(x), missing.dtype, order="C"), mask)
     return extent.ends
 
 

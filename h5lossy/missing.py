@@ -28,7 +28,6 @@ from h5lossy._values import (
     as_bits,
     checked_fill_value,
     fill_bits,
-    is_big_endian,
     own_fill_value,
 )
 from h5lossy._variables import attribute_of
@@ -91,7 +90,7 @@ class Missing:
         return self.fill is None and not self.has_more
 
     def as_type(self, dtype: np.dtype[Any]) -> Missing:
-        """Return the same in another type of floats, as the nearest values that it has."""
+        """Return the same in another type, as the nearest values that it has."""
 
         def typed(value: Any) -> Any:
             with np.errstate(over="ignore"):
@@ -138,8 +137,14 @@ class Missing:
         marks[free & self.outside(values)] = OUTSIDE
         return marks
 
+    def is_data(
+        self, values: npt.NDArray[Any], mask: npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Return which values are valid, and not in the mask."""
+        return np.asarray((self.mark(values, mask) == 0) & ~self._is_special(values))
+
     def blanked(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return values with NaN for everything that is no data, except the fill value."""
+        """Return floats with NaN for everything that is no data, except the fill value."""
         if not self.has_more:
             return values
         blanked = np.array(values, order="C")
@@ -197,7 +202,11 @@ def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Mis
         return Missing(dtype)
     given = _given(missing_value, dtype)
     if fill_value is None or isinstance(data, np.ndarray):  # which has no attributes
-        own = own_fill_value(data) if is_own else fill_value
+        own = own_fill_value(data) if is_own or np.ma.is_masked(data) else None
+        if not is_own:
+            if own is not None and dtype.kind != "f":  # it stands for masked points all the same
+                given = (*given, own)
+            own = fill_value
         return Missing(dtype, values=given).with_fill(own)
     attributes = _Attributes(data, dtype)
     low, high = attributes.interval()
@@ -250,8 +259,9 @@ def keeping_missing(codec: Any, missing: Missing) -> Any:
     """Return a codec whose bins are centred on the missing values, so that these stay exact.
 
     The filter keeps only HDF5's fill value. Another value, such as -999, stays exact only if it is
-    a multiple of the bin width, which is twice the bound, or somewhat less (`Codec.step_share`).
-    It is the same codec if it keeps them anyway, or if no slightly smaller absolute bound does.
+    a multiple of the bin width, which is twice the bound, or somewhat less (`Codec.step_share`); of
+    integers, one more. It is the same codec if it keeps them anyway, or if no slightly smaller
+    absolute bound does.
     """
     if not 0 < len(missing.values) <= _MOST_MISSING:
         return codec
@@ -259,11 +269,15 @@ def keeping_missing(codec: Any, missing: Missing) -> Any:
     values = np.repeat(np.array(missing.values, missing.dtype), 4096)
     if codec.absolute is None or _keeps(codec, values):
         return codec
-    for value in map(abs, map(float, missing.values)):
-        bins = math.ceil(value / (2 * codec.step_share) / codec.absolute)
+    is_float = missing.dtype.kind == "f"
+    for value in map(abs, map(float if is_float else int, missing.values)):
+        if is_float:
+            bins = math.ceil(value / (2 * codec.step_share) / codec.absolute)
+        else:
+            bins = -(-value // (2 * math.floor(codec.absolute) + 1))
         # The centre of a bin is rounded to the type: about every second number of bins is exact.
         for count in range(bins, bins + min(64, bins // _FINEST + 1)) if bins >= _FINEST else ():
-            smaller = value / count / (2 * codec.step_share)
+            smaller = value / count / (2 * codec.step_share) if is_float else (value // count) // 2
             if 0 < smaller <= codec.absolute:
                 tried = dataclasses.replace(codec, absolute=smaller)
                 if _keeps(tried, values):
@@ -274,10 +288,7 @@ def keeping_missing(codec: Any, missing: Missing) -> Any:
 def _keeps(codec: Any, values: npt.NDArray[Any]) -> bool:
     """Return whether a codec keeps all values bit for bit."""
     params = dataclasses.replace(
-        codec.params(),
-        value_bytes=values.itemsize,
-        big_endian=is_big_endian(values.dtype),
-        shape=values.shape,
+        codec.params(), **_native.type_fields(values.dtype), shape=values.shape
     )
     decoded = np.empty_like(values)
     _native.decode(_native.encode(params, values), decoded)

@@ -21,8 +21,9 @@ import numpy as np
 from h5lossy._chunking import small_chunks_text
 from h5lossy._codecs import FILTER_ID, Codec, checked_codec
 from h5lossy._errors import InvalidArgumentError, NativeError, UnsupportedError
+from h5lossy._frames import checked_for
 from h5lossy._libraries import ffi, functions_in
-from h5lossy._values import checked_dtype, own_fill_value
+from h5lossy._values import own_fill_value
 from h5lossy._variables import is_h5netcdf_variable, is_netcdf4_variable, netcdf4_file
 from h5lossy._warnings import warn
 from h5lossy.missing import warn_of_zero
@@ -54,11 +55,12 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
     Parameters
     ----------
     variable : netCDF4.Variable
-        float32 or float64, with at least one dimension, in a file of format NETCDF4 that is open
-        for writing.
+        float32, float64 or integers, with at least one dimension, in a file of format NETCDF4 that
+        is open for writing.
     codec : Codec
         The codec and bound, such as ``PFPL(absolute=1e-3)``. A range-relative bound is taken of
-        each chunk: `Codec.resolve` turns it into that of the whole data.
+        each chunk: `Codec.resolve` turns it into that of the whole data. The bound of integers is
+        in counts, as they are stored, whatever their ``scale_factor``.
 
     Raises
     ------
@@ -78,7 +80,7 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
         If the chunks are so small that frames are larger than the data, or the fill value is 0.
     """
     words = checked_codec(codec).filter_options
-    _check_variable(variable)
+    _check_variable(variable, codec)
     # The netCDF-C library that netCDF4's extension module is linked to.
     call = functions_in(sys.modules[type(variable).__module__].__file__, _FUNCTIONS)
     if call is None:
@@ -105,7 +107,7 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
     warn_of_zero(variable.name, own_fill_value(variable), codec.bound)
 
 
-def _check_variable(variable: Any) -> None:
+def _check_variable(variable: Any, codec: Codec) -> None:
     """Raise if a variable can't have the filter: netCDF-C says so too late, or not why."""
     if is_h5netcdf_variable(variable):
         raise TypeError(
@@ -123,9 +125,9 @@ def _check_variable(variable: Any) -> None:
         )
     if not isinstance(variable.datatype, np.dtype):
         raise UnsupportedError(
-            f"{name} is of a type that the file defines; h5lossy encodes float32 and float64"
+            f"{name} is of a type that the file defines; h5lossy encodes floats and integers"
         )
-    checked_dtype(variable.datatype)
+    checked_for(codec, variable.datatype)
     if not variable.dimensions:
         raise UnsupportedError(
             f"{name} has no dimensions, and so no chunks, which filters need; leave it as it is"

@@ -9,13 +9,14 @@ find the engine "h5lossy".
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
 import io
+import math
 import os
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
@@ -24,10 +25,12 @@ import h5py
 import numpy as np
 
 from h5lossy._blocks import TINY_BYTES
+from h5lossy._bounds import BoundKind
 from h5lossy._chunking import chunks_for
 from h5lossy._codecs import PFPL, Codec, checked_codec
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._variables import dataset_named
 from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE, loss_text
 from h5lossy._warnings import warn
@@ -84,9 +87,10 @@ def encoding(
 
     It is for ``to_netcdf(..., engine="h5netcdf", encoding=...)``. A variable gets the codec that
     `variables` has for it; else, if it is a data variable, the one given by `codec` or `bound`;
-    else the one that it was opened with (engine "h5lossy", or `restore_encoding`). Left as they
-    are: coordinates and what describes them, integers, times, and variables of up to 4 KiB that
-    can't grow.
+    else the one that it was opened with (engine "h5lossy", or `restore_encoding`). Integers get the
+    bound if they are packed or if `variables` names them; others are compressed losslessly. Left
+    as they are: coordinates and what describes them, times, and variables of up to 4 KiB that can't
+    grow.
 
     Parameters
     ----------
@@ -95,7 +99,7 @@ def encoding(
     variables : mapping, optional
         What single variables get, by name: a codec; its arguments, such as ``{"absolute": 0.5}``,
         for the class of `codec`; or None, for no compression. What would be left as it is may be
-        named, if it is float32 or float64. In a tree, a name is that of variables in all groups.
+        named, if it is of floats or integers. In a tree, a name is that of variables in all groups.
     codec : Codec, optional
         What all other data variables get.
     **bound
@@ -118,14 +122,17 @@ def encoding(
     Warns
     -----
     RuntimeWarning
-        If nothing can be compressed, or if missing values or the attribute ``lossy_compression``
-        need attention.
+        If nothing can be compressed, if packed integers can't have the bound and are saved
+        losslessly, or if missing values or the attribute ``lossy_compression`` need attention.
 
     Notes
     -----
     A codec that is given bounds the error of the values in `ds`: floats with ``scale_factor`` or
-    ``add_offset`` are saved without these. One that a variable was opened with, and keeps, bounds
-    that of the stored numbers, and these are kept.
+    ``add_offset`` are saved without these. Packed integers stay packed: an absolute bound is
+    divided by ``scale_factor`` and rounded down to whole counts, which are what the result of this
+    function says; the rounding of xarray, where values are not on the grid yet, comes on top.
+    A codec that a variable was opened with, and keeps, bounds that of the stored numbers, and these
+    are kept. Integers take `PFPL`, whatever the codec, unless it is `Auto`.
 
     Examples
     --------
@@ -166,7 +173,7 @@ def encoding(
             )
         if is_codec_kept or any(codec is not None for codec in [default, *named.values()]):
             warn(
-                "nothing will be compressed: there is no data variable of float32 or float64 with "
+                "nothing will be compressed: there is no data variable of floats or integers with "
                 f"more than {TINY_BYTES} bytes"
             )
     return found if isinstance(ds, xr.DataTree) else found["/"]
@@ -186,9 +193,16 @@ def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
     found = _opened_with(ds)
     for name, codec in found.items():
         scale = abs(float(np.asarray(ds.variables[name].encoding.get("scale_factor", 1)).item()))
-        if codec.absolute is not None and scale != 1:
+        if codec.absolute is not None and _stored_dtype(ds.variables[name]).kind != "f":
+            # Not below their product, so that `encoding` finds the same counts in it.
+            product = math.floor(codec.absolute) * Fraction(scale)
+            value = float(product)
+            found[name] = codec.with_bound(
+                absolute=value if value >= product else math.nextafter(value, math.inf)
+            )
+        elif codec.absolute is not None and scale != 1:
             # Their product, rounded down: as if the scale were the range of the values.
-            as_range = dataclasses.replace(codec, absolute=None, range_relative=codec.absolute)
+            as_range = codec.with_bound(range_relative=codec.absolute)
             found[name] = as_range.resolved_for((0.0, scale))
     return found
 
@@ -388,6 +402,8 @@ def _encoding_of(
         obstacle = _obstacle(variable, resizable)
         if not obstacle:
             dtype = _stored_dtype(variable)
+            if dtype.kind != "f" and not is_kept:
+                codec = _for_integers(name, variable, dtype, codec, is_named=name in named)
             found[name] = {
                 "compression": codec,
                 "chunksizes": chunks_for(variable.shape, dtype, blocks=variable.chunks),
@@ -415,24 +431,41 @@ def _referred_to(variables: Iterable[xr.Variable]) -> set[str]:
 
 
 def _stored_dtype(variable: xr.Variable) -> np.dtype[Any]:
-    """Return the type in which floats are saved."""
+    """Return the type in which numbers are saved."""
     dtype: np.dtype[Any] = np.dtype(variable.encoding.get("dtype") or variable.dtype)
     return dtype
 
 
 def _obstacle(variable: xr.Variable, resizable: set[Any]) -> str:
     """Say why a variable can't be compressed; nothing if it can."""
-    if variable.dtype.kind != "f":  # times may be saved as floats
-        return f"it holds {variable.dtype}, and only float32 and float64 can be"
+    possible = "and only float32, float64 and integers can be"
+    if variable.dtype.kind not in "fiu":  # times may be saved as floats
+        return f"it holds {variable.dtype}, {possible}"
     dtype = _stored_dtype(variable)
-    if dtype.kind != "f" or dtype.itemsize not in {4, 8}:
-        unpack = "; remove dtype, scale_factor and add_offset from its encoding"
-        advice = unpack if dtype.kind != "f" else ""
-        return f"it is saved as {dtype}, and only float32 and float64 can be{advice}"
+    if dtype.kind not in "iu" and dtype.str[1:] not in {"f4", "f8"}:
+        return f"it is saved as {dtype}, {possible}"
     sizes = [n for dim, n in variable.sizes.items() if dim not in resizable]
     if not variable.dims or 0 in sizes:
         return f"it has no values, or no dimensions: its shape is {variable.shape}"
     return ""
+
+
+def _for_integers(
+    name: Any, variable: xr.Variable, dtype: np.dtype[Any], codec: Codec, *, is_named: bool
+) -> Codec:
+    """Return the codec for a variable that is saved as integers, with a bound in counts."""
+    packing = Packing.of(SimpleNamespace(attrs=variable.encoding), dtype)
+    if packing is None and variable.dtype.kind == "f":  # xarray rounds them to integers
+        packing = Packing(1.0, 0.0)
+    chosen, why = for_integers(codec, dtype, packing, is_asked_for=is_named)
+    if chosen.bound.kind is BoundKind.RANGE_RELATIVE:
+        why = "integers have no range-relative bound; Codec.resolve makes it an absolute one"
+        chosen = chosen.with_bound(lossless=True)
+    if why and is_named:
+        raise UnsupportedError(f"{name!r} can't be compressed with {codec!r}: {why}")
+    if why and packing is not None:
+        warn(f"{name} will be saved losslessly: {why}")
+    return chosen if packing is None else in_counts(chosen, packing.scale)
 
 
 def _kept(
@@ -440,11 +473,10 @@ def _kept(
 ) -> dict[str, Any]:
     """Return what remains of a variable's own encoding, which the result of `encoding` replaces."""
     own = variable.encoding
-    if not is_kept and any(key in own for key in _SCALE):
+    if not is_kept and dtype.kind == "f" and any(key in own for key in _SCALE):
         own = {}  # of other numbers than those that are stored now
-    kept = {
-        key: own[key] for key in ("dtype", "_FillValue", "missing_value", *_SCALE) if key in own
-    }
+    names = ("dtype", "_FillValue", "missing_value", "_Unsigned", *_SCALE)
+    kept = {key: own[key] for key in names if key in own}
     kept |= _undeclared_fill(name, own, variable.attrs, dtype)
     if not codec.lossless:
         missing = _missing(name, own | kept, variable.attrs, dtype)

@@ -200,6 +200,21 @@ def values_are_converted_on_their_rank(comm: Any, path: Path) -> None:
 
 
 @case
+def integers_are_written_within_counts(comm: Any, path: Path) -> None:
+    values = (100 * field(comm.size)).round().astype("i2")
+    own = part_of(comm.rank)
+    with opened(comm, path) as file:
+        for dtype in ("i2", ">u8"):
+            codec = h5lossy.PFPL(absolute=3)
+            data = dataset(file, values.shape, dtype, dtype=dtype, compression=codec)
+            h5lossy.write(data, np.abs(values[own]).astype(dtype), own, collective=True)
+            part = h5lossy.read(data, own).astype(int)
+            assert np.abs(part - np.abs(values[own].astype(int))).max() == 3
+    check_file(comm, path, np.abs(values), "i2")
+    check_file(comm, path, np.abs(values).astype(">u8"), ">u8")
+
+
+@case
 def chunks_are_replaced(comm: Any, path: Path) -> None:
     values = field(comm.size)
     own = part_of(comm.rank)

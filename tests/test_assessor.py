@@ -140,8 +140,10 @@ def test_what_it_cannot_do_is_said() -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=text):
             Assessor(x.shape, x.dtype, **arguments)
-    with pytest.raises(InvalidArgumentError, match="dtype"):
-        Assessor(x.shape, "i4")
+    with pytest.raises(InvalidArgumentError, match="not complex64"):
+        Assessor(x.shape, "c8")
+    with pytest.raises(InvalidArgumentError, match="this assessor compares int64, got float64"):
+        Assessor(x.shape, "i8").update(x.astype("f8"), x.astype("f8"))
     with pytest.raises(InvalidArgumentError, match="shape"):
         Assessor((3, 0), "f4")
     assessor = Assessor(x.shape, x.dtype)

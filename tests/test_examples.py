@@ -30,6 +30,7 @@ EXAMPLES = {
     "08_mpi.py": (("MPI",), "pressure.h5", "p"),
     "09_xarray.py": (("xarray", "h5netcdf", "engine"), "north.nc", "tas"),
     "10_dask.py": (("dask", "distributed"), "one.h5", "field"),
+    "11_detector.py": ((), "detector.nxs", "entry/data"),
 }
 
 

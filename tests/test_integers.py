@@ -449,18 +449,6 @@ def test_a_fill_value_is_one_of_the_type() -> None:
             h5lossy.encode(np.zeros(9, "u2"), PFPL(absolute=3), fill_value=fill)
 
 
-def test_what_measures_floats_says_so(tmp_path: Path) -> None:
-    values = np.arange(100, dtype="u2")
-    with pytest.raises(
-        UnsupportedError, match=r"takes float32 and float64 .* here, not uint16.*write, read"
-    ):
-        PFPL(range_relative=0.1).resolve(values)
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        dataset = file.create_dataset("x", data=values, chunks=(50,), compression=PFPL(absolute=3))
-        with pytest.raises(UnsupportedError, match="/x holds uint16, and verify=True compares"):
-            h5lossy.write(dataset, values, verify=True)
-
-
 # ------------------------------------------------------------------------------------------------
 # Datasets
 # ------------------------------------------------------------------------------------------------

@@ -106,19 +106,22 @@ def saved(tmp_path_factory: pytest.TempPathFactory, original: xr.Dataset) -> Pat
 # ------------------------------------------------------------------------------------------------
 
 
-def test_float_data_is_compressed_and_nothing_else(original: xr.Dataset) -> None:
+def test_floats_get_the_bound_and_integers_are_exact(original: xr.Dataset) -> None:
     found = encoding(original, **BOUND)
 
+    codecs = {"tas": CODEC, "pr": CODEC, "count": h5lossy.PFPL(lossless=True)}
     assert found == {
-        name: {"compression": CODEC, "chunksizes": chunks}
-        for name, chunks in {"tas": SHAPE, "pr": SHAPE}.items()
+        name: {"compression": codec, "chunksizes": SHAPE} for name, codec in codecs.items()
     }
+    named = encoding(original, {"count": {"absolute": 3}}, codec=Interp(lossless=True))
+    assert named["count"]["compression"] == h5lossy.PFPL(absolute=3)
 
 
 def test_the_file_has_the_bound_and_the_rest_is_exact(original: xr.Dataset, saved: Path) -> None:
     assert stored(saved).config == CODEC
     assert stored(saved, "pr").config == Interp(absolute=0.5)
-    for name in ("count", "lat", "lon", "lat_bnds", "area", "time"):
+    assert stored(saved, "count").config == h5lossy.PFPL(lossless=True)
+    for name in ("lat", "lon", "lat_bnds", "area", "time"):
         assert stored(saved, name) is None, name
     for engine in ("netcdf4", "h5netcdf", H5LossyBackendEntrypoint):
         with xr.open_dataset(saved, engine=engine) as ds:
@@ -153,7 +156,8 @@ def test_a_block_of_dask_is_not_encoded_twice(tmp_path: Path) -> None:
 
 
 def test_single_variables_come_before_the_default(original: xr.Dataset) -> None:
-    chosen = {"tas": {"absolute": 1.0}, "pr": None, "area": h5lossy.PFPL(lossless=True)}
+    chosen: dict[str, Any] = {"tas": {"absolute": 1.0}, "pr": None, "count": None}
+    chosen["area"] = h5lossy.PFPL(lossless=True)
     found = encoding(original, chosen, codec=Interp(absolute=0.5))
 
     assert {name: one["compression"] for name, one in found.items()} == {
@@ -185,22 +189,49 @@ def test_variables_that_others_refer_to_are_left_alone() -> None:
     assert list(encoding(ds, {"ps": {"absolute": 1.0}}, **BOUND)) == ["ta", "ps"]
 
 
-def test_packed_values_stay_as_they_are(tmp_path: Path) -> None:
-    ds = climate()
-    packing = {"dtype": "i2", "scale_factor": 0.01, "add_offset": 300.0, "_FillValue": -32768}
-    ds["tas"].encoding = packing
-    save(ds, tmp_path / "plain.nc")
-    save(ds, tmp_path / "a.nc", encoding=encoding(ds, **BOUND))
+PACKING = {"dtype": "i2", "scale_factor": 0.01, "add_offset": 300.0, "_FillValue": -32768}
 
-    with netCDF4.Dataset(tmp_path / "a.nc") as a, netCDF4.Dataset(tmp_path / "plain.nc") as plain:
-        a.set_auto_maskandscale(False)
-        plain.set_auto_maskandscale(False)
-        assert np.array_equal(a["tas"][...], plain["tas"][...])
-        assert a["tas"].dtype == np.int16
-    assert stored(tmp_path / "a.nc") is None
-    assert stored(tmp_path / "a.nc", "pr").config == CODEC
-    with pytest.raises(UnsupportedError, match=r"saved as int16, .* remove dtype, scale_factor"):
-        encoding(ds, {"tas": BOUND})
+
+def test_the_bound_of_packed_integers_is_that_of_their_values(tmp_path: Path) -> None:
+    ds = climate()
+    ds["tas"].encoding = PACKING
+    save(ds, tmp_path / "plain.nc")
+    with xr.open_dataset(tmp_path / "plain.nc", engine="h5netcdf") as plain:
+        found = encoding(plain, absolute=0.055)
+        assert found["tas"]["compression"] == h5lossy.PFPL(absolute=5)
+        assert found["tas"]["dtype"] == np.int16
+        save(plain, tmp_path / "a.nc", encoding=found)
+    counts = values(tmp_path / "plain.nc").astype(int)
+    assert np.abs(values(tmp_path / "a.nc") - counts).max() == 5
+    assert ((values(tmp_path / "a.nc") == -32768) == (counts == -32768)).all()
+    with open_with_codecs(tmp_path / "a.nc") as back:
+        np.testing.assert_allclose(back["tas"], ds["tas"], atol=0.055 + 1e-6)
+        # Whatever the way, the same counts.
+        assert encoding(back)["tas"]["compression"] == h5lossy.PFPL(absolute=5)
+        kept = codecs_of(back)["tas"]
+        assert 0.05 <= kept.absolute < 0.0501
+        assert encoding(back, {"tas": kept}) == encoding(back)
+        save(back, tmp_path / "b.nc", encoding=encoding(back))
+    assert_same_bits(values(tmp_path / "b.nc"), values(tmp_path / "a.nc"))
+
+
+def test_what_packed_integers_do_not_take_is_lossless_or_refused() -> None:
+    ds = climate()
+    ds["tas"].encoding = PACKING
+    lossless = h5lossy.PFPL(lossless=True)
+    assert encoding(ds, absolute=0.001)["tas"]["compression"] == lossless
+    for bound, why in (
+        ({"pointwise_relative": 0.1}, "integers have no pointwise-relative bound"),
+        ({"range_relative": 0.1}, r"no range-relative bound; Codec\.resolve"),
+    ):
+        with pytest.warns(RuntimeWarning, match=f"tas will be saved losslessly: .*{why}"):
+            assert encoding(ds, **bound)["tas"]["compression"] == lossless
+        with pytest.raises(UnsupportedError, match=f"'tas' can't be compressed with .*{why}"):
+            encoding(ds, {"tas": bound})
+    ds["tas"].encoding = {**PACKING, "_Unsigned": "true"}
+    with pytest.warns(RuntimeWarning, match="tas will be saved losslessly: _Unsigned"):
+        found = encoding(ds, absolute=0.1)["tas"]
+    assert (found["compression"], found["_Unsigned"]) == (lossless, "true")
 
 
 def test_the_bound_of_scaled_floats_is_that_of_their_values(tmp_path: Path) -> None:
@@ -311,9 +342,9 @@ def test_trees(tmp_path: Path, original: xr.Dataset) -> None:
 
     assert {path: list(group) for path, group in found.items()} == {
         "/": [],
-        "/fine": ["tas"],
+        "/fine": ["tas", "count"],
         "/coarse": [],
-        "/coarse/1": ["tas"],
+        "/coarse/1": ["tas", "count"],
     }
     for path in (tmp_path / "a.nc", tmp_path / "b.nc"):
         assert stored(path, "fine/pr") is None
@@ -377,8 +408,6 @@ def test_errors_say_what_to_do(original: xr.Dataset) -> None:
         encoding(original, {"tos": BOUND})
     with pytest.raises(InvalidArgumentError, match=r"needs a bound, such as absolute=1e-3, or a"):
         encoding(original)
-    with pytest.raises(UnsupportedError, match=r"'count' can't be compressed: .* int64"):
-        encoding(original, {"count": BOUND})
     with pytest.raises(UnsupportedError, match=r"'when' can't be compressed: .* datetime64"):
         encoding(original, {"when": BOUND})
     with pytest.raises(UnsupportedError, match=r"'height' .* its shape is \(\)"):
@@ -404,7 +433,7 @@ def test_errors_say_what_to_do(original: xr.Dataset) -> None:
     with pytest.raises(TypeError, match=r"codecs_of takes an xarray.Dataset, got DataArray$"):
         codecs_of(original["tas"])
     with pytest.warns(RuntimeWarning, match="nothing will be compressed"):
-        assert encoding(original[["count"]], **BOUND) == {}
+        assert encoding(original[["height"]], **BOUND) == {}
 
 
 def test_the_engine_netcdf4_does_not_save_without_a_word(
@@ -457,7 +486,8 @@ def test_codec_and_values_are_kept(
 def test_results_of_computations_can_have_the_same_codecs(saved: Path, tmp_path: Path) -> None:
     with open_with_codecs(saved) as ds:
         result = ds[["tas", "pr"]] * 2
-        save(result, tmp_path / "a.nc", encoding=encoding(result, codecs_of(ds)))
+        codecs = codecs_of(ds.drop_vars("count"))
+        save(result, tmp_path / "a.nc", encoding=encoding(result, codecs))
 
     for name in ("tas", "pr"):
         assert stored(tmp_path / "a.nc", name).config == stored(saved, name).config
@@ -504,7 +534,8 @@ def test_parts_are_saved_with_chunks_that_fit(
                 assert encoding(ds) == {}
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                assert encoding(ds, {name: None, "pr": None}) == {}  # as it was asked for
+                # As it was asked for.
+                assert encoding(ds, dict.fromkeys([name, "pr", "count"])) == {}
         elif is_explicit:
             found = encoding(ds)
         save(ds, path, encoding=found)

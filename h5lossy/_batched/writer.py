@@ -19,11 +19,11 @@ from h5lossy._batched.sources import Source, all_at_once, make_source
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import small_chunks_text
 from h5lossy._datasets import codec_of
-from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._errors import InvalidArgumentError
 from h5lossy._libhdf5 import is_parallel
 from h5lossy._progress import Progress, Report, reporting
 from h5lossy._stored import stored_chunks
-from h5lossy._values import is_integer, own_fill_value
+from h5lossy._values import own_fill_value
 from h5lossy._variables import dataset_to_write
 from h5lossy._verification.recorder import Recorder
 from h5lossy._warnings import warn
@@ -201,11 +201,6 @@ def _check(dataset: h5py.Dataset, *, together: bool, verify: bool) -> None:
         raise InvalidArgumentError(
             "verify=True records attributes, which HDF5 can't make in SWMR mode; write without, "
             "and compare with h5lossy.assess afterwards"
-        )
-    if verify and is_integer(dataset.dtype):
-        raise UnsupportedError(
-            f"{dataset.name} holds {dataset.dtype}, and verify=True compares floats in this "
-            "version; write without, and compare what h5lossy.read returns with the original"
         )
     if together and verify:
         raise InvalidArgumentError(

@@ -14,20 +14,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import read
-from h5lossy._cli._files import datasets_in, is_float, open_file
+from h5lossy._cli._files import datasets_in, has_numbers, open_file
 from h5lossy._cli._options import CODEC_NAMES, OWN_SETTINGS, Request, parsed, range_options
 from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
 from h5lossy._cli._rules import Rules
 from h5lossy._codecs import Auto, Codec
+from h5lossy._frames import takes
 from h5lossy._names import split_place
+from h5lossy._packing import Packing
 from h5lossy._repacking.planning import Plan, chunk_shape, make_plans
-from h5lossy._values import checked_dtype
+from h5lossy._values import checked_dtype, is_integer
 from h5lossy.missing import Missing, missing_when_stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import h5py
+    import numpy as np
     import numpy.typing as npt
 
 
@@ -40,6 +43,7 @@ class Field:
     values: npt.NDArray[Any]
     chunks: tuple[int, ...]
     missing: Missing
+    is_packed: bool  # then bounds are of the stored integers
 
 
 #: What is tried, by name: codecs in their default mode, and the one that picks the smallest frames.
@@ -79,12 +83,13 @@ class Choice:
         file, patterns, wanted = self._parsed()
         with open_file(file) as opened:
             datasets = datasets_in(opened, patterns)
-            found = [name for name, one in datasets.items() if is_float(one) and one.shape]
+            found = [name for name, one in datasets.items() if has_numbers(one) and one.shape]
+            floats = [name for name in found if datasets[name].dtype.kind == "f"]
+            if len(floats) == 1:  # the only one that needs no name
+                found = floats
             if len(found) != 1:
                 names = ", ".join(found[:6]) or "none"
-                raise click.UsageError(
-                    f"choose one float dataset with -d; these are there: {names}"
-                )
+                raise click.UsageError(f"choose one dataset with -d; these are there: {names}")
             return _read(file, found[0], datasets[found[0]], wanted, self.missing_value)
 
     @contextmanager
@@ -92,8 +97,13 @@ class Choice:
         """Open the file, and yield what reads each dataset of it that ``repack`` would compress."""
         file, patterns, wanted = self._parsed()
         with open_file(file) as opened:
-            rules = Rules(request=Request(bound={"lossless": True}))
-            plans = {plan.path: plan for plan in make_plans(opened, rules.wish) if plan.codec}
+            rules = Rules(request=Request(bound={"absolute": 1.0}), packed_units=True)
+            # Integers that are not packed may be indices or labels: they have to be named.
+            plans = {
+                plan.path: plan
+                for plan in make_plans(opened, rules.wish)
+                if plan.codec and (patterns or not plan.note)
+            }
             for one in patterns:
                 require_match("--dataset", one, plans)
 
@@ -155,8 +165,19 @@ def _read(
         path=name,
         values=read(dataset),
         chunks=shape,
+        is_packed=is_integer(dataset.dtype) and Packing.of(dataset, dataset.dtype) is not None,
         missing=missing_when_stored(dataset, missing_value),
     )
+
+
+def taking(
+    candidates: Sequence[Callable[..., Codec]], dtype: np.dtype[Any]
+) -> list[Callable[..., Codec]]:
+    """Return the candidates that take a type."""
+    found = [make for make in candidates if takes(make(lossless=True), dtype)]
+    if not found:
+        raise click.UsageError(f"none of --codecs takes {dtype}; give pfpl, for example")
+    return found
 
 
 def candidate_name(codec: Codec) -> str:

@@ -20,6 +20,7 @@ from h5lossy._cli._interrupts import raise_if_interrupted
 from h5lossy._cli._patterns import matches, require_match
 from h5lossy._names import dataset_at, path_text
 from h5lossy._repacking.objects import walk
+from h5lossy._values import is_integer
 
 #: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
 FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
@@ -156,9 +157,11 @@ def filters_of(dataset: h5py.Dataset) -> list[tuple[int, str]]:
     ]
 
 
-def is_float(dataset: h5py.Dataset) -> bool:
-    """Return whether a dataset has float values; False for types that NumPy does not have."""
+def has_numbers(dataset: h5py.Dataset) -> bool:
+    """Return whether a dataset has floats or integers; False for types that NumPy does not have."""
+    if dataset.shape is None:
+        return False
     try:
-        return bool(dataset.dtype.kind == "f" and dataset.shape is not None)
+        return bool(dataset.dtype.kind == "f" or is_integer(dataset.dtype))
     except TypeError:
         return False

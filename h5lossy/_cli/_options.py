@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +19,12 @@ import click
 
 from h5lossy import PFPL, BoundError, BoundKind
 from h5lossy._codecs import CODECS, Codec, choice_text
+from h5lossy._values import is_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
 
     from h5lossy import ErrorBound, FrameInfo
 
@@ -33,6 +37,17 @@ DIGITS = "significant_digits"
 
 #: The codecs by the names that a user types.
 CODEC_NAMES: dict[str, type[Codec]] = {cls.codec_name: cls for cls in CODECS.values()}
+
+
+class Number(click.types.FloatParamType):
+    """A number; whole ones are exact."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return an int or a float."""
+        try:
+            return int(value)
+        except ValueError:
+            return super().convert(value, param, ctx)
 
 
 class FileToWrite(click.Path):
@@ -250,7 +265,7 @@ bound_option = parsed(_BOUND_OPTIONS, (*BoundKind, DIGITS), "bound", _parse_boun
 missing_option = click.option(
     "--missing-value",
     "missing_value",
-    type=float,
+    type=Number(),
     multiple=True,
     metavar="V",
     help="A missing value, in addition to those that the datasets declare (HDF5's fill value; the "
@@ -332,6 +347,16 @@ def codec_text(codec: Codec, name: str | None = None) -> str:
     """
     own = {name: value for name, value in codec.get_config().items() if name in OWN_SETTINGS}
     return (name or type(codec).__name__) + _in_brackets(own)
+
+
+def bound_text(bound: ErrorBound, dtype: np.dtype[Any], value: str = "") -> str:
+    """Write a bound; an absolute one of integers as the counts that it means."""
+    if bound.kind is BoundKind.LOSSLESS:
+        return str(bound)
+    if bound.kind is not BoundKind.ABSOLUTE or not is_integer(dtype):
+        return f"{bound.kind} {value or repr(bound.value)}"
+    counts = math.floor(bound.value)
+    return f"±{counts} count{'' if counts == 1 else 's'}" if counts else "lossless"
 
 
 def frame_codec_text(info: FrameInfo) -> str:

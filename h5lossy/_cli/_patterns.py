@@ -27,10 +27,13 @@ _SETTINGS = (
     *(f"{kind.replace('_', '-')}=B" for kind in BoundKind if kind is not BoundKind.LOSSLESS),
     "digits=N",
     "lossless",
+    "packed-units",
     "codec=NAME",
     *(name.replace("_", "-") + ("" if name in FLAGS else "=VALUE") for name in OWN_SETTINGS),
     "chunks=SHAPE",
 )
+
+_PACKED_UNITS = "packed_units"
 
 _NUMBERS: dict[str, tuple[type, str]] = {
     **{str(kind): (float, "a number") for kind in BoundKind if kind is not BoundKind.LOSSLESS},
@@ -123,6 +126,7 @@ class Rule:
     pattern: str
     request: Request
     chunks: Chunks | None  # None where none is given
+    packed_units: bool = False  # whether the bound of packed values is one of the stored numbers
     skip: bool = False  # in rules of a file only: copy the datasets unchanged
     where: str = "--dataset"  # for messages
 
@@ -148,7 +152,7 @@ class Rule:
         for setting in settings:
             name, _, value = setting.strip().partition("=")
             name = name.replace("-", "_")
-            if name in {BoundKind.LOSSLESS, *FLAGS} and not value:
+            if name in {BoundKind.LOSSLESS, _PACKED_UNITS, *FLAGS} and not value:
                 typed[name] = True
             elif name in _NUMBERS:
                 read, what = _NUMBERS[name]
@@ -164,4 +168,8 @@ class Rule:
                 raise click.BadParameter(
                     f"{setting!r} is no setting; there are {', '.join(_SETTINGS)}"
                 )
-        return cls(pattern=pattern, request=Request.parse(typed), chunks=chunks)
+        packed_units = typed.pop(_PACKED_UNITS, False)
+        if packed_units and not {*BoundKind, DIGITS} & {*typed}:
+            raise click.BadParameter("packed-units goes with a bound, such as absolute=5")
+        request = Request.parse(typed)
+        return cls(pattern=pattern, request=request, chunks=chunks, packed_units=packed_units)

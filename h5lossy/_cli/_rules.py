@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """The options of the command: bound, codec and chunks of all float datasets, and exceptions."""
+    """The options of the command: bound, codec and chunks of all datasets, and exceptions."""
 
     request: Request
+    packed_units: bool = False
     chunks: Chunks = "keep"
     rules: Sequence[Rule] = ()  # those of the --rules files, then the --dataset options
     skip: Sequence[str] = ()
@@ -49,11 +50,14 @@ class Rules:
         """Return what is wanted of a dataset."""
         rules = [rule for rule in self.rules if matches(path, rule.pattern)]
         skipped = bool(rules) and rules[-1].skip
+        bounds = [rule for rule in rules if rule.request.bound]
         return Wish(
             codec=self._codec(rules),
             chunks=self._chunks(path, rank, [rule for rule in rules if rule.chunks]),
             is_skipped=skipped or any(matches(path, pattern) for pattern in self.skip),
-            is_named=any(rule.request.bound and rule.is_literal for rule in rules),
+            has_rule=bool(bounds),
+            is_named=any(rule.is_literal for rule in bounds),
+            in_counts=self.packed_units or (bool(bounds) and bounds[-1].packed_units),
         )
 
     def _codec(self, rules: Sequence[Rule]) -> Codec | None:
@@ -141,11 +145,11 @@ def exact_pattern(path: str) -> str:
     return re.sub("[\\ud800-\\udfff]", "?", glob.escape(path))
 
 
-def _toml(value: float | str) -> str:
+def _toml(value: Any) -> str:
     """Write a number or a text. JSON's texts are TOML's, but for one character."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
+    return "true" if value is True else repr(value)
 
 
 def _parse(name: str, text: str) -> list[Rule]:

@@ -20,7 +20,7 @@ from h5lossy._cli._files import (
     Ended,
     datasets_in,
     for_each_file,
-    is_float,
+    has_numbers,
     no_verdict,
     open_file,
     raise_failures,
@@ -28,6 +28,7 @@ from h5lossy._cli._files import (
 )
 from h5lossy._cli._options import (
     FileToWrite,
+    Number,
     bound_option,
     json_option,
     missing_option,
@@ -67,7 +68,7 @@ def _threshold(text: str) -> tuple[str, float]:
     multiple=True,
     metavar="GLOB",
     help="Datasets to compare, of the same path in both files; a glob as in h5lossy repack. May be "
-    "repeated. [default: all float datasets that DECODED has]",
+    "repeated. [default: all of floats and integers that DECODED has]",
 )
 @bound_option
 @click.option(
@@ -86,7 +87,7 @@ def _threshold(text: str) -> tuple[str, float]:
 @click.option("--data-range", type=float, metavar="R", help="Range for SSIM. [default: max - min]")
 @click.option(
     "--fill-value",
-    type=float,
+    type=Number(),
     metavar="V",
     help="Leave these values out. [default: HDF5's fill value, or the attribute _FillValue]",
 )
@@ -208,14 +209,14 @@ def _reports(
             raise click.UsageError("give -d, or paths behind the files, but not both")
         if not (path_x or path_y):
             names = datasets_in(y, patterns)
-            pairs = {name: name for name in names if patterns or is_float(names[name])}
+            pairs = {name: name for name in names if patterns or has_numbers(names[name])}
             missing = [name for name in pairs if dataset_at(x, name) is None]
             if missing:
                 raise click.ClickException(
                     f"{x.filename} has no dataset {printable(', '.join(missing))}"
                 )
             if not pairs:
-                raise click.ClickException(f"{y.filename} has no float dataset to compare")
+                raise click.ClickException(f"{y.filename} has no dataset of numbers to compare")
         if html is not None and len(pairs) > 1:
             raise click.UsageError(
                 f"--html is for one dataset, and {len(pairs)} are compared; choose one with -d"

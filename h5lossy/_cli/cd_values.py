@@ -15,7 +15,7 @@ import numpy as np
 from h5lossy import FILTER_ID
 from h5lossy._bounds import BoundKind
 from h5lossy._cli._console import say, say_json
-from h5lossy._cli._options import Request, json_option, request_option
+from h5lossy._cli._options import Number, Request, json_option, request_option
 from h5lossy._cli._patterns import parse_chunks
 from h5lossy._errors import H5LossyError
 from h5lossy._frames import complete_filter_options
@@ -25,8 +25,14 @@ if TYPE_CHECKING:
 
     from h5lossy._codecs import Codec
 
-_TYPES = {"f4": "<f4", "float32": "<f4", "f8": "<f8", "float64": "<f8"} | {
-    name: name for name in ("<f4", ">f4", "<f8", ">f8")
+_LETTERS = {"float": "f", "int": "i", "uint": "u"}
+
+#: Types by the names that NumPy has for them: float32, f4, <f4 or >f4.
+_TYPES = {
+    name: f"{name[0] if name[0] == '>' else '<'}{letter}{size}"
+    for long, letter in _LETTERS.items()
+    for size in ((4, 8) if letter == "f" else (1, 2, 4, 8))
+    for name in (f"{long}{8 * size}", *(f"{order}{letter}{size}" for order in ("", "<", ">")))
 }
 
 #: Columns of a line of code, well below the 132 of Fortran.
@@ -49,8 +55,9 @@ _WIDTH = 80
 @click.option(
     "--dtype",
     type=click.Choice([*_TYPES]),
-    help="Type of the values in the file, for a program with a static HDF5: all 16 cd_values are "
-    "printed, and --chunks is needed, too.",
+    metavar="TYPE",
+    help="Type of the values in the file (float32, uint16, >i4 and so on), for a program with a "
+    "static HDF5: all 16 cd_values are printed, and --chunks is needed, too.",
 )
 @click.option(
     "--chunks",
@@ -59,7 +66,10 @@ _WIDTH = 80
     "has them in the opposite order.",
 )
 @click.option(
-    "--fill-value", type=float, metavar="V", help="With --dtype: the fill value, if there is one."
+    "--fill-value",
+    type=Number(),
+    metavar="V",
+    help="With --dtype: the fill value, if there is one.",
 )
 def cd_values(
     request: Request,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from h5lossy import BoundKind, DatasetInfo, ErrorBound, H5LossyError, describe, inspect
+from h5lossy import DatasetInfo, ErrorBound, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_offsets, first_chunk
 from h5lossy._cli._console import (
     bytes_text,
@@ -36,6 +36,7 @@ from h5lossy._cli._files import (
     why_of,
 )
 from h5lossy._cli._options import (
+    bound_text,
     codec_text,
     dataset_option,
     files_argument,
@@ -201,7 +202,7 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
             "shape": shape_text(described.shape),
             "chunks": shape_text(described.chunks),
             "codec": codec_text(described.config, described.codec),
-            "bound": _bound_text(described),
+            "bound": bound_text(described.bound, described.dtype),
             "fill": "-" if described.fill_value is None else str(described.fill_value),
             "raw": bytes_text(described.raw_bytes),
             "stored": bytes_text(described.stored_bytes),
@@ -215,16 +216,6 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
     if rows:
         optional = _OPTIONAL if keep_frames else (*_OPTIONAL, "frames")
         print_table([*rows[0]], [[*row.values()] for row in rows], optional=optional)
-
-
-def _bound_text(described: DatasetInfo) -> str:
-    """Write a bound; that of integers as the counts that it means."""
-    if not is_integer(described.dtype) or described.bound.kind is not BoundKind.ABSOLUTE:
-        return str(described.bound)
-    counts = math.floor(described.bound.value)
-    if counts == 0:
-        return "lossless"
-    return f"±{counts} count{'' if counts == 1 else 's'}"
 
 
 def _plain(described: DatasetInfo) -> dict[str, Any]:

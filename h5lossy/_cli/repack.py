@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""``h5lossy repack``: a copy of a file with its float datasets compressed within a bound."""
+"""``h5lossy repack``: a copy of a file with its datasets compressed within a bound."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections import defaultdict
 from contextlib import suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from h5lossy import BoundKind
 from h5lossy._chunking import SMALL_CHUNK_BYTES
@@ -30,6 +32,7 @@ from h5lossy._cli._files import UNREADABLE, for_each_file, open_file, raise_fail
 from h5lossy._cli._new_file import complete_or_absent
 from h5lossy._cli._options import (
     Request,
+    bound_text,
     codec_text,
     files_argument,
     json_option,
@@ -48,6 +51,7 @@ from h5lossy._repacking.repacking import Repacking, names_of_other_files
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from h5lossy._codecs import Codec
 
 #: HDF5's cache for chunks of the source that stretch over several blocks.
 _CACHE_BYTES = 64 << 20
@@ -104,6 +108,12 @@ _MOST_ROWS = 100
 )
 @range_options
 @click.option(
+    "--packed-units",
+    is_flag=True,
+    help="Absolute bounds of packed integers (attributes scale_factor, add_offset) are of the "
+    "stored numbers, and not of the values that these stand for.",
+)
+@click.option(
     "--attributes/--no-attributes",
     default=True,
     help="Record the bounds and the results of the check in attributes. [default: attributes]",
@@ -132,13 +142,14 @@ def repack(
     attributes: bool,
     missing_value: Sequence[float],
     confirm_range: bool,
+    packed_units: bool,
     force: bool,
     check_existing: bool,
     dry_run: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Copy SRC to DST with its float datasets compressed.
+    """Copy SRC to DST with its floats and integers compressed.
 
     DST is a file, or a folder, where each of several SRC gets its own name. One that fails does
     not stop the others; at the end all that failed are listed.
@@ -154,6 +165,11 @@ def repack(
     path's end: "salt", "ocean/s*". A "*" stays within one name, "**" stands for any number of
     names. Of a dataset with several hard links the first path counts. A GLOB that names nothing in
     any SRC is refused. What is said of --dataset rules holds for those of --rules, too.
+
+    Integers are compressed losslessly, unless they are packed (attribute scale_factor) or a
+    --dataset rule gives them a bound, which is in counts and rounded down. An absolute bound of
+    packed ones is of the values that they stand for; both are printed. Integers that another filter
+    made smaller than that are copied unchanged, and so are enumerations.
 
     Missing values (HDF5's fill value, the attributes _FillValue and missing_value, and
     --missing-value) are restored bit for bit. Values that valid_min, valid_max or valid_range make
@@ -182,11 +198,13 @@ def repack(
     rules = [*itertools.chain(*file_rules), *rules]
     if not request.bound and not any(rule.request.bound for rule in rules):
         raise click.UsageError(
-            "give a bound for all float datasets, for example --range-relative 1e-4, "
+            "give a bound for all datasets, for example --range-relative 1e-4, "
             "or for some: --dataset 'GLOB:absolute=1e-3'"
         )
     targets = _targets(sources, target)
-    wishes = Rules(request=request, chunks=chunks, rules=rules, skip=skip)
+    wishes = Rules(
+        request=request, packed_units=packed_units, chunks=chunks, rules=rules, skip=skip
+    )
     is_alone = len(sources) == 1
     if not is_alone and (datasets := _survey(targets, wishes)):
         wishes.check(datasets)
@@ -342,6 +360,24 @@ class _Result:
                 f"already compressed with another bound or codec, so the errors add up: "
                 f"{', '.join(again)}"
             )
+        notes = defaultdict(list)
+        for copy in self.work.copies:
+            notes[copy.plan.note].append(copy.plan.path)
+        notes.pop("", None)
+        self.notes += [
+            f"kept losslessly ({printable(note)}): {some_names(paths)}"
+            for note, paths in notes.items()
+        ]
+        marks = [
+            f"{copy.plan.path} ({copy.moved_marks} times {np.iinfo(copy.plan.dtype).max})"
+            for copy in self.work.copies
+            if copy.moved_marks
+        ]
+        if marks:
+            self.notes.append(
+                "the largest integer of its type was data, and moved by the bound; if it marks "
+                f"what is no data, name it with --missing-value: {some_names(marks)}"
+            )
         small = [copy.plan for copy in self.work.copies if copy.plan.has_small_chunks]
         if small:
             some = [f"{plan.path} ({shape_text(plan.chunks)})" for plan in small]
@@ -403,6 +439,8 @@ def _plain(copy: CompressedCopy, *, written: bool) -> dict[str, Any]:
         "codec": codec.codec_name,
         "settings": {own.name: getattr(codec, own.name) for own in codec.choices()},
         "requested": {"kind": str(requested.kind), "value": requested.value},
+        "scale_factor": plan.packing and plan.packing.scale,
+        "packed_units": plan.in_counts,
     }
     if written:
         plain["bound"] = {"kind": str(codec.bound.kind), "value": codec.bound.value}
@@ -438,7 +476,7 @@ def _print_plans(plans: Sequence[Plan]) -> None:
                 shape_text(plan.shape),
                 "compress" if plan.codec else "copy",
                 codec_text(plan.codec) if plan.codec else "-",
-                str(plan.codec.bound) if plan.codec else "-",
+                _bound_text(plan, plan.stored_codec) if plan.stored_codec else "-",
                 shape_text(plan.chunks),
             )
             for plan in plans
@@ -459,7 +497,7 @@ def _print_results(copies: Sequence[CompressedCopy], *, verified: bool) -> None:
             str(copy.plan.dtype),
             shape_text(copy.plan.chunks),
             codec_text(copy.codec),
-            _bound_text(copy),
+            _bound_text(copy.plan, copy.codec),
             bytes_text(copy.stored_bytes),
             ratio_text(copy.raw_bytes, copy.stored_bytes),
             error_text(copy.summary),
@@ -485,13 +523,20 @@ def _print_results(copies: Sequence[CompressedCopy], *, verified: bool) -> None:
         say("nothing was checked (--no-verify)")
 
 
-def _bound_text(copy: CompressedCopy) -> str:
+def _bound_text(plan: Plan, codec: Codec) -> str:
     """Write the bound to six digits, and the requested one if it is another."""
-    bound, requested = copy.codec.bound, copy.requested.bound
-    lossless = bound.kind is BoundKind.LOSSLESS
-    text = str(bound.kind) if lossless else f"{bound.kind} {bound.value:.6g}"
-    if copy.codec == copy.requested:
-        return text
-    if requested.kind is bound.kind:
-        return f"{text} (for {requested.value:.6g}, with missing values exact)"
-    return f"{text} ({requested.value:.6g} of the range)"
+    assert plan.codec is not None
+    assert plan.dtype is not None
+    bound, requested = codec.bound, plan.codec.bound
+    text = bound_text(bound, plan.dtype, f"{bound.value:.6g}")
+    of_values = ""
+    if plan.packing is not None and bound.kind is BoundKind.ABSOLUTE:
+        unpacked = math.floor(bound.value) * abs(plan.packing.scale)
+        of_values = f", {unpacked:.6g} unpacked"
+    if codec == plan.codec:
+        return text + of_values
+    if requested.kind is BoundKind.RANGE_RELATIVE:
+        return f"{text}{of_values} ({requested.value:.6g} of the range)"
+    if plan.stored_codec == codec:  # in counts
+        return f"{text}{of_values} (for {requested.value:.6g})"
+    return f"{text}{of_values} (for {requested.value:.6g}, with missing values exact)"

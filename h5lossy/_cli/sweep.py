@@ -12,7 +12,7 @@ import click
 
 from h5lossy import BoundKind
 from h5lossy._cli._console import print_table, printable, say, say_json
-from h5lossy._cli._field import Choice, candidate_name, choice_options, plain_number
+from h5lossy._cli._field import Choice, candidate_name, choice_options, plain_number, taking
 from h5lossy._cli._files import no_verdict
 from h5lossy._cli._options import FileToWrite, json_option
 from h5lossy._cli._progress import progress_bar
@@ -103,9 +103,10 @@ def sweep(
     candidates, values = choice.candidates, parse_bounds(bounds)
     argument = kind.replace("-", "_")
     bounded: list[dict[str, Any]] = [{argument: value} for value in values]
-    settings = [make(**bound) for make in candidates for bound in bounded]
     with no_verdict():
         field = choice.read()
+    candidates = taking(candidates, field.values.dtype)
+    settings = [make(**bound) for make in candidates for bound in bounded]
     found: list[Tradeoff] = []
     with progress_bar(field.values.nbytes * len(settings)) as advance:
         for codec in settings:

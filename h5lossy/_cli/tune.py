@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from h5lossy import BoundKind
 from h5lossy._cli._console import printable, say, say_json, shape_text
 from h5lossy._cli._field import (
     Choice,
@@ -18,6 +19,7 @@ from h5lossy._cli._field import (
     choice_options,
     own_settings,
     plain_number,
+    taking,
 )
 from h5lossy._cli._files import FAILED, UNREADABLE, no_verdict, why_of
 from h5lossy._cli._options import FileToWrite, json_option, threads_option
@@ -42,13 +44,15 @@ class _Outcome:
     file: str
     path: str
     found: Tuned | None = None
-    settings: dict[str, float | str] = field(default_factory=dict)
+    settings: dict[str, float | str | bool] = field(default_factory=dict)
     why: str = ""
 
     @property
     def option(self) -> str:
         """The rule as `repack` takes it on the command line."""
-        settings = ",".join(f"{name}={value}" for name, value in self.settings.items())
+        settings = ",".join(
+            name if value is True else f"{name}={value}" for name, value in self.settings.items()
+        )
         return f"--dataset {shlex.quote(f'{exact_pattern(self.path)}:{settings}')}"
 
 
@@ -70,7 +74,8 @@ class _Outcome:
     "--all",
     "every",
     is_flag=True,
-    help="Each float dataset that h5lossy repack would compress, or those that -d names.",
+    help="Each dataset of floats or packed integers that h5lossy repack would compress, or those "
+    "that -d names.",
 )
 @click.option(
     "--rules",
@@ -94,8 +99,8 @@ def tune(
 
     With --ratio, those that are most exact at that ratio. The result meets all thresholds: the
     whole dataset has been encoded, decoded and assessed with it. A large dataset is first searched
-    in three samples. With --all, a dataset that nothing fits does not stop the others; it gets no
-    rule.
+    in three samples. Bounds and errors of integers are in counts, also of packed ones. With --all,
+    a dataset that nothing fits does not stop the others; it gets no rule.
 
     Exit codes: 0 found; 1 for a dataset there is nothing that meets them; 2 wrong usage, or a file
     that can't be read.
@@ -112,7 +117,7 @@ def tune(
         found = search(
             field.values,
             requirements,
-            candidates,
+            taking(candidates, field.values.dtype),
             chunks=field.chunks,
             missing=field.missing,
             confirm_range=choice.confirm_range,
@@ -124,8 +129,10 @@ def tune(
         if found.best is None:
             return replace(one, why=f"no bound meets {', '.join(wanted)}")
         codec = found.best.codec
-        settings: dict[str, float | str] = {
-            "absolute": codec.bound.value,
+        lossless = codec.bound.kind is BoundKind.LOSSLESS
+        settings: dict[str, float | str | bool] = {
+            **({"lossless": True} if lossless else {"absolute": codec.bound.value}),
+            **({"packed-units": True} if field.is_packed and not lossless else {}),
             "codec": codec.codec_name,
             **own_settings(codec),
         }
@@ -217,7 +224,7 @@ def _plain(one: _Outcome, requirements: Sequence[Requirement]) -> dict[str, Any]
     plain = best and {
         "codec": best.codec.codec_name,
         "settings": own_settings(best.codec),
-        "absolute": best.codec.bound.value,
+        "absolute": best.codec.absolute or 0.0,
         "ratio": best.size.ratio,
         "rmse": plain_number(best.report.error.rmse),
         "measures": {n.name: plain_number(n.got(best.report)) for n in requirements},
@@ -234,6 +241,6 @@ def _line(one: Tradeoff, requirements: tuple[Requirement, ...], *, fits: bool) -
     failed = failed or ["its ratio" if one.report.ok else "its bound"]
     verdict = "ok" if fits else f"-> fails on {', '.join(failed)}"
     return (
-        f"{candidate_name(one.codec)} absolute {one.codec.bound.value:.6g}   "
+        f"{candidate_name(one.codec)} {one.codec.bound}   "
         f"ratio {number(one.size.ratio, 4)}   {numbers}   {verdict}"
     )

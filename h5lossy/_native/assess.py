@@ -4,18 +4,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import math
 from dataclasses import dataclass
+from fractions import Fraction
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._native.frames import BOUND_ABSOLUTE, BOUND_LOSSLESS
 from h5lossy._native.library import Library, Struct
 from h5lossy._public import PLUGIN_PATH
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+    Mask = npt.NDArray[np.uint8] | None
 
 # Not beside the plugin: HDF5 opens every library in that folder.
 ASSESS_PATH = Path(PLUGIN_PATH).parent / "lib" / "libh5lossy_assess.so"
@@ -29,6 +38,7 @@ ASSESS_MAX_RANK: int = lib.H5L_ASSESS_MAX_RANK
 ASSESS_MAX_LAGS: int = lib.H5L_ASSESS_MAX_LAGS
 ASSESS_MAX_WINDOW: int = lib.H5L_ASSESS_MAX_WINDOW
 ASSESS_MAX_THRESHOLDS: int = lib.H5L_ASSESS_MAX_THRESHOLDS
+ASSESS_LISTED: int = lib.H5L_ASSESS_LISTED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +64,8 @@ class AssessParams(Struct):
     spacing: tuple[float, ...] = ()
     value_range: float = 0.0
     on_device: bool = False
+    #: The arrays are of 64-bit integers, which the library does not know: see `WideState`.
+    is_wide: bool = False
 
     def _derived(self) -> dict[str, Any]:
         return {
@@ -181,6 +193,18 @@ BOX_DTYPE = np.dtype(
 )
 
 
+def compared(dtype: np.dtype[Any], fill_bits: int | None) -> dict[str, Any]:
+    """Return the fields of `AssessParams` for two fields of one type."""
+    is_big_endian = dtype.newbyteorder("<") != dtype
+    return {
+        "value_bytes": dtype.itemsize,
+        "original_big_endian": is_big_endian,
+        "decoded_big_endian": is_big_endian,
+        "fill_bits": fill_bits,
+        "is_wide": dtype.kind != "f",
+    }
+
+
 class AssessState:
     """The sums of an assessment so far: ``h5l_assess_begin`` and the calls that follow it.
 
@@ -205,9 +229,14 @@ class AssessState:
                 f"a state has {self._words.nbytes} bytes in this version, got {len(state)}"
             )
 
-    def __reduce__(self) -> tuple[type[AssessState], tuple[AssessParams, bytes]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # An array that is pickled out of band may come back at any address, and read-only.
         return AssessState, (self.params, self.to_bytes())
+
+    @property
+    def _params(self) -> AssessParams:
+        """The parameters as the library takes them."""
+        return self.params
 
     def to_bytes(self) -> bytes:
         """Return the state as bytes, for a machine of the same byte order."""
@@ -222,26 +251,26 @@ class AssessState:
     ) -> None:
         """Take points in C order from number `first` on; all arrays are C-contiguous."""
         arrays = (original, decoded, mask)
-        call("assess_points", self.params, self._words, first, original.size, *arrays)
+        call("assess_points", self._params, self._words, first, original.size, *arrays)
 
     def field(self, piece: Piece) -> None:
         """Take stencils, lags and windows of a piece."""
-        call("assess_field", self.params, self._words, piece)
+        call("assess_field", self._params, self._words, piece)
 
     def boxes(self, piece: Piece, extent: tuple[int, ...], boxes: npt.NDArray[Any]) -> None:
         """Add a piece to boxes of `BOX_DTYPE`."""
         extents = np.ones(ASSESS_MAX_RANK, np.uint64)
         extents[: len(extent)] = extent
-        call("assess_boxes", self.params, piece, extents, boxes, boxes.size)
+        call("assess_boxes", self._params, piece, extents, boxes, boxes.size)
 
     def merge(self, other: AssessState) -> None:
         """Add the sums of another state, of other points."""
-        call("assess_merge", other.params, self._words, other._words)
+        call("assess_merge", other._params, self._words, other._words)
 
     def points_result(self) -> PointsResult:
         """Return the results for all points so far."""
         c = ffi.new("h5l_assess_points_result *")
-        call("assess_result", self.params, self._words, c, None)
+        call("assess_result", self._params, self._words, c, None)
         return PointsResult.from_c(
             c,
             special=dict(zip(SPECIAL_KINDS, c.special, strict=True)),
@@ -252,4 +281,173 @@ class AssessState:
 
     def field_result(self) -> FieldResult:
         """Return the results for stencils, lags and windows so far."""
-        return FieldResult.from_c(result("assess_result", self.params, self._words, None))
+        return FieldResult.from_c(result("assess_result", self._params, self._words, None))
+
+
+#: Stands for the fill value among values in float64: no integer of 64 bits is so large.
+_FILL = 2.0**65
+
+#: What is taken of the errors; all else is of the values.
+_OF_ERRORS = (
+    "error_min",
+    "error_max",
+    "error_min_abs",
+    "mean_error",
+    "squares_error",
+    "sum_abs_error",
+    "grid_exponent",
+    "log_bins",
+    "linear_bins",
+)
+
+
+def new_state(params: AssessParams) -> AssessState:
+    """Return an empty state."""
+    return (WideState if params.is_wide else AssessState)(params)
+
+
+class WideState(AssessState):
+    """An `AssessState` for integers of 64 bits, signed or not, of either byte order.
+
+    The library computes in float64, which holds all integers up to 2**53 only. It is given the
+    values, rounded, and in a second state the exact differences, each rounded once. What violates
+    an absolute bound is decided here, in integers. Neighbours are compared as rounded values.
+    """
+
+    def __init__(self, params: AssessParams, state: bytes | None = None) -> None:
+        super().__init__(params, state)
+        own = dataclasses.replace(self._params, fill_bits=None, bound_kind=BOUND_NONE)
+        self.errors = AssessState(own)
+        self.violations = 0
+        self.listed: tuple[Point, ...] = ()
+        self.worst: tuple[int, Point] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        others = {name: value for name, value in vars(self).items() if name != "_words"}
+        return type(self), (self.params, self.to_bytes()), others
+
+    @property
+    def _params(self) -> AssessParams:
+        """The parameters for the values in float64."""
+        params = self.params
+        is_exact = params.bound_kind in {BOUND_ABSOLUTE, BOUND_LOSSLESS}
+        return dataclasses.replace(
+            params,
+            original_big_endian=False,
+            decoded_big_endian=False,
+            fill_bits=params.fill_bits and int(np.array(_FILL).view(np.uint64)),
+            bound_kind=BOUND_NONE if is_exact else params.bound_kind,
+        )
+
+    @functools.cached_property
+    def _limit(self) -> int | None:
+        """The largest difference that the bound allows."""
+        if self.params.bound_kind == BOUND_LOSSLESS:
+            return 0
+        is_absolute = self.params.bound_kind == BOUND_ABSOLUTE
+        return math.floor(sum(map(Fraction, self.params.limit))) if is_absolute else None
+
+    def points(
+        self, first: int, original: npt.NDArray[Any], decoded: npt.NDArray[Any], mask: Mask
+    ) -> None:
+        """Take points in C order from number `first` on."""
+        super().points(first, self._floats(original), self._floats(decoded), mask)
+        errors, sizes = _differences(original, decoded)
+        left_out = self._left_out(original, mask)
+        self.errors.points(first, np.zeros_like(errors), errors, left_out)
+        if left_out is not None:
+            sizes[left_out != 0] = 0
+
+        def point(i: int) -> Point:
+            return Point(at=first + i, original=int(original[i]), decoded=int(decoded[i]))
+
+        if sizes.size:
+            i = int(sizes.argmax())
+            if left_out is None or not left_out[i]:
+                self._take_worst((int(sizes[i]), point(i)))
+        if self._limit is not None and self._limit < 1 << 64:
+            wrong = np.flatnonzero(sizes > np.uint64(self._limit))
+            self.violations += len(wrong)
+            self._list([point(i) for i in wrong[:ASSESS_LISTED].tolist()])
+
+    def field(self, piece: Piece) -> None:
+        """Take stencils, lags and windows of a piece."""
+        super().field(self._rounded(piece))
+
+    def boxes(self, piece: Piece, extent: tuple[int, ...], boxes: npt.NDArray[Any]) -> None:
+        """Add a piece to boxes of `BOX_DTYPE`."""
+        of_values, of_errors = (np.zeros(boxes.size, BOX_DTYPE) for _ in range(2))
+        super().boxes(self._rounded(piece), extent, of_values)
+        errors, _ = _differences(piece.original, piece.decoded)
+        left_out = self._left_out(piece.original, piece.mask)
+        exact = dataclasses.replace(
+            piece, original=np.zeros_like(errors), decoded=errors, mask=left_out
+        )
+        self.errors.boxes(exact, extent, of_errors)
+        for name in ("valid", "special_failures"):
+            boxes[name] += of_values[name]
+        boxes["error_squares"] += of_errors["error_squares"]
+        np.maximum(boxes["error_max_abs"], of_errors["error_max_abs"], out=boxes["error_max_abs"])
+
+    def merge(self, other: AssessState) -> None:
+        """Add the sums of another state, of other points."""
+        assert isinstance(other, WideState)
+        super().merge(other)
+        self.errors.merge(other.errors)
+        self.violations += other.violations
+        self._list(other.listed)
+        if other.worst is not None:
+            self._take_worst(other.worst)
+
+    def points_result(self) -> PointsResult:
+        """Return the results for all points so far."""
+        found, errors = super().points_result(), self.errors.points_result()
+        own: dict[str, Any] = {name: getattr(errors, name) for name in _OF_ERRORS}
+        if self.worst is not None:
+            own["worst"] = self.worst[1]
+        if self._limit is not None:
+            own |= {"violations": self.violations, "listed": self.listed}
+        return dataclasses.replace(found, **own)
+
+    def _floats(self, values: npt.NDArray[Any]) -> Floats:
+        """Return values as the library takes them."""
+        rounded = values.astype(np.float64)
+        if self.params.fill_bits:  # 0 is 0 in float64, too
+            rounded[_bits(values) == np.uint64(self.params.fill_bits)] = _FILL
+        return rounded
+
+    def _rounded(self, piece: Piece) -> Piece:
+        both = self._floats(piece.original), self._floats(piece.decoded)
+        return dataclasses.replace(piece, original=both[0], decoded=both[1])
+
+    def _left_out(self, original: npt.NDArray[Any], mask: Mask) -> Mask:
+        """Return the mask with the fill value in it."""
+        if self.params.fill_bits is None:
+            return mask
+        is_fill = _bits(original) == np.uint64(self.params.fill_bits)
+        return np.asarray(is_fill if mask is None else is_fill | (mask != 0)).view(np.uint8)
+
+    def _take_worst(self, found: tuple[int, Point]) -> None:
+        """Keep the largest difference, and of equals the first."""
+        before = self.worst
+        if before is None or (found[0], -found[1].at) > (before[0], -before[1].at):
+            self.worst = found
+
+    def _list(self, points: Any) -> None:
+        """Keep the first violations."""
+        self.listed = tuple(sorted((*self.listed, *points), key=attrgetter("at"))[:ASSESS_LISTED])
+
+
+def _bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    return values.astype(values.dtype.newbyteorder("=")).view(np.uint64)
+
+
+def _differences(
+    original: npt.NDArray[Any], decoded: npt.NDArray[Any]
+) -> tuple[Floats, npt.NDArray[np.uint64]]:
+    """Return the errors, rounded, and their sizes."""
+    is_less = decoded < original
+    difference = _bits(decoded) - _bits(original)  # modulo 2**64
+    sizes = np.where(is_less, -difference, difference)
+    errors = sizes.astype(np.float64)
+    return np.where(is_less, -errors, errors), sizes

@@ -29,7 +29,7 @@ from h5lossy._errors import (
 from h5lossy._ranges import confirmed_range
 from h5lossy._repacking.objects import filters_in
 from h5lossy._repacking.planning import require_possible_index
-from h5lossy._values import own_fill_value
+from h5lossy._values import is_integer, own_fill_value
 from h5lossy._variables import text_attribute
 from h5lossy._verification.bound_checker import BoundChecker
 from h5lossy._verification.recorder import Recorder
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from h5py import h5f, h5t
 
     from h5lossy._codecs import Codec
+    from h5lossy._packing import Packing
     from h5lossy._repacking.planning import Plan
     from h5lossy._verification.bound_checker import MissingChange
 
@@ -66,9 +67,12 @@ class CompressedCopy:
         assert plan.codec is not None
         self.plan = plan
         #: `codec` is the requested one until `resolve` makes it the one that is stored.
-        self.requested = self.codec = plan.codec
+        self.requested = plan.codec
+        self.codec = plan.stored_codec or plan.codec
         self.raw_bytes = self.stored_bytes = 0  # known from `write` on
         self.summary: ErrorSummary | None = None  # known from `check` on
+        #: How often the largest integer of the type, which often marks what is no data, was moved.
+        self.moved_marks = 0
         #: What the dataset was compressed with before.
         self.earlier: Codec | None = None
         dataset = plan.open()
@@ -135,7 +139,7 @@ class CompressedCopy:
         self.stored_bytes = new.id.get_storage_size()
         if attributes:
             write_text(new, SETTINGS_ATTRIBUTE, json.dumps(self._settings()))
-            provenance = _provenance_text(new, self.codec)
+            provenance = _provenance_text(new, self.codec, self.plan.packing)
             if provenance is not None:
                 write_text(new, PROVENANCE_ATTRIBUTE, provenance)
 
@@ -187,7 +191,11 @@ class CompressedCopy:
         checker = recorder.checker if recorder else BoundChecker(self.codec.bound, self._missing)
         add = recorder.add if recorder else checker.add
         for block, values in self._values("checking", advance):
-            add(tuple(axis.start for axis in block), values, read(new, block))
+            decoded = read(new, block)
+            add(tuple(axis.start for axis in block), values, decoded)
+            if is_integer(new.dtype):
+                is_mark = values == np.iinfo(new.dtype).max
+                self.moved_marks += int(np.count_nonzero(is_mark & (decoded != values)))
             if checker.missing_change is not None:
                 break
         return checker
@@ -252,11 +260,11 @@ def _earlier_settings(dataset: h5py.Dataset) -> Any:
         return earlier
 
 
-def _provenance_text(dataset: h5py.Dataset, codec: Codec) -> str | None:
+def _provenance_text(dataset: h5py.Dataset, codec: Codec, packing: Packing | None) -> str | None:
     """Return what `PROVENANCE_ATTRIBUTE` has to say now; None if it stays as it is."""
     if codec.bound.kind is BoundKind.LOSSLESS:
         return None
-    text = loss_text(codec)
+    text = loss_text(codec, None if packing is None else packing.scale)
     try:
         if not h5a.exists(dataset.id, PROVENANCE_ATTRIBUTE.encode()):
             return text

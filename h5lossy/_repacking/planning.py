@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,26 +13,39 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import h5py
+import numpy as np
 from h5py import h5d, h5ds, h5o, h5t
 
-from h5lossy._blocks import TINY_BYTES
+from h5lossy._blocks import TINY_BYTES, chunk_offsets
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import access_of, chunks_for, is_small
-from h5lossy._errors import InvalidArgumentError
+from h5lossy._codecs import FILTER_ID
+from h5lossy._errors import H5LossyError, InvalidArgumentError
+from h5lossy._frames import encode
 from h5lossy._names import path_text
+from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._repacking.objects import ObjectKey, absent_filters, object_key, walk
+from h5lossy._values import is_integer
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from h5lossy._codecs import Codec
 
 NO_BOUND = "no rule gives a bound"
 
-#: Why a dataset is copied unchanged although it could be compressed.
-OBJECTIONS = {NO_BOUND, "no values, so no range", "dimension scale", "skipped", "small"}
+SMALLER = "smaller as it is than losslessly"
 
-_FLOAT_TYPES = (h5t.IEEE_F32LE, h5t.IEEE_F32BE, h5t.IEEE_F64LE, h5t.IEEE_F64BE)
+#: Why a dataset is copied unchanged although it could be compressed.
+OBJECTIONS = {NO_BOUND, SMALLER, "no values, so no range", "dimension scale", "skipped", "small"}
+
+_TYPES = [
+    h5t.py_create(np.dtype(f"{order}{kind}{size}"))
+    for order in "<>"
+    for kind, sizes in (("f", "48"), ("i", "1248"), ("u", "1248"))
+    for size in sizes
+]
+
+#: Chunks that are encoded to find out whether another filter made them smaller.
+_SAMPLE_CHUNKS = 5
 
 #: A fixed array, the index of datasets whose extents are limited, takes about 24 bytes for each.
 _MOST_CHUNKS = 1 << 30
@@ -39,12 +53,14 @@ _MOST_CHUNKS = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What a user wants of one dataset; `is_named` if a rule without wildcards gives its bound."""
+    """What a user wants of one dataset."""
 
     codec: Codec | None = None
     chunks: tuple[int, ...] | str = "keep"
     is_skipped: bool = False
-    is_named: bool = False
+    has_rule: bool = False  # whether a rule for some datasets gives the bound
+    is_named: bool = False  # whether it has no wildcards
+    in_counts: bool = False  # whether the bound of packed values is one of the stored numbers
 
 
 #: What is wanted of a dataset, from its path and its number of axes.
@@ -63,7 +79,11 @@ class Plan:
     #: Of the values, where it is compressed; else of what is stored.
     nbytes: int
     kept: str = ""
-    codec: Codec | None = None
+    codec: Codec | None = None  # that was requested
+    #: Of packed integers; their bound was requested for the values, unless `in_counts`.
+    packing: Packing | None = None
+    in_counts: bool = False
+    note: str = ""  # why integers are kept losslessly
     chunks: tuple[int, ...] = ()
     has_small_chunks: bool = False
 
@@ -71,6 +91,13 @@ class Plan:
     def path(self) -> str:
         """The first path as text; what is not UTF-8 stands as lone surrogates."""
         return path_text(self.name)
+
+    @property
+    def stored_codec(self) -> Codec | None:
+        """The codec with the bound of the stored numbers."""
+        if self.codec is None or self.packing is None or self.in_counts:
+            return self.codec
+        return in_counts(self.codec, self.packing.scale)
 
     def open(self, file: h5py.File | None = None) -> h5py.Dataset:
         """Open the dataset, or its copy: one that stays open keeps HDF5's cache for its chunks."""
@@ -91,6 +118,10 @@ def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -
     path = path_text(name)
     wish = wishes(path, len(shape or ()))
     kept = _obstacle(dataset) or _objection(dataset, wish)
+    packing, note = None, ""
+    if not kept and is_integer(dataset.dtype):
+        wish, packing, note = _for_integers(dataset, wish)
+        kept = _objection_to_integers(dataset, wish)
     dtype = None
     with suppress(TypeError):
         dtype = dataset.dtype
@@ -106,15 +137,54 @@ def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -
     if kept:
         return plan
     chunks = chunk_shape(path, dataset, wish.chunks)
-    small = is_small(shape, chunks, dataset.dtype.itemsize)
-    return dataclasses.replace(plan, codec=wish.codec, chunks=chunks, has_small_chunks=small)
+    return dataclasses.replace(
+        plan,
+        codec=wish.codec,
+        packing=packing,
+        in_counts=wish.in_counts,
+        note=note,
+        chunks=chunks,
+        has_small_chunks=is_small(shape, chunks, dataset.dtype.itemsize),
+    )
+
+
+def _for_integers(dataset: h5py.Dataset, wish: Wish) -> tuple[Wish, Packing | None, str]:
+    """Return what is wanted of integers, their packing, and why they are kept losslessly."""
+    assert wish.codec is not None
+    packing, problem = None, ""
+    try:
+        packing = Packing.of(dataset, dataset.dtype)
+    except H5LossyError as error:
+        problem = str(error)
+    asked = wish.has_rule and not problem
+    codec, why = for_integers(wish.codec, dataset.dtype, packing, is_asked_for=asked)
+    kept = None if codec.lossless else packing
+    return dataclasses.replace(wish, codec=codec), kept, why and (problem or why)
+
+
+def _objection_to_integers(dataset: h5py.Dataset, wish: Wish) -> str:
+    """Return why integers that nobody named are better left in the filters that they have."""
+    assert wish.codec is not None
+    creation, chunks = dataset.id.get_create_plist(), dataset.chunks
+    if wish.is_named or not wish.codec.lossless or not chunks or not creation.get_nfilters():
+        return ""
+    if FILTER_ID in [creation.get_filter(i)[0] for i in range(creation.get_nfilters())]:
+        return ""
+    found = chunk_offsets(dataset)
+    before = after = 0
+    for start in found[:: -(-len(found) // _SAMPLE_CHUNKS) or 1].tolist():
+        inside = tuple(slice(s, s + c) for s, c in zip(start, chunks, strict=True))
+        before += dataset.id.get_chunk_info_by_coord(tuple(start)).size
+        after += len(encode(dataset[inside], wish.codec, fill_value=None))
+    return SMALLER if after > before else ""
 
 
 def _obstacle(dataset: h5py.Dataset) -> str:
     """Return why a dataset can't be compressed; nothing if it can."""
     type_id, creation = dataset.id.get_type(), dataset.id.get_create_plist()
-    if not any(map(type_id.equal, _FLOAT_TYPES)):
-        return "not float32 or float64"
+    if not any(map(type_id.equal, _TYPES)):
+        is_enum = type_id.get_class() == h5t.ENUM
+        return "an enumeration" if is_enum else "not float32, float64 or integers"
     if not dataset.shape:
         return "scalar or null"
     if creation.get_layout() == h5d.VIRTUAL:
@@ -124,6 +194,10 @@ def _obstacle(dataset: h5py.Dataset) -> str:
     if 0 in dataset.shape and dataset.maxshape == dataset.shape:
         return "empty"
     filters = absent_filters(creation)
+    if filters:
+        with suppress(ImportError):
+            importlib.import_module("hdf5plugin")  # registers those that it has
+        filters = absent_filters(creation)
     return f"no filter {filters} here" if filters else ""
 
 

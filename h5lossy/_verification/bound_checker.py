@@ -16,7 +16,7 @@ from h5lossy._bounds import BoundKind, ErrorBound, ErrorSummary, exact_limits
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._public import name_publicly
 from h5lossy._ranges import Extent, prepared
-from h5lossy._values import Data, block_selections, is_big_endian, read_block
+from h5lossy._values import Data, block_selections, read_block
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -51,11 +51,14 @@ class BoundChecker:
         self.bound = bound
         #: The first missing value, other than the fill value, that changed.
         self.missing_change: MissingChange | None = None
-        self._missing = missing
+        # The type that values are compared in: float64 holds integers of up to 32 bits.
+        self._number = float if missing.dtype.kind == "f" else int
+        is_small = self._number is int and missing.dtype.itemsize < 8
+        self._missing = missing.as_type(np.dtype(np.float64)) if is_small else missing
         self._threads = threads or 0
         is_of_blocks = bound.kind is BoundKind.RANGE_RELATIVE and value_range is None
         self._extent = None if is_of_blocks else _extent_of(value_range)
-        self._state = _native.AssessState(self._params(self._extent or Fraction(0)))
+        self._state = _native.new_state(self._params(self._extent or Fraction(0)))
         self._missing_changed = 0
         self._max_of_blocks = 0.0
         self._count = 0
@@ -79,7 +82,7 @@ class BoundChecker:
             self._state.points(*points)
             return
         extent = _extent_of(Extent.of(x, self._missing).ends)
-        own = _native.AssessState(self._params(extent))
+        own = _native.new_state(self._params(extent))
         own.points(*points)
         own_max = _in_bound_units(own.points_result(), self.bound.kind, extent)
         self._max_of_blocks = max(self._max_of_blocks, own_max)
@@ -134,7 +137,8 @@ class BoundChecker:
             what = "changed" if is_exact else f"are off by more than {self.bound}"
             found.append(
                 f"{points.violations} of {points.valid} values {what}, the first at "
-                f"{self.place(first.at)}: {first.original!r} became {first.decoded!r}"
+                f"{self.place(first.at)}: {self._number(first.original)} became "
+                f"{self._number(first.decoded)}"
             )
         for kind, count in points.special.items():
             if count and not kind.endswith("_kept"):
@@ -150,18 +154,15 @@ class BoundChecker:
         if count and self.missing_change is None:
             at = tuple(np.argwhere(changed)[0].tolist())
             place = tuple(s + i for s, i in zip(start, at, strict=True))
-            self.missing_change = MissingChange(place, x[at], y[at], bool(changes.lost[at]))
+            before, after = (int(v[at]) if self._number is int else v[at] for v in (x, y))
+            self.missing_change = MissingChange(place, before, after, bool(changes.lost[at]))
         self._missing_changed += count
 
     def _params(self, extent: Fraction) -> _native.AssessParams:
         """Return the native parameters for a range of this size."""
         kind, limit, half_limit = exact_limits(self.bound, extent)
-        is_big = is_big_endian(self._missing.dtype)
         return _native.AssessParams(
-            value_bytes=self._missing.dtype.itemsize,
-            original_big_endian=is_big,
-            decoded_big_endian=is_big,
-            fill_bits=self._missing.fill_bits,
+            **_native.compared(self._missing.dtype, self._missing.fill_bits),
             bound_kind=kind,
             limit=limit,
             half_limit=half_limit,
@@ -180,7 +181,7 @@ def _in_bound_units(points: _native.PointsResult, kind: BoundKind, extent: Fract
         return 0.0
     if kind is BoundKind.POINTWISE_RELATIVE:
         return math.inf if points.zeros_changed else points.pointwise_max
-    largest = max(-points.error_min, points.error_max)
+    largest = max(points.error_max, -points.error_min)
     if kind is not BoundKind.RANGE_RELATIVE or largest == 0 or math.isinf(largest):
         return largest
     if not extent:
@@ -207,8 +208,8 @@ def largest_error(
     Parameters
     ----------
     original, decoded : array_like or h5py.Dataset
-        float32 or float64, of one shape and one type; the byte order may differ. Datasets are read
-        in blocks.
+        float32, float64 or integers, of one shape and one type; the byte order may differ. Datasets
+        are read in blocks.
     bound : ErrorBound
         A range-relative one is taken over all of `original`.
     fill_value : float, "auto" or None, optional
@@ -229,7 +230,7 @@ def largest_error(
     InvalidArgumentError
         If shapes or types differ.
     UnsupportedError
-        If the data has another type than float32 or float64.
+        If the data has another type.
 
     Notes
     -----
@@ -246,7 +247,8 @@ def largest_error(
     """
     original, missing = prepared(original, fill_value, missing_value)
     decoded, _ = prepared(decoded, None)
-    if original.shape != decoded.shape or original.dtype.itemsize != decoded.dtype.itemsize:
+    types = [data.dtype.newbyteorder("=") for data in (original, decoded)]
+    if original.shape != decoded.shape or types[0] != types[1]:
         raise InvalidArgumentError(
             "original and decoded must have one shape and one type, "
             f"got {original.shape} {original.dtype} and {decoded.shape} {decoded.dtype}"
@@ -259,7 +261,7 @@ def largest_error(
     for block in block_selections(original):
         start = tuple(axis.start for axis in block)
         x, y = read_block(original, block), read_block(decoded, block)
-        if mask is not np.ma.nomask:  # NaN in the original
+        if mask is not np.ma.nomask:  # NaN in the original, or its fill value
             y = np.where(mask[block], x, y)
         checker.add(start, x, y)
     return checker.summary()

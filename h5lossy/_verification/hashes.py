@@ -51,7 +51,7 @@ def hash_chunks(
         for i in range(0, bits.shape[1], _BLOCK):
             block = (bits[:, i : i + _BLOCK] ^ nothing).astype(np.uint64, copy=False)
             low, high = (_weights(seed)[: block.shape[1]] for seed in (0, 1))
-            if bits.itemsize == 4:
+            if bits.itemsize <= 4:
                 sums = np.einsum("ij,j->i", block, low)
             else:
                 sums = np.einsum("ij,j->i", block & np.uint64(0xFFFFFFFF), low)

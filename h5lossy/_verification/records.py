@@ -119,11 +119,12 @@ def digest(report: dict[str, Any], hashes: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def loss_text(codec: Codec) -> str:
-    """Say what a codec loses, for `PROVENANCE_ATTRIBUTE`."""
+def loss_text(codec: Codec, scale: float | None = None) -> str:
+    """Say what a codec loses, of packed data with their scale, for `PROVENANCE_ATTRIBUTE`."""
     kind = str(codec.bound.kind).replace("_", "-")
+    of_numbers = "" if scale is None else f" of the numbers packed with scale_factor {scale!r}"
     return (
-        f"{kind} error at most {codec.bound.value!r}: "
+        f"{kind} error at most {codec.bound.value!r}{of_numbers}: "
         f"h5lossy version {_native.version()} (codec {codec.codec_name})"
     )
 

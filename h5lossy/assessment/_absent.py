@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-#: Violations that a report lists.
-_LISTED = 16
-
 #: What is counted, as `Special` names it.
 KINDS = ("missing_kept", "missing_lost", "missing_introduced")
 
@@ -44,7 +41,7 @@ class Absent:
         self._missing, self._params = missing, params
         # Of dask, it is computed here.
         self._decoded_mask = None if decoded_mask is None else np.asarray(decoded_mask).reshape(-1)
-        self.outside = _native.AssessState(params)
+        self.outside = _native.new_state(params)
         self.missing_points = self.outside_points = 0
         self.counts = dict.fromkeys(KINDS, 0)
         self.first: dict[str, int] = {}
@@ -108,7 +105,11 @@ class Absent:
         return dataclasses.replace(
             points,
             violations=points.violations + more.violations,
-            listed=tuple(sorted((*points.listed, *more.listed), key=attrgetter("at"))[:_LISTED]),
+            listed=tuple(
+                sorted((*points.listed, *more.listed), key=attrgetter("at"))[
+                    : _native.ASSESS_LISTED
+                ]
+            ),
             special={kind: n + more.special[kind] for kind, n in points.special.items()},
             special_first=first,
         )

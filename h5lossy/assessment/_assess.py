@@ -55,13 +55,13 @@ def assess(
     Parameters
     ----------
     original, decoded : array_like, h5py.Dataset, or "file.h5:/path"
-        Of one shape. Floats of 16, 32 and 64 bits, or integers up to 32; of either byte order.
-        NumPy arrays, ``numpy.memmap``, everything that speaks DLPack (PyTorch, JAX), and anything
-        else with a shape, a dtype and ``[]``, such as Zarr arrays and variables of netCDF4,
-        h5netcdf and xarray. Two arrays on one GPU are assessed there; if only one is on a GPU, it
-        is copied to the host a part at a time. Values packed with ``scale_factor`` and
-        ``add_offset`` are unpacked, unless the bound is the file's own, which applies to the stored
-        numbers.
+        Of one shape. Floats of 16, 32 and 64 bits, or integers; of either byte order. If one holds
+        integers of 64 bits, the other holds integers, too, and one of the types all of both. NumPy
+        arrays, ``numpy.memmap``, everything that speaks DLPack (PyTorch, JAX), and anything else
+        with a shape, a dtype and ``[]``, such as Zarr arrays and variables of netCDF4, h5netcdf and
+        xarray. Two arrays on one GPU are assessed there; if only one is on a GPU, it is copied to
+        the host a part at a time. Values packed with ``scale_factor`` and ``add_offset`` are
+        unpacked, unless the bound is the file's own, which applies to the stored numbers.
     mask : array_like of bool or integers, optional
         Not 0 where a point is left out, as in NumPy's masked arrays. Of the fields' shape. If
         `original` is a masked array, its mask is added; a point that only `decoded` masks is a
@@ -132,7 +132,8 @@ def _on_device(task: Task) -> Iterator[Task]:
     device = fields.original.device
     wanted = os.environ.get("H5LOSSY_DEVICE", "auto") != "cpu"
     # Only the host looks for missing values other than the fill value.
-    if device is None or fields.decoded.device != device or not wanted or fields.missing.has_more:
+    is_possible = wanted and not fields.missing.has_more and fields.dtype.kind == "f"
+    if device is None or fields.decoded.device != device or not is_possible:
         yield task
         return
     library = cupy_memory(fields.original.values).library

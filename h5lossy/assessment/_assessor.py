@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,9 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._values import unmasked
 from h5lossy.assessment._fields import MASK_DTYPE, Fields
-from h5lossy.assessment._inputs import Input, combined_mask, common_dtype
+from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, no_number
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import AssessOptions, checked_spacing, takes_options
 from h5lossy.assessment._passes import Results, Task, halo_of
@@ -37,7 +39,7 @@ class Assessor:
     shape : tuple of int
         Of the whole fields.
     dtype : numpy dtype
-        float32 or float64, of both.
+        Of both: as for `assess`.
     planes : tuple of int, optional
         (first, stop) along the first axis: the planes that this assessor is for, where others take
         the rest and `merge` combines the results. Default: all.
@@ -88,12 +90,12 @@ class Assessor:
                 f"planes must be (first, stop) within 0 to {self._shape[0]}, got {planes!r}"
             )
         data_range = checked.data_range
-        self._state = _native.AssessState(self._task.params(Fraction(data_range or 0), data_range))
+        self._state = _native.new_state(self._task.params(Fraction(data_range or 0), data_range))
         self._absent = self._task.absent(self._state.params)
         # A state holds whether a point is valid only if it was given that point. Those of the halo,
         # which belong to another assessor, must not count in `_state`.
         self._field_state = (
-            self._state if stop == self._shape[0] else _native.AssessState(self._state.params)
+            self._state if stop == self._shape[0] else _native.new_state(self._state.params)
         )
         self._stop = stop
         self._next = first  # the next plane to be given
@@ -136,12 +138,12 @@ class Assessor:
             raise InvalidArgumentError(
                 f"planes {begin} to {end} are still to come, got {x.shape[0]} of them"
             )
-        if came.itemsize > dtype.itemsize:
+        if came.itemsize > dtype.itemsize or came.kind != dtype.kind:
             raise InvalidArgumentError(f"this assessor compares {dtype}, got {came}")
         everything = tuple(slice(0, n) for n in x.shape)
         new = [x.read(everything, dtype), y.read(everything, dtype)]
         if y.mask is not None:  # what it leaves out alone is lost
-            new[1] = np.where(y.mask, np.nan, new[1]).astype(dtype, copy=False)
+            new[1] = unmasked(np.ma.array(new[1], mask=y.mask), no_number(dtype))
         both = combined_mask(mask, x)
         if both is None:
             masked = np.zeros(x.shape, MASK_DTYPE)
@@ -221,7 +223,7 @@ class Assessor:
                 f"both assessors took some planes: {own} and {more} points, of {size}"
             )
         if self._field_state is self._state:
-            self._field_state = _native.AssessState(mine, self._state.to_bytes())
+            self._field_state = copy.deepcopy(self._state)
         self._field_state.merge(other._field_state)
         self._state.merge(other._state)
         if self._absent is not None and other._absent is not None:
@@ -261,8 +263,6 @@ def _task(shape: tuple[int, ...], dtype: np.dtype[Any], options: AssessOptions) 
     """Decide what an assessor computes."""
     if not shape or min(shape) < 1:
         raise InvalidArgumentError(f"shape must be positive along every axis, got {shape!r}")
-    if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise InvalidArgumentError(f"dtype must be float32 or float64, got {dtype}")
     more = options.groups - {"ssim", "derivatives", "autocorrelation"}
     if more or options.own_metrics:
         raise InvalidArgumentError(

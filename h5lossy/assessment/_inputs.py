@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +17,15 @@ from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
 from h5lossy._batched import read
 from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy._names import dataset_at, name_of, split_place
+from h5lossy._packing import Packing
 from h5lossy._values import unmasked
-from h5lossy._variables import as_stored, attribute_of, text_attribute
+from h5lossy._variables import as_stored, text_attribute
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
-
-#: Integers that float64 holds exactly.
-_EXACT_INTEGERS = {"i1", "i2", "i4", "u1", "u2", "u4", "b1"}
 
 
 class Input:
@@ -84,7 +81,7 @@ class Input:
                 part = self.values[selection] if self.shape else self.values[()]
         if self.device is not None:  # CuPy: copied to the host a part at a time
             part = part.get()
-        part = unmasked(part, np.nan)
+        part = unmasked(part, no_number(dtype))
         if self.packing is not None:
             part = self.packing.unpacked(part, self.missing)
         return np.ascontiguousarray(self._typed(part, dtype)).reshape(
@@ -120,49 +117,6 @@ def _units(values: Any) -> str | None:
     with suppress(UnsupportedError):
         return text_attribute(values, "units")
     return None
-
-
-@dataclass(frozen=True)
-class Packing:
-    """CF's "packed data": a value is its stored number times `scale` plus `offset`, in float64."""
-
-    scale: float
-    offset: float
-
-    @classmethod
-    def of(cls, values: Any, dtype: np.dtype[Any]) -> Packing | None:
-        """Return the packing that the attributes describe; None if numbers are the values."""
-        found, declared = [], False
-        for name, plain in (("scale_factor", 1.0), ("add_offset", 0.0)):
-            try:
-                value = attribute_of(values, name)
-            except UnsupportedError as error:
-                raise NotComparableError(f"{error}; it must be one number") from error
-            declared |= value is not None
-            given = np.ravel(np.asarray(plain if value is None else value))
-            if given.dtype.kind not in "fiu" or given.size != 1 or not np.isfinite(given[0]):
-                raise NotComparableError(f"attribute {name} must be one number, got {value!r}")
-            found.append(float(given[0]))
-        is_plain = found == [1.0, 0.0] and dtype.kind == "f"
-        return cls(*found) if declared and not is_plain else None
-
-    def unpacked(self, numbers: npt.NDArray[Any], missing: Missing) -> npt.NDArray[np.float64]:
-        """Return the values, with NaN for numbers that are missing or invalid."""
-        none = missing.missing(numbers) | missing.outside(numbers)
-        if missing.fill is not None:
-            none |= numbers == missing.fill
-        with np.errstate(all="ignore"):
-            values = numbers.astype(np.float64) * self.scale + self.offset
-        values[none] = np.nan
-        return np.asarray(values)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the numbers are the values."""
-        return self == Packing(1.0, 0.0)
-
-    def __str__(self) -> str:
-        return f"scale_factor {self.scale!r}, add_offset {self.offset!r}"
 
 
 class Mask(Input):
@@ -238,17 +192,35 @@ def _open(values: Any, name: str, stack: ExitStack) -> Input:
     return Input(found, str(values))
 
 
+def no_number(dtype: np.dtype[Any]) -> float | None:
+    """Return what stands for a masked point in the type of a comparison; None if nothing can."""
+    return np.nan if dtype.kind == "f" else None
+
+
 def common_dtype(original: Input, decoded: Input) -> np.dtype[Any]:
-    """Return the type that both are compared in: float32 or float64, which holds both exactly."""
+    """Return the type that both are compared in, and that holds both exactly.
+
+    That is float32, float64, or a type of 64-bit integers.
+    """
     if original.shape != decoded.shape:
         raise NotComparableError(
             f"original and decoded must have one shape, got {original.shape} and {decoded.shape}"
         )
-    kinds = [_exact_dtype(field) for field in (original, decoded)]
-    wide = max(kinds, key=lambda dtype: dtype.itemsize)
-    same = kinds[0] == kinds[1]
+    fields = original, decoded
+    kinds = [_exact_dtype(field) for field in fields]
     # The library swaps bytes if both are of the same type.
-    return kinds[0] if same else np.dtype(np.float64 if wide.itemsize == 8 else np.float32)
+    if kinds[0] == kinds[1]:
+        return kinds[0]
+    if all(kind.kind == "f" for kind in kinds):
+        return np.dtype(np.float64 if 8 in {kind.itemsize for kind in kinds} else np.float32)
+    given = [field.dtype if field.packing is None else np.dtype(np.float64) for field in fields]
+    both = np.result_type(*given)
+    if both.kind == "f":
+        raise NotComparableError(
+            f"{original.name} ({given[0]}) and {decoded.name} ({given[1]}) have no type that holds "
+            "both exactly: integers of 64 bits are compared with integers of a type that fits"
+        )
+    return both
 
 
 def _exact_dtype(field: Input) -> np.dtype[Any]:
@@ -257,11 +229,10 @@ def _exact_dtype(field: Input) -> np.dtype[Any]:
         return dtype
     if dtype.kind == "f" and dtype.itemsize == 2:
         return np.dtype(np.float32)
-    if dtype.str[1:] in _EXACT_INTEGERS:
-        return np.dtype(np.float64)
+    if dtype.kind in "biu":
+        return dtype if dtype.itemsize == 8 else np.dtype(np.float64)
     raise NotComparableError(
-        f"{field.name} must hold floats of 16, 32 or 64 bits, or integers of at most 32, "
-        f"not {dtype}"
+        f"{field.name} must hold floats of 16, 32 or 64 bits, or integers, not {dtype}"
     )
 
 

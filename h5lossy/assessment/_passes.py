@@ -15,7 +15,6 @@ from h5lossy import _native
 from h5lossy._blocks import BLOCK_BYTES
 from h5lossy._bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy._ranges import Extent
-from h5lossy._values import is_big_endian
 from h5lossy.assessment._absent import Absent
 from h5lossy.assessment._climate import climate, spectrum
 from h5lossy.assessment._undefined import Undefined
@@ -62,10 +61,7 @@ class Task:
         options, fields, groups = self.options, self.fields, self.groups
         kind, limit, half = exact_limits(self.bound, extent)
         params = _native.AssessParams(
-            value_bytes=fields.dtype.itemsize,
-            original_big_endian=is_big_endian(fields.dtype),
-            decoded_big_endian=is_big_endian(fields.dtype),
-            fill_bits=fields.missing.fill_bits,
+            **_native.compared(fields.dtype, fields.missing.fill_bits),
             bound_kind=kind,
             limit=limit,
             half_limit=half,
@@ -151,7 +147,7 @@ class Passes:
             ends = self._value_range()
         value_range, extent = self._ranges(ends)
         if state is None:
-            state = _native.AssessState(task.params(extent, value_range))
+            state = _native.new_state(task.params(extent, value_range))
         elif state.params.window:
             state.params = dataclasses.replace(state.params, value_range=value_range or 0.0)
         walker = Walker(fields, halo_of(state.params), self._limit, state.params.step)
@@ -212,9 +208,7 @@ class Passes:
         extent = Extent(fields.missing)
         for own, times in fields.blocks(min(BLOCK_BYTES, self._limit // 4)):
             block, mask = fields.read_original(fields.layout.selection(own))
-            if mask is not None:
-                block = np.where(mask != 0, dtype.type(np.nan), block).astype(dtype)
-            extent.add(block)
+            extent.add(block, mask)
             self._advance(block.size * times)
         return extent.ends
 

@@ -23,7 +23,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._batched.pipeline import overlap
 from h5lossy._blocks import block_shape, blocks
-from h5lossy._native import AssessState, Piece
+from h5lossy._native import AssessState, Piece, new_state
 from h5lossy.assessment._fields import MASK_DTYPE, Fields
 from h5lossy.assessment._sparse import SPARSE_BYTES, add_times, grouped, times_in
 
@@ -256,7 +256,7 @@ class Walker:
         fields = state
         apart = self._widths != self._shape[1:] or self._fields.stored is not None
         if self._halo and apart and not has_points:
-            fields = AssessState(state.params)
+            fields = new_state(state.params)
         if 0 in self._fields.original.shape:
             return fields
 
@@ -355,7 +355,7 @@ class Walker:
         """Add the new points of a slab, and of those that are equal."""
         self._add_runs(state, absent, slab, parts)
         if slab.all_times > 1:  # places are those of the first one
-            more, more_absent = AssessState(state.params), absent and absent.empty()
+            more, more_absent = new_state(state.params), absent and absent.empty()
             self._add_runs(more, more_absent, slab, parts, far=_FAR)
             add_times(state, more, slab.all_times - 1)
             if absent is not None:
@@ -401,7 +401,7 @@ class Walker:
             own_extent=(slab.own.stop - slab.own.start, *column.shape),
         )
         if self._halo:
-            to = fields if slab.all_times == 1 else AssessState(fields.params)
+            to = fields if slab.all_times == 1 else new_state(fields.params)
             if to is not state:
                 x, y, m = parts if to is not fields else _behind(slab.kept, parts)
                 to.points(0, x.reshape(-1), y.reshape(-1), None if m is None else m.reshape(-1))

@@ -17,7 +17,7 @@ from h5lossy._blocks import blocks
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._ranges import confirmed_range
-from h5lossy._values import as_bits, is_big_endian
+from h5lossy._values import as_bits
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._assess import assess
 from h5lossy.missing import Missing, keeping_missing
@@ -77,8 +77,7 @@ def measure(
     codec = keeping_missing(codec, missing)
     params = dataclasses.replace(
         codec.params(),
-        value_bytes=values.dtype.itemsize,
-        big_endian=is_big_endian(values.dtype),
+        **_native.type_fields(values.dtype),
         fill_bits=missing.fill_bits,
         maybe_padded=True,
         shape=tuple(n for n in chunks if n != 1)[-_native.MAX_RANK :] or (1,),
@@ -134,6 +133,33 @@ class Tuned:
     tries: int  # encodings, of samples too
 
 
+class _Bounds:
+    """The absolute bounds that a search tries, from loose to tight; the last of counts is none."""
+
+    def __init__(self, extent: float, *, in_counts: bool) -> None:
+        self._extent = extent
+        self.last = _OCTAVES * _PER_OCTAVE
+        self._counts: list[int] = []
+        if in_counts:  # each once
+            steps = range(2 * self.last)
+            self._counts = [*dict.fromkeys(math.floor(self._exact(step)) for step in steps)]
+            self.last = len(self._counts) - 1
+
+    def at(self, step: float) -> dict[str, Any]:
+        """Return candidate number `step` as an argument of a codec."""
+        absolute, whole, counts = self._exact(step), int(step), self._counts
+        if counts:
+            absolute = counts[whole]
+            if step > whole:
+                absolute -= math.ceil((absolute - counts[whole + 1]) * (step - whole))
+        return {"absolute": absolute} if absolute else {"lossless": True}
+
+    def _exact(self, step: float) -> float:
+        """Return a number of few digits."""
+        exact = self._extent / 8 * 2.0 ** (-step / _PER_OCTAVE)
+        return float(f"{exact:.{2 if step == int(step) else 3}g}")
+
+
 def tune(
     values: npt.NDArray[Any],
     requirements: Sequence[Requirement],
@@ -152,7 +178,7 @@ def tune(
     # three samples. With `ratio` it is the smallest RMSE at this ratio or a higher one.
     largest = ErrorBound(BoundKind.RANGE_RELATIVE, 1 / 8)
     ends = confirmed_range(values, missing, largest, confirmed=confirm_range)
-    extent = 0.0 if ends is None else ends[1] - ends[0]
+    extent = 0.0 if ends is None else float(ends[1] - ends[0])
     if not 0 < extent < math.inf:
         raise InvalidArgumentError("the data has no range to look for a bound in; keep it lossless")
     groups = {one.measure.group for one in requirements} - {""}
@@ -162,11 +188,7 @@ def tune(
     tries = 0
     tried: list[Tradeoff] = []
     best: Tradeoff | None = None
-
-    def bound(step: float) -> float:
-        """Return candidate number `step`: from loose to tight, in numbers of few digits."""
-        exact = extent / 8 * 2.0 ** (-step / _PER_OCTAVE)
-        return float(f"{exact:.{2 if step == int(step) else 3}g}")
+    bounds = _Bounds(extent, in_counts=values.dtype.kind != "f")
 
     def is_better(one: Tradeoff) -> bool:
         if best is None:
@@ -189,12 +211,12 @@ def tune(
             step: int, codec: Callable[..., Codec] = codec, seen: dict[int, Tradeoff] = seen
         ) -> Report:
             if step not in seen:
-                seen[step] = try_out(sample, codec(absolute=bound(step)), sample_chunks)
+                seen[step] = try_out(sample, codec(**bounds.at(step)), sample_chunks)
             return seen[step].report
 
         def on_all(step: float, codec: Callable[..., Codec] = codec) -> bool:
             nonlocal best
-            found = try_out(values, codec(absolute=bound(step)), chunks)
+            found = try_out(values, codec(**bounds.at(step)), chunks)
             is_small = ratio is None or (found.size.ratio or 0.0) >= ratio
             fits = found.report.ok and all(one.holds(found.report) for one in requirements)
             tried.append(found)
@@ -205,12 +227,12 @@ def tune(
             return is_small if ratio is not None else fits
 
         if ratio is not None:
-            _search_ratio(on_sample, on_all, ratio)
+            _search_ratio(on_sample, on_all, ratio, bounds.last)
             continue
-        first = step = _search(on_sample, requirements)
+        first = step = _search(on_sample, requirements, bounds.last)
         if step is None:
             continue
-        while step <= _OCTAVES * _PER_OCTAVE and not on_all(step):
+        while step <= bounds.last and not on_all(step):
             step += 1
         # The sample may need a tighter bound than the whole field.
         if step == first and sample is not values:
@@ -243,9 +265,10 @@ def _sample(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.concatenate([values[s : s + _SAMPLE_PLANES] for s in starts])
 
 
-def _search(report: Callable[[int], Report], requirements: Sequence[Requirement]) -> int | None:
+def _search(
+    report: Callable[[int], Report], requirements: Sequence[Requirement], last: int
+) -> int | None:
     """Return the first step, from loose to tight, at which all thresholds hold; None for none."""
-    last = _OCTAVES * _PER_OCTAVE
     ordered = [one for one in requirements if one.measure.follows_bound]
     others = [one for one in requirements if not one.measure.follows_bound]
     low, high = 0, last  # the answer of the ordered ones is in [low, high]
@@ -275,17 +298,17 @@ def _search(report: Callable[[int], Report], requirements: Sequence[Requirement]
 
 
 def _search_ratio(
-    report: Callable[[int], Report], on_all: Callable[[float], bool], ratio: float
+    report: Callable[[int], Report], on_all: Callable[[float], bool], ratio: float, last: int
 ) -> None:
     """Try the tightest bounds on the whole field that have a ratio, found in the samples."""
-    low, high = 0, _OCTAVES * _PER_OCTAVE  # it has the ratio at `low`, if anywhere
+    low, high = 0, last  # it has the ratio at `low`, if anywhere
     while low < high:
         middle = (low + high + 1) // 2
         size = report(middle).size
         low, high = (middle, high) if size and (size.ratio or 0) >= ratio else (low, middle - 1)
     step = low
     if on_all(step):
-        while step < _OCTAVES * _PER_OCTAVE and on_all(step + 1):
+        while step < last and on_all(step + 1):
             step += 1
     else:
         while step > 0 and not on_all(step - 1):

@@ -23,7 +23,7 @@ from h5lossy._codecs import (
     unpacked,
 )
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
-from h5lossy._frames import frame_params
+from h5lossy._frames import checked_for, frame_params
 from h5lossy._values import checked_dtype, fill_bits
 
 if TYPE_CHECKING:
@@ -71,25 +71,31 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         self._codec = codec_of(codec, settings)
-        self._dtype = None if dtype is None else checked_dtype(np.dtype(dtype))
+        self._dtype = None if dtype is None else checked_for(self._codec, np.dtype(dtype))
         self._chunks = () if chunks is None else _extents(chunks)
         if (dtype is None) != (chunks is None):
             raise InvalidArgumentError("give both of dtype and chunks, or neither")
         self._fill_value = None
         if fill_value is not None:
             # Where no type is given, the value has to fit that of each chunk that is encoded.
-            fill_bits(fill_value, self._dtype or np.dtype(np.float64))
-            if np.isfinite(fill_value) and (fill_value != 0 or np.signbit(fill_value)):
-                self._fill_value = float(fill_value)
+            fill_bits(fill_value, self._dtype or np.asarray(fill_value).dtype)
+            fill: float = np.asarray(fill_value).item()  # for JSON
+            if math.isfinite(fill) and (fill != 0 or math.copysign(1, fill) < 0):
+                self._fill_value = fill
 
     def encode(self, buf: Any) -> bytes:
         """Return the frame of a chunk.
 
-        `buf` is float32 or float64 of either byte order, of any shape, and less than 4 GiB - 40
-        bytes. The frame holds the values in the order in which they are in memory.
+        `buf` is float32, float64 or integers of either byte order, of any shape, and less than
+        4 GiB - 40 bytes. The frame holds the values in the order in which they are in memory.
         """
         values = np.asarray(buf)
         checked_dtype(values.dtype)
+        if self._dtype is None and values.dtype == np.uint8 and not self._codec.lossless:
+            raise UnsupportedError(
+                "a buffer of uint8 may hold bytes of anything, which no bound suits; if they are "
+                "numbers, give dtype='u1' and chunks"
+            )
         self._check(values.dtype, values.nbytes, InvalidArgumentError, "the chunk")
         is_fortran = values.flags.f_contiguous and not values.flags.c_contiguous
         return encoded(self._codec, self._fill_value, values.T if is_fortran else values)
@@ -164,15 +170,10 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         if not params.value_bytes:  # as they were requested, without anything about the data
             return cls(codec_from_params(params))
         dtype = params.dtype
-        if dtype.kind != "f":
-            raise UnsupportedError(
-                f"Zarr's codecs take float32 and float64, and the filter's numbers are of {dtype}: "
-                "read the dataset with h5py or h5lossy.read"
-            )
         fill = None
         if params.fill_bits is not None:
             bits = np.array(params.fill_bits, f"u{dtype.itemsize}")
-            fill = float(bits.view(dtype.newbyteorder("=")))
+            fill = bits.view(dtype.newbyteorder("=")).item()
         return cls(codec_from_params(params), fill_value=fill, dtype=dtype.str, chunks=params.shape)
 
     def __repr__(self) -> str:

@@ -15,8 +15,14 @@ from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin, B
 from h5lossy import _native
 from h5lossy._codecs import FILTER_NAME, Codec
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
-from h5lossy._values import checked_dtype, is_big_endian
-from h5lossy.zarr.compressor import Compressor, arguments_of, codec_of, encoded, words_of
+from h5lossy._frames import checked_for
+from h5lossy.zarr.compressor import (
+    Compressor,
+    arguments_of,
+    codec_of,
+    encoded,
+    words_of,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -93,8 +99,8 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
         return {"name": self.codec_name, "configuration": words_of(self.codec)}
 
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> Self:
-        """Refuse arrays of other types than float32 and float64."""
-        checked_dtype(array_spec.dtype.to_native_dtype())
+        """Refuse arrays of other types than float32, float64 and integers."""
+        checked_for(self.codec, array_spec.dtype.to_native_dtype())
         return self
 
     async def _encode_single(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
@@ -203,7 +209,7 @@ def _selected(frame: npt.NDArray[Any], selection: Any, chunk_spec: ArraySpec) ->
         extents=np.array([values.shape]),
         padding=np.zeros((), values.dtype),
     )
-    params = _native.Params(value_bytes=values.itemsize, big_endian=is_big_endian(values.dtype))
+    params = _native.Params(**_native.type_fields(values.dtype))
     for error in _native.decode_parts(params, parts, [frame], 1).values():
         raise error
     inside = tuple(

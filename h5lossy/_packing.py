@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Packed data of the CF conventions: numbers that stand for values, and bounds for both."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy._bounds import BoundKind
+from h5lossy._codecs import PFPL
+from h5lossy._errors import NotComparableError, UnsupportedError
+from h5lossy._frames import takes
+from h5lossy._variables import attribute_of, text_attribute
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from h5lossy._codecs import Codec
+    from h5lossy.missing import Missing
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A value is its stored number times `scale` plus `offset`, in float64."""
+
+    scale: float
+    offset: float
+    #: The type that ``_Unsigned`` says numbers are of, where it is not their own.
+    meant: np.dtype[Any] | None = None
+
+    @classmethod
+    def of(cls, values: Any, dtype: np.dtype[Any]) -> Packing | None:
+        """Return the packing that the attributes describe; None if numbers are the values."""
+        found, declared = [], False
+        for name, plain in (("scale_factor", 1.0), ("add_offset", 0.0)):
+            try:
+                value = attribute_of(values, name)
+            except UnsupportedError as error:
+                raise NotComparableError(f"{error}; it must be one number") from error
+            declared |= value is not None
+            given = np.ravel(np.asarray(plain if value is None else value))
+            if given.dtype.kind not in "fiu" or given.size != 1 or not np.isfinite(given[0]):
+                raise NotComparableError(f"attribute {name} must be one number, got {value!r}")
+            found.append(float(given[0]))
+        meant = meant_dtype(values, dtype)
+        is_plain = found == [1.0, 0.0] and dtype.kind == "f"
+        scale, offset = found
+        return cls(scale, offset, meant) if meant or (declared and not is_plain) else None
+
+    def unpacked(self, numbers: npt.NDArray[Any], missing: Missing) -> npt.NDArray[np.float64]:
+        """Return the values, with NaN for numbers that are missing or invalid."""
+        none = missing.missing(numbers) | missing.outside(numbers)
+        if missing.fill is not None:
+            none |= numbers == missing.fill
+        if self.meant is not None:
+            numbers = numbers.view(self.meant)
+        with np.errstate(all="ignore"):
+            values = numbers.astype(np.float64) * self.scale + self.offset
+        values[none] = np.nan
+        return np.asarray(values)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the numbers are the values."""
+        return self == Packing(1.0, 0.0)
+
+    def __str__(self) -> str:
+        return f"scale_factor {self.scale!r}, add_offset {self.offset!r}"
+
+
+def meant_dtype(values: Any, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Return the type that the attribute ``_Unsigned`` makes of integers; None if it is theirs."""
+    if dtype.kind not in "iu":
+        return None
+    says = str(text_attribute(values, "_Unsigned") or "").lower()
+    kind = {"true": "u", "false": "i"}.get(says, dtype.kind)
+    return None if kind == dtype.kind else np.dtype(dtype.str.replace(dtype.kind, kind))
+
+
+def for_integers(
+    codec: Codec, dtype: np.dtype[Any], packing: Packing | None, *, is_asked_for: bool
+) -> tuple[Codec, str]:
+    """Return a codec that takes integers, and why it is lossless where a bound was given.
+
+    Most integers in a file are no measurements, but indices, flags or labels, which no bound
+    suits: only what stands for other values, and what was asked for by name, gets one.
+    """
+    bound: dict[str, Any] = {str(codec.bound.kind): codec.bound.value or True}
+    if not takes(codec, dtype):
+        codec = PFPL(**bound, checksum=codec.checksum)
+    if codec.bound.kind is BoundKind.LOSSLESS:
+        return codec, ""
+    if packing is None and not is_asked_for:
+        why = "integers that are not packed, and not named for a bound"
+    elif packing is not None and packing.meant is not None:
+        why = "_Unsigned makes other numbers of them, for which a bound would not hold"
+    elif codec.bound.kind is BoundKind.POINTWISE_RELATIVE:
+        why = "integers have no pointwise-relative bound"
+    else:
+        return codec, ""
+    return codec.with_bound(lossless=True), why
+
+
+def in_counts(codec: Codec, scale: float) -> Codec:
+    """Return a codec whose absolute bound is of the stored integers, for one of their values.
+
+    The bound is rounded down to whole counts, in exact arithmetic. Below one it is lossless.
+    """
+    if codec.bound.kind is not BoundKind.ABSOLUTE:
+        return codec
+    counts = math.floor(Fraction(codec.bound.value) / abs(Fraction(scale))) if scale else 0
+    return codec.with_bound(absolute=counts) if counts else codec.with_bound(lossless=True)
