@@ -217,31 +217,30 @@ class Decoder {
       if (first == 1) first_steps = decode_shared().first_steps;
     }
     sync_block();
-    H5L_NO_UNROLL for (u32 p = 1; p < passes;) {
-      H5L_NO_UNROLL for (u32 odd = 1; odd <= shape_.active; ++odd) {
-        const u32 alike = odd == shape_.active ? 1 : shape_.active;  // of one to three axes
-        run_passes<true>(p, p + alike, steps, first_steps, integers);
-        p += alike;
-        sync_block();
-      }
-    }
+    for_phases(shape_, passes, [&](u32 from, u32 end) { run_passes<true>(from, end, steps, first_steps, integers); });
   }
 
-  // Passes that do not need each other. The steps of the first passes are at another place.
+  // Passes that do not need each other; without predictions the steps are the integers. The steps of the first passes
+  // are at another place.
   template <bool is_predicted, class I, class Integers>
   H5L_DEVICE void run_passes(u32 first, u32 end, const I* steps, const I* first_steps, Integers integers) {
+    using U = Unsigned<I>;
     const PassTable& table = decode_shared().passes;
-    u32 part = warp();
-    H5L_NO_UNROLL for (u32 p = first; p < end; ++p) {
-      const Pass pass = table.passes[p];
+    for_quads<kDecodeWarps>(table, first, end, [&](const Pass& pass, u32 number) {
+      PassQuad quad;
+      if (!find_quad(pass, number, quad)) return;
       const I* const from = pass.begin + pass.count <= kFirstSteps ? first_steps : steps;
-      const u32 parts = (pass.quads + kWarpThreads - 1) / kWarpThreads;
-      H5L_NO_UNROLL for (; part < parts; part += kDecodeWarps) {
-        const u32 quad = part * kWarpThreads + lane();
-        if (quad < pass.quads) run_quad<is_predicted>(table, pass, quad, from, integers);
+      U sums[kQuad];
+      H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) sums[j] = static_cast<U>(from[quad.codes[j]]);
+      if constexpr (is_predicted) {
+        U predicted[kQuad];
+        predict_quad<I>(table, pass, quad, integers, predicted);
+        H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) sums[j] += static_cast<U>(static_cast<I>(predicted[j]) >> 8);
       }
-      part -= parts;
-    }
+      H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+        if (quad.has(j)) integers[quad.places[j]] = static_cast<I>(sums[j]);
+      }
+    });
   }
 
   // Lorenzo's differences are undone by sums along each of their axes, in any order. Before that, the integers where

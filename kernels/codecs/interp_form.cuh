@@ -500,25 +500,29 @@ class FormFinder {
   template <class I, class Take>
   H5L_DEVICE void interpolate(const Rule& rule, I* integers, I base, I* codes, Take take) {
     PassTable& table = shared_.passes;
-    const u32 passes = table.make_for_interpolation(shape_, rule, kFormThreads);
+    const u32 passes = table.begin_interpolation(shape_, rule, thread(), kFormThreads);
     sync_block();  // also: the targets are there
-    if (warp() == 0) table.place(passes);
-    sync_block();
     if (warp() == 0) {
-      code_first_pass(table.passes[0], integers, base, codes, take);
+      table.finish_interpolation(shape_, passes);
       sync_warp();
-      u32 p = 1;
-      for (; p < passes && table.passes[p].count <= kWarpThreads; ++p) {
-        code_pass(table, p, integers, codes, take, lane(), kWarpThreads);
-        sync_warp();
-      }
-      if (lane() == 0) table.done = p;
+      code_first_pass(table.passes[0], integers, base, codes, take);
     }
     sync_block();
-    H5L_NO_UNROLL for (u32 p = table.done; p < passes; ++p) {
-      code_pass(table, p, integers, codes, take, thread(), kFormThreads);
-      sync_block();
-    }
+    for_phases(shape_, passes, [&](u32 from, u32 end) {
+      for_quads<kFormWarps>(table, from, end, [&](const Pass& pass, u32 number) {
+        PassQuad quad;
+        if (!find_quad(pass, number, quad)) return;
+        Unsigned<I> predicted[kQuad];
+        predict_quad<I>(table, pass, quad, integers, predicted);
+        H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+          if (!quad.has(j)) break;
+          const u32 code = quad.codes[j], place = quad.places[j];
+          I integer;
+          codes[code] = take(integers[place], static_cast<I>(predicted[j]) >> 8, code, integer);
+          integers[place] = integer;
+        }
+      });
+    });
     pad(codes);
   }
 
@@ -552,25 +556,6 @@ class FormFinder {
         integers[place] = integer;
         codes[code] = step;
       }
-    }
-  }
-
-  template <class I, class Take>
-  H5L_DEVICE void code_pass(const PassTable& table, u32 number, I* integers, I* codes, Take take, u32 first, u32 n) {
-    using U = Unsigned<I>;
-    const Pass pass = table.passes[number];
-    H5L_NO_UNROLL for (u32 i = first; i < pass.count; i += n) {
-      const Item item = item_of(pass, i);
-      U sum = 128;
-      H5L_UNROLL for (u32 k = 0; k < kMaxActiveAxes; ++k) {
-        if (k >= pass.odd) break;
-        const u32 a = pass.axes[k];
-        const Taps& taps = table.taps[pass.taps[k]].at(a == 3 ? item.x : a == 2 ? item.y : a == 1 ? item.z : item.w);
-        sum += U{pass.weights[k]} * predict_with(taps, integers + item.place);
-      }
-      I integer;
-      codes[item.code] = take(integers[item.place], static_cast<I>(sum) >> 8, item.code, integer);
-      integers[item.place] = integer;
     }
   }
 
@@ -622,26 +607,28 @@ class FormFinder {
     PassTable& table = shared_.passes;
     if (thread() == 0) table.make_for_box(shape_);
     sync_block();
-    const Pass pass = table.passes[0];
-    H5L_NO_UNROLL for (u32 i = thread(); i < count(); i += kFormThreads) {
-      const Item item = item_of(pass, i);
-      const u32 coordinates[kAxes] = {item.w, item.z, item.y, item.x};
-      u32 set = 0, last = 0;
-      H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) {
-        if (coordinates[a] == 0) continue;
-        last = shape_.strides[a];
-        set |= axes & axis_bit(a);
+    for_quads<kFormWarps>(table, 0, 1, [&](const Pass& pass, u32 number) {
+      PassQuad quad;
+      if (!find_quad(pass, number, quad)) return;
+      H5L_NO_UNROLL for (u32 j = 0; j < kQuad && quad.has(j); ++j) {
+        const u32 i = quad.places[j];
+        u32 set = 0, last = 0;
+        H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) {
+          if (quad.entries[a] + (a == pass.along ? j * quad.step : 0) == 0) continue;
+          last = shape_.strides[a];
+          set |= axes & axis_bit(a);
+        }
+        U code = static_cast<U>(integers[i]);
+        if (set == 0) code -= static_cast<U>(integers[i - last]);
+        H5L_NO_UNROLL for (u32 part = set; part != 0; part = (part - 1) & set) {
+          u32 back = 0;
+          H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) back += (part & axis_bit(a)) != 0 ? shape_.strides[a] : 0;
+          const U other = static_cast<U>(integers[i - back]);
+          code += (ones(part) & 1) != 0 ? U{0} - other : other;
+        }
+        codes[quad.codes[j]] = static_cast<I>(code);
       }
-      U code = static_cast<U>(integers[i]);
-      if (set == 0) code -= static_cast<U>(integers[i - last]);
-      H5L_NO_UNROLL for (u32 part = set; part != 0; part = (part - 1) & set) {
-        u32 back = 0;
-        H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) back += (part & axis_bit(a)) != 0 ? shape_.strides[a] : 0;
-        const U other = static_cast<U>(integers[i - back]);
-        code += (ones(part) & 1) != 0 ? U{0} - other : other;
-      }
-      codes[item.code] = static_cast<I>(code);
-    }
+    });
     pad(codes);
   }
 

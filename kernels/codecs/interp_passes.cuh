@@ -160,28 +160,41 @@ H5L_DEVICE Unsigned<I> predict_with(const Taps& taps, Integers integers, u32 at)
   return sum;
 }
 
-// Quad `number` of a pass. Without predictions the steps are the integers.
-template <bool is_predicted, class I, class Integers>
-H5L_DEVICE void run_quad(const PassTable& table, const Pass& pass, u32 number, const I* steps, Integers integers) {
-  using U = Unsigned<I>;
+// A quad of a pass.
+struct PassQuad {
+  u32 entries[kAxes];  // of the grid's lists, of the first value
+  u32 step;            // from one value's entry to the next one's, along the quad
+  u32 left;            // values that there are, if fewer than kQuad; those that are not there are like the first
+  u32 places[kQuad];   // in the array
+  u32 codes[kQuad];    // numbers in coding order
+
+  [[nodiscard]] H5L_DEVICE bool has(u32 j) const { return j < left; }
+};
+
+// Quad `number`; false if it has no values.
+H5L_DEVICE bool find_quad(const Pass& pass, u32 number, PassQuad& quad) {
   const List(&lists)[kAxes] = pass.places;
   const u32 along = pass.along, layer = pass.by_layer.quotient(number), in_layer = number - layer * pass.layer;
   const u32 row = pass.by_x.quotient(in_layer), w = pass.by_y.quotient(row);
   u32 x = in_layer - row * pass.width, y = row - w * pass.height, z = 0;
-  u32 left;  // coordinates of the axis that are left
   if (along == 1) {
     z = layer * kQuad;
-    left = lists[1].count - z;
+    quad.left = lists[1].count - z;
   } else if (along == 2) {
     y = layer * kQuad;
-    left = lists[2].count - y;
+    quad.left = lists[2].count - y;
   } else {
     x += layer * kQuad * kWarpThreads;
-    if (x >= lists[3].count) return;
-    left = (lists[3].count - x + kWarpThreads - 1) / kWarpThreads;
+    if (x >= lists[3].count) return false;
+    quad.left = (lists[3].count - x + kWarpThreads - 1) / kWarpThreads;
   }
+  quad.entries[0] = w;
+  quad.entries[1] = z;
+  quad.entries[2] = y;
+  quad.entries[3] = x;
+  quad.step = along == 3 ? kWarpThreads : 1;
 
-  // Its numbers in coding order: those of z in the same brick, or of y, or a block further on.
+  // Their numbers: those of z in the same brick, or of y, or a block further on.
   const auto least = [](u32 a, u32 b) { return a < b ? a : b; };
   const u32 x_first = x >> pass.x_bits << pass.x_bits, y_first = y >> pass.y_bits << pass.y_bits;
   const u32 width = least(lists[3].count - x_first, 1u << pass.x_bits);
@@ -193,58 +206,86 @@ H5L_DEVICE void run_quad(const PassTable& table, const Pass& pass, u32 number, c
   u32 next, second;  // from the first value's number to those of the second and the third
   if (along == 1) {
     next = height * width;
-    second = 2 * plane - (left < kQuad ? before_brick : 0);  // the last brick may have one slice
+    second = 2 * plane - (quad.left < kQuad ? before_brick : 0);  // the last brick may have one slice
   } else {
     next = along == 2 ? width : kWarpThreads;
     second = 2 * next;
   }
-  U sums[kQuad];
-  u32 places[kQuad];
   const u32 rest = lists[0].at(w) + (along == 1 ? 0 : lists[1].at(z)) + (along == 2 ? 0 : lists[2].at(y)) +
                    (along == 3 ? 0 : lists[3].at(x));
   const List list = along == 1 ? lists[1] : along == 2 ? lists[2] : lists[3];
-  const u32 entry = along == 1 ? z : along == 2 ? y : x, entry_step = along == 3 ? kWarpThreads : 1;
+  const u32 entry = along == 1 ? z : along == 2 ? y : x;
   H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
-    const bool is_there = j < left;  // if not, the first one's place does as well
-    places[j] = rest + list.at(entry + (is_there ? j * entry_step : 0));
-    sums[j] = static_cast<U>(steps[code + (is_there ? j % 2 * next + j / 2 * second : 0)]);
+    quad.places[j] = rest + list.at(entry + (quad.has(j) ? j * quad.step : 0));
+    quad.codes[j] = code + (quad.has(j) ? j % 2 * next + j / 2 * second : 0);
   }
-  if constexpr (is_predicted) {
-    U predicted[kQuad] = {128, 128, 128, 128};
-    H5L_UNROLL for (u32 k = 0; k < kMaxActiveAxes; ++k) {
-      if (k >= pass.odd) break;
-      const u32 a = pass.axes[k];
-      const AxisTaps& rules = table.taps[pass.taps[k]];
-      if (a == along && rules.are_inner(entry, kQuad) && left >= kQuad && along != 3) {
-        // They share the points between them.
-        const Taps taps = rules.at(entry);
-        U points[kQuad + 3];
-        H5L_UNROLL for (u32 j = 0; j < kQuad + 3; ++j) {
-          points[j] = static_cast<U>(integers[places[0] + static_cast<u32>(taps.offsets[0]) + j * list.step]);
+  return true;
+}
+
+// Their predictions, 256 times, and 128.
+template <class I, class Integers>
+H5L_DEVICE void predict_quad(const PassTable& table, const Pass& pass, const PassQuad& quad, Integers integers,
+                             Unsigned<I> (&predicted)[kQuad]) {
+  using U = Unsigned<I>;
+  const u32 along = pass.along, entry = along == 1 ? quad.entries[1] : along == 2 ? quad.entries[2] : quad.entries[3];
+  H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) predicted[j] = 128;
+  H5L_UNROLL for (u32 k = 0; k < kMaxActiveAxes; ++k) {
+    if (k >= pass.odd) break;
+    const u32 a = pass.axes[k];
+    const U weight = pass.weights[k];
+    const AxisTaps& rules = table.taps[pass.taps[k]];
+    if (a != along) {
+      const Taps taps = rules.at(a == 3 ? quad.entries[3] : a == 2 ? quad.entries[2] : quad.entries[a == 1 ? 1 : 0]);
+      H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) predicted[j] +=
+          weight * predict_with<I>(taps, integers, quad.places[j]);
+    } else if (along != 3 && quad.left >= kQuad && rules.are_inner(entry, kQuad)) {
+      // They share the points between them.
+      const Taps taps = rules.at(entry);
+      const u32 first = quad.places[0] + static_cast<u32>(taps.offsets[0]), step = quad.places[1] - quad.places[0];
+      U points[kQuad + 3];
+      H5L_UNROLL for (u32 i = 0; i < kQuad + 3; ++i) points[i] = static_cast<U>(integers[first + i * step]);
+      H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+        U sum = 0;
+        H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
+          sum += static_cast<U>(static_cast<I>(static_cast<i32>(taps.weights[i]))) * points[j + i];
         }
-        H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
-          U sum = 0;
-          H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
-            sum += static_cast<U>(static_cast<I>(static_cast<i32>(taps.weights[i]))) * points[j + i];
-          }
-          predicted[j] += U{pass.weights[k]} * sum;
-        }
-      } else if (a == along) {
-        H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
-          const Taps& taps = rules.at(entry + (j < left ? j * entry_step : 0));
-          predicted[j] += U{pass.weights[k]} * predict_with<I>(taps, integers, places[j]);
-        }
-      } else {
-        const Taps taps = rules.at(a == 3 ? x : a == 2 ? y : a == 1 ? z : w);
-        H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
-          predicted[j] += U{pass.weights[k]} * predict_with<I>(taps, integers, places[j]);
-        }
+        predicted[j] += weight * sum;
+      }
+    } else {
+      H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+        const Taps& taps = rules.at(entry + (quad.has(j) ? j * quad.step : 0));
+        predicted[j] += weight * predict_with<I>(taps, integers, quad.places[j]);
       }
     }
-    H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) sums[j] += static_cast<U>(static_cast<I>(predicted[j]) >> 8);
   }
-  H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
-    if (j < left) integers[places[j]] = static_cast<I>(sums[j]);
+}
+
+// Calls visit(pass, quad number) for passes that do not need each other, by all warps of a thread block.
+template <u32 warps, class Visit>
+H5L_DEVICE void for_quads(const PassTable& table, u32 first, u32 end, Visit visit) {
+  u32 part = warp();
+  H5L_NO_UNROLL for (u32 p = first; p < end; ++p) {
+    const Pass pass = table.passes[p];
+    const u32 parts = (pass.quads + kWarpThreads - 1) / kWarpThreads;
+    H5L_NO_UNROLL for (; part < parts; part += warps) {
+      const u32 quad = part * kWarpThreads + lane();
+      if (quad < pass.quads) visit(pass, quad);
+    }
+    part -= parts;
+  }
+}
+
+// Calls run(first, end) for the passes of all levels, those together that do not need each other, with a barrier behind
+// each: those with the same number of odd axes.
+template <class Run>
+H5L_DEVICE void for_phases(const Shape& shape, u32 passes, Run run) {
+  H5L_NO_UNROLL for (u32 p = 1; p < passes;) {
+    H5L_NO_UNROLL for (u32 odd = 1; odd <= shape.active; ++odd) {
+      const u32 alike = odd == shape.active ? 1 : shape.active;  // of one to three axes
+      run(p, p + alike);
+      p += alike;
+      sync_block();
+    }
   }
 }
 

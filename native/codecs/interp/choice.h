@@ -192,8 +192,8 @@ inline constexpr u32 kRulePlaces = 4096, kRuleSamples = 128;  // looked at, and 
 inline constexpr u32 kRuleRounds = 3;
 
 struct RulePlace {
-  i32 fine;                   // the value's fine point
-  u32 along[kMaxActiveAxes];  // predictions along odd axes
+  i32 fine = 0;                    // the value's fine point
+  u32 along[kMaxActiveAxes] = {};  // predictions along odd axes
 };
 
 // Returns the round in which place n counts; kRuleRounds if it does not. fine_point_at(place, fine) is false if the

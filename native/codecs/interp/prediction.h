@@ -406,13 +406,13 @@ inline void rebuild_row(const Shape& shape, u32 axes, const u32 (&coordinates)[3
 // The rows of a plane but the first. `steps_of(y)` is where a row's steps are, `first` the first row.
 template <u32 kWidth, class U, class StepsOf>
 inline void rebuild_plane(const Shape& shape, u32 axes, u32 w, u32 z, U* first, StepsOf&& steps_of) {
-  using Words = typename ShortRow<U, kWidth>::Words;
+  using ShortWords = typename ShortRow<U, kWidth>::Words;
   const u32 length = shape.extents[3], height = shape.extents[2];
   const bool along_x = (axes & axis_bit(3)) != 0, along_y = (axes & axis_bit(2)) != 0;
   const Neighbours<U> others = neighbours_of<U>(shape, axes & ~axis_bit(2), {w, z, 0}, first);
   with_count(others.axes, [&](auto count) {
     // What is not predicted along w and z is summed along x and y.
-    Words above = {};
+    ShortWords above = {};
     if (along_y) {
       U row[kWidth + kLanes<U>] = {};
       for (u32 i = 0; i < length; i += kLanes<U>) {
@@ -426,7 +426,7 @@ inline void rebuild_plane(const Shape& shape, u32 axes, u32 w, u32 z, U* first, 
     // A row may be too long: the next one is still to come.
     U* to = first + length;
     for (u32 y = 1; y < height; ++y, to += length) {
-      Words row;
+      ShortWords row;
       memcpy(&row, steps_of(y), sizeof row);
       if (along_x) ShortRow<U, kWidth>::sum(row);
       row += above;
