@@ -154,9 +154,9 @@ class Packer {
     }
   }
 
-  // The classes, each one of its block's candidates, whose costs add up to the least with those of classes. Thread i has
-  // four times the least cost of a path to candidate i mod 4, and in the low bits i, for which of equals the first is
-  // taken.
+  // The classes, each one of its block's candidates, whose costs add up to the least with those of classes. Thread i
+  // has four times the least cost of a path to candidate i mod 4, and in the low bits i, for which of equals the first
+  // is taken.
   H5L_DEVICE void find_path() const {
     auto& path = shared_.path;
     const u8* const candidates = shared_.plan.candidates;
@@ -384,8 +384,8 @@ class Packer {
     }
   }
 
-  // rANS by one warp, backwards: words are put in front of the escapes. Returns where they begin; the states come behind
-  // what is in front.
+  // rANS by one warp, backwards: words are put in front of the escapes. Returns where they begin; the states come
+  // behind what is in front.
   H5L_DEVICE u32 write_words() {
     const auto& in = shared_.codes;
     const CodePlan& plan = shared_.plan.plan;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The survey of a chunk or a tile (docs/design/interp-encoder.md, "Survey"): a warp for each group, a thread for each of
-// its values. The definition is Surveyor (codecs/interp/survey.h).
+// The survey of a chunk or a tile (docs/design/interp-encoder.md, "Survey"): a warp for each group, a thread for each
+// of its values. The definition is Surveyor (codecs/interp/survey.h).
 #pragma once
 
 #include "codecs/interp/choice.h"

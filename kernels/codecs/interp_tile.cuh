@@ -7,6 +7,7 @@
 #pragma once
 
 #include "codecs/interp/coding.h"
+#include "codecs/interp/patches.h"
 #include "codecs/interp/values.h"
 #include "kernels/codecs/interp_passes.cuh"
 #include "kernels/codecs/interp_stage.cuh"

@@ -131,7 +131,7 @@ def test_chunks_of_many_codecs_are_decoded_on_the_gpu(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("setting", ["interp-321", "interp-321-rewritable", "auto-size"])
-def test_chunks_that_only_the_host_encodes_are_decoded_on_the_gpu(
+def test_chunks_of_one_mode_are_decoded_on_the_gpu(
     tmp_path: Path, setting: str, dtype: str
 ) -> None:
     cupy = pytest.importorskip("cupy")

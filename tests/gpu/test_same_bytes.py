@@ -58,6 +58,35 @@ def test_frames_and_values_are_the_same(setting: str, bound: str, dtype: str) ->
             assert same_bits(part, decoded[first:end]), (shape, kind)
 
 
+@pytest.mark.parametrize("rewritable", [False, True])
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+@pytest.mark.parametrize("kind", ["waves", *data.KINDS])
+def test_interp_chooses_as_on_the_cpu(kind: str, dtype: str, rewritable: bool) -> None:
+    """Axes and forms, also of what was decoded, of integers, and of packed values."""
+    cupy = pytest.importorskip("cupy")
+    for shape in ((40_000,), (700, 300), (50, 60, 70), (6, 10, 41, 43), (12, 1, 90, 80)):
+        if kind == "waves":
+            axes = np.ogrid[tuple(slice(n) for n in shape)]
+            waves = [np.sin(axis / (7.0 + 5 * i)) for i, axis in enumerate(axes)]
+            values = np.asarray(sum(waves, start=np.zeros(shape)), dtype)
+        else:
+            values = data.make(kind, shape, dtype)
+        fill = data.FILL if kind == "masked" else None
+        for bound in ({"absolute": 1e-1}, {"absolute": 1e-4}, {"range_relative": 1e-3}):
+            if "range_relative" in bound and kind in {"random_bits", "special"}:
+                continue
+            codec = h5lossy.Interp(**bound, rewritable=rewritable)
+            expected = h5lossy.encode(values, codec, fill_value=fill)
+            frame = h5lossy.encode(cupy.asarray(values), codec, fill_value=fill)
+            assert frame.get().tobytes() == expected, (shape, bound)
+            with np.errstate(invalid="ignore"):
+                others = [np.rint(values), h5lossy.decode(expected, shape=shape)]
+            for other in others if "absolute" in bound else ():
+                again = h5lossy.encode(other, codec, fill_value=fill)
+                frame = h5lossy.encode(cupy.asarray(other), codec, fill_value=fill)
+                assert frame.get().tobytes() == again, (shape, bound)
+
+
 @pytest.mark.parametrize("kind", data.KINDS)
 @pytest.mark.parametrize("setting", ["pfpl", "cuszp2-outlier-1", "cuszp2-plain-1", "aatrox"])
 def test_large_chunks(setting: str, kind: str) -> None:

@@ -329,8 +329,8 @@ H5L_FN u64 cost_with_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 ax
 }
 
 // Whether decoded data may have been interpolated along a set of axes. Where one coordinate is odd in its tile and the
-// others are even, no weights are needed to say whether a value differs from its prediction by whole steps. Places where
-// all values lie on bins say nothing.
+// others are even, no weights are needed to say whether a value differs from its prediction by whole steps. Places
+// where all values lie on bins say nothing.
 inline constexpr u32 kAxisPlaces = 512, kAxisSamples = 64;  // for each set of axes: looked at, and used
 
 enum class AxisSample : u32 { none, other, match };

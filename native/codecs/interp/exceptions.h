@@ -8,6 +8,7 @@
 #include "codecs/blocks.h"
 #include "codecs/interp/format.h"
 #include "codecs/interp/masks.h"
+#include "codecs/interp/patches.h"
 #include "codecs/interp/values.h"
 #include "codecs/portable.h"
 

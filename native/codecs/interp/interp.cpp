@@ -15,6 +15,7 @@
 #include "codecs/interp/decode.h"
 #include "codecs/interp/exceptions.h"
 #include "codecs/interp/own_step.h"
+#include "codecs/interp/patches.h"
 #include "codecs/interp/prediction.h"
 #include "codecs/interp/simd/coder.h"
 #include "codecs/interp/values.h"

@@ -9,6 +9,7 @@
 #include "codecs/blocks.h"
 #include "codecs/interp/format.h"
 #include "codecs/interp/grid.h"
+#include "codecs/interp/positions.h"
 #include "codecs/interp/tables.h"
 #include "codecs/interp/values.h"
 
@@ -119,115 +120,7 @@ H5L_TABLE GroupCosts kGroupCosts = make_group_costs();
 H5L_FN u64 group_cost(u64 sum) { return sum < kCommonSums ? kGroupCosts.of[sum] : least_line(sum); }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The positions of a group's values: in parts of a fine point, relative to the first ordinary one, and limited, so that
-// predictions fit 32 bits. Positions on bins are multiples of a whole step.
-
-inline constexpr i32 kFarthest = 1 << 25;
-inline constexpr i32 kWholeStep = kUnit * kParts;
-inline constexpr i32 kUnusable = static_cast<i32>(1u << 31);  // of an exception, or outside
-H5L_FN constexpr i32 nearest_bin(i32 position) { return (position + kWholeStep / 2) >> 10; }
-
-// Both classes say how values are positioned: is_ordinary(bits), and for a group first refer_to its first ordinary value
-// and then position_of(bits). start() and convert() do that for a whole group.
-template <class T>
-class AbsolutePositions {
- public:
-  H5L_FN AbsolutePositions(const Quantizer& quantizer, bool may_close)
-      : lattice_(lattice_of<T>(quantizer)),
-        fill_(fill_of(lattice_)),
-        may_close_(may_close),
-        scale_(lattice_.inverse_fine * kParts) {}
-
-  H5L_FN bool is_ordinary(Word<T> bits) const { return ((bits & ~kSignBit<T>) < kInfinity<T>)&(bits != fill_); }
-  // Whether a group with this ordinary value is positioned on bins.
-  H5L_FN bool is_far(Word<T> bits) const {
-    return !(magnitude(bit_cast<T>(bits)) <= lattice_.fine * static_cast<T>(kFineLimit<T>));
-  }
-  H5L_FN void refer_to(Word<T> bits, bool any_far) {
-    reference_ = bit_cast<T>(bits);
-    const bool on_bins = !may_close_ || any_far;
-    rounding_ = on_bins ? kWholeStep / 2 : 0;
-    mask_ = on_bins ? -kWholeStep : -1;
-  }
-  H5L_FN i32 position_of(Word<T> bits) const {
-    constexpr T limit = static_cast<T>(kFarthest);
-    T t = multiply(subtract(bit_cast<T>(bits), reference_), scale_);
-    t = t > limit ? limit : t;
-    t = t > -limit ? t : -limit;  // also NaN
-    const i32 position = (static_cast<i32>(t) + rounding_) & mask_;
-    return is_ordinary(bits) ? position : kUnusable;
-  }
-
-#if !defined(__CUDACC__)
-  // False if no value is ordinary.
-  bool start(const Word<T>* bits, u32 count) {
-    Word<T> first = 0;
-    bool found = false, any_far = false;
-    for (u32 i = 0; i < count; ++i) {
-      if (!is_ordinary(bits[i])) continue;
-      if (!found) first = bits[i];
-      found = true;
-      any_far = any_far || is_far(bits[i]);
-    }
-    if (found) refer_to(first, any_far);
-    return found;
-  }
-
-  void convert(const Word<T>* bits, u32 count, i32* positions) const {
-    const AbsolutePositions own = *this;  // so that the compiler knows that positions are not part of it
-    for (u32 i = 0; i < count; ++i) positions[i] = own.position_of(bits[i]);
-  }
-#endif
-
- private:
-  Lattice<T> lattice_;
-  Word<T> fill_;
-  bool may_close_;
-  T scale_;
-  T reference_ = 0;
-  i32 rounding_ = 0, mask_ = -1;
-};
-
-template <class T>
-class PointwisePositions {
- public:
-  H5L_FN explicit PointwisePositions(const Quantizer& quantizer) : quantizer_(blocks::folded_quantizer<T>(quantizer)) {}
-
-  H5L_FN bool is_ordinary(Word<T> bits) const {
-    Word<T> bin;
-    return blocks::bin_of(quantizer_, bits, bin);
-  }
-  H5L_FN bool is_far(Word<T>) const { return false; }
-  H5L_FN void refer_to(Word<T> bits, bool) { blocks::bin_of(quantizer_, bits, reference_); }
-  H5L_FN i32 position_of(Word<T> bits) const {
-    using Int = typename FloatTraits<T>::Int;
-    constexpr Int limit = kFarthest / kWholeStep;
-    Word<T> bin = 0;
-    const bool has_bin = blocks::bin_of(quantizer_, bits, bin);
-    const Int steps = static_cast<Int>(bin - reference_);
-    const Int near = steps > limit ? limit : steps < -limit ? -limit : steps;
-    return has_bin ? static_cast<i32>(near) * kWholeStep : kUnusable;
-  }
-
-#if !defined(__CUDACC__)
-  bool start(const Word<T>* bits, u32 count) {
-    for (u32 i = 0; i < count; ++i) {
-      if (!is_ordinary(bits[i])) continue;
-      refer_to(bits[i], false);
-      return true;
-    }
-    return false;
-  }
-
-  void convert(const Word<T>* bits, u32 count, i32* positions) const {
-    for (u32 i = 0; i < count; ++i) positions[i] = position_of(bits[i]);
-  }
-#endif
-
- private:
-  blocks::FoldedQuantizer<T> quantizer_;
-  Word<T> reference_ = 0;
-};
+// Values
 
 // False if x is no fine point.
 template <class T>
