@@ -53,7 +53,9 @@ def test_files_are_the_same(tmp_path: Path) -> None:
     assert on_cpu.stdout.split()[1:] == ["False", "False"]
     assert on_gpu.stdout.split()[1:] == ["True", "True"]
     assert on_gpu.stdout.split()[0] == on_cpu.stdout.split()[0]
-    assert on_gpu.stderr == ""
+    # What it says while it compiles kernels aside.
+    others = [line for line in on_gpu.stderr.splitlines() if "compiling GPU kernels" not in line]
+    assert others == []
     assert (tmp_path / "cpu.h5").read_bytes() == (tmp_path / "gpu.h5").read_bytes()
 
 
