@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The first kernel of Interp's decoder: two warps per tile take a payload apart, into masks of exceptions and steps from
-// predictions to integers. Nothing in a payload is trusted; what is wrong with one shows in the record of its stage.
+// The first kernel of Interp's decoder: two warps per tile take a payload apart, into masks of exceptions and steps
+// from predictions to integers. Nothing in a payload is trusted; what is wrong with one shows in the record of its
+// stage.
 //
 // The first warp decodes masks, classes and symbols, in one chain in which each symbol waits for the one before. So all
 // else is left out of it, and done by both warps behind it: raw planes, escapes, and what numbers stand for.
