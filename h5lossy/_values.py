@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import h5py
 import numpy as np
 
+from h5lossy import _native
 from h5lossy._blocks import block_shape
 from h5lossy._blocks import blocks as cut
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
@@ -29,16 +30,33 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iu" and h5py.check_enum_dtype(dtype) is None
 
 
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Return whether a type is float16 or bfloat16, which become integers in frames."""
+    return (dtype.kind == "f" and dtype.itemsize == 2) or _native.is_bfloat16(dtype)
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return whether a type has NaN: NumPy does not call bfloat16 a float."""
+    return dtype.kind == "f" or _native.is_bfloat16(dtype)
+
+
 def checked_dtype(dtype: np.dtype[Any], *, integers: bool = False) -> np.dtype[Any]:
-    """Return `dtype` if its values can be encoded, else raise `UnsupportedError`."""
+    """Return `dtype` if its values can be encoded, else raise `UnsupportedError`.
+
+    `integers` allows all that frames have as integers: halves, too.
+    """
     if dtype.kind == "f" and dtype.itemsize in {4, 8}:
         return dtype
-    if integers and is_integer(dtype):
+    has_words = is_integer(dtype) or is_half(dtype)
+    if integers and has_words:
         return dtype
-    taken = "float32, float64 and integers of 8 to 64 bits," if integers else "float32 and float64"
+    taken = "float32 and float64"
+    if integers:
+        taken = "float16, bfloat16, float32, float64 and integers of 8 to 64 bits,"
     advice = ""
-    if is_integer(dtype):
-        advice = " (in this version, create_dataset, write, read, encode and decode take integers)"
+    if has_words:
+        kind = "halves" if is_half(dtype) else "integers"
+        advice = f" (in this version, create_dataset, write, read, encode and decode take {kind})"
     raise UnsupportedError(
         f"h5lossy takes {taken} of either byte order here, not {dtype}; "
         f"convert the data with astype first{advice}"
@@ -58,13 +76,13 @@ def as_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return a fill value as a 0-d array of `dtype`: a Python number rounded, others exact."""
     given = np.asarray(fill_value)
-    if given.ndim or given.dtype.kind not in "fiu":
+    if given.ndim or not (given.dtype.kind in "iu" or is_float(given.dtype)):
         raise InvalidArgumentError(f"fill_value must be one real number, got {fill_value!r}")
     with np.errstate(all="ignore"):
         fill = given.astype(dtype)
-    exact = bool(fill == given) or (dtype.kind == "f" and bool(np.isnan(given)))
+    exact = bool(fill == given) or (is_float(dtype) and bool(np.isnan(given)))
     rounded = (
-        dtype.kind == "f"
+        is_float(dtype)
         and isinstance(fill_value, int | float)
         and np.isfinite(fill)
         and bool(fill != 0)

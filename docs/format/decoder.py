@@ -12,12 +12,15 @@ values are such patterns, too, until the very end.
 
 from __future__ import annotations
 
+import bisect
+import functools
 import itertools
 import math
 import re
 import struct
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -116,6 +119,10 @@ INTEGERS = {
 }
 
 
+INTEGERS[0x32] = IntegerType(2, "", "H", 10, 15, -(1 << 15))  # float16
+INTEGERS[0x42] = IntegerType(2, "", "H", 7, 127, -(1 << 15))  # bfloat16
+
+
 def ceil_div(i: int, j: int) -> int:
     return -(-i // j)
 
@@ -212,7 +219,7 @@ def read_frame(data: bytes) -> Frame:
     if len(data) < 4 * words:
         raise Truncated("the frame ends in its header")
     is_integer = type_byte & 0x70 != 0
-    is_type = not is_integer or (type_byte & 0x70 <= 0x20 and codec in {STORED, PFPL})
+    is_type = not is_integer or (type_byte & 0x70 <= 0x40 and codec in {STORED, PFPL})
     if flags >> 8 or codec > INTERP or not is_mode(codec, mode) or not is_type:
         raise Unsupported(f"flags {flags:#x}, codec {codec}, mode {mode:#x}, type {type_byte:#x}")
     dim_count = 4 if codec == INTERP else 3 if codec == CUSZP2 and mode >> 4 > 1 else 0
@@ -271,25 +278,34 @@ def read_step(field: bytes, codec: int, kind: int, float_type: FloatType) -> flo
     return float(number)
 
 
-def read_lattice(data: bytes, kind: int, float_type: FloatType) -> tuple[int, int | None, int, int]:
+def read_lattice(
+    data: bytes, kind: int, float_type: FloatType
+) -> tuple[float, int | None, int, int]:
     """integers.md, "Header": the step, the exact value's word, base and stride."""
+    is_half = float_type.m > 0
     step, *_, first, second, count, exact, both = struct.unpack_from("<Q6I2Q", data, 32)
     if kind > LOSSLESS:
         raise Unsupported(f"bound kind {kind} of integers")
-    require(kind != POINTWISE_RELATIVE, "integers have no such bound kind")
+    require(is_half or kind != POINTWISE_RELATIVE, "integers have no such bound kind")
     if first or second or count > 1:
         raise Unsupported(f"fields {first}, {second}, and {count} exact values")
     if kind == LOSSLESS:
         base, stride = (0, both) if float_type.size == 8 else (both % 2**32, both >> 32)
         require(step == count == exact == 0, "a field of bounds in a lossless frame")
         is_one = 2 <= stride <= float_type.mask and base < stride
-        require(both == 0 or is_one, "base and stride are not allowed")
+        require(both == 0 or (is_one and not is_half), "base and stride are not allowed")
         return 0, None, base, max(stride, 1)
+    require(both == 0, "base and stride are for lossless frames")
+    if is_half:
+        limit: float = struct.unpack("<d", data[32:40])[0]
+        require(0 < limit < (1 if kind == POINTWISE_RELATIVE else math.inf), "the step")
+        is_finite = exact <= float_type.mask and exact & 0x7FFF < infinity(float_type)
+        require(exact != 0 and is_finite if count else exact == 0, "the exact value")
+        return limit, exact if count else None, 0, 1
     require(2 <= step <= float_type.mask, "the step is not allowed")
     if step % 2 == 0:
         raise Unsupported(f"step {step}")
     require(0 < exact <= float_type.mask if count else exact == 0, "the exact value is not allowed")
-    require(both == 0, "base and stride are for lossless frames")
     return step, exact if count else None, 0, 1
 
 
@@ -502,6 +518,8 @@ def integer_value(frame: Frame, t: IntegerType, k: int) -> int:
     """integers.md, "Lattice"."""
     if frame.kind == LOSSLESS:
         return frame.base + k * frame.stride
+    if t.m:
+        return half_of_word(frame, t, k)
     step = int(frame.step)
     b = (step - 1) // 2
     first, last = (t.lo + b) // step, (t.hi + b) // step  # the k of lo, and K
@@ -514,6 +532,58 @@ def integer_value(frame: Frame, t: IntegerType, k: int) -> int:
             middles |= {own: exact - 1} if exact != t.lo else {}
             middles |= {last + 2: exact + 1} if exact != t.hi else {}
     return middles.get(k, k * step)
+
+
+def infinity(t: FloatType) -> int:
+    """Return the pattern of infinity."""
+    return 0x7FFF >> t.m << t.m
+
+
+@functools.lru_cache
+def half_bins(t: FloatType, kind: int, limit: float) -> tuple[list[int], list[int]]:
+    """integers.md, "Bins": where each begins, and what it comes back as."""
+    fields = [(o >> t.m, o & ((1 << t.m) - 1)) for o in range(infinity(t))]
+    v = [f if e == 0 else (f | 1 << t.m) << (e - 1) for e, f in fields]  # in units
+    share = Fraction(limit) if kind == POINTWISE_RELATIVE else 0
+    in_units = Fraction(limit) * 2 ** (t.m + t.bias - 1)
+    bounds = [math.floor(share * x if share else in_units) for x in v]
+    first, middle, o = [], [], 0
+    while o < 0x8000:
+        first.append(o)
+        r = o
+        while o > 0 and r + 1 < len(v) and v[r + 1] - v[o] <= bounds[o]:
+            r += 1
+        middle.append(r)
+        o = r + 1
+        while o < len(v) and v[o] - v[r] <= bounds[o]:
+            o += 1
+    return first, middle
+
+
+def half_of_word(frame: Frame, t: IntegerType, k: int) -> int:
+    """integers.md, "Halves"."""
+    first, middle = half_bins(t, frame.kind, frame.step)
+    last = len(first) - 1
+
+    def pattern(o: int) -> int:
+        return o if o >= 0 else -o | 0x8000
+
+    def from_bin(k: int) -> int:
+        o = middle[min(abs(k), last)]
+        return o if k >= 0 else -o
+
+    if frame.exact is not None:
+        o = frame.exact & 0x7FFF
+        bin_of_it = bisect.bisect(first, o) - 1
+        sign = -1 if frame.exact >> 15 else 1
+        if k == t.number(last + 1):
+            return frame.exact
+        if pattern(from_bin(sign * bin_of_it)) == frame.exact:
+            if k == t.number(last + 2):
+                return pattern(sign * o + 1)
+            if k == sign * bin_of_it:
+                return pattern(sign * o - 1)
+    return pattern(from_bin(k))
 
 
 # ------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._libhdf5 import is_parallel
 from h5lossy._progress import Progress, Report, reporting
 from h5lossy._stored import stored_chunks
-from h5lossy._values import is_integer, own_fill_value
+from h5lossy._values import is_half, is_integer, own_fill_value
 from h5lossy._variables import dataset_to_write
 from h5lossy._verification.recorder import Recorder
 from h5lossy._warnings import warn
@@ -202,10 +202,10 @@ def _check(dataset: h5py.Dataset, *, together: bool, verify: bool) -> None:
             "verify=True records attributes, which HDF5 can't make in SWMR mode; write without, "
             "and compare with h5lossy.assess afterwards"
         )
-    if verify and is_integer(dataset.dtype):
+    if verify and (is_integer(dataset.dtype) or is_half(dataset.dtype)):
         raise UnsupportedError(
-            f"{dataset.name} holds {dataset.dtype}, and verify=True compares floats in this "
-            "version; write without, and compare what h5lossy.read returns with the original"
+            f"{dataset.name} holds {dataset.dtype}, and verify=True compares float32 and float64 "
+            "only; write without, and compare what h5lossy.read returns with the original"
         )
     if together and verify:
         raise InvalidArgumentError(

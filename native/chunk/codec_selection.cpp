@@ -33,7 +33,8 @@ const Codec* codec_for(const CodecEntry& entry, std::uint32_t value_class) {
 
 const TileFunctions& Choice::functions(std::uint32_t value_class, std::uint32_t value_bytes) const {
   if (value_class == H5L_CLASS_FLOAT) return value_bytes == 4 ? codec->float32 : codec->float64;
-  return codec->integers[value_class - H5L_CLASS_UNSIGNED][std::countr_zero(value_bytes)];
+  const std::uint32_t words_class = is_half(value_class) ? H5L_CLASS_SIGNED : value_class;
+  return codec->integers[words_class - H5L_CLASS_UNSIGNED][std::countr_zero(value_bytes)];
 }
 
 Chunk read_chunk(const h5l_params& params, const Quantizer& quantizer, std::uint64_t count,

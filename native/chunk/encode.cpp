@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "chunk/auto.h"
 #include "chunk/auto_size.h"
@@ -146,7 +147,8 @@ h5l_status encode_as(const Choice& choice, const h5l_params& params, const Quant
 // Encodes a chunk that has a type and is not empty.
 h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                          const Message& why, std::uint32_t threads) {
-  const Quantizer quantizer = make_quantizer(params, raw);
+  Quantizer quantizer = make_quantizer(params, raw);
+  const std::shared_ptr<const WordTables> tables = add_tables(params.value_class, quantizer);
   Quantizer chosen = quantizer;
   threads = threads_for_chunk(threads, raw.size());
   Choice choice;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "chunk/params.h"
 #include "frame/swap.h"
 
 namespace h5lossy {
@@ -99,11 +100,58 @@ void find_stride(const h5l_params& params, Bytes raw, Quantizer& quantizer) {
   quantizer.base = base;
 }
 
+bool is_finite_half(std::uint32_t value_class, std::uint32_t bits) {
+  return (bits & 0x7FFF) < (value_class == H5L_CLASS_HALF ? 0x7C00u : 0x7F80u);
+}
+
+BinRule rule_of(std::uint32_t value_class, const Quantizer& quantizer) {
+  return {value_class, quantizer.kind == BoundKind::range_relative ? BoundKind::absolute : quantizer.kind,
+          quantizer.bound, quantizer.has_fill, static_cast<std::uint16_t>(quantizer.fill_bits)};
+}
+
+Quantizer make_half_quantizer(const h5l_params& params, Bytes raw) {
+  // Words of the exact value and of those above it, behind all others.
+  constexpr std::uint32_t most_words = 0x8000, own_words = 2;
+  Quantizer quantizer;
+  if (params.bound_kind == H5L_BOUND_LOSSLESS) return quantizer;
+  Quantizer lossy;
+  lossy.kind = static_cast<BoundKind>(params.bound_kind);
+  lossy.bound = params.bound;
+  if (lossy.kind == BoundKind::range_relative) {
+    const h5l_range range = half_range(params, raw);
+    lossy.bound = absolute_bound(params.bound, range.min, range.max);
+    if (lossy.bound == 0) return quantizer;
+  }
+  lossy.has_fill = params.has_fill != 0 && fill_must_match_exactly(params);
+  lossy.fill_bits = lossy.has_fill ? params.fill_bits : 0;
+  return tables_of(rule_of(params.value_class, lossy))->last + own_words < most_words ? lossy : quantizer;
+}
+
 }  // namespace
 
-bool is_integer_type(std::uint32_t value_class, std::uint32_t value_bytes) {
-  return (value_class == H5L_CLASS_UNSIGNED || value_class == H5L_CLASS_SIGNED) && value_bytes <= 8 &&
-         std::has_single_bit(value_bytes);
+h5l_range half_range(const h5l_params& params, Bytes raw) {
+  h5l_range range = {};
+  for (std::size_t i = 0; i + 1 < raw.size(); i += 2) {
+    const std::uint32_t low = raw[i + (params.big_endian != 0 ? 1 : 0)],
+                        high = raw[i + (params.big_endian != 0 ? 0 : 1)];
+    const std::uint32_t bits = low | high << 8;
+    if (!is_finite_half(params.value_class, bits)) continue;
+    if (params.has_fill != 0 && bits == params.fill_bits) continue;
+    if (params.maybe_padded != 0 && (bits & 0x7FFF) == 0) continue;
+    const double magnitude = half_value(params.value_class, bits & 0x7FFF);
+    const double value = (bits & 0x8000) != 0 ? -magnitude : magnitude;
+    range.min = range.count == 0 ? value : std::min(range.min, value);
+    range.max = range.count == 0 ? value : std::max(range.max, value);
+    ++range.count;
+  }
+  return range;
+}
+
+std::shared_ptr<const WordTables> add_tables(std::uint32_t value_class, Quantizer& quantizer) {
+  if (!is_half(value_class) || quantizer.kind == BoundKind::lossless) return nullptr;
+  std::shared_ptr<const WordTables> tables = tables_of(rule_of(value_class, quantizer));
+  quantizer.tables = tables.get();
+  return tables;
 }
 
 std::uint64_t bound_in_counts(double bound, std::uint32_t value_bytes) {
@@ -112,6 +160,7 @@ std::uint64_t bound_in_counts(double bound, std::uint32_t value_bytes) {
 }
 
 Quantizer make_integer_quantizer(const h5l_params& params, Bytes raw) {
+  if (is_half(params.value_class)) return make_half_quantizer(params, raw);
   Quantizer quantizer;
   const bool is_lossless = params.bound_kind == H5L_BOUND_LOSSLESS;
   const std::uint64_t bound = is_lossless ? 0 : bound_in_counts(params.bound, params.value_bytes);
@@ -132,7 +181,8 @@ Quantizer make_integer_quantizer(const h5l_params& params, Bytes raw) {
 
 void describe_integers(const Quantizer& quantizer, FrameHeader& header) {
   header.header_bytes = kIntegerHeaderBytes;
-  header.step_bits = quantizer.scale;
+  const bool has_bins = is_half(header.value_class) && quantizer.kind != BoundKind::lossless;
+  header.step_bits = has_bins ? std::bit_cast<std::uint64_t>(quantizer.bound) : quantizer.scale;
   header.exact_count = quantizer.has_fill ? 1 : 0;
   header.exact_bits = quantizer.fill_bits;
   const bool is_wide = header.value_bytes == 8;
@@ -143,6 +193,7 @@ Quantizer integer_quantizer_of(const FrameHeader& header) {
   Quantizer quantizer;
   quantizer.kind = static_cast<BoundKind>(header.bound_kind);
   quantizer.scale = header.step_bits;
+  quantizer.bound = is_half(header.value_class) ? std::bit_cast<double>(header.step_bits) : 0;
   quantizer.has_fill = header.exact_count != 0;
   quantizer.fill_bits = header.exact_bits;
   const bool is_wide = header.value_bytes == 8;

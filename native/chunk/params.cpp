@@ -91,22 +91,25 @@ h5l_status check_type(const h5l_params& params, const Message& why) {
   }
   if (!is_integer_type(params.value_class, params.value_bytes)) {
     return why.fail(H5L_INVALID_ARGUMENT,
-                    "the class of the values must be 0 (floats), 1 (unsigned integers) or 2 (signed ones), and "
-                    "integers must have 1, 2, 4 or 8 bytes; got class %u and %u bytes",
+                    "the class of the values must be 0 (floats), 1 (unsigned integers), 2 (signed ones), 3 (float16) "
+                    "or 4 (bfloat16); integers must have 1, 2, 4 or 8 bytes, halves 2; got class %u and %u bytes",
                     params.value_class, params.value_bytes);
   }
   if (params.value_bytes == 1 && params.big_endian != 0) {
     return why.fail(H5L_INVALID_ARGUMENT, "values of one byte have no byte order, so big_endian must be 0");
   }
-  const char* const instead = "give an absolute bound in counts, as in PFPL(absolute=3), or PFPL(lossless=True)";
+  const bool are_halves = is_half(params.value_class);
+  const char* const instead = are_halves
+                                  ? "give PFPL its bound"
+                                  : "give an absolute bound in counts, as in PFPL(absolute=3), or PFPL(lossless=True)";
   const CodecEntry* const entry = codec_entry(params.codec);
   if (entry != nullptr && entry->codec->for_integers == nullptr) {
     const CodecEntry& other = integer_codec(all_codecs(), params.codec);
     return why.fail(H5L_UNSUPPORTED,
-                    "integers are encoded by codec %u (%s) in this version of h5lossy, got codec %u (%s); %s",
-                    other.number, other.name, entry->number, entry->name, instead);
+                    "%s are encoded by codec %u (%s) in this version of h5lossy, got codec %u (%s); %s",
+                    are_halves ? "halves" : "integers", other.number, other.name, entry->number, entry->name, instead);
   }
-  if (params.bound_kind != H5L_BOUND_ABSOLUTE && params.bound_kind != H5L_BOUND_LOSSLESS) {
+  if (!are_halves && params.bound_kind != H5L_BOUND_ABSOLUTE && params.bound_kind != H5L_BOUND_LOSSLESS) {
     return why.fail(H5L_UNSUPPORTED, "integers take no %s bound in this version of h5lossy; %s",
                     kBoundNames[params.bound_kind], instead);
   }
@@ -130,12 +133,17 @@ h5l_status check_params(const h5l_params& params, const Message& why) {
 bool prefers_size(const h5l_params& params) { return params.codec == H5L_CODEC_AUTO && params.mode == H5L_AUTO_SIZE; }
 
 bool fill_must_match_exactly(const h5l_params& params) {
+  if (is_half(params.value_class)) {
+    const std::uint64_t infinity = params.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
+    return params.fill_bits != 0 && (params.fill_bits & 0x7FFF) < infinity;
+  }
   const std::uint64_t infinity = params.value_bytes == 4 ? scalar::kInfinity<float> : scalar::kInfinity<double>;
   const std::uint64_t sign = params.value_bytes == 4 ? scalar::kSignBit<float> : scalar::kSignBit<double>;
   return params.fill_bits != 0 && (has_integers(params) || (params.fill_bits & ~sign) <= infinity);
 }
 
 h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw) {
+  if (is_half(params.value_class)) return half_range(params, raw);
   const RangeFunctions& functions = best_ranges();
   const ValidValues valid{params.fill_bits, params.has_fill != 0, params.maybe_padded != 0, params.big_endian != 0};
   const FoundRange found = (params.value_bytes == 4 ? functions.float32 : functions.float64)(

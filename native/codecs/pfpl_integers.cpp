@@ -98,6 +98,21 @@ void values_of(const Lattice<T>& lattice, const typename T::Word* words, u32 cou
   }
 }
 
+// The same by tables. Types of more bits have none.
+template <class W>
+void look_up_words(const WordTables& tables, const u8* values, u32 count, W* words) {
+  if constexpr (sizeof(W) <= 2) {
+    for (u32 i = 0; i < count; ++i) words[i] = static_cast<W>(tables.ranks[load<W>(values + i * sizeof(W))]);
+  }
+}
+
+template <class W>
+void look_up_values(const WordTables& tables, const W* words, u32 count, u8* values) {
+  if constexpr (sizeof(W) <= 2) {
+    for (u32 i = 0; i < count; ++i) store(values + i * sizeof(W), static_cast<W>(tables.values[words[i]]));
+  }
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Predictors
 
@@ -302,7 +317,11 @@ u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, 
   const W zero = T::sign;  // the rank of word 0
   const u32 raw_bytes = tile.count * static_cast<u32>(sizeof(W));
   if (tile.count == 0) return kStoreTile;
-  words_of(lattice_of<T>(quantizer), values, tile.count, words);
+  if (quantizer.tables != nullptr) {
+    look_up_words(*quantizer.tables, values, tile.count, words);
+  } else {
+    words_of(lattice_of<T>(quantizer), values, tile.count, words);
+  }
   const Predictor predictor = choose_predictor(rows, words, zero, residuals);
   residuals_of(predictor, rows, words, zero, residuals);
   const u32 groups = tile.count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
@@ -330,7 +349,11 @@ bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload
   from_planes(planes, groups, residuals);
   memcpy(residuals + grouped, planes + grouped * sizeof(W), (tile.count - grouped) * sizeof(W));
   words_from_residuals<W>(static_cast<Predictor>(predictor), rows_of(tile), T::sign, work);
-  values_of(lattice_of<T>(quantizer), work.words(), tile.count, values);
+  if (quantizer.tables != nullptr) {
+    look_up_values(*quantizer.tables, work.words(), tile.count, values);
+  } else {
+    values_of(lattice_of<T>(quantizer), work.words(), tile.count, values);
+  }
   return true;
 }
 

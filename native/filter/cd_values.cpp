@@ -42,7 +42,7 @@ h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
   params.value_class = local >> 12 & 0xF;
   params.big_endian = (local & kBigEndian) != 0 ? 1 : 0;
   params.rank = local >> 24;
-  if (params.value_class > H5L_CLASS_SIGNED) {
+  if (params.value_class > H5L_CLASS_BFLOAT) {
     return why.fail(H5L_UNSUPPORTED, "cd_values word 5 gives type 0x%02x, which needs a newer h5lossy",
                     type_code(params.value_class, params.value_bytes));
   }

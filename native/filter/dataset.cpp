@@ -39,29 +39,47 @@ bool read_integer_type(const hdf5::Functions& h5, hid_t type, h5l_params& params
   return true;
 }
 
-// Whether the type is IEEE float32 or float64, and not another float of the same size (bfloat16 in 4 bytes, VAX, …), or
-// an integer.
-h5l_status read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, const Message& why) {
-  params.value_class = H5L_CLASS_FLOAT;
-  if (read_integer_type(h5, type, params)) return check_type(params, why);
-  const std::size_t size = h5.get_size(type);
+// The floats that there are.
+struct FloatFormat {
+  std::uint32_t value_class, value_bytes;
+  std::size_t mantissa_bits, exponent_bits, bias;
+};
+constexpr FloatFormat kFloatFormats[] = {
+    {H5L_CLASS_FLOAT, 4, 23, 8, 127},
+    {H5L_CLASS_FLOAT, 8, 52, 11, 1023},
+    {H5L_CLASS_HALF, 2, 10, 5, 15},
+    {H5L_CLASS_BFLOAT, 2, 7, 8, 127},
+};
+
+// Whether the type is one of these, and not another float of the same size (bfloat16 in 4 bytes, VAX, …); sets the type
+// if so.
+bool read_float_type(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
   std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
   const int order = h5.get_class(type) == hdf5::kClassFloat ? h5.get_order(type) : -1;
-  const bool is_f32 = size == 4;
-  const std::size_t m = is_f32 ? 23 : 52, e = is_f32 ? 8 : 11;
-  const bool ieee = (order == hdf5::kOrderLittle || order == hdf5::kOrderBig) && (is_f32 || size == 8) &&
-                    h5.get_precision(type) == 8 * size &&
-                    h5.get_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 &&
-                    sign == m + e && exponent == m && exponent_bits == e && mantissa == 0 && mantissa_bits == m &&
-                    h5.get_exponent_bias(type) == (is_f32 ? 127u : 1023u) && h5.get_norm(type) == hdf5::kNormImplied;
-  if (!ieee) {
-    return why.fail(H5L_UNSUPPORTED,
-                    "only float32, float64 and integers of 8, 16, 32 and 64 bits can be compressed within an error "
-                    "bound, and this dataset has another type; create it without this filter or convert the data");
+  if ((order != hdf5::kOrderLittle && order != hdf5::kOrderBig) ||
+      h5.get_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) < 0) {
+    return false;
   }
-  params.value_bytes = static_cast<std::uint32_t>(size);
-  params.big_endian = order == hdf5::kOrderBig ? 1 : 0;
-  return H5L_OK;
+  for (const auto& [value_class, value_bytes, m, e, bias] : kFloatFormats) {
+    if (h5.get_size(type) != value_bytes || h5.get_precision(type) != 8 * value_bytes || sign != m + e ||
+        exponent != m || exponent_bits != e || mantissa != 0 || mantissa_bits != m ||
+        h5.get_exponent_bias(type) != bias || h5.get_norm(type) != hdf5::kNormImplied) {
+      continue;
+    }
+    params.value_class = value_class;
+    params.value_bytes = value_bytes;
+    params.big_endian = order == hdf5::kOrderBig ? 1 : 0;
+    return true;
+  }
+  return false;
+}
+
+h5l_status read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, const Message& why) {
+  if (read_integer_type(h5, type, params) || read_float_type(h5, type, params)) return check_type(params, why);
+  return why.fail(H5L_UNSUPPORTED,
+                  "only float16, bfloat16, float32, float64 and integers of 8, 16, 32 and 64 bits can be compressed "
+                  "within an error bound, and this dataset has another type; create it without this filter or convert "
+                  "the data");
 }
 
 // Filters that treat their input as the dataset's values and reduce its precision, which would destroy a frame. All

@@ -95,6 +95,9 @@ std::vector<OpenDatasets::Use> OpenDatasets::uses_of(const hdf5::Functions& h5, 
     use.is_first = i == 0 && type_class != hdf5::kClassUnknown;
     if (use.is_first && type_class == hdf5::kClassFloat) {
       use.value_bytes = h5.get_size(type);
+      if (use.value_bytes == 2) {
+        use.value_class = h5.get_exponent_bias(type) == 15 ? H5L_CLASS_HALF : H5L_CLASS_BFLOAT;
+      }
       use.big_endian = h5.get_order(type) == hdf5::kOrderBig;
     } else if (use.is_first && type_class == hdf5::kClassInteger) {
       use.value_bytes = h5.get_size(type);

@@ -116,17 +116,19 @@ h5l_status read_header(const FrameFront& front, FrameHeader& header, const Messa
 h5l_status read_dims(const FrameFront& front, std::uint32_t dim_count, FrameHeader& header, const Message& why) {
   unpack_dims(read_words(front), dim_count, header);
   const bool is_stored = header.codec == H5L_CODEC_STORED;
-  if (header.value_class > H5L_CLASS_SIGNED) {
+  if (header.value_class > H5L_CLASS_BFLOAT) {
     return why.fail(H5L_UNSUPPORTED,
-                    "type 0x%02x is not in this version of h5lossy, which has floats and integers; a newer one may "
-                    "read it",
+                    "type 0x%02x is not in this version of h5lossy, which has floats, integers and halves; a newer one "
+                    "may read it",
                     type_code(header.value_class, header.value_bytes));
   }
   if (header.value_class != H5L_CLASS_FLOAT) {
     const u32 bytes = header.value_bytes;
-    if ((bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8) || (bytes == 1 && header.big_endian)) {
-      return why.fail(H5L_CORRUPT, "integers of %u bytes%s are not among those allowed: 1, 2, 4, 8", bytes,
-                      header.big_endian ? ", big-endian," : "");
+    if (!is_integer_type(header.value_class, bytes) || (bytes == 1 && header.big_endian)) {
+      const bool are_halves = is_half(header.value_class);
+      return why.fail(H5L_CORRUPT, "%s of %u bytes%s are not among those allowed: %s",
+                      are_halves ? "halves" : "integers", bytes, header.big_endian ? ", big-endian," : "",
+                      are_halves ? "2" : "1, 2, 4, 8");
     }
     if (!is_stored) read_integer_fields(front.bytes, header);
   }

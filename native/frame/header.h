@@ -25,6 +25,16 @@ constexpr u32 type_code(u32 value_class, u32 value_bytes) { return value_class <
 
 constexpr u32 header_bytes_of(u32 dim_count) { return kHeaderBytes + 4 * dim_count; }
 
+constexpr bool is_half(u32 value_class) { return value_class == H5L_CLASS_HALF || value_class == H5L_CLASS_BFLOAT; }
+
+// Whether there is such a type among those whose values become words of integers (docs/format/integers.md): integers
+// and halves.
+constexpr bool is_integer_type(u32 value_class, u32 value_bytes) {
+  if (is_half(value_class)) return value_bytes == 2;
+  return (value_class == H5L_CLASS_UNSIGNED || value_class == H5L_CLASS_SIGNED) &&
+         (value_bytes == 1 || value_bytes == 2 || value_bytes == 4 || value_bytes == 8);
+}
+
 // Frames of integers have a longer header (docs/format/integers.md), which kernels never see.
 inline constexpr u32 kIntegerHeaderBytes = 80;
 

@@ -3,6 +3,8 @@
 
 #include "frame/integer_header.h"
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "frame/bytes.h"
@@ -28,6 +30,24 @@ h5l_status check_stride(const FrameHeader& header, const Message& why) {
                   static_cast<unsigned long long>(base), static_cast<unsigned long long>(stride), header.value_bytes);
 }
 
+// Of a frame of halves that is not lossless.
+h5l_status check_half_fields(const FrameHeader& header, const Message& why) {
+  const auto bound = std::bit_cast<double>(header.step_bits);
+  const bool is_relative = header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE;
+  if (!(bound > 0) || !(bound < (is_relative ? 1.0 : HUGE_VAL))) {
+    return why.fail(H5L_CORRUPT, "the step of halves must be greater than 0 and %s, got %.17g",
+                    is_relative ? "less than 1" : "finite", bound);
+  }
+  const std::uint64_t infinity = header.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
+  const bool is_finite = header.exact_bits <= 0xFFFF && (header.exact_bits & 0x7FFF) < infinity;
+  if (header.exact_count == 0 ? header.exact_bits != 0 : header.exact_bits == 0 || !is_finite) {
+    return why.fail(H5L_CORRUPT, "the exact value 0x%llx is not one of %u finite halves other than 0",
+                    static_cast<unsigned long long>(header.exact_bits), header.exact_count);
+  }
+  if (header.stride_bits != 0) return why.fail(H5L_CORRUPT, "a frame with a bound has no base and stride");
+  return H5L_OK;
+}
+
 }  // namespace
 
 void read_integer_fields(std::span<const std::uint8_t> front, FrameHeader& header) {
@@ -41,7 +61,7 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
   if (header.bound_kind > H5L_BOUND_LOSSLESS) {
     return why.fail(H5L_UNSUPPORTED, "bound kind %u of integers needs a newer h5lossy", header.bound_kind);
   }
-  if (header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
+  if (!is_half(header.value_class) && header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
     return why.fail(H5L_CORRUPT, "integers have no pointwise-relative frames");
   }
   for (const std::size_t at : kReservedAt) {
@@ -58,8 +78,12 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
     if (header.exact_count != 0 || header.exact_bits != 0) {
       return why.fail(H5L_CORRUPT, "a lossless frame has no exact values");
     }
+    if (is_half(header.value_class) && header.stride_bits != 0) {
+      return why.fail(H5L_CORRUPT, "halves have no base and stride");
+    }
     return check_stride(header, why);
   }
+  if (is_half(header.value_class)) return check_half_fields(header, why);
   if (step < 2 || step > largest_bits(header)) {
     return why.fail(H5L_CORRUPT, "step must be from 3 to %llu, got %llu",
                     static_cast<unsigned long long>(largest_bits(header)), step);

@@ -61,6 +61,8 @@ extern "C" {
 #define H5L_CLASS_FLOAT 0    /* IEEE floats of 4 or 8 bytes */
 #define H5L_CLASS_UNSIGNED 1 /* unsigned integers of 1, 2, 4 or 8 bytes */
 #define H5L_CLASS_SIGNED 2   /* signed ones, in two's complement */
+#define H5L_CLASS_HALF 3     /* IEEE floats of 2 bytes (float16) */
+#define H5L_CLASS_BFLOAT 4   /* bfloat16: the upper 2 bytes of a float32 */
 
 typedef enum h5l_status {
   H5L_OK = 0,
@@ -93,7 +95,8 @@ typedef struct h5l_params {
   uint64_t fill_bits;    /* the fill value's bits as a number (of narrower types: in the low bits) */
   uint32_t rank;         /* number of entries of shape; 0: one dimension, as long as the data */
   uint32_t shape[H5L_MAX_RANK]; /* extents, slowest first, without those of 1 */
-  uint32_t value_class;         /* H5L_CLASS_*. Integers: by codecs 0 and 1, absolute (in counts) or lossless */
+  uint32_t value_class;         /* H5L_CLASS_*. All but H5L_CLASS_FLOAT: by codecs 0 and 1. Integers: absolute (in
+                                   counts) or lossless */
 } h5l_params;
 
 /* The header of a frame. */

@@ -80,7 +80,7 @@ void check_any(const Bytes& frame) {
     const bool is_integer = is_integer_type(value_class, size & 0xF) && byte != 0x91 && byte != 0xA1;
     // Stored, integers are as good as floats.
     if (is_type || (is_stored && is_integer && info.raw_bytes % (size & 0xF) == 0)) continue;
-    const bool needs_newer = value_class > H5L_CLASS_SIGNED || (value_class != 0 && !is_stored && info.codec != 1);
+    const bool needs_newer = value_class > H5L_CLASS_BFLOAT || (value_class != 0 && !is_stored && info.codec != 1);
     refused(with(frame, kTypeAt, u8), needs_newer ? H5L_UNSUPPORTED : H5L_CORRUPT, "type", byte);
   }
   for (unsigned bit = 1; bit < 16; ++bit) {

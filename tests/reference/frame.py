@@ -11,7 +11,7 @@ import math
 import pkgutil
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -87,8 +87,15 @@ _HEADER = struct.Struct("<4s6BH3IdQ")
 _HEADER_BYTES = _HEADER.size
 _BIG_ENDIAN = 0x80
 
-FLOATS, UNSIGNED, SIGNED = range(3)
+FLOATS, UNSIGNED, SIGNED, HALF, BFLOAT = range(5)
 """Classes of types."""
+
+
+def class_of(dtype: np.dtype[Any]) -> int:
+    """Give the class of a type."""
+    if dtype.name == "bfloat16":
+        return BFLOAT
+    return HALF if dtype.str[1:] == "f2" else "fui".index(dtype.kind)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +130,7 @@ class Frame:
     later_fields : bytes
         Header fields behind the dims: of integers, and of a later minor version.
     value_class : int
-        Class of the type: 0 floats, 1 unsigned, 2 signed integers.
+        Class of the type: 0 floats, 1 unsigned, 2 signed integers, 3 float16, 4 bfloat16.
     """
 
     codec: int
@@ -150,7 +157,10 @@ class Frame:
         """Type and byte order of the raw bytes."""
         if self.value_bytes == 1 and not self.value_class:
             return np.dtype(np.uint8)
-        letter = "fui"[self.value_class]
+        if self.value_class == BFLOAT:
+            bfloat16 = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+            return bfloat16.newbyteorder(">" if self.big_endian else "<")
+        letter = "fuif"[self.value_class]
         return np.dtype(f"{'>' if self.big_endian else '<'}{letter}{self.value_bytes}")
 
     @property
@@ -161,6 +171,8 @@ class Frame:
     @property
     def integer_type(self) -> integers.IntegerType:
         """Type of the values, where it is one of integers."""
+        if self.value_class > SIGNED:
+            return integers.HALVES[self.value_class]
         return integers.IntegerType(self.value_bytes, self.value_class == SIGNED)
 
     @property
@@ -396,8 +408,8 @@ def _read_header(data: bytes) -> _Header:
         raise Unsupported(
             f"mode {header.mode} of codec {header.codec}; {list(header.modes)} are known"
         )
-    if header.value_class > SIGNED:
-        raise Unsupported(f"type {header.type:#04x}: only floats and integers are known")
+    if header.value_class > BFLOAT:
+        raise Unsupported(f"type {header.type:#04x}: only floats, integers and halves are known")
     if header.value_class and header.codec not in {STORED, pfpl.NUMBER}:
         raise Unsupported(f"codec {header.codec} of type {header.type:#04x}")
     return header
@@ -419,8 +431,9 @@ def _check_size(header: _Header) -> None:
     """
     if header.value_class:
         is_one = header.value_bytes == 1
-        if header.value_bytes not in {1, 2, 4, 8} or (is_one and header.type & _BIG_ENDIAN):
-            raise Corrupt(f"type {header.type:#04x} is none of integers")
+        sizes = {1, 2, 4, 8} if header.value_class <= SIGNED else {2}
+        if header.value_bytes not in sizes or (is_one and header.type & _BIG_ENDIAN):
+            raise Corrupt(f"type {header.type:#04x} is none of integers and halves")
     elif header.value_bytes not in (1, *FLOAT_TYPES):
         raise Corrupt(f"values of {header.value_bytes} bytes; 1, 4 and 8 are allowed")
     elif header.value_bytes == 1 and (header.codec != STORED or header.type & _BIG_ENDIAN):
@@ -726,7 +739,9 @@ def encode(
     if mode not in getattr(CODECS.get(codec), "REQUESTS", modes):
         raise ValueError(f"mode {mode:#x} of codec {codec}")
     flat = np.frombuffer(array, np.uint8) if isinstance(array, bytes) else np.ravel(array)
-    is_integer = not isinstance(array, bytes) and flat.dtype.kind in "iu"
+    is_integer = not isinstance(array, bytes) and (
+        flat.dtype.kind in "iu" or flat.dtype.name in {"float16", "bfloat16"}
+    )
     known = is_integer or (flat.dtype.kind == "f" and flat.dtype.itemsize in FLOAT_TYPES)
     size = flat.dtype.itemsize if known else 1
     big_endian = known and size > 1 and flat.dtype == flat.dtype.newbyteorder(">")
@@ -741,7 +756,7 @@ def encode(
         step=0,
         tiles=(raw.tobytes(),),
         flags=HAS_PAYLOAD_SUM if checksum else 0,
-        value_class="fui".index(flat.dtype.kind) if known else FLOATS,
+        value_class=class_of(flat.dtype) if known else FLOATS,
     )
     if not known or raw.size == 0:
         return build(stored)
@@ -749,7 +764,8 @@ def encode(
         shape = [raw.size]
     extents = [extent for extent in shape if extent != 1]
     if is_integer:
-        return min(build(stored), build(_integer_frame(stored, raw, fill_bits, extents)), key=len)
+        frame = _integer_frame(stored, raw, fill_bits, extents, maybe_padded=maybe_padded)
+        return min(build(stored), build(frame), key=len)
     quantizer = pfpl.make_quantizer(
         raw, FLOAT_TYPES[size], kind, stored.bound, fill_bits=fill_bits, maybe_padded=maybe_padded
     )
@@ -770,11 +786,18 @@ def encode(
 
 
 def _integer_frame(
-    plan: Frame, bits: Array, fill_bits: int | None, extents: Sequence[int]
+    plan: Frame,
+    bits: Array,
+    fill_bits: int | None,
+    extents: Sequence[int],
+    *,
+    maybe_padded: bool,
 ) -> Frame:
-    """Encode integers; `plan` has their type and the bound."""
+    """Encode integers or halves; `plan` has their type and the bound."""
     of = plan.integer_type
-    lattice = integers.make_lattice(bits, of, plan.kind, plan.bound, fill_bits)
+    lattice = integers.make_lattice(
+        bits, of, plan.kind, plan.bound, fill_bits, maybe_padded=maybe_padded
+    )
     plan = dataclasses.replace(
         plan,
         codec=pfpl.NUMBER,
