@@ -139,11 +139,13 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
     Parameters
     ----------
     array : array_like
-        float32, float64 or integers of 8 to 64 bits, of either byte order, any shape and memory
-        layout, less than 4 GiB - 40 bytes. Integers take PFPL or Auto, with an absolute bound in
-        counts (rounded down; below 1 is lossless), or lossless. The frame holds the values in C
-        order. Masked points are encoded as the fill value. It may be on a GPU (floats only): of
-        CuPy, of PyTorch, or anything else with ``__cuda_array_interface__`` or DLPack.
+        float16, bfloat16 (of ml_dtypes), float32, float64, complex64, complex128 or integers of 8
+        to 64 bits, of either byte order, any shape and memory layout, less than 4 GiB - 40 bytes.
+        Integers and halves take PFPL or Auto; bounds of integers are in counts, rounded down, and
+        below 1 lossless. Bounds of complex numbers are those of each component. The frame holds the
+        values in C order. Masked points are encoded as the fill value. It may be on a GPU (float32
+        and float64 only): of CuPy, of PyTorch, or anything else with ``__cuda_array_interface__``
+        or DLPack.
     codec : Codec
         Codec and bound: ``PFPL(absolute=1e-3)`` and the like. A range-relative bound is taken over
         the whole array, zeros included, and what is no data excluded.
@@ -381,7 +383,8 @@ def _complete_params(
         codec.params(),
         **_native.type_fields(dtype),
         fill_bits=fill_bits(fill_value, dtype),
-        shape=_frame_shape(shape),
+        # The components of complex numbers are one more axis.
+        shape=_frame_shape((*shape, 2) if dtype.kind == "c" else shape),
     )
 
 

@@ -43,19 +43,20 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 def checked_dtype(dtype: np.dtype[Any], *, integers: bool = False) -> np.dtype[Any]:
     """Return `dtype` if its values can be encoded, else raise `UnsupportedError`.
 
-    `integers` allows all that frames have as integers: halves, too.
+    `integers` allows all types that frames have, which few functions take so far.
     """
     if dtype.kind == "f" and dtype.itemsize in {4, 8}:
         return dtype
-    has_words = is_integer(dtype) or is_half(dtype)
-    if integers and has_words:
+    is_complex = dtype.kind == "c" and dtype.itemsize in {8, 16}
+    is_other = is_integer(dtype) or is_half(dtype) or is_complex
+    if integers and is_other:
         return dtype
     taken = "float32 and float64"
     if integers:
-        taken = "float16, bfloat16, float32, float64 and integers of 8 to 64 bits,"
+        taken = "float32, float64, halves, complex numbers and integers of 8 to 64 bits,"
     advice = ""
-    if has_words:
-        kind = "halves" if is_half(dtype) else "integers"
+    if is_other:
+        kind = "complex" if is_complex else "halves" if is_half(dtype) else "integers"
         advice = f" (in this version, create_dataset, write, read, encode and decode take {kind})"
     raise UnsupportedError(
         f"h5lossy takes {taken} of either byte order here, not {dtype}; "
@@ -97,9 +98,26 @@ def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
     """Return the bits of a fill value as a number; None where there is none, or a NaN."""
     if fill_value is None:
         return None
+    if dtype.kind == "c":
+        return _component_bits(fill_value, dtype)
     fill = checked_fill_value(fill_value, dtype)
     bits = int(as_bits(fill))
     return None if np.isnan(fill) else bits
+
+
+def _component_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
+    """Return the bits of a complex fill value's components, which have to be equal."""
+    given = np.asarray(fill_value)
+    if given.ndim or given.dtype.kind not in "fiuc":
+        raise InvalidArgumentError(f"fill_value must be one number, got {fill_value!r}")
+    real, imaginary = given.astype(dtype).reshape(1).view(f"{dtype.str[0]}f{dtype.itemsize // 2}")
+    bits = fill_bits(real, real.dtype)
+    if bits != fill_bits(imaginary, real.dtype):
+        raise InvalidArgumentError(
+            "a complex fill_value must have equal real and imaginary parts, as 0 or NaN in both, "
+            f"got {fill_value!r}"
+        )
+    return bits
 
 
 def own_fill_value(data: Data) -> Any:

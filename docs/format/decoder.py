@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-ABSOLUTE, POINTWISE_RELATIVE, RANGE_RELATIVE, LOSSLESS = range(4)
+ABSOLUTE, POINTWISE_RELATIVE, RANGE_RELATIVE, LOSSLESS, NOISE = range(5)
 STORED, PFPL, CUSZP2, AATROX, INTERP = range(5)
 
 
@@ -184,6 +184,7 @@ class Frame:
     exact: int | None = None  # of integers, as the next two
     base: int = 0
     stride: int = 1
+    noise: int = 0  # C
 
     @property
     def count(self) -> int:
@@ -218,7 +219,8 @@ def read_frame(data: bytes) -> Frame:
     require(words >= 10, "there are too few header words")
     if len(data) < 4 * words:
         raise Truncated("the frame ends in its header")
-    is_integer = type_byte & 0x70 != 0
+    is_complex = type_byte & 0x70 == 0x50
+    is_integer = not is_complex and type_byte & 0x70 != 0
     is_type = not is_integer or (type_byte & 0x70 <= 0x40 and codec in {STORED, PFPL})
     if flags >> 8 or codec > INTERP or not is_mode(codec, mode) or not is_type:
         raise Unsupported(f"flags {flags:#x}, codec {codec}, mode {mode:#x}, type {type_byte:#x}")
@@ -226,10 +228,8 @@ def read_frame(data: bytes) -> Frame:
     has_lattice = is_integer and codec == PFPL
     if has_lattice:
         dim_count = 3
-    types = {4: FLOAT32, 8: FLOAT64} | ({1: BYTE} if codec == STORED else {}) | INTEGERS
-    require(type_byte & 127 in types, "the type is not allowed")
-    float_type = types[type_byte & 127]
-    require(float_type.size > 1 or type_byte < 128, "a byte has no order")
+    float_type = type_of(type_byte, codec)
+    require(not is_complex or raw_bytes % (2 * float_type.size) == 0, "half a complex number")
     require(raw_bytes % float_type.size == 0, "raw_bytes is not a multiple of the value's size")
     require(words >= (20 if has_lattice else 10 + dim_count), "there are too few header words")
     dims = struct.unpack_from(f"<{dim_count}I", data, 40)
@@ -243,8 +243,9 @@ def read_frame(data: bytes) -> Frame:
     require(checksum([data[:16] + data[20:front]]) == header_sum, "header_sum")
 
     payload = data[front:]
-    lattice = read_lattice(data, kind, float_type) if has_lattice else (0, None, 0, 1)
-    require(kind <= LOSSLESS, "there is no such bound kind")
+    lattice = read_lattice(data, kind, float_type) if has_lattice else (0, None, 0, 1, 0)
+    may_be_noise = type_byte & 0x70 in {0x10, 0x20}
+    require(kind <= (NOISE if may_be_noise else LOSSLESS), "there is no such bound kind")
     require(math.isfinite(bound) and math.copysign(1, bound) > 0, "the bound is not allowed")
     step = lattice[0] if has_lattice else read_step(data[32:40], codec, kind, float_type)
     require(flags & 1 or payload_sum == 0, "there is a payload_sum that no flag announces")
@@ -260,6 +261,16 @@ def read_frame(data: bytes) -> Frame:
         codec, float_type, bool(type_byte & 128), kind, mode, raw_bytes, bound, step, dims, ends,
         payload, *lattice[1:],
     )  # fmt: skip
+
+
+def type_of(type_byte: int, codec: int) -> FloatType:
+    """frame.md, "Types"; of complex numbers, that of the components."""
+    types = {4: FLOAT32, 8: FLOAT64} | ({1: BYTE} if codec == STORED else {}) | INTEGERS
+    is_complex = type_byte & 0x70 == 0x50
+    code = type_byte & 15 if is_complex else type_byte & 127
+    require(code in types and not (is_complex and code == 1), "the type is not allowed")
+    require(types[code].size > 1 or type_byte < 128, "a byte has no order")
+    return types[code]
 
 
 def read_step(field: bytes, codec: int, kind: int, float_type: FloatType) -> float:
@@ -280,33 +291,36 @@ def read_step(field: bytes, codec: int, kind: int, float_type: FloatType) -> flo
 
 def read_lattice(
     data: bytes, kind: int, float_type: FloatType
-) -> tuple[float, int | None, int, int]:
-    """integers.md, "Header": the step, the exact value's word, base and stride."""
+) -> tuple[float, int | None, int, int, int]:
+    """integers.md, "Header": the step, the exact value's word, base and stride, C."""
     is_half = float_type.m > 0
-    step, *_, first, second, count, exact, both = struct.unpack_from("<Q6I2Q", data, 32)
-    if kind > LOSSLESS:
+    step, *_, first, noise, count, exact, both = struct.unpack_from("<Q6I2Q", data, 32)
+    if kind > NOISE or (kind == NOISE and (is_half or float_type.size == 8)):
         raise Unsupported(f"bound kind {kind} of integers")
     require(is_half or kind != POINTWISE_RELATIVE, "integers have no such bound kind")
-    if first or second or count > 1:
-        raise Unsupported(f"fields {first}, {second}, and {count} exact values")
+    if first or (noise and kind != NOISE) or count > 1:
+        raise Unsupported(f"fields {first}, {noise}, and {count} exact values")
     if kind == LOSSLESS:
         base, stride = (0, both) if float_type.size == 8 else (both % 2**32, both >> 32)
         require(step == count == exact == 0, "a field of bounds in a lossless frame")
         is_one = 2 <= stride <= float_type.mask and base < stride
         require(both == 0 or (is_one and not is_half), "base and stride are not allowed")
-        return 0, None, base, max(stride, 1)
+        return 0, None, base, max(stride, 1), 0
     require(both == 0, "base and stride are for lossless frames")
     if is_half:
         limit: float = struct.unpack("<d", data[32:40])[0]
         require(0 < limit < (1 if kind == POINTWISE_RELATIVE else math.inf), "the step")
         is_finite = exact <= float_type.mask and exact & 0x7FFF < infinity(float_type)
         require(exact != 0 and is_finite if count else exact == 0, "the exact value")
-        return limit, exact if count else None, 0, 1
-    require(2 <= step <= float_type.mask, "the step is not allowed")
-    if step % 2 == 0:
-        raise Unsupported(f"step {step}")
+        return limit, exact if count else None, 0, 1, 0
+    if kind == NOISE:
+        require(step <= 1 << 15 and 16 <= noise <= 1 << 16, "floor and C are not allowed")
+    else:
+        require(2 <= step <= float_type.mask, "the step is not allowed")
+        if step % 2 == 0:
+            raise Unsupported(f"step {step}")
     require(0 < exact <= float_type.mask if count else exact == 0, "the exact value is not allowed")
-    return step, exact if count else None, 0, 1
+    return step, exact if count else None, 0, 1, noise
 
 
 def is_mode(codec: int, mode: int) -> bool:
@@ -520,6 +534,8 @@ def integer_value(frame: Frame, t: IntegerType, k: int) -> int:
         return frame.base + k * frame.stride
     if t.m:
         return half_of_word(frame, t, k)
+    if frame.kind == NOISE:
+        return noisy_value(frame, t, k)
     step = int(frame.step)
     b = (step - 1) // 2
     first, last = (t.lo + b) // step, (t.hi + b) // step  # the k of lo, and K
@@ -532,6 +548,45 @@ def integer_value(frame: Frame, t: IntegerType, k: int) -> int:
             middles |= {own: exact - 1} if exact != t.lo else {}
             middles |= {last + 2: exact + 1} if exact != t.hi else {}
     return middles.get(k, k * step)
+
+
+@functools.lru_cache
+def noise_bins(floor: int, noise: int, top: int) -> tuple[list[int], list[int]]:
+    """integers.md, "Bins that grow" and "Noise": where each begins, and what it comes back as."""
+
+    def bound(o: int) -> int:
+        return max(floor, math.isqrt(noise**2 * o) // 256)
+
+    first, middle, o = [], [], 0
+    while o <= top:
+        first.append(o)
+        r = min(o + bound(o), top) if o else 0
+        middle.append(r)
+        o = r + 1
+        while o <= top and o - r <= bound(o):
+            o = r + bound(o) + 1  # those in front of it are near enough, as the bound never falls
+    return first, middle
+
+
+def noisy_value(frame: Frame, t: IntegerType, k: int) -> int:
+    """integers.md, "Noise"."""
+    first, middle = noise_bins(int(frame.step), frame.noise, max(t.hi, -t.lo))
+
+    def bin_of(x: int) -> int:
+        return (bisect.bisect(first, abs(x)) - 1) * (1 if x >= 0 else -1)
+
+    def from_bin(k: int) -> int:
+        r = middle[min(abs(k), len(middle) - 1)]
+        return min(r, t.hi) if k >= 0 else -r
+
+    values = {}
+    if frame.exact is not None:
+        exact, last = t.number(frame.exact), bin_of(t.hi)
+        values[t.number(last + 1)] = exact
+        if from_bin(bin_of(exact)) == exact:
+            values |= {t.number(last + 2): exact + 1} if exact != t.hi else {}
+            values |= {bin_of(exact): exact - 1} if exact != t.lo else {}
+    return values.get(k, from_bin(k))
 
 
 def infinity(t: FloatType) -> int:

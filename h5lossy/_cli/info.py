@@ -219,8 +219,12 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
 
 def _bound_text(described: DatasetInfo) -> str:
     """Write a bound; that of integers as the counts that it means."""
-    if not is_integer(described.dtype) or described.bound.kind is not BoundKind.ABSOLUTE:
-        return str(described.bound)
+    bound = described.bound
+    if bound.kind is BoundKind.NOISE:
+        noise, floor = f"{bound.value:g}·√x", described.config.noise_floor
+        return f"±max({floor}, {noise}) counts" if floor else f"±{noise} counts"
+    if not is_integer(described.dtype) or bound.kind is not BoundKind.ABSOLUTE:
+        return str(bound)
     counts = math.floor(described.bound.value)
     if counts == 0:
         return "lossless"
@@ -228,20 +232,27 @@ def _bound_text(described: DatasetInfo) -> str:
 
 
 def _plain(described: DatasetInfo) -> dict[str, Any]:
-    """Return a description as JSON can hold it. JSON has no NaN: that fill value is text."""
+    """Return a description as JSON can hold it."""
     config = described.config
-    number = int if is_integer(described.dtype) else float
-    fill_value = None if described.fill_value is None else number(described.fill_value)
-    finite = fill_value is None or math.isfinite(fill_value)
+    fill_value: Any = described.fill_value
+    if fill_value is not None:
+        fill_value = fill_value.item()
+        # What JSON has no number for is text.
+        if isinstance(fill_value, complex) or not math.isfinite(fill_value):
+            fill_value = str(fill_value)
     return {
         "shape": described.shape,
         "chunks": described.chunks,
         "dtype": described.dtype.str,
         "codec": described.codec,
         "settings": {own.name: getattr(config, own.name) for own in config.choices()},
-        "bound": {"kind": str(described.bound.kind), "value": described.bound.value},
+        "bound": {
+            "kind": str(described.bound.kind),
+            "value": described.bound.value,
+            **({"floor": config.noise_floor} if config.noise is not None else {}),
+        },
         "checksum": described.checksum,
-        "fill_value": fill_value if finite else str(fill_value),
+        "fill_value": fill_value,
         "other_filters": described.other_filters,
         "chunks_stored": described.chunks_stored,
         "chunks_unfiltered": described.chunks_unfiltered,

@@ -37,6 +37,7 @@ BOUND_ABSOLUTE: int = lib.H5L_BOUND_ABSOLUTE
 BOUND_POINTWISE_RELATIVE: int = lib.H5L_BOUND_POINTWISE_RELATIVE
 BOUND_RANGE_RELATIVE: int = lib.H5L_BOUND_RANGE_RELATIVE
 BOUND_LOSSLESS: int = lib.H5L_BOUND_LOSSLESS
+BOUND_NOISE: int = lib.H5L_BOUND_NOISE
 
 #: NumPy's letters for the classes of types, by ``H5L_CLASS_*``; NumPy itself has no bfloat16.
 TYPE_LETTERS = "fuif"
@@ -44,15 +45,19 @@ TYPE_LETTERS = "fuif"
 
 def type_fields(dtype: np.dtype[Any]) -> dict[str, Any]:
     """Return the fields of `Params` that hold the type of a float or an integer."""
-    if is_bfloat16(dtype):
-        value_class: int = lib.H5L_CLASS_BFLOAT
+    size = dtype.itemsize
+    if dtype.kind == "c":  # a value of the library's is a component
+        value_class: int = lib.H5L_CLASS_COMPLEX
+        size //= 2
+    elif is_bfloat16(dtype):
+        value_class = lib.H5L_CLASS_BFLOAT
     elif dtype.kind == "f" and dtype.itemsize == 2:
         value_class = lib.H5L_CLASS_HALF
     else:
         value_class = TYPE_LETTERS.index(dtype.kind)
     return {
         "value_class": value_class,
-        "value_bytes": dtype.itemsize,
+        "value_bytes": size,
         "big_endian": dtype.newbyteorder("<") != dtype,
     }
 
@@ -70,6 +75,8 @@ def dtype_of(value_class: int, value_bytes: int, *, big_endian: bool) -> np.dtyp
         except ImportError:
             return np.dtype("V2")
         return bfloat16.newbyteorder(">" if big_endian else "<")
+    if value_class == lib.H5L_CLASS_COMPLEX:
+        return np.dtype(f"{'>' if big_endian else '<'}c{2 * value_bytes}")
     return np.dtype(f"{'>' if big_endian else '<'}{TYPE_LETTERS[value_class]}{value_bytes}")
 
 
@@ -88,6 +95,7 @@ class Params(Struct):
     maybe_padded: bool = False
     shape: tuple[int, ...] = ()
     value_class: int = 0
+    noise_floor: int = 0
 
     def _derived(self) -> dict[str, Any]:
         return {
@@ -227,8 +235,10 @@ def decode(frame: Any, out: npt.NDArray[Any]) -> None:
 
 def decode_range(frame: Any, first: int, out: npt.NDArray[Any]) -> None:
     """Decode the values from number `first` on into `out`, as many as it holds."""
+    components = 2 if out.dtype.kind == "c" else 1
     with readable(frame) as data, writable(out) as room:
-        call("decode_range", data, len(data), first, out.size, room, out.nbytes)
+        count = components * out.size
+        call("decode_range", data, len(data), components * first, count, room, out.nbytes)
 
 
 def pack_cd_values(params: Params) -> tuple[int, ...]:

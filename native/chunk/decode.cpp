@@ -129,7 +129,7 @@ h5l_status decode_tiles(const Frame& frame, const Choice& choice, const Destinat
   Quantizer quantizer = has_integers(header)
                             ? integer_quantizer_of(header)
                             : scalar::quantizer_of_step(static_cast<BoundKind>(header.bound_kind), header.step_bits);
-  const std::shared_ptr<const WordTables> tables = add_tables(header.value_class, quantizer);
+  const std::shared_ptr<const MadeBins> bins = add_bins(header.value_class, header.value_bytes, quantizer);
   const bool non_temporal = to.bytes() >= kStreamedBytes && !header.big_endian;
   threads = threads_for_chunk(threads, to.bytes());
   const std::size_t codec_room =

@@ -11,12 +11,13 @@
 #include <mutex>
 #include <vector>
 
+#include "codecs/integers.h"
 #include "h5lossy.h"
 
 namespace h5lossy {
 namespace {
 
-constexpr std::uint32_t kSign = 0x8000, kMagnitudes = 0x8000;
+constexpr std::uint32_t kSign = 0x8000;  // of halves
 
 // The two formats of halves.
 struct Format {
@@ -46,87 +47,180 @@ Exact product(double a, double b) {
 // what was rounded off is less than their distance.
 bool is_at_most(const Exact& a, const Exact& b) { return a.high < b.high || (a.high == b.high && a.low <= b.low); }
 
-// Bins of the magnitudes 0, 1, ...: where each begins, and what it comes back as.
-struct Bins {
-  std::vector<std::uint16_t> first, middle;
+// Magnitudes of halves: how far errors may reach. Those of infinity and NaN are no numbers, and each is on its own.
+class HalfErrors {
+ public:
+  explicit HalfErrors(const BinRule& rule)
+      : bound_(rule.bound), is_relative_(rule.kind == BoundKind::pointwise_relative) {
+    const std::uint32_t finite = format_of(rule.value_class).infinity();
+    for (std::uint32_t i = 0; i < finite; ++i) values_.push_back(half_value(rule.value_class, i));
+  }
+
+  static constexpr std::uint64_t top = kSign - 1;
+
+  // What a bin comes back as that begins here: the largest number that is near enough.
+  [[nodiscard]] std::uint64_t middle_from(std::uint64_t first) const {
+    std::uint64_t middle = first;
+    while (is_near(first, middle + 1, first)) ++middle;
+    return middle;
+  }
+
+  // Where the bin ends: the first number behind the middle that is not near enough.
+  [[nodiscard]] std::uint64_t end_behind(std::uint64_t middle) const {
+    std::uint64_t end = middle + 1;
+    while (is_near(middle, end, end)) ++end;
+    return end;
+  }
+
+ private:
+  [[nodiscard]] bool is_near(std::uint64_t low, std::uint64_t high, std::uint64_t at) const {
+    if (high >= values_.size()) return false;
+    const Exact bound = is_relative_ ? product(bound_, values_[at]) : Exact{bound_, 0};
+    return is_at_most(difference(values_[high], values_[low]), bound);
+  }
+
+  double bound_;
+  bool is_relative_;
+  std::vector<double> values_;
 };
 
-// Numbers are magnitudes, of which the first `count` are in bins of several; the others have one each. Whether two
-// numbers differ by no more than the bound at one of them, says `within`.
-template <class Within>
-Bins cut(std::uint32_t count, Within within) {
-  Bins bins;
-  for (std::uint32_t first = 0, end = 0; first < kMagnitudes; first = end) {
-    std::uint32_t middle = first;
-    while (first != 0 && middle + 1 < count && within(first, middle + 1, first)) ++middle;
-    end = middle + 1;
-    while (end < count && within(middle, end, end)) ++end;
-    bins.first.push_back(static_cast<std::uint16_t>(first));
-    bins.middle.push_back(static_cast<std::uint16_t>(middle));
+// The same of integers without their sign, under a noise bound.
+class NoiseErrors {
+ public:
+  explicit NoiseErrors(const BinRule& rule)
+      : top((rule.value_bytes == 4 ? 0xFFFFFFFFu : (1u << 8 * rule.value_bytes) - 1)),
+        floor_(rule.floor),
+        scale_(std::uint64_t{rule.noise} * rule.noise) {
+    if (rule.value_class == H5L_CLASS_SIGNED) top = top / 2 + 1;
   }
-  return bins;
+
+  std::uint64_t top;
+
+  [[nodiscard]] std::uint64_t middle_from(std::uint64_t first) const { return std::min(first + bound(first), top); }
+
+  [[nodiscard]] std::uint64_t end_behind(std::uint64_t middle) const {
+    std::uint64_t end = middle + 1;
+    // The bound never falls, so what it allows at one number is near enough in between, too.
+    while (end <= top && end <= middle + bound(end)) end = middle + bound(end) + 1;
+    return std::min(end, top + 1);
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t bound(std::uint64_t value) const {
+    const std::uint64_t square = scale_ * value;  // below 2^64: C is at most 2^16
+    auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(square)));
+    while (root > 0xFFFFFFFFu || root * root > square) --root;
+    while (root < 0xFFFFFFFFu && (root + 1) * (root + 1) <= square) ++root;
+    return std::max(floor_, root >> 8);
+  }
+
+  std::uint64_t floor_, scale_;
+};
+
+// Cuts all magnitudes into bins. The first one comes back as 0.
+template <class Errors>
+void cut(const Errors& errors, MadeBins& made) {
+  for (std::uint64_t first = 0, end = 0; first <= errors.top; first = end) {
+    const std::uint64_t middle = first == 0 ? 0 : errors.middle_from(first);
+    end = errors.end_behind(middle);
+    made.first.push_back(static_cast<std::uint32_t>(first));
+    made.middle.push_back(static_cast<std::uint32_t>(middle));
+  }
 }
 
-Bins bins_of(const BinRule& rule) {
-  const std::uint32_t finite = format_of(rule.value_class).infinity();
-  std::vector<double> values(finite);
-  for (std::uint32_t i = 0; i < finite; ++i) values[i] = half_value(rule.value_class, i);
-  return cut(finite, [&](std::uint32_t low, std::uint32_t high, std::uint32_t at) {
-    const bool is_relative = rule.kind == BoundKind::pointwise_relative;
-    const Exact bound = is_relative ? product(rule.bound, values[at]) : Exact{rule.bound, 0};
-    return is_at_most(difference(values[high], values[low]), bound);
-  });
-}
+// How values of up to 16 bits are ordered, and where their sign is. Ordinals are the values of integers; of halves,
+// magnitudes with a sign, so both zeros are 0.
+struct Order {
+  explicit Order(const BinRule& rule)
+      : is_half(rule.kind != BoundKind::noise),
+        is_signed(rule.value_class != H5L_CLASS_UNSIGNED),
+        count(1u << 8 * rule.value_bytes),
+        sign(is_signed ? count / 2 : 0) {}
 
-// In the order of the values; both zeros are 0.
-int ordinal_of(std::uint32_t bits) {
-  const int magnitude = static_cast<int>(bits & ~kSign);
-  return (bits & kSign) != 0 ? -magnitude : magnitude;
-}
+  [[nodiscard]] int ordinal_of(std::uint32_t bits) const {
+    if ((bits & sign) == 0) return static_cast<int>(bits);
+    return is_half ? -static_cast<int>(bits ^ sign) : static_cast<int>(bits) - static_cast<int>(count);
+  }
 
-std::uint16_t bits_of(int ordinal) {
-  return static_cast<std::uint16_t>(ordinal < 0 ? static_cast<std::uint32_t>(-ordinal) | kSign
-                                                : static_cast<std::uint32_t>(ordinal));
-}
+  [[nodiscard]] std::uint16_t bits_of(int ordinal) const {
+    if (ordinal >= 0 && is_signed) ordinal = std::min(ordinal, static_cast<int>(sign) - 1);
+    const auto bits = static_cast<std::uint32_t>(ordinal);
+    return static_cast<std::uint16_t>((ordinal < 0 && is_half ? (0u - bits) | sign : bits) & (count - 1));
+  }
 
-std::uint16_t rank_of(std::uint32_t word) { return static_cast<std::uint16_t>(word ^ kSign); }
+  [[nodiscard]] std::uint16_t rank_of(std::uint32_t word) const {
+    return static_cast<std::uint16_t>((word ^ sign) & (count - 1));
+  }
 
-// The exact value has a word of its own, behind all others. Where it is what its bin comes back as, the values on its
-// two sides come back as its neighbours.
-void take_out(std::uint16_t exact, RuleTables& tables) {
-  const std::uint16_t code = rank_of(tables.last + 1), above = rank_of(tables.last + 2), bin = tables.ranks[exact];
+  bool is_half, is_signed;
+  std::uint32_t count, sign;
+};
+
+// As lattices do (codecs/integers.h).
+void take_out(const Order& order, std::uint32_t exact, std::uint32_t last, WordTables& tables) {
+  const std::uint16_t code = order.rank_of(last + 1), above = order.rank_of(last + 2), bin = tables.ranks[exact];
   if (tables.values[bin] == exact) {
-    const int at = ordinal_of(exact);
-    tables.values[bin] = bits_of(at - 1);
-    for (int i = at + 1; i < static_cast<int>(kMagnitudes) && tables.ranks[bits_of(i)] == bin; ++i) {
-      tables.ranks[bits_of(i)] = above;
+    const int at = order.ordinal_of(exact);
+    for (std::uint32_t bits = 0; bits < order.count; ++bits) {
+      if (tables.ranks[bits] == bin && order.ordinal_of(bits) > at) tables.ranks[bits] = above;
     }
-    tables.values[above] = bits_of(at + 1);
+    const int least = order.is_signed ? -static_cast<int>(order.sign) : 0;
+    if (order.is_half || at != least) tables.values[bin] = order.bits_of(at - 1);
+    if (order.is_half || at != least + static_cast<int>(order.count) - 1) tables.values[above] = order.bits_of(at + 1);
   }
   tables.ranks[exact] = code;
-  tables.values[code] = exact;
+  tables.values[code] = static_cast<std::uint16_t>(exact);
 }
 
-std::shared_ptr<const RuleTables> make_tables(const BinRule& rule) {
-  const auto made = std::make_shared<RuleTables>();
-  RuleTables& tables = *made;
-  const Bins bins = bins_of(rule);
-  const auto count = static_cast<std::uint32_t>(bins.first.size());
-  tables.last = count - 1;
-  for (std::uint32_t k = 0; k < kMagnitudes; ++k) {  // words that no value has are those of the last bin
-    const std::uint32_t bin = std::min(k, tables.last), negative = static_cast<std::uint32_t>(-static_cast<int>(k));
-    tables.values[rank_of(k)] = bins.middle[bin];
-    tables.values[rank_of(negative)] = bits_of(-static_cast<int>(bins.middle[bin]));
+void make_tables(const BinRule& rule, MadeBins& made) {
+  const Order order(rule);
+  made.tables = std::make_unique<WordTables>();
+  WordTables& tables = *made.tables;
+  const auto bins = static_cast<std::uint32_t>(made.first.size());
+  for (std::uint32_t word = 0; word < order.count; ++word) {  // those that no value has are those of the last bin
+    const bool is_negative = (word & order.sign) != 0;
+    const std::uint32_t bin = std::min(is_negative ? order.count - word : word, bins - 1);
+    const int middle = static_cast<int>(made.middle[bin]);
+    tables.values[order.rank_of(word)] = order.bits_of(is_negative ? -middle : middle);
   }
-  tables.values[rank_of(kSign)] = bits_of(-static_cast<int>(bins.middle[tables.last]));
-  for (std::uint32_t k = 0; k < count; ++k) {
-    const std::uint32_t end = k + 1 < count ? bins.first[k + 1] : kMagnitudes;
-    for (std::uint32_t i = bins.first[k]; i < end; ++i) {
-      tables.ranks[i] = rank_of(k);
-      tables.ranks[i | kSign] = rank_of(static_cast<std::uint32_t>(-static_cast<int>(k)));
-    }
+  for (std::uint32_t bits = 0; bits < order.count; ++bits) {
+    const int ordinal = order.ordinal_of(bits);
+    const auto magnitude = static_cast<std::uint32_t>(ordinal < 0 ? -ordinal : ordinal);
+    const auto bin = static_cast<std::uint32_t>(std::upper_bound(made.first.begin(), made.first.end(), magnitude) -
+                                                made.first.begin() - 1);
+    tables.ranks[bits] = order.rank_of(ordinal < 0 ? 0u - bin : bin);
   }
-  if (rule.has_exact) take_out(rule.exact, tables);
+  made.last = order.rank_of(tables.ranks[order.bits_of(static_cast<int>(order.count) - 1)]);  // its own inverse
+  if (rule.has_exact) take_out(order, rule.exact, made.last, tables);
+}
+
+void make_list(const BinRule& rule, MadeBins& made) {
+  const auto bins = static_cast<std::uint32_t>(made.first.size());
+  made.starts.assign(scalar::kBinKeys + 2, bins - 1);
+  for (std::uint32_t bin = bins; bin-- > 0;) {
+    // All keys from that of the bin's first value up to the next bin's have values in it first, but for its own.
+    const std::uint32_t key = scalar::bin_key(made.first[bin]);
+    const std::uint32_t end = bin + 1 < bins ? scalar::bin_key(made.first[bin + 1]) : scalar::kBinKeys + 1;
+    for (std::uint32_t k = key + 1; k <= end; ++k) made.starts[k] = bin;
+  }
+  made.starts[0] = 0;
+  made.bins = {bins, made.first.data(), made.middle.data(), made.starts.data()};
+  const bool is_signed = rule.value_class == H5L_CLASS_SIGNED;
+  made.last = scalar::find_bin(made.bins, is_signed ? 0x7FFFFFFFu : 0xFFFFFFFFu);
+}
+
+std::shared_ptr<const MadeBins> make_bins(const BinRule& rule) {
+  const auto made = std::make_shared<MadeBins>();
+  if (rule.kind == BoundKind::noise) {
+    cut(NoiseErrors(rule), *made);
+  } else {
+    cut(HalfErrors(rule), *made);
+  }
+  if (rule.value_bytes == 4) {
+    make_list(rule, *made);
+  } else {
+    make_tables(rule, *made);
+  }
   return made;
 }
 
@@ -139,23 +233,23 @@ double half_value(std::uint32_t value_class, std::uint32_t bits) {
   return std::bit_cast<double>((exponent + static_cast<std::uint64_t>(1023 - bias)) << 52 | mantissa << (52 - m));
 }
 
-std::shared_ptr<const RuleTables> tables_of(const BinRule& rule) {
+std::shared_ptr<const MadeBins> bins_of(const BinRule& rule) {
   struct Kept {
     BinRule rule;
-    std::shared_ptr<const RuleTables> tables;
+    std::shared_ptr<const MadeBins> made;
   };
   static std::mutex mutex;
   static std::array<Kept, 8> kept;  // the latest first
   {
     const std::lock_guard lock(mutex);
     const auto found = std::find_if(kept.begin(), kept.end(),
-                                    [&](const Kept& one) { return one.tables != nullptr && one.rule == rule; });
+                                    [&](const Kept& one) { return one.made != nullptr && one.rule == rule; });
     if (found != kept.end()) {
       std::rotate(kept.begin(), found, found + 1);
-      return kept.front().tables;
+      return kept.front().made;
     }
   }
-  const auto made = make_tables(rule);
+  const auto made = make_bins(rule);
   const std::lock_guard lock(mutex);
   std::rotate(kept.begin(), kept.end() - 1, kept.end());
   kept.front() = {rule, made};

@@ -10,7 +10,7 @@
 namespace h5lossy {
 
 // The numbers are those in frames and cd_values.
-enum class BoundKind : u32 { absolute = 0, pointwise_relative = 1, range_relative = 2, lossless = 3 };
+enum class BoundKind : u32 { absolute = 0, pointwise_relative = 1, range_relative = 2, lossless = 3, noise = 4 };
 
 // The class of a value's type. The numbers are those in frames and cd_values.
 enum class ValueClass : u32 { floating = 0, unsigned_integer = 1, signed_integer = 2, half = 3, bfloat = 4 };
@@ -20,6 +20,14 @@ enum class ValueClass : u32 { floating = 0, unsigned_integer = 1, signed_integer
 struct WordTables {
   u16 ranks[65536];
   u16 values[65536];
+};
+
+// The same of 32 bits: bins of values without their sign, in order.
+struct WordBins {
+  u32 count = 0;
+  const u32* first = nullptr;   // where each begins
+  const u32* middle = nullptr;  // what it comes back as
+  const u32* starts = nullptr;  // by a value's key: the bin of the first value with this key; and one more
 };
 
 // How the values of a chunk become integers (codecs/bounds.h). Numbers of the value's type are stored as double, which
@@ -39,6 +47,8 @@ struct Quantizer {
   u64 stride = 1;
   // Not null: what gives words in place of a lattice. Whoever makes the quantizer keeps it.
   const WordTables* tables = nullptr;
+  const WordBins* bins = nullptr;
+  u32 noise = 0;  // C of a noise bound, whose floor is `scale`
 };
 
 // How a codec turns the bound B of a chunk into a step. A frame has the step, so decoders do not need the rule.

@@ -48,14 +48,16 @@ constexpr u32 whole_vectors(u32 count) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Values and words
 
+// Without regard to the exact value.
 template <class T>
-void words_of(const Lattice<T>& lattice, const u8* values, u32 count, typename T::Word* words) {
+void bins_of(const Lattice<T>& lattice, u32 count, typename T::Word* words) {
   using W = typename T::Word;
   using Number = typename QuotientOf<W>::Type;
-  memcpy(words, values, count * sizeof(W));
-  if (lattice.step == 1) {
-    for (u32 i = 0; i < count && T::sign != 0; ++i) words[i] ^= T::sign;
-    return;
+  if constexpr (sizeof(W) == 4) {
+    if (lattice.bins != nullptr) {
+      for (u32 i = 0; i < count; ++i) words[i] = lattice.rank_of(word_in_bins<T>(*lattice.bins, words[i]));
+      return;
+    }
   }
   const W first = lattice.rank_of(lattice.first);
   if constexpr (sizeof(W) == 8) {
@@ -69,6 +71,17 @@ void words_of(const Lattice<T>& lattice, const u8* values, u32 count, typename T
       words[i] = static_cast<W>(first + static_cast<W>(static_cast<u32>(steps)));
     }
   }
+}
+
+template <class T>
+void words_of(const Lattice<T>& lattice, const u8* values, u32 count, typename T::Word* words) {
+  using W = typename T::Word;
+  memcpy(words, values, count * sizeof(W));
+  if (lattice.step == 1 && lattice.bins == nullptr) {
+    for (u32 i = 0; i < count && T::sign != 0; ++i) words[i] ^= T::sign;
+    return;
+  }
+  bins_of(lattice, count, words);
   if (!lattice.has_exact) return;
   const W code = lattice.rank_of(static_cast<W>(lattice.last + 1)), exact = lattice.rank_of(lattice.exact);
   const W bin = lattice.rank_of(lattice.exact_bin);
@@ -80,15 +93,28 @@ void words_of(const Lattice<T>& lattice, const u8* values, u32 count, typename T
 }
 
 template <class T>
-void values_of(const Lattice<T>& lattice, const typename T::Word* words, u32 count, u8* values) {
+void values_on_lattice(const Lattice<T>& lattice, const typename T::Word* words, u32 count, u8* values) {
   using W = typename T::Word;
-  if (lattice.step == 1) {
-    for (u32 i = 0; i < count; ++i) store(values + i * sizeof(W), static_cast<W>(words[i] ^ T::sign));
-    return;
-  }
   const W origin = static_cast<W>(lattice.origin + static_cast<W>(T::sign * lattice.step)), step = lattice.step;
   for (u32 i = 0; i < count; ++i)
     store(values + i * sizeof(W), static_cast<W>(origin + static_cast<W>(words[i] * step)));
+}
+
+template <class T>
+void values_of(const Lattice<T>& lattice, const typename T::Word* words, u32 count, u8* values) {
+  using W = typename T::Word;
+  if (lattice.step == 1 && lattice.bins == nullptr) {
+    for (u32 i = 0; i < count; ++i) store(values + i * sizeof(W), static_cast<W>(words[i] ^ T::sign));
+    return;
+  }
+  if (lattice.bins != nullptr) {
+    if constexpr (sizeof(W) == 4) {
+      for (u32 i = 0; i < count; ++i)
+        store(values + i * sizeof(W), value_from_bins<T>(*lattice.bins, lattice.rank_of(words[i])));
+    }
+  } else {
+    values_on_lattice(lattice, words, count, values);
+  }
   for (u32 j = 0; j < lattice.special_count; ++j) {
     const W word = lattice.rank_of(lattice.special[j].word), value = lattice.special[j].value;
     for (u32 i = 0; i < count; ++i) {

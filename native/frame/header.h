@@ -10,6 +10,9 @@
 
 namespace h5lossy {
 
+// A noise bound's C is 256 times the bound, rounded down; C and its floor.
+inline constexpr u32 kLeastNoise = 16, kLargestNoise = 65536, kLargestNoiseFloor = 32768;
+
 inline constexpr u32 kFrameMagic = 0x594C3548;  // "H5LY"
 inline constexpr u32 kFormatVersion = 1;
 inline constexpr u32 kHeaderBytes = 40;  // without dims
@@ -54,6 +57,7 @@ struct FrameHeader {
   u32 dims[kMaxDims] = {};
   u32 header_bytes = kHeaderBytes;  // later versions may add fields after the dims
   // Integers only.
+  u32 noise = 0;
   u32 exact_count = 0;
   u64 exact_bits = 0;
   u64 stride_bits = 0;

@@ -33,7 +33,7 @@ MODES = {0: 3}
 """Modes the codec knows, and how many dims a frame of that mode has."""
 
 FIELDS = struct.Struct("<IIIQQ")
-"""The fields behind the dims: two reserved ones, number of exact values, these, base and stride."""
+"""The fields behind the dims: a reserved one, C, number of exact values, these, base and stride."""
 
 SAMPLED_ROWS = 9
 
@@ -134,6 +134,115 @@ class Lattice:
             if splits and word == last + 2 and exact != of.high:
                 return exact + 1
         return self.middle(word) if first <= word <= last else of.number(word * self.step)
+
+
+class NoiseBins:
+    """
+    Bins of a noise bound, made as far as they are asked for.
+
+    Parameters
+    ----------
+    floor, noise : int
+        a and C.
+    top : int
+        The largest magnitude.
+    """
+
+    def __init__(self, floor: int, noise: int, top: int) -> None:
+        self.floor, self.noise, self.top = floor, noise, top
+        self.first: list[int] = []
+        self.middles: list[int] = []
+        self.end = 0
+        self._add(0)
+
+    def bound(self, o: int) -> int:
+        """Give the bound of a magnitude."""
+        return max(self.floor, math.isqrt(self.noise**2 * o) >> 8)
+
+    def _add(self, middle: int) -> None:
+        self.first.append(self.end)
+        self.middles.append(middle)
+        end = middle + 1
+        while end <= self.top and end - middle <= self.bound(end):
+            # The bound never falls, so what it allows here is near enough in between, too.
+            end = middle + self.bound(end) + 1
+        self.end = min(end, self.top + 1)
+
+    def _more(self) -> bool:
+        """Add a bin; say whether there was one."""
+        if self.end > self.top:
+            return False
+        self._add(min(self.end + self.bound(self.end), self.top))
+        return True
+
+    def number(self, o: int) -> int:
+        """Give the bin of a magnitude."""
+        while self.end <= o:
+            self._more()
+        return bisect.bisect_right(self.first, o) - 1
+
+    def middle(self, number: int) -> int:
+        """Give what a bin comes back as."""
+        while number >= len(self.middles) and self._more():
+            pass
+        return self.middles[min(number, len(self.middles) - 1)]
+
+
+noise_bins = functools.lru_cache(16)(NoiseBins)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseLattice(Lattice):
+    """
+    What integers become within a noise bound; `step` is the floor.
+
+    Parameters
+    ----------
+    noise : int
+        C.
+    """
+
+    noise: int = 0
+
+    @property
+    def _bins(self) -> NoiseBins:
+        return noise_bins(self.step, self.noise, max(self.of.high, -self.of.low))
+
+    def _number(self, x: int) -> int:
+        return self._bins.number(x) if x >= 0 else -self._bins.number(-x)
+
+    def _from_bin(self, k: int) -> int:
+        return min(self._bins.middle(k), self.of.high) if k >= 0 else -self._bins.middle(-k)
+
+    @property
+    def last(self) -> int:
+        """K."""
+        return self._number(self.of.high)
+
+    def word(self, x: int) -> int:
+        """Give the word of a value, as a number."""
+        k = self._number(x)
+        if self.exact is None:
+            return k
+        exact = self.of.number(self.exact)
+        if x == exact:
+            return self.last + 1
+        splits = k == self._number(exact) and self._from_bin(k) == exact
+        return self.last + 2 if splits and x > exact else k
+
+    def value(self, word: int) -> int:
+        """Give the value of a word, as a number; any word."""
+        if self.exact is not None:
+            exact = self.of.number(self.exact)
+            own = self._number(exact)
+            splits = self._from_bin(own) == exact
+            if word == self.of.number(self.last + 1):
+                return exact
+            if splits and word == self.of.number(self.last + 2) and exact != self.of.high:
+                return exact + 1
+            if splits and word == own and exact != self.of.low:
+                return exact - 1
+        return self._from_bin(word)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,11 +418,21 @@ def make_lattice(
     fill_bits: int | None,
     *,
     maybe_padded: bool = False,
+    floor: int = 0,
 ) -> Lattice:
     """Give the lattice of a chunk."""
     if isinstance(of, HalfType):
         return make_half_lattice(bits, of, kind, bound, fill_bits, maybe_padded=maybe_padded)
-    b = 0 if kind == Kind.LOSSLESS else min(math.floor(bound), 2 ** (of.word_bits - 1) - 1)
+    if kind == Kind.NOISE:
+        noise = NoiseLattice(of, kind, floor, fill_bits or None, noise=math.floor(256 * bound))
+        if noise.last + 2 <= of.high:
+            return noise
+    counts = Fraction(bound) if kind == Kind.ABSOLUTE else Fraction(0)
+    if kind == Kind.RANGE_RELATIVE:
+        left_out = {fill_bits, 0 if maybe_padded else None}
+        valid = [of.number(word) for word in bits.tolist() if word not in left_out]
+        counts = Fraction(bound) * (max(valid) - min(valid)) if valid else counts
+    b = min(math.floor(counts), 2 ** (of.word_bits - 1) - 1)
     if b == 0:
         base, stride = find_stride(of.numbers(bits), of)
         return Lattice(of, Kind.LOSSLESS, base=base, stride=stride)
@@ -325,20 +444,22 @@ def fields(lattice: Lattice) -> bytes:
     wide = lattice.of.size == 8
     stride = lattice.stride if wide else lattice.base | lattice.stride << 32
     exact = lattice.exact or 0
-    return FIELDS.pack(0, 0, int(lattice.exact is not None), exact, stride)
+    noise = lattice.noise if isinstance(lattice, NoiseLattice) else 0
+    return FIELDS.pack(0, noise, int(lattice.exact is not None), exact, stride)
 
 
 def lattice_of(of: IntegerType, kind: int, step: int, later: bytes) -> Lattice:
     """Read and check the fields of a frame; raise `Refused` for what no encoder writes."""
-    first, second, exact_count, exact, stride = FIELDS.unpack_from(later)
+    first, noise, exact_count, exact, stride = FIELDS.unpack_from(later)
     is_half = isinstance(of, HalfType)
     most = (1 << of.word_bits) - 1
-    if kind > Kind.LOSSLESS:
+    is_noise = kind == Kind.NOISE
+    if kind > Kind.NOISE or (is_noise and (is_half or of.size == 8)):
         raise Unsupported(f"bound kind {kind} of integers")
     if kind == Kind.POINTWISE_RELATIVE and not is_half:
         raise Corrupt("integers have no pointwise-relative bound")
-    if first or second or exact_count > 1:
-        raise Unsupported(f"fields {first} and {second}, {exact_count} exact values")
+    if first or (noise and not is_noise) or exact_count > 1:
+        raise Unsupported(f"fields {first} and {noise}, {exact_count} exact values")
     if kind == Kind.LOSSLESS:
         base, stride = (0, stride) if of.size == 8 else (stride & 0xFFFFFFFF, stride >> 32)
         if step or exact_count or exact:
@@ -354,12 +475,16 @@ def lattice_of(of: IntegerType, kind: int, step: int, later: bytes) -> Lattice:
         if stride or not (allowed if exact_count else exact == 0):
             raise Corrupt(f"exact value {exact}, base and stride {stride}")
         return HalfLattice(of, Kind(kind), step, exact if exact_count else None)
-    if not 2 <= step <= most:
+    if is_noise and not (step <= 1 << 15 and 16 <= noise <= 1 << 16):
+        raise Corrupt(f"floor {step}, C {noise}")
+    if not is_noise and not 2 <= step <= most:
         raise Corrupt(f"step {step}")
-    if step % 2 == 0:
+    if not is_noise and step % 2 == 0:
         raise Unsupported(f"step {step}")
     if not (1 <= exact <= most if exact_count else exact == 0) or stride:
         raise Corrupt(f"exact value {exact}, base and stride {stride}")
+    if is_noise:
+        return NoiseLattice(of, Kind(kind), step, exact if exact_count else None, noise=noise)
     return Lattice(of, Kind(kind), step, exact if exact_count else None)
 
 
