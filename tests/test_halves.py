@@ -8,7 +8,8 @@ import pickle
 import random
 import struct
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import h5py
 import ml_dtypes
@@ -21,12 +22,9 @@ from hdf5_helpers import h5lossy_command
 from matrix import BACKENDS
 from reference import frame as reference
 from reference import integers
-from reference.common import Kind
+from reference.common import Kind, float_to_bits
 from test_backends_agree import WORKER, python
 from test_integers import sealed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Array = np.ndarray[Any, Any]
 
@@ -235,6 +233,28 @@ def test_both_byte_orders_have_the_same_frames_but_for_a_bit(name: str) -> None:
         assert back.dtype == swapped.dtype
         expected = h5lossy.decode(h5lossy.encode(values, codec, fill_value=fill))
         np.testing.assert_array_equal(bits(back), bits(expected))
+
+
+def test_the_page_has_an_example_that_comes_out() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "format" / "integers.md").read_text()
+    example = page.split("## Worked examples")[1].split("### Halves")[1]
+    rows = {line[:5].strip(): line[5:].replace("|", " ") for line in example.split("\n")}
+    patterns = [int(word, 16) for word in rows["bits"].split()]
+    values = np.array(patterns, "u2").view("f2")
+    np.testing.assert_array_equal(values, np.array(rows["value"].split(), "f2"))
+    of = integers.HALVES[3]
+    lattice = integers.HalfLattice(of, Kind.ABSOLUTE, float_to_bits(0.25))
+    words = [lattice.word(x) for x in of.numbers(bits(values))]
+    assert [*map(int, rows["k"].split())] == words
+    n = [int(word, 16) for word in rows["n"].split("(")[0].split()]
+    assert integers.to_residuals(words, 8, 0, of) == n
+    payload = integers.encode_tile(bits(values), of, lattice, np.array([2, 8]))
+    assert payload.hex(" ") in example.replace("| ", "")
+    numbers_of_bins, middles = integers.half_bins(of, Kind.ABSOLUTE, 0.25)
+    ends = [f"{int(np.searchsorted(numbers_of_bins, k)):x}" for k in range(1, 8)]
+    assert f"(magnitudes 0, {', '.join(ends)})" in example
+    assert f"(0, {', '.join(f'{r:x}' for r in middles[1:8])})" in example
+    assert f"up to K = {len(middles) - 1}." in example
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

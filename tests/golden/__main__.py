@@ -333,7 +333,7 @@ def integer_recipes() -> dict[str, Recipe]:
 
 
 def half_recipes() -> dict[str, Recipe]:
-    """Return those of float16 and bfloat16: bounds, signs, special values."""
+    """Return those of float16 and bfloat16, and of noise bounds."""
     found: dict[str, Recipe] = {}
     bounds: dict[str, tuple[str, dict[str, Any]]] = {
         "lossless": ("lossless", {"lossless": True}),
@@ -353,6 +353,12 @@ def half_recipes() -> dict[str, Recipe]:
             "both signs, infinities, NaN with payloads, subnormals, and a fill value", "pfpl",
             dtype, {"absolute": 0.3}, [signs, patterns(special, 30)],
             fill_bits=f"{one:x}", checksum=False)  # fmt: skip
+    for dtype, of, start in (("uint8", "u8", 0), ("<u2", "u16", 100), ("<i2", "i16", -300),
+                             ("<u4", "u32", 70000)):  # fmt: skip
+        found[f"pfpl-noise-{of}"] = Recipe(
+            "noise bound with a floor, and a fill value", "pfpl", dtype,
+            {"noise": 0.75, "absolute": 2}, [counts([40, 60], [3, 2], start, bits=4)],
+            shape=[40, 60], fill_bits="7f")  # fmt: skip
     found["pfpl-halves-f16-big-endian"] = Recipe(
         "big-endian", "pfpl", ">f2", {"absolute": 0.04}, [counts([900], [3], 0x3800, bits=3)]
     )
