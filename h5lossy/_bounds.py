@@ -169,9 +169,9 @@ def bound_of_modulus(modulus: Any) -> float:
     >>> bound_of_modulus(1)
     0.7071067811865475
     """
-    limit = Fraction(_checked_bound(BoundKind.ABSOLUTE, modulus)) ** 2 / 2
-    # Near the largest and the smallest floats, squares are no floats.
-    bound = float(Fraction(modulus) * Fraction(math.sqrt(0.5)))
+    whole = Fraction(_checked_bound(BoundKind.ABSOLUTE, modulus))
+    limit = whole**2 / 2
+    bound = float(whole * Fraction(math.sqrt(0.5)))
     while bound and Fraction(bound) ** 2 > limit:
         bound = math.nextafter(bound, 0.0)
     while Fraction(above := math.nextafter(bound, math.inf)) ** 2 <= limit:

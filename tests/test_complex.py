@@ -93,7 +93,7 @@ def test_the_bound_of_a_modulus_is_the_largest(modulus: float) -> None:
     bound = PFPL(modulus=modulus).absolute
     assert bound is not None
     assert Fraction(bound) ** 2 <= limit < Fraction(math.nextafter(bound, math.inf)) ** 2
-    assert PFPL(modulus=modulus) == PFPL(absolute=bound)
+    assert PFPL(modulus=modulus) == PFPL(modulus=np.float64(modulus)) == PFPL(absolute=bound)
 
 
 def test_other_moduli_are_refused() -> None:
