@@ -896,6 +896,9 @@ def file_recipes() -> dict[str, FileRecipe]:
             written=20,
             unfiltered=[8, 16],
         )
+    found["pfpl-noise-u2"] = FileRecipe(
+        "counts within their noise, with a floor", "pfpl", "<u2", {"noise": 1.0, "absolute": 2},
+        [counts([30, 40], [9, 5], 100, bits=4)], [30, 40], [8, 16])  # fmt: skip
     for i, mode in enumerate(("plain", "outlier", "fixed")):
         for dimensions in (1, 2, 3):
             size = 4 if (i + dimensions) % 2 else 8
