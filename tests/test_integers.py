@@ -537,7 +537,7 @@ def test_bit_fields_and_short_integers_are_kept_without_loss(tmp_path: Path) -> 
             assert (info.codec, info.dtype.kind, info.dtype.itemsize) == ("pfpl", "u", size)
 
 
-@pytest.mark.parametrize("dtype", ["c8", [("a", "f4")], "S4"], ids=str)
+@pytest.mark.parametrize("dtype", [[("a", "f4")], "S4"], ids=str)
 def test_other_types_are_refused(dtype: Any) -> None:
     with (
         h5py.File("none", "w", driver="core", backing_store=False) as file,
@@ -645,7 +645,7 @@ def test_a_frame_of_another_type_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_library_refuses_types_that_there_are_not() -> None:
-    for value_class, value_bytes in ((1, 3), (2, 16), (3, 4), (4, 1), (5, 2), (1, 0)):
+    for value_class, value_bytes in ((1, 3), (2, 16), (3, 4), (4, 1), (6, 2), (1, 0)):
         params = _native.Params(bound_kind=3, value_class=value_class, value_bytes=value_bytes)
         with pytest.raises(InvalidArgumentError, match=r"must be 0 \(floats\), 1"):
             _native.encode(params, np.zeros(48, "u1"))
