@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 import struct
 from fractions import Fraction
@@ -23,7 +22,7 @@ from matrix import BACKENDS
 from reference import frame as reference
 from reference import integers
 from reference.common import Kind, float_to_bits
-from test_backends_agree import WORKER, python
+from test_backends_agree import require_frames_of_this_process
 from test_integers import sealed
 
 Array = np.ndarray[Any, Any]
@@ -258,17 +257,9 @@ def test_the_page_has_an_example_that_comes_out() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
-    # As patterns of another type, bfloat16 does not travel.
-    given_jobs = jobs(DTYPES["float16"], range(60, 80))
-    given = pickle.dumps({"encode": given_jobs, "decode": []})
-    said = python(WORKER, tmp_path, given, H5LOSSY_BACKEND=backend)
-    assert said.returncode == 0, said.stderr.decode()
-    used, answers, _ = pickle.loads(said.stdout)
-    assert used == backend
-    for (values, codec, fill), (frame, decoded) in zip(given_jobs, answers, strict=True):
-        assert frame == h5lossy.encode(values, codec, fill_value=fill)
-        assert decoded == h5lossy.decode(frame).tobytes()
+@each_type
+def test_every_backend_writes_the_same_frames(tmp_path: Path, name: str, backend: str) -> None:
+    require_frames_of_this_process(backend, tmp_path, jobs(DTYPES[name], range(60, 80)))
 
 
 @each_type

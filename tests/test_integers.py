@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import pickle
 import random
 import struct
 from fractions import Fraction
@@ -35,7 +34,7 @@ from matrix import BACKENDS
 from reference import frame as reference
 from reference import integers
 from reference.common import Kind
-from test_backends_agree import WORKER, python
+from test_backends_agree import require_frames_of_this_process
 
 TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"]
 each_type = pytest.mark.parametrize("dtype", TYPES)
@@ -229,14 +228,7 @@ def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> N
     # NumPy's pickles come back in the machine's byte order.
     dtypes = [dtype.replace(">", "<") for dtype in TYPES]
     jobs = [job for dtype in dtypes for job in random_jobs(dtype, range(40, 60))]
-    given = pickle.dumps({"encode": jobs, "decode": []})
-    said = python(WORKER, tmp_path, given, H5LOSSY_BACKEND=backend)
-    assert said.returncode == 0, said.stderr.decode()
-    used, answers, _ = pickle.loads(said.stdout)
-    assert used == backend
-    for (values, codec, fill), (frame, decoded) in zip(jobs, answers, strict=True):
-        assert frame == h5lossy.encode(values, codec, fill_value=fill)
-        assert decoded == h5lossy.decode(frame).tobytes()
+    require_frames_of_this_process(backend, tmp_path, jobs)
 
 
 @each_type

@@ -25,9 +25,11 @@ from h5lossy import (
     UnsupportedError,
 )
 from hdf5_helpers import h5lossy_command
+from matrix import BACKENDS
 from reference import frame as reference
 from reference import integers
 from reference.common import Kind
+from test_backends_agree import require_frames_of_this_process
 from test_integers import images, numbers, pattern, sealed
 
 Array = np.ndarray[Any, Any]
@@ -127,6 +129,14 @@ def jobs(dtype: str, seeds: range) -> list[tuple[Array, Any, int | None]]:
         fill = int(picked.choice(values.reshape(-1))) if seed % 3 else None
         found.append((values, codec, fill))
     return found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
+    # NumPy's pickles come back in the machine's byte order.
+    dtypes = [dtype.replace(">", "<") for dtype in TYPES]
+    given = [job for dtype in dtypes for job in jobs(dtype, range(60, 75))]
+    require_frames_of_this_process(backend, tmp_path, given)
 
 
 @each_type
