@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from h5lossy import _native
-from h5lossy._errors import BoundError
+from h5lossy._errors import BoundError, UnsupportedError
 from h5lossy._public import name_publicly
 
 
@@ -36,6 +36,9 @@ class BoundKind(StrEnum):
     LOSSLESS = "lossless"
     """Every bit is kept."""
 
+    NOISE = "noise"
+    """``|x - x'| <= bound * sqrt(|x|)``, rounded down to counts, for integers."""
+
     @property
     def number(self) -> int:
         """The kind's number in cd_values and in frames."""
@@ -46,6 +49,9 @@ class BoundKind(StrEnum):
         """Return the kind that has this number in cd_values and in frames."""
         return _KINDS[number]
 
+
+#: The bounds of floats that have a value.
+FLOAT_BOUNDS = (BoundKind.ABSOLUTE, BoundKind.POINTWISE_RELATIVE, BoundKind.RANGE_RELATIVE)
 
 _NUMBERS: dict[BoundKind, int] = {
     kind: getattr(_native, f"BOUND_{kind.name}") for kind in BoundKind
@@ -157,6 +163,22 @@ def bound_of_digits(significant_digits: Any) -> float:
     return _checked_bound(BoundKind.POINTWISE_RELATIVE, digits)
 
 
+def bound_of_modulus(modulus: Any) -> float:
+    """Return the largest bound of two components that keeps the modulus of both within one.
+
+    >>> bound_of_modulus(1)
+    0.7071067811865475
+    """
+    whole = Fraction(_checked_bound(BoundKind.ABSOLUTE, modulus))
+    limit = whole**2 / 2
+    bound = float(whole * Fraction(math.sqrt(0.5)))
+    while bound and Fraction(bound) ** 2 > limit:
+        bound = math.nextafter(bound, 0.0)
+    while Fraction(above := math.nextafter(bound, math.inf)) ** 2 <= limit:
+        bound = above
+    return _checked_bound(BoundKind.ABSOLUTE, bound)
+
+
 def exact_limits(
     bound: ErrorBound | None, extent: Fraction
 ) -> tuple[int, tuple[float, float], tuple[float, float]]:
@@ -164,6 +186,10 @@ def exact_limits(
     zero = (0.0, 0.0)
     if bound is None:
         return _native.BOUND_NONE, zero, zero
+    if bound.kind is BoundKind.NOISE:
+        raise UnsupportedError(
+            f"a bound of {bound} is not compared in this version; compare with absolute, or decode"
+        )
     if bound.kind in {BoundKind.LOSSLESS, BoundKind.POINTWISE_RELATIVE}:
         return bound.kind.number, (bound.value, 0.0), zero
     limit = Fraction(bound.value) * (extent if bound.kind is BoundKind.RANGE_RELATIVE else 1)
@@ -184,6 +210,10 @@ def _checked_bound(kind: BoundKind, value: Any) -> float:
         return 0.0
     if bound > value:
         bound = math.nextafter(bound, 0.0)
+    if kind is BoundKind.NOISE:
+        if not 1 / 16 <= bound <= 256:
+            raise BoundError(f"{kind} must be from 1/16 to 256, got {value!r}")
+        return bound
     if kind is BoundKind.POINTWISE_RELATIVE:
         allowed, limit = "greater than 0 and less than 1", 1.0
     else:

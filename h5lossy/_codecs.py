@@ -25,8 +25,8 @@ import h5py
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._bounds import BoundKind, ErrorBound, bound_of_digits
-from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._bounds import BoundKind, ErrorBound, bound_of_digits, bound_of_modulus
+from h5lossy._errors import BoundError, InvalidArgumentError, UnsupportedError
 from h5lossy._public import name_publicly
 from h5lossy._ranges import confirmed_range, prepared
 
@@ -50,6 +50,9 @@ _BOUND_FIELDS: tuple[BoundKind, ...] = tuple(
     kind for kind in BoundKind if kind is not BoundKind.LOSSLESS
 )
 _LOSSLESS = ErrorBound(BoundKind.LOSSLESS)
+
+#: Of noise, as the library has it.
+_LARGEST_FLOOR = 1 << 15
 
 
 def _choices(
@@ -82,6 +85,14 @@ def _check_arguments(cls: type[Codec], values: Sequence[object], arguments: dict
                 f"{cls.__name__} does not take {', '.join(unknown)}; it takes {', '.join(names)}, "
                 f"each by name: {cls.__name__}(absolute=1e-3), for example"
             ) from error
+
+
+def _checked_floor(value: Any) -> int:
+    """Return the floor of a noise bound: an absolute bound, rounded down to counts."""
+    floor = int(ErrorBound(BoundKind.ABSOLUTE, value).value)
+    if floor > _LARGEST_FLOOR:
+        raise BoundError(f"absolute beside noise must be at most {_LARGEST_FLOOR}, got {value!r}")
+    return floor
 
 
 class _StepShare:
@@ -123,10 +134,18 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     range_relative : float, optional
         Largest ``|x - x'| / (max - min)``. Greater than 0, and finite. In the filter it is the
         range of each chunk, which is stricter than that of the whole: see `resolve`.
+    noise : float, optional
+        For integers of up to 32 bits that count something, photons for instance: largest
+        ``|x - x'| / sqrt(|x|)``, in counts, rounded down. From 1/16 to 256. With `absolute` beside
+        it, the bound is never less than that: ``max(absolute, noise * sqrt(|x|))``.
     significant_digits : int, optional
         Another way to give `pointwise_relative`: 0.5 * 10**-n, for n from 1 to 15. No value is off
         by more than half a unit of its n-th significant decimal digit, as netCDF's quantization
         promises for its number of significant digits.
+    modulus : float, optional
+        For complex numbers, another way to give `absolute`, which is the bound of real and
+        imaginary part each: the largest one with which ``|x - x'|``, the modulus of the difference,
+        is not above this.
     lossless : bool, optional
         Keep every bit. The frames are then PFPL's, since no other codec has a lossless form.
     checksum : bool, optional
@@ -144,10 +163,13 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     absolute: float | None = None
     pointwise_relative: float | None = None
     range_relative: float | None = None
+    noise: float | None = None
     lossless: bool = False
     checksum: bool = True
     #: Another way to give `pointwise_relative`.
     significant_digits: InitVar[int | None] = None
+    #: Another way to give `absolute`.
+    modulus: InitVar[float | None] = None
 
     filter_id: ClassVar[int] = FILTER_ID
     filter_name: ClassVar[str] = FILTER_NAME
@@ -172,7 +194,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         made: Self = super().__new__(cls)
         return made
 
-    def __post_init__(self, significant_digits: int | None) -> None:
+    def __post_init__(self, significant_digits: int | None, modulus: float | None) -> None:
         for flag in ("lossless", "checksum"):
             if not isinstance(getattr(self, flag), bool):
                 raise TypeError(f"{flag} must be True or False, got {getattr(self, flag)!r}")
@@ -180,18 +202,24 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         given = {kind: values[kind] for kind in _BOUND_FIELDS if values[kind] is not None}
         if self.lossless:
             given[BoundKind.LOSSLESS] = 0.0
-        digits = [] if significant_digits is None else ["significant_digits"]
-        if len(given) + len(digits) != 1:
+        floor = given.pop(BoundKind.ABSOLUTE, None) if BoundKind.NOISE in given else None
+        others = {"significant_digits": significant_digits, "modulus": modulus}
+        named = [*given, *(name for name, value in others.items() if value is not None)]
+        if len(named) != 1:
             raise TypeError(
                 f"{type(self).__name__} takes exactly one bound ({', '.join(BoundKind)}; or "
-                f"significant_digits), got {' and '.join([*given, *digits]) or 'none'}"
+                f"{', '.join(others)}), got {' and '.join(named) or 'none'}"
             )
+        if modulus is not None:
+            given[BoundKind.ABSOLUTE] = bound_of_modulus(modulus)
         if significant_digits is not None:
             given[BoundKind.POINTWISE_RELATIVE] = bound_of_digits(significant_digits)
         [(kind, value)] = given.items()
         values["bound"] = ErrorBound(kind, value)
         if kind is not BoundKind.LOSSLESS:
             values[str(kind)] = self.bound.value
+        if floor is not None:
+            values["absolute"] = _checked_floor(floor) or None
         for own in self.choices():
             values[own.name] = _checked_choice(own, values[own.name])
 
@@ -209,6 +237,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     def bound(self) -> ErrorBound:
         """The error bound, exactly as it was given."""
         given = [kind for kind in _BOUND_FIELDS if getattr(self, kind) is not None]
+        given.sort(key=lambda kind: kind is not BoundKind.NOISE)  # absolute is its floor
         return ErrorBound(given[0], getattr(self, given[0])) if given else _LOSSLESS
 
     @functools.cached_property  # h5py asks for it three times, for each dataset
@@ -226,7 +255,14 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             bound=bound.value,
             mode=self._mode(),
             no_checksum=not self.checksum,
+            noise_floor=self.noise_floor,
         )
+
+    @property
+    def noise_floor(self) -> int:
+        """The least bound, in counts, where it is one of noise; else 0."""
+        is_noise = self.noise is not None and self.absolute is not None
+        return int(self.absolute or 0) if is_noise else 0
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this setting, without those left at their default."""
@@ -310,6 +346,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             )
         kind = BoundKind.from_number(params.bound_kind)
         bound: dict[str, Any] = {kind: True if kind is BoundKind.LOSSLESS else params.bound}
+        if params.noise_floor:
+            bound[BoundKind.ABSOLUTE] = params.noise_floor
         return cls(**bound, **cls.chosen_by(params.mode), checksum=not params.no_checksum)
 
     @classmethod
@@ -611,6 +649,17 @@ def checked_codec(codec: Any) -> Codec:
     """Return `codec` if it is one, else raise TypeError."""
     if not isinstance(codec, Codec):
         raise TypeError(f"codec must be a codec such as PFPL(absolute=1e-3), got {codec!r}")
+    return codec
+
+
+def without_noise(codec: Codec) -> Codec:
+    """Return `codec` unless it has a bound of noise, which few functions take so far."""
+    if codec.bound.kind is BoundKind.NOISE:
+        raise UnsupportedError(
+            f"in this version, create_dataset, write without verify=True, read, encode and decode "
+            f"take noise bounds, and nothing else does, so not {codec!r} here; give absolute, in "
+            "counts, or lossless"
+        )
     return codec
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from h5lossy import _device, _native
 from h5lossy._arrays import device_of, is_device_array
 from h5lossy._bounds import BoundKind, ErrorBound
-from h5lossy._codecs import CODECS, Codec, checked_codec
+from h5lossy._codecs import CODECS, Codec, checked_codec, without_noise
 from h5lossy._errors import (
     BoundError,
     CorruptFrameError,
@@ -144,11 +144,13 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
     Parameters
     ----------
     array : array_like
-        float32, float64 or integers of 8 to 64 bits, of either byte order, any shape and memory
-        layout, less than 4 GiB - 40 bytes. Integers take PFPL or Auto, with an absolute bound in
-        counts (rounded down; below 1 is lossless), or lossless. The frame holds the values in C
-        order. Masked points are encoded as the fill value. It may be on a GPU (floats only): of
-        CuPy, of PyTorch, or anything else with ``__cuda_array_interface__`` or DLPack.
+        float16, bfloat16 (of ml_dtypes), float32, float64, complex64, complex128 or integers of 8
+        to 64 bits, of either byte order, any shape and memory layout, less than 4 GiB - 40 bytes.
+        Integers and halves take PFPL or Auto; bounds of integers are in counts, rounded down, and
+        below 1 lossless. Bounds of complex numbers are those of each component. The frame holds the
+        values in C order. Masked points are encoded as the fill value. It may be on a GPU (float32
+        and float64 only): of CuPy, of PyTorch, or anything else with ``__cuda_array_interface__``
+        or DLPack.
     codec : Codec
         Codec and bound: ``PFPL(absolute=1e-3)`` and the like. A range-relative bound is taken over
         the whole array, zeros included, and what is no data excluded.
@@ -180,7 +182,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
         _require_host(out)
         fill = None if is_own else fill_value
         return _device.encode(array, partial(frame_params, codec, fill))
-    array, missing = prepared(array, fill_value)
+    array, missing = prepared(array, fill_value, all_types=True)
     max_encoded_size(_nbytes(array))  # refuses what does not fit into a frame, before it is read
     if missing.has_more:  # which the codec itself would take for data
         codec = codec.resolve(array, fill_value)
@@ -224,7 +226,7 @@ def _nbytes(array: Any) -> int:
 
 def frame_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
     """Return how values become a frame; raise if their type or size is not allowed."""
-    dtype = checked_dtype(values.dtype)
+    dtype = checked_dtype(values.dtype, all_types=True)
     max_encoded_size(values.nbytes)  # refuses what does not fit into a frame
     return _complete_params(codec, dtype, values.shape, fill_value)
 
@@ -380,7 +382,7 @@ def complete_filter_options(
 
 def checked_for(codec: Codec, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return a type if a codec takes it with its bound; raise before anything is written."""
-    complete_filter_options(codec, checked_dtype(dtype), (1,))
+    complete_filter_options(without_noise(codec), checked_dtype(dtype), (1,))
     return dtype
 
 
@@ -401,7 +403,8 @@ def _complete_params(
         codec.params(),
         **_native.type_fields(dtype),
         fill_bits=fill_bits(fill_value, dtype),
-        shape=_frame_shape(shape),
+        # The components of complex numbers are one more axis.
+        shape=_frame_shape((*shape, 2) if dtype.kind == "c" else shape),
     )
 
 

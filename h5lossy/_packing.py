@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy._bounds import BoundKind
-from h5lossy._codecs import PFPL
+from h5lossy._codecs import PFPL, without_noise
 from h5lossy._errors import NotComparableError, UnsupportedError
 from h5lossy._frames import takes
 from h5lossy._variables import attribute_of, text_attribute
@@ -90,6 +90,7 @@ def for_integers(
     Most integers in a file are no measurements, but indices, flags or labels, which no bound
     suits: only what stands for other values, and what was asked for by name, gets one.
     """
+    without_noise(codec)
     bound: dict[str, Any] = {str(codec.bound.kind): codec.bound.value or True}
     if not takes(codec, dtype):
         codec = PFPL(**bound, checksum=codec.checksum)

@@ -160,14 +160,16 @@ def _joined(one: tuple[float, float] | None, other: tuple[float, float]) -> tupl
     return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
-def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data, Missing]:
+def prepared(
+    data: Data, fill_value: Any, missing_value: Any = (), *, all_types: bool = False
+) -> tuple[Data, Missing]:
     """Return the data with a shape and a checked dtype, and which of its values are no data."""
     if is_device_array(data):
         declaring: Any = np.empty(0, checked_dtype(cupy_memory(data).dtype, on_device=True))
     else:
         if not isinstance(getattr(data, "dtype", None), np.dtype):
             data = unmasked(as_shown(data), np.nan)
-        checked_dtype(data.dtype)
+        checked_dtype(data.dtype, all_types=all_types)
         chunks = stored_chunks(data) if isinstance(data, h5py.Dataset) else None
         if chunks is not None:
             chunks.check_lengths()

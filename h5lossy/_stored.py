@@ -244,7 +244,8 @@ def _layout_of(dataset: h5py.Dataset) -> _Layout | None:
     ours = numbers.index(_native.FILTER_ID)
     leaves_edges = bool(chunk_options(creation.id))
     dtype, type_id = dataset.dtype, dataset.id.get_type()
-    is_plain = not dtype.hasobject and bool(type_id == h5t.py_create(dtype))
+    # Frames of h5py's bool hold unsigned integers, as those of all enums do.
+    is_plain = not dtype.hasobject and dtype.kind != "b" and bool(type_id == h5t.py_create(dtype))
     nbytes = math.prod(dataset.chunks) * type_id.get_size()
     chunk_bytes = None if type_id.get_class() in _REFERRING and not is_plain else nbytes
     params = _complete_params(*filters[ours][1:3])
@@ -257,6 +258,7 @@ def _layout_of(dataset: h5py.Dataset) -> _Layout | None:
         and not leaves_edges
         and is_plain
         and _is_number(dataset)
+        and dtype.kind != "c"  # which has more bytes than the library's values
         and described in {None, (chunk_bytes, dtype.str)}
     ):
         decoding = _native.Params(**_native.type_fields(dtype))
@@ -276,8 +278,11 @@ def _layout_of(dataset: h5py.Dataset) -> _Layout | None:
 
 
 def _is_number(dataset: h5py.Dataset) -> bool:
-    """Return whether values are floats or integers, and not bits, enums or anything else."""
-    return dataset.id.get_type().get_class() in {h5t.FLOAT, h5t.INTEGER}
+    """Return whether values are numbers, and not bits, enums or anything else."""
+    return dataset.dtype.kind == "c" or dataset.id.get_type().get_class() in {
+        h5t.FLOAT,
+        h5t.INTEGER,
+    }
 
 
 def _complete_params(flags: int, words: tuple[int, ...]) -> _native.Params | None:

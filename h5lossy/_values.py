@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import h5py
 import numpy as np
 
+from h5lossy import _native
 from h5lossy._blocks import block_shape
 from h5lossy._blocks import blocks as cut
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
@@ -29,17 +30,45 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iu" and h5py.check_enum_dtype(dtype) is None
 
 
-def checked_dtype(dtype: np.dtype[Any], *, on_device: bool = False) -> np.dtype[Any]:
-    """Return `dtype` if its values can be encoded, else raise `UnsupportedError`."""
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Return whether a type is float16 or bfloat16, which become integers in frames."""
+    return (dtype.kind == "f" and dtype.itemsize == 2) or _native.is_bfloat16(dtype)
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return whether a type has NaN: NumPy does not call bfloat16 a float."""
+    return dtype.kind == "f" or _native.is_bfloat16(dtype)
+
+
+def checked_dtype(
+    dtype: np.dtype[Any], *, on_device: bool = False, all_types: bool = False
+) -> np.dtype[Any]:
+    """Return `dtype` if its values can be encoded, else raise `UnsupportedError`.
+
+    `all_types` allows halves and complex numbers, which frames have, and few functions take so far.
+    """
     if dtype.kind == "f" and dtype.itemsize in {4, 8}:
         return dtype
     if is_integer(dtype) and not on_device:
         return dtype
+    is_complex = dtype.kind == "c" and dtype.itemsize in {8, 16}
+    is_other = is_half(dtype) or is_complex
+    if all_types and is_other:
+        return dtype
     taken = "float32 and float64 on a GPU" if on_device else "float32, float64 and integers"
+    if all_types:
+        taken = "float32, float64, halves, complex numbers and integers of 8 to 64 bits"
+    advice = "convert the data with astype first"
+    if on_device and is_integer(dtype):
+        advice = "copy the data to the host first"
+    elif is_other and not on_device:
+        advice += (
+            " (in this version, create_dataset, write without verify=True, read, encode and decode "
+            f"take {'complex numbers' if is_complex else 'halves'})"
+        )
+    here = " here" if is_other and not on_device else ""
     raise UnsupportedError(
-        f"h5lossy takes {taken}, of either byte order, not {dtype}; "
-        f"{'copy the data to the host' if is_integer(dtype) else 'convert the data with astype'} "
-        "first"
+        f"h5lossy takes {taken}, of either byte order{here}, not {dtype}; {advice}"
     )
 
 
@@ -51,13 +80,13 @@ def as_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return a fill value as a 0-d array of `dtype`: a Python number rounded, others exact."""
     given = np.asarray(fill_value)
-    if given.ndim or given.dtype.kind not in "fiu":
+    if given.ndim or not (given.dtype.kind in "iu" or is_float(given.dtype)):
         raise InvalidArgumentError(f"fill_value must be one real number, got {fill_value!r}")
     with np.errstate(all="ignore"):
         fill = given.astype(dtype)
-    exact = bool(fill == given) or (dtype.kind == "f" and bool(np.isnan(given)))
+    exact = bool(fill == given) or (is_float(dtype) and bool(np.isnan(given)))
     rounded = (
-        dtype.kind == "f"
+        is_float(dtype)
         and isinstance(fill_value, int | float)
         and np.isfinite(fill)
         and bool(fill != 0)
@@ -72,9 +101,26 @@ def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
     """Return the bits of a fill value as a number; None where there is none, or a NaN."""
     if fill_value is None:
         return None
+    if dtype.kind == "c":
+        return _component_bits(fill_value, dtype)
     fill = checked_fill_value(fill_value, dtype)
     bits = int(as_bits(fill))
     return None if np.isnan(fill) else bits
+
+
+def _component_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
+    """Return the bits of a complex fill value's components, which have to be equal."""
+    given = np.asarray(fill_value)
+    if given.ndim or given.dtype.kind not in "fiuc":
+        raise InvalidArgumentError(f"fill_value must be one number, got {fill_value!r}")
+    real, imaginary = given.astype(dtype).reshape(1).view(f"{dtype.str[0]}f{dtype.itemsize // 2}")
+    bits = fill_bits(real, real.dtype)
+    if bits != fill_bits(imaginary, real.dtype):
+        raise InvalidArgumentError(
+            "a complex fill_value must have equal real and imaginary parts, as 0 or NaN in both, "
+            f"got {fill_value!r}"
+        )
+    return bits
 
 
 def own_fill_value(data: Data) -> Any:

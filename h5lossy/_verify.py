@@ -28,7 +28,7 @@ from h5lossy._names import name_of
 from h5lossy._progress import reporting
 from h5lossy._public import name_publicly
 from h5lossy._stored import StoredChunks
-from h5lossy._values import is_integer, unwritten_value
+from h5lossy._values import is_half, is_integer, unwritten_value
 from h5lossy._variables import takes_variables
 from h5lossy._verification.hashes import hash_chunks
 from h5lossy._verification.records import (
@@ -425,17 +425,21 @@ def _violation(frame: FrameInfo, values: npt.NDArray[Any], bound_of_dataset: Err
     if kind not in {bound_of_dataset.kind, BoundKind.LOSSLESS} or bound > bound_of_dataset.value:
         return f"its frame was made with {kind} {bound!r}, and the dataset says {bound_of_dataset}"
     largest = math.inf
-    if is_integer(frame.dtype):
+    if is_half(frame.dtype) and kind is BoundKind.POINTWISE_RELATIVE:
+        largest = 2 * bound
+    elif is_integer(frame.dtype) and kind is BoundKind.ABSOLUTE:
         largest = 2.0 * math.floor(bound) + 1
     elif kind is BoundKind.ABSOLUTE:
         largest = 2 * bound
     elif kind is BoundKind.POINTWISE_RELATIVE:  # bins are an odd number of units in the last place
         largest = 2 * bound + float(np.finfo(frame.dtype).eps)
     elif kind is BoundKind.RANGE_RELATIVE:
+        if values.dtype.kind == "c":
+            values = np.stack([values.real, values.imag])
         finite = values[np.isfinite(values)]
         # The range of the original may be larger by one error at each end.
         extent = float(finite.max()) - float(finite.min()) if finite.size else 0.0
-        largest = 2 * bound * (extent + frame.step) * (1 + 1e-9)
+        largest = 2 * bound * (extent + frame.step) * (1 + 1e-9) + is_integer(frame.dtype)
     if frame.step > largest and not frame.is_exact:
         return f"its bins are {frame.step!r} wide, which its own bound of {bound!r} does not allow"
     return ""

@@ -267,7 +267,7 @@ def keeping_missing(codec: Any, missing: Missing) -> Any:
         return codec
     # Enough values that the frame is not a stored one.
     values = np.repeat(np.array(missing.values, missing.dtype), 4096)
-    if codec.absolute is None or _keeps(codec, values):
+    if codec.bound.kind is not BoundKind.ABSOLUTE or _keeps(codec, values):
         return codec
     is_float = missing.dtype.kind == "f"
     for value in map(abs, map(float if is_float else int, missing.values)):

@@ -27,7 +27,7 @@ import numpy as np
 from h5lossy._blocks import TINY_BYTES
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import chunks_for
-from h5lossy._codecs import PFPL, Codec, checked_codec
+from h5lossy._codecs import PFPL, Codec, checked_codec, without_noise
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._packing import Packing, for_integers, in_counts
@@ -193,14 +193,16 @@ def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
     found = _opened_with(ds)
     for name, codec in found.items():
         scale = abs(float(np.asarray(ds.variables[name].encoding.get("scale_factor", 1)).item()))
-        if codec.absolute is not None and _stored_dtype(ds.variables[name]).kind != "f":
+        if codec.absolute is None or codec.bound.kind is not BoundKind.ABSOLUTE:
+            continue
+        if _stored_dtype(ds.variables[name]).kind != "f":
             # Not below their product, so that `encoding` finds the same counts in it.
             product = math.floor(codec.absolute) * Fraction(scale)
             value = float(product)
             found[name] = codec.with_bound(
                 absolute=value if value >= product else math.nextafter(value, math.inf)
             )
-        elif codec.absolute is not None and scale != 1:
+        elif scale != 1:
             # Their product, rounded down: as if the scale were the range of the values.
             as_range = codec.with_bound(range_relative=codec.absolute)
             found[name] = as_range.resolved_for((0.0, scale))
@@ -402,6 +404,7 @@ def _encoding_of(
         obstacle = _obstacle(variable, resizable)
         if not obstacle:
             dtype = _stored_dtype(variable)
+            without_noise(codec)
             if dtype.kind != "f" and not is_kept:
                 codec = _for_integers(name, variable, dtype, codec, is_named=name in named)
             found[name] = {
@@ -458,9 +461,6 @@ def _for_integers(
     if packing is None and variable.dtype.kind == "f":  # xarray rounds them to integers
         packing = Packing(1.0, 0.0)
     chosen, why = for_integers(codec, dtype, packing, is_asked_for=is_named)
-    if chosen.bound.kind is BoundKind.RANGE_RELATIVE:
-        why = "integers have no range-relative bound; Codec.resolve makes it an absolute one"
-        chosen = chosen.with_bound(lossless=True)
     if why and is_named:
         raise UnsupportedError(f"{name!r} can't be compressed with {codec!r}: {why}")
     if why and packing is not None:

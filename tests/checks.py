@@ -11,6 +11,7 @@ in float64, so a comparison of the two is sure unless they are within `_MARGIN` 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -136,11 +137,13 @@ def _breaches_of_integers(
     original: Array, decoded: Array, bound: dict[str, Any], fill_value: Any
 ) -> list[Breach]:
     """Judge integers: zero stays zero, and is no fill value that others must not become."""
-    limit = Fraction(float(bound.get("absolute", 0.0)))
+    least = Fraction(float(bound.get("absolute", 0.0)))
+    noise = math.floor(256 * bound.get("noise", 0))
     fill = None if fill_value is None else int(fill_value)
     for i, (x, y) in enumerate(
         zip(original.ravel().tolist(), decoded.ravel().tolist(), strict=True)
     ):
+        limit = max(least, math.isqrt(noise**2 * abs(x)) // 256)
         why = {
             "is off by more than the bound": abs(x - y) > limit,
             "is zero, and changed": x == 0 != y,

@@ -122,6 +122,19 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[An
     return found
 
 
+def require_frames_of_this_process(backend: str, folder: Path, given: list[Any]) -> None:
+    """Have a backend encode values with codecs and fill values, and compare what it returns."""
+    job = pickle.dumps({"encode": given, "decode": []})
+    # ml_dtypes has to be there before a pickle names its types.
+    said = python(f"import ml_dtypes{WORKER}", folder, job, H5LOSSY_BACKEND=backend)
+    assert said.returncode == 0, said.stderr.decode()
+    used, answers, _ = pickle.loads(said.stdout)
+    assert used == backend
+    for (values, codec, fill), (frame, decoded) in zip(given, answers, strict=True):
+        assert frame == h5lossy.encode(values, codec, fill_value=fill)
+        assert decoded == h5lossy.decode(frame).tobytes()
+
+
 def test_every_backend_writes_the_bytes_of_this_process(backend: str, answers: Any) -> None:
     encoded, _ = answers[backend]
     for (frame, raw), (values, setting, fill_value) in zip(encoded, jobs(), strict=True):

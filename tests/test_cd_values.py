@@ -69,6 +69,7 @@ def test_the_pages_bound_kinds_have_the_librarys_numbers() -> None:
         str(_native.BOUND_POINTWISE_RELATIVE): "pointwise-relative",
         str(_native.BOUND_RANGE_RELATIVE): "range-relative",
         str(_native.BOUND_LOSSLESS): "lossless",
+        str(_native.BOUND_NOISE): "noise",
     }
 
 

@@ -99,7 +99,7 @@ def test_exactly_one_bound_is_needed(
 ) -> None:
     message = (
         rf"{codec.__name__} takes exactly one bound \(absolute, pointwise_relative, "
-        rf"range_relative, lossless; or significant_digits\), got {got}"
+        rf"range_relative, lossless, noise; or significant_digits, modulus\), got {got}"
     )
     with pytest.raises(TypeError, match=message):
         codec(**arguments)
@@ -550,7 +550,12 @@ def test_lossless_needs_two_words_or_the_codec_alone(codec: type[Codec]) -> None
         ((1, 3, -1), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got \(1, 3, -1\)"),
         ((1, 3, 2**32), InvalidArgumentError, r"numbers from 0 to 2\*\*32 - 1, got"),
         ((200, 0, *ONE), UnsupportedError, "codec 200 is not in this version"),
-        ((1, 4, *ONE), InvalidArgumentError, "bound kind must be 0 .* or 3 .* got 4"),
+        ((1, 5, *ONE), InvalidArgumentError, "bound kind must be 0 .* or 4 .* got 5"),
+        ((1, 4, 0, 0), InvalidArgumentError, "noise bound must be greater than 0"),
+        ((1, 4, 0, 0x40800000), InvalidArgumentError, "noise bound must be from .* got 512"),
+        ((1, 4, *ONE, 40000 << 16), InvalidArgumentError, "must be at most 32768, .* got 40000"),
+        ((1, 0, *ONE, 1 << 16), UnsupportedError, "flags 0x10000 need a newer h5lossy"),
+        ((1, 4, *ONE, 0, 0x401), UnsupportedError, "noise is a bound of integers of up to 32"),
         ((1, 0, 0, 0), InvalidArgumentError, "absolute bound must be greater than 0 .* got 0"),
         ((1, 0, 0, 0xBFF00000), InvalidArgumentError, "absolute bound .* got -1"),
         ((1, 0, 0, 0x7FF00000), InvalidArgumentError, "absolute bound .* finite, got inf"),
@@ -570,8 +575,9 @@ def test_lossless_needs_two_words_or_the_codec_alone(codec: type[Codec]) -> None
         ((1, 0, *ONE, 0, 0x201), InvalidArgumentError, "values must have 4 bytes .* got 2"),
         ((1, 0, *ONE, 0, 0x1001), InvalidArgumentError, "word 5 gives values of 0 bytes"),
         ((1, 0, *ONE, 0, 0x1301), InvalidArgumentError, "got class 1 and 3 bytes"),
-        ((1, 0, *ONE, 0, 0x3201), UnsupportedError, "word 5 gives type 0x32, which needs a newer"),
-        ((1, 2, *ONE, 0, 0x1201), UnsupportedError, "integers take no range-relative bound"),
+        ((1, 0, *ONE, 0, 0x6201), UnsupportedError, "word 5 gives type 0x62, which needs a newer"),
+        ((1, 0, *ONE, 0, 0x5201), InvalidArgumentError, "values must have 4 bytes .* got 2"),
+        ((1, 1, 0, 0x3FE00000, 0, 0x1201), UnsupportedError, "integers take no pointwise-relative"),
         ((4, 0, *ONE, 0, 0x1201), UnsupportedError, "integers are encoded by codec 1"),
         ((1, 0, *ONE, 0, 0x09000401), InvalidArgumentError, "word 5 gives rank 9; at most 8"),
         ((1, 0, *ONE, 0, 0x02000401, 65536, 65536), InvalidArgumentError, "a chunk of more than"),
@@ -612,9 +618,9 @@ def test_a_codec_without_a_class_is_unsupported(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_kinds_of_bounds_are_the_names_of_the_arguments(codec: type[Codec]) -> None:
-    assert list(BoundKind) == list(BOUNDS)
-    assert [kind.number for kind in BoundKind] == [0, 1, 2, 3]
-    assert [BoundKind.from_number(number) for number in range(4)] == list(BoundKind)
+    assert list(BoundKind) == [*BOUNDS, "noise"]
+    assert [kind.number for kind in BoundKind] == [0, 1, 2, 3, 4]
+    assert [BoundKind.from_number(number) for number in range(5)] == list(BoundKind)
 
 
 def test_a_bound_is_a_value() -> None:

@@ -733,18 +733,12 @@ def test_fletcher32_goes_behind_and_finds_damage(path: Path) -> None:
 # ------------------------------------------------------------------------------------------------
 
 OTHER_TYPES: dict[str, Any] = {
-    "float16": "f2",
-    "big-endian float16": ">f2",
     "long double": np.longdouble,
-    "complex64": "c8",
-    "complex128": "c16",
     "compound": [("a", "f4"), ("b", "f4")],
     "compound of one float": [("a", "f4")],
     "array": (np.float32, (4,)),
     "fixed string": "S4",
     "opaque": "V4",
-    "enum": h5py.enum_dtype({"a": 0, "b": 1}, basetype="i4"),
-    "bool": bool,
     "object reference": h5py.ref_dtype,
 }
 
@@ -886,7 +880,7 @@ BAD_CD_VALUES = {
     "half a bound": ((1, 0, 0), "cd_values need at least 4 words .*, got 3"),
     "codec 5": ((5, 0, *ONE), "codec 5 is not in this version"),
     "codec 77": ((77, 0, *ONE), "codec 77 is not in this version"),
-    "kind 4": ((1, 4, *ONE), r"bound kind must be 0 .* 3 \(lossless\), got 4"),
+    "kind 5": ((1, 5, *ONE), r"bound kind must be 0 .* 4 \(noise\), got 5"),
     "kind of 32 bits": ((1, 2**32 - 1, *ONE), "bound kind must be .*, got 4294967295"),
     "bound 0": ((1, 0, 0, 0), "absolute bound must be greater than 0 and finite, got 0"),
     "bound -0": ((1, 0, 0, 0x80000000), "absolute bound must be greater than 0 and finite, got -0"),
@@ -1403,7 +1397,7 @@ def with_rounding_and_flushing(call: Any) -> Any:
 
 @pytest.mark.skipif(platform.machine() not in {"x86_64", "AMD64"}, reason="sets x86-64's MXCSR")
 @pytest.mark.parametrize("size", [4, 8], ids=["float32", "float64"])
-@pytest.mark.parametrize("kind", [0, 1, 2, 3], ids=list(h5lossy.BoundKind))
+@pytest.mark.parametrize("kind", [0, 1, 2, 3], ids=list(h5lossy.BoundKind)[:4])
 def test_the_callers_rounding_and_flushing_change_nothing_and_stay(kind: int, size: int) -> None:
     # All that a caller may have set; a library that was built with -ffast-math does.
     bound = () if kind == 3 else PFPL(absolute=1e-3).filter_options[2:]

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import dataclasses
-import pickle
+import math
 import random
 import struct
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from matrix import BACKENDS
 from reference import frame as reference
 from reference import integers
 from reference.common import Kind
-from test_backends_agree import WORKER, python
+from test_backends_agree import require_frames_of_this_process
 
 TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"]
 each_type = pytest.mark.parametrize("dtype", TYPES)
@@ -227,14 +228,7 @@ def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> N
     # NumPy's pickles come back in the machine's byte order.
     dtypes = [dtype.replace(">", "<") for dtype in TYPES]
     jobs = [job for dtype in dtypes for job in random_jobs(dtype, range(40, 60))]
-    given = pickle.dumps({"encode": jobs, "decode": []})
-    said = python(WORKER, tmp_path, given, H5LOSSY_BACKEND=backend)
-    assert said.returncode == 0, said.stderr.decode()
-    used, answers, _ = pickle.loads(said.stdout)
-    assert used == backend
-    for (values, codec, fill), (frame, decoded) in zip(jobs, answers, strict=True):
-        assert frame == h5lossy.encode(values, codec, fill_value=fill)
-        assert decoded == h5lossy.decode(frame).tobytes()
+    require_frames_of_this_process(backend, tmp_path, jobs)
 
 
 @each_type
@@ -275,7 +269,8 @@ def test_auto_is_pfpl() -> None:
 
 def test_the_page_has_an_example_that_comes_out() -> None:
     page = (Path(__file__).parents[1] / "docs" / "format" / "integers.md").read_text()
-    rows = {line[:2].strip(): line[2:] for line in page.split("## Worked example")[1].split("\n")}
+    example = page.split("## Worked examples")[1].split("### ")[1]
+    rows = {line[:2].strip(): line[2:] for line in example.split("\n")}
     x, k, back, d = (
         [int(word) for word in rows[name].replace("|", " ").split()]
         for name in ("x", "k", "x'", "d")
@@ -357,7 +352,8 @@ def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, dtype: str) -
 
 FIELDS = [
     (8, "<B", 1, CorruptFrameError, "no pointwise-relative frames"),
-    (8, "<B", 4, UnsupportedError, "bound kind 4 of integers needs a newer"),
+    (8, "<B", 4, CorruptFrameError, "a noise bound of 0 / 256 and at least 7 is not allowed"),
+    (8, "<B", 5, UnsupportedError, "bound kind 5 of type 0x12 needs a newer"),
     (32, "<Q", 1, CorruptFrameError, "step must be from 3 to 65535, got 1"),
     (32, "<Q", 65537, CorruptFrameError, "step must be from 3 to 65535"),
     (32, "<Q", 4, UnsupportedError, "step 4, an even one, needs a newer"),
@@ -416,7 +412,6 @@ def test_a_field_of_a_lossless_frame_is_named(
         ),
         (CuSZp2(absolute=3), r"got codec 2 \(cuszp2\)"),
         (AATROX(lossless=True), r"got codec 3 \(aatrox\)"),
-        (PFPL(range_relative=0.1), "no range-relative bound in this version .* in counts"),
         (Auto(pointwise_relative=0.1), "no pointwise-relative bound in this version"),
     ],
     ids=repr,
@@ -432,7 +427,109 @@ def test_what_integers_do_not_take_is_said(codec: Any, message: str) -> None:
         file.create_dataset("x", data=values, chunks=(5, 5), compression=codec)
 
 
-@pytest.mark.parametrize("dtype", [bool, "f2", "c8", h5py.enum_dtype({"a": 1}, "u1")], ids=str)
+@each_type
+def test_a_range_relative_bound_is_that_of_the_chunk(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    span = int(info.max) - int(info.min)
+    picked = random.Random(dtype)
+    ends = [(0, 100), (info.min, info.max), (5, 5), (7, 6 + span // 3), (1, 2)]
+    for low, high in ends:
+        data = [low, high, *(picked.randint(low, max(low, high)) for _ in range(200))]
+        values = np.array(data * 32, dtype)
+        for bound in (1e-9, 0.003, 0.1, 1 / 3, 0.5, 3.0):
+            codec = PFPL(range_relative=bound)
+            frame = h5lossy.encode(values, codec)
+            exact = math.floor(Fraction(bound) * (max(data) - min(data)))
+            most = min(exact, 2 ** (8 * values.itemsize - 1) - 1)
+            found = h5lossy.inspect(frame)
+            if found.codec == "pfpl":
+                assert found.step == (float(2 * most + 1) if most else 0)
+            decoded = numbers(h5lossy.decode(frame))
+            assert max(abs(x - y) for x, y in zip(data, decoded, strict=False)) <= most
+            kind = Kind.RANGE_RELATIVE
+            assert frame == reference.encode(values, kind, bound, shape=values.shape)
+
+
+def test_the_range_leaves_out_the_fill_value_and_padding(tmp_path: Path) -> None:
+    values = np.tile(np.arange(1000, 1101, dtype="u2"), 30)
+    values[::97] = 65535
+    frame = h5lossy.encode(values, PFPL(range_relative=0.1), fill_value=65535)
+    assert h5lossy.inspect(frame).step == 21.0
+    params = _native.Params(
+        codec=1, bound_kind=2, bound=0.1, value_class=1, value_bytes=2, fill_bits=65535,
+        maybe_padded=True,
+    )  # fmt: skip
+    padded = _native.encode(params, np.append(values, np.zeros(100, "u2")))
+    assert h5lossy.inspect(padded).step == 21.0
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        options = {"chunks": (500,), "compression": PFPL(range_relative=0.1), "fillvalue": 65535}
+        file.create_dataset("x", data=values, **options)
+    with h5py.File(tmp_path / "a.h5") as file:
+        dataset = file["x"]
+        error = np.abs(values.astype(int) - dataset[...].astype(int))
+        assert 0 < error.max() <= 10
+        assert h5lossy.verify(dataset).ok
+
+
+BITS = {
+    "bool": np.tile([True, False, True, True], 1000),
+    "enum": np.tile(np.arange(3, dtype=">i2"), 1000).astype(
+        h5py.enum_dtype({"a": 0, "b": 1, "c": 2}, ">i2")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_enums_are_kept_without_loss(tmp_path: Path, name: str) -> None:
+    values = BITS[name]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        codec = PFPL(lossless=True)
+        file.create_dataset("x", data=values, chunks=(500,), compression=codec)
+        h5lossy.write(file.create_dataset("y", data=values, chunks=(500,), compression=codec), 1)
+        with pytest.raises(ValueError, match=r"bit field .* take no error bound; give lossless"):
+            file.create_dataset("z", data=values, chunks=(500,), compression=PFPL(absolute=1))
+    with h5py.File(tmp_path / "a.h5") as file:
+        dataset = file["x"]
+        np.testing.assert_array_equal(dataset[...], values)
+        assert dataset.dtype == values.dtype
+        assert (file["y"][...] == 1).all()
+        np.testing.assert_array_equal(h5lossy.read(dataset), values)
+        assert h5lossy.verify(dataset).ok
+        described = h5lossy.describe(dataset)
+        assert described is not None
+        assert described.ratio > 3
+        frame = dataset.id.read_direct_chunk((0,))[1]
+    assert h5lossy.inspect(frame).dtype == np.dtype(">u2" if name == "enum" else "u1")
+    assert "lossless" in h5lossy_command("info", "--frames", str(tmp_path / "a.h5")).stdout
+
+
+def test_bit_fields_and_short_integers_are_kept_without_loss(tmp_path: Path) -> None:
+    short = h5py.h5t.STD_I32LE.copy()
+    short.set_precision(24)
+    codec = PFPL(lossless=True)
+    values = np.tile(np.arange(100), 20)
+    for number, kind in enumerate([h5py.h5t.STD_B16BE, h5py.h5t.STD_B64LE, short]):
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((500,))
+        plist.set_filter(h5lossy.FILTER_ID, h5py.h5z.FLAG_MANDATORY, codec.filter_options)
+        path = str(tmp_path / f"{number}.h5")
+        size = kind.get_size()
+        memory = np.ascontiguousarray(values.astype(f"<u{size}"))
+        of_memory = kind if number == 2 else getattr(h5py.h5t, f"STD_B{8 * size}LE")
+        with h5py.File(path, "w") as file:
+            space = h5py.h5s.create_simple(values.shape)
+            made = h5py.h5d.create(file.id, b"x", kind, space, plist)
+            made.write(h5py.h5s.ALL, h5py.h5s.ALL, memory, of_memory)
+        with h5py.File(path) as file:
+            made = h5py.h5d.open(file.id, b"x")
+            back = np.zeros_like(memory)
+            made.read(h5py.h5s.ALL, h5py.h5s.ALL, back, of_memory)
+            np.testing.assert_array_equal(back, memory)
+            info = h5lossy.inspect(made.read_direct_chunk((0,))[1])
+            assert (info.codec, info.dtype.kind, info.dtype.itemsize) == ("pfpl", "u", size)
+
+
+@pytest.mark.parametrize("dtype", [[("a", "f4")], "S4"], ids=str)
 def test_other_types_are_refused(dtype: Any) -> None:
     with (
         h5py.File("none", "w", driver="core", backing_store=False) as file,
@@ -528,7 +625,7 @@ def test_a_frame_of_another_type_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_library_refuses_types_that_there_are_not() -> None:
-    for value_class, value_bytes in ((1, 3), (2, 16), (3, 2), (1, 0)):
+    for value_class, value_bytes in ((1, 3), (2, 16), (3, 4), (4, 1), (6, 2), (1, 0)):
         params = _native.Params(bound_kind=3, value_class=value_class, value_bytes=value_bytes)
         with pytest.raises(InvalidArgumentError, match=r"must be 0 \(floats\), 1"):
             _native.encode(params, np.zeros(48, "u1"))

@@ -220,18 +220,30 @@ def test_what_packed_integers_do_not_take_is_lossless_or_refused() -> None:
     ds["tas"].encoding = PACKING
     lossless = h5lossy.PFPL(lossless=True)
     assert encoding(ds, absolute=0.001)["tas"]["compression"] == lossless
-    for bound, why in (
-        ({"pointwise_relative": 0.1}, "integers have no pointwise-relative bound"),
-        ({"range_relative": 0.1}, r"no range-relative bound; Codec\.resolve"),
-    ):
-        with pytest.warns(RuntimeWarning, match=f"tas will be saved losslessly: .*{why}"):
-            assert encoding(ds, **bound)["tas"]["compression"] == lossless
-        with pytest.raises(UnsupportedError, match=f"'tas' can't be compressed with .*{why}"):
-            encoding(ds, {"tas": bound})
+    bound, why = {"pointwise_relative": 0.1}, "integers have no pointwise-relative bound"
+    with pytest.warns(RuntimeWarning, match=f"tas will be saved losslessly: {why}"):
+        assert encoding(ds, **bound)["tas"]["compression"] == lossless
+    with pytest.raises(UnsupportedError, match=f"'tas' can't be compressed with .*{why}"):
+        encoding(ds, {"tas": bound})
+    with pytest.raises(UnsupportedError, match="take noise bounds, and nothing else does"):
+        encoding(ds, noise=1, absolute=3)
     ds["tas"].encoding = {**PACKING, "_Unsigned": "true"}
     with pytest.warns(RuntimeWarning, match="tas will be saved losslessly: _Unsigned"):
         found = encoding(ds, absolute=0.1)["tas"]
     assert (found["compression"], found["_Unsigned"]) == (lossless, "true")
+
+
+def test_a_range_of_packed_integers_is_that_of_each_chunk(tmp_path: Path) -> None:
+    ds = climate()
+    ds["tas"].encoding = PACKING
+    codec = h5lossy.PFPL(range_relative=0.01)
+    found = encoding(ds, range_relative=0.01)
+    assert found["tas"]["compression"] == codec
+    save(ds, tmp_path / "packed.nc", encoding={"tas": PACKING})
+    save(ds, tmp_path / "a.nc", encoding=found)
+    with h5py.File(tmp_path / "packed.nc") as before, h5py.File(tmp_path / "a.nc") as after:
+        x, y = before["tas"][...].astype(int), after["tas"][...].astype(int)
+        assert 0 < np.abs(x - y).max() <= 0.01 * np.ptp(x[x != PACKING["_FillValue"]])
 
 
 def test_the_bound_of_scaled_floats_is_that_of_their_values(tmp_path: Path) -> None:

@@ -199,7 +199,8 @@ def test_a_partial_write_leaves_all_other_values_as_they_were(
 @pytest.mark.parametrize("dtype", ["f2", "c8", "?", "M8[ns]"])
 def test_other_types_are_refused(dtype: str, zarr_format: int) -> None:
     values = np.ones((4, 4), "i8").astype(dtype)
-    message = f"takes float32, float64 and integers, of either byte order, not {values.dtype}; conv"
+    here = " here" if dtype in {"f2", "c8"} else ""
+    message = f"takes float32, float64 and integers, of either byte order{here}, not {values.dtype}"
 
     with pytest.raises(h5lossy.UnsupportedError, match=re.escape(message)):
         new_array(PFPL(absolute=1), values, (4, 4), zarr_format=zarr_format)
@@ -227,10 +228,14 @@ def test_integers_have_the_frames_that_they_have_in_hdf5(dtype: str, zarr_format
 
 def test_a_codec_that_integers_do_not_take_is_refused_before_a_chunk_is_written() -> None:
     values = np.ones((4, 4), "i4")
-    for codec in (Interp(absolute=1), PFPL(range_relative=0.1)):
-        with pytest.raises(h5lossy.UnsupportedError, match="give an absolute bound in counts"):
+    for codec, why in (
+        (Interp(absolute=1), "give a bound in counts"),
+        (PFPL(pointwise_relative=0.1), "take no pointwise-relative bound"),
+        (PFPL(noise=1), "take noise bounds, and nothing else does"),
+    ):
+        with pytest.raises(h5lossy.UnsupportedError, match=why):
             new_array(codec, values, (4, 4))
-        with pytest.raises(h5lossy.UnsupportedError, match="give an absolute bound in counts"):
+        with pytest.raises(h5lossy.UnsupportedError, match=why):
             Compressor(codec, dtype="i4", chunks=(4, 4))
     with pytest.raises(h5lossy.InvalidArgumentError, match="fill_value must be a int8 value"):
         Compressor(PFPL(absolute=1), dtype="i1", chunks=(4, 4), fill_value=300)

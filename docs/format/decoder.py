@@ -12,19 +12,22 @@ values are such patterns, too, until the very end.
 
 from __future__ import annotations
 
+import bisect
+import functools
 import itertools
 import math
 import re
 import struct
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-ABSOLUTE, POINTWISE_RELATIVE, RANGE_RELATIVE, LOSSLESS = range(4)
+ABSOLUTE, POINTWISE_RELATIVE, RANGE_RELATIVE, LOSSLESS, NOISE = range(5)
 STORED, PFPL, CUSZP2, AATROX, INTERP = range(5)
 
 
@@ -116,6 +119,10 @@ INTEGERS = {
 }
 
 
+INTEGERS[0x32] = IntegerType(2, "", "H", 10, 15, -(1 << 15))  # float16
+INTEGERS[0x42] = IntegerType(2, "", "H", 7, 127, -(1 << 15))  # bfloat16
+
+
 def ceil_div(i: int, j: int) -> int:
     return -(-i // j)
 
@@ -177,6 +184,7 @@ class Frame:
     exact: int | None = None  # of integers, as the next two
     base: int = 0
     stride: int = 1
+    noise: int = 0  # C
 
     @property
     def count(self) -> int:
@@ -211,18 +219,17 @@ def read_frame(data: bytes) -> Frame:
     require(words >= 10, "there are too few header words")
     if len(data) < 4 * words:
         raise Truncated("the frame ends in its header")
-    is_integer = type_byte & 0x70 != 0
-    is_type = not is_integer or (type_byte & 0x70 <= 0x20 and codec in {STORED, PFPL})
+    is_complex = type_byte & 0x70 == 0x50
+    is_integer = not is_complex and type_byte & 0x70 != 0
+    is_type = not is_integer or (type_byte & 0x70 <= 0x40 and codec in {STORED, PFPL})
     if flags >> 8 or codec > INTERP or not is_mode(codec, mode) or not is_type:
         raise Unsupported(f"flags {flags:#x}, codec {codec}, mode {mode:#x}, type {type_byte:#x}")
     dim_count = 4 if codec == INTERP else 3 if codec == CUSZP2 and mode >> 4 > 1 else 0
     has_lattice = is_integer and codec == PFPL
     if has_lattice:
         dim_count = 3
-    types = {4: FLOAT32, 8: FLOAT64} | ({1: BYTE} if codec == STORED else {}) | INTEGERS
-    require(type_byte & 127 in types, "the type is not allowed")
-    float_type = types[type_byte & 127]
-    require(float_type.size > 1 or type_byte < 128, "a byte has no order")
+    float_type = type_of(type_byte, codec)
+    require(not is_complex or raw_bytes % (2 * float_type.size) == 0, "half a complex number")
     require(raw_bytes % float_type.size == 0, "raw_bytes is not a multiple of the value's size")
     require(words >= (20 if has_lattice else 10 + dim_count), "there are too few header words")
     dims = struct.unpack_from(f"<{dim_count}I", data, 40)
@@ -236,8 +243,9 @@ def read_frame(data: bytes) -> Frame:
     require(checksum([data[:16] + data[20:front]]) == header_sum, "header_sum")
 
     payload = data[front:]
-    lattice = read_lattice(data, kind, float_type) if has_lattice else (0, None, 0, 1)
-    require(kind <= LOSSLESS, "there is no such bound kind")
+    lattice = read_lattice(data, kind, float_type) if has_lattice else (0, None, 0, 1, 0)
+    may_be_noise = type_byte & 0x70 in {0x10, 0x20}
+    require(kind <= (NOISE if may_be_noise else LOSSLESS), "there is no such bound kind")
     require(math.isfinite(bound) and math.copysign(1, bound) > 0, "the bound is not allowed")
     step = lattice[0] if has_lattice else read_step(data[32:40], codec, kind, float_type)
     require(flags & 1 or payload_sum == 0, "there is a payload_sum that no flag announces")
@@ -253,6 +261,16 @@ def read_frame(data: bytes) -> Frame:
         codec, float_type, bool(type_byte & 128), kind, mode, raw_bytes, bound, step, dims, ends,
         payload, *lattice[1:],
     )  # fmt: skip
+
+
+def type_of(type_byte: int, codec: int) -> FloatType:
+    """frame.md, "Types"; of complex numbers, that of the components."""
+    types = {4: FLOAT32, 8: FLOAT64} | ({1: BYTE} if codec == STORED else {}) | INTEGERS
+    is_complex = type_byte & 0x70 == 0x50
+    code = type_byte & 15 if is_complex else type_byte & 127
+    require(code in types and not (is_complex and code == 1), "the type is not allowed")
+    require(types[code].size > 1 or type_byte < 128, "a byte has no order")
+    return types[code]
 
 
 def read_step(field: bytes, codec: int, kind: int, float_type: FloatType) -> float:
@@ -271,26 +289,38 @@ def read_step(field: bytes, codec: int, kind: int, float_type: FloatType) -> flo
     return float(number)
 
 
-def read_lattice(data: bytes, kind: int, float_type: FloatType) -> tuple[int, int | None, int, int]:
-    """integers.md, "Header": the step, the exact value's word, base and stride."""
-    step, *_, first, second, count, exact, both = struct.unpack_from("<Q6I2Q", data, 32)
-    if kind > LOSSLESS:
+def read_lattice(
+    data: bytes, kind: int, float_type: FloatType
+) -> tuple[float, int | None, int, int, int]:
+    """integers.md, "Header": the step, the exact value's word, base and stride, C."""
+    is_half = float_type.m > 0
+    step, *_, first, noise, count, exact, both = struct.unpack_from("<Q6I2Q", data, 32)
+    if kind > NOISE or (kind == NOISE and (is_half or float_type.size == 8)):
         raise Unsupported(f"bound kind {kind} of integers")
-    require(kind != POINTWISE_RELATIVE, "integers have no such bound kind")
-    if first or second or count > 1:
-        raise Unsupported(f"fields {first}, {second}, and {count} exact values")
+    require(is_half or kind != POINTWISE_RELATIVE, "integers have no such bound kind")
+    if first or (noise and kind != NOISE) or count > 1:
+        raise Unsupported(f"fields {first}, {noise}, and {count} exact values")
     if kind == LOSSLESS:
         base, stride = (0, both) if float_type.size == 8 else (both % 2**32, both >> 32)
         require(step == count == exact == 0, "a field of bounds in a lossless frame")
         is_one = 2 <= stride <= float_type.mask and base < stride
-        require(both == 0 or is_one, "base and stride are not allowed")
-        return 0, None, base, max(stride, 1)
-    require(2 <= step <= float_type.mask, "the step is not allowed")
-    if step % 2 == 0:
-        raise Unsupported(f"step {step}")
-    require(0 < exact <= float_type.mask if count else exact == 0, "the exact value is not allowed")
+        require(both == 0 or (is_one and not is_half), "base and stride are not allowed")
+        return 0, None, base, max(stride, 1), 0
     require(both == 0, "base and stride are for lossless frames")
-    return step, exact if count else None, 0, 1
+    if is_half:
+        limit: float = struct.unpack("<d", data[32:40])[0]
+        require(0 < limit < (1 if kind == POINTWISE_RELATIVE else math.inf), "the step")
+        is_finite = exact <= float_type.mask and exact & 0x7FFF < infinity(float_type)
+        require(exact != 0 and is_finite if count else exact == 0, "the exact value")
+        return limit, exact if count else None, 0, 1, 0
+    if kind == NOISE:
+        require(step <= 1 << 15 and 16 <= noise <= 1 << 16, "floor and C are not allowed")
+    else:
+        require(2 <= step <= float_type.mask, "the step is not allowed")
+        if step % 2 == 0:
+            raise Unsupported(f"step {step}")
+    require(0 < exact <= float_type.mask if count else exact == 0, "the exact value is not allowed")
+    return step, exact if count else None, 0, 1, noise
 
 
 def is_mode(codec: int, mode: int) -> bool:
@@ -502,6 +532,10 @@ def integer_value(frame: Frame, t: IntegerType, k: int) -> int:
     """integers.md, "Lattice"."""
     if frame.kind == LOSSLESS:
         return frame.base + k * frame.stride
+    if t.m:
+        return half_of_word(frame, t, k)
+    if frame.kind == NOISE:
+        return noisy_value(frame, t, k)
     step = int(frame.step)
     b = (step - 1) // 2
     first, last = (t.lo + b) // step, (t.hi + b) // step  # the k of lo, and K
@@ -514,6 +548,97 @@ def integer_value(frame: Frame, t: IntegerType, k: int) -> int:
             middles |= {own: exact - 1} if exact != t.lo else {}
             middles |= {last + 2: exact + 1} if exact != t.hi else {}
     return middles.get(k, k * step)
+
+
+@functools.lru_cache
+def noise_bins(floor: int, noise: int, top: int) -> tuple[list[int], list[int]]:
+    """integers.md, "Bins that grow" and "Noise": where each begins, and what it comes back as."""
+
+    def bound(o: int) -> int:
+        return max(floor, math.isqrt(noise**2 * o) // 256)
+
+    first, middle, o = [], [], 0
+    while o <= top:
+        first.append(o)
+        r = min(o + bound(o), top) if o else 0
+        middle.append(r)
+        o = r + 1
+        while o <= top and o - r <= bound(o):
+            o = r + bound(o) + 1  # those in front of it are near enough, as the bound never falls
+    return first, middle
+
+
+def noisy_value(frame: Frame, t: IntegerType, k: int) -> int:
+    """integers.md, "Noise"."""
+    first, middle = noise_bins(int(frame.step), frame.noise, max(t.hi, -t.lo))
+
+    def bin_of(x: int) -> int:
+        return (bisect.bisect(first, abs(x)) - 1) * (1 if x >= 0 else -1)
+
+    def from_bin(k: int) -> int:
+        r = middle[min(abs(k), len(middle) - 1)]
+        return min(r, t.hi) if k >= 0 else -r
+
+    values = {}
+    if frame.exact is not None:
+        exact, last = t.number(frame.exact), bin_of(t.hi)
+        values[t.number(last + 1)] = exact
+        if from_bin(bin_of(exact)) == exact:
+            values |= {t.number(last + 2): exact + 1} if exact != t.hi else {}
+            values |= {bin_of(exact): exact - 1} if exact != t.lo else {}
+    return values.get(k, from_bin(k))
+
+
+def infinity(t: FloatType) -> int:
+    """Return the pattern of infinity."""
+    return 0x7FFF >> t.m << t.m
+
+
+@functools.lru_cache
+def half_bins(t: FloatType, kind: int, limit: float) -> tuple[list[int], list[int]]:
+    """integers.md, "Bins": where each begins, and what it comes back as."""
+    fields = [(o >> t.m, o & ((1 << t.m) - 1)) for o in range(infinity(t))]
+    v = [f if e == 0 else (f | 1 << t.m) << (e - 1) for e, f in fields]  # in units
+    share = Fraction(limit) if kind == POINTWISE_RELATIVE else 0
+    in_units = Fraction(limit) * 2 ** (t.m + t.bias - 1)
+    bounds = [math.floor(share * x if share else in_units) for x in v]
+    first, middle, o = [], [], 0
+    while o < 0x8000:
+        first.append(o)
+        r = o
+        while o > 0 and r + 1 < len(v) and v[r + 1] - v[o] <= bounds[o]:
+            r += 1
+        middle.append(r)
+        o = r + 1
+        while o < len(v) and v[o] - v[r] <= bounds[o]:
+            o += 1
+    return first, middle
+
+
+def half_of_word(frame: Frame, t: IntegerType, k: int) -> int:
+    """integers.md, "Halves"."""
+    first, middle = half_bins(t, frame.kind, frame.step)
+    last = len(first) - 1
+
+    def pattern(o: int) -> int:
+        return o if o >= 0 else -o | 0x8000
+
+    def from_bin(k: int) -> int:
+        o = middle[min(abs(k), last)]
+        return o if k >= 0 else -o
+
+    if frame.exact is not None:
+        o = frame.exact & 0x7FFF
+        bin_of_it = bisect.bisect(first, o) - 1
+        sign = -1 if frame.exact >> 15 else 1
+        if k == t.number(last + 1):
+            return frame.exact
+        if pattern(from_bin(sign * bin_of_it)) == frame.exact:
+            if k == t.number(last + 2):
+                return pattern(sign * o + 1)
+            if k == sign * bin_of_it:
+                return pattern(sign * o - 1)
+    return pattern(from_bin(k))
 
 
 # ------------------------------------------------------------------------------------------------

@@ -18,12 +18,13 @@ from h5lossy._batched.reader import check_open, checked_threads, read
 from h5lossy._batched.sources import Source, all_at_once, make_source
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import small_chunks_text
+from h5lossy._codecs import without_noise
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._libhdf5 import is_parallel
 from h5lossy._progress import Progress, Report, reporting
 from h5lossy._stored import stored_chunks
-from h5lossy._values import own_fill_value
+from h5lossy._values import checked_dtype, own_fill_value
 from h5lossy._variables import dataset_to_write
 from h5lossy._verification.recorder import Recorder
 from h5lossy._warnings import warn
@@ -202,6 +203,10 @@ def _check(dataset: h5py.Dataset, *, together: bool, verify: bool) -> None:
             "verify=True records attributes, which HDF5 can't make in SWMR mode; write without, "
             "and compare with h5lossy.assess afterwards"
         )
+    codec = codec_of(dataset) if verify else None
+    if codec is not None:
+        checked_dtype(dataset.dtype)
+        without_noise(codec)
     if together and verify:
         raise InvalidArgumentError(
             "verify=True records what one process wrote, and cannot be combined with "

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from h5lossy import PFPL, BoundError, BoundKind
+from h5lossy._bounds import FLOAT_BOUNDS
 from h5lossy._codecs import CODECS, Codec, choice_text
 from h5lossy._values import is_integer
 
@@ -110,7 +111,7 @@ class Request:
         name = given.pop("codec", None)
         if name is not None and name not in CODEC_NAMES:
             raise click.UsageError(f"codec must be one of {', '.join(CODEC_NAMES)}, got {name!r}")
-        names = (*BoundKind, DIGITS)
+        names = (*FLOAT_BOUNDS, BoundKind.LOSSLESS, DIGITS)
         bound = {str(name): given.pop(name) for name in names if name in given}
         if len(bound) > 1:
             given_names = ", ".join(name.replace("_", "-") for name in bound)
@@ -255,11 +256,16 @@ def _parse_bound(typed: dict[str, Any]) -> ErrorBound | None:
 
 #: Gives a command the options of bound and codec; it gets `request`, a `Request`.
 request_option = parsed(
-    _OPTIONS, (*BoundKind, DIGITS, "codec", *OWN_SETTINGS), "request", Request.parse
+    _OPTIONS,
+    (*FLOAT_BOUNDS, BoundKind.LOSSLESS, DIGITS, "codec", *OWN_SETTINGS),
+    "request",
+    Request.parse,
 )
 
 #: Gives a command the options of a bound; it gets `bound`, an `ErrorBound` or None.
-bound_option = parsed(_BOUND_OPTIONS, (*BoundKind, DIGITS), "bound", _parse_bound)
+bound_option = parsed(
+    _BOUND_OPTIONS, (*FLOAT_BOUNDS, BoundKind.LOSSLESS, DIGITS), "bound", _parse_bound
+)
 
 #: Adds --missing-value to a command, which gets a tuple, `missing_value`.
 missing_option = click.option(

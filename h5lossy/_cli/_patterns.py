@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from h5lossy._bounds import BoundKind
+from h5lossy._bounds import FLOAT_BOUNDS, BoundKind
 from h5lossy._chunking import access_of
 from h5lossy._cli._options import DIGITS, FLAGS, OWN_SETTINGS, Request
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Chunks = tuple[int, ...] | str
 
 _SETTINGS = (
-    *(f"{kind.replace('_', '-')}=B" for kind in BoundKind if kind is not BoundKind.LOSSLESS),
+    *(f"{kind.replace('_', '-')}=B" for kind in FLOAT_BOUNDS),
     "digits=N",
     "lossless",
     "packed-units",
@@ -36,7 +36,7 @@ _SETTINGS = (
 _PACKED_UNITS = "packed_units"
 
 _NUMBERS: dict[str, tuple[type, str]] = {
-    **{str(kind): (float, "a number") for kind in BoundKind if kind is not BoundKind.LOSSLESS},
+    **{str(kind): (float, "a number") for kind in FLOAT_BOUNDS},
     "digits": (int, "a whole number"),
 }
 

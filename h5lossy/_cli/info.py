@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from h5lossy import DatasetInfo, ErrorBound, H5LossyError, describe, inspect
+from h5lossy import BoundKind, DatasetInfo, ErrorBound, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_offsets, first_chunk
 from h5lossy._cli._console import (
     bytes_text,
@@ -44,7 +44,6 @@ from h5lossy._cli._options import (
     json_option,
 )
 from h5lossy._stored import StoredChunks
-from h5lossy._values import is_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -202,7 +201,7 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
             "shape": shape_text(described.shape),
             "chunks": shape_text(described.chunks),
             "codec": codec_text(described.config, described.codec),
-            "bound": bound_text(described.bound, described.dtype),
+            "bound": _bound_text(described),
             "fill": "-" if described.fill_value is None else str(described.fill_value),
             "raw": bytes_text(described.raw_bytes),
             "stored": bytes_text(described.stored_bytes),
@@ -218,21 +217,37 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
         print_table([*rows[0]], [[*row.values()] for row in rows], optional=optional)
 
 
+def _bound_text(described: DatasetInfo) -> str:
+    """Write a bound; that of integers as the counts that it means."""
+    bound = described.bound
+    if bound.kind is not BoundKind.NOISE:
+        return bound_text(bound, described.dtype)
+    noise, floor = f"{bound.value:g}·√x", described.config.noise_floor
+    return f"±max({floor}, {noise}) counts" if floor else f"±{noise} counts"
+
+
 def _plain(described: DatasetInfo) -> dict[str, Any]:
-    """Return a description as JSON can hold it. JSON has no NaN: that fill value is text."""
+    """Return a description as JSON can hold it."""
     config = described.config
-    number = int if is_integer(described.dtype) else float
-    fill_value = None if described.fill_value is None else number(described.fill_value)
-    finite = fill_value is None or math.isfinite(fill_value)
+    fill_value: Any = described.fill_value
+    if fill_value is not None:
+        fill_value = fill_value.item()
+        # What JSON has no number for is text.
+        if isinstance(fill_value, complex) or not math.isfinite(fill_value):
+            fill_value = str(fill_value)
     return {
         "shape": described.shape,
         "chunks": described.chunks,
         "dtype": described.dtype.str,
         "codec": described.codec,
         "settings": {own.name: getattr(config, own.name) for own in config.choices()},
-        "bound": {"kind": str(described.bound.kind), "value": described.bound.value},
+        "bound": {
+            "kind": str(described.bound.kind),
+            "value": described.bound.value,
+            **({"floor": config.noise_floor} if config.noise is not None else {}),
+        },
         "checksum": described.checksum,
-        "fill_value": fill_value if finite else str(fill_value),
+        "fill_value": fill_value,
         "other_filters": described.other_filters,
         "chunks_stored": described.chunks_stored,
         "chunks_unfiltered": described.chunks_unfiltered,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from h5lossy import BoundKind
+from h5lossy._bounds import FLOAT_BOUNDS
 from h5lossy._cli._console import print_table, printable, say, say_json
 from h5lossy._cli._field import Choice, candidate_name, choice_options, plain_number, taking
 from h5lossy._cli._files import no_verdict
@@ -70,7 +70,7 @@ def parse_bounds(text: str) -> list[float]:
 )
 @click.option(
     "--kind",
-    type=click.Choice([kind.replace("_", "-") for kind in BoundKind if kind != "lossless"]),
+    type=click.Choice([kind.replace("_", "-") for kind in FLOAT_BOUNDS]),
     default="range-relative",
     show_default=True,
     help="What the bounds limit.",

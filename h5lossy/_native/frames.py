@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,22 +37,46 @@ BOUND_ABSOLUTE: int = lib.H5L_BOUND_ABSOLUTE
 BOUND_POINTWISE_RELATIVE: int = lib.H5L_BOUND_POINTWISE_RELATIVE
 BOUND_RANGE_RELATIVE: int = lib.H5L_BOUND_RANGE_RELATIVE
 BOUND_LOSSLESS: int = lib.H5L_BOUND_LOSSLESS
+BOUND_NOISE: int = lib.H5L_BOUND_NOISE
 
-#: NumPy's letters for the classes of types, by ``H5L_CLASS_*``.
-TYPE_LETTERS = "fui"
+#: NumPy's letters for the classes of types, by ``H5L_CLASS_*``; NumPy itself has no bfloat16.
+TYPE_LETTERS = "fuif"
 
 
 def type_fields(dtype: np.dtype[Any]) -> dict[str, Any]:
     """Return the fields of `Params` that hold the type of a float or an integer."""
+    size = dtype.itemsize
+    if dtype.kind == "c":  # a value of the library's is a component
+        value_class: int = lib.H5L_CLASS_COMPLEX
+        size //= 2
+    elif is_bfloat16(dtype):
+        value_class = lib.H5L_CLASS_BFLOAT
+    elif dtype.kind == "f" and dtype.itemsize == 2:
+        value_class = lib.H5L_CLASS_HALF
+    else:
+        value_class = TYPE_LETTERS.index(dtype.kind)
     return {
-        "value_class": TYPE_LETTERS.index(dtype.kind),
-        "value_bytes": dtype.itemsize,
+        "value_class": value_class,
+        "value_bytes": size,
         "big_endian": dtype.newbyteorder("<") != dtype,
     }
 
 
+def is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """Return whether a type is that of ml_dtypes, which need not be installed."""
+    return dtype.name == "bfloat16"
+
+
 def dtype_of(value_class: int, value_bytes: int, *, big_endian: bool) -> np.dtype[Any]:
-    """Return the type that the library describes so."""
+    """Return the type that the library describes so; bfloat16 without ml_dtypes is two bytes."""
+    if value_class == lib.H5L_CLASS_BFLOAT:
+        try:
+            bfloat16: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        except ImportError:
+            return np.dtype("V2")
+        return bfloat16.newbyteorder(">" if big_endian else "<")
+    if value_class == lib.H5L_CLASS_COMPLEX:
+        return np.dtype(f"{'>' if big_endian else '<'}c{2 * value_bytes}")
     return np.dtype(f"{'>' if big_endian else '<'}{TYPE_LETTERS[value_class]}{value_bytes}")
 
 
@@ -70,6 +95,7 @@ class Params(Struct):
     maybe_padded: bool = False
     shape: tuple[int, ...] = ()
     value_class: int = 0
+    noise_floor: int = 0
 
     def _derived(self) -> dict[str, Any]:
         return {
@@ -209,8 +235,10 @@ def decode(frame: Any, out: npt.NDArray[Any]) -> None:
 
 def decode_range(frame: Any, first: int, out: npt.NDArray[Any]) -> None:
     """Decode the values from number `first` on into `out`, as many as it holds."""
+    components = 2 if out.dtype.kind == "c" else 1
     with readable(frame) as data, writable(out) as room:
-        call("decode_range", data, len(data), first, out.size, room, out.nbytes)
+        count = components * out.size
+        call("decode_range", data, len(data), components * first, count, room, out.nbytes)
 
 
 def pack_cd_values(params: Params) -> tuple[int, ...]:

@@ -143,12 +143,18 @@ def optional_text(c_string: Any) -> str | None:
 
 def readable(buffer: Any) -> Any:
     """Return a contiguous bytes-like object as C's array of bytes."""
-    return ffi.from_buffer(memoryview(buffer))
+    return ffi.from_buffer(memoryview(_shared(buffer)))
 
 
 def writable(array: Any) -> Any:
     """Return a C-contiguous NumPy array as C's array of bytes, to write to."""
-    return ffi.from_buffer(array, require_writable=True)
+    return ffi.from_buffer(_shared(array), require_writable=True)
+
+
+def _shared(buffer: Any) -> Any:
+    """Return bfloat16 as bytes: Python's buffers have no such type."""
+    kind = getattr(getattr(buffer, "dtype", None), "kind", "")
+    return buffer.reshape(-1).view("u1") if kind == "V" else buffer
 
 
 class Struct:

@@ -20,6 +20,7 @@ from h5lossy._blocks import TINY_BYTES, chunk_offsets
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import access_of, chunks_for, is_small
 from h5lossy._codecs import FILTER_ID
+from h5lossy._datasets import codec_of
 from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._frames import encode
 from h5lossy._names import path_text
@@ -34,8 +35,18 @@ NO_BOUND = "no rule gives a bound"
 
 SMALLER = "smaller as it is than losslessly"
 
+NOISE = "has a noise bound, which repack does not give"
+
 #: Why a dataset is copied unchanged although it could be compressed.
-OBJECTIONS = {NO_BOUND, SMALLER, "no values, so no range", "dimension scale", "skipped", "small"}
+OBJECTIONS = {
+    NO_BOUND,
+    SMALLER,
+    NOISE,
+    "no values, so no range",
+    "dimension scale",
+    "skipped",
+    "small",
+}
 
 _TYPES = [
     h5t.py_create(np.dtype(f"{order}{kind}{size}"))
@@ -169,6 +180,9 @@ def _objection_to_integers(dataset: h5py.Dataset, wish: Wish) -> str:
     if wish.is_named or not wish.codec.lossless or not chunks or not creation.get_nfilters():
         return ""
     if FILTER_ID in [creation.get_filter(i)[0] for i in range(creation.get_nfilters())]:
+        with suppress(H5LossyError):  # cd_values of a later version
+            earlier = codec_of(dataset)
+            return NOISE if earlier is not None and earlier.noise is not None else ""
         return ""
     found = chunk_offsets(dataset)
     before = after = 0

@@ -21,6 +21,7 @@ from h5lossy._codecs import (
     codec_from_params,
     from_filter_options,
     unpacked,
+    without_noise,
 )
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
 from h5lossy._frames import checked_for, frame_params
@@ -187,7 +188,7 @@ def codec_of(codec: Codec | str, settings: dict[str, Any]) -> Codec:
     if isinstance(codec, Codec):
         if settings:
             raise TypeError(f"{codec!r} has its settings, but {', '.join(settings)} came with it")
-        return codec
+        return without_noise(codec)
     names = {name.lower(): cls for name, cls in _CLASSES.items()}
     cls = names.get(codec.lower()) if isinstance(codec, str) else None
     if cls is None:
@@ -202,7 +203,7 @@ def codec_of(codec: Codec | str, settings: dict[str, Any]) -> Codec:
             f"{cls.__name__} has no setting {' or '.join(map(repr, unknown))}; it takes "
             f"{', '.join(known)}"
         )
-    return cls(**settings)
+    return without_noise(cls(**settings))
 
 
 def words_of(codec: Codec) -> dict[str, Any]:

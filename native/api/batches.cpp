@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <vector>
 
 #include "api/guards.h"
@@ -97,7 +98,8 @@ h5l_status check_type(const h5l_params* expected, const FrameHeader& header, con
     return H5L_OK;
   }
   const auto name = [](std::uint32_t value_class) {
-    return value_class == H5L_CLASS_FLOAT ? "floats" : value_class == H5L_CLASS_UNSIGNED ? "unsigned" : "signed";
+    constexpr const char* names[] = {"floats", "unsigned", "signed", "float16", "bfloat16", "complex"};
+    return value_class < std::size(names) ? names[value_class] : "unknown";
   };
   return why.fail(H5L_CORRUPT,
                   "the frame holds %s-endian values of %u bytes (%s), expected %s-endian values of %u (%s)",

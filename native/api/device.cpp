@@ -60,8 +60,9 @@ h5l_status check_batch(const h5l_device_batch* batch, std::uint64_t value_bytes,
 
 h5l_status check_class(std::uint32_t value_class, const Message& why) {
   if (value_class == H5L_CLASS_FLOAT) return H5L_OK;
-  return why.fail(H5L_UNSUPPORTED,
-                  "integers have no GPU kernels in this version of h5lossy; copy their chunks to the host");
+  return why.fail(
+      H5L_UNSUPPORTED,
+      "only float32 and float64 have GPU kernels in this version of h5lossy; copy chunks of others to the host");
 }
 
 h5l_status check_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode, const Message& why) {

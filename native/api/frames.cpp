@@ -37,10 +37,14 @@ void describe(const FrameHeader& header, std::uint32_t tiles, std::size_t frame_
   info.bound = header.bound;
   // A bin is S ulps wide, so its largest relative width is S / 2^m for an m-bit mantissa.
   const bool pointwise = header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE;
-  const bool has_integers = header.value_class != H5L_CLASS_FLOAT;
-  info.step = has_integers ? static_cast<double>(header.step_bits)
-              : pointwise  ? static_cast<double>(header.step_bits) / (header.value_bytes == 4 ? 0x1p23 : 0x1p52)
-                           : std::bit_cast<double>(header.step_bits);
+  const bool has_integers = !has_floats(header.value_class);
+  const bool has_bins = is_half(header.value_class) && header.bound_kind != H5L_BOUND_LOSSLESS;
+  const bool is_noise = header.bound_kind == H5L_BOUND_NOISE && header.codec != H5L_CODEC_STORED;
+  info.step = has_bins       ? 2 * std::bit_cast<double>(header.step_bits)
+              : is_noise     ? 2 * static_cast<double>(header.step_bits) + 1
+              : has_integers ? static_cast<double>(header.step_bits)
+              : pointwise    ? static_cast<double>(header.step_bits) / (header.value_bytes == 4 ? 0x1p23 : 0x1p52)
+                             : std::bit_cast<double>(header.step_bits);
   info.rank = header.dim_count;
   std::copy_n(header.dims, header.dim_count, info.dims);
 }
@@ -195,8 +199,10 @@ h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw
     }
     *range = {};
     if (const h5l_status status = check_pointer(raw, raw_bytes, "raw", why); status != H5L_OK) return status;
-    if (params->value_class != H5L_CLASS_FLOAT || (params->value_bytes != 4 && params->value_bytes != 8)) {
-      return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u (class %u)",
+    const bool are_floats = has_floats(params->value_class) && (params->value_bytes == 4 || params->value_bytes == 8);
+    if (!are_floats && !(is_half(params->value_class) && params->value_bytes == 2)) {
+      return why.fail(H5L_INVALID_ARGUMENT,
+                      "values must be halves, or have 4 bytes (float32) or 8 (float64), got %u (class %u)",
                       params->value_bytes, params->value_class);
     }
     if (raw_bytes % params->value_bytes != 0) {

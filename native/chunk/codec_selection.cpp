@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "chunk/integers.h"
 #include "chunk/workspace.h"
 
 namespace h5lossy {
@@ -26,21 +27,22 @@ void lay_out(Choice& choice, std::uint32_t value_bytes, std::uint64_t count) {
 
 // A codec as it is for values of a class; null if it takes none.
 const Codec* codec_for(const CodecEntry& entry, std::uint32_t value_class) {
-  return value_class == H5L_CLASS_FLOAT ? entry.codec : entry.codec->for_integers;
+  return has_floats(value_class) ? entry.codec : entry.codec->for_integers;
 }
 
 }  // namespace
 
 const TileFunctions& Choice::functions(std::uint32_t value_class, std::uint32_t value_bytes) const {
-  if (value_class == H5L_CLASS_FLOAT) return value_bytes == 4 ? codec->float32 : codec->float64;
-  return codec->integers[value_class - H5L_CLASS_UNSIGNED][std::countr_zero(value_bytes)];
+  if (has_floats(value_class)) return value_bytes == 4 ? codec->float32 : codec->float64;
+  const std::uint32_t words_class = is_half(value_class) ? H5L_CLASS_SIGNED : value_class;
+  return codec->integers[words_class - H5L_CLASS_UNSIGNED][std::countr_zero(value_bytes)];
 }
 
 Chunk read_chunk(const h5l_params& params, const Quantizer& quantizer, std::uint64_t count,
                  const std::uint8_t* values) {
   Chunk chunk = {{1, 1, 1, static_cast<std::uint32_t>(count)},
                  1,
-                 static_cast<ValueClass>(params.value_class),
+                 has_integers(params) ? static_cast<ValueClass>(params.value_class) : ValueClass::floating,
                  params.value_bytes,
                  params.big_endian != 0,
                  quantizer,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "chunk/codec_selection.h"
@@ -24,17 +25,14 @@ using Bytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
 
 // Decodes a tile's payload into `raw`, which has the tile's size, in little-endian order.
-bool decode_tile(const Frame& frame, const Choice& choice, const Tile& tile, Bytes payload, MutableBytes raw,
-                 std::uint8_t* workspace) {
+bool decode_tile(const Frame& frame, const Choice& choice, const Quantizer& quantizer, const Tile& tile, Bytes payload,
+                 MutableBytes raw, std::uint8_t* workspace) {
   if (payload.size() > raw.size()) return false;
   if (payload.size() == raw.size()) {
     std::memcpy(raw.data(), payload.data(), raw.size());
     return true;
   }
   const FrameHeader& header = frame.header;
-  const Quantizer quantizer =
-      has_integers(header) ? integer_quantizer_of(header)
-                           : scalar::quantizer_of_step(static_cast<BoundKind>(header.bound_kind), header.step_bits);
   if (payload.empty()) {  // all words are 0
     std::memset(raw.data(), 0, raw.size());
     for (std::size_t at = 0; quantizer.base != 0 && at < raw.size(); at += header.value_bytes) {
@@ -128,6 +126,10 @@ h5l_status decode_tiles(const Frame& frame, const Choice& choice, const Destinat
                         std::uint32_t threads) {
   const FrameHeader& header = frame.header;
   const Geometry& geometry = choice.geometry;
+  Quantizer quantizer = has_integers(header)
+                            ? integer_quantizer_of(header)
+                            : scalar::quantizer_of_step(static_cast<BoundKind>(header.bound_kind), header.step_bits);
+  const std::shared_ptr<const MadeBins> bins = add_bins(header.value_class, header.value_bytes, quantizer);
   const bool non_temporal = to.bytes() >= kStreamedBytes && !header.big_endian;
   threads = threads_for_chunk(threads, to.bytes());
   const std::size_t codec_room =
@@ -147,7 +149,8 @@ h5l_status decode_tiles(const Frame& frame, const Choice& choice, const Destinat
     std::uint8_t* const in_place = to.memory(tile, placed.tile.count);
     std::uint8_t* const values = in_place != nullptr ? in_place : own + codec_room;
     placed.tile.non_temporal = in_place != nullptr && non_temporal;
-    if (!decode_tile(frame, choice, placed.tile, frame.tile_payload(tile), MutableBytes(values, tile_bytes), own)) {
+    if (!decode_tile(frame, choice, quantizer, placed.tile, frame.tile_payload(tile), MutableBytes(values, tile_bytes),
+                     own)) {
       std::uint32_t first_broken = broken.load(std::memory_order_relaxed);
       while (tile < first_broken && !broken.compare_exchange_weak(first_broken, tile, std::memory_order_relaxed)) {
       }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "chunk/auto.h"
 #include "chunk/auto_size.h"
@@ -75,7 +76,7 @@ h5l_status choose(const h5l_params& params, Quantizer& quantizer, Bytes raw, Cho
 
 void store_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
   FrameHeader header;
-  const bool known_type = params.value_bytes != 0 && raw.size() % params.value_bytes == 0;
+  const bool known_type = raw.empty() ? params.value_bytes != 0 : has_typed_values(params, raw.size());
   header.codec = H5L_CODEC_STORED;
   header.value_bytes = static_cast<std::uint8_t>(known_type ? params.value_bytes : 1);
   header.value_class = static_cast<std::uint8_t>(known_type ? params.value_class : H5L_CLASS_FLOAT);
@@ -146,7 +147,8 @@ h5l_status encode_as(const Choice& choice, const h5l_params& params, const Quant
 // Encodes a chunk that has a type and is not empty.
 h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                          const Message& why, std::uint32_t threads) {
-  const Quantizer quantizer = make_quantizer(params, raw);
+  Quantizer quantizer = make_quantizer(params, raw);
+  const std::shared_ptr<const MadeBins> bins = add_bins(params.value_class, params.value_bytes, quantizer);
   Quantizer chosen = quantizer;
   threads = threads_for_chunk(threads, raw.size());
   Choice choice;
@@ -167,7 +169,8 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
 }  // namespace
 
 bool has_typed_values(const h5l_params& params, std::size_t raw_bytes) {
-  return raw_bytes != 0 && params.value_bytes != 0 && raw_bytes % params.value_bytes == 0;
+  const std::size_t together = params.value_class == H5L_CLASS_COMPLEX ? 2 : 1;
+  return raw_bytes != 0 && params.value_bytes != 0 && raw_bytes % (together * params.value_bytes) == 0;
 }
 
 h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,

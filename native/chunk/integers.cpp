@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
+#include "chunk/params.h"
 #include "frame/swap.h"
 
 namespace h5lossy {
@@ -99,11 +101,125 @@ void find_stride(const h5l_params& params, Bytes raw, Quantizer& quantizer) {
   quantizer.base = base;
 }
 
+// The largest integer that is not above a number times an integer, at most 2^64 - 1.
+std::uint64_t floor_of_product(double number, std::uint64_t integer) {
+  int exponent = 0;
+  const auto mantissa = static_cast<std::uint64_t>(std::ldexp(std::frexp(number, &exponent), 53));
+  exponent -= 53;  // number = mantissa * 2^exponent
+  constexpr std::uint64_t low_half = 0xFFFFFFFFu;
+  const std::uint64_t low = (mantissa & low_half) * (integer & low_half);
+  const std::uint64_t first = (mantissa >> 32) * (integer & low_half) + (low >> 32);
+  const std::uint64_t second = (mantissa & low_half) * (integer >> 32) + (first & low_half);
+  std::uint64_t words[2] = {(low & low_half) | second << 32,
+                            (mantissa >> 32) * (integer >> 32) + (first >> 32) + (second >> 32)};
+  if (exponent <= -128) return 0;
+  for (; exponent < 0; ++exponent) {
+    words[0] = words[0] >> 1 | words[1] << 63;
+    words[1] >>= 1;
+  }
+  const bool fits = words[1] == 0 && (exponent == 0 || words[0] == 0 || exponent <= std::countl_zero(words[0]));
+  return !fits ? ~std::uint64_t{0} : words[0] == 0 ? 0 : words[0] << exponent;
+}
+
+// The bound in counts for a range-relative one, over values that are not the fill value and no padding.
+template <class W>
+std::uint64_t bound_of_range(const h5l_params& params, Bytes raw) {
+  const Ranks<W> ranks(params, raw);
+  const auto left_out = [&](W rank) {
+    const W bits = static_cast<W>(rank ^ ranks.sign());
+    return (params.has_fill != 0 && bits == params.fill_bits) || (params.maybe_padded != 0 && bits == 0);
+  };
+  W least = static_cast<W>(~W{0}), largest = 0;
+  for (std::size_t i = 0; i < ranks.count(); ++i) {
+    const W rank = ranks[i];
+    if (left_out(rank)) continue;
+    least = std::min(least, rank);
+    largest = std::max(largest, rank);
+  }
+  const std::uint64_t most = ~std::uint64_t{0} >> (65 - 8 * sizeof(W));
+  return least >= largest ? 0 : std::min(most, floor_of_product(params.bound, std::uint64_t{largest} - least));
+}
+
+bool is_finite_half(std::uint32_t value_class, std::uint32_t bits) {
+  return (bits & 0x7FFF) < (value_class == H5L_CLASS_HALF ? 0x7C00u : 0x7F80u);
+}
+
+BinRule rule_of(std::uint32_t value_class, std::uint32_t value_bytes, const Quantizer& quantizer) {
+  BinRule rule = {.value_class = value_class, .value_bytes = value_bytes, .kind = quantizer.kind};
+  if (rule.kind == BoundKind::noise) {
+    rule.floor = static_cast<std::uint32_t>(quantizer.scale);
+    rule.noise = quantizer.noise;
+  } else {
+    rule.bound = quantizer.bound;
+    if (rule.kind == BoundKind::range_relative) rule.kind = BoundKind::absolute;
+  }
+  if (value_bytes <= 2 && quantizer.has_fill) {  // of more, lattices take it out
+    rule.has_exact = true;
+    rule.exact = static_cast<std::uint32_t>(quantizer.fill_bits);
+  }
+  return rule;
+}
+
+// Whether words are left for the exact value and those above it.
+bool has_room(const h5l_params& params, const Quantizer& quantizer) {
+  const bool is_signed = params.value_class != H5L_CLASS_UNSIGNED;
+  const std::uint64_t most = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes + (is_signed ? 1 : 0));
+  return bins_of(rule_of(params.value_class, params.value_bytes, quantizer))->last + std::uint64_t{2} <= most;
+}
+
+std::uint64_t counts_of(const h5l_params& params, Bytes raw) {
+  if (params.bound_kind == H5L_BOUND_ABSOLUTE) return bound_in_counts(params.bound, params.value_bytes);
+  const auto of_range = params.value_bytes == 1   ? bound_of_range<std::uint8_t>
+                        : params.value_bytes == 2 ? bound_of_range<std::uint16_t>
+                        : params.value_bytes == 4 ? bound_of_range<std::uint32_t>
+                                                  : bound_of_range<std::uint64_t>;
+  return of_range(params, raw);
+}
+
+Quantizer make_half_quantizer(const h5l_params& params, Bytes raw) {
+  Quantizer quantizer;
+  if (params.bound_kind == H5L_BOUND_LOSSLESS) return quantizer;
+  Quantizer lossy;
+  lossy.kind = static_cast<BoundKind>(params.bound_kind);
+  lossy.bound = params.bound;
+  if (lossy.kind == BoundKind::range_relative) {
+    const h5l_range range = half_range(params, raw);
+    lossy.bound = absolute_bound(params.bound, range.min, range.max);
+    if (lossy.bound == 0) return quantizer;
+  }
+  lossy.has_fill = params.has_fill != 0 && fill_must_match_exactly(params);
+  lossy.fill_bits = lossy.has_fill ? params.fill_bits : 0;
+  return has_room(params, lossy) ? lossy : quantizer;
+}
+
 }  // namespace
 
-bool is_integer_type(std::uint32_t value_class, std::uint32_t value_bytes) {
-  return (value_class == H5L_CLASS_UNSIGNED || value_class == H5L_CLASS_SIGNED) && value_bytes <= 8 &&
-         std::has_single_bit(value_bytes);
+h5l_range half_range(const h5l_params& params, Bytes raw) {
+  h5l_range range = {};
+  for (std::size_t i = 0; i + 1 < raw.size(); i += 2) {
+    const std::uint32_t low = raw[i + (params.big_endian != 0 ? 1 : 0)],
+                        high = raw[i + (params.big_endian != 0 ? 0 : 1)];
+    const std::uint32_t bits = low | high << 8;
+    if (!is_finite_half(params.value_class, bits)) continue;
+    if (params.has_fill != 0 && bits == params.fill_bits) continue;
+    if (params.maybe_padded != 0 && (bits & 0x7FFF) == 0) continue;
+    const double magnitude = half_value(params.value_class, bits & 0x7FFF);
+    const double value = (bits & 0x8000) != 0 ? -magnitude : magnitude;
+    range.min = range.count == 0 ? value : std::min(range.min, value);
+    range.max = range.count == 0 ? value : std::max(range.max, value);
+    ++range.count;
+  }
+  return range;
+}
+
+std::shared_ptr<const MadeBins> add_bins(std::uint32_t value_class, std::uint32_t value_bytes, Quantizer& quantizer) {
+  const bool has_bins =
+      is_half(value_class) ? quantizer.kind != BoundKind::lossless : quantizer.kind == BoundKind::noise;
+  if (!has_bins) return nullptr;
+  std::shared_ptr<const MadeBins> made = bins_of(rule_of(value_class, value_bytes, quantizer));
+  quantizer.tables = made->tables.get();
+  quantizer.bins = quantizer.tables == nullptr ? &made->bins : nullptr;
+  return made;
 }
 
 std::uint64_t bound_in_counts(double bound, std::uint32_t value_bytes) {
@@ -112,15 +228,20 @@ std::uint64_t bound_in_counts(double bound, std::uint32_t value_bytes) {
 }
 
 Quantizer make_integer_quantizer(const h5l_params& params, Bytes raw) {
+  if (is_half(params.value_class)) return make_half_quantizer(params, raw);
   Quantizer quantizer;
-  const bool is_lossless = params.bound_kind == H5L_BOUND_LOSSLESS;
-  const std::uint64_t bound = is_lossless ? 0 : bound_in_counts(params.bound, params.value_bytes);
-  if (bound != 0) {
-    quantizer.kind = BoundKind::absolute;
-    quantizer.scale = 2 * bound + 1;
-    quantizer.has_fill = params.has_fill != 0 && params.fill_bits != 0;  // 0 is exact in any case
-    quantizer.fill_bits = quantizer.has_fill ? params.fill_bits : 0;
-    return quantizer;
+  Quantizer lossy;
+  lossy.kind = static_cast<BoundKind>(params.bound_kind);
+  lossy.has_fill = params.has_fill != 0 && params.fill_bits != 0;  // 0 is exact in any case
+  lossy.fill_bits = lossy.has_fill ? params.fill_bits : 0;
+  if (lossy.kind == BoundKind::noise) {
+    lossy.scale = params.noise_floor;
+    lossy.noise = static_cast<std::uint32_t>(256 * params.bound);
+    if (has_room(params, lossy)) return lossy;
+  } else if (lossy.kind != BoundKind::lossless) {
+    const std::uint64_t bound = counts_of(params, raw);
+    lossy.scale = 2 * bound + 1;
+    if (bound != 0) return lossy;
   }
   const auto find = params.value_bytes == 1   ? find_stride<std::uint8_t>
                     : params.value_bytes == 2 ? find_stride<std::uint16_t>
@@ -132,7 +253,9 @@ Quantizer make_integer_quantizer(const h5l_params& params, Bytes raw) {
 
 void describe_integers(const Quantizer& quantizer, FrameHeader& header) {
   header.header_bytes = kIntegerHeaderBytes;
-  header.step_bits = quantizer.scale;
+  const bool has_bins = is_half(header.value_class) && quantizer.kind != BoundKind::lossless;
+  header.step_bits = has_bins ? std::bit_cast<std::uint64_t>(quantizer.bound) : quantizer.scale;
+  header.noise = quantizer.noise;
   header.exact_count = quantizer.has_fill ? 1 : 0;
   header.exact_bits = quantizer.fill_bits;
   const bool is_wide = header.value_bytes == 8;
@@ -143,6 +266,8 @@ Quantizer integer_quantizer_of(const FrameHeader& header) {
   Quantizer quantizer;
   quantizer.kind = static_cast<BoundKind>(header.bound_kind);
   quantizer.scale = header.step_bits;
+  quantizer.bound = is_half(header.value_class) ? std::bit_cast<double>(header.step_bits) : 0;
+  quantizer.noise = header.noise;
   quantizer.has_fill = header.exact_count != 0;
   quantizer.fill_bits = header.exact_bits;
   const bool is_wide = header.value_bytes == 8;

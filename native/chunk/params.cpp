@@ -19,7 +19,7 @@ const char* const kCodecList = "0 (auto)"
 #undef H5L_CODEC
     ;
 
-const char* const kBoundNames[] = {"absolute", "pointwise-relative", "range-relative", "lossless"};
+const char* const kBoundNames[] = {"absolute", "pointwise-relative", "range-relative", "lossless", "noise"};
 
 template <class T>
 Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> raw) {
@@ -39,6 +39,7 @@ Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> r
     case BoundKind::pointwise_relative:
       return scalar::make_pointwise<T>(quantizer, params.bound);
     case BoundKind::lossless:
+    case BoundKind::noise:  // of integers only
       break;
   }
   return quantizer;
@@ -63,11 +64,17 @@ h5l_status check_codec(const h5l_params& params, const Message& why) {
 
 h5l_status check_request(const h5l_params& params, const Message& why) {
   if (const h5l_status status = check_codec(params, why); status != H5L_OK) return status;
-  if (params.bound_kind > H5L_BOUND_LOSSLESS) {
-    return why.fail(
-        H5L_INVALID_ARGUMENT,
-        "bound kind must be 0 (absolute), 1 (pointwise-relative), 2 (range-relative) or 3 (lossless), got %u",
-        params.bound_kind);
+  if (params.bound_kind > H5L_BOUND_NOISE) {
+    return why.fail(H5L_INVALID_ARGUMENT,
+                    "bound kind must be 0 (absolute), 1 (pointwise-relative), 2 (range-relative), 3 (lossless) or 4 "
+                    "(noise), got %u",
+                    params.bound_kind);
+  }
+  if (params.noise_floor > (params.bound_kind == H5L_BOUND_NOISE ? kLargestNoiseFloor : 0)) {
+    return why.fail(H5L_INVALID_ARGUMENT,
+                    "the floor of a noise bound must be at most %u, and other bounds have none, "
+                    "got %u",
+                    kLargestNoiseFloor, params.noise_floor);
   }
   const char* const kind = kBoundNames[params.bound_kind];
   if (params.bound_kind == H5L_BOUND_LOSSLESS) {
@@ -77,6 +84,11 @@ h5l_status check_request(const h5l_params& params, const Message& why) {
   if (!(params.bound > 0) || !std::isfinite(params.bound)) {
     return why.fail(H5L_INVALID_ARGUMENT, "%s bound must be greater than 0 and finite, got %.17g", kind, params.bound);
   }
+  constexpr double least_noise = kLeastNoise / 256.0, largest_noise = kLargestNoise / 256.0;
+  if (params.bound_kind == H5L_BOUND_NOISE && !(params.bound >= least_noise && params.bound <= largest_noise)) {
+    return why.fail(H5L_INVALID_ARGUMENT, "noise bound must be from %g to %g, got %.17g", least_noise, largest_noise,
+                    params.bound);
+  }
   if (params.bound_kind == H5L_BOUND_POINTWISE_RELATIVE && params.bound >= 1) {
     return why.fail(H5L_INVALID_ARGUMENT, "%s bound must be less than 1, got %.17g", kind, params.bound);
   }
@@ -84,29 +96,39 @@ h5l_status check_request(const h5l_params& params, const Message& why) {
 }
 
 h5l_status check_type(const h5l_params& params, const Message& why) {
+  const bool is_noise = params.bound_kind == H5L_BOUND_NOISE;
+  if (is_noise && params.value_bytes != 0 &&
+      (!has_integers(params) || is_half(params.value_class) || params.value_bytes > 4)) {
+    return why.fail(H5L_UNSUPPORTED,
+                    "noise is a bound of integers of up to 32 bits; give another one, or convert the data");
+  }
   if (!has_integers(params)) {
     if (params.value_bytes == 0 || params.value_bytes == 4 || params.value_bytes == 8) return H5L_OK;
     return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u",
                     params.value_bytes);
   }
   if (!is_integer_type(params.value_class, params.value_bytes)) {
-    return why.fail(H5L_INVALID_ARGUMENT,
-                    "the class of the values must be 0 (floats), 1 (unsigned integers) or 2 (signed ones), and "
-                    "integers must have 1, 2, 4 or 8 bytes; got class %u and %u bytes",
-                    params.value_class, params.value_bytes);
+    return why.fail(
+        H5L_INVALID_ARGUMENT,
+        "the class of the values must be 0 (floats), 1 (unsigned integers), 2 (signed ones), 3 (float16), "
+        "4 (bfloat16) or 5 (complex); integers must have 1, 2, 4 or 8 bytes, halves 2; got class %u and %u bytes",
+        params.value_class, params.value_bytes);
   }
   if (params.value_bytes == 1 && params.big_endian != 0) {
     return why.fail(H5L_INVALID_ARGUMENT, "values of one byte have no byte order, so big_endian must be 0");
   }
-  const char* const instead = "give an absolute bound in counts, as in PFPL(absolute=3), or PFPL(lossless=True)";
+  const bool are_halves = is_half(params.value_class);
+  const char* const instead =
+      are_halves ? "give PFPL its bound"
+                 : "give a bound in counts, as in PFPL(absolute=3) or PFPL(noise=1.0), or PFPL(lossless=True)";
   const CodecEntry* const entry = codec_entry(params.codec);
   if (entry != nullptr && entry->codec->for_integers == nullptr) {
     const CodecEntry& other = integer_codec(all_codecs(), params.codec);
     return why.fail(H5L_UNSUPPORTED,
-                    "integers are encoded by codec %u (%s) in this version of h5lossy, got codec %u (%s); %s",
-                    other.number, other.name, entry->number, entry->name, instead);
+                    "%s are encoded by codec %u (%s) in this version of h5lossy, got codec %u (%s); %s",
+                    are_halves ? "halves" : "integers", other.number, other.name, entry->number, entry->name, instead);
   }
-  if (params.bound_kind != H5L_BOUND_ABSOLUTE && params.bound_kind != H5L_BOUND_LOSSLESS) {
+  if (!are_halves && params.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
     return why.fail(H5L_UNSUPPORTED, "integers take no %s bound in this version of h5lossy; %s",
                     kBoundNames[params.bound_kind], instead);
   }
@@ -130,12 +152,17 @@ h5l_status check_params(const h5l_params& params, const Message& why) {
 bool prefers_size(const h5l_params& params) { return params.codec == H5L_CODEC_AUTO && params.mode == H5L_AUTO_SIZE; }
 
 bool fill_must_match_exactly(const h5l_params& params) {
+  if (is_half(params.value_class)) {
+    const std::uint64_t infinity = params.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
+    return params.fill_bits != 0 && (params.fill_bits & 0x7FFF) < infinity;
+  }
   const std::uint64_t infinity = params.value_bytes == 4 ? scalar::kInfinity<float> : scalar::kInfinity<double>;
   const std::uint64_t sign = params.value_bytes == 4 ? scalar::kSignBit<float> : scalar::kSignBit<double>;
   return params.fill_bits != 0 && (has_integers(params) || (params.fill_bits & ~sign) <= infinity);
 }
 
 h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw) {
+  if (is_half(params.value_class)) return half_range(params, raw);
   const RangeFunctions& functions = best_ranges();
   const ValidValues valid{params.fill_bits, params.has_fill != 0, params.maybe_padded != 0, params.big_endian != 0};
   const FoundRange found = (params.value_bytes == 4 ? functions.float32 : functions.float64)(

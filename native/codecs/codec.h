@@ -10,10 +10,25 @@
 namespace h5lossy {
 
 // The numbers are those in frames and cd_values.
-enum class BoundKind : u32 { absolute = 0, pointwise_relative = 1, range_relative = 2, lossless = 3 };
+enum class BoundKind : u32 { absolute = 0, pointwise_relative = 1, range_relative = 2, lossless = 3, noise = 4 };
 
 // The class of a value's type. The numbers are those in frames and cd_values.
-enum class ValueClass : u32 { floating = 0, unsigned_integer = 1, signed_integer = 2 };
+enum class ValueClass : u32 { floating = 0, unsigned_integer = 1, signed_integer = 2, half = 3, bfloat = 4 };
+
+// Bins that no formula gives, of types of up to 16 bits (docs/format/integers.md): the word of each value and the value
+// of each word, by their bits. Words are ranks (codecs/integers.h).
+struct WordTables {
+  u16 ranks[65536];
+  u16 values[65536];
+};
+
+// The same of 32 bits: bins of values without their sign, in order.
+struct WordBins {
+  u32 count = 0;
+  const u32* first = nullptr;   // where each begins
+  const u32* middle = nullptr;  // what it comes back as
+  const u32* starts = nullptr;  // by a value's key: the bin of the first value with this key; and one more
+};
 
 // How the values of a chunk become integers (codecs/bounds.h). Numbers of the value's type are stored as double, which
 // is exact. A decoder uses kind, step and scale only; of integers (codecs/integers.h), all but bound, step and
@@ -30,6 +45,10 @@ struct Quantizer {
   // Integers, lossless: all values are `base` more than a multiple of `stride`.
   u64 base = 0;
   u64 stride = 1;
+  // Not null: what gives words in place of a lattice. Whoever makes the quantizer keeps it.
+  const WordTables* tables = nullptr;
+  const WordBins* bins = nullptr;
+  u32 noise = 0;  // C of a noise bound, whose floor is `scale`
 };
 
 // How a codec turns the bound B of a chunk into a step. A frame has the step, so decoders do not need the rule.
@@ -106,7 +125,7 @@ struct TileFunctions {
 inline constexpr u32 kMaxAutoModes = 3;
 inline constexpr u32 kMostPossibleModes = 16;
 
-// Types of integers: of 1, 2, 4 and 8 bytes, unsigned and signed.
+// Types of integers: of 1, 2, 4 and 8 bytes, unsigned and signed. Halves are encoded as signed ones of 2 bytes.
 inline constexpr u32 kIntegerSizes = 4;
 inline constexpr u32 kIntegerClasses = 2;
 

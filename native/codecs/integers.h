@@ -59,6 +59,7 @@ struct Lattice {
   W last = 0;    // the word of the type's largest value
   u32 special_count = 0;
   SpecialWord<W> special[kMostSpecial] = {};
+  const WordBins* bins = nullptr;  // in place of step, origin, first and shift
   bool has_exact = false;
   bool splits = false;  // the exact value is what its bin would come back as
   W exact = 0, exact_bin = 0;
@@ -84,6 +85,57 @@ struct Lattice {
   }
 };
 
+// Values of the same leading bits have the same key. Keys rise with the values.
+inline constexpr u32 kBinKeys = 33 * 128;
+H5L_FN u32 bin_key(u32 value) {
+  return static_cast<u32>((bit_cast<u64>(static_cast<double>(value) + 1.0) >> 45) - (u64{1023} << 7));
+}
+
+H5L_FN u32 find_bin(const WordBins& bins, u32 value) {
+  const u32 key = bin_key(value);
+  u32 low = bins.starts[key], high = bins.starts[key + 1];
+  while (low < high) {
+    const u32 middle = high - (high - low) / 2;
+    if (bins.first[middle] <= value) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+// The word of a value in bins, and the value of a word.
+template <class T>
+H5L_FN u32 word_in_bins(const WordBins& bins, u32 value) {
+  const bool is_negative = (value & T::sign) != 0;
+  const u32 bin = find_bin(bins, is_negative ? u32{0} - value : value);
+  return is_negative ? u32{0} - bin : bin;
+}
+
+template <class T>
+H5L_FN u32 value_from_bins(const WordBins& bins, u32 word) {
+  const bool is_negative = (word & T::sign) != 0;
+  const u32 bin = is_negative ? u32{0} - word : word, last = bins.count - 1;
+  const u32 middle = bins.middle[bin < last ? bin : last];
+  return is_negative ? u32{0} - middle : middle <= T::largest ? middle : T::largest;
+}
+
+// The exact value has a word of its own, behind all others. Where it is what its bin would come back as, the values on
+// its two sides come back as its neighbours.
+template <class T>
+H5L_FN void take_out(Lattice<T>& lattice, typename T::Word exact, typename T::Word bin, bool splits) {
+  using W = typename T::Word;
+  lattice.has_exact = true;
+  lattice.exact = exact;
+  lattice.exact_bin = bin;
+  lattice.splits = splits;
+  lattice.add_special(static_cast<W>(lattice.last + 1), exact);
+  if (!splits) return;
+  if (exact != T::least) lattice.add_special(bin, static_cast<W>(exact - 1));
+  if (exact != T::largest) lattice.add_special(static_cast<W>(lattice.last + 2), static_cast<W>(exact + 1));
+}
+
 // The lattice of lossless values: all are `base` more than a multiple of `stride`.
 template <class T>
 H5L_FN void place_bins(Lattice<T>& lattice, typename T::Word step, typename T::Word ahead, bool borrows) {
@@ -100,6 +152,16 @@ template <class T>
 H5L_FN Lattice<T> lattice_of(const Quantizer& quantizer) {
   using W = typename T::Word;
   Lattice<T> lattice;
+  if constexpr (sizeof(W) == 4) {
+    if (quantizer.bins != nullptr) {
+      const WordBins& bins = *quantizer.bins;
+      lattice.bins = &bins;
+      lattice.last = word_in_bins<T>(bins, T::largest);
+      const u32 exact = static_cast<u32>(quantizer.fill_bits), bin = word_in_bins<T>(bins, exact);
+      if (quantizer.has_fill) take_out(lattice, exact, bin, value_from_bins<T>(bins, bin) == exact);
+      return lattice;
+    }
+  }
   if (quantizer.kind == BoundKind::lossless) {
     if (quantizer.stride <= 1) return lattice;
     const W stride = static_cast<W>(quantizer.stride), base = static_cast<W>(quantizer.base);
@@ -115,21 +177,13 @@ H5L_FN Lattice<T> lattice_of(const Quantizer& quantizer) {
   lattice.last = lattice.divide(T::largest, place);
   if (place < bound) lattice.add_special(lattice.last, T::largest);
   if (!quantizer.has_fill) return lattice;
-  // The exact value has a word of its own, behind all others. Where it is what its bin would come back as, the values
-  // on its two sides come back as its neighbours.
-  const W exact = static_cast<W>(quantizer.fill_bits);
-  lattice.has_exact = true;
-  lattice.exact = exact;
-  lattice.exact_bin = lattice.divide(exact, place);
-  lattice.splits = place == bound || (exact == T::least && place > bound) || (exact == T::largest && place < bound);
-  lattice.add_special(static_cast<W>(lattice.last + 1), exact);
-  if (!lattice.splits) return lattice;
-  if (exact != T::least) lattice.add_special(lattice.exact_bin, static_cast<W>(exact - 1));
-  if (exact != T::largest) lattice.add_special(static_cast<W>(lattice.last + 2), static_cast<W>(exact + 1));
+  const W exact = static_cast<W>(quantizer.fill_bits), bin = lattice.divide(exact, place);
+  const bool splits = place == bound || (exact == T::least && place > bound) || (exact == T::largest && place < bound);
+  take_out(lattice, exact, bin, splits);
   return lattice;
 }
 
-// The word of a value: the definition.
+// The word of a value: the definition, where there are no bins.
 template <class T>
 H5L_FN typename T::Word word_of(const Lattice<T>& lattice, typename T::Word value) {
   using W = typename T::Word;

@@ -121,6 +121,7 @@ H5L_FN auto with_quantizer(const Quantizer& quantizer, Run run) {
     case BoundKind::pointwise_relative:
       return run(pointwise_quantizer<T>(quantizer));
     case BoundKind::lossless:
+    case BoundKind::noise:  // of integers only
       break;
   }
   return run(NoQuantizer<T>{});

@@ -48,14 +48,16 @@ constexpr u32 whole_vectors(u32 count) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Values and words
 
+// Without regard to the exact value.
 template <class T>
-void words_of(const Lattice<T>& lattice, const u8* values, u32 count, typename T::Word* words) {
+void bins_of(const Lattice<T>& lattice, u32 count, typename T::Word* words) {
   using W = typename T::Word;
   using Number = typename QuotientOf<W>::Type;
-  memcpy(words, values, count * sizeof(W));
-  if (lattice.step == 1) {
-    for (u32 i = 0; i < count && T::sign != 0; ++i) words[i] ^= T::sign;
-    return;
+  if constexpr (sizeof(W) == 4) {
+    if (lattice.bins != nullptr) {
+      for (u32 i = 0; i < count; ++i) words[i] = lattice.rank_of(word_in_bins<T>(*lattice.bins, words[i]));
+      return;
+    }
   }
   const W first = lattice.rank_of(lattice.first);
   if constexpr (sizeof(W) == 8) {
@@ -69,6 +71,17 @@ void words_of(const Lattice<T>& lattice, const u8* values, u32 count, typename T
       words[i] = static_cast<W>(first + static_cast<W>(static_cast<u32>(steps)));
     }
   }
+}
+
+template <class T>
+void words_of(const Lattice<T>& lattice, const u8* values, u32 count, typename T::Word* words) {
+  using W = typename T::Word;
+  memcpy(words, values, count * sizeof(W));
+  if (lattice.step == 1 && lattice.bins == nullptr) {
+    for (u32 i = 0; i < count && T::sign != 0; ++i) words[i] ^= T::sign;
+    return;
+  }
+  bins_of(lattice, count, words);
   if (!lattice.has_exact) return;
   const W code = lattice.rank_of(static_cast<W>(lattice.last + 1)), exact = lattice.rank_of(lattice.exact);
   const W bin = lattice.rank_of(lattice.exact_bin);
@@ -80,21 +93,49 @@ void words_of(const Lattice<T>& lattice, const u8* values, u32 count, typename T
 }
 
 template <class T>
-void values_of(const Lattice<T>& lattice, const typename T::Word* words, u32 count, u8* values) {
+void values_on_lattice(const Lattice<T>& lattice, const typename T::Word* words, u32 count, u8* values) {
   using W = typename T::Word;
-  if (lattice.step == 1) {
-    for (u32 i = 0; i < count; ++i) store(values + i * sizeof(W), static_cast<W>(words[i] ^ T::sign));
-    return;
-  }
   const W origin = static_cast<W>(lattice.origin + static_cast<W>(T::sign * lattice.step)), step = lattice.step;
   for (u32 i = 0; i < count; ++i)
     store(values + i * sizeof(W), static_cast<W>(origin + static_cast<W>(words[i] * step)));
+}
+
+template <class T>
+void values_of(const Lattice<T>& lattice, const typename T::Word* words, u32 count, u8* values) {
+  using W = typename T::Word;
+  if (lattice.step == 1 && lattice.bins == nullptr) {
+    for (u32 i = 0; i < count; ++i) store(values + i * sizeof(W), static_cast<W>(words[i] ^ T::sign));
+    return;
+  }
+  if (lattice.bins != nullptr) {
+    if constexpr (sizeof(W) == 4) {
+      for (u32 i = 0; i < count; ++i)
+        store(values + i * sizeof(W), value_from_bins<T>(*lattice.bins, lattice.rank_of(words[i])));
+    }
+  } else {
+    values_on_lattice(lattice, words, count, values);
+  }
   for (u32 j = 0; j < lattice.special_count; ++j) {
     const W word = lattice.rank_of(lattice.special[j].word), value = lattice.special[j].value;
     for (u32 i = 0; i < count; ++i) {
       const W before = load<W>(values + i * sizeof(W));
       store(values + i * sizeof(W), words[i] == word ? value : before);
     }
+  }
+}
+
+// The same by tables. Types of more bits have none.
+template <class W>
+void look_up_words(const WordTables& tables, const u8* values, u32 count, W* words) {
+  if constexpr (sizeof(W) <= 2) {
+    for (u32 i = 0; i < count; ++i) words[i] = static_cast<W>(tables.ranks[load<W>(values + i * sizeof(W))]);
+  }
+}
+
+template <class W>
+void look_up_values(const WordTables& tables, const W* words, u32 count, u8* values) {
+  if constexpr (sizeof(W) <= 2) {
+    for (u32 i = 0; i < count; ++i) store(values + i * sizeof(W), static_cast<W>(tables.values[words[i]]));
   }
 }
 
@@ -302,7 +343,11 @@ u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, 
   const W zero = T::sign;  // the rank of word 0
   const u32 raw_bytes = tile.count * static_cast<u32>(sizeof(W));
   if (tile.count == 0) return kStoreTile;
-  words_of(lattice_of<T>(quantizer), values, tile.count, words);
+  if (quantizer.tables != nullptr) {
+    look_up_words(*quantizer.tables, values, tile.count, words);
+  } else {
+    words_of(lattice_of<T>(quantizer), values, tile.count, words);
+  }
   const Predictor predictor = choose_predictor(rows, words, zero, residuals);
   residuals_of(predictor, rows, words, zero, residuals);
   const u32 groups = tile.count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
@@ -330,7 +375,11 @@ bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload
   from_planes(planes, groups, residuals);
   memcpy(residuals + grouped, planes + grouped * sizeof(W), (tile.count - grouped) * sizeof(W));
   words_from_residuals<W>(static_cast<Predictor>(predictor), rows_of(tile), T::sign, work);
-  values_of(lattice_of<T>(quantizer), work.words(), tile.count, values);
+  if (quantizer.tables != nullptr) {
+    look_up_values(*quantizer.tables, work.words(), tile.count, values);
+  } else {
+    values_of(lattice_of<T>(quantizer), work.words(), tile.count, values);
+  }
   return true;
 }
 

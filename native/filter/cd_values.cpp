@@ -18,6 +18,7 @@ constexpr std::size_t kCodecAt = 0, kBoundKindAt = 1, kBoundAt = 2, kFlagsAt = 4
 constexpr std::uint32_t kModeMask = 0xFF;
 constexpr std::uint32_t kHasFill = 1u << 8;
 constexpr std::uint32_t kNoChecksum = 1u << 9;
+constexpr std::uint32_t kNoiseFloorShift = 16;  // the upper half of the flags' word
 
 constexpr std::uint32_t kLayoutVersion = 1;
 constexpr std::uint32_t kBigEndian = 1u << 16;
@@ -42,7 +43,7 @@ h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
   params.value_class = local >> 12 & 0xF;
   params.big_endian = (local & kBigEndian) != 0 ? 1 : 0;
   params.rank = local >> 24;
-  if (params.value_class > H5L_CLASS_SIGNED) {
+  if (params.value_class > H5L_CLASS_COMPLEX) {
     return why.fail(H5L_UNSUPPORTED, "cd_values word 5 gives type 0x%02x, which needs a newer h5lossy",
                     type_code(params.value_class, params.value_bytes));
   }
@@ -76,7 +77,7 @@ std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5
   words[kCodecAt] = params.codec;
   words[kBoundKindAt] = params.bound_kind;
   write_pair(words, kBoundAt, std::bit_cast<std::uint64_t>(params.bound));
-  words[kFlagsAt] = params.mode | (params.no_checksum != 0 ? kNoChecksum : 0);
+  words[kFlagsAt] = params.mode | (params.no_checksum != 0 ? kNoChecksum : 0) | params.noise_floor << kNoiseFloorShift;
   if (params.value_bytes == 0) return kLocalAt;
   if (has_fill) {
     words[kFlagsAt] |= kHasFill;
@@ -103,7 +104,9 @@ h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& pa
                     "cd-values\" prints them",
                     given.size());
   }
-  const std::uint32_t flags = words[kFlagsAt];
+  const bool is_noise = words[kBoundKindAt] == H5L_BOUND_NOISE;
+  params.noise_floor = is_noise ? words[kFlagsAt] >> kNoiseFloorShift : 0;
+  const std::uint32_t flags = words[kFlagsAt] ^ params.noise_floor << kNoiseFloorShift;
   if ((flags & ~(kModeMask | kHasFill | kNoChecksum)) != 0) {
     return why.fail(H5L_UNSUPPORTED, "cd_values flags 0x%x need a newer h5lossy", flags);
   }

@@ -39,29 +39,100 @@ bool read_integer_type(const hdf5::Functions& h5, hid_t type, h5l_params& params
   return true;
 }
 
-// Whether the type is IEEE float32 or float64, and not another float of the same size (bfloat16 in 4 bytes, VAX, …), or
-// an integer.
-h5l_status read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, const Message& why) {
-  params.value_class = H5L_CLASS_FLOAT;
-  if (read_integer_type(h5, type, params)) return check_type(params, why);
-  const std::size_t size = h5.get_size(type);
+// The floats that there are.
+struct FloatFormat {
+  std::uint32_t value_class, value_bytes;
+  std::size_t mantissa_bits, exponent_bits, bias;
+};
+constexpr FloatFormat kFloatFormats[] = {
+    {H5L_CLASS_FLOAT, 4, 23, 8, 127},
+    {H5L_CLASS_FLOAT, 8, 52, 11, 1023},
+    {H5L_CLASS_HALF, 2, 10, 5, 15},
+    {H5L_CLASS_BFLOAT, 2, 7, 8, 127},
+};
+
+// Whether the type is one of these, and not another float of the same size (bfloat16 in 4 bytes, VAX, …); sets the type
+// if so.
+bool read_float_type(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
   std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
   const int order = h5.get_class(type) == hdf5::kClassFloat ? h5.get_order(type) : -1;
-  const bool is_f32 = size == 4;
-  const std::size_t m = is_f32 ? 23 : 52, e = is_f32 ? 8 : 11;
-  const bool ieee = (order == hdf5::kOrderLittle || order == hdf5::kOrderBig) && (is_f32 || size == 8) &&
-                    h5.get_precision(type) == 8 * size &&
-                    h5.get_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 &&
-                    sign == m + e && exponent == m && exponent_bits == e && mantissa == 0 && mantissa_bits == m &&
-                    h5.get_exponent_bias(type) == (is_f32 ? 127u : 1023u) && h5.get_norm(type) == hdf5::kNormImplied;
-  if (!ieee) {
-    return why.fail(H5L_UNSUPPORTED,
-                    "only float32, float64 and integers of 8, 16, 32 and 64 bits can be compressed within an error "
-                    "bound, and this dataset has another type; create it without this filter or convert the data");
+  if ((order != hdf5::kOrderLittle && order != hdf5::kOrderBig) ||
+      h5.get_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) < 0) {
+    return false;
+  }
+  for (const auto& [value_class, value_bytes, m, e, bias] : kFloatFormats) {
+    if (h5.get_size(type) != value_bytes || h5.get_precision(type) != 8 * value_bytes || sign != m + e ||
+        exponent != m || exponent_bits != e || mantissa != 0 || mantissa_bits != m ||
+        h5.get_exponent_bias(type) != bias || h5.get_norm(type) != hdf5::kNormImplied) {
+      continue;
+    }
+    params.value_class = value_class;
+    params.value_bytes = value_bytes;
+    params.big_endian = order == hdf5::kOrderBig ? 1 : 0;
+    return true;
+  }
+  return false;
+}
+
+// Whether the type is of IEEE float32 or float64; sets the type if so. Closes it.
+bool read_component(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
+  if (type < 0) return false;
+  const bool is_float = read_float_type(h5, type, params) && params.value_class == H5L_CLASS_FLOAT;
+  h5.close_type(type);
+  return is_float;
+}
+
+// Whether the type is one of complex numbers: HDF5's own, or as h5py has them, a compound of two equal floats, r and i.
+// Sets the type if so.
+bool read_complex_type(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
+  const int type_class = h5.get_class(type);
+  h5l_params imaginary = {};
+  bool is_complex = false;
+  if (type_class == hdf5::kClassComplex) {
+    is_complex = read_component(h5, h5.get_base_type(type), params);
+  } else if (type_class == hdf5::kClassCompound && h5.get_member_count(type) == 2) {
+    is_complex = h5.get_member_index(type, "r") == 0 && h5.get_member_index(type, "i") == 1 &&
+                 read_component(h5, h5.get_member_type(type, 0), params) &&
+                 read_component(h5, h5.get_member_type(type, 1), imaginary) &&
+                 params.value_bytes == imaginary.value_bytes && params.big_endian == imaginary.big_endian &&
+                 h5.get_member_offset(type, 0) == 0 && h5.get_member_offset(type, 1) == params.value_bytes;
+  }
+  is_complex = is_complex && h5.get_size(type) == std::size_t{2} * params.value_bytes;
+  if (is_complex) params.value_class = H5L_CLASS_COMPLEX;
+  return is_complex;
+}
+
+// Whether the type is one of bits that only have to come back: an enum, a bit field, or an integer that does not fill
+// its bytes. Sets the type if so, to unsigned integers.
+bool read_bits_type(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
+  const int type_class = h5.get_class(type);
+  if (type_class != hdf5::kClassEnum && type_class != hdf5::kClassBitfield && type_class != hdf5::kClassInteger) {
+    return false;
+  }
+  const std::size_t size = h5.get_size(type);
+  const int order = h5.get_order(type);
+  if ((order != hdf5::kOrderLittle && order != hdf5::kOrderBig) || size > 8 ||
+      !is_integer_type(H5L_CLASS_UNSIGNED, static_cast<std::uint32_t>(size))) {
+    return false;
   }
   params.value_bytes = static_cast<std::uint32_t>(size);
-  params.big_endian = order == hdf5::kOrderBig ? 1 : 0;
-  return H5L_OK;
+  params.value_class = H5L_CLASS_UNSIGNED;
+  params.big_endian = order == hdf5::kOrderBig && size > 1 ? 1 : 0;
+  return true;
+}
+
+h5l_status check_dataset_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, const Message& why) {
+  bool are_bits = false;
+  if (read_type(h5, type, params, are_bits)) {
+    if (!are_bits || params.bound_kind == H5L_BOUND_LOSSLESS) return check_type(params, why);
+    return why.fail(H5L_UNSUPPORTED,
+                    "this dataset holds an enum, a bit field or integers that do not fill their bytes, which take no "
+                    "error bound; give lossless, or create it without this filter");
+  }
+  return why.fail(H5L_UNSUPPORTED,
+                  "only float32, float64 and integers of 8, 16, 32 and 64 bits, halves and complex numbers can be "
+                  "compressed within an error bound, and this dataset has another type; create it without this filter "
+                  "or convert the data");
 }
 
 // Filters that treat their input as the dataset's values and reduce its precision, which would destroy a frame. All
@@ -129,11 +200,12 @@ h5l_status read_request(const hdf5::Functions& h5, hid_t dcpl, h5l_params& param
 // The chunk's extents without those of 1; leading extents are multiplied together if there are more than H5L_MAX_RANK.
 h5l_status read_shape(const hdf5::Functions& h5, hid_t space, h5l_params& params, const Message& why) {
   constexpr int max_hdf5_rank = 32;
-  hdf5::hsize_t extents[max_hdf5_rank];
-  const int rank = h5.get_rank(space);
+  hdf5::hsize_t extents[max_hdf5_rank + 1];
+  int rank = h5.get_rank(space);
   if (rank < 0 || rank > max_hdf5_rank || h5.get_extents(space, extents, nullptr) < 0) {
     return why.fail(H5L_INTERNAL, "HDF5 cannot report the chunk's shape");
   }
+  if (params.value_class == H5L_CLASS_COMPLEX) extents[rank++] = 2;  // components are the last axis
   hdf5::hsize_t bytes = params.value_bytes;
   for (int i = 0; i < rank; ++i) {
     if (extents[i] == 0 || bytes > kMaxRawBytes / extents[i]) {
@@ -152,12 +224,19 @@ h5l_status read_shape(const hdf5::Functions& h5, hid_t space, h5l_params& params
 
 }  // namespace
 
+bool read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, bool& are_bits) {
+  const auto is_one = {read_integer_type, read_float_type, read_complex_type};
+  if (std::any_of(is_one.begin(), is_one.end(), [&](auto read) { return read(h5, type, params); })) return true;
+  are_bits = read_bits_type(h5, type, params);
+  return are_bits;
+}
+
 h5l_status read_dataset(const hdf5::Functions& h5, hid_t dcpl, hid_t type, hid_t space, h5l_params& params,
                         const Message& why) {
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
   if (const h5l_status status = read_request(h5, dcpl, params, why); status != H5L_OK) return status;
-  if (const h5l_status status = read_type(h5, type, params, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_dataset_type(h5, type, params, why); status != H5L_OK) return status;
   return read_shape(h5, space, params, why);
 }
 
@@ -167,8 +246,15 @@ h5l_status read_fill_value(const hdf5::Functions& h5, hid_t dcpl, hid_t type, h5
   int defined = 0;
   if (h5.fill_value_defined(dcpl, &defined) < 0) return why.fail(H5L_INTERNAL, "HDF5 cannot report the fill value");
   if (defined != hdf5::kFillUserDefined) return H5L_OK;
-  std::uint8_t value[8] = {};
+  std::uint8_t value[16] = {};
   if (h5.get_fill_value(dcpl, type, value) < 0) return why.fail(H5L_INTERNAL, "HDF5 cannot report the fill value");
+  if (params.value_class == H5L_CLASS_COMPLEX && params.bound_kind != H5L_BOUND_LOSSLESS &&
+      std::memcmp(value, value + params.value_bytes, params.value_bytes) != 0) {
+    return why.fail(
+        H5L_UNSUPPORTED,
+        "the fill value of a complex dataset must have equal real and imaginary parts, as 0 or NaN in both; "
+        "give another one, or lossless");
+  }
   std::memcpy(&params.fill_bits, value, params.value_bytes);
   if (params.big_endian != 0) {
     params.fill_bits = swap_bytes(params.fill_bits) >> (64 - 8 * params.value_bytes);

@@ -26,6 +26,10 @@ inline constexpr unsigned kFlagReverse = 0x0100;
 inline constexpr int kClassUnknown = -1;
 inline constexpr int kClassInteger = 0;
 inline constexpr int kClassFloat = 1;
+inline constexpr int kClassBitfield = 4;
+inline constexpr int kClassCompound = 6;
+inline constexpr int kClassEnum = 8;
+inline constexpr int kClassComplex = 11;  // HDF5 2.0
 inline constexpr int kOrderLittle = 0;
 inline constexpr int kOrderBig = 1;
 inline constexpr int kSignNone = 0;
@@ -61,6 +65,11 @@ struct Functions {
                        std::size_t* mantissa, std::size_t* mantissa_bits);
   std::size_t (*get_exponent_bias)(hid_t type);
   int (*get_norm)(hid_t type);
+  int (*get_member_count)(hid_t type);
+  int (*get_member_index)(hid_t type, const char* name);
+  hid_t (*get_member_type)(hid_t type, unsigned member);
+  std::size_t (*get_member_offset)(hid_t type, unsigned member);
+  hid_t (*get_base_type)(hid_t type);
   int (*get_extents)(hid_t space, hsize_t* extents, hsize_t* max_extents);
   int (*get_rank)(hid_t space);
   int (*get_filter)(hid_t dcpl, unsigned index, unsigned* flags, std::size_t* cd_count, unsigned* cd_values,

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "filter/cd_values.h"
+#include "filter/dataset.h"
 
 namespace h5lossy {
 
@@ -93,16 +94,16 @@ std::vector<OpenDatasets::Use> OpenDatasets::uses_of(const hdf5::Functions& h5, 
     const int type_class = type >= 0 ? h5.get_class(type) : hdf5::kClassUnknown;
     // When reading, the first filter's output is the chunk.
     use.is_first = i == 0 && type_class != hdf5::kClassUnknown;
-    if (use.is_first && type_class == hdf5::kClassFloat) {
-      use.value_bytes = h5.get_size(type);
-      use.big_endian = h5.get_order(type) == hdf5::kOrderBig;
-    } else if (use.is_first && type_class == hdf5::kClassInteger) {
-      use.value_bytes = h5.get_size(type);
-      use.value_class = h5.get_sign(type) == hdf5::kSignNone ? H5L_CLASS_UNSIGNED : H5L_CLASS_SIGNED;
-      use.big_endian = use.value_bytes > 1 && h5.get_order(type) == hdf5::kOrderBig;
+    h5l_params params = {};
+    bool are_bits = false;
+    if (use.is_first && read_type(h5, type, params, are_bits)) {
+      use.value_bytes = params.value_bytes;
+      use.value_class = params.value_class;
+      use.big_endian = params.big_endian != 0;
     }
     // Other types may have another size in the file than in memory.
-    if (use.is_first && (type_class == hdf5::kClassFloat || type_class == hdf5::kClassInteger)) {
+    if (use.is_first &&
+        (use.value_bytes != 0 || type_class == hdf5::kClassFloat || type_class == hdf5::kClassInteger)) {
       use.chunk_bytes = h5.get_size(type);
       for (int axis = 0; axis < rank; ++axis) {
         const bool is_too_large = extents[axis] == 0 || use.chunk_bytes > kMaxRawBytes / extents[axis];

@@ -31,7 +31,7 @@ h5l_status check_step(const FrameHeader& header, const Message& why) {
 }
 
 h5l_status check_dims(const FrameHeader& header, const Message& why) {
-  const bool has_integers = header.value_class != H5L_CLASS_FLOAT;
+  const bool has_integers = !has_floats(header.value_class);
   if (header.header_bytes < (has_integers ? kIntegerHeaderBytes : header_bytes_of(header.dim_count))) {
     return why.fail(H5L_CORRUPT, "header of %u bytes has no room for %s", header.header_bytes,
                     has_integers ? "the fields of integers" : "dims");
@@ -54,12 +54,14 @@ h5l_status check_dims(const FrameHeader& header, const Message& why) {
 
 // Checks the fields that are trusted only after the header's checksum has been checked.
 h5l_status check_fields(const FrameFront& front, const FrameHeader& header, const Message& why) {
-  const bool has_lattice = header.value_class != H5L_CLASS_FLOAT && header.codec != H5L_CODEC_STORED;
+  const bool has_lattice = !has_floats(header.value_class) && header.codec != H5L_CODEC_STORED;
   if (has_lattice) {
     const h5l_status status = check_integer_fields(front.bytes, header, why);
     if (status != H5L_OK) return status;
   }
-  if (header.bound_kind > H5L_BOUND_LOSSLESS) {
+  // Stored frames keep the kind that was requested.
+  const bool may_be_noise = header.value_class == H5L_CLASS_UNSIGNED || header.value_class == H5L_CLASS_SIGNED;
+  if (header.bound_kind > (may_be_noise ? H5L_BOUND_NOISE : H5L_BOUND_LOSSLESS)) {
     return why.fail(H5L_CORRUPT, "bound kind %u is not one of 0 to 3", header.bound_kind);
   }
   if (!has_valid_bound(header)) {
@@ -116,26 +118,30 @@ h5l_status read_header(const FrameFront& front, FrameHeader& header, const Messa
 h5l_status read_dims(const FrameFront& front, std::uint32_t dim_count, FrameHeader& header, const Message& why) {
   unpack_dims(read_words(front), dim_count, header);
   const bool is_stored = header.codec == H5L_CODEC_STORED;
-  if (header.value_class > H5L_CLASS_SIGNED) {
-    return why.fail(H5L_UNSUPPORTED,
-                    "type 0x%02x is not in this version of h5lossy, which has floats and integers; a newer one may "
-                    "read it",
-                    type_code(header.value_class, header.value_bytes));
+  if (header.value_class > H5L_CLASS_COMPLEX) {
+    return why.fail(
+        H5L_UNSUPPORTED,
+        "type 0x%02x is not in this version of h5lossy, which has floats, integers, halves and complex numbers; "
+        "a newer one may read it",
+        type_code(header.value_class, header.value_bytes));
   }
-  if (header.value_class != H5L_CLASS_FLOAT) {
+  if (!has_floats(header.value_class)) {
     const u32 bytes = header.value_bytes;
-    if ((bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8) || (bytes == 1 && header.big_endian)) {
-      return why.fail(H5L_CORRUPT, "integers of %u bytes%s are not among those allowed: 1, 2, 4, 8", bytes,
-                      header.big_endian ? ", big-endian," : "");
+    if (!is_integer_type(header.value_class, bytes) || (bytes == 1 && header.big_endian)) {
+      const bool are_halves = is_half(header.value_class);
+      return why.fail(H5L_CORRUPT, "%s of %u bytes%s are not among those allowed: %s",
+                      are_halves ? "halves" : "integers", bytes, header.big_endian ? ", big-endian," : "",
+                      are_halves ? "2" : "1, 2, 4, 8");
     }
     if (!is_stored) read_integer_fields(front.bytes, header);
   }
-  const bool known_type = header.value_class != H5L_CLASS_FLOAT || header.value_bytes == 4 || header.value_bytes == 8;
-  if (!known_type && !(is_stored && header.value_bytes == 1 && !header.big_endian)) {
+  const bool known_type = !has_floats(header.value_class) || header.value_bytes == 4 || header.value_bytes == 8;
+  const bool is_complex = header.value_class == H5L_CLASS_COMPLEX;
+  if (!known_type && !(is_stored && !is_complex && header.value_bytes == 1 && !header.big_endian)) {
     return why.fail(H5L_CORRUPT, "values of %u bytes%s are not among those allowed: 4, 8%s", header.value_bytes,
                     header.big_endian ? ", big-endian," : "", is_stored ? ", 1" : "");
   }
-  if (header.raw_bytes % header.value_bytes != 0) {
+  if (header.raw_bytes % (header.value_bytes * (is_complex ? 2u : 1u)) != 0) {
     return why.fail(H5L_CORRUPT, "%u raw bytes are not a multiple of the value size, %u", header.raw_bytes,
                     header.value_bytes);
   }

@@ -15,6 +15,11 @@
 
 namespace h5lossy {
 
+// Whether values are IEEE floats, or pairs of them.
+inline bool has_floats(std::uint32_t value_class) {
+  return value_class == H5L_CLASS_FLOAT || value_class == H5L_CLASS_COMPLEX;
+}
+
 // Largest input. The frame's size must fit in a u32, too, since HDF5 before 2.0 stores it in 32 bits.
 inline constexpr std::size_t kMaxRawBytes = 0xFFFFFFFFu - kHeaderBytes;
 

@@ -10,6 +10,9 @@
 
 namespace h5lossy {
 
+// A noise bound's C is 256 times the bound, rounded down; C and its floor.
+inline constexpr u32 kLeastNoise = 16, kLargestNoise = 65536, kLargestNoiseFloor = 32768;
+
 inline constexpr u32 kFrameMagic = 0x594C3548;  // "H5LY"
 inline constexpr u32 kFormatVersion = 1;
 inline constexpr u32 kHeaderBytes = 40;  // without dims
@@ -24,6 +27,16 @@ inline constexpr u32 kLargestTypeCode = 0x7F;  // below the bit of the byte orde
 constexpr u32 type_code(u32 value_class, u32 value_bytes) { return value_class << 4 | value_bytes; }
 
 constexpr u32 header_bytes_of(u32 dim_count) { return kHeaderBytes + 4 * dim_count; }
+
+constexpr bool is_half(u32 value_class) { return value_class == H5L_CLASS_HALF || value_class == H5L_CLASS_BFLOAT; }
+
+// Whether there is such a type among those whose values become words of integers (docs/format/integers.md): integers
+// and halves.
+constexpr bool is_integer_type(u32 value_class, u32 value_bytes) {
+  if (is_half(value_class)) return value_bytes == 2;
+  return (value_class == H5L_CLASS_UNSIGNED || value_class == H5L_CLASS_SIGNED) &&
+         (value_bytes == 1 || value_bytes == 2 || value_bytes == 4 || value_bytes == 8);
+}
 
 // Frames of integers have a longer header (docs/format/integers.md), which kernels never see.
 inline constexpr u32 kIntegerHeaderBytes = 80;
@@ -44,6 +57,7 @@ struct FrameHeader {
   u32 dims[kMaxDims] = {};
   u32 header_bytes = kHeaderBytes;  // later versions may add fields after the dims
   // Integers only.
+  u32 noise = 0;
   u32 exact_count = 0;
   u64 exact_bits = 0;
   u64 stride_bits = 0;

@@ -3,6 +3,8 @@
 
 #include "frame/integer_header.h"
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "frame/bytes.h"
@@ -10,7 +12,7 @@
 namespace h5lossy {
 namespace {
 
-constexpr std::size_t kReservedAt[] = {52, 56}, kExactCountAt = 60, kExactAt = 64, kStrideAt = 72;
+constexpr std::size_t kReservedAt = 52, kNoiseAt = 56, kExactCountAt = 60, kExactAt = 64, kStrideAt = 72;
 
 std::uint64_t read_u64(const std::uint8_t* from) { return read_u32(from) | std::uint64_t{read_u32(from + 4)} << 32; }
 
@@ -28,24 +30,46 @@ h5l_status check_stride(const FrameHeader& header, const Message& why) {
                   static_cast<unsigned long long>(base), static_cast<unsigned long long>(stride), header.value_bytes);
 }
 
+// Of a frame of halves that is not lossless.
+h5l_status check_half_fields(const FrameHeader& header, const Message& why) {
+  const auto bound = std::bit_cast<double>(header.step_bits);
+  const bool is_relative = header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE;
+  if (!(bound > 0) || !(bound < (is_relative ? 1.0 : HUGE_VAL))) {
+    return why.fail(H5L_CORRUPT, "the step of halves must be greater than 0 and %s, got %.17g",
+                    is_relative ? "less than 1" : "finite", bound);
+  }
+  const std::uint64_t infinity = header.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
+  const bool is_finite = header.exact_bits <= 0xFFFF && (header.exact_bits & 0x7FFF) < infinity;
+  if (header.exact_count == 0 ? header.exact_bits != 0 : header.exact_bits == 0 || !is_finite) {
+    return why.fail(H5L_CORRUPT, "the exact value 0x%llx is not one of %u finite halves other than 0",
+                    static_cast<unsigned long long>(header.exact_bits), header.exact_count);
+  }
+  if (header.stride_bits != 0) return why.fail(H5L_CORRUPT, "a frame with a bound has no base and stride");
+  return H5L_OK;
+}
+
 }  // namespace
 
 void read_integer_fields(std::span<const std::uint8_t> front, FrameHeader& header) {
   if (front.size() < kIntegerHeaderBytes) return;
+  header.noise = read_u32(front.data() + kNoiseAt);
   header.exact_count = read_u32(front.data() + kExactCountAt);
   header.exact_bits = read_u64(front.data() + kExactAt);
   header.stride_bits = read_u64(front.data() + kStrideAt);
 }
 
 h5l_status check_integer_fields(std::span<const std::uint8_t> front, const FrameHeader& header, const Message& why) {
-  if (header.bound_kind > H5L_BOUND_LOSSLESS) {
-    return why.fail(H5L_UNSUPPORTED, "bound kind %u of integers needs a newer h5lossy", header.bound_kind);
+  const bool is_noise = header.bound_kind == H5L_BOUND_NOISE;
+  const bool may_be_noise = !is_half(header.value_class) && header.value_bytes <= 4;
+  if (header.bound_kind > H5L_BOUND_NOISE || (is_noise && !may_be_noise)) {
+    return why.fail(H5L_UNSUPPORTED, "bound kind %u of type 0x%02x needs a newer h5lossy", header.bound_kind,
+                    type_code(header.value_class, header.value_bytes));
   }
-  if (header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
+  if (!is_half(header.value_class) && header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
     return why.fail(H5L_CORRUPT, "integers have no pointwise-relative frames");
   }
-  for (const std::size_t at : kReservedAt) {
-    if (read_u32(front.data() + at) != 0) {
+  for (const std::size_t at : {kReservedAt, kNoiseAt}) {
+    if (read_u32(front.data() + at) != 0 && !(is_noise && at == kNoiseAt)) {
       return why.fail(H5L_UNSUPPORTED, "the header's field at byte %zu needs a newer h5lossy", at);
     }
   }
@@ -58,13 +82,21 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
     if (header.exact_count != 0 || header.exact_bits != 0) {
       return why.fail(H5L_CORRUPT, "a lossless frame has no exact values");
     }
+    if (is_half(header.value_class) && header.stride_bits != 0) {
+      return why.fail(H5L_CORRUPT, "halves have no base and stride");
+    }
     return check_stride(header, why);
   }
-  if (step < 2 || step > largest_bits(header)) {
+  if (is_half(header.value_class)) return check_half_fields(header, why);
+  if (is_noise && (step > kLargestNoiseFloor || header.noise < kLeastNoise || header.noise > kLargestNoise)) {
+    return why.fail(H5L_CORRUPT, "a noise bound of %u / 256 and at least %llu is not allowed", header.noise, step);
+  }
+  if (!is_noise && (step < 2 || step > largest_bits(header))) {
     return why.fail(H5L_CORRUPT, "step must be from 3 to %llu, got %llu",
                     static_cast<unsigned long long>(largest_bits(header)), step);
   }
-  if (step % 2 == 0) return why.fail(H5L_UNSUPPORTED, "step %llu, an even one, needs a newer h5lossy", step);
+  if (!is_noise && step % 2 == 0)
+    return why.fail(H5L_UNSUPPORTED, "step %llu, an even one, needs a newer h5lossy", step);
   const bool has_exact = header.exact_bits != 0 && header.exact_bits <= largest_bits(header);
   if (header.exact_count == 0 ? header.exact_bits != 0 : !has_exact) {
     return why.fail(H5L_CORRUPT, "the exact value 0x%llx is not one of %u values of %u bytes other than 0",
@@ -75,7 +107,8 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
 }
 
 void write_integer_fields(const FrameHeader& header, std::span<std::uint8_t> bytes) {
-  for (const std::size_t at : kReservedAt) write_u32(bytes.data() + at, 0);
+  write_u32(bytes.data() + kReservedAt, 0);
+  write_u32(bytes.data() + kNoiseAt, header.noise);
   write_u32(bytes.data() + kExactCountAt, header.exact_count);
   write_u64(bytes.data() + kExactAt, header.exact_bits);
   write_u64(bytes.data() + kStrideAt, header.stride_bits);

@@ -56,11 +56,15 @@ extern "C" {
 #define H5L_BOUND_POINTWISE_RELATIVE 1
 #define H5L_BOUND_RANGE_RELATIVE 2
 #define H5L_BOUND_LOSSLESS 3
+#define H5L_BOUND_NOISE 4 /* integers: the bound times the square root of the value, and at least noise_floor */
 
 /* Classes of types: the numbers are those in frames (docs/format/frame.md). */
 #define H5L_CLASS_FLOAT 0    /* IEEE floats of 4 or 8 bytes */
 #define H5L_CLASS_UNSIGNED 1 /* unsigned integers of 1, 2, 4 or 8 bytes */
 #define H5L_CLASS_SIGNED 2   /* signed ones, in two's complement */
+#define H5L_CLASS_HALF 3     /* IEEE floats of 2 bytes (float16) */
+#define H5L_CLASS_BFLOAT 4   /* bfloat16: the upper 2 bytes of a float32 */
+#define H5L_CLASS_COMPLEX 5  /* pairs of IEEE floats of 4 or 8 bytes each, which value_bytes says */
 
 typedef enum h5l_status {
   H5L_OK = 0,
@@ -83,7 +87,7 @@ typedef struct h5l_message {
 typedef struct h5l_params {
   uint32_t codec;        /* its number; 0 lets h5lossy choose */
   uint32_t bound_kind;   /* H5L_BOUND_* */
-  double bound;          /* > 0 and finite; pointwise-relative also < 1; 0 for lossless */
+  double bound;          /* > 0 and finite; pointwise-relative also < 1; noise from 1/16 to 256; 0 for lossless */
   uint32_t mode;         /* the codec's own mode; 0 is its default */
   uint32_t no_checksum;  /* 1: leave out the payload checksum */
   uint32_t value_bytes;  /* of a value; 0 if the type is unknown: the bytes are stored without compression */
@@ -93,7 +97,9 @@ typedef struct h5l_params {
   uint64_t fill_bits;    /* the fill value's bits as a number (of narrower types: in the low bits) */
   uint32_t rank;         /* number of entries of shape; 0: one dimension, as long as the data */
   uint32_t shape[H5L_MAX_RANK]; /* extents, slowest first, without those of 1 */
-  uint32_t value_class;         /* H5L_CLASS_*. Integers: by codecs 0 and 1, absolute (in counts) or lossless */
+  uint32_t value_class;         /* H5L_CLASS_*. All but H5L_CLASS_FLOAT: by codecs 0 and 1. Integers: absolute (in
+                                   counts), noise (up to 4 bytes) or lossless */
+  uint32_t noise_floor;         /* kind noise: the bound is never less than so many counts; at most 32768 */
 } h5l_params;
 
 /* The header of a frame. */
@@ -112,7 +118,7 @@ typedef struct h5l_frame_info {
   uint64_t stored_tiles; /* tiles kept as raw bytes */
   double bound;          /* as requested */
   double step;           /* bin width (of integers, 2 b + 1 for a bound of b counts); pointwise-relative: the widest, as
-                            a fraction of the value; else 0 */
+                            a fraction of the value; noise: 2 a + 1 with the floor a; else 0 */
   uint32_t rank;         /* the number of dims in the frame: 0, 3 or 4 */
   uint32_t dims[4];      /* (w,) z, y, x */
   uint32_t value_class;  /* H5L_CLASS_* */

@@ -25,6 +25,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -78,26 +79,58 @@ def random_integers(rng: np.random.Generator) -> bytes:
     fill = int(
         rng.choice(typed.reshape(-1).astype("u8") & np.uint64(2 ** (8 * dtype.itemsize) - 1))
     )
-    is_lossless = rng.integers(3) == 0
+    bounds = {
+        reference.Kind.LOSSLESS: 0.0,
+        reference.Kind.ABSOLUTE: float(10 ** rng.uniform(-0.2, rng.choice([1.5, 5, 19]))),
+        reference.Kind.RANGE_RELATIVE: float(10 ** rng.uniform(-6, 0)),
+    }
+    if dtype.itemsize <= 4:
+        bounds[reference.Kind.NOISE] = float(2 ** rng.uniform(-4, 8))
+    kind = [*bounds][int(rng.integers(len(bounds)))]
+    floor = int(rng.choice([0, 2, 1000])) if kind is reference.Kind.NOISE else 0
     return reference.encode(
         typed,
-        reference.Kind.LOSSLESS if is_lossless else reference.Kind.ABSOLUTE,
-        0.0 if is_lossless else float(10 ** rng.uniform(-0.2, rng.choice([1.5, 5, 19]))),
+        kind,
+        bounds[kind],
+        floor=floor,
         fill_bits=fill if rng.integers(2) else None,
         checksum=bool(rng.integers(4)),
         shape=typed.shape,
     )
 
 
+def random_halves(rng: np.random.Generator) -> bytes:
+    """Return a frame of float16 or bfloat16 as the reference writes it."""
+    dtype = np.dtype(np.float16 if rng.integers(2) else ml_dtypes.bfloat16)
+    with np.errstate(over="ignore"):
+        values = random_values(rng).astype(dtype)
+    kinds = [kind for kind in reference.Kind if kind is not reference.Kind.NOISE]
+    kind = kinds[int(rng.integers(len(kinds)))]
+    bound = float(10 ** rng.uniform(-6, -0.1 if kind is reference.Kind.POINTWISE_RELATIVE else 2))
+    fill = np.asarray(-999.0).astype(dtype).view("u2")
+    return reference.encode(
+        values,
+        kind,
+        0.0 if kind is reference.Kind.LOSSLESS else bound,
+        fill_bits=int(fill) if rng.integers(2) else None,
+        checksum=bool(rng.integers(4)),
+        shape=values.shape,
+    )
+
+
 def random_frame(rng: np.random.Generator, numbers: list[int]) -> bytes:
     """Return a frame as the reference writes it."""
     if reference.LOSSLESS in numbers and rng.integers(4) == 0:
-        return random_integers(rng)
+        return random_integers(rng) if rng.integers(3) else random_halves(rng)
     values = random_values(rng)
     number = int(rng.choice(numbers))
     codec = reference.CODECS[number]
     modes = sorted(getattr(codec, "REQUESTS", codec.MODES))
-    kinds = [kind for kind in reference.Kind if kind != reference.Kind.LOSSLESS]
+    kinds = [
+        reference.Kind.ABSOLUTE,
+        reference.Kind.POINTWISE_RELATIVE,
+        reference.Kind.RANGE_RELATIVE,
+    ]
     bound = float(10 ** rng.uniform(-6, 2))
     kind = kinds[int(rng.integers(len(kinds)))]
     if kind != reference.Kind.ABSOLUTE:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -203,15 +204,21 @@ PIECES: dict[str, Callable[..., Array]] = {
 }
 
 
+def named(dtype: str) -> np.dtype[Any]:
+    """Return the type of a recipe; NumPy itself has no bfloat16."""
+    return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
 def make_values(pieces: list[dict[str, Any]], dtype: str) -> Array:
     """Return the values that a list of pieces stands for."""
-    size = np.dtype(dtype).itemsize
+    values_type = named(dtype)
+    size = values_type.itemsize
     words = [np.zeros(0, f"u{size}")]
     for piece in pieces:
         arguments = dict(piece)
         words.append(PIECES[arguments.pop("piece")](size, **arguments))
-    unsigned = np.dtype(f"u{size}").newbyteorder(np.dtype(dtype).byteorder)
-    return np.concatenate(words).astype(unsigned).view(dtype)
+    unsigned = np.dtype(f"u{size}").newbyteorder(values_type.byteorder)
+    return np.concatenate(words).astype(unsigned).view(values_type)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -265,7 +272,7 @@ class Recipe:
         codec = CLASSES[self.codec](**self.bound, **self.settings, checksum=self.checksum)
         if self.dtype == "u1":
             return codec.params()
-        dtype = np.dtype(self.dtype)
+        dtype = named(self.dtype)
         shape = self.shape or [self.make_values().size]
         return replace(
             codec.params(),

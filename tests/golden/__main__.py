@@ -75,6 +75,7 @@ def recipes() -> dict[str, Recipe]:
     return {
         **pfpl_recipes(),
         **integer_recipes(),
+        **half_recipes(),
         **block_recipes("cuszp2", 4096),
         **block_recipes("aatrox", 32768),
         **cuszp2_recipes(),
@@ -328,6 +329,39 @@ def integer_recipes() -> dict[str, Recipe]:
         {"piece": "noise", "count": 300, "seed": 5})  # fmt: skip
     add("half-a-count", "a bound of less than a count: lossless", "<i2", {"absolute": 0.5},
         counts([50, 60], [1, 1], -50, bits=2), shape=[50, 60], checksum=False)  # fmt: skip
+    return found
+
+
+def half_recipes() -> dict[str, Recipe]:
+    """Return those of float16 and bfloat16, and of noise bounds."""
+    found: dict[str, Recipe] = {}
+    bounds: dict[str, tuple[str, dict[str, Any]]] = {
+        "lossless": ("lossless", {"lossless": True}),
+        "absolute": ("absolute bound", {"absolute": 0.04}),
+        "pointwise": ("pointwise-relative bound", {"pointwise_relative": 0.02}),
+        "range": ("range-relative bound", {"range_relative": 0.01}),
+    }
+    for dtype, one, special in (("<f2", 0x3C00, "7c00 fe01 8000 1"),
+                                ("bfloat16", 0x3F80, "7f80 ffc1 8000 1")):  # fmt: skip
+        of = "f16" if dtype == "<f2" else "bf16"
+        image = counts([2, 40, 30], [9, 3, 1], one, bits=4)
+        signs = counts([1200], [1], one, bits=6, word=f"{one + 0x8000:x}", one_in=5)
+        for name, (text, bound) in bounds.items():
+            found[f"pfpl-halves-{of}-{name}"] = Recipe(
+                text, "pfpl", dtype, bound, [image], shape=[2, 40, 30])  # fmt: skip
+        found[f"pfpl-halves-{of}-special"] = Recipe(
+            "both signs, infinities, NaN with payloads, subnormals, and a fill value", "pfpl",
+            dtype, {"absolute": 0.3}, [signs, patterns(special, 30)],
+            fill_bits=f"{one:x}", checksum=False)  # fmt: skip
+    for dtype, of, start in (("uint8", "u8", 0), ("<u2", "u16", 100), ("<i2", "i16", -300),
+                             ("<u4", "u32", 70000)):  # fmt: skip
+        found[f"pfpl-noise-{of}"] = Recipe(
+            "noise bound with a floor, and a fill value", "pfpl", dtype,
+            {"noise": 0.75, "absolute": 2}, [counts([40, 60], [3, 2], start, bits=4)],
+            shape=[40, 60], fill_bits="7f")  # fmt: skip
+    found["pfpl-halves-f16-big-endian"] = Recipe(
+        "big-endian", "pfpl", ">f2", {"absolute": 0.04}, [counts([900], [3], 0x3800, bits=3)]
+    )
     return found
 
 
@@ -862,6 +896,9 @@ def file_recipes() -> dict[str, FileRecipe]:
             written=20,
             unfiltered=[8, 16],
         )
+    found["pfpl-noise-u2"] = FileRecipe(
+        "counts within their noise, with a floor", "pfpl", "<u2", {"noise": 1.0, "absolute": 2},
+        [counts([30, 40], [9, 5], 100, bits=4)], [30, 40], [8, 16])  # fmt: skip
     for i, mode in enumerate(("plain", "outlier", "fixed")):
         for dimensions in (1, 2, 3):
             size = 4 if (i + dimensions) % 2 else 8

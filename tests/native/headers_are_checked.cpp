@@ -75,12 +75,15 @@ void check_any(const Bytes& frame) {
     if (byte > 3) refused(with(frame, kBoundKindAt, u8), H5L_CORRUPT, "bound kind", byte);
     if (!has_mode(info.codec, byte)) refused(with(frame, kModeAt, u8), H5L_UNSUPPORTED, "mode", byte);
     const unsigned size = byte & 0x7F;
-    const bool is_type = size == 4 || size == 8 || (is_stored && byte == 1);
     const unsigned value_class = size >> 4;
+    // Pairs of floats are floats.
+    const bool is_complex = value_class == H5L_CLASS_COMPLEX && ((size & 0xF) == 4 || (size & 0xF) == 8);
+    const bool is_type = size == 4 || size == 8 || is_complex || (is_stored && byte == 1);
     const bool is_integer = is_integer_type(value_class, size & 0xF) && byte != 0x91 && byte != 0xA1;
     // Stored, integers are as good as floats.
     if (is_type || (is_stored && is_integer && info.raw_bytes % (size & 0xF) == 0)) continue;
-    const bool needs_newer = value_class > H5L_CLASS_SIGNED || (value_class != 0 && !is_stored && info.codec != 1);
+    const bool has_words = value_class != 0 && value_class != H5L_CLASS_COMPLEX;
+    const bool needs_newer = value_class > H5L_CLASS_COMPLEX || (has_words && !is_stored && info.codec != 1);
     refused(with(frame, kTypeAt, u8), needs_newer ? H5L_UNSUPPORTED : H5L_CORRUPT, "type", byte);
   }
   for (unsigned bit = 1; bit < 16; ++bit) {

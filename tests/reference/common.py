@@ -34,6 +34,7 @@ class Kind(enum.IntEnum):
     POINTWISE_RELATIVE = 1
     RANGE_RELATIVE = 2
     LOSSLESS = 3
+    NOISE = 4
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ import math
 import pkgutil
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -87,8 +87,24 @@ _HEADER = struct.Struct("<4s6BH3IdQ")
 _HEADER_BYTES = _HEADER.size
 _BIG_ENDIAN = 0x80
 
-FLOATS, UNSIGNED, SIGNED = range(3)
+FLOATS, UNSIGNED, SIGNED, HALF, BFLOAT, COMPLEX = range(6)
 """Classes of types."""
+
+
+def class_of(dtype: np.dtype[Any]) -> int:
+    """Give the class of a type."""
+    if dtype.name == "bfloat16":
+        return BFLOAT
+    if dtype.kind == "c":
+        return COMPLEX
+    if dtype.kind == "f":
+        return HALF if dtype.itemsize == 2 else FLOATS
+    return {"u": UNSIGNED, "i": SIGNED}.get(dtype.kind, FLOATS)
+
+
+def has_words(value_class: int) -> bool:
+    """Say whether values of a class become words of integers; complex numbers are floats."""
+    return value_class not in {FLOATS, COMPLEX}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +139,8 @@ class Frame:
     later_fields : bytes
         Header fields behind the dims: of integers, and of a later minor version.
     value_class : int
-        Class of the type: 0 floats, 1 unsigned, 2 signed integers.
+        Class of the type: 0 floats, 1 unsigned, 2 signed integers, 3 float16, 4 bfloat16, 5
+        complex numbers.
     """
 
     codec: int
@@ -150,7 +167,12 @@ class Frame:
         """Type and byte order of the raw bytes."""
         if self.value_bytes == 1 and not self.value_class:
             return np.dtype(np.uint8)
-        letter = "fui"[self.value_class]
+        if self.value_class == BFLOAT:
+            bfloat16 = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+            return bfloat16.newbyteorder(">" if self.big_endian else "<")
+        if self.value_class == COMPLEX:
+            return np.dtype(f"{'>' if self.big_endian else '<'}c{2 * self.value_bytes}")
+        letter = "fuif"[self.value_class]
         return np.dtype(f"{'>' if self.big_endian else '<'}{letter}{self.value_bytes}")
 
     @property
@@ -161,6 +183,8 @@ class Frame:
     @property
     def integer_type(self) -> integers.IntegerType:
         """Type of the values, where it is one of integers."""
+        if self.value_class > SIGNED:
+            return integers.HALVES[self.value_class]
         return integers.IntegerType(self.value_bytes, self.value_class == SIGNED)
 
     @property
@@ -171,7 +195,7 @@ class Frame:
     @property
     def tiling(self) -> Tiling:
         """How the values lie in tiles; not of codec 0."""
-        if self.value_class:
+        if has_words(self.value_class):
             return integers.tiling(self.count, self.integer_type, self.mode, self.dims)
         tiling: Tiling = CODECS[self.codec].tiling(
             self.count, self.float_type, self.mode, self.dims
@@ -287,7 +311,8 @@ class _Header(NamedTuple):
         """Modes that the codec has, and how many dims they have."""
         if self.codec == STORED:
             return {0: 0}
-        modes: Mapping[int, int] = (integers if self.value_class else CODECS[self.codec]).MODES
+        codec = integers if has_words(self.value_class) else CODECS[self.codec]
+        modes: Mapping[int, int] = codec.MODES
         return modes
 
 
@@ -321,7 +346,7 @@ def parse(data: bytes, *, check_payload: bool = True) -> Frame:
     dims = struct.Struct(f"<{header.modes[header.mode]}I")
     fields_end = _HEADER_BYTES + dims.size
     header_bytes = 4 * header.words
-    has_lattice = header.value_class and header.codec != STORED
+    has_lattice = has_words(header.value_class) and header.codec != STORED
     least_bytes = fields_end + (integers.FIELDS.size if has_lattice else 0)
     if not least_bytes <= header_bytes <= len(data):
         raise Corrupt(f"a header of {header_bytes} bytes in a frame of {len(data)}")
@@ -396,9 +421,9 @@ def _read_header(data: bytes) -> _Header:
         raise Unsupported(
             f"mode {header.mode} of codec {header.codec}; {list(header.modes)} are known"
         )
-    if header.value_class > SIGNED:
-        raise Unsupported(f"type {header.type:#04x}: only floats and integers are known")
-    if header.value_class and header.codec not in {STORED, pfpl.NUMBER}:
+    if header.value_class > COMPLEX:
+        raise Unsupported(f"type {header.type:#04x}: a class that is not known")
+    if has_words(header.value_class) and header.codec not in {STORED, pfpl.NUMBER}:
         raise Unsupported(f"codec {header.codec} of type {header.type:#04x}")
     return header
 
@@ -417,15 +442,18 @@ def _check_size(header: _Header) -> None:
     Corrupt
         No encoder writes these fields.
     """
-    if header.value_class:
+    if has_words(header.value_class):
         is_one = header.value_bytes == 1
-        if header.value_bytes not in {1, 2, 4, 8} or (is_one and header.type & _BIG_ENDIAN):
-            raise Corrupt(f"type {header.type:#04x} is none of integers")
+        sizes = {1, 2, 4, 8} if header.value_class <= SIGNED else {2}
+        if header.value_bytes not in sizes or (is_one and header.type & _BIG_ENDIAN):
+            raise Corrupt(f"type {header.type:#04x} is none of integers and halves")
+    elif header.value_class == COMPLEX and header.value_bytes not in FLOAT_TYPES:
+        raise Corrupt(f"complex numbers of {header.value_bytes} bytes for a component")
     elif header.value_bytes not in (1, *FLOAT_TYPES):
         raise Corrupt(f"values of {header.value_bytes} bytes; 1, 4 and 8 are allowed")
     elif header.value_bytes == 1 and (header.codec != STORED or header.type & _BIG_ENDIAN):
         raise Corrupt("bytes of a type that is not known can only be stored, and have no order")
-    if header.raw_bytes % header.value_bytes:
+    if header.raw_bytes % (header.value_bytes * (2 if header.value_class == COMPLEX else 1)):
         raise Corrupt(f"{header.raw_bytes} raw bytes are no multiple of {header.value_bytes}")
 
 
@@ -487,7 +515,8 @@ def _check_values(header: _Header) -> None:
     Corrupt
         No encoder writes these fields.
     """
-    if header.kind not in list(Kind):
+    is_integer = header.value_class in {UNSIGNED, SIGNED}
+    if header.kind not in list(Kind) or (header.kind == Kind.NOISE and not is_integer):
         raise Corrupt(f"bound kind {header.kind}; {[int(kind) for kind in Kind]} are allowed")
     if (
         header.kind == Kind.LOSSLESS
@@ -499,7 +528,7 @@ def _check_values(header: _Header) -> None:
         raise Corrupt(f"bound {header.bound}; it is finite, and its sign bit is clear")
     # A stored frame has no step, whatever its bound kind.
     kind = Kind.LOSSLESS if header.codec == STORED else Kind(header.kind)
-    if header.value_class and header.codec != STORED:
+    if has_words(header.value_class) and header.codec != STORED:
         return  # the lattice has been checked
     _check_step(header.step, kind, FLOAT_TYPES.get(header.value_bytes))
 
@@ -559,7 +588,7 @@ def _decode_tile(frame: Frame, number: int) -> Array:
     count = frame.tiling.places(number).size
     if len(payload) == count * frame.value_bytes:
         return np.frombuffer(payload, word)
-    if frame.value_class:
+    if has_words(frame.value_class):
         of = frame.integer_type
         if not payload:
             return integers.values_of([0] * count, of, frame.lattice)
@@ -681,6 +710,7 @@ def encode(
     codec: int = LOSSLESS,
     mode: int = 0,
     shape: Sequence[int] | None = None,
+    floor: int = 0,
 ) -> bytes:
     """
     Encode an array.
@@ -706,6 +736,8 @@ def encode(
     shape : sequence of int, optional
         The chunk's extents. Without them, or where they do not fit the number of values, the chunk
         has one dimension; `array`'s own shape is not looked at.
+    floor : int
+        Of a noise bound.
 
     Returns
     -------
@@ -726,7 +758,13 @@ def encode(
     if mode not in getattr(CODECS.get(codec), "REQUESTS", modes):
         raise ValueError(f"mode {mode:#x} of codec {codec}")
     flat = np.frombuffer(array, np.uint8) if isinstance(array, bytes) else np.ravel(array)
-    is_integer = not isinstance(array, bytes) and flat.dtype.kind in "iu"
+    is_integer = not isinstance(array, bytes) and (
+        flat.dtype.kind in "iu" or flat.dtype.name in {"float16", "bfloat16"}
+    )
+    value_class = FLOATS if isinstance(array, bytes) else class_of(flat.dtype)
+    if value_class == COMPLEX:  # their components, as one more axis
+        flat = flat.view(f"{flat.dtype.str[0]}f{flat.dtype.itemsize // 2}")
+        shape = None if shape is None else (*shape, 2)
     known = is_integer or (flat.dtype.kind == "f" and flat.dtype.itemsize in FLOAT_TYPES)
     size = flat.dtype.itemsize if known else 1
     big_endian = known and size > 1 and flat.dtype == flat.dtype.newbyteorder(">")
@@ -741,7 +779,7 @@ def encode(
         step=0,
         tiles=(raw.tobytes(),),
         flags=HAS_PAYLOAD_SUM if checksum else 0,
-        value_class="fui".index(flat.dtype.kind) if known else FLOATS,
+        value_class=value_class if known else FLOATS,
     )
     if not known or raw.size == 0:
         return build(stored)
@@ -749,7 +787,10 @@ def encode(
         shape = [raw.size]
     extents = [extent for extent in shape if extent != 1]
     if is_integer:
-        return min(build(stored), build(_integer_frame(stored, raw, fill_bits, extents)), key=len)
+        frame = _integer_frame(
+            stored, raw, fill_bits, extents, maybe_padded=maybe_padded, floor=floor
+        )
+        return min(build(stored), build(frame), key=len)
     quantizer = pfpl.make_quantizer(
         raw, FLOAT_TYPES[size], kind, stored.bound, fill_bits=fill_bits, maybe_padded=maybe_padded
     )
@@ -770,11 +811,19 @@ def encode(
 
 
 def _integer_frame(
-    plan: Frame, bits: Array, fill_bits: int | None, extents: Sequence[int]
+    plan: Frame,
+    bits: Array,
+    fill_bits: int | None,
+    extents: Sequence[int],
+    *,
+    maybe_padded: bool,
+    floor: int,
 ) -> Frame:
-    """Encode integers; `plan` has their type and the bound."""
+    """Encode integers or halves; `plan` has their type and the bound."""
     of = plan.integer_type
-    lattice = integers.make_lattice(bits, of, plan.kind, plan.bound, fill_bits)
+    lattice = integers.make_lattice(
+        bits, of, plan.kind, plan.bound, fill_bits, maybe_padded=maybe_padded, floor=floor
+    )
     plan = dataclasses.replace(
         plan,
         codec=pfpl.NUMBER,

@@ -4,15 +4,27 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import functools
 import math
 import struct
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .common import Array, Corrupt, Kind, Unsupported, ValueType
-from .pfpl import TILE_BYTES, pack_planes, unpack_planes
+from .common import (
+    FLOAT_TYPES,
+    Array,
+    Corrupt,
+    Kind,
+    Unsupported,
+    ValueType,
+    bits_to_float,
+    float_to_bits,
+)
+from .pfpl import TILE_BYTES, pack_planes, resolved_range_bound, unpack_planes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +33,7 @@ MODES = {0: 3}
 """Modes the codec knows, and how many dims a frame of that mode has."""
 
 FIELDS = struct.Struct("<IIIQQ")
-"""The fields behind the dims: two reserved ones, number of exact values, these, base and stride."""
+"""The fields behind the dims: a reserved one, C, number of exact values, these, base and stride."""
 
 SAMPLED_ROWS = 9
 
@@ -124,6 +136,272 @@ class Lattice:
         return self.middle(word) if first <= word <= last else of.number(word * self.step)
 
 
+class NoiseBins:
+    """
+    Bins of a noise bound, made as far as they are asked for.
+
+    Parameters
+    ----------
+    floor, noise : int
+        a and C.
+    top : int
+        The largest magnitude.
+    """
+
+    def __init__(self, floor: int, noise: int, top: int) -> None:
+        self.floor, self.noise, self.top = floor, noise, top
+        self.first: list[int] = []
+        self.middles: list[int] = []
+        self.end = 0
+        self._add(0)
+
+    def bound(self, o: int) -> int:
+        """Give the bound of a magnitude."""
+        return max(self.floor, math.isqrt(self.noise**2 * o) >> 8)
+
+    def _add(self, middle: int) -> None:
+        self.first.append(self.end)
+        self.middles.append(middle)
+        end = middle + 1
+        while end <= self.top and end - middle <= self.bound(end):
+            # The bound never falls, so what it allows here is near enough in between, too.
+            end = middle + self.bound(end) + 1
+        self.end = min(end, self.top + 1)
+
+    def _more(self) -> bool:
+        """Add a bin; say whether there was one."""
+        if self.end > self.top:
+            return False
+        self._add(min(self.end + self.bound(self.end), self.top))
+        return True
+
+    def number(self, o: int) -> int:
+        """Give the bin of a magnitude."""
+        while self.end <= o:
+            self._more()
+        return bisect.bisect_right(self.first, o) - 1
+
+    def middle(self, number: int) -> int:
+        """Give what a bin comes back as."""
+        while number >= len(self.middles) and self._more():
+            pass
+        return self.middles[min(number, len(self.middles) - 1)]
+
+
+noise_bins = functools.lru_cache(16)(NoiseBins)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseLattice(Lattice):
+    """
+    What integers become within a noise bound; `step` is the floor.
+
+    Parameters
+    ----------
+    noise : int
+        C.
+    """
+
+    noise: int = 0
+
+    @property
+    def _bins(self) -> NoiseBins:
+        return noise_bins(self.step, self.noise, max(self.of.high, -self.of.low))
+
+    def _number(self, x: int) -> int:
+        return self._bins.number(x) if x >= 0 else -self._bins.number(-x)
+
+    def _from_bin(self, k: int) -> int:
+        return min(self._bins.middle(k), self.of.high) if k >= 0 else -self._bins.middle(-k)
+
+    @property
+    def last(self) -> int:
+        """K."""
+        return self._number(self.of.high)
+
+    def word(self, x: int) -> int:
+        """Give the word of a value, as a number."""
+        k = self._number(x)
+        if self.exact is None:
+            return k
+        exact = self.of.number(self.exact)
+        if x == exact:
+            return self.last + 1
+        splits = k == self._number(exact) and self._from_bin(k) == exact
+        return self.last + 2 if splits and x > exact else k
+
+    def value(self, word: int) -> int:
+        """Give the value of a word, as a number; any word."""
+        if self.exact is not None:
+            exact = self.of.number(self.exact)
+            own = self._number(exact)
+            splits = self._from_bin(own) == exact
+            if word == self.of.number(self.last + 1):
+                return exact
+            if splits and word == self.of.number(self.last + 2) and exact != self.of.high:
+                return exact + 1
+            if splits and word == own and exact != self.of.low:
+                return exact - 1
+        return self._from_bin(word)
+
+
+@dataclasses.dataclass(frozen=True)
+class HalfType(IntegerType):
+    """
+    float16 or bfloat16: patterns, of which the words are signed.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of a value, 2.
+    is_signed : bool
+        True.
+    mantissa_bits, bias : int
+        m, and the exponent's bias.
+    """
+
+    mantissa_bits: int
+    bias: int
+
+    @property
+    def infinity(self) -> int:
+        """The pattern of infinity."""
+        return (0x7FFF >> self.mantissa_bits) << self.mantissa_bits
+
+    @property
+    def unit(self) -> Fraction:
+        """The smallest number above 0, of which all finite ones are multiples."""
+        return Fraction(2) ** (1 - self.bias - self.mantissa_bits)
+
+    def magnitude(self, o: int) -> int:
+        """Give the number of a finite pattern without sign, in units."""
+        exponent, fraction = divmod(o, 1 << self.mantissa_bits)
+        if exponent == 0:
+            return fraction
+        return (fraction + (1 << self.mantissa_bits)) << (exponent - 1)
+
+
+HALVES = {3: HalfType(2, True, 10, 15), 4: HalfType(2, True, 7, 127)}
+"""The halves by class."""
+
+
+@functools.cache
+def half_bins(of: HalfType, kind: Kind, limit: float) -> tuple[Array, list[int]]:
+    """Give the bin of each magnitude, and what each bin comes back as."""
+    values = [of.magnitude(o) for o in range(of.infinity)]
+    # Of integers, the bound counts rounded down.
+    if kind == Kind.POINTWISE_RELATIVE:
+        above, below = limit.as_integer_ratio()
+        bounds = [value * above // below for value in values]
+    else:
+        bounds = [math.floor(Fraction(limit) / of.unit)] * len(values)
+    numbers, middles = np.zeros(0x8000, int), []
+    begin = 0
+    while begin < 0x8000:
+        middle = begin
+        if 0 < begin < of.infinity:
+            # `values` rise, so this is the last one that is near enough.
+            middle = bisect.bisect_right(values, values[begin] + bounds[begin]) - 1
+        end = middle + 1
+        while end < of.infinity and values[end] - bounds[end] <= values[middle]:
+            end += 1
+        numbers[begin:end] = len(middles)
+        middles.append(middle)
+        begin = end
+    return numbers, middles
+
+
+@dataclasses.dataclass(frozen=True)
+class HalfLattice(Lattice):
+    """
+    What halves become within a bound; `step` is that of the header, the bits of a float64.
+    """
+
+    def _bins(self) -> tuple[Array, list[int]]:
+        assert isinstance(self.of, HalfType)
+        return half_bins(self.of, self.kind, bits_to_float(self.step))
+
+    @property
+    def last(self) -> int:
+        """K."""
+        return len(self._bins()[1]) - 1
+
+    def _ordinal(self, word: int) -> int:
+        """Give what the bin of a word comes back as: its magnitude, negated if it is negative."""
+        middle = self._bins()[1][min(abs(word), self.last)]
+        return middle if word >= 0 else -middle
+
+    @staticmethod
+    def _pattern(ordinal: int) -> int:
+        return ordinal if ordinal >= 0 else 0x8000 - ordinal
+
+    def _own(self) -> tuple[int, int, bool]:
+        """Give the exact value's ordinal, its bin, and whether it is what that comes back as."""
+        assert self.exact is not None
+        magnitude, negative = self.exact & 0x7FFF, self.exact >> 15
+        k = int(self._bins()[0][magnitude])
+        own = -k if negative else k
+        ordinal = -magnitude if negative else magnitude
+        return ordinal, own, self._pattern(self._ordinal(own)) == self.exact
+
+    def word(self, x: int) -> int:
+        """Give the word of a pattern, which is given as the number of a signed one."""
+        pattern = x & 0xFFFF
+        k = int(self._bins()[0][pattern & 0x7FFF])
+        k = -k if pattern >> 15 else k
+        if self.exact is None:
+            return k
+        if pattern == self.exact:
+            return self.last + 1
+        ordinal, own, splits = self._own()
+        here = -(pattern & 0x7FFF) if pattern >> 15 else pattern
+        return self.last + 2 if splits and k == own and here > ordinal else k
+
+    def value(self, word: int) -> int:
+        """Give the pattern of a word; any word."""
+        if self.exact is not None:
+            ordinal, own, splits = self._own()
+            if word == self.of.number(self.last + 1):
+                return self.exact
+            if splits and word == self.of.number(self.last + 2):
+                return self._pattern(ordinal + 1)
+            if splits and word == own:
+                return self._pattern(ordinal - 1)
+        return self._pattern(self._ordinal(word))
+
+
+def make_half_lattice(
+    bits: Array,
+    of: HalfType,
+    kind: Kind,
+    bound: float,
+    fill_bits: int | None,
+    *,
+    maybe_padded: bool,
+) -> Lattice:
+    """Give the lattice of a chunk of halves."""
+    exact_lattice = Lattice(of, Kind.LOSSLESS)
+    if kind == Kind.LOSSLESS:
+        return exact_lattice
+    limit = bound
+    if kind == Kind.RANGE_RELATIVE:
+        valid = (bits & 0x7FFF) < of.infinity
+        valid &= bits != (-1 if fill_bits is None else fill_bits)
+        if maybe_padded:
+            valid &= (bits & 0x7FFF) != 0
+        numbers = [
+            float(of.magnitude(b & 0x7FFF) * of.unit) * (-1 if b >> 15 else 1)
+            for b in bits[valid].tolist()
+        ]
+        float64 = np.array(numbers, "<f8").view("<u8")
+        limit = resolved_range_bound(float64, FLOAT_TYPES[8], bound)
+        if limit == 0:
+            return exact_lattice
+    needs_care = fill_bits is not None and fill_bits != 0 and (fill_bits & 0x7FFF) < of.infinity
+    lattice = HalfLattice(of, kind, float_to_bits(limit), fill_bits if needs_care else None)
+    return lattice if lattice.last + 2 < 0x8000 else exact_lattice
+
+
 def find_stride(numbers: Sequence[int], of: IntegerType) -> tuple[int, int]:
     """Give base and stride of values; 0, 0 where there is none."""
     stride = math.gcd(*(x - numbers[0] for x in numbers))
@@ -133,10 +411,28 @@ def find_stride(numbers: Sequence[int], of: IntegerType) -> tuple[int, int]:
 
 
 def make_lattice(
-    bits: Array, of: IntegerType, kind: Kind, bound: float, fill_bits: int | None
+    bits: Array,
+    of: IntegerType,
+    kind: Kind,
+    bound: float,
+    fill_bits: int | None,
+    *,
+    maybe_padded: bool = False,
+    floor: int = 0,
 ) -> Lattice:
     """Give the lattice of a chunk."""
-    b = 0 if kind == Kind.LOSSLESS else min(math.floor(bound), 2 ** (of.word_bits - 1) - 1)
+    if isinstance(of, HalfType):
+        return make_half_lattice(bits, of, kind, bound, fill_bits, maybe_padded=maybe_padded)
+    if kind == Kind.NOISE:
+        noise = NoiseLattice(of, kind, floor, fill_bits or None, noise=math.floor(256 * bound))
+        if noise.last + 2 <= of.high:
+            return noise
+    counts = Fraction(bound) if kind == Kind.ABSOLUTE else Fraction(0)
+    if kind == Kind.RANGE_RELATIVE:
+        left_out = {fill_bits, 0 if maybe_padded else None}
+        valid = [of.number(word) for word in bits.tolist() if word not in left_out]
+        counts = Fraction(bound) * (max(valid) - min(valid)) if valid else counts
+    b = min(math.floor(counts), 2 ** (of.word_bits - 1) - 1)
     if b == 0:
         base, stride = find_stride(of.numbers(bits), of)
         return Lattice(of, Kind.LOSSLESS, base=base, stride=stride)
@@ -148,32 +444,47 @@ def fields(lattice: Lattice) -> bytes:
     wide = lattice.of.size == 8
     stride = lattice.stride if wide else lattice.base | lattice.stride << 32
     exact = lattice.exact or 0
-    return FIELDS.pack(0, 0, int(lattice.exact is not None), exact, stride)
+    noise = lattice.noise if isinstance(lattice, NoiseLattice) else 0
+    return FIELDS.pack(0, noise, int(lattice.exact is not None), exact, stride)
 
 
 def lattice_of(of: IntegerType, kind: int, step: int, later: bytes) -> Lattice:
     """Read and check the fields of a frame; raise `Refused` for what no encoder writes."""
-    first, second, exact_count, exact, stride = FIELDS.unpack_from(later)
+    first, noise, exact_count, exact, stride = FIELDS.unpack_from(later)
+    is_half = isinstance(of, HalfType)
     most = (1 << of.word_bits) - 1
-    if kind > Kind.LOSSLESS:
+    is_noise = kind == Kind.NOISE
+    if kind > Kind.NOISE or (is_noise and (is_half or of.size == 8)):
         raise Unsupported(f"bound kind {kind} of integers")
-    if kind == Kind.POINTWISE_RELATIVE:
+    if kind == Kind.POINTWISE_RELATIVE and not is_half:
         raise Corrupt("integers have no pointwise-relative bound")
-    if first or second or exact_count > 1:
-        raise Unsupported(f"fields {first} and {second}, {exact_count} exact values")
+    if first or (noise and not is_noise) or exact_count > 1:
+        raise Unsupported(f"fields {first} and {noise}, {exact_count} exact values")
     if kind == Kind.LOSSLESS:
         base, stride = (0, stride) if of.size == 8 else (stride & 0xFFFFFFFF, stride >> 32)
         if step or exact_count or exact:
             raise Corrupt(f"step {step}, exact value {exact} of a lossless frame")
-        if (base or stride) and not (2 <= stride <= most and base < stride):
+        if (base or stride) and (is_half or not (2 <= stride <= most and base < stride)):
             raise Corrupt(f"base {base}, stride {stride}")
         return Lattice(of, Kind.LOSSLESS, base=base, stride=stride)
-    if not 2 <= step <= most:
+    if isinstance(of, HalfType):
+        limit = bits_to_float(step)
+        if not 0 < limit < (1 if kind == Kind.POINTWISE_RELATIVE else math.inf):
+            raise Corrupt(f"step {limit}")
+        allowed = exact <= most and exact & 0x7FFF < of.infinity and exact != 0
+        if stride or not (allowed if exact_count else exact == 0):
+            raise Corrupt(f"exact value {exact}, base and stride {stride}")
+        return HalfLattice(of, Kind(kind), step, exact if exact_count else None)
+    if is_noise and not (step <= 1 << 15 and 16 <= noise <= 1 << 16):
+        raise Corrupt(f"floor {step}, C {noise}")
+    if not is_noise and not 2 <= step <= most:
         raise Corrupt(f"step {step}")
-    if step % 2 == 0:
+    if not is_noise and step % 2 == 0:
         raise Unsupported(f"step {step}")
     if not (1 <= exact <= most if exact_count else exact == 0) or stride:
         raise Corrupt(f"exact value {exact}, base and stride {stride}")
+    if is_noise:
+        return NoiseLattice(of, Kind(kind), step, exact if exact_count else None, noise=noise)
     return Lattice(of, Kind(kind), step, exact if exact_count else None)
 
 

@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include "chunk/word_tables.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+#include "codecs/integers.h"
+#include "h5lossy.h"
+
+namespace h5lossy {
+namespace {
+
+constexpr std::uint32_t kSign = 0x8000;  // of halves
+
+// The two formats of halves.
+struct Format {
+  std::uint32_t mantissa_bits;
+  int bias;
+  [[nodiscard]] std::uint32_t infinity() const { return (kSign - 1) >> mantissa_bits << mantissa_bits; }
+};
+
+Format format_of(std::uint32_t value_class) { return value_class == H5L_CLASS_HALF ? Format{10, 15} : Format{7, 127}; }
+
+// A sum of two doubles: exactly the difference or the product of two.
+struct Exact {
+  double high, low;
+};
+
+Exact difference(double a, double b) {
+  const double high = a - b, back = a - high;
+  return {high, (a - (high + back)) + (back - b)};
+}
+
+Exact product(double a, double b) {
+  const double high = a * b;
+  return {high, std::fma(a, b, -high)};
+}
+
+// A bound as a double, or as a product; `a` is a difference of halves. Where the rounded numbers differ, they decide:
+// what was rounded off is less than their distance.
+bool is_at_most(const Exact& a, const Exact& b) { return a.high < b.high || (a.high == b.high && a.low <= b.low); }
+
+// Magnitudes of halves: how far errors may reach. Those of infinity and NaN are no numbers, and each is on its own.
+class HalfErrors {
+ public:
+  explicit HalfErrors(const BinRule& rule)
+      : bound_(rule.bound), is_relative_(rule.kind == BoundKind::pointwise_relative) {
+    const std::uint32_t finite = format_of(rule.value_class).infinity();
+    for (std::uint32_t i = 0; i < finite; ++i) values_.push_back(half_value(rule.value_class, i));
+  }
+
+  static constexpr std::uint64_t top = kSign - 1;
+
+  // What a bin comes back as that begins here: the largest number that is near enough.
+  [[nodiscard]] std::uint64_t middle_from(std::uint64_t first) const {
+    std::uint64_t middle = first;
+    while (is_near(first, middle + 1, first)) ++middle;
+    return middle;
+  }
+
+  // Where the bin ends: the first number behind the middle that is not near enough.
+  [[nodiscard]] std::uint64_t end_behind(std::uint64_t middle) const {
+    std::uint64_t end = middle + 1;
+    while (is_near(middle, end, end)) ++end;
+    return end;
+  }
+
+ private:
+  [[nodiscard]] bool is_near(std::uint64_t low, std::uint64_t high, std::uint64_t at) const {
+    if (high >= values_.size()) return false;
+    const Exact bound = is_relative_ ? product(bound_, values_[at]) : Exact{bound_, 0};
+    return is_at_most(difference(values_[high], values_[low]), bound);
+  }
+
+  double bound_;
+  bool is_relative_;
+  std::vector<double> values_;
+};
+
+// The same of integers without their sign, under a noise bound.
+class NoiseErrors {
+ public:
+  explicit NoiseErrors(const BinRule& rule)
+      : top((rule.value_bytes == 4 ? 0xFFFFFFFFu : (1u << 8 * rule.value_bytes) - 1)),
+        floor_(rule.floor),
+        scale_(std::uint64_t{rule.noise} * rule.noise) {
+    if (rule.value_class == H5L_CLASS_SIGNED) top = top / 2 + 1;
+  }
+
+  std::uint64_t top;
+
+  [[nodiscard]] std::uint64_t middle_from(std::uint64_t first) const { return std::min(first + bound(first), top); }
+
+  [[nodiscard]] std::uint64_t end_behind(std::uint64_t middle) const {
+    std::uint64_t end = middle + 1;
+    // The bound never falls, so what it allows at one number is near enough in between, too.
+    while (end <= top && end <= middle + bound(end)) end = middle + bound(end) + 1;
+    return std::min(end, top + 1);
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t bound(std::uint64_t value) const {
+    const std::uint64_t square = scale_ * value;  // below 2^64: C is at most 2^16
+    auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(square)));
+    while (root > 0xFFFFFFFFu || root * root > square) --root;
+    while (root < 0xFFFFFFFFu && (root + 1) * (root + 1) <= square) ++root;
+    return std::max(floor_, root >> 8);
+  }
+
+  std::uint64_t floor_, scale_;
+};
+
+// Cuts all magnitudes into bins. The first one comes back as 0.
+template <class Errors>
+void cut(const Errors& errors, MadeBins& made) {
+  for (std::uint64_t first = 0, end = 0; first <= errors.top; first = end) {
+    const std::uint64_t middle = first == 0 ? 0 : errors.middle_from(first);
+    end = errors.end_behind(middle);
+    made.first.push_back(static_cast<std::uint32_t>(first));
+    made.middle.push_back(static_cast<std::uint32_t>(middle));
+  }
+}
+
+// How values of up to 16 bits are ordered, and where their sign is. Ordinals are the values of integers; of halves,
+// magnitudes with a sign, so both zeros are 0.
+struct Order {
+  explicit Order(const BinRule& rule)
+      : is_half(rule.kind != BoundKind::noise),
+        is_signed(rule.value_class != H5L_CLASS_UNSIGNED),
+        count(1u << 8 * rule.value_bytes),
+        sign(is_signed ? count / 2 : 0) {}
+
+  [[nodiscard]] int ordinal_of(std::uint32_t bits) const {
+    if ((bits & sign) == 0) return static_cast<int>(bits);
+    return is_half ? -static_cast<int>(bits ^ sign) : static_cast<int>(bits) - static_cast<int>(count);
+  }
+
+  [[nodiscard]] std::uint16_t bits_of(int ordinal) const {
+    if (ordinal >= 0 && is_signed) ordinal = std::min(ordinal, static_cast<int>(sign) - 1);
+    const auto bits = static_cast<std::uint32_t>(ordinal);
+    return static_cast<std::uint16_t>((ordinal < 0 && is_half ? (0u - bits) | sign : bits) & (count - 1));
+  }
+
+  [[nodiscard]] std::uint16_t rank_of(std::uint32_t word) const {
+    return static_cast<std::uint16_t>((word ^ sign) & (count - 1));
+  }
+
+  bool is_half, is_signed;
+  std::uint32_t count, sign;
+};
+
+// As lattices do (codecs/integers.h).
+void take_out(const Order& order, std::uint32_t exact, std::uint32_t last, WordTables& tables) {
+  const std::uint16_t code = order.rank_of(last + 1), above = order.rank_of(last + 2), bin = tables.ranks[exact];
+  if (tables.values[bin] == exact) {
+    const int at = order.ordinal_of(exact);
+    for (std::uint32_t bits = 0; bits < order.count; ++bits) {
+      if (tables.ranks[bits] == bin && order.ordinal_of(bits) > at) tables.ranks[bits] = above;
+    }
+    const int least = order.is_signed ? -static_cast<int>(order.sign) : 0;
+    if (order.is_half || at != least) tables.values[bin] = order.bits_of(at - 1);
+    if (order.is_half || at != least + static_cast<int>(order.count) - 1) tables.values[above] = order.bits_of(at + 1);
+  }
+  tables.ranks[exact] = code;
+  tables.values[code] = static_cast<std::uint16_t>(exact);
+}
+
+void make_tables(const BinRule& rule, MadeBins& made) {
+  const Order order(rule);
+  made.tables = std::make_unique<WordTables>();
+  WordTables& tables = *made.tables;
+  const auto bins = static_cast<std::uint32_t>(made.first.size());
+  for (std::uint32_t word = 0; word < order.count; ++word) {  // those that no value has are those of the last bin
+    const bool is_negative = (word & order.sign) != 0;
+    const std::uint32_t bin = std::min(is_negative ? order.count - word : word, bins - 1);
+    const int middle = static_cast<int>(made.middle[bin]);
+    tables.values[order.rank_of(word)] = order.bits_of(is_negative ? -middle : middle);
+  }
+  for (std::uint32_t bits = 0; bits < order.count; ++bits) {
+    const int ordinal = order.ordinal_of(bits);
+    const auto magnitude = static_cast<std::uint32_t>(ordinal < 0 ? -ordinal : ordinal);
+    const auto bin = static_cast<std::uint32_t>(std::upper_bound(made.first.begin(), made.first.end(), magnitude) -
+                                                made.first.begin() - 1);
+    tables.ranks[bits] = order.rank_of(ordinal < 0 ? 0u - bin : bin);
+  }
+  made.last = order.rank_of(tables.ranks[order.bits_of(static_cast<int>(order.count) - 1)]);  // its own inverse
+  if (rule.has_exact) take_out(order, rule.exact, made.last, tables);
+}
+
+void make_list(const BinRule& rule, MadeBins& made) {
+  const auto bins = static_cast<std::uint32_t>(made.first.size());
+  made.starts.assign(scalar::kBinKeys + 2, bins - 1);
+  for (std::uint32_t bin = bins; bin-- > 0;) {
+    // All keys from that of the bin's first value up to the next bin's have values in it first, but for its own.
+    const std::uint32_t key = scalar::bin_key(made.first[bin]);
+    const std::uint32_t end = bin + 1 < bins ? scalar::bin_key(made.first[bin + 1]) : scalar::kBinKeys + 1;
+    for (std::uint32_t k = key + 1; k <= end; ++k) made.starts[k] = bin;
+  }
+  made.starts[0] = 0;
+  made.bins = {bins, made.first.data(), made.middle.data(), made.starts.data()};
+  const bool is_signed = rule.value_class == H5L_CLASS_SIGNED;
+  made.last = scalar::find_bin(made.bins, is_signed ? 0x7FFFFFFFu : 0xFFFFFFFFu);
+}
+
+std::shared_ptr<const MadeBins> make_bins(const BinRule& rule) {
+  const auto made = std::make_shared<MadeBins>();
+  if (rule.kind == BoundKind::noise) {
+    cut(NoiseErrors(rule), *made);
+  } else {
+    cut(HalfErrors(rule), *made);
+  }
+  if (rule.value_bytes == 4) {
+    make_list(rule, *made);
+  } else {
+    make_tables(rule, *made);
+  }
+  return made;
+}
+
+}  // namespace
+
+double half_value(std::uint32_t value_class, std::uint32_t bits) {
+  const auto [m, bias] = format_of(value_class);
+  const std::uint64_t exponent = bits >> m, mantissa = bits & ((1u << m) - 1);
+  if (exponent == 0) return std::ldexp(static_cast<double>(mantissa), 1 - bias - static_cast<int>(m));
+  return std::bit_cast<double>((exponent + static_cast<std::uint64_t>(1023 - bias)) << 52 | mantissa << (52 - m));
+}
+
+std::shared_ptr<const MadeBins> bins_of(const BinRule& rule) {
+  struct Kept {
+    BinRule rule;
+    std::shared_ptr<const MadeBins> made;
+  };
+  static std::mutex mutex;
+  static std::array<Kept, 8> kept;  // the latest first
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = std::find_if(kept.begin(), kept.end(),
+                                    [&](const Kept& one) { return one.made != nullptr && one.rule == rule; });
+    if (found != kept.end()) {
+      std::rotate(kept.begin(), found, found + 1);
+      return kept.front().made;
+    }
+  }
+  const auto made = make_bins(rule);
+  const std::lock_guard lock(mutex);
+  std::rotate(kept.begin(), kept.end() - 1, kept.end());
+  kept.front() = {rule, made};
+  return made;
+}
+
+}  // namespace h5lossy

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Bins whose width no formula gives, those of halves and of noise bounds (docs/format/integers.md), as tables of all
+// values, or of 32 bits as a list.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "codecs/codec.h"
+
+namespace h5lossy {
+
+// What bins follow from.
+struct BinRule {
+  std::uint32_t value_class = 0;
+  std::uint32_t value_bytes = 0;
+  BoundKind kind = BoundKind::absolute;
+  double bound = 0;         // halves: B; of a pointwise-relative bound, b
+  std::uint32_t floor = 0;  // noise: a
+  std::uint32_t noise = 0;  // and C
+  bool has_exact = false;
+  std::uint32_t exact = 0;  // its bits
+
+  bool operator==(const BinRule&) const = default;
+};
+
+// What a rule gives.
+struct MadeBins {
+  std::unique_ptr<WordTables> tables;  // up to 16 bits
+  WordBins bins;                       // 32 bits
+  std::vector<std::uint32_t> first, middle, starts;
+  std::uint32_t last = 0;  // the word of the largest value, without those of the exact value behind it
+};
+
+// The bins of a rule: those of the last few rules are kept.
+std::shared_ptr<const MadeBins> bins_of(const BinRule& rule);
+
+// The value of a half, without its sign; its bits are those of a finite one.
+double half_value(std::uint32_t value_class, std::uint32_t bits);
+
+}  // namespace h5lossy

@@ -1,0 +1,392 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""float16 and bfloat16: bounds of every value, the bytes of docs/format/integers.md, files."""
+
+from __future__ import annotations
+
+import random
+import struct
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import h5py
+import ml_dtypes
+import numpy as np
+import pytest
+
+import h5lossy
+from h5lossy import PFPL, Auto, CorruptFrameError, Interp, UnsupportedError
+from hdf5_helpers import h5lossy_command
+from matrix import BACKENDS
+from reference import frame as reference
+from reference import integers
+from reference.common import Kind, float_to_bits
+from test_backends_agree import require_frames_of_this_process
+from test_integers import sealed
+
+Array = np.ndarray[Any, Any]
+
+CLASSES = {"float16": 3, "bfloat16": 4}
+DTYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+each_type = pytest.mark.parametrize("name", DTYPES)
+
+KINDS = {
+    "absolute": Kind.ABSOLUTE,
+    "pointwise_relative": Kind.POINTWISE_RELATIVE,
+    "range_relative": Kind.RANGE_RELATIVE,
+    "lossless": Kind.LOSSLESS,
+}
+
+#: Absolute bounds: below the smallest value, in units of it, at steps between values, beyond all.
+ABSOLUTE = [1e-45, 2.0**-133, 3.1 * 2.0**-24, 1e-3, 0.5, 2049, 7e4, 1e38]
+#: Of float16, values are apart by 2^-11 to 2^-10 of themselves, of bfloat16 by 2^-8 to 2^-7.
+RELATIVE = [2.0**-11, 5e-4, 2.0**-8, 0.0039, 0.1, 0.5, 1 - 2**-53]
+
+
+def all_values(dtype: np.dtype[Any]) -> Array:
+    """Return every value of a type."""
+    return np.arange(65536, dtype="u2").view(dtype)
+
+
+def numbers(values: Array) -> list[Fraction]:
+    """Return finite values as exact numbers."""
+    return [Fraction(x) for x in values.astype(np.float64).tolist()]
+
+
+def finite(values: Array) -> Array:
+    """Return which values are finite."""
+    of = integers.HALVES[CLASSES[values.dtype.name]]
+    return np.asarray((bits(values) & 0x7FFF) < of.infinity)
+
+
+def bits(values: Array) -> Array:
+    """Return patterns, as integers of this machine."""
+    return values.view(np.dtype("u2").newbyteorder(values.dtype.byteorder)).astype("u2")
+
+
+def coded(values: Array, codec: Any, fill: Any = None) -> tuple[Array, Any]:
+    """Return what values come back as, and their frame's header; no tile is stored."""
+    frame = h5lossy.encode(np.repeat(values, 32), codec, fill_value=fill)
+    info = h5lossy.inspect(frame)
+    assert info.stored_tiles == 0
+    assert info.codec == "pfpl"
+    return h5lossy.decode(frame)[::32], info
+
+
+# ------------------------------------------------------------------------------------------------
+# Bounds
+# ------------------------------------------------------------------------------------------------
+
+
+@each_type
+def test_every_bit_is_kept_without_loss(name: str) -> None:
+    values = all_values(DTYPES[name])
+    decoded, info = coded(values, PFPL(lossless=True))
+    assert info.bound.kind is h5lossy.BoundKind.LOSSLESS
+    np.testing.assert_array_equal(bits(decoded), bits(values))
+
+
+@each_type
+@pytest.mark.parametrize("bound", ABSOLUTE)
+def test_all_values_keep_their_absolute_bound(name: str, bound: float) -> None:
+    values = all_values(DTYPES[name])
+    is_finite = finite(values)
+    decoded, _ = coded(values, PFPL(absolute=bound))
+    pairs = zip(numbers(values[is_finite]), numbers(decoded[is_finite]), strict=True)
+    assert max(abs(x - y) for x, y in pairs) <= Fraction(bound)
+    np.testing.assert_array_equal(bits(decoded[~is_finite]), bits(values[~is_finite]))
+    again, _ = coded(decoded, PFPL(absolute=bound))
+    np.testing.assert_array_equal(bits(again), bits(decoded))
+
+
+@each_type
+@pytest.mark.parametrize("bound", RELATIVE)
+def test_all_values_keep_their_relative_bound(name: str, bound: float) -> None:
+    values = all_values(DTYPES[name])
+    is_finite = finite(values)
+    decoded, _ = coded(values, PFPL(pointwise_relative=bound))
+    for x, y in zip(numbers(values[is_finite]), numbers(decoded[is_finite]), strict=True):
+        assert abs(x - y) <= Fraction(bound) * abs(x)
+    np.testing.assert_array_equal(bits(decoded[~is_finite]), bits(values[~is_finite]))
+    again, _ = coded(decoded, PFPL(pointwise_relative=bound))
+    np.testing.assert_array_equal(bits(again), bits(decoded))
+
+
+@each_type
+@pytest.mark.parametrize("bound", [1e-4, 0.01, 0.3, 2.0])
+def test_the_range_is_that_of_valid_values(name: str, bound: float) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(3, 5, 3000).astype(DTYPES[name])
+    values[::50], values[7::50], values[9] = np.nan, -999, np.inf
+    is_finite = finite(values) & (values != -999)
+    valid = numbers(values[is_finite])
+    codec = PFPL(range_relative=bound)
+    decoded = h5lossy.decode(h5lossy.encode(values, codec, fill_value=-999))
+    pairs = zip(valid, numbers(decoded[is_finite]), strict=True)
+    worst = max(abs(x - y) for x, y in pairs)
+    assert worst <= Fraction(bound) * (max(valid) - min(valid))
+    assert bound < 0.01 or worst > 0
+    np.testing.assert_array_equal(bits(decoded[~is_finite]), bits(values[~is_finite]))
+    same = np.full(5000, 2.5, DTYPES[name])
+    frame = h5lossy.encode(same, codec)
+    assert h5lossy.inspect(frame).bound.kind is h5lossy.BoundKind.LOSSLESS
+
+
+def exact_values(name: str, bound: float, kind: Kind) -> list[int]:
+    """Return patterns at the ends and in the middle of bins, of both signs."""
+    of = integers.HALVES[CLASSES[name]]
+    of_bins, middles = integers.half_bins(of, kind, bound)
+    picked = [middles[k] for k in (1, 2, len(middles) // 3)]
+    ends = [int(np.searchsorted(of_bins, of_bins[middle])) for middle in picked]
+    near = {o + d for o in (*picked, *ends, of.infinity - 1) for d in (-1, 0, 1)}
+    magnitudes = {o for o in near if 0 < o < of.infinity}
+    return sorted({o | sign for o in magnitudes for sign in (0, 0x8000)} | {0x8000})
+
+
+@each_type
+@pytest.mark.parametrize("kind", ["absolute", "pointwise_relative"])
+def test_the_fill_value_is_kept_and_nothing_becomes_it(name: str, kind: str) -> None:
+    values = all_values(DTYPES[name])
+    is_finite = finite(values)
+    exact = values[is_finite].astype(np.float64)
+    for bound in (0.0171, 0.3):
+        codec = PFPL(**{kind: bound})
+        for fill_bits in exact_values(name, bound, KINDS[kind]):
+            fill = values[fill_bits]
+            decoded, _ = coded(values, codec, fill)
+            np.testing.assert_array_equal(bits(decoded) == fill_bits, np.arange(65536) == fill_bits)
+            error = np.abs(exact - decoded[is_finite].astype(np.float64))
+            # Both bounds have enough bits behind those that bins end at.
+            assert (error <= bound * (1 if kind == "absolute" else np.abs(exact))).all()
+            again, _ = coded(decoded, codec, fill)
+            np.testing.assert_array_equal(bits(again), bits(decoded))
+
+
+# ------------------------------------------------------------------------------------------------
+# The bytes
+# ------------------------------------------------------------------------------------------------
+
+
+def images(dtype: np.dtype[Any], seed: int) -> Array:
+    """Return one of several kinds of values, in one of several shapes."""
+    rng = np.random.default_rng(seed)
+    shape = [(1,), (300,), (16, 30), (3, 9, 20), (70, 140), (9000,)][seed % 6]
+    waves = np.add.outer(np.sin(np.arange(np.prod(shape[:-1], dtype=int))), np.arange(shape[-1]))
+    made: Any = [
+        rng.integers(0, 65536, shape).astype("u2").view(dtype),
+        waves.reshape(shape) / 9 - 3,
+        rng.normal(0, 1e-3, shape),
+        np.where(rng.random(shape) < 0.1, -999, waves.reshape(shape)),
+        np.where(rng.random(shape) < 0.05, np.nan, waves.reshape(shape) * 100),
+    ][seed % 5]
+    with np.errstate(over="ignore"):
+        return np.asarray(made).astype(dtype)
+
+
+def jobs(dtype: np.dtype[Any], seeds: range) -> list[tuple[Array, Any, Any]]:
+    """Return values, codecs and fill values."""
+    found = []
+    for seed in seeds:
+        values, picked = images(dtype, seed), random.Random(seed)
+        kind = picked.choice([*KINDS])
+        bound = True if kind == "lossless" else picked.choice([1e-5, 0.004, 0.02, 0.5])
+        ordinary = values.reshape(-1)[finite(values).reshape(-1)]
+        fill = ordinary[picked.randrange(ordinary.size)] if seed % 3 and ordinary.size else None
+        found.append((values, PFPL(**{kind: bound}), fill))
+    return found
+
+
+def expected_frame(values: Array, codec: Any, fill: Any) -> bytes:
+    """Return the reference's frame."""
+    fill_bits = None if fill is None else int(bits(np.array([fill], values.dtype))[0])
+    kind, bound = KINDS[codec.bound.kind], codec.bound.value
+    return reference.encode(values, kind, bound, fill_bits=fill_bits, shape=values.shape)
+
+
+@each_type
+def test_library_and_reference_write_the_same_frames(decoder: Any, name: str) -> None:
+    for values, codec, fill in jobs(DTYPES[name], range(24)):
+        frame = h5lossy.encode(values, codec, fill_value=fill)
+        assert frame == expected_frame(values, codec, fill), codec
+        decoded = h5lossy.decode(frame)
+        assert decoded.dtype == values.dtype
+        assert decoded.tobytes() == reference.decode(frame).tobytes()
+        assert decoded.tobytes() == decoder.decode(frame)
+        middle = values.size // 2
+        part = h5lossy.decode(frame, middle)
+        np.testing.assert_array_equal(bits(part), bits(decoded[middle:]))
+
+
+@each_type
+def test_both_byte_orders_have_the_same_frames_but_for_a_bit(name: str) -> None:
+    for values, codec, fill in jobs(DTYPES[name], range(40, 52)):
+        swapped = bits(values).astype(">u2").view(values.dtype.newbyteorder(">"))
+        ours = bytearray(h5lossy.encode(values, codec, fill_value=fill))
+        others = bytearray(h5lossy.encode(swapped, codec, fill_value=fill))
+        assert ours[7] | 0x80 == others[7]
+        others[7] = ours[7]
+        assert ours[20:] == others[20:]
+        frame = h5lossy.encode(swapped, codec, fill_value=fill)
+        back = h5lossy.decode(frame)
+        assert back.dtype == swapped.dtype
+        expected = h5lossy.decode(h5lossy.encode(values, codec, fill_value=fill))
+        np.testing.assert_array_equal(bits(back), bits(expected))
+
+
+def test_the_page_has_an_example_that_comes_out() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "format" / "integers.md").read_text()
+    example = page.split("## Worked examples")[1].split("### Halves")[1]
+    rows = {line[:5].strip(): line[5:].replace("|", " ") for line in example.split("\n")}
+    patterns = [int(word, 16) for word in rows["bits"].split()]
+    values = np.array(patterns, "u2").view("f2")
+    np.testing.assert_array_equal(values, np.array(rows["value"].split(), "f2"))
+    of = integers.HALVES[3]
+    lattice = integers.HalfLattice(of, Kind.ABSOLUTE, float_to_bits(0.25))
+    words = [lattice.word(x) for x in of.numbers(bits(values))]
+    assert [*map(int, rows["k"].split())] == words
+    n = [int(word, 16) for word in rows["n"].split("(")[0].split()]
+    assert integers.to_residuals(words, 8, 0, of) == n
+    payload = integers.encode_tile(bits(values), of, lattice, np.array([2, 8]))
+    assert payload.hex(" ") in example.replace("| ", "")
+    numbers_of_bins, middles = integers.half_bins(of, Kind.ABSOLUTE, 0.25)
+    ends = [f"{int(np.searchsorted(numbers_of_bins, k)):x}" for k in range(1, 8)]
+    assert f"(magnitudes 0, {', '.join(ends)})" in example
+    assert f"(0, {', '.join(f'{r:x}' for r in middles[1:8])})" in example
+    assert f"up to K = {len(middles) - 1}." in example
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@each_type
+def test_every_backend_writes_the_same_frames(tmp_path: Path, name: str, backend: str) -> None:
+    require_frames_of_this_process(backend, tmp_path, jobs(DTYPES[name], range(60, 80)))
+
+
+@each_type
+def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, name: str) -> None:
+    picked = random.Random(name)
+    refusals = {
+        decoder.Unsupported: UnsupportedError,
+        decoder.Truncated: h5lossy.TruncatedFrameError,
+        decoder.Corrupt: CorruptFrameError,
+    }
+    frames = [h5lossy.encode(v, c, fill_value=f) for v, c, f in jobs(DTYPES[name], range(15))]
+    for frame in (frame for frame in frames if len(frame) < 1500):
+        for _ in range(8):
+            changed = bytearray(frame)
+            # A change of the step's low bytes only makes the reference compute other bins.
+            place = picked.choice([*range(4, 12), *range(20, 32), *range(38, len(changed))])
+            changed[place] ^= 1 << picked.randrange(8)
+            for one in (sealed(decoder, bytes(changed)), bytes(changed[: picked.randrange(140)])):
+                try:
+                    expected = h5lossy.decode(one).tobytes()
+                except h5lossy.H5LossyError as error:
+                    with pytest.raises(decoder.Refused) as refused:
+                        decoder.decode(one)
+                    assert refusals[refused.type] is type(error)  # noqa: PT017
+                else:
+                    assert decoder.decode(one) == expected
+                    assert reference.decode(one).tobytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("at", "form", "value", "message"),
+    [
+        (32, "<d", 0.0, "greater than 0 and finite, got 0"),
+        (32, "<d", -1.0, "greater than 0 and finite, got -1"),
+        (32, "<d", float("inf"), "greater than 0 and finite, got inf"),
+        (32, "<d", float("nan"), "greater than 0 and finite, got nan"),
+        (60, "<I", 1, "0x0 is not one of 1 finite halves"),
+        (64, "<Q", 7, "0x7 is not one of 0 finite halves"),
+        (72, "<Q", 5 << 32, "a frame with a bound has no base and stride"),
+        (7, "<B", 0x31, "halves of 1 bytes are not among those allowed: 2"),
+        (7, "<B", 0x48, "halves of 8 bytes"),
+    ],
+)
+def test_a_field_that_is_out_of_range_is_named(
+    decoder: Any, *, at: int, form: str, value: float, message: str
+) -> None:
+    frame = h5lossy.encode(np.tile(np.arange(99, dtype="f2"), 99), PFPL(absolute=3))
+    broken = bytearray(frame)
+    struct.pack_into(form, broken, at, value)
+    with pytest.raises(CorruptFrameError, match=message):
+        h5lossy.decode(sealed(decoder, bytes(broken)))
+
+
+# ------------------------------------------------------------------------------------------------
+# What is refused, and files
+# ------------------------------------------------------------------------------------------------
+
+
+@each_type
+def test_what_halves_do_not_take_is_said(name: str) -> None:
+    values = np.zeros((10, 10), DTYPES[name])
+    with pytest.raises(UnsupportedError, match=r"halves are encoded by codec 1 \(pfpl\) .*PFPL"):
+        h5lossy.encode(values, Interp(absolute=3))
+    with pytest.raises(UnsupportedError, match=f"here, not {name}.*decode take halves"):
+        PFPL(range_relative=0.1).resolve(values)
+
+
+def hdf5_type(name: str, order: str) -> Any:
+    """Return a type of HDF5's; bfloat16 as HDF5 2 has it, which h5py reads as float32."""
+    if name == "float16":
+        return h5py.h5t.py_create(np.dtype(f"{order}f2"))
+    made = (h5py.h5t.IEEE_F32LE if order == "<" else h5py.h5t.IEEE_F32BE).copy()
+    made.set_fields(15, 7, 8, 0, 7)
+    made.set_size(2)
+    made.set_ebias(127)
+    return made
+
+
+@each_type
+@pytest.mark.parametrize("order", "<>")
+def test_datasets_are_written_and_read(tmp_path: Path, name: str, order: str) -> None:
+    rng = np.random.default_rng(0)
+    values = np.add.outer(np.sin(np.arange(90) / 9), rng.normal(0, 0.01, 70)).astype(DTYPES[name])
+    values[3, :5] = -1000
+    for number, codec in enumerate([PFPL(lossless=True), PFPL(absolute=0.03), Auto(absolute=0.03)]):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            plist.set_chunk((32, 32))
+            plist.set_filter(h5lossy.FILTER_ID, h5py.h5z.FLAG_MANDATORY, codec.filter_options)
+            plist.set_fill_value(np.array(-1000, np.float32))
+            kind = hdf5_type(name, order)
+            space = h5py.h5s.create_simple(values.shape)
+            made = h5py.h5d.create(file.id, b"x", kind, space, plist)
+            h5py.Dataset(made)[...] = values.astype(np.float32)
+            other = h5py.h5d.create(file.id, b"y", kind, space, plist)
+            h5lossy.write(h5py.Dataset(other), values.astype(np.float32))
+        with h5py.File(tmp_path / f"{number}.h5") as file:
+            dataset = file["x"]
+            made = dataset.id
+            decoded = dataset[...]
+            np.testing.assert_array_equal(file["y"][...], decoded)
+            np.testing.assert_array_equal(h5lossy.read(dataset), decoded)
+            assert h5lossy.verify(dataset).ok
+            described = h5lossy.describe(dataset)
+            assert described is not None
+            assert described.ratio > 1
+            _, chunk = made.read_direct_chunk((0, 0))
+        info = h5lossy.inspect(chunk)
+        assert info.dtype == DTYPES[name].newbyteorder(order)
+        error = np.abs(values.astype(np.float32) - decoded.astype(np.float32))
+        assert error.max() == 0 if codec.lossless else 0 < error.max() <= 0.03
+        np.testing.assert_array_equal(decoded == -1000, values == -1000)
+        said = h5lossy_command("info", str(tmp_path / f"{number}.h5")).stdout
+        assert str(codec.bound) in said
+
+
+def test_verify_and_tools_have_to_be_left_out(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset("x", (9,), "f2", chunks=(9,), compression=PFPL(absolute=3))
+        with pytest.raises(UnsupportedError, match=r"here, not float16; .*without verify=True"):
+            h5lossy.write(dataset, np.zeros(9, "f2"), verify=True)
+
+
+def test_without_ml_dtypes_bfloat16_is_two_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.arange(300).astype(DTYPES["bfloat16"])
+    frame = h5lossy.encode(values, PFPL(lossless=True))
+    monkeypatch.setitem(__import__("sys").modules, "ml_dtypes", None)
+    decoded = h5lossy.decode(frame)
+    assert decoded.dtype == np.dtype("V2")
+    assert decoded.tobytes() == values.tobytes()

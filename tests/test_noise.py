@@ -1,0 +1,265 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Noise bounds of integers: every value in exact arithmetic, the bytes of the page, files."""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import h5lossy
+from h5lossy import (
+    PFPL,
+    Auto,
+    BoundError,
+    CorruptFrameError,
+    Interp,
+    InvalidArgumentError,
+    UnsupportedError,
+)
+from hdf5_helpers import h5lossy_command
+from matrix import BACKENDS
+from reference import frame as reference
+from reference import integers
+from reference.common import Kind
+from test_backends_agree import require_frames_of_this_process
+from test_integers import images, numbers, pattern, sealed
+
+Array = np.ndarray[Any, Any]
+
+TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4"]
+each_type = pytest.mark.parametrize("dtype", TYPES)
+
+BOUNDS = [(1 / 16, 0), (1 / 16, 1), (0.5, 0), (1.0, 2), (1.999, 0), (40.5, 3), (256.0, 1000)]
+
+
+def allowed(noise: float, floor: int, x: int) -> int:
+    """Return the bound of a value."""
+    c = math.floor(256 * noise)
+    return max(floor, math.isqrt(c * c * abs(x)) // 256)
+
+
+def decoded_of(values: Array, codec: Any, fill: int | None = None) -> tuple[Array, Any]:
+    """Return what values come back as, and their frame's header."""
+    frame = h5lossy.encode(np.repeat(values, 32), codec, fill_value=fill)
+    return h5lossy.decode(frame)[::32], h5lossy.inspect(frame)
+
+
+def check_values(values: Array, noise: float, floor: int, fill: int | None) -> None:
+    """Encode values, and judge each in exact integers."""
+    codec = PFPL(noise=noise, absolute=floor) if floor else PFPL(noise=noise)
+    decoded, info = decoded_of(values, codec, fill)
+    given, found = numbers(values), numbers(decoded)
+    for x, y in zip(given, found, strict=True):
+        assert abs(x - y) <= allowed(noise, floor, x), (x, y)
+        assert x * y >= 0
+    assert all(y == 0 for x, y in zip(given, found, strict=True) if x == 0)
+    if fill is not None:
+        np.testing.assert_array_equal(decoded == fill, values == fill)
+    assert info.bound.kind in {h5lossy.BoundKind.NOISE, h5lossy.BoundKind.LOSSLESS}
+    again, _ = decoded_of(decoded, codec, fill)
+    np.testing.assert_array_equal(again, decoded)
+
+
+@pytest.mark.parametrize(("noise", "floor"), BOUNDS)
+@pytest.mark.parametrize("dtype", ["u1", "i1", "<u2", "<i2"])
+def test_all_values_keep_their_bound(dtype: str, noise: float, floor: int) -> None:
+    info = np.iinfo(dtype)
+    values = np.arange(info.min, info.max + 1).astype(dtype)
+    fills = [None, info.max] if values.itemsize == 2 else [None, info.max, info.min, 7, 100]
+    for fill in fills:
+        check_values(values, noise, floor, None if fill == 0 else fill)
+
+
+@pytest.mark.parametrize("fill", [1, 5, 999, 1000, 1001, 65534, -1, -999, -32768])
+def test_a_fill_value_anywhere_is_kept(fill: int) -> None:
+    dtype = "u2" if fill > 32767 else "i2"
+    info = np.iinfo(dtype)
+    near = [x for x in range(fill - 300, fill + 300) if info.min <= x <= info.max]
+    check_values(np.array(near, dtype), 1.0, 3, fill)
+
+
+@pytest.mark.parametrize("dtype", ["<u4", "<i4"])
+@pytest.mark.parametrize(("noise", "floor"), [(1 / 16, 1), (1.0, 0), (3.3, 100), (256.0, 0)])
+def test_values_of_32_bits_keep_their_bound(dtype: str, noise: float, floor: int) -> None:
+    info, picked = np.iinfo(dtype), random.Random(dtype)
+    edges = [0, info.min, info.max, *(2**n for n in range(31))]
+    edges += [picked.randrange(2 ** picked.randrange(1, 32)) for _ in range(300)]
+    near = [x + d for x in edges for d in range(-2, 3)]
+    values = [s * x for x in near for s in (1, -1) if info.min <= s * x <= info.max]
+    array = np.array(values, dtype)
+    for fill in (None, info.max, int(array[7])):
+        check_values(array, noise, floor, fill or None)
+    lattice = integers.NoiseLattice(
+        integers.IntegerType(4, dtype == "<i4"), Kind.NOISE, floor, None,
+        noise=math.floor(256 * noise),
+    )  # fmt: skip
+    decoded, _ = decoded_of(array, PFPL(noise=noise, absolute=floor or 0.5))
+    few = slice(None, None, 7)
+    expected = [lattice.value(lattice.word(x)) for x in values[few] if abs(x) < 1 << 24]
+    got = [y for x, y in zip(values[few], numbers(decoded[few]), strict=True) if abs(x) < 1 << 24]
+    assert got == expected
+
+
+def test_bins_are_as_wide_as_they_may_be() -> None:
+    # With a bound of a standard deviation, bin k begins at k squared, nearly: 256 of them.
+    values = np.arange(65536, dtype="u2")
+    decoded, info = decoded_of(values, PFPL(noise=1.0))
+    assert len(np.unique(decoded)) == 256
+    assert info.step == 1.0
+    assert decoded_of(values, PFPL(noise=1.0, absolute=10))[1].step == 21.0
+
+
+def jobs(dtype: str, seeds: range) -> list[tuple[Array, Any, int | None]]:
+    """Return values, codecs and fill values."""
+    found = []
+    for seed in seeds:
+        values, picked = images(dtype, seed), random.Random(seed)
+        if values.itemsize == 4:  # of larger ones, the reference has too many bins
+            values = (values // 2**13).astype(dtype)
+        noise, floor = picked.choice(BOUNDS)
+        codec = PFPL(noise=noise, absolute=floor) if floor else PFPL(noise=noise)
+        fill = int(picked.choice(values.reshape(-1))) if seed % 3 else None
+        found.append((values, codec, fill))
+    return found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
+    # NumPy's pickles come back in the machine's byte order.
+    dtypes = [dtype.replace(">", "<") for dtype in TYPES]
+    given = [job for dtype in dtypes for job in jobs(dtype, range(60, 75))]
+    require_frames_of_this_process(backend, tmp_path, given)
+
+
+@each_type
+def test_library_and_reference_write_the_same_frames(decoder: Any, dtype: str) -> None:
+    for values, codec, fill in jobs(dtype, range(25)):
+        frame = h5lossy.encode(values, codec, fill_value=fill)
+        bits = None if fill is None else pattern(fill, dtype)
+        expected = reference.encode(
+            values, Kind.NOISE, codec.noise, fill_bits=bits, shape=values.shape,
+            floor=codec.noise_floor,
+        )  # fmt: skip
+        assert frame == expected, codec
+        decoded = h5lossy.decode(frame)
+        np.testing.assert_array_equal(decoded, reference.decode(frame))
+        if values.itemsize < 4:
+            assert decoder.decode(frame) == decoded.tobytes()
+
+
+def test_the_page_has_an_example_that_comes_out() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "format" / "integers.md").read_text()
+    example = page.split("## Worked examples")[1].split("### Noise")[1].split("### ")[0]
+    rows = {line[:5].strip(): line[5:].replace("|", " ") for line in example.split("\n")}
+    x, k, back = ([*map(int, rows[name].split())] for name in ("x", "k", "x'"))
+    of = integers.IntegerType(2, is_signed=False)
+    lattice = integers.NoiseLattice(of, Kind.NOISE, 1, None, noise=256)
+    assert [lattice.word(value) for value in x] == k
+    assert [lattice.value(word) for word in k] == back
+    n = [int(word, 16) for word in rows["n"].split("(")[0].split()]
+    assert integers.to_residuals(k, 16, 2, of) == n
+    payload = integers.encode_tile(np.array(x, "<u2"), of, lattice, np.array([2, 16]))
+    assert payload.hex(" ") in example.replace("| ", "")
+    bins = lattice._bins
+    assert f"begin at {', '.join(map(str, bins.first[:10]))}, …, {bins.first[16]}," in example
+    middles = ", ".join(map(str, bins.middles[:10]))
+    assert f"come back as {middles}, …, {bins.middles[16]}; K = {lattice.last}." in example
+
+
+@pytest.mark.parametrize(
+    ("at", "form", "value", "error", "message"),
+    [
+        (32, "<Q", 32769, CorruptFrameError, "a noise bound of 256 / 256 and at least 32769"),
+        (56, "<I", 15, CorruptFrameError, "a noise bound of 15 / 256"),
+        (56, "<I", 65537, CorruptFrameError, "a noise bound of 65537 / 256"),
+        (52, "<I", 1, UnsupportedError, "field at byte 52 needs a newer"),
+        (8, "<B", 5, UnsupportedError, "bound kind 5 of type 0x12 needs a newer"),
+        (8, "<B", 0, UnsupportedError, "field at byte 56 needs a newer"),
+        (72, "<Q", 5 << 32, CorruptFrameError, "a frame with a bound has no base and stride"),
+    ],
+)
+def test_a_field_that_is_out_of_range_is_named(
+    decoder: Any, *, at: int, form: str, value: int, error: type[Exception], message: str
+) -> None:
+    frame = bytearray(h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), PFPL(noise=1.0)))
+    struct.pack_into(form, frame, at, value)
+    broken = sealed(decoder, bytes(frame))
+    with pytest.raises(error, match=message):
+        h5lossy.decode(broken)
+    with pytest.raises(decoder.Refused):
+        decoder.decode(broken)
+
+
+def test_settings_survive_cd_values_and_say_what_they_are() -> None:
+    codec = PFPL(noise=0.5, absolute=2.7)
+    assert codec.filter_options == (1, 4, 0, 0x3FE00000, 2 << 16)
+    again = h5lossy.from_filter_options(h5lossy.FILTER_ID, codec.filter_options)
+    assert repr(again) == repr(codec) == "PFPL(absolute=2, noise=0.5)"
+    assert str(codec.bound) == "noise 0.5"
+    assert Auto(noise=1.0).filter_options == (0, 4, 0, 0x3FF00000)
+    for noise in (1 / 17, 257.0, -1, math.nan):
+        with pytest.raises(BoundError, match="noise must be from 1/16 to 256"):
+            PFPL(noise=noise)
+    with pytest.raises(BoundError, match="absolute beside noise must be at most 32768"):
+        PFPL(noise=1.0, absolute=32769)
+    with pytest.raises(TypeError, match="exactly one bound"):
+        PFPL(noise=1.0, range_relative=0.1)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "u8", "i8"])
+def test_other_types_take_no_noise(dtype: str) -> None:
+    values = np.zeros((10, 10), dtype)
+    with pytest.raises(UnsupportedError, match="noise is a bound of integers of up to 32 bits"):
+        h5lossy.encode(values, PFPL(noise=1.0))
+    with (
+        h5py.File("none", "w", driver="core", backing_store=False) as file,
+        pytest.raises(ValueError, match="noise is a bound of integers"),
+    ):
+        file.create_dataset("x", data=values, chunks=(5, 5), compression=PFPL(noise=1.0))
+
+
+def test_the_library_checks_the_floor() -> None:
+    params = h5lossy._native.Params(bound=1.0, value_class=1, value_bytes=2, noise_floor=3)
+    with pytest.raises(InvalidArgumentError, match="other bounds have none, got 3"):
+        h5lossy._native.encode(params, np.zeros(48, "u2"))
+    with pytest.raises(UnsupportedError, match="integers are encoded by codec 1"):
+        h5lossy.encode(np.zeros(9, "u2"), Interp(noise=1.0))
+
+
+def test_datasets_are_written_and_read(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.poisson(np.add.outer(np.arange(90) * 30, np.arange(70))).astype("u2")
+    values[5, 5] = 65535
+    codec = PFPL(noise=1.0, absolute=2)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        options = {"chunks": (32, 32), "compression": codec, "fillvalue": 65535}
+        file.create_dataset("x", data=values, **options)
+        h5lossy.write(file.create_dataset("y", values.shape, "u2", **options), values)
+        file.create_dataset("z", data=values, chunks=(32, 32), compression=PFPL(noise=0.5))
+    with h5py.File(tmp_path / "a.h5") as file:
+        decoded = file["x"][...]
+        for name in "xy":
+            np.testing.assert_array_equal(file[name][...], decoded)
+            np.testing.assert_array_equal(h5lossy.read(file[name]), decoded)
+        for name in "xyz":
+            assert h5lossy.verify(file[name]).ok
+        described = h5lossy.describe(file["x"])
+        assert described is not None
+        assert repr(described.config) == repr(codec)
+        assert described.ratio > 2
+    for x, y in zip(numbers(values), numbers(decoded), strict=True):
+        assert abs(x - y) <= allowed(1.0, 2, x)
+    np.testing.assert_array_equal(decoded == 65535, values == 65535)
+    said = h5lossy_command("info", str(tmp_path / "a.h5")).stdout
+    assert "±max(2, 1·√x) counts" in said
+    assert "±0.5·√x counts" in said
+    as_json = h5lossy_command("info", "--json", str(tmp_path / "a.h5")).stdout
+    assert '"floor": 2' in as_json
