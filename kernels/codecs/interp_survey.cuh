@@ -120,7 +120,9 @@ class WarpSurveyor {
     const W bits = load_moved(origin, 0, 0);
     const bool is_ordinary = is_there_ && positions_.is_ordinary(bits);
     const u32 ordinary = ballot(is_ordinary);
-    const bool any_far = any_in_warp(is_ordinary && positions_.is_far(bits));
+    bool any_far = false;
+    // A ballot that is known to be empty would crash NVRTC 12.4.
+    if constexpr (Positions::kHasFar) any_far = any_in_warp(is_ordinary && positions_.is_far(bits));
     if (lane() == 0) {
       group.ordinary = ones(ordinary);
       H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) {

@@ -21,6 +21,8 @@ H5L_FN constexpr i32 nearest_bin(i32 position) { return (position + kWholeStep /
 template <class T>
 class AbsolutePositions {
  public:
+  static constexpr bool kHasFar = true;
+
   H5L_FN AbsolutePositions(const Quantizer& quantizer, bool may_close)
       : lattice_(lattice_of<T>(quantizer)),
         fill_(fill_of(lattice_)),
@@ -80,13 +82,14 @@ class AbsolutePositions {
 template <class T>
 class PointwisePositions {
  public:
+  static constexpr bool kHasFar = false;  // all values are positioned on bins
+
   H5L_FN explicit PointwisePositions(const Quantizer& quantizer) : quantizer_(blocks::folded_quantizer<T>(quantizer)) {}
 
   H5L_FN bool is_ordinary(Word<T> bits) const {
     Word<T> bin;
     return blocks::bin_of(quantizer_, bits, bin);
   }
-  H5L_FN bool is_far(Word<T>) const { return false; }
   H5L_FN void refer_to(Word<T> bits, bool) { blocks::bin_of(quantizer_, bits, reference_); }
   H5L_FN i32 position_of(Word<T> bits) const {
     using Int = typename FloatTraits<T>::Int;
