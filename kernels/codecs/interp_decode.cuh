@@ -14,11 +14,6 @@
 
 namespace h5lossy::H5L_TARGET {
 
-template <class T>
-struct QuantizerAs<T, interp::Lattice<T>> {
-  H5L_DEVICE static interp::Lattice<T> make(const Quantizer& q) { return interp::lattice_of<T>(q); }
-};
-
 namespace interp {
 
 inline constexpr u32 kDecodeThreads = 512, kDecodeWarps = kDecodeThreads / kWarpThreads;
@@ -74,11 +69,6 @@ H5L_DEVICE Word<T> bits_of_patched(const blocks::FoldedQuantizer<T>&, Word<T> in
   return integer;  // there are none
 }
 
-template <class Q>
-inline constexpr bool kHasFinePoints = false;
-template <class T>
-inline constexpr bool kHasFinePoints<Lattice<T>> = true;
-
 template <class T, class Q>
 class Decoder {
   using W = Word<T>;
@@ -112,7 +102,7 @@ class Decoder {
     const Stage stage(plan_, tile_, place_);
     const StageRecord record = stage.record();
     const Head& head = record.head;
-    const bool is_fine = record.is_fine != 0 && (kHasFinePoints<Q> || (!head.is_fine && head.patches == 0));
+    const bool is_fine = record.is_fine != 0 && (kIsLattice<Q> || (!head.is_fine && head.patches == 0));
     if (!is_fine) return report_corrupt(plan_);
     if constexpr (sizeof(T) == 8) {
       if (!head.is_narrow) return decode_codes(payload, stage, record, stage.steps<i64>(), stage.integers());
@@ -175,7 +165,7 @@ class Decoder {
     } else {
       write_values([&](u32 i) { return bits_of_integer(q, integer_at(i), head.is_fine); });
     }
-    if (!kHasFinePoints<Q> || head.is_closed || head.patches == 0) return;
+    if (!kIsLattice<Q> || head.is_closed || head.patches == 0) return;
     sync_block();  // the values that are replaced have been written
     if (warp() != 0) return;
     for_patches_by_warp(payload + record.patches_at, head.patches, shape_.count, [&](u32 i, i32 delta) {

@@ -18,16 +18,6 @@ namespace interp {
 
 inline constexpr u32 kFormThreads = 512, kFormWarps = kFormThreads / kWarpThreads;
 
-// How a tile may be written.
-struct Form {
-  bool is_lorenzo = false;
-  bool is_fine = false;
-  bool is_closed = false;
-  Rule rule = {};  // of interpolation
-  u32 lorenzo_axes = 0;
-  u32 unit_code = 0;  // of closed forms
-};
-
 // What is known of a tile before it is coded.
 struct Prospects {
   u64 interpolation_cost, lorenzo_cost, second_cost;  // estimates, in 1/8192 bit
@@ -102,7 +92,7 @@ class FormFinder {
       : shape_(place.shape),
         mode_(mode),
         quantizer_(quantizer),
-        q_(LatticeOf<T, Q>::make(quantizer)),
+        q_(quantizer_as<T, Q>(quantizer)),
         values_(raw_of(plan.finish.encode, chunk), plan.finish.encode.shape.dims, place),
         stage_(plan, chunk, tile),
         shared_(shared) {
@@ -948,16 +938,9 @@ class FormFinder {
 template <class T, class Q>
 H5L_DEVICE void find_forms(const StagedPlan& plan) {
   auto& shared = *reinterpret_cast<FormShared*>(shared_memory());
-  const u32 tiles = plan.finish.encode.chunks * plan.most_tiles;
-  H5L_NO_UNROLL for (u32 i = block_number(); i < tiles; i += grid_blocks()) {
-    const u32 chunk = i / plan.most_tiles, tile = i % plan.most_tiles;
-    const ChunkForm form = plan.forms[chunk];
-    const Quantizer quantizer = plan.quantizers[chunk];
-    if (quantizer.kind == BoundKind::lossless || tile >= form.tiles) continue;
-    const TilePlace place = place_of(shape_of(plan, form), form.mode, tile);
-    FormFinder<T, Q>(plan, chunk, tile, place, quantizer, form.mode, shared).run();
-    sync_block();
-  }
+  for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32 mode) {
+    FormFinder<T, Q>(plan, chunk, tile, place, quantizer, mode, shared).run();
+  });
 }
 
 }  // namespace interp

@@ -10,13 +10,6 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// How to code a symbol: see Rate (codecs/interp/coding.h).
-struct PackRate {
-  u64 reciprocal;
-  u32 limit;
-  u16 frequency, sum;
-};
-
 struct PackShared {
   PlanShared<kWarps> plan;
   CodePlan before;  // without the path of classes
@@ -33,8 +26,8 @@ struct PackShared {
       u8 escapes[kMaxBlocks];   // of each block
       u32 planes_at[kThreads];  // of the blocks of each thread: planes and escapes before
       u32 escapes_at[kThreads];
-      PackRate rates[kSymbolTables][kSymbols];
-      PackRate class_rates[kClassContexts][kClasses];
+      Rate rates[kSymbolTables][kSymbols];
+      Rate class_rates[kClassContexts][kClasses];
     } codes;
   };
   u32 totals[kWarps];
@@ -50,7 +43,7 @@ class Packer {
                     PackShared& shared)
       : shape_(place.shape),
         blocks_(blocks_of(place.shape.count)),
-        q_(LatticeOf<T, Q>::make(quantizer)),
+        q_(quantizer_as<T, Q>(quantizer)),
         values_(raw_of(plan.finish.encode, chunk), plan.finish.encode.shape.dims, place),
         stage_(plan, chunk, tile),
         payload_(stage_.payload()),
@@ -373,14 +366,7 @@ class Packer {
       const u16(&frequencies)[kSymbols] = is_class             ? kClassFrequencies[plan.model][row - kSymbolTables]
                                           : plan.has_own_table ? plan.own_table
                                                                : kSymbolFrequencies[plan.set][row];
-      PackRate(&rates)[kSymbols] = is_class ? out.class_rates[row - kSymbolTables] : out.rates[row];
-      u32 sum = 0;
-      for (u32 s = 0; s < kSymbols; ++s) {
-        const u32 frequency = frequencies[s];
-        rates[s] = {((u64{1} << 43) + frequency - 1) / frequency, frequency << (32 - kFrequencyBits),
-                    static_cast<u16>(frequency), static_cast<u16>(sum)};
-        sum += frequency;
-      }
+      interp::make_rates(frequencies, is_class ? out.class_rates[row - kSymbolTables] : out.rates[row]);
     }
   }
 
@@ -395,7 +381,7 @@ class Packer {
       u16* words = reinterpret_cast<u16*>(payload_ + words_end);
       u32 state = kFirstState;
       if (lane() < halves) state |= *reinterpret_cast<const u16*>(payload_ + end_ - kHalfBytes * (halves - lane()));
-      const auto push = [&](const PackRate& rate, bool is_there) {
+      const auto push = [&](const Rate& rate, bool is_there) {
         const bool is_full = is_there && state >= rate.limit;
         const u32 full = ballot(is_full);
         words -= ones(full);
@@ -410,7 +396,7 @@ class Packer {
       H5L_NO_UNROLL for (u32 b = blocks_; b-- > 0;) {
         const u32 c = shared_.plan.classes[b];
         if (c == 0) continue;
-        const PackRate(&rates)[kSymbols] = in.rates[table_of(c)];
+        const Rate(&rates)[kSymbols] = in.rates[table_of(c)];
         H5L_NO_UNROLL for (u32 end = kBlockCodes; end != 0; end -= lanes) {
           const u32 i = b * kBlockCodes + end - lanes + lane() % lanes;
           push(rates[in.symbols[i]], lane() < lanes);
@@ -453,17 +439,10 @@ class Packer {
 template <class T, class Q>
 H5L_DEVICE void pack_tiles(const StagedPlan& plan) {
   auto& shared = *reinterpret_cast<PackShared*>(shared_memory());
-  const u32 tiles = plan.finish.encode.chunks * plan.most_tiles;
-  H5L_NO_UNROLL for (u32 i = block_number(); i < tiles; i += grid_blocks()) {
-    const u32 chunk = i / plan.most_tiles, tile = i % plan.most_tiles;
-    const ChunkForm form = plan.forms[chunk];
-    const Quantizer quantizer = plan.quantizers[chunk];
-    if (quantizer.kind == BoundKind::lossless || tile >= form.tiles) continue;
-    const TilePlace place = place_of(shape_of(plan, form), form.mode, tile);
+  for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32) {
     const u32 size = Packer<T, Q>(plan, chunk, tile, place, quantizer, shared).run();
-    if (thread() == 0) plan.sizes[i] = size;
-    sync_block();
-  }
+    if (thread() == 0) plan.sizes[chunk * plan.most_tiles + tile] = size;
+  });
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

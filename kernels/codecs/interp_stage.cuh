@@ -9,9 +9,23 @@
 #include "codecs/interp/coding.h"
 #include "codecs/interp/format.h"
 #include "codecs/interp/grid.h"
+#include "kernels/common/quantizing.cuh"
 #include "kernels/common/tile_io.cuh"
 
-namespace h5lossy::H5L_TARGET::interp {
+namespace h5lossy::H5L_TARGET {
+
+template <class T>
+struct QuantizerAs<T, interp::Lattice<T>> {
+  H5L_DEVICE static interp::Lattice<T> make(const Quantizer& q) { return interp::lattice_of<T>(q); }
+};
+
+namespace interp {
+
+// Values have fine points if their bound is absolute or range-relative.
+template <class Q>
+inline constexpr bool kIsLattice = false;
+template <class T>
+inline constexpr bool kIsLattice<Lattice<T>> = true;
 
 // A tile's box in the chunk.
 struct TilePlace {
@@ -96,4 +110,5 @@ H5L_DEVICE bool for_patches_by_warp(const u8* section, u32 entries, u32 count, V
   return !any_in_warp(!is_fine);
 }
 
-}  // namespace h5lossy::H5L_TARGET::interp
+}  // namespace interp
+}  // namespace h5lossy::H5L_TARGET

@@ -43,14 +43,9 @@ class WarpSurveyor {
       if (dims[a] > 1) set_ |= axis_bit(a);
     }
     along_ &= set_;
-    // A group is shaped like a brick of codes.
-    const u32 shape[kAxes] = {1, dims[1] > 1 ? 2u : 1u, dims[1] > 1 || dims[2] > 1 ? 4u : 1u,
-                              dims[1] > 1   ? 4u
-                              : dims[2] > 1 ? 8u
-                                            : 32u};
+    shape_group(dims, shape_);
     u32 rest = lane();
     H5L_UNROLL for (u32 a = kAxes; a-- > 0;) {
-      shape_[a] = shape[a] < dims[a] ? shape[a] : dims[a];
       at_[a] = rest % shape_[a];
       rest /= shape_[a];
     }

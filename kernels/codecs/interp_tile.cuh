@@ -81,6 +81,20 @@ H5L_DEVICE gpu::Shape shape_of(const StagedPlan& plan, const ChunkForm& form) {
   return shape;
 }
 
+// Calls visit(chunk, tile, place, quantizer, mode) for the thread block's own tiles; it meets after each.
+template <class Visit>
+H5L_DEVICE void for_tiles(const StagedPlan& plan, Visit visit) {
+  const u32 tiles = plan.finish.encode.chunks * plan.most_tiles;
+  H5L_NO_UNROLL for (u32 i = block_number(); i < tiles; i += grid_blocks()) {
+    const u32 chunk = i / plan.most_tiles, tile = i % plan.most_tiles;
+    const ChunkForm form = plan.forms[chunk];
+    const Quantizer quantizer = plan.quantizers[chunk];
+    if (quantizer.kind == BoundKind::lossless || tile >= form.tiles) continue;
+    visit(chunk, tile, place_of(shape_of(plan, form), form.mode, tile), quantizer, form.mode);
+    sync_block();
+  }
+}
+
 // The values of a tile, where they are in the chunk.
 template <class T>
 class TileValues {
@@ -112,23 +126,6 @@ class TileValues {
   const Word<T>* values_;
   u32 extents_[kAxes], strides_[kAxes];
   Divisor by_x_, by_y_, by_z_;
-};
-
-// Values have fine points if their bound is absolute.
-template <class Q>
-inline constexpr bool kIsLattice = false;
-template <class T>
-inline constexpr bool kIsLattice<Lattice<T>> = true;
-
-template <class T, class Q>
-struct LatticeOf {
-  H5L_DEVICE static Q make(const Quantizer& q) {
-    if constexpr (kIsLattice<Q>) {
-      return lattice_of<T>(q);
-    } else {
-      return blocks::folded_quantizer<T>(q);
-    }
-  }
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,16 @@ namespace h5lossy::H5L_TARGET::interp {
 
 inline constexpr u32 kMaxPatches = kTileValues / 2;
 
+// How a tile may be written.
+struct Form {
+  bool is_lorenzo = false;
+  bool is_fine = false;
+  bool is_closed = false;
+  Rule rule = {};  // of interpolation
+  u32 lorenzo_axes = 0;
+  u32 unit_code = 0;  // of closed forms
+};
+
 // Whether another form is tried that is estimated, in 1/8192 bit, to be less than 31/32 of what this one takes.
 H5L_FN bool is_beaten(u64 cost, u64 estimate) {
   constexpr u64 kUnits = kCostsPerBit / 16;  // of estimates in a cost

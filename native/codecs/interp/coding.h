@@ -74,8 +74,6 @@ inline constexpr u32 kPathBytes = (kCandidates + 1) * kMaxBlocks;
 // bytes and takes 4, which is 32 bytes more.
 constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 128) + 384; }
 
-#if !defined(__CUDACC__)  // kernels make their own tables
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Tables
 
@@ -90,12 +88,7 @@ struct Rate {
   u16 sum;  // of the frequencies before
 };
 
-struct Rates {
-  Rate symbols[kTableSets][kSymbolTables][kSymbols];
-  Rate classes[kClassModels][kClassContexts][kClasses];
-};
-
-constexpr void make_rates(const u16 (&frequencies)[kSymbols], Rate (&rates)[kSymbols]) {
+H5L_FN constexpr void make_rates(const u16 (&frequencies)[kSymbols], Rate (&rates)[kSymbols]) {
   u32 sum = 0;
   for (u32 s = 0; s < kSymbols; ++s) {
     const u32 frequency = frequencies[s];
@@ -104,6 +97,13 @@ constexpr void make_rates(const u16 (&frequencies)[kSymbols], Rate (&rates)[kSym
     sum += frequency;
   }
 }
+
+#if !defined(__CUDACC__)  // kernels make the tables that they need
+
+struct Rates {
+  Rate symbols[kTableSets][kSymbolTables][kSymbols];
+  Rate classes[kClassModels][kClassContexts][kClasses];
+};
 
 constexpr Rates make_rates() {
   Rates rates = {};

@@ -31,16 +31,6 @@ inline constexpr u32 kSpareBytes = kPayloadSpare;
 // ---------------------------------------------------------------------------------------------------------------------
 // Forms
 
-// How a tile may be written.
-struct Form {
-  bool is_lorenzo = false;
-  bool is_fine = false;
-  bool is_closed = false;
-  Rule rule = {};  // of interpolation
-  u32 lorenzo_axes = 0;
-  u32 unit_code = 0;  // of closed forms
-};
-
 // A tile in one form, before it is written.
 template <class T>
 struct Coded {

@@ -179,6 +179,13 @@ struct CostSum {
   H5L_FN u64 mean() const { return groups == 0 ? 0 : cost * (kCostsPerBit / 16 / kGroupValues) / groups; }
 };
 
+// The extents of a group: those of a brick of codes, but no more than the box has.
+H5L_FN void shape_group(const u32 (&dims)[kAxes], u32 (&extents)[kAxes]) {
+  const bool is_deep = dims[1] > 1, is_flat = !is_deep && dims[2] > 1;
+  const u32 brick[kAxes] = {1, is_deep ? 2u : 1u, is_deep || is_flat ? 4u : 1u, is_deep ? 4u : is_flat ? 8u : 32u};
+  for (u32 a = 0; a < kAxes; ++a) extents[a] = brick[a] < dims[a] ? brick[a] : dims[a];
+}
+
 #if !defined(__CUDACC__)
 
 template <class T, class Positions>
@@ -202,12 +209,7 @@ class Surveyor {
       if (dims[a] > 1) set_ |= axis_bit(a);
     }
     along_ &= set_;
-    // A group is shaped like a sub-block of codes.
-    const u32 shape[kAxes] = {1, dims[1] > 1 ? 2u : 1u, dims[1] > 1 || dims[2] > 1 ? 4u : 1u,
-                              dims[1] > 1   ? 4u
-                              : dims[2] > 1 ? 8u
-                                            : 32u};
-    for (u32 a = 0; a < kAxes; ++a) shape_[a] = shape[a] < dims[a] ? shape[a] : dims[a];
+    shape_group(dims, shape_);
     for (u32 z = 0; z < shape_[1]; ++z) {
       for (u32 y = 0; y < shape_[2]; ++y) {
         for (u32 x = 0; x < shape_[3]; ++x, ++count_) {
