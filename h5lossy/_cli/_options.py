@@ -36,6 +36,9 @@ DEFAULT_CODEC: type[Codec] = PFPL
 #: A codec's argument; the command line says "digits".
 DIGITS = "significant_digits"
 
+#: What gives a bound.
+BOUNDS = (*FLOAT_BOUNDS, BoundKind.LOSSLESS, DIGITS)
+
 #: The codecs by the names that a user types.
 CODEC_NAMES: dict[str, type[Codec]] = {cls.codec_name: cls for cls in CODECS.values()}
 
@@ -111,8 +114,7 @@ class Request:
         name = given.pop("codec", None)
         if name is not None and name not in CODEC_NAMES:
             raise click.UsageError(f"codec must be one of {', '.join(CODEC_NAMES)}, got {name!r}")
-        names = (*FLOAT_BOUNDS, BoundKind.LOSSLESS, DIGITS)
-        bound = {str(name): given.pop(name) for name in names if name in given}
+        bound = {str(name): given.pop(name) for name in BOUNDS if name in given}
         if len(bound) > 1:
             given_names = ", ".join(name.replace("_", "-") for name in bound)
             raise click.UsageError(f"give one bound, not {len(bound)} ({given_names})")
@@ -257,15 +259,13 @@ def _parse_bound(typed: dict[str, Any]) -> ErrorBound | None:
 #: Gives a command the options of bound and codec; it gets `request`, a `Request`.
 request_option = parsed(
     _OPTIONS,
-    (*FLOAT_BOUNDS, BoundKind.LOSSLESS, DIGITS, "codec", *OWN_SETTINGS),
+    (*BOUNDS, "codec", *OWN_SETTINGS),
     "request",
     Request.parse,
 )
 
 #: Gives a command the options of a bound; it gets `bound`, an `ErrorBound` or None.
-bound_option = parsed(
-    _BOUND_OPTIONS, (*FLOAT_BOUNDS, BoundKind.LOSSLESS, DIGITS), "bound", _parse_bound
-)
+bound_option = parsed(_BOUND_OPTIONS, BOUNDS, "bound", _parse_bound)
 
 #: Adds --missing-value to a command, which gets a tuple, `missing_value`.
 missing_option = click.option(
