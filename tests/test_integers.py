@@ -35,6 +35,7 @@ from reference import frame as reference
 from reference import integers
 from reference.common import Kind
 from test_backends_agree import require_frames_of_this_process
+from test_decoder import decoded_alike
 
 TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"]
 each_type = pytest.mark.parametrize("dtype", TYPES)
@@ -325,11 +326,6 @@ def sealed(decoder: Any, frame: bytes) -> bytes:
 @each_type
 def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, dtype: str) -> None:
     picked = random.Random(dtype)
-    refusals = {
-        decoder.Unsupported: UnsupportedError,
-        decoder.Truncated: h5lossy.TruncatedFrameError,
-        decoder.Corrupt: CorruptFrameError,
-    }
     frames = [h5lossy.encode(v, c, fill_value=f) for v, c, f in random_jobs(dtype, range(30))]
     for frame in (frame for frame in frames if len(frame) < 1500):
         assert decoder.decode(frame) == h5lossy.decode(frame).tobytes()
@@ -339,15 +335,8 @@ def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, dtype: str) -
             place = picked.choice([*range(4, 12), *range(20, len(changed))])
             changed[place] ^= 1 << picked.randrange(8)
             for one in (sealed(decoder, bytes(changed)), bytes(changed[: picked.randrange(140)])):
-                try:
-                    expected = h5lossy.decode(one).tobytes()
-                except H5LossyError as error:
-                    with pytest.raises(decoder.Refused) as refused:
-                        decoder.decode(one)
-                    assert refusals[refused.type] is type(error)  # noqa: PT017
-                else:
-                    assert decoder.decode(one) == expected
-                    assert reference.decode(one).tobytes() == expected
+                expected = decoded_alike(decoder, one)
+                assert expected is None or reference.decode(one).tobytes() == expected
 
 
 FIELDS = [
