@@ -249,7 +249,7 @@ std::shared_ptr<const MadeBins> bins_of(const BinRule& rule) {
       return kept.front().made;
     }
   }
-  const auto made = make_bins(rule);
+  auto made = make_bins(rule);
   const std::lock_guard lock(mutex);
   std::rotate(kept.begin(), kept.end() - 1, kept.end());
   kept.front() = {rule, made};
