@@ -50,12 +50,21 @@ struct Hdf5 {
   unsigned flags = 1;  // optional, as h5py says
   std::string pushed;
 
+  // Of complex numbers.
+  std::vector<std::string> members = {"r", "i"};
+  std::size_t size_of_both = 8, second_offset = 4;
+  int open_components = 0;
+
   [[nodiscard]] bool failing(const char* function) const { return fails == function; }
+  [[nodiscard]] bool is_complex() const {
+    return type_class == hdf5::kClassCompound || type_class == hdf5::kClassComplex;
+  }
 };
 
 Hdf5 fake;
 
 constexpr hid_t kDcpl = 10, kType = 11, kSpace = 12;
+constexpr hid_t kComponent = 13;  // of a complex number: the float that the rest describes
 
 }  // namespace
 }  // namespace h5lossy::test
@@ -69,10 +78,30 @@ hid_t H5E_ERR_CLS_g = 20, H5E_PLINE_g = 21, H5E_CANTINIT_g = 22;
 char H5_lib_vers_info_g[] = "HDF5 library version: 1.14.6";
 
 int H5Tget_class(hid_t type) {
-  CHECK(type == kType, "%lld", static_cast<long long>(type));
-  return fake.failing("H5Tget_class") ? -1 : fake.type_class;
+  CHECK(type == kType || type == kComponent, "%lld", static_cast<long long>(type));
+  if (fake.failing("H5Tget_class")) return -1;
+  return type == kComponent ? h5lossy::hdf5::kClassFloat : fake.type_class;
 }
-std::size_t H5Tget_size(hid_t) { return fake.failing("H5Tget_size") ? 0 : fake.size; }
+std::size_t H5Tget_size(hid_t type) {
+  if (fake.failing("H5Tget_size")) return 0;
+  return type == kType && fake.is_complex() ? fake.size_of_both : fake.size;
+}
+int H5Tget_nmembers(hid_t) { return fake.failing("H5Tget_nmembers") ? -1 : static_cast<int>(fake.members.size()); }
+int H5Tget_member_index(hid_t, const char* name) {
+  const auto found = std::find(fake.members.begin(), fake.members.end(), name);
+  return found == fake.members.end() ? -1 : static_cast<int>(found - fake.members.begin());
+}
+hid_t H5Tget_member_type(hid_t, unsigned) {
+  if (fake.failing("H5Tget_member_type")) return -1;
+  ++fake.open_components;
+  return kComponent;
+}
+std::size_t H5Tget_member_offset(hid_t, unsigned member) { return member * fake.second_offset; }
+hid_t H5Tget_super(hid_t) {
+  if (fake.failing("H5Tget_super")) return -1;
+  ++fake.open_components;
+  return kComponent;
+}
 int H5Tget_order(hid_t) { return fake.failing("H5Tget_order") ? -1 : fake.order; }
 std::size_t H5Tget_precision(hid_t) { return fake.failing("H5Tget_precision") ? 0 : fake.precision; }
 int H5Tget_sign(hid_t) {
@@ -151,7 +180,10 @@ int H5Pget_chunk(hid_t, int room, hsize_t* extents) {
   return static_cast<int>(fake.extents.size());
 }
 int H5Pget_nfilters(hid_t) { return 1 + static_cast<int>(fake.filters_behind.size()); }
-herr_t H5Tclose(hid_t type) { return type == kType ? 0 : -1; }
+herr_t H5Tclose(hid_t type) {
+  if (type == kComponent) --fake.open_components;
+  return type == kType || type == kComponent ? 0 : -1;
+}
 herr_t H5Pclose(hid_t list) { return list == kDcpl ? 0 : -1; }
 herr_t H5Epush2(hid_t, const char*, const char*, unsigned, hid_t error_class, hid_t major, hid_t minor,
                 const char* format, ...) {
@@ -181,6 +213,7 @@ std::vector<unsigned> taken(const Hdf5& dataset, const char* what) {
   CHECK(filter->set_local(kDcpl, kType, kSpace) >= 0, "%s: %s", what, fake.pushed.c_str());
   CHECK(fake.flags == hdf5::kFlagMandatory, "%s: flags 0x%x", what, fake.flags);
   CHECK(fake.words.size() == 16, "%s: %zu words", what, fake.words.size());
+  CHECK(fake.open_components == 0, "%s: %d types are left open", what, fake.open_components);
   return fake.words;
 }
 
@@ -192,6 +225,7 @@ void refused(const Hdf5& dataset, const char* what, const char* message) {
     CHECK(fake.pushed.find("h5lossy: ") == 0 && fake.pushed.find(message) != std::string::npos, "%s: %s", what,
           fake.pushed.c_str());
     CHECK(fake.words == dataset.words && fake.flags == dataset.flags, "%s: stored all the same", what);
+    CHECK(fake.open_components == 0, "%s: %d types are left open", what, fake.open_components);
   }
 }
 
@@ -241,9 +275,8 @@ void check_types() {
   CHECK(taken(big, "big-endian") == expected_words(0x02010801, shape), "big-endian");
 
   const char* const message = "only float32, float64 and integers";
-  refused_with("an enum", message, [](Hdf5& h) { h.type_class = 8; });
-  refused_with("a bit field", message, [](Hdf5& h) { h.type_class = 4; });
-  refused_with("float16", message, [](Hdf5& h) { h.size = 2, h.precision = 16; });
+  refused_with("a string", message, [](Hdf5& h) { h.type_class = 3; });
+  refused_with("a float of 2 bytes with fields of 4", message, [](Hdf5& h) { h.size = 2, h.precision = 16; });
   refused_with("long double", message, [](Hdf5& h) { h.size = 16, h.precision = 80; });
   refused_with("24 bits in 4 bytes", message, [](Hdf5& h) { h.precision = 24; });
   refused_with("bfloat16 in 4 bytes", message, [](Hdf5& h) { h.mantissa = 16, h.mantissa_bits = 7; });
@@ -255,6 +288,76 @@ void check_types() {
   for (const char* const function : {"H5Tget_class", "H5Tget_size", "H5Tget_order", "H5Tget_precision", "H5Tget_fields",
                                      "H5Tget_ebias", "H5Tget_norm"}) {
     refused_with(function, message, [&](Hdf5& h) { h.fails = function; });
+  }
+}
+
+Hdf5 half(std::size_t mantissa_bits, std::size_t bias) {
+  Hdf5 dataset;
+  dataset.size = 2;
+  dataset.precision = 16;
+  dataset.sign = 15;
+  dataset.exponent = mantissa_bits;
+  dataset.exponent_bits = 15 - mantissa_bits;
+  dataset.mantissa_bits = mantissa_bits;
+  dataset.exponent_bias = bias;
+  return dataset;
+}
+
+void check_halves() {
+  const std::vector<unsigned> shape = {100, 200};
+  CHECK(taken(half(10, 15), "float16") == expected_words(0x02003201, shape), "float16");
+  CHECK(taken(half(7, 127), "bfloat16") == expected_words(0x02004201, shape), "bfloat16");
+  refused(half(10, 16), "float16 of another bias", "this dataset has another type");
+}
+
+void check_complex() {
+  const std::vector<unsigned> shape = {100, 200, 2};  // the last axis: the two parts of each
+  for (const int type_class : {hdf5::kClassCompound, hdf5::kClassComplex}) {
+    Hdf5 dataset;
+    dataset.type_class = type_class;
+    CHECK(taken(dataset, "complex64") == expected_words(0x03005401, shape), "class %d", type_class);
+    dataset = float64();
+    dataset.type_class = type_class;
+    dataset.size_of_both = 16;
+    dataset.second_offset = 8;
+    CHECK(taken(dataset, "complex128") == expected_words(0x03005801, shape), "class %d", type_class);
+    const char* const function = type_class == hdf5::kClassCompound ? "H5Tget_member_type" : "H5Tget_super";
+    dataset.fails = function;
+    refused(dataset, function, "this dataset has another type");
+  }
+  const auto refused_compound = [](const char* what, auto change) {
+    Hdf5 dataset;
+    dataset.type_class = hdf5::kClassCompound;
+    change(dataset);
+    refused(dataset, what, "this dataset has another type");
+  };
+  refused_compound("three members", [](Hdf5& h) { h.members = {"r", "i", "j"}; });
+  refused_compound("other names", [](Hdf5& h) { h.members = {"x", "y"}; });
+  refused_compound("the imaginary part first", [](Hdf5& h) { h.members = {"i", "r"}; });
+  refused_compound("a gap between them", [](Hdf5& h) { h.second_offset = 8, h.size_of_both = 12; });
+  refused_compound("a gap behind them", [](Hdf5& h) { h.size_of_both = 12; });
+  refused_compound("H5Tget_nmembers", [](Hdf5& h) { h.fails = "H5Tget_nmembers"; });
+}
+
+// Bits that only have to come back are unsigned integers, without loss.
+void check_bits() {
+  const auto bits = [](int type_class, std::size_t size) {
+    Hdf5 dataset;
+    dataset.type_class = type_class;
+    dataset.size = size;
+    dataset.precision = 8 * size - 1;
+    return dataset;
+  };
+  for (const int type_class : {hdf5::kClassEnum, hdf5::kClassBitfield, hdf5::kClassInteger}) {
+    refused(bits(type_class, 2), "bits within a bound", "which take no error bound; give lossless");
+    for (const unsigned size : {1u, 2u, 4u, 8u}) {
+      Hdf5 dataset = bits(type_class, size);
+      dataset.words = {1, 3, 0, 0};
+      std::vector<unsigned> expected = expected_words(0x02001001 | size << 8, {100, 200});
+      std::copy_n(dataset.words.begin(), 4, expected.begin());
+      CHECK(taken(dataset, "bits") == expected, "class %d, %u bytes", type_class, size);
+    }
+    refused(bits(type_class, 3), "3 bytes", "this dataset has another type");
   }
 }
 
@@ -290,13 +393,12 @@ void check_integers() {
     refused(dataset, what, message);
   };
   const char* const message = "integers of 8, 16, 32 and 64 bits";
-  refused_integer("12 bits in 2 bytes", message, [](Hdf5& h) { h.precision = 12; });
   refused_integer("3 bytes", message, [](Hdf5& h) { h.size = 3, h.precision = 24; });
   refused_integer("16 bytes", message, [](Hdf5& h) { h.size = 16, h.precision = 128; });
-  refused_integer("a sign to come", message, [](Hdf5& h) { h.integer_sign = 2; });
-  refused_integer("H5Tget_sign", message, [](Hdf5& h) { h.fails = "H5Tget_sign"; });
+  refused_integer("a sign to come", "which take no error bound", [](Hdf5& h) { h.integer_sign = 2; });
+  refused_integer("H5Tget_sign", "which take no error bound", [](Hdf5& h) { h.fails = "H5Tget_sign"; });
   refused_integer("a codec of floats", "integers are encoded by codec 1 (pfpl)", [](Hdf5& h) { h.words[0] = 4; });
-  refused_integer("a range-relative bound", "no range-relative bound", [](Hdf5& h) { h.words[1] = 2; });
+  refused_integer("a pointwise-relative bound", "pointwise-relative", [](Hdf5& h) { h.words[1] = 1; });
 }
 
 void check_requests() {
@@ -453,6 +555,9 @@ int main(int count, char** arguments) {
   CHECK(info != nullptr, "%s", dlerror());
   filter = static_cast<const h5lossy::hdf5::FilterClass*>(info());
   check_types();
+  check_halves();
+  check_complex();
+  check_bits();
   check_integers();
   check_requests();
   check_shapes();
