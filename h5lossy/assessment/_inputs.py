@@ -20,12 +20,15 @@ from h5lossy._names import dataset_at, name_of, split_place
 from h5lossy._packing import Packing
 from h5lossy._values import unmasked
 from h5lossy._variables import as_stored, text_attribute
+from h5lossy.assessment._dims import axes_of, broadcast
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
+
+    from h5lossy.assessment._dims import Axis
 
 
 class Input:
@@ -64,6 +67,8 @@ class Input:
         self.packing = Packing.of(values, self.dtype)
         self.missing = no_data(values)
         self.units = _units(values)
+        #: What it says of its axes; nothing if they have no names.
+        self.axes = axes_of(values)
 
     @property
     def size(self) -> int:
@@ -120,26 +125,28 @@ def _units(values: Any) -> str | None:
 
 
 class Mask(Input):
-    """The points that are left out are those where it is not 0; of the fields' shape."""
+    """The points that are left out are those where it is not 0; of the fields' shape.
 
-    def __init__(self, values: Any, shape: tuple[int, ...]) -> None:
+    One of fewer axes, or of extent 1 along some, is repeated along the others.
+    """
+
+    def __init__(self, values: Any, shape: tuple[int, ...], axes: Sequence[Axis] = ()) -> None:
         super().__init__(values, "mask")
         self.packing = None
-        if self.shape != shape:
-            raise InvalidArgumentError(
-                f"mask must have the fields' shape {shape}, got {self.shape}; "
-                "numpy.broadcast_to repeats a smaller one along further axes"
-            )
         if self.dtype.kind not in {"b", "u", "i"}:
             raise InvalidArgumentError(f"mask must be of bool or integers, got {self.dtype}")
+        if self.shape == shape:
+            return
+        whole = self.read(tuple(slice(0, n) for n in self.shape), np.dtype(np.uint8))
+        super().__init__(broadcast("mask", whole, self.axes, shape, axes), "mask")
 
     def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:
         return (part if part.dtype.kind == "b" else part != 0).view(dtype)
 
 
-def combined_mask(mask: Any, original: Input) -> Mask | None:
-    """Combine the caller's mask with that of a masked array."""
-    given = None if mask is None else Mask(mask, original.shape)
+def combined_mask(mask: Any, original: Input, axes: Sequence[Axis] = ()) -> Mask | None:
+    """Combine the caller's mask with that of a masked array; `axes` are those of the fields."""
+    given = None if mask is None else Mask(mask, original.shape, axes)
     if original.mask is None:
         return given
     both = original.mask

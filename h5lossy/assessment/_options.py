@@ -68,8 +68,15 @@ class AssessOptions:
         are data, whatever the attributes say.
     missing_value : float or sequence of float, optional
         Further missing values: left out, and to be restored bit for bit.
+    axes : int, str or sequence of these, optional
+        The axes that windows (SSIM), derivatives, lags and spectra extend along, by number or name.
+        Each slice along them is assessed on its own, and the report has them summed up, and each in
+        `PerSlice`. Default: the horizontal ones by CF's attributes of dimension scales or of
+        xarray's coordinates; or else those that are neither time, level nor member, the last two at
+        most. Of fields that say nothing: all of up to three axes longer than 1, and the last two of
+        more.
     spacing : float or sequence of float, optional
-        Distance of points along each axis, for derivatives. Default 1.
+        Distance of points along each axis of the fields, for derivatives. Default 1.
     ssim : dict, optional
         "window", the side of windows from 2 to 16 (7), and "step" between them (1).
     lags : int, optional
@@ -98,6 +105,7 @@ class AssessOptions:
     data_range: float | None = None
     fill_value: Any = "auto"
     missing_value: float | Sequence[float] = ()
+    axes: int | str | Sequence[int | str] | None = None
     spacing: float | Sequence[float] = 1.0
     ssim: Mapping[str, int] | None = None
     lags: int = 10
