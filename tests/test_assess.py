@@ -1134,7 +1134,8 @@ def test_whatever_is_undefined_has_its_reason(name: str) -> None:
 
     # Not given, or no number at all: the fill value, the row of all axes, what has no chunks.
     declared = {"fill_value", "valid_min", "valid_max", "provenance.units"}
-    others = declared | {"autocorrelation.axis", "per_chunk", "per_slice", "bound.listed.chunk"}
+    parts = {"per_chunk", "per_slice", "weighted"}
+    others = declared | parts | {"autocorrelation.axis", "bound.listed.chunk"}
     reasons = {re.sub(r"^autocorrelation\..*", "autocorrelation", key) for key in report.undefined}
     unexplained = {
         null
@@ -1228,8 +1229,8 @@ def test_thresholds_are_part_of_the_verdict() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "metrics", "times"),
-    [  # range, walk, data SSIM, relative errors
-        ((50, 60), "full", 4),
+    [  # range, walk, data SSIM, relative errors, distributions
+        ((50, 60), "full", 5),
         ((900,), "climate", 3),
         ((9, 9), "climate", 3),
     ],

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import h5lossy
 from h5lossy import InvalidArgumentError, assess, assess_all
+from h5lossy._cli import main
 from h5lossy.assessment import parse_requirements
 from h5lossy.assessment.requirements import measure_of
 
@@ -207,3 +209,47 @@ def test_names_that_are_no_number_are_refused(wrong: str) -> None:
 
 def test_reports_are_public() -> None:
     assert h5lossy.Reports.__module__ == h5lossy.assess_all.__module__ == "h5lossy"
+
+
+@pytest.mark.parametrize("chunks", [None, (2, 3, 5)])
+def test_the_divergence_of_winds_is_that_of_each_time(tmp_path: Path, chunks: Any) -> None:
+    rng = np.random.default_rng(3)
+    x = {name: rng.normal(size=(4, 12, 15)) for name in "vu"}
+    y = {name: values + 0.1 * rng.normal(size=values.shape) for name, values in x.items()}
+
+    def divergence(f: dict[str, Any]) -> Any:
+        v, u = f["v"], f["u"]
+        along_y = (v[:, 2:, 1:-1] - v[:, :-2, 1:-1]) / 4
+        return along_y + (u[:, 1:-1, 2:] - u[:, 1:-1, :-2]) / 1
+
+    for name, fields in (("x.h5", x), ("y.h5", y)):
+        with h5py.File(tmp_path / name, "w") as file:
+            for key, values in fields.items():
+                file.create_dataset(key, data=values, chunks=chunks)
+    pair = tmp_path / "x.h5", tmp_path / "y.h5"
+    options: dict[str, Any] = {"axes": (1, 2), "spacing": (1.0, 2.0, 0.5)}
+    found = assess_all(*pair, divergence=["v", "u"], **options)
+    [one] = found.divergences.values()
+    error = divergence(y) - divergence(x)
+    assert one.points == error.size
+    assert one.rmse == pytest.approx(np.sqrt((error**2).mean()), rel=1e-12)
+    assert one.max_error == pytest.approx(np.abs(error).max(), rel=1e-12)
+    assert one.rms == pytest.approx(np.sqrt((divergence(x) ** 2).mean()), rel=1e-12)
+    assert one == h5lossy.assess_divergence([x["v"], x["u"]], [y["v"], y["u"]], **options)
+    assert f"RMSE {one.rmse:.6g}" in found.to_text()
+    assert json.loads(found.to_json())["divergences"][0]["points"] == one.points
+    with pytest.raises(InvalidArgumentError, match="not all components"):
+        assess_all(*pair, divergence=["v", "w"])
+    with pytest.raises(InvalidArgumentError, match="for axes"):
+        assess_all(*pair, divergence=["v", "u"])
+    words = ["--divergence", "v,u", "--axes", "1,2", "--spacing", "1,2,0.5"]
+    out = CliRunner().invoke(main, ["assess", *map(str, pair), *words]).output
+    assert f"v, u: largest error {one.max_error:.6g}" in out
+
+
+def test_a_notebook_shows_the_table() -> None:
+    x, y = two()
+    shown = assess(x["bad"], y["bad"], absolute=0.01)._repr_html_()
+    assert "<b>FAIL</b>" in shown
+    assert "<td>PSNR (range)</td>" in shown
+    assert "<html" not in shown

@@ -45,7 +45,7 @@ from h5lossy.assessment.reports import Reports
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from h5lossy import ErrorBound, Report
+    from h5lossy import DivergenceReport, ErrorBound, Report
 
 
 def _threshold(text: str) -> tuple[str, float]:
@@ -132,6 +132,12 @@ def _threshold(text: str) -> tuple[str, float]:
     metavar="NAME=THRESHOLD",
     help="Count points that change from one side of a threshold to the other. May be repeated.",
 )
+@click.option(
+    "--divergence",
+    metavar="NAME,NAME...",
+    help="Components of a vector field, one for each of the axes, slowest first (v,u): what became "
+    "of its divergence.",
+)
 @click.option("--threads", type=click.IntRange(min=1), help="At most so many. [default: all CPUs]")
 @click.option(
     "--memory-limit",
@@ -174,6 +180,7 @@ def assess(
     3 fields that can't be compared.
     """
     found: dict[str, Report] = {}
+    divergences: dict[str, DivergenceReport] = {}
     pages = None if html is None else Pages(html)
     failed: dict[Path, Exception] = {}
     with no_verdict(), ExitStack() as stack:
@@ -193,10 +200,15 @@ def assess(
                     if pages is not None:
                         pages.add(name, report)
                     found[name] = replace(report, slices=None)
+                if options["divergence"] is not None:
+                    names = [name.strip() for name in options["divergence"].split(",")]
+                    shown = f"{path}: {', '.join(names)}"
+                    divergences[shown] = _divergence(files[path], str(path), names, settings)
 
         failed = for_each_file([*files], compare)
         checked.check_used()
-        all_of_them = Reports(found, {str(path): why_of(error) for path, error in failed.items()})
+        why = {str(path): why_of(error) for path, error in failed.items()}
+        all_of_them = Reports(found, why, divergences)
         if pages is not None and found:
             pages.write(all_of_them, all_of_them.failed)
     if as_json and (found or not failed):
@@ -204,8 +216,9 @@ def assess(
     elif markdown and not quiet:
         say("\n".join(report.to_markdown() for report in found.values()))
     elif found and not quiet:
-        is_one = len(found) == len(files) == 1
-        say(next(iter(found.values())).to_text() if is_one else Reports(found, {}).to_text())
+        is_one = len(found) == len(files) == 1 and not divergences
+        all_read = Reports(found, {}, divergences)  # why others were not is said below
+        say((next(iter(found.values())) if is_one else all_read).to_text())
     raise_failures(failed, len(files), 0 if Reports(found, {}).ok else FAILED)
 
 
@@ -285,6 +298,19 @@ def _reports(
                 min(one.exit_code for one in failed.values()),
                 *(f"{printable(name)}: {why_of(one)}" for name, one in failed.items()),
             )
+
+
+def _divergence(
+    original: str, decoded: str, names: list[str], settings: dict[str, Any]
+) -> DivergenceReport:
+    """Compare a vector field of two files."""
+    taken = ("axes", "spacing", "mask", "memory_limit")
+    with ExitStack() as stack:
+        files = [_opened(file, "", stack)[0] for file in (original, decoded)]
+        return h5lossy.assess_divergence(
+            *([_dataset(file, name) for name in names] for file in files),
+            **{name: settings[name] for name in taken if name in settings},
+        )
 
 
 def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, Any]:

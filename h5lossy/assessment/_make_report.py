@@ -92,6 +92,7 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
                 options.thresholds, points.threshold_crossings, strict=False
             )
         ),
+        distribution=found.distribution,
         weighted=found.weighted,
         per_slice=None if slices is None else slices.result(undefined),
         size=_size(fields.decoded.dataset, original, error, undefined),

@@ -20,6 +20,7 @@ from h5lossy._printable import one_line
 from h5lossy._repacking.objects import walk
 from h5lossy._values import has_numbers
 from h5lossy.assessment._assess import assess
+from h5lossy.assessment._divergence import assess_divergence
 from h5lossy.assessment._options import takes_options
 from h5lossy.assessment._rules import Rules
 from h5lossy.assessment.reports import Reports
@@ -36,6 +37,7 @@ def assess_all(
     *,
     variables: str | Sequence[str] | None = None,
     rules: str | PathLike[str] | Mapping[str, Mapping[str, Any]] | None = None,
+    divergence: Sequence[str] | None = None,
     mask: Any = None,
     weights: Any = None,
     slices: bool = False,
@@ -56,6 +58,9 @@ def assess_all(
         Bounds, thresholds and any other option by variable, as ``{"/t*": {"absolute": 0.1},
         "/mask": {"skip": True}}``, or a TOML file with ``[[rule]]`` tables of ``dataset = "/t*"``
         and options. Of several that match the last one counts.
+    divergence : sequence of str, optional
+        The components of a vector field by name, as `assess_divergence` takes them, for
+        `Reports.divergences`: along the axes that `axes` chooses, or the horizontal ones.
     mask, weights, slices, memory_limit, **options
         As for `h5lossy.assess`, for every variable that no rule gives others.
 
@@ -82,8 +87,23 @@ def assess_all(
     checked = Rules(rules)
     globs = [variables] if isinstance(variables, str) else variables
     same = {"mask": mask, "weights": weights, "slices": slices, "memory_limit": memory_limit}
-    reports, failed = {}, {}
+    components = [f"/{name.lstrip('/')}" for name in divergence or ()]
+    taken: dict[str, dict[str, tuple[Any, Any]]] = {}
+    reports, failed, divergences = {}, {}, {}
     for name, path, x, y in _pairs(original, decoded):
+        if path in components and x is not None:
+            of_file = taken.setdefault(name.removesuffix(path), {})
+            of_file[path] = x, y
+            if len(of_file) == len(components):  # while the files are open
+                divergences[name.removesuffix(path) + ", ".join(divergence or ())] = (
+                    assess_divergence(
+                        *zip(*(of_file[one] for one in components), strict=True),
+                        axes=options.get("axes"),
+                        spacing=options.get("spacing", 1.0),
+                        mask=mask,
+                        memory_limit=memory_limit,
+                    )
+                )
         is_wanted = globs is None or any(matches(path, glob) for glob in globs)
         wanted = checked.options(path, options) if is_wanted else None
         if wanted is None:
@@ -99,9 +119,11 @@ def assess_all(
         named = replace(report.provenance, original=name, decoded=name)
         reports[name] = replace(report, provenance=named)
     checked.check_used()
+    if divergence and not divergences:
+        raise InvalidArgumentError(f"there are not all components of {', '.join(divergence)}")
     if not reports and not failed:
         raise InvalidArgumentError("there is no variable to compare")
-    return Reports(reports, failed)
+    return Reports(reports, failed, divergences)
 
 
 def _pairs(original: Any, decoded: Any) -> Iterator[tuple[str, str, Any, Any]]:

@@ -28,7 +28,16 @@ PROFILES: dict[str, frozenset[str]] = {
     "standard": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk"}),
     "climate": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk", "climate"}),
     "full": frozenset(
-        {"ssim", "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum", "pointwise"}
+        {
+            "ssim",
+            "derivatives",
+            "autocorrelation",
+            "per_chunk",
+            "climate",
+            "spectrum",
+            "pointwise",
+            "distribution",
+        }
     ),
 }
 
@@ -54,9 +63,9 @@ class AssessOptions:
         Further thresholds to meet: "psnr>=70, ssim>=0.9999".
     metrics : str or iterable of str and Metric, optional
         A profile, "bound", "standard", "climate" or "full", or any of these, of the groups "ssim",
-        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum" and "pointwise", and of
-        your own metrics (`h5lossy.assessment.Metric`). The reductions over all points are always
-        computed.
+        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum", "pointwise" and
+        "distribution", and of your own metrics (`h5lossy.assessment.Metric`). The reductions over
+        all points are always computed.
     data_range : float, optional
         Range for the constants of SSIM. Default: max - min of the original's valid values.
     fill_value : float, "auto", None or Missing, optional

@@ -17,6 +17,7 @@ from h5lossy._bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy._ranges import Extent
 from h5lossy.assessment._absent import Absent
 from h5lossy.assessment._climate import Power, climate, powers
+from h5lossy.assessment._distribution import distribution
 from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import Walker, box_grid
 from h5lossy.assessment._weights import weighted
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from h5lossy.assessment._inputs import Input
     from h5lossy.assessment._options import AssessOptions
     from h5lossy.assessment.metrics import Metric
-    from h5lossy.assessment.schema import Climate, RelativeHistogram, Weighted
+    from h5lossy.assessment.schema import Climate, Distribution, RelativeHistogram, Weighted
 
     #: Extents of a box, and all boxes.
     Boxes = tuple[tuple[int, ...], npt.NDArray[Any]]
@@ -111,6 +112,7 @@ class Results:
     state: _native.AssessState | None = None  # that `field` is of
     boxes: Boxes | None = None
     climate: Climate | None = None
+    distribution: Distribution | None = None
     weighted: Weighted | None = None
     power: Power | str | None = None  # for the spectrum, or why there is none
     relative_histogram: RelativeHistogram | None = None
@@ -129,7 +131,7 @@ class Passes:
         self._is_relative = task.bound is not None and task.bound.kind is BoundKind.RANGE_RELATIVE
         needs_range = "ssim" in task.groups and options.data_range is None
         self._passes = 2 if needs_range or self._is_relative else 1
-        more = len({"climate", "pointwise"} & task.groups) + bool(task.own_metrics)
+        more = len({"climate", "distribution", "pointwise"} & task.groups) + bool(task.own_metrics)
         more += task.weights is not None
         self._done, self._total = 0, task.fields.nbytes * (self._passes + more)
 
@@ -181,6 +183,11 @@ class Passes:
             state=field_state,
             boxes=boxes,
             climate=climate(fields, undefined, self._advance) if "climate" in groups else None,
+            distribution=(
+                distribution(fields, self._limit, undefined, self._advance)
+                if "distribution" in groups
+                else None
+            ),
             weighted=self._weighted(points, undefined),
             power=powers(fields, self._limit) if "spectrum" in groups else None,
             relative_histogram=(

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from h5lossy._printable import printable
 from h5lossy.assessment.render import summary
 
 if TYPE_CHECKING:
     from os import PathLike
 
+    from h5lossy.assessment._divergence import DivergenceReport
     from h5lossy.assessment.report import Report
 
 
@@ -24,10 +27,18 @@ class Reports(Mapping[str, "Report"]):
     ----------
     failed : dict of str
         Why variables can't be compared, by their names.
+    divergences : dict of DivergenceReport
+        Of vector fields, by the names of their components.
     """
 
-    def __init__(self, reports: Mapping[str, Report], failed: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        reports: Mapping[str, Report],
+        failed: Mapping[str, str],
+        divergences: Mapping[str, DivergenceReport] | None = None,
+    ) -> None:
         self._reports, self.failed = dict(reports), dict(failed)
+        self.divergences = dict(divergences or {})
 
     def __getitem__(self, name: str) -> Report:
         return self._reports[name]
@@ -53,7 +64,8 @@ class Reports(Mapping[str, "Report"]):
 
     def to_text(self) -> str:
         """Return a line for each variable, worst first, as text for a terminal."""
-        return summary.text(self, self.failed)
+        more = [f"divergence of {name}: {one}" for name, one in self.divergences.items()]
+        return "\n".join([summary.text(self, self.failed), *map(printable, more)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reports as `Report.to_dict` does, in a list under "reports"."""
@@ -61,6 +73,9 @@ class Reports(Mapping[str, "Report"]):
             "ok": self.ok,
             "reports": [report.to_dict() for report in self.values()],
             "failed": [{"name": name, "why": why} for name, why in self.failed.items()],
+            "divergences": [
+                {"name": name, **asdict(one)} for name, one in self.divergences.items()
+            ],
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:

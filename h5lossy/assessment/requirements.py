@@ -65,7 +65,8 @@ class Measure:
 
 #: The groups that compute parts of a report, where these have other names or are requested.
 _GROUPS = {name: name for name in ("ssim", "derivatives", "autocorrelation", "climate", "spectrum")}
-_GROUPS |= {"per_chunk": "per_chunk", "relative_histogram": "pointwise"}
+_GROUPS |= {name: name for name in ("distribution", "per_chunk")}
+_GROUPS |= {"relative_histogram": "pointwise"}
 _OF_SLICES = {
     "one_minus_ssim": "ssim",
     "gradient_rmse": "derivatives",

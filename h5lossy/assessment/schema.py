@@ -322,6 +322,16 @@ class PerChunk:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """The values of both fields as distributions, wherever they are."""
+
+    ks_distance: Number  #: Kolmogorov-Smirnov: largest distance of the distribution functions.
+    wasserstein: Number  #: Mean distance of values of the same rank, in the data's unit.
+    entropy_original: Number
+    entropy_decoded: Number  #: From `entropy_original` on: Shannon's, of the values, in bits.
+
+
+@dataclass(frozen=True, kw_only=True)
 class Weighted:
     """Means in which each valid point counts by its weight, in the data's unit."""
 
@@ -424,6 +434,7 @@ class ReportData:
     climate: Climate | None
     spectrum: Spectrum | None
     threshold_crossings: tuple[ThresholdCrossing, ...]
+    distribution: Distribution | None = None
     weighted: Weighted | None = None
     per_slice: PerSlice | None = None
     size: Size | None

@@ -99,6 +99,7 @@ def rows(report: ReportData) -> Iterator[Row]:
             ("H1 error", number(slopes.h1_error, 4)),
         )
     groups["whiteness"] = _whiteness(report.autocorrelation)
+    groups["distribution"] = _distribution(report)
     groups["slices"] = _slices(report)
     groups["weighted"] = _weighted(report)
     groups["climate"] = _climate(report)
@@ -199,6 +200,16 @@ def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[tuple[str, 
     first = " ".join("-" if a.values[0] is None else f"{a.values[0]:+.4f}" for a in along)
     yield "autocorrelation at lag 1, along each axis", first
     yield f"lags in the 95 % band (+-{max(bands):.2g})", f"{sum(inside)} of {len(inside)}"
+
+
+def _distribution(report: ReportData) -> Iterator[tuple[str, str]]:
+    """Give the distances of distributions."""
+    found = report.distribution
+    if found is not None:
+        yield "Kolmogorov-Smirnov distance", number(found.ks_distance, 4)
+        yield "Wasserstein distance", number(found.wasserstein, 4)
+        both = (found.entropy_original, found.entropy_decoded)
+        yield "entropy in bits, original / decoded", " / ".join(number(v, 4) for v in both)
 
 
 def _slices(report: ReportData) -> Iterator[tuple[str, str]]:
@@ -346,16 +357,27 @@ def page(report: ReportData) -> str:
         headlines="\n".join(
             f'<div class="headline"><b>{_in_html(row.value)}</b>{html.escape(row.name)}</div>'
             for row in table
-            if row.name in _HEADLINES
+            if row.name in _HEADLINES and row.group != "weighted"
         ),
         findings="\n".join(f"<li>{_in_html(finding)}</li>" for finding in findings(report)),
         figure=drawn,
-        rows="\n".join(
-            f"<tr><th>{row.group}</th><td>{_in_html(row.name)}</td><td>{_in_html(row.value)}</td></tr>"
-            for row in table
-        ),
+        rows=_html_rows(report),
         definitions=html.escape(definitions(report)),
         version=html.escape(report.provenance.h5lossy),
+    )
+
+
+def table_html(report: ReportData) -> str:
+    """Write verdict, findings and the table as HTML for a page of another's, a notebook say."""
+    found = "".join(f"<li>{_in_html(finding)}</li>" for finding in findings(report))
+    head = f"<p><b>{verdict(report)}</b> {_in_html(report.provenance.decoded)}</p>"
+    return f"{head}<ul>{found}</ul><table>\n{_html_rows(report)}\n</table>"
+
+
+def _html_rows(report: ReportData) -> str:
+    return "\n".join(
+        f"<tr><th>{row.group}</th><td>{_in_html(row.name)}</td><td>{_in_html(row.value)}</td></tr>"
+        for row in rows(report)
     )
 
 
