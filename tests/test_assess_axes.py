@@ -329,6 +329,8 @@ def test_an_assessor_takes_the_slices_of_its_planes(cuts: tuple[int, ...]) -> No
     other.merge(mine)
     assert other.result().per_slice.one_minus_ssim == whole.per_slice.one_minus_ssim
     assert other.result().ssim.min_at == whole.ssim.min_at
+    with pytest.raises(InvalidArgumentError, match="same arguments"):
+        other.merge(Assessor(SHAPE, "f4", metrics=["ssim"], ssim={"window": 5}))
     with pytest.raises(InvalidArgumentError, match="without axis 0"):
         Assessor(SHAPE, "f4", axes=(0, 1))
 

@@ -184,7 +184,7 @@ def test_rules_give_each_dataset_its_own_thresholds(
     rules.write_text('[[rule]]\ndataset = "/g/*"\nskip = true\n')
     assert run("assess", *files, "--rules", rules).output.count("PASS") == 1
     for text, why in (
-        ('[[rule]]\ndataset = "a"\nabsolut = 1', "a rule for 'a' has absolut; there are"),
+        ('[[rule]]\ndataset = "a"\nexact = 1', "a rule for 'a' has exact; there are"),
         ('[[rule]]\ndataset = "a"\nrequire = "pnsr>=3"', "did you mean psnr"),
         ('[[rule]]\ndataset = "a"', "and options"),
         ("x = 1", "must have"),

@@ -233,9 +233,7 @@ class Assessor:
         InvalidArgumentError
             If either waits for more planes, both took the same ones, or they are of unlike fields.
         """
-        mine, theirs = self._state.params, other._state.params
-        missing = self._task.fields.missing
-        if (mine, self._shape, missing) != (theirs, other._shape, other._task.fields.missing):
+        if self._arguments != other._arguments:
             raise InvalidArgumentError("both assessors must have the same arguments but for planes")
         self._check_complete()
         other._check_complete()
@@ -253,6 +251,13 @@ class Assessor:
             self._absent.merge(other._absent)
         if self._slices is not None and other._slices is not None:
             self._slices.merge(other._slices)
+
+    @property
+    def _arguments(self) -> tuple[Any, ...]:
+        """What must be the same of assessors that are merged."""
+        fields, slices = self._task.fields, self._slices
+        of_slices = None if slices is None else (fields.axes, slices.params)
+        return self._shape, fields.missing, self._state.params, of_slices
 
     def _check_complete(self) -> None:
         begin, end = self.wanted

@@ -240,8 +240,8 @@ class Slope:
 class Derivatives:
     """What became of slopes and curvature, at points with all neighbours."""
 
-    points: int  #: Valid ones with two valid neighbours along every axis.
-    #: Distance of points along each of the axes longer than 1, in the user's unit.
+    points: int  #: Valid ones with two valid neighbours along each of `ReportData.axes`.
+    #: Distance of points along each of them, in the user's unit.
     spacing: tuple[float, ...]
     slopes: tuple[Slope, ...]
     gradient_max: Number  #: Largest length of the original's gradient.
@@ -270,8 +270,8 @@ class AxisCorrelation:
 class Climate:
     """Metrics of climate science."""
 
-    #: Mean of the data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two axes
-    #: longer than 1.
+    #: Mean of the data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two of
+    #: `ReportData.axes`.
     dssim_mean: Number
     dssim_min: Number  #: That of the worst slice.
     #: The worst slice, by its place along the other axes longer than 1.
@@ -281,7 +281,10 @@ class Climate:
 
 @dataclass(frozen=True, kw_only=True)
 class Spectrum:
-    """Power of decoded over power of original, in shells of wavenumber 1, 2, ..."""
+    """Power of decoded over power of original, in shells of wavenumber 1, 2, ...
+
+    Along `ReportData.axes`; where a point is not valid, both fields have the original's mean.
+    """
 
     ratio: tuple[Number, ...]  #: For wavenumbers 1, 2, ... up to half of the shortest axis.
     k_max: int  #: Wavenumbers below this count for `max_deviation`.
