@@ -8,7 +8,8 @@ What the compiler made of the library, instruction by instruction.
 LIBRARY must have its symbols. Two things may not be in it:
 
 - a multiplication and an addition with one rounding, which give other bits than two and break
-  bounds (docs/design/bound.md), but in sums of the assessment that ask for it everywhere;
+  bounds (docs/design/bound.md), but in sums of the assessment and an exact product, which ask for
+  it everywhere;
 - an instruction that only a backend's processors have, outside of that backend: the linker merges
   functions of one name, and a processor without it would die of it (docs/design/backends.md).
 """
@@ -34,6 +35,7 @@ ASKS_FOR_FUSED = re.compile(
     r"(Sweep(<|::)|sweep<|add_up(_\w+)?<|add_valid<|add_(part_of_)?(plain_)?block<|"
     r"(\S+ )?add_errors<)"
     r"|stencils\(|add_(columns|stencils)<|fused_multiply_add\()"
+    r"|\bh5lossy::\(anonymous namespace\)::exact_product\("
 )
 
 # x86: all of AVX and AVX-512 begins with a v, and of the rest the backends may use these. tzcnt is

@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 out=${OUT:-build/fuzz}
 work=${WORK:-build/fuzz-work}
-flags=${CXXFLAGS:--O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all}
+flags=${CXXFLAGS:--O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all}
 targets=(decode_frame round_trip call_filter)
 
 mkdir -p "$out"

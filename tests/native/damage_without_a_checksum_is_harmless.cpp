@@ -9,6 +9,7 @@
 #include "check.h"
 #include "frames.h"
 #include "guarded_memory.h"
+#include "random.h"
 #include "samples.h"
 #include "seal.h"
 
@@ -90,11 +91,11 @@ int main() {
     for (const Sample& sample : make_all_samples(600, checksum)) {
       Damage damage;
       if (!checksum) damage.flip_bits(sample);  // else the checksum sees it, as every_damage_is_seen shows
-      damage.change_and_seal(sample, 1500);
-      CHECK(damage.refused() > 500 && (checksum || damage.decoded() > 500), "%s: %d decoded, %d refused",
+      damage.change_and_seal(sample, cases(1500));
+      CHECK(damage.refused() > cases(500) && (checksum || damage.decoded() > cases(500)), "%s: %d decoded, %d refused",
             sample.name.c_str(), damage.decoded(), damage.refused());
     }
     Damage damage;
-    for (const Sample& sample : make_all_samples(4096, checksum)) damage.change_and_seal(sample, 300);
+    for (const Sample& sample : make_all_samples(4096, checksum)) damage.change_and_seal(sample, cases(300));
   }
 }

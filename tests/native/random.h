@@ -8,6 +8,13 @@
 
 namespace h5lossy::test {
 
+// How many of so many random cases a test tries: a quarter under sanitizers, where each takes ten times as long.
+#ifdef H5L_SANITIZED
+constexpr int cases(int count) { return (count + 3) / 4; }
+#else
+constexpr int cases(int count) { return count; }
+#endif
+
 // SplitMix64 (Steele, Lea, Flood 2014).
 class Random {
  public:

@@ -259,7 +259,7 @@ int main() {
                                          {{1, 4, 4, 4}, 64}, {{1, 16, 12, 10}, 1}, {{2, 3, 5, 7}, 3}};
   for (const h5lossy::TileLayout& layout : layouts) {
     check_wrong_dims(layout);
-    for (int i = 0; i < 150; ++i) {
+    for (int i = 0; i < cases(150); ++i) {
       Dims dims = {1, 1, 1, 1};
       make_dims(random, dims);
       if (random.one_in(4)) dims[0] = dims[1] = dims[2] = 1;
