@@ -158,10 +158,10 @@ def filters_of(dataset: h5py.Dataset) -> list[tuple[int, str]]:
 
 
 def has_numbers(dataset: h5py.Dataset) -> bool:
-    """Return whether a dataset has floats or integers; False for types that NumPy does not have."""
+    """Return whether a dataset has numbers; False for types that NumPy does not have."""
     if dataset.shape is None:
         return False
     try:
-        return bool(dataset.dtype.kind == "f" or is_integer(dataset.dtype))
+        return dataset.dtype.kind in "fc" or is_integer(dataset.dtype)
     except TypeError:
         return False

@@ -14,12 +14,12 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._values import unmasked
+from h5lossy._values import no_number, unmasked
 from h5lossy.assessment._fields import MASK_DTYPE, Fields
-from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, no_number
+from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, require_bound
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import AssessOptions, checked_spacing, takes_options
-from h5lossy.assessment._passes import Results, Task, halo_of
+from h5lossy.assessment._passes import Results, Task, groups_for, halo_of
 from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import first_cut
 
@@ -138,8 +138,10 @@ class Assessor:
             raise InvalidArgumentError(
                 f"planes {begin} to {end} are still to come, got {x.shape[0]} of them"
             )
-        if came.itemsize > dtype.itemsize or came.kind != dtype.kind:
-            raise InvalidArgumentError(f"this assessor compares {dtype}, got {came}")
+        own = self._task.fields.original
+        is_other = came.itemsize > dtype.itemsize or came.kind != dtype.kind
+        if is_other or x.is_complex != own.is_complex:
+            raise InvalidArgumentError(f"this assessor compares {own.given}, got {x.given}")
         everything = tuple(slice(0, n) for n in x.shape)
         new = [x.read(everything, dtype), y.read(everything, dtype)]
         if y.mask is not None:  # what it leaves out alone is lost
@@ -278,11 +280,12 @@ def _task(shape: tuple[int, ...], dtype: np.dtype[Any], options: AssessOptions) 
     # Fields of which only shape and type are known yet.
     x, y = (Input(np.broadcast_to(np.zeros((), dtype), shape), n) for n in ("original", "decoded"))
     x.values = y.values = None  # pickle would write all of them
+    require_bound(x, y, bound)
     return Task(
         fields=Fields.of(x, y, None, fill=options.fill_value, missing=options.missing_value),
         options=options,
         bound=bound,
         bound_source="given",
-        groups=options.groups,
-        spacing=checked_spacing(options.spacing, len(shape)),
+        groups=groups_for(x, options),
+        spacing=checked_spacing(options.spacing, len(x.shape)),
     )

@@ -91,6 +91,11 @@ class Fields:
         )
 
     @property
+    def is_complex(self) -> bool:
+        """Whether values are components of complex numbers."""
+        return self.original.is_complex
+
+    @property
     def nbytes(self) -> int:
         """Size of the original, in the type of comparison."""
         return self.original.size * self.dtype.itemsize

@@ -76,6 +76,7 @@ def recipes() -> dict[str, Recipe]:
         **pfpl_recipes(),
         **integer_recipes(),
         **half_recipes(),
+        **complex_recipes(),
         **block_recipes("cuszp2", 4096),
         **block_recipes("aatrox", 32768),
         **cuszp2_recipes(),
@@ -362,6 +363,34 @@ def half_recipes() -> dict[str, Recipe]:
     found["pfpl-halves-f16-big-endian"] = Recipe(
         "big-endian", "pfpl", ">f2", {"absolute": 0.04}, [counts([900], [3], 0x3800, bits=3)]
     )
+    return found
+
+
+def complex_recipes() -> dict[str, Recipe]:
+    """Return those of complex numbers, whose components are one more axis."""
+    found: dict[str, Recipe] = {}
+    for dtype, size, of in (("<c8", 4, "c8"), ("<c16", 8, "c16")):
+        field = slopes([20, 30, 2], [3, 1, 40])
+        for codec in ("pfpl", "cuszp2", "aatrox", "interp", "auto"):
+            found[f"{codec}-complex-{of}-absolute"] = Recipe(
+                "absolute bound", codec, dtype, {"absolute": 0.05}, [field],
+                shape=[20, 30])  # fmt: skip
+        found[f"interp-complex-{of}-pointwise"] = Recipe(
+            "pointwise-relative bound", "interp", dtype, {"pointwise_relative": 0.01},
+            [hills([20, 30, 2], [5, 9, 70])], shape=[20, 30])  # fmt: skip
+        found[f"pfpl-complex-{of}-special"] = Recipe(
+            "both zeros, infinities and NaN with payloads in one component or both, a fill value",
+            "pfpl", dtype, {"absolute": 0.3},
+            [spoilt(900, f"{SPECIAL[size]} {FILL[size]}", 7), patterns(FILL[size], 8)],
+            fill_bits=FILL[size], checksum=False)  # fmt: skip
+    found["pfpl-complex-c8-lossless"] = Recipe(
+        "lossless", "pfpl", "<c8", {"lossless": True}, [walk(900)])  # fmt: skip
+    found["pfpl-complex-c8-big-endian"] = Recipe(
+        "big-endian, range-relative bound", "pfpl", ">c8", {"range_relative": 0.01},
+        [walk(900)])  # fmt: skip
+    found["interp-complex-c16-big-endian"] = Recipe(
+        "big-endian", "interp", ">c16", {"absolute": 0.05}, [slopes([9, 50, 2], [3, 1, 40])],
+        shape=[9, 50])  # fmt: skip
     return found
 
 
