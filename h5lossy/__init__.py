@@ -73,7 +73,9 @@ if TYPE_CHECKING:
     from h5lossy.assessment import Assessor as Assessor
     from h5lossy.assessment import DivergenceReport as DivergenceReport
     from h5lossy.assessment import Report as Report
+    from h5lossy.assessment import Reports as Reports
     from h5lossy.assessment import assess as assess
+    from h5lossy.assessment import assess_all as assess_all
     from h5lossy.assessment import assess_divergence as assess_divergence
 
     __version__: str

@@ -30,7 +30,8 @@ NAMES = {
         "_public": "PLUGIN_PATH",
         "_verification.bound_checker": "largest_error",
         "_verify": "Problem Verification verify",
-        "assessment": "Assessor DivergenceReport Report assess assess_divergence",
+        "assessment": "Assessor DivergenceReport Report Reports assess assess_all "
+        "assess_divergence",
     }.items()
 }
 

@@ -30,6 +30,16 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iu" and h5py.check_enum_dtype(dtype) is None
 
 
+def has_numbers(dataset: h5py.Dataset) -> bool:
+    """Return whether a dataset has floats or integers; False for types that NumPy does not have."""
+    if dataset.shape is None:
+        return False
+    try:
+        return bool(dataset.dtype.kind == "f" or is_integer(dataset.dtype))
+    except TypeError:
+        return False
+
+
 def is_half(dtype: np.dtype[Any]) -> bool:
     """Return whether a type is float16 or bfloat16, which become integers in frames."""
     return (dtype.kind == "f" and dtype.itemsize == 2) or _native.is_bfloat16(dtype)

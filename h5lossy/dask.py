@@ -27,6 +27,8 @@ from h5lossy._plugins import register
 from h5lossy._ranges import Extent
 from h5lossy._values import as_reals, loaded
 from h5lossy.assessment import Assessor, Report
+from h5lossy.assessment._dims import chosen_axes
+from h5lossy.assessment._fields import Layout
 from h5lossy.assessment._inputs import Input, common_dtype, missing_in
 
 try:
@@ -82,8 +84,9 @@ def assess(
     fill_value : float, "auto" or None, optional
         As for `h5lossy.assess`.
     **options
-        As documented for `h5lossy.assessment.AssessOptions`. Without `data_range`, SSIM and a
-        range-relative bound have the original computed twice. `threads` is 1 by default, for
+        As documented for `h5lossy.assessment.AssessOptions`. Without `data_range`, SSIM of the
+        whole field and a range-relative bound have the original computed twice, and SSIM of slices
+        takes this range, too, if there is one. `threads` is 1 by default, for
         each task.
 
     Examples
@@ -108,10 +111,12 @@ def assess(
         dtype = np.result_type(*types)
     missing = missing_in(x, y, real, fill_value, options.pop("missing_value", ()))
     groups = {metrics} if isinstance(metrics, str) else set(metrics)
-    options = {"threads": 1, **options, "fill_value": missing}
+    long = Layout.of(x.shape).axes
+    axes = chosen_axes(options.get("axes"), x.axes or y.axes, x.shape, long)
+    options = {"threads": 1, **options, "fill_value": missing, "axes": axes}
     edges = list(itertools.accumulate(values[0].chunks[0], initial=0))
     bands = [(a, b) for a, b in itertools.pairwise(edges) if a < b]
-    needs_range = "ssim" in groups or options.get("range_relative") is not None
+    needs_range = options.get("range_relative") is not None or ("ssim" in groups and axes == long)
     if needs_range and options.get("data_range") is None:
         ends = delayed(_joined)([delayed(_ends)(values[0][a:b], missing) for a, b in bands])
         options["data_range"] = ends.compute()

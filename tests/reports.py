@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from h5lossy import Report
 
 #: What may differ where the same values are read from elsewhere.
-SOURCE = re.compile(r"provenance|per_chunk|size|bound|undefined\.(size|per_chunk)")
+SOURCE = re.compile(r"dims|provenance|per_chunk|size|bound|undefined\.(size|per_chunk)")
 
 
 def numbers_of(report: Report, leave_out: re.Pattern[str] = SOURCE) -> dict[str, Any]:

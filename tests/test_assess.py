@@ -459,7 +459,7 @@ def test_everything_is_as_the_reference_has_it(
         y[rng.random(shape) < 0.001] = np.inf
         mask = rng.random(shape) < 0.002
         y[np.isnan(x)] = np.nan
-    report = assess(x, y, mask=mask)
+    report = assess(x, y, mask=mask, axes=range(x.ndim))
     valid = reference.valid_points(x, y, None, mask)
     points = reference.points(x, y, valid)
     for theirs, ours in NAMES.items():
@@ -628,8 +628,9 @@ def test_columns_of_a_slab_that_is_too_large_give_the_same(shape: tuple[int, ...
     with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
         a = stored(file, "x", x, (1, *(min(16, n) for n in shape[1:])))
         b = stored(file, "y", y, (2, *(min(23, n) for n in shape[1:])))
-        whole = assess(a, b, absolute=0.02, data_range=9.0)
-        columns = assess(a, b, absolute=0.02, data_range=9.0, memory_limit="1 MiB")
+        options: dict[str, Any] = {"absolute": 0.02, "data_range": 9.0, "axes": range(x.ndim)}
+        whole = assess(a, b, **options)
+        columns = assess(a, b, **options, memory_limit="1 MiB")
     assert columns.provenance.amplification > whole.provenance.amplification == 1
     assert columns.bound == whole.bound
     assert len(whole.bound.listed) == 16
@@ -1133,7 +1134,8 @@ def test_whatever_is_undefined_has_its_reason(name: str) -> None:
 
     # Not given, or no number at all: the fill value, the row of all axes, what has no chunks.
     declared = {"fill_value", "valid_min", "valid_max", "provenance.units"}
-    others = declared | {"autocorrelation.axis", "per_chunk", "bound.listed.chunk"}
+    parts = {"per_chunk", "per_slice", "weighted"}
+    others = declared | parts | {"autocorrelation.axis", "bound.listed.chunk"}
     reasons = {re.sub(r"^autocorrelation\..*", "autocorrelation", key) for key in report.undefined}
     unexplained = {
         null
@@ -1227,8 +1229,8 @@ def test_thresholds_are_part_of_the_verdict() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "metrics", "times"),
-    [  # range, walk, data SSIM, relative errors
-        ((50, 60), "full", 4),
+    [  # range, walk, data SSIM, relative errors, distributions
+        ((50, 60), "full", 5),
         ((900,), "climate", 3),
         ((9, 9), "climate", 3),
     ],

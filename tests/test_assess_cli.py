@@ -62,7 +62,8 @@ def damage(path: Path, name: str = "a") -> None:
 def test_assess_passes_a_sound_file(files: tuple[Path, Path]) -> None:
     out = run("assess", *files).output
     assert out.count("PASS") == 2
-    assert "|e| <= 0.01 (absolute)" in out
+    assert out.endswith("2 of 2 without a failure\n")
+    assert "|e| <= 0.01 (absolute)" in run("assess", *files, "-d", "a").output
 
 
 def test_assess_says_1_where_a_check_fails(files: tuple[Path, Path]) -> None:
@@ -81,7 +82,6 @@ def test_the_exit_code_is_2_where_it_cannot_tell(files: tuple[Path, Path], tmp_p
         f"assess {x} {y} -d nothing",
         f"assess {x} {y} --absolute 1 --lossless",
         f"assess {x} {y} --metrics nice",
-        f"assess {x} {y} --html x.html",
         f"assess {x}:/a {y} -d a",
         f"assess {x}:/no {y}:/a",
         "verify nothing.h5",
@@ -132,9 +132,66 @@ def test_assess_takes_folders(files: tuple[Path, Path], tmp_path: Path) -> None:
     said = run("assess", x, y, code=2)
     assert said.output.count("PASS") == 2  # the other file is compared all the same
     assert f"1 of 2 files failed:\n{y / 'one.h5'}: {x / 'one.h5'} does not exist" in said.stderr
-    run("assess", x, tmp_path, "--html", "x.html", code=2)
     (tmp_path / "empty").mkdir()
     assert "has no HDF5 file" in run("assess", x, tmp_path / "empty", code=2).stderr
+
+
+def test_many_variables_have_one_page_with_theirs_behind_it(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    damage(files[1], "g/b")
+    page = tmp_path / "all.html"
+    out = run("assess", *files, "--html", page, code=1).output
+    lines = out.splitlines()
+    assert re.search(r"packed.h5:/g/b +FAIL .*bound: wanted", lines[1])  # the worst first
+    assert "PASS" in lines[2]
+    assert lines[-1] == "1 of 2 failed"
+    written = page.read_text(encoding="utf-8")
+    links = re.findall(r'href="([^"]+)"', written)
+    assert links == ["all_pages/002-g-b.html", "all_pages/001-a.html"]
+    for link, verdict in zip(links, ("FAIL", "PASS"), strict=True):
+        text = (tmp_path / link).read_text(encoding="utf-8")
+        assert f"<title>{verdict}: " in text
+    # The page of one dataset is that page.
+    run("assess", *files, "-d", "a", "--html", page)
+    assert "href=" not in page.read_text(encoding="utf-8").partition("<figure")[0]
+
+
+def test_rules_give_each_dataset_its_own_thresholds(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        """
+        [[rule]]
+        dataset = "**"
+        require = "psnr>=20"
+        [[rule]]
+        dataset = ["/g/*", "nothing*"]
+        absolute = 0.001
+        require = "error.quantiles.p99<=0.0001"
+        """
+    )
+    said = run("assess", *files, "--rules", rules, code=2).stderr
+    assert "rules name no variable here: nothing*" in said
+    rules.write_text(rules.read_text().replace(', "nothing*"', ""))
+    found = json.loads(run("assess", *files, "--rules", rules, "--json", code=1).output)
+    assert [report["ok"] for report in found["reports"]] == [True, False]
+    assert [f["check"] for f in found["reports"][1]["failures"]] == [
+        "bound",
+        "error.quantiles.p99",
+    ]
+    rules.write_text('[[rule]]\ndataset = "/g/*"\nskip = true\n')
+    assert run("assess", *files, "--rules", rules).output.count("PASS") == 1
+    for text, why in (
+        ('[[rule]]\ndataset = "a"\nexact = 1', "a rule for 'a' has exact; there are"),
+        ('[[rule]]\ndataset = "a"\nrequire = "pnsr>=3"', "did you mean psnr"),
+        ('[[rule]]\ndataset = "a"', "and options"),
+        ("x = 1", "must have"),
+        ("x", "is not TOML"),
+    ):
+        rules.write_text(text)
+        assert why in run("assess", *files, "--rules", rules, code=2).stderr
 
 
 def test_assess_says_how_a_place_in_a_file_is_given(files: tuple[Path, Path]) -> None:

@@ -184,3 +184,34 @@ def test_numbers_beyond_float64_are_undefined_everywhere() -> None:
     assert (found.points, found.rmse) == (1, None)
     assert found.max is not None
     assert math.isfinite(found.max)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i2"])
+def test_distances_of_distributions_are_those_of_scipy(dtype: str) -> None:
+    stats = pytest.importorskip("scipy.stats", reason="SciPy is not installed")
+    rng = np.random.default_rng(5)
+    x = np.round(rng.normal(size=(40, 50)) * 100).astype(dtype)
+    y = (np.round(x / 7) * 7).astype(dtype)
+    mask = rng.random(x.shape) < 0.1
+    report = h5lossy.assess(x, y, metrics="distribution", mask=mask)
+    found = report.distribution
+    a, b = x[~mask].astype(float), y[~mask].astype(float)
+    assert found.ks_distance == pytest.approx(stats.ks_2samp(a, b).statistic, rel=1e-12)
+    assert found.wasserstein == pytest.approx(stats.wasserstein_distance(a, b), rel=1e-12)
+    for values, got in ((a, found.entropy_original), (b, found.entropy_decoded)):
+        counts = np.unique(values, return_counts=True)[1]
+        assert got == pytest.approx(stats.entropy(counts, base=2), rel=1e-12)
+    assert "Wasserstein distance" in report.to_text()
+    same = h5lossy.assess(x, x, metrics="distribution").distribution
+    assert (same.ks_distance, same.wasserstein) == (0, 0)
+    constant = h5lossy.assess(x * 0, x * 0, metrics="distribution").distribution
+    assert constant.entropy_original == 0
+
+
+def test_distributions_that_memory_does_not_hold_have_the_reason() -> None:
+    x = np.zeros(100_000)
+    report = h5lossy.assess(x, x, metrics="distribution", memory_limit="1 MiB")
+    assert report.distribution.ks_distance is None
+    assert report.undefined["distribution"] == (
+        "it needs 6.40 MB of memory, more than memory_limit"
+    )

@@ -38,7 +38,8 @@ HAS_UNIT = re.compile(
     r"(original|decoded)\.|error\.(min|max|mean|std|min_abs|max_abs|max_original|max_decoded"
     r"|mean_abs|rmse)$|error\.quantiles|histogram\.bin_width|ssim\.value_range"
     r"|derivatives\.(slopes\.\d+\.(max|max_error|rmse)|(gradient|laplacian)_(max|range|rms)"
-    r"|(gradient|laplacian)_(max_error|rmse)|h1_error)$"
+    r"|(gradient|laplacian)_(max_error|rmse)|h1_error)$|distribution\.wasserstein$"
+    r"|per_slice\.(max_abs|rmse|mean|gradient_rmse|laplacian_rmse)\.(worst$|mean|values)"
 )
 
 

@@ -18,7 +18,7 @@ from h5py import h5a, h5g, h5o, h5s, h5t
 
 from h5lossy import PFPL
 from h5lossy._cli import main
-from h5lossy._cli._patterns import matches
+from h5lossy._globs import matches
 from h5lossy._names import path_text
 from hdf5_helpers import field
 

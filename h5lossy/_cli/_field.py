@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import read
-from h5lossy._cli._files import datasets_in, has_numbers, open_file
+from h5lossy._cli._files import datasets_in, open_file
 from h5lossy._cli._options import CODEC_NAMES, OWN_SETTINGS, Request, parsed, range_options
-from h5lossy._cli._patterns import Chunks, matches, parse_chunks, require_match
+from h5lossy._cli._patterns import Chunks, parse_chunks, require_match
 from h5lossy._cli._rules import Rules
 from h5lossy._codecs import Auto, Codec
 from h5lossy._frames import takes
+from h5lossy._globs import matches
 from h5lossy._names import split_place
 from h5lossy._packing import Packing
 from h5lossy._repacking.planning import Plan, chunk_shape, make_plans
-from h5lossy._values import checked_dtype, is_integer
+from h5lossy._values import checked_dtype, has_numbers, is_integer
 from h5lossy.missing import Missing, missing_when_stored
 
 if TYPE_CHECKING:

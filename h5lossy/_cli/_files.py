@@ -17,10 +17,10 @@ from h5py import h5d
 from h5lossy import H5LossyError, NotComparableError
 from h5lossy._cli._console import one_line, printable
 from h5lossy._cli._interrupts import raise_if_interrupted
-from h5lossy._cli._patterns import matches, require_match
+from h5lossy._cli._patterns import require_match
+from h5lossy._globs import matches
 from h5lossy._names import dataset_at, path_text
 from h5lossy._repacking.objects import walk
-from h5lossy._values import is_integer
 
 #: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
 FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
@@ -155,13 +155,3 @@ def filters_of(dataset: h5py.Dataset) -> list[tuple[int, str]]:
         (number, name.decode("utf-8", "replace").partition(";")[0] or "filter")
         for number, _, _, name in found
     ]
-
-
-def has_numbers(dataset: h5py.Dataset) -> bool:
-    """Return whether a dataset has numbers; False for types that NumPy does not have."""
-    if dataset.shape is None:
-        return False
-    try:
-        return dataset.dtype.kind in "fc" or is_integer(dataset.dtype)
-    except TypeError:
-        return False

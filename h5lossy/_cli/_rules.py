@@ -27,7 +27,8 @@ import click
 
 from h5lossy._cli._console import one_line
 from h5lossy._cli._options import FLAGS, Request
-from h5lossy._cli._patterns import Chunks, Rule, matches, matching, require_match
+from h5lossy._cli._patterns import Chunks, Rule, require_match
+from h5lossy._globs import matches, matching
 from h5lossy._repacking.planning import NO_BOUND, OBJECTIONS, Wish
 
 if TYPE_CHECKING:

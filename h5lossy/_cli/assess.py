@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,6 @@ from h5lossy._cli._files import (
     Ended,
     datasets_in,
     for_each_file,
-    has_numbers,
     no_verdict,
     open_file,
     raise_failures,
@@ -36,12 +36,16 @@ from h5lossy._cli._options import (
 )
 from h5lossy._cli._progress import progress_bar
 from h5lossy._names import dataset_at, split_place
+from h5lossy._values import has_numbers
 from h5lossy.assessment import GROUPS, PROFILES
+from h5lossy.assessment._rules import Rules
+from h5lossy.assessment.render.summary import Pages
+from h5lossy.assessment.reports import Reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from h5lossy import ErrorBound, Report
+    from h5lossy import DivergenceReport, ErrorBound, Report
 
 
 def _threshold(text: str) -> tuple[str, float]:
@@ -74,7 +78,15 @@ def _threshold(text: str) -> tuple[str, float]:
 @click.option(
     "--require",
     metavar="THRESHOLDS",
-    help="More to meet, such as 'psnr>=70, ssim>=0.9999, max_error<=0.1'.",
+    help="More to meet, such as 'psnr>=70, ssim>=0.9999, max_error<=0.1'; of any number that a "
+    "report has: 'error.quantiles.p99<=0.01'.",
+)
+@click.option(
+    "--rules",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A TOML file of bounds, thresholds and other options by dataset; the documentation, "
+    "'Measure what was lost', has an example.",
 )
 @click.option(
     "--metrics",
@@ -93,7 +105,20 @@ def _threshold(text: str) -> tuple[str, float]:
 )
 @missing_option
 @click.option(
-    "--mask", metavar="FILE:/PATH", help="Dataset that is not 0 where points are left out."
+    "--mask",
+    metavar="FILE:/PATH",
+    help="Dataset that is not 0 where points are left out; of all axes, or of the last ones.",
+)
+@click.option(
+    "--weights",
+    metavar="latitude|FILE:/PATH",
+    help="Areas of points, for weighted means: of latitudes, or a dataset.",
+)
+@click.option(
+    "--axes",
+    metavar="NAMES",
+    help="Axes that windows, derivatives, lags and spectra extend along, by name or number: "
+    "lat,lon. [default: the horizontal ones, if dimension scales say so]",
 )
 @click.option(
     "--spacing", metavar="H[,H...]", help="Distance of points, one or one an axis. [default: 1]"
@@ -106,6 +131,12 @@ def _threshold(text: str) -> tuple[str, float]:
     multiple=True,
     metavar="NAME=THRESHOLD",
     help="Count points that change from one side of a threshold to the other. May be repeated.",
+)
+@click.option(
+    "--divergence",
+    metavar="NAME,NAME...",
+    help="Components of a vector field, one for each of the axes, slowest first (v,u): what became "
+    "of its divergence.",
 )
 @click.option("--threads", type=click.IntRange(min=1), help="At most so many. [default: all CPUs]")
 @click.option(
@@ -121,7 +152,8 @@ def _threshold(text: str) -> tuple[str, float]:
     "--html",
     type=FileToWrite(),
     metavar="FILE",
-    help="Write one HTML page with slices; for one dataset.",
+    help="Write an HTML page with slices; of several datasets a page for all, worst first, and "
+    "those of each behind it, in the folder FILE_pages.",
 )
 @quiet_option
 def assess(
@@ -130,6 +162,7 @@ def assess(
     *,
     patterns: tuple[str, ...],
     bound: ErrorBound | None,
+    rules: Path | None,
     html: Path | None,
     as_json: bool,
     markdown: bool,
@@ -139,43 +172,54 @@ def assess(
     """Compare DECODED with ORIGINAL: what was lost, and whether the bound holds.
 
     Both are HDF5 files, or datasets in them, as file.h5:/path, or folders, whose files of the same
-    name are compared. Without a bound the one that DECODED's datasets state is checked, if h5lossy
+    name are compared. One dataset has all its numbers printed, and several a line each, the worst
+    first. Without a bound the one that DECODED's datasets state is checked, if h5lossy
     compressed them. The documentation, "What each number means", defines all numbers.
 
     Exit codes: 0 all checks passed; 1 a check failed; 2 wrong usage, or a file that can't be read;
     3 fields that can't be compared.
     """
-    found: list[dict[str, Any]] = []
-    all_ok = True
-
-    def show(report: Report) -> None:
-        nonlocal all_ok
-        all_ok &= report.ok
-        if as_json:
-            found.append(report.to_dict())
-        elif not quiet:
-            say(report.to_markdown() if markdown else report.to_text())
-        if html is not None:
-            report.to_html(html)
-
+    found: dict[str, Report] = {}
+    divergences: dict[str, DivergenceReport] = {}
+    pages = None if html is None else Pages(html)
     failed: dict[Path, Exception] = {}
     with no_verdict(), ExitStack() as stack:
         settings = _settings(options, bound) | {"slices": html is not None}
         if options["mask"] is not None:
             settings["mask"] = _dataset(*_opened(options["mask"], "--mask", stack))
+        settings["weights"] = options["weights"]
+        if options["weights"] not in {None, "latitude"}:
+            settings["weights"] = _dataset(*_opened(options["weights"], "--weights", stack))
         files = _files(original, decoded)
-        if html is not None and len(files) > 1:
-            raise click.UsageError("--html is for one dataset, and folders are compared")
+        checked = Rules(rules)
 
         def compare(path: Path) -> None:
             with no_verdict():
-                for report in _reports(files[path], str(path), patterns, settings, html):
-                    show(report)
+                for report in _reports(files[path], str(path), patterns, settings, checked):
+                    name = report.provenance.decoded
+                    if pages is not None:
+                        pages.add(name, report)
+                    found[name] = replace(report, slices=None)
+                if options["divergence"] is not None:
+                    names = [name.strip() for name in options["divergence"].split(",")]
+                    shown = f"{path}: {', '.join(names)}"
+                    divergences[shown] = _divergence(files[path], str(path), names, settings)
 
         failed = for_each_file([*files], compare)
+        checked.check_used()
+        why = {str(path): why_of(error) for path, error in failed.items()}
+        all_of_them = Reports(found, why, divergences)
+        if pages is not None and found:
+            pages.write(all_of_them, all_of_them.failed)
     if as_json and (found or not failed):
-        say_json({"reports": found})
-    raise_failures(failed, len(files), 0 if all_ok else FAILED)
+        say_json(all_of_them.to_dict())
+    elif markdown and not quiet:
+        say("\n".join(report.to_markdown() for report in found.values()))
+    elif found and not quiet:
+        is_one = len(found) == len(files) == 1 and not divergences
+        all_read = Reports(found, {}, divergences)  # why others were not is said below
+        say((next(iter(found.values())) if is_one else all_read).to_text())
+    raise_failures(failed, len(files), 0 if Reports(found, {}).ok else FAILED)
 
 
 def _files(original: str, decoded: str) -> dict[Path, str]:
@@ -198,7 +242,7 @@ def _reports(
     decoded: str,
     patterns: tuple[str, ...],
     settings: dict[str, Any],
-    html: Path | None,
+    rules: Rules,
 ) -> Iterator[Report]:
     """Compare the datasets of two files, each of which is open only once, one after another."""
     with ExitStack() as stack:
@@ -217,10 +261,8 @@ def _reports(
                 )
             if not pairs:
                 raise click.ClickException(f"{y.filename} has no dataset of numbers to compare")
-        if html is not None and len(pairs) > 1:
-            raise click.UsageError(
-                f"--html is for one dataset, and {len(pairs)} are compared; choose one with -d"
-            )
+        wanted = {name: rules.options(name, settings) for name in pairs}
+        pairs = {name: other for name, other in pairs.items() if wanted[name] is not None}
         advance = stack.enter_context(progress_bar(None))
         finished = 0
         failed: dict[str, Ended] = {}
@@ -236,7 +278,7 @@ def _reports(
             try:
                 with no_verdict():
                     pair = _dataset(x, name_x), _dataset(y, name_y)
-                    report = h5lossy.assess(*pair, **settings, progress=progress)
+                    report = h5lossy.assess(*pair, **(wanted[name_y] or {}), progress=progress)
             except Ended as error:
                 failed[name_y] = error
                 continue
@@ -258,6 +300,19 @@ def _reports(
             )
 
 
+def _divergence(
+    original: str, decoded: str, names: list[str], settings: dict[str, Any]
+) -> DivergenceReport:
+    """Compare a vector field of two files."""
+    taken = ("axes", "spacing", "mask", "memory_limit")
+    with ExitStack() as stack:
+        files = [_opened(file, "", stack)[0] for file in (original, decoded)]
+        return h5lossy.assess_divergence(
+            *([_dataset(file, name) for name in names] for file in files),
+            **{name: settings[name] for name in taken if name in settings},
+        )
+
+
 def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, Any]:
     """Return the arguments of `h5lossy.assess`."""
     spacing = options["spacing"]
@@ -268,6 +323,9 @@ def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, An
         "ssim": {"window": options["window"], "step": options["step"]},
         "threshold_crossings": dict(map(_threshold, options["threshold_crossings"])),
     }
+    if options["axes"] is not None:
+        names = [name.strip() for name in options["axes"].split(",")]
+        settings["axes"] = [int(n) if re.fullmatch(r"-?\d+", n) else n for n in names]
     if options["fill_value"] is not None:
         settings["fill_value"] = options["fill_value"]
     if spacing is not None:

@@ -12,9 +12,11 @@ from h5lossy._public import name_publicly
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment._assessor import Assessor
 from h5lossy.assessment._divergence import DivergenceReport, assess_divergence
+from h5lossy.assessment._many import assess_all
 from h5lossy.assessment._options import GROUPS, PROFILES, AssessOptions, memory_bytes
 from h5lossy.assessment.metrics import Block, Metric
 from h5lossy.assessment.report import Report
+from h5lossy.assessment.reports import Reports
 from h5lossy.assessment.requirements import MEASURES, Requirement, parse_requirements
 from h5lossy.assessment.schema import SCHEMA, Failure
 
@@ -30,8 +32,10 @@ __all__ = [
     "Failure",
     "Metric",
     "Report",
+    "Reports",
     "Requirement",
     "assess",
+    "assess_all",
     "assess_divergence",
     "memory_bytes",
     "parse_requirements",

@@ -24,9 +24,11 @@ from h5lossy.assessment._options import (
     memory_bytes,
     takes_options,
 )
-from h5lossy.assessment._passes import Passes, Task, groups_for
+from h5lossy.assessment._passes import Task, groups_for
+from h5lossy.assessment._sliced import find
 from h5lossy.assessment._slices import take_slices
 from h5lossy.assessment._sparse import MOST_READ
+from h5lossy.assessment._weights import weights_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +42,7 @@ def assess(
     decoded: Any,
     *,
     mask: Any = None,
+    weights: Any = None,
     slices: bool = False,
     memory_limit: int | str = "256 MiB",
     progress: Progress = False,
@@ -65,9 +68,14 @@ def assess(
         the host a part at a time. Values packed with ``scale_factor`` and ``add_offset`` are
         unpacked, unless the bound is the file's own, which applies to the stored numbers.
     mask : array_like of bool or integers, optional
-        Not 0 where a point is left out, as in NumPy's masked arrays. Of the fields' shape. If
-        `original` is a masked array, its mask is added; a point that only `decoded` masks is a
-        failure.
+        Not 0 where a point is left out, as in NumPy's masked arrays. Of the fields' shape, or of
+        some of their axes, such as a mask of land for all times: the last ones, or those with the
+        names of the mask's axes. If `original` is a masked array, its mask is added; a point that
+        only `decoded` masks is a failure.
+    weights : array_like or "latitude", optional
+        How much points count for `Report.weighted`: areas of cells, say. Of a shape as for `mask`;
+        finite, and 0 or more. "latitude": the cosine of the latitudes in the coordinate of an axis,
+        in degrees_north.
     slices : bool, optional
         Keep slices for `Report.to_html`: the middle one, and the one with the largest error. With a
         pointwise-relative bound, the group "pointwise" is computed too, to show the bound in it.
@@ -107,18 +115,20 @@ def assess(
     limit = memory_bytes(memory_limit)
     with opened(original, decoded) as (x, y):
         task = _task(x, y, mask, checked, slices=slices)
+        own_axes = x.axes or y.axes
+        task = replace(task, weights=weights_for(weights, own_axes, x.shape))
         with (
             _on_device(task) as placed,
             reporting(progress, f"assessing {y.name}") as advance,
         ):
             try:
-                report = make_report(placed, Passes(placed, limit, advance).run())
+                report = make_report(placed, *find(placed, limit, advance))
             except DeviceError as failure:
                 if placed is task:
                     raise
                 # As in the filter, the CPU takes over.
                 warn(f"{failure}: the CPU does the work")
-                report = make_report(task, Passes(task, limit, advance).run())
+                report = make_report(task, *find(task, limit, advance))
         if slices and report.valid and not task.fields.is_complex:
             report = replace(report, slices=take_slices(task.fields, report.error.max_at))
         return report
@@ -161,7 +171,14 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
     x.threads = y.threads = options.threads
     agree_on_packing(x, y, as_stored=source == "file")
     require_bound(x, y, bound)
-    fields = Fields.of(x, y, mask, fill=options.fill_value, missing=options.missing_value)
+    fields = Fields.of(
+        x,
+        y,
+        mask,
+        fill=options.fill_value,
+        missing=options.missing_value,
+        axes=options.axes,
+    )
     stored = stored_parts([x, y, *filter(None, [fields.mask])], fields.layout)
     if stored is not None and options.own_metrics and x.size > MOST_READ:
         raise InvalidArgumentError(
@@ -175,4 +192,5 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
         bound_source=source,
         groups=groups,
         spacing=checked_spacing(options.spacing, len(x.shape)),
+        own_metrics=options.own_metrics,
     )

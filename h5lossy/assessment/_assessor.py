@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, requi
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import AssessOptions, checked_spacing, takes_options
 from h5lossy.assessment._passes import Results, Task, groups_for, halo_of
+from h5lossy.assessment._sliced import GROUPS, SliceSums, slices_of
 from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import first_cut
 
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from h5lossy.assessment.report import Report
+
+
+_NAMES = ("original", "decoded", "mask")
+
+#: For slices that the power spectrum is computed of, which no assessor does.
+_MEMORY_LIMIT = 1 << 28
 
 
 class Assessor:
@@ -82,7 +90,11 @@ class Assessor:
             has_range = options.get("data_range") is not None
             metrics = ["derivatives", "autocorrelation", *(["ssim"] if has_range else [])]
         checked = AssessOptions(metrics=metrics, **options)
-        self._task = _task(tuple(int(n) for n in shape), np.dtype(dtype), checked)
+        self._task = whole = _task(tuple(int(n) for n in shape), np.dtype(dtype), checked)
+        self._slices: SliceSums | None = None
+        if whole.fields.slices is not None:
+            whole = replace(whole, groups=whole.groups - GROUPS)
+            self._slices = SliceSums(self._task)
         self._shape = self._task.fields.layout.full_shape
         first, stop = (0, self._shape[0]) if planes is None else planes
         if not 0 <= first < stop <= self._shape[0]:
@@ -90,7 +102,7 @@ class Assessor:
                 f"planes must be (first, stop) within 0 to {self._shape[0]}, got {planes!r}"
             )
         data_range = checked.data_range
-        self._state = _native.new_state(self._task.params(Fraction(data_range or 0), data_range))
+        self._state = _native.new_state(whole.params(Fraction(data_range or 0), data_range))
         self._absent = self._task.absent(self._state.params)
         # A state holds whether a point is valid only if it was given that point. Those of the halo,
         # which belong to another assessor, must not count in `_state`.
@@ -162,6 +174,8 @@ class Assessor:
             self._state.points(self._next * plane, x, y, mask if mask.any() else None)
             if self._absent is not None:
                 self._absent.add(self._next * plane, x, y, mask)
+            if self._slices is not None:
+                self._add_slices([part[:count] for part in new])
         self._next += len(new[0])
         if not self.halo:
             return
@@ -180,6 +194,15 @@ class Assessor:
             new = [part[complete - self._own :] for part in new]
             self._own = complete
         self._held = [part.copy() for part in new]
+
+    def _add_slices(self, planes: list[npt.NDArray[Any]]) -> None:
+        """Assess the slices of complete planes."""
+        assert self._slices is not None
+        x, y, mask = (Input(part, name) for part, name in zip(planes, _NAMES, strict=True))
+        part = replace(self._task.fields, original=x, decoded=y, mask=mask)
+        start = (self._next, *(0,) * (len(self._shape) - 1))
+        for at, one in slices_of(part, self._slices.layout, start):
+            self._slices.add(at, one, _MEMORY_LIMIT)
 
     def _take_fields(self, parts: list[npt.NDArray[Any]], stop: int) -> None:
         """Take stencils, pairs and windows of the planes from `_own` to `stop`."""
@@ -212,9 +235,7 @@ class Assessor:
         InvalidArgumentError
             If either waits for more planes, both took the same ones, or they are of unlike fields.
         """
-        mine, theirs = self._state.params, other._state.params
-        missing = self._task.fields.missing
-        if (mine, self._shape, missing) != (theirs, other._shape, other._task.fields.missing):
+        if self._arguments != other._arguments:
             raise InvalidArgumentError("both assessors must have the same arguments but for planes")
         self._check_complete()
         other._check_complete()
@@ -230,6 +251,15 @@ class Assessor:
         self._state.merge(other._state)
         if self._absent is not None and other._absent is not None:
             self._absent.merge(other._absent)
+        if self._slices is not None and other._slices is not None:
+            self._slices.merge(other._slices)
+
+    @property
+    def _arguments(self) -> tuple[Any, ...]:
+        """What must be the same of assessors that are merged."""
+        fields, slices = self._task.fields, self._slices
+        of_slices = None if slices is None else (fields.axes, slices.params)
+        return self._shape, fields.missing, self._state.params, of_slices
 
     def _check_complete(self) -> None:
         begin, end = self.wanted
@@ -258,7 +288,7 @@ class Assessor:
             undefined=Undefined(),
             absent=self._absent,
         )
-        return make_report(self._task, found)
+        return make_report(self._task, found, self._slices)
 
 
 def _task(shape: tuple[int, ...], dtype: np.dtype[Any], options: AssessOptions) -> Task:
@@ -271,18 +301,27 @@ def _task(shape: tuple[int, ...], dtype: np.dtype[Any], options: AssessOptions) 
             "an Assessor computes ssim, derivatives and autocorrelation; other metrics need the "
             f"whole fields (assess), got {', '.join(sorted(more)) or 'metrics of your own'}"
         )
+    # Fields of which only shape and type are known yet.
+    x, y = (Input(np.broadcast_to(np.zeros((), dtype), shape), name) for name in _NAMES[:2])
+    x.values = y.values = None  # pickle would write all of them
+    fields = Fields.of(
+        x, y, None, fill=options.fill_value, missing=options.missing_value, axes=options.axes
+    )
+    if fields.slices is not None and 0 in fields.axes:
+        raise InvalidArgumentError(
+            f"an Assessor takes planes along axis 0, so axes must be all axes longer than 1, or "
+            f"without axis 0, got {options.axes!r}"
+        )
     bound = options.given_bound
     is_relative = bound is not None and bound.kind is BoundKind.RANGE_RELATIVE
-    if options.data_range is None and ("ssim" in options.groups or is_relative):
+    needs_range = "ssim" in options.groups and fields.slices is None
+    if options.data_range is None and (needs_range or is_relative):
         raise InvalidArgumentError(
             "SSIM and a range-relative bound require data_range, the original's range"
         )
-    # Fields of which only shape and type are known yet.
-    x, y = (Input(np.broadcast_to(np.zeros((), dtype), shape), n) for n in ("original", "decoded"))
-    x.values = y.values = None  # pickle would write all of them
     require_bound(x, y, bound)
     return Task(
-        fields=Fields.of(x, y, None, fill=options.fill_value, missing=options.missing_value),
+        fields=fields,
         options=options,
         bound=bound,
         bound_source="given",

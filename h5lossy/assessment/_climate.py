@@ -4,16 +4,18 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from h5lossy._printable import bytes_text
+from h5lossy.assessment._fields import Layout
 from h5lossy.assessment._sparse import MOST_READ
 from h5lossy.assessment._undefined import OVERFLOW, Undefined, fits
-from h5lossy.assessment.schema import Climate, Spectrum
+from h5lossy.assessment.schema import Climate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +34,6 @@ _C = 1e-8
 
 #: Values of a slice that are processed together; each takes some hundred bytes.
 _VALUES_AT_ONCE = 1 << 19
-
-_K_MAX = 10  # cosmologists require a ratio near 1 below this wavenumber
 
 
 def _smooth(values: Slice) -> Slice:
@@ -94,24 +94,24 @@ def _scores(part: Part, low: float, high: float) -> Slice:
 
 
 def climate(fields: Fields, undefined: Undefined, progress: Callable[[int], None]) -> Climate:
-    """Return the data SSIM of all slices along the last two axes."""
-    shape = fields.layout.shape
+    """Return the data SSIM of all slices along the last two of the axes of neighbours."""
+    layout = Layout(full_shape=fields.layout.full_shape, axes=fields.axes[-2:])
     why = ""
     found: dict[tuple[int, ...], float] = {}
-    if len(shape) < 2:
+    if len(layout.axes) < 2:
         why = "it needs two axes"
-    elif min(shape[-2:]) <= 2 * _HALO:
+    elif min(layout.shape) <= 2 * _HALO:
         why = f"an axis of a slice is shorter than {2 * _HALO + 1}"
     elif fields.stored is not None and fields.original.size > MOST_READ:
         why = f"most of {fields.original.size} values were never written, and it reads all of them"
     if why:
         progress(fields.original.size)
     else:
-        for at in itertools.product(*map(range, shape[:-2])):
-            score = dssim(partial(_rows, fields, at), shape[-2:])
+        for one in layout.each():
+            score = dssim(partial(_rows, replace(fields, layout=one)), layout.shape)
             if score is not None:
-                found[at] = score
-            progress(math.prod(shape[-2:]))
+                found[one.index] = score
+            progress(math.prod(layout.shape))
     if not found:
         undefined["climate"] = why or (
             "every slice is constant, or without valid points, or its range is beyond float64"
@@ -126,33 +126,40 @@ def climate(fields: Fields, undefined: Undefined, progress: Callable[[int], None
     )
 
 
-def _rows(fields: Fields, at: tuple[int, ...], first: int, stop: int) -> Part:
-    """Return some rows of the slice at an index of the leading axes."""
-    columns = fields.layout.shape[-1]
-    own = (*(slice(i, i + 1) for i in at), slice(first, stop), slice(0, columns))
-    rows = (stop - first, columns)
-    x, y, valid = fields.part(own)
-    return x.reshape(rows), y.reshape(rows), valid.reshape(rows)
+def _rows(fields: Fields, first: int, stop: int) -> Part:
+    """Return some rows of a slice."""
+    return fields.part((slice(first, stop), slice(0, fields.layout.shape[1])))
 
 
-def spectrum(fields: Fields, memory_limit: int, undefined: Undefined) -> Spectrum:
-    """Return decoded over original power in shells of wavenumber, if the field fits in memory."""
+@dataclass(frozen=True)
+class Power:
+    """Power of both fields in shells of wavenumber 0, 1, ... up to half of the shortest axis."""
+
+    original: Slice
+    decoded: Slice
+
+    def __add__(self, other: Power) -> Power:
+        return Power(self.original + other.original, self.decoded + other.decoded)
+
+
+def powers(fields: Fields, memory_limit: int) -> Power | str:
+    """Return the power spectra, if the field fits in memory, or why there are none.
+
+    Where a point is not valid, both fields have the mean of the original's valid points.
+    """
     shape = fields.layout.shape
     size = math.prod(shape)
-    why = ""
     if size == 0 or min(shape, default=0) < 2:
-        why = "the field has no waves"
-    elif size * 48 > memory_limit:  # two transforms and the fields
-        why = f"it needs about {size * 48 / 1e9:.1f} GB of memory, more than allowed"
-    else:
-        x, y, valid = fields.part(tuple(slice(0, n) for n in shape))
-        if not valid.all():
-            why = "some points are not valid"
-        elif not fits(*(float(np.abs(field).max()) for field in (x, y))):
-            why = f"squares are {OVERFLOW}"
-    if why:
-        undefined["spectrum"] = why
-        return Spectrum(ratio=(), k_max=_K_MAX, max_deviation=None)
+        return "the field has no waves"
+    if size * 48 > memory_limit:  # two transforms and the fields
+        return f"it needs {bytes_text(size * 48, 2)} of memory, more than memory_limit"
+    x, y, valid = fields.part(tuple(slice(0, n) for n in shape))
+    if not valid.any():
+        return "there is no valid point"
+    if not fits(*(float(np.abs(field).max()) for field in (x, y))):
+        return f"squares are {OVERFLOW}"
+    if not valid.all():
+        x[~valid] = y[~valid] = x[valid].mean()
     waves = np.meshgrid(
         *(np.fft.fftfreq(n) * n for n in shape[:-1]),
         np.fft.rfftfreq(shape[-1]) * shape[-1],
@@ -163,17 +170,9 @@ def spectrum(fields: Fields, memory_limit: int, undefined: Undefined) -> Spectru
     # Half of the waves of a real field are stored; the others mirror them.
     last = np.arange(shape[-1] // 2 + 1)
     twice = np.where((last == 0) | (2 * last == shape[-1]), 1.0, 2.0)
-    of_x, of_y = (
-        np.bincount(shell, (np.abs(np.fft.rfftn(field)) ** 2 * twice).reshape(-1)).tolist()
-        for field in (x, y)
-    )
-    top = min(shape) // 2
-    ratios = tuple(
-        b / a if a else None for a, b in zip(of_x[1 : top + 1], of_y[1 : top + 1], strict=True)
-    )
-    if None in ratios:
-        undefined["spectrum.ratio"] = "the original has no power in a shell"
-    below = [abs(r - 1) for r in ratios[: _K_MAX - 1] if r is not None]
-    if not below:
-        undefined["spectrum.max_deviation"] = "the original has no power there"
-    return Spectrum(ratio=ratios, k_max=_K_MAX, max_deviation=max(below, default=None))
+
+    def one(field: npt.NDArray[np.float64]) -> Slice:
+        power = np.abs(np.fft.rfftn(field)) ** 2 * twice
+        return np.bincount(shell, power.reshape(-1))[: min(shape) // 2 + 1].astype(np.float64)
+
+    return Power(one(x), one(y))

@@ -50,11 +50,19 @@ class DivergenceReport:
     max_error: float | None
     rmse: float | None
 
+    def __str__(self) -> str:
+        found = (
+            "-" if one is None else f"{one:.6g}" for one in (self.max_error, self.rmse, self.rms)
+        )
+        largest, rmse, rms = found
+        return f"largest error {largest}, RMSE {rmse}, RMS of the original {rms}"
+
 
 def assess_divergence(
     original: Sequence[Any],
     decoded: Sequence[Any],
     *,
+    axes: int | str | Sequence[int | str] | None = None,
     spacing: float | Sequence[float] = 1.0,
     mask: Any = None,
     memory_limit: int | str = "256 MiB",
@@ -67,7 +75,10 @@ def assess_divergence(
     Parameters
     ----------
     original, decoded : sequence
-        One field for each axis, slowest first, each as `assess` takes it.
+        One field for each of `axes`, slowest first, each as `assess` takes it: winds to the north
+        and to the east, say.
+    axes : int, str or sequence of these, optional
+        The axes that the components are along, as for `assess`. Default: as there.
     spacing : float or sequence of float, optional
         Distance of points along each axis. Default 1.
     mask : array_like of bool, optional
@@ -82,7 +93,7 @@ def assess_divergence(
     Raises
     ------
     InvalidArgumentError
-        If there are not as many components as axes.
+        If there are not as many components as axes, or a mask or an axis does not fit.
 
     Examples
     --------
@@ -104,19 +115,24 @@ def assess_divergence(
         for pair in zip(original, decoded, strict=True):
             x, y = stack.enter_context(opened(*pair))
             agree_on_packing(x, y, as_stored=False)
-            components.append(Fields.of(x, y, mask))
+            components.append(Fields.of(x, y, mask, axes=axes))
         shapes = [field.layout.full_shape for field in components]
-        if set(shapes) != {shapes[0]} or len(shapes) != len(shapes[0]):
+        along = components[0].axes
+        if set(shapes) != {shapes[0]} or len(shapes) != len(along):
             raise InvalidArgumentError(
                 f"a vector field has one component an axis, all of one shape; got "
-                f"{len(shapes)} of shapes {shapes}"
+                f"{len(shapes)} of shapes {shapes}, for axes {along}; axes= chooses others"
             )
-        steps = checked_spacing(spacing, len(shapes))
-        inside = tuple(max(0, n - 2) for n in shapes[0])
+        every = checked_spacing(spacing, len(shapes[0]))
+        reach = [2 if axis in along else 0 for axis in range(len(shapes[0]))]
+        inside = tuple(max(0, n - more) for n, more in zip(shapes[0], reach, strict=True))
         most_bytes = limit // (6 * len(shapes))  # all components, and what is made of them
         for block in blocks(inside, block_shape(inside, None, 8, most_bytes=most_bytes)):
-            halo = tuple(slice(s.start, s.stop + 2) for s in block)
-            divergence, error = _divergences([field.read(halo) for field in components], steps)
+            halo = tuple(
+                slice(s.start, s.stop + more) for s, more in zip(block, reach, strict=True)
+            )
+            parts = [field.read(halo) for field in components]
+            divergence, error = _divergences(parts, along, every)
             count += divergence.size
             of_original.append(_norms(divergence))
             of_error.append(_norms(error))
@@ -126,19 +142,20 @@ def assess_divergence(
 
 
 def _divergences(
-    parts: Sequence[tuple[npt.NDArray[Any], ...]], spacing: Sequence[float]
+    parts: Sequence[tuple[npt.NDArray[Any], ...]], axes: Sequence[int], spacing: Sequence[float]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return the divergence of the original and of the error, where all neighbours are valid."""
     of_x: Any = 0.0
     of_e: Any = 0.0
     counts: Any = True
     with np.errstate(over="ignore", invalid="ignore"):
-        for axis, ((x, y, valid), step) in enumerate(zip(parts, spacing, strict=True)):
-            before = tuple(slice(0, -2) if i == axis else slice(1, -1) for i in range(x.ndim))
-            after = tuple(slice(2, None) if i == axis else slice(1, -1) for i in range(x.ndim))
-            e = y - x
-            of_x = of_x + (x[after] - x[before]) / (2 * step)
-            of_e = of_e + (e[after] - e[before]) / (2 * step)
+        for axis, (x, y, valid) in zip(axes, parts, strict=True):
+            inside = [slice(1, -1) if i in axes else slice(None) for i in range(x.ndim)]
+            before = (*inside[:axis], slice(0, -2), *inside[axis + 1 :])
+            after = (*inside[:axis], slice(2, None), *inside[axis + 1 :])
+            e, two_steps = y - x, 2 * spacing[axis]
+            of_x = of_x + (x[after] - x[before]) / two_steps
+            of_e = of_e + (e[after] - e[before]) / two_steps
             counts = counts & valid[before] & valid[after]
     return of_x[counts], of_e[counts]
 

@@ -4,14 +4,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from h5lossy._blocks import block_shape
 from h5lossy._values import as_bits
+from h5lossy.assessment._dims import chosen_axes
 from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, missing_in
 from h5lossy.assessment._sparse import SPARSE_BYTES, Stored, chunks_of, grouped, times_in
 
@@ -34,10 +36,11 @@ _LARGE = 1 << 24
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The shape of the fields without axes of extent 1."""
+    """Which axes of the fields are walked, and the place along the others: 0, unless given."""
 
     full_shape: tuple[int, ...]
-    axes: tuple[int, ...]  # that are left
+    axes: tuple[int, ...]
+    at: tuple[int, ...] = ()  # along all axes
 
     @classmethod
     def of(cls, shape: tuple[int, ...]) -> Layout:
@@ -50,12 +53,37 @@ class Layout:
         """Extents along `axes`."""
         return tuple(self.full_shape[axis] for axis in self.axes)
 
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The axes longer than 1 that are not in `axes`."""
+        return tuple(a for a, n in enumerate(self.full_shape) if n != 1 and a not in self.axes)
+
+    @property
+    def index(self) -> tuple[int, ...]:
+        """The place along `others`."""
+        return tuple(self.at[axis] for axis in self.others)
+
+    def each(self) -> Iterator[Layout]:
+        """Yield the layout at each place along `others`, in C order."""
+        for index in itertools.product(*(range(self.full_shape[axis]) for axis in self.others)):
+            yield self.at_index(index)
+
+    def at_index(self, index: Sequence[int]) -> Layout:
+        """Return the layout at a place along `others`."""
+        return replace(self, at=replace(self, axes=self.others).full(index, 0))
+
     def selection(self, own: tuple[slice, ...]) -> tuple[slice, ...]:
         """Return a selection in the full shape for one along `axes`."""
-        return self.full(own, slice(0, 1))
+        given = dict(zip(self.axes, own, strict=False))
+        at = self.at or (0,) * len(self.full_shape)
+        return tuple(given.get(axis, slice(i, i + 1)) for axis, i in enumerate(at))
+
+    def place(self, along: Iterable[int]) -> tuple[int, ...]:
+        """Return the coordinates of a point, for those along `axes`."""
+        return tuple(s.start for s in self.selection(tuple(slice(i, i + 1) for i in along)))
 
     def full(self, along: Iterable[T], other: T) -> tuple[T, ...]:
-        """Return what is given along `axes` for all axes, with `other` along those of extent 1."""
+        """Return what is given along `axes` for all axes, with `other` along the rest."""
         given = dict(zip(self.axes, along, strict=False))
         return tuple(given.get(axis, other) for axis in range(len(self.full_shape)))
 
@@ -74,26 +102,47 @@ class Fields:
     dtype: np.dtype[Any]  # that values are compared in
     layout: Layout
     missing: Missing
+    axes: tuple[int, ...]  # that windows, derivatives, lags and spectra extend along
+    names: tuple[str, ...] = ()  # of all axes, if they have names
     stored: Stored | None = None  # where chunks are, if most of the values were never written
     device: int | None = None  # the GPU that holds everything and computes
 
     @classmethod
-    def of(cls, x: Input, y: Input, mask: Any, *, fill: Any = "auto", missing: Any = ()) -> Fields:
+    def of(
+        cls,
+        x: Input,
+        y: Input,
+        mask: Any,
+        *,
+        fill: Any = "auto",
+        missing: Any = (),
+        axes: Any = None,
+    ) -> Fields:
         """Decide in which type two fields are compared, and which points are left out."""
         dtype = common_dtype(x, y)
+        own, layout = x.axes or y.axes, Layout.of(x.shape)
         return cls(
             original=x,
             decoded=y,
-            mask=combined_mask(mask, x),
+            mask=combined_mask(mask, x, own),
             dtype=dtype,
-            layout=Layout.of(x.shape),
+            layout=layout,
             missing=missing_in(x, y, dtype, fill, missing),
+            # Of complex numbers nothing is compared that needs neighbours.
+            axes=layout.axes if x.is_complex else chosen_axes(axes, own, x.shape, layout.axes),
+            names=tuple(axis.name for axis in own),
         )
 
     @property
     def is_complex(self) -> bool:
         """Whether values are components of complex numbers."""
         return self.original.is_complex
+
+    @property
+    def slices(self) -> Layout | None:
+        """The slices that are compared one by one; None where the whole field is one."""
+        layout = Layout(full_shape=self.layout.full_shape, axes=self.axes)
+        return layout if layout.others else None
 
     @property
     def nbytes(self) -> int:

@@ -21,10 +21,11 @@ from h5lossy._names import dataset_at, name_of, split_place
 from h5lossy._packing import Packing
 from h5lossy._values import as_reals, is_half, no_number, real_dtype, unmasked
 from h5lossy._variables import as_stored, text_attribute
+from h5lossy.assessment._dims import COMPONENT, Axis, axes_of, broadcast
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -56,7 +57,11 @@ class Input:
         self.packing = None if self.is_complex else Packing.of(values, self.dtype)
         self.missing = no_data(values).of_reals() if self.is_complex else no_data(values)
         self.units = _units(values)
+        #: What it says of its axes; nothing if they have no names.
+        self.axes = axes_of(values)
         parts = (2,) if self.is_complex else ()
+        if self.is_complex:
+            self.axes = (*(self.axes or (Axis(),) * len(values.shape)), COMPONENT)
         if self.is_complex and self.mask is not None:
             self.mask = self.mask[..., np.newaxis].repeat(2, axis=-1)
         self.shape: tuple[int, ...] = (*(int(n) for n in values.shape), *parts)
@@ -146,21 +151,24 @@ def _units(values: Any) -> str | None:
 
 
 class Mask(Input):
-    """The points that are left out are those where it is not 0; of the fields' shape."""
+    """The points that are left out are those where it is not 0; of the fields' shape.
 
-    def __init__(self, values: Any, original: Input) -> None:
-        shape = original.shape
+    One of fewer axes, or of extent 1 along some, is repeated along the others.
+    """
+
+    def __init__(self, values: Any, original: Input, axes: Sequence[Axis] = ()) -> None:
         super().__init__(values, "mask")
         self.packing = None
-        if original.is_complex and self.shape == shape[:-1]:  # of both components
-            self._lacks_axis, self.shape = True, shape
-        if self.shape != shape:
-            raise InvalidArgumentError(
-                f"mask must have the fields' shape {shape}, got {self.shape}; "
-                "numpy.broadcast_to repeats a smaller one along further axes"
-            )
         if self.dtype.kind not in {"b", "u", "i"}:
             raise InvalidArgumentError(f"mask must be of bool or integers, got {self.dtype}")
+        shape = original.shape
+        if self.shape == shape:
+            return
+        if original.is_complex and self.shape == shape[:-1]:  # of both components
+            self._lacks_axis, self.shape = True, shape
+            return
+        whole = self.read(tuple(slice(0, n) for n in self.shape), np.dtype(np.uint8))
+        super().__init__(broadcast("mask", whole, self.axes, shape, axes), "mask")
 
     def _with_axis(self, part: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.repeat(part[..., np.newaxis], 2, axis=-1)
@@ -169,9 +177,9 @@ class Mask(Input):
         return (part if part.dtype.kind == "b" else part != 0).view(dtype)
 
 
-def combined_mask(mask: Any, original: Input) -> Mask | None:
-    """Combine the caller's mask with that of a masked array."""
-    given = None if mask is None else Mask(mask, original)
+def combined_mask(mask: Any, original: Input, axes: Sequence[Axis] = ()) -> Mask | None:
+    """Combine the caller's mask with that of a masked array; `axes` are those of the fields."""
+    given = None if mask is None else Mask(mask, original, axes)
     if original.mask is None:
         return given
     both = original.mask

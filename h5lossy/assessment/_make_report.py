@@ -29,14 +29,19 @@ if TYPE_CHECKING:
     import h5py
 
     from h5lossy.assessment._passes import Results, Task
+    from h5lossy.assessment._sliced import SliceSums
 
 
-def make_report(task: Task, found: Results) -> Report:
-    """Return the report about a task, given what the passes over its fields found."""
+def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
+    """Return the report about a task, given what the passes over its fields and slices found."""
     options, fields, groups = task.options, task.fields, task.groups
     layout, missing, absent = fields.layout, fields.missing, found.absent
     undefined, params = found.undefined, found.params
-    sums, field = without_lost_sums(found.points, found.field)
+    # Neighbours: of the whole field, or of each of its slices.
+    near, power = (layout, found.power) if slices is None else (slices.window_layout, slices.power)
+    value_range = found.value_range if slices is None else slices.value_range
+    spacing = params.spacing if slices is None else slices.params.spacing
+    sums, field = without_lost_sums(found.points, found.field if slices is None else slices.field)
     points = sums if absent is None else absent.added_to(sums)
     original = numbers.values(points, "original", undefined)
     decoded = numbers.values(points, "decoded", undefined)
@@ -47,6 +52,8 @@ def make_report(task: Task, found: Results) -> Report:
     report = Report(
         shape=layout.full_shape,
         dtype=(fields.original.given if fields.is_complex else fields.dtype).name,
+        dims=fields.names,
+        axes=fields.axes,
         points=points.count,
         valid=points.valid,
         masked=points.masked,
@@ -66,28 +73,31 @@ def make_report(task: Task, found: Results) -> Report:
         histogram=numbers.histogram(points, undefined),
         relative_histogram=found.relative_histogram,
         ssim=(
-            numbers.similarity(field, layout, options, found.value_range, undefined)
+            numbers.similarity(field, near, options, value_range, undefined)
             if "ssim" in groups
             else None
         ),
         derivatives=(
-            numbers.derivatives(field, layout, params.spacing, undefined)
+            numbers.derivatives(field, near, spacing, undefined)
             if "derivatives" in groups
             else None
         ),
         autocorrelation=(
-            numbers.autocorrelation(points, field, layout, options.lags, undefined)
+            numbers.autocorrelation(points, field, near, options.lags, undefined)
             if "autocorrelation" in groups and options.lags
             else None
         ),
         climate=found.climate,
-        spectrum=found.spectrum,
+        spectrum=numbers.spectrum(power, undefined) if "spectrum" in groups else None,
         threshold_crossings=tuple(
             ThresholdCrossing(name=name, threshold=threshold, count=count)
             for (name, threshold), count in zip(
                 options.thresholds, points.threshold_crossings, strict=False
             )
         ),
+        distribution=found.distribution,
+        weighted=found.weighted,
+        per_slice=None if slices is None else slices.result(undefined),
         size=_size(fields.decoded.dataset, original, error, undefined),
         per_chunk=_per_chunk(found, layout, original),
         provenance=Provenance(
@@ -103,7 +113,7 @@ def make_report(task: Task, found: Results) -> Report:
                 if field.packing is not None and not field.packing.is_plain
             ),
         ),
-        metrics={metric.name: metric.result() for metric in options.own_metrics},
+        metrics={metric.name: metric.result() for metric in task.own_metrics},
         undefined=dict(undefined),
     )
     failures = [*_failures(report), *(r.failure(report) for r in options.requirements)]

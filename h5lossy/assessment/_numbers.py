@@ -24,12 +24,14 @@ from h5lossy.assessment.schema import (
     Size,
     Slope,
     Special,
+    Spectrum,
     Values,
 )
 
 if TYPE_CHECKING:
     from h5lossy._native import FieldResult, PointsResult
     from h5lossy.assessment._absent import Absent
+    from h5lossy.assessment._climate import Power
     from h5lossy.assessment._options import AssessOptions
 
 NO_POINTS = "there is no valid point"
@@ -39,6 +41,7 @@ CONSTANT_ERROR = "the error is the same everywhere"
 
 _LOG_BINS = 2048  # of one sign
 _SMALLEST, _LARGEST = 2.0**-100, 2.0**129  # what the largest error must be for them to tell sizes
+_K_MAX = 10  # cosmologists require a ratio of power near 1 below this wavenumber
 _NORMAL_95 = 1.96  # what 95 % of a normal distribution stays within, in standard deviations
 
 
@@ -214,11 +217,19 @@ def size(raw_bytes: int, stored_bytes: int, count: int, original: Values, error:
     )
 
 
-def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
-    """Return Pearson's correlations from moments of original and error.
+def pearson(vx: float, ve: float, c: float) -> tuple[float, float]:
+    """Return Pearson's r and 1 - r from the moments of original and error.
 
     1 - r^2 = (Vx Ve - C^2) / (Vx Vy) has no cancellation, so the nines are right beyond 1e-16.
     """
+    vy = vx + 2 * c + ve
+    lost = max(0.0, ve / vy - (c / vx) * (c / vy))
+    r = math.copysign(math.sqrt(max(0.0, 1.0 - lost)), (vx + c) / vx)
+    return r, lost / (1 + r) if r > 0 else 1 - r
+
+
+def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
+    """Return Pearson's correlations of original and decoded, and of original and error."""
     why = NO_POINTS if not points.valid else ""
     flat_x = points.original_min == points.original_max
     if flat_x or points.decoded_min == points.decoded_max:
@@ -230,9 +241,7 @@ def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
     if why:
         undefined["correlation"] = why
         return Correlation(pearson=None, one_minus_pearson=None, nines=None, with_error=None)
-    lost = max(0.0, ve / vy - (c / vx) * (c / vy))
-    r = math.copysign(math.sqrt(max(0.0, 1.0 - lost)), (vx + c) / vx)
-    one_minus = lost / (1 + r) if r > 0 else 1 - r
+    r, one_minus = pearson(vx, ve, c)
     with_error: Number = None
     if points.error_min == points.error_max or not ve > 0:
         undefined["correlation.with_error"] = CONSTANT_ERROR
@@ -300,7 +309,7 @@ def similarity(
         one_minus_mean=lost,
         min=None if worst is None else 1 - worst,
         one_minus_min=worst,
-        min_at=None if worst is None else layout.full(field.window_at, 0),
+        min_at=None if worst is None else layout.place(field.window_at),
     )
 
 
@@ -386,3 +395,18 @@ def autocorrelation(
 
     axes = layout.axes if len(layout.axes) <= 4 else ()
     return (*(one(i, axis) for i, axis in enumerate(axes)), one(4, None))
+
+
+def spectrum(power: Power | str | None, undefined: Undefined) -> Spectrum:
+    """Return decoded over original power in shells of wavenumber."""
+    if power is None or isinstance(power, str):
+        undefined["spectrum"] = power or "not computed"
+        return Spectrum(ratio=(), k_max=_K_MAX, max_deviation=None)
+    both = zip(power.original[1:].tolist(), power.decoded[1:].tolist(), strict=True)
+    ratios = tuple(decoded / original if original else None for original, decoded in both)
+    if None in ratios:
+        undefined["spectrum.ratio"] = "the original has no power in a shell"
+    below = [abs(r - 1) for r in ratios[: _K_MAX - 1] if r is not None]
+    if not below:
+        undefined["spectrum.max_deviation"] = "the original has no power there"
+    return Spectrum(ratio=ratios, k_max=_K_MAX, max_deviation=max(below, default=None))

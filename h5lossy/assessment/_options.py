@@ -28,7 +28,16 @@ PROFILES: dict[str, frozenset[str]] = {
     "standard": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk"}),
     "climate": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk", "climate"}),
     "full": frozenset(
-        {"ssim", "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum", "pointwise"}
+        {
+            "ssim",
+            "derivatives",
+            "autocorrelation",
+            "per_chunk",
+            "climate",
+            "spectrum",
+            "pointwise",
+            "distribution",
+        }
     ),
 }
 
@@ -55,9 +64,9 @@ class AssessOptions:
         Further thresholds to meet: "psnr>=70, ssim>=0.9999".
     metrics : str or iterable of str and Metric, optional
         A profile, "bound", "standard", "climate" or "full", or any of these, of the groups "ssim",
-        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum" and "pointwise", and of
-        your own metrics (`h5lossy.assessment.Metric`). The reductions over all points are always
-        computed.
+        "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum", "pointwise" and
+        "distribution", and of your own metrics (`h5lossy.assessment.Metric`). The reductions over
+        all points are always computed.
     data_range : float, optional
         Range for the constants of SSIM. Default: max - min of the original's valid values.
     fill_value : float, "auto", None or Missing, optional
@@ -69,8 +78,15 @@ class AssessOptions:
         are data, whatever the attributes say.
     missing_value : float or sequence of float, optional
         Further missing values: left out, and to be restored bit for bit.
+    axes : int, str or sequence of these, optional
+        The axes that windows (SSIM), derivatives, lags and spectra extend along, by number or name.
+        Each slice along them is assessed on its own, and the report has them summed up, and each in
+        `PerSlice`. Default: the horizontal ones by CF's attributes of dimension scales or of
+        xarray's coordinates; or else those that are neither time, level nor member, the last two at
+        most. Of fields that say nothing: all of up to three axes longer than 1, and the last two of
+        more.
     spacing : float or sequence of float, optional
-        Distance of points along each axis, for derivatives. Default 1.
+        Distance of points along each axis of the fields, for derivatives. Default 1.
     ssim : dict, optional
         "window", the side of windows from 2 to 16 (7), and "step" between them (1).
     lags : int, optional
@@ -101,6 +117,7 @@ class AssessOptions:
     data_range: float | None = None
     fill_value: Any = "auto"
     missing_value: float | Sequence[float] = ()
+    axes: int | str | Sequence[int | str] | None = None
     spacing: float | Sequence[float] = 1.0
     ssim: Mapping[str, int] | None = None
     lags: int = 10

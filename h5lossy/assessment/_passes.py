@@ -16,9 +16,11 @@ from h5lossy._blocks import BLOCK_BYTES
 from h5lossy._bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy._ranges import Extent
 from h5lossy.assessment._absent import Absent
-from h5lossy.assessment._climate import climate, spectrum
+from h5lossy.assessment._climate import Power, climate, powers
+from h5lossy.assessment._distribution import distribution
 from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import Walker, box_grid
+from h5lossy.assessment._weights import weighted
 from h5lossy.assessment.metrics import relative_histogram, run_metrics
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     from h5lossy.assessment._fields import Fields
     from h5lossy.assessment._inputs import Input
     from h5lossy.assessment._options import AssessOptions
-    from h5lossy.assessment.schema import Climate, RelativeHistogram, Spectrum
+    from h5lossy.assessment.metrics import Metric
+    from h5lossy.assessment.schema import Climate, Distribution, RelativeHistogram, Weighted
 
     #: Extents of a box, and all boxes.
     Boxes = tuple[tuple[int, ...], npt.NDArray[Any]]
@@ -51,6 +54,8 @@ class Task:
     bound_source: str  # "given", or "file" where the decoded dataset states it
     groups: frozenset[str]
     spacing: tuple[float, ...]  # along all axes
+    own_metrics: tuple[Metric, ...] = ()
+    weights: Input | None = None
 
     @property
     def has_neighbours(self) -> bool:
@@ -112,9 +117,12 @@ class Results:
     value_range: float | None  # for SSIM
     undefined: Undefined
     absent: Absent | None
+    state: _native.AssessState | None = None  # that `field` is of
     boxes: Boxes | None = None
     climate: Climate | None = None
-    spectrum: Spectrum | None = None
+    distribution: Distribution | None = None
+    weighted: Weighted | None = None
+    power: Power | str | None = None  # for the spectrum, or why there is none
     relative_histogram: RelativeHistogram | None = None
     passes: int = 1  # how often the original was read
     amplification: float = 1.0  # how often a value was read in the last pass, on average
@@ -131,7 +139,8 @@ class Passes:
         self._is_relative = task.bound is not None and task.bound.kind is BoundKind.RANGE_RELATIVE
         needs_range = "ssim" in task.groups and options.data_range is None
         self._passes = 2 if needs_range or self._is_relative else 1
-        more = len({"climate", "pointwise"} & task.groups) + bool(options.own_metrics)
+        more = len({"climate", "distribution", "pointwise"} & task.groups) + bool(task.own_metrics)
+        more += task.weights is not None
         self._done, self._total = 0, task.fields.nbytes * (self._passes + more)
 
     def _advance(self, points: int) -> None:
@@ -162,26 +171,33 @@ class Passes:
         walker = Walker(fields, halo_of(state.params), self._limit, state.params.step)
         boxes = self._new_boxes()
         absent = task.absent(state.params)
-        field = walker.run(
+        field_state = walker.run(
             state,
             boxes=boxes,
             has_points=points is not None,
             absent=absent,
             progress=self._advance,
-        ).field_result()
+        )
         points = points or state.points_result()
-        run_metrics(task.options.own_metrics, fields, self._advance)
+        run_metrics(task.own_metrics, fields, self._advance)
         undefined, groups = Undefined(), task.groups
         return Results(
             params=state.params,
             points=points,
-            field=field,
+            field=field_state.field_result(),
             value_range=value_range,
             undefined=undefined,
             absent=absent,
+            state=field_state,
             boxes=boxes,
             climate=climate(fields, undefined, self._advance) if "climate" in groups else None,
-            spectrum=spectrum(fields, self._limit, undefined) if "spectrum" in groups else None,
+            distribution=(
+                distribution(fields, self._limit, undefined, self._advance)
+                if "distribution" in groups
+                else None
+            ),
+            weighted=self._weighted(points, undefined),
+            power=powers(fields, self._limit) if "spectrum" in groups else None,
             relative_histogram=(
                 relative_histogram(fields, undefined, self._advance)
                 if "pointwise" in groups
@@ -190,6 +206,14 @@ class Passes:
             passes=self._passes,
             amplification=walker.amplification,
         )
+
+    def _weighted(self, points: _native.PointsResult, undefined: Undefined) -> Weighted | None:
+        """Return weighted means, if there are weights."""
+        weights = self._task.weights
+        if weights is None:
+            return None
+        pivot = points.mean_original if math.isfinite(points.mean_original) else 0.0
+        return weighted(self._task.fields, weights, pivot, undefined, self._advance)
 
     def _ranges(self, ends: tuple[float, float] | None) -> tuple[float | None, Fraction]:
         """Return the range for SSIM, and the one that a range-relative bound is relative to."""

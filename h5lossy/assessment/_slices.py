@@ -5,18 +5,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from h5lossy._blocks import block_shape, blocks
+from h5lossy.assessment._fields import Layout
 from h5lossy.assessment._sparse import MOST_READ
 from h5lossy.assessment.schema import FieldSlice
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from h5lossy.assessment._fields import Fields, Layout
+    from h5lossy.assessment._fields import Fields
 
 #: Longest side of a slice in points; of a line.
 _LONGEST = 320
@@ -28,41 +30,38 @@ _PART_BYTES = 4 << 20
 
 def take_slices(fields: Fields, max_at: tuple[int, ...] | None) -> tuple[FieldSlice, ...]:
     """Read the middle slice, and the one with the largest error, which is at `max_at`."""
-    layout = fields.layout
-    axes = layout.axes
-    middle = tuple(layout.shape[i] // 2 for i in range(len(axes) - 2))
+    layout = Layout(full_shape=fields.layout.full_shape, axes=fields.axes[-2:])
+    middle = layout.at_index([layout.full_shape[axis] // 2 for axis in layout.others])
     places = {"middle slice": middle}
     if max_at is not None:
-        worst = tuple(max_at[axis] for axis in axes[:-2])
+        worst = layout.at_index([max_at[axis] for axis in layout.others])
         if worst != middle:
             places["slice with the largest error"] = worst
     return tuple(
-        _take(fields, at, _title(what, layout, at))
+        _take(replace(fields, layout=at), _title(what, at))
         for what, at in places.items()
-        if layout.shape and 0 < math.prod(layout.shape[len(at) :]) <= MOST_READ
+        if layout.shape and 0 < math.prod(layout.shape) <= MOST_READ
     )
 
 
-def _title(what: str, layout: Layout, at: tuple[int, ...]) -> str:
+def _title(what: str, layout: Layout) -> str:
     """Name a slice by its index: ``middle slice [5, :, :]``."""
-    if not at:
+    if not layout.others:
         return "the whole field"
-    index = layout.full([*map(str, at), ":", ":"], "0")
+    index = (":" if axis in layout.axes else str(i) for axis, i in enumerate(layout.at))
     return f"{what} [{', '.join(index)}]"
 
 
-def _take(fields: Fields, at: tuple[int, ...], title: str) -> FieldSlice:
-    """Read the slice at an index of the leading axes, with every n-th point."""
-    shape = fields.layout.shape
-    rest = shape[len(at) :]
+def _take(fields: Fields, title: str) -> FieldSlice:
+    """Read a slice, with every n-th point."""
+    rest = fields.layout.shape
     longest = _LONGEST if len(rest) > 1 else _LONGEST_LINE
     steps = tuple(max(1, -(-n // longest)) for n in rest)
     original, decoded, error = (
         np.empty([-(-n // step) for n, step in zip(rest, steps, strict=True)]) for _ in range(3)
     )
     for part in blocks(rest, block_shape(rest, steps, 8, most_bytes=_PART_BYTES)):
-        own = (*(slice(i, i + 1) for i in at), *part)
-        x, y, valid = (f.reshape([s.stop - s.start for s in part]) for f in fields.part(own))
+        x, y, valid = fields.part(part)
         every = tuple(slice(None, None, step) for step in steps)
         with np.errstate(over="ignore"):
             off = np.where(valid, y - x, np.nan)
@@ -77,7 +76,7 @@ def _take(fields: Fields, at: tuple[int, ...], title: str) -> FieldSlice:
         error[to] = off
     return FieldSlice(
         title=title,
-        axes=fields.layout.axes[len(at) :],
+        axes=fields.layout.axes,
         extent=rest,
         original=original,
         decoded=decoded,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from h5lossy._printable import printable
 from h5lossy.assessment.render.figure import figure
-from h5lossy.assessment.render.text import markdown, page, text, verdict
+from h5lossy.assessment.render.text import markdown, page, table_html, text, verdict
 from h5lossy.assessment.schema import ReportData
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ class Report(ReportData):
         if path is not None:
             Path(path).write_text(html, encoding="utf-8")
         return html
+
+    def _repr_html_(self) -> str:
+        """Show the table in a notebook."""
+        return table_html(self)
 
     def plot(self) -> Any:
         """Draw errors, their autocorrelation, chunks and slices with matplotlib.

@@ -4,14 +4,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+import functools
 import math
 import re
+import types
+import typing
+from collections import Counter
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from h5lossy._errors import InvalidArgumentError
-from h5lossy.assessment.schema import Failure
+from h5lossy.assessment.schema import Failure, ReportData
 
 if TYPE_CHECKING:
     from h5lossy.assessment.report import Report
@@ -25,29 +31,30 @@ class Measure:
     ----------
     path : str
         Where it is in a report.
-    high_is_good : bool
+    high_is_good : bool or None
+        None if either may be.
     follows_bound : bool
         Whether it can only get worse with a looser bound, so that a search may halve intervals.
     """
 
     path: str
-    high_is_good: bool = True
+    high_is_good: bool | None = True
     follows_bound: bool = False
 
     @property
     def group(self) -> str:
         """The group of metrics that has it (`h5lossy.assess`), "" if always there."""
-        part = self.path.partition(".")[0]
-        return part if part in {"ssim", "derivatives", "climate", "spectrum"} else ""
+        parts = self.path.split(".")
+        if parts[0] == "per_slice":
+            return _OF_SLICES.get(parts[1], "")
+        return _GROUPS.get(parts[0], "")
 
     def get(self, report: Report) -> float | None:
-        """Take its size from a report; None where it is not defined."""
+        """Take it from a report; None where it is not defined."""
         value: Any = report
         for name in self.path.split("."):
-            value = None if value is None else getattr(value, name)
-        if value is None:
-            return None
-        return float(value) if self.high_is_good else abs(float(value))
+            value = None if value is None else _part(value, name)
+        return float(value) if isinstance(value, Real) else None
 
     def why_undefined(self, report: Report) -> str:
         """Return why a report does not have it."""
@@ -56,6 +63,18 @@ class Measure:
         return next((report.undefined[n] for n in names if n in report.undefined), "not computed")
 
 
+#: The groups that compute parts of a report, where these have other names or are requested.
+_GROUPS = {name: name for name in ("ssim", "derivatives", "autocorrelation", "climate", "spectrum")}
+_GROUPS |= {name: name for name in ("distribution", "per_chunk")}
+_GROUPS |= {"relative_histogram": "pointwise"}
+_OF_SLICES = {
+    "one_minus_ssim": "ssim",
+    "gradient_rmse": "derivatives",
+    "laplacian_rmse": "derivatives",
+    "spectrum_deviation": "spectrum",
+}
+
+#: Short names. Any other number of a report has its path, or the last part if no other has it.
 MEASURES: dict[str, Measure] = {
     "psnr": Measure("error.psnr", follows_bound=True),
     "snr": Measure("error.snr", follows_bound=True),
@@ -75,7 +94,65 @@ MEASURES: dict[str, Measure] = {
     "bits_per_value": Measure("size.bits_per_value", high_is_good=False),
 }
 
-_ONE = re.compile(r"\s*(\w+)\s*(>=|<=)\s*(\S+)\s*")
+
+def _part(value: Any, name: str) -> Any:
+    """Return a part of a report; of a tuple by its number, or the name of the one there."""
+    if isinstance(value, dict):
+        return value.get(name)
+    if not isinstance(value, tuple):
+        return getattr(value, name)
+    if name.isdigit():
+        return value[int(name)] if int(name) < len(value) else None
+    return next((one.count for one in value if one.name == name), None)
+
+
+@functools.cache
+def _numbers() -> dict[str, str]:
+    """Return the paths of all numbers of a report, by these and by names that only one has."""
+    found: list[str] = []
+
+    def walk(kind: Any, path: str) -> None:
+        arguments = [a for a in typing.get_args(kind) if a is not types.NoneType]
+        if typing.get_origin(kind) in {types.UnionType, typing.Union}:
+            walk(arguments[0], path)
+        elif kind in {float, int}:
+            found.append(path)
+        elif typing.get_origin(kind) is tuple:
+            walk(arguments[0], f"{path}.#")
+        elif dataclasses.is_dataclass(kind):
+            for name, one in _hints(kind).items():
+                walk(one, f"{path}.{name}" if path else name)
+
+    walk(ReportData, "")
+    last = Counter(path.rpartition(".")[2] for path in found)
+    return {path: path for path in found} | {
+        name: path for path in found if last[name := path.rpartition(".")[2]] == 1 and name != "#"
+    }
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    """Return the types of a dataclass's fields, but for arrays, which are in no threshold."""
+    return {
+        name: hint
+        for name, hint in typing.get_type_hints(kind).items()
+        if kind is not ReportData or name != "slices"
+    }
+
+
+def measure_of(name: str) -> Measure | None:
+    """Return what a name stands for in thresholds; None if there is no such number."""
+    if name in MEASURES:
+        return MEASURES[name]
+    of_user = re.match(r"(metrics|threshold_crossings)\.[^.]", name)
+    numbered = re.sub(r"(?<=\.)\d+(?=\.|$)", "#", name)
+    path = name if of_user or numbered != name else _numbers().get(name)
+    if path is None or "#" in name or not (of_user or {path, numbered} & {*_numbers()}):
+        return None
+    known = next((one for one in MEASURES.values() if one.path == path), None)
+    return known or Measure(path, high_is_good=None)
+
+
+_ONE = re.compile(r"\s*([^\s<>=]+)\s*(>=|<=)\s*(\S+)\s*")
 
 
 @dataclass(frozen=True)
@@ -85,7 +162,7 @@ class Requirement:
     Attributes
     ----------
     name : str
-        Of `MEASURES`.
+        Of `MEASURES`, or the path of another number in a report.
     relation : str
         ">=" or "<=".
     value : float
@@ -98,11 +175,14 @@ class Requirement:
     @property
     def measure(self) -> Measure:
         """What is measured."""
-        return MEASURES[self.name]
+        found = measure_of(self.name)
+        assert found is not None
+        return found
 
     def got(self, report: Report) -> float | None:
-        """Return the number from a report."""
-        return self.measure.get(report)
+        """Return the number from a report; its size where that is limited from above."""
+        value = self.measure.get(report)
+        return value if value is None or self.relation == ">=" else abs(value)
 
     def holds(self, report: Report) -> bool:
         """Return whether a report meets it; a number that is not defined does not."""
@@ -129,7 +209,10 @@ def parse_requirements(text: str) -> tuple[Requirement, ...]:
     Parameters
     ----------
     text : str
-        Such as ``psnr>=70, ssim>=0.9999, max_error<=0.1``.
+        Such as ``psnr>=70, ssim>=0.9999, max_error<=0.1``. Besides the names in `MEASURES` there
+        are the paths of all numbers in a report: ``error.quantiles.p99``,
+        ``per_slice.rmse.worst``, ``threshold_crossings.rain``, ``derivatives.slopes.0.rmse``; the
+        last part alone will do where only one has it (``p99``). ``<=`` limits the size.
 
     Returns
     -------
@@ -158,14 +241,16 @@ def parse_requirements(text: str) -> tuple[Requirement, ...]:
             raise InvalidArgumentError(
                 f'a threshold reads like "psnr>=70" or "max_error<=0.1", got {part!r}'
             )
-        if found[1] not in MEASURES:
-            near = difflib.get_close_matches(found[1].lower(), MEASURES, 1)
+        measure = measure_of(found[1])
+        if measure is None:
+            near = difflib.get_close_matches(found[1].lower(), {**MEASURES, **_numbers()}, 1)
             guess = f", did you mean {near[0]}?" if near else ""
             raise InvalidArgumentError(
-                f"a threshold can be set for {', '.join(MEASURES)}; got {found[1]!r}{guess}"
+                f"a threshold can be set for {', '.join(MEASURES)}, and any other number of a "
+                f"report, such as error.quantiles.p99; got {found[1]!r}{guess}"
             )
-        if MEASURES[found[1]].high_is_good != (found[2] == ">="):
-            good = ">=" if MEASURES[found[1]].high_is_good else "<="
+        if measure.high_is_good not in {None, found[2] == ">="}:
+            good = ">=" if measure.high_is_good else "<="
             raise InvalidArgumentError(f"a threshold for {found[1]} is {good}, got {part!r}")
         requirements.append(Requirement(found[1], found[2], value))
     if not requirements:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 #: Name of the definitions and of the JSON form. It changes when either does.
-SCHEMA = "h5lossy.report/2"
+SCHEMA = "h5lossy.report/3"
 
 #: A number, or None where it is not defined.
 Number = float | None
@@ -213,7 +213,9 @@ class Similarity:
 
     window: int  #: Side, in points.
     step: int  #: Distance, in points.
-    value_range: Number  #: What its constants are taken of: the range of the original.
+    #: What its constants are taken of: the range of the original. Slices have each their own, and
+    #: this is the largest.
+    value_range: Number
     windows: int  #: Windows without an invalid point.
     mean: Number
     one_minus_mean: Number  #: 1 - `mean`, with all digits.
@@ -246,8 +248,8 @@ class Slope:
 class Derivatives:
     """What became of slopes and curvature, at points with all neighbours."""
 
-    points: int  #: Valid ones with two valid neighbours along every axis.
-    #: Distance of points along each of the axes longer than 1, in the user's unit.
+    points: int  #: Valid ones with two valid neighbours along each of `ReportData.axes`.
+    #: Distance of points along each of them, in the user's unit.
     spacing: tuple[float, ...]
     slopes: tuple[Slope, ...]
     gradient_max: Number  #: Largest length of the original's gradient.
@@ -276,8 +278,8 @@ class AxisCorrelation:
 class Climate:
     """Metrics of climate science."""
 
-    #: Mean of the data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two axes
-    #: longer than 1.
+    #: Mean of the data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two of
+    #: `ReportData.axes`.
     dssim_mean: Number
     dssim_min: Number  #: That of the worst slice.
     #: The worst slice, by its place along the other axes longer than 1.
@@ -287,7 +289,10 @@ class Climate:
 
 @dataclass(frozen=True, kw_only=True)
 class Spectrum:
-    """Power of decoded over power of original, in shells of wavenumber 1, 2, ..."""
+    """Power of decoded over power of original, in shells of wavenumber 1, 2, ...
+
+    Along `ReportData.axes`; where a point is not valid, both fields have the original's mean.
+    """
 
     ratio: tuple[Number, ...]  #: For wavenumbers 1, 2, ... up to half of the shortest axis.
     k_max: int  #: Wavenumbers below this count for `max_deviation`.
@@ -328,6 +333,57 @@ class PerChunk:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """The values of both fields as distributions, wherever they are."""
+
+    ks_distance: Number  #: Kolmogorov-Smirnov: largest distance of the distribution functions.
+    wasserstein: Number  #: Mean distance of values of the same rank, in the data's unit.
+    entropy_original: Number
+    entropy_decoded: Number  #: From `entropy_original` on: Shannon's, of the values, in bits.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighted:
+    """Means in which each valid point counts by its weight, in the data's unit."""
+
+    original_mean: Number
+    decoded_mean: Number
+    mean: Number  #: Of the signed error.
+    mean_abs: Number  #: Of its size.
+    rmse: Number
+    one_minus_pearson: Number  #: As in `Correlation`.
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceNumbers:
+    """One number of every slice."""
+
+    worst: Number  #: The one that is largest in size.
+    worst_at: tuple[int, ...] | None  #: Its slice, by the place along `PerSlice.axes`.
+    mean: Number  #: Of the slices that have one.
+    values: tuple[Number, ...]  #: Of each slice, in C order; empty for more than 4096.
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerSlice:
+    """Each slice along `ReportData.axes`, assessed as a field of its own.
+
+    None of a number that was not requested.
+    """
+
+    axes: tuple[int, ...]  #: The other axes longer than 1.
+    shape: tuple[int, ...]  #: Number of slices along each of them.
+    max_abs: SliceNumbers | None = None
+    rmse: SliceNumbers | None = None
+    mean: SliceNumbers | None = None  #: From `max_abs` on: as in `Errors`.
+    one_minus_pearson: SliceNumbers | None = None  #: As in `Correlation`.
+    one_minus_ssim: SliceNumbers | None = None  #: 1 - mean, as in `Similarity`.
+    gradient_rmse: SliceNumbers | None = None
+    laplacian_rmse: SliceNumbers | None = None  #: From `gradient_rmse` on: as in `Derivatives`.
+    spectrum_deviation: SliceNumbers | None = None  #: `Spectrum.max_deviation`.
+
+
+@dataclass(frozen=True, kw_only=True)
 class Provenance:
     """Where the numbers come from."""
 
@@ -359,6 +415,10 @@ class ReportData:
 
     shape: tuple[int, ...]
     dtype: str  #: Type that values were compared in.
+    #: Names of the axes; empty where they have none.
+    dims: tuple[str, ...] = ()
+    #: The axes that windows, derivatives, lags and spectra extend along.
+    axes: tuple[int, ...] = ()
     points: int  #: All of them.
     #: Points that are finite in both fields, and neither the fill value, missing, invalid nor
     #: masked.
@@ -385,6 +445,9 @@ class ReportData:
     climate: Climate | None
     spectrum: Spectrum | None
     threshold_crossings: tuple[ThresholdCrossing, ...]
+    distribution: Distribution | None = None
+    weighted: Weighted | None = None
+    per_slice: PerSlice | None = None
     size: Size | None
     per_chunk: PerChunk | None
     provenance: Provenance  #: Parts, each documented by its class; None if it was not requested.

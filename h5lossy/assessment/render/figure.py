@@ -127,6 +127,12 @@ def _label(name: str, report: ReportData, scale: float = 1.0) -> str:
     return f"{name} ({' '.join(filter(None, (factor, unit)))})" if factor or unit else name
 
 
+def _axis(report: ReportData, axis: int | None) -> str:
+    """Name an axis."""
+    name = report.dims[axis] if report.dims and axis is not None else ""
+    return printable(name) or f"axis {axis}"
+
+
 def _no_panel(axes: Axes, why: str) -> None:
     """Say why there is nothing to draw."""
     axes.text(0.5, 0.5, why, ha="center", transform=axes.transAxes)
@@ -193,7 +199,7 @@ def _autocorrelation(axes: Axes, report: ReportData) -> None:
     for row in rows:
         values = [math.nan if v is None else v for v in row.values]
         lags = range(1, len(values) + 1)
-        axes.plot(lags, values, marker="o", markersize=4, label=f"axis {row.axis}")
+        axes.plot(lags, values, marker="o", markersize=4, label=_axis(report, row.axis))
     bands = [band for row in rows for band in row.band if band is not None]
     if bands:
         axes.axhspan(-max(bands), max(bands), color="0.9", label="95 % of white noise")
@@ -244,7 +250,7 @@ def _chunks(axes: Axes, report: ReportData) -> None:
     axes.set_title(f"Chunks of {box} points")
     axes.locator_params(integer=True)
     for axis, number in zip((axes.xaxis, axes.yaxis), reversed(long[-2:]), strict=False):
-        axis.set_label_text(f"chunk along axis {number}")
+        axis.set_label_text(f"chunk along {_axis(report, number)}", parse_math=False)
     for axis, n in ((axes.xaxis, grid.shape[1]), (axes.yaxis, grid.shape[0])):
         axis.set_visible(n > 1)
 
@@ -273,13 +279,14 @@ def _images(row: SubFigure, one: FieldSlice, report: ReportData) -> None:
             aspect=_aspect(one.original),
             extent=(-0.5, one.extent[1] - 0.5, one.extent[0] - 0.5, -0.5),
         )
-        axes.set(title=name, xlabel=f"axis {one.axes[1]}")
+        axes.set_title(name)
+        axes.set_xlabel(_axis(report, one.axes[1]), parse_math=False)
         if name == "decoded":
             _colorbar(row, image, panels[:2], _label("value", report, scale))
     _colorbar(
         row, image, panels[2:], "error / bound" if in_bounds else _label("error", report, unit)
     )
-    panels[0].set_ylabel(f"axis {one.axes[0]}")
+    panels[0].set_ylabel(_axis(report, one.axes[0]), parse_math=False)
 
 
 def _curves(row: SubFigure, one: FieldSlice, report: ReportData) -> None:
@@ -300,7 +307,7 @@ def _curves(row: SubFigure, one: FieldSlice, report: ReportData) -> None:
         right.axhline(limit / unit, **_BOUND, label="bound")
     right.set_ylabel(_label("error", report, unit), parse_math=False)
     for axes in (left, right):
-        axes.set_xlabel(f"axis {one.axes[0]}")
+        axes.set_xlabel(_axis(report, one.axes[0]), parse_math=False)
         _legend(axes)
 
 

@@ -8,6 +8,7 @@ import html
 import itertools
 import math
 import re
+from functools import partial
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from h5lossy.assessment.schema import AxisCorrelation, Histogram, ReportData
 
 _TEMPLATE = Path(__file__).with_name("page.html")
+SUMMARY = Path(__file__).with_name("summary.html")
+CSS = Path(__file__).with_name("style.css")
 
 _BAR = " .:-=+*#%@"
 _COLUMNS = 40
@@ -55,9 +58,16 @@ def definitions(report: ReportData) -> str:
     """Return in one line how the numbers are defined."""
     parts = [f"definitions: {report.schema}"]
     if report.ssim is not None:
-        side = "x".join([str(report.ssim.window)] * (sum(n != 1 for n in report.shape) or 1))
-        parts.append(f"SSIM {side} uniform, step {report.ssim.step}, range of the original")
+        side = "x".join([str(report.ssim.window)] * (len(report.axes) or 1))
+        of = "the original" if report.per_slice is None else "each slice of the original"
+        parts.append(f"SSIM {side} uniform, step {report.ssim.step}, range of {of}")
     return "; ".join(parts)
+
+
+def axis_names(report: ReportData, axes: Iterable[int]) -> str:
+    """Name axes, or number those without a name."""
+    names = report.dims or ("",) * len(report.shape)
+    return ", ".join(printable(names[axis]) or f"axis {axis}" for axis in axes)
 
 
 def findings(report: ReportData) -> Iterator[str]:
@@ -83,12 +93,15 @@ def rows(report: ReportData) -> Iterator[Row]:
     }
     if (slopes := report.derivatives) is not None:
         groups["derivatives"] = (
-            ("PSNR of the gradient", _decibel(slopes.gradient_psnr)),
+            ("PSNR of the gradient", decibel(slopes.gradient_psnr)),
             ("largest gradient error", number(slopes.gradient_max_error, 4)),
             ("RMSE of the Laplacian", number(slopes.laplacian_rmse, 4)),
             ("H1 error", number(slopes.h1_error, 4)),
         )
     groups["whiteness"] = _whiteness(report.autocorrelation)
+    groups["distribution"] = _distribution(report)
+    groups["slices"] = _slices(report)
+    groups["weighted"] = _weighted(report)
     groups["climate"] = _climate(report)
     groups["thresholds"] = (
         (f"{one.name} ({one.threshold:g})", f"{one.count} points cross it")
@@ -152,8 +165,8 @@ def _error(report: ReportData) -> Iterator[tuple[str, str]]:
     yield "mean (bias)", number(error.mean, 3)
     percentiles = (quantiles.p50, quantiles.p99, quantiles.p99_9)
     yield "P50 / P99 / P99.9", " / ".join(number(v, 2) for v in percentiles)
-    yield "PSNR (range)", _decibel(error.psnr)
-    yield "SNR (variance)", _decibel(error.snr)
+    yield "PSNR (range)", decibel(error.psnr)
+    yield "SNR (variance)", decibel(error.snr)
     yield "largest / range", number(error.max_relative, 4)
     yield (
         "relative to the value, mean / max",
@@ -165,11 +178,11 @@ def _error(report: ReportData) -> Iterator[tuple[str, str]]:
 
 def _similarity(report: ReportData) -> Iterator[tuple[str, str]]:
     """Give correlation and SSIM."""
-    yield "Pearson", _near_1(report.correlation.one_minus_pearson)
+    yield "Pearson", near_1(report.correlation.one_minus_pearson)
     yield "nines of Pearson", number(report.correlation.nines, 3)
     if report.ssim is not None:
-        yield "SSIM, mean", _near_1(report.ssim.one_minus_mean)
-        worst = f"{_near_1(report.ssim.one_minus_min)} {place(report.ssim.min_at)}"
+        yield "SSIM, mean", near_1(report.ssim.one_minus_mean)
+        worst = f"{near_1(report.ssim.one_minus_min)} {place(report.ssim.min_at)}"
         yield "SSIM, worst window", worst.strip()
 
 
@@ -193,6 +206,46 @@ def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[tuple[str, 
     yield f"lags in the 95 % band (+-{max(bands):.2g})", f"{sum(inside)} of {len(inside)}"
 
 
+def _distribution(report: ReportData) -> Iterator[tuple[str, str]]:
+    """Give the distances of distributions."""
+    found = report.distribution
+    if found is not None:
+        yield "Kolmogorov-Smirnov distance", number(found.ks_distance, 4)
+        yield "Wasserstein distance", number(found.wasserstein, 4)
+        both = (found.entropy_original, found.entropy_decoded)
+        yield "entropy in bits, original / decoded", " / ".join(number(v, 4) for v in both)
+
+
+def _slices(report: ReportData) -> Iterator[tuple[str, str]]:
+    """Give the worst slices."""
+    each = report.per_slice
+    if each is None:
+        return
+    count = " x ".join(map(str, each.shape))
+    yield "slices", f"{count} along {axis_names(report, each.axes)}"
+    yield "each along", axis_names(report, report.axes)
+    for name, one, write in (
+        ("RMSE", each.rmse, partial(number, digits=4)),
+        ("SSIM", each.one_minus_ssim, near_1),
+        ("RMSE of the gradient", each.gradient_rmse, partial(number, digits=4)),
+        ("power ratio, distance from 1", each.spectrum_deviation, partial(number, digits=3)),
+    ):
+        if one is not None:
+            worst = f"{write(one.worst)} {place(one.worst_at)}".strip()
+            yield f"{name}, worst slice / mean", f"{worst} / {write(one.mean)}"
+
+
+def _weighted(report: ReportData) -> Iterator[tuple[str, str]]:
+    """Give weighted means."""
+    found = report.weighted
+    if found is not None:
+        both = (found.original_mean, found.decoded_mean)
+        yield "mean, original / decoded", " / ".join(number(v, 9) for v in both)
+        yield "mean error (bias)", number(found.mean, 3)
+        yield "RMSE", number(found.rmse, 9)
+        yield "Pearson", near_1(found.one_minus_pearson)
+
+
 def _climate(report: ReportData) -> Iterator[tuple[str, str]]:
     """Give DSSIM and the power spectrum."""
     if report.climate is not None:
@@ -203,12 +256,12 @@ def _climate(report: ReportData) -> Iterator[tuple[str, str]]:
         yield name, number(report.spectrum.max_deviation, 3)
 
 
-def _decibel(value: float | None) -> str:
+def decibel(value: float | None) -> str:
     """Write a ratio in dB."""
     return "-" if value is None else f"{value:.2f} dB"
 
 
-def _near_1(one_minus: float | None) -> str:
+def near_1(one_minus: float | None) -> str:
     """Write a similarity near 1 so that its digits are seen."""
     if one_minus is None:
         return "-"
@@ -298,6 +351,7 @@ def page(report: ReportData) -> str:
         drawn = "<p>There are no figures without matplotlib: pip install h5lossy[plot]</p>"
     table, passed = [*rows(report)], verdict(report)
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
+        style=CSS.read_text(encoding="utf-8"),
         verdict=passed,
         verdict_class=passed.lower(),
         decoded=_in_html(report.provenance.decoded),
@@ -307,16 +361,27 @@ def page(report: ReportData) -> str:
         headlines="\n".join(
             f'<div class="headline"><b>{_in_html(row.value)}</b>{html.escape(row.name)}</div>'
             for row in table
-            if row.name in _HEADLINES
+            if row.name in _HEADLINES and row.group != "weighted"
         ),
         findings="\n".join(f"<li>{_in_html(finding)}</li>" for finding in findings(report)),
         figure=drawn,
-        rows="\n".join(
-            f"<tr><th>{row.group}</th><td>{_in_html(row.name)}</td><td>{_in_html(row.value)}</td></tr>"
-            for row in table
-        ),
+        rows=_html_rows(report),
         definitions=html.escape(definitions(report)),
         version=html.escape(report.provenance.h5lossy),
+    )
+
+
+def table_html(report: ReportData) -> str:
+    """Write verdict, findings and the table as HTML for a page of another's, a notebook say."""
+    found = "".join(f"<li>{_in_html(finding)}</li>" for finding in findings(report))
+    head = f"<p><b>{verdict(report)}</b> {_in_html(report.provenance.decoded)}</p>"
+    return f"{head}<ul>{found}</ul><table>\n{_html_rows(report)}\n</table>"
+
+
+def _html_rows(report: ReportData) -> str:
+    return "\n".join(
+        f"<tr><th>{row.group}</th><td>{_in_html(row.name)}</td><td>{_in_html(row.value)}</td></tr>"
+        for row in rows(report)
     )
 
 

@@ -1,0 +1,173 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""`assess_all`: many variables, of files, folders and datasets of xarray, and one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+from h5py import h5d
+
+from h5lossy._errors import H5LossyError, InvalidArgumentError
+from h5lossy._globs import matches
+from h5lossy._names import dataset_at, path_text
+from h5lossy._printable import one_line
+from h5lossy._repacking.objects import walk
+from h5lossy._values import has_numbers
+from h5lossy.assessment._assess import assess
+from h5lossy.assessment._divergence import assess_divergence
+from h5lossy.assessment._options import takes_options
+from h5lossy.assessment._rules import Rules
+from h5lossy.assessment.reports import Reports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from os import PathLike
+
+
+@takes_options
+def assess_all(
+    original: Any,
+    decoded: Any,
+    *,
+    variables: str | Sequence[str] | None = None,
+    rules: str | PathLike[str] | Mapping[str, Mapping[str, Any]] | None = None,
+    divergence: Sequence[str] | None = None,
+    mask: Any = None,
+    weights: Any = None,
+    slices: bool = False,
+    memory_limit: int | str = "256 MiB",
+    **options: Any,
+) -> Reports:
+    """Measure what was lost of many variables, and give one verdict.
+
+    Parameters
+    ----------
+    original, decoded : path-like, h5py.File, xarray.Dataset, or mapping of arrays
+        Both of one kind: files, folders whose files of the same names are compared, or variables by
+        name. Of files, all datasets of numbers that `decoded` has; of datasets of xarray, all data
+        variables.
+    variables : str or sequence of str, optional
+        Globs: only these, by name or by path in the file.
+    rules : path-like, or mapping of globs to dicts of options, optional
+        Bounds, thresholds and any other option by variable, as ``{"/t*": {"absolute": 0.1},
+        "/mask": {"skip": True}}``, or a TOML file with ``[[rule]]`` tables of ``dataset = "/t*"``
+        and options. Of several that match the last one counts.
+    divergence : sequence of str, optional
+        The components of a vector field by name, as `assess_divergence` takes them, for
+        `Reports.divergences`: along the axes that `axes` chooses, or the horizontal ones.
+    mask, weights, slices, memory_limit, **options
+        As for `h5lossy.assess`, for every variable that no rule gives others.
+
+    Returns
+    -------
+    Reports
+        By the names of variables: their paths in files, behind the name of the file in folders.
+        `Reports.ok` is the verdict.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument is not allowed, nothing is there to compare, or a rule names nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = {"t": np.linspace(0, 1, 1000), "p": np.linspace(2, 3, 1000)}
+    >>> y = {name: np.round(field, 2) for name, field in x.items()}
+    >>> found = assess_all(x, y, absolute=0.006, rules={"p": {"require": "psnr>=60"}})
+    >>> found.ok, found.worst_first, found["t"].ok
+    (False, ['p', 't'], True)
+    """
+    checked = Rules(rules)
+    globs = [variables] if isinstance(variables, str) else variables
+    same = {"mask": mask, "weights": weights, "slices": slices, "memory_limit": memory_limit}
+    components = [f"/{name.lstrip('/')}" for name in divergence or ()]
+    taken: dict[str, dict[str, tuple[Any, Any]]] = {}
+    reports, failed, divergences = {}, {}, {}
+    for name, path, x, y in _pairs(original, decoded):
+        if path in components and x is not None:
+            of_file = taken.setdefault(name.removesuffix(path), {})
+            of_file[path] = x, y
+            if len(of_file) == len(components):  # while the files are open
+                divergences[name.removesuffix(path) + ", ".join(divergence or ())] = (
+                    assess_divergence(
+                        *zip(*(of_file[one] for one in components), strict=True),
+                        axes=options.get("axes"),
+                        spacing=options.get("spacing", 1.0),
+                        mask=mask,
+                        memory_limit=memory_limit,
+                    )
+                )
+        is_wanted = globs is None or any(matches(path, glob) for glob in globs)
+        wanted = checked.options(path, options) if is_wanted else None
+        if wanted is None:
+            continue
+        if x is None or isinstance(x, OSError):
+            failed[name] = "the original has no such variable" if x is None else one_line(x)
+            continue
+        try:
+            report = assess(x, y, **same, **wanted)
+        except (H5LossyError, OSError, RuntimeError, TypeError) as error:
+            failed[name] = one_line(error)
+            continue
+        named = replace(report.provenance, original=name, decoded=name)
+        reports[name] = replace(report, provenance=named)
+    checked.check_used()
+    if divergence and not divergences:
+        raise InvalidArgumentError(f"there are not all components of {', '.join(divergence)}")
+    if not reports and not failed:
+        raise InvalidArgumentError("there is no variable to compare")
+    return Reports(reports, failed, divergences)
+
+
+def _pairs(original: Any, decoded: Any) -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield name, path for globs, original and decoded; None for an original that is not there."""
+    if isinstance(original, h5py.Group) and isinstance(decoded, h5py.Group):
+        yield from _of_files(original.file, decoded.file, "")
+    elif isinstance(original, Mapping) and isinstance(decoded, Mapping):
+        x, y = (getattr(given, "data_vars", given) for given in (original, decoded))
+        for name in y:
+            yield str(name), f"/{str(name).lstrip('/')}", x.get(name), y[name]
+    else:
+        for name, pair in _files(Path(original), Path(decoded)).items():
+            with ExitStack() as own:
+                try:
+                    first, second = (own.enter_context(h5py.File(path, "r")) for path in pair)
+                except OSError as error:
+                    if not name:
+                        raise
+                    yield name, name, error, None
+                    continue
+                yield from _of_files(first, second, f"{name}:" if name else "")
+
+
+def _files(original: Path, decoded: Path) -> dict[str, tuple[Path, Path]]:
+    """Return the files to compare, by the names of those in folders."""
+    for path in (original, decoded):
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist")
+    if not decoded.is_dir():
+        return {"": (original / decoded.name if original.is_dir() else original, decoded)}
+    if not original.is_dir():
+        raise InvalidArgumentError(f"{decoded} is a folder, and {original} is a file")
+    found = sorted(path for path in decoded.rglob("*") if path.is_file() and h5py.is_hdf5(path))
+    if not found:
+        raise InvalidArgumentError(f"{decoded} has no HDF5 file")
+    names = [path.relative_to(decoded) for path in found]
+    return {str(name): (original / name, decoded / name) for name in names}
+
+
+def _of_files(x: h5py.File, y: h5py.File, prefix: str) -> Iterator[tuple[str, str, Any, Any]]:
+    for path, found in walk(y):
+        if not isinstance(found, h5d.DatasetID):
+            continue
+        name, dataset = path_text(path), h5py.Dataset(found)
+        if not has_numbers(dataset):
+            continue
+        yield prefix + name, name, dataset_at(x, name), dataset

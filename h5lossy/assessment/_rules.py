@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bounds, thresholds and other options by variable.
+
+::
+
+    [[rule]]
+    dataset = "/ocean/*"
+    absolute = 1e-3
+    require = "ssim>=0.9999"
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from h5lossy._errors import InvalidArgumentError
+from h5lossy._globs import matches
+from h5lossy.assessment._options import AssessOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from os import PathLike
+
+_BOUNDS = {"absolute", "pointwise_relative", "range_relative", "lossless", "bound"}
+_OPTIONS = {field.name for field in dataclasses.fields(AssessOptions) if field.init}
+
+
+class Rules:
+    """What is wanted of variables whose paths match globs; later rules go first.
+
+    `given` is a file of rules, or a mapping of globs to options; with "skip" a variable is left
+    out.
+    """
+
+    def __init__(self, given: str | PathLike[str] | Mapping[str, Mapping[str, Any]] | None) -> None:
+        where = "rules"
+        if given is None:
+            self._rules: list[tuple[str, dict[str, Any]]] = []
+        elif hasattr(given, "items"):
+            self._rules = [(str(glob), dict(options)) for glob, options in given.items()]
+        else:
+            where = str(given)
+            self._rules = _read(Path(given))
+        for glob, options in self._rules:
+            options_of = {name.replace("-", "_"): value for name, value in options.items()}
+            options.clear()
+            options.update(options_of)
+            unknown = options.keys() - _OPTIONS - {"skip"}
+            if unknown:
+                raise InvalidArgumentError(
+                    f"{where}: a rule for {glob!r} has {', '.join(sorted(unknown))}; there are "
+                    f"skip, {', '.join(sorted(_OPTIONS))}"
+                )
+            try:
+                AssessOptions(**{name: v for name, v in options.items() if name != "skip"})
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(f"{where}: rule for {glob!r}: {error}") from None
+        self._unused = {glob for glob, _ in self._rules}
+
+    def options(self, path: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the options for a variable; None if it is skipped."""
+        found = dict(options)
+        for glob, more in self._rules:
+            if not matches(path if path.startswith("/") else f"/{path}", glob):
+                continue
+            self._unused.discard(glob)
+            if _BOUNDS & more.keys():  # it takes the place of another one
+                found = {name: value for name, value in found.items() if name not in _BOUNDS}
+            found |= more
+        return None if found.pop("skip", False) else found
+
+    def check_used(self) -> None:
+        """Refuse rules that named nothing: most likely these are slips of the pen."""
+        if self._unused:
+            raise InvalidArgumentError(
+                f"rules name no variable here: {', '.join(sorted(self._unused))}"
+            )
+
+
+def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Read a file of rules."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(f"{path} is not TOML: {error}") from error
+    tables = content.pop("rule", None)
+    if content or not isinstance(tables, list) or not tables:
+        raise InvalidArgumentError(f"{path} must have [[rule]] tables and nothing else")
+    found = []
+    for table in tables:
+        globs = table.pop("dataset", None) if isinstance(table, dict) else None
+        globs = [globs] if isinstance(globs, str) else globs
+        if not globs or not all(isinstance(glob, str) for glob in globs) or not table:
+            raise InvalidArgumentError(
+                f'{path}: a rule has dataset = "GLOB", or a list of globs, and options'
+            )
+        found += [(glob, dict(table)) for glob in globs]
+    return found

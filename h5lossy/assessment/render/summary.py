@@ -1,0 +1,159 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reports of several variables as one table, worst first, and its page."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from string import Template
+from typing import TYPE_CHECKING
+
+from h5lossy._printable import printable
+from h5lossy.assessment.render.text import CSS, SUMMARY, decibel, findings, near_1, number, verdict
+from h5lossy.assessment.render.text import page as report_page
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from h5lossy.assessment.schema import ReportData
+
+HEADINGS = (
+    "variable",
+    "verdict",
+    "largest error",
+    "PSNR",
+    "nines",
+    "SSIM",
+    "ratio",
+    "first finding",
+)
+
+
+def worst_first(reports: Mapping[str, ReportData]) -> list[str]:
+    """Sort names: those that failed first, by the number of failures; then the lowest PSNR."""
+
+    def key(name: str) -> tuple[int, float]:
+        psnr = reports[name].error.psnr
+        return -len(reports[name].failures), math.inf if psnr is None else psnr
+
+    return sorted(reports, key=key)
+
+
+def table(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """Return a line for each variable, those that can't be compared first."""
+    lines = [(name, "ERROR", *[""] * 5, why) for name, why in failed.items()]
+    lines += [_line(name, reports[name]) for name in worst_first(reports)]
+    return [tuple(map(printable, line)) for line in lines]
+
+
+def _line(name: str, report: ReportData) -> tuple[str, ...]:
+    return (
+        name,
+        verdict(report),
+        number(report.error.max_abs, 4),
+        decibel(report.error.psnr),
+        number(report.correlation.nines, 3),
+        "-" if report.ssim is None else near_1(report.ssim.one_minus_mean),
+        "-" if report.size is None else number(report.size.ratio, 4),
+        next(findings(report), ""),
+    )
+
+
+def result(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> str:
+    """Say in one line how many failed."""
+    wrong = sum(not report.ok for report in reports.values())
+    count = len(reports) + len(failed)
+    parts = [f"{wrong} of {count} failed" if wrong else ""]
+    parts += [f"{len(failed)} of {count} can't be compared" if failed else ""]
+    return ", ".join(filter(None, parts)) or f"{count} of {count} without a failure"
+
+
+def text(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> str:
+    """Write the table for a terminal."""
+    lines = [HEADINGS, *table(reports, failed)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
+    written = [
+        "  ".join([*(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[-1]]).rstrip()
+        for line in lines
+    ]
+    return "\n".join([*written, result(reports, failed)])
+
+
+def table_html(
+    reports: Mapping[str, ReportData], failed: Mapping[str, str], links: Mapping[str, str]
+) -> str:
+    """Write the table as HTML; `links` are the pages of variables."""
+
+    def cell(i: int, line: tuple[str, ...]) -> str:
+        shown = html.escape(line[i])
+        if i == 0 and line[0] in links:
+            shown = f'<a href="{html.escape(links[line[0]])}">{shown}</a>'
+        kind = f' class="{line[1].lower()}-word"' if i == 1 else ""
+        return f"<td{kind}>{shown}</td>"
+
+    rows = "\n".join(
+        f"<tr>{''.join(cell(i, line) for i in range(len(line)))}</tr>"
+        for line in table(reports, failed)
+    )
+    heads = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
+    return f'<div class="wide"><table>\n<tr>{heads}</tr>\n{rows}\n</table></div>'
+
+
+def page(
+    reports: Mapping[str, ReportData], failed: Mapping[str, str], links: Mapping[str, str]
+) -> str:
+    """Write the page of all variables."""
+    is_wrong = failed or not all(report.ok for report in reports.values())
+    passed = "FAIL" if is_wrong else "PASS"
+    if not is_wrong and any(verdict(report) == "measured" for report in reports.values()):
+        passed = "measured"
+    return Template(SUMMARY.read_text(encoding="utf-8")).substitute(
+        style=CSS.read_text(encoding="utf-8"),
+        verdict=passed,
+        verdict_class=passed.lower(),
+        result=html.escape(result(reports, failed)),
+        table=table_html(reports, failed, {printable(name): to for name, to in links.items()}),
+    )
+
+
+class Pages:
+    """The page of one variable; or of several one with a line for each, and theirs behind it.
+
+    Those of the variables are in a folder beside it, of its name without the ending, and
+    ``_pages``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._folder = path.with_name(f"{path.stem}_pages")
+        self._first = ""
+        self._links: dict[str, str] = {}
+
+    def add(self, name: str, report: ReportData) -> None:
+        """Write the page of a variable; that of the first one waits for a second."""
+        slug = re.sub("[^A-Za-z0-9]+", "-", "/" + name.rpartition(":")[2])[:60]
+        file = f"{len(self._links) + 1:03}{slug}.html"  # with its number, so that names differ
+        self._links[name] = f"{self._folder.name}/{file}"
+        if len(self._links) == 1:
+            self._first = report_page(report)
+            return
+        self._write_first()
+        (self._folder / file).write_text(report_page(report), encoding="utf-8")
+
+    def _write_first(self) -> None:
+        if self._first:
+            self._folder.mkdir(exist_ok=True)
+            first = self._path.parent / next(iter(self._links.values()))
+            first.write_text(self._first, encoding="utf-8")
+            self._first = ""
+
+    def write(self, reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> None:
+        """Write the page of all."""
+        written = self._first
+        if len(self._links) != 1 or failed:
+            self._write_first()
+            written = page(reports, failed, self._links)
+        self._path.write_text(written, encoding="utf-8")
