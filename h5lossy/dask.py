@@ -14,6 +14,7 @@ or, where the workers are started by hand:
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,8 @@ def assess(
     missing = missing_in(x, y, real, fill_value, options.pop("missing_value", ()))
     groups = {metrics} if isinstance(metrics, str) else set(metrics)
     long = Layout.of(x.shape).axes
-    axes = chosen_axes(options.get("axes"), x.axes or y.axes, x.shape, long)
+    named = x.axes or y.axes
+    axes = chosen_axes(options.get("axes"), named, x.shape, long)
     options = {"threads": 1, **options, "fill_value": missing, "axes": axes}
     edges = list(itertools.accumulate(values[0].chunks[0], initial=0))
     bands = [(a, b) for a, b in itertools.pairwise(edges) if a < b]
@@ -133,7 +135,7 @@ def assess(
             for pair in (found[i : i + 2] for i in range(0, len(found), 2))
         ]
     report: Report = found[0].compute().result()
-    return report
+    return dataclasses.replace(report, dims=tuple(axis.name for axis in named))
 
 
 def _computed_by_dask(values: Any, name: str) -> dask.array.Array:
