@@ -67,8 +67,9 @@ class Input:
         self.shape: tuple[int, ...] = (*(int(n) for n in values.shape), *parts)
         chunks = getattr(values, "chunks", None)
         # dask's chunks are tuples of tuples; those of HDF5 and Zarr are extents.
-        is_extents = isinstance(chunks, tuple) and all(isinstance(n, int) for n in chunks)
-        self.chunks: tuple[int, ...] | None = (*chunks, *parts) if is_extents else None
+        if not (isinstance(chunks, tuple) and all(isinstance(n, int) for n in chunks)):
+            chunks = None
+        self.chunks: tuple[int, ...] | None = None if chunks is None else (*chunks, *parts)
         #: Whether `values` has not the last axis of `shape`.
         self._lacks_axis = self.is_complex and not isinstance(values, np.ndarray)
         if self.is_complex and not self._lacks_axis:
