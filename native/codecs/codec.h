@@ -7,7 +7,21 @@
 
 #include "codecs/portable.h"
 
+// An entry of a codec's table that only encoders need: null in the library that only decodes, so that it has none of
+// their code.
+#if defined(H5L_DECODE_ONLY)
+#define H5L_ENCODER(entry) nullptr
+#else
+#define H5L_ENCODER(entry) entry
+#endif
+
 namespace h5lossy {
+
+#if defined(H5L_DECODE_ONLY)
+inline constexpr bool kEncodes = false;
+#else
+inline constexpr bool kEncodes = true;
+#endif
 
 // The numbers are those in frames and cd_values.
 enum class BoundKind : u32 { absolute = 0, pointwise_relative = 1, range_relative = 2, lossless = 3, noise = 4 };
