@@ -223,7 +223,7 @@ class Exceptions {
 // Writes the exceptions of a section into `values`, which are the whole tile's. False if the section is inconsistent
 // with itself or with the tile.
 template <class T, u32 n>
-bool restore_exceptions(Insides<n> insides, const u8* section, u32 section_bytes, u8* values) {
+H5L_RARE bool restore_exceptions(Insides<n> insides, const u8* section, u32 section_bytes, u8* values) {
   using W = Word<T>;
   constexpr u32 group_bytes = 12;
   const u32 blocks = insides.blocks();

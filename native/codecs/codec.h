@@ -7,12 +7,14 @@
 
 #include "codecs/portable.h"
 
-// An entry of a codec's table that only encoders need: null in the library that only decodes, so that it has none of
-// their code.
+// H5L_ENCODER: an entry of a codec's table that only encoders need, null in the library that only decodes, so that it
+// has none of their code. H5L_RARE: a function that is not worth much code there.
 #if defined(H5L_DECODE_ONLY)
 #define H5L_ENCODER(entry) nullptr
+#define H5L_RARE [[gnu::cold, gnu::noinline]]
 #else
 #define H5L_ENCODER(entry) entry
+#define H5L_RARE
 #endif
 
 namespace h5lossy {

@@ -42,7 +42,7 @@ h5l_status check_dims(const FrameHeader& header, const Message& why) {
     if (product > header.raw_bytes) break;
   }
   if (product == header.raw_bytes / header.value_bytes) return H5L_OK;
-  const std::uint32_t(&extents)[kMaxDims] = header.dims;
+  const auto& extents = header.dims;
   const std::uint32_t values = header.raw_bytes / header.value_bytes;
   if (header.dim_count == 3) {
     return why.fail(H5L_CORRUPT, "dims %u x %u x %u do not hold %u values", extents[0], extents[1], extents[2], values);

@@ -287,7 +287,7 @@ inline constexpr u32 kFewEntries = 200;  // are predicted one after the other
 inline constexpr u32 kScratchBytes = 352 * 1024;
 
 // Finds axes and levels, and places for all parts. Null if there is not enough memory: the box is too thin.
-inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch) {
+H5L_RARE inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch) {
   if (shape.active == 0 || shape.count <= kFewEntries) return nullptr;
   Workspace& space = *new (scratch) Workspace;
   Plan& plan = space.plan;
