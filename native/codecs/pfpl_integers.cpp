@@ -389,7 +389,7 @@ u32 header_dims(u32 mode) { return mode == 0 ? 3 : kNoMode; }
 TileLayout layout(u32, u32 value_bytes, const u32 (&dims)[kAxes]) { return integer_layout(value_bytes, dims); }
 
 template <class W, bool is_signed>
-constexpr TileFunctions functions = {sizeof(Words<W>), encode<IntegerType<W, is_signed>>,
+constexpr TileFunctions functions = {sizeof(Words<W>), H5L_ENCODER((encode<IntegerType<W, is_signed>>)),
                                      decode<IntegerType<W, is_signed>>};
 
 }  // namespace
@@ -401,7 +401,7 @@ const Codec pfpl_integers_codec = {
     .has_encode_kernels = false,
     .has_decode_kernels = false,
     .has_mode = has_mode,
-    .choose_mode = choose_mode,
+    .choose_mode = H5L_ENCODER(choose_mode),
     .header_dims = header_dims,
     .layout = layout,
     .float32 = {},

@@ -28,6 +28,12 @@ using namespace interp;
 inline constexpr u32 kModeMask = kAxesMask | kRewritable;
 inline constexpr u32 kSpareBytes = kPayloadSpare;
 
+// Values have fine points if their bound is absolute.
+template <class Q>
+inline constexpr bool kHasFinePoints = false;
+template <class T>
+inline constexpr bool kHasFinePoints<Lattice<T>> = true;
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Forms
 
@@ -465,16 +471,12 @@ u32 encode(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* val
 template <class T>
 bool decode(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
             u8* workspace) {
-  if (quantizer.kind == BoundKind::pointwise_relative) {
-    return decode_tile<T>(blocks::folded_quantizer<T>(quantizer), mode, tile, payload, payload_bytes, values,
-                          workspace);
-  }
-  return decode_tile<T>(lattice_of<T>(quantizer), mode, tile, payload, payload_bytes, values, workspace);
+  return decode_tile<T>(ValueRule<T>(quantizer), mode, tile, payload, payload_bytes, values, workspace);
 }
 
 template <class T>
-inline constexpr u32 kWorkspaceBytes =
-    static_cast<u32>(sizeof(Memory<T>) > sizeof(DecodeMemory<T>) ? sizeof(Memory<T>) : sizeof(DecodeMemory<T>));
+inline constexpr u32 kWorkspaceBytes = static_cast<u32>(
+    kEncodes && sizeof(Memory<T>) > sizeof(DecodeMemory<T>) ? sizeof(Memory<T>) : sizeof(DecodeMemory<T>));
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Modes
@@ -545,15 +547,15 @@ const Codec interp_codec = {
     .spare_bytes = kSpareBytes,
     .step_rule = {.share = 4057.0 / 4096, .least_bound = 32},
     .has_mode = has_mode,
-    .choose_mode = choose_mode,
+    .choose_mode = H5L_ENCODER(choose_mode),
     .choice_bytes = Surveyor<double, AbsolutePositions<double>>::scratch_bytes(kChunkGroups),
-    .possible_modes = possible_modes,
-    .take_own_step = take_own_step,
+    .possible_modes = H5L_ENCODER(possible_modes),
+    .take_own_step = H5L_ENCODER(take_own_step),
     .header_dims = header_dims,
     .layout = layout,
     .auto_mode_count = 0,
-    .float32 = {kWorkspaceBytes<float>, encode<float>, decode<float>},
-    .float64 = {kWorkspaceBytes<double>, encode<double>, decode<double>},
+    .float32 = {kWorkspaceBytes<float>, H5L_ENCODER(encode<float>), decode<float>},
+    .float64 = {kWorkspaceBytes<double>, H5L_ENCODER(encode<double>), decode<double>},
 };
 
 }  // namespace h5lossy::H5L_TARGET
