@@ -683,6 +683,10 @@ def interp_recipes() -> dict[str, Recipe]:
             dtype, {"absolute": 8.0}, patterns(NANS[size].split()[0]),
             hills([9, 14, 19], [11, 7, 5], bits=5, word=fill, beyond=29), patterns(fill, 265),
             fill_bits=fill, settings={"axes": zyx}, shape=[10, 14, 19])  # fmt: skip
+        add("mask-value", "numbers on land, far from those beside them: exceptions", dtype,
+            {"absolute": 8.0},
+            hills([9, 14, 19], [11, 7, 5], bits=5, word="0" if size == 4 else fill, beyond=20),
+            settings={"axes": zyx}, shape=[9, 14, 19])  # fmt: skip
         for name, steps in (("nearest-bins", [11, 7]), ("lorenzo-nearest-bins", [31, 41])):
             add(name, "bins are rounded too far; such exceptions have their nearest bins", dtype,
                 {"absolute": 2.9}, patterns(NANS[size].split()[0], 3),
