@@ -683,10 +683,6 @@ def interp_recipes() -> dict[str, Recipe]:
             dtype, {"absolute": 8.0}, patterns(NANS[size].split()[0]),
             hills([9, 14, 19], [11, 7, 5], bits=5, word=fill, beyond=29), patterns(fill, 265),
             fill_bits=fill, settings={"axes": zyx}, shape=[10, 14, 19])  # fmt: skip
-        add("mask-value", "numbers on land, far from those beside them: exceptions", dtype,
-            {"absolute": 8.0},
-            hills([9, 14, 19], [11, 7, 5], bits=5, word="0" if size == 4 else fill, beyond=20),
-            settings={"axes": zyx}, shape=[9, 14, 19])  # fmt: skip
         for name, steps in (("nearest-bins", [11, 7]), ("lorenzo-nearest-bins", [31, 41])):
             add(name, "bins are rounded too far; such exceptions have their nearest bins", dtype,
                 {"absolute": 2.9}, patterns(NANS[size].split()[0], 3),
@@ -725,6 +721,9 @@ def interp_recipes() -> dict[str, Recipe]:
             if (size, lanes) in {(4, 4), (8, 16), (4, 32)}:
                 add(f"lanes-{lanes}", f"enough for {lanes} lanes", dtype, {"absolute": 0.5},
                     *values, settings={"axes": x})  # fmt: skip
+    add("mask-value", "numbers on land, far from those beside them: exceptions", "<f4",
+        {"absolute": 8.0}, hills([9, 14, 19], [11, 7, 5], bits=5, word="0", beyond=20),
+        settings={"axes": zyx}, shape=[9, 14, 19])  # fmt: skip
     add("four-axes", "the first and the last of four axes", "<f4", {"absolute": 8.0},
         hills([5, 3, 4, 11], [11, 40, 30, 6]), settings={"axes": wx},
         shape=[5, 3, 4, 11])  # fmt: skip
