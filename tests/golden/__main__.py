@@ -750,6 +750,9 @@ def interp_recipes() -> dict[str, Recipe]:
             if (size, lanes) in {(4, 4), (8, 16), (4, 32)}:
                 add(f"lanes-{lanes}", f"enough for {lanes} lanes", dtype, {"absolute": 0.5},
                     *values, settings={"axes": x})  # fmt: skip
+    add("mask-value", "numbers on land, far from those beside them: exceptions", "<f4",
+        {"absolute": 8.0}, hills([9, 14, 19], [11, 7, 5], bits=5, word="0", beyond=20),
+        settings={"axes": zyx}, shape=[9, 14, 19])  # fmt: skip
     add("four-axes", "the first and the last of four axes", "<f4", {"absolute": 8.0},
         hills([5, 3, 4, 11], [11, 40, 30, 6]), settings={"axes": wx},
         shape=[5, 3, 4, 11])  # fmt: skip
