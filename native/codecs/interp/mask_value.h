@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Masks that are numbers: a value that stands for no data, such as the 0 on land of an ocean model without a fill value,
-// is far from the values beside it, and costs less as an exception than as a number. The rules are in
+// Masks that are numbers: a value that stands for no data, such as the 0 on land of an ocean model without a fill
+// value, is far from the values beside it, and costs less as an exception than as a number. The rules are in
 // docs/design/interp-encoder.md, "Masks that are numbers".
 #pragma once
 
