@@ -236,6 +236,7 @@ def test_the_divergence_of_winds_is_that_of_each_time(tmp_path: Path, chunks: An
     assert one.max_error == pytest.approx(np.abs(error).max(), rel=1e-12)
     assert one.rms == pytest.approx(np.sqrt((divergence(x) ** 2).mean()), rel=1e-12)
     assert one == h5lossy.assess_divergence([x["v"], x["u"]], [y["v"], y["u"]], **options)
+    assert assess_all(x, y, divergence=["v", "u"], **options).divergences == {"v, u": one}
     assert f"RMSE {one.rmse:.6g}" in found.to_text()
     assert json.loads(found.to_json())["divergences"][0]["points"] == one.points
     with pytest.raises(InvalidArgumentError, match="not all components"):

@@ -92,17 +92,16 @@ def assess_all(
     reports, failed, divergences = {}, {}, {}
     for name, path, x, y in _pairs(original, decoded):
         if path in components and x is not None:
-            of_file = taken.setdefault(name.removesuffix(path), {})
+            file = name.removesuffix(path.lstrip("/")).removesuffix("/")
+            of_file = taken.setdefault(file, {})
             of_file[path] = x, y
             if len(of_file) == len(components):  # while the files are open
-                divergences[name.removesuffix(path) + ", ".join(divergence or ())] = (
-                    assess_divergence(
-                        *zip(*(of_file[one] for one in components), strict=True),
-                        axes=options.get("axes"),
-                        spacing=options.get("spacing", 1.0),
-                        mask=mask,
-                        memory_limit=memory_limit,
-                    )
+                divergences[file + ", ".join(divergence or ())] = assess_divergence(
+                    *zip(*(of_file[one] for one in components), strict=True),
+                    axes=options.get("axes"),
+                    spacing=options.get("spacing", 1.0),
+                    mask=mask,
+                    memory_limit=memory_limit,
                 )
         is_wanted = globs is None or any(matches(path, glob) for glob in globs)
         wanted = checked.options(path, options) if is_wanted else None
