@@ -300,6 +300,17 @@ def test_gaps_of_a_spectrum_are_filled_with_the_mean() -> None:
     assert found.ratio == pytest.approx(wanted.ratio, rel=1e-12)
 
 
+def test_without_neighbours_there_are_no_slices() -> None:
+    x = np.random.default_rng(4).normal(size=(2, 3, 8, 9))
+    report = assess(x, x, absolute=1.0, metrics="bound")
+    assert report.axes == (2, 3)
+    assert report.per_slice is None
+    assert report.undefined.keys().isdisjoint({"per_slice"})
+    assessor = Assessor(x.shape, x.dtype, absolute=1.0, metrics="bound")
+    assessor.update(x, x)
+    assert assessor.result().per_slice is None
+
+
 def test_too_many_slices_are_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("h5lossy.assessment._sliced._MOST_SLICES", 5)
     report = assess(*ensemble())

@@ -92,7 +92,7 @@ class Assessor:
         checked = AssessOptions(metrics=metrics, **options)
         self._task = whole = _task(tuple(int(n) for n in shape), np.dtype(dtype), checked)
         self._slices: SliceSums | None = None
-        if whole.fields.slices is not None:
+        if whole.fields.slices is not None and whole.groups & GROUPS:
             whole = replace(whole, groups=whole.groups - GROUPS)
             self._slices = SliceSums(self._task)
         self._shape = self._task.fields.layout.full_shape

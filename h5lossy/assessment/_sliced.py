@@ -50,23 +50,22 @@ def find(
     """
     fields, layout = task.fields, task.fields.slices
     groups = task.groups & GROUPS
-    if layout is None:
+    if layout is None or not groups:
         return Passes(task, memory_limit, progress).run(), None
-    extra = fields.nbytes if groups else 0
-    done = 0
+    done = whole = 0
 
     def advance(read: int, total: int) -> None:
-        nonlocal done
-        done = total
-        progress(read, total + extra)
+        nonlocal done, whole
+        done, whole = total, total + fields.nbytes
+        progress(read, whole)
 
     found = Passes(replace(task, groups=task.groups - GROUPS), memory_limit, advance).run()
     sums = SliceSums(task)
-    if groups and not sums.why:
+    if not sums.why:
         for at, part in _slices(fields, layout, memory_limit):
             sums.add(at, part, memory_limit)
             done += math.prod(layout.shape) * fields.dtype.itemsize
-            progress(done, done - sums.bytes_done + extra)
+            progress(done, whole)
     return found, sums
 
 
@@ -127,7 +126,6 @@ class SliceSums:
         self.why = self._why_not(task.fields)
         self.value_range: float | None = None  # the largest of a slice
         self.power: Power | str = "there is no slice"
-        self.bytes_done = 0
         self._numbers: dict[tuple[int, ...], dict[str, float | None]] = {}
         self._reasons: dict[str, str] = {}
         self._sums: _native.AssessState | None = None
@@ -145,7 +143,6 @@ class SliceSums:
         """Assess the slice at a place."""
         task = replace(self._task, fields=fields)
         found = Passes(task, memory_limit, lambda *_: None).run()
-        self.bytes_done += math.prod(at.shape) * fields.dtype.itemsize
         assert found.state is not None
         if self._sums is None:
             self._sums = _native.new_state(found.params)
