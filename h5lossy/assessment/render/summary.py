@@ -7,11 +7,10 @@ from __future__ import annotations
 import html
 import math
 import re
-from string import Template
 from typing import TYPE_CHECKING
 
 from h5lossy._printable import printable
-from h5lossy.assessment.render.text import CSS, SUMMARY, decibel, findings, near_1, number, verdict
+from h5lossy.assessment.render.text import decibel, document, findings, near_1, number, verdict
 from h5lossy.assessment.render.text import page as report_page
 
 if TYPE_CHECKING:
@@ -110,13 +109,8 @@ def page(
     passed = "FAIL" if is_wrong else "PASS"
     if not is_wrong and any(verdict(report) == "measured" for report in reports.values()):
         passed = "measured"
-    return Template(SUMMARY.read_text(encoding="utf-8")).substitute(
-        style=CSS.read_text(encoding="utf-8"),
-        verdict=passed,
-        verdict_class=passed.lower(),
-        result=html.escape(result(reports, failed)),
-        table=table_html(reports, failed, {printable(name): to for name, to in links.items()}),
-    )
+    body = table_html(reports, failed, {printable(name): to for name, to in links.items()})
+    return document(passed, html.escape(result(reports, failed)), f"{body}\n")
 
 
 class Pages:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from h5lossy.assessment.schema import AxisCorrelation, Histogram, ReportData
 
-_TEMPLATE = Path(__file__).with_name("page.html")
-SUMMARY = Path(__file__).with_name("summary.html")
-CSS = Path(__file__).with_name("style.css")
+_DOCUMENT, _PAGE, _STYLE = (
+    Path(__file__).with_name(name) for name in ("document.html", "page.html", "style.css")
+)
 
 _BAR = " .:-=+*#%@"
 _COLUMNS = 40
@@ -349,15 +349,11 @@ def page(report: ReportData) -> str:
         drawn = f'<figure role="img" aria-label="figures">{svg(figure(report))}</figure>'
     except ImportError:
         drawn = "<p>There are no figures without matplotlib: pip install h5lossy[plot]</p>"
-    table, passed = [*rows(report)], verdict(report)
-    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
-        style=CSS.read_text(encoding="utf-8"),
-        verdict=passed,
-        verdict_class=passed.lower(),
-        decoded=_in_html(report.provenance.decoded),
-        original=_in_html(report.provenance.original),
-        data=f"{report.dtype} {' × '.join(map(str, report.shape)) or 'scalar'}",
-        promise=html.escape(_promise(report)),
+    table = [*rows(report)]
+    original = _in_html(report.provenance.original)
+    data = f"{report.dtype} {' × '.join(map(str, report.shape)) or 'scalar'}"
+    promise = html.escape(_promise(report))
+    body = Template(_PAGE.read_text(encoding="utf-8")).substitute(
         headlines="\n".join(
             f'<div class="headline"><b>{_in_html(row.value)}</b>{html.escape(row.name)}</div>'
             for row in table
@@ -368,6 +364,20 @@ def page(report: ReportData) -> str:
         rows=_html_rows(report),
         definitions=html.escape(definitions(report)),
         version=html.escape(report.provenance.h5lossy),
+    )
+    about = f"<p>compared with {original} · {data} · {promise}</p>\n"
+    return document(verdict(report), _in_html(report.provenance.decoded), body, about)
+
+
+def document(passed: str, title: str, body: str, about: str = "") -> str:
+    """Write a whole page, of parts that are HTML."""
+    return Template(_DOCUMENT.read_text(encoding="utf-8")).substitute(
+        style=_STYLE.read_text(encoding="utf-8"),
+        verdict=passed,
+        verdict_class=passed.lower(),
+        title=title,
+        about=about,
+        body=body,
     )
 
 
