@@ -37,8 +37,9 @@ _MOST_SLICES = 1 << 16
 #: Most slices whose numbers are in a report one by one.
 _MOST_LISTED = 4096
 
-#: The fraction of the memory limit that slices take which are read together.
-_OF_LIMIT = 0.3
+#: The fraction of the memory limit that slices take which are read together: what is read next to
+#: them takes as much again, and a source may take twice that while it makes its values.
+_OF_LIMIT = 0.2
 
 
 def find(
