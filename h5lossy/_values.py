@@ -31,13 +31,14 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
 
 
 def has_numbers(dataset: h5py.Dataset) -> bool:
-    """Return whether a dataset has floats or integers; False for types that NumPy does not have."""
+    """Return whether a dataset's values can be compared; False for types that NumPy lacks."""
     if dataset.shape is None:
         return False
     try:
-        return bool(dataset.dtype.kind == "f" or is_integer(dataset.dtype))
+        dtype = dataset.dtype
     except TypeError:
         return False
+    return dtype.kind == "f" or is_integer(dtype) or is_complex(dtype)
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:

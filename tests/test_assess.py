@@ -1132,8 +1132,9 @@ def test_whatever_is_undefined_has_its_reason(name: str) -> None:
             return set().union(*(nulls(item, name) for item in value))
         return {name} if value is None else set()
 
-    # Not given, or no number at all: the fill value, the row of all axes, what has no chunks.
+    # Not given, of other types, or no number at all: the row of all axes, what has no chunks.
     declared = {"fill_value", "valid_min", "valid_max", "provenance.units"}
+    declared |= {"bound.share", "error.max_modulus"}
     parts = {"per_chunk", "per_slice", "weighted"}
     others = declared | parts | {"autocorrelation.axis", "bound.listed.chunk"}
     reasons = {re.sub(r"^autocorrelation\..*", "autocorrelation", key) for key in report.undefined}

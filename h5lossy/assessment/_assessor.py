@@ -142,7 +142,9 @@ class Assessor:
         """
         x, y = Input(original, "original"), Input(decoded, "decoded")
         shape, dtype = self._shape, self._task.fields.dtype
-        came = common_dtype(x, y)
+        came, own = common_dtype(x, y), self._task.fields.original
+        if x.is_complex != own.is_complex:  # whose components are one more axis
+            raise InvalidArgumentError(f"this assessor compares {own.given}, got {x.given}")
         begin, end = self.wanted
         if not x.shape or x.shape[1:] != shape[1:]:
             raise InvalidArgumentError(f"planes are of shape {shape[1:]}, got {x.shape}")
@@ -150,9 +152,7 @@ class Assessor:
             raise InvalidArgumentError(
                 f"planes {begin} to {end} are still to come, got {x.shape[0]} of them"
             )
-        own = self._task.fields.original
-        is_other = came.itemsize > dtype.itemsize or came.kind != dtype.kind
-        if is_other or x.is_complex != own.is_complex:
+        if came.itemsize > dtype.itemsize or came.kind != dtype.kind:
             raise InvalidArgumentError(f"this assessor compares {own.given}, got {x.given}")
         everything = tuple(slice(0, n) for n in x.shape)
         new = [x.read(everything, dtype), y.read(everything, dtype)]
