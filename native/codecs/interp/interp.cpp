@@ -30,9 +30,9 @@ using namespace interp;
 inline constexpr u32 kModeMask = kAxesMask | kRewritable;
 inline constexpr u32 kSpareBytes = kPayloadSpare;
 
-// Values have fine points if their bound is absolute.
+// Values have fine points if their bound is absolute; what decodes alone need not know.
 template <class Q>
-inline constexpr bool kHasFinePoints = false;
+[[maybe_unused]] inline constexpr bool kHasFinePoints = false;
 template <class T>
 inline constexpr bool kHasFinePoints<Lattice<T>> = true;
 
