@@ -136,6 +136,7 @@ def test_assess_takes_folders(files: tuple[Path, Path], tmp_path: Path) -> None:
     assert "has no HDF5 file" in run("assess", x, tmp_path / "empty", code=2).stderr
 
 
+@pytest.mark.slow
 def test_many_variables_have_one_page_with_theirs_behind_it(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -187,6 +187,7 @@ def test_positions_are_of_64_bits() -> None:
     assert first + 7001 - 6 <= report.ssim.min_at[0] <= first + 7001
 
 
+@pytest.mark.slow
 def test_more_points_than_32_bits_count() -> None:
     class Field:
         """Zeros, and a few values near the end, that nobody has to hold."""
