@@ -57,6 +57,7 @@ from rich.table import Table
 
 import h5lossy
 from h5lossy import _native
+from h5lossy._frames import chunk_params
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,17 +118,18 @@ def in_memory(
 
 def of_ours(parts: list[np.ndarray], codec: h5lossy.Codec) -> Coder:
     """Call the library without HDF5, for memory that is there already."""
+    params = chunk_params(codec, parts[0].dtype, parts[0].shape, None)
     rooms = {id(part): np.zeros(h5lossy.max_encoded_size(part.nbytes), "u1") for part in parts}
 
-    def decode(frame: memoryview, out: np.ndarray) -> np.ndarray:
+    def encode(part: np.ndarray) -> np.ndarray:
+        room = rooms[id(part)]
+        return room[: _native.encode_into(params, part, room)]
+
+    def decode(frame: np.ndarray, out: np.ndarray) -> np.ndarray:
         _native.decode(frame, out)
         return out
 
-    return in_memory(
-        parts,
-        lambda part: h5lossy.encode(part, codec, fill_value=None, out=rooms[id(part)]),
-        decode,
-    )
+    return in_memory(parts, encode, decode)
 
 
 def of_filter(parts: list[np.ndarray], compression: Any) -> Coder:
