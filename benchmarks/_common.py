@@ -195,11 +195,11 @@ def memcpy_speed(size: int) -> dict[str, float]:
     return cpu_time(run, runs=9).as_speed(size * copies)
 
 
-def real_fields(*, core_only: bool = False) -> Iterator[tuple[str, np.ndarray, float | None]]:
+def real_fields(**attributes: Any) -> Iterator[tuple[str, np.ndarray, float | None]]:
     """
     Yield name, values and fill value of the real fields in the folder H5LOSSY_CORPUS.
 
-    Every dataset of its HDF5 files counts; `core_only` keeps those with the attribute core=1.
+    Every dataset of its HDF5 files counts; `attributes` keeps those that have them: core=1.
     """
     folder = os.environ.get("H5LOSSY_CORPUS")
     if not folder:
@@ -207,9 +207,12 @@ def real_fields(*, core_only: bool = False) -> Iterator[tuple[str, np.ndarray, f
     for path in sorted(Path(folder).glob("*.h5")):
         with h5py.File(path) as file:
             for name, dataset in file.items():
-                if core_only and not dataset.attrs.get("core", 0):
+                if any(dataset.attrs.get(key) != value for key, value in attributes.items()):
                     continue
-                yield f"{path.stem}/{name}", dataset[...], dataset.attrs.get("fill_value")
+                values = dataset[...]
+                if dataset.id.get_type().get_size() < values.itemsize:  # h5py widens bfloat16
+                    values = values.astype("bfloat16")
+                yield f"{path.stem}/{name}", values, dataset.attrs.get("fill_value")
 
 
 def field_for_speed() -> np.ndarray:

@@ -125,7 +125,7 @@ def main() -> None:
     only = parser.parse_args().only
     before = load_if_there("fields")
     known = {row["field"]: row for row in before["rows"]} if before else {}
-    core = {name for name, _, _ in real_fields(core_only=True)}
+    core = {name for name, _, _ in real_fields(core=1)}
     rows: list[dict[str, Any]] = []
     for name, data, fill_value in real_fields():
         gzip = through_hdf5(

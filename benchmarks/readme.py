@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Write README's table, docs/benchmarks.md and the results in docs/index.md from results/*.json.
+Write README's table, docs/benchmarks.md and results on other pages from results/*.json.
 
 So no number is typed:
 
@@ -13,6 +13,7 @@ What a benchmark that has not been run would say is left out.
 from __future__ import annotations
 
 import argparse
+import math
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 README = Path(__file__).parent.parent / "README.md"
 PAGE = DOCS.with_suffix(".md")
 FRONT = DOCS.parent / "index.md"
+INTEGERS = DOCS.parent / "howto" / "integers.md"
 BEGIN, END = "<!-- results: written by benchmarks/readme.py -->", "<!-- results end -->"
 
 WAYS = ("compress", "decompress")
@@ -223,6 +225,7 @@ Speeds are GB/s of float32 data in chunks of 1 MiB.
 run: {memcpy(throughput)}).
 *Write* and *read*: an HDF5 dataset on tmpfs, one core ({where(hdf5)}).
 {interp_beside_sz3()}
+{types_sentence()}
 *GPU*: {gpu["device"]}, in its memory ({copy})."""
     return "\n".join([*table(headings, rows), "", conditions])
 
@@ -245,14 +248,213 @@ def gpu_cell(gpu: Results, row: Results, way: str) -> str:
     return f"{found:.0f} ({found / gpu['copy']['gb_per_s']:.2f} ×)"
 
 
-def between_marks(path: Path, page: str) -> str:
-    """Give a file with the summary between the marks, and a link to the whole page."""
-    results = f"{summary()}\n[All results, with their spread]({page})."
+def between_marks(path: Path, results: str) -> str:
+    """Give a file with results between the marks."""
     before, _, rest = path.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     if not rest or not after:
         raise SystemExit(f"{path.name} has no {BEGIN!r} and {END!r}")
     return f"{before}{BEGIN}\n{results}\n{END}{after}"
+
+
+def linked(page: str) -> str:
+    """Give the summary, and a link to the whole page."""
+    return f"{summary()}\n[All results, with their spread]({page})."
+
+
+# --------------------------------------------------------------------------------------------------
+# Integers, halves and complex numbers
+# --------------------------------------------------------------------------------------------------
+
+
+LZ4, ZSTD, JPEG_LS = "Bitshuffle+LZ4", "Bitshuffle+Zstd", "JPEG-LS"
+LOSSLESS, ABSOLUTE, NOISE, RANGE = "lossless", "±2", "noise 1", f"{SPEED_SCALE:g} of the range"
+SHOWN_CASES = {
+    LOSSLESS: "",
+    ABSOLUTE: "Integers but labels, within 2 counts; JPEG-LS with its NEAR of 2.",
+    NOISE: "Integers but labels, within the square root of each value: a bound that no other codec "
+    "here has.",
+    RANGE: "Halves, and complex numbers by their components. SZ3 gets halves as float32, which "
+    "have to be rounded to halves again: that is what breaks its bound.",
+}
+"""What results/types.json shows, and what is said of it."""
+
+
+def short(field: str) -> str:
+    """Give the name of a field without that of its file."""
+    return field.partition("/")[2]
+
+
+def best_rows(types: Results) -> list[Results]:
+    """Give the rows of the backend that was measured with all others' codecs."""
+    return next(iter(types["backends"].values()))["rows"]
+
+
+def type_speed(types: Results, group: str, case: str, codec: str, backend: str = "") -> Results:
+    """Find the speed of a codec over all fields of a group, by default with the best backend."""
+    backend = backend or next(iter(types["backends"]))
+    wanted = {"group": group, "case": case, "codec": codec, "backend": backend}
+    return next(
+        row for row in types["speeds"] if all(row[key] == value for key, value in wanted.items())
+    )
+
+
+def behind(types: Results, case: str, codec: str, most: int = 3) -> str:
+    """Name the fields on which PFPL is farthest behind another codec, with both ratios."""
+    found = []
+    for row in best_rows(types):
+        codecs = row["cases"].get(case, {"codecs": {}})["codecs"]
+        if codec in codecs and not codecs[codec]["broken"]:
+            own, other = (codecs[name]["ratio"] for name in ("PFPL", codec))
+            if own < other:
+                found.append(
+                    (own / other, f"{short(row['field'])} ({own:.2f} against {other:.2f})")
+                )
+    return ", ".join(text for _, text in sorted(found)[:most])
+
+
+def times_as_small(types: Results, case: str, codec: str) -> str:
+    """Say how PFPL's ratio compares with another codec's."""
+    found = types["summary"][case][codec]
+    return (
+        f"{found['mean']:.2f} times that of {codec} (larger on {found['smaller_on']} of "
+        f"{found['fields']} fields)"
+    )
+
+
+def violated_by(types: Results, case: str) -> str:
+    """Name the codecs that violated a bound, with the number of fields."""
+    found = [
+        f"{name} on {codec['broken_on']}"
+        for name, codec in types["summary"][case].items()
+        if codec["broken_on"]
+    ]
+    return ", ".join(found) or "none"
+
+
+def small_and_fast() -> str:
+    """Tell in some sentences how small and how fast integers are, and where others are better."""
+    types = load("types")
+    backend = next(iter(types["backends"]))
+    sz3s = [name for name in types["summary"][ABSOLUTE] if is_sz3(name)]
+
+    def times(codec: str, than: str) -> str:
+        own, other = (type_speed(types, "integers", LOSSLESS, name) for name in (codec, than))
+        ways = (own[way]["gb_per_s"] / other[way]["gb_per_s"] for way in GPU_WAYS)
+        return " and ".join(f"{ratio:.1f}" for ratio in ways)
+
+    lossless = "; ".join(
+        times_as_small(types, LOSSLESS, name) for name in (ZSTD, LZ4, "pcodec", JPEG_LS)
+    )
+    lossy = "; ".join(times_as_small(types, ABSOLUTE, name) for name in (JPEG_LS, *sz3s))
+    hdf5 = "PFPL, through HDF5"
+    return f"""\
+On {len(best_rows(types))} real fields (geometric means over those that both codecs take), the \
+ratio of `PFPL` is losslessly {lossless}.
+It is farthest behind {ZSTD} on {behind(types, LOSSLESS, ZSTD)}; behind pcodec on \
+{behind(types, LOSSLESS, "pcodec")}; behind {JPEG_LS} on {behind(types, LOSSLESS, JPEG_LS)}.
+Within {ABSOLUTE[1:]} counts it is {lossy}.
+So labels and masks are better left to general-purpose compression, and where size matters more \
+than speed, these others are smaller: `Interp` does not take integers.
+
+Losslessly through HDF5, with {backend}, it writes and reads {times(hdf5, LZ4)} times as fast as \
+{LZ4} and {times(hdf5, ZSTD)} times as fast as {ZSTD}.
+In memory it encodes and decodes {times("PFPL", "pcodec")} times as fast as pcodec and \
+{times("PFPL", JPEG_LS)} times as fast as {JPEG_LS}.
+The bound of integers was violated by {violated_by(types, ABSOLUTE)}, that of halves and complex \
+numbers by {violated_by(types, RANGE)} of {sum(RANGE in row["cases"] for row in best_rows(types))} \
+fields.
+[Every field, and how it was measured](../benchmarks.md#integers-halves-and-complex-numbers)."""
+
+
+def types_sentence() -> str:
+    """Tell README in two sentences of other types than floats."""
+    types = load("types")
+    return (
+        "Integers, halves and complex numbers, losslessly: PFPL's ratio is "
+        f"{times_as_small(types, LOSSLESS, ZSTD)}, {times_as_small(types, LOSSLESS, 'pcodec')}, "
+        f"and {times_as_small(types, LOSSLESS, JPEG_LS)}.\n"
+        "Where it is farthest behind, on labels, it is "
+        f"{behind(types, LOSSLESS, JPEG_LS, 1).partition('(')[2].rstrip(')')} of {JPEG_LS}."
+    )
+
+
+def types_section(types: Results) -> list[str]:
+    """Tell ratio and speed on integers, halves and complex numbers."""
+    versions = ", ".join(f"{name} {version}" for name, version in types["packages"].items())
+    backends = types["backends"]
+    copies = "; ".join(
+        f"{name}: {run['memcpy'][str(SHOWN_BYTES)]['gb_per_s']:.1f} and "
+        f"{run['memcpy'][str(STREAMING_BYTES)]['gb_per_s']:.1f} GB/s, load {run['load'][0]:.0f}"
+        for name, run in backends.items()
+    )
+    conditions = (
+        "`benchmarks/number_types.py`: equal chunks of at most 1 MiB, every value checked; no "
+        "value is a fill value. Bitshuffle and SZ3 (hdf5plugin) through HDF5, all others in "
+        "memory, chunk by chunk. Where a peer does not take a type it gets another one that has "
+        "all its values. "
+        f"{versions}. {where(types)}."
+    )
+    lines = ["## Integers, halves and complex numbers", "", conditions, ""]
+    summary = [
+        [
+            case,
+            name,
+            NONE if found["mean"] is None else f"{found['mean']:.2f}",
+            f"{found['smaller_on']} of {found['fields']}",
+            NONE if found["least"] is None else f"{short(found['least_on'])}, {found['least']:.2f}",
+            str(found["broken_on"]),
+        ]
+        for case, codecs in types["summary"].items()
+        for name, found in codecs.items()
+    ]
+    headings = ["bound", "codec", "PFPL's ratio / its", "PFPL is smaller on", "least"]
+    headings += ["fields with the bound violated"]
+    text = "Geometric means over the fields that both take, where the bound was kept."
+    lines += [text, "", *table(headings, summary), ""]
+    for case, text in SHOWN_CASES.items():
+        rows = [row for row in best_rows(types) if case in row["cases"]]
+        names = dict.fromkeys(name for row in rows for name in row["cases"][case]["codecs"])
+        names.pop("PFPL, through HDF5")
+        cells = [
+            [
+                f"{row['field']}, {' × '.join(map(str, row['chunks']))}",
+                row["dtype"],
+                *(type_cell(row, case, name) for name in names),
+            ]
+            for row in rows
+        ]
+        lines += [f"### Types: {case}", "", *([text, ""] if text else [])]
+        lines += [*table(("field, chunk", "type", *names), cells), ""]
+    text = (
+        f"GB/s of original data, CPU time, one thread, median of {types['runs']} in turns: bytes "
+        "of all fields of a group that a codec takes, by the sum of their times. *16-bit frames*: "
+        "uint16 of detectors and microscopes. In brackets × memcpy of 256 MiB, and × "
+        f"{LZ4} (lossless) in the same process. memcpy of 1 MiB and of 256 MiB: {copies}."
+    )
+    rows = [
+        [
+            *(row[key] for key in ("group", "backend", "case", "codec")),
+            *(
+                f"{row[way]['gb_per_s']:.2f} ({row[way]['of_memcpy']:.3f} ×, "
+                f"{row[way]['of_lz4']:.2f} ×)"
+                for way in GPU_WAYS
+            ),
+        ]
+        for row in types["speeds"]
+    ]
+    headings = ("fields", "backend", "bound", "codec", *WAYS)
+    return [*lines, "### Types: speed", "", text, "", *table(headings, rows), ""]
+
+
+def type_cell(row: Results, case: str, codec: str) -> str:
+    """Give a ratio; where the bound was not kept, how many values were off by more."""
+    found = row["cases"][case]["codecs"].get(codec)
+    if found is None:
+        return NONE
+    if not found["broken"]:
+        return f"{found['ratio']:.2f}"
+    return f"violated ({100 * found['broken'] / math.prod(row['shape']):.2g} % of the values)"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -800,9 +1002,10 @@ def page() -> str:
         *introduction,
         "",
         "```sh",
-        "pip install '.[test,plot]' pysz",
+        "pip install '.[test,plot]' pysz imagecodecs pcodec",
         "export H5LOSSY_CORPUS=/path/to/fields",
         *(f"python benchmarks/{name}.py" for name in ("fields", "throughput", "hdf5", *others)),
+        "H5LOSSY_CORPUS=/path/to/integers python benchmarks/number_types.py",
         "python benchmarks/plots.py && python benchmarks/readme.py",
         "```",
         "",
@@ -812,6 +1015,7 @@ def page() -> str:
         *(assess_section(assess, load_if_there("gpu_assess")) if assess is not None else []),
         *(mpi_section(mpi) if mpi is not None else []),
         *fields_section(load("fields")),
+        *types_section(load("types")),
         *interp,
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -823,8 +1027,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only say whether they are as written")
     check = parser.parse_args().check
     for path, text in (
-        (README, between_marks(README, "docs/benchmarks.md")),
-        (FRONT, between_marks(FRONT, "benchmarks.md")),
+        (README, between_marks(README, linked("docs/benchmarks.md"))),
+        (FRONT, between_marks(FRONT, linked("benchmarks.md"))),
+        (INTEGERS, between_marks(INTEGERS, small_and_fast())),
         (PAGE, page()),
     ):
         if not check:

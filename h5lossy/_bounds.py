@@ -14,11 +14,15 @@ import numbers
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from h5lossy import _native
 from h5lossy._errors import BoundError, UnsupportedError
 from h5lossy._public import name_publicly
+from h5lossy._values import is_integer
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class BoundKind(StrEnum):
@@ -39,9 +43,13 @@ class BoundKind(StrEnum):
     NOISE = "noise"
     """``|x - x'| <= bound * sqrt(|x|)``, rounded down to counts, for integers."""
 
+    MODULUS = "modulus"
+    """``|x - x'| <= bound`` of complex numbers. It is only compared: codecs have an absolute bound
+    of components, which implies it (`h5lossy.Codec`)."""
+
     @property
     def number(self) -> int:
-        """The kind's number in cd_values and in frames."""
+        """The kind's number in cd_values and in frames, which have none for `MODULUS`."""
         return _NUMBERS[self]
 
     @classmethod
@@ -54,9 +62,17 @@ class BoundKind(StrEnum):
 FLOAT_BOUNDS = (BoundKind.ABSOLUTE, BoundKind.POINTWISE_RELATIVE, BoundKind.RANGE_RELATIVE)
 
 _NUMBERS: dict[BoundKind, int] = {
-    kind: getattr(_native, f"BOUND_{kind.name}") for kind in BoundKind
+    kind: getattr(_native, f"BOUND_{kind.name}")
+    for kind in BoundKind
+    if kind is not BoundKind.MODULUS
 }
 _KINDS = {number: kind for kind, number in _NUMBERS.items()}
+
+#: The bounds that frames have.
+STORED_BOUNDS = tuple(_NUMBERS)
+
+#: Of noise, as the library has it.
+_LARGEST_FLOOR = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -71,15 +87,20 @@ class ErrorBound:
         Greater than 0 and finite; below 1 where pointwise-relative; 0 where lossless: all others
         raise `BoundError`. Kept as the float64 that was given. What float64 can't hold (a fraction,
         a long double) is rounded down, never to a looser bound.
+    floor : int, optional
+        Of noise: the bound is never less than this, in counts. At most 32768.
 
     Examples
     --------
     >>> str(ErrorBound("absolute", 1e-3))
     'absolute 0.001'
+    >>> str(ErrorBound("noise", 0.5, floor=2))
+    'noise 0.5, at least 2'
     """
 
     kind: BoundKind
     value: float = 0.0
+    floor: int = 0
 
     def __post_init__(self) -> None:
         try:
@@ -90,9 +111,18 @@ class ErrorBound:
             ) from None
         object.__setattr__(self, "kind", kind)
         object.__setattr__(self, "value", _checked_bound(kind, self.value))
+        if self.floor:
+            object.__setattr__(self, "floor", _checked_floor(kind, self.floor))
 
     def __str__(self) -> str:
-        return str(self.kind) if self.kind is BoundKind.LOSSLESS else f"{self.kind} {self.value!r}"
+        if self.kind is BoundKind.LOSSLESS:
+            return str(self.kind)
+        return f"{self.kind} {self.value!r}{f', at least {self.floor}' if self.floor else ''}"
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        floor = {"floor": self.floor} if self.kind is BoundKind.NOISE else {}
+        return {"kind": str(self.kind), "value": self.value, **floor}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +132,12 @@ class ErrorSummary:
     Attributes
     ----------
     count : int
-        Number of valid values; the errors are theirs.
+        Number of valid values; the errors are theirs. Of complex numbers, all are of components.
     max_error : float
         Largest error in the bound's own measure: for an absolute bound (and lossless) in the data's
         unit, for a pointwise-relative one as a fraction of the value, for a range-relative one as a
-        fraction of the range. Infinite where a finite value became NaN or infinite. Rounded to
+        fraction of the range, for one of noise as a multiple of ``sqrt(|x|)``, or of what the floor
+        is at its value. Infinite where a finite value became NaN or infinite. Rounded to
         nearest, but never across the bound.
     violations : int
         Number of valid values that are off by more than the bound; where lossless, of those that
@@ -179,21 +210,44 @@ def bound_of_modulus(modulus: Any) -> float:
     return _checked_bound(BoundKind.ABSOLUTE, bound)
 
 
-def exact_limits(
-    bound: ErrorBound | None, extent: Fraction
-) -> tuple[int, tuple[float, float], tuple[float, float]]:
-    """Return a bound as the library takes it: kind, limit as a sum of two floats, and its half."""
-    zero = (0.0, 0.0)
+def exact_limits(bound: ErrorBound | None, extent: Fraction) -> dict[str, Any]:
+    """Return the fields of `AssessParams` that hold a bound: its limit as a sum of two floats."""
     if bound is None:
-        return _native.BOUND_NONE, zero, zero
+        return {}
     if bound.kind is BoundKind.NOISE:
-        raise UnsupportedError(
-            f"a bound of {bound} is not compared in this version; compare with absolute, or decode"
-        )
+        return {"noise": (bound.value, bound.floor)}
+    if bound.kind is BoundKind.MODULUS:
+        return {"modulus": bound.value}
     if bound.kind in {BoundKind.LOSSLESS, BoundKind.POINTWISE_RELATIVE}:
-        return bound.kind.number, (bound.value, 0.0), zero
+        return {"bound_kind": bound.kind.number, "limit": (bound.value, 0.0)}
     limit = Fraction(bound.value) * (extent if bound.kind is BoundKind.RANGE_RELATIVE else 1)
-    return _native.BOUND_ABSOLUTE, _as_float_sum(limit), _as_float_sum(limit / 2)
+    halves = {"limit": _as_float_sum(limit), "half_limit": _as_float_sum(limit / 2)}
+    return {"bound_kind": _native.BOUND_ABSOLUTE, **halves}
+
+
+def require_comparable(bound: ErrorBound | None, dtype: np.dtype[Any]) -> None:
+    """Raise if values of a type have no such bound."""
+    if bound is None:
+        return
+    is_counted = is_integer(dtype) and dtype.itemsize <= 4
+    if bound.kind is BoundKind.NOISE and not is_counted:
+        raise UnsupportedError(
+            f"noise is a bound of integers of up to 32 bits, not of {dtype}; give absolute"
+        )
+    if bound.kind is BoundKind.MODULUS and dtype.kind != "c":
+        raise UnsupportedError(
+            f"modulus is a bound of complex numbers, not of {dtype}; give absolute"
+        )
+
+
+def _checked_floor(kind: BoundKind, value: Any) -> int:
+    """Return the floor of a noise bound: an absolute bound, rounded down to counts."""
+    if kind is not BoundKind.NOISE:
+        raise BoundError(f"only noise has a floor, got {value!r} for {kind}")
+    floor = math.floor(_checked_bound(BoundKind.ABSOLUTE, value))
+    if floor > _LARGEST_FLOOR:
+        raise BoundError(f"absolute beside noise must be at most {_LARGEST_FLOOR}, got {value!r}")
+    return floor
 
 
 def _checked_bound(kind: BoundKind, value: Any) -> float:

@@ -25,8 +25,14 @@ import h5py
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._bounds import BoundKind, ErrorBound, bound_of_digits, bound_of_modulus
-from h5lossy._errors import BoundError, InvalidArgumentError, UnsupportedError
+from h5lossy._bounds import (
+    STORED_BOUNDS,
+    BoundKind,
+    ErrorBound,
+    bound_of_digits,
+    bound_of_modulus,
+)
+from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._public import name_publicly
 from h5lossy._ranges import confirmed_range, prepared
 
@@ -47,12 +53,9 @@ FILTERS: dict[str, int] = {FILTER_NAME: FILTER_ID}
 
 #: The bounds that have a value.
 _BOUND_FIELDS: tuple[BoundKind, ...] = tuple(
-    kind for kind in BoundKind if kind is not BoundKind.LOSSLESS
+    kind for kind in STORED_BOUNDS if kind is not BoundKind.LOSSLESS
 )
 _LOSSLESS = ErrorBound(BoundKind.LOSSLESS)
-
-#: Of noise, as the library has it.
-_LARGEST_FLOOR = 1 << 15
 
 
 def _choices(
@@ -85,14 +88,6 @@ def _check_arguments(cls: type[Codec], values: Sequence[object], arguments: dict
                 f"{cls.__name__} does not take {', '.join(unknown)}; it takes {', '.join(names)}, "
                 f"each by name: {cls.__name__}(absolute=1e-3), for example"
             ) from error
-
-
-def _checked_floor(value: Any) -> int:
-    """Return the floor of a noise bound: an absolute bound, rounded down to counts."""
-    floor = int(ErrorBound(BoundKind.ABSOLUTE, value).value)
-    if floor > _LARGEST_FLOOR:
-        raise BoundError(f"absolute beside noise must be at most {_LARGEST_FLOOR}, got {value!r}")
-    return floor
 
 
 class _StepShare:
@@ -202,12 +197,12 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         given = {kind: values[kind] for kind in _BOUND_FIELDS if values[kind] is not None}
         if self.lossless:
             given[BoundKind.LOSSLESS] = 0.0
-        floor = given.pop(BoundKind.ABSOLUTE, None) if BoundKind.NOISE in given else None
+        floor = given.pop(BoundKind.ABSOLUTE, 0) if BoundKind.NOISE in given else 0
         others = {"significant_digits": significant_digits, "modulus": modulus}
         named = [*given, *(name for name, value in others.items() if value is not None)]
         if len(named) != 1:
             raise TypeError(
-                f"{type(self).__name__} takes exactly one bound ({', '.join(BoundKind)}; or "
+                f"{type(self).__name__} takes exactly one bound ({', '.join(STORED_BOUNDS)}; or "
                 f"{', '.join(others)}), got {' and '.join(named) or 'none'}"
             )
         if modulus is not None:
@@ -215,11 +210,11 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         if significant_digits is not None:
             given[BoundKind.POINTWISE_RELATIVE] = bound_of_digits(significant_digits)
         [(kind, value)] = given.items()
-        values["bound"] = ErrorBound(kind, value)
+        values["bound"] = ErrorBound(kind, value, floor)
         if kind is not BoundKind.LOSSLESS:
             values[str(kind)] = self.bound.value
-        if floor is not None:
-            values["absolute"] = _checked_floor(floor) or None
+        if kind is BoundKind.NOISE:
+            values["absolute"] = self.bound.floor or None
         for own in self.choices():
             values[own.name] = _checked_choice(own, values[own.name])
 
@@ -236,8 +231,9 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     @functools.cached_property
     def bound(self) -> ErrorBound:
         """The error bound, exactly as it was given."""
+        if self.noise is not None:
+            return ErrorBound(BoundKind.NOISE, self.noise, int(self.absolute or 0))
         given = [kind for kind in _BOUND_FIELDS if getattr(self, kind) is not None]
-        given.sort(key=lambda kind: kind is not BoundKind.NOISE)  # absolute is its floor
         return ErrorBound(given[0], getattr(self, given[0])) if given else _LOSSLESS
 
     @functools.cached_property  # h5py asks for it three times, for each dataset
@@ -255,14 +251,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             bound=bound.value,
             mode=self._mode(),
             no_checksum=not self.checksum,
-            noise_floor=self.noise_floor,
+            noise_floor=bound.floor,
         )
-
-    @property
-    def noise_floor(self) -> int:
-        """The least bound, in counts, where it is one of noise; else 0."""
-        is_noise = self.noise is not None and self.absolute is not None
-        return int(self.absolute or 0) if is_noise else 0
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this setting, without those left at their default."""
@@ -290,8 +280,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         Parameters
         ----------
         data : array_like or h5py.Dataset
-            All of the data: float32, float64 or integers. A dataset is read in blocks of whole
-            chunks, about 32 MiB at a time.
+            All of the data, of any type that `encode` takes. A dataset is read in blocks of whole
+            chunks, about 32 MiB at a time. Of complex numbers the range is that of all components.
         fill_value : float, "auto" or None, optional
             Left out of the range, as `h5lossy.missing.no_data` takes it.
         missing_value : float or sequence of float, optional
@@ -649,17 +639,6 @@ def checked_codec(codec: Any) -> Codec:
     """Return `codec` if it is one, else raise TypeError."""
     if not isinstance(codec, Codec):
         raise TypeError(f"codec must be a codec such as PFPL(absolute=1e-3), got {codec!r}")
-    return codec
-
-
-def without_noise(codec: Codec) -> Codec:
-    """Return `codec` unless it has a bound of noise, which few functions take so far."""
-    if codec.bound.kind is BoundKind.NOISE:
-        raise UnsupportedError(
-            f"in this version, create_dataset, write without verify=True, read, encode and decode "
-            f"take noise bounds, and nothing else does, so not {codec!r} here; give absolute, in "
-            "counts, or lossless"
-        )
     return codec
 
 

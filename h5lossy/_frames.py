@@ -19,8 +19,8 @@ import numpy as np
 
 from h5lossy import _device, _native
 from h5lossy._arrays import device_of, is_device_array
-from h5lossy._bounds import BoundKind, ErrorBound
-from h5lossy._codecs import CODECS, Codec, checked_codec, without_noise
+from h5lossy._bounds import STORED_BOUNDS, BoundKind, ErrorBound
+from h5lossy._codecs import CODECS, PFPL, Codec, checked_codec
 from h5lossy._errors import (
     BoundError,
     CorruptFrameError,
@@ -182,7 +182,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
         _require_host(out)
         fill = None if is_own else fill_value
         return _device.encode(array, partial(frame_params, codec, fill))
-    array, missing = prepared(array, fill_value, all_types=True)
+    array, missing = prepared(array, fill_value)
     max_encoded_size(_nbytes(array))  # refuses what does not fit into a frame, before it is read
     if missing.has_more:  # which the codec itself would take for data
         codec = codec.resolve(array, fill_value)
@@ -226,9 +226,9 @@ def _nbytes(array: Any) -> int:
 
 def frame_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
     """Return how values become a frame; raise if their type or size is not allowed."""
-    dtype = checked_dtype(values.dtype, all_types=True)
+    dtype = checked_dtype(values.dtype)
     max_encoded_size(values.nbytes)  # refuses what does not fit into a frame
-    return _complete_params(codec, dtype, values.shape, fill_value)
+    return chunk_params(codec, dtype, values.shape, fill_value)
 
 
 def decode(
@@ -358,7 +358,8 @@ def inspect(frame: Buffer) -> FrameInfo:
     info = _native.inspect(frame)
     kind = BoundKind.from_number(info.bound_kind)
     try:
-        bound = ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else info.bound)
+        floor = int(info.step) // 2 if kind is BoundKind.NOISE else 0
+        bound = ErrorBound(kind, 0.0 if kind is BoundKind.LOSSLESS else info.bound, floor)
     except BoundError as error:  # a stored frame is decoded without looking at its bound
         raise CorruptFrameError(f"the frame's bound is not allowed: {error}") from error
     own: dict[str, Any] = {
@@ -375,14 +376,14 @@ def complete_filter_options(
     codec: Codec, dtype: np.dtype[Any], chunks: tuple[int, ...], fill_value: Any = None
 ) -> tuple[int, ...]:
     """Return all cd_values, as set_local would store them; raise if the chunks are too large."""
-    words = _native.pack_cd_values(_complete_params(codec, dtype, chunks, fill_value))
+    words = _native.pack_cd_values(chunk_params(codec, dtype, chunks, fill_value))
     _native.unpack_cd_values(words)
     return words
 
 
-def checked_for(codec: Codec, dtype: np.dtype[Any]) -> np.dtype[Any]:
+def checked_for(codec: Codec, dtype: np.dtype[Any], fill_value: Any = None) -> np.dtype[Any]:
     """Return a type if a codec takes it with its bound; raise before anything is written."""
-    complete_filter_options(without_noise(codec), checked_dtype(dtype), (1,))
+    complete_filter_options(codec, checked_dtype(dtype), (1,), fill_value)
     return dtype
 
 
@@ -395,7 +396,19 @@ def takes(codec: Codec, dtype: np.dtype[Any]) -> bool:
     return True
 
 
-def _complete_params(
+def taking(codec: Codec, dtype: np.dtype[Any]) -> Codec:
+    """Return a codec, or PFPL with its bound where that does not take a type."""
+    if takes(codec, dtype):
+        return codec
+    return PFPL(**bound_arguments(codec), checksum=codec.checksum)
+
+
+def bound_arguments(codec: Codec) -> dict[str, Any]:
+    """Return the arguments that give a codec its bound."""
+    return {name: v for name, v in codec.get_config().items() if name in STORED_BOUNDS}
+
+
+def chunk_params(
     codec: Codec, dtype: np.dtype[Any], shape: tuple[int, ...], fill_value: Any
 ) -> _native.Params:
     """Return all that the library has to know of a chunk."""

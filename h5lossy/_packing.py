@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy._bounds import BoundKind
-from h5lossy._codecs import PFPL, without_noise
 from h5lossy._errors import NotComparableError, UnsupportedError
-from h5lossy._frames import takes
+from h5lossy._frames import taking
 from h5lossy._variables import attribute_of, text_attribute
 
 if TYPE_CHECKING:
@@ -90,10 +89,7 @@ def for_integers(
     Most integers in a file are no measurements, but indices, flags or labels, which no bound
     suits: only what stands for other values, and what was asked for by name, gets one.
     """
-    without_noise(codec)
-    bound: dict[str, Any] = {str(codec.bound.kind): codec.bound.value or True}
-    if not takes(codec, dtype):
-        codec = PFPL(**bound, checksum=codec.checksum)
+    codec = taking(codec, dtype)
     if codec.bound.kind is BoundKind.LOSSLESS:
         return codec, ""
     if packing is None and not is_asked_for:
@@ -102,6 +98,10 @@ def for_integers(
         why = "_Unsigned makes other numbers of them, for which a bound would not hold"
     elif codec.bound.kind is BoundKind.POINTWISE_RELATIVE:
         why = "integers have no pointwise-relative bound"
+    elif codec.bound.kind is BoundKind.NOISE and packing is not None:
+        why = "a noise bound is of counts, and these stand for other values"
+    elif codec.bound.kind is BoundKind.NOISE and dtype.itemsize > 4:
+        why = "integers of 64 bits have no noise bound"
     else:
         return codec, ""
     return codec.with_bound(lossless=True), why

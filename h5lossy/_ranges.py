@@ -16,7 +16,7 @@ from h5lossy import _native
 from h5lossy._arrays import as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._stored import stored_chunks
-from h5lossy._values import Data, blocks, checked_dtype, unmasked
+from h5lossy._values import Data, as_reals, blocks, checked_dtype, unmasked
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ class Extent:
     """The range of values that are added block by block; `missing` is left out."""
 
     def __init__(self, missing: Missing) -> None:
-        self.missing = missing
+        self.missing = missing.of_reals()
         #: Of integers, integers.
         self.ends: tuple[float, float] | None = None
         self._params = _native.Params(
-            **_native.type_fields(missing.dtype), fill_bits=missing.fill_bits
+            **_native.type_fields(self.missing.dtype), fill_bits=self.missing.fill_bits
         )
         #: Some inner values, from all blocks.
         self._sample: list[np.ndarray[Any, Any]] = []
@@ -59,7 +59,8 @@ class Extent:
         return extent
 
     def add(self, block: np.ndarray[Any, Any], mask: np.ndarray[Any, Any] | None = None) -> None:
-        """Add a block, in C order and of the type of `missing`, without the points of a mask."""
+        """Add a block, in C order and of the type given, without the points of a mask."""
+        block = as_reals(block)
         found = self._ends_of(block, mask)
         if found is None:
             return
@@ -110,15 +111,16 @@ def confirmed_range(
     extent = Extent.of(data, missing, read_blocks)
     if extent.ends is None or confirmed or not extent.may_be_lone:
         return extent.ends
-    marks = [missing.dtype.type(end) for end in extent.ends]
-    without_marks = dataclasses.replace(missing, values=(*missing.values, *marks))
+    reals = extent.missing
+    marks = [reals.dtype.type(end) for end in extent.ends]
+    without_marks = dataclasses.replace(reals, values=(*reals.values, *marks))
     if is_device_array(data):
         memory = cupy_memory(data)
         inner = Extent.of(data, without_marks)
         counts = [memory.library.count_equal(memory, mark) for mark in marks]
     else:
         inner, counts = Extent(without_marks), [0, 0]
-        for block in read_blocks(data):
+        for block in map(as_reals, read_blocks(data)):
             inner.add(block)
             counts = [n + int((block == m).sum()) for n, m in zip(counts, marks, strict=True)]
     _check_extremes(bound, extent.ends, inner.ends, marks, counts)
@@ -160,16 +162,14 @@ def _joined(one: tuple[float, float] | None, other: tuple[float, float]) -> tupl
     return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
-def prepared(
-    data: Data, fill_value: Any, missing_value: Any = (), *, all_types: bool = False
-) -> tuple[Data, Missing]:
+def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data, Missing]:
     """Return the data with a shape and a checked dtype, and which of its values are no data."""
     if is_device_array(data):
         declaring: Any = np.empty(0, checked_dtype(cupy_memory(data).dtype, on_device=True))
     else:
         if not isinstance(getattr(data, "dtype", None), np.dtype):
             data = unmasked(as_shown(data), np.nan)
-        checked_dtype(data.dtype, all_types=all_types)
+        checked_dtype(data.dtype)
         chunks = stored_chunks(data) if isinstance(data, h5py.Dataset) else None
         if chunks is not None:
             chunks.check_lengths()

@@ -24,6 +24,7 @@ from h5lossy._blocks import chunk_starts, for_each_chunk
 from h5lossy._errors import CorruptFrameError, H5LossyError
 from h5lossy._libhdf5 import chunk_options, is_parallel, stored_size
 from h5lossy._per_dataset import once_per_dataset
+from h5lossy._values import as_bits, as_reals, unwritten_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,6 +35,9 @@ Place = tuple[int, ...]
 
 #: Classes of types whose size in the file may differ from that in memory.
 _REFERRING = {h5t.VLEN, h5t.REFERENCE, h5t.COMPOUND, h5t.ARRAY, h5t.STRING}
+
+#: HDF5 2's own complex numbers, which are in memory what h5py's compounds are.
+_COMPLEX = getattr(h5t, "COMPLEX", None)
 
 #: Filters may make a chunk larger: ours by a header, Deflate by a thousandth, and the worst of
 #: others by less than the chunk itself and this. HDF5 allocates whatever size the file gives.
@@ -246,6 +250,7 @@ def _layout_of(dataset: h5py.Dataset) -> _Layout | None:
     dtype, type_id = dataset.dtype, dataset.id.get_type()
     # Frames of h5py's bool hold unsigned integers, as those of all enums do.
     is_plain = not dtype.hasobject and dtype.kind != "b" and bool(type_id == h5t.py_create(dtype))
+    is_plain |= dtype.kind == "c" and type_id.get_class() == _COMPLEX
     nbytes = math.prod(dataset.chunks) * type_id.get_size()
     chunk_bytes = None if type_id.get_class() in _REFERRING and not is_plain else nbytes
     params = _complete_params(*filters[ours][1:3])
@@ -258,12 +263,16 @@ def _layout_of(dataset: h5py.Dataset) -> _Layout | None:
         and not leaves_edges
         and is_plain
         and _is_number(dataset)
-        and dtype.kind != "c"  # which has more bytes than the library's values
+        # Components are one more axis for the library.
+        and (dtype.kind != "c" or dataset.ndim < _native.MAX_PART_RANK)
         and described in {None, (chunk_bytes, dtype.str)}
     ):
         decoding = _native.Params(**_native.type_fields(dtype))
-        # The filter cannot distinguish padding from data.
-        encoding = params and dataclasses.replace(params, maybe_padded=True)
+        # Padding, too, is one component for the library.
+        parts = as_bits(as_reals(unwritten_value(dataset))) if dtype.kind == "c" else [0, 0]
+        if parts[0] == parts[1]:
+            # The filter cannot distinguish padding from data.
+            encoding = params and dataclasses.replace(params, maybe_padded=True)
     return _Layout(
         filters=filters,
         ours=ours,

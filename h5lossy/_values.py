@@ -31,13 +31,14 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
 
 
 def has_numbers(dataset: h5py.Dataset) -> bool:
-    """Return whether a dataset has floats or integers; False for types that NumPy does not have."""
+    """Return whether a dataset's values can be compared; False for types that NumPy lacks."""
     if dataset.shape is None:
         return False
     try:
-        return bool(dataset.dtype.kind == "f" or is_integer(dataset.dtype))
+        dtype = dataset.dtype
     except TypeError:
         return False
+    return dtype.kind == "f" or is_integer(dtype) or is_complex(dtype)
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:
@@ -50,36 +51,51 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" or _native.is_bfloat16(dtype)
 
 
-def checked_dtype(
-    dtype: np.dtype[Any], *, on_device: bool = False, all_types: bool = False
-) -> np.dtype[Any]:
-    """Return `dtype` if its values can be encoded, else raise `UnsupportedError`.
+def is_complex(dtype: np.dtype[Any]) -> bool:
+    """Return whether a type is complex64 or complex128."""
+    return dtype.kind == "c" and dtype.itemsize in {8, 16}
 
-    `all_types` allows halves and complex numbers, which frames have, and few functions take so far.
-    """
+
+def checked_dtype(dtype: np.dtype[Any], *, on_device: bool = False) -> np.dtype[Any]:
+    """Return `dtype` if its values can be encoded, else raise `UnsupportedError`."""
     if dtype.kind == "f" and dtype.itemsize in {4, 8}:
         return dtype
-    if is_integer(dtype) and not on_device:
+    is_other = is_integer(dtype) or is_half(dtype) or is_complex(dtype)
+    if is_other and not on_device:
         return dtype
-    is_complex = dtype.kind == "c" and dtype.itemsize in {8, 16}
-    is_other = is_half(dtype) or is_complex
-    if all_types and is_other:
-        return dtype
-    taken = "float32 and float64 on a GPU" if on_device else "float32, float64 and integers"
-    if all_types:
-        taken = "float32, float64, halves, complex numbers and integers of 8 to 64 bits"
-    advice = "convert the data with astype first"
-    if on_device and is_integer(dtype):
-        advice = "copy the data to the host first"
-    elif is_other and not on_device:
-        advice += (
-            " (in this version, create_dataset, write without verify=True, read, encode and decode "
-            f"take {'complex numbers' if is_complex else 'halves'})"
-        )
-    here = " here" if is_other and not on_device else ""
+    taken = "float32 and float64 on a GPU"
+    if not on_device:
+        taken = "float16, bfloat16, float32, float64, complex64, complex128 and integers"
+    advice = "copy the data to the host" if is_other else "convert the data with astype"
     raise UnsupportedError(
-        f"h5lossy takes {taken}, of either byte order{here}, not {dtype}; {advice}"
+        f"h5lossy takes {taken}, of either byte order, not {dtype}; {advice} first"
     )
+
+
+def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of `as_reals`: of complex numbers their components', of halves float32."""
+    if dtype.kind == "c":
+        return np.dtype(f"{dtype.str[0]}f{dtype.itemsize // 2}")
+    return np.dtype(np.float32) if is_half(dtype) else dtype
+
+
+def as_reals(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values as the library measures them: exactly, with the payloads of NaN.
+
+    Complex numbers have one more axis then, the last one, of their two components.
+    """
+    if values.dtype.kind == "c":
+        return values[..., np.newaxis].view(real_dtype(values.dtype))
+    if not is_half(values.dtype):
+        return values
+    bits = as_bits(values).astype(np.uint32)
+    if _native.is_bfloat16(values.dtype):
+        return np.asarray(bits << 16).view(np.float32)
+    # Processors that convert signalling NaNs make others of them.
+    is_number = bits & 0x7C00 != 0x7C00
+    widened = np.where(is_number, values, 0).astype(np.float32)
+    others = (bits & 0x8000) << 16 | 0x7F800000 | (bits & 0x3FF) << 13
+    return np.where(is_number, widened.view(np.uint32), others).view(np.float32)
 
 
 def as_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -89,6 +105,8 @@ def as_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return a fill value as a 0-d array of `dtype`: a Python number rounded, others exact."""
+    if dtype.kind == "c":
+        return _equal_components(fill_value, dtype)
     given = np.asarray(fill_value)
     if given.ndim or not (given.dtype.kind in "iu" or is_float(given.dtype)):
         raise InvalidArgumentError(f"fill_value must be one real number, got {fill_value!r}")
@@ -107,30 +125,30 @@ def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any,
     return fill
 
 
-def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
-    """Return the bits of a fill value as a number; None where there is none, or a NaN."""
-    if fill_value is None:
-        return None
-    if dtype.kind == "c":
-        return _component_bits(fill_value, dtype)
-    fill = checked_fill_value(fill_value, dtype)
-    bits = int(as_bits(fill))
-    return None if np.isnan(fill) else bits
-
-
-def _component_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
-    """Return the bits of a complex fill value's components, which have to be equal."""
+def _equal_components(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return a complex fill value, whose components have to be equal."""
     given = np.asarray(fill_value)
     if given.ndim or given.dtype.kind not in "fiuc":
         raise InvalidArgumentError(f"fill_value must be one number, got {fill_value!r}")
-    real, imaginary = given.astype(dtype).reshape(1).view(f"{dtype.str[0]}f{dtype.itemsize // 2}")
-    bits = fill_bits(real, real.dtype)
-    if bits != fill_bits(imaginary, real.dtype):
+    fill = given.astype(dtype)
+    real, imaginary = as_reals(fill)
+    if fill_bits(real, real.dtype) != fill_bits(imaginary, real.dtype):
         raise InvalidArgumentError(
             "a complex fill_value must have equal real and imaginary parts, as 0 or NaN in both, "
             f"got {fill_value!r}"
         )
-    return bits
+    return fill
+
+
+def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
+    """Return the bits of a fill value, or of its components; None where there is none, or a NaN."""
+    if fill_value is None:
+        return None
+    fill = checked_fill_value(fill_value, dtype)
+    if dtype.kind == "c":
+        return fill_bits(as_reals(fill)[0], real_dtype(dtype))
+    bits = int(as_bits(fill))
+    return None if np.isnan(fill) else bits
 
 
 def own_fill_value(data: Data) -> Any:
@@ -188,7 +206,9 @@ def read_block(data: Data, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
 
     Masked points are NaN, or of integers the array's fill value, which `no_data` leaves out.
     """
-    stand_in = np.nan if data.dtype.kind == "f" else own_fill_value(data)
+    stand_in = no_number(data.dtype)
+    if stand_in is None:
+        stand_in = own_fill_value(data)
     with as_stored(data):
         return np.asarray(unmasked(data[selection], stand_in), dtype=data.dtype, order="C")
 
@@ -207,6 +227,13 @@ def loaded(values: Any) -> Any:
     if nullable is not None and nullable.kind == "f":  # of pandas, with NA
         values = values.to_numpy(dtype=nullable, na_value=np.nan)
     return np.asanyarray(values) if np.ma.is_masked(values) else np.asarray(values)
+
+
+def no_number(dtype: np.dtype[Any]) -> Any:
+    """Return what stands for a masked point in a type; None if nothing can."""
+    if dtype.kind == "c":
+        return complex(np.nan, np.nan)
+    return np.nan if is_float(dtype) else None
 
 
 def has_masks(values: Any) -> bool:

@@ -422,7 +422,8 @@ def _violation(frame: FrameInfo, values: npt.NDArray[Any], bound_of_dataset: Err
     if frame.codec == "stored":  # exact, and without a bound if it has no type
         return ""
     kind, bound = frame.bound.kind, frame.requested_bound
-    if kind not in {bound_of_dataset.kind, BoundKind.LOSSLESS} or bound > bound_of_dataset.value:
+    is_looser = bound > bound_of_dataset.value or frame.bound.floor > bound_of_dataset.floor
+    if kind not in {bound_of_dataset.kind, BoundKind.LOSSLESS} or is_looser:
         return f"its frame was made with {kind} {bound!r}, and the dataset says {bound_of_dataset}"
     largest = math.inf
     if is_half(frame.dtype) and kind is BoundKind.POINTWISE_RELATIVE:

@@ -26,7 +26,7 @@ from dask.delayed import delayed
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._plugins import register
 from h5lossy._ranges import Extent
-from h5lossy._values import loaded
+from h5lossy._values import as_reals, loaded
 from h5lossy.assessment import Assessor, Report
 from h5lossy.assessment._dims import chosen_axes
 from h5lossy.assessment._fields import Layout
@@ -100,14 +100,17 @@ def assess(
     """
     values = _computed_by_dask(original, "original"), _computed_by_dask(decoded, "decoded")
     x, y = Input(original, "original"), Input(decoded, "decoded")
-    dtype = common_dtype(x, y).newbyteorder("=")
+    dtype = real = common_dtype(x, y).newbyteorder("=")
     for field in (x, y):
         if field.packing is not None:
             raise UnsupportedError(
                 f"{field.name} is packed ({field.packing}); give unpacked values, as xarray opens "
                 "them by default"
             )
-    missing = missing_in(x, y, dtype, fill_value, options.pop("missing_value", ()))
+    types = [field.given.newbyteorder("=") for field in (x, y)]
+    if x.is_complex or types[0] == types[1]:  # which may have bounds of their own
+        dtype = np.result_type(*types)
+    missing = missing_in(x, y, real, fill_value, options.pop("missing_value", ()))
     groups = {metrics} if isinstance(metrics, str) else set(metrics)
     long = Layout.of(x.shape).axes
     named = x.axes or y.axes
@@ -123,7 +126,7 @@ def assess(
             groups.discard("ssim")
     found = []
     for band in bands:
-        assessor = Assessor(x.shape, dtype, planes=band, metrics=groups, **options)
+        assessor = Assessor(values[0].shape, dtype, planes=band, metrics=groups, **options)
         own = slice(*assessor.wanted)
         found.append(delayed(_after)(Assessor.update, assessor, *(part[own] for part in values)))
     while len(found) > 1:  # pairs of neighbours, whatever worker is first
@@ -163,7 +166,10 @@ def _ends(x: npt.NDArray[Any], missing: Missing) -> tuple[float, float] | None:
     extent = Extent(missing)
     x = loaded(x)
     mask = np.ma.getmaskarray(x) if isinstance(x, np.ma.MaskedArray) else None
-    extent.add(np.asarray(np.ma.getdata(x), missing.dtype, order="C"), mask)
+    if mask is not None and x.dtype.kind == "c":
+        mask = mask[..., np.newaxis].repeat(2, axis=-1)
+    reals = as_reals(np.asarray(np.ma.getdata(x)))
+    extent.add(np.asarray(reals, missing.dtype, order="C"), mask)
     return extent.ends
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +29,9 @@ from h5lossy._values import (
     as_bits,
     checked_fill_value,
     fill_bits,
+    is_float,
     own_fill_value,
+    real_dtype,
 )
 from h5lossy._variables import attribute_of
 from h5lossy._warnings import warn
@@ -61,7 +64,8 @@ class Missing:
     Attributes
     ----------
     fill : numpy scalar or None
-        The fill value, compared bit for bit; never NaN.
+        The fill value, compared bit for bit; never NaN. Of complex numbers that of components,
+        each of which counts for itself.
     values : tuple of numpy scalars
         Further missing values, compared with ``==``.
     low, high : numpy scalar or None
@@ -98,6 +102,11 @@ class Missing:
 
         values = tuple(value for value in map(typed, self.values) if np.isfinite(value))
         return Missing(dtype, typed(self.fill), values, typed(self.low), typed(self.high))
+
+    def of_reals(self) -> Missing:
+        """Return the same for what `h5lossy._values.as_reals` makes of values."""
+        fill = self.fill.real if self.dtype.kind == "c" and self.fill is not None else self.fill
+        return dataclasses.replace(self, fill=fill).as_type(real_dtype(self.dtype))
 
     def with_fill(self, fill_value: Any) -> Missing:
         """Return the same with another fill value; the previous one becomes a missing value."""
@@ -172,7 +181,7 @@ class Missing:
 
 def _native_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return values such that unequal bits are unequal."""
-    return as_bits(np.ascontiguousarray(values)) if values.dtype.kind == "f" else values
+    return as_bits(np.ascontiguousarray(values)) if is_float(values.dtype) else values
 
 
 def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Missing:
@@ -198,13 +207,15 @@ def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Mis
         raise InvalidArgumentError(
             f'fill_value must be a number, None or "auto", got {fill_value!r}'
         )
-    if dtype.kind not in "fiu":
+    if dtype.kind == "c":
+        return _no_complex_data(data, fill_value, missing_value)
+    if not (is_float(dtype) or dtype.kind in "iu"):
         return Missing(dtype)
     given = _given(missing_value, dtype)
     if fill_value is None or isinstance(data, np.ndarray):  # which has no attributes
         own = own_fill_value(data) if is_own or np.ma.is_masked(data) else None
         if not is_own:
-            if own is not None and dtype.kind != "f":  # it stands for masked points all the same
+            if own is not None and not is_float(dtype):  # it stands for masked points all the same
                 given = (*given, own)
             own = fill_value
         return Missing(dtype, values=given).with_fill(own)
@@ -219,6 +230,21 @@ def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Mis
     return Missing(dtype, values=(*values, *given), low=low, high=high).with_fill(fill_value)
 
 
+def _no_complex_data(data: Any, fill_value: Any, missing_value: Any) -> Missing:
+    """Return which complex numbers are no data: those that hold the fill value in a component."""
+    if np.size(missing_value):
+        raise InvalidArgumentError(
+            "missing_value is for real numbers; of complex ones, the fill value and NaN mark what "
+            f"is missing, not {missing_value!r}"
+        )
+    found = Missing(np.dtype(data.dtype))
+    if isinstance(fill_value, str):
+        with suppress(InvalidArgumentError):  # unequal components, which only lossless keeps
+            return found.with_fill(own_fill_value(data))
+        return found
+    return found.with_fill(fill_value)
+
+
 def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missing:
     """Return which values of a dataset are no data; `fill` is what its copy gets as fill value.
 
@@ -226,6 +252,8 @@ def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missi
     gets its first missing value, if that makes no difference to readers: all chunks are stored and
     the dataset can't grow, so that the fill value is never read from unwritten space.
     """
+    if dataset.dtype.kind == "c":  # what a whole file's missing values are, no component is
+        return no_data(dataset)
     own = own_fill_value(dataset)
     found = no_data(dataset, missing_value=missing_value).with_fill(own)
     others = [value for value in found.values if value != 0]
@@ -269,15 +297,17 @@ def keeping_missing(codec: Any, missing: Missing) -> Any:
     values = np.repeat(np.array(missing.values, missing.dtype), 4096)
     if codec.bound.kind is not BoundKind.ABSOLUTE or _keeps(codec, values):
         return codec
-    is_float = missing.dtype.kind == "f"
-    for value in map(abs, map(float if is_float else int, missing.values)):
-        if is_float:
+    has_fractions = is_float(missing.dtype)
+    for value in map(abs, map(float if has_fractions else int, missing.values)):
+        if has_fractions:
             bins = math.ceil(value / (2 * codec.step_share) / codec.absolute)
         else:
             bins = -(-value // (2 * math.floor(codec.absolute) + 1))
         # The centre of a bin is rounded to the type: about every second number of bins is exact.
         for count in range(bins, bins + min(64, bins // _FINEST + 1)) if bins >= _FINEST else ():
-            smaller = value / count / (2 * codec.step_share) if is_float else (value // count) // 2
+            smaller = (value // count) // 2
+            if has_fractions:
+                smaller = value / count / (2 * codec.step_share)
             if 0 < smaller <= codec.absolute:
                 tried = dataclasses.replace(codec, absolute=smaller)
                 if _keeps(tried, values):
@@ -356,7 +386,7 @@ def _of_type(
     """Return the nearest numbers of a type, without integers that it does not have."""
     with np.errstate(all="ignore"):
         typed = given.astype(dtype)
-        return typed if keep_all or dtype.kind == "f" else typed[typed == given]
+        return typed if keep_all or is_float(dtype) else typed[typed == given]
 
 
 def _finite(values: npt.NDArray[Any]) -> tuple[Any, ...]:

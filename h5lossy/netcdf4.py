@@ -55,8 +55,9 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
     Parameters
     ----------
     variable : netCDF4.Variable
-        float32, float64 or integers, with at least one dimension, in a file of format NETCDF4 that
-        is open for writing.
+        float32, float64, integers, or complex numbers in a file that was opened with
+        ``auto_complex=True`` (netCDF has no halves). With at least one dimension, in a file of
+        format NETCDF4 that is open for writing.
     codec : Codec
         The codec and bound, such as ``PFPL(absolute=1e-3)``. A range-relative bound is taken of
         each chunk: `Codec.resolve` turns it into that of the whole data. The bound of integers is
@@ -96,15 +97,21 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
         _raise(status, ffi.string(call["nc_strerror"](status)).decode(), variable.name)
     # An unlimited dimension grows.
     shape = tuple(math.inf if d.isunlimited() else d.size for d in variable.get_dims())
-    small = small_chunks_text(
-        shape, tuple(map(int, variable.chunking())), variable.datatype.itemsize
-    )
+    itemsize = _dtype_of(variable).itemsize
+    small = small_chunks_text(shape, tuple(map(int, variable.chunking())), itemsize)
     if small:
         warn(
             f"{variable.name} has {small}; give createVariable larger chunksizes, best of about "
             "1 MiB"
         )
     warn_of_zero(variable.name, own_fill_value(variable), codec.bound)
+
+
+def _dtype_of(variable: Any) -> Any:
+    """Return NumPy's type of a variable's values, or netCDF4's if it is one of the file's own."""
+    # `datatype` of complex numbers is the compound that the file has for them.
+    own = variable.dtype
+    return own if isinstance(own, np.dtype) and own.kind == "c" else variable.datatype
 
 
 def _check_variable(variable: Any, codec: Codec) -> None:
@@ -123,11 +130,13 @@ def _check_variable(variable: Any, codec: Codec) -> None:
             "as soon as it is created, so that it is too late for a filter; write the file without "
             "one, and compress it with h5lossy repack, which keeps the format"
         )
-    if not isinstance(variable.datatype, np.dtype):
+    dtype = _dtype_of(variable)
+    if not isinstance(dtype, np.dtype):
         raise UnsupportedError(
-            f"{name} is of a type that the file defines; h5lossy encodes floats and integers"
+            f"{name} is of a type that the file defines; h5lossy encodes floats and integers, and "
+            "complex numbers of files opened with auto_complex=True"
         )
-    checked_for(codec, variable.datatype)
+    checked_for(codec, dtype)
     if not variable.dimensions:
         raise UnsupportedError(
             f"{name} has no dimensions, and so no chunks, which filters need; leave it as it is"

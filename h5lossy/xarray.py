@@ -27,9 +27,10 @@ import numpy as np
 from h5lossy._blocks import TINY_BYTES
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import chunks_for
-from h5lossy._codecs import PFPL, Codec, checked_codec, without_noise
+from h5lossy._codecs import PFPL, Codec, checked_codec
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._frames import taking
 from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._variables import dataset_named
 from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE, loss_text
@@ -99,7 +100,7 @@ def encoding(
     variables : mapping, optional
         What single variables get, by name: a codec; its arguments, such as ``{"absolute": 0.5}``,
         for the class of `codec`; or None, for no compression. What would be left as it is may be
-        named, if it is of floats or integers. In a tree, a name is that of variables in all groups.
+        named, if it is of numbers. In a tree, a name is that of variables in all groups.
     codec : Codec, optional
         What all other data variables get.
     **bound
@@ -132,7 +133,8 @@ def encoding(
     divided by ``scale_factor`` and rounded down to whole counts, which are what the result of this
     function says; the rounding of xarray, where values are not on the grid yet, comes on top.
     A codec that a variable was opened with, and keeps, bounds that of the stored numbers, and these
-    are kept. Integers take `PFPL`, whatever the codec, unless it is `Auto`.
+    are kept. Integers and halves take `PFPL`, whatever the codec, unless it is `Auto`. netCDF-C,
+    and so engine "netcdf4", has no halves: h5netcdf writes and reads them.
 
     Examples
     --------
@@ -173,8 +175,8 @@ def encoding(
             )
         if is_codec_kept or any(codec is not None for codec in [default, *named.values()]):
             warn(
-                "nothing will be compressed: there is no data variable of floats or integers with "
-                f"more than {TINY_BYTES} bytes"
+                "nothing will be compressed: there is no data variable of numbers that can have "
+                f"the bound, with more than {TINY_BYTES} bytes"
             )
     return found if isinstance(ds, xr.DataTree) else found["/"]
 
@@ -195,7 +197,7 @@ def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
         scale = abs(float(np.asarray(ds.variables[name].encoding.get("scale_factor", 1)).item()))
         if codec.absolute is None or codec.bound.kind is not BoundKind.ABSOLUTE:
             continue
-        if _stored_dtype(ds.variables[name]).kind != "f":
+        if _stored_dtype(ds.variables[name]).kind in "iu":
             # Not below their product, so that `encoding` finds the same counts in it.
             product = math.floor(codec.absolute) * Fraction(scale)
             value = float(product)
@@ -401,12 +403,12 @@ def _encoding_of(
             is_kept = True
         if codec is None:
             continue
-        obstacle = _obstacle(variable, resizable)
+        obstacle = _obstacle(variable, resizable, codec)
         if not obstacle:
             dtype = _stored_dtype(variable)
-            without_noise(codec)
-            if dtype.kind != "f" and not is_kept:
+            if dtype.kind in "iu" and not is_kept:
                 codec = _for_integers(name, variable, dtype, codec, is_named=name in named)
+            codec = taking(codec, dtype)
             found[name] = {
                 "compression": codec,
                 "chunksizes": chunks_for(variable.shape, dtype, blocks=variable.chunks),
@@ -439,14 +441,18 @@ def _stored_dtype(variable: xr.Variable) -> np.dtype[Any]:
     return dtype
 
 
-def _obstacle(variable: xr.Variable, resizable: set[Any]) -> str:
+def _obstacle(variable: xr.Variable, resizable: set[Any], codec: Codec) -> str:
     """Say why a variable can't be compressed; nothing if it can."""
-    possible = "and only float32, float64 and integers can be"
-    if variable.dtype.kind not in "fiu":  # times may be saved as floats
+    possible = "and only floats of 16, 32 and 64 bits, complex numbers and integers can be"
+    if variable.dtype.kind not in "fciu":  # times may be saved as floats
         return f"it holds {variable.dtype}, {possible}"
     dtype = _stored_dtype(variable)
-    if dtype.kind not in "iu" and dtype.str[1:] not in {"f4", "f8"}:
+    if dtype.kind not in "iu" and dtype.str[1:] not in {"f2", "f4", "f8", "c8", "c16"}:
         return f"it is saved as {dtype}, {possible}"
+    if dtype.itemsize == 2 and dtype.kind == "f" and variable.dtype.itemsize > 2:
+        return f"it is saved as {dtype}, which rounds it: convert it with astype, or save float32"
+    if codec.bound.kind is BoundKind.NOISE and dtype.kind not in "iu":
+        return f"a noise bound is of integers, and it is saved as {dtype}"
     sizes = [n for dim, n in variable.sizes.items() if dim not in resizable]
     if not variable.dims or 0 in sizes:
         return f"it has no values, or no dimensions: its shape is {variable.shape}"

@@ -74,7 +74,7 @@ def breaches(
     Parameters
     ----------
     original, decoded : numpy.ndarray
-        float32, float64 or integers of either byte order.
+        float32, float64, complex or integers of either byte order.
     bound : dict
         One bound of one kind, as a codec takes it: ``{"absolute": 1e-3}``, ``{"lossless": True}``.
     fill_value : numpy scalar, optional
@@ -92,6 +92,12 @@ def breaches(
     assert decoded.dtype.newbyteorder("=") == original.dtype.newbyteorder("=")
     if original.dtype.kind in "iu":
         return _breaches_of_integers(original, decoded, bound, fill_value)
+    if original.dtype.kind == "c":  # by component, as the codecs take them
+        original, decoded = (
+            v.reshape(-1).view(f"{v.dtype.byteorder}f{v.itemsize // 2}")
+            for v in (original, decoded)
+        )
+        fill_value = None if fill_value is None else fill_value.real
     x_bits, y_bits = bits_of(original), bits_of(decoded)
     x, y = floats_of(x_bits, _native_type(original)), floats_of(y_bits, _native_type(decoded))
     finite = np.isfinite(x)

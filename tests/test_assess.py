@@ -591,6 +591,7 @@ shapes = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data(), shapes, st.sampled_from(["f4", "f8", ">f4"]), st.integers(0, 2**32 - 1))
 def test_no_chunking_and_no_number_of_threads_changes_a_bit(
@@ -795,6 +796,7 @@ for shape in ((9000,), (50, 70), (20, 30, 40), (8, 9, 10, 11)):
 """
 
 
+@pytest.mark.slow
 def test_every_backend_gives_the_same_bits() -> None:
     said = {
         name: run_python(_ON_A_BACKEND, env=environment(H5LOSSY_BACKEND=name)).stdout
@@ -1132,8 +1134,9 @@ def test_whatever_is_undefined_has_its_reason(name: str) -> None:
             return set().union(*(nulls(item, name) for item in value))
         return {name} if value is None else set()
 
-    # Not given, or no number at all: the fill value, the row of all axes, what has no chunks.
+    # Not given, of other types, or no number at all: the row of all axes, what has no chunks.
     declared = {"fill_value", "valid_min", "valid_max", "provenance.units"}
+    declared |= {"bound.share", "error.max_modulus"}
     parts = {"per_chunk", "per_slice", "weighted"}
     others = declared | parts | {"autocorrelation.axis", "bound.listed.chunk"}
     reasons = {re.sub(r"^autocorrelation\..*", "autocorrelation", key) for key in report.undefined}
@@ -1264,6 +1267,7 @@ def test_progress_may_be_a_bar(capfd: pytest.CaptureFixture[str]) -> None:
     assert "assessing decoded" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     hnp.arrays(np.float32, hnp.array_shapes(max_dims=4, max_side=12), elements=st.floats(width=32)),

@@ -119,6 +119,7 @@ def test_rules_say_what_each_variable_has_to_meet() -> None:
         assess_all(x, y, variables="nothing")
 
 
+@pytest.mark.slow
 def test_pages_of_variables_are_behind_the_page_of_all(tmp_path: Path) -> None:
     x, y = two()
     found = assess_all(x, y, slices=True)

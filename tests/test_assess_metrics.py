@@ -171,6 +171,7 @@ def test_without_matplotlib_there_are_tables(tmp_path: Path) -> None:
     assert "<td>points</td><td>1 of 1 valid</td>" in said
 
 
+@pytest.mark.slow
 def test_numbers_beyond_float64_are_undefined_everywhere() -> None:
     rng = np.random.default_rng(0)
     for scale in (1e300, 1e160, 1e-300):

@@ -167,18 +167,21 @@ def test_the_page_is_whole_and_fetches_nothing(report: Report) -> None:
     assert len(html) < 2_000_000
 
 
+@pytest.mark.slow
 def test_names_do_no_harm_to_the_page(bad: Report) -> None:
     html = bad.to_html()
     assert "<i>" not in html
     assert "&lt;i&gt;&amp;" in html
 
 
+@pytest.mark.slow
 def test_the_page_is_written_and_the_same_every_time(good: Report, tmp_path: Path) -> None:
     good.to_html(tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == good.to_html()
     assert f"h5lossy {h5lossy.__version__}" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape", [(), (1,), (0, 3), (500,), (3, 3), (2, 3, 4, 5), (2,) * 6], ids=str
 )

@@ -140,8 +140,10 @@ def test_what_it_cannot_do_is_said() -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=text):
             Assessor(x.shape, x.dtype, **arguments)
-    with pytest.raises(InvalidArgumentError, match="not complex64"):
-        Assessor(x.shape, "c8")
+    with pytest.raises(InvalidArgumentError, match="not object"):
+        Assessor(x.shape, "O")
+    with pytest.raises(InvalidArgumentError, match="compares complex64, got float32"):
+        Assessor(x.shape, "c8").update(x, y)
     with pytest.raises(InvalidArgumentError, match="this assessor compares int64, got float64"):
         Assessor(x.shape, "i8").update(x.astype("f8"), x.astype("f8"))
     with pytest.raises(InvalidArgumentError, match="shape"):
@@ -185,6 +187,7 @@ def test_positions_are_of_64_bits() -> None:
     assert first + 7001 - 6 <= report.ssim.min_at[0] <= first + 7001
 
 
+@pytest.mark.slow
 def test_more_points_than_32_bits_count() -> None:
     class Field:
         """Zeros, and a few values near the end, that nobody has to hold."""

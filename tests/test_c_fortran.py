@@ -337,7 +337,7 @@ def test_h5repack_takes_all_words(tmp_path: Path) -> None:
         (["--fill-value", "3"], "goes with --dtype and --chunks"),
         (["--dtype", "f4", "--chunks", "auto"], "takes extents such as 64x256, got 'auto'"),
         (["--dtype", "f4", "--chunks", "4x"], "takes extents such as 64x256, got '4x'"),
-        (["--dtype", "c8", "--chunks", "4"], "'c8' is not one of 'float32', 'f4'"),
+        (["--dtype", "c4", "--chunks", "4"], "'c4' is not one of 'float16', 'f2'"),
         (["--dtype", "f4", "--chunks", "65536x65536"], "more than 4294967255 bytes"),
         (["--var", "a,b"], "cannot take 'a,b'"),
         (["--var", ""], "cannot take ''"),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import h5lossy
-from h5lossy import PFPL, BoundError, CorruptFrameError, InvalidArgumentError, UnsupportedError
+from h5lossy import PFPL, BoundError, CorruptFrameError, InvalidArgumentError
 from hdf5_helpers import h5lossy_command
 from matrix import BACKENDS
 from reference import frame as reference
@@ -213,8 +213,3 @@ def test_half_a_number_is_refused(decoder: Any) -> None:
         h5lossy.decode(bytes(odd))
     with pytest.raises(decoder.Corrupt):
         decoder.decode(bytes(odd))
-
-
-def test_what_measures_floats_says_so() -> None:
-    with pytest.raises(UnsupportedError, match=r"here, not complex64;.*take complex"):
-        PFPL(range_relative=0.1).resolve(spirals("<c8"))

@@ -31,6 +31,8 @@ EXAMPLES = {
     "09_xarray.py": (("xarray", "h5netcdf", "engine"), "north.nc", "tas"),
     "10_dask.py": (("dask", "distributed"), "one.h5", "field"),
     "11_detector.py": ((), "detector.nxs", "entry/data"),
+    "12_kspace.py": ((), "kspace.h5", "kspace"),
+    "13_electrophysiology.py": ((), "recording.h5", "raw"),
 }
 
 

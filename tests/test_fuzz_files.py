@@ -46,6 +46,7 @@ def kinds(case: files.Case) -> set[tuple[str, str]]:
     return {(finding.reader, finding.kind) for finding in files.judge(case)}
 
 
+@pytest.mark.slow
 def test_every_reader_returns_what_the_bytes_stand_for_or_an_error(tmp_path: Path) -> None:
     done = run(
         *PYTHON,

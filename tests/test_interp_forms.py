@@ -247,6 +247,32 @@ def test_two_kinds_of_nan_cost_a_mask_each(padded_rows: int, dtype: np.dtype[Any
     assert len(frames[1]) <= len(frames[0]) + 128 * 128 // 16 + dtype.itemsize
 
 
+@pytest.mark.parametrize("rewritable", [False, True])
+@pytest.mark.parametrize("land", [0.0, -0.0, 1234.5, FILL])
+def test_numbers_that_mask_cost_a_mask(land: float, rewritable: bool, dtype: np.dtype[Any]) -> None:
+    """A model may write 0 on land, and have no fill value."""
+    y, x = np.mgrid[0:60, 0:80] / 10
+    is_land = np.hypot(y - 3, x - 4) + np.sin(3 * x) / 3 < 2
+    sea = (90 + 30 * np.sin(x) * np.cos(y) + rough(4800, 2).reshape(60, 80)).astype(dtype)
+    frames = []
+    for value in (np.nan, land):
+        values = np.where(is_land, dtype.type(value), sea)
+        [head], decoded = encoded(values, axes=(-2, -1), rewritable=rewritable)
+        assert head.has_exceptions
+        assert np.unique(decoded[is_land].view(f"u{dtype.itemsize}")).size == 1
+        frames.append(h5lossy.encode(values, Interp(**BOUND, axes=(-2, -1), rewritable=rewritable)))
+    assert len(frames[1]) <= len(frames[0])
+
+
+def test_zeros_that_are_data_are_a_mask_only_where_that_is_smaller(dtype: np.dtype[Any]) -> None:
+    y, x = np.mgrid[0:60, 0:80] / 10
+    rain = np.maximum(9 * np.sin(2 * x) * np.cos(2 * y), 0).astype(dtype)
+    assert (rain == 0).mean() > 0.4
+    for scale, expected in ((1, True), (8, False)):
+        [head], _ = encoded(rain * dtype.type(scale), axes=(-2, -1))
+        assert head.has_exceptions == expected
+
+
 @pytest.mark.parametrize("value", [0.0, -0.0, 273.15, FILL, np.nan, np.inf, -1e30, 1e-40])
 def test_constant_chunks_are_small(value: float, dtype: np.dtype[Any]) -> None:
     for shape in ((1,), (2,), (1, 1, 1), (40, 50), (3, 50, 60, 70), (1, 2, 3, 4, 5, 6)):

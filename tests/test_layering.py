@@ -5,6 +5,7 @@
 ::
 
     api -> filter -> offload -> chunk, gpu -> runtime -> frame -> codecs (and their folders)
+    decode -> chunk, runtime (interfaces), frame, codecs; a library of its own
     assess (and assess/cpu, assess/gpu) -> gpu, runtime, frame, codecs; a library of its own
     h5lossy/*.py -> _native/*.py -> native/include/h5lossy.h
 """
@@ -57,6 +58,7 @@ MAY_INCLUDE = {
     "gpu": {"codecs", "frame", "include"},
     "runtime": {"codecs", "frame", "include"},
     "chunk": {"codecs", "frame", "include", "runtime"},
+    "decode": {"chunk", "codecs", "frame", "include", "runtime"},
     "offload": {"chunk", "codecs", "frame", "gpu", "include", "runtime"},
     "assess/cpu": {"assess", "codecs"},
     "assess/gpu": {"assess", "codecs", "frame", "gpu", "include"},

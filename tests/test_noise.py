@@ -146,7 +146,7 @@ def test_library_and_reference_write_the_same_frames(decoder: Any, dtype: str) -
         bits = None if fill is None else pattern(fill, dtype)
         expected = reference.encode(
             values, Kind.NOISE, codec.noise, fill_bits=bits, shape=values.shape,
-            floor=codec.noise_floor,
+            floor=int(codec.absolute or 0),
         )  # fmt: skip
         assert frame == expected, codec
         decoded = h5lossy.decode(frame)
@@ -203,7 +203,7 @@ def test_settings_survive_cd_values_and_say_what_they_are() -> None:
     assert codec.filter_options == (1, 4, 0, 0x3FE00000, 2 << 16)
     again = h5lossy.from_filter_options(h5lossy.FILTER_ID, codec.filter_options)
     assert repr(again) == repr(codec) == "PFPL(absolute=2, noise=0.5)"
-    assert str(codec.bound) == "noise 0.5"
+    assert str(codec.bound) == "noise 0.5, at least 2"
     assert Auto(noise=1.0).filter_options == (0, 4, 0, 0x3FF00000)
     for noise in (1 / 17, 257.0, -1, math.nan):
         with pytest.raises(BoundError, match="noise must be from 1/16 to 256"):

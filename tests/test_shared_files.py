@@ -66,6 +66,7 @@ def assert_close(found: Any, values: Any) -> None:
     assert (np.abs(found.astype("f8") - values) <= 1e-2).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 @pytest.mark.parametrize("writers", [THREADS, THREADS // 2], ids=["ours", "and h5py's"])
 def test_threads_that_write_to_one_file(tmp_path: Path, libver: str, writers: int) -> None:

@@ -225,8 +225,8 @@ def test_what_packed_integers_do_not_take_is_lossless_or_refused() -> None:
         assert encoding(ds, **bound)["tas"]["compression"] == lossless
     with pytest.raises(UnsupportedError, match=f"'tas' can't be compressed with .*{why}"):
         encoding(ds, {"tas": bound})
-    with pytest.raises(UnsupportedError, match="take noise bounds, and nothing else does"):
-        encoding(ds, noise=1, absolute=3)
+    with pytest.warns(RuntimeWarning, match="a noise bound is of counts"):
+        assert encoding(ds, noise=1, absolute=3)["tas"]["compression"] == lossless
     ds["tas"].encoding = {**PACKING, "_Unsigned": "true"}
     with pytest.warns(RuntimeWarning, match="tas will be saved losslessly: _Unsigned"):
         found = encoding(ds, absolute=0.1)["tas"]
@@ -254,6 +254,34 @@ def test_the_bound_of_scaled_floats_is_that_of_their_values(tmp_path: Path) -> N
     with open_with_codecs(tmp_path / "a.nc") as back:
         assert "scale_factor" not in back["tas"].encoding
         assert_kept(ds["tas"].values, back["tas"].values, BOUND)
+
+
+def test_halves_complex_numbers_and_noise_are_saved(tmp_path: Path) -> None:
+    ds = climate()
+    half = ds["tas"].astype("f2")
+    whole = xr.Dataset(
+        {"half": half, "complex": ds["tas"] * (1 + 2j), "counts": abs(half.fillna(0)).astype("u2")}
+    )
+    codecs = {
+        "half": h5lossy.PFPL(absolute=0.5),
+        "complex": h5lossy.Interp(modulus=0.5),
+        "counts": h5lossy.PFPL(noise=0.5),
+    }
+    for variable in whole.values():
+        variable.encoding = {}
+    save(whole, tmp_path / "a.nc", encoding=encoding(whole, codecs))
+    with h5py.File(tmp_path / "a.nc") as file:
+        for name, codec in codecs.items():
+            x = whole[name].values
+            assert h5lossy.largest_error(x, file[name], codec.bound).holds
+            assert h5lossy.describe(file[name]).config == codec
+    with open_with_codecs(tmp_path / "a.nc") as back:
+        assert codecs_of(back) == codecs
+    found = encoding(whole, codec=h5lossy.Interp(absolute=0.5))
+    assert found["half"]["compression"] == h5lossy.PFPL(absolute=0.5)
+    with pytest.raises(UnsupportedError, match="a noise bound is of integers, and it is saved as"):
+        encoding(whole, {"half": {"noise": 1}})
+    assert [*encoding(whole, {"counts": {"noise": 1}}, noise=1)] == ["counts"]
 
 
 def test_the_type_on_disk_is_kept(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from h5lossy._batched.reader import check_open, checked_threads, read
 from h5lossy._batched.sources import Source, all_at_once, make_source
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import small_chunks_text
-from h5lossy._codecs import without_noise
 from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._libhdf5 import is_parallel
@@ -206,7 +205,6 @@ def _check(dataset: h5py.Dataset, *, together: bool, verify: bool) -> None:
     codec = codec_of(dataset) if verify else None
     if codec is not None:
         checked_dtype(dataset.dtype)
-        without_noise(codec)
     if together and verify:
         raise InvalidArgumentError(
             "verify=True records what one process wrote, and cannot be combined with "

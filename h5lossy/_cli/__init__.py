@@ -33,7 +33,7 @@ _SHORT_HELP = {
     "doctor": "Say what works here, or what is needed to read files.",
     "info": "Print what the datasets of files are compressed with.",
     "plugin-path": "Print the folder of the HDF5 plugin.",
-    "repack": "Copy files, with their floats and integers compressed.",
+    "repack": "Copy files, with their numbers compressed.",
     "sweep": "Print rate and distortion of codecs and bounds.",
     "tune": "Find the smallest data that meets thresholds.",
     "verify": "Check files against the records from when they were written.",

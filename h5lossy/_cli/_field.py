@@ -85,9 +85,9 @@ class Choice:
         with open_file(file) as opened:
             datasets = datasets_in(opened, patterns)
             found = [name for name, one in datasets.items() if has_numbers(one) and one.shape]
-            floats = [name for name in found if datasets[name].dtype.kind == "f"]
-            if len(floats) == 1:  # the only one that needs no name
-                found = floats
+            fields = [name for name in found if not is_integer(datasets[name].dtype)]
+            if len(fields) == 1:  # the only one that needs no name
+                found = fields
             if len(found) != 1:
                 names = ", ".join(found[:6]) or "none"
                 raise click.UsageError(f"choose one dataset with -d; these are there: {names}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from h5lossy import PFPL, BoundError, BoundKind
+from h5lossy import PFPL, BoundError, BoundKind, ErrorBound
 from h5lossy._bounds import FLOAT_BOUNDS
 from h5lossy._codecs import CODECS, Codec, choice_text
 from h5lossy._values import is_integer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from h5lossy import ErrorBound, FrameInfo
+    from h5lossy import FrameInfo
 
 Result = TypeVar("Result")
 
@@ -36,8 +36,9 @@ DEFAULT_CODEC: type[Codec] = PFPL
 #: A codec's argument; the command line says "digits".
 DIGITS = "significant_digits"
 
-#: What gives a bound.
-BOUNDS = (*FLOAT_BOUNDS, BoundKind.LOSSLESS, DIGITS)
+#: What gives a bound; all but lossless have a value. Beside noise, absolute is its floor.
+BOUND_VALUES = (*FLOAT_BOUNDS, BoundKind.NOISE, BoundKind.MODULUS, DIGITS)
+BOUNDS = (*BOUND_VALUES, BoundKind.LOSSLESS)
 
 #: The codecs by the names that a user types.
 CODEC_NAMES: dict[str, type[Codec]] = {cls.codec_name: cls for cls in CODECS.values()}
@@ -115,7 +116,7 @@ class Request:
         if name is not None and name not in CODEC_NAMES:
             raise click.UsageError(f"codec must be one of {', '.join(CODEC_NAMES)}, got {name!r}")
         bound = {str(name): given.pop(name) for name in BOUNDS if name in given}
-        if len(bound) > 1:
+        if len(bound) > 1 and {*bound} != {BoundKind.NOISE, BoundKind.ABSOLUTE}:
             given_names = ", ".join(name.replace("_", "-") for name in bound)
             raise click.UsageError(f"give one bound, not {len(bound)} ({given_names})")
         settings = _own_settings(name, given)
@@ -214,6 +215,20 @@ _BOUND_OPTIONS = (
         help="No value is off by more than half a unit of its N-th significant decimal digit: "
         "pointwise-relative, 0.5 * 10^-N.",
     ),
+    click.option(
+        "--noise",
+        type=float,
+        metavar="C",
+        help="Of integers of up to 32 bits that count something: no value x is off by more than "
+        "C * sqrt(|x|), in counts. With --absolute, the bound is never less than that.",
+    ),
+    click.option(
+        "--modulus",
+        type=float,
+        metavar="BOUND",
+        help="Of complex numbers: no value is off by more than BOUND, as a modulus. Compressed, "
+        "real and imaginary part get the absolute bound that implies it.",
+    ),
     click.option("--lossless", is_flag=True, help="Keep every bit."),
 )
 
@@ -252,7 +267,10 @@ def parsed(
 
 def _parse_bound(typed: dict[str, Any]) -> ErrorBound | None:
     """Return the bound that was typed, if any."""
-    codec = Request.parse(typed).make()
+    request = Request.parse(typed)
+    codec = request.make()
+    if BoundKind.MODULUS in request.bound:  # what is compared need not have a bound of components
+        return ErrorBound(BoundKind.MODULUS, request.bound[BoundKind.MODULUS])
     return None if codec is None else codec.bound
 
 
@@ -356,9 +374,12 @@ def codec_text(codec: Codec, name: str | None = None) -> str:
 
 
 def bound_text(bound: ErrorBound, dtype: np.dtype[Any], value: str = "") -> str:
-    """Write a bound; an absolute one of integers as the counts that it means."""
+    """Write a bound; an absolute one of integers, and one of noise, as the counts they mean."""
     if bound.kind is BoundKind.LOSSLESS:
         return str(bound)
+    if bound.kind is BoundKind.NOISE:
+        noise = f"{bound.value:g}·√x"
+        return f"±max({bound.floor}, {noise}) counts" if bound.floor else f"±{noise} counts"
     if bound.kind is not BoundKind.ABSOLUTE or not is_integer(dtype):
         return f"{bound.kind} {value or repr(bound.value)}"
     counts = math.floor(bound.value)

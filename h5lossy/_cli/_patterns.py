@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from h5lossy._bounds import FLOAT_BOUNDS, BoundKind
+from h5lossy._bounds import BoundKind
 from h5lossy._chunking import access_of
-from h5lossy._cli._options import DIGITS, FLAGS, OWN_SETTINGS, Request
+from h5lossy._cli._options import BOUND_VALUES, BOUNDS, DIGITS, FLAGS, OWN_SETTINGS, Request
 from h5lossy._globs import has_wildcards, matching
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Chunks = tuple[int, ...] | str
 
 _SETTINGS = (
-    *(f"{kind.replace('_', '-')}=B" for kind in FLOAT_BOUNDS),
+    *(f"{kind.replace('_', '-')}=B" for kind in BOUND_VALUES if kind != DIGITS),
     "digits=N",
     "lossless",
     "packed-units",
@@ -35,7 +35,7 @@ _SETTINGS = (
 _PACKED_UNITS = "packed_units"
 
 _NUMBERS: dict[str, tuple[type, str]] = {
-    **{str(kind): (float, "a number") for kind in FLOAT_BOUNDS},
+    **{str(kind): (float, "a number") for kind in BOUND_VALUES},
     "digits": (int, "a whole number"),
 }
 
@@ -118,7 +118,7 @@ class Rule:
                     f"{setting!r} is no setting; there are {', '.join(_SETTINGS)}"
                 )
         packed_units = typed.pop(_PACKED_UNITS, False)
-        if packed_units and not {*BoundKind, DIGITS} & {*typed}:
+        if packed_units and not {*BOUNDS} & {*typed}:
             raise click.BadParameter("packed-units goes with a bound, such as absolute=5")
         request = Request.parse(typed)
         return cls(pattern=pattern, request=request, chunks=chunks, packed_units=packed_units)

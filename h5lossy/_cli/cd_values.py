@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 
     from h5lossy._codecs import Codec
 
-_LETTERS = {"float": "f", "int": "i", "uint": "u"}
+#: Letters and sizes of types by their names.
+_SIZES = {
+    "float": ("f", (2, 4, 8)),
+    "complex": ("c", (8, 16)),
+    "int": ("i", (1, 2, 4, 8)),
+    "uint": ("u", (1, 2, 4, 8)),
+}
 
 #: Types by the names that NumPy has for them: float32, f4, <f4 or >f4.
 _TYPES = {
     name: f"{name[0] if name[0] == '>' else '<'}{letter}{size}"
-    for long, letter in _LETTERS.items()
-    for size in ((4, 8) if letter == "f" else (1, 2, 4, 8))
+    for long, (letter, sizes) in _SIZES.items()
+    for size in sizes
     for name in (f"{long}{8 * size}", *(f"{order}{letter}{size}" for order in ("", "<", ">")))
 }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from h5lossy import BoundKind, DatasetInfo, ErrorBound, H5LossyError, describe, inspect
+from h5lossy import DatasetInfo, ErrorBound, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_offsets, first_chunk
 from h5lossy._cli._console import (
     bytes_text,
@@ -201,7 +201,7 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
             "shape": shape_text(described.shape),
             "chunks": shape_text(described.chunks),
             "codec": codec_text(described.config, described.codec),
-            "bound": _bound_text(described),
+            "bound": bound_text(described.bound, described.dtype),
             "fill": "-" if described.fill_value is None else str(described.fill_value),
             "raw": bytes_text(described.raw_bytes),
             "stored": bytes_text(described.stored_bytes),
@@ -215,15 +215,6 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
     if rows:
         optional = _OPTIONAL if keep_frames else (*_OPTIONAL, "frames")
         print_table([*rows[0]], [[*row.values()] for row in rows], optional=optional)
-
-
-def _bound_text(described: DatasetInfo) -> str:
-    """Write a bound; that of integers as the counts that it means."""
-    bound = described.bound
-    if bound.kind is not BoundKind.NOISE:
-        return bound_text(bound, described.dtype)
-    noise, floor = f"{bound.value:g}·√x", described.config.noise_floor
-    return f"±max({floor}, {noise}) counts" if floor else f"±{noise} counts"
 
 
 def _plain(described: DatasetInfo) -> dict[str, Any]:
@@ -241,11 +232,7 @@ def _plain(described: DatasetInfo) -> dict[str, Any]:
         "dtype": described.dtype.str,
         "codec": described.codec,
         "settings": {own.name: getattr(config, own.name) for own in config.choices()},
-        "bound": {
-            "kind": str(described.bound.kind),
-            "value": described.bound.value,
-            **({"floor": config.noise_floor} if config.noise is not None else {}),
-        },
+        "bound": described.bound.plain(),
         "checksum": described.checksum,
         "fill_value": fill_value,
         "other_filters": described.other_filters,

@@ -149,14 +149,14 @@ def repack(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Copy SRC to DST with its floats and integers compressed.
+    """Copy SRC to DST with its numbers compressed: floats, complex numbers and integers.
 
     DST is a file, or a folder, where each of several SRC gets its own name. One that fails does
     not stop the others; at the end all that failed are listed.
 
-    The bound options hold for every float32 and float64 dataset of the HDF5 file SRC; without
-    one, only datasets that a --dataset rule gives a bound are compressed. --codec holds for all
-    that are compressed, unless a rule names another. A range-relative bound is taken over the
+    The bound options hold for every dataset of floats or complex numbers of the HDF5 file SRC;
+    without one, only datasets that a --dataset rule gives a bound are compressed. --codec holds for
+    all that are compressed, unless a rule names another. A range-relative bound is taken over the
     whole dataset and stored as the absolute one that it comes to. Each compressed dataset records
     both in its attribute "h5lossy", and the bound in words in "lossy_compression". Records are
     plain ASCII, which every netCDF model supports.
@@ -438,12 +438,12 @@ def _plain(copy: CompressedCopy, *, written: bool) -> dict[str, Any]:
         "chunks": plan.chunks,
         "codec": codec.codec_name,
         "settings": {own.name: getattr(codec, own.name) for own in codec.choices()},
-        "requested": {"kind": str(requested.kind), "value": requested.value},
+        "requested": requested.plain(),
         "scale_factor": plan.packing and plan.packing.scale,
         "packed_units": plan.in_counts,
     }
     if written:
-        plain["bound"] = {"kind": str(codec.bound.kind), "value": codec.bound.value}
+        plain["bound"] = codec.bound.plain()
         plain["raw_bytes"], plain["stored_bytes"] = copy.raw_bytes, copy.stored_bytes
         plain["checked"] = summary.count if summary else 0
         plain["max_error"] = summary.max_error if summary else None

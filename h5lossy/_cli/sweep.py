@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from h5lossy._bounds import FLOAT_BOUNDS
+from h5lossy._bounds import FLOAT_BOUNDS, BoundKind, ErrorBound, require_comparable
 from h5lossy._cli._console import print_table, printable, say, say_json
 from h5lossy._cli._field import Choice, candidate_name, choice_options, plain_number, taking
 from h5lossy._cli._files import no_verdict
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
+
+#: What bounds may limit.
+_KINDS = (*FLOAT_BOUNDS, BoundKind.NOISE, BoundKind.MODULUS)
 
 #: What the table shows of a setting: heading, name in JSON and CSV, digits.
 _NUMBERS = (
@@ -70,7 +73,7 @@ def parse_bounds(text: str) -> list[float]:
 )
 @click.option(
     "--kind",
-    type=click.Choice([kind.replace("_", "-") for kind in FLOAT_BOUNDS]),
+    type=click.Choice([kind.replace("_", "-") for kind in _KINDS]),
     default="range-relative",
     show_default=True,
     help="What the bounds limit.",
@@ -105,6 +108,7 @@ def sweep(
     bounded: list[dict[str, Any]] = [{argument: value} for value in values]
     with no_verdict():
         field = choice.read()
+        require_comparable(ErrorBound(BoundKind(argument), values[0]), field.values.dtype)
     candidates = taking(candidates, field.values.dtype)
     settings = [make(**bound) for make in candidates for bound in bounded]
     found: list[Tradeoff] = []
@@ -121,7 +125,7 @@ def sweep(
                 )
             )
             advance(field.values.nbytes)
-    requested = [codec.bound.value for codec in settings]
+    requested = values * len(candidates)
     rows = [
         _row(one, value, on_front=best)
         for one, value, best in zip(found, requested, front(found), strict=True)

@@ -252,7 +252,7 @@ def _plain(one: Verification) -> dict[str, Any]:
         "path": one.path,
         "ok": one.ok,
         "codec": one.codec,
-        "bound": bound and {"kind": str(bound.kind), "value": bound.value},
+        "bound": bound and bound.plain(),
         "chunks": one.chunks,
         "recorded": one.recorded,
         "problems": [{"chunk": p.chunk, "why": p.why} for p in one.problems],

@@ -66,6 +66,11 @@ class AssessParams(Struct):
     on_device: bool = False
     #: The arrays are of 64-bit integers, which the library does not know: see `WideState`.
     is_wide: bool = False
+    #: The arrays are of the components of complex numbers: see `ComplexState`.
+    is_complex: bool = False
+    #: Bounds that the library does not know: of noise with its floor, of moduli.
+    noise: tuple[float, int] | None = None
+    modulus: float | None = None
 
     def _derived(self) -> dict[str, Any]:
         return {
@@ -140,6 +145,9 @@ class PointsResult(Struct):
     grid_exponent: int
     log_bins: npt.NDArray[np.uint64]
     linear_bins: npt.NDArray[np.uint64]
+    #: Largest error as a part of the bound at its value, of noise and moduli.
+    share: float | None
+    modulus_max: float | None  # the largest error of a complex number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,8 +201,10 @@ BOX_DTYPE = np.dtype(
 )
 
 
-def compared(dtype: np.dtype[Any], fill_bits: int | None) -> dict[str, Any]:
-    """Return the fields of `AssessParams` for two fields of one type."""
+def compared(
+    dtype: np.dtype[Any], fill_bits: int | None, *, is_complex: bool = False
+) -> dict[str, Any]:
+    """Return the fields of `AssessParams` for two fields of one type; of components, that type."""
     is_big_endian = dtype.newbyteorder("<") != dtype
     return {
         "value_bytes": dtype.itemsize,
@@ -202,6 +212,7 @@ def compared(dtype: np.dtype[Any], fill_bits: int | None) -> dict[str, Any]:
         "decoded_big_endian": is_big_endian,
         "fill_bits": fill_bits,
         "is_wide": dtype.kind != "f",
+        "is_complex": is_complex,
     }
 
 
@@ -277,6 +288,8 @@ class AssessState:
             special_first=dict(zip(SPECIAL_KINDS, c.special_first, strict=True)),
             worst=Point.from_c(c.worst),
             listed=tuple(Point.from_c(c.violation[i]) for i in range(c.listed)),
+            share=None,
+            modulus_max=None,
         )
 
     def field_result(self) -> FieldResult:
@@ -303,10 +316,183 @@ _OF_ERRORS = (
 
 def new_state(params: AssessParams) -> AssessState:
     """Return an empty state."""
-    return (WideState if params.is_wide else AssessState)(params)
+    if params.is_wide:
+        return WideState(params)
+    if params.is_complex:
+        return ComplexState(params)
+    return (AssessState if params.noise is None else NoiseState)(params)
 
 
-class WideState(AssessState):
+class _JudgingState(AssessState):
+    """An `AssessState` that finds violations itself, of bounds that the library does not know."""
+
+    def __init__(self, params: AssessParams, state: bytes | None = None) -> None:
+        super().__init__(params, state)
+        self.violations = 0
+        self.listed: tuple[Point, ...] = ()
+        self.share = 0.0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        others = {name: value for name, value in vars(self).items() if name != "_words"}
+        return type(self), (self.params, self.to_bytes()), others
+
+    @property
+    def _is_judging(self) -> bool:
+        """Whether the bound is one of those."""
+        return True
+
+    def merge(self, other: AssessState) -> None:
+        """Add the sums of another state, of other points."""
+        assert isinstance(other, _JudgingState)
+        super().merge(other)
+        self.violations += other.violations
+        self.share = max(self.share, other.share)
+        self._list(other.listed)
+
+    def points_result(self) -> PointsResult:
+        """Return the results for all points so far."""
+        found = super().points_result()
+        if not self._is_judging:
+            return found
+        # Rounded, the share of what keeps the bound may be above 1.
+        share = self.share if self.violations else min(self.share, 1.0)
+        return dataclasses.replace(
+            found, violations=self.violations, listed=self.listed, share=share
+        )
+
+    def _take(self, count: int, points: Any) -> None:
+        """Count violations, of which the first are given."""
+        self.violations += count
+        self._list(points)
+
+    def _list(self, points: Any) -> None:
+        """Keep the first violations."""
+        self.listed = tuple(sorted((*self.listed, *points), key=attrgetter("at"))[:ASSESS_LISTED])
+
+    def _left_out(self, original: npt.NDArray[Any], mask: Mask) -> Mask:
+        """Return the mask with the fill value in it."""
+        if self.params.fill_bits is None:
+            return mask
+        is_fill = _bits(original) == self.params.fill_bits
+        return np.asarray(is_fill if mask is None else is_fill | (mask != 0)).view(np.uint8)
+
+    def _errors(
+        self, original: npt.NDArray[Any], decoded: npt.NDArray[Any], mask: Mask
+    ) -> tuple[Floats, Floats]:
+        """Return floats as float64, and their errors, each rounded once; 0 where none counts."""
+        x, y = original.astype(np.float64), decoded.astype(np.float64)
+        with np.errstate(all="ignore"):
+            errors = y - x
+        left_out = self._left_out(original, mask)
+        is_counted = np.isfinite(x) & np.isfinite(y)
+        if left_out is not None:
+            is_counted &= left_out == 0
+        return x, np.where(is_counted, errors, 0.0)
+
+
+class NoiseState(_JudgingState):
+    """An `AssessState` for a bound of noise, of integers of up to 32 bits in float64."""
+
+    def points(
+        self, first: int, original: npt.NDArray[Any], decoded: npt.NDArray[Any], mask: Mask
+    ) -> None:
+        """Take points in C order from number `first` on."""
+        super().points(first, original, decoded, mask)
+        assert self.params.noise is not None
+        x, errors = self._errors(original, decoded, mask)
+        noise, floor = self.params.noise
+        sizes, roots = np.abs(errors), np.sqrt(np.abs(x))
+        with np.errstate(all="ignore"):
+            shares = sizes / np.maximum(noise * roots, floor)
+        self.share = max(self.share, float(np.max(shares, initial=0.0, where=sizes != 0)))
+        wrong = np.flatnonzero(sizes > noise_limits(noise, floor, np.abs(x)))
+        self._take(
+            len(wrong),
+            [
+                Point(at=first + i, original=float(original[i]), decoded=float(decoded[i]))
+                for i in wrong[:ASSESS_LISTED].tolist()
+            ],
+        )
+
+
+def noise_limits(noise: float, floor: int, sizes: Floats) -> Floats:
+    """Return ``max(floor, noise * sqrt(size))`` of integers, rounded down, exactly."""
+    with np.errstate(invalid="ignore"):  # of NaN
+        roots = noise * np.sqrt(sizes)
+    limits = np.floor(roots)
+    # Both operations are off by one unit in the last place together.
+    is_near = np.flatnonzero(np.floor(roots * (1 - 2**-51)) != np.floor(roots * (1 + 2**-51)))
+    if is_near.size:
+        own, at = np.unique(sizes[is_near], return_inverse=True)
+        square = Fraction(noise) ** 2
+        limits[is_near] = np.array([math.isqrt(int(square * int(x))) for x in own], float)[at]
+    return np.maximum(limits, floor)
+
+
+class ComplexState(_JudgingState):
+    """An `AssessState` for complex numbers: components one after the other, in pairs.
+
+    The library judges bounds of components. One of moduli is judged here: where it is violated, by
+    each component that is off.
+    """
+
+    def __init__(self, params: AssessParams, state: bytes | None = None) -> None:
+        super().__init__(params, state)
+        self.modulus_max = 0.0
+
+    @property
+    def _is_judging(self) -> bool:
+        return self.params.modulus is not None
+
+    def points(
+        self, first: int, original: npt.NDArray[Any], decoded: npt.NDArray[Any], mask: Mask
+    ) -> None:
+        """Take points in C order from number `first` on, which is even."""
+        super().points(first, original, decoded, mask)
+        _, errors = self._errors(original, decoded, mask)
+        pairs = errors.reshape(-1, 2)
+        moduli = np.hypot(pairs[:, 0], pairs[:, 1])
+        self.modulus_max = max(self.modulus_max, float(moduli.max(initial=0.0)))
+        limit = self.params.modulus
+        if limit is None:
+            return
+        self.share = self.modulus_max / limit
+        slack = limit * 2**-50 + 2**-1070  # three roundings are off by less
+        wrong = moduli > limit + slack
+        for i in np.flatnonzero((moduli >= limit - slack) & ~wrong).tolist():
+            pair = slice(2 * i, 2 * i + 2)
+            wrong[i] = self._is_over(original[pair], decoded[pair], pairs[i])
+        places = np.flatnonzero((wrong[:, np.newaxis] & (pairs != 0)).reshape(-1))
+        self._take(
+            len(places),
+            [
+                Point(at=first + i, original=float(original[i]), decoded=float(decoded[i]))
+                for i in places[:ASSESS_LISTED].tolist()
+            ],
+        )
+
+    def _is_over(self, original: Any, decoded: Any, errors: Floats) -> bool:
+        """Return whether the modulus of an error is above the bound, in exact arithmetic."""
+        square = sum(
+            (Fraction(float(y)) - Fraction(float(x))) ** 2
+            for x, y, error in zip(original, decoded, errors, strict=True)
+            if error
+        )
+        assert self.params.modulus is not None
+        return square > Fraction(self.params.modulus) ** 2
+
+    def merge(self, other: AssessState) -> None:
+        """Add the sums of another state, of other points."""
+        assert isinstance(other, ComplexState)
+        super().merge(other)
+        self.modulus_max = max(self.modulus_max, other.modulus_max)
+
+    def points_result(self) -> PointsResult:
+        """Return the results for all points so far."""
+        return dataclasses.replace(super().points_result(), modulus_max=self.modulus_max)
+
+
+class WideState(_JudgingState):
     """An `AssessState` for integers of 64 bits, signed or not, of either byte order.
 
     The library computes in float64, which holds all integers up to 2**53 only. It is given the
@@ -318,25 +504,22 @@ class WideState(AssessState):
         super().__init__(params, state)
         own = dataclasses.replace(self._params, fill_bits=None, bound_kind=BOUND_NONE)
         self.errors = AssessState(own)
-        self.violations = 0
-        self.listed: tuple[Point, ...] = ()
         self.worst: tuple[int, Point] | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        others = {name: value for name, value in vars(self).items() if name != "_words"}
-        return type(self), (self.params, self.to_bytes()), others
+    @property
+    def _is_judging(self) -> bool:
+        return self.params.bound_kind in {BOUND_ABSOLUTE, BOUND_LOSSLESS}
 
     @property
     def _params(self) -> AssessParams:
         """The parameters for the values in float64."""
         params = self.params
-        is_exact = params.bound_kind in {BOUND_ABSOLUTE, BOUND_LOSSLESS}
         return dataclasses.replace(
             params,
             original_big_endian=False,
             decoded_big_endian=False,
             fill_bits=params.fill_bits and int(np.array(_FILL).view(np.uint64)),
-            bound_kind=BOUND_NONE if is_exact else params.bound_kind,
+            bound_kind=BOUND_NONE if self._is_judging else params.bound_kind,
         )
 
     @functools.cached_property
@@ -367,8 +550,7 @@ class WideState(AssessState):
                 self._take_worst((int(sizes[i]), point(i)))
         if self._limit is not None and self._limit < 1 << 64:
             wrong = np.flatnonzero(sizes > np.uint64(self._limit))
-            self.violations += len(wrong)
-            self._list([point(i) for i in wrong[:ASSESS_LISTED].tolist()])
+            self._take(len(wrong), [point(i) for i in wrong[:ASSESS_LISTED].tolist()])
 
     def field(self, piece: Piece) -> None:
         """Take stencils, lags and windows of a piece."""
@@ -394,8 +576,6 @@ class WideState(AssessState):
         assert isinstance(other, WideState)
         super().merge(other)
         self.errors.merge(other.errors)
-        self.violations += other.violations
-        self._list(other.listed)
         if other.worst is not None:
             self._take_worst(other.worst)
 
@@ -405,27 +585,18 @@ class WideState(AssessState):
         own: dict[str, Any] = {name: getattr(errors, name) for name in _OF_ERRORS}
         if self.worst is not None:
             own["worst"] = self.worst[1]
-        if self._limit is not None:
-            own |= {"violations": self.violations, "listed": self.listed}
-        return dataclasses.replace(found, **own)
+        return dataclasses.replace(found, **own, share=None)
 
     def _floats(self, values: npt.NDArray[Any]) -> Floats:
         """Return values as the library takes them."""
         rounded = values.astype(np.float64)
         if self.params.fill_bits:  # 0 is 0 in float64, too
-            rounded[_bits(values) == np.uint64(self.params.fill_bits)] = _FILL
+            rounded[_bits(values) == self.params.fill_bits] = _FILL
         return rounded
 
     def _rounded(self, piece: Piece) -> Piece:
         both = self._floats(piece.original), self._floats(piece.decoded)
         return dataclasses.replace(piece, original=both[0], decoded=both[1])
-
-    def _left_out(self, original: npt.NDArray[Any], mask: Mask) -> Mask:
-        """Return the mask with the fill value in it."""
-        if self.params.fill_bits is None:
-            return mask
-        is_fill = _bits(original) == np.uint64(self.params.fill_bits)
-        return np.asarray(is_fill if mask is None else is_fill | (mask != 0)).view(np.uint8)
 
     def _take_worst(self, found: tuple[int, Point]) -> None:
         """Keep the largest difference, and of equals the first."""
@@ -433,13 +604,11 @@ class WideState(AssessState):
         if before is None or (found[0], -found[1].at) > (before[0], -before[1].at):
             self.worst = found
 
-    def _list(self, points: Any) -> None:
-        """Keep the first violations."""
-        self.listed = tuple(sorted((*self.listed, *points), key=attrgetter("at"))[:ASSESS_LISTED])
 
-
-def _bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    return values.astype(values.dtype.newbyteorder("=")).view(np.uint64)
+def _bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the bits of values as numbers."""
+    words = values.view(np.dtype(f"u{values.itemsize}").newbyteorder(values.dtype.byteorder))
+    return words.astype(words.dtype.newbyteorder("="), copy=False)
 
 
 def _differences(

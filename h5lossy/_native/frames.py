@@ -283,6 +283,15 @@ class Parts(Struct):
     def __post_init__(self) -> None:
         for name in ("first", "extents"):  # C-contiguous, for C
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), np.int64))
+        # The library's values are components: complex numbers have one more axis for it.
+        more: dict[str, Any] = {}
+        if self.array.dtype.kind == "c":
+            more = {
+                "chunk": (*self.chunk, 2),
+                "first": np.insert(self.first, len(self.chunk), 0, axis=1),
+                "extents": np.insert(self.extents, len(self.chunk), 2, axis=1),
+            }
+        object.__setattr__(self, "_of_components", more)
 
     def __len__(self) -> int:
         return len(self.corners)
@@ -299,10 +308,13 @@ class Parts(Struct):
         return (self.array.ctypes.data + offsets).astype(np.uintp)
 
     def _derived(self) -> dict[str, Any]:
+        more, itemsize = vars(self)["_of_components"], self.array.itemsize
+        one = self.padding.tobytes()
         return {
-            "rank": len(self.chunk),
-            "strides": self.array.strides,
-            "padding_bits": int.from_bytes(self.padding.tobytes(), "little"),
+            "rank": len(self.chunk) + bool(more),
+            "strides": (*self.array.strides, itemsize // 2) if more else self.array.strides,
+            "padding_bits": int.from_bytes(one[: itemsize // 2] if more else one, "little"),
+            **more,
         }
 
 

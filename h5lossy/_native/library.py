@@ -174,17 +174,16 @@ class Struct:
 
     @classmethod
     def from_c(cls, struct: Any, **others: Any) -> Self:
-        """Return the values of a C struct, but for `others`.
+        """Return the values of a C struct, and `others`, which it need not have.
 
         Integers become bool, and arrays tuples or NumPy arrays, as the class declares.
         """
-        names, get, conversions = _fields(cls)  # type: ignore[arg-type]  # a class
+        names, get, conversions = _fields(cls, *others)  # type: ignore[arg-type]  # a class
         made = object.__new__(cls)
         values = vars(made)  # several times as fast as __init__ of a frozen dataclass
         values.update(zip(names, get(struct), strict=True))
         for name, convert in conversions:
-            if name not in others:
-                values[name] = convert(values[name])
+            values[name] = convert(values[name])
         values.update(others)
         return made
 
@@ -227,8 +226,11 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 
 
 @functools.cache
-def _fields(cls: Any) -> tuple[list[str], Callable[[Any], Any], list[tuple[str, Any]]]:
-    """Return the names of a dataclass's fields, what gets them from C, and some conversions."""
-    kinds = {own.name: str(own.type).partition("[")[0] for own in dataclasses.fields(cls)}
+def _fields(
+    cls: Any, *others: str
+) -> tuple[list[str], Callable[[Any], Any], list[tuple[str, Any]]]:
+    """Return the names of a dataclass's other fields, what gets them from C, and conversions."""
+    fields = [own for own in dataclasses.fields(cls) if own.name not in others]
+    kinds = {own.name: str(own.type).partition("[")[0] for own in fields}
     conversions = [(n, _CONVERSIONS[kind]) for n, kind in kinds.items() if kind in _CONVERSIONS]
     return list(kinds), operator.attrgetter(*kinds), conversions

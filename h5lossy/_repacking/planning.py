@@ -20,13 +20,12 @@ from h5lossy._blocks import TINY_BYTES, chunk_offsets
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import access_of, chunks_for, is_small
 from h5lossy._codecs import FILTER_ID
-from h5lossy._datasets import codec_of
 from h5lossy._errors import H5LossyError, InvalidArgumentError
-from h5lossy._frames import encode
+from h5lossy._frames import encode, taking
 from h5lossy._names import path_text
 from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._repacking.objects import ObjectKey, absent_filters, object_key, walk
-from h5lossy._values import is_integer
+from h5lossy._values import fill_bits, is_integer, own_fill_value
 
 if TYPE_CHECKING:
     from h5lossy._codecs import Codec
@@ -35,13 +34,16 @@ NO_BOUND = "no rule gives a bound"
 
 SMALLER = "smaller as it is than losslessly"
 
-NOISE = "has a noise bound, which repack does not give"
+OF_COUNTS = "a noise bound is of integers"
+
+UNEQUAL_FILL = "the parts of its fill value differ, which only lossless keeps"
 
 #: Why a dataset is copied unchanged although it could be compressed.
 OBJECTIONS = {
     NO_BOUND,
     SMALLER,
-    NOISE,
+    OF_COUNTS,
+    UNEQUAL_FILL,
     "no values, so no range",
     "dimension scale",
     "skipped",
@@ -51,8 +53,13 @@ OBJECTIONS = {
 _TYPES = [
     h5t.py_create(np.dtype(f"{order}{kind}{size}"))
     for order in "<>"
-    for kind, sizes in (("f", "48"), ("i", "1248"), ("u", "1248"))
+    for kind, sizes in (("f", "248"), ("i", "1248"), ("u", "1248"), ("c", ("8", "16")))
     for size in sizes
+]
+_TYPES += [
+    getattr(h5t, name)  # of HDF5 2
+    for name in (f"COMPLEX_IEEE_F{bits}{order}" for bits in (32, 64) for order in ("LE", "BE"))
+    if hasattr(h5t, name)
 ]
 
 #: Chunks that are encoded to find out whether another filter made them smaller.
@@ -133,6 +140,8 @@ def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -
     if not kept and is_integer(dataset.dtype):
         wish, packing, note = _for_integers(dataset, wish)
         kept = _objection_to_integers(dataset, wish)
+    elif not kept and wish.codec is not None:
+        wish = dataclasses.replace(wish, codec=taking(wish.codec, dataset.dtype))
     dtype = None
     with suppress(TypeError):
         dtype = dataset.dtype
@@ -180,9 +189,6 @@ def _objection_to_integers(dataset: h5py.Dataset, wish: Wish) -> str:
     if wish.is_named or not wish.codec.lossless or not chunks or not creation.get_nfilters():
         return ""
     if FILTER_ID in [creation.get_filter(i)[0] for i in range(creation.get_nfilters())]:
-        with suppress(H5LossyError):  # cd_values of a later version
-            earlier = codec_of(dataset)
-            return NOISE if earlier is not None and earlier.noise is not None else ""
         return ""
     found = chunk_offsets(dataset)
     before = after = 0
@@ -198,7 +204,7 @@ def _obstacle(dataset: h5py.Dataset) -> str:
     type_id, creation = dataset.id.get_type(), dataset.id.get_create_plist()
     if not any(map(type_id.equal, _TYPES)):
         is_enum = type_id.get_class() == h5t.ENUM
-        return "an enumeration" if is_enum else "not float32, float64 or integers"
+        return "an enumeration" if is_enum else "not floats, complex numbers or integers"
     if not dataset.shape:
         return "scalar or null"
     if creation.get_layout() == h5d.VIRTUAL:
@@ -221,15 +227,28 @@ def _objection(dataset: h5py.Dataset, wish: Wish) -> str:
         return "skipped"
     if wish.codec is None:
         return NO_BOUND
+    why = _objection_to_type(dataset, wish.codec)
+    if why:
+        return why
     is_relative = wish.codec.bound.kind is BoundKind.RANGE_RELATIVE
     if is_relative and not dataset.id.get_storage_size():
         return "no values, so no range"
-    if wish.is_named:
-        return ""
-    if h5ds.is_scale(dataset.id):
+    if not wish.is_named and h5ds.is_scale(dataset.id):
         return "dimension scale"
     is_tiny = dataset.nbytes <= TINY_BYTES and dataset.maxshape == dataset.shape
-    return "small" if is_tiny else ""
+    return "small" if is_tiny and not wish.is_named else ""
+
+
+def _objection_to_type(dataset: h5py.Dataset, codec: Codec) -> str:
+    """Return why values of a dataset's type can't have a bound; nothing if they can."""
+    if codec.bound.kind is BoundKind.NOISE and not is_integer(dataset.dtype):
+        return OF_COUNTS
+    if dataset.dtype.kind == "c" and not codec.lossless:
+        try:
+            fill_bits(own_fill_value(dataset), dataset.dtype)
+        except InvalidArgumentError:
+            return UNEQUAL_FILL
+    return ""
 
 
 def chunk_shape(path: str, dataset: h5py.Dataset, wanted: tuple[int, ...] | str) -> tuple[int, ...]:

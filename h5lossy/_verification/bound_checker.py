@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._bounds import BoundKind, ErrorBound, ErrorSummary, exact_limits
+from h5lossy._bounds import (
+    BoundKind,
+    ErrorBound,
+    ErrorSummary,
+    exact_limits,
+    require_comparable,
+)
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._public import name_publicly
 from h5lossy._ranges import Extent, prepared
-from h5lossy._values import Data, block_selections, read_block
+from h5lossy._values import Data, as_reals, block_selections, read_block
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -48,13 +54,16 @@ class BoundChecker:
         value_range: tuple[float, float] | None = None,
         threads: int | None = None,
     ) -> None:
+        require_comparable(bound, missing.dtype)
         self.bound = bound
         #: The first missing value, other than the fill value, that changed.
         self.missing_change: MissingChange | None = None
+        self._is_complex = missing.dtype.kind == "c"
+        self._given = missing.dtype
         # The type that values are compared in: float64 holds integers of up to 32 bits.
-        self._number = float if missing.dtype.kind == "f" else int
+        self._number = int if missing.dtype.kind in "iu" else float
         is_small = self._number is int and missing.dtype.itemsize < 8
-        self._missing = missing.as_type(np.dtype(np.float64)) if is_small else missing
+        self._missing = missing.as_type(np.dtype(np.float64)) if is_small else missing.of_reals()
         self._threads = threads or 0
         is_of_blocks = bound.kind is BoundKind.RANGE_RELATIVE and value_range is None
         self._extent = None if is_of_blocks else _extent_of(value_range)
@@ -68,7 +77,8 @@ class BoundChecker:
 
     def add(self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> None:
         """Compare one block, which begins at `start` in the field."""
-        x, y = (np.asarray(v, self._missing.dtype, order="C") for v in (original, decoded))
+        reals = (as_reals(np.asarray(v, self._given)) for v in (original, decoded))
+        x, y = (np.asarray(v, self._missing.dtype, order="C") for v in reals)
         first = self._count
         self._firsts.append(first)
         self._blocks.append((start, x.shape))
@@ -84,7 +94,7 @@ class BoundChecker:
         extent = _extent_of(Extent.of(x, self._missing).ends)
         own = _native.new_state(self._params(extent))
         own.points(*points)
-        own_max = _in_bound_units(own.points_result(), self.bound.kind, extent)
+        own_max = _in_bound_units(own.points_result(), self.bound, extent)
         self._max_of_blocks = max(self._max_of_blocks, own_max)
         self._state.merge(own)
 
@@ -93,11 +103,11 @@ class BoundChecker:
         return self._state.points_result()
 
     def place(self, number: int) -> Place:
-        """Return the coordinates of a point of `points`."""
+        """Return the coordinates of a point of `points`; of a component, those of its number."""
         i = bisect.bisect_right(self._firsts, number) - 1
         start, shape = self._blocks[i]
         inside = np.unravel_index(number - self._firsts[i], shape)
-        return tuple(int(s + o) for s, o in zip(start, inside, strict=True))
+        return tuple(int(s + o) for s, o in zip(start, inside, strict=False))
 
     def summary(self) -> ErrorSummary:
         """Return what was found so far."""
@@ -108,7 +118,7 @@ class BoundChecker:
         violations = points.violations + lost
         max_error = self._max_of_blocks
         if self._extent is not None:
-            max_error = _in_bound_units(points, bound.kind, self._extent)
+            max_error = _in_bound_units(points, bound, self._extent)
         if lost:
             max_error = math.inf
         elif not violations and bound.kind is not BoundKind.LOSSLESS:
@@ -135,10 +145,13 @@ class BoundChecker:
             first = points.listed[0]
             is_exact = self.bound.kind is BoundKind.LOSSLESS
             what = "changed" if is_exact else f"are off by more than {self.bound}"
+            which, part = f"{points.violations} of {points.valid} values", ""
+            if self._is_complex:
+                which = which.replace("values", "components")
+                part = f", {'imaginary' if first.at % 2 else 'real'} part"
             found.append(
-                f"{points.violations} of {points.valid} values {what}, the first at "
-                f"{self.place(first.at)}: {self._number(first.original)} became "
-                f"{self._number(first.decoded)}"
+                f"{which} {what}, the first at {self.place(first.at)}{part}: "
+                f"{self._number(first.original)} became {self._number(first.decoded)}"
             )
         for kind, count in points.special.items():
             if count and not kind.endswith("_kept"):
@@ -160,12 +173,10 @@ class BoundChecker:
 
     def _params(self, extent: Fraction) -> _native.AssessParams:
         """Return the native parameters for a range of this size."""
-        kind, limit, half_limit = exact_limits(self.bound, extent)
+        missing = self._missing
         return _native.AssessParams(
-            **_native.compared(self._missing.dtype, self._missing.fill_bits),
-            bound_kind=kind,
-            limit=limit,
-            half_limit=half_limit,
+            **_native.compared(missing.dtype, missing.fill_bits, is_complex=self._is_complex),
+            **exact_limits(self.bound, extent),
             threads=self._threads,
         )
 
@@ -175,14 +186,16 @@ def _extent_of(ends: tuple[float, float] | None) -> Fraction:
     return Fraction(ends[1]) - Fraction(ends[0]) if ends else Fraction(0)
 
 
-def _in_bound_units(points: _native.PointsResult, kind: BoundKind, extent: Fraction) -> float:
+def _in_bound_units(points: _native.PointsResult, bound: ErrorBound, extent: Fraction) -> float:
     """Return the largest error in the bound's own measure."""
     if not points.valid:
         return 0.0
-    if kind is BoundKind.POINTWISE_RELATIVE:
+    if bound.kind is BoundKind.POINTWISE_RELATIVE:
         return math.inf if points.zeros_changed else points.pointwise_max
     largest = max(points.error_max, -points.error_min)
-    if kind is not BoundKind.RANGE_RELATIVE or largest == 0 or math.isinf(largest):
+    if points.share is not None:
+        largest = points.share * bound.value
+    if bound.kind is not BoundKind.RANGE_RELATIVE or largest == 0 or math.isinf(largest):
         return largest
     if not extent:
         return math.inf
@@ -208,10 +221,11 @@ def largest_error(
     Parameters
     ----------
     original, decoded : array_like or h5py.Dataset
-        float32, float64 or integers, of one shape and one type; the byte order may differ. Datasets
-        are read in blocks.
+        Of one shape and one type, any that `encode` takes; the byte order may differ. Datasets are
+        read in blocks.
     bound : ErrorBound
-        A range-relative one is taken over all of `original`.
+        A range-relative one is taken over all of `original`. Of complex numbers, real and imaginary
+        part are compared, each for itself, but for a bound of moduli.
     fill_value : float, "auto" or None, optional
         Has to be restored bit for bit, and no other value may become it. "auto": that of the
         original, if it declares one. None: no fill value, whatever the dataset and its attributes

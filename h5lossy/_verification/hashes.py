@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from h5lossy._values import as_bits
+from h5lossy._values import as_bits, real_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,11 @@ def hash_chunks(
 ) -> Words:
     """Return the hashes of chunks, a row of values and a row of coordinates for each."""
     # Values outside of the dataset are `unwritten`, of which nothing goes into the hash.
-    nothing = as_bits(np.asarray(unwritten, rows.dtype))
+    nothing = np.asarray(unwritten, rows.dtype).reshape(1)
+    if rows.dtype.kind == "c":  # components, each a value
+        rows = rows.view(real_dtype(rows.dtype))
+        nothing = np.resize(nothing.view(rows.dtype), _BLOCK)
+    nothing = as_bits(nothing)
     step = max(1, _AT_ONCE_BYTES // max(1, rows[:1].nbytes))
     parts = [rows[i : i + step] for i in range(0, len(rows), step)]
 
@@ -49,7 +53,8 @@ def hash_chunks(
         total = np.zeros(len(part), np.uint64)
         bits = as_bits(part)
         for i in range(0, bits.shape[1], _BLOCK):
-            block = (bits[:, i : i + _BLOCK] ^ nothing).astype(np.uint64, copy=False)
+            block = bits[:, i : i + _BLOCK]
+            block = (block ^ nothing[: block.shape[1]]).astype(np.uint64, copy=False)
             low, high = (_weights(seed)[: block.shape[1]] for seed in (0, 1))
             if bits.itemsize <= 4:
                 sums = np.einsum("ij,j->i", block, low)

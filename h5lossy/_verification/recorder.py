@@ -141,7 +141,7 @@ class Recorder:
         report = {
             "schema": SCHEMA,
             "h5lossy": _native.version(),
-            "bound": {"kind": str(bound.kind), "value": bound.value},
+            "bound": bound.plain(),
             "dataset": self._of,
             "strides": self._strides,
             "written": record.report["written"],

@@ -18,6 +18,7 @@ import numpy as np
 from h5py import h5a, h5t
 
 from h5lossy import _native
+from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._variables import text_attribute
 from h5lossy._verification.hashes import Hashes
@@ -121,12 +122,14 @@ def digest(report: dict[str, Any], hashes: str) -> str:
 
 def loss_text(codec: Codec, scale: float | None = None) -> str:
     """Say what a codec loses, of packed data with their scale, for `PROVENANCE_ATTRIBUTE`."""
-    kind = str(codec.bound.kind).replace("_", "-")
+    bound = codec.bound
+    kind = str(bound.kind).replace("_", "-")
     of_numbers = "" if scale is None else f" of the numbers packed with scale_factor {scale!r}"
-    return (
-        f"{kind} error at most {codec.bound.value!r}{of_numbers}: "
-        f"h5lossy version {_native.version()} (codec {codec.codec_name})"
-    )
+    error = f"{kind} error at most {bound.value!r}"
+    if bound.kind is BoundKind.NOISE:
+        error = f"error of counts x at most {bound.value!r} sqrt(|x|)"
+        error += f", or {bound.floor}" if bound.floor else ""
+    return f"{error}{of_numbers}: h5lossy version {_native.version()} (codec {codec.codec_name})"
 
 
 def write_text(dataset: h5py.Dataset, name: str, text: str) -> None:

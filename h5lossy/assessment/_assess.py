@@ -16,7 +16,7 @@ from h5lossy._errors import DeviceError, InvalidArgumentError
 from h5lossy._progress import Progress, reporting
 from h5lossy._warnings import warn
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, stored_parts
-from h5lossy.assessment._inputs import Input, agree_on_packing, opened
+from h5lossy.assessment._inputs import Input, agree_on_packing, opened, require_bound
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import (
     AssessOptions,
@@ -24,7 +24,7 @@ from h5lossy.assessment._options import (
     memory_bytes,
     takes_options,
 )
-from h5lossy.assessment._passes import Task
+from h5lossy.assessment._passes import Task, groups_for
 from h5lossy.assessment._sliced import find
 from h5lossy.assessment._slices import take_slices
 from h5lossy.assessment._sparse import MOST_READ
@@ -58,8 +58,10 @@ def assess(
     Parameters
     ----------
     original, decoded : array_like, h5py.Dataset, or "file.h5:/path"
-        Of one shape. Floats of 16, 32 and 64 bits, or integers; of either byte order. If one holds
-        integers of 64 bits, the other holds integers, too, and one of the types all of both. NumPy
+        Of one shape. Floats of 16, 32 and 64 bits, complex numbers or integers; of either byte
+        order. If one holds integers of 64 bits, the other holds integers, too, and one of the types
+        all of both. Complex numbers are compared by their components, which are one more axis in
+        the report, the last one; what needs neighbours is left out. NumPy
         arrays, ``numpy.memmap``, everything that speaks DLPack (PyTorch, JAX), and anything else
         with a shape, a dtype and ``[]``, such as Zarr arrays and variables of netCDF4, h5netcdf and
         xarray. Two arrays on one GPU are assessed there; if only one is on a GPU, it is copied to
@@ -127,7 +129,7 @@ def assess(
                 # As in the filter, the CPU takes over.
                 warn(f"{failure}: the CPU does the work")
                 report = make_report(task, *find(task, limit, advance))
-        if slices and report.valid:
+        if slices and report.valid and not task.fields.is_complex:
             report = replace(report, slices=take_slices(task.fields, report.error.max_at))
         return report
 
@@ -142,7 +144,8 @@ def _on_device(task: Task) -> Iterator[Task]:
     device = fields.original.device
     wanted = os.environ.get("H5LOSSY_DEVICE", "auto") != "cpu"
     # Only the host looks for missing values other than the fill value.
-    is_possible = wanted and not fields.missing.has_more and fields.dtype.kind == "f"
+    is_real = fields.dtype.kind == "f" and not fields.is_complex
+    is_possible = wanted and not fields.missing.has_more and is_real
     if device is None or fields.decoded.device != device or not is_possible:
         yield task
         return
@@ -162,11 +165,12 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
     described = None if bound is not None or y.dataset is None else describe(y.dataset)
     if described is not None:
         bound, source = described.bound, "file"
-    groups = options.groups
+    groups = groups_for(x, options)
     if slices and bound is not None and bound.kind is BoundKind.POINTWISE_RELATIVE:
         groups |= {"pointwise"}
     x.threads = y.threads = options.threads
     agree_on_packing(x, y, as_stored=source == "file")
+    require_bound(x, y, bound)
     fields = Fields.of(
         x,
         y,

@@ -15,12 +15,12 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._values import unmasked
+from h5lossy._values import no_number, unmasked
 from h5lossy.assessment._fields import MASK_DTYPE, Fields
-from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, no_number
+from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, require_bound
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import AssessOptions, checked_spacing, takes_options
-from h5lossy.assessment._passes import Results, Task, halo_of
+from h5lossy.assessment._passes import Results, Task, groups_for, halo_of
 from h5lossy.assessment._sliced import GROUPS, SliceSums, slices_of
 from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import first_cut
@@ -142,7 +142,9 @@ class Assessor:
         """
         x, y = Input(original, "original"), Input(decoded, "decoded")
         shape, dtype = self._shape, self._task.fields.dtype
-        came = common_dtype(x, y)
+        came, own = common_dtype(x, y), self._task.fields.original
+        if x.is_complex != own.is_complex:  # whose components are one more axis
+            raise InvalidArgumentError(f"this assessor compares {own.given}, got {x.given}")
         begin, end = self.wanted
         if not x.shape or x.shape[1:] != shape[1:]:
             raise InvalidArgumentError(f"planes are of shape {shape[1:]}, got {x.shape}")
@@ -151,7 +153,7 @@ class Assessor:
                 f"planes {begin} to {end} are still to come, got {x.shape[0]} of them"
             )
         if came.itemsize > dtype.itemsize or came.kind != dtype.kind:
-            raise InvalidArgumentError(f"this assessor compares {dtype}, got {came}")
+            raise InvalidArgumentError(f"this assessor compares {own.given}, got {x.given}")
         everything = tuple(slice(0, n) for n in x.shape)
         new = [x.read(everything, dtype), y.read(everything, dtype)]
         if y.mask is not None:  # what it leaves out alone is lost
@@ -317,11 +319,12 @@ def _task(shape: tuple[int, ...], dtype: np.dtype[Any], options: AssessOptions) 
         raise InvalidArgumentError(
             "SSIM and a range-relative bound require data_range, the original's range"
         )
+    require_bound(x, y, bound)
     return Task(
         fields=fields,
         options=options,
         bound=bound,
         bound_source="given",
-        groups=options.groups,
-        spacing=checked_spacing(options.spacing, len(shape)),
+        groups=groups_for(x, options),
+        spacing=checked_spacing(options.spacing, len(x.shape)),
     )

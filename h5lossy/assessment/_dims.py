@@ -60,6 +60,10 @@ class Axis(NamedTuple):
         return self.kind == "Y" and bool(_UNITS["Y"].fullmatch(_text(self.coordinate, "units")))
 
 
+#: That of the two components of complex numbers.
+COMPONENT = Axis("component")
+
+
 def axes_of(values: Any) -> tuple[Axis, ...]:
     """Return what a field says of its axes; nothing if it has no names for them."""
     found: Iterable[tuple[str, Any]] = ()
@@ -172,6 +176,8 @@ def broadcast(
     if names and all(name and theirs.count(name) == 1 for name in names):
         values = values.transpose(sorted(range(len(names)), key=lambda i: theirs.index(names[i])))
         values = values.reshape([extents[names.index(n)] if n in names else 1 for n in theirs])
+    elif axes and axes[-1] is COMPONENT and values.ndim < len(shape):
+        values = values[..., np.newaxis]
     try:
         return np.broadcast_to(values, shape)
     except ValueError:

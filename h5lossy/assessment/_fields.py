@@ -128,9 +128,15 @@ class Fields:
             dtype=dtype,
             layout=layout,
             missing=missing_in(x, y, dtype, fill, missing),
-            axes=chosen_axes(axes, own, x.shape, layout.axes),
+            # Of complex numbers nothing is compared that needs neighbours.
+            axes=layout.axes if x.is_complex else chosen_axes(axes, own, x.shape, layout.axes),
             names=tuple(axis.name for axis in own),
         )
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether values are components of complex numbers."""
+        return self.original.is_complex
 
     @property
     def slices(self) -> Layout | None:

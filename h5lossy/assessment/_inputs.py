@@ -15,12 +15,13 @@ import numpy as np
 
 from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
 from h5lossy._batched import read
+from h5lossy._bounds import require_comparable
 from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy._names import dataset_at, name_of, split_place
 from h5lossy._packing import Packing
-from h5lossy._values import unmasked
+from h5lossy._values import as_reals, is_half, no_number, real_dtype, unmasked
 from h5lossy._variables import as_stored, text_attribute
-from h5lossy.assessment._dims import axes_of, broadcast
+from h5lossy.assessment._dims import COMPONENT, Axis, axes_of, broadcast
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from h5lossy.assessment._dims import Axis
+    from h5lossy._bounds import ErrorBound
 
 
 class Input:
@@ -49,14 +50,31 @@ class Input:
             values = values.map_blocks(np.ma.getdata, dtype=values.dtype)
         if values.shape is None:
             raise NotComparableError(f"{name} has no dataspace to hold values")
-        self.values = values
         self.name = name
-        self.shape: tuple[int, ...] = tuple(int(n) for n in values.shape)
-        self.dtype: np.dtype[Any] = np.dtype(values.dtype)
+        #: The type as given; complex numbers are read as components, along one more axis.
+        self.given: np.dtype[Any] = np.dtype(values.dtype)
+        self.dtype = real_dtype(self.given) if self.is_complex else self.given
+        self.packing = None if self.is_complex else Packing.of(values, self.dtype)
+        self.missing = no_data(values).of_reals() if self.is_complex else no_data(values)
+        self.units = _units(values)
+        #: What it says of its axes; nothing if they have no names.
+        self.axes = axes_of(values)
+        parts = (2,) if self.is_complex else ()
+        if self.is_complex:
+            self.axes = (*(self.axes or (Axis(),) * len(values.shape)), COMPONENT)
+        if self.is_complex and self.mask is not None:
+            self.mask = self.mask[..., np.newaxis].repeat(2, axis=-1)
+        self.shape: tuple[int, ...] = (*(int(n) for n in values.shape), *parts)
         chunks = getattr(values, "chunks", None)
         # dask's chunks are tuples of tuples; those of HDF5 and Zarr are extents.
-        is_extents = isinstance(chunks, tuple) and all(isinstance(n, int) for n in chunks)
-        self.chunks: tuple[int, ...] | None = chunks if is_extents else None
+        if not (isinstance(chunks, tuple) and all(isinstance(n, int) for n in chunks)):
+            chunks = None
+        self.chunks: tuple[int, ...] | None = None if chunks is None else (*chunks, *parts)
+        #: Whether `values` has not the last axis of `shape`.
+        self._lacks_axis = self.is_complex and not isinstance(values, np.ndarray)
+        if self.is_complex and not self._lacks_axis:
+            values = as_reals(values)
+        self.values = values
         self.is_array = isinstance(values, np.ndarray)
         self.is_contiguous = self.is_array and bool(values.flags.c_contiguous)
         #: The GPU whose memory holds the values.
@@ -64,11 +82,11 @@ class Input:
         #: Largest number of threads that decode.
         self.threads: int | None = None
         self.dataset: h5py.Dataset | None = values if isinstance(values, h5py.Dataset) else None
-        self.packing = Packing.of(values, self.dtype)
-        self.missing = no_data(values)
-        self.units = _units(values)
-        #: What it says of its axes; nothing if they have no names.
-        self.axes = axes_of(values)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether values are complex numbers."""
+        return self.given.kind == "c"
 
     @property
     def size(self) -> int:
@@ -77,16 +95,19 @@ class Input:
 
     def read(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Read a part as a C-contiguous array of `dtype`, without a copy where it is one."""
+        along = selection[:-1] if self._lacks_axis else selection
         if self.dataset is not None:
             # On all threads where the filter is ours alone, and what is in the file, whatever a
             # chunk that HDF5 has just written still holds in its cache.
-            part = read(self.dataset, selection, threads=self.threads)
+            part = read(self.dataset, along, threads=self.threads)
         else:
             with as_stored(self.values):
-                part = self.values[selection] if self.shape else self.values[()]
+                part = self.values[along] if along else self.values[()]
         if self.device is not None:  # CuPy: copied to the host a part at a time
             part = part.get()
-        part = unmasked(part, no_number(dtype))
+        part = unmasked(part, no_number(part.dtype if self._lacks_axis else dtype))
+        if self._lacks_axis:
+            part = self._with_axis(part)[..., selection[-1]]
         if self.packing is not None:
             part = self.packing.unpacked(part, self.missing)
         return np.ascontiguousarray(self._typed(part, dtype)).reshape(
@@ -95,7 +116,7 @@ class Input:
 
     def read_into(self, selection: tuple[slice, ...], out: npt.NDArray[Any]) -> bool:
         """Read a part of a dataset into `out`, unless it has to be converted."""
-        if self.dataset is None or self.packing is not None or self.dtype != out.dtype:
+        if self.dataset is None or self.packing is not None or self.given != out.dtype:
             return False
         read(self.dataset, selection, out=out, threads=self.threads)
         return True
@@ -111,8 +132,14 @@ class Input:
             memory.library.wait(device_of(memory))
         return memory.owner
 
+    def _with_axis(self, part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the components of complex numbers, along one more axis."""
+        return as_reals(part)
+
     def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:
         """Convert values of NumPy or CuPy to a type that holds them exactly."""
+        if isinstance(part, np.ndarray):
+            part = as_reals(part)  # of halves
         with np.errstate(invalid="ignore"):  # signalling NaNs
             return part.astype(dtype, copy=False)
 
@@ -130,15 +157,22 @@ class Mask(Input):
     One of fewer axes, or of extent 1 along some, is repeated along the others.
     """
 
-    def __init__(self, values: Any, shape: tuple[int, ...], axes: Sequence[Axis] = ()) -> None:
+    def __init__(self, values: Any, original: Input, axes: Sequence[Axis] = ()) -> None:
         super().__init__(values, "mask")
         self.packing = None
         if self.dtype.kind not in {"b", "u", "i"}:
             raise InvalidArgumentError(f"mask must be of bool or integers, got {self.dtype}")
+        shape = original.shape
         if self.shape == shape:
+            return
+        if original.is_complex and self.shape == shape[:-1]:  # of both components
+            self._lacks_axis, self.shape = True, shape
             return
         whole = self.read(tuple(slice(0, n) for n in self.shape), np.dtype(np.uint8))
         super().__init__(broadcast("mask", whole, self.axes, shape, axes), "mask")
+
+    def _with_axis(self, part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.repeat(part[..., np.newaxis], 2, axis=-1)
 
     def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:
         return (part if part.dtype.kind == "b" else part != 0).view(dtype)
@@ -146,14 +180,14 @@ class Mask(Input):
 
 def combined_mask(mask: Any, original: Input, axes: Sequence[Axis] = ()) -> Mask | None:
     """Combine the caller's mask with that of a masked array; `axes` are those of the fields."""
-    given = None if mask is None else Mask(mask, original.shape, axes)
+    given = None if mask is None else Mask(mask, original, axes)
     if original.mask is None:
         return given
     both = original.mask
     if given is not None:
         everything = tuple(slice(0, n) for n in original.shape)
         both = both | (given.read(everything, np.dtype(np.uint8)) != 0)
-    return Mask(both, original.shape)
+    return Mask(both, original)
 
 
 def _has_numpy_type(values: Any) -> bool:
@@ -199,21 +233,21 @@ def _open(values: Any, name: str, stack: ExitStack) -> Input:
     return Input(found, str(values))
 
 
-def no_number(dtype: np.dtype[Any]) -> float | None:
-    """Return what stands for a masked point in the type of a comparison; None if nothing can."""
-    return np.nan if dtype.kind == "f" else None
-
-
 def common_dtype(original: Input, decoded: Input) -> np.dtype[Any]:
     """Return the type that both are compared in, and that holds both exactly.
 
     That is float32, float64, or a type of 64-bit integers.
     """
+    fields = original, decoded
+    if original.is_complex != decoded.is_complex:
+        raise NotComparableError(
+            f"{original.name} ({original.given}) and {decoded.name} ({decoded.given}) can't be "
+            "compared: one has complex numbers, the other has not"
+        )
     if original.shape != decoded.shape:
         raise NotComparableError(
             f"original and decoded must have one shape, got {original.shape} and {decoded.shape}"
         )
-    fields = original, decoded
     kinds = [_exact_dtype(field) for field in fields]
     # The library swaps bytes if both are of the same type.
     if kinds[0] == kinds[1]:
@@ -234,12 +268,13 @@ def _exact_dtype(field: Input) -> np.dtype[Any]:
     dtype = field.dtype if field.packing is None else np.dtype(np.float64)
     if dtype.kind == "f" and dtype.itemsize in {4, 8}:
         return dtype
-    if dtype.kind == "f" and dtype.itemsize == 2:
+    if is_half(dtype):
         return np.dtype(np.float32)
     if dtype.kind in "biu":
         return dtype if dtype.itemsize == 8 else np.dtype(np.float64)
     raise NotComparableError(
-        f"{field.name} must hold floats of 16, 32 or 64 bits, or integers, not {dtype}"
+        f"{field.name} must hold floats of 16, 32 or 64 bits, complex numbers of two such, or "
+        f"integers, not {dtype}"
     )
 
 
@@ -262,6 +297,12 @@ def agree_on_packing(original: Input, decoded: Input, *, as_stored: bool) -> Non
         other.packing = Packing(1.0, 0.0)
 
 
+def require_bound(original: Input, decoded: Input, bound: ErrorBound | None) -> None:
+    """Raise if the fields are not of a type that has such a bound."""
+    for field in (original, decoded):
+        require_comparable(bound, field.given if field.packing is None else np.dtype(np.float64))
+
+
 def missing_in(
     original: Input, decoded: Input, dtype: np.dtype[Any], fill_value: Any, missing_value: Any
 ) -> Missing:
@@ -275,6 +316,8 @@ def missing_in(
     if fill_value is None:
         found = Missing(dtype)
     elif not isinstance(fill_value, str):
+        if original.is_complex:  # equal components
+            fill_value = Missing(original.given).with_fill(fill_value).of_reals().fill
         found = dataclasses.replace(found, fill=None).with_fill(fill_value)
     elif fill_value != "auto":
         raise InvalidArgumentError(

@@ -46,9 +46,12 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
     original = numbers.values(points, "original", undefined)
     decoded = numbers.values(points, "decoded", undefined)
     error = numbers.errors(points, layout, params.pointwise_threshold, undefined)
+    if fields.is_complex:
+        for group in sorted(options.groups - groups):
+            undefined[group] = "of complex numbers only errors are measured"
     report = Report(
         shape=layout.full_shape,
-        dtype=fields.dtype.name,
+        dtype=(fields.original.given if fields.is_complex else fields.dtype).name,
         dims=fields.names,
         axes=fields.axes,
         points=points.count,
@@ -133,7 +136,9 @@ def _bound_check(
     return BoundCheck(
         kind=str(bound.kind),
         value=bound.value,
+        floor=bound.floor,
         limit=params.limit[0] if params.bound_kind == _native.BOUND_ABSOLUTE else None,
+        share=points.share,
         source=task.bound_source,
         violations=points.violations,
         listed=tuple(listed),

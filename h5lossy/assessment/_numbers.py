@@ -134,7 +134,7 @@ def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: U
     pointwise = _pointwise(points, threshold, undefined)
     if not points.valid:
         undefined["error"] = NO_POINTS
-        parts = {"max_at", "quantiles", "pointwise"}
+        parts = {"max_at", "max_modulus", "quantiles", "pointwise"}
         names = [name for name in Errors.__annotations__ if name not in parts]
         nothing = Quantiles(p50=None, p90=None, p99=None, p99_9=None)
         return Errors(
@@ -172,6 +172,11 @@ def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: U
             for name, value in relative.items()
         },
         max_at=position(points.worst.at, layout.full_shape),
+        max_modulus=(
+            None
+            if points.modulus_max is None
+            else undefined.checked("error.max_modulus", points.modulus_max)
+        ),
         quantiles=quantiles(points, undefined),
         pointwise=pointwise,
     )

@@ -56,9 +56,10 @@ class AssessOptions:
 
     Parameters
     ----------
-    absolute, pointwise_relative, range_relative, lossless, bound : optional
-        The error bound to check, at most one. Default of `assess`: the one that the file states, if
-        `decoded` is a dataset that h5lossy compressed; otherwise none.
+    absolute, pointwise_relative, range_relative, noise, modulus, lossless, bound : optional
+        The error bound to check, at most one, but absolute may stand beside noise. Default of
+        `assess`: the one that the file states, if `decoded` is a dataset that h5lossy compressed;
+        otherwise none.
     require : str, optional
         Further thresholds to meet: "psnr>=70, ssim>=0.9999".
     metrics : str or iterable of str and Metric, optional
@@ -107,6 +108,8 @@ class AssessOptions:
     absolute: float | None = None
     pointwise_relative: float | None = None
     range_relative: float | None = None
+    noise: float | None = None
+    modulus: float | None = None
     lossless: bool = False
     bound: ErrorBound | None = None
     require: str | None = None
@@ -156,9 +159,13 @@ class AssessOptions:
     def _one_bound(self) -> ErrorBound | None:
         """Return the bound that is given, if one is."""
         given = [] if self.bound is None else [self.bound]
-        kinds = (BoundKind.ABSOLUTE, BoundKind.POINTWISE_RELATIVE, BoundKind.RANGE_RELATIVE)
-        values = {kind: getattr(self, kind) for kind in kinds}
-        given += [ErrorBound(kind, value) for kind, value in values.items() if value is not None]
+        kinds = [kind for kind in BoundKind if kind is not BoundKind.LOSSLESS]
+        values = {kind: v for kind in kinds if (v := getattr(self, kind)) is not None}
+        floor = values.pop(BoundKind.ABSOLUTE, 0) if BoundKind.NOISE in values else 0
+        given += [
+            ErrorBound(kind, value, floor if kind is BoundKind.NOISE else 0)
+            for kind, value in values.items()
+        ]
         if self.lossless:
             given.append(ErrorBound(BoundKind.LOSSLESS, 0.0))
         if len(given) > 1:

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     #: Extents of a box, and all boxes.
     Boxes = tuple[tuple[int, ...], npt.NDArray[Any]]
 
+#: What is computed of complex numbers: nothing that needs neighbours, which components are not.
+_OF_COMPLEX = frozenset({"per_chunk", "pointwise"})
+
 #: Boxes of the map of errors; where there are more chunks, a box holds several.
 _MOST_BOXES = 4096
 
@@ -65,13 +68,13 @@ class Task:
         A range-relative bound is relative to `extent`; SSIM takes its constants from `value_range`.
         """
         options, fields, groups = self.options, self.fields, self.groups
-        kind, limit, half = exact_limits(self.bound, extent)
+        limits = exact_limits(self.bound, extent)
+        is_absolute = limits.get("bound_kind") == _native.BOUND_ABSOLUTE
+        fill_bits = fields.missing.fill_bits
         params = _native.AssessParams(
-            **_native.compared(fields.dtype, fields.missing.fill_bits),
-            bound_kind=kind,
-            limit=limit,
-            half_limit=half,
-            histogram_limit=grid_limit(limit[0]) if kind == _native.BOUND_ABSOLUTE else 0.0,
+            **_native.compared(fields.dtype, fill_bits, is_complex=fields.is_complex),
+            **limits,
+            histogram_limit=grid_limit(limits["limit"][0]) if is_absolute else 0.0,
             pointwise_threshold=float(options.relative_threshold),
             thresholds=tuple(value for _, value in options.thresholds),
             threads=int(options.threads or 0),
@@ -97,6 +100,11 @@ class Task:
         if not fields.missing.has_more and fields.decoded.mask is None:
             return None
         return Absent(fields.missing, params, fields.decoded.mask)
+
+
+def groups_for(original: Input, options: AssessOptions) -> frozenset[str]:
+    """Return the groups of metrics that are computed for a field."""
+    return options.groups & _OF_COMPLEX if original.is_complex else options.groups
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

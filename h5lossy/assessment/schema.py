@@ -126,6 +126,7 @@ class Errors:
     min_abs: Number  #: Smallest size.
     max_abs: Number  #: Largest size.
     max_at: tuple[int, ...] | None  #: Coordinates of the first point with the largest error.
+    max_modulus: Number = None  #: Of complex numbers: largest modulus of an error.
     max_original: Number  #: The original value there.
     max_decoded: Number  #: The decoded value there.
     mean_abs: Number  #: Mean size.
@@ -160,11 +161,15 @@ class Violation:
 class BoundCheck:
     """Whether the bound holds, in exact arithmetic."""
 
-    kind: str  #: "absolute", "pointwise_relative", "range_relative" or "lossless".
+    #: "absolute", "pointwise_relative", "range_relative", "lossless", "noise" or "modulus".
+    kind: str
     value: float  #: As the user typed it.
     limit: Number  #: The largest error that it allows, where that is one number.
     source: str  #: "given", or "file" where the decoded dataset says it.
-    violations: int  #: Points that violate it.
+    violations: int  #: Points that violate it; of moduli, components that are off.
+    floor: int = 0  #: Of noise: the least that it allows, in counts.
+    #: Of noise and moduli: the largest error as a part of what is allowed at its value.
+    share: Number = None
     listed: tuple[Violation, ...] = ()  #: The first ones, 16 at most.
 
     def __str__(self) -> str:
@@ -173,6 +178,9 @@ class BoundCheck:
             "pointwise_relative": f"|e| <= {self.value:.9g} |x| (pointwise-relative)",
             "range_relative": f"|e| <= {self.value:.9g} range (range-relative)",
             "lossless": "every bit (lossless)",
+            "noise": f"|e| <= {f'max({self.floor}, ' if self.floor else ''}"
+            f"{self.value:.9g} sqrt(|x|){')' if self.floor else ''} (noise)",
+            "modulus": f"|e| <= {self.value:.9g} (modulus)",
         }[self.kind]
 
 

@@ -16,8 +16,9 @@ from h5lossy import _native
 from h5lossy._blocks import blocks
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._frames import chunk_params
 from h5lossy._ranges import confirmed_range
-from h5lossy._values import as_bits
+from h5lossy._values import is_integer
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._assess import assess
 from h5lossy.missing import Missing, keeping_missing
@@ -75,13 +76,8 @@ def measure(
         ends = confirmed_range(values, missing, codec.bound, confirmed=confirm_range)
         codec = codec.resolved_for(ends)
     codec = keeping_missing(codec, missing)
-    params = dataclasses.replace(
-        codec.params(),
-        **_native.type_fields(values.dtype),
-        fill_bits=missing.fill_bits,
-        maybe_padded=True,
-        shape=tuple(n for n in chunks if n != 1)[-_native.MAX_RANK :] or (1,),
-    )
+    params = chunk_params(codec, values.dtype, chunks, missing.fill)
+    params = dataclasses.replace(params, maybe_padded=True)
     padding = np.asarray(0 if missing.fill is None else missing.fill, values.dtype)
     decoded = np.empty_like(values, order="C")
     stored = 0
@@ -89,8 +85,7 @@ def measure(
     for where in blocks(values.shape, chunks):
         part = values[where]
         inside = tuple(map(slice, part.shape))
-        chunk = np.empty(chunks, values.dtype)
-        as_bits(chunk)[...] = as_bits(padding)
+        chunk = np.full(chunks, padding)
         chunk[inside] = part
         if (kind := (codec.codec_name, values.dtype)) not in _warm:
             _native.decode(_native.encode(params, chunk), chunk.copy())
@@ -188,7 +183,7 @@ def tune(
     tries = 0
     tried: list[Tradeoff] = []
     best: Tradeoff | None = None
-    bounds = _Bounds(extent, in_counts=values.dtype.kind != "f")
+    bounds = _Bounds(extent, in_counts=is_integer(values.dtype))
 
     def is_better(one: Tradeoff) -> bool:
         if best is None:

@@ -21,7 +21,6 @@ from h5lossy._codecs import (
     codec_from_params,
     from_filter_options,
     unpacked,
-    without_noise,
 )
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
 from h5lossy._frames import checked_for, frame_params
@@ -43,7 +42,7 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         As for `Serializer`.
     **settings
         As for `Serializer`.
-    fill_value : float, optional
+    fill_value : number, optional
         Comes back bit for bit, and no other value turns into it (unless it is +0.0): give what the
         array has as fill value, which Zarr does not pass on. NaN, infinities and 0 are kept anyway.
     dtype : dtype, optional
@@ -66,7 +65,7 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         self,
         codec: Codec | str,
         *,
-        fill_value: float | None = None,
+        fill_value: Any = None,
         dtype: Any = None,
         chunks: Sequence[int] | None = None,
         **settings: Any,
@@ -79,16 +78,19 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         self._fill_value = None
         if fill_value is not None:
             # Where no type is given, the value has to fit that of each chunk that is encoded.
+            if isinstance(fill_value, list):  # a complex number in JSON
+                fill_value = complex(*fill_value)
             fill_bits(fill_value, self._dtype or np.asarray(fill_value).dtype)
-            fill: float = np.asarray(fill_value).item()  # for JSON
-            if math.isfinite(fill) and (fill != 0 or math.copysign(1, fill) < 0):
+            fill: Any = np.asarray(fill_value).item()  # for JSON
+            part = fill.real  # which the other one of a complex number equals
+            if math.isfinite(part) and (part != 0 or math.copysign(1, part) < 0):
                 self._fill_value = fill
 
     def encode(self, buf: Any) -> bytes:
         """Return the frame of a chunk.
 
-        `buf` is float32, float64 or integers of either byte order, of any shape, and less than
-        4 GiB - 40 bytes. The frame holds the values in the order in which they are in memory.
+        `buf` is of a type that `h5lossy.encode` takes, of any shape, and less than 4 GiB - 40
+        bytes. The frame holds the values in the order in which they are in memory.
         """
         values = np.asarray(buf)
         checked_dtype(values.dtype)
@@ -140,8 +142,9 @@ class Compressor(abc.Codec):  # type: ignore[misc]
     def get_config(self) -> dict[str, Any]:
         """Return what `from_config` makes this codec of, with the ``id``, for JSON."""
         words = {"id": self.codec_id} | words_of(self._codec)
+        fill = self._fill_value
         words |= {
-            "fill_value": self._fill_value,
+            "fill_value": [fill.real, fill.imag] if isinstance(fill, complex) else fill,
             "dtype": self._dtype and self._dtype.str,
             "chunks": [*self._chunks] or None,
         }
@@ -172,10 +175,14 @@ class Compressor(abc.Codec):  # type: ignore[misc]
             return cls(codec_from_params(params))
         dtype = params.dtype
         fill = None
+        chunks = params.shape
         if params.fill_bits is not None:
-            bits = np.array(params.fill_bits, f"u{dtype.itemsize}")
-            fill = bits.view(dtype.newbyteorder("=")).item()
-        return cls(codec_from_params(params), fill_value=fill, dtype=dtype.str, chunks=params.shape)
+            bits = np.full(dtype.itemsize // params.value_bytes, params.fill_bits, "u8")
+            bits = bits.astype(f"u{params.value_bytes}")
+            fill = bits.view(dtype.newbyteorder("="))[0].item()
+        if dtype.kind == "c":  # without the axis of components
+            chunks = chunks[:-1] or (1,)
+        return cls(codec_from_params(params), fill_value=fill, dtype=dtype, chunks=chunks)
 
     def __repr__(self) -> str:
         words = self.get_config()
@@ -188,7 +195,7 @@ def codec_of(codec: Codec | str, settings: dict[str, Any]) -> Codec:
     if isinstance(codec, Codec):
         if settings:
             raise TypeError(f"{codec!r} has its settings, but {', '.join(settings)} came with it")
-        return without_noise(codec)
+        return codec
     names = {name.lower(): cls for name, cls in _CLASSES.items()}
     cls = names.get(codec.lower()) if isinstance(codec, str) else None
     if cls is None:
@@ -196,14 +203,14 @@ def codec_of(codec: Codec | str, settings: dict[str, Any]) -> Codec:
             "codec must be a codec such as PFPL(absolute=1e-3), or the name of one "
             f"({', '.join(_CLASSES)}), got {codec!r}"
         )
-    known = [field.name for field in dataclasses.fields(cls)] + ["significant_digits"]
+    known = [field.name for field in dataclasses.fields(cls)] + ["significant_digits", "modulus"]
     unknown = [name for name in settings if name not in known]
     if unknown:
         raise InvalidArgumentError(
             f"{cls.__name__} has no setting {' or '.join(map(repr, unknown))}; it takes "
             f"{', '.join(known)}"
         )
-    return without_noise(cls(**settings))
+    return cls(**settings)
 
 
 def words_of(codec: Codec) -> dict[str, Any]:

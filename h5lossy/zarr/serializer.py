@@ -99,8 +99,8 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
         return {"name": self.codec_name, "configuration": words_of(self.codec)}
 
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> Self:
-        """Refuse arrays of other types than float32, float64 and integers."""
-        checked_for(self.codec, array_spec.dtype.to_native_dtype())
+        """Refuse arrays of types that have no such bound, or no such codec."""
+        checked_for(self.codec, array_spec.dtype.to_native_dtype(), array_spec.fill_value)
         return self
 
     async def _encode_single(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:

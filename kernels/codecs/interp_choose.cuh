@@ -138,10 +138,11 @@ class Chooser {
     if (candidates.count == 1) return candidates.axes[0];
     u32 allowed = ~0u;
     if constexpr (kIsLattice<Q>) {
-      if (!is_rewritable) allowed = recognise_axes(lattice_of<T>(quantizer), candidates);
-      survey(AbsolutePositions<T>(quantizer, !is_rewritable));
+      const Lattice<T> lattice = lattice_of<T>(quantizer);
+      if (!is_rewritable) allowed = recognise_axes(lattice, candidates);
+      survey(AbsolutePositions<T>(lattice, !is_rewritable));
     } else {
-      survey(PointwisePositions<T>(quantizer));
+      survey(PointwisePositions<T>(blocks::folded_quantizer<T>(quantizer)));
     }
     if (lane() == 0 && warp() < candidates.count) {
       shared_.costs[warp()] = cost_with_axes(shared_.survey.survey, dims_, candidates.axes[warp()]);

@@ -8,6 +8,7 @@
 // first, and each value's integer takes its place, since later passes need the integers of earlier ones only.
 #pragma once
 
+#include "codecs/interp/mask_value.h"
 #include "codecs/interp/masks.h"
 #include "codecs/interp/units.h"
 #include "kernels/codecs/interp_plan.cuh"
@@ -20,9 +21,12 @@ inline constexpr u32 kFormThreads = 512, kFormWarps = kFormThreads / kWarpThread
 
 // What is known of a tile before it is coded.
 struct Prospects {
-  u64 interpolation_cost, lorenzo_cost, second_cost;  // estimates, in 1/8192 bit
+  u64 interpolation_cost, lorenzo_cost, second_cost, mask_cost;  // estimates, in 1/8192 bit
   Rule rule;
   u32 lorenzo_axes, second_axes;
+  [[nodiscard]] H5L_DEVICE u64 cost() const {
+    return (interpolation_cost < lorenzo_cost ? interpolation_cost : lorenzo_cost) + mask_cost;
+  }
 };
 
 // A sample of recognised weights: where a value is, and its predictions along the odd axes.
@@ -41,6 +45,10 @@ struct FormShared {
       u32 count;
       RuleSample samples[128];
     } rule;
+    struct {
+      u64 bits[kMaskPlaces];
+      u32 equal[kMaskPlaces];
+    } mask_places;
   };
   union {
     PassTable passes;
@@ -91,7 +99,6 @@ class FormFinder {
                         u32 mode, FormShared& shared)
       : shape_(place.shape),
         mode_(mode),
-        quantizer_(quantizer),
         q_(quantizer_as<T, Q>(quantizer)),
         values_(raw_of(plan.finish.encode, chunk), plan.finish.encode.shape.dims, place),
         stage_(plan, chunk, tile),
@@ -103,8 +110,7 @@ class FormFinder {
     if (thread() == 0) shared_.record = {};
     classify();
     if (count() < 2 || find_constant()) return finish_record();
-    choose_form();
-    attempt_finer_units();
+    choose_mask();
     finish_record();
   }
 
@@ -202,20 +208,87 @@ class FormFinder {
   // -------------------------------------------------------------------------------------------------------------------
   // The choice of a form
 
+  // A tile that has a mask value is tried with it and without.
+  H5L_DEVICE void choose_mask() {
+    if constexpr (kIsLattice<Q>) {
+      const MaskValue<T> mask = find_mask();
+      if (mask.exists()) {
+        u64 costs[2];
+        if (thread() == 0) {
+          shared_.record.mask = mask.bits;
+          shared_.record.masked_as = mask.stored;
+        }
+        const auto look_at = [&](u32 i) {
+          q_.mask_bits = i == 0 ? kNoMask<T> : mask.bits;
+          has_bins_ = false;
+          classify();
+        };
+        H5L_NO_UNROLL for (u32 i = 0; i < 2; ++i) {
+          if (i != 0) look_at(i);
+          survey(AbsolutePositions<T>(q_, can_close()));
+          costs[i] = shared_.prospects.cost();
+        }
+        const u32 first = costs[1] < costs[0] ? 1 : 0;
+        if (first == 0) look_at(0);
+        H5L_NO_UNROLL for (u32 turn = 0; turn < 2; ++turn) {
+          const u32 other = first ^ 1;
+          if (turn != 0) {
+            if (!is_rivalled(least_, costs[other])) return;
+            look_at(other);
+          }
+          const u64 before = least_;
+          choose_form();
+          if (least_ < before) attempt_finer_units();
+        }
+        return;
+      }
+    }
+    choose_form();
+    attempt_finer_units();
+  }
+
+  H5L_CALLED MaskValue<T> find_mask() {
+    auto& places = shared_.mask_places;
+    W bits = 0;
+    bool is_used = false;
+    if (thread() < kMaskPlaces) {
+      const u32 place = mask_place(thread(), count());
+      bits = values_.bits(place);
+      is_used = is_repeated(q_, bits, values_.bits(place + 1));
+      places.bits[thread()] = is_used ? bits : kNoMask<T>;
+    }
+    if (!any_in_block(is_used)) return {};
+    if (thread() < kMaskPlaces) {
+      u32 equal = 0;
+      for (u32 i = 0; i < kMaskPlaces; ++i) equal += places.bits[i] == bits ? 1 : 0;
+      places.equal[thread()] = is_used ? equal : 0;
+    }
+    sync_block();
+    u32 best = 0;
+    for (u32 n = 1; n < kMaskPlaces; ++n) best = places.equal[n] > places.equal[best] ? n : best;
+    const bool is_frequent = places.equal[best] >= kLeastRepeated;
+    const W mask = static_cast<W>(places.bits[best]);
+    sync_block();
+    return is_frequent ? mask_value_of(q_, mask) : MaskValue<T>();
+  }
+
+  [[nodiscard]] H5L_DEVICE bool can_close() const {
+    const bool is_rewritable = (mode_ & (kRewritable | kExact)) != 0;
+    return !is_rewritable && summary_.without_fine <= count() / 128 && shape_.active != 0;
+  }
+
   H5L_DEVICE void choose_form() {
     if constexpr (kIsLattice<Q>) {
-      const bool is_rewritable = (mode_ & (kRewritable | kExact)) != 0;
-      const bool can_close = !is_rewritable && summary_.without_fine <= count() / 128 && shape_.active != 0;
       const bool is_decoded = summary_.beside_bins > count() / 128;
-      if (can_close && is_decoded) {
+      if (can_close() && is_decoded) {
         Form form;
         form.is_fine = form.is_closed = true;
         form.rule = recognise_rule();
         attempt(form, count() / 8);
         if (patches_ <= count() / 1024) return;
       }
-      survey(AbsolutePositions<T>(quantizer_, can_close));
-      attempt_both(can_close);
+      survey(AbsolutePositions<T>(q_, can_close()));
+      attempt_both(can_close());
       if (!is_decoded) return;
       // Fine points one by one: no value needs a patch.
       Form form;
@@ -228,7 +301,7 @@ class FormFinder {
       form.rule = shared_.prospects.rule;
       attempt(form);
     } else {
-      survey(PointwisePositions<T>(quantizer_));
+      survey(PointwisePositions<T>(q_));
       attempt_both(false);
     }
   }
@@ -248,6 +321,8 @@ class FormFinder {
     } else if (thread() == kWarpThreads) {
       prospects.lorenzo_cost = lorenzo_cost(found, shape_.extents, prospects.lorenzo_axes);
       prospects.second_cost = lorenzo_cost(found, shape_.extents, prospects.second_axes, prospects.lorenzo_axes);
+    } else if (thread() == 2 * kWarpThreads) {
+      prospects.mask_cost = mask_cost(found, shape_.extents);
     }
     sync_block();
   }
@@ -915,8 +990,7 @@ class FormFinder {
 
   const Shape shape_;
   const u32 mode_;
-  const Quantizer& quantizer_;
-  const Q q_;
+  Q q_;  // maybe with a mask value
   PositionLimits<T> limits_ = {};
   const TileValues<T> values_;
   const TileStage<T> stage_;

@@ -5,6 +5,7 @@
 // payload, in two pieces; one warp does the rANS, which is a chain of steps from the last code to the first.
 #pragma once
 
+#include "codecs/interp/mask_value.h"
 #include "codecs/interp/masks.h"
 #include "kernels/codecs/interp_plan.cuh"
 
@@ -212,7 +213,11 @@ class Packer {
     sync_block();
   }
 
-  H5L_DEVICE W stored(W bits) const { return stage_.record().head.is_fine ? exception_bits<T>(q_, bits) : bits; }
+  H5L_DEVICE W stored(W bits) const {
+    const TileRecord& record = stage_.record();
+    const MaskValue<T> mask = {static_cast<W>(record.mask), static_cast<W>(record.masked_as)};
+    return mask.stored_bits(q_, record.head.is_fine, bits);
+  }
 
   // By one thread: each decision of a mask depends on those before.
   H5L_DEVICE u8* write_masks(const TileRecord& record, u32 slot, u8* out) const {

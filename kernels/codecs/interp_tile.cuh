@@ -36,6 +36,7 @@ struct TileRecord {
   u32 is_wide = 0;  // these have 64 bits
   u64 common = 0;   // bits of exceptions, and their flags
   u32 exception_flags = 0;
+  u64 mask = ~u64{0}, masked_as = ~u64{0};  // bits of the mask value, and what it is stored as
   // The payload lies in two pieces: from its beginning on, and from `rest_begin` to `rest_end`.
   u32 front_bytes = 0, rest_begin = 0, rest_end = 0;
 };

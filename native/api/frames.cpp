@@ -9,6 +9,7 @@
 
 #include "api/guards.h"
 #include "chunk/decode.h"
+#include "chunk/decode_parts.h"
 #include "chunk/open_frame.h"
 #include "chunk/params.h"
 #include "filter/cd_values.h"

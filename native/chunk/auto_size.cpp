@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "chunk/auto.h"
-#include "chunk/parallel_tiles.h"
 #include "chunk/tile_encoder.h"
+#include "chunk/tile_runs.h"
 #include "codecs/bounds.h"
 #include "frame/swap.h"
 #include "runtime/registry.h"

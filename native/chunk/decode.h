@@ -1,15 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Decodes frames, whole or in part.
+// Decodes whole frames.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "chunk/strided_chunks.h"
-#include "chunk/workspace.h"
 #include "frame/frame.h"
 #include "frame/message.h"
 #include "h5lossy.h"
@@ -22,17 +19,5 @@ namespace h5lossy {
 // Checks the payload's checksum, then decodes all values. `raw` has header.raw_bytes.
 [[nodiscard]] h5l_status decode_chunk(const Frame& frame, std::span<std::uint8_t> raw, const Message& why,
                                       std::uint32_t threads = 1);
-
-// Decodes the values of a part, whose first value is at `array`. Reads only the tiles that hold them.
-[[nodiscard]] h5l_status decode_values(const Frame& frame, const Part& part, std::uint8_t* array, const Message& why,
-                                       std::uint32_t threads = 1);
-
-// Whether more than half of the tiles hold values of a part. False if the frame cannot be opened.
-[[nodiscard]] bool needs_most_tiles(const Frame& frame, const Part& part);
-
-// Checks the payload's checksum, then does the same. If most tiles are needed, may decode the whole chunk to
-// `scratch` first.
-[[nodiscard]] h5l_status decode_part(const Frame& frame, const Part& part, std::uint8_t* array, Scratch& scratch,
-                                     const Message& why, std::uint32_t threads = 1);
 
 }  // namespace h5lossy

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "chunk/auto.h"
 #include "chunk/auto_size.h"
@@ -14,6 +13,8 @@
 #include "chunk/parallel_tiles.h"
 #include "chunk/params.h"
 #include "chunk/tile_encoder.h"
+#include "chunk/tile_runs.h"
+#include "chunk/word_tables.h"
 #include "codecs/bounds.h"
 #include "frame/bytes.h"
 #include "frame/checksum.h"
@@ -148,7 +149,10 @@ h5l_status encode_as(const Choice& choice, const h5l_params& params, const Quant
 h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                          const Message& why, std::uint32_t threads) {
   Quantizer quantizer = make_quantizer(params, raw);
-  const std::shared_ptr<const MadeBins> bins = add_bins(params.value_class, params.value_bytes, quantizer);
+  KeptBins bins;
+  if (!add_bins(params.value_class, params.value_bytes, quantizer, bins)) {
+    return why.fail(H5L_OUT_OF_MEMORY, "out of memory for bins");
+  }
   Quantizer chosen = quantizer;
   threads = threads_for_chunk(threads, raw.size());
   Choice choice;

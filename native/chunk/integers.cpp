@@ -7,9 +7,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <numeric>
 
 #include "chunk/params.h"
+#include "chunk/word_tables.h"
 #include "frame/swap.h"
 
 namespace h5lossy {
@@ -144,27 +146,14 @@ bool is_finite_half(std::uint32_t value_class, std::uint32_t bits) {
   return (bits & 0x7FFF) < (value_class == H5L_CLASS_HALF ? 0x7C00u : 0x7F80u);
 }
 
-BinRule rule_of(std::uint32_t value_class, std::uint32_t value_bytes, const Quantizer& quantizer) {
-  BinRule rule = {.value_class = value_class, .value_bytes = value_bytes, .kind = quantizer.kind};
-  if (rule.kind == BoundKind::noise) {
-    rule.floor = static_cast<std::uint32_t>(quantizer.scale);
-    rule.noise = quantizer.noise;
-  } else {
-    rule.bound = quantizer.bound;
-    if (rule.kind == BoundKind::range_relative) rule.kind = BoundKind::absolute;
-  }
-  if (value_bytes <= 2 && quantizer.has_fill) {  // of more, lattices take it out
-    rule.has_exact = true;
-    rule.exact = static_cast<std::uint32_t>(quantizer.fill_bits);
-  }
-  return rule;
-}
-
 // Whether words are left for the exact value and those above it.
 bool has_room(const h5l_params& params, const Quantizer& quantizer) {
   const bool is_signed = params.value_class != H5L_CLASS_UNSIGNED;
   const std::uint64_t most = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes + (is_signed ? 1 : 0));
-  return bins_of(rule_of(params.value_class, params.value_bytes, quantizer))->last + std::uint64_t{2} <= most;
+  KeptBins kept;
+  const MadeBins* const bins = bins_of(rule_of(params.value_class, params.value_bytes, quantizer), kept);
+  if (bins == nullptr) throw std::bad_alloc();
+  return bins->last + std::uint64_t{2} <= most;
 }
 
 std::uint64_t counts_of(const h5l_params& params, Bytes raw) {
@@ -212,16 +201,6 @@ h5l_range half_range(const h5l_params& params, Bytes raw) {
   return range;
 }
 
-std::shared_ptr<const MadeBins> add_bins(std::uint32_t value_class, std::uint32_t value_bytes, Quantizer& quantizer) {
-  const bool has_bins =
-      is_half(value_class) ? quantizer.kind != BoundKind::lossless : quantizer.kind == BoundKind::noise;
-  if (!has_bins) return nullptr;
-  std::shared_ptr<const MadeBins> made = bins_of(rule_of(value_class, value_bytes, quantizer));
-  quantizer.tables = made->tables.get();
-  quantizer.bins = quantizer.tables == nullptr ? &made->bins : nullptr;
-  return made;
-}
-
 std::uint64_t bound_in_counts(double bound, std::uint32_t value_bytes) {
   const std::uint64_t most = ~std::uint64_t{0} >> (65 - 8 * value_bytes);
   return bound >= static_cast<double>(most) ? most : static_cast<std::uint64_t>(bound);
@@ -260,20 +239,6 @@ void describe_integers(const Quantizer& quantizer, FrameHeader& header) {
   header.exact_bits = quantizer.fill_bits;
   const bool is_wide = header.value_bytes == 8;
   if (quantizer.stride > 1) header.stride_bits = is_wide ? quantizer.stride : quantizer.base | quantizer.stride << 32;
-}
-
-Quantizer integer_quantizer_of(const FrameHeader& header) {
-  Quantizer quantizer;
-  quantizer.kind = static_cast<BoundKind>(header.bound_kind);
-  quantizer.scale = header.step_bits;
-  quantizer.bound = is_half(header.value_class) ? std::bit_cast<double>(header.step_bits) : 0;
-  quantizer.noise = header.noise;
-  quantizer.has_fill = header.exact_count != 0;
-  quantizer.fill_bits = header.exact_bits;
-  const bool is_wide = header.value_bytes == 8;
-  quantizer.stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
-  quantizer.base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
-  return quantizer;
 }
 
 }  // namespace h5lossy

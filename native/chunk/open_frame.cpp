@@ -3,7 +3,10 @@
 
 #include "chunk/open_frame.h"
 
-#include "chunk/codec_selection.h"
+#include <bit>
+
+#include "chunk/choice.h"
+#include "codecs/bounds.h"
 #include "runtime/registry.h"
 
 namespace h5lossy {
@@ -49,6 +52,22 @@ h5l_status open_frame(std::span<const std::uint8_t> bytes, Frame& frame, const M
   const h5l_status status = open_front({bytes, bytes.size()}, header, tiles, why);
   if (status == H5L_OK) frame = make_frame(bytes, header, tiles);
   return status;
+}
+
+Quantizer quantizer_of(const FrameHeader& header) {
+  const auto kind = static_cast<BoundKind>(header.bound_kind);
+  if (has_floats(header.value_class)) return scalar::quantizer_of_step(kind, header.step_bits);
+  Quantizer quantizer;
+  quantizer.kind = kind;
+  quantizer.scale = header.step_bits;
+  quantizer.bound = is_half(header.value_class) ? std::bit_cast<double>(header.step_bits) : 0;
+  quantizer.noise = header.noise;
+  quantizer.has_fill = header.exact_count != 0;
+  quantizer.fill_bits = header.exact_bits;
+  const bool is_wide = header.value_bytes == 8;
+  quantizer.stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
+  quantizer.base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
+  return quantizer;
 }
 
 std::uint32_t count_stored_tiles(const Frame& frame) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "codecs/codec.h"
 #include "frame/frame.h"
 #include "frame/message.h"
 #include "h5lossy.h"
@@ -21,6 +22,9 @@ namespace h5lossy {
 // header's checksum and the fields that it covers are not checked.
 [[nodiscard]] h5l_status open_front(const FrameFront& front, FrameHeader& header, std::uint32_t& tiles,
                                     const Message& why);
+
+// The quantizer of a frame that is not stored, without bins.
+Quantizer quantizer_of(const FrameHeader& header);
 
 // The number of stored tiles.
 std::uint32_t count_stored_tiles(const Frame& frame);

@@ -3,7 +3,6 @@
 
 #include "chunk/parallel_tiles.h"
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -12,14 +11,12 @@
 #include <vector>
 
 #include "chunk/tile_encoder.h"
+#include "chunk/tile_runs.h"
 #include "chunk/workspace.h"
 #include "frame/bytes.h"
 
 namespace h5lossy {
 namespace {
-
-// The least work for which a thread is woken: about 100 us, several times the cost of waking it.
-constexpr std::size_t kLeastThreadBytes = 1 << 20;
 
 // One thread's encoder, and its buffer for the payloads of a run.
 struct Worker {
@@ -62,10 +59,6 @@ class Room {
 };
 
 }  // namespace
-
-std::uint32_t threads_for_chunk(std::uint32_t threads, std::size_t raw_bytes) {
-  return static_cast<std::uint32_t>(std::clamp<std::size_t>(raw_bytes / kLeastThreadBytes, 1, threads));
-}
 
 h5l_status encode_tiles_in_parallel(const TileJob& job, std::uint32_t threads, EncodedTiles& encoded,
                                     const Message& why) try {
@@ -112,23 +105,6 @@ h5l_status encode_tiles_in_parallel(const TileJob& job, std::uint32_t threads, E
   return H5L_OK;
 } catch (const std::bad_alloc&) {
   return why.fail(H5L_OUT_OF_MEMORY, "out of memory for several threads");
-}
-
-std::uint32_t sum_payload(const Frame& frame, ChecksumFunction checksum, std::uint32_t threads) {
-  if (frame.header.codec == H5L_CODEC_STORED) {
-    return checksum(frame.payload.data(), static_cast<std::uint32_t>(frame.payload.size()), 0, 0);
-  }
-  constexpr std::size_t typical_tile_bytes = 16 << 10;
-  std::atomic<std::uint32_t> sum = 0;
-  for_runs(0, frame.tiles, typical_tile_bytes, threads, [&](std::uint32_t first, std::uint32_t last, std::uint32_t) {
-    std::uint32_t own = 0;
-    for (std::uint32_t tile = first; tile < last; ++tile) {
-      const std::span<const std::uint8_t> payload = frame.tile_payload(tile);
-      own += checksum(payload.data(), static_cast<std::uint32_t>(payload.size()), tile, 0);
-    }
-    sum.fetch_add(own, std::memory_order_relaxed);
-  });
-  return sum.load(std::memory_order_relaxed);
 }
 
 }  // namespace h5lossy

@@ -4,14 +4,14 @@
 #include "chunk/word_tables.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <mutex>
-#include <vector>
+#include <cstdlib>
+#include <utility>
 
 #include "codecs/integers.h"
+#include "frame/frame.h"
 #include "h5lossy.h"
 
 namespace h5lossy {
@@ -52,12 +52,16 @@ bool is_at_most(const Exact& a, const Exact& b) { return a.high < b.high || (a.h
 class HalfErrors {
  public:
   explicit HalfErrors(const BinRule& rule)
-      : bound_(rule.bound), is_relative_(rule.kind == BoundKind::pointwise_relative) {
-    const std::uint32_t finite = format_of(rule.value_class).infinity();
-    for (std::uint32_t i = 0; i < finite; ++i) values_.push_back(half_value(rule.value_class, i));
+      : bound_(rule.bound),
+        is_relative_(rule.kind == BoundKind::pointwise_relative),
+        finite_(format_of(rule.value_class).infinity()),
+        values_(allocate<double>(finite_)) {
+    for (std::uint32_t i = 0; ok() && i < finite_; ++i) values_[i] = half_value(rule.value_class, i);
   }
 
   static constexpr std::uint64_t top = kSign - 1;
+
+  [[nodiscard]] bool ok() const { return values_ != nullptr; }
 
   // What a bin comes back as that begins here: the largest number that is near enough.
   [[nodiscard]] std::uint64_t middle_from(std::uint64_t first) const {
@@ -75,14 +79,15 @@ class HalfErrors {
 
  private:
   [[nodiscard]] bool is_near(std::uint64_t low, std::uint64_t high, std::uint64_t at) const {
-    if (high >= values_.size()) return false;
+    if (high >= finite_) return false;
     const Exact bound = is_relative_ ? exact_product(bound_, values_[at]) : Exact{bound_, 0};
     return is_at_most(difference(values_[high], values_[low]), bound);
   }
 
   double bound_;
   bool is_relative_;
-  std::vector<double> values_;
+  std::uint32_t finite_;
+  Array<double> values_;
 };
 
 // The same of integers without their sign, under a noise bound.
@@ -96,6 +101,8 @@ class NoiseErrors {
   }
 
   std::uint64_t top;
+
+  [[nodiscard]] bool ok() const { return true; }
 
   [[nodiscard]] std::uint64_t middle_from(std::uint64_t first) const { return std::min(first + bound(first), top); }
 
@@ -118,15 +125,41 @@ class NoiseErrors {
   std::uint64_t floor_, scale_;
 };
 
+// Numbers that are added one by one.
+class Numbers {
+ public:
+  [[nodiscard]] bool add(std::uint64_t number) {
+    if (size_ == room_) {
+      room_ = room_ == 0 ? 1024 : 2 * room_;
+      void* const grown = std::realloc(numbers_.get(), room_ * sizeof(std::uint32_t));
+      if (grown == nullptr) return false;
+      static_cast<void>(numbers_.release());
+      numbers_.reset(static_cast<std::uint32_t*>(grown));
+    }
+    numbers_[size_++] = static_cast<std::uint32_t>(number);
+    return true;
+  }
+  [[nodiscard]] Array<std::uint32_t> take() { return std::move(numbers_); }
+
+ private:
+  Array<std::uint32_t> numbers_;
+  std::size_t size_ = 0, room_ = 0;
+};
+
 // Cuts all magnitudes into bins. The first one comes back as 0.
 template <class Errors>
-void cut(const Errors& errors, MadeBins& made) {
+bool cut(const Errors& errors, MadeBins& made) {
+  if (!errors.ok()) return false;
+  Numbers firsts, middles;
   for (std::uint64_t first = 0, end = 0; first <= errors.top; first = end) {
     const std::uint64_t middle = first == 0 ? 0 : errors.middle_from(first);
     end = errors.end_behind(middle);
-    made.first.push_back(static_cast<std::uint32_t>(first));
-    made.middle.push_back(static_cast<std::uint32_t>(middle));
+    if (!firsts.add(first) || !middles.add(middle)) return false;
+    ++made.bins.count;
   }
+  made.first = firsts.take();
+  made.middle = middles.take();
+  return true;
 }
 
 // How values of up to 16 bits are ordered, and where their sign is. Ordinals are the values of integers; of halves,
@@ -173,31 +206,38 @@ void take_out(const Order& order, std::uint32_t exact, std::uint32_t last, WordT
   tables.values[code] = static_cast<std::uint16_t>(exact);
 }
 
-void make_tables(const BinRule& rule, MadeBins& made) {
+bool make_tables(const BinRule& rule, MadeBins& made) {
   const Order order(rule);
-  made.tables = std::make_unique<WordTables>();
-  WordTables& tables = *made.tables;
-  const auto bins = static_cast<std::uint32_t>(made.first.size());
+  made.tables = allocate<WordTables>(1);
+  if (made.tables == nullptr) return false;
+  WordTables& tables = made.tables[0];
+  const std::uint32_t bins = made.bins.count;
   for (std::uint32_t word = 0; word < order.count; ++word) {  // those that no value has are those of the last bin
     const bool is_negative = (word & order.sign) != 0;
     const std::uint32_t bin = std::min(is_negative ? order.count - word : word, bins - 1);
     const int middle = static_cast<int>(made.middle[bin]);
     tables.values[order.rank_of(word)] = order.bits_of(is_negative ? -middle : middle);
   }
-  for (std::uint32_t bits = 0; bits < order.count; ++bits) {
-    const int ordinal = order.ordinal_of(bits);
-    const auto magnitude = static_cast<std::uint32_t>(ordinal < 0 ? -ordinal : ordinal);
-    const auto bin = static_cast<std::uint32_t>(std::upper_bound(made.first.begin(), made.first.end(), magnitude) -
-                                                made.first.begin() - 1);
-    tables.ranks[bits] = order.rank_of(ordinal < 0 ? 0u - bin : bin);
+  const std::uint32_t positive = order.is_signed ? order.sign : order.count;
+  for (std::uint32_t magnitude = 0, bin = 0; magnitude <= positive; ++magnitude) {
+    if (bin + 1 < bins && made.first[bin + 1] == magnitude) ++bin;
+    if (magnitude < positive) tables.ranks[magnitude] = order.rank_of(bin);
+    if (!order.is_signed || (order.is_half && magnitude == positive)) continue;
+    const std::uint32_t negative = order.is_half ? magnitude | order.sign : (order.count - magnitude) % order.count;
+    tables.ranks[negative] = order.rank_of(0u - bin);
   }
   made.last = order.rank_of(tables.ranks[order.bits_of(static_cast<int>(order.count) - 1)]);  // its own inverse
   if (rule.has_exact) take_out(order, rule.exact, made.last, tables);
+  made.first.reset();
+  made.middle.reset();
+  return true;
 }
 
-void make_list(const BinRule& rule, MadeBins& made) {
-  const auto bins = static_cast<std::uint32_t>(made.first.size());
-  made.starts.assign(scalar::kBinKeys + 2, bins - 1);
+bool make_list(const BinRule& rule, MadeBins& made) {
+  const std::uint32_t bins = made.bins.count;
+  made.starts = allocate<std::uint32_t>(scalar::kBinKeys + 2);
+  if (made.starts == nullptr) return false;
+  std::fill_n(made.starts.get(), scalar::kBinKeys + 2, bins - 1);
   for (std::uint32_t bin = bins; bin-- > 0;) {
     // All keys from that of the bin's first value up to the next bin's have values in it first, but for its own.
     const std::uint32_t key = scalar::bin_key(made.first[bin]);
@@ -205,24 +245,10 @@ void make_list(const BinRule& rule, MadeBins& made) {
     for (std::uint32_t k = key + 1; k <= end; ++k) made.starts[k] = bin;
   }
   made.starts[0] = 0;
-  made.bins = {bins, made.first.data(), made.middle.data(), made.starts.data()};
+  made.bins = {bins, made.first.get(), made.middle.get(), made.starts.get()};
   const bool is_signed = rule.value_class == H5L_CLASS_SIGNED;
   made.last = scalar::find_bin(made.bins, is_signed ? 0x7FFFFFFFu : 0xFFFFFFFFu);
-}
-
-std::shared_ptr<const MadeBins> make_bins(const BinRule& rule) {
-  const auto made = std::make_shared<MadeBins>();
-  if (rule.kind == BoundKind::noise) {
-    cut(NoiseErrors(rule), *made);
-  } else {
-    cut(HalfErrors(rule), *made);
-  }
-  if (rule.value_bytes == 4) {
-    make_list(rule, *made);
-  } else {
-    make_tables(rule, *made);
-  }
-  return made;
+  return true;
 }
 
 }  // namespace
@@ -234,27 +260,36 @@ double half_value(std::uint32_t value_class, std::uint32_t bits) {
   return std::bit_cast<double>((exponent + static_cast<std::uint64_t>(1023 - bias)) << 52 | mantissa << (52 - m));
 }
 
-std::shared_ptr<const MadeBins> bins_of(const BinRule& rule) {
-  struct Kept {
-    BinRule rule;
-    std::shared_ptr<const MadeBins> made;
-  };
-  static std::mutex mutex;
-  static std::array<Kept, 8> kept;  // the latest first
-  {
-    const std::lock_guard lock(mutex);
-    const auto found = std::find_if(kept.begin(), kept.end(),
-                                    [&](const Kept& one) { return one.made != nullptr && one.rule == rule; });
-    if (found != kept.end()) {
-      std::rotate(kept.begin(), found, found + 1);
-      return kept.front().made;
-    }
+bool make_bins(const BinRule& rule, MadeBins& made) {
+  const bool is_cut = rule.kind == BoundKind::noise ? cut(NoiseErrors(rule), made) : cut(HalfErrors(rule), made);
+  return is_cut && (rule.value_bytes == 4 ? make_list(rule, made) : make_tables(rule, made));
+}
+
+BinRule rule_of(std::uint32_t value_class, std::uint32_t value_bytes, const Quantizer& quantizer) {
+  BinRule rule = {.value_class = value_class, .value_bytes = value_bytes, .kind = quantizer.kind};
+  if (rule.kind == BoundKind::noise) {
+    rule.floor = static_cast<std::uint32_t>(quantizer.scale);
+    rule.noise = quantizer.noise;
+  } else {
+    rule.bound = quantizer.bound;
+    if (rule.kind == BoundKind::range_relative) rule.kind = BoundKind::absolute;
   }
-  auto made = make_bins(rule);
-  const std::lock_guard lock(mutex);
-  std::rotate(kept.begin(), kept.end() - 1, kept.end());
-  kept.front() = {rule, made};
-  return made;
+  if (value_bytes <= 2 && quantizer.has_fill) {  // of more, lattices take it out
+    rule.has_exact = true;
+    rule.exact = static_cast<std::uint32_t>(quantizer.fill_bits);
+  }
+  return rule;
+}
+
+bool add_bins(std::uint32_t value_class, std::uint32_t value_bytes, Quantizer& quantizer, KeptBins& kept) {
+  const bool has_bins =
+      is_half(value_class) ? quantizer.kind != BoundKind::lossless : quantizer.kind == BoundKind::noise;
+  if (!has_bins) return true;
+  const MadeBins* const made = bins_of(rule_of(value_class, value_bytes, quantizer), kept);
+  if (made == nullptr) return false;
+  quantizer.tables = made->tables.get();
+  quantizer.bins = quantizer.tables == nullptr ? &made->bins : nullptr;
+  return true;
 }
 
 }  // namespace h5lossy

@@ -7,8 +7,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
+#include "chunk/memory.h"
 #include "codecs/codec.h"
 
 namespace h5lossy {
@@ -29,14 +29,30 @@ struct BinRule {
 
 // What a rule gives.
 struct MadeBins {
-  std::unique_ptr<WordTables> tables;  // up to 16 bits
-  WordBins bins;                       // 32 bits
-  std::vector<std::uint32_t> first, middle, starts;
+  Array<WordTables> tables;  // one, up to 16 bits
+  WordBins bins;             // 32 bits, in these arrays
+  Array<std::uint32_t> first, middle, starts;
   std::uint32_t last = 0;  // the word of the largest value, without those of the exact value behind it
 };
 
-// The bins of a rule: those of the last few rules are kept.
-std::shared_ptr<const MadeBins> bins_of(const BinRule& rule);
+// False if out of memory.
+[[nodiscard]] bool make_bins(const BinRule& rule, MadeBins& made);
+
+// Whoever has it keeps the bins of a rule.
+#if defined(H5L_DECODE_ONLY)
+using KeptBins = MadeBins;  // no lock, so there is nothing from which two threads could take them
+#else
+using KeptBins = std::shared_ptr<const MadeBins>;
+#endif
+
+// The bins of a rule, in `kept`; null if out of memory.
+const MadeBins* bins_of(const BinRule& rule, KeptBins& kept);
+
+// The rule of a quantizer that has bins.
+BinRule rule_of(std::uint32_t value_class, std::uint32_t value_bytes, const Quantizer& quantizer);
+
+// Gives a quantizer the tables or bins that it needs, if any: those of `kept`. False if out of memory.
+[[nodiscard]] bool add_bins(std::uint32_t value_class, std::uint32_t value_bytes, Quantizer& quantizer, KeptBins& kept);
 
 // The value of a half, without its sign; its bits are those of a finite one.
 double half_value(std::uint32_t value_class, std::uint32_t bits);

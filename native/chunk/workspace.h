@@ -6,8 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
+
+#include "chunk/memory.h"
 
 namespace h5lossy {
 
@@ -21,8 +21,7 @@ constexpr std::size_t round_to_alignment(std::size_t bytes) {
 class Workspace {
  public:
   explicit Workspace(std::size_t bytes)
-      : is_empty_(bytes == 0),
-        memory_(is_empty_ ? nullptr : new (std::nothrow) std::uint8_t[bytes + kWorkspaceAlignment]) {}
+      : is_empty_(bytes == 0), memory_(is_empty_ ? nullptr : allocate<std::uint8_t>(bytes + kWorkspaceAlignment)) {}
   [[nodiscard]] bool ok() const { return is_empty_ || memory_ != nullptr; }
   [[nodiscard]] std::uint8_t* data() const {
     return memory_.get() + (-reinterpret_cast<std::uintptr_t>(memory_.get()) % kWorkspaceAlignment);
@@ -30,7 +29,7 @@ class Workspace {
 
  private:
   bool is_empty_;
-  std::unique_ptr<std::uint8_t[]> memory_;
+  Array<std::uint8_t> memory_;
 };
 
 // A thread's buffer for chunks of one size that are not contiguous in memory, allocated when it is first needed.
@@ -38,12 +37,12 @@ class Scratch {
  public:
   // Null if out of memory.
   std::uint8_t* get(std::size_t bytes) {
-    if (memory_ == nullptr) memory_.reset(new (std::nothrow) std::uint8_t[bytes]);
+    if (memory_ == nullptr) memory_ = allocate<std::uint8_t>(bytes);
     return memory_.get();
   }
 
  private:
-  std::unique_ptr<std::uint8_t[]> memory_;
+  Array<std::uint8_t> memory_;
 };
 
 }  // namespace h5lossy

@@ -220,11 +220,11 @@ extern const Codec aatrox_codec;
 const Codec aatrox_codec = {
     .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes never exceed its values
     .has_mode = has_mode,
-    .choose_mode = choose_mode,
+    .choose_mode = H5L_ENCODER(choose_mode),
     .header_dims = header_dims,
     .layout = layout,
-    .float32 = {sizeof(Found<float>), encode<float>, decode<float>},
-    .float64 = {sizeof(Found<double>), encode<double>, decode<double>},
+    .float32 = {sizeof(Found<float>), H5L_ENCODER(encode<float>), decode<float>},
+    .float64 = {sizeof(Found<double>), H5L_ENCODER(encode<double>), decode<double>},
 };
 
 }  // namespace h5lossy::H5L_TARGET

@@ -15,8 +15,12 @@ namespace h5lossy::H5L_TARGET::blocks {
 // Calls `run` with the quantizer for the bound kind. Lossless has none.
 template <class T, class Run>
 auto with_quantizer(const Quantizer& quantizer, Run run) {
+#if defined(H5L_DECODE_ONLY)
+  return run(EitherQuantizer<T>(quantizer));
+#else
   if (quantizer.kind == BoundKind::pointwise_relative) return run(folded_quantizer<T>(quantizer));
   return run(absolute_quantizer<T>(quantizer));
+#endif
 }
 
 // Tiles are processed in batches, one step after the other for all blocks of a batch. With vectors, a batch is one
@@ -219,7 +223,7 @@ class Exceptions {
 // Writes the exceptions of a section into `values`, which are the whole tile's. False if the section is inconsistent
 // with itself or with the tile.
 template <class T, u32 n>
-bool restore_exceptions(Insides<n> insides, const u8* section, u32 section_bytes, u8* values) {
+H5L_RARE bool restore_exceptions(Insides<n> insides, const u8* section, u32 section_bytes, u8* values) {
   using W = Word<T>;
   constexpr u32 group_bytes = 12;
   const u32 blocks = insides.blocks();

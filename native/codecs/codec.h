@@ -7,7 +7,23 @@
 
 #include "codecs/portable.h"
 
+// H5L_ENCODER: an entry of a codec's table that only encoders need, null in the library that only decodes, so that it
+// has none of their code. H5L_RARE: a function that is not worth much code there.
+#if defined(H5L_DECODE_ONLY)
+#define H5L_ENCODER(entry) nullptr
+#define H5L_RARE [[gnu::cold, gnu::noinline]]
+#else
+#define H5L_ENCODER(entry) entry
+#define H5L_RARE
+#endif
+
 namespace h5lossy {
+
+#if defined(H5L_DECODE_ONLY)
+inline constexpr bool kEncodes = false;
+#else
+inline constexpr bool kEncodes = true;
+#endif
 
 // The numbers are those in frames and cd_values.
 enum class BoundKind : u32 { absolute = 0, pointwise_relative = 1, range_relative = 2, lossless = 3, noise = 4 };

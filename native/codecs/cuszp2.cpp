@@ -29,13 +29,19 @@ H5L_INLINE void words_of(const simd::Rows<n, W>& bins, simd::Rows<n, W>& words) 
   }
 }
 
-template <u32 prediction, u32 n, class W>
-H5L_INLINE void bins_of(const simd::LoadedPlanes<n, W>& planes, bool keep_first, W first, simd::Rows<n, W>& bins) {
-  if constexpr (prediction == kNoPrediction) {
+// `prediction` is a constant, or a number: then blocks of n tell one dimension from more.
+template <u32 n, class W, class Prediction>
+H5L_INLINE void bins_of(const simd::LoadedPlanes<n, W>& planes, Prediction prediction, bool keep_first, W first,
+                        simd::Rows<n, W>& bins) {
+  simd::Edge<W> edge = simd::edge_of(first);
+  if (prediction == kNoPrediction) {
     planes.differences(true, bins);
+  } else if constexpr (n == 32) {
+    planes.template bins<before<1>>(keep_first, edge, bins);
+  } else if (prediction == 2) {
+    planes.template bins<before<2>>(keep_first, edge, bins);
   } else {
-    simd::Edge<W> edge = simd::edge_of(first);
-    planes.template bins<before<prediction>>(keep_first, edge, bins);
+    planes.template bins<before<3>>(keep_first, edge, bins);
   }
 }
 
@@ -161,8 +167,10 @@ u32 load_code(const u8* codes, u32 block) {
   return load<u16>(codes + kCodeBytes<T> * block);
 }
 
-template <u32 n, u32 prediction, bool may_be_outlier, class T, class Q>
-bool decode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values) {
+// `prediction` and `may_be_outlier` are constants, or a number and a bool.
+template <u32 n, class T, class Q, class Prediction, class Bool>
+bool decode_tile(const Q& q, u32 dimensions, Prediction prediction, Bool may_be_outlier, const Tile& tile,
+                 const u8* payload, u32 payload_bytes, u8* values) {
   using W = Word<T>;
   if (payload_bytes == sizeof(T)) {
     read_constant<W>(payload, tile.count, values);
@@ -211,7 +219,7 @@ bool decode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* payload
       is_plain[b] = code.first_size == 0;
       const u32 count = is_plain[b] && code.width == 0 ? 0 : code.width + 1;
       firsts[b] = 0;
-      if constexpr (may_be_outlier) {
+      if (may_be_outlier) {
         // Zero for a plain block; otherwise the sign is position 0's in the first plane.
         const W magnitude = load<W>(next_first) & static_cast<W>(first_bits(8 * code.first_size));
         const bool is_negative = !is_plain[b] && *planes >> 7 != 0;
@@ -221,7 +229,7 @@ bool decode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* payload
       loaded[b].load(planes, count);
       planes += count * (n / 8);
     });
-    for_batch<n>(batch, [&](u32 b) { bins_of<prediction>(loaded[b], is_plain[b], firsts[b], bins[b]); });
+    for_batch<n>(batch, [&](u32 b) { bins_of(loaded[b], prediction, is_plain[b], firsts[b], bins[b]); });
     for_batch<n>(batch, [&](u32 b) {
       const u64 inside = insides[start + b];
       if (__builtin_expect(inside == first_bits(n), 1)) {
@@ -237,20 +245,20 @@ bool decode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* payload
   return section_bytes == 0 || restore_exceptions<T, n>(insides, section, section_bytes, values);
 }
 
-template <u32 value>
+template <auto value>
 struct Constant {
-  constexpr operator u32() const { return value; }
+  constexpr operator decltype(value)() const { return value; }
 };
 
 // Calls `run` with the block size and prediction as constants.
 template <class Run>
 auto with_blocks(const Mode& mode, Run run) {
   const bool is_fixed = mode.selection == Selection::fixed;
-  if (mode.dimensions == 1 && is_fixed) return run(Constant<32>{}, Constant<kNoPrediction>{});
-  if (mode.dimensions == 1) return run(Constant<32>{}, Constant<1>{});
-  if (is_fixed) return run(Constant<64>{}, Constant<kNoPrediction>{});
-  if (mode.dimensions == 2) return run(Constant<64>{}, Constant<2>{});
-  return run(Constant<64>{}, Constant<3>{});
+  if (mode.dimensions == 1 && is_fixed) return run(Constant<32u>{}, Constant<kNoPrediction>{});
+  if (mode.dimensions == 1) return run(Constant<32u>{}, Constant<1u>{});
+  if (is_fixed) return run(Constant<64u>{}, Constant<kNoPrediction>{});
+  if (mode.dimensions == 2) return run(Constant<64u>{}, Constant<2u>{});
+  return run(Constant<64u>{}, Constant<3u>{});
 }
 
 template <class T>
@@ -275,13 +283,22 @@ bool decode(const Quantizer& quantizer, u32 mode_byte, const Tile& tile, const u
   Mode mode;
   if (!unpack_mode(mode_byte, mode)) return false;
   return with_quantizer<T>(quantizer, [&](const auto& q) {
+    const bool may_be_outlier = mode.selection == Selection::outlier;
+    if constexpr (!kEncodes) {  // one loop for all of them is a fourth of the code
+      const u32 prediction = mode.selection == Selection::fixed ? kNoPrediction : mode.dimensions;
+      return mode.dimensions == 1
+                 ? decode_tile<32, T>(q, 1, prediction, may_be_outlier, tile, payload, payload_bytes, values)
+                 : decode_tile<64, T>(q, mode.dimensions, prediction, may_be_outlier, tile, payload, payload_bytes,
+                                      values);
+    }
     return with_blocks(mode, [&](auto n, auto prediction) {
+      const auto run = [&](auto is_outlier) {
+        return decode_tile<n, T>(q, mode.dimensions, prediction, is_outlier, tile, payload, payload_bytes, values);
+      };
       if constexpr (prediction != kNoPrediction) {
-        if (mode.selection == Selection::outlier) {
-          return decode_tile<n, prediction, true, T>(q, mode.dimensions, tile, payload, payload_bytes, values);
-        }
+        if (may_be_outlier) return run(Constant<true>{});
       }
-      return decode_tile<n, prediction, false, T>(q, mode.dimensions, tile, payload, payload_bytes, values);
+      return run(Constant<false>{});
     });
   });
 }
@@ -318,14 +335,14 @@ extern const Codec cuszp2_codec;
 const Codec cuszp2_codec = {
     .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes never exceed its values
     .has_mode = has_mode,
-    .choose_mode = choose_mode,
+    .choose_mode = H5L_ENCODER(choose_mode),
     .header_dims = header_dims,
     .layout = layout,
     .auto_modes = {pack_mode({Selection::outlier, 1}), pack_mode({Selection::outlier, 2}),
                    pack_mode({Selection::outlier, 3})},
     .auto_mode_count = 3,
-    .float32 = {0, encode<float>, decode<float>},
-    .float64 = {0, encode<double>, decode<double>},
+    .float32 = {0, H5L_ENCODER(encode<float>), decode<float>},
+    .float64 = {0, H5L_ENCODER(encode<double>), decode<double>},
 };
 
 }  // namespace h5lossy::H5L_TARGET

@@ -149,7 +149,7 @@ H5L_FN void place_bins(Lattice<T>& lattice, typename T::Word step, typename T::W
 }
 
 template <class T>
-H5L_FN Lattice<T> lattice_of(const Quantizer& quantizer) {
+H5L_RARE H5L_FN Lattice<T> lattice_of(const Quantizer& quantizer) {
   using W = typename T::Word;
   Lattice<T> lattice;
   if constexpr (sizeof(W) == 4) {

@@ -197,11 +197,11 @@ const Codec pfpl_codec = {
     .spare_bytes = kMaxRemovedBytes - kTileBytes,
     .has_lossless = true,
     .has_mode = has_mode,
-    .choose_mode = choose_mode,
+    .choose_mode = H5L_ENCODER(choose_mode),
     .header_dims = header_dims,
     .layout = layout,
-    .float32 = {sizeof(Words<float>), encode<float>, decode<float>},
-    .float64 = {sizeof(Words<double>), encode<double>, decode<double>},
+    .float32 = {sizeof(Words<float>), H5L_ENCODER(encode<float>), decode<float>},
+    .float64 = {sizeof(Words<double>), H5L_ENCODER(encode<double>), decode<double>},
     .for_integers = &pfpl_integers_codec,
 };
 

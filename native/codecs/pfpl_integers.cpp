@@ -273,56 +273,61 @@ Predictor choose_predictor(const Rows& rows, const W* words, W zero, W* residual
 // ---------------------------------------------------------------------------------------------------------------------
 // Planes
 
-// Byte `i` of words, counted from the most significant, is in planes 8 i to 8 i + 7.
-template <class W>
-constexpr u32 shift_of(u32 i) {
-  return static_cast<u32>(8 * (sizeof(W) - 1 - i));
+// Byte `i` of words, counted from the most significant, is in planes 8 i to 8 i + 7. Its place is a constant where words
+// are taken apart: compilers find no narrow vector shift by a number that they do not know.
+template <class W, u32 i>
+constexpr u32 kShift = static_cast<u32>(8 * (sizeof(W) - 1 - i));
+
+template <class W, u32 i>
+void byte_to_planes(const W* residuals, u32 count, u32 groups, u8* planes) {
+  alignas(64) u8 bytes[simd::kBlockBytes];
+  for (u32 v = 0; v < simd::kBlockBytes; ++v) bytes[v] = static_cast<u8>(residuals[v] >> kShift<W, i>);
+  u64 block[8];
+  simd::transpose_block(bytes, block);
+  for (u32 j = 0; j < 8; ++j) {
+    u8* const plane = planes + (8 * i + j) * groups;
+    if (count == simd::kBlockGroups) {
+      store(plane, block[j]);
+    } else {
+      memcpy(plane, &block[j], count);
+    }
+  }
+  if constexpr (i + 1 < sizeof(W)) byte_to_planes<W, i + 1>(residuals, count, groups, planes);
 }
 
 template <class W>
 void to_planes(const W* residuals, u32 groups, u8* planes) {
   constexpr u32 n = simd::kBlockGroups;
   for (u32 first = 0; first < groups; first += n, residuals += simd::kBlockBytes) {
-    const u32 here = groups - first < n ? groups - first : n;
-    for (u32 i = 0; i < sizeof(W); ++i) {
-      alignas(64) u8 bytes[simd::kBlockBytes];
-      for (u32 v = 0; v < simd::kBlockBytes; ++v) bytes[v] = static_cast<u8>(residuals[v] >> shift_of<W>(i));
-      u64 block[8];
-      simd::transpose_block(bytes, block);
-      for (u32 j = 0; j < 8; ++j) {
-        u8* const plane = planes + (8 * i + j) * groups + first;
-        if (here == n) {
-          store(plane, block[j]);
-        } else {
-          memcpy(plane, &block[j], here);
-        }
-      }
+    byte_to_planes<W, 0>(residuals, groups - first < n ? groups - first : n, groups, planes + first);
+  }
+}
+
+template <class W, u32 i>
+void byte_from_planes(const u8* planes, u32 count, u32 groups, W* residuals) {
+  u64 block[8] = {};
+  for (u32 j = 0; j < 8; ++j) {
+    const u8* const plane = planes + (8 * i + j) * groups;
+    if (count == simd::kBlockGroups) {
+      block[j] = load<u64>(plane);
+    } else {
+      memcpy(&block[j], plane, count);
     }
   }
+  alignas(64) u8 bytes[simd::kBlockBytes];
+  simd::restore_block(block, bytes);
+  for (u32 v = 0; v < simd::kBlockBytes; ++v) {
+    const W byte = static_cast<W>(static_cast<W>(bytes[v]) << kShift<W, i>);
+    residuals[v] = i == 0 ? byte : static_cast<W>(residuals[v] | byte);
+  }
+  if constexpr (i + 1 < sizeof(W)) byte_from_planes<W, i + 1>(planes, count, groups, residuals);
 }
 
 template <class W>
 void from_planes(const u8* planes, u32 groups, W* residuals) {
   constexpr u32 n = simd::kBlockGroups;
   for (u32 first = 0; first < groups; first += n, residuals += simd::kBlockBytes) {
-    const u32 here = groups - first < n ? groups - first : n;
-    W words[simd::kBlockBytes] = {};
-    for (u32 i = 0; i < sizeof(W); ++i) {
-      u64 block[8] = {};
-      for (u32 j = 0; j < 8; ++j) {
-        const u8* const plane = planes + (8 * i + j) * groups + first;
-        if (here == n) {
-          block[j] = load<u64>(plane);
-        } else {
-          memcpy(&block[j], plane, here);
-        }
-      }
-      alignas(64) u8 bytes[simd::kBlockBytes];
-      simd::restore_block(block, bytes);
-      for (u32 v = 0; v < simd::kBlockBytes; ++v)
-        words[v] |= static_cast<W>(static_cast<W>(bytes[v]) << shift_of<W>(i));
-    }
-    memcpy(residuals, words, sizeof words);
+    byte_from_planes<W, 0>(planes + first, groups - first < n ? groups - first : n, groups, residuals);
   }
 }
 
@@ -389,7 +394,7 @@ u32 header_dims(u32 mode) { return mode == 0 ? 3 : kNoMode; }
 TileLayout layout(u32, u32 value_bytes, const u32 (&dims)[kAxes]) { return integer_layout(value_bytes, dims); }
 
 template <class W, bool is_signed>
-constexpr TileFunctions functions = {sizeof(Words<W>), encode<IntegerType<W, is_signed>>,
+constexpr TileFunctions functions = {sizeof(Words<W>), H5L_ENCODER((encode<IntegerType<W, is_signed>>)),
                                      decode<IntegerType<W, is_signed>>};
 
 }  // namespace
@@ -401,7 +406,7 @@ const Codec pfpl_integers_codec = {
     .has_encode_kernels = false,
     .has_decode_kernels = false,
     .has_mode = has_mode,
-    .choose_mode = choose_mode,
+    .choose_mode = H5L_ENCODER(choose_mode),
     .header_dims = header_dims,
     .layout = layout,
     .float32 = {},

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 #include <cstring>
 
 #include "frame/bytes.h"
@@ -43,13 +42,13 @@ h5l_status check_dims(const FrameHeader& header, const Message& why) {
     if (product > header.raw_bytes) break;
   }
   if (product == header.raw_bytes / header.value_bytes) return H5L_OK;
-  char text[kMaxDims * 16];
-  std::size_t size = 0;
-  for (const std::uint32_t extent : dims) {
-    size += static_cast<std::size_t>(
-        std::snprintf(text + size, sizeof text - size, "%s%u", size == 0 ? "" : " x ", extent));
+  const auto& extents = header.dims;
+  const std::uint32_t values = header.raw_bytes / header.value_bytes;
+  if (header.dim_count == 3) {
+    return why.fail(H5L_CORRUPT, "dims %u x %u x %u do not hold %u values", extents[0], extents[1], extents[2], values);
   }
-  return why.fail(H5L_CORRUPT, "dims %s do not hold %u values", text, header.raw_bytes / header.value_bytes);
+  return why.fail(H5L_CORRUPT, "dims %u x %u x %u x %u do not hold %u values", extents[0], extents[1], extents[2],
+                  extents[3], values);
 }
 
 // Checks the fields that are trusted only after the header's checksum has been checked.

@@ -4,6 +4,7 @@
 #include "offload/chunks.h"
 
 #include "chunk/decode.h"
+#include "chunk/decode_parts.h"
 #include "chunk/encode.h"
 #include "chunk/integers.h"
 #include "gpu/chunks.h"

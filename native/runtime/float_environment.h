@@ -9,11 +9,21 @@
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
-#elif !defined(__aarch64__)
+#elif !defined(__aarch64__) && !defined(__wasm__)
 #error "h5lossy runs on x86-64 and AArch64"
 #endif
 
 namespace h5lossy {
+
+#if defined(__wasm__)  // has no other environment
+
+class FloatEnvironment {
+ public:
+  FloatEnvironment() {}
+  ~FloatEnvironment() {}
+};
+
+#else
 
 class FloatEnvironment {
  public:
@@ -41,5 +51,7 @@ class FloatEnvironment {
 
   Word saved_;
 };
+
+#endif
 
 }  // namespace h5lossy

@@ -87,13 +87,6 @@ BackendChoice make_choice() {
 
 }  // namespace
 
-const CodecEntry* find_codec(std::span<const CodecEntry> codecs, std::uint32_t codec) {
-  for (const CodecEntry& entry : codecs) {
-    if (entry.number == codec) return &entry;
-  }
-  return nullptr;
-}
-
 const CodecEntry& lossless_codec(std::span<const CodecEntry> codecs, std::uint32_t codec) {
   const CodecEntry* entry = find_codec(codecs, codec);
   if (entry == nullptr || !entry->codec->has_lossless) entry = codecs.data();

@@ -43,7 +43,12 @@ ChecksumFunction best_checksum();
 const RangeFunctions& best_ranges();
 
 // Null for a number that this build does not have.
-const CodecEntry* find_codec(std::span<const CodecEntry> codecs, std::uint32_t codec);
+inline const CodecEntry* find_codec(std::span<const CodecEntry> codecs, std::uint32_t codec) {
+  for (const CodecEntry& entry : codecs) {
+    if (entry.number == codec) return &entry;
+  }
+  return nullptr;
+}
 
 // The codec that encodes chunks losslessly when this codec (or auto) is requested: itself, or the first one that can.
 const CodecEntry& lossless_codec(std::span<const CodecEntry> codecs, std::uint32_t codec);

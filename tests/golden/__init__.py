@@ -27,8 +27,8 @@ import numpy.typing as npt
 import h5lossy
 from h5lossy import _native
 from h5lossy._codecs import CODECS
+from h5lossy._frames import chunk_params
 from h5lossy._native.library import ffi
-from h5lossy._values import fill_bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -212,7 +212,7 @@ def named(dtype: str) -> np.dtype[Any]:
 def make_values(pieces: list[dict[str, Any]], dtype: str) -> Array:
     """Return the values that a list of pieces stands for."""
     values_type = named(dtype)
-    size = values_type.itemsize
+    size = values_type.itemsize // (2 if values_type.kind == "c" else 1)  # of components
     words = [np.zeros(0, f"u{size}")]
     for piece in pieces:
         arguments = dict(piece)
@@ -265,7 +265,8 @@ class Recipe:
         """Return the fill value, or None."""
         if self.fill_bits is None:
             return None
-        return make_values([{"piece": "patterns", "words": [self.fill_bits]}], self.dtype)[0]
+        words = [self.fill_bits] * (2 if named(self.dtype).kind == "c" else 1)
+        return make_values([{"piece": "patterns", "words": words}], self.dtype)[0]
 
     def params(self) -> _native.Params:
         """Return what the library is asked for."""
@@ -273,14 +274,9 @@ class Recipe:
         if self.dtype == "u1":
             return codec.params()
         dtype = named(self.dtype)
-        shape = self.shape or [self.make_values().size]
-        return replace(
-            codec.params(),
-            **_native.type_fields(dtype),
-            fill_bits=fill_bits(self.fill_value(), dtype),
-            maybe_padded=self.maybe_padded,
-            shape=() if 0 in shape else tuple(extent for extent in shape if extent != 1),
-        )
+        shape = tuple(self.shape or [self.make_values().size])
+        params = chunk_params(codec, dtype, shape, self.fill_value())
+        return replace(params, maybe_padded=self.maybe_padded)
 
     def encode(self) -> bytes:
         """Return the frame, made as a user would where there is a function for it."""
@@ -327,7 +323,7 @@ def contents(frame: bytes) -> dict[str, Any]:
     return {
         "codec": info.codec,
         **{name: value for name, value in own.items() if value},
-        "bound": str(info.bound),
+        "bound": str(replace(info.bound, floor=0)),
         "dtype": info.dtype.str,
         "count": info.count,
         "tiles": info.tiles,

@@ -76,6 +76,7 @@ def recipes() -> dict[str, Recipe]:
         **pfpl_recipes(),
         **integer_recipes(),
         **half_recipes(),
+        **complex_recipes(),
         **block_recipes("cuszp2", 4096),
         **block_recipes("aatrox", 32768),
         **cuszp2_recipes(),
@@ -362,6 +363,34 @@ def half_recipes() -> dict[str, Recipe]:
     found["pfpl-halves-f16-big-endian"] = Recipe(
         "big-endian", "pfpl", ">f2", {"absolute": 0.04}, [counts([900], [3], 0x3800, bits=3)]
     )
+    return found
+
+
+def complex_recipes() -> dict[str, Recipe]:
+    """Return those of complex numbers, whose components are one more axis."""
+    found: dict[str, Recipe] = {}
+    for dtype, size, of in (("<c8", 4, "c8"), ("<c16", 8, "c16")):
+        field = slopes([20, 30, 2], [3, 1, 40])
+        for codec in ("pfpl", "cuszp2", "aatrox", "interp", "auto"):
+            found[f"{codec}-complex-{of}-absolute"] = Recipe(
+                "absolute bound", codec, dtype, {"absolute": 0.05}, [field],
+                shape=[20, 30])  # fmt: skip
+        found[f"interp-complex-{of}-pointwise"] = Recipe(
+            "pointwise-relative bound", "interp", dtype, {"pointwise_relative": 0.01},
+            [hills([20, 30, 2], [5, 9, 70])], shape=[20, 30])  # fmt: skip
+        found[f"pfpl-complex-{of}-special"] = Recipe(
+            "both zeros, infinities and NaN with payloads in one component or both, a fill value",
+            "pfpl", dtype, {"absolute": 0.3},
+            [spoilt(900, f"{SPECIAL[size]} {FILL[size]}", 7), patterns(FILL[size], 8)],
+            fill_bits=FILL[size], checksum=False)  # fmt: skip
+    found["pfpl-complex-c8-lossless"] = Recipe(
+        "lossless", "pfpl", "<c8", {"lossless": True}, [walk(900)])  # fmt: skip
+    found["pfpl-complex-c8-big-endian"] = Recipe(
+        "big-endian, range-relative bound", "pfpl", ">c8", {"range_relative": 0.01},
+        [walk(900)])  # fmt: skip
+    found["interp-complex-c16-big-endian"] = Recipe(
+        "big-endian", "interp", ">c16", {"absolute": 0.05}, [slopes([9, 50, 2], [3, 1, 40])],
+        shape=[9, 50])  # fmt: skip
     return found
 
 
@@ -721,6 +750,9 @@ def interp_recipes() -> dict[str, Recipe]:
             if (size, lanes) in {(4, 4), (8, 16), (4, 32)}:
                 add(f"lanes-{lanes}", f"enough for {lanes} lanes", dtype, {"absolute": 0.5},
                     *values, settings={"axes": x})  # fmt: skip
+    add("mask-value", "numbers on land, far from those beside them: exceptions", "<f4",
+        {"absolute": 8.0}, hills([9, 14, 19], [11, 7, 5], bits=5, word="0", beyond=20),
+        settings={"axes": zyx}, shape=[9, 14, 19])  # fmt: skip
     add("four-axes", "the first and the last of four axes", "<f4", {"absolute": 8.0},
         hills([5, 3, 4, 11], [11, 40, 30, 6]), settings={"axes": wx},
         shape=[5, 3, 4, 11])  # fmt: skip

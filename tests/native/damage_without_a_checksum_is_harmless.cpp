@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Without a payload checksum, or with one that an attacker has recomputed, a damaged frame gives an error or other values,
-// without accesses outside the buffers, allocations beyond the workspace, or a crash. Buffers end at guard pages.
+// without accesses outside the buffers, allocations beyond the workspace, or a crash. Buffers end at guard pages. The
+// library that only decodes gives the same errors and values.
 
 #include <algorithm>
 
 #include "check.h"
 #include "frames.h"
 #include "guarded_memory.h"
+#include "h5lossy_decode.h"
 #include "random.h"
 #include "samples.h"
 #include "seal.h"
@@ -27,10 +29,15 @@ class Damage {
     h5l_frame_info info;
     h5l_message message;
     const h5l_status opened = h5l_inspect(frame.data(), frame.size(), &info, &message);
+    h5ld_info own;
+    check_equal(opened, h5ld_inspect(frame.data(), frame.size(), &own));
     if (!expected(opened)) return;
     if (info.raw_bytes > kMostBytes) return;
     const std::span<std::uint8_t> raw = raw_memory_.at_end(info.raw_bytes);
-    expected(h5l_decode(frame.data(), frame.size(), raw.data(), raw.size(), &message));
+    const h5l_status status = h5l_decode(frame.data(), frame.size(), raw.data(), raw.size(), &message);
+    const std::span<std::uint8_t> same = own_memory_.at_end(info.raw_bytes);
+    check_equal(status, h5ld_decode(frame.data(), frame.size(), H5LD_AS_STORED, same.data(), same.size()));
+    if (expected(status)) CHECK(std::equal(raw.begin(), raw.end(), same.begin()), "the decoder has other values");
 
     const std::uint64_t values = info.raw_bytes / info.value_bytes;
     const std::uint64_t first = random_.below(values + 1), count = random_.below(values - first + 1);
@@ -67,6 +74,10 @@ class Damage {
   [[nodiscard]] int refused() const { return refused_; }
 
  private:
+  static void check_equal(h5l_status status, h5ld_status own) {
+    CHECK(int{status} == int{own}, "%s, and of the decoder: %s", h5l_status_name(status), h5ld_status_text(own));
+  }
+
   bool expected(h5l_status status) {
     const bool ok = status == H5L_OK;
     CHECK(ok || status == H5L_CORRUPT || status == H5L_TRUNCATED || status == H5L_UNSUPPORTED, "%s",
@@ -78,6 +89,7 @@ class Damage {
   Random random_{8};
   GuardedMemory frame_memory_{1 << 16};
   GuardedMemory raw_memory_{kMostBytes};
+  GuardedMemory own_memory_{kMostBytes};
   int decoded_ = 0;
   int refused_ = 0;
 };

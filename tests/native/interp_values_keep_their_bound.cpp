@@ -74,7 +74,7 @@ bool passes(const Lattice<T>& l, T x, T rebuilt) {
 template <class T>
 Naive naive(const Lattice<T>& l, Bits<T> bits) {
   Naive value;
-  if (!is_finite<T>(bits) || (l.has_fill && bits == l.fill_bits)) return value;
+  if (!is_finite<T>(bits) || (l.has_fill && bits == l.fill_bits) || bits == l.mask_bits) return value;
   const T x = std::bit_cast<T>(bits), t = x * l.inverse_fine, s = x * l.inverse_step;
   constexpr std::int64_t limit = interp::kFineLimit<T>;
   if (std::abs(t) < static_cast<T>(limit + 1)) {
@@ -121,6 +121,8 @@ class Tile {
   void check(const std::vector<Bits<T>>& values) {
     count_ = static_cast<u32>(values.size());
     bits_ = values;
+    const bool is_masked = count_ != 0 && random_.one_in(3);
+    l_.mask_bits = is_masked ? values[random_.below(count_)] : interp::kNoMask<T>;
     naive_.clear();
     for (const Bits<T> bits : values) naive_.push_back(naive(l_, bits));
     // A guard page right behind the values, or an odd address.
@@ -264,7 +266,7 @@ class Tile {
     u32 placed = 0;
     for (u32 i = 0; i < count_; ++i) {
       const T s = std::bit_cast<T>(bits_[i]) * l_.inverse_step;
-      if (naive_[i].has_bin || (l_.has_fill && bits_[i] == l_.fill_bits)) continue;
+      if (naive_[i].has_bin || (l_.has_fill && bits_[i] == l_.fill_bits) || bits_[i] == l_.mask_bits) continue;
       if (!(std::abs(s) < std::ldexp(T{1}, std::numeric_limits<T>::digits - 3))) continue;
       ++placed;
       const std::int64_t bin = static_cast<std::int64_t>(std::nearbyint(s)) - base;

@@ -148,6 +148,8 @@ def _data(report: ReportData) -> Iterator[tuple[str, str]]:
     if report.bound is not None:
         yield "bound", str(report.bound)
         yield "points over it", f"{report.bound.violations} of {report.valid}"
+        if report.bound.share is not None:
+            yield "largest share of it", number(report.bound.share, 4)
 
 
 def _error(report: ReportData) -> Iterator[tuple[str, str]]:
@@ -157,6 +159,8 @@ def _error(report: ReportData) -> Iterator[tuple[str, str]]:
     yield "largest error", number(error.max_abs, 9)
     if error.max_at is not None:
         yield "its place", place(error.max_at)
+    if error.max_modulus is not None:
+        yield "largest modulus", number(error.max_modulus, 9)
     yield "RMSE", number(error.rmse, 9)
     yield "mean (bias)", number(error.mean, 3)
     percentiles = (quantiles.p50, quantiles.p99, quantiles.p99_9)

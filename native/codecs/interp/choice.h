@@ -27,11 +27,13 @@ struct Form {
   u32 unit_code = 0;  // of closed forms
 };
 
-// Whether another form is tried that is estimated, in 1/8192 bit, to be less than 31/32 of what this one takes.
-H5L_FN bool is_beaten(u64 cost, u64 estimate) {
-  constexpr u64 kUnits = kCostsPerBit / 16;  // of estimates in a cost
-  return cost - cost / 32 >= estimate / kUnits;
-}
+inline constexpr u64 kCostUnits = kCostsPerBit / 16;  // of estimates, which are in 1/8192 bit, in a cost
+
+// Whether another form is tried that is estimated to be less than 31/32 of what this one takes.
+H5L_FN bool is_beaten(u64 cost, u64 estimate) { return cost - cost / 32 >= estimate / kCostUnits; }
+
+// Whether a tile is tried masked as well as not, or the other way round, if 8/9 of the estimate is less.
+H5L_FN bool is_rivalled(u64 cost, u64 estimate) { return cost >= (estimate - estimate / 9) / kCostUnits; }
 
 // Whether the best form, if it is closed, is tried with finer units on coarse levels: where values cost more, little of
 // what is left to code comes from the rounding of coarse levels.

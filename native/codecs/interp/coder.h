@@ -101,8 +101,8 @@ inline void push(const Rate& rate, u32& state, u8*& words) {
   state = x + rate.sum + static_cast<u32>(x * rate.reciprocal >> 43) * (kFrequencySum - rate.frequency);
 }
 
-inline u32 after(const Rate& rate, u32 state) {
-  return rate.frequency * (state >> kFrequencyBits) + (state & (kFrequencySum - 1)) - rate.sum;
+inline u32 after(u32 frequency, u32 sum, u32 state) {
+  return frequency * (state >> kFrequencyBits) + (state & (kFrequencySum - 1)) - sum;
 }
 
 // Classes: lane i has the blocks i * share to (i + 1) * share - 1; the lanes take turns.
@@ -137,7 +137,7 @@ inline bool read_classes(const Head& head, u32 blocks, u32* states, Words& words
   u32 x[lanes];
   memcpy(x, states, sizeof x);
   const auto& sums = kClassSums.before[head.model];
-  const auto& rates = kRates.classes[head.model];
+  const auto& frequencies = kClassFrequencies[head.model];
   for (u32 j = 0; j < share; ++j) {
     const u8* next = words.next();
     if (next == nullptr) return false;
@@ -147,7 +147,7 @@ inline bool read_classes(const Head& head, u32 blocks, u32* states, Words& words
       u32 c = 0;
       // Most classes of tiles with few lanes are 0.
       if (!kWordsAreRare<lanes> || slot >= sums[context][1]) c = search(sums[context], slot);
-      x[lane] = refilled<lanes>(after(rates[context][c], x[lane]), next);
+      x[lane] = refilled<lanes>(after(frequencies[context][c], sums[context][c], x[lane]), next);
       classes[b] = static_cast<u8>(c);
     }
     words.take(next);
@@ -378,7 +378,7 @@ struct Definition {
   static bool read_blocks(const Head& head, const OwnReading& own, const u8* classes, u32 first, u32 end, u32 unit_bits,
                           u32* states, Words& words, Input& in, I* steps, EscapeList& escapes) {
     using U = Unsigned<I>;
-    const u32(*const slots)[kFrequencySum] = head.has_own_table ? own.slots : kSlots.slots[head.set];
+    const u32(*const slots)[kFrequencySum] = !kEncodes || head.has_own_table ? own.slots : kSlots.slots[head.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     for (u32 b = first; b < end; ++b) {

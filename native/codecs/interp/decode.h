@@ -16,11 +16,48 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Values have fine points if their bound is absolute.
-template <class Q>
-inline constexpr bool kHasFinePoints = false;
+// What integers become, by the kind of the bound. A branch for many values at a time costs nothing, and one decoder for
+// both kinds is half as much code.
 template <class T>
-inline constexpr bool kHasFinePoints<Lattice<T>> = true;
+struct ValueRule {
+  explicit ValueRule(const Quantizer& quantizer)
+      : is_pointwise(quantizer.kind == BoundKind::pointwise_relative),
+        lattice(is_pointwise ? Lattice<T>{} : lattice_of<T>(quantizer)),
+        folded(is_pointwise ? blocks::folded_quantizer<T>(quantizer) : blocks::FoldedQuantizer<T>{}) {}
+
+  bool is_pointwise;
+  Lattice<T> lattice;
+  blocks::FoldedQuantizer<T> folded;
+};
+
+template <class T, class I>
+void to_values(const ValueRule<T>& rule, const I* integers, u32 count, i64 base, bool is_fine, u8* values) {
+  if (rule.is_pointwise) {
+    to_values(rule.folded, integers, count, base, is_fine, values);
+  } else {
+    to_values(rule.lattice, integers, count, base, is_fine, values);
+  }
+}
+
+// Takes the integers of some rows as they are rebuilt.
+template <class T, class I>
+struct TakeRows {
+  const ValueRule<T>& rule;
+  const Head& head;
+  u8* values;
+  static void take(const void* own, u32 first, const I* integers, u32 count) {
+    const TakeRows& rows = *static_cast<const TakeRows*>(own);
+    to_values(rows.rule, integers, count, rows.head.base, rows.head.is_fine, rows.values + first * sizeof(T));
+  }
+};
+
+// Any of these: prediction does not depend on the type of the values, and is compiled once for all.
+template <class I>
+struct TakeAnyRows {
+  const void* rows;
+  void (*take)(const void* rows, u32 first, const I* integers, u32 count);
+  void operator()(u32 first, const I* integers, u32 count) const { take(rows, first, integers, count); }
+};
 
 // What interpolation needs: parts of levels, of 32-bit integers.
 template <class I>
@@ -46,9 +83,9 @@ struct DecodeMemory {
   };
 };
 
-template <class T, class Q, class I>
-bool decode_integers(const Q& q, const Head& head, const Shape& shape, const u8* patches, const u8* from, const u8* end,
-                     u8* values, DecodeArrays<I>& memory) {
+template <class T, class I>
+bool decode_integers(const ValueRule<T>& rule, const Head& head, const Shape& shape, const u8* patches, const u8* from,
+                     const u8* end, u8* values, DecodeArrays<I>& memory) {
   const i64 base = head.base;
   I* const steps = memory.steps;
   I* const integers = memory.integers;
@@ -57,22 +94,21 @@ bool decode_integers(const Q& q, const Head& head, const Shape& shape, const u8*
     return false;
   if (head.is_closed) patch_steps(patches, head.patches, steps);
   if (head.predictor == kLorenzo) {
-    rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers, [&](u32 first, const I* some, u32 count) {
-      to_values<T>(q, some, count, base, head.is_fine, values + first * sizeof(T));
-    });
+    const TakeRows<T, I> rows = {rule, head, values};
+    rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers, TakeAnyRows<I>{&rows, rows.take});
   } else {
-    const Rule rule = {{head.weights[0], head.weights[1], head.weights[2]}};
-    rebuild_interpolation(shape, rule, steps, I{0}, integers, memory.prediction);
-    to_values<T>(q, integers, shape.count, base, head.is_fine, values);
+    const Rule weights = {{head.weights[0], head.weights[1], head.weights[2]}};
+    rebuild_interpolation(shape, weights, steps, I{0}, integers, memory.prediction);
+    to_values(rule, integers, shape.count, base, head.is_fine, values);
   }
-  if constexpr (kHasFinePoints<Q>) {
-    if (!head.is_closed) restore_patches(q, patches, head.patches, integers, base, values);
+  if (!rule.is_pointwise && !head.is_closed) {
+    restore_patches(rule.lattice, patches, head.patches, integers, base, values);
   }
   return true;
 }
 
-template <class T, class Q>
-bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
+template <class T>
+bool decode_tile(const ValueRule<T>& rule, u32 mode, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
                  u8* workspace) {
   using W = Word<T>;
   if (payload_bytes == sizeof(T)) {
@@ -86,7 +122,7 @@ bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 
   const u8* const end = payload + payload_bytes;
   const u8* from = read_head<T>(payload, end, shape.active, head);
   if (from == nullptr) return false;
-  if (!kHasFinePoints<Q> && (head.is_fine || head.patches != 0)) return false;
+  if (rule.is_pointwise && (head.is_fine || head.patches != 0)) return false;
   Exceptions<T> exceptions;
   if (head.has_exceptions) {
     from = read_exceptions(mask_neighbours_of(shape.extents), from, end, shape.count, memory.mask, memory.others,
@@ -97,8 +133,8 @@ bool decode_tile(const Q& q, u32 mode, const Tile& tile, const u8* payload, u32 
   from = read_patches(from, end, head.patches, shape.count);
   if (from == nullptr) return false;
   const bool is_read = sizeof(T) == 4 || head.is_narrow
-                           ? decode_integers<T>(q, head, shape, patches, from, end, values, memory.narrow)
-                           : decode_integers<T>(q, head, shape, patches, from, end, values, memory.wide);
+                           ? decode_integers<T>(rule, head, shape, patches, from, end, values, memory.narrow)
+                           : decode_integers<T>(rule, head, shape, patches, from, end, values, memory.wide);
   if (!is_read) return false;
   if (head.has_exceptions) restore_exceptions(exceptions, memory.mask, memory.others, shape.count, values);
   return true;

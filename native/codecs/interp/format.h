@@ -71,6 +71,10 @@ inline constexpr i32 kFineLimit = sizeof(T) == 4 ? (1 << 15) - 1 : 1 << 20;
 template <class T>
 inline constexpr Word<T> kInterpBinLimit = Word<T>{1} << (kMantissaBits<T> - 2);
 
+// Of a NaN: no number has these bits.
+template <class T>
+inline constexpr Word<T> kNoMask = static_cast<Word<T>>(~Word<T>{0});
+
 template <class T>
 struct Lattice {
   T bound;
@@ -80,6 +84,7 @@ struct Lattice {
   T inverse_fine;
   bool has_fill;
   Word<T> fill_bits;
+  Word<T> mask_bits = kNoMask<T>;  // of values that are exceptions, as the fill value is; other values may become them
 };
 
 // 1 / step is rounded, and so is 1 / fine; they are the same but for the exponent.

@@ -14,6 +14,8 @@
 #include "codecs/interp/coder.h"
 #include "codecs/interp/decode.h"
 #include "codecs/interp/exceptions.h"
+#include "codecs/interp/mask_value.h"
+#include "codecs/interp/memory.h"
 #include "codecs/interp/own_step.h"
 #include "codecs/interp/patches.h"
 #include "codecs/interp/prediction.h"
@@ -28,55 +30,14 @@ using namespace interp;
 inline constexpr u32 kModeMask = kAxesMask | kRewritable;
 inline constexpr u32 kSpareBytes = kPayloadSpare;
 
+// Values have fine points if their bound is absolute; what decodes alone need not know.
+template <class Q>
+[[maybe_unused]] inline constexpr bool kHasFinePoints = false;
+template <class T>
+inline constexpr bool kHasFinePoints<Lattice<T>> = true;
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Forms
-
-// A tile in one form, before it is written.
-template <class T>
-struct Coded {
-  Form form;
-  bool is_narrow = false;
-  i64 base = 0;
-  bool has_exceptions = false;
-  u32 patch_entries = 0;
-  Coding coding;
-};
-
-// The encoder's arrays for a form. What is found after the prediction lies where the predictor had its scratch memory,
-// and the coder works where the integers were.
-template <class I>
-struct Arrays {
-  static constexpr u32 kRowsBytes = sizeof(I) * kLorenzoScratch;
-  struct Additions {
-    Patch patches[kMaxPatches];
-    u32 others[kMaxMaskWords];
-  };
-
-  I integers[kTileValues + kSpareCodes];
-  I codes[sizeof(I) == 4 ? 2 : 1][kTileValues + kSpareCodes];
-  union {
-    alignas(64) u8 prediction[kLevelsBytes<I> > kRowsBytes ? kLevelsBytes<I> : kRowsBytes];
-    Additions additions;
-  };
-  u8* coder_scratch() { return reinterpret_cast<u8*>(integers); }
-  static_assert(sizeof(integers) >= kWriteScratchBytes && sizeof(integers) >= kPathBytes &&
-                sizeof(integers) >= kMaskScratchBytes);
-};
-
-// The encoder's workspace for a tile.
-template <class T>
-struct Memory {
-  i32 positions[kTileValues + kSpareCodes];
-  u32 mask[kMaxMaskWords];
-  u32 measured[kMaxMaskWords];  // the mask whose section was measured last
-  Coded<T> coded[2];            // the form that is tried, and the best so far; as the codes of 32 bits
-  Patch patches[kMaxPatches];   // of the best form, as its mask
-  u32 best_mask[kMaxMaskWords];
-  union {
-    Arrays<i32> narrow;
-    Arrays<Int<T>> wide;
-  };
-};
 
 // What is known of a tile before it is coded.
 struct Prospects {
@@ -84,16 +45,19 @@ struct Prospects {
   u64 interpolation_cost = 0;  // estimates, in 1/8192 bit
   u64 lorenzo_cost = 0;
   u64 second_cost = 0;  // Lorenzo along the second best axes
+  u64 mask_cost = 0;    // of exceptions
   u32 second_axes = 0;
   Form interpolation;
   Form lorenzo;  // on bins
+  u64 cost() const { return (interpolation_cost < lorenzo_cost ? interpolation_cost : lorenzo_cost) + mask_cost; }
 };
 
 template <class T, class Q>
 class TileWriter {
  public:
   TileWriter(const Q& q, const Shape& shape, const Summary& summary, const u8* values, u8* payload, Memory<T>& memory)
-      : q_(q),
+      : plain_(q),
+        q_(q),
         shape_(shape),
         neighbours_(mask_neighbours_of(shape.extents)),
         summary_(summary),
@@ -111,6 +75,17 @@ class TileWriter {
   u8* scratch() { return reinterpret_cast<u8*>(memory_.narrow.codes[next_]); }
   // Of the last closed form that was tried; kTileValues if it was impossible.
   u32 patches() const { return patches_; }
+  // Of the best form so far.
+  u64 cost() const { return least_; }
+
+  // From now on, forms have other exceptions: those of a lattice whose mask value is this one, or of the plain one. The
+  // positions are its.
+  void mask(const Q& q, const MaskValue<T>& mask, const Summary& summary) {
+    q_ = q;
+    mask_ = mask;
+    summary_ = summary;
+    has_bins_ = false;
+  }
 
   // Codes the tile in a form, and writes it if it is the best so far. Returns its cost without the exceptions, which is
   // what a survey estimates. A closed form with `most_patches` or more is not written.
@@ -306,7 +281,7 @@ class TileWriter {
     if (head.has_exceptions) {
       next = write_exceptions(best_section_, neighbours_, memory_.best_mask, values_, count(), arrays.additions.others,
                               arrays.coder_scratch(), next,
-                              [&](Word<T> bits) { return head.is_fine ? exception_bits<T>(q_, bits) : bits; });
+                              [&](Word<T> bits) { return mask_.stored_bits(plain_, head.is_fine, bits); });
     }
     next = write_patches({memory_.patches, kMaxPatches, patch_count_}, next);
     next += interp::simd::write_codes(codes, count(), coded.coding, next, arrays.coder_scratch());
@@ -316,10 +291,12 @@ class TileWriter {
 
   u32 raw_bytes() const { return count() * static_cast<u32>(sizeof(T)); }
 
-  const Q& q_;
+  const Q& plain_;
+  Q q_;  // maybe with a mask value
+  MaskValue<T> mask_;
   const Shape& shape_;
   const MaskNeighbours neighbours_;
-  const Summary& summary_;
+  Summary summary_;
   const u8* values_;
   u8* payload_;
   Memory<T>& memory_;
@@ -352,6 +329,7 @@ Prospects survey_tile(const Shape& shape, const u8* values, const Positions& pos
   prospects.lorenzo.is_lorenzo = true;
   prospects.lorenzo_cost = lorenzo_cost(survey, shape.extents, prospects.lorenzo.lorenzo_axes);
   prospects.second_cost = lorenzo_cost(survey, shape.extents, prospects.second_axes, prospects.lorenzo.lorenzo_axes);
+  prospects.mask_cost = mask_cost(survey, shape.extents);
   return prospects;
 }
 
@@ -379,21 +357,24 @@ void attempt_both(Writer& writer, const Form& interpolation, const Prospects& pr
   }
 }
 
-// The form of a tile with more than one integer. `beside` kept values are no bins.
+bool may_close(const Shape& shape, const Summary& summary, bool is_rewritable) {
+  return !is_rewritable && summary.without_fine <= shape.count / 128 && shape.active != 0;
+}
+
+// The form of a tile with more than one integer. `known` is what a survey shows, if there was one.
 template <class T>
-void choose_form(TileWriter<T, Lattice<T>>& writer, const Quantizer& quantizer, bool is_rewritable, const Shape& shape,
-                 const u8* values, const Summary& summary, Memory<T>& memory) {
-  const u32 count = shape.count, beside = summary.beside_bins;
-  const bool can_close = !is_rewritable && summary.without_fine <= count / 128 && shape.active != 0;
-  const bool is_decoded = beside > count / 128;  // mostly values that were decoded before
+void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, bool can_close, const Shape& shape,
+                 const u8* values, const Summary& summary, Memory<T>& memory, const Prospects* known) {
+  const u32 count = shape.count;
+  const bool is_decoded = summary.beside_bins > count / 128;  // mostly values that were decoded before
   if (can_close && is_decoded) {
     Form form = {.is_fine = true, .is_closed = true};
     form.rule = recognise_rule(shape, memory.positions);
     writer.attempt(form, count / 8);
     if (writer.patches() <= count / 1024) return;
   }
-  const AbsolutePositions<T> positions(quantizer, can_close);
-  const Prospects prospects = survey_tile<T>(shape, values, positions, writer.scratch());
+  const AbsolutePositions<T> positions(lattice, can_close);
+  const Prospects prospects = known != nullptr ? *known : survey_tile<T>(shape, values, positions, writer.scratch());
   Form interpolation = prospects.interpolation;
   interpolation.is_fine = interpolation.is_closed = can_close;
   attempt_both(writer, interpolation, prospects, shape.active != 0);
@@ -408,10 +389,45 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Quantizer& quantizer, 
   writer.attempt(form);
 }
 
+// A tile that has a mask value is tried with it and without: first what is estimated to cost less, and the other one if
+// it may be as good.
 template <class T>
-void choose_form(TileWriter<T, blocks::FoldedQuantizer<T>>& writer, const Quantizer& quantizer, bool,
+void choose_mask(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, bool is_rewritable, const Shape& shape,
+                 const u8* values, const Summary& summary, Memory<T>& memory) {
+  const MaskValue<T> mask = shape.count < 2 ? MaskValue<T>() : find_mask_value(lattice, values, shape.count);
+  if (!mask.exists()) {
+    choose_form(writer, lattice, may_close(shape, summary, is_rewritable), shape, values, summary, memory, nullptr);
+    writer.attempt_finer_units();
+    return;
+  }
+  Lattice<T> lattices[2] = {lattice, lattice};
+  lattices[1].mask_bits = mask.bits;
+  Summary summaries[2] = {summary};
+  classify(lattices[1], values, shape.count, memory.positions, summaries[1]);
+  Prospects prospects[2];
+  for (u32 i = 0; i < 2; ++i) {
+    const AbsolutePositions<T> positions(lattices[i], may_close(shape, summaries[i], is_rewritable));
+    prospects[i] = survey_tile<T>(shape, values, positions, writer.scratch());
+  }
+  const u32 first = prospects[1].cost() < prospects[0].cost() ? 1 : 0;
+  for (const u32 i : {first, first ^ 1}) {
+    if (i != first && !is_rivalled(writer.cost(), prospects[i].cost())) return;
+    if (i != 1 || i != first) {  // otherwise they are there
+      summaries[i] = {};
+      classify(lattices[i], values, shape.count, memory.positions, summaries[i]);
+    }
+    writer.mask(lattices[i], mask, summaries[i]);
+    const u64 before = writer.cost();
+    const bool can_close = may_close(shape, summaries[i], is_rewritable);
+    choose_form(writer, lattices[i], can_close, shape, values, summaries[i], memory, &prospects[i]);
+    if (writer.cost() < before) writer.attempt_finer_units();
+  }
+}
+
+template <class T>
+void choose_mask(TileWriter<T, blocks::FoldedQuantizer<T>>& writer, const blocks::FoldedQuantizer<T>& q, bool,
                  const Shape& shape, const u8* values, const Summary&, Memory<T>&) {
-  const Prospects prospects = survey_tile<T>(shape, values, PointwisePositions<T>(quantizer), writer.scratch());
+  const Prospects prospects = survey_tile<T>(shape, values, PointwisePositions<T>(q), writer.scratch());
   attempt_both(writer, prospects.interpolation, prospects, shape.active != 0);
 }
 
@@ -437,8 +453,7 @@ Summary summarize(const blocks::FoldedQuantizer<T>& q, const u8* values, u32 cou
 }
 
 template <class T, class Q>
-u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* values, u8* payload,
-                u8* workspace) {
+u32 encode_tile(const Q& q, u32 mode, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
   const Shape shape = shape_of(tile.boxes[0].extents, mode & kAxesMask);
   Memory<T>& memory = *new (workspace) Memory<T>;
   const u32 count = shape.count;
@@ -448,8 +463,7 @@ u32 encode_tile(const Q& q, const Quantizer& quantizer, u32 mode, const Tile& ti
     return blocks::write_constant<T>(constant, count, payload);
   }
   TileWriter<T, Q> writer(q, shape, summary, values, payload, memory);
-  choose_form<T>(writer, quantizer, (mode & (kRewritable | kExact)) != 0, shape, values, summary, memory);
-  writer.attempt_finer_units();
+  choose_mask<T>(writer, q, (mode & (kRewritable | kExact)) != 0, shape, values, summary, memory);
   return writer.size();
 }
 
@@ -457,24 +471,20 @@ template <class T>
 u32 encode(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
   if (tile.count == 0) return kStoreTile;
   if (quantizer.kind == BoundKind::pointwise_relative) {
-    return encode_tile<T>(blocks::folded_quantizer<T>(quantizer), quantizer, mode, tile, values, payload, workspace);
+    return encode_tile<T>(blocks::folded_quantizer<T>(quantizer), mode, tile, values, payload, workspace);
   }
-  return encode_tile<T>(lattice_of<T>(quantizer), quantizer, mode, tile, values, payload, workspace);
+  return encode_tile<T>(lattice_of<T>(quantizer), mode, tile, values, payload, workspace);
 }
 
 template <class T>
 bool decode(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* payload, u32 payload_bytes, u8* values,
             u8* workspace) {
-  if (quantizer.kind == BoundKind::pointwise_relative) {
-    return decode_tile<T>(blocks::folded_quantizer<T>(quantizer), mode, tile, payload, payload_bytes, values,
-                          workspace);
-  }
-  return decode_tile<T>(lattice_of<T>(quantizer), mode, tile, payload, payload_bytes, values, workspace);
+  return decode_tile<T>(ValueRule<T>(quantizer), mode, tile, payload, payload_bytes, values, workspace);
 }
 
 template <class T>
-inline constexpr u32 kWorkspaceBytes =
-    static_cast<u32>(sizeof(Memory<T>) > sizeof(DecodeMemory<T>) ? sizeof(Memory<T>) : sizeof(DecodeMemory<T>));
+inline constexpr u32 kWorkspaceBytes = static_cast<u32>(
+    kEncodes && sizeof(Memory<T>) > sizeof(DecodeMemory<T>) ? sizeof(Memory<T>) : sizeof(DecodeMemory<T>));
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Modes
@@ -494,11 +504,13 @@ u32 survey_chunk(const Chunk& chunk, const Positions& positions, u32 allowed, u8
 template <class T>
 u32 choose_axes(const Chunk& chunk, bool is_rewritable, u8* workspace) {
   if (chunk.quantizer.kind == BoundKind::pointwise_relative) {
-    return survey_chunk<T>(chunk, PointwisePositions<T>(chunk.quantizer), ~0u, workspace);
+    const PointwisePositions<T> positions(blocks::folded_quantizer<T>(chunk.quantizer));
+    return survey_chunk<T>(chunk, positions, ~0u, workspace);
   }
+  const Lattice<T> lattice = lattice_of<T>(chunk.quantizer);
   const ValueReader<T> reader = {chunk.values, chunk.big_endian};
-  const u32 allowed = is_rewritable ? ~0u : recognise_axes(lattice_of<T>(chunk.quantizer), reader, chunk.dims);
-  return survey_chunk<T>(chunk, AbsolutePositions<T>(chunk.quantizer, !is_rewritable), allowed, workspace);
+  const u32 allowed = is_rewritable ? ~0u : recognise_axes(lattice, reader, chunk.dims);
+  return survey_chunk<T>(chunk, AbsolutePositions<T>(lattice, !is_rewritable), allowed, workspace);
 }
 
 bool take_own_step(const Chunk& chunk, Quantizer& quantizer) {
@@ -545,15 +557,15 @@ const Codec interp_codec = {
     .spare_bytes = kSpareBytes,
     .step_rule = {.share = 4057.0 / 4096, .least_bound = 32},
     .has_mode = has_mode,
-    .choose_mode = choose_mode,
+    .choose_mode = H5L_ENCODER(choose_mode),
     .choice_bytes = Surveyor<double, AbsolutePositions<double>>::scratch_bytes(kChunkGroups),
-    .possible_modes = possible_modes,
-    .take_own_step = take_own_step,
+    .possible_modes = H5L_ENCODER(possible_modes),
+    .take_own_step = H5L_ENCODER(take_own_step),
     .header_dims = header_dims,
     .layout = layout,
     .auto_mode_count = 0,
-    .float32 = {kWorkspaceBytes<float>, encode<float>, decode<float>},
-    .float64 = {kWorkspaceBytes<double>, encode<double>, decode<double>},
+    .float32 = {kWorkspaceBytes<float>, H5L_ENCODER(encode<float>), decode<float>},
+    .float64 = {kWorkspaceBytes<double>, H5L_ENCODER(encode<double>), decode<double>},
 };
 
 }  // namespace h5lossy::H5L_TARGET

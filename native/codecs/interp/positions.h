@@ -23,13 +23,12 @@ class AbsolutePositions {
  public:
   static constexpr bool kHasFar = true;
 
-  H5L_FN AbsolutePositions(const Quantizer& quantizer, bool may_close)
-      : lattice_(lattice_of<T>(quantizer)),
-        fill_(fill_of(lattice_)),
-        may_close_(may_close),
-        scale_(lattice_.inverse_fine * kParts) {}
+  H5L_FN AbsolutePositions(const Lattice<T>& lattice, bool may_close)
+      : lattice_(lattice), fill_(fill_of(lattice_)), may_close_(may_close), scale_(lattice_.inverse_fine * kParts) {}
 
-  H5L_FN bool is_ordinary(Word<T> bits) const { return ((bits & ~kSignBit<T>) < kInfinity<T>)&(bits != fill_); }
+  H5L_FN bool is_ordinary(Word<T> bits) const {
+    return ((bits & ~kSignBit<T>) < kInfinity<T>)&(bits != fill_) & (bits != lattice_.mask_bits);
+  }
   // Whether a group with this ordinary value is positioned on bins.
   H5L_FN bool is_far(Word<T> bits) const {
     return !(magnitude(bit_cast<T>(bits)) <= lattice_.fine * static_cast<T>(kFineLimit<T>));
@@ -84,7 +83,7 @@ class PointwisePositions {
  public:
   static constexpr bool kHasFar = false;  // all values are positioned on bins
 
-  H5L_FN explicit PointwisePositions(const Quantizer& quantizer) : quantizer_(blocks::folded_quantizer<T>(quantizer)) {}
+  H5L_FN explicit PointwisePositions(const blocks::FoldedQuantizer<T>& quantizer) : quantizer_(quantizer) {}
 
   H5L_FN bool is_ordinary(Word<T> bits) const {
     Word<T> bin;

@@ -47,26 +47,30 @@ inline void code_interpolation(const Shape& shape, const Rule& rule, const I* ta
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *codes++ = 0;
 }
 
+// Decoders have code of its own for boxes with few values along x, or along all axes that are interpolated. It gives
+// the same values as that for all boxes, and is left out where small code counts.
+inline constexpr bool kHasSpecialShapes = kEncodes;
+
 // The decoder's side: `steps` in coding order lead from predictions to integers. The first one is not used.
 template <class I>
 inline void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers,
                                   u8* scratch) {
-  using U = Unsigned<I>;
   if constexpr (sizeof(I) == 4) {
     if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
       levels::rebuild(*space, steps, base, integers);
       return;
     }
-    slices::Slices some;
-    if (slices::find_slices(shape, some)) {
-      slices::rebuild(shape, some, rule, steps, base, integers, scratch);
-      return;
+    if constexpr (kHasSpecialShapes) {
+      slices::Slices some;
+      if (slices::find_slices(shape, some)) {
+        slices::rebuild(shape, some, rule, steps, base, integers, scratch);
+        return;
+      }
     }
   }
   integers[0] = base;
-  interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
-    integers[position] = static_cast<I>(static_cast<U>(prediction) + static_cast<U>(*++steps));
-  });
+  AddSteps<I> add = {integers, steps};
+  interpolate(shape, rule, places_of(shape), 0, integers, add);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -483,9 +487,11 @@ inline void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base
   using U = Unsigned<I>;
   U* const box = reinterpret_cast<U*>(integers);
   const U* next = reinterpret_cast<const U*>(steps);
-  if (has_short_rows(shape)) {
-    rebuild_short_rows(shape, axes, steps, base, integers, take);
-    return;
+  if constexpr (kHasSpecialShapes) {
+    if (has_short_rows(shape)) {
+      rebuild_short_rows(shape, axes, steps, base, integers, take);
+      return;
+    }
   }
   const u32 length = shape.extents[3];
   for_row_groups(shape, [&](const RowGroup& group) {

@@ -160,6 +160,14 @@ struct ReadScratch {
   u8 classes[kMaxBlocks];
 };
 
+// Not inlined, since it is the same for codes of all types.
+template <class Blocks>
+[[gnu::noinline]] inline bool read_classes_with(const Head& head, u32 blocks, u32* states, Words& words, u8* classes) {
+  return with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
+    return read_classes<lanes>(head, blocks, states, words, classes, Blocks::find_class);
+  });
+}
+
 // Reads what write_codes has written: `in` has `bytes`, the codes are `count`. steps[i] is unit times code i, and 0
 // from `count` up to a multiple of 32. Returns false if the bytes are corrupt.
 template <class Blocks, class I>
@@ -177,10 +185,10 @@ inline bool read_codes_with(const Head& head, const Units& units, const u8* in, 
     memset(classes, 1, blocks);
     Blocks::prepare(head.own_table, scratch.own);
   } else {
-    const bool has_classes = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-      return read_classes<lanes>(head, blocks, states, words, classes, Blocks::find_class);
-    });
-    if (!has_classes) return false;
+    if constexpr (!kEncodes) {
+      for (u32 t = 0; t < kSymbolTables; ++t) make_slots(kSymbolFrequencies[head.set][t], scratch.own.slots[t]);
+    }
+    if (!read_classes_with<Blocks>(head, blocks, states, words, classes)) return false;
   }
   u32 plane_words = 0;
   for (u32 b = 0; b < blocks; ++b) plane_words += head.raw_planes + raw_planes_of(classes[b]);

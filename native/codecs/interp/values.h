@@ -87,7 +87,7 @@ H5L_FN bool find_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits, i32 
   bin = is_good ? nearest : other;
   const T size = magnitude(s), bin_size = magnitude(bin);
   const bool in_range = has_position | ((size < limit) & (bin_size < limit));
-  return in_range & (is_good | other_is_good) & (bits != fill);
+  return in_range & (is_good | other_is_good) & (bits != fill) & (bits != lattice.mask_bits);
 }
 
 // Whether an exception of forms on bins has a nearest bin all the same: no bin is good for it, but it is a number in
@@ -95,7 +95,7 @@ H5L_FN bool find_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits, i32 
 template <class T>
 H5L_FN bool has_nearest_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits) {
   const T s = multiply(bit_cast<T>(bits), lattice.inverse_step);
-  return (magnitude(s) < static_cast<T>(kInterpBinLimit<T>)) & (bits != fill);
+  return (magnitude(s) < static_cast<T>(kInterpBinLimit<T>)) & (bits != fill) & (bits != lattice.mask_bits);
 }
 
 // A bin as an integer.
@@ -146,9 +146,9 @@ H5L_FN PositionLimits<T> position_limits(const Lattice<T>& lattice) {
   return {fill_of(lattice), largest_free(lattice), static_cast<u32>(fill_position(lattice)) - kNearFill};
 }
 
-// The position of a value; kNone if no fine point stands for it. `has_fill` is whether a position may be that of the
-// fill value.
-template <bool has_fill, class T>
+// The position of a value; kNone if no fine point stands for it. `has_special` is whether a position may be that of the
+// fill value, or of a mask value.
+template <bool has_special, class T>
 H5L_FN i32 find_position(const Lattice<T>& l, const PositionLimits<T>& limits, Word<T> bits, bool& is_kept) {
   using W = Word<T>;
   constexpr T lowest = kRoundingParts<T> - kFineLimit<T> - T{32} / kParts;
@@ -163,15 +163,16 @@ H5L_FN i32 find_position(const Lattice<T>& l, const PositionLimits<T>& limits, W
   const T size = is_equal ? T{0} : magnitude(rebuilt);
   const bool close = is_close(l, x, rebuilt);
   bool found = (shifted >= lowest) & (shifted <= highest) & close & (size <= limits.largest);
-  if constexpr (has_fill) {
+  if constexpr (has_special) {
     const u32 from_fill = is_equal ? ~0u : static_cast<u32>(position) - limits.near_fill;
-    found &= (bits != limits.fill) & (bit_cast<W>(add(rebuilt, T{0})) != limits.fill) & (from_fill > 2 * kNearFill);
+    found &= (bits != limits.fill) & (bits != l.mask_bits) & (bit_cast<W>(add(rebuilt, T{0})) != limits.fill) &
+             (from_fill > 2 * kNearFill);
   }
   is_kept = found & is_equal;
   return found ? place : kNone<i32>;
 }
 
-template <bool has_fill, class T>
+template <bool has_special, class T>
 u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, u32& beside_bins) {
   using W = Word<T>;
   const Lattice<T> l = lattice;
@@ -179,7 +180,7 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
   W missing = 0, beside = 0;
   for (u32 i = 0; i < count; ++i) {
     bool is_kept;
-    const i32 position = find_position<has_fill>(l, limits, load<W>(values + i * sizeof(T)), is_kept);
+    const i32 position = find_position<has_special>(l, limits, load<W>(values + i * sizeof(T)), is_kept);
     missing += position == kNone<i32> ? 1 : 0;
     beside += (is_kept & is_beside_bin(position)) ? 1 : 0;
     positions[i] = position;
@@ -211,13 +212,14 @@ bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count
   return others == 0;
 }
 
-// How many values are no numbers, or the fill value.
+// How many values are no numbers, or the fill value, or masked.
 template <class T>
-u32 count_masked(Word<T> fill, const u8* values, u32 count) {
+u32 count_masked(const Lattice<T>& lattice, const u8* values, u32 count) {
+  const Word<T> fill = fill_of(lattice), mask = lattice.mask_bits;
   Word<T> masked = 0;
   for (u32 i = 0; i < count; ++i) {
     const Word<T> bits = load<Word<T>>(values + i * sizeof(T));
-    masked += (((bits & ~kSignBit<T>) >= kInfinity<T>) | (bits == fill)) ? 1 : 0;
+    masked += (((bits & ~kSignBit<T>) >= kInfinity<T>) | (bits == fill) | (bits == mask)) ? 1 : 0;
   }
   return static_cast<u32>(masked);
 }
@@ -227,7 +229,7 @@ template <class T>
 u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count, u32 missing) {
   const Lattice<T> l = lattice;
   const Word<T> fill = fill_of(l);
-  if (count_masked<T>(fill, values, count) == missing) return missing;
+  if (count_masked<T>(l, values, count) == missing) return missing;
   Word<T> found = 0;
   for (u32 i = 0; i < count; ++i) {
     T bin;
@@ -242,15 +244,16 @@ u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* pos
 template <class T>
 void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
   constexpr u32 some = 8 * kBatch;
-  const bool has_near_fill = fill_position(lattice) != kFarFill;  // otherwise no position is that of the fill value
-  bool is_usual = !has_near_fill && largest_free(lattice) == multiply(static_cast<T>(kFineLimit<T> - 8), lattice.fine);
+  // Otherwise no position is that of the fill value, or of a mask value.
+  const bool has_special = fill_position(lattice) != kFarFill || lattice.mask_bits != kNoMask<T>;
+  bool is_usual = !has_special && largest_free(lattice) == multiply(static_cast<T>(kFineLimit<T> - 8), lattice.fine);
   for (u32 first = 0; first < count; first += some) {
     const u8* const from = values + first * sizeof(T);
     const u32 n = count - first < some ? count - first : some;
     is_usual = is_usual && find_usual_positions(lattice, from, n, positions + first, summary.beside_bins);
     if (is_usual) continue;
-    const u32 missing = has_near_fill ? find_positions<true>(lattice, from, n, positions + first, summary.beside_bins)
-                                      : find_positions<false>(lattice, from, n, positions + first, summary.beside_bins);
+    const u32 missing = has_special ? find_positions<true>(lattice, from, n, positions + first, summary.beside_bins)
+                                    : find_positions<false>(lattice, from, n, positions + first, summary.beside_bins);
     if (missing == 0) continue;
     const u32 exceptions = count_exceptions(lattice, from, positions + first, n, missing);
     summary.exceptions += exceptions;
@@ -319,7 +322,7 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
         bins[i] = has_position ? static_cast<I>(bin_of(positions[i]) - near) : kNone<I>;
       }
       if (missing == 0) continue;
-      if (count_masked<T>(fill, values + first * sizeof(T), end - first) == missing) {
+      if (count_masked<T>(l, values + first * sizeof(T), end - first) == missing) {
         summary.exceptions += missing;
         continue;
       }

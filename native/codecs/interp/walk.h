@@ -222,6 +222,17 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
   predict_levels(shape, rule, places, lowest, integers, visit_rounded, [](u32, auto&& run) { run(); });
 }
 
+// What a decoder does with predictions: adds the next step to each. `steps` is in front of it.
+template <class I>
+struct AddSteps {
+  I* integers;
+  const I* steps;
+  void operator()(u32 position, I prediction) {
+    using U = Unsigned<I>;
+    integers[position] = static_cast<I>(static_cast<U>(prediction) + static_cast<U>(*++steps));
+  }
+};
+
 // The code of a target, and the integer that it leads to. Closed: the code is the distance from the prediction, which
 // is of whole steps unless the target is a fine point that has to be met.
 template <bool kClosed, class I>

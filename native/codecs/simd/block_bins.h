@@ -203,6 +203,48 @@ class Bins {
   Q q_;
 };
 
+#if defined(H5L_DECODE_ONLY)
+}  // namespace h5lossy::H5L_TARGET::simd
+
+namespace h5lossy::H5L_TARGET::blocks {
+
+// For both kinds of bounds, so that what takes it is compiled once.
+template <class T>
+struct EitherQuantizer {
+  explicit EitherQuantizer(const Quantizer& quantizer)
+      : is_pointwise(quantizer.kind == BoundKind::pointwise_relative),
+        absolute(absolute_quantizer<T>(quantizer)),
+        folded(is_pointwise ? folded_quantizer<T>(quantizer) : FoldedQuantizer<T>{}) {}
+
+  bool is_pointwise;
+  AbsoluteQuantizer<T> absolute;
+  FoldedQuantizer<T> folded;
+};
+
+}  // namespace h5lossy::H5L_TARGET::blocks
+
+namespace h5lossy::H5L_TARGET::simd {
+
+template <class T>
+class Bins<T, blocks::EitherQuantizer<T>> {
+ public:
+  using W = Word<T>;
+
+  explicit Bins(const blocks::EitherQuantizer<T>& q)
+      : is_pointwise_(q.is_pointwise), absolute_(q.absolute), folded_(q.folded) {}
+
+  template <u32 n>
+  [[gnu::noinline]] void to_values(const Rows<n, W>& bins, u8* values) const {
+    is_pointwise_ ? folded_.to_values(bins, values) : absolute_.to_values(bins, values);
+  }
+
+ private:
+  bool is_pointwise_;
+  Bins<T, AbsoluteQuantizer<T>> absolute_;
+  Bins<T, blocks::FoldedQuantizer<T>> folded_;
+};
+#endif
+
 #endif
 
 }  // namespace h5lossy::H5L_TARGET::simd

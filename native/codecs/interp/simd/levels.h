@@ -287,7 +287,7 @@ inline constexpr u32 kFewEntries = 200;  // are predicted one after the other
 inline constexpr u32 kScratchBytes = 352 * 1024;
 
 // Finds axes and levels, and places for all parts. Null if there is not enough memory: the box is too thin.
-inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch) {
+H5L_RARE inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch) {
   if (shape.active == 0 || shape.count <= kFewEntries) return nullptr;
   Workspace& space = *new (scratch) Workspace;
   Plan& plan = space.plan;
@@ -494,13 +494,11 @@ inline void code(Workspace& space, const i32* targets, i32 base, const Units& un
 
 inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers) {
   const Plan& plan = space.plan;
-  const u32* next = reinterpret_cast<const u32*>(steps);
   i32* const coarse = reinterpret_cast<i32*>(space.levels[plan.levels - 1].parts[0]);
   coarse[0] = base;
-  interpolate(plan.shape, plan.rule, places_of(space), plan.levels, coarse, [&](u32 place, i32 prediction) {
-    coarse[place] = static_cast<i32>(static_cast<u32>(prediction) + *++next);
-  });
-  ++next;
+  AddSteps<i32> add = {coarse, steps};
+  interpolate(plan.shape, plan.rule, places_of(space), plan.levels, coarse, add);
+  const u32* next = reinterpret_cast<const u32*>(add.steps + 1);
   for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
     for_parts(space, level, [&](u32 part, const u32(&blend)[kAxes]) {

@@ -113,7 +113,7 @@ inline void weights_of(const Plan& plan, const Level& level, u32 a, u32 j, u32 (
 
 inline void add_ghost(Axis& axis, const Ghost& ghost) { axis.ghosts[axis.ghost_count++] = ghost; }
 
-inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis& axis) {
+H5L_RARE inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis& axis) {
   const u32 extent = plan.shape.extents[a], last = extent - 1, s = level.s;
   const bool is_active = (plan.shape.axes & axis_bit(a)) != 0;
   if (!is_active) {

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Masks that are numbers: a value that stands for no data, such as the 0 on land of an ocean model without a fill
+// value, is far from the values beside it, and costs less as an exception than as a number. The rules are in
+// docs/design/interp-encoder.md, "Masks that are numbers".
+#pragma once
+
+#include "codecs/interp/survey.h"
+#include "codecs/interp/values.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+// A value that may be coded as an exception, and what comes back then. Without one, both are a NaN, which is an
+// exception anyway and comes back as it is.
+template <class T>
+struct MaskValue {
+  Word<T> bits = kNoMask<T>;
+  Word<T> stored = kNoMask<T>;
+
+  H5L_FN bool exists() const { return bits != kNoMask<T>; }
+  // What an exception is stored as: see exception_bits. `lattice` has no mask value.
+  template <class Q>
+  H5L_FN Word<T> stored_bits(const Q& lattice, bool is_fine, Word<T> exception) const {
+    return exception == bits ? stored : is_fine ? exception_bits<T>(lattice, exception) : exception;
+  }
+};
+
+// Masks have wide areas. So values that are equal to the next one are looked at, at so many places of a tile.
+inline constexpr u32 kMaskPlaces = 128;
+inline constexpr u32 kLeastRepeated = 2;
+
+H5L_FN u32 mask_place(u32 n, u32 count) {
+  return static_cast<u32>(u64{(n + 1) * kSpread[kAxes - 1]} * (count - 1) >> 32);
+}
+
+// Whether a value is repeated that would not be an exception anyway.
+template <class T>
+H5L_FN bool is_repeated(const Lattice<T>& lattice, Word<T> bits, Word<T> next) {
+  return bits == next && (bits & ~kSignBit<T>) < kInfinity<T> && bits != fill_of(lattice);
+}
+
+// It comes back as it would otherwise on bins, so that it does not matter to decoded data whether it was masked.
+template <class T>
+H5L_FN MaskValue<T> mask_value_of(const Lattice<T>& lattice, Word<T> bits) {
+  const PositionLimits<T> limits = position_limits(lattice);
+  bool is_kept;
+  T bin;
+  const i32 position = find_position<true>(lattice, limits, bits, is_kept);
+  const bool has_bin = find_bin(lattice, limits.fill, bits, position, bin);
+  return {bits, bit_cast<Word<T>>(has_bin && !is_kept ? value_of(bin, lattice.step) : add(bit_cast<T>(bits), T{0}))};
+}
+
+#if !defined(__CUDACC__)
+// The most frequent of the values that are repeated.
+template <class T>
+MaskValue<T> find_mask_value(const Lattice<T>& lattice, const u8* values, u32 count) {
+  Word<T> repeated[kMaskPlaces], mask = 0;
+  u32 found = 0, most = 0;
+  for (u32 n = 0; n < kMaskPlaces; ++n) {
+    const u8* const place = values + mask_place(n, count) * sizeof(T);
+    repeated[found] = load<Word<T>>(place);
+    found += is_repeated(lattice, repeated[found], load<Word<T>>(place + sizeof(T))) ? 1 : 0;
+  }
+  for (u32 n = 0; n < found; ++n) {
+    u32 equal = 0;
+    for (u32 i = 0; i < found; ++i) equal += repeated[i] == repeated[n] ? 1 : 0;
+    if (equal > most) mask = repeated[n];
+    most = equal > most ? equal : most;
+  }
+  return most < kLeastRepeated ? MaskValue<T>() : mask_value_of(lattice, mask);
+}
+#endif
+
+// What a mask costs, by a survey of its tile, in 1/8192 bit: a few bits wherever a value and the one before it along an
+// axis differ, for the axis with the fewest such places; a bit for each exception at most.
+H5L_FN u64 mask_cost(const Survey& survey, const u32 (&extents)[kAxes]) {
+  constexpr u64 kBitsOfChange = 6;
+  u64 least = survey.exceptions, count = 1;
+  for (u32 a = 0; a < kAxes; ++a) {
+    count *= extents[a];
+    if (extents[a] == 1) continue;
+    const u64 cost = kBitsOfChange * survey.changes[a] + survey.exceptions / extents[a];
+    least = cost < least ? cost : least;
+  }
+  return least * count;
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The memory in which Interp's encoder codes a tile in one form after the other.
+#pragma once
+
+#include "codecs/interp/choice.h"
+#include "codecs/interp/coder.h"
+#include "codecs/interp/exceptions.h"
+#include "codecs/interp/masks.h"
+#include "codecs/interp/patches.h"
+#include "codecs/interp/prediction.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+// A tile in one form, before it is written.
+template <class T>
+struct Coded {
+  Form form;
+  bool is_narrow = false;
+  i64 base = 0;
+  bool has_exceptions = false;
+  u32 patch_entries = 0;
+  Coding coding;
+};
+
+// The encoder's arrays for a form. What is found after the prediction lies where the predictor had its scratch memory,
+// and the coder works where the integers were.
+template <class I>
+struct Arrays {
+  static constexpr u32 kRowsBytes = sizeof(I) * kLorenzoScratch;
+  struct Additions {
+    Patch patches[kMaxPatches];
+    u32 others[kMaxMaskWords];
+  };
+
+  I integers[kTileValues + kSpareCodes];
+  I codes[sizeof(I) == 4 ? 2 : 1][kTileValues + kSpareCodes];
+  union {
+    alignas(64) u8 prediction[kLevelsBytes<I> > kRowsBytes ? kLevelsBytes<I> : kRowsBytes];
+    Additions additions;
+  };
+  u8* coder_scratch() { return reinterpret_cast<u8*>(integers); }
+  static_assert(sizeof(integers) >= kWriteScratchBytes && sizeof(integers) >= kPathBytes &&
+                sizeof(integers) >= kMaskScratchBytes);
+};
+
+// The encoder's workspace for a tile.
+template <class T>
+struct Memory {
+  i32 positions[kTileValues + kSpareCodes];
+  u32 mask[kMaxMaskWords];
+  u32 measured[kMaxMaskWords];  // the mask whose section was measured last
+  Coded<T> coded[2];            // the form that is tried, and the best so far; as the codes of 32 bits
+  Patch patches[kMaxPatches];   // of the best form, as its mask
+  u32 best_mask[kMaxMaskWords];
+  union {
+    Arrays<i32> narrow;
+    Arrays<Int<T>> wide;
+  };
+};
+
+}  // namespace h5lossy::H5L_TARGET::interp

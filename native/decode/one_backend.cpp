@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What decoding needs of the runtime, for a library without threads: the scalar backend, one thread, and bins for one
+// call.
+
+#include <span>
+
+#include "chunk/word_tables.h"
+#include "codecs/checksum.h"
+#include "codecs/range.h"
+#include "runtime/pool.h"
+#include "runtime/registry.h"
+
+namespace h5lossy {
+
+namespace scalar {
+extern const ChecksumFunction checksum_function;
+#define H5L_CODEC(number, name) extern const Codec name##_codec;
+#include "runtime/codecs.def"
+#undef H5L_CODEC
+}  // namespace scalar
+
+namespace {
+
+constexpr CodecEntry kCodecs[] = {
+#define H5L_CODEC(number, name) {number, #name, &scalar::name##_codec},
+#include "runtime/codecs.def"
+#undef H5L_CODEC
+};
+
+constexpr RangeFunctions kNoRanges = {};  // for encoders
+
+constexpr Backend kScalar = {"scalar", [] { return true; }, kCodecs, scalar::checksum_function, kNoRanges};
+
+}  // namespace
+
+std::span<const CodecEntry> all_codecs() { return kCodecs; }
+
+h5l_status choose_backend(const Backend*& backend, const Message&) {
+  backend = &kScalar;
+  return H5L_OK;
+}
+
+ChecksumFunction best_checksum() { return scalar::checksum_function; }
+
+void run_batch(std::size_t count, std::uint32_t, BatchItem item, const void* context) noexcept {
+  for (std::size_t i = 0; i < count; ++i) item(context, i, 0);
+}
+
+const MadeBins* bins_of(const BinRule& rule, KeptBins& kept) { return make_bins(rule, kept) ? &kept : nullptr; }
+
+}  // namespace h5lossy
