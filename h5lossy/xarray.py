@@ -183,9 +183,10 @@ def encoding(
             f"there is no variable {unknown[0]!r}, only {', '.join(sorted(map(repr, names)))}"
         )
     kind = PFPL if default is None else type(default)
+    source = None if recommendations is None else Recommendations.load(recommendations)
     found = {}
     for path, group in groups.items():
-        advised = {} if recommendations is None else recommended(group, recommendations)
+        advised = {} if source is None else _recommended(group, source)
         found[path] = _encoding_of(group, named, default, _codecs_for(group, advised, kind, named))
     if not any(found.values()):
         is_codec_kept = any(_opened_with(group).keys() - named.keys() for group in groups.values())
@@ -228,7 +229,10 @@ def recommended(
     InvalidArgumentError
         If the file is none of recommendations, or "community" is given and not installed.
     """
-    source = Recommendations.load(recommendations)
+    return _recommended(ds, Recommendations.load(recommendations))
+
+
+def _recommended(ds: xr.Dataset, source: Recommendations) -> dict[str, Recommendation]:
     described_by = _referred_to(ds.variables.values())
     return {
         str(name): source.of(array, functools.partial(_extent, array))
@@ -255,7 +259,8 @@ def _codecs_for(
         if one.bound is None:
             lacking.append(f"{name} ({one.why})")
             continue
-        codec = kind(**one.arguments)
+        is_lossless = one.bound.kind is BoundKind.LOSSLESS  # which not every codec has
+        codec = (PFPL if is_lossless else kind)(**one.arguments)
         if one.bound.kind is BoundKind.RANGE_RELATIVE:
             codec = codec.resolved_for(_extent(ds[name]))
         found[name] = codec
@@ -603,11 +608,6 @@ def _undeclared_fill(name: Any, own: Any, attributes: Any, dtype: np.dtype[Any])
 
 def _warn_of_statement(name: Any, variable: xr.Variable, codec: Codec) -> None:
     """Warn where what was lost before would not be said, or as if that were all."""
-    if stale := [one for one in ERROR_ATTRIBUTES.values() if one in variable.attrs]:
-        warn(
-            f"{name}: the bound is another one than that of the attribute {stale[0]}; remove it: "
-            f"del ds[{name!r}].attrs[{stale[0]!r}]"
-        )
     said = variable.attrs.get(PROVENANCE_ATTRIBUTE)
     earlier = variable.encoding.get(PROVENANCE_ATTRIBUTE, said)
     if not isinstance(earlier, str):
@@ -616,11 +616,13 @@ def _warn_of_statement(name: Any, variable: xr.Variable, codec: Codec) -> None:
     if packing and packing not in earlier:  # it is about numbers that are stored no more
         earlier += f", of numbers packed with {packing}"
     wanted = earlier if codec.lossless else f"{earlier}; {loss_text(codec)}"
+    numbers = [] if codec.lossless else [*ERROR_ATTRIBUTES.values()]
+    stale = "".join(f"; del ds[{name!r}].attrs[{x!r}]" for x in numbers if x in variable.attrs)
     is_said = isinstance(said, str) and said.startswith(earlier)
     if not is_said or not (codec.lossless or said.endswith(loss_text(codec))):
         warn(
             f"{name}: the data were compressed before, and the errors add up; to say so in the "
-            f"file, ds[{name!r}].attrs[{PROVENANCE_ATTRIBUTE!r}] = {wanted!r}"
+            f"file, ds[{name!r}].attrs[{PROVENANCE_ATTRIBUTE!r}] = {wanted!r}{stale}"
         )
 
 

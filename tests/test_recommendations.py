@@ -150,10 +150,13 @@ def test_rules_go_first_and_the_bound_for_all_last(
     source: Path, advice: Path, tmp_path: Path
 ) -> None:
     options = ("--dataset", "zs:absolute=0.5", "--skip", "msl", "--absolute", 0.25)
+    options += ("--codec", "interp")
     repack(source, tmp_path / "b.nc", "--recommendations", advice, *options)
     with h5py.File(tmp_path / "b.nc") as new:
-        found = {name: h5lossy.describe(new[name]) for name in ("zs", "msl", "tas", "z")}
+        found = {name: h5lossy.describe(new[name]) for name in ("zs", "msl", "tas", "z", "lsm")}
     assert found.pop("msl") is None
+    assert found.pop("lsm").codec == "pfpl"  # Interp is not lossless
+    assert {info.codec for info in found.values()} == {"interp"}
     assert {name: info and info.bound.value for name, info in found.items()} == {
         "zs": 0.5,
         "tas": 0.25,
@@ -169,6 +172,11 @@ def test_xarray_takes_the_same_bounds_and_says_them(source: Path, advice: Path) 
     with xr.open_dataset(source, engine="netcdf4") as ds:
         with pytest.warns(RuntimeWarning, match=r"^no bound is recommended for olr \(.*other \("):
             chosen = encoding(ds, {"zs": {"absolute": 0.5}}, recommendations=advice)
+        with pytest.warns(RuntimeWarning, match=r"^no bound is recommended"):
+            with_all = encoding(ds, codec=h5lossy.Interp(absolute=0.25), recommendations=advice)
+        assert with_all["olr"]["compression"] == h5lossy.Interp(absolute=0.25)
+        assert with_all["z"]["compression"] == h5lossy.Interp(absolute=5.0)
+        assert with_all["lsm"]["compression"] == h5lossy.PFPL(lossless=True)
         said = recommended(ds, advice)
         bounds = {name: one["compression"].bound for name, one in chosen.items()}
         assert {*bounds} == {name for name, *_, wanted in VARIABLES if wanted}

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from h5lossy._bounds import BoundKind
 from h5lossy._cli._console import one_line
-from h5lossy._cli._options import FLAGS, Request
+from h5lossy._cli._options import DEFAULT_CODEC, FLAGS, Request
 from h5lossy._cli._patterns import Chunks, Rule, require_match
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._globs import matches, matching
@@ -65,7 +66,8 @@ class Rules:
         recommended = None if bounds or skipped else self._recommended(dataset)
         request = self.request
         if recommended:
-            request = Request(bound=recommended.arguments).or_else(request)
+            codec = DEFAULT_CODEC if BoundKind.LOSSLESS in recommended.arguments else None
+            request = Request(bound=recommended.arguments, codec=codec).or_else(request)
         for rule in rules:
             request = rule.request.or_else(request)
         return Wish(
