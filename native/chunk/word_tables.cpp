@@ -78,10 +78,12 @@ class HalfErrors {
   }
 
  private:
+  [[nodiscard]] double value(std::uint64_t magnitude) const { return values_[static_cast<std::size_t>(magnitude)]; }
+
   [[nodiscard]] bool is_near(std::uint64_t low, std::uint64_t high, std::uint64_t at) const {
     if (high >= finite_) return false;
-    const Exact bound = is_relative_ ? exact_product(bound_, values_[at]) : Exact{bound_, 0};
-    return is_at_most(difference(values_[high], values_[low]), bound);
+    const Exact bound = is_relative_ ? exact_product(bound_, value(at)) : Exact{bound_, 0};
+    return is_at_most(difference(value(high), value(low)), bound);
   }
 
   double bound_;
