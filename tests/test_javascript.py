@@ -19,7 +19,7 @@ def test_javascript(path: Path) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("there is no Node here")
-    for name in ("decoder.js", "node_modules"):
+    for name in ("decoder.js", "plugin.js", "node_modules"):
         if not (JS / name).exists():
             pytest.skip(f"there is no js/{name}; js/README.md says how it is made")
     ran = subprocess.run(

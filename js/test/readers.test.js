@@ -1,14 +1,18 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// jsfive and zarrita read what h5lossy has compressed, once they have been told how.
+// h5wasm, jsfive and zarrita read what h5lossy has compressed, once they have been told how.
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { readFileSync, readdirSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import test from "node:test";
+import * as h5wasm from "h5wasm/node";
 import { File, Filters } from "jsfive";
 import * as zarr from "zarrita";
+import { registerH5wasm } from "../h5wasm.js";
 import { decode, decodeBytes, FrameError, inspect, registerJsfive, registerZarrita } from "../index.js";
 
 const golden = new URL("../../tests/golden/", import.meta.url);
@@ -18,6 +22,21 @@ const text = (value) => new TextEncoder().encode(JSON.stringify(value));
 
 registerJsfive(Filters);
 registerZarrita(zarr.registry);
+
+test("h5wasm reads the files of ever", async (context) => {
+  const folder = mkdtempSync(join(tmpdir(), "h5lossy-"));
+  context.after(() => rmSync(folder, { recursive: true }));
+  registerH5wasm(await h5wasm.ready, folder);
+  const path = join(folder, "x.h5");
+  for (const name of readdirSync(new URL("files/v1", golden)).filter((name) => name.endsWith(".json"))) {
+    const { holds } = parsed(`files/v1/${name}`);
+    copyFileSync(new URL(`files/v1/${name.replace(".json", ".h5")}`, golden), path);
+    const file = new h5wasm.File(path, "r");
+    const { value } = file.get("x");
+    assert.equal(createHash("sha256").update(value).digest("hex"), holds.values_sha256, name);
+    file.close();
+  }
+});
 
 test("jsfive reads the files of ever", () => {
   const ARRAYS = { i4: Int32Array, u2: Uint16Array, f4: Float32Array, f8: Float64Array };

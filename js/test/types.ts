@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 import { decode, decodeBytes, FILTER_ID, FrameError, inspect, registerJsfive, registerZarrita } from "../index.js";
+import { registerH5wasm } from "../h5wasm.js";
+import * as h5wasm from "h5wasm/node";
 import { registry } from "zarrita";
 
 registerZarrita(registry);
+registerH5wasm(await h5wasm.ready, "/tmp/plugins");
 registerJsfive(new Map<number, (chunk: ArrayBuffer, itemBytes: number, words: number[]) => ArrayBuffer>());
 
 const frame = new Uint8Array(100);
