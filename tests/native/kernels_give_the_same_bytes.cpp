@@ -228,6 +228,20 @@ bool codec_can_choose(const Method& method) {
   return method.codec != H5L_CODEC_AUTO && codec_entry(method.codec)->codec->possible_modes != nullptr;
 }
 
+// Moves most values to a lattice that is coarser than the bound: multiples, decimals, or packed values.
+template <class T>
+void put_on_lattice(std::vector<Bits<T>>& values, double bound, Random& random) {
+  const double wanted = 0.4 / (bound * static_cast<double>(1 + random.below(3)));
+  const double per_unit = wanted > 1 && random.one_in(2) ? std::floor(wanted) : wanted;
+  const double offset = random.one_in(2) ? 0 : 273.15 * bound;
+  const std::uint64_t beside_one_in = random.one_in(2) ? 0 : 2000;
+  for (Bits<T>& bits : values) {
+    const double number = std::rint((static_cast<double>(std::bit_cast<T>(bits)) - offset) * per_unit);
+    if (!(std::fabs(number) < 1e6) || (beside_one_in != 0 && random.one_in(beside_one_in))) continue;
+    bits = std::bit_cast<Bits<T>>(static_cast<T>(number / per_unit + offset));
+  }
+}
+
 template <class T>
 void check(const Method& method, const Setting& setting, Random& random, std::uint64_t hostile_one_in) {
   h5l_params params = make_params(method, setting.kind, setting.bound, sizeof(T));
@@ -263,6 +277,9 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
       const Bits<T> value = random.one_in(2) ? fills[random.below(4)] : random.one_in(2) ? 0 : source.hostile();
       std::fill(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end),
                 value);
+    }
+    if (codec_can_choose(method) && setting.kind == H5L_BOUND_ABSOLUTE && random.one_in(2)) {
+      put_on_lattice<T>(values, setting.bound, random);
     }
     chunk = to_bytes<T>(values, false);
     // Some codecs recognise what they have decoded.

@@ -22,6 +22,7 @@ struct MaskValue {
   // What an exception is stored as: see exception_bits. `lattice` has no mask value.
   template <class Q>
   H5L_FN Word<T> stored_bits(const Q& lattice, bool is_fine, Word<T> exception) const {
+    if (own_lattice_of(lattice).exists()) return bits_beside_points<T>(lattice, exception);
     return exception == bits ? stored : is_fine ? exception_bits<T>(lattice, exception) : exception;
   }
 };
