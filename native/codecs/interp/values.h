@@ -483,12 +483,6 @@ H5L_FN Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
   return blocks::bits_of(q, static_cast<Word<T>>(bin));
 }
 
-// Exceptions of an own lattice stay as they are, but -0.0, which may be a point of it in the next form.
-template <class T>
-H5L_FN Word<T> bits_beside_points(const Lattice<T>& lattice, Word<T> bits) {
-  return bits == kSignBit<T> && lattice.fill_bits != bits && lattice.fill_bits != 0 ? Word<T>{0} : bits;
-}
-
 // What an exception of a form on fine points is stored as: where it has a bin after all, as what that decodes to, so
 // that it stays the same whatever form it has next. Not for forms on bins, where fine points are exceptions if their
 // bin is the fill value or infinite: the next bin may be near enough, but they must not move.
@@ -500,19 +494,6 @@ H5L_FN Word<T> exception_bits(const Lattice<T>& lattice, Word<T> bits) {
 }
 template <class T>
 H5L_FN Word<T> exception_bits(const blocks::FoldedQuantizer<T>&, Word<T> bits) {
-  return bits;
-}
-
-template <class T>
-H5L_FN OwnLattice own_lattice_of(const Lattice<T>& lattice) {
-  return lattice.own;
-}
-template <class T>
-H5L_FN OwnLattice own_lattice_of(const blocks::FoldedQuantizer<T>&) {
-  return {};
-}
-template <class T>
-H5L_FN Word<T> bits_beside_points(const blocks::FoldedQuantizer<T>&, Word<T> bits) {
   return bits;
 }
 
