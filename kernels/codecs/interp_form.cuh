@@ -126,6 +126,15 @@ class FormFinder {
     }
   }
 
+  // What a value is encoded as. As exceptions, values are those of the chunk.
+  H5L_DEVICE W value_at(u32 i) const {
+    if constexpr (kIsLattice<Q>) {
+      return encoded_as(q_, values_.bits(i));
+    } else {
+      return values_.bits(i);
+    }
+  }
+
   H5L_DEVICE i32 position_of(W bits, bool& is_kept) const {
     if constexpr (kIsLattice<Q>) {
       return find_position<true>(q_, limits_, bits, is_kept);
@@ -159,8 +168,8 @@ class FormFinder {
     const W first_bits = values_.bits(0);
     for_values([&](u32 i, bool is_there) {
       if (!is_there) return;
-      const W bits = values_.bits(i);
-      sums[3] += bits != first_bits ? 1 : 0;
+      sums[3] += values_.bits(i) != first_bits ? 1 : 0;
+      const W bits = value_at(i);
       if constexpr (kIsLattice<Q>) {
         bool is_kept;
         const i32 position = position_of(bits, is_kept);
@@ -187,11 +196,11 @@ class FormFinder {
     } else {
       if (summary_.exceptions != 0 || summary_.beside_bins != 0) return false;
       W bin;
-      bin_of_value(values_.bits(0), bin);
+      bin_of_value(value_at(0), bin);
       H5L_NO_UNROLL for (u32 first = 0; first < count(); first += kFormThreads) {
         const u32 i = first + thread();
         W own = bin;
-        const bool is_other = i < count() && (!bin_of_value(values_.bits(i), own) || own != bin);
+        const bool is_other = i < count() && (!bin_of_value(value_at(i), own) || own != bin);
         if (any_in_block(is_other)) return false;
       }
       set_constant(bits_of_bin(q_, static_cast<i64>(static_cast<Int<T>>(bin))));
@@ -253,8 +262,8 @@ class FormFinder {
     bool is_used = false;
     if (thread() < kMaskPlaces) {
       const u32 place = mask_place(thread(), count());
-      bits = values_.bits(place);
-      is_used = is_repeated(q_, bits, values_.bits(place + 1));
+      bits = value_at(place);
+      is_used = is_repeated(q_, bits, value_at(place + 1));
       places.bits[thread()] = is_used ? bits : kNoMask<T>;
     }
     if (!any_in_block(is_used)) return {};
@@ -382,10 +391,10 @@ class FormFinder {
   // The first value of which `has_one` is true, count() if there is none.
   template <class HasOne>
   H5L_DEVICE u32 first_value(HasOne has_one) {
-    if (has_one(values_.bits(0))) return 0;
+    if (has_one(value_at(0))) return 0;
     u32 first = count();
     for_values([&](u32 i, bool is_there) {
-      if (is_there && i < first && has_one(values_.bits(i))) first = i;
+      if (is_there && i < first && has_one(value_at(i))) first = i;
     });
     return least_of_block<kFormWarps>(first, shared_.sums);
   }
@@ -393,7 +402,7 @@ class FormFinder {
   // The fine point of the first value that has one, 0 if none has; in a closed form, rounded if it is not the first.
   H5L_CALLED i32 base_of_fine_points(bool is_closed) {
     const u32 first = first_value([&](W bits) { return position_of(bits) != kNone<i32>; });
-    const i32 fine = first < count() ? fine_point_of(position_of(values_.bits(first))) : 0;
+    const i32 fine = first < count() ? fine_point_of(position_of(value_at(first))) : 0;
     return is_closed && first != 0 ? rounded_base(fine) : fine;
   }
 
@@ -407,7 +416,7 @@ class FormFinder {
     i8* const deltas = stage_.deltas(next_);
     clear(shared_.patched);
     for_values([&](u32 i, bool is_there) {
-      const i32 position = is_there ? position_of(values_.bits(i)) : kNone<i32>;
+      const i32 position = is_there ? position_of(value_at(i)) : kNone<i32>;
       if (is_there) integers[i] = position;
       note_exceptions(i, is_there && position == kNone<i32>);
     });
@@ -442,7 +451,7 @@ class FormFinder {
     i32* const integers = shared_.integers;
     clear(shared_.patched);
     for_values([&](u32 i, bool is_there) {
-      const i32 position = is_there ? position_of(values_.bits(i)) : kNone<i32>;
+      const i32 position = is_there ? position_of(value_at(i)) : kNone<i32>;
       if (is_there) integers[i] = position == kNone<i32> ? kNone<i32> : fine_point_of(position) - base;
       note_exceptions(i, is_there && position == kNone<i32>);
     });
@@ -458,7 +467,7 @@ class FormFinder {
       return bin_of_value(bits, bin);
     });
     W bin = 0;
-    if (first < count()) bin_of_value(values_.bits(first), bin);
+    if (first < count()) bin_of_value(value_at(first), bin);
     base_ = static_cast<i64>(static_cast<Int<T>>(bin));
     find_bins(shared_.integers);
     if (sizeof(T) == 4 || bins_.is_narrow) {
@@ -478,7 +487,7 @@ class FormFinder {
     u32 exceptions = 0;
     for_values([&](u32 i, bool is_there) {
       W bin = 0;
-      const bool has_bin = is_there && bin_of_value(values_.bits(i), bin);
+      const bool has_bin = is_there && bin_of_value(value_at(i), bin);
       const W difference = bin - static_cast<W>(base_);
       if (has_bin) excess |= narrow_excess(difference);
       if (is_there) bins[i] = has_bin ? static_cast<I>(difference) : kNone<I>;
@@ -491,7 +500,7 @@ class FormFinder {
     if constexpr (kIsLattice<Q>) {
       for_values([&](u32 i, bool is_there) {
         if (!is_there || i == 0 || (shared_.mask[i / 32] >> i % 32 & 1) == 0) return;
-        const W bits = values_.bits(i);
+        const W bits = value_at(i);
         W difference;
         if (has_place(bits, difference)) bins[i] = static_cast<I>(difference);
       });
@@ -530,7 +539,7 @@ class FormFinder {
       bool is_kept = false;
       i32 delta = 0;
       if (is_there) {
-        const i32 position = position_of(values_.bits(i), is_kept);
+        const i32 position = position_of(value_at(i), is_kept);
         delta = fine_point_of(position) - kUnit * bin_of(position);
         is_kept = is_kept && (bins_.exceptions == 0 || (shared_.mask[i / 32] >> i % 32 & 1) == 0);
       }
@@ -923,6 +932,7 @@ class FormFinder {
     head.lorenzo_axes = form.lorenzo_axes;
     head.patches = entries;
     head.base = base;
+    head.own_lattice = own_lattice_of(q_);
   }
 
   H5L_DEVICE void finish_record() const {
@@ -942,7 +952,7 @@ class FormFinder {
     H5L_NO_UNROLL for (u32 odd = 1; odd < 1u << shape_.active; ++odd) {
       if (ones(odd) < 2) continue;
       const auto fine_point_at = [&](u32 place, i32& fine) {
-        const i32 position = position_of(at_place(place));
+        const i32 position = position_of(value_at(place));
         fine = fine_point_of(position);
         return position != kNone<i32>;
       };
@@ -985,8 +995,6 @@ class FormFinder {
     sync_block();
     return best_rule(shared.matches, sets, shape_.active);
   }
-
-  H5L_DEVICE W at_place(u32 place) const { return values_.bits(place); }
 
   const Shape shape_;
   const u32 mode_;

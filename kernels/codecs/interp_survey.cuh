@@ -103,7 +103,7 @@ class WarpSurveyor {
       is_inside = is_inside && at < dims_[a];
       place += u64{at} * strides_[a];
     }
-    return is_inside ? values_[place] : kOutside;
+    return is_inside ? positions_.encoded(values_[place]) : kOutside;
   }
 
   H5L_DEVICE void visit(u32 g, GroupFindings& group) {

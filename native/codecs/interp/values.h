@@ -67,6 +67,18 @@ H5L_FN bool is_close(const Lattice<T>& lattice, T x, T rebuilt) {
   return magnitude(subtract(x, rebuilt)) < lattice.bound;
 }
 
+// The number of the point of an own lattice that a value is, as a value; a NaN if it is none, or has the bits `fill`.
+template <class T>
+H5L_FN Word<T> number_of(const OwnLattice& own, Word<T> fill, Word<T> bits) {
+  const T x = bit_cast<T>(bits);
+  const double s = multiply(subtract(static_cast<double>(x), own.offset), own.points_per_unit);
+  const double number = subtract(add(s, kRounding<double>), kRounding<double>);
+  const T point = own.template value_of<T>(number);
+  const bool is_point = (magnitude(s) < static_cast<double>(kInterpBinLimit<T> - 1)) & (point == x) & (bits != fill) &
+                        (bit_cast<Word<T>>(point) != fill);
+  return is_point ? bit_cast<Word<T>>(static_cast<T>(number)) : kNoMask<T>;
+}
+
 // The bin of a value, as a floating-point integer: the nearest, or, where rounding puts that out of reach, its
 // neighbour on the value's side. False if it has none.
 template <class T>
@@ -96,6 +108,12 @@ template <class T>
 H5L_FN bool has_nearest_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits) {
   const T s = multiply(bit_cast<T>(bits), lattice.inverse_step);
   return (magnitude(s) < static_cast<T>(kInterpBinLimit<T>)) & (bits != fill) & (bits != lattice.mask_bits);
+}
+
+// What a value is encoded as: itself, or the number of its point of an own lattice, a NaN if it is none.
+template <class T>
+H5L_FN Word<T> encoded_as(const Lattice<T>& lattice, Word<T> bits) {
+  return lattice.own.exists() ? number_of<T>(lattice.own, lattice.fill_bits, bits) : bits;
 }
 
 // A bin as an integer.
@@ -457,6 +475,7 @@ bool all_in_bin(const Q& q, const u8* values, const i32* positions, u32 count, i
 
 template <class T>
 H5L_FN Word<T> bits_of_bin(const Lattice<T>& lattice, i64 bin) {
+  if (lattice.own.exists()) return bit_cast<Word<T>>(lattice.own.template value_of<T>(static_cast<double>(bin)));
   return bit_cast<Word<T>>(value_of(static_cast<T>(bin), lattice.step));
 }
 template <class T>
@@ -480,16 +499,17 @@ H5L_FN Word<T> exception_bits(const blocks::FoldedQuantizer<T>&, Word<T> bits) {
 
 #if !defined(__CUDACC__)
 
-// Whether the whole tile decodes to the same bits, which need no form: it has more than one value, and all are equal
+// Whether the whole tile decodes to the same bits, which need no form ("originals" are the values themselves where
+// `values` are numbers of points): it has more than one value, and all are equal
 // exceptions, or all are of one bin and none of them is kept beside it. `exceptions` are the values that nothing stands
 // for.
 template <class T, class Q>
-bool find_constant(const Q& q, const u8* values, const i32* positions, u32 count, u32 exceptions, u32 beside_bins,
-                   Word<T>& bits) {
+bool find_constant(const Q& q, const u8* values, const u8* originals, const i32* positions, u32 count, u32 exceptions,
+                   u32 beside_bins, Word<T>& bits) {
   if (count < 2) return false;
   if (exceptions == count) {
-    bits = load<Word<T>>(values);
-    return blocks::all_equal<Word<T>>(values, count);
+    bits = load<Word<T>>(originals);
+    return blocks::all_equal<Word<T>>(originals, count);
   }
   if (exceptions != 0 || beside_bins != 0) return false;
   const i64 bin = first_bin(q, values, positions, 1);
@@ -527,6 +547,23 @@ void to_values(const Lattice<T>& lattice, const I* integers, u32 count, i64 base
     } else {
       store(values + i * sizeof(T), value_of(double_of(integer), unit));
     }
+  }
+}
+
+template <class T, class I>
+void to_values(const OwnLattice& own, const I* integers, u32 count, i64 base, u8* values) {
+  using W = Word<T>;
+  const OwnLattice lattice = own;
+  const W offset = static_cast<W>(base);
+  for (u32 i = 0; i < count; ++i) {
+    const W integer = static_cast<W>(static_cast<Int<T>>(integers[i])) + offset;
+    double number;
+    if constexpr (sizeof(T) == 4) {
+      number = static_cast<double>(static_cast<Int<T>>(integer));
+    } else {
+      number = double_of(integer);
+    }
+    store(values + i * sizeof(T), lattice.template value_of<T>(number));
   }
 }
 
