@@ -59,8 +59,7 @@ struct FormShared {
   Prospects prospects;
   u32 sums[8 * kFormWarps];
   u64 samples[8];
-  MaskOdds mask_odds[2];
-  u32 mask_bytes[2];
+  MaskShared masks;
   u32 entries;
   TileRecord record;
 };
@@ -834,18 +833,15 @@ class FormFinder {
       });
       flags_ = any_in_block(has_third) ? kHasOthers : kHasOthers | kOthersAreAlike;
     }
-    const auto measure = [&](u32* mask) {
-      const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
-      const u32 bytes = measure_mask_by_warp(neighbours, count(), mask, shared().mask_odds[warp()]);
-      if (lane() == 0) shared().mask_bytes[warp()] = bytes;
+    const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
+    const auto measure = [&](const u32* mask) {
+      u16* const list = reinterpret_cast<u16*>(stage_.payload());  // there is none yet
+      return measure_mask_by_block<kFormWarps>(neighbours, count(), mask, shared().masks, list);
     };
-    if (warp() == 0) measure(shared().mask);
-    if (warp() == 1 && different != 0) measure(others);
-    sync_block();
-    section_bytes_ = static_cast<u32>(sizeof(T)) + 2 + shared().mask_bytes[0];
+    sync_block();  // the masks are complete
+    section_bytes_ = static_cast<u32>(sizeof(T)) + 2 + measure(shared().mask);
     if (different == 0) return;
-    section_bytes_ +=
-        shared().mask_bytes[1] + ((flags_ & kOthersAreAlike) != 0 ? 1 : different) * static_cast<u32>(sizeof(T));
+    section_bytes_ += measure(others) + ((flags_ & kOthersAreAlike) != 0 ? 1 : different) * static_cast<u32>(sizeof(T));
   }
 
   // Calls visit(i, whether it is an exception, its bits if so) for all values.

@@ -20,7 +20,7 @@ struct PackShared {
   u8 numbers[kTileValues];    // zigzags of the codes; in the end their symbols
   bool are_wide[kMaxBlocks];  // whether some of a block's need more than a byte, and are not there
   union {
-    MaskOdds mask_odds;
+    MaskShared masks;
     struct {
       union {
         u64 code_costs[kCostRows][kCostSizes];
@@ -307,8 +307,8 @@ class Packer {
       shared().front = static_cast<u32>(write_head<T>(head, payload_) - payload_);
     }
     sync_block();
+    if (record.head.has_exceptions) write_masks(record, slot);
     if (warp() == 0) {
-      if (record.head.has_exceptions) write_masks(record, slot);
       if (record.head.has_exceptions && (record.exception_flags & kHasOthers) != 0) write_others(record);
       if (record.head.patches != 0) write_patches(slot);
     }
@@ -321,22 +321,22 @@ class Packer {
     return mask.stored_bits(q_, record.head.is_fine, bits);
   }
 
-  // The common bits, flags and masks. By a warp.
+  // The common bits, flags and masks. By the whole thread block, which meets at the end.
   H5L_DEVICE void write_masks(const TileRecord& record, u32 slot) {
     const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
     const W common = static_cast<W>(record.common);
     u8* const scratch = reinterpret_cast<u8*>(stage_.template codes<Int<T>>(slot ^ 1));
     u8* out = payload_ + shared().front;
-    if (lane() == 0) {
+    if (thread() == 0) {
       store<W>(out, stored(common));
       store(out + sizeof(T), static_cast<u16>(record.exception_flags));
     }
-    u32* const mask = stage_.mask();
-    MaskOdds& odds = shared().mask_odds;
-    out = write_mask_by_warp(neighbours, shape_.count, mask, odds, scratch, out + sizeof(T) + 2);
+    const u32* const mask = stage_.mask();
+    MaskShared& memory = shared().masks;
+    out = write_mask_by_block<kWarps>(neighbours, shape_.count, mask, memory, scratch, out + sizeof(T) + 2);
     if ((record.exception_flags & kHasOthers) != 0) {
       u32* const others = stage_.others();
-      for (u32 w = lane(); w < mask_words(shape_.count); w += kWarpThreads) {
+      for (u32 w = thread(); w < mask_words(shape_.count); w += kThreads) {
         u32 word = 0;
         for (u32 left = mask[w]; left != 0; left &= left - 1) {
           const u32 bit = lowest_one(left);
@@ -344,11 +344,11 @@ class Packer {
         }
         others[w] = word;
       }
-      sync_warp();
-      out = write_mask_by_warp(neighbours, shape_.count, others, odds, scratch, out);
+      sync_block();
+      out = write_mask_by_block<kWarps>(neighbours, shape_.count, others, memory, scratch, out);
     }
-    if (lane() == 0) shared().front = static_cast<u32>(out - payload_);
-    sync_warp();
+    if (thread() == 0) shared().front = static_cast<u32>(out - payload_);
+    sync_block();
   }
 
   // The bits of exceptions that have not the common ones.
