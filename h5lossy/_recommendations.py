@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from h5lossy._bounds import BoundKind, ErrorBound
+from h5lossy._dims import axes_of, kind_of
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._units import has_offset, ratio_of
 from h5lossy._variables import text_attribute
-from h5lossy.assessment._dims import axes_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

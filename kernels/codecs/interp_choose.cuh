@@ -201,8 +201,13 @@ class Chooser {
     } else {
       survey(PointwisePositions<T>(blocks::folded_quantizer<T>(quantizer)));
     }
-    if (lane() == 0 && warp() < candidates.count) {
-      shared_.costs[warp()] = cost_with_axes(shared_.survey.survey, dims_, candidates.axes[warp()]);
+    if (warp() < candidates.count) {
+      const Survey& found = shared_.survey.survey;
+      u32 extents[kAxes], unused;
+      cut(dims_, candidates.axes[warp()], extents);
+      const u64 interpolation = interpolation_cost_by_warp(found, extents, candidates.axes[warp()]);
+      const u64 lorenzo = lorenzo_cost_by_warp(found, extents, unused);
+      if (lane() == 0) shared_.costs[warp()] = cost_of_value(found, extents, interpolation, lorenzo);
     }
     sync_block();
     u64 least = ~u64{0};

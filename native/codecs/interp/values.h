@@ -46,6 +46,12 @@ inline constexpr T kRounding = static_cast<T>(u64{3} << (kMantissaBits<T> - 1));
 template <class T>
 inline constexpr T kRoundingParts = kRounding<T> / kParts;
 
+// Their bits: constants of their own, since nvcc has no memory for the numbers that a function could refer to.
+template <class T>
+inline constexpr Word<T> kRoundingBits = __builtin_bit_cast(Word<T>, kRounding<T>);
+template <class T>
+inline constexpr Word<T> kRoundingPartsBits = __builtin_bit_cast(Word<T>, kRoundingParts<T>);
+
 // No number has the bits of this one if there is no fill value: it stands for a NaN, which is an exception anyway.
 template <class T>
 H5L_FN Word<T> fill_of(const Lattice<T>& lattice) {
@@ -119,7 +125,7 @@ H5L_FN Word<T> encoded_as(const Lattice<T>& lattice, Word<T> bits) {
 // A bin as an integer.
 template <class T>
 H5L_FN Word<T> integer_of(T bin) {
-  return bit_cast<Word<T>>(add(bin, kRounding<T>)) - bit_cast<Word<T>>(kRounding<T>);
+  return bit_cast<Word<T>>(add(bin, kRounding<T>)) - kRoundingBits<T>;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -149,7 +155,7 @@ H5L_FN i32 fill_position(const Lattice<T>& lattice) {
   const T t = multiply(bit_cast<T>(fill_of(lattice)), lattice.inverse_fine);
   if (!(magnitude(t) < static_cast<T>(kFineLimit<T> + 16))) return kFarFill;
   const Word<T> shifted = bit_cast<Word<T>>(add(t, kRoundingParts<T>));
-  return static_cast<i32>(static_cast<u32>(shifted - bit_cast<Word<T>>(kRoundingParts<T>)));
+  return static_cast<i32>(static_cast<u32>(shifted - kRoundingPartsBits<T>));
 }
 
 // What the position of a value depends on, besides the lattice.
@@ -173,7 +179,7 @@ H5L_FN i32 find_position(const Lattice<T>& l, const PositionLimits<T>& limits, W
   constexpr T highest = kRoundingParts<T> + kFineLimit<T> + T{31} / kParts;
   const T x = bit_cast<T>(bits);
   const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
-  const i32 position = static_cast<i32>(static_cast<u32>(bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>)));
+  const i32 position = static_cast<i32>(static_cast<u32>(bit_cast<W>(shifted) - kRoundingPartsBits<T>));
   const i32 fine = fine_point_of(position);
   const T rebuilt = multiply(static_cast<T>(fine), l.fine);
   const bool is_equal = rebuilt == x;
@@ -218,7 +224,7 @@ bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count
   for (u32 i = 0; i < count; ++i) {
     const T x = bit_cast<T>(load<W>(values + i * sizeof(T)));
     const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
-    const W from_zero = bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>);
+    const W from_zero = bit_cast<W>(shifted) - kRoundingPartsBits<T>;
     const i32 position = static_cast<i32>(static_cast<u32>(from_zero));
     const T rebuilt = multiply(static_cast<T>(fine_point_of(position)), l.fine);
     const bool is_kept = rebuilt == x;
