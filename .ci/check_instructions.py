@@ -35,7 +35,6 @@ ASKS_FOR_FUSED = re.compile(
     r"(Sweep(<|::)|sweep<|add_up(_\w+)?<|add_valid<|add_(part_of_)?(plain_)?block<|"
     r"(\S+ )?add_errors<)"
     r"|stencils\(|add_(columns|stencils)<|fused_multiply_add\()"
-    r"|\bh5lossy::\(anonymous namespace\)::exact_product\("
 )
 
 # x86: all of AVX and AVX-512 begins with a v, and of the rest the backends may use these. tzcnt is

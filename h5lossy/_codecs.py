@@ -170,8 +170,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     filter_name: ClassVar[str] = FILTER_NAME
     codec_number: ClassVar[int]
     codec_name: ClassVar[str]
-    #: The bit of a frame's mode which says that its step is that of a lattice of the values, all of
-    #: which are exact; no request has it.
+    #: The bit of a frame's mode which says that the values have a lattice of their own, and are
+    #: exact; no request has it.
     exact_bit: ClassVar[int] = 0
     #: The width of a bin as a share of twice the bound, as the library has it.
     step_share: ClassVar[_StepShare] = _StepShare()

@@ -107,7 +107,7 @@ class FrameInfo:
 
     @property
     def is_exact(self) -> bool:
-        """Whether `step` is that of a lattice which all values lie on, so that none was moved."""
+        """Whether the values have a lattice of their own, near `step`, so that none was moved."""
         return any(self.mode & cls.exact_bit for cls in self._classes())
 
     def _classes(self) -> list[type[Codec]]:

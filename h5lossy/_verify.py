@@ -32,12 +32,15 @@ from h5lossy._values import is_half, is_integer, unwritten_value
 from h5lossy._variables import takes_variables
 from h5lossy._verification.hashes import hash_chunks
 from h5lossy._verification.records import (
+    ERROR_ATTRIBUTES,
     HASH_ATTRIBUTE,
     REPORT_ATTRIBUTE,
     Place,
     Record,
     description,
+    largest_errors,
     read_record,
+    stated_errors,
 )
 from h5lossy.assessment import assess
 
@@ -176,10 +179,23 @@ def verify(
         chunks=check.chunks,
         recorded=check.recorded,
         problems=tuple(check.problems),
-        outdated=tuple(check.outdated),
+        outdated=(*check.outdated, *_too_small(dataset, codec)),
         record=None if check.record is None else check.record.report,
         report=report,
     )
+
+
+def _too_small(dataset: h5py.Dataset, codec: Codec) -> list[Problem]:
+    """Return which attributes promise more than the bound: those of a dataset that was copied."""
+    stated, least = stated_errors(dataset), largest_errors(dataset, codec.bound)
+    return [
+        Problem(
+            chunk=None,
+            why=f"{ERROR_ATTRIBUTES[kind]} is {stated[kind]!r}, but the bound is {least[kind]!r}",
+        )
+        for kind in stated.keys() & least.keys()
+        if stated[kind] < least[kind]
+    ]
 
 
 class _Found(NamedTuple):

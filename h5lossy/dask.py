@@ -23,12 +23,12 @@ import dask.array
 import numpy as np
 from dask.delayed import delayed
 
+from h5lossy._dims import chosen_axes
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._plugins import register
 from h5lossy._ranges import Extent
 from h5lossy._values import as_reals, loaded
 from h5lossy.assessment import Assessor, Report
-from h5lossy.assessment._dims import chosen_axes
 from h5lossy.assessment._fields import Layout
 from h5lossy.assessment._inputs import Input, common_dtype, missing_in
 

@@ -9,6 +9,7 @@ find the engine "h5lossy".
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import io
 import math
@@ -32,8 +33,16 @@ from h5lossy._datasets import codec_of
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._frames import taking
 from h5lossy._packing import Packing, for_integers, in_counts
+from h5lossy._recommendations import COMMUNITY, Recommendation, Recommendations
 from h5lossy._variables import dataset_named
-from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE, loss_text
+from h5lossy._verification.records import (
+    ATTRIBUTES,
+    ERROR_ATTRIBUTES,
+    LOSS_ATTRIBUTES,
+    PROVENANCE_ATTRIBUTE,
+    loss_text,
+    rounded_up,
+)
 from h5lossy._warnings import warn
 from h5lossy.missing import Missing, no_data, warn_of_zero
 
@@ -82,15 +91,17 @@ def encoding(
     variables: Mapping[str, Codec | Mapping[str, Any] | None] | None = None,
     *,
     codec: Codec | None = None,
+    recommendations: str | os.PathLike[str] | None = None,
     **bound: Any,
 ) -> dict[str, dict[str, Any]]:
     """Return the ``encoding`` that saves a dataset with compression.
 
     It is for ``to_netcdf(..., engine="h5netcdf", encoding=...)``. A variable gets the codec that
-    `variables` has for it; else, if it is a data variable, the one given by `codec` or `bound`;
-    else the one that it was opened with (engine "h5lossy", or `restore_encoding`). Integers get the
-    bound if they are packed or if `variables` names them; others are compressed losslessly. Left
-    as they are: coordinates and what describes them, times, and variables of up to 4 KiB that can't
+    `variables` has for it; else, if it is a data variable, one with the bound of `recommendations`
+    for it, or the one given by `codec` or `bound`; else the one that it was opened with (engine
+    "h5lossy", or `restore_encoding`). Integers get the bound if they are packed, or if `variables`
+    names them or `recommendations` have one for them; others are compressed losslessly. Left as
+    they are: coordinates and what describes them, times, and variables of up to 4 KiB that can't
     grow.
 
     Parameters
@@ -103,6 +114,10 @@ def encoding(
         named, if it is of numbers. In a tree, a name is that of variables in all groups.
     codec : Codec, optional
         What all other data variables get.
+    recommendations : path-like, optional
+        A file of bounds by ``standard_name``, in the format of the package
+        compression-recommendations, or "community", for the file that this package has.
+        `recommended` says what is taken of it.
     **bound
         The arguments of `PFPL`, instead of `codec`: ``absolute=1e-3``, for example.
 
@@ -123,8 +138,10 @@ def encoding(
     Warns
     -----
     RuntimeWarning
-        If nothing can be compressed, if packed integers can't have the bound and are saved
-        losslessly, or if missing values or the attribute ``lossy_compression`` need attention.
+        If nothing can be compressed, if `recommendations` have no bound for a data variable (with
+        the reason; it gets `codec` or `bound`, if that is given), if packed integers can't have
+        the bound and are saved losslessly, or if missing values or the attribute
+        ``lossy_compression`` need attention.
 
     Notes
     -----
@@ -165,10 +182,15 @@ def encoding(
         raise InvalidArgumentError(
             f"there is no variable {unknown[0]!r}, only {', '.join(sorted(map(repr, names)))}"
         )
-    found = {path: _encoding_of(group, named, default) for path, group in groups.items()}
+    kind = PFPL if default is None else type(default)
+    source = None if recommendations is None else Recommendations.load(recommendations)
+    found = {}
+    for path, group in groups.items():
+        advised = {} if source is None else _recommended(group, source)
+        found[path] = _encoding_of(group, named, default, _codecs_for(group, advised, kind, named))
     if not any(found.values()):
         is_codec_kept = any(_opened_with(group).keys() - named.keys() for group in groups.values())
-        if default is None and not named and not is_codec_kept:
+        if default is None and not named and not is_codec_kept and recommendations is None:
             raise InvalidArgumentError(
                 "encoding needs a bound, such as absolute=1e-3, or a codec: no variable was opened "
                 'with one (xr.open_dataset(..., engine="h5lossy"), or restore_encoding)'
@@ -179,6 +201,72 @@ def encoding(
                 f"the bound, with more than {TINY_BYTES} bytes"
             )
     return found if isinstance(ds, xr.DataTree) else found["/"]
+
+
+def recommended(
+    ds: xr.Dataset, recommendations: str | os.PathLike[str] = COMMUNITY
+) -> dict[str, Recommendation]:
+    """Return what is recommended for the data variables of a dataset.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Its variables say what they are by ``standard_name`` and ``units``, or by the attributes of
+        GRIB that cfgrib writes, and on what levels by their coordinates.
+    recommendations : path-like
+        As `encoding` takes it.
+
+    Returns
+    -------
+    dict
+        By name, for each variable of floats or integers with dimensions: a `Recommendation`, whose
+        text says which bound was taken and from what, or why there is none. An absolute bound is in
+        the variable's own unit. Where absolute and relative bounds are recommended, the values are
+        read.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the file is none of recommendations, or "community" is given and not installed.
+    """
+    return _recommended(ds, Recommendations.load(recommendations))
+
+
+def _recommended(ds: xr.Dataset, source: Recommendations) -> dict[str, Recommendation]:
+    described_by = _referred_to(ds.variables.values())
+    return {
+        str(name): source.of(array, functools.partial(_extent, array))
+        for name, array in ds.data_vars.items()
+        if array.dtype.kind in "fiu" and array.dims and name not in described_by
+    }
+
+
+def _extent(array: xr.DataArray) -> tuple[float, float] | None:
+    """Return the smallest and the largest finite value."""
+    finite = array.where(np.isfinite(array))
+    low, high = float(finite.min()), float(finite.max())
+    return None if math.isnan(low) else (low, high)
+
+
+def _codecs_for(
+    ds: xr.Dataset, advised: Mapping[str, Recommendation], kind: type[Codec], named: Iterable[Any]
+) -> dict[str, Codec]:
+    """Return the codecs with bounds that are recommended, and warn of variables without one."""
+    found, lacking = {}, []
+    for name, one in advised.items():
+        if name in named:
+            continue
+        if one.bound is None:
+            lacking.append(f"{name} ({one.why})")
+            continue
+        is_lossless = one.bound.kind is BoundKind.LOSSLESS  # which not every codec has
+        codec = (PFPL if is_lossless else kind)(**one.arguments)
+        if one.bound.kind is BoundKind.RANGE_RELATIVE:
+            codec = codec.resolved_for(_extent(ds[name]))
+        found[name] = codec
+    if lacking:
+        warn(f"no bound is recommended for {', '.join(lacking)}")
+    return found
 
 
 def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
@@ -200,10 +288,7 @@ def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
         if _stored_dtype(ds.variables[name]).kind in "iu":
             # Not below their product, so that `encoding` finds the same counts in it.
             product = math.floor(codec.absolute) * Fraction(scale)
-            value = float(product)
-            found[name] = codec.with_bound(
-                absolute=value if value >= product else math.nextafter(value, math.inf)
-            )
+            found[name] = codec.with_bound(absolute=rounded_up(product))
         elif scale != 1:
             # Their product, rounded down: as if the scale were the range of the values.
             as_range = codec.with_bound(range_relative=codec.absolute)
@@ -385,7 +470,10 @@ def _codec_for(name: str, given: Any, kind: type[Codec]) -> Codec | None:
 
 
 def _encoding_of(
-    ds: xr.Dataset, named: Mapping[str, Codec | None], default: Codec | None
+    ds: xr.Dataset,
+    named: Mapping[str, Codec | None],
+    default: Codec | None,
+    advised: Mapping[str, Codec],
 ) -> dict[str, dict[str, Any]]:
     """Return the encoding of each variable of a dataset that is to be compressed."""
     found = {}
@@ -397,17 +485,19 @@ def _encoding_of(
         is_tiny = variable.nbytes <= TINY_BYTES and not resizable.intersection(variable.dims)
         if name in named:
             codec = named[name]
-        elif default is not None and name not in described_by and not is_tiny:
-            codec = default
-        else:
+        elif name in described_by or is_tiny or (name not in advised and default is None):
             is_kept = True
+        else:
+            codec = advised.get(name, default)
         if codec is None:
             continue
         obstacle = _obstacle(variable, resizable, codec)
         if not obstacle:
             dtype = _stored_dtype(variable)
             if dtype.kind in "iu" and not is_kept:
-                codec = _for_integers(name, variable, dtype, codec, is_named=name in named)
+                named_for = {"is_asked_for": name in named or name in advised}
+                named_for["is_named"] = name in named
+                codec = _for_integers(name, variable, dtype, codec, **named_for)
             codec = taking(codec, dtype)
             found[name] = {
                 "compression": codec,
@@ -460,13 +550,19 @@ def _obstacle(variable: xr.Variable, resizable: set[Any], codec: Codec) -> str:
 
 
 def _for_integers(
-    name: Any, variable: xr.Variable, dtype: np.dtype[Any], codec: Codec, *, is_named: bool
+    name: Any,
+    variable: xr.Variable,
+    dtype: np.dtype[Any],
+    codec: Codec,
+    *,
+    is_asked_for: bool,
+    is_named: bool,
 ) -> Codec:
     """Return the codec for a variable that is saved as integers, with a bound in counts."""
     packing = Packing.of(SimpleNamespace(attrs=variable.encoding), dtype)
     if packing is None and variable.dtype.kind == "f":  # xarray rounds them to integers
         packing = Packing(1.0, 0.0)
-    chosen, why = for_integers(codec, dtype, packing, is_asked_for=is_named)
+    chosen, why = for_integers(codec, dtype, packing, is_asked_for=is_asked_for)
     if why and is_named:
         raise UnsupportedError(f"{name!r} can't be compressed with {codec!r}: {why}")
     if why and packing is not None:
@@ -520,11 +616,13 @@ def _warn_of_statement(name: Any, variable: xr.Variable, codec: Codec) -> None:
     if packing and packing not in earlier:  # it is about numbers that are stored no more
         earlier += f", of numbers packed with {packing}"
     wanted = earlier if codec.lossless else f"{earlier}; {loss_text(codec)}"
+    numbers = [] if codec.lossless else [*ERROR_ATTRIBUTES.values()]
+    stale = "".join(f"; del ds[{name!r}].attrs[{x!r}]" for x in numbers if x in variable.attrs)
     is_said = isinstance(said, str) and said.startswith(earlier)
     if not is_said or not (codec.lossless or said.endswith(loss_text(codec))):
         warn(
             f"{name}: the data were compressed before, and the errors add up; to say so in the "
-            f"file, ds[{name!r}].attrs[{PROVENANCE_ATTRIBUTE!r}] = {wanted!r}"
+            f"file, ds[{name!r}].attrs[{PROVENANCE_ATTRIBUTE!r}] = {wanted!r}{stale}"
         )
 
 
@@ -543,7 +641,7 @@ def _restore_from(group: h5py.Group, name: str, variable: xr.Variable) -> None:
 def _restore(variable: xr.Variable, name: str, dataset: h5py.Dataset) -> None:
     """Put the codec of a dataset, and what attributes say of it, into a variable's encoding."""
     own, attributes = variable.encoding, variable.attrs
-    for attribute in (*ATTRIBUTES, PROVENANCE_ATTRIBUTE):
+    for attribute in (*ATTRIBUTES, *LOSS_ATTRIBUTES):
         if attribute in attributes:
             own[attribute] = attributes.pop(attribute)
     try:

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 Description = dict[str, Any]
 
 #: Attributes that repack writes.
-OURS = {"h5lossy", "h5lossy_report", "h5lossy_hashes", "lossy_compression"}
+OURS = {
+    "h5lossy",
+    "h5lossy_report",
+    "h5lossy_hashes",
+    "lossy_compression",
+    "lossy_compression_maximum_absolute_error",
+    "lossy_compression_maximum_relative_error",
+}
 
 
 def described(path: Path) -> dict[bytes, Description]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from h5lossy import Assessor, InvalidArgumentError, assess
-from h5lossy.assessment._dims import Axis, spatial
+from h5lossy._dims import Axis, spatial
 from reports import numbers_of
 
 if TYPE_CHECKING:

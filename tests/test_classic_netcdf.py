@@ -169,6 +169,7 @@ def test_readers_are_told_of_the_loss_in_words(classic: Path) -> None:
     version = h5lossy.get_config().version
     text = f"absolute error at most 0.01: h5lossy version {version} (codec pfpl)"
     assert f'tas:lossy_compression = "{text}" ;' in said
+    assert "tas:lossy_compression_maximum_absolute_error = 0.01 ;" in said
     # CF's attributes are for algorithms that are not h5lossy's.
     assert "quantization" not in said
 

@@ -20,6 +20,7 @@ from h5lossy._batched import gpu, gpu_decoder, gpu_encoder
 from h5lossy._codecs import FILTER_ID, from_filter_options
 from h5lossy.missing import Missing, keeping_missing
 from hdf5_helpers import field, frames
+from reference import frame as reference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,14 +191,119 @@ def test_values_on_a_lattice_that_the_bound_allows_are_exact(
         assert_same_bits(decoded.astype(dtype).ravel() + 0, values.ravel() + 0)  # -0.0 becomes 0.0
 
 
-def test_one_value_beside_the_lattice_gives_the_bound_its_step(dtype: np.dtype[Any]) -> None:
-    for place in (0, 1234, 17999):
-        values = np.rint(field((6, 50, 60), np.dtype("f8")) * 100).astype(dtype)
-        assert h5lossy.inspect(h5lossy.encode(values, Interp(absolute=0.3))).is_exact
-        values.flat[place] += dtype.type(0.25)
-        frame = h5lossy.encode(values, Interp(absolute=0.3))
-        assert not h5lossy.inspect(frame).is_exact
-        assert_kept(values, h5lossy.decode(frame).reshape(values.shape), {"absolute": 0.3})
+def decimals(dtype: np.dtype[Any], digits: int, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return numbers as they are read from text of so many digits."""
+    smooth = field(shape, np.dtype("f8"))
+    counts: np.ndarray[Any, Any] = np.rint(smooth / np.ptp(smooth) * 3000)
+    return (counts / 10**digits).astype(dtype)
+
+
+def packed(scale: float, offset: float, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return int16 that were unpacked as doubles and stored as float32."""
+    smooth = field(shape, np.dtype("f8"))
+    counts = np.rint((smooth - smooth.min()) / np.ptp(smooth) * 6000 - 3000).astype("i2")
+    values: np.ndarray[Any, Any] = (counts * scale + offset).astype("f4")
+    return values
+
+
+def lattices() -> dict[str, tuple[np.ndarray[Any, Any], float]]:
+    """Return values and how far apart they are."""
+    shape = (6, 50, 60)
+    found = {
+        f"{digits} digits, {code}": (decimals(np.dtype(code), digits, shape), 10.0**-digits)
+        for digits in (1, 2, 3)
+        for code in ("f4", "f8")
+    }
+    found |= {
+        f"{scale} k + {offset}": (packed(scale, offset, shape), scale)
+        for scale, offset in (
+            (0.25, 273.15),
+            (0.0137, 288.12),
+            (0.01, -1e-3),
+            (7, 1000),
+            (3e5, 1e5),
+        )
+    }
+    return found
+
+
+def comes_back(values: np.ndarray[Any, Any], codec: Interp, fill_value: Any = None) -> bytes:
+    """Check what is decoded, here and by the reference, and that it stays; return the frame."""
+    frame = h5lossy.encode(values, codec, fill_value=fill_value)
+    decoded = h5lossy.decode(frame, shape=values.shape)
+    assert_kept(values, decoded, {"absolute": codec.absolute}, fill_value)
+    assert_same_bits(decoded, reference.decode(frame))
+    again = h5lossy.encode(decoded, codec, fill_value=fill_value)
+    assert_same_bits(h5lossy.decode(again, shape=values.shape), decoded)
+    if h5lossy.inspect(frame).is_exact:
+        assert_same_bits(decoded + 0, values + 0)
+    return frame
+
+
+@pytest.mark.parametrize("name", lattices())
+def test_decimals_and_packed_values_are_exact_and_small(name: str) -> None:
+    values, apart = lattices()[name]
+    sizes = set()
+    for share in (2.0, 0.7, 0.49, 0.2, 1e-2, 1e-3):
+        frame = comes_back(values, Interp(absolute=share * apart))
+        info = h5lossy.inspect(frame)
+        assert info.is_exact == (share < 0.5)
+        if info.is_exact:
+            assert info.step == pytest.approx(apart, rel=1e-4)
+            sizes.add(len(frame))
+    assert max(sizes) < values.size * 1.2
+    assert max(sizes) < min(sizes) * 1.05  # a smaller bound costs nothing
+
+
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("name", ["2 digits, f4", "2 digits, f8", "0.0137 k + 288.12"])
+def test_values_beside_the_lattice_are_exceptions(name: str, order: str) -> None:
+    values, apart = lattices()[name]
+    rng = np.random.default_rng(5)
+    codec = Interp(absolute=apart / 10)
+    beside = values.copy()
+    places = rng.integers(0, values.size, 20)
+    beside.flat[places] += (rng.uniform(0.2, 0.8, 20) * apart).astype(values.dtype)
+    beside.flat[3000:3200] = np.nan
+    beside.flat[4000:4002] = np.inf, -0.0
+    beside.flat[5000:5900] = 1e35
+    frame = comes_back(beside.astype(beside.dtype.newbyteorder(order)), codec, 1e35)
+    assert h5lossy.inspect(frame).is_exact
+    assert len(frame) < 1.3 * len(h5lossy.encode(values, codec)) + 400
+    # Where a large part is beside it, the bound gives the step.
+    noise = (rng.normal(size=values.shape) * apart).astype(values.dtype)
+    beside = np.where(rng.random(values.shape) < 0.3, values + noise, values)
+    assert not h5lossy.inspect(comes_back(beside, codec)).is_exact
+
+
+def test_zeros_of_either_sign_and_a_fill_value_on_the_lattice(dtype: np.dtype[Any]) -> None:
+    values = decimals(dtype, 2, (40, 50))
+    values[10:20] = 0.0
+    values[12:18:2] = -0.0
+    for fill_value in (0.0, -0.0, 0.07, float(values[0, 0]), None):
+        fill = None if fill_value is None else dtype.type(fill_value)
+        frame = comes_back(values, Interp(absolute=1e-3), fill)
+        assert h5lossy.inspect(frame).is_exact
+
+
+@pytest.mark.parametrize("name", ["2 digits, f4", "2 digits, f8", "0.0137 k + 288.12"])
+def test_parts_that_are_overwritten_move_nothing_else(name: str) -> None:
+    values, apart = lattices()[name]
+    given, held = values.copy(), values.copy()
+    rng = np.random.default_rng(3)
+    codec = Interp(absolute=0.3 * apart)
+    for turn in range(8):
+        box = np.s_[turn % 6, 5 * turn : 5 * turn + 9]
+        new = rng.normal(values.mean(), 30 * apart, values[box].shape)
+        if turn % 3 == 2:  # back to the lattice
+            new = values[box]
+        given[box] = held[box] = new
+        before = held.copy()
+        held = h5lossy.decode(h5lossy.encode(held, codec), shape=values.shape)
+        assert_kept(given, held, {"absolute": codec.absolute})
+        moved = held != before
+        # Only what had not been moved before moves.
+        assert np.array_equal(before[moved], given[moved])
 
 
 def test_a_lattice_finer_than_the_bound_is_left_alone(dtype: np.dtype[Any]) -> None:

@@ -129,7 +129,15 @@ def hostile(lattice: Lattice, bound: dict[str, Any], seed: int, shape: tuple[int
     def patterns() -> Array:
         return np.frombuffer(rng.bytes(count * size), f"u{size}").copy()
 
-    words = smooth()
+    def own_lattice() -> Array:
+        # Decimals, and packed values: further apart than the bound's step, or less.
+        digits = np.floor(-np.log10(scale)) - rng.integers(-1, 4)
+        per_unit = 10.0**digits * rng.choice([1, 1, 0.37])
+        wave = np.rint(np.sin(at) * rng.choice([3, 50, 2000]) + rng.choice([0, 1000]))
+        offset = rng.choice([0, 0, 273.15]) * scale
+        return bits_of((wave / per_unit + offset).astype(f"f{size}"))
+
+    words = own_lattice() if rng.integers(0, 4) == 0 else smooth()
     for make in (fine_points, around_the_limits, half_way, special, patterns):
         share = rng.choice([0, 0, 0, 0.01, 0.3, 1], p=[0.3, 0.2, 0.2, 0.2, 0.08, 0.02])
         if share:

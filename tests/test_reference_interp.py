@@ -513,7 +513,7 @@ def code_blocks(heading: str) -> list[str]:
     return re.findall(r"^```\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
 
 
-EXAMPLE, STATES, PLACES, INTEGERS, PATCHED, ROWS = code_blocks("Worked example")
+EXAMPLE, STATES, PLACES, INTEGERS, PATCHED, ROWS, DECIMALS = code_blocks("Worked example")
 
 
 def bytes_of(block: str) -> bytes:
@@ -600,6 +600,16 @@ def test_the_example_with_a_patch_is_right() -> None:
     assert decoded[1] == 5 * u
     assert np.flatnonzero(np.isnan(decoded)).tolist() == [20]
     assert applied.q[20] == 41
+
+
+def test_the_decimals_of_the_page_are_decoded() -> None:
+    decoded = interp.decode_tile(
+        bytes_of(DECIMALS), 32, FLOAT32, Quantizer(Kind.ABSOLUTE, 0), mode=33
+    )
+    i = np.arange(32)
+    numbers = 2000 + 5 * i * (31 - i) // 6 + (i % 3 == 1)
+    assert decoded.view("<f4").tolist() == (numbers / 100).astype("<f4").tolist()
+    assert f"The first integers are {', '.join(map(str, numbers[:3]))} and {numbers[3]}" in PAGE
 
 
 @pytest.mark.parametrize("predictor", [0, 2])

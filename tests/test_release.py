@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -25,6 +26,7 @@ def test_the_version_is_the_same_everywhere() -> None:
     version = _found(r"^project\(h5lossy VERSION ([\d.]+) ", cmake)
     assert _found(r"^version: ([\d.]+)$", citation) == version
     assert _found(r'^  version: "([\d.]+)"$', RECIPE) == version
+    assert json.loads((ROOT / "js/package.json").read_text())["version"] == version
 
 
 def test_the_conda_recipe_asks_for_what_the_package_needs() -> None:

@@ -931,8 +931,12 @@ def test_what_was_lost_before_is_said_or_left_out_but_never_false(
 def test_a_statement_that_another_engine_left_is_not_the_whole_truth(repacked: Path) -> None:
     with xr.open_dataset(repacked, engine="netcdf4") as ds:
         encoding(ds, absolute=0.01)
-        with pytest.warns(RuntimeWarning, match=r"^tas: .* errors add up"):
+        with pytest.warns(RuntimeWarning, match=r"^tas: .* errors add up") as said:
             encoding(ds, absolute=0.1)
+        number = "lossy_compression_maximum_absolute_error"
+        assert ds["tas"].attrs[number] == 0.01
+        exec(str(said[0].message).split("file, ")[1])  # as it says
+        assert number not in ds["tas"].attrs
 
 
 def test_a_statement_about_packed_numbers_says_so() -> None:

@@ -907,6 +907,7 @@ class Head:
     units: int
     base: int
     V: int
+    own_lattice: tuple[float, float] | None
 
     def unit(self, level: int) -> int:
         """interp.md, "Units"."""
@@ -930,10 +931,13 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
         own_table = [(table >> 11 * s & 2047) + 1 for s in range(16)]
         require(sum(own_table) == 2048, "the sum of the frequencies")
         require(first >> 4 & 3 > 1 and second & 15 == third & 7 == 0, "a head without classes")
+    own_lattice = read_own_lattice(reader) if third >> 6 & 1 else None
     interpolates, fine, closed, narrow = not first & 2, first >> 2 & 1, first >> 3 & 1, first >> 7
     wide = not narrow and t is FLOAT64
-    units = third >> 4
-    require(units < 4 and (units == 0 or closed), "units")
+    units = third >> 4 & 3
+    require(third >> 7 == 0 and (units == 0 or closed), "units")
+    may_be_own = not (fine or patches or frame.kind == POINTWISE_RELATIVE)
+    require(own_lattice is None or may_be_own, "an own lattice")
     require(not closed or (fine and interpolates), "closed")
     require(narrow or not interpolates or t is FLOAT64, "interpolation of float32 is narrow")
     require(item_bytes <= (8 if wide else 4), "the bytes of an escape")
@@ -965,7 +969,15 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
         units=units,
         base=base,
         V=64 if wide else 32,
+        own_lattice=own_lattice,
     )
+
+
+def read_own_lattice(reader: Reader) -> tuple[float, float]:
+    """interp.md, "Own lattice": D and c."""
+    d, c = struct.unpack("<2d", reader.take(16))
+    require(0 < d < math.inf and math.isfinite(c), "D or c is not allowed")
+    return d, c
 
 
 def decode_interp(frame: Frame, extents: list[int], payload: bytes) -> list[int]:
@@ -995,6 +1007,9 @@ def decode_interp(frame: Frame, extents: list[int], payload: bytes) -> list[int]
             return exceptions[place]
         if place in patches and not head.closed:
             return t.multiple(signed(16 * q + patches[place], t.W), frame.step / 16)
+        if head.own_lattice:
+            d, c = head.own_lattice
+            return t.bits(t.fl(float(q) / d + c) + 0.0)
         return t.multiple(q, frame.step / 16) if head.fine else value_of(frame, q)
 
     return [pattern(place) for place in range(count)]

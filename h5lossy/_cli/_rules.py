@@ -25,16 +25,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from h5lossy._bounds import BoundKind
 from h5lossy._cli._console import one_line
-from h5lossy._cli._options import FLAGS, Request
+from h5lossy._cli._options import DEFAULT_CODEC, FLAGS, Request
 from h5lossy._cli._patterns import Chunks, Rule, require_match
+from h5lossy._errors import InvalidArgumentError
 from h5lossy._globs import matches, matching
+from h5lossy._packing import Packing
+from h5lossy._ranges import Extent
+from h5lossy._recommendations import COMMUNITY, Recommendations
 from h5lossy._repacking.planning import NO_BOUND, OBJECTIONS, Wish
+from h5lossy.missing import missing_when_stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from h5lossy._codecs import Codec
+    import h5py
+
+    from h5lossy._recommendations import Recommendation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,26 +54,46 @@ class Rules:
     chunks: Chunks = "keep"
     rules: Sequence[Rule] = ()  # those of the --rules files, then the --dataset options
     skip: Sequence[str] = ()
+    recommendations: Recommendations | None = None
+    missing_value: Sequence[float] = ()
 
-    def wish(self, path: str, rank: int) -> Wish:
+    def wish(self, path: str, dataset: h5py.Dataset) -> Wish:
         """Return what is wanted of a dataset."""
         rules = [rule for rule in self.rules if matches(path, rule.pattern)]
         skipped = bool(rules) and rules[-1].skip
+        skipped = skipped or any(matches(path, pattern) for pattern in self.skip)
         bounds = [rule for rule in rules if rule.request.bound]
+        recommended = None if bounds or skipped else self._recommended(dataset)
+        request = self.request
+        if recommended:
+            codec = DEFAULT_CODEC if BoundKind.LOSSLESS in recommended.arguments else None
+            request = Request(bound=recommended.arguments, codec=codec).or_else(request)
+        for rule in rules:
+            request = rule.request.or_else(request)
         return Wish(
-            codec=self._codec(rules),
-            chunks=self._chunks(path, rank, [rule for rule in rules if rule.chunks]),
-            is_skipped=skipped or any(matches(path, pattern) for pattern in self.skip),
-            has_rule=bool(bounds),
+            codec=request.make(),
+            chunks=self._chunks(path, dataset.ndim, [rule for rule in rules if rule.chunks]),
+            is_skipped=skipped,
+            recommended=recommended,
+            has_rule=bool(bounds) or bool(recommended and recommended.bound),
             is_named=any(rule.is_literal for rule in bounds),
             in_counts=self.packed_units or (bool(bounds) and bounds[-1].packed_units),
         )
 
-    def _codec(self, rules: Sequence[Rule]) -> Codec | None:
-        request = self.request
-        for rule in rules:
-            request = rule.request.or_else(request)
-        return request.make()
+    def _recommended(self, dataset: h5py.Dataset) -> Recommendation | None:
+        """Return what is recommended for a dataset; None if nobody asked, or not of coordinates."""
+        if self.recommendations is None or dataset.dtype.kind not in "fiu":
+            return None
+
+        def extent() -> tuple[float, float] | None:
+            ends = Extent.of(dataset, missing_when_stored(dataset, self.missing_value)).ends
+            packing = Packing.of(dataset, dataset.dtype)
+            if ends is None or packing is None:
+                return ends
+            low, high = (end * packing.scale + packing.offset for end in ends)
+            return min(low, high), max(low, high)
+
+        return self.recommendations.of(dataset, extent)
 
     def _chunks(self, path: str, rank: int, rules: Sequence[Rule]) -> Chunks:
         """Return the chunks of the last rule that has any; of another rank they do not count."""
@@ -127,6 +155,22 @@ class RulesFile(click.Path):
             self.fail(error.format_message().removeprefix("Invalid value: "), param, ctx)
         except (ValueError, RecursionError) as error:  # with a line, if it is the syntax
             self.fail(f"{path} is not TOML: {error}", param, ctx)
+
+
+class RecommendationsFile(click.Path):
+    """A file of recommendations, or the word for that of the installed package."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the recommendations."""
+        if value != COMMUNITY:
+            value = os.fsdecode(super().convert(value, param, ctx))
+        try:
+            return Recommendations.load(value)
+        except (OSError, ImportError, InvalidArgumentError) as error:
+            self.fail(one_line(error), param, ctx)
 
 
 def rule_text(path: str, settings: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ from h5lossy._cli._options import (
 )
 from h5lossy._cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy._cli._progress import progress_bar
-from h5lossy._cli._rules import Rules, RulesFile
+from h5lossy._cli._rules import RecommendationsFile, Rules, RulesFile
 from h5lossy._repacking.compressing import CompressedCopy
 from h5lossy._repacking.planning import Plan, make_plans
 from h5lossy._repacking.repacking import Repacking, names_of_other_files
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from h5lossy._codecs import Codec
+    from h5lossy._recommendations import Recommendations
 
 #: HDF5's cache for chunks of the source that stretch over several blocks.
 _CACHE_BYTES = 64 << 20
@@ -83,6 +84,14 @@ _MOST_ROWS = 100
     metavar="FILE.toml",
     help="Rules for datasets from a file, as h5lossy tune --rules writes it. --dataset rules count "
     "as if they came after them. May be repeated.",
+)
+@click.option(
+    "--recommendations",
+    type=RecommendationsFile(),
+    metavar="FILE.yaml",
+    help="Bounds for variables by their standard_name, from a file of the format of the package "
+    "compression-recommendations; 'community' is the one that this package has. They go before "
+    "the bound for all datasets, and after that of --rules and --dataset.",
 )
 @click.option(
     "--skip",
@@ -136,6 +145,7 @@ def repack(
     request: Request,
     rules: Sequence[Rule],
     file_rules: Sequence[Sequence[Rule]],
+    recommendations: Recommendations | None,
     skip: Sequence[str],
     chunks: Chunks,
     verify: bool,
@@ -155,11 +165,13 @@ def repack(
     not stop the others; at the end all that failed are listed.
 
     The bound options hold for every dataset of floats or complex numbers of the HDF5 file SRC;
-    without one, only datasets that a --dataset rule gives a bound are compressed. --codec holds for
-    all that are compressed, unless a rule names another. A range-relative bound is taken over the
-    whole dataset and stored as the absolute one that it comes to. Each compressed dataset records
-    both in its attribute "h5lossy", and the bound in words in "lossy_compression". Records are
-    plain ASCII, which every netCDF model supports.
+    without one, only datasets that a --dataset rule or --recommendations give a bound are
+    compressed. --codec holds for all that are compressed, unless a rule names another. A
+    range-relative bound is taken over the whole dataset and stored as the absolute one that it
+    comes to. Each compressed dataset records both in its attribute "h5lossy", and the bound in
+    words in "lossy_compression" and, where one number says it, in
+    "lossy_compression_maximum_absolute_error" or "lossy_compression_maximum_relative_error".
+    Records are of plain ASCII and numbers, which every netCDF model supports.
 
     A GLOB that starts with "/" is matched against a dataset's whole path, any other against the
     path's end: "salt", "ocean/s*". A "*" stays within one name, "**" stands for any number of
@@ -196,14 +208,20 @@ def repack(
     its structure and the settings of its datasets. Any other is replaced only with --force.
     """
     rules = [*itertools.chain(*file_rules), *rules]
-    if not request.bound and not any(rule.request.bound for rule in rules):
+    if not (request.bound or recommendations or any(rule.request.bound for rule in rules)):
         raise click.UsageError(
             "give a bound for all datasets, for example --range-relative 1e-4, "
-            "or for some: --dataset 'GLOB:absolute=1e-3'"
+            "or for some: --dataset 'GLOB:absolute=1e-3', --recommendations community"
         )
     targets = _targets(sources, target)
     wishes = Rules(
-        request=request, packed_units=packed_units, chunks=chunks, rules=rules, skip=skip
+        request=request,
+        packed_units=packed_units,
+        chunks=chunks,
+        rules=rules,
+        skip=skip,
+        recommendations=recommendations,
+        missing_value=missing_value,
     )
     is_alone = len(sources) == 1
     if not is_alone and (datasets := _survey(targets, wishes)):
@@ -360,6 +378,16 @@ class _Result:
                 f"already compressed with another bound or codec, so the errors add up: "
                 f"{', '.join(again)}"
             )
+        lacking = defaultdict(list)
+        for plan in self.work.plans:
+            if plan.recommended is not None and plan.recommended.bound is not None:
+                self.notes.append(f"{printable(plan.path)}: {printable(str(plan.recommended))}")
+            elif plan.recommended is not None:
+                lacking[plan.recommended.why].append(plan.path)
+        self.notes += [
+            f"no bound is recommended ({printable(why)}): {some_names(paths)}"
+            for why, paths in lacking.items()
+        ]
         notes = defaultdict(list)
         for copy in self.work.copies:
             notes[copy.plan.note].append(copy.plan.path)
@@ -439,6 +467,7 @@ def _plain(copy: CompressedCopy, *, written: bool) -> dict[str, Any]:
         "codec": codec.codec_name,
         "settings": {own.name: getattr(codec, own.name) for own in codec.choices()},
         "requested": requested.plain(),
+        "recommended": plan.recommended and str(plan.recommended),
         "scale_factor": plan.packing and plan.packing.scale,
         "packed_units": plan.in_counts,
     }

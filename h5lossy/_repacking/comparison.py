@@ -27,14 +27,14 @@ from h5lossy._repacking.objects import (
     object_key,
 )
 from h5lossy._repacking.values import blocks_of, read_block, types_to_read
-from h5lossy._verification.records import ATTRIBUTES, PROVENANCE_ATTRIBUTE
+from h5lossy._verification.records import ATTRIBUTES, LOSS_ATTRIBUTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from h5lossy._repacking.objects import ObjectKey
 
-_OURS = {name.encode() for name in (*ATTRIBUTES, PROVENANCE_ATTRIBUTE)}
+_OURS = {name.encode() for name in (*ATTRIBUTES, *LOSS_ATTRIBUTES)}
 
 #: Most characters of a value in a message.
 _MOST_TEXT = 100

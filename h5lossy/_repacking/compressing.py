@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import h5py
@@ -34,11 +35,15 @@ from h5lossy._variables import text_attribute
 from h5lossy._verification.bound_checker import BoundChecker
 from h5lossy._verification.recorder import Recorder
 from h5lossy._verification.records import (
+    ERROR_ATTRIBUTES,
     HASH_ATTRIBUTE,
     PROVENANCE_ATTRIBUTE,
     REPORT_ATTRIBUTE,
     SETTINGS_ATTRIBUTE,
+    largest_errors,
     loss_text,
+    rounded_up,
+    stated_errors,
     write_text,
 )
 from h5lossy.missing import keeping_missing, missing_when_stored
@@ -49,7 +54,6 @@ if TYPE_CHECKING:
     from h5py import h5f, h5t
 
     from h5lossy._codecs import Codec
-    from h5lossy._packing import Packing
     from h5lossy._repacking.planning import Plan
     from h5lossy._verification.bound_checker import MissingChange
 
@@ -82,6 +86,9 @@ class CompressedCopy:
         self._earlier_settings = _earlier_settings(dataset)
         self._missing = missing_when_stored(dataset, missing_value)
         self._confirm_range = confirm_range
+        recommended = plan.recommended
+        has_bound = recommended is not None and recommended.bound is not None
+        self._recommended = recommended if has_bound else None
 
     @property
     def needs_range(self) -> bool:
@@ -139,9 +146,53 @@ class CompressedCopy:
         self.stored_bytes = new.id.get_storage_size()
         if attributes:
             write_text(new, SETTINGS_ATTRIBUTE, json.dumps(self._settings()))
-            provenance = _provenance_text(new, self.codec, self.plan.packing)
-            if provenance is not None:
-                write_text(new, PROVENANCE_ATTRIBUTE, provenance)
+        self._write_loss(new, attributes=attributes)
+
+    def _write_loss(self, new: h5py.Dataset, *, attributes: bool) -> None:
+        """State what was lost in words, and as a number if there is one; earlier losses remain.
+
+        Without attributes, no number stays that is too small now.
+        """
+        if self.codec.lossless:
+            return
+        scale = None if self.plan.packing is None else self.plan.packing.scale
+        reason = "" if self._recommended is None else f", {self._recommended.source}"
+        text = loss_text(self.codec, scale, reason)
+        is_first = not h5a.exists(new.id, PROVENANCE_ATTRIBUTE.encode())
+        earlier = None
+        with suppress(UnsupportedError):
+            earlier = text_attribute(new, PROVENANCE_ATTRIBUTE)
+        if earlier is not None and earlier.endswith(text):
+            return
+        errors = self._errors(new, is_first=is_first) if attributes else {}
+        if is_first and attributes:
+            write_text(new, PROVENANCE_ATTRIBUTE, text)
+        elif (
+            attributes and earlier is not None and earlier.isascii() and len(earlier) <= _MOST_TEXT
+        ):  # it is ours
+            write_text(new, PROVENANCE_ATTRIBUTE, f"{earlier}; {text}")
+        for kind, name in ERROR_ATTRIBUTES.items():
+            if kind in errors:
+                new.attrs[name] = errors[kind]
+            elif name in new.attrs:
+                del new.attrs[name]
+
+    def _errors(self, new: h5py.Dataset, *, is_first: bool) -> dict[BoundKind, float]:
+        """Return the most that values are off in all; nothing where one number does not say it."""
+        errors = largest_errors(new, self.codec.bound)
+        before = stated_errors(new)
+        if is_first:
+            if self.earlier is None or self.earlier.lossless:
+                return errors
+            before = largest_errors(new, self.earlier.bound)
+        if self.earlier is not None and not self.adds_error:
+            return before
+        total = {}
+        for kind in errors.keys() & before.keys():
+            first, second = Fraction(before[kind]), Fraction(errors[kind])
+            is_relative = kind is BoundKind.POINTWISE_RELATIVE  # the second one of what is left
+            total[kind] = rounded_up(first + second + (first * second if is_relative else 0))
+        return total
 
     def check(self, file: h5py.File, advance: Advance, *, attributes: bool) -> None:
         """Compare every value, and record what was found for `verify`; raise if one is wrong."""
@@ -243,6 +294,8 @@ class CompressedCopy:
             "stored": self.codec.get_config(),
             "h5lossy": _native.version(),
         }
+        if self._recommended is not None:
+            settings["recommended"] = str(self._recommended)
         if self._earlier_settings is not None:
             settings["earlier"] = self._earlier_settings
         return settings
@@ -258,19 +311,3 @@ def _earlier_settings(dataset: h5py.Dataset) -> Any:
         return None if earlier is None else json.loads(earlier)
     except (ValueError, RecursionError):
         return earlier
-
-
-def _provenance_text(dataset: h5py.Dataset, codec: Codec, packing: Packing | None) -> str | None:
-    """Return what `PROVENANCE_ATTRIBUTE` has to say now; None if it stays as it is."""
-    if codec.bound.kind is BoundKind.LOSSLESS:
-        return None
-    text = loss_text(codec, None if packing is None else packing.scale)
-    try:
-        if not h5a.exists(dataset.id, PROVENANCE_ATTRIBUTE.encode()):
-            return text
-        earlier = text_attribute(dataset, PROVENANCE_ATTRIBUTE)
-    except UnsupportedError:
-        return None
-    if earlier is None or not earlier.isascii() or len(earlier) > _MOST_TEXT:
-        return None  # it is not ours
-    return None if earlier.endswith(text) else f"{earlier}; {text}"  # earlier errors remain

@@ -29,6 +29,7 @@ from h5lossy._values import fill_bits, is_integer, own_fill_value
 
 if TYPE_CHECKING:
     from h5lossy._codecs import Codec
+    from h5lossy._recommendations import Recommendation
 
 NO_BOUND = "no rule gives a bound"
 
@@ -79,10 +80,11 @@ class Wish:
     has_rule: bool = False  # whether a rule for some datasets gives the bound
     is_named: bool = False  # whether it has no wildcards
     in_counts: bool = False  # whether the bound of packed values is one of the stored numbers
+    recommended: Recommendation | None = None  # where recommendations, and no rule, give the bound
 
 
-#: What is wanted of a dataset, from its path and its number of axes.
-Wishes: TypeAlias = Callable[[str, int], Wish]
+#: What is wanted of a dataset, from its path.
+Wishes: TypeAlias = Callable[[str, h5py.Dataset], Wish]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +103,7 @@ class Plan:
     #: Of packed integers; their bound was requested for the values, unless `in_counts`.
     packing: Packing | None = None
     in_counts: bool = False
+    recommended: Recommendation | None = None  # of what is compressed, or would be with a bound
     note: str = ""  # why integers are kept losslessly
     chunks: tuple[int, ...] = ()
     has_small_chunks: bool = False
@@ -134,8 +137,9 @@ def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
 def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -> Plan:
     shape = dataset.shape
     path = path_text(name)
-    wish = wishes(path, len(shape or ()))
-    kept = _obstacle(dataset) or _objection(dataset, wish)
+    kept = _obstacle(dataset)
+    wish = Wish() if kept else wishes(path, dataset)
+    kept = kept or _objection(dataset, wish)
     packing, note = None, ""
     if not kept and is_integer(dataset.dtype):
         wish, packing, note = _for_integers(dataset, wish)
@@ -153,6 +157,7 @@ def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -
         dtype=dtype,
         nbytes=dataset.id.get_storage_size() if kept else dataset.nbytes,
         kept=kept,
+        recommended=None if kept and kept != NO_BOUND else wish.recommended,
     )
     if kept:
         return plan
@@ -225,15 +230,16 @@ def _objection(dataset: h5py.Dataset, wish: Wish) -> str:
     """Return why a dataset is better not compressed; nothing if it may be."""
     if wish.is_skipped:
         return "skipped"
+    is_scale = not wish.is_named and h5ds.is_scale(dataset.id)
     if wish.codec is None:
-        return NO_BOUND
+        return "dimension scale" if wish.recommended and is_scale else NO_BOUND
     why = _objection_to_type(dataset, wish.codec)
     if why:
         return why
     is_relative = wish.codec.bound.kind is BoundKind.RANGE_RELATIVE
     if is_relative and not dataset.id.get_storage_size():
         return "no values, so no range"
-    if not wish.is_named and h5ds.is_scale(dataset.id):
+    if is_scale:
         return "dimension scale"
     is_tiny = dataset.nbytes <= TINY_BYTES and dataset.maxshape == dataset.shape
     return "small" if is_tiny and not wish.is_named else ""

@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +21,9 @@ from h5py import h5a, h5t
 
 from h5lossy import _native
 from h5lossy._bounds import BoundKind
-from h5lossy._errors import InvalidArgumentError, UnsupportedError
-from h5lossy._variables import text_attribute
+from h5lossy._errors import H5LossyError, InvalidArgumentError, UnsupportedError
+from h5lossy._packing import Packing
+from h5lossy._variables import attribute_of, text_attribute
 from h5lossy._verification.hashes import Hashes
 
 if TYPE_CHECKING:
@@ -43,8 +46,19 @@ SETTINGS_ATTRIBUTE = "h5lossy"
 #: for four algorithms, of which none is ours, and no others; it allows attributes of other names.
 PROVENANCE_ATTRIBUTE = "lossy_compression"
 
+#: The same as a number, for the values that unpacked numbers stand for: the most that they are off
+#: after all that `PROVENANCE_ATTRIBUTE` tells of. The names are made like the
+#: ``quantization_maximum_relative_error`` that NCO and others write beside CF's attributes.
+ERROR_ATTRIBUTES = {
+    BoundKind.ABSOLUTE: "lossy_compression_maximum_absolute_error",
+    BoundKind.POINTWISE_RELATIVE: "lossy_compression_maximum_relative_error",
+}
+
 #: All attributes that are only true of the dataset for which they were written.
 ATTRIBUTES = (SETTINGS_ATTRIBUTE, REPORT_ATTRIBUTE, HASH_ATTRIBUTE)
+
+#: Those that stay true of its values, until more is lost.
+LOSS_ATTRIBUTES = (PROVENANCE_ATTRIBUTE, *ERROR_ATTRIBUTES.values())
 
 SCHEMA = "h5lossy.verification/3"
 
@@ -120,7 +134,7 @@ def digest(report: dict[str, Any], hashes: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def loss_text(codec: Codec, scale: float | None = None) -> str:
+def loss_text(codec: Codec, scale: float | None = None, reason: str = "") -> str:
     """Say what a codec loses, of packed data with their scale, for `PROVENANCE_ATTRIBUTE`."""
     bound = codec.bound
     kind = str(bound.kind).replace("_", "-")
@@ -129,7 +143,43 @@ def loss_text(codec: Codec, scale: float | None = None) -> str:
     if bound.kind is BoundKind.NOISE:
         error = f"error of counts x at most {bound.value!r} sqrt(|x|)"
         error += f", or {bound.floor}" if bound.floor else ""
-    return f"{error}{of_numbers}: h5lossy version {_native.version()} (codec {codec.codec_name})"
+    error += of_numbers + reason.encode("ascii", "replace").decode()
+    return f"{error}: h5lossy version {_native.version()} (codec {codec.codec_name})"
+
+
+def largest_errors(dataset: h5py.Dataset, bound: ErrorBound) -> dict[BoundKind, float]:
+    """Return the most that values of a dataset are off by a bound of what is stored.
+
+    Nothing where one number does not say it: of bounds that depend on other values, and of packed
+    numbers whose relative error is not that of the values.
+    """
+    if bound.kind not in ERROR_ATTRIBUTES:
+        return {}
+    try:
+        packing = Packing.of(dataset, dataset.dtype) or Packing(1.0, 0.0)
+    except H5LossyError:
+        return {}
+    if bound.kind is BoundKind.ABSOLUTE:
+        return {bound.kind: rounded_up(Fraction(bound.value) * abs(Fraction(packing.scale)))}
+    return {} if packing.offset else {bound.kind: bound.value}
+
+
+def stated_errors(dataset: h5py.Dataset) -> dict[BoundKind, float]:
+    """Return what `ERROR_ATTRIBUTES` say."""
+    found = {}
+    for kind, name in ERROR_ATTRIBUTES.items():
+        value: Any = None
+        with suppress(UnsupportedError):
+            value = np.asarray(attribute_of(dataset, name))
+        if value is not None and value.dtype.kind in "fiu" and value.size == 1:
+            found[kind] = float(value.item())
+    return {kind: value for kind, value in found.items() if 0 <= value < math.inf}
+
+
+def rounded_up(value: Fraction) -> float:
+    """Return the smallest float64 that is not below a number."""
+    nearest = float(value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
 def write_text(dataset: h5py.Dataset, name: str, text: str) -> None:

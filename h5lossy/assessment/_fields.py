@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from h5lossy._blocks import block_shape
+from h5lossy._dims import chosen_axes
 from h5lossy._values import as_bits
-from h5lossy.assessment._dims import chosen_axes
 from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, missing_in
 from h5lossy.assessment._sparse import SPARSE_BYTES, Stored, chunks_of, grouped, times_in
 

@@ -16,12 +16,12 @@ import numpy as np
 from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
 from h5lossy._batched import read
 from h5lossy._bounds import require_comparable
+from h5lossy._dims import COMPONENT, Axis, axes_of, broadcast
 from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy._names import dataset_at, name_of, split_place
 from h5lossy._packing import Packing
 from h5lossy._values import as_reals, is_half, no_number, real_dtype, unmasked
 from h5lossy._variables import as_stored, text_attribute
-from h5lossy.assessment._dims import COMPONENT, Axis, axes_of, broadcast
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:

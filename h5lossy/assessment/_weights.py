@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy._blocks import BLOCK_BYTES
+from h5lossy._dims import broadcast
 from h5lossy._errors import InvalidArgumentError
-from h5lossy.assessment._dims import broadcast
 from h5lossy.assessment._inputs import Input
 from h5lossy.assessment._numbers import CONSTANT, NO_POINTS, pearson
 from h5lossy.assessment._sparse import MOST_READ
@@ -22,7 +22,7 @@ from h5lossy.assessment.schema import Weighted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from h5lossy.assessment._dims import Axis
+    from h5lossy._dims import Axis
     from h5lossy.assessment._fields import Fields
 
 _FLOAT64 = np.dtype(np.float64)

@@ -15,10 +15,12 @@ inline constexpr u32 kChooseThreads = 512, kChooseWarps = kChooseThreads / kWarp
 
 struct ChooseShared {
   SurveyMemory<kChunkGroups> survey;
-  double samples[OwnSamples::kPlaces];
-  u32 are_ordinary[OwnSamples::kPlaces / kWarpThreads];
+  double samples[2 * OwnSamples::kPlaces];
+  u32 are_ordinary[2 * OwnSamples::kPlaces / kWarpThreads];
   OwnSamples own;
-  double step;
+  double step, packed;
+  OwnLattice lattice;
+  u32 sums[kChooseWarps];
   u32 shares[kAxisSets];
   u64 costs[kAxisSets];
 };
@@ -68,47 +70,89 @@ class Chooser {
  private:
   // Some ordinary values, and the step that they may have.
   H5L_DEVICE void find_samples(const Quantizer& quantizer) {
-    if (thread() < OwnSamples::kPlaces) {
-      const u32 spread = (thread() + 1) * kSpread[kAxes - 1];
-      const W bits = values_[u64{spread} * count_ >> 32];
+    constexpr u32 places = OwnSamples::kPlaces;
+    if (thread() < 2 * places) {
+      const u64 place = sample_place(thread() % places + 1, count_) + thread() / places;
+      const W bits = place < count_ ? values_[place] : kNoMask<T>;
       shared_.samples[thread()] = static_cast<double>(bit_cast<T>(bits));
       const u32 are_ordinary = ballot(is_ordinary<T>(quantizer, bits));
       if (lane() == 0) shared_.are_ordinary[warp()] = are_ordinary;
     }
     sync_block();
-    if (thread() < OwnSamples::kPlaces) {
+    if (thread() < 2 * places) {
+      const double (&samples)[2 * places] = shared_.samples;
       const auto is_there = [&](u32 i) { return (shared_.are_ordinary[i / 32] >> i % 32 & 1) != 0; };
       double largest = 0;
-      u32 found = 0;
-      for (u32 i = 0; i < OwnSamples::kPlaces; ++i) {
-        if (!is_there(i)) continue;
-        ++found;
-        if (magnitude(shared_.samples[i]) > magnitude(largest)) largest = shared_.samples[i];
+      for (u32 i = 0; i < places; ++i) {
+        if (is_there(i) && magnitude(samples[i]) > magnitude(largest)) largest = samples[i];
       }
-      const auto distance_of = [&](u32 i) { return magnitude(subtract(shared_.samples[i], largest)); };
-      const double own = distance_of(thread());
-      u32 place = 0;
-      for (u32 i = 0; i < OwnSamples::kPlaces; ++i) {
-        if (!is_there(i)) continue;
-        const double other = distance_of(i);
+      // From the largest one, and of neighbours.
+      const auto is_number = [&](u32 i) { return is_there(i) && is_there(i % places); };
+      const auto number_of = [&](u32 i) {
+        return magnitude(subtract(samples[i], i < places ? largest : samples[i - places]));
+      };
+      const double own = number_of(thread());
+      u32 place = 0, found = 0;
+      for (u32 i = 0; i < 2 * places; ++i) {
+        if (!is_number(i)) continue;
+        ++found;
+        const double other = number_of(i);
         place += other < own || (other == own && i < thread()) ? 1 : 0;
       }
-      if (is_there(thread())) shared_.own.numbers[place] = own;
+      if (is_number(thread())) shared_.own.numbers[place] = own;
       if (thread() == 0) {
         shared_.own.numbers[found] = magnitude(largest);
         shared_.own.count = found + 1;
+        shared_.own.largest = largest;
+        shared_.own.half_ulp = half_ulp(static_cast<T>(largest));
       }
     }
     sync_block();
-    if (thread() == 0) shared_.step = own_step_of(shared_.own, quantizer.step);
+    find_step(coarse_step(shared_.own, quantizer.step));
+    if (thread() == 0) shared_.packed = packed_step<T>(shared_.own, coarse_step(shared_.own, quantizer.step));
     sync_block();
   }
 
-  H5L_DEVICE bool take_own_step(Quantizer& quantizer) {
-    find_samples(quantizer);
-    if (!is_own_step<T>(shared_.step, quantizer.step)) return false;
-    const W fill = quantizer.has_fill ? static_cast<W>(quantizer.fill_bits) : ~W{0};
-    H5L_NO_UNROLL for (u32 i = 0; i < kStepCandidates; ++i) {
+  // The step of the samples, in shared memory.
+  H5L_DEVICE void find_step(double least) {
+    sync_block();
+    if (thread() == 0) shared_.step = own_step_of(shared_.own, least, false);
+    sync_block();
+  }
+
+  H5L_DEVICE bool take_lattice(Quantizer& quantizer, W fill, bool is_packed) {
+    sync_block();
+    if (thread() == 0) {
+      const auto bits_at = [&](u64 place) { return values_[place]; };
+      shared_.lattice = is_packed ? fitted_lattice<T>(quantizer, shared_.own, shared_.packed, count_, bits_at)
+                                  : decimal_lattice(shared_.step, quantizer.step);
+    }
+    sync_block();
+    const OwnLattice own = shared_.lattice;
+    if (!are_points(quantizer, own, fill)) return false;
+    interp::take_lattice<T>(own, quantizer);
+    quantizer.is_exact = true;
+    return true;
+  }
+
+  H5L_DEVICE bool are_points(const Quantizer& quantizer, const OwnLattice& own, W fill) {
+    if (!own.exists() || !is_own_step<T>(1 / own.points_per_unit, quantizer.step)) return false;
+    constexpr u32 at_once = 8;
+    u64 others = 0;
+    H5L_NO_UNROLL for (u32 first = 0; first < count_; first += at_once * kChooseThreads) {
+      u32 here = 0;
+      H5L_NO_UNROLL for (u32 k = 0; k < at_once; ++k) {
+        const u32 i = first + k * kChooseThreads + thread();
+        here += i < count_ && is_beside_points<T>(quantizer, own, fill, values_[i]) ? 1 : 0;
+      }
+      others += sum_over_block<kChooseWarps>(here, shared_.sums);
+      if (!is_worth_it<T>(own, quantizer.step, others, count_)) return false;
+    }
+    return true;
+  }
+
+  H5L_DEVICE bool take_step(Quantizer& quantizer, W fill) {
+    H5L_NO_UNROLL for (u32 i = 0; i < kStepCandidates && is_own_step<T>(shared_.step, quantizer.step); ++i) {
       const T step = step_candidate<T>(shared_.step, i), inverse = T{1} / step;
       if (static_cast<double>(step) < quantizer.step || !are_bins(fill, step, inverse)) continue;
       quantizer.step = static_cast<double>(step);
@@ -117,6 +161,19 @@ class Chooser {
       return true;
     }
     return false;
+  }
+
+  H5L_DEVICE bool take_own_step(Quantizer& quantizer) {
+    const double least = quantizer.step;
+    find_samples(quantizer);
+    const W fill = quantizer.has_fill ? static_cast<W>(quantizer.fill_bits) : ~W{0};
+    const bool is_packed_first = is_larger(shared_.packed, shared_.step);
+    if (is_packed_first && take_lattice(quantizer, fill, true)) return true;
+    if (take_step(quantizer, fill) || take_lattice(quantizer, fill, false)) return true;
+    if (!is_packed_first && take_lattice(quantizer, fill, true)) return true;
+    if (coarse_step(shared_.own, least) <= least) return false;
+    find_step(least);
+    return take_step(quantizer, fill);
   }
 
   H5L_DEVICE bool are_bins(W fill, T step, T inverse) const {
@@ -144,8 +201,13 @@ class Chooser {
     } else {
       survey(PointwisePositions<T>(blocks::folded_quantizer<T>(quantizer)));
     }
-    if (lane() == 0 && warp() < candidates.count) {
-      shared_.costs[warp()] = cost_with_axes(shared_.survey.survey, dims_, candidates.axes[warp()]);
+    if (warp() < candidates.count) {
+      const Survey& found = shared_.survey.survey;
+      u32 extents[kAxes], unused;
+      cut(dims_, candidates.axes[warp()], extents);
+      const u64 interpolation = interpolation_cost_by_warp(found, extents, candidates.axes[warp()]);
+      const u64 lorenzo = lorenzo_cost_by_warp(found, extents, unused);
+      if (lane() == 0) shared_.costs[warp()] = cost_of_value(found, extents, interpolation, lorenzo);
     }
     sync_block();
     u64 least = ~u64{0};

@@ -55,6 +55,11 @@ H5L_DEVICE Word<T> bits_of_integer(const Lattice<T>& lattice, Word<T> integer, b
   return bit_cast<Word<T>>(value_of(number, is_fine ? lattice.fine : lattice.step));
 }
 template <class T>
+H5L_DEVICE Word<T> bits_of_point(const OwnLattice& own, Word<T> integer) {
+  const double number = static_cast<double>(static_cast<typename FloatTraits<T>::Int>(integer));
+  return bit_cast<Word<T>>(own.template value_of<T>(number));
+}
+template <class T>
 H5L_DEVICE Word<T> bits_of_integer(const blocks::FoldedQuantizer<T>& q, Word<T> integer, bool) {
   return blocks::bits_of(q, integer);
 }
@@ -102,7 +107,8 @@ class Decoder {
     const Stage stage(plan_, tile_, place_);
     const StageRecord record = stage.record();
     const Head& head = record.head;
-    const bool is_fine = record.is_fine != 0 && (kIsLattice<Q> || (!head.is_fine && head.patches == 0));
+    const bool is_fine =
+        record.is_fine != 0 && (kIsLattice<Q> || (!head.is_fine && head.patches == 0 && !head.own_lattice.exists()));
     if (!is_fine) return report_corrupt(plan_);
     if constexpr (sizeof(T) == 8) {
       if (!head.is_narrow) return decode_codes(payload, stage, record, stage.steps<i64>(), stage.integers());
@@ -153,17 +159,22 @@ class Decoder {
     const auto integer_at = [&](u32 i) {
       return static_cast<W>(static_cast<typename FloatTraits<T>::Int>(integers[i])) + static_cast<W>(head.base);
     };
+    const bool has_own_lattice = head.own_lattice.exists();
+    const auto bits_at = [&](u32 i) {
+      return has_own_lattice ? bits_of_point<T>(head.own_lattice, integer_at(i))
+                             : bits_of_integer(q, integer_at(i), head.is_fine);
+    };
     if (head.has_exceptions) {
       write_values([&](u32 i) {
         const u32 w = i / kMaskBits, bit = 1u << i % kMaskBits;
-        if ((stage.mask()[w] & bit) == 0) return bits_of_integer(q, integer_at(i), head.is_fine);
+        if ((stage.mask()[w] & bit) == 0) return bits_at(i);
         const u32 others = stage.others()[w];
         if ((others & bit) == 0) return static_cast<W>(record.common);
         const u32 rank = stage.ranks()[w] + ones(others & (bit - 1));
         return value_at_even<W>(payload + record.others_at + rank * record.others_stride);
       });
     } else {
-      write_values([&](u32 i) { return bits_of_integer(q, integer_at(i), head.is_fine); });
+      write_values(bits_at);
     }
     if (!kIsLattice<Q> || head.is_closed || head.patches == 0) return;
     sync_block();  // the values that are replaced have been written

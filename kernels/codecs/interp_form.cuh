@@ -9,8 +9,8 @@
 #pragma once
 
 #include "codecs/interp/mask_value.h"
-#include "codecs/interp/masks.h"
 #include "codecs/interp/units.h"
+#include "kernels/codecs/interp_masks.cuh"
 #include "kernels/codecs/interp_plan.cuh"
 #include "kernels/codecs/interp_survey.cuh"
 
@@ -59,9 +59,25 @@ struct FormShared {
   Prospects prospects;
   u32 sums[8 * kFormWarps];
   u64 samples[8];
-  u32 mask_bytes[2];
+  MaskShared masks;
   u32 entries;
   TileRecord record;
+};
+
+// By functions, since the compiler does not see where a reference in an object leads.
+H5L_DEVICE FormShared& form_shared() { return *reinterpret_cast<FormShared*>(shared_memory()); }
+
+struct FormPlan {
+  static constexpr u32 kWarpsHere = kFormWarps;
+  H5L_DEVICE static PlanShared<kFormWarps>& shared() { return form_shared().plan; }
+  template <class I>
+  H5L_DEVICE static Unsigned<I> number(const I* codes, u32 b) {
+    return number_of_code(codes, b);
+  }
+};
+
+struct FormIntegers {
+  H5L_DEVICE i32& operator[](u32 i) const { return form_shared().integers[i]; }
 };
 
 }  // namespace interp
@@ -96,18 +112,17 @@ class FormFinder {
 
  public:
   H5L_DEVICE FormFinder(const StagedPlan& plan, u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer,
-                        u32 mode, FormShared& shared)
+                        u32 mode)
       : shape_(place.shape),
         mode_(mode),
         q_(quantizer_as<T, Q>(quantizer)),
         values_(raw_of(plan.finish.encode, chunk), plan.finish.encode.shape.dims, place),
-        stage_(plan, chunk, tile),
-        shared_(shared) {
+        stage_(plan, chunk, tile) {
     if constexpr (kIsLattice<Q>) limits_ = position_limits(q_);
   }
 
   H5L_DEVICE void run() {
-    if (thread() == 0) shared_.record = {};
+    if (thread() == 0) shared().record = {};
     classify();
     if (count() < 2 || find_constant()) return finish_record();
     choose_mask();
@@ -115,6 +130,7 @@ class FormFinder {
   }
 
  private:
+  H5L_DEVICE static FormShared& shared() { return form_shared(); }
   H5L_DEVICE u32 count() const { return shape_.count; }
   H5L_DEVICE u32 raw_bytes() const { return shape_.count * static_cast<u32>(sizeof(T)); }
 
@@ -123,6 +139,34 @@ class FormFinder {
   H5L_DEVICE void for_values(Visit visit) const {
     H5L_NO_UNROLL for (u32 first = warp() * kWarpThreads; first < count(); first += kFormThreads) {
       visit(first + lane(), first + lane() < count());
+    }
+  }
+
+  // What a value is encoded as. As exceptions, values are those of the chunk.
+  H5L_DEVICE W encoded(W bits) const {
+    if constexpr (kIsLattice<Q>) {
+      return encoded_as(q_, bits);
+    } else {
+      return bits;
+    }
+  }
+  H5L_DEVICE W value_at(u32 i) const { return encoded(values_.bits(i)); }
+
+  // Calls visit(i, is_there, bits) for all values. Some are loaded at once, since a load takes longer than what is done
+  // with one.
+  template <class Visit>
+  H5L_DEVICE void for_bits(Visit visit) const {
+    constexpr u32 at_once = 4;
+    H5L_NO_UNROLL for (u32 begin = warp() * kWarpThreads; begin < count(); begin += at_once * kFormThreads) {
+      W bits[at_once];
+      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+        const u32 i = begin + k * kFormThreads + lane();
+        bits[k] = i < count() ? values_.bits(i) : W{0};
+      }
+      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+        const u32 first = begin + k * kFormThreads;
+        if (first < count()) visit(first + lane(), first + lane() < count(), bits[k]);
+      }
     }
   }
 
@@ -157,10 +201,10 @@ class FormFinder {
   H5L_CALLED void classify() {
     u32 sums[4] = {};  // exceptions, others without a fine point, kept values beside bins, and other bits
     const W first_bits = values_.bits(0);
-    for_values([&](u32 i, bool is_there) {
+    for_bits([&](u32, bool is_there, W given) {
       if (!is_there) return;
-      const W bits = values_.bits(i);
-      sums[3] += bits != first_bits ? 1 : 0;
+      sums[3] += given != first_bits ? 1 : 0;
+      const W bits = encoded(given);
       if constexpr (kIsLattice<Q>) {
         bool is_kept;
         const i32 position = position_of(bits, is_kept);
@@ -174,7 +218,7 @@ class FormFinder {
         sums[0] += blocks::bin_of(q_, bits, bin) ? 0 : 1;
       }
     });
-    sum_over_block<kFormWarps>(sums, shared_.sums);
+    sum_over_block<kFormWarps>(sums, shared().sums);
     summary_ = {sums[0], sums[1], sums[2]};
     are_alike_ = sums[3] == 0;
   }
@@ -187,11 +231,11 @@ class FormFinder {
     } else {
       if (summary_.exceptions != 0 || summary_.beside_bins != 0) return false;
       W bin;
-      bin_of_value(values_.bits(0), bin);
+      bin_of_value(value_at(0), bin);
       H5L_NO_UNROLL for (u32 first = 0; first < count(); first += kFormThreads) {
         const u32 i = first + thread();
         W own = bin;
-        const bool is_other = i < count() && (!bin_of_value(values_.bits(i), own) || own != bin);
+        const bool is_other = i < count() && (!bin_of_value(value_at(i), own) || own != bin);
         if (any_in_block(is_other)) return false;
       }
       set_constant(bits_of_bin(q_, static_cast<i64>(static_cast<Int<T>>(bin))));
@@ -201,8 +245,8 @@ class FormFinder {
 
   H5L_DEVICE void set_constant(W bits) const {
     if (thread() != 0) return;
-    shared_.record.kind = TileKind::constant;
-    shared_.record.constant = bits;
+    shared().record.kind = TileKind::constant;
+    shared().record.constant = bits;
   }
 
   // -------------------------------------------------------------------------------------------------------------------
@@ -215,8 +259,8 @@ class FormFinder {
       if (mask.exists()) {
         u64 costs[2];
         if (thread() == 0) {
-          shared_.record.mask = mask.bits;
-          shared_.record.masked_as = mask.stored;
+          shared().record.mask = mask.bits;
+          shared().record.masked_as = mask.stored;
         }
         const auto look_at = [&](u32 i) {
           q_.mask_bits = i == 0 ? kNoMask<T> : mask.bits;
@@ -226,7 +270,7 @@ class FormFinder {
         H5L_NO_UNROLL for (u32 i = 0; i < 2; ++i) {
           if (i != 0) look_at(i);
           survey(AbsolutePositions<T>(q_, can_close()));
-          costs[i] = shared_.prospects.cost();
+          costs[i] = shared().prospects.cost();
         }
         const u32 first = costs[1] < costs[0] ? 1 : 0;
         if (first == 0) look_at(0);
@@ -248,13 +292,13 @@ class FormFinder {
   }
 
   H5L_CALLED MaskValue<T> find_mask() {
-    auto& places = shared_.mask_places;
+    auto& places = shared().mask_places;
     W bits = 0;
     bool is_used = false;
     if (thread() < kMaskPlaces) {
       const u32 place = mask_place(thread(), count());
-      bits = values_.bits(place);
-      is_used = is_repeated(q_, bits, values_.bits(place + 1));
+      bits = value_at(place);
+      is_used = is_repeated(q_, bits, value_at(place + 1));
       places.bits[thread()] = is_used ? bits : kNoMask<T>;
     }
     if (!any_in_block(is_used)) return {};
@@ -293,12 +337,12 @@ class FormFinder {
       // Fine points one by one: no value needs a patch.
       Form form;
       form.is_lorenzo = form.is_fine = true;
-      form.lorenzo_axes = shared_.prospects.lorenzo_axes;
+      form.lorenzo_axes = shared().prospects.lorenzo_axes;
       attempt(form);
       if (shape_.active == 0) return;
       form = {};
       form.is_fine = true;
-      form.rule = shared_.prospects.rule;
+      form.rule = shared().prospects.rule;
       attempt(form);
     } else {
       survey(PointwisePositions<T>(q_));
@@ -312,23 +356,32 @@ class FormFinder {
     WarpSurveyor<T, Positions, kFormWarps> surveyor(values_.begin(), shape_.extents, values_.strides(), positions,
                                                     shape_.axes);
     const u32 fit = count() / 1024;
-    surveyor.run(fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit, shared_.survey);
-    const Survey& found = shared_.survey.survey;
-    Prospects& prospects = shared_.prospects;
-    if (thread() == 0) {
-      prospects.rule = weights_of(found.errors, shape_.axes).rule;
-      prospects.interpolation_cost = interpolation_cost(found, shape_.extents, shape_.axes);
-    } else if (thread() == kWarpThreads) {
-      prospects.lorenzo_cost = lorenzo_cost(found, shape_.extents, prospects.lorenzo_axes);
-      prospects.second_cost = lorenzo_cost(found, shape_.extents, prospects.second_axes, prospects.lorenzo_axes);
+    surveyor.run(fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit, shared().survey);
+    const Survey& found = shared().survey.survey;
+    Prospects& prospects = shared().prospects;
+    if (warp() == 0) {
+      const u64 cost = interpolation_cost_by_warp(found, shape_.extents, shape_.axes);
+      if (lane() == 0) prospects.interpolation_cost = cost;
+    } else if (warp() == 1) {
+      u32 axes, second_axes;
+      const u64 cost = lorenzo_cost_by_warp(found, shape_.extents, axes);
+      const u64 second_cost = lorenzo_cost_by_warp(found, shape_.extents, second_axes, axes);
+      if (lane() == 0) {
+        prospects.lorenzo_cost = cost;
+        prospects.lorenzo_axes = axes;
+        prospects.second_cost = second_cost;
+        prospects.second_axes = second_axes;
+      }
     } else if (thread() == 2 * kWarpThreads) {
+      prospects.rule = weights_of(found.errors, shape_.axes).rule;
+    } else if (thread() == 3 * kWarpThreads) {
       prospects.mask_cost = mask_cost(found, shape_.extents);
     }
     sync_block();
   }
 
   H5L_DEVICE u64 attempt_lorenzo() {
-    const Prospects& prospects = shared_.prospects;
+    const Prospects& prospects = shared().prospects;
     Form form;
     form.is_lorenzo = true;
     form.lorenzo_axes = prospects.lorenzo_axes;
@@ -340,9 +393,9 @@ class FormFinder {
   }
 
   H5L_DEVICE void attempt_both(bool is_closed) {
-    const u64 of_interpolation = shared_.prospects.interpolation_cost, of_lorenzo = shared_.prospects.lorenzo_cost;
+    const u64 of_interpolation = shared().prospects.interpolation_cost, of_lorenzo = shared().prospects.lorenzo_cost;
     Form interpolation;
-    interpolation.rule = shared_.prospects.rule;
+    interpolation.rule = shared().prospects.rule;
     interpolation.is_fine = interpolation.is_closed = is_closed;
     if (shape_.active == 0) {
       attempt_lorenzo();
@@ -382,18 +435,18 @@ class FormFinder {
   // The first value of which `has_one` is true, count() if there is none.
   template <class HasOne>
   H5L_DEVICE u32 first_value(HasOne has_one) {
-    if (has_one(values_.bits(0))) return 0;
+    if (has_one(value_at(0))) return 0;
     u32 first = count();
     for_values([&](u32 i, bool is_there) {
-      if (is_there && i < first && has_one(values_.bits(i))) first = i;
+      if (is_there && i < first && has_one(value_at(i))) first = i;
     });
-    return least_of_block<kFormWarps>(first, shared_.sums);
+    return least_of_block<kFormWarps>(first, shared().sums);
   }
 
   // The fine point of the first value that has one, 0 if none has; in a closed form, rounded if it is not the first.
   H5L_CALLED i32 base_of_fine_points(bool is_closed) {
     const u32 first = first_value([&](W bits) { return position_of(bits) != kNone<i32>; });
-    const i32 fine = first < count() ? fine_point_of(position_of(values_.bits(first))) : 0;
+    const i32 fine = first < count() ? fine_point_of(position_of(value_at(first))) : 0;
     return is_closed && first != 0 ? rounded_base(fine) : fine;
   }
 
@@ -402,22 +455,22 @@ class FormFinder {
     const i32 base = base_of_fine_points(true);
     const bool has_exceptions = summary_.exceptions + summary_.without_fine != 0;
     const Units units = units_of(shape_, form.unit_code);
-    i32* const integers = shared_.integers;
+    const FormIntegers integers;
     i32* const codes = stage_.template codes<i32>(next_);
     i8* const deltas = stage_.deltas(next_);
-    clear(shared_.patched);
-    for_values([&](u32 i, bool is_there) {
-      const i32 position = is_there ? position_of(values_.bits(i)) : kNone<i32>;
+    clear(shared().patched);
+    for_bits([&](u32 i, bool is_there, W bits) {
+      const i32 position = is_there ? position_of(encoded(bits)) : kNone<i32>;
       if (is_there) integers[i] = position;
       note_exceptions(i, is_there && position == kNone<i32>);
     });
     patches_ = kTileValues;
-    interpolate(form.rule, integers, base, codes, [&](i32 target, i32 prediction, u32 code, i32& integer) {
+    interpolate<i32>(form.rule, integers, base, codes, [&](i32 target, i32 prediction, u32 code, i32& integer) {
       const u32 unit_bits = units.bits_at(code);
       i32 delta;
       const i32 step = split_step(take_target<true>(target, prediction, unit_bits, integer), unit_bits, delta);
       if (delta != 0) {
-        atomic_add(&shared_.patched[code / 32], 1u << code % 32);
+        atomic_add(&shared().patched[code / 32], 1u << code % 32);
         deltas[code] = static_cast<i8>(delta);
       }
       return step;
@@ -439,10 +492,10 @@ class FormFinder {
     has_bins_ = false;
     const i32 base = base_of_fine_points(false);
     const bool has_exceptions = summary_.exceptions + summary_.without_fine != 0;
-    i32* const integers = shared_.integers;
-    clear(shared_.patched);
-    for_values([&](u32 i, bool is_there) {
-      const i32 position = is_there ? position_of(values_.bits(i)) : kNone<i32>;
+    const FormIntegers integers;
+    clear(shared().patched);
+    for_bits([&](u32 i, bool is_there, W bits) {
+      const i32 position = is_there ? position_of(encoded(bits)) : kNone<i32>;
       if (is_there) integers[i] = position == kNone<i32> ? kNone<i32> : fine_point_of(position) - base;
       note_exceptions(i, is_there && position == kNone<i32>);
     });
@@ -452,46 +505,46 @@ class FormFinder {
   }
 
   H5L_DEVICE u64 attempt_bins(const Form& form) {
-    if (has_bins_ && form.is_lorenzo) return attempt_bins(form, shared_.integers, bins_.exceptions != 0);
+    if (has_bins_ && form.is_lorenzo) return attempt_bins<i32>(form, FormIntegers(), bins_.exceptions != 0);
     const u32 first = first_value([&](W bits) {
       W bin;
       return bin_of_value(bits, bin);
     });
     W bin = 0;
-    if (first < count()) bin_of_value(values_.bits(first), bin);
+    if (first < count()) bin_of_value(value_at(first), bin);
     base_ = static_cast<i64>(static_cast<Int<T>>(bin));
-    find_bins(shared_.integers);
+    find_bins<i32>(FormIntegers());
     if (sizeof(T) == 4 || bins_.is_narrow) {
       has_bins_ = form.is_lorenzo;  // Lorenzo leaves them as they are
-      return attempt_bins(form, shared_.integers, bins_.exceptions != 0);
+      return attempt_bins<i32>(form, FormIntegers(), bins_.exceptions != 0);
     }
     has_bins_ = false;
     best_is_narrow_ = false;
-    find_bins(stage_.integers());
-    return attempt_bins(form, stage_.integers(), bins_.exceptions != 0);
+    find_bins<i64>(stage_.integers());
+    return attempt_bins<i64>(form, stage_.integers(), bins_.exceptions != 0);
   }
 
   // Bins relative to the base, the exceptions among them, and integers for those that have a nearest bin.
-  template <class I>
-  H5L_CALLED void find_bins(I* bins) {
+  template <class I, class Integers>
+  H5L_CALLED void find_bins(Integers bins) {
     W excess = 0;
     u32 exceptions = 0;
-    for_values([&](u32 i, bool is_there) {
+    for_bits([&](u32 i, bool is_there, W bits) {
       W bin = 0;
-      const bool has_bin = is_there && bin_of_value(values_.bits(i), bin);
+      const bool has_bin = is_there && bin_of_value(encoded(bits), bin);
       const W difference = bin - static_cast<W>(base_);
       if (has_bin) excess |= narrow_excess(difference);
       if (is_there) bins[i] = has_bin ? static_cast<I>(difference) : kNone<I>;
       exceptions += is_there && !has_bin ? 1 : 0;
       note_exceptions(i, is_there && !has_bin);
     });
-    exceptions = sum_over_block<kFormWarps>(exceptions, shared_.sums);
+    exceptions = sum_over_block<kFormWarps>(exceptions, shared().sums);
     bins_ = {exceptions, 0, !any_in_block(!is_narrow_excess(excess))};
     if (exceptions == 0) return;
     if constexpr (kIsLattice<Q>) {
       for_values([&](u32 i, bool is_there) {
-        if (!is_there || i == 0 || (shared_.mask[i / 32] >> i % 32 & 1) == 0) return;
-        const W bits = values_.bits(i);
+        if (!is_there || i == 0 || (shared().mask[i / 32] >> i % 32 & 1) == 0) return;
+        const W bits = value_at(i);
         W difference;
         if (has_place(bits, difference)) bins[i] = static_cast<I>(difference);
       });
@@ -507,10 +560,10 @@ class FormFinder {
     return !bins_.is_narrow || is_narrow_excess(narrow_excess(difference));
   }
 
-  template <class I>
-  H5L_DEVICE u64 attempt_bins(const Form& form, I* integers, bool has_exceptions) {
+  template <class I, class Integers>
+  H5L_DEVICE u64 attempt_bins(const Form& form, Integers integers, bool has_exceptions) {
     I* const codes = stage_.template codes<I>(next_);
-    clear(shared_.patched);
+    clear(shared().patched);
     if (!code_open(form, has_exceptions, bins_.is_narrow, integers, codes)) return kNoCost;
     u32 patches = 0;
     if constexpr (kIsLattice<Q>) {
@@ -526,30 +579,30 @@ class FormFinder {
   // Kept values that are no bins.
   H5L_DEVICE void patch_bins() {
     i8* const deltas = stage_.deltas(next_);
-    for_values([&](u32 i, bool is_there) {
+    for_bits([&](u32 i, bool is_there, W bits) {
       bool is_kept = false;
       i32 delta = 0;
       if (is_there) {
-        const i32 position = position_of(values_.bits(i), is_kept);
+        const i32 position = position_of(encoded(bits), is_kept);
         delta = fine_point_of(position) - kUnit * bin_of(position);
-        is_kept = is_kept && (bins_.exceptions == 0 || (shared_.mask[i / 32] >> i % 32 & 1) == 0);
+        is_kept = is_kept && (bins_.exceptions == 0 || (shared().mask[i / 32] >> i % 32 & 1) == 0);
       }
       const u32 patched = ballot(is_kept && delta != 0);
       if (is_kept && delta != 0) deltas[i] = static_cast<i8>(delta);
-      if (lane() == 0) shared_.patched[i / 32] = patched;
+      if (lane() == 0) shared().patched[i / 32] = patched;
     });
   }
 
   // False if the integers, with those that stand for exceptions, are too far away from each other.
-  template <class I>
-  H5L_CALLED bool code_open(const Form& form, bool has_exceptions, bool is_narrow, I* integers, I* codes) {
+  template <class I, class Integers>
+  H5L_CALLED bool code_open(const Form& form, bool has_exceptions, bool is_narrow, Integers integers, I* codes) {
     if (form.is_lorenzo) {
       sync_block();
-      if (has_exceptions) fill_exceptions(integers);
+      if (has_exceptions) fill_exceptions<I>(integers);
       code_lorenzo(form.lorenzo_axes, integers, codes);
       return true;
     }
-    interpolate(form.rule, integers, I{0}, codes, [](I target, I prediction, u32, I& integer) {
+    interpolate<I>(form.rule, integers, I{0}, codes, [](I target, I prediction, u32, I& integer) {
       return take_target<false>(target, prediction, 0, integer);
     });
     if (sizeof(I) == 8 || !has_exceptions) return sizeof(I) == 8 || is_narrow;
@@ -562,9 +615,9 @@ class FormFinder {
   // Interpolation
 
   // take(target, prediction, number of the code, integer) returns the code. The targets are in place of the integers.
-  template <class I, class Take>
-  H5L_DEVICE void interpolate(const Rule& rule, I* integers, I base, I* codes, Take take) {
-    PassTable& table = shared_.passes;
+  template <class I, class Integers, class Take>
+  H5L_DEVICE void interpolate(const Rule& rule, Integers integers, I base, I* codes, Take take) {
+    PassTable& table = shared().passes;
     const u32 passes = table.begin_interpolation(shape_, rule, thread(), kFormThreads);
     sync_block();  // also: the targets are there
     if (warp() == 0) {
@@ -593,8 +646,8 @@ class FormFinder {
 
   // Each integer is predicted by the one before. In closed forms the distances between them are whole units, but those
   // from kept values and to them.
-  template <class I, class Take>
-  H5L_DEVICE void code_first_pass(const Pass& pass, I* integers, I base, I* codes, Take take) {
+  template <class I, class Integers, class Take>
+  H5L_DEVICE void code_first_pass(const Pass& pass, Integers integers, I base, I* codes, Take take) {
     I before = base;
     H5L_NO_UNROLL for (u32 first = 0; first < pass.count; first += kWarpThreads) {
       const u32 code = first + lane();
@@ -629,8 +682,8 @@ class FormFinder {
 
   // Exceptions without an integer get that of the value before them along x; at the beginnings of rows along y, then z,
   // then w.
-  template <class I>
-  H5L_DEVICE void fill_exceptions(I* integers) {
+  template <class I, class Integers>
+  H5L_DEVICE void fill_exceptions(Integers integers) {
     const u32(&strides)[kAxes] = shape_.strides;
     const u32(&extents)[kAxes] = shape_.extents;
     const auto fill = [&](u32 at, u32 before) {
@@ -666,10 +719,10 @@ class FormFinder {
     sync_block();
   }
 
-  template <class I>
-  H5L_DEVICE void code_lorenzo(u32 axes, const I* integers, I* codes) {
+  template <class I, class Integers>
+  H5L_DEVICE void code_lorenzo(u32 axes, Integers integers, I* codes) {
     using U = Unsigned<I>;
-    PassTable& table = shared_.passes;
+    PassTable& table = shared().passes;
     if (thread() == 0) table.make_for_box(shape_);
     sync_block();
     for_quads<kFormWarps>(table, 0, 1, [&](const Pass& pass, u32 number) {
@@ -710,7 +763,7 @@ class FormFinder {
 
   H5L_DEVICE void note_exceptions(u32 i, bool is_exception) const {
     const u32 exceptions = ballot(is_exception);
-    if (lane() == 0) shared_.mask[i / kMaskBits] = exceptions;
+    if (lane() == 0) shared().mask[i / kMaskBits] = exceptions;
   }
 
   H5L_DEVICE void clear(u32* mask) const {
@@ -721,8 +774,8 @@ class FormFinder {
   H5L_DEVICE u32 count_patches() {
     sync_block();
     u32 patches = 0;
-    for (u32 w = thread(); w < mask_words(count()); w += kFormThreads) patches += ones(shared_.patched[w]);
-    return sum_over_block<kFormWarps>(patches, shared_.sums);
+    for (u32 w = thread(); w < mask_words(count()); w += kFormThreads) patches += ones(shared().patched[w]);
+    return sum_over_block<kFormWarps>(patches, shared().sums);
   }
 
   // Entries of the patches' section.
@@ -732,7 +785,7 @@ class FormFinder {
       u32 entries = patches, next = 0;  // next: one past the last patch before
       for (u32 first = 0; first < mask_words(count()); first += kWarpThreads) {
         const u32 w = first + lane();
-        const u32 bits = w < mask_words(count()) ? shared_.patched[w] : 0;
+        const u32 bits = w < mask_words(count()) ? shared().patched[w] : 0;
         const u32 own_next = bits == 0 ? 0 : w * 32 + 32 - count_leading_zeros(bits);
         u32 before = scan_of_largest(own_next);
         const u32 end = shuffle(before, kWarpThreads - 1);
@@ -744,10 +797,10 @@ class FormFinder {
         entries += sum_of_warp(skips);
         next = end > next ? end : next;
       }
-      if (lane() == 0) shared_.entries = entries;
+      if (lane() == 0) shared().entries = entries;
     }
     sync_block();
-    return shared_.entries;
+    return shared().entries;
   }
 
   H5L_DEVICE static u32 scan_of_largest(u32 value) {
@@ -763,14 +816,14 @@ class FormFinder {
     const u32 words = mask_words(count());
     u32* const measured = stage_.measured();
     bool differs = section_bytes_ == 0;
-    for (u32 w = thread(); w < words; w += kFormThreads) differs = differs || measured[w] != shared_.mask[w];
+    for (u32 w = thread(); w < words; w += kFormThreads) differs = differs || measured[w] != shared().mask[w];
     if (!any_in_block(differs)) return;
     u32 exceptions = 0;
     for (u32 w = thread(); w < words; w += kFormThreads) {
-      measured[w] = shared_.mask[w];
-      exceptions += ones(shared_.mask[w]);
+      measured[w] = shared().mask[w];
+      exceptions += ones(shared().mask[w]);
     }
-    exceptions = sum_over_block<kFormWarps>(exceptions, shared_.sums);
+    exceptions = sum_over_block<kFormWarps>(exceptions, shared().sums);
     u32 different;
     common_ = choose_common(exceptions, different);
     u32* const others = stage_.others();
@@ -783,7 +836,7 @@ class FormFinder {
         const u32 word = ballot(is_other);
         if (lane() == 0) others[i / kMaskBits] = word;
       });
-      first = least_of_block<kFormWarps>(first, shared_.sums);
+      first = least_of_block<kFormWarps>(first, shared().sums);
       const W first_bits = values_.bits(first);
       bool has_third = false;
       for_exceptions([&](u32, bool is_exception, W bits) {
@@ -791,22 +844,22 @@ class FormFinder {
       });
       flags_ = any_in_block(has_third) ? kHasOthers : kHasOthers | kOthersAreAlike;
     }
-    if (lane() == 0 && warp() < (different != 0 ? 2u : 1u)) {
-      const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
-      shared_.mask_bytes[warp()] = measure_mask(neighbours, count(), warp() == 0 ? shared_.mask : others);
-    }
-    sync_block();
-    section_bytes_ = static_cast<u32>(sizeof(T)) + 2 + shared_.mask_bytes[0];
+    const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
+    const auto measure = [&](const u32* mask) {
+      u16* const list = reinterpret_cast<u16*>(stage_.payload());  // there is none yet
+      return measure_mask_by_block<kFormWarps>(neighbours, count(), mask, shared().masks, list);
+    };
+    sync_block();  // the masks are complete
+    section_bytes_ = static_cast<u32>(sizeof(T)) + 2 + measure(shared().mask);
     if (different == 0) return;
-    section_bytes_ +=
-        shared_.mask_bytes[1] + ((flags_ & kOthersAreAlike) != 0 ? 1 : different) * static_cast<u32>(sizeof(T));
+    section_bytes_ += measure(others) + ((flags_ & kOthersAreAlike) != 0 ? 1 : different) * static_cast<u32>(sizeof(T));
   }
 
   // Calls visit(i, whether it is an exception, its bits if so) for all values.
   template <class Visit>
   H5L_DEVICE void for_exceptions(Visit visit) const {
     for_values([&](u32 i, bool) {
-      const u32 word = shared_.mask[i / kMaskBits];
+      const u32 word = shared().mask[i / kMaskBits];
       const bool is_exception = (word >> lane() & 1) != 0;
       visit(i, is_exception, is_exception ? values_.bits(i) : W{0});
     });
@@ -820,7 +873,7 @@ class FormFinder {
       u32 number = static_cast<u32>(u64{exceptions} * warp() / kSamples);
       for (u32 first = 0;; first += kWarpThreads) {
         const u32 w = first + lane();
-        const u32 bits = w < mask_words(count()) ? shared_.mask[w] : 0;
+        const u32 bits = w < mask_words(count()) ? shared().mask[w] : 0;
         const u32 end = scan_of_warp(ones(bits)), all = shuffle(end, kWarpThreads - 1);
         if (number >= all) {
           number -= all;
@@ -830,7 +883,7 @@ class FormFinder {
         if (number >= begin && number < end) {
           u32 left = bits;
           for (u32 k = begin; k < number; ++k) left &= left - 1;
-          shared_.samples[warp()] = values_.bits(w * kMaskBits + lowest_one(left));
+          shared().samples[warp()] = values_.bits(w * kMaskBits + lowest_one(left));
         }
         break;
       }
@@ -838,7 +891,7 @@ class FormFinder {
     sync_block();
     W samples[kSamples];
     u32 equal[kSamples] = {};
-    for (u32 k = 0; k < kSamples; ++k) samples[k] = static_cast<W>(shared_.samples[k]);
+    for (u32 k = 0; k < kSamples; ++k) samples[k] = static_cast<W>(shared().samples[k]);
     u32 first = count();
     for_exceptions([&](u32 i, bool is_exception, W bits) {
       bool is_new = is_exception;
@@ -849,8 +902,8 @@ class FormFinder {
       }
       if (is_new && i < first) first = i;
     });
-    sum_over_block<kFormWarps>(equal, shared_.sums);
-    first = least_of_block<kFormWarps>(first, shared_.sums);
+    sum_over_block<kFormWarps>(equal, shared().sums);
+    first = least_of_block<kFormWarps>(first, shared().sums);
     W common = 0;
     different = count();
     for (u32 k = 0; k < kSamples; ++k) {
@@ -864,7 +917,7 @@ class FormFinder {
     const W candidate = values_.bits(first);
     u32 alike = 0;
     for_exceptions([&](u32, bool is_exception, W bits) { alike += is_exception && bits == candidate ? 1 : 0; });
-    alike = sum_over_block<kFormWarps>(alike, shared_.sums);
+    alike = sum_over_block<kFormWarps>(alike, shared().sums);
     if (exceptions - alike < different) {
       common = candidate;
       different = exceptions - alike;
@@ -880,10 +933,11 @@ class FormFinder {
   H5L_CALLED u64 finish(const Form& form, bool has_exceptions, bool is_narrow, i64 base, const I* codes, u32 patches) {
     const u32 entries = measure_patches(patches);
     if (entries > 0xFFFF) return kNoCost;
-    Planner<I, kFormWarps>(codes, count(), shared_.plan).plan();
-    const u64 cost = shared_.plan.plan.cost;
+    Planner<I, FormPlan>(codes, count()).plan();
+    const u64 cost = shared().plan.plan.cost;
     u32 bytes = patches_bytes(entries);
-    if (has_exceptions) {
+    // More bytes make nothing worth keeping.
+    if (has_exceptions && is_worth_keeping<T>(cost, bytes, least_, raw_bytes())) {
       measure_section();
       bytes += section_bytes_;
     }
@@ -892,12 +946,12 @@ class FormFinder {
     least_ = cost + u64{128} * bytes;
     best_ = form;
     best_is_narrow_ = sizeof(I) == 4;
-    if (thread() == 0) describe(shared_.record, form, has_exceptions, is_narrow, base, entries, sizeof(I) == 8);
+    if (thread() == 0) describe(shared().record, form, has_exceptions, is_narrow, base, entries, sizeof(I) == 8);
     for (u32 b = thread(); b < blocks_of(count()); b += kFormThreads) {
-      stage_.classes()[b] = shared_.plan.classes[b];
-      stage_.candidates()[b] = shared_.plan.candidates[b];
-      stage_.mask()[b] = shared_.mask[b];
-      stage_.patched()[b] = shared_.patched[b];
+      stage_.classes()[b] = shared().plan.classes[b];
+      stage_.candidates()[b] = shared().plan.candidates[b];
+      stage_.mask()[b] = shared().mask[b];
+      stage_.patched()[b] = shared().patched[b];
     }
     next_ ^= 1;
     return surveyed;
@@ -908,7 +962,7 @@ class FormFinder {
     record.kind = TileKind::coded;
     record.slot = next_;
     record.is_wide = is_wide ? 1 : 0;
-    record.plan = shared_.plan.plan;
+    record.plan = shared().plan.plan;
     record.common = common_;
     record.exception_flags = flags_;
     Head& head = record.head;
@@ -923,26 +977,27 @@ class FormFinder {
     head.lorenzo_axes = form.lorenzo_axes;
     head.patches = entries;
     head.base = base;
+    head.own_lattice = own_lattice_of(q_);
   }
 
   H5L_DEVICE void finish_record() const {
     sync_block();
-    if (thread() == 0) stage_.record() = shared_.record;
+    if (thread() == 0) stage_.record() = shared().record;
   }
 
   // -------------------------------------------------------------------------------------------------------------------
   // Recognised weights
 
   H5L_CALLED Rule recognise_rule() {
-    auto& shared = shared_.rule;
+    auto& memory = shared().rule;
     constexpr u32 kSets[] = {1, 1, kWeightCodes * kWeightCodes, kWeightSets};
     const u32 sets = kSets[shape_.active];
     sync_block();
-    if (thread() < kWeightSets) shared.matches[thread()] = 0;
+    if (thread() < kWeightSets) memory.matches[thread()] = 0;
     H5L_NO_UNROLL for (u32 odd = 1; odd < 1u << shape_.active; ++odd) {
       if (ones(odd) < 2) continue;
       const auto fine_point_at = [&](u32 place, i32& fine) {
-        const i32 position = position_of(at_place(place));
+        const i32 position = position_of(value_at(place));
         fine = fine_point_of(position);
         return position != kNone<i32>;
       };
@@ -952,7 +1007,7 @@ class FormFinder {
         const u32 round = find_rule_place(shape_, odd, first + lane(), fine_point_at, found);
         H5L_UNROLL for (u32 r = 0; r < kRuleRounds; ++r) {
           const u32 bits = ballot(round == r);
-          if (lane() == 0) shared.rounds[r][first / 32] = bits;
+          if (lane() == 0) memory.rounds[r][first / 32] = bits;
         }
       }
       sync_block();
@@ -961,32 +1016,30 @@ class FormFinder {
         u32 before = 0;
         H5L_NO_UNROLL for (u32 first = 0; first < kRuleRounds * 128 && before < kRuleSamples; first += kWarpThreads) {
           const u32 w = first + lane();
-          u32 bits = shared.rounds[w / 128][w % 128];
+          u32 bits = memory.rounds[w / 128][w % 128];
           const u32 end = before + scan_of_warp(ones(bits));
           for (u32 number = end - ones(bits); bits != 0 && number < kRuleSamples; ++number, bits &= bits - 1) {
             RulePlace found;
             find_rule_place(shape_, odd, w % 128 * 32 + lowest_one(bits), fine_point_at, found);
-            RuleSample& sample = shared.samples[number];
+            RuleSample& sample = memory.samples[number];
             sample.fine = found.fine;
             for (u32 i = 0; i < kMaxActiveAxes; ++i) sample.along[i] = found.along[i];
           }
           before = shuffle(end, kWarpThreads - 1);
         }
-        if (lane() == 0) shared.count = before < kRuleSamples ? before : kRuleSamples;
+        if (lane() == 0) memory.count = before < kRuleSamples ? before : kRuleSamples;
       }
       sync_block();
       for (u32 set = thread(); set < sets; set += kFormThreads) {
         const Blend blend = blend_of(rule_of(set), shape_.active, odd);
-        for (u32 k = 0; k < shared.count; ++k) {
-          shared.matches[set] += matches_rule(blend, shape_.active, shared.samples[k].along, shared.samples[k].fine);
+        for (u32 k = 0; k < memory.count; ++k) {
+          memory.matches[set] += matches_rule(blend, shape_.active, memory.samples[k].along, memory.samples[k].fine);
         }
       }
     }
     sync_block();
-    return best_rule(shared.matches, sets, shape_.active);
+    return best_rule(memory.matches, sets, shape_.active);
   }
-
-  H5L_DEVICE W at_place(u32 place) const { return values_.bits(place); }
 
   const Shape shape_;
   const u32 mode_;
@@ -994,7 +1047,6 @@ class FormFinder {
   PositionLimits<T> limits_ = {};
   const TileValues<T> values_;
   const TileStage<T> stage_;
-  FormShared& shared_;
   Summary summary_;
   bool are_alike_ = false;
   BinSummary bins_;
@@ -1011,9 +1063,8 @@ class FormFinder {
 
 template <class T, class Q>
 H5L_DEVICE void find_forms(const StagedPlan& plan) {
-  auto& shared = *reinterpret_cast<FormShared*>(shared_memory());
   for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32 mode) {
-    FormFinder<T, Q>(plan, chunk, tile, place, quantizer, mode, shared).run();
+    FormFinder<T, Q>(plan, chunk, tile, place, quantizer, mode).run();
   });
 }
 

@@ -6,27 +6,38 @@
 #pragma once
 
 #include "codecs/interp/mask_value.h"
-#include "codecs/interp/masks.h"
+#include "kernels/codecs/interp_masks.cuh"
 #include "kernels/codecs/interp_plan.cuh"
 
 namespace h5lossy::H5L_TARGET::interp {
 
+// The path of classes is found in shares of as many blocks, one for each thread.
+inline constexpr u32 kPathShare = kMaxBlocks / kThreads;
+
 struct PackShared {
   PlanShared<kWarps> plan;
-  CodePlan before;  // without the path of classes
+  CodePlan before;            // without the path of classes
+  u8 numbers[kTileValues];    // zigzags of the codes; in the end their symbols
+  bool are_wide[kMaxBlocks];  // whether some of a block's need more than a byte, and are not there
   union {
+    MaskShared masks;
     struct {
-      u64 code_costs[kCostRows][kCostSizes];
+      union {
+        u64 code_costs[kCostRows][kCostSizes];
+        // What paths through a share cost, from each candidate to each; then, in the first row, those of the best ones
+        // to its end.
+        u32 through[kThreads][kCandidates][kCandidates];
+      };
       u64 block_costs[kMaxBlocks];  // of the candidates, 16 bits each
       u16 class_costs[kClassContexts][kClasses];
-      u8 from[kMaxBlocks][kCandidates];
+      u8 from[kThreads];  // where the best paths to the end of a share come from, 2 bits each
+      u8 last[kThreads];  // the candidate at its end
       u8 classes[kMaxBlocks];
     } path;
     struct {
-      u8 symbols[kTileValues];
-      u8 escapes[kMaxBlocks];   // of each block
-      u32 planes_at[kThreads];  // of the blocks of each thread: planes and escapes before
-      u32 escapes_at[kThreads];
+      u32 planes_at[kMaxBlocks];  // planes and escapes before each block
+      u16 escapes_at[kMaxBlocks];
+      u8 escapes[kMaxBlocks];  // of each block
       Rate rates[kSymbolTables][kSymbols];
       Rate class_rates[kClassContexts][kClasses];
     } codes;
@@ -35,21 +46,31 @@ struct PackShared {
   u32 front;  // bytes of the first piece, so far
 };
 
+// By a function, since the compiler does not see where a reference in an object leads.
+H5L_DEVICE PackShared& pack_shared() { return *reinterpret_cast<PackShared*>(shared_memory()); }
+
+struct PackPlan {
+  static constexpr u32 kWarpsHere = kWarps;
+  H5L_DEVICE static PlanShared<kWarps>& shared() { return pack_shared().plan; }
+  template <class I>
+  H5L_DEVICE static Unsigned<I> number(const I* codes, u32 b) {
+    return pack_shared().are_wide[b] ? number_of_code(codes, b) : pack_shared().numbers[b * kBlockCodes + lane()];
+  }
+};
+
 template <class T, class Q>
 class Packer {
   using W = Word<T>;
 
  public:
-  H5L_DEVICE Packer(const StagedPlan& plan, u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer,
-                    PackShared& shared)
+  H5L_DEVICE Packer(const StagedPlan& plan, u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer)
       : shape_(place.shape),
         blocks_(blocks_of(place.shape.count)),
         q_(quantizer_as<T, Q>(quantizer)),
         values_(raw_of(plan.finish.encode, chunk), plan.finish.encode.shape.dims, place),
         stage_(plan, chunk, tile),
         payload_(stage_.payload()),
-        end_(stage_.values * static_cast<u32>(sizeof(T)) + kPayloadSpare),
-        shared_(shared) {}
+        end_(stage_.values * static_cast<u32>(sizeof(T)) + kPayloadSpare) {}
 
   // Returns the size of the tile's payload, in all threads.
   H5L_DEVICE u32 run() {
@@ -72,7 +93,7 @@ class Packer {
     const u32 rest_end = write_planes(codes);
     const u32 rest_begin = write_words();
     TileRecord& record = stage_.record();
-    const u32 front = shared_.front, size = front + rest_end - rest_begin;
+    const u32 front = shared().front, size = front + rest_end - rest_begin;
     if (thread() == 0) {
       record.front_bytes = front;
       record.rest_begin = rest_begin;
@@ -82,29 +103,42 @@ class Packer {
     return size < raw_bytes ? size : raw_bytes;
   }
 
+  H5L_DEVICE static PackShared& shared() { return pack_shared(); }
+
+  template <class I, class Wanted, class Visit>
+  H5L_DEVICE void for_numbers(const I* codes, Wanted is_wanted, Visit visit) const {
+    for_blocks<kWarps>(blocks_, 1, [&](u32 b) { return PackPlan::number(codes, b); }, is_wanted, visit);
+  }
+
   // -------------------------------------------------------------------------------------------------------------------
   // Classes
 
   template <class I>
   H5L_DEVICE void shorten(const I* codes) {
-    PlanShared<kWarps>& plan = shared_.plan;
+    PlanShared<kWarps>& plan = shared().plan;
     for (u32 b = thread(); b < blocks_; b += kThreads) {
       plan.classes[b] = stage_.classes()[b];
       plan.candidates[b] = stage_.candidates()[b];
     }
-    if (thread() == 0) plan.plan = shared_.before = stage_.record().plan;
+    if (thread() == 0) plan.plan = shared().before = stage_.record().plan;
+    for_blocks<kWarps>(
+        blocks_, 1, [&](u32 b) { return number_of_code(codes, b); }, [](u32) { return true; },
+        [&](u32 b, Unsigned<I> number) {
+          shared().numbers[b * kBlockCodes + lane()] = static_cast<u8>(number);
+          const bool is_wide = any_in_warp(number > 0xFF);
+          if (lane() == 0) shared().are_wide[b] = is_wide;
+        });
     sync_block();
     cost_candidates(codes);
     sync_block();
-    if (warp() == 0) find_path();
-    sync_block();
+    find_path();
     exchange_classes();
-    Planner<I, kWarps> planner(codes, shape_.count, plan);
+    Planner<I, PackPlan> planner(codes, shape_.count);
     planner.add_up(plan.plan.raw_planes);
-    if (plan.plan.cost >= shared_.before.cost) {
+    if (plan.plan.cost >= shared().before.cost) {
       sync_block();
       exchange_classes();
-      if (thread() == 0) plan.plan = shared_.before;
+      if (thread() == 0) plan.plan = shared().before;
       sync_block();
     }
     planner.try_own_table();
@@ -112,9 +146,9 @@ class Packer {
 
   H5L_DEVICE void exchange_classes() const {
     for (u32 b = thread(); b < blocks_; b += kThreads) {
-      const u8 c = shared_.path.classes[b];
-      shared_.path.classes[b] = shared_.plan.classes[b];
-      shared_.plan.classes[b] = c;
+      const u8 c = shared().path.classes[b];
+      shared().path.classes[b] = shared().plan.classes[b];
+      shared().plan.classes[b] = c;
     }
     sync_block();
   }
@@ -123,8 +157,8 @@ class Packer {
   template <class I>
   H5L_DEVICE void cost_candidates(const I* codes) {
     using U = Unsigned<I>;
-    auto& path = shared_.path;
-    const CodePlan& plan = shared_.plan.plan;
+    auto& path = shared().path;
+    const CodePlan& plan = shared().plan.plan;
     for (u32 i = thread(); i < kCostRows * kCostSizes; i += kThreads) {
       path.code_costs[i / kCostSizes][i % kCostSizes] = code_costs(plan.set, i / kCostSizes, i % kCostSizes);
     }
@@ -133,57 +167,127 @@ class Packer {
           static_cast<u16>(4 * kCosts.classes[plan.model][i / kClasses][i % kClasses]);
     }
     sync_block();
-    H5L_NO_UNROLL for (u32 b = warp(); b < blocks_; b += kWarps) {
-      const u32 first = shared_.plan.candidates[b];
-      u64 costs = path.code_costs[0][0] * kBlockCodes;
-      if (first != 0) {
-        const U number = zigzag(static_cast<U>(codes[b * kBlockCodes + lane()]));
-        const U rest = number >> (plan.raw_planes + raw_planes_of(first));
-        const u64 own = path.code_costs[cost_row(first)][rest < kCostSizes ? static_cast<u32>(rest) : kCostSizes - 1];
-        // Sums of 16 bits do not overflow.
-        const u32 low = sum_of_warp(static_cast<u32>(own)), high = sum_of_warp(static_cast<u32>(own >> 32));
-        costs = (u64{low} | u64{high} << 32) + plane_costs(first);
-      }
-      if (lane() == 0) path.block_costs[b] = costs;
-    }
+    for_numbers(
+        codes, [](u32) { return true; },
+        [&](u32 b, U number) {
+          const u32 first = shared().plan.candidates[b];
+          u64 costs = path.code_costs[0][0] * kBlockCodes;
+          if (first != 0) {
+            const U rest = number >> (plan.raw_planes + raw_planes_of(first));
+            const u64 own =
+                path.code_costs[cost_row(first)][rest < kCostSizes ? static_cast<u32>(rest) : kCostSizes - 1];
+            // Sums of 16 bits do not overflow.
+            const u32 low = sum_of_warp(static_cast<u32>(own)), high = sum_of_warp(static_cast<u32>(own >> 32));
+            costs = (u64{low} | u64{high} << 32) + plane_costs(first);
+          }
+          if (lane() == 0) path.block_costs[b] = costs;
+        });
   }
 
-  // The classes, each one of its block's candidates, whose costs add up to the least with those of classes. Thread i
-  // has four times the least cost of a path to candidate i mod 4, and in the low bits i, for which of equals the first
-  // is taken.
+  // The classes, each one of its block's candidates, whose costs add up to the least with those of classes, the first
+  // of equals. Costs count four times, with the number of a candidate in the low bits where equals are compared. A
+  // thread has a share of the blocks: what paths through it cost, whichever candidate they come from; then, once the
+  // least costs of paths to it are known, the best ones; then the classes, once it is known where the path goes on.
   H5L_DEVICE void find_path() const {
-    auto& path = shared_.path;
-    const u8* const candidates = shared_.plan.candidates;
-    const u32 i = lane() % kCandidates;
-    const auto own_cost = [&](u32 b) { return 4 * (static_cast<u32>(path.block_costs[b] >> 16 * i) & 0xFFFF); };
-    u32 before = candidates[0];
-    u32 best = i + path.class_costs[kClassContexts - 1][before + i] + own_cost(0);
-    H5L_NO_UNROLL for (u32 b = 1; b < blocks_; ++b) {
-      const u32 here = candidates[b];
-      u32 least = ~u32{0};
-      H5L_UNROLL for (u32 k = 0; k < kCandidates; ++k) {
-        const u32 through = shuffle(best, k) + path.class_costs[before + k][here + i];
-        least = through < least ? through : least;
+    auto& path = shared().path;
+    const u8* const candidates = shared().plan.candidates;
+    const u32 own = thread(), begin = own == 0 ? 1 : own * kPathShare;
+    const u32 end = (own + 1) * kPathShare < blocks_ ? (own + 1) * kPathShare : blocks_;
+    const auto own_cost = [&](u32 b, u32 i) { return 4 * (static_cast<u32>(path.block_costs[b] >> 16 * i) & 0xFFFF); };
+    // Calls visit(b, costs of classes from each candidate of the block before to each of its own) for the share's
+    // blocks.
+    const auto for_share = [&](auto visit) {
+      u32 before = begin < end ? candidates[begin - 1] : 0;
+      H5L_NO_UNROLL for (u32 b = begin; b < end; ++b) {
+        const u32 here = candidates[b];
+        u32 costs[kCandidates][kCandidates];
+        H5L_UNROLL for (u32 k = 0; k < kCandidates; ++k) {
+          H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) costs[k][i] = path.class_costs[before + k][here + i];
+        }
+        visit(b, costs);
+        before = here;
       }
-      if (lane() < kCandidates) path.from[b][i] = static_cast<u8>(least & 3);
-      best = (least & ~3u) + i + own_cost(b);
-      before = here;
+    };
+    constexpr u32 kFar = 1u << 30;  // more than any path costs
+    u32 through[kCandidates][kCandidates];
+    H5L_UNROLL for (u32 from = 0; from < kCandidates; ++from) {
+      H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) through[from][i] = from == i ? 0 : kFar;
     }
-    u32 last = 0;
-    u32 cost = shuffle(best, 0);
-    H5L_UNROLL for (u32 k = 1; k < kCandidates; ++k) {
-      const u32 other = shuffle(best, k);
-      if (other < cost) {
-        cost = other;
-        last = k;
+    for_share([&](u32 b, const u32(&costs)[kCandidates][kCandidates]) {
+      H5L_UNROLL for (u32 from = 0; from < kCandidates; ++from) {
+        u32 next[kCandidates];
+        H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) {
+          u32 least = through[from][0] + costs[0][i];
+          H5L_UNROLL for (u32 k = 1; k < kCandidates; ++k) {
+            const u32 other = through[from][k] + costs[k][i];
+            least = other < least ? other : least;
+          }
+          next[i] = least + own_cost(b, i);
+        }
+        H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) through[from][i] = next[i];
+      }
+    });
+    H5L_UNROLL for (u32 from = 0; from < kCandidates; ++from) {
+      H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) path.through[own][from][i] = through[from][i];
+    }
+    sync_block();
+    const u32 first = candidates[0];
+    const auto first_cost = [&](u32 i) { return path.class_costs[kClassContexts - 1][first + i] + own_cost(0, i); };
+    if (warp() == 0) {
+      const u32 i = lane() % kCandidates;
+      u32 best = first_cost(i);
+      H5L_NO_UNROLL for (u32 share = 0; share < kThreads; ++share) {
+        u32 least = ~u32{0};
+        H5L_UNROLL for (u32 k = 0; k < kCandidates; ++k) {
+          const u32 cost = shuffle(best, k) + path.through[share][k][i];
+          least = cost < least ? cost : least;
+        }
+        best = least;
+        sync_warp();  // they have been read
+        if (lane() < kCandidates) path.through[share][0][i] = best;
       }
     }
-    sync_warp();
-    if (lane() != 0) return;
-    H5L_NO_UNROLL for (u32 b = blocks_; b-- > 0;) {
+    sync_block();
+    u32 best[kCandidates];
+    H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) best[i] = own == 0 ? first_cost(i) : path.through[own - 1][0][i];
+    u64 all_from = 0;       // of each block, the last one lowest: 2 bits for each candidate
+    u32 share_from = 0xE4;  // candidate i comes from candidate i
+    for_share([&](u32 b, const u32(&costs)[kCandidates][kCandidates]) {
+      u32 next[kCandidates], from = 0, again = 0;
+      H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) {
+        u32 least = ~u32{0};
+        H5L_UNROLL for (u32 k = 0; k < kCandidates; ++k) {
+          const u32 cost = best[k] + k + costs[k][i];
+          least = cost < least ? cost : least;
+        }
+        from |= (least & 3) << 2 * i;
+        again |= (share_from >> 2 * (least & 3) & 3) << 2 * i;
+        next[i] = (least & ~3u) + own_cost(b, i);
+      }
+      H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) best[i] = next[i];
+      all_from = all_from << 8 | from;
+      share_from = again;
+    });
+    static_assert(kPathShare <= sizeof all_from);
+    path.from[own] = static_cast<u8>(share_from);
+    sync_block();
+    if (warp() == 0) {
+      const u32(&costs)[kCandidates] = path.through[kThreads - 1][0];
+      u32 last = 0;
+      H5L_UNROLL for (u32 k = 1; k < kCandidates; ++k) last = costs[k] < costs[last] ? k : last;
+      H5L_NO_UNROLL for (u32 share = kThreads; share-- > 0;) {
+        if (lane() == 0) path.last[share] = static_cast<u8>(last);
+        last = path.from[share] >> 2 * last & 3;
+      }
+      if (lane() == 0) path.classes[0] = static_cast<u8>(first + last);
+    }
+    sync_block();
+    u32 last = path.last[own];
+    H5L_NO_UNROLL for (u32 b = end; b-- > begin; all_from >>= 8) {
       path.classes[b] = static_cast<u8>(candidates[b] + last);
-      last = path.from[b][last];
+      last = static_cast<u32>(all_from) >> 2 * last & 3;
     }
+    sync_block();
   }
 
   // -------------------------------------------------------------------------------------------------------------------
@@ -193,7 +297,7 @@ class Packer {
     const TileRecord& record = stage_.record();
     if (thread() == 0) {
       Head head = record.head;
-      const CodePlan& plan = shared_.plan.plan;
+      const CodePlan& plan = shared().plan.plan;
       head.lanes = plan.lanes;
       head.model = plan.model;
       head.set = plan.set;
@@ -201,11 +305,10 @@ class Packer {
       head.raw_planes = plan.raw_planes;
       head.has_own_table = plan.has_own_table;
       for (u32 s = 0; s < kSymbols; ++s) head.own_table[s] = plan.own_table[s];
-      u8* next = write_head<T>(head, payload_);
-      if (head.has_exceptions) next = write_masks(record, slot, next);
-      shared_.front = static_cast<u32>(next - payload_);
+      shared().front = static_cast<u32>(write_head<T>(head, payload_) - payload_);
     }
     sync_block();
+    if (record.head.has_exceptions) write_masks(record, slot);
     if (warp() == 0) {
       if (record.head.has_exceptions && (record.exception_flags & kHasOthers) != 0) write_others(record);
       if (record.head.patches != 0) write_patches(slot);
@@ -219,26 +322,34 @@ class Packer {
     return mask.stored_bits(q_, record.head.is_fine, bits);
   }
 
-  // By one thread: each decision of a mask depends on those before.
-  H5L_DEVICE u8* write_masks(const TileRecord& record, u32 slot, u8* out) const {
+  // The common bits, flags and masks. By the whole thread block, which meets at the end.
+  H5L_DEVICE void write_masks(const TileRecord& record, u32 slot) {
     const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
     const W common = static_cast<W>(record.common);
     u8* const scratch = reinterpret_cast<u8*>(stage_.template codes<Int<T>>(slot ^ 1));
-    store<W>(out, stored(common));
-    store(out + sizeof(T), static_cast<u16>(record.exception_flags));
-    u32* const mask = stage_.mask();
-    out = write_mask(neighbours, shape_.count, mask, scratch, out + sizeof(T) + 2);
-    if ((record.exception_flags & kHasOthers) == 0) return out;
-    u32* const others = stage_.others();
-    for (u32 w = 0; w < mask_words(shape_.count); ++w) {
-      u32 word = 0;
-      for (u32 left = mask[w]; left != 0; left &= left - 1) {
-        const u32 bit = lowest_one(left);
-        word |= values_.bits(w * kMaskBits + bit) != common ? 1u << bit : 0;
-      }
-      others[w] = word;
+    u8* out = payload_ + shared().front;
+    if (thread() == 0) {
+      store<W>(out, stored(common));
+      store(out + sizeof(T), static_cast<u16>(record.exception_flags));
     }
-    return write_mask(neighbours, shape_.count, others, scratch, out);
+    const u32* const mask = stage_.mask();
+    MaskShared& memory = shared().masks;
+    out = write_mask_by_block<kWarps>(neighbours, shape_.count, mask, memory, scratch, out + sizeof(T) + 2);
+    if ((record.exception_flags & kHasOthers) != 0) {
+      u32* const others = stage_.others();
+      for (u32 w = thread(); w < mask_words(shape_.count); w += kThreads) {
+        u32 word = 0;
+        for (u32 left = mask[w]; left != 0; left &= left - 1) {
+          const u32 bit = lowest_one(left);
+          word |= values_.bits(w * kMaskBits + bit) != common ? 1u << bit : 0;
+        }
+        others[w] = word;
+      }
+      sync_block();
+      out = write_mask_by_block<kWarps>(neighbours, shape_.count, others, memory, scratch, out);
+    }
+    if (thread() == 0) shared().front = static_cast<u32>(out - payload_);
+    sync_block();
   }
 
   // The bits of exceptions that have not the common ones.
@@ -254,12 +365,12 @@ class Packer {
       for (; left != 0; left &= left - 1, ++number) {
         if (are_alike && number != 0) break;
         const W bits = stored(values_.bits(w * kMaskBits + lowest_one(left)));
-        store<W>(payload_ + shared_.front + number * sizeof(T), bits);
+        store<W>(payload_ + shared().front + number * sizeof(T), bits);
       }
       before = shuffle(end, kWarpThreads - 1);
     }
     sync_warp();
-    if (lane() == 0) shared_.front += (are_alike ? 1 : before) * static_cast<u32>(sizeof(T));
+    if (lane() == 0) shared().front += (are_alike ? 1 : before) * static_cast<u32>(sizeof(T));
     sync_warp();
   }
 
@@ -267,7 +378,7 @@ class Packer {
   H5L_DEVICE void write_patches(u32 slot) {
     const u32* const patched = stage_.patched();
     const i8* const deltas = stage_.deltas(slot);
-    u8* const out = payload_ + shared_.front;
+    u8* const out = payload_ + shared().front;
     u32 next = 0, entries = 0;  // one past the last patch before, and entries before
     H5L_NO_UNROLL for (u32 first = 0; first < mask_words(shape_.count); first += kWarpThreads) {
       const u32 w = first + lane();
@@ -295,59 +406,66 @@ class Packer {
       next = last > next ? last : next;
     }
     sync_warp();
-    if (lane() == 0) shared_.front += patches_bytes(entries);
+    if (lane() == 0) shared().front += patches_bytes(entries);
     sync_warp();
   }
 
   // -------------------------------------------------------------------------------------------------------------------
   // Codes
 
-  // Symbols to shared memory, raw planes and escapes to their places. Returns where the payload ends.
+  // Raw planes and escapes to their places; the numbers become symbols. Returns where the payload ends.
   template <class I>
   H5L_DEVICE u32 write_planes(const I* codes) {
     using U = Unsigned<I>;
-    auto& out = shared_.codes;
-    const CodePlan& plan = shared_.plan.plan;
-    const auto planes_of = [&](u32 b) { return plan.raw_planes + raw_planes_of(shared_.plan.classes[b]); };
-    H5L_NO_UNROLL for (u32 b = warp(); b < blocks_; b += kWarps) {
-      const u32 c = shared_.plan.classes[b];
-      if (c == 0) {
-        if (lane() == 0) out.escapes[b] = 0;
-        continue;
-      }
-      const U rest = zigzag(static_cast<U>(codes[b * kBlockCodes + lane()])) >> planes_of(b);
-      const u32 symbol = rest < kEscape ? static_cast<u32>(rest) : kEscape;
-      out.symbols[b * kBlockCodes + lane()] = static_cast<u8>(symbol);
-      const u32 escapes = ones(ballot(symbol == kEscape));
-      if (lane() == 0) out.escapes[b] = static_cast<u8>(escapes);
-    }
+    auto& out = shared().codes;
+    const CodePlan& plan = shared().plan.plan;
+    const auto planes_of = [&](u32 b) { return plan.raw_planes + raw_planes_of(shared().plan.classes[b]); };
+    const auto symbol_of = [&](U number, u32 planes) {
+      const U rest = number >> planes;
+      return rest < kEscape ? static_cast<u32>(rest) : kEscape;
+    };
+    for_numbers(
+        codes, [&](u32 b) { return shared().plan.classes[b] != 0; },
+        [&](u32 b, U number) {
+          const u32 escapes = ones(ballot(symbol_of(number, planes_of(b)) == kEscape));
+          if (lane() == 0) out.escapes[b] = static_cast<u8>(escapes);
+        });
     make_rates();
     sync_block();
     // A thread has some blocks in a row.
     constexpr u32 each = kMaxBlocks / kThreads;
+    const auto for_own_blocks = [&](auto visit) {
+      for (u32 b = thread() * each; b < (thread() + 1) * each && b < blocks_; ++b) {
+        visit(b, planes_of(b), shared().plan.classes[b] == 0 ? 0u : u32{out.escapes[b]});
+      }
+    };
     u32 planes = 0, escapes = 0, unused = 0;
-    for (u32 b = thread() * each; b < (thread() + 1) * each && b < blocks_; ++b) {
-      planes += planes_of(b);
-      escapes += out.escapes[b];
-    }
-    out.planes_at[thread()] = scan_of_block(planes, shared_.totals, unused);
+    for_own_blocks([&](u32, u32 own_planes, u32 own_escapes) {
+      planes += own_planes;
+      escapes += own_escapes;
+    });
+    planes = scan_of_block(planes, shared().totals, unused);
     sync_block();
-    out.escapes_at[thread()] = scan_of_block(escapes, shared_.totals, unused);
+    escapes = scan_of_block(escapes, shared().totals, unused);
+    for_own_blocks([&](u32 b, u32 own_planes, u32 own_escapes) {
+      out.planes_at[b] = planes;
+      out.escapes_at[b] = static_cast<u16>(escapes);
+      planes += own_planes;
+      escapes += own_escapes;
+    });
     sync_block();
     const u32 planes_begin = end_ - 4 * plan.raw_words;
-    H5L_NO_UNROLL for (u32 b = warp(); b < blocks_; b += kWarps) {
-      const u32 c = shared_.plan.classes[b], count = planes_of(b);
-      if (count == 0 && out.escapes[b] == 0) continue;
-      u32 at = out.planes_at[b / each], number = out.escapes_at[b / each];
-      for (u32 other = b / each * each; other < b; ++other) {
-        at += planes_of(other);
-        number += out.escapes[other];
-      }
-      U own = zigzag(static_cast<U>(codes[b * kBlockCodes + lane()]));
-      const bool is_escape = c != 0 && out.symbols[b * kBlockCodes + lane()] == kEscape;
+    const auto has_rest = [&](u32 b) {
+      return planes_of(b) != 0 || (shared().plan.classes[b] != 0 && out.escapes[b] != 0);
+    };
+    for_numbers(codes, has_rest, [&](u32 b, U own) {
+      const u32 c = shared().plan.classes[b], count = planes_of(b), at = out.planes_at[b];
+      const u32 symbol = symbol_of(own, count);
+      const bool is_escape = c != 0 && symbol == kEscape;
+      shared().numbers[b * kBlockCodes + lane()] = static_cast<u8>(symbol);
       const u32 escaped = ballot(is_escape);
       if (is_escape) {
-        const u32 place = number + ones(escaped & lanes_below());
+        const u32 place = out.escapes_at[b] + ones(escaped & lanes_below());
         u8* const item = payload_ + planes_begin - (place + 1) * plan.escape_bytes;
         for (u32 i = 0; i < plan.escape_bytes; i += 2) {
           *reinterpret_cast<u16*>(item + i) = static_cast<u16>(u64{own} >> (8 * i));
@@ -358,14 +476,14 @@ class Packer {
         const u32 plane = ballot((own >> p & 1) != 0);
         if (lane() == 0) *reinterpret_cast<u32*>(payload_ + planes_begin + 4 * (at + p)) = plane;
       }
-    }
+    });
     sync_block();
     return end_ - kHalfBytes * borrowed_halves(plan.raw_words, plan.lanes);
   }
 
   H5L_DEVICE void make_rates() {
-    auto& out = shared_.codes;
-    const CodePlan& plan = shared_.plan.plan;
+    auto& out = shared().codes;
+    const CodePlan& plan = shared().plan.plan;
     for (u32 row = thread(); row < kSymbolTables + kClassContexts; row += kThreads) {
       const bool is_class = row >= kSymbolTables;
       const u16(&frequencies)[kSymbols] = is_class             ? kClassFrequencies[plan.model][row - kSymbolTables]
@@ -378,8 +496,8 @@ class Packer {
   // rANS by one warp, backwards: words are put in front of the escapes. Returns where they begin; the states come
   // behind what is in front.
   H5L_DEVICE u32 write_words() {
-    const auto& in = shared_.codes;
-    const CodePlan& plan = shared_.plan.plan;
+    const auto& in = shared().codes;
+    const CodePlan& plan = shared().plan.plan;
     const u32 words_end = end_ - 4 * plan.raw_words - plan.escapes * plan.escape_bytes;
     if (warp() == 0) {
       const u32 lanes = plan.lanes, halves = borrowed_halves(plan.raw_words, lanes);
@@ -398,13 +516,32 @@ class Packer {
           state += rate.sum + static_cast<u32>(state * rate.reciprocal >> 43) * (kFrequencySum - rate.frequency);
         }
       };
-      H5L_NO_UNROLL for (u32 b = blocks_; b-- > 0;) {
-        const u32 c = shared_.plan.classes[b];
-        if (c == 0) continue;
-        const Rate(&rates)[kSymbols] = in.rates[table_of(c)];
-        H5L_NO_UNROLL for (u32 end = kBlockCodes; end != 0; end -= lanes) {
-          const u32 i = b * kBlockCodes + end - lanes + lane() % lanes;
-          push(rates[in.symbols[i]], lane() < lanes);
+      if (lanes == kWarpThreads) {
+        // The rates of some blocks are loaded at once: they do not wait for the states.
+        constexpr u32 at_once = 8;
+        H5L_NO_UNROLL for (u32 group = (blocks_ + at_once - 1) / at_once; group-- > 0;) {
+          Rate rates[at_once];
+          u32 coded = 0;
+          H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+            const u32 b = group * at_once + k;
+            const u32 c = b < blocks_ ? shared().plan.classes[b] : 0;
+            if (c == 0) continue;
+            coded |= 1u << k;
+            rates[k] = in.rates[table_of(c)][shared().numbers[b * kBlockCodes + lane()]];
+          }
+          H5L_UNROLL for (u32 k = at_once; k-- > 0;) {
+            if ((coded >> k & 1) != 0) push(rates[k], true);
+          }
+        }
+      } else {
+        H5L_NO_UNROLL for (u32 b = blocks_; b-- > 0;) {
+          const u32 c = shared().plan.classes[b];
+          if (c == 0) continue;
+          const Rate(&rates)[kSymbols] = in.rates[table_of(c)];
+          H5L_NO_UNROLL for (u32 end = kBlockCodes; end != 0; end -= lanes) {
+            const u32 i = b * kBlockCodes + end - lanes + lane() % lanes;
+            push(rates[shared().numbers[i]], lane() < lanes);
+          }
         }
       }
       if (!plan.has_own_table) {
@@ -412,21 +549,21 @@ class Packer {
         H5L_NO_UNROLL for (u32 j = share; j-- > 0;) {
           const u32 b = lane() * share + j;
           const bool is_there = lane() < lanes && b < blocks_;
-          const u32 context = is_there && j != 0 ? shared_.plan.classes[b - 1] : kClassContexts - 1;
-          push(in.class_rates[context][is_there ? shared_.plan.classes[b] : 0], is_there);
+          const u32 context = is_there && j != 0 ? shared().plan.classes[b - 1] : kClassContexts - 1;
+          push(in.class_rates[context][is_there ? shared().plan.classes[b] : 0], is_there);
         }
       }
       if (lane() < lanes) {
-        u16* const to = reinterpret_cast<u16*>(payload_ + shared_.front + kStateBytes * lane());
+        u16* const to = reinterpret_cast<u16*>(payload_ + shared().front + kStateBytes * lane());
         to[0] = static_cast<u16>(state);
         to[1] = static_cast<u16>(state >> 16);
       }
-      if (lane() == 0) shared_.totals[0] = static_cast<u32>(reinterpret_cast<u8*>(words) - payload_);
+      if (lane() == 0) shared().totals[0] = static_cast<u32>(reinterpret_cast<u8*>(words) - payload_);
     }
     sync_block();
-    const u32 begin = shared_.totals[0];
+    const u32 begin = shared().totals[0];
     sync_block();
-    if (thread() == 0) shared_.front += plan.lanes * kStateBytes;
+    if (thread() == 0) shared().front += plan.lanes * kStateBytes;
     sync_block();
     return begin;
   }
@@ -438,14 +575,12 @@ class Packer {
   const TileStage<T> stage_;
   u8* const payload_;
   const u32 end_;  // of its memory
-  PackShared& shared_;
 };
 
 template <class T, class Q>
 H5L_DEVICE void pack_tiles(const StagedPlan& plan) {
-  auto& shared = *reinterpret_cast<PackShared*>(shared_memory());
   for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32) {
-    const u32 size = Packer<T, Q>(plan, chunk, tile, place, quantizer, shared).run();
+    const u32 size = Packer<T, Q>(plan, chunk, tile, place, quantizer).run();
     if (thread() == 0) plan.sizes[chunk * plan.most_tiles + tile] = size;
   });
 }

@@ -16,7 +16,7 @@ namespace h5lossy::H5L_TARGET {
 
 template <class T>
 struct QuantizerAs<T, interp::Lattice<T>> {
-  H5L_DEVICE static interp::Lattice<T> make(const Quantizer& q) { return interp::lattice_of<T>(q); }
+  H5L_DEVICE static interp::Lattice<T> make(const Quantizer& q) { return interp::tile_lattice_of<T>(q); }
 };
 
 namespace interp {

@@ -28,6 +28,26 @@ struct SurveyMemory {
   GroupFindings groups[most];
 };
 
+// As interpolation_cost: a thread for each set of odd axes.
+H5L_DEVICE u64 interpolation_cost_by_warp(const Survey& survey, const u32 (&extents)[kAxes], u32 axes) {
+  const InterpolationCosts costs(survey, extents, axes);
+  return costs.total(sum_of_warp(lane() != 0 && lane() < costs.sets() ? costs.of(lane()) : u64{0}));
+}
+
+// As lorenzo_cost: a thread for each set of axes.
+H5L_DEVICE u64 lorenzo_cost_by_warp(const Survey& survey, const u32 (&extents)[kAxes], u32& best, u32 except = 0) {
+  static_assert(kAxisSets <= kWarpThreads);
+  const u32 last = last_axis(extents), set = lane();
+  const u64 own = set == 0 || set >= kAxisSets || set == except ? kNoForm : lorenzo_cost_of(survey, extents, last, set);
+  u64 least = own;
+  for (u32 by = 16; by != 0; by /= 2) {
+    const u64 other = shuffle_xor(least, by);
+    least = other < least ? other : least;
+  }
+  best = least == kNoForm ? last : lowest_one(ballot(own == least));
+  return least;
+}
+
 template <class T, class Positions, u32 warps>
 class WarpSurveyor {
   using W = Word<T>;
@@ -103,7 +123,7 @@ class WarpSurveyor {
       is_inside = is_inside && at < dims_[a];
       place += u64{at} * strides_[a];
     }
-    return is_inside ? values_[place] : kOutside;
+    return is_inside ? positions_.encoded(values_[place]) : kOutside;
   }
 
   H5L_DEVICE void visit(u32 g, GroupFindings& group) {

@@ -12,10 +12,9 @@
 // symbols that are its own.
 #pragma once
 
-#include "codecs/interp/masks.h"
 #include "codecs/interp/tables.h"
 #include "codecs/interp/units.h"
-#include "kernels/codecs/interp_stage.cuh"
+#include "kernels/codecs/interp_masks.cuh"
 
 namespace h5lossy::H5L_TARGET {
 namespace interp {
@@ -36,6 +35,7 @@ struct UnpackShared {
   union {
     struct {
       u32 mask[kMaxMaskWords], others[kMaxMaskWords];
+      MaskOdds odds;
     } masks;
     struct {
       u8 symbols[kSymbolTables][kFrequencySum];  // of each slot
@@ -46,7 +46,7 @@ struct UnpackShared {
   alignas(4) u8 classes[kMaxBlocks];
   u16 words[kBufferedWords];
   u32 planes[kUnpackWarps][kWarpThreads];
-  u32 end;  // of a mask, in the payload; 0: corrupt
+  u32 chain_warp;
   Head head;
   CodesPlan plan;
   u32 escapes[kUnpackWarps];  // up to the end of a warp's share
@@ -115,7 +115,10 @@ class Unpacker {
 
   H5L_DEVICE void run() {
     StageRecord record = {};
-    if (warp() == 0) {
+    // Not the first one of all thread blocks: those share two of the four schedulers.
+    if (thread() == 0) shared().chain_warp = warp_slot() / 4 % kUnpackWarps;
+    sync_block();
+    if (role() == 0) {
       const bool is_fine = open(record);
       if (lane() == 0) {
         shared().head = record.head;
@@ -130,11 +133,14 @@ class Unpacker {
         record.is_fine = make_steps<typename FloatTraits<T>::Int>(record);
       }
     }
-    if (thread() == 0) stage_.record() = record;
+    if (role() == 0 && lane() == 0) stage_.record() = record;
   }
 
  private:
   H5L_DEVICE static UnpackShared& shared() { return unpack_shared(); }
+  // 0 in the warp that has the chain.
+  H5L_DEVICE static u32 role() { return warp() ^ shared().chain_warp; }
+  static_assert(kUnpackWarps == 2);
 
   // Up to the symbols. By the first warp.
   H5L_DEVICE bool open(StageRecord& record) {
@@ -155,15 +161,11 @@ class Unpacker {
     return head.lanes == kWarpThreads ? read_symbols<true>(head, at) : read_symbols<false>(head, at);
   }
 
-  // One thread reads a mask: each of its decisions depends on the one before. Returns its end, or 0 if it is corrupt.
+  // Reads a mask, and returns its end, or 0 if it is corrupt.
   H5L_DEVICE u32 read_mask_at(u32 at, u32* mask) {
-    if (lane() == 0) {
-      const u8* const end =
-          read_mask(mask_neighbours_of(shape_.extents), shape_.count, payload_ + at, payload_ + bytes_, mask);
-      shared().end = end == nullptr ? 0 : static_cast<u32>(end - payload_);
-    }
-    sync_warp();
-    return shared().end;
+    const u8* const end = read_mask_by_warp(mask_neighbours_of(shape_.extents), shape_.count, payload_ + at,
+                                            payload_ + bytes_, shared().masks.odds, mask);
+    return end == nullptr ? 0 : static_cast<u32>(end - payload_);
   }
 
   // Moves `at` behind the exceptions.
@@ -272,7 +274,7 @@ class Unpacker {
     // A share begins where the planes and items of those before it end.
     constexpr u32 at_once = kSymbolsAtOnce;
     const u32 words = (blocks + at_once - 1) / at_once, share = (words + kUnpackWarps - 1) / kUnpackWarps;
-    const u32 begin = warp() * share, end = begin + share < words ? begin + share : words;
+    const u32 begin = role() * share, end = begin + share < words ? begin + share : words;
     u32 plane = 0, escapes = 0;
     for (u32 b = lane(); b < begin * at_once && b < blocks; b += kWarpThreads) plane += planes_of(b);
     H5L_NO_UNROLL for (u32 i = 0; i < begin; ++i) {
@@ -283,7 +285,7 @@ class Unpacker {
     escapes = sum_of_warp(escapes);
 
     bool is_fine = true;
-    u32* const buffer = shared().planes[warp()];
+    u32* const buffer = shared().planes[role()];
     u32 buffered = plane, own = begin < end ? symbols[begin * kWarpThreads + lane()] : 0;
     if (begin < end) fill_planes(plan, buffered, buffer);
     H5L_NO_UNROLL for (u32 i = begin; i < end; ++i) {
@@ -318,11 +320,11 @@ class Unpacker {
     }
     is_fine = !any_in_warp(!is_fine);
     if (lane() == 0) {
-      shared().is_fine[warp()] = is_fine;
-      shared().escapes[warp()] = escapes;
+      shared().is_fine[role()] = is_fine;
+      shared().escapes[role()] = escapes;
     }
     sync_block();
-    if (warp() != 0) return false;
+    if (role() != 0) return false;
     for (u32 w = 0; w < kUnpackWarps; ++w) is_fine = is_fine && shared().is_fine[w];
     // Both factors are below 2^18, so nothing wraps.
     const u32 items = shared().escapes[kUnpackWarps - 1] * escape_bytes;

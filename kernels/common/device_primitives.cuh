@@ -54,6 +54,12 @@ H5L_DEVICE u32 thread() { return threadIdx.x; }
 H5L_DEVICE u32 block_number() { return blockIdx.x; }
 H5L_DEVICE u32 block_row() { return blockIdx.y; }
 H5L_DEVICE u32 grid_blocks() { return gridDim.x; }
+// The place of the thread's warp on the multiprocessor, whose four schedulers have every fourth one each.
+H5L_DEVICE u32 warp_slot() {
+  u32 slot;
+  asm volatile("mov.u32 %0, %%warpid;" : "=r"(slot));
+  return slot;
+}
 
 H5L_DEVICE u8* shared_memory() {
   extern __shared__ __align__(16) u8 memory[];

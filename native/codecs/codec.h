@@ -58,7 +58,7 @@ struct Quantizer {
   double step = 0;          // 2 B
   double inverse_step = 0;  // 1 / step, rounded to the value's type
   u64 scale = 0;            // S: pointwise-relative; of integers, the step of an absolute bound
-  // Integers, lossless: all values are `base` more than a multiple of `stride`.
+  // Lossless integers: all values are `base` more than a multiple of `stride`. Of floats, bits that a codec keeps here.
   u64 base = 0;
   u64 stride = 1;
   // Not null: what gives words in place of a lattice. Whoever makes the quantizer keeps it.

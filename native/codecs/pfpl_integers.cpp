@@ -273,8 +273,8 @@ Predictor choose_predictor(const Rows& rows, const W* words, W zero, W* residual
 // ---------------------------------------------------------------------------------------------------------------------
 // Planes
 
-// Byte `i` of words, counted from the most significant, is in planes 8 i to 8 i + 7. Its place is a constant where words
-// are taken apart: compilers find no narrow vector shift by a number that they do not know.
+// Byte `i` of words, counted from the most significant, is in planes 8 i to 8 i + 7. Its place is a constant where
+// words are taken apart: compilers find no narrow vector shift by a number that they do not know.
 template <class W, u32 i>
 constexpr u32 kShift = static_cast<u32>(8 * (sizeof(W) - 1 - i));
 

@@ -13,8 +13,11 @@ namespace h5lossy {
 inline unsigned char swap_bytes(unsigned char word) { return word; }
 inline unsigned short swap_bytes(unsigned short word) { return __builtin_bswap16(word); }
 inline unsigned swap_bytes(unsigned word) { return __builtin_bswap32(word); }
-inline unsigned long swap_bytes(unsigned long word) { return __builtin_bswap64(word); }
 inline unsigned long long swap_bytes(unsigned long long word) { return __builtin_bswap64(word); }
+inline unsigned long swap_bytes(unsigned long word) {
+  return sizeof word == 4 ? swap_bytes(static_cast<unsigned>(word))
+                          : static_cast<unsigned long>(swap_bytes(static_cast<unsigned long long>(word)));
+}
 
 // Copies `size` bytes of values of 1, 2, 4 or 8 bytes and swaps each value's bytes. `from` and `to` are equal or do not
 // overlap.

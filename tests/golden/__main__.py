@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import struct
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,14 @@ def slopes(
 
 def hills(shape: list[int], steps: list[int], exponent: int = -3, **more: Any) -> dict[str, Any]:
     return {"piece": "hills", "shape": shape, "steps": steps, "exponent": exponent, **more}
+
+
+def points(count: int, size: int, per_unit: float, offset: float) -> dict[str, Any]:
+    """Return a piece of numbers that are so many to a unit, as they are rounded from doubles."""
+    numbers = [abs(i * i % 307 - 150) // 8 + i // 5 for i in range(count)]
+    kind = "<" + {4: "f", 8: "d"}[size]
+    words = [struct.pack(kind, n / per_unit + offset)[::-1].hex() for n in numbers]
+    return patterns(" ".join(words))
 
 
 def recipes() -> dict[str, Recipe]:
@@ -734,6 +743,9 @@ def interp_recipes() -> dict[str, Recipe]:
         add("recognised", "fine points that are predicted to whole steps", dtype, {"absolute": 0.5},
             {"piece": "ramp", "count": 129, "start": 4057, "step": 8114, "exponent": -16},
             settings={"axes": x})  # fmt: skip
+        add("decimals", "an own lattice of decimals, and exceptions beside it", dtype,
+            {"absolute": 2.0**-9}, points(300, size, 100, 0), patterns(NANS[size].split()[0], 9),
+            walk(1, 7, 2, -12), points(150, size, 100, 0), settings={"axes": x})  # fmt: skip
         add("own-table", "residuals that are all as likely: a table of the tile's own", dtype,
             {"absolute": 0.5}, walk(9000, 5, 3, 0), settings={"axes": x})  # fmt: skip
         shape, steps, bound = (
@@ -753,6 +765,8 @@ def interp_recipes() -> dict[str, Recipe]:
     add("mask-value", "numbers on land, far from those beside them: exceptions", "<f4",
         {"absolute": 8.0}, hills([9, 14, 19], [11, 7, 5], bits=5, word="0", beyond=20),
         settings={"axes": zyx}, shape=[9, 14, 19])  # fmt: skip
+    add("packed", "an own lattice with an offset, of packed values", "<f4", {"absolute": 2.0**-10},
+        points(480, 4, 137.25, 273.15), settings={"axes": [-2, -1]}, shape=[20, 24])  # fmt: skip
     add("four-axes", "the first and the last of four axes", "<f4", {"absolute": 8.0},
         hills([5, 3, 4, 11], [11, 40, 30, 6]), settings={"axes": wx},
         shape=[5, 3, 4, 11])  # fmt: skip

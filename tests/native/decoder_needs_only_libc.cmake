@@ -4,7 +4,7 @@
 # The library that only decodes asks for nothing but the C library, shared and static, offers the functions of its header
 # and no others, and is small. With -D: NM, OBJDUMP, SHARED, STATIC, HEADER, and MOST_CODE in bytes.
 
-set(c_library bcmp fma free ldexp malloc memcmp memcpy memmove memset realloc sqrt)
+set(c_library bcmp free malloc memcmp memcpy memmove memset realloc sqrt)
 set(compiler __popcountdi2)  # the runtime of every C compiler
 set(startup __cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable _GLOBAL_OFFSET_TABLE_
   __stack_chk_fail)

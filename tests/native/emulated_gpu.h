@@ -269,6 +269,7 @@ inline u32 thread() { return emulation::running().thread; }
 inline u32 block_number() { return emulation::running().block->index; }
 inline u32 block_row() { return emulation::running().block->row; }
 inline u32 grid_blocks() { return emulation::grid.blocks; }
+inline u32 warp_slot() { return emulation::running().block->index * 4; }
 inline u8* shared_memory() { return reinterpret_cast<u8*>(emulation::running().block->shared.data()); }
 
 inline void sync_block() { emulation::meet<true>(emulation::running().block->all, thread(), 0); }

@@ -22,7 +22,15 @@ from .interp_coder import (
     encode_residuals,
 )
 from .interp_exceptions import pack_exceptions, pack_patches, take_exceptions, unpack_patches
-from .interp_lattice import UNIT, Values, lattice_values, nearest_bins, own_quantizer, values_of
+from .interp_lattice import (
+    UNIT,
+    Values,
+    lattice_values,
+    nearest_bins,
+    own_quantizer,
+    own_values,
+    values_of,
+)
 from .interp_prediction import (
     AXES,
     INTERPOLATION,
@@ -250,6 +258,8 @@ class Head:
         Number of entries of the patches.
     base : int
         Base.
+    own_lattice : tuple of float or None
+        D and c of the own lattice, if the tile has one.
     """
 
     form: Form
@@ -258,6 +268,7 @@ class Head:
     is_narrow: bool
     entries: int
     base: int
+    own_lattice: tuple[float, float] | None = None
 
     def dtype(self, float_type: FloatType) -> np.dtype[Any]:
         """
@@ -352,8 +363,16 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
     is_lorenzo = predictor == LORENZO
     weight_codes = tuple(rule // len(WEIGHTS) ** i % 6 for i in range(active))
     model, escape = sizes & 15, sizes >> 4 & 3
-    units = third >> 4
-    if units > 3 or escape >= len(ESCAPE_BYTES):
+    units = third >> 4 & 3
+    own_lattice: tuple[float, float] | None = None
+    if third >> 6 & 1:
+        d, c = np.frombuffer(reader.take(16), "<f8").tolist()
+        if not (0 < d < np.inf and np.isfinite(c)):
+            raise Corrupt(f"an own lattice of {d} and {c}")
+        if is_fine or entries or kind == Kind.POINTWISE_RELATIVE:
+            raise Corrupt("an own lattice where there is none")
+        own_lattice = d, c
+    if third >> 7 or escape >= len(ESCAPE_BYTES):
         raise Corrupt("a head that is out of range")
     if is_lorenzo and rule > 15:
         raise Corrupt(f"axes {rule:#x}")
@@ -382,7 +401,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
     if own_table and (lanes < 16 or model or table_set):
         raise Corrupt("a head without classes that is out of range")
     coder = CoderHead(lanes, model, ESCAPE_BYTES[escape], raw, table_set, own_table)
-    head = Head(form, coder, bool(flags >> 6 & 1), is_narrow, entries, base)
+    head = Head(form, coder, bool(flags >> 6 & 1), is_narrow, entries, base, own_lattice)
     size = head.dtype(float_type).itemsize
     if raw > LARGEST_RAW[size] or coder.escape_bytes > size:
         raise Corrupt(f"{raw} raw planes, items of {coder.escape_bytes} bytes")
@@ -459,7 +478,10 @@ def decode_tile(
     else:
         q = interpolate(changes, form, shape, mode)
     q = q.astype(f"<i{float_type.size}") + np.array(head.base, f"<i{float_type.size}")
-    values = lattice_values(q, float_type, quantizer, is_fine=form.is_fine)
+    if head.own_lattice:
+        values = own_values(q, float_type, *head.own_lattice)
+    else:
+        values = lattice_values(q, float_type, quantizer, is_fine=form.is_fine)
     if patches.any() and not form.is_closed:
         near = q * q.dtype.type(UNIT) + patches.astype(q.dtype)
         patched = lattice_values(near, float_type, quantizer, is_fine=True)

@@ -85,6 +85,30 @@ def lattice_values(
     return patterns
 
 
+def own_values(q: Array, float_type: FloatType, d: float, c: float) -> Array:
+    """
+    Give the patterns of points of an own lattice.
+
+    Parameters
+    ----------
+    q : numpy.ndarray
+        Their numbers, as signed integers.
+    float_type : FloatType
+        Type of the values.
+    d, c : float
+        D and c.
+
+    Returns
+    -------
+    numpy.ndarray
+        The patterns.
+    """
+    with np.errstate(all="ignore"):
+        values = (q.astype("<f8") / d + c).astype(float_type.float_dtype) + float_type.number(0.0)
+    patterns: Array = values.view(float_type.word_dtype)
+    return patterns
+
+
 @dataclasses.dataclass(frozen=True)
 class Values:
     """

@@ -103,37 +103,59 @@ H5L_FN u64 with_losses(u64 cost, u64 count) {
   return cost + (limited > least ? (limited - least) / 4 : 0);
 }
 
-H5L_FN u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes], u32 axes) {
-  u32 active[kMaxActiveAxes];
-  u32 count = 0, longest = 1;
-  u64 all = 1, others = 1;  // values, and those that are the first along all active axes
-  for (u32 a = 0; a < kAxes; ++a) {
-    all *= extents[a];
-    if ((axes & axis_bit(a)) != 0 && extents[a] > 1) {
-      active[count++] = a;
-      longest = extents[a] > longest ? extents[a] : longest;
-    } else {
-      others *= extents[a];
+// Summed over the sets of active axes along which coordinates are odd.
+inline constexpr u64 kNoForm = ~u64{0} >> 8;
+class InterpolationCosts {
+ public:
+  H5L_FN InterpolationCosts(const Survey& survey, const u32 (&extents)[kAxes], u32 axes)
+      : survey_(survey), extents_(extents) {
+    u32 longest = 1;
+    for (u32 a = 0; a < kAxes; ++a) {
+      all_ *= extents[a];
+      if ((axes & axis_bit(a)) != 0 && extents[a] > 1) {
+        active_[count_++] = a;
+        longest = extents[a] > longest ? extents[a] : longest;
+      } else {
+        others_ *= extents[a];
+      }
     }
+    while ((1u << top_) < longest - 1) ++top_;
   }
-  if (count == 0) return ~u64{0} >> 8;
-  u32 top = 1;
-  while ((1u << top) < longest - 1) ++top;
-  u64 cost = others * survey.interpolation[axis_bit(active[count - 1])][kSurveyLevels - 1];
-  for (u32 odd = 1; odd < 1u << count; ++odd) {
+
+  H5L_FN u32 sets() const { return 1u << count_; }  // 0, of the first values, is one of them
+  H5L_FN u64 of(u32 odd) const {
     u32 set = 0;
-    for (u32 i = 0; i < count; ++i) set |= (odd >> i & 1) != 0 ? axis_bit(active[i]) : 0;
-    CoarseCosts coarse(survey.interpolation[set], survey.magnitudes[set]);
-    for (u32 level = 0; level <= top; ++level) {
-      u64 values = others;
-      for (u32 i = 0; i < count && level < top; ++i) {
-        const u32 extent = extents[active[i]];
+    for (u32 i = 0; i < count_; ++i) set |= (odd >> i & 1) != 0 ? axis_bit(active_[i]) : 0;
+    CoarseCosts coarse(survey_.interpolation[set], survey_.magnitudes[set]);
+    u64 cost = 0;
+    for (u32 level = 0; level <= top_; ++level) {
+      u64 values = others_;
+      for (u32 i = 0; i < count_ && level < top_; ++i) {
+        const u32 extent = extents_[active_[i]];
         values *= (odd >> i & 1) != 0 ? odd_values(extent, 1u << level) : even_values(extent, 1u << level);
       }
-      cost += values * (level == 0 ? survey.interpolation[set][0] : coarse.next());
+      cost += values * (level == 0 ? survey_.interpolation[set][0] : coarse.next());
     }
+    return cost;
   }
-  return with_losses(cost, all);
+  // `sum` is that of all sets but 0.
+  H5L_FN u64 total(u64 sum) const {
+    if (count_ == 0) return kNoForm;
+    return with_losses(others_ * survey_.interpolation[axis_bit(active_[count_ - 1])][kSurveyLevels - 1] + sum, all_);
+  }
+
+ private:
+  const Survey& survey_;
+  const u32 (&extents_)[kAxes];
+  u32 active_[kAxes] = {}, count_ = 0, top_ = 1;
+  u64 all_ = 1, others_ = 1;  // values, and those that are the first along all active axes
+};
+
+H5L_FN u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes], u32 axes) {
+  const InterpolationCosts costs(survey, extents, axes);
+  u64 sum = 0;
+  for (u32 odd = 1; odd < costs.sets(); ++odd) sum += costs.of(odd);
+  return costs.total(sum);
 }
 
 // Of a chunk whose tiles take the form that costs less, each for itself: where both cost nearly the same on average,
@@ -143,30 +165,40 @@ H5L_FN u64 cost_of_either(u64 one, u64 other) {
   return less - (2 * less > more ? (2 * less - more) / 8 : 0);
 }
 
-// The least over sets of axes but `except`, and that set. Where coordinates are 0, differences are along the other axes
-// of the set.
-H5L_FN u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& best, u32 except = 0) {
-  u64 least = ~u64{0} >> 8;
+// The last axis with more than one value, and the first one if there is none.
+H5L_FN u32 last_axis(const u32 (&extents)[kAxes]) {
   u32 last = 0;
   for (u32 a = 0; a < kAxes; ++a) last = extents[a] > 1 ? axis_bit(a) : last;
+  return last;
+}
+
+// Of differences along the axes of a set; where coordinates are 0, they are along the others.
+H5L_FN u64 lorenzo_cost_of(const Survey& survey, const u32 (&extents)[kAxes], u32 last, u32 set) {
+  u64 others = 1;
+  for (u32 a = 0; a < kAxes; ++a) {
+    if ((set & axis_bit(a)) == 0) {
+      others *= extents[a];
+    } else if (extents[a] == 1) {
+      return kNoForm;
+    }
+  }
+  u64 cost = others * survey.lorenzo[last];
+  for (u32 part = set; part != 0; part = (part - 1) & set) {
+    u64 values = others;
+    for (u32 a = 0; a < kAxes; ++a) values *= (part & axis_bit(a)) != 0 ? extents[a] - 1 : 1;
+    cost += values * survey.lorenzo[part];
+  }
+  return cost;
+}
+
+// The least over sets of axes but `except`, and that set.
+H5L_FN u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& best, u32 except = 0) {
+  const u32 last = last_axis(extents);
+  u64 least = kNoForm;
   best = last;
   for (u32 set = 1; set < kAxisSets; ++set) {
-    u64 others = 1;
-    bool is_there = true;
-    for (u32 a = 0; a < kAxes; ++a) {
-      if ((set & axis_bit(a)) == 0) {
-        others *= extents[a];
-      } else {
-        is_there = is_there && extents[a] > 1;
-      }
-    }
-    if (!is_there || set == except) continue;
-    u64 cost = others * survey.lorenzo[last];
-    for (u32 part = set; part != 0; part = (part - 1) & set) {
-      u64 values = others;
-      for (u32 a = 0; a < kAxes; ++a) values *= (part & axis_bit(a)) != 0 ? extents[a] - 1 : 1;
-      cost += values * survey.lorenzo[part];
-    }
+    if (set == except) continue;
+    const u64 cost = lorenzo_cost_of(survey, extents, last, set);
     if (cost < least) {
       least = cost;
       best = set;
@@ -327,17 +359,19 @@ H5L_FN AxisCandidates candidates_of(const u32 (&dims)[kAxes]) {
   return candidates;
 }
 
-// What a value of a full tile costs with these axes, in 1/256 of 1/8192 bit.
-H5L_FN u64 cost_with_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 axes) {
-  u32 extents[kAxes], unused;
-  cut(dims, axes, extents);
-  const u64 interpolation = interpolation_cost(survey, extents, axes);
-  const u64 lorenzo = lorenzo_cost(survey, extents, unused);
+// What a value of a full tile costs, in 1/256 of 1/8192 bit, if its forms cost this.
+H5L_FN u64 cost_of_value(const Survey& survey, const u32 (&extents)[kAxes], u64 interpolation, u64 lorenzo) {
   u64 values = 1;
   for (const u32 extent : extents) values *= extent;
   const u64 cost = cost_of_either(interpolation, lorenzo) + bitmap_cost(survey, extents) + kTileCost;
   const u64 per_value = cost * 256 / values;
   return per_value + per_value / (8 * extents[kAxes - 1]);  // short rows take longer
+}
+H5L_FN u64 cost_with_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 axes) {
+  u32 extents[kAxes], unused;
+  cut(dims, axes, extents);
+  return cost_of_value(survey, extents, interpolation_cost(survey, extents, axes),
+                       lorenzo_cost(survey, extents, unused));
 }
 
 // Whether decoded data may have been interpolated along a set of axes. Where one coordinate is odd in its tile and the

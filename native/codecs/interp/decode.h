@@ -31,11 +31,13 @@ struct ValueRule {
 };
 
 template <class T, class I>
-void to_values(const ValueRule<T>& rule, const I* integers, u32 count, i64 base, bool is_fine, u8* values) {
+void to_values(const ValueRule<T>& rule, const Head& head, const I* integers, u32 count, u8* values) {
   if (rule.is_pointwise) {
-    to_values(rule.folded, integers, count, base, is_fine, values);
+    to_values(rule.folded, integers, count, head.base, head.is_fine, values);
+  } else if (head.own_lattice.exists()) {
+    to_values<T>(head.own_lattice, integers, count, head.base, values);
   } else {
-    to_values(rule.lattice, integers, count, base, is_fine, values);
+    to_values(rule.lattice, integers, count, head.base, head.is_fine, values);
   }
 }
 
@@ -47,7 +49,7 @@ struct TakeRows {
   u8* values;
   static void take(const void* own, u32 first, const I* integers, u32 count) {
     const TakeRows& rows = *static_cast<const TakeRows*>(own);
-    to_values(rows.rule, integers, count, rows.head.base, rows.head.is_fine, rows.values + first * sizeof(T));
+    to_values(rows.rule, rows.head, integers, count, rows.values + first * sizeof(T));
   }
 };
 
@@ -99,7 +101,7 @@ bool decode_integers(const ValueRule<T>& rule, const Head& head, const Shape& sh
   } else {
     const Rule weights = {{head.weights[0], head.weights[1], head.weights[2]}};
     rebuild_interpolation(shape, weights, steps, I{0}, integers, memory.prediction);
-    to_values(rule, integers, shape.count, base, head.is_fine, values);
+    to_values(rule, head, integers, shape.count, values);
   }
   if (!rule.is_pointwise && !head.is_closed) {
     restore_patches(rule.lattice, patches, head.patches, integers, base, values);
@@ -122,7 +124,7 @@ bool decode_tile(const ValueRule<T>& rule, u32 mode, const Tile& tile, const u8*
   const u8* const end = payload + payload_bytes;
   const u8* from = read_head<T>(payload, end, shape.active, head);
   if (from == nullptr) return false;
-  if (rule.is_pointwise && (head.is_fine || head.patches != 0)) return false;
+  if (rule.is_pointwise && (head.is_fine || head.patches != 0 || head.own_lattice.exists())) return false;
   Exceptions<T> exceptions;
   if (head.has_exceptions) {
     from = read_exceptions(mask_neighbours_of(shape.extents), from, end, shape.count, memory.mask, memory.others,

@@ -75,6 +75,25 @@ inline constexpr Word<T> kInterpBinLimit = Word<T>{1} << (kMantissaBits<T> - 2);
 template <class T>
 inline constexpr Word<T> kNoMask = static_cast<Word<T>>(~Word<T>{0});
 
+// Points that are no multiples of a number of the type, as k / 100, or packed values with an offset: tiles may have
+// such a lattice instead of the frame's.
+struct OwnLattice {
+  double points_per_unit = 0;  // 0: none
+  double offset = 0;
+
+  H5L_FN bool exists() const { return points_per_unit != 0; }
+  // The value of a point. `number` is an integer.
+  template <class T>
+  H5L_FN T value_of(double number) const {
+    return add(static_cast<T>(add(number / points_per_unit, offset)), T{0});  // never -0.0
+  }
+};
+
+// A quantizer has both numbers as bits.
+H5L_FN OwnLattice own_lattice_of(const Quantizer& q) {
+  return q.stride == 1 ? OwnLattice{} : OwnLattice{bit_cast<double>(q.stride), bit_cast<double>(q.base)};
+}
+
 template <class T>
 struct Lattice {
   T bound;
@@ -85,6 +104,7 @@ struct Lattice {
   bool has_fill;
   Word<T> fill_bits;
   Word<T> mask_bits = kNoMask<T>;  // of values that are exceptions, as the fill value is; other values may become them
+  OwnLattice own = {};             // if there is one, the rest is about the numbers of its points
 };
 
 // 1 / step is rounded, and so is 1 / fine; they are the same but for the exponent.
@@ -94,6 +114,23 @@ H5L_FN Lattice<T> lattice_of(const Quantizer& q) {
   const T inverse = static_cast<T>(q.inverse_step);
   return {static_cast<T>(q.bound),          step, inverse, step / kUnit, inverse * kUnit, q.has_fill,
           static_cast<Word<T>>(q.fill_bits)};
+}
+
+// The lattice that tiles are encoded with. The points of an own one have their numbers as values, with a step of 1; the
+// fill value is none of them.
+template <class T>
+H5L_FN Lattice<T> tile_lattice_of(const Quantizer& q) {
+  Lattice<T> lattice = lattice_of<T>(q);
+  const OwnLattice own = own_lattice_of(q);
+  if (!own.exists()) return lattice;
+  lattice.bound = T{1} / kUnit;
+  lattice.step = lattice.inverse_step = T{1};
+  lattice.fine = T{1} / kUnit;
+  lattice.inverse_fine = T{kUnit};
+  lattice.has_fill = false;
+  if (!q.has_fill) lattice.fill_bits = kNoMask<T>;
+  lattice.own = own;
+  return lattice;
 }
 
 template <class T>
@@ -109,8 +146,9 @@ enum Predictor : u32 { kFourPoints, kLorenzo };
 inline constexpr u32 kWeightCodes = 6;  // they stand for the weights 16, 8, 4, 2, 1, 0
 inline constexpr u32 kLeastHeadBytes = 4;
 inline constexpr u32 kOwnTableBytes = 22;
+inline constexpr u32 kOwnLatticeBytes = 16;
 inline constexpr u32 kLeastOwnLanes = 16;  // of tiles with a table of their own
-inline constexpr u32 kMostHeadBytes = 8;   // without the base and a table
+inline constexpr u32 kMostHeadBytes = 8;   // without the base, a table and a lattice
 
 struct Head {
   u32 predictor = kFourPoints;
@@ -130,6 +168,7 @@ struct Head {
   u32 unit_code = 0;           // of the units of closed tiles
   bool has_own_table = false;  // of symbols, and no classes
   u16 own_table[kSymbols] = {};
+  OwnLattice own_lattice = {};  // integers are the numbers of its points
   H5L_FN u32 unit_bits() const { return is_closed ? kUnitBits : 0; }
 };
 
@@ -147,7 +186,7 @@ H5L_FN u8* write_head(const Head& head, u8* out) {
       static_cast<u8>(u32{!head.has_own_table} | head.predictor << 1 | u32{head.is_fine} << 2 |
                       u32{head.is_closed} << 3 | lanes << 4 | u32{head.has_exceptions} << 6 | u32{head.is_narrow} << 7);
   out[1] = static_cast<u8>(head.model | escapes << 4 | u32{head.raw_planes != 0} << 6 | u32{head.patches != 0} << 7);
-  out[2] = static_cast<u8>(head.set | u32{is_short} << 3 | head.unit_code << 4);
+  out[2] = static_cast<u8>(head.set | u32{is_short} << 3 | head.unit_code << 4 | u32{head.own_lattice.exists()} << 6);
   out[3] = static_cast<u8>(rule);
   out += kLeastHeadBytes;
   const auto put = [&out](auto number) {
@@ -170,7 +209,18 @@ H5L_FN u8* write_head(const Head& head, u8* out) {
     }
     out += kOwnTableBytes;
   }
+  if (head.own_lattice.exists()) {
+    put(bit_cast<u64>(head.own_lattice.points_per_unit));
+    put(bit_cast<u64>(head.own_lattice.offset));
+  }
   return out;
+}
+
+// Whether all points are numbers, or infinite.
+H5L_FN bool is_usable(const OwnLattice& own) {
+  constexpr u64 infinity = u64{0x7FF} << 52;
+  return own.points_per_unit > 0 && bit_cast<u64>(own.points_per_unit) < infinity &&
+         (bit_cast<u64>(own.offset) & ~(u64{1} << 63)) < infinity;
 }
 
 // Returns the end; nullptr if no encoder writes such a head. `active` is the number of axes that the tile is
@@ -192,7 +242,8 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   head.set = in[2] & 7;
   u32 rule = in[3];
   head.unit_code = in[2] >> 4 & 3;
-  if (head.escape_bytes > 8 || in[2] >> 6 != 0 || (head.unit_code != 0 && !head.is_closed)) return nullptr;
+  const bool has_own_lattice = (in[2] & 64) != 0;
+  if (head.escape_bytes > 8 || in[2] >> 7 != 0 || (head.unit_code != 0 && !head.is_closed)) return nullptr;
   if (head.has_own_table && (head.model != 0 || head.set != 0 || head.lanes < kLeastOwnLanes)) return nullptr;
   const bool is_lorenzo = head.predictor == kLorenzo;
   if (is_lorenzo && rule > kAxesMask) return nullptr;
@@ -204,10 +255,11 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   if (!is_lorenzo && rule != 0) return nullptr;
   if (head.is_closed && (!head.is_fine || is_lorenzo)) return nullptr;
   if (head.is_fine && !head.is_closed && has_patches) return nullptr;
+  if (has_own_lattice && (head.is_fine || has_patches)) return nullptr;
   if (sizeof(T) == 4 && !is_lorenzo && !head.is_narrow) return nullptr;
   in += kLeastHeadBytes;
   const u32 rest = (is_short ? 2 : u32{sizeof(T)}) + 2 * (u32{has_raw_planes} + u32{has_patches}) +
-                   (head.has_own_table ? kOwnTableBytes : 0);
+                   (head.has_own_table ? kOwnTableBytes : 0) + (has_own_lattice ? kOwnLatticeBytes : 0);
   if (end - in < static_cast<i64>(rest)) return nullptr;
   const auto take = [&in] {
     in += 2;
@@ -231,6 +283,11 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   }
   if (head.has_own_table && sum != kFrequencySum) return nullptr;
   if (head.has_own_table) in += kOwnTableBytes;
+  if (has_own_lattice) {
+    head.own_lattice = {bit_cast<double>(load<u64>(in)), bit_cast<double>(load<u64>(in + 8))};
+    in += kOwnLatticeBytes;
+    if (!is_usable(head.own_lattice)) return nullptr;
+  }
   const bool is_used = (head.raw_planes != 0) == has_raw_planes && (head.patches != 0) == has_patches;
   return is_used && head.raw_planes <= kMaxRawPlanes ? in : nullptr;
 }
@@ -253,7 +310,7 @@ H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
 // What the first kernel of the GPU's decoder leaves to the second one: a record, two masks and ranks, steps, and room
 // for integers of 64 bits (kernels/codecs/interp_stage.cuh)
 
-inline constexpr u32 kStageRecordBytes = 128;
+inline constexpr u32 kStageRecordBytes = 256;
 // Values that there is room for, and bytes, where a whole tile has so many.
 H5L_FN constexpr u32 stage_values(u32 values) { return (values + 127) / 128 * 128; }
 constexpr u32 stage_bytes_of(u32 value_bytes, u32 values) {

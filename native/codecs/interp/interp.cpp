@@ -55,13 +55,16 @@ struct Prospects {
 template <class T, class Q>
 class TileWriter {
  public:
-  TileWriter(const Q& q, const Shape& shape, const Summary& summary, const u8* values, u8* payload, Memory<T>& memory)
+  // `originals` are the values; the other ones may be the numbers of their points.
+  TileWriter(const Q& q, const Shape& shape, const Summary& summary, const u8* values, const u8* originals, u8* payload,
+             Memory<T>& memory)
       : plain_(q),
         q_(q),
         shape_(shape),
         neighbours_(mask_neighbours_of(shape.extents)),
         summary_(summary),
         values_(values),
+        originals_(originals),
         payload_(payload),
         memory_(memory) {}
 
@@ -253,7 +256,7 @@ class TileWriter {
     const u32 bytes = mask_words(count()) * sizeof(u32);
     if (section_.bytes != 0 && memcmp(memory_.measured, memory_.mask, bytes) == 0) return;
     memcpy(memory_.measured, memory_.mask, bytes);
-    section_ = measure_exceptions<T>(neighbours_, memory_.mask, values_, count(), others);
+    section_ = measure_exceptions<T>(neighbours_, memory_.mask, originals_, count(), others);
   }
 
   template <class I>
@@ -277,10 +280,11 @@ class TileWriter {
     head.lorenzo_axes = coded.form.lorenzo_axes;
     head.patches = coded.patch_entries;
     head.base = coded.base;
+    head.own_lattice = own_lattice_of(plain_);
     u8* next = write_head<T>(head, payload_);
     if (head.has_exceptions) {
-      next = write_exceptions(best_section_, neighbours_, memory_.best_mask, values_, count(), arrays.additions.others,
-                              arrays.coder_scratch(), next,
+      next = write_exceptions(best_section_, neighbours_, memory_.best_mask, originals_, count(),
+                              arrays.additions.others, arrays.coder_scratch(), next,
                               [&](Word<T> bits) { return mask_.stored_bits(plain_, head.is_fine, bits); });
     }
     next = write_patches({memory_.patches, kMaxPatches, patch_count_}, next);
@@ -298,6 +302,7 @@ class TileWriter {
   const MaskNeighbours neighbours_;
   Summary summary_;
   const u8* values_;
+  const u8* originals_;
   u8* payload_;
   Memory<T>& memory_;
   BinSummary bins_;
@@ -452,17 +457,35 @@ Summary summarize(const blocks::FoldedQuantizer<T>& q, const u8* values, u32 cou
   return summary;
 }
 
+// The values to encode: numbers of points where the tile has a lattice of its own.
+template <class T>
+const u8* values_to_encode(const Lattice<T>& lattice, const u8* values, u32 count, T* numbers) {
+  if (!lattice.own.exists()) return values;
+  const OwnLattice own = lattice.own;
+  const Word<T> fill = lattice.fill_bits;
+  for (u32 i = 0; i < count; ++i) {
+    numbers[i] = bit_cast<T>(number_of<T>(own, fill, load<Word<T>>(values + i * sizeof(T))));
+  }
+  return reinterpret_cast<const u8*>(numbers);
+}
+template <class T>
+const u8* values_to_encode(const blocks::FoldedQuantizer<T>&, const u8* values, u32, T*) {
+  return values;
+}
+
 template <class T, class Q>
-u32 encode_tile(const Q& q, u32 mode, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
+u32 encode_tile(const Q& q, u32 mode, const Tile& tile, const u8* originals, u8* payload, u8* workspace) {
   const Shape shape = shape_of(tile.boxes[0].extents, mode & kAxesMask);
   Memory<T>& memory = *new (workspace) Memory<T>;
   const u32 count = shape.count;
+  const u8* const values = values_to_encode(q, originals, count, memory.numbers);
   const Summary summary = summarize<T>(q, values, count, memory.positions);
   Word<T> constant;
-  if (find_constant<T>(q, values, memory.positions, count, summary.exceptions, summary.beside_bins, constant)) {
+  if (find_constant<T>(q, values, originals, memory.positions, count, summary.exceptions, summary.beside_bins,
+                       constant)) {
     return blocks::write_constant<T>(constant, count, payload);
   }
-  TileWriter<T, Q> writer(q, shape, summary, values, payload, memory);
+  TileWriter<T, Q> writer(q, shape, summary, values, originals, payload, memory);
   choose_mask<T>(writer, q, (mode & (kRewritable | kExact)) != 0, shape, values, summary, memory);
   return writer.size();
 }
@@ -473,7 +496,7 @@ u32 encode(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* val
   if (quantizer.kind == BoundKind::pointwise_relative) {
     return encode_tile<T>(blocks::folded_quantizer<T>(quantizer), mode, tile, values, payload, workspace);
   }
-  return encode_tile<T>(lattice_of<T>(quantizer), mode, tile, values, payload, workspace);
+  return encode_tile<T>(tile_lattice_of<T>(quantizer), mode, tile, values, payload, workspace);
 }
 
 template <class T>

@@ -11,6 +11,25 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
+// Exceptions of an own lattice stay as they are, but -0.0, which may be a point of it in the next form.
+template <class T>
+H5L_FN Word<T> bits_beside_points(const Lattice<T>& lattice, Word<T> bits) {
+  return bits == kSignBit<T> && lattice.fill_bits != bits && lattice.fill_bits != 0 ? Word<T>{0} : bits;
+}
+
+template <class T>
+H5L_FN OwnLattice own_lattice_of(const Lattice<T>& lattice) {
+  return lattice.own;
+}
+template <class T>
+H5L_FN OwnLattice own_lattice_of(const blocks::FoldedQuantizer<T>&) {
+  return {};
+}
+template <class T>
+H5L_FN Word<T> bits_beside_points(const blocks::FoldedQuantizer<T>&, Word<T> bits) {
+  return bits;
+}
+
 // A value that may be coded as an exception, and what comes back then. Without one, both are a NaN, which is an
 // exception anyway and comes back as it is.
 template <class T>
@@ -22,6 +41,7 @@ struct MaskValue {
   // What an exception is stored as: see exception_bits. `lattice` has no mask value.
   template <class Q>
   H5L_FN Word<T> stored_bits(const Q& lattice, bool is_fine, Word<T> exception) const {
+    if (own_lattice_of(lattice).exists()) return bits_beside_points<T>(lattice, exception);
     return exception == bits ? stored : is_fine ? exception_bits<T>(lattice, exception) : exception;
   }
 };

@@ -48,32 +48,40 @@ H5L_FN MaskNeighbours mask_neighbours_of(const u32 (&extents)[kAxes]) {
 // How likely decisions are, in 65536ths: of a bit to be 1, by its neighbours, and of 32 or 8 bits to break with what is
 // around them, which is all 0 or all 1.
 inline constexpr u32 kBreakOf32 = 1u << kNeighbours, kBreakOf8 = kBreakOf32 + 2, kMaskContexts = kBreakOf8 + 2;
+inline constexpr u32 kEvenOdds = 32768, kOddsOfBreak = 1024;
+
+// What a neighbour adds to the odds of a bit before anything is known, if it is 1, and takes from them if it is 0.
+H5L_FN u32 weight_of_neighbour(const MaskNeighbours& neighbours, u32 k) {
+  return neighbours.distances[k] == 0 ? 0 : k < neighbours.near ? 3 * 2048 : 2048;
+}
+
+// The frequency of a 1, of 2048, and the odds after a decision.
+H5L_FN u32 frequency_of_odds(u32 odds) {
+  constexpr u32 kLeast = 8;
+  const u32 f = odds >> 5;
+  return f < kLeast ? kLeast : f > kFrequencySum - kLeast ? kFrequencySum - kLeast : f;
+}
+H5L_FN u16 odds_after(u32 odds, u32 bit) {
+  return static_cast<u16>(bit != 0 ? odds + ((65535u - odds) >> 4) : odds - (odds >> 4));
+}
+
 struct MaskModel {
   u16 ones[kMaskContexts];
 
   H5L_FN explicit MaskModel(const MaskNeighbours& neighbours) {
-    ones[0] = 32768;
+    ones[0] = kEvenOdds;
     for (u32 k = 0; k < kNeighbours; ++k) {
-      const u32 weight = neighbours.distances[k] == 0 ? 0 : k < neighbours.near ? 3 * 2048 : 2048;
+      const u32 weight = weight_of_neighbour(neighbours, k);
       for (u32 context = 0; context < 1u << k; ++context) {
         ones[context + (1u << k)] = static_cast<u16>(ones[context] + weight);
         ones[context] = static_cast<u16>(ones[context] - weight);
       }
     }
-    for (u32 context = kBreakOf32; context < kMaskContexts; ++context) ones[context] = 1024;
+    for (u32 context = kBreakOf32; context < kMaskContexts; ++context) ones[context] = kOddsOfBreak;
   }
 
-  // Of 2048.
-  H5L_FN u32 frequency(u32 context) const {
-    constexpr u32 kLeast = 8;
-    const u32 f = ones[context] >> 5;
-    return f < kLeast ? kLeast : f > kFrequencySum - kLeast ? kFrequencySum - kLeast : f;
-  }
-
-  H5L_FN void learn(u32 context, u32 bit) {
-    u16& p = ones[context];
-    p = static_cast<u16>(bit != 0 ? p + ((65535u - p) >> 4) : p - (p >> 4));
-  }
+  H5L_FN u32 frequency(u32 context) const { return frequency_of_odds(ones[context]); }
+  H5L_FN void learn(u32 context, u32 bit) { ones[context] = odds_after(ones[context], bit); }
 };
 
 // `size` bits of a mask, at most 32, from `distance` before bit `first` on, which is a multiple of 8; bits from `first`

@@ -54,6 +54,7 @@ struct Memory {
   Coded<T> coded[2];            // the form that is tried, and the best so far; as the codes of 32 bits
   Patch patches[kMaxPatches];   // of the best form, as its mask
   u32 best_mask[kMaxMaskWords];
+  T numbers[kTileValues];  // of the points of an own lattice
   union {
     Arrays<i32> narrow;
     Arrays<Int<T>> wide;

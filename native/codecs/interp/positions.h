@@ -26,6 +26,8 @@ class AbsolutePositions {
   H5L_FN AbsolutePositions(const Lattice<T>& lattice, bool may_close)
       : lattice_(lattice), fill_(fill_of(lattice_)), may_close_(may_close), scale_(lattice_.inverse_fine * kParts) {}
 
+  // What a value is encoded as: the other functions take that.
+  H5L_FN Word<T> encoded(Word<T> bits) const { return encoded_as(lattice_, bits); }
   H5L_FN bool is_ordinary(Word<T> bits) const {
     return ((bits & ~kSignBit<T>) < kInfinity<T>)&(bits != fill_) & (bits != lattice_.mask_bits);
   }
@@ -85,6 +87,7 @@ class PointwisePositions {
 
   H5L_FN explicit PointwisePositions(const blocks::FoldedQuantizer<T>& quantizer) : quantizer_(quantizer) {}
 
+  H5L_FN Word<T> encoded(Word<T> bits) const { return bits; }
   H5L_FN bool is_ordinary(Word<T> bits) const {
     Word<T> bin;
     return blocks::bin_of(quantizer_, bits, bin);

@@ -46,6 +46,12 @@ inline constexpr T kRounding = static_cast<T>(u64{3} << (kMantissaBits<T> - 1));
 template <class T>
 inline constexpr T kRoundingParts = kRounding<T> / kParts;
 
+// Their bits: constants of their own, since nvcc has no memory for the numbers that a function could refer to.
+template <class T>
+inline constexpr Word<T> kRoundingBits = __builtin_bit_cast(Word<T>, kRounding<T>);
+template <class T>
+inline constexpr Word<T> kRoundingPartsBits = __builtin_bit_cast(Word<T>, kRoundingParts<T>);
+
 // No number has the bits of this one if there is no fill value: it stands for a NaN, which is an exception anyway.
 template <class T>
 H5L_FN Word<T> fill_of(const Lattice<T>& lattice) {
@@ -65,6 +71,18 @@ H5L_FN bool is_beside_bin(i32 position) { return (position & (kUnit * kParts - 1
 template <class T>
 H5L_FN bool is_close(const Lattice<T>& lattice, T x, T rebuilt) {
   return magnitude(subtract(x, rebuilt)) < lattice.bound;
+}
+
+// The number of the point of an own lattice that a value is, as a value; a NaN if it is none, or has the bits `fill`.
+template <class T>
+H5L_FN Word<T> number_of(const OwnLattice& own, Word<T> fill, Word<T> bits) {
+  const T x = bit_cast<T>(bits);
+  const double s = multiply(subtract(static_cast<double>(x), own.offset), own.points_per_unit);
+  const double number = subtract(add(s, kRounding<double>), kRounding<double>);
+  const T point = own.template value_of<T>(number);
+  const bool is_point = (magnitude(s) < static_cast<double>(kInterpBinLimit<T> - 1)) & (point == x) & (bits != fill) &
+                        (bit_cast<Word<T>>(point) != fill);
+  return is_point ? bit_cast<Word<T>>(static_cast<T>(number)) : kNoMask<T>;
 }
 
 // The bin of a value, as a floating-point integer: the nearest, or, where rounding puts that out of reach, its
@@ -98,10 +116,16 @@ H5L_FN bool has_nearest_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bit
   return (magnitude(s) < static_cast<T>(kInterpBinLimit<T>)) & (bits != fill) & (bits != lattice.mask_bits);
 }
 
+// What a value is encoded as: itself, or the number of its point of an own lattice, a NaN if it is none.
+template <class T>
+H5L_FN Word<T> encoded_as(const Lattice<T>& lattice, Word<T> bits) {
+  return lattice.own.exists() ? number_of<T>(lattice.own, lattice.fill_bits, bits) : bits;
+}
+
 // A bin as an integer.
 template <class T>
 H5L_FN Word<T> integer_of(T bin) {
-  return bit_cast<Word<T>>(add(bin, kRounding<T>)) - bit_cast<Word<T>>(kRounding<T>);
+  return bit_cast<Word<T>>(add(bin, kRounding<T>)) - kRoundingBits<T>;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -131,7 +155,7 @@ H5L_FN i32 fill_position(const Lattice<T>& lattice) {
   const T t = multiply(bit_cast<T>(fill_of(lattice)), lattice.inverse_fine);
   if (!(magnitude(t) < static_cast<T>(kFineLimit<T> + 16))) return kFarFill;
   const Word<T> shifted = bit_cast<Word<T>>(add(t, kRoundingParts<T>));
-  return static_cast<i32>(static_cast<u32>(shifted - bit_cast<Word<T>>(kRoundingParts<T>)));
+  return static_cast<i32>(static_cast<u32>(shifted - kRoundingPartsBits<T>));
 }
 
 // What the position of a value depends on, besides the lattice.
@@ -155,7 +179,7 @@ H5L_FN i32 find_position(const Lattice<T>& l, const PositionLimits<T>& limits, W
   constexpr T highest = kRoundingParts<T> + kFineLimit<T> + T{31} / kParts;
   const T x = bit_cast<T>(bits);
   const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
-  const i32 position = static_cast<i32>(static_cast<u32>(bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>)));
+  const i32 position = static_cast<i32>(static_cast<u32>(bit_cast<W>(shifted) - kRoundingPartsBits<T>));
   const i32 fine = fine_point_of(position);
   const T rebuilt = multiply(static_cast<T>(fine), l.fine);
   const bool is_equal = rebuilt == x;
@@ -200,7 +224,7 @@ bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count
   for (u32 i = 0; i < count; ++i) {
     const T x = bit_cast<T>(load<W>(values + i * sizeof(T)));
     const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
-    const W from_zero = bit_cast<W>(shifted) - bit_cast<W>(kRoundingParts<T>);
+    const W from_zero = bit_cast<W>(shifted) - kRoundingPartsBits<T>;
     const i32 position = static_cast<i32>(static_cast<u32>(from_zero));
     const T rebuilt = multiply(static_cast<T>(fine_point_of(position)), l.fine);
     const bool is_kept = rebuilt == x;
@@ -457,6 +481,7 @@ bool all_in_bin(const Q& q, const u8* values, const i32* positions, u32 count, i
 
 template <class T>
 H5L_FN Word<T> bits_of_bin(const Lattice<T>& lattice, i64 bin) {
+  if (lattice.own.exists()) return bit_cast<Word<T>>(lattice.own.template value_of<T>(static_cast<double>(bin)));
   return bit_cast<Word<T>>(value_of(static_cast<T>(bin), lattice.step));
 }
 template <class T>
@@ -480,16 +505,17 @@ H5L_FN Word<T> exception_bits(const blocks::FoldedQuantizer<T>&, Word<T> bits) {
 
 #if !defined(__CUDACC__)
 
-// Whether the whole tile decodes to the same bits, which need no form: it has more than one value, and all are equal
+// Whether the whole tile decodes to the same bits, which need no form ("originals" are the values themselves where
+// `values` are numbers of points): it has more than one value, and all are equal
 // exceptions, or all are of one bin and none of them is kept beside it. `exceptions` are the values that nothing stands
 // for.
 template <class T, class Q>
-bool find_constant(const Q& q, const u8* values, const i32* positions, u32 count, u32 exceptions, u32 beside_bins,
-                   Word<T>& bits) {
+bool find_constant(const Q& q, const u8* values, const u8* originals, const i32* positions, u32 count, u32 exceptions,
+                   u32 beside_bins, Word<T>& bits) {
   if (count < 2) return false;
   if (exceptions == count) {
-    bits = load<Word<T>>(values);
-    return blocks::all_equal<Word<T>>(values, count);
+    bits = load<Word<T>>(originals);
+    return blocks::all_equal<Word<T>>(originals, count);
   }
   if (exceptions != 0 || beside_bins != 0) return false;
   const i64 bin = first_bin(q, values, positions, 1);
@@ -527,6 +553,23 @@ void to_values(const Lattice<T>& lattice, const I* integers, u32 count, i64 base
     } else {
       store(values + i * sizeof(T), value_of(double_of(integer), unit));
     }
+  }
+}
+
+template <class T, class I>
+void to_values(const OwnLattice& own, const I* integers, u32 count, i64 base, u8* values) {
+  using W = Word<T>;
+  const OwnLattice lattice = own;
+  const W offset = static_cast<W>(base);
+  for (u32 i = 0; i < count; ++i) {
+    const W integer = static_cast<W>(static_cast<Int<T>>(integers[i])) + offset;
+    double number;
+    if constexpr (sizeof(T) == 4) {
+      number = static_cast<double>(static_cast<Int<T>>(integer));
+    } else {
+      number = double_of(integer);
+    }
+    store(values + i * sizeof(T), lattice.template value_of<T>(number));
   }
 }
 

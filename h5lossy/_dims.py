@@ -76,7 +76,7 @@ def axes_of(values: Any) -> tuple[Axis, ...]:
             found = [(name, _variable(values.group(), name)) for name in values.dimensions]
         elif hasattr(values, "coords") and hasattr(values, "dims"):  # of xarray
             found = [(str(name), values.coords.get(name)) for name in values.dims]
-        axes = tuple(Axis(name, _kind(coordinate), coordinate) for name, coordinate in found)
+        axes = tuple(Axis(name, kind_of(coordinate), coordinate) for name, coordinate in found)
         return axes if any(axis.name for axis in axes) else ()
     return ()
 
@@ -96,7 +96,7 @@ def _variable(group: Any, name: str) -> Any:
     return None if group is None else group.variables.get(name)
 
 
-def _kind(coordinate: Any) -> str:
+def kind_of(coordinate: Any) -> str:
     """Return what a coordinate is, by CF's attributes."""
     if coordinate is None:
         return ""
