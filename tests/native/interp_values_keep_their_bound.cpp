@@ -209,8 +209,8 @@ class Tile {
     if (all_exceptions) expected = bits_[0];
     if (all_in_bin) expected = std::bit_cast<Bits<T>>(with_unit(naive_[0].bin, l_.step));
     H5L_TARGET::Word<T> bits = 0;
-    const bool is_constant =
-        interp::find_constant<T>(l_, values_, positions_.data(), count_, summary.exceptions, summary.beside_bins, bits);
+    const bool is_constant = interp::find_constant<T>(l_, values_, values_, positions_.data(), count_,
+                                                      summary.exceptions, summary.beside_bins, bits);
     CHECK(is_constant == (all_exceptions || all_in_bin), "%s", name());
     CHECK(!is_constant || bits == expected, "%s", name());
   }
@@ -578,8 +578,8 @@ void check_pointwise(Random& random) {
                : std::all_of(values.begin(), values.end(), [&](Bits<T> bits) { return bits == values[0]; }));
       W bits = 0;
       if (found.is_narrow || sizeof(I) == sizeof(T)) {
-        CHECK(interp::find_constant<T>(q, bytes, nullptr, count, found.exceptions, 0, bits) == is_constant, "bound %g",
-              setting.bound);
+        CHECK(interp::find_constant<T>(q, bytes, bytes, nullptr, count, found.exceptions, 0, bits) == is_constant,
+              "bound %g", setting.bound);
         CHECK(!is_constant || bits == (expected.exceptions == 0 ? decoded[0] : values[0]), "bound %g", setting.bound);
       }
       CHECK(found.exceptions == expected.exceptions && found.is_narrow == expected.is_narrow, "bound %g",

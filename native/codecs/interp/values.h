@@ -80,8 +80,8 @@ H5L_FN Word<T> number_of(const OwnLattice& own, Word<T> fill, Word<T> bits) {
   const double s = multiply(subtract(static_cast<double>(x), own.offset), own.points_per_unit);
   const double number = subtract(add(s, kRounding<double>), kRounding<double>);
   const T point = own.template value_of<T>(number);
-  const bool is_point = (magnitude(s) < static_cast<double>(kInterpBinLimit<T> - 1)) & (point == x) & (bits != fill) &
-                        (bit_cast<Word<T>>(point) != fill);
+  const bool is_point = magnitude(s) < static_cast<double>(kInterpBinLimit<T> - 1) && point == x && bits != fill &&
+                        bit_cast<Word<T>>(point) != fill;
   return is_point ? bit_cast<Word<T>>(static_cast<T>(number)) : kNoMask<T>;
 }
 
