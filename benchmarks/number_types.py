@@ -3,7 +3,7 @@
 """
 Ratio and speed on integers, halves and complex numbers, beside others' codecs.
 
-    H5LOSSY_CORPUS=... python benchmarks/types.py [--runs N] [--backends avx2]
+    H5LOSSY_CORPUS=... python benchmarks/number_types.py [--runs N] [--backends avx2]
 
 The fields of the corpus are cut into equal chunks of at most 1 MiB, whole trailing slices as far as
 they fit; what is left over is cropped. No value is a fill value. Each field is stored losslessly;
