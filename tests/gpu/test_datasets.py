@@ -117,7 +117,9 @@ def test_chunks_of_many_codecs_are_decoded_on_the_gpu(tmp_path: Path) -> None:
         dataset = file.create_dataset(
             "a", values.shape, "f4", chunks=(1, 4096), compression=h5lossy.Auto(absolute=1e-3)
         )
-        codecs = [cls(absolute=1e-3) for cls in KERNEL_SETTINGS.values()]
+        # Interp has so many modes that a batch would have more kinds than are decoded at once.
+        names = [one for one in KERNEL_SETTINGS if not one.startswith("interp-")] + ["interp-321"]
+        codecs = [KERNEL_SETTINGS[one](absolute=1e-3) for one in names]
         codecs += [h5lossy.PFPL(lossless=True), h5lossy.Auto(range_relative=1e-3)]
         for i, row in enumerate(values):
             frame = h5lossy.encode(row.reshape(1, -1), codecs[i % len(codecs)])
