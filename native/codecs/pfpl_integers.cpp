@@ -303,17 +303,22 @@ void to_planes(const W* residuals, u32 groups, u8* planes) {
   }
 }
 
-template <class W, u32 i>
-void byte_from_planes(const u8* planes, u32 count, u32 groups, W* residuals) {
-  u64 block[8] = {};
-  for (u32 j = 0; j < 8; ++j) {
-    const u8* const plane = planes + (8 * i + j) * groups;
+// Not inlined: it would be there for each byte of each type, and what decodes alone has to be small.
+[[gnu::noinline]] void load_block(const u8* planes, u32 count, u32 groups, u64 (&block)[8]) {
+  for (u32 j = 0; j < 8; ++j, planes += groups) {
     if (count == simd::kBlockGroups) {
-      block[j] = load<u64>(plane);
+      block[j] = load<u64>(planes);
     } else {
-      memcpy(&block[j], plane, count);
+      block[j] = 0;
+      memcpy(&block[j], planes, count);
     }
   }
+}
+
+template <class W, u32 i>
+void byte_from_planes(const u8* planes, u32 count, u32 groups, W* residuals) {
+  u64 block[8];
+  load_block(planes + 8 * i * groups, count, groups, block);
   alignas(64) u8 bytes[simd::kBlockBytes];
   simd::restore_block(block, bytes);
   for (u32 v = 0; v < simd::kBlockBytes; ++v) {
