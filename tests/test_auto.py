@@ -158,7 +158,10 @@ def test_for_size_the_frame_is_the_smallest(shape: tuple[int, ...], dtype: str) 
             same = others[[len(other) for other in others].index(len(picked))]
             assert h5lossy.inspect(same).codec == info.codec
             assert h5lossy.decode(picked).tobytes() == h5lossy.decode(same).tobytes()
-        assert (info.step, info.bound.value) == (STEP, SIZE_BOUND)
+        # Few values beside zeros may have a lattice of their own, and come back as they are.
+        is_exact = h5lossy.decode(picked, shape=shape).tobytes() == values.tobytes()
+        assert info.bound.value == SIZE_BOUND
+        assert is_exact or info.step == STEP
         seen.add(info.codec)
     assert len(seen) > 1
 
