@@ -360,10 +360,16 @@ class _JudgingState(AssessState):
             found, violations=self.violations, listed=self.listed, share=share
         )
 
-    def _take(self, count: int, points: Any) -> None:
-        """Count violations, of which the first are given."""
-        self.violations += count
-        self._list(points)
+    def _take(
+        self,
+        first: int,
+        original: npt.NDArray[Any],
+        decoded: npt.NDArray[Any],
+        wrong: npt.NDArray[np.intp],
+    ) -> None:
+        """Count violations, at these places of points from number `first` on; keep the first."""
+        self.violations += len(wrong)
+        self._list(_point(first, original, decoded, i) for i in wrong[:ASSESS_LISTED].tolist())
 
     def _list(self, points: Any) -> None:
         """Keep the first violations."""
@@ -406,13 +412,7 @@ class NoiseState(_JudgingState):
             shares = sizes / np.maximum(noise * roots, floor)
         self.share = max(self.share, float(np.max(shares, initial=0.0, where=sizes != 0)))
         wrong = np.flatnonzero(sizes > noise_limits(noise, floor, np.abs(x)))
-        self._take(
-            len(wrong),
-            [
-                Point(at=first + i, original=float(original[i]), decoded=float(decoded[i]))
-                for i in wrong[:ASSESS_LISTED].tolist()
-            ],
-        )
+        self._take(first, original, decoded, wrong)
 
 
 def noise_limits(noise: float, floor: int, sizes: Floats) -> Floats:
@@ -463,13 +463,7 @@ class ComplexState(_JudgingState):
             pair = slice(2 * i, 2 * i + 2)
             wrong[i] = self._is_over(original[pair], decoded[pair], pairs[i])
         places = np.flatnonzero((wrong[:, np.newaxis] & (pairs != 0)).reshape(-1))
-        self._take(
-            len(places),
-            [
-                Point(at=first + i, original=float(original[i]), decoded=float(decoded[i]))
-                for i in places[:ASSESS_LISTED].tolist()
-            ],
-        )
+        self._take(first, original, decoded, places)
 
     def _is_over(self, original: Any, decoded: Any, errors: Floats) -> bool:
         """Return whether the modulus of an error is above the bound, in exact arithmetic."""
@@ -540,17 +534,13 @@ class WideState(_JudgingState):
         self.errors.points(first, np.zeros_like(errors), errors, left_out)
         if left_out is not None:
             sizes[left_out != 0] = 0
-
-        def point(i: int) -> Point:
-            return Point(at=first + i, original=int(original[i]), decoded=int(decoded[i]))
-
         if sizes.size:
             i = int(sizes.argmax())
             if left_out is None or not left_out[i]:
-                self._take_worst((int(sizes[i]), point(i)))
+                self._take_worst((int(sizes[i]), _point(first, original, decoded, i)))
         if self._limit is not None and self._limit < 1 << 64:
             wrong = np.flatnonzero(sizes > np.uint64(self._limit))
-            self._take(len(wrong), [point(i) for i in wrong[:ASSESS_LISTED].tolist()])
+            self._take(first, original, decoded, wrong)
 
     def field(self, piece: Piece) -> None:
         """Take stencils, lags and windows of a piece."""
@@ -603,6 +593,11 @@ class WideState(_JudgingState):
         before = self.worst
         if before is None or (found[0], -found[1].at) > (before[0], -before[1].at):
             self.worst = found
+
+
+def _point(first: int, original: npt.NDArray[Any], decoded: npt.NDArray[Any], i: int) -> Point:
+    """Return a point, with integers as integers, which float64 need not hold."""
+    return Point(at=first + i, original=original[i].item(), decoded=decoded[i].item())
 
 
 def _bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
