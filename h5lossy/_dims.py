@@ -57,7 +57,7 @@ class Axis(NamedTuple):
     @property
     def is_latitude(self) -> bool:
         """Whether it is one of the Earth, in degrees."""
-        return self.kind == "Y" and bool(_UNITS["Y"].fullmatch(_text(self.coordinate, "units")))
+        return self.kind == "Y" and bool(_UNITS["Y"].fullmatch(text_of(self.coordinate, "units")))
 
 
 #: That of the two components of complex numbers.
@@ -104,17 +104,17 @@ def kind_of(coordinate: Any) -> str:
         return "T"
 
     names = ("axis", "standard_name", "units")
-    axis, standard, units = (_text(coordinate, name) for name in names)
+    axis, standard, units = (text_of(coordinate, name) for name in names)
     if axis in _KINDS:
         return axis
     for text, patterns in ((standard, _KINDS), (units, _UNITS)):
         for kind, pattern in patterns.items():
             if pattern.fullmatch(text):
                 return kind
-    return "Z" if _text(coordinate, "positive").lower() in {"up", "down"} else ""
+    return "Z" if text_of(coordinate, "positive").lower() in {"up", "down"} else ""
 
 
-def _text(coordinate: Any, name: str) -> str:
+def text_of(coordinate: Any, name: str) -> str:
     """Return an attribute that is text, or an empty one."""
     with contextlib.suppress(UnsupportedError):
         return text_attribute(coordinate, name) or ""

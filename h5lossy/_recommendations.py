@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from h5lossy._bounds import BoundKind, ErrorBound
-from h5lossy._dims import axes_of, kind_of
-from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._dims import axes_of, kind_of, text_of
+from h5lossy._errors import InvalidArgumentError
 from h5lossy._units import has_offset, ratio_of
 from h5lossy._variables import text_attribute
 
@@ -236,7 +236,7 @@ class Recommendations:
             if value >= 1:
                 raise _RefusalError("its relative bound is not below 1")
             beside = [one for one in beside if not _keeps_sign(one)]
-        return ErrorBound(kind, _as_float(value)), beside
+        return ErrorBound(kind, value), beside  # type: ignore[arg-type]  # rounded down
 
     def _unit_ratio(self, variable: Any, unit: str | None, standard_name: str | None) -> Fraction:
         """Return how much of the recommendation's unit the variable's unit is."""
@@ -282,15 +282,8 @@ def _scalar_coordinates(variable: Any) -> Iterator[Any]:
 
 
 def _is_pressure(coordinate: Any) -> bool:
-    name, unit = (_attribute(coordinate, which) for which in ("standard_name", "units"))
+    name, unit = (text_of(coordinate, which) for which in ("standard_name", "units"))
     return name in {"", "air_pressure"} and ratio_of(unit, "Pa") is not None
-
-
-def _attribute(holder: Any, name: str) -> str:
-    try:
-        return text_attribute(holder, name) or ""
-    except UnsupportedError:
-        return ""
 
 
 def _matches(one: Mapping[str, Any], markers: Mapping[str, str | None]) -> bool:
@@ -354,12 +347,6 @@ def _number(value: Any) -> Fraction:
     if not 0 <= number < math.inf:
         raise InvalidArgumentError(f"the recommendations have a bound {value!r}")
     return Fraction(number)
-
-
-def _as_float(value: Fraction) -> float:
-    """Return the largest float64 that is not above a number."""
-    nearest = float(value)
-    return nearest if nearest <= value else math.nextafter(nearest, 0.0)
 
 
 def _text(one: Mapping[str, Any]) -> str:
