@@ -11,6 +11,7 @@ import os
 import platform
 import statistics
 import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from itertools import product
@@ -273,3 +274,16 @@ def scale_of(bound: str) -> float | None:
 def load_if_there(name: str) -> dict[str, Any] | None:
     """Read results/NAME.json; None where that benchmark has not been run."""
     return load(name) if (RESULTS / f"{name}.json").exists() else None
+
+
+def run_backend(script: str, name: str, options: list[str]) -> dict[str, Any]:
+    """Return what a script with --worker prints with one backend, which a process chooses once."""
+    done = subprocess.run(
+        [sys.executable, script, *options, "--worker"],
+        env=os.environ | {"H5LOSSY_BACKEND": name},
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"the run with the {name} backend failed")
+    return json.loads(done.stdout)

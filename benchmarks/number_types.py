@@ -28,7 +28,6 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +45,7 @@ from _common import (
     geometric_mean,
     memcpy_speed,
     real_fields,
+    run_backend,
     save,
 )
 from fields import CHUNK_BYTES, chunk_shape
@@ -395,20 +395,6 @@ def work(runs: int, *, and_peers: bool) -> None:
     json.dump(results | {"rows": rows}, sys.stdout)
 
 
-def run_backend(name: str, runs: int, *, and_peers: bool) -> dict[str, Any]:
-    """Measure with one backend, which a process chooses once."""
-    options = ["--runs", str(runs), "--worker", *["--peers"] * and_peers]
-    done = subprocess.run(
-        [sys.executable, __file__, *options],
-        env=os.environ | {"H5LOSSY_BACKEND": name},
-        stdout=subprocess.PIPE,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"the run with the {name} backend failed")
-    return json.loads(done.stdout)
-
-
 def check_frames(runs: dict[str, Any]) -> None:
     """Refuse results of backends that do not write the same bytes."""
     first, *others = runs.values()
@@ -547,7 +533,7 @@ def main() -> None:
         work(given.runs, and_peers=given.peers)
         return
     runs = {
-        name: run_backend(name, given.runs, and_peers=i == 0)
+        name: run_backend(__file__, name, ["--runs", str(given.runs), *["--peers"] * (i == 0)])
         for i, name in enumerate(given.backends)
     }
     check_frames(runs)

@@ -17,8 +17,6 @@ import argparse
 import dataclasses
 import hashlib
 import json
-import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +28,7 @@ from _common import (
     cpu_time,
     field_for_speed,
     memcpy_speed,
+    run_backend,
     save,
 )
 from rich.console import Console
@@ -154,19 +153,6 @@ def work(codecs: list[str], *, quick: bool) -> None:
     json.dump({"memcpy": memcpy, "rows": rows}, sys.stdout)
 
 
-def run_backend(name: str, options: list[str]) -> dict[str, Any]:
-    """Measure with one backend, which a process chooses once."""
-    done = subprocess.run(
-        [sys.executable, __file__, *options, "--worker"],
-        env=os.environ | {"H5LOSSY_BACKEND": name},
-        stdout=subprocess.PIPE,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"the run with the {name} backend failed")
-    return json.loads(done.stdout)
-
-
 def check_frames(rows: list[dict[str, Any]]) -> None:
     """Refuse results of backends that do not write the same bytes."""
     frames: dict[tuple[str, ...], str] = {}
@@ -215,7 +201,7 @@ def main() -> None:
         work(given.codecs, quick=given.quick)
         return
     options = ["--codecs", *given.codecs, *["--quick"] * given.quick]
-    runs = {name: run_backend(name, options) for name in given.backends}
+    runs = {name: run_backend(__file__, name, options) for name in given.backends}
     # The backends of one case side by side.
     rows = [
         row for group in zip(*(run["rows"] for run in runs.values()), strict=True) for row in group
