@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// All golden frames are decoded to the values of ever, in Node.
+// All golden frames come out as they always did, in Node.
 
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";

@@ -4,9 +4,9 @@
 // Masks of a tile's values. The definition is in codecs/interp/masks.h: a chain of decisions, each of which has its
 // context from the bits before it, and its odds from earlier decisions with that context.
 //
-// An encoder knows all bits: so decisions are listed by all threads, a word each, and then each context has a thread
-// that goes through the list. A decoder is one warp; lane k has the bits of neighbour k for a whole word, so a context
-// is a ballot.
+// An encoder knows all bits: all threads list the decisions, a word each, and then each context has a thread that goes
+// through the list. A decoder is one warp; lane k has the bits of neighbour k for a whole word, so a context is a
+// ballot.
 #pragma once
 
 #include "codecs/interp/masks.h"

@@ -38,7 +38,7 @@ struct MadeBins {
 // False if out of memory.
 [[nodiscard]] bool make_bins(const BinRule& rule, MadeBins& made);
 
-// Whoever has it keeps the bins of a rule.
+// The bins of a rule, for as long as one of these is held.
 #if defined(H5L_DECODE_ONLY)
 using KeptBins = MadeBins;  // no lock, so there is nothing from which two threads could take them
 #else

@@ -222,7 +222,7 @@ H5L_FN bool is_worth_it(const OwnLattice& own, double least, u64 others, u64 cou
          multiply(static_cast<double>(count), subtract(1, multiply(least, own.points_per_unit)));
 }
 
-// The quantizer has a step near the lattice's, for those who want to know it, and for the choice of axes.
+// The quantizer gets a step near the lattice's, which the header states and the choice of axes uses.
 template <class T>
 H5L_FN void take_lattice(const OwnLattice& own, Quantizer& quantizer) {
   const T step = static_cast<T>(1 / own.points_per_unit);

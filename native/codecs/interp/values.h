@@ -505,10 +505,9 @@ H5L_FN Word<T> exception_bits(const blocks::FoldedQuantizer<T>&, Word<T> bits) {
 
 #if !defined(__CUDACC__)
 
-// Whether the whole tile decodes to the same bits, which need no form ("originals" are the values themselves where
-// `values` are numbers of points): it has more than one value, and all are equal
-// exceptions, or all are of one bin and none of them is kept beside it. `exceptions` are the values that nothing stands
-// for.
+// Whether the whole tile decodes to the same bits, which need no form: it has more than one value, and all are equal
+// exceptions, or all are of one bin and none of them is kept beside it. `values` may be numbers of points, of which
+// `originals` are the values. `exceptions` are the values that nothing stands for.
 template <class T, class Q>
 bool find_constant(const Q& q, const u8* values, const u8* originals, const i32* positions, u32 count, u32 exceptions,
                    u32 beside_bins, Word<T>& bits) {
