@@ -162,9 +162,20 @@ class Recommendations:
                 {"filters": list(one["filters"]), "requirements": list(one["requirements"])}
                 for one in content["recommendations"]
             ]
+            for entry in entries:
+                for inner in ("filters", "requirements"):
+                    for part in entry[inner]:
+                        _require_form(part, inner)
             units = dict((content.get("metadata") or {}).get("units") or {})
             version = content.get("version", "")
-        except (UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError, ValueError) as error:
+        except (
+            UnicodeDecodeError,
+            yaml.YAMLError,
+            TypeError,
+            LookupError,
+            ValueError,
+            RecursionError,
+        ) as error:
             raise InvalidArgumentError(
                 f"{path} is no file of recommendations ({' '.join(repr(error).split())[:200]}): it "
                 "must have those of the package compression-recommendations, in YAML"
@@ -284,6 +295,18 @@ def _scalar_coordinates(variable: Any) -> Iterator[Any]:
 def _is_pressure(coordinate: Any) -> bool:
     name, unit = (text_of(coordinate, which) for which in ("standard_name", "units"))
     return name in {"", "air_pressure"} and ratio_of(unit, "Pa") is not None
+
+
+def _require_form(one: Mapping[str, Any], inner: str) -> None:
+    """Raise unless a filter or a requirement has what is read of it; `inner` names its parts."""
+    kind = one["kind"]
+    if kind in {"any", "all"}:
+        for each in one[inner]:
+            _require_form(each, inner)
+    elif kind == "not":
+        _require_form(one["filter"], inner)
+    elif "value" not in one and (kind in _KINDS or inner == "filters"):
+        raise KeyError("value")
 
 
 def _matches(one: Mapping[str, Any], markers: Mapping[str, str | None]) -> bool:

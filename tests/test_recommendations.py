@@ -190,7 +190,27 @@ def test_xarray_takes_the_same_bounds_and_says_them(source: Path, advice: Path) 
         assert str(said["other"]) == "none: it has no standard_name"
 
 
-@pytest.mark.parametrize("text", ["[", "a: 1", "recommendations: [1]", "recommendations: [{}]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[",
+        "a: 1",
+        "recommendations: [1]",
+        "recommendations: [{}]",
+        *(
+            f"recommendations: [{{filters: [{one}], requirements: [{other}]}}]"
+            for one, other in [
+                ("{value: x}", "{kind: lossless}"),
+                ("{kind: tag}", "{kind: lossless}"),
+                ("{kind: all, filters: [{}]}", "{kind: lossless}"),
+                ("&a {kind: not, filter: *a}", "{kind: lossless}"),
+                ("{kind: tag, value: x}", "{}"),
+                ("{kind: tag, value: x}", "lossless"),
+                ("{kind: tag, value: x}", "{kind: max-pointwise-absolute-error-bound}"),
+            ]
+        ),
+    ],
+)
 def test_other_files_are_refused(source: Path, tmp_path: Path, text: str) -> None:
     (tmp_path / "bad.yaml").write_text(text)
     said = repack(source, tmp_path / "b", "--recommendations", tmp_path / "bad.yaml", status=2)
