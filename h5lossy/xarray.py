@@ -495,9 +495,14 @@ def _encoding_of(
         if not obstacle:
             dtype = _stored_dtype(variable)
             if dtype.kind in "iu" and not is_kept:
-                named_for = {"is_asked_for": name in named or name in advised}
-                named_for["is_named"] = name in named
-                codec = _for_integers(name, variable, dtype, codec, **named_for)
+                codec = _for_integers(
+                    name,
+                    variable,
+                    dtype,
+                    codec,
+                    is_asked_for=name in named or name in advised,
+                    is_named=name in named,
+                )
             codec = taking(codec, dtype)
             found[name] = {
                 "compression": codec,
