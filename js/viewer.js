@@ -190,13 +190,13 @@ function drawImage({ values, least, most, rows, columns }) {
     image.data[4 * i + 3] = 255;
   });
   const canvas = Object.assign(part("canvas"), { width: columns, height: rows });
-  canvas.style.width = `min(100%, ${(70 * columns) / rows}vh)`;
+  Object.assign(canvas.style, { width: `min(100%, ${(70 * columns) / rows}vh)`, imageRendering: "pixelated" });
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
 function drawLine({ values, least, most, columns }) {
   const canvas = Object.assign(part("canvas"), { width: MOST_POINTS, height: LINE_HEIGHT });
-  canvas.style.width = "100%";
+  Object.assign(canvas.style, { width: "100%", imageRendering: "auto" });
   const context = canvas.getContext("2d");
   context.strokeStyle = getComputedStyle(part("value")).getPropertyValue("--accent");
   context.lineWidth = 2;
