@@ -23,8 +23,8 @@ INTRODUCTION = """\
 //
 //   -std=c++20 -O2 -ffp-contract=off -fno-exceptions -fno-rtti
 //
-// -ffp-contract=off is a part of the format: without it, values are others where the processor has
-// a fused multiply-add. With the last two, the object can be linked by a C compiler.
+// -ffp-contract=off is a part of the format: without it, values may be others where the processor
+// has a fused multiply-add. With the last two, the object can be linked by a C compiler.
 
 #define H5L_DECODE_ONLY
 #define H5L_VERSION "{version}"
