@@ -12,7 +12,7 @@
 #include "codecs/simd/pfpl_zero_removal.h"
 #include "codecs/simd/sums.h"
 
-namespace h5lossy::H5L_TARGET {
+namespace h5lossy::H5L_TARGET::pfpl_integers {
 namespace {
 
 using namespace pfpl;
@@ -404,8 +404,8 @@ constexpr TileFunctions functions = {sizeof(Words<W>), H5L_ENCODER((encode<Integ
 
 }  // namespace
 
-extern const Codec pfpl_integers_codec;
-const Codec pfpl_integers_codec = {
+extern const Codec codec;
+const Codec codec = {
     .spare_bytes = kMaxRemovedBytes - kStreamBytes,
     .has_lossless = true,
     .has_encode_kernels = false,
@@ -420,4 +420,4 @@ const Codec pfpl_integers_codec = {
                  {functions<u8, true>, functions<u16, true>, functions<u32, true>, functions<u64, true>}},
 };
 
-}  // namespace h5lossy::H5L_TARGET
+}  // namespace h5lossy::H5L_TARGET::pfpl_integers

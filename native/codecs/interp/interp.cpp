@@ -22,10 +22,8 @@
 #include "codecs/interp/simd/coder.h"
 #include "codecs/interp/values.h"
 
-namespace h5lossy::H5L_TARGET {
+namespace h5lossy::H5L_TARGET::interp {
 namespace {
-
-using namespace interp;
 
 inline constexpr u32 kModeMask = kAxesMask | kRewritable;
 inline constexpr u32 kSpareBytes = kPayloadSpare;
@@ -575,8 +573,8 @@ TileLayout layout(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
 
 }  // namespace
 
-extern const Codec interp_codec;
-const Codec interp_codec = {
+extern const Codec codec;
+const Codec codec = {
     .spare_bytes = kSpareBytes,
     .step_rule = {.share = 4057.0 / 4096, .least_bound = 32},
     .has_mode = has_mode,
@@ -591,4 +589,4 @@ const Codec interp_codec = {
     .float64 = {kWorkspaceBytes<double>, H5L_ENCODER(encode<double>), decode<double>},
 };
 
-}  // namespace h5lossy::H5L_TARGET
+}  // namespace h5lossy::H5L_TARGET::interp
