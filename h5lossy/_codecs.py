@@ -142,7 +142,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         imaginary part each: the largest one with which ``|x - x'|``, the modulus of the difference,
         is not above this.
     lossless : bool, optional
-        Keep every bit. The frames are then PFPL's, since no other codec has a lossless form.
+        Keep every bit. The frames are then PFPL's, since no other codec has a lossless form; of
+        integers and halves Interp has one, too.
     checksum : bool, optional
         Whether frames carry a checksum of their payload, so that a damaged file is an error and not
         wrong data. It takes 4 bytes a chunk. On by default.

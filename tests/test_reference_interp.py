@@ -109,7 +109,7 @@ class Golden:
             blocks.Reader(self.tiles[number]),
             len(interp_prediction.active_axes(inside.shape, self.mode)),
             self.float_type,
-            Kind.ABSOLUTE,
+            are_bins=False,
         ).form
 
 

@@ -85,6 +85,16 @@ H5L_FN Word<T> number_of(const OwnLattice& own, Word<T> fill, Word<T> bits) {
   return is_point ? bit_cast<Word<T>>(static_cast<T>(number)) : kNoMask<T>;
 }
 
+// The number of a word of integers, as a value; a NaN if it has none.
+template <class T>
+H5L_FN Word<T> number_of_word(const Lattice<T>& lattice, Word<T> word) {
+  constexpr Word<T> limit = kInterpBinLimit<T> - 1;
+  const Word<T> distance = word - lattice.origin;
+  const bool has_number = (distance + limit <= 2 * limit) & (word != lattice.exact);
+  const T number = subtract(bit_cast<T>(static_cast<Word<T>>(kRoundingBits<T> + distance)), kRounding<T>);
+  return has_number ? bit_cast<Word<T>>(number) : kNoMask<T>;
+}
+
 // The bin of a value, as a floating-point integer: the nearest, or, where rounding puts that out of reach, its
 // neighbour on the value's side. False if it has none.
 template <class T>
@@ -481,6 +491,7 @@ bool all_in_bin(const Q& q, const u8* values, const i32* positions, u32 count, i
 
 template <class T>
 H5L_FN Word<T> bits_of_bin(const Lattice<T>& lattice, i64 bin) {
+  if (lattice.has_words) return static_cast<Word<T>>(static_cast<Word<T>>(bin) + lattice.origin);
   if (lattice.own.exists()) return bit_cast<Word<T>>(lattice.own.template value_of<T>(static_cast<double>(bin)));
   return bit_cast<Word<T>>(value_of(static_cast<T>(bin), lattice.step));
 }
@@ -552,6 +563,16 @@ void to_values(const Lattice<T>& lattice, const I* integers, u32 count, i64 base
     } else {
       store(values + i * sizeof(T), value_of(double_of(integer), unit));
     }
+  }
+}
+
+// Words of integers are the integers themselves.
+template <class T, class I>
+void to_words(const I* integers, u32 count, i64 base, u8* words) {
+  using W = Word<T>;
+  for (u32 i = 0; i < count; ++i) {
+    const W integer = static_cast<W>(static_cast<Int<T>>(integers[i]));
+    store(words + i * sizeof(T), static_cast<W>(integer + static_cast<W>(base)));
   }
 }
 
