@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import random
 import struct
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import ml_dtypes
@@ -24,6 +23,10 @@ from test_backends_agree import require_frames_of_this_process
 from test_decoder import decoded_alike
 from test_halves import all_values
 from test_integers import TYPES, each_type, exact_values, images, pattern, random_jobs, sealed
+from test_reference_interp import COUNTS, OF_COUNTS, bytes_of, numbers_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Array = np.ndarray[Any, Any]
 
@@ -360,12 +363,7 @@ def test_datasets_are_written_and_read(tmp_path: Path, dtype: str) -> None:
 
 
 def test_the_page_has_an_example_that_comes_out() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "format" / "interp.md").read_text()
-    example = page.split("*Integers.*")[1].split("## Tables")[0]
-    rows = example.split("```")[1].strip().split("\n")
-    values = np.array([row.split() for row in rows], "<u2")
-    lines = example.split("```")[3].strip().split("\n")
-    payload = bytes.fromhex("".join(line.split("  ")[0] for line in lines))
+    values, payload = numbers_of(COUNTS).astype("<u2"), bytes_of(OF_COUNTS)
     frame = h5lossy.encode(values, Interp(absolute=2, axes=(-2, -1)), fill_value=65535)
     assert reference.parse(frame).tiles == (payload,)
     lattice = integers.Lattice(integers.IntegerType(2, is_signed=False), Kind.ABSOLUTE, 5, 65535)

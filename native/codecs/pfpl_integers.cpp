@@ -337,24 +337,21 @@ void to_planes(const W* residuals, u32 groups, u8* planes) {
   }
 }
 
-template <class W, u32 i>
-void byte_from_planes(const u8* planes, u32 count, u32 groups, W* residuals) {
-  u64 block[8];
-  load_block(planes + 8 * i * groups, count, groups, block);
-  alignas(64) u8 bytes[simd::kBlockBytes];
-  simd::restore_block(block, bytes);
-  for (u32 v = 0; v < simd::kBlockBytes; ++v) {
-    const W byte = static_cast<W>(static_cast<W>(bytes[v]) << kShift<W, i>);
-    residuals[v] = i == 0 ? byte : static_cast<W>(residuals[v] | byte);
-  }
-  if constexpr (i + 1 < sizeof(W)) byte_from_planes<W, i + 1>(planes, count, groups, residuals);
-}
-
 template <class W>
 void from_planes(const u8* planes, u32 groups, W* residuals) {
   constexpr u32 n = simd::kBlockGroups;
   for (u32 first = 0; first < groups; first += n, residuals += simd::kBlockBytes) {
-    byte_from_planes<W, 0>(planes + first, groups - first < n ? groups - first : n, groups, residuals);
+    const u32 count = groups - first < n ? groups - first : n;
+    for (u32 i = 0; i < sizeof(W); ++i) {
+      u64 block[8];
+      load_block(planes + first + 8 * i * groups, count, groups, block);
+      alignas(64) u8 bytes[simd::kBlockBytes];
+      simd::restore_block(block, bytes);
+      for (u32 v = 0; v < simd::kBlockBytes; ++v) {
+        const W higher = i == 0 ? W{0} : residuals[v];
+        residuals[v] = static_cast<W>(static_cast<W>(higher << 8) | bytes[v]);
+      }
+    }
   }
 }
 

@@ -83,7 +83,7 @@ Lattice<T> read_words(const Quantizer& quantizer, const IntegerType& type, const
   type.words().to_words(quantizer, values, count, ranks);
   widen<T>(ranks, count, type, words);
   if (!quantizer.has_fill) return lattice_of_words<T>(load<Word<T>>(words));
-  u8 exact[sizeof(u64)], rank[sizeof(u64)], word[sizeof(T)];
+  alignas(u64) u8 exact[sizeof(u64)], rank[sizeof(u64)], word[sizeof(T)];
   store(exact, quantizer.fill_bits);
   type.words().to_words(quantizer, exact, 1, rank);
   widen<T>(rank, 1, type, word);
@@ -115,7 +115,7 @@ template <class T, class W, bool is_signed>
 void read_numbers(const ValueReader<T>& reader, u64 place, u32 count, Word<T>* bits) {
   constexpr IntegerType type = {sizeof(W), is_signed};
   const Quantizer& quantizer = reader.chunk->quantizer;
-  u8 values[kGroupValues * sizeof(W)], ranks[kGroupValues * sizeof(W)];
+  alignas(u64) u8 values[kGroupValues * sizeof(W)], ranks[kGroupValues * sizeof(W)];
   memcpy(values, reader.values + place * sizeof(W), count * sizeof(W));
   if (reader.chunk->big_endian) {
     for (u32 i = 0; i < count; ++i) {
