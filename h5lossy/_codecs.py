@@ -486,8 +486,8 @@ class Interp(Codec):
     other codecs, and take several times as long to write and to read. GPUs decode its frames, but
     do not encode: chunks of arrays on a GPU are copied to the host for that.
 
-    Integers and halves have the same values as with `PFPL`, and smaller frames. `rewritable` is of no
-    matter to them: their frames never lose when a part is overwritten.
+    Integers and halves have the same values as with `PFPL`, and smaller frames. `rewritable` is of
+    no matter to them: their frames never lose when a part is overwritten.
 
     What `Codec` promises holds here with one difference. A value changes at most once, however
     often it is written and whatever is overwritten around it, but a chunk that is decoded and
