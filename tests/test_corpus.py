@@ -99,9 +99,11 @@ def test_every_bit_is_kept_where_lossless_is_asked_for(
     assert len(frame) <= values.nbytes + 40
 
 
-@pytest.mark.parametrize("kind", ["absolute", "pointwise_relative", "range_relative", "lossless"])
-def test_the_reference_agrees(codec: type[Codec], corpus_field: Field, kind: str) -> None:
+def test_the_reference_agrees(codec: type[Codec], corpus_field: Field) -> None:
     values, fill_value, extent = read(corpus_field)
+    # One kind of bound each, in turn over fields and codecs.
+    turn = codec.codec_number + sum(map(ord, str(corpus_field)))
+    kind = ("absolute", "pointwise_relative", "range_relative", "lossless")[turn % 4]
     if codec is not PFPL:  # the reference takes its time
         values = values[: max(1, _REFERENCE_VALUES * len(values) // values.size)]
     value = {"absolute": 1e-3 * extent, "lossless": True}.get(kind, 1e-3)

@@ -149,7 +149,7 @@ def test_frames_of_values_on_the_borders_of_bins_are_equal(
 ) -> None:
     size = dtype.itemsize
     rng = np.random.default_rng(17)
-    for bound in BOUNDS:
+    for bound in BOUNDS[::2]:
         pieces: list[Array] = []
         for magnitude in range(0, 8 * size - 6, 2):
             bins = rng.integers(-(2**magnitude), 2**magnitude + 1, 600)
@@ -210,7 +210,7 @@ def test_frames_that_end_in_a_part_of_a_group_are_equal(
     setting: Setting, dtype: np.dtype[Any]
 ) -> None:
     waves = np.sin(np.arange(9999) / 30) * 3
-    for bound, count in itertools.product(BOUNDS, (1, 33, 65, 2049, 4095, 4097, 9999)):
+    for bound, count in itertools.product(BOUNDS[::2], (1, 33, 65, 2049, 4095, 4097, 9999)):
         assert_agreed(setting, Chunk(waves[:count].astype(dtype), bound, None))
 
 

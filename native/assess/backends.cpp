@@ -14,11 +14,13 @@ extern const assess::Kernels assess_kernels;
 namespace avx2 {
 extern const assess::Kernels assess_kernels;
 }
-namespace avx512 {
-extern const assess::Kernels assess_kernels;
-}
 #elif defined(__aarch64__)
 namespace neon {
+extern const assess::Kernels assess_kernels;
+}
+#endif
+#ifdef H5L_HAS_AVX512
+namespace avx512 {
 extern const assess::Kernels assess_kernels;
 }
 #endif
@@ -27,8 +29,10 @@ namespace assess {
 namespace {
 
 constexpr BackendKernels kBackends[] = {
-#if defined(__x86_64__)
+#ifdef H5L_HAS_AVX512
     {"avx512", has_avx512, avx512::assess_kernels},
+#endif
+#if defined(__x86_64__)
     {"avx2", has_avx2, avx2::assess_kernels},
 #elif defined(__aarch64__)
     {"neon", [] { return true; }, neon::assess_kernels},

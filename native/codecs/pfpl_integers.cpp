@@ -13,7 +13,7 @@
 #include "codecs/simd/sums.h"
 #include "codecs/words.h"
 
-namespace h5lossy::H5L_TARGET {
+namespace h5lossy::H5L_TARGET::pfpl_integers {
 namespace {
 
 using namespace pfpl;
@@ -423,8 +423,8 @@ const WordFunctions word_functions[kIntegerClasses][kIntegerSizes] = {
     {words_of_type<u8, false>, words_of_type<u16, false>, words_of_type<u32, false>, words_of_type<u64, false>},
     {words_of_type<u8, true>, words_of_type<u16, true>, words_of_type<u32, true>, words_of_type<u64, true>}};
 
-extern const Codec pfpl_integers_codec;
-const Codec pfpl_integers_codec = {
+extern const Codec codec;
+const Codec codec = {
     .spare_bytes = kMaxRemovedBytes - kStreamBytes,
     .has_lossless = true,
     .has_encode_kernels = false,
@@ -439,4 +439,4 @@ const Codec pfpl_integers_codec = {
                  {functions<u8, true>, functions<u16, true>, functions<u32, true>, functions<u64, true>}},
 };
 
-}  // namespace h5lossy::H5L_TARGET
+}  // namespace h5lossy::H5L_TARGET::pfpl_integers

@@ -35,8 +35,13 @@
 #endif
 #endif
 
-// For code on vectors that stays in registers only if everything is inlined into one function.
+// For code on vectors that stays in registers only if everything is inlined into one function. With the checks of a
+// sanitizer such a function takes a compiler minutes.
+#ifdef H5L_SANITIZED
+#define H5L_INLINE inline
+#else
 #define H5L_INLINE [[gnu::always_inline]] inline
+#endif
 
 namespace h5lossy {
 

@@ -15,7 +15,9 @@ struct WordFunctions {
   void (*to_values)(const Quantizer& quantizer, const u8* ranks, u32 count, u8* values);
 };
 
-// Of unsigned and of signed types, of 1, 2, 4 and 8 bytes (pfpl_integers.cpp).
+// Of unsigned and of signed types, of 1, 2, 4 and 8 bytes.
+namespace pfpl_integers {
 extern const WordFunctions word_functions[kIntegerClasses][kIntegerSizes];
+}
 
 }  // namespace h5lossy::H5L_TARGET

@@ -8,7 +8,10 @@
 
 namespace h5lossy {
 
-#define H5L_CODEC(number, name) extern const Codec name##_codec;
+#define H5L_CODEC(number, name) \
+  namespace name {              \
+  extern const Codec codec;     \
+  }
 namespace scalar {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
@@ -20,11 +23,6 @@ extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
 #include "runtime/codecs.def"
 }  // namespace avx2
-namespace avx512 {
-extern const ChecksumFunction checksum_function;
-extern const RangeFunctions range_functions;
-#include "runtime/codecs.def"
-}  // namespace avx512
 #elif defined(__aarch64__)
 namespace neon {
 extern const ChecksumFunction checksum_function;
@@ -32,39 +30,49 @@ extern const RangeFunctions range_functions;
 #include "runtime/codecs.def"
 }  // namespace neon
 #endif
+#ifdef H5L_HAS_AVX512
+namespace avx512 {
+extern const ChecksumFunction checksum_function;
+extern const RangeFunctions range_functions;
+#include "runtime/codecs.def"
+}  // namespace avx512
+#endif
 #undef H5L_CODEC
 
 namespace {
 
 constexpr CodecEntry kScalarCodecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &scalar::name##_codec},
+#define H5L_CODEC(number, name) {number, #name, &scalar::name::codec},
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 };
 
 #if defined(__x86_64__)
 constexpr CodecEntry kAvx2Codecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &avx2::name##_codec},
-#include "runtime/codecs.def"
-#undef H5L_CODEC
-};
-
-constexpr CodecEntry kAvx512Codecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &avx512::name##_codec},
+#define H5L_CODEC(number, name) {number, #name, &avx2::name::codec},
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 };
 #elif defined(__aarch64__)
 constexpr CodecEntry kNeonCodecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &neon::name##_codec},
+#define H5L_CODEC(number, name) {number, #name, &neon::name::codec},
+#include "runtime/codecs.def"
+#undef H5L_CODEC
+};
+#endif
+#ifdef H5L_HAS_AVX512
+constexpr CodecEntry kAvx512Codecs[] = {
+#define H5L_CODEC(number, name) {number, #name, &avx512::name::codec},
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 };
 #endif
 
 constexpr Backend kBackends[] = {
-#if defined(__x86_64__)
+#ifdef H5L_HAS_AVX512
     {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function, avx512::range_functions},
+#endif
+#if defined(__x86_64__)
     {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function, avx2::range_functions},
 #elif defined(__aarch64__)
     {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function,

@@ -18,11 +18,13 @@ extern const test::Twins twins;
 namespace avx2 {
 extern const test::Twins twins;
 }
-namespace avx512 {
-extern const test::Twins twins;
-}
 #elif defined(__aarch64__)
 namespace neon {
+extern const test::Twins twins;
+}
+#endif
+#ifdef H5L_HAS_AVX512
+namespace avx512 {
 extern const test::Twins twins;
 }
 #endif
@@ -38,9 +40,11 @@ inline std::vector<Twins> all_twins() {
         scalar::twins,
 #if defined(__x86_64__)
         avx2::twins,
-        avx512::twins,
 #elif defined(__aarch64__)
         neon::twins,
+#endif
+#ifdef H5L_HAS_AVX512
+        avx512::twins,
 #endif
     };
     for (const Twins& twins : known) {

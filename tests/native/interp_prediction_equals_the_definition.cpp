@@ -502,7 +502,7 @@ void check_backend() {
       if (random.one_in(4)) check_setting<i64>(random, setting);
     }
   }
-  for (int i = 0; i < 800; ++i) {
+  for (int i = 0; i < cases(800); ++i) {
     const Setting setting = any_setting(random);
     check_setting<i32>(random, setting);
     if (i % 4 == 0) check_setting<i64>(random, setting);

@@ -57,7 +57,7 @@ inline std::vector<Method> all_methods() {
 }
 
 // Of a codec with more modes than the first number, about so many as the second says are tested, and its default one.
-#ifdef H5L_SANITIZED  // where all takes ten times as long
+#ifdef H5L_FEW_CASES
 inline constexpr std::uint32_t kManyModes = 4, kSomeModes = 3;
 #else
 inline constexpr std::uint32_t kManyModes = 12, kSomeModes = 8;

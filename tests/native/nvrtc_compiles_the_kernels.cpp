@@ -4,6 +4,8 @@
 // A library built without nvcc compiles its kernels when a GPU is first used, and finds them compiled the next time. No
 // GPU is needed for that. For a GPU that NVRTC does not support, it makes PTX. Skipped if the kernels are built in or left
 // out, and if there is no NVRTC.
+//   nvrtc_compiles_the_kernels all      whole units, and single kernels of them
+//   nvrtc_compiles_the_kernels single   a kernel for each way that kernels differ, for another NVRTC
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,34 +36,45 @@ bool has_symbol(const h5lossy::gpu::Code& code, const char* kernel) {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
   using namespace h5lossy;
+  CHECK(count == 2, "usage: %s all|single", arguments[0]);
   char folder[] = "/tmp/h5lossy-kernels-XXXXXX";
   CHECK(mkdtemp(folder) != nullptr, "no folder");
   setenv("H5LOSSY_CACHE_DIR", folder, 1);
-  for (const char* const unit : {"codecs", "assess"}) {
-    const gpu::Code first = gpu::find_code(unit, nullptr, 9, 0);
-    const bool is_skipped =
-        starts_with(first.how, "built in") || starts_with(first.how, "this build") || gpu::open_nvrtc() == nullptr;
-    if (is_skipped) {
-      std::filesystem::remove_all(folder);
-      return test::kSkipped;
-    }
-    CHECK(starts_with(first.how, "compiled by NVRTC"), "%s", first.how.c_str());
-    CHECK(is_machine_code(first), "no cubin");
-    const gpu::Code again = gpu::find_code(unit, nullptr, 9, 0);
-    CHECK(starts_with(again.how, "compiled earlier, in "), "%s", again.how.c_str());
-    CHECK(again.memory == first.memory, "the cache holds something else");
-    const char* const kernel = std::strcmp(unit, "assess") == 0 ? "assess_copy_to_host" : "pfpl_decode_f64_absolute";
-    const gpu::Code single = gpu::find_code(unit, kernel, 9, 0);
-    CHECK(is_machine_code(single) && has_symbol(single, kernel), "%s", single.how.c_str());
-    CHECK(!has_symbol(single, "pfpl_decode_f32_absolute") && !has_symbol(single, "assess_sum_windows"),
+  const auto end = [&](int status) {
+    std::filesystem::remove_all(folder);
+    return status;
+  };
+
+  const gpu::Code first = gpu::find_code("codecs", gpu::first_kernel(), 9, 0);
+  if (starts_with(first.how, "built in") || starts_with(first.how, "this build") || gpu::open_nvrtc() == nullptr) {
+    return end(test::kSkipped);
+  }
+  for (const char* const kernel :
+       {"pfpl_encode_f32_pointwise", "pfpl_decode_f64_absolute", "cuszp2_encode_f64_absolute_3d",
+        "aatrox_encode_f32_absolute", "aatrox_decode_f64_pointwise", "interp_encode_f32_absolute",
+        "interp_decode_f64_pointwise", "assess_copy_to_host", "assess_plane_stencils_f64"}) {
+    const gpu::Code single = gpu::find_code(gpu::unit_of(kernel), kernel, 9, 0);
+    CHECK(starts_with(single.how, "compiled by NVRTC"), "%s: %s", kernel, single.how.c_str());
+    CHECK(is_machine_code(single) && has_symbol(single, kernel), "%s: %s", kernel, single.how.c_str());
+    CHECK(!has_symbol(single, "pfpl_decode_f32_absolute") && !has_symbol(single, "assess_points_f32"),
           "not a single kernel");
+    const gpu::Code again = gpu::find_code(gpu::unit_of(kernel), kernel, 9, 0);
+    CHECK(starts_with(again.how, "compiled earlier, in "), "%s: %s", kernel, again.how.c_str());
+    CHECK(again.memory == single.memory, "%s: the cache holds something else", kernel);
+  }
+  if (starts_with(arguments[1], "all")) {
+    for (const char* const unit : {"codecs", "assess"}) {
+      const gpu::Code all = gpu::find_code(unit, nullptr, 9, 0);
+      CHECK(starts_with(all.how, "compiled by NVRTC"), "%s", all.how.c_str());
+      CHECK(is_machine_code(all), "no cubin");
+    }
   }
   const gpu::Code later = gpu::find_code("assess", "assess_copy_to_host", 99, 0);
   CHECK(starts_with(later.how, "compiled by NVRTC") && later.how.find(" for compute_") != std::string::npos, "%s",
         later.how.c_str());
   const std::string ptx(later.memory.begin(), later.memory.end());
   CHECK(ptx.find(".version") != std::string::npos && ptx.back() == '\0', "no PTX");
-  std::filesystem::remove_all(folder);
+  return end(0);
 }

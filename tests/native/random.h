@@ -8,11 +8,13 @@
 
 namespace h5lossy::test {
 
-// How many of so many random cases a test tries: a quarter under sanitizers, where each takes ten times as long.
-#ifdef H5L_SANITIZED
+// How many of so many random cases a test tries, and one in how many of those that it could try in turn.
+#ifdef H5L_FEW_CASES
 constexpr int cases(int count) { return (count + 3) / 4; }
+inline constexpr unsigned kCaseStep = 5;
 #else
 constexpr int cases(int count) { return count; }
+inline constexpr unsigned kCaseStep = 1;
 #endif
 
 // SplitMix64 (Steele, Lea, Flood 2014).

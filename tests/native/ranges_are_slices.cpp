@@ -36,9 +36,10 @@ class Ranges {
           "values %" PRIu64 " and %" PRIu64 " more", first, count);
   }
 
+  // All, or one in so many of both.
   void check_all() const {
-    for (std::uint64_t first = 0; first <= values(); ++first) {
-      for (std::uint64_t count = 0; first + count <= values(); ++count) check(frame_, first, count);
+    for (std::uint64_t first = 0; first <= values(); first += kCaseStep) {
+      for (std::uint64_t count = 0; first + count <= values(); count += kCaseStep) check(frame_, first, count);
     }
   }
 
@@ -145,7 +146,7 @@ int main() {
     for (const Sample& sample : make_samples(method, 120, true)) {
       const Ranges ranges(sample.frame);
       if (method.is_default) ranges.check_all();
-      ranges.check_some(random, 500);
+      ranges.check_some(random, cases(500));
       ranges.check_refusals();
     }
     std::uint64_t most_tiles = 0;

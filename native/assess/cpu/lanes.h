@@ -59,11 +59,11 @@ inline Vector<double> columns_below(u32 count, u32 from, Vector<double> vector,
 
 // For numbers and vectors. Returns b if both are equal or one is NaN.
 template <class V>
-[[gnu::always_inline]] inline V smaller(V a, V b) {
+H5L_INLINE V smaller(V a, V b) {
   return a < b ? a : b;
 }
 template <class V>
-[[gnu::always_inline]] inline V larger(V a, V b) {
+H5L_INLINE V larger(V a, V b) {
   return a > b ? a : b;
 }
 
@@ -114,7 +114,7 @@ inline Word<T> word_at(const u8* row, u64 i, bool big_endian) {
 
 // Loads kDoubles values and converts them to float64.
 template <class T>
-[[gnu::always_inline]] inline Vector<double> load_as_doubles(const void* from) {
+H5L_INLINE Vector<double> load_as_doubles(const void* from) {
   using Narrow [[gnu::vector_size(kDoubles * sizeof(T))]] = T;
   Narrow values;
   memcpy(&values, from, sizeof values);

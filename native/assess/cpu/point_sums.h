@@ -230,7 +230,7 @@ struct Sums {
 
 // Adds points and returns their errors. Without kZeros, no original value may be 0.
 template <bool kZeros, class V, class Count>
-[[gnu::always_inline]] inline V add_errors(V a, V b, const Reference& reference, Sums<V, Count>& s) {
+H5L_INLINE V add_errors(V a, V b, const Reference& reference, Sums<V, Count>& s) {
   const V e = b - a;
   const V size = magnitude(e);
   const V from_x = a - reference.pivot_x;
@@ -260,7 +260,7 @@ template <bool kZeros, class V, class Count>
 
 // The counter of an error, from the upper half of its bits.
 template <class W>
-[[gnu::always_inline]] inline W counter_of(W high) {
+H5L_INLINE W counter_of(W high) {
   constexpr i32 kFirst = (1023 - 127) * kCountersOfOctave;
   W at = (high & 0x7FFFFFFF) >> 14;
   at = at > kFirst ? at - kFirst : at - at;
@@ -270,8 +270,7 @@ template <class W>
 
 // The upper halves of the words of two vectors, in some order.
 template <int... kAt>
-[[gnu::always_inline]] inline Vector<i32> upper_halves(Vector<i32> a, Vector<i32> b,
-                                                       std::integer_sequence<int, kAt...> /*order*/) {
+H5L_INLINE Vector<i32> upper_halves(Vector<i32> a, Vector<i32> b, std::integer_sequence<int, kAt...> /*order*/) {
   constexpr int kCount = sizeof...(kAt);
   return __builtin_shufflevector(a, b, ((kAt / 4 * 4 + kAt % 2 * 2 + 1) + (kAt % 4 / 2) * kCount)...);
 }
@@ -285,7 +284,7 @@ struct LaneSums {
 };
 
 template <class To, class From>
-[[gnu::always_inline]] inline To load_from(const From* from) {
+H5L_INLINE To load_from(const From* from) {
   To value;
   memcpy(&value, from, sizeof value);
   return value;
@@ -293,7 +292,7 @@ template <class To, class From>
 
 // Loads the sums of some lanes, from `lane` on. By value and separately, so that they stay in registers.
 template <class V, class Count>
-[[gnu::always_inline]] inline Sums<V, Count> load_sums(const LaneSums& all, u32 lane) {
+H5L_INLINE Sums<V, Count> load_sums(const LaneSums& all, u32 lane) {
   const auto of = [lane](const Lanes& lanes) { return load_from<V>(lanes.lane + lane); };
   return {of(all.x),
           of(all.xx),
@@ -312,7 +311,7 @@ template <class V, class Count>
 }
 
 template <class V, class Count>
-[[gnu::always_inline]] inline void store_sums(const Sums<V, Count>& s, u32 lane, LaneSums& all) {
+H5L_INLINE void store_sums(const Sums<V, Count>& s, u32 lane, LaneSums& all) {
   const auto give = [lane](V value, Lanes& lanes) { memcpy(lanes.lane + lane, &value, sizeof value); };
   const auto give_count = [lane](Count value, i64* counts) { memcpy(counts + lane, &value, sizeof value); };
   give(s.x, all.x), give(s.xx, all.xx), give(s.e, all.e), give(s.ee, all.ee), give(s.xe, all.xe);
@@ -323,7 +322,7 @@ template <class V, class Count>
 
 // Prefetches the next leaf evenly while this one is summed. Prefetching beyond the end is harmless.
 template <class T>
-[[gnu::always_inline]] inline void prefetch_ahead(const T* values, u32 lane, u32 round) {
+H5L_INLINE void prefetch_ahead(const T* values, u32 lane, u32 round) {
   const auto* const bytes = reinterpret_cast<const u8*>(values + kLeafValues + round + lane * kRounds);
   for (u32 at = 0; at < kDoubles * kRounds * sizeof(T); at += 64) __builtin_prefetch(bytes + at);
 }
@@ -337,7 +336,7 @@ class DelayedCounts {
     }
   }
 
-  [[gnu::always_inline]] void count_and_keep(Vector<double> first, Vector<double> second, Counters& counters) {
+  H5L_INLINE void count_and_keep(Vector<double> first, Vector<double> second, Counters& counters) {
     using Halves = Vector<i32>;
     u32* const at = at_[next_];
     count(at, counters);
@@ -353,7 +352,7 @@ class DelayedCounts {
   }
 
  private:
-  [[gnu::always_inline]] static void count(const u32* at, Counters& counters) {
+  H5L_INLINE static void count(const u32* at, Counters& counters) {
 #pragma GCC unroll 16
     for (u32 k = 0; k < kLanes<i32>; ++k) ++counters.count[k % 2][at[k]];
   }

@@ -33,7 +33,7 @@ constexpr u32 kWindowGroup = 2 * kDoubles;
 constexpr u32 in_group(u32 i) { return i / kWindowGroup * kWindowGroup + i % 2 * kDoubles + i % kWindowGroup / 2; }
 
 template <bool kSquares>
-[[gnu::always_inline]] inline Vector<double> added(Vector<double> term, Vector<double> sum) {
+H5L_INLINE Vector<double> added(Vector<double> term, Vector<double> sum) {
   if constexpr (kSquares) return fused_multiply_add(term, term, sum);
   return term + sum;
 }
@@ -42,8 +42,7 @@ template <bool kSquares>
 // `count` is rounded up to whole vectors, so rows are read beyond their end. Inlined with constants, it keeps all sums
 // in registers.
 template <bool kSquares>
-[[gnu::always_inline]] inline void add_block_of(u32 side, u32 first, u32 last, const double* const* rows, u32 count,
-                                                double* const* to) {
+H5L_INLINE void add_block_of(u32 side, u32 first, u32 last, const double* const* rows, u32 count, double* const* to) {
   struct {
     const double* row[2 * kMaxWindow - 1];
     double* to[kMaxWindow];
@@ -88,8 +87,8 @@ struct PlainRow {
 
 // The same for the four quantities of such rows at once: to[k] are their rows for position k.
 template <class T>
-[[gnu::always_inline]] inline void add_plain_block_of(u32 side, u32 first, u32 last, const PlainRow* rows, u32 count,
-                                                      double* const (*to)[4], double pivot) {
+H5L_INLINE void add_plain_block_of(u32 side, u32 first, u32 last, const PlainRow* rows, u32 count,
+                                   double* const (*to)[4], double pivot) {
   using V = Vector<double>;
   for (u32 i = 0; i < count; i += kDoubles) {
     // Adds a row.
@@ -141,8 +140,7 @@ constexpr u32 lower_power(u32 n) {
 
 // The vector that begins at element kPlaces of consecutive vectors.
 template <u32 kPlaces, int... kAt>
-[[gnu::always_inline]] inline Vector<double> shifted(const Vector<double>* from,
-                                                     std::integer_sequence<int, kAt...> /*places*/) {
+H5L_INLINE Vector<double> shifted(const Vector<double>* from, std::integer_sequence<int, kAt...> /*places*/) {
   constexpr int kShift = kPlaces % kDoubles;
   if constexpr (kShift == 0) {
     return from[kPlaces / kDoubles];
@@ -152,26 +150,26 @@ template <u32 kPlaces, int... kAt>
 }
 
 template <u32 kPlaces>
-[[gnu::always_inline]] inline Vector<double> shifted(const Vector<double>* from) {
+H5L_INLINE Vector<double> shifted(const Vector<double>* from) {
   return shifted<kPlaces>(from, std::make_integer_sequence<int, kDoubles>());
 }
 
 // The elements at even (kFirst 0) or odd positions of two vectors.
 template <int kFirst, int... kAt>
-[[gnu::always_inline]] inline Vector<double> every_other(Vector<double> low, Vector<double> high,
-                                                         std::integer_sequence<int, kAt...> /*places*/) {
+H5L_INLINE Vector<double> every_other(Vector<double> low, Vector<double> high,
+                                      std::integer_sequence<int, kAt...> /*places*/) {
   return __builtin_shufflevector(low, high, (2 * kAt + kFirst)...);
 }
 
 template <int kFirst>
-[[gnu::always_inline]] inline Vector<double> every_other(const double* from) {
+H5L_INLINE Vector<double> every_other(const double* from) {
   return every_other<kFirst>(load_doubles(from), load_doubles(from + kDoubles),
                              std::make_integer_sequence<int, kDoubles>());
 }
 
 // The sum of kPairs consecutive pairs as a tree.
 template <u32 kPairs, u32 kFrom = 0>
-[[gnu::always_inline]] inline Vector<double> tree_of(const Vector<double>* pairs) {
+H5L_INLINE Vector<double> tree_of(const Vector<double>* pairs) {
   if constexpr (kPairs == 1) {
     return shifted<kFrom>(pairs);
   } else {

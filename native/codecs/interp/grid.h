@@ -77,7 +77,7 @@ inline void for_pieces(const u32 (&counts)[kAxes], F&& piece) {
 // Rows to and from coding order
 
 template <bool kToRows, u32 kWidth, class W, class Code>
-[[gnu::always_inline]] inline void move_piece(W* place, Code* code) {
+H5L_INLINE void move_piece(W* place, Code* code) {
   if constexpr (kToRows) {
     memcpy(place, code, kWidth * sizeof(*place));
   } else {

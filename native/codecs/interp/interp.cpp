@@ -23,10 +23,8 @@
 #include "codecs/interp/simd/coder.h"
 #include "codecs/interp/values.h"
 
-namespace h5lossy::H5L_TARGET {
+namespace h5lossy::H5L_TARGET::interp {
 namespace {
-
-using namespace interp;
 
 inline constexpr u32 kModeMask = kAxesMask | kRewritable;
 inline constexpr u32 kSpareBytes = kPayloadSpare;
@@ -654,8 +652,8 @@ constexpr Codec kIntegers = {
 
 }  // namespace
 
-extern const Codec interp_codec;
-const Codec interp_codec = {
+extern const Codec codec;
+const Codec codec = {
     .spare_bytes = kSpareBytes,
     .step_rule = {.share = 4057.0 / 4096, .least_bound = 32},
     .has_mode = has_mode,
@@ -671,4 +669,4 @@ const Codec interp_codec = {
     .for_integers = &kIntegers,
 };
 
-}  // namespace h5lossy::H5L_TARGET
+}  // namespace h5lossy::H5L_TARGET::interp

@@ -164,7 +164,7 @@ inline Neighbours<W> neighbours_of(const Shape& shape, u32 axes, const u32 (&coo
 
 // The prediction of entry i of a row, along all axes but x.
 template <u32 kCount, class W>
-[[gnu::always_inline]] inline Vector<W> predicted_lanes(const Neighbours<W>& from, u32 i) {
+H5L_INLINE Vector<W> predicted_lanes(const Neighbours<W>& from, u32 i) {
   const auto at = [&](const W* row) {
     Vector<W> lanes;
     memcpy(&lanes, row + i, sizeof lanes);
@@ -203,8 +203,7 @@ inline u32 back_of(const Shape& shape, const u32 (&coordinates)[3]) {
 
 // The words before those of `now`; `before` are the lanes in front.
 template <class U, u32... i>
-[[gnu::always_inline]] inline Vector<U> words_before(const Vector<U>& before, const Vector<U>& now,
-                                                     std::integer_sequence<u32, i...>) {
+H5L_INLINE Vector<U> words_before(const Vector<U>& before, const Vector<U>& now, std::integer_sequence<u32, i...>) {
   return H5L_SHUFFLE(Vector<U>, before, now, (kLanes<U> - 1 + i)...);
 }
 
@@ -333,7 +332,7 @@ inline void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* cod
 template <class U, u32 kWidth>
 struct ShortRow {
   using Words [[gnu::vector_size(kWidth * sizeof(U))]] = U;
-  [[gnu::always_inline]] static void sum(Words& words) {
+  H5L_INLINE static void sum(Words& words) {
     const Words zero = {};
     if constexpr (kWidth == 2) {
       words += H5L_SHUFFLE(Words, zero, words, 0, 2);
@@ -349,7 +348,7 @@ struct ShortRow {
 };
 
 template <class U>
-[[gnu::always_inline]] inline Vector<U> sums_of(Vector<U> words) {
+H5L_INLINE Vector<U> sums_of(Vector<U> words) {
 #if defined(H5L_AVX512) || defined(H5L_AVX2)
   return simd::sum_lanes(words);
 #else
@@ -359,7 +358,7 @@ template <class U>
 }
 
 template <class U>
-[[gnu::always_inline]] inline Vector<U> last_of(Vector<U> words) {
+H5L_INLINE Vector<U> last_of(Vector<U> words) {
 #if defined(H5L_AVX512) || defined(H5L_AVX2)
   return simd::last_lane(words);
 #else

@@ -355,7 +355,7 @@ struct Avx2 {
   }
 
   // The symbol of each slot, with 32 times the slot's place among the symbol's.
-  [[gnu::always_inline]] static inline __m256i find_symbols(const Nearest& nearest, __m256i states_low) {
+  H5L_INLINE static __m256i find_symbols(const Nearest& nearest, __m256i states_low) {
     const __m256i start = _mm256_slli_epi16(states_low, 5);  // without the state's higher bits
     const auto quarter = [&](u32 i) {
       return _mm256_add_epi16(start, _mm256_set1_epi32(static_cast<int>(nearest.quarters[i])));
@@ -377,8 +377,8 @@ struct Avx2 {
 
   // One symbol of each lane, of one or two times 16.
   template <u32 kHalves>
-  [[gnu::always_inline]] static inline void take_symbols(const Nearest& nearest, States (&states)[kHalves],
-                                                         __m256i* symbols, const u8*& next) {
+  H5L_INLINE static void take_symbols(const Nearest& nearest, States (&states)[kHalves], __m256i* symbols,
+                                      const u8*& next) {
     constexpr u32 last = kHalves - 1;
     const __m256i zero = _mm256_setzero_si256();
     __m256i found[kHalves], frequencies[2], is_empty[kHalves];

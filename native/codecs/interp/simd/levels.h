@@ -154,7 +154,7 @@ struct RowShape {
 // kLeft: how many more even than odd entries there are; kNoOdd: there are none. Vectors may be too long.
 inline constexpr u32 kNoOdd = 3;
 template <bool kToParts, u32 kLeft>
-[[gnu::always_inline]] inline void move_row(const RowShape& shape, u32* row, u32* evens, u32* odds) {
+H5L_INLINE void move_row(const RowShape& shape, u32* row, u32* evens, u32* odds) {
   if constexpr (kLeft == kNoOdd) {
     for (u32 x = 0; x < shape.entries; x += kCount) {
       if constexpr (kToParts) {

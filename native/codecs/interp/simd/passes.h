@@ -37,7 +37,7 @@ inline Lanes shift_down(Lanes x, u32 bits) { return (Lanes)((SignedLanes)x >> st
 
 // Calls body(k) for k = 0, kCount, ... below `length`, and keeps what lies behind `length` in `at`.
 template <class F>
-[[gnu::always_inline]] inline void for_lanes(u32* at, u32 length, F&& body) {
+H5L_INLINE void for_lanes(u32* at, u32 length, F&& body) {
   const Lanes behind = load_lanes(at + length);
   for (u32 k = 0; k < length; k += kCount) body(k);
   store_lanes(at + length, behind);
@@ -221,7 +221,7 @@ struct Term {
   u32 weight;  // in 16ths
 };
 
-[[gnu::always_inline]] inline Lanes predicted(const Term& term, u32 k) {
+H5L_INLINE Lanes predicted(const Term& term, u32 k) {
   const Lanes inner = load_lanes(term.from[1] + k) + load_lanes(term.from[2] + k);
   const Lanes outer = load_lanes(term.from[0] + k) + load_lanes(term.from[3] + k);
   return (inner << 3) + (inner - outer);
@@ -229,7 +229,7 @@ struct Term {
 
 // Predicts `length` places. `use(k, prediction)` gets vectors of them, and the last one may be too long.
 template <u32 kTerms, class F>
-[[gnu::always_inline]] inline void run(const Term (&terms)[kMaxActiveAxes], u32* at, u32 length, F&& use) {
+H5L_INLINE void run(const Term (&terms)[kMaxActiveAxes], u32* at, u32 length, F&& use) {
   const Term t0 = terms[0], t1 = terms[kTerms > 1 ? 1 : 0], t2 = terms[kTerms > 2 ? 2 : 0];
   for_lanes(at, length, [&](u32 k) __attribute__((always_inline)) {
     Lanes sum = predicted(t0, k);
