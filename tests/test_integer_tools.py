@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import h5lossy
-from h5lossy import PFPL, ErrorBound, Interp, UnsupportedError
+from h5lossy import AATROX, PFPL, ErrorBound, Interp, UnsupportedError
 from h5lossy._cli import main
 from h5lossy._verification.records import PROVENANCE_ATTRIBUTE
 from h5lossy.assessment import Assessor
@@ -219,7 +219,7 @@ def test_netcdf4_variables_take_the_filter(tmp_path: Path, dtype: str) -> None:
             variable.set_auto_maskandscale(False)
             if name == "b":
                 for codec, why in (
-                    (Interp(absolute=3), "give a bound in counts"),
+                    (AATROX(absolute=3), "give a bound in counts"),
                     (PFPL(pointwise_relative=0.1), "take no pointwise-relative bound"),
                     (PFPL(noise=1), "noise is a bound of integers of up to 32 bits"),
                 )[: 3 if dtype == "u8" else 2]:
@@ -339,10 +339,10 @@ def configs(path: Path) -> dict[str, Any]:
 def test_only_what_is_packed_gets_a_bound_that_was_given_for_all(source: Path) -> None:
     target = source.with_name("b.h5")
     said = command("repack", source, target, "--absolute", "0.055", "--codec", "interp").output
-    lossless = dict.fromkeys(("byte", "frames", "plain", "time"), PFPL(lossless=True))
+    lossless = dict.fromkeys(("byte", "frames", "plain", "time"), Interp(lossless=True))
     assert configs(target) == lossless | {
         "float": Interp(absolute=0.055),
-        **dict.fromkeys(("t2m", "t_f4", "t_minus"), PFPL(absolute=5)),
+        **dict.fromkeys(("t2m", "t_f4", "t_minus"), Interp(absolute=5)),
     }
     assert "±5 counts, 0.05 unpacked (for 0.055)" in said
     assert "copied unchanged (an enumeration), 1: /flag" in said
