@@ -240,8 +240,8 @@ void check_all(const Method& method, std::uint64_t seed) {
   for (const Method& other : methods()) {
     const bool is_candidate = method.mode == H5L_AUTO_SIZE || codec_entry(other.codec)->codec->auto_mode_count != 0;
     const bool expected = method.codec == H5L_CODEC_AUTO ? is_candidate : method.codec == other.codec;
-    CHECK(!expected || frames(other.codec) > cases(20), "%s: %d frames of codec %u", method.name.c_str(), frames(other.codec),
-          other.codec);
+    CHECK(!expected || frames(other.codec) > cases(20), "%s: %d frames of codec %u", method.name.c_str(),
+          frames(other.codec), other.codec);
   }
   CHECK(!method.has_boxes || seen.with_dims > 300, "%s: %d frames with dims", method.name.c_str(), seen.with_dims);
 }
