@@ -109,7 +109,7 @@ class Golden:
             blocks.Reader(self.tiles[number]),
             len(interp_prediction.active_axes(inside.shape, self.mode)),
             self.float_type,
-            are_bins=False,
+            Kind.ABSOLUTE,
         ).form
 
 
@@ -513,9 +513,7 @@ def code_blocks(heading: str) -> list[str]:
     return re.findall(r"^```\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
 
 
-(
-    EXAMPLE, STATES, PLACES, INTEGERS, PATCHED, ROWS, DECIMALS, COUNTS, OF_COUNTS,
-) = code_blocks("Worked example")  # fmt: skip
+EXAMPLE, STATES, PLACES, INTEGERS, PATCHED, ROWS, DECIMALS = code_blocks("Worked example")
 
 
 def bytes_of(block: str) -> bytes:

@@ -12,10 +12,11 @@
 #include "codecs/simd/block_planes.h"
 #include "codecs/simd/block_rows.h"
 
-namespace h5lossy::H5L_TARGET::aatrox {
+namespace h5lossy::H5L_TARGET {
 namespace {
 
 using namespace blocks;
+using namespace aatrox;
 
 inline constexpr u32 n = kBlockValues;
 
@@ -215,8 +216,8 @@ TileLayout layout(u32, u32, const u32 (&)[kAxes]) { return {.box = {1, 1, 1, kTi
 
 }  // namespace
 
-extern const Codec codec;
-const Codec codec = {
+extern const Codec aatrox_codec;
+const Codec aatrox_codec = {
     .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes never exceed its values
     .has_mode = has_mode,
     .choose_mode = H5L_ENCODER(choose_mode),
@@ -226,4 +227,4 @@ const Codec codec = {
     .float64 = {sizeof(Found<double>), H5L_ENCODER(encode<double>), decode<double>},
 };
 
-}  // namespace h5lossy::H5L_TARGET::aatrox
+}  // namespace h5lossy::H5L_TARGET

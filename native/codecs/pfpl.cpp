@@ -13,13 +13,9 @@
 #include "codecs/simd/sums.h"
 
 namespace h5lossy::H5L_TARGET {
-
-namespace pfpl_integers {
-extern const Codec codec;
-}
-
-namespace pfpl {
 namespace {
+
+using namespace pfpl;
 
 // Computes the words of `count` values; false if one has none.
 template <class Q, class T>
@@ -195,8 +191,9 @@ TileLayout layout(u32, u32 value_bytes, const u32 (&)[kAxes]) {
 
 }  // namespace
 
-extern const Codec codec;
-const Codec codec = {
+extern const Codec pfpl_integers_codec;
+extern const Codec pfpl_codec;
+const Codec pfpl_codec = {
     .spare_bytes = kMaxRemovedBytes - kTileBytes,
     .has_lossless = true,
     .has_mode = has_mode,
@@ -205,8 +202,7 @@ const Codec codec = {
     .layout = layout,
     .float32 = {sizeof(Words<float>), H5L_ENCODER(encode<float>), decode<float>},
     .float64 = {sizeof(Words<double>), H5L_ENCODER(encode<double>), decode<double>},
-    .for_integers = &pfpl_integers::codec,
+    .for_integers = &pfpl_integers_codec,
 };
 
-}  // namespace pfpl
 }  // namespace h5lossy::H5L_TARGET

@@ -89,9 +89,6 @@ REQUESTS = {0, REWRITABLE, *(mode for mode in MODES if not mode & EXACT)}
 
 HAS_LOSSLESS = False
 
-TAKES_WORDS = True
-"""Whether frames may be of integers and halves."""
-
 AUTO_MODES: list[int] = []
 """Modes that codec auto compares."""
 
@@ -321,7 +318,7 @@ class Head:
         return head
 
 
-def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_bins: bool) -> Head:
+def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: Kind) -> Head:
     """
     Read head and base.
 
@@ -333,8 +330,8 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_
         Number of active axes.
     float_type : FloatType
         Type of the values.
-    are_bins : bool
-        Whether there are no fine points: of kind 1, and of words.
+    kind : Kind
+        Bound kind.
 
     Returns
     -------
@@ -372,7 +369,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_
         d, c = np.frombuffer(reader.take(16), "<f8").tolist()
         if not (0 < d < np.inf and np.isfinite(c)):
             raise Corrupt(f"an own lattice of {d} and {c}")
-        if is_fine or entries or are_bins:
+        if is_fine or entries or kind == Kind.POINTWISE_RELATIVE:
             raise Corrupt("an own lattice where there is none")
         own_lattice = d, c
     if third >> 7 or escape >= len(ESCAPE_BYTES):
@@ -390,8 +387,8 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_
         raise Corrupt("a closed form without interpolation on fine points")
     if entries and is_fine and not is_closed:
         raise Corrupt("patches on fine points that are not closed")
-    if are_bins and (is_fine or entries):
-        raise Corrupt("fine points where there are only bins")
+    if kind == Kind.POINTWISE_RELATIVE and (is_fine or entries):
+        raise Corrupt("fine points with a pointwise-relative bound")
     form = Form(
         predictor=predictor,
         weight_codes=() if is_lorenzo else weight_codes,
@@ -420,7 +417,7 @@ def decode_tile(
     payload: bytes,
     count: int,
     float_type: FloatType,
-    quantizer: Quantizer | None,
+    quantizer: Quantizer,
     *,
     mode: int = 0,
     inside: Array | None = None,
@@ -436,8 +433,8 @@ def decode_tile(
         Number of its values.
     float_type : FloatType
         Type of the values.
-    quantizer : Quantizer or None
-        Bound kind and step; None where the values are words.
+    quantizer : Quantizer
+        Bound kind and step.
     mode : int
         The frame's mode.
     inside : numpy.ndarray, optional
@@ -459,8 +456,7 @@ def decode_tile(
     if len(payload) == float_type.size:
         return np.frombuffer(payload * count, float_type.word_dtype)
     reader = blocks.Reader(payload)
-    are_bins = quantizer is None or quantizer.kind == Kind.POINTWISE_RELATIVE
-    head = take_head(reader, len(active_axes(shape, mode)), float_type, are_bins=are_bins)
+    head = take_head(reader, len(active_axes(shape, mode)), float_type, quantizer.kind)
     form = head.form
     is_exception, bits = np.zeros(count, bool), np.zeros(count, float_type.word_dtype)
     if head.has_exceptions:
@@ -699,7 +695,8 @@ def any_forms(values: Values, mode: int) -> Iterator[Form]:
     """
     rng = np.random.default_rng(zlib.crc32(values.bits.tobytes()))
     active = len(active_axes(values.shape, mode))
-    for is_fine in (False,) if values.are_bins else (False, True):
+    has_fine = values.quantizer.kind != Kind.POINTWISE_RELATIVE
+    for is_fine in (False, True) if has_fine else (False,):
         yield Form(LORENZO, axes=int(rng.integers(16)), is_fine=is_fine)
         if active:
             codes = tuple(rng.integers(len(WEIGHTS), size=active).tolist())
@@ -711,7 +708,7 @@ def any_forms(values: Values, mode: int) -> Iterator[Form]:
 def encode_tile(
     bits: Array,
     float_type: FloatType,
-    quantizer: Quantizer | None,
+    quantizer: Quantizer,
     fill_bits: int | None = None,
     *,
     mode: int = 0,
@@ -727,8 +724,8 @@ def encode_tile(
         Patterns of the tile's values.
     float_type : FloatType
         Type of the values.
-    quantizer : Quantizer or None
-        Bound kind, step and B; None where the values are words.
+    quantizer : Quantizer
+        Bound kind, step and B.
     fill_bits : int, optional
         The fill value's pattern.
     mode : int
