@@ -76,7 +76,7 @@ def test_example(name: str, tmp_path: Path) -> None:
         assert h5lossy.describe(file[dataset]) is not None
 
 
-# The other ones have the same lines for it as the first.
+# The others end in the same lines as the first.
 @pytest.mark.parametrize("name", ["01_h5py.py", "06_gpu.py", "08_mpi.py", "10_dask.py"])
 def test_examples_leave_nothing_behind_without_a_folder(name: str, tmp_path: Path) -> None:
     if name == "10_dask.py":  # those of GPUs and MPI say what is missing

@@ -34,6 +34,19 @@ bool has_symbol(const h5lossy::gpu::Code& code, const char* kernel) {
   return all.find("h5l_" + std::string(kernel) + "_sizes") != std::string::npos;
 }
 
+// A kernel, or with null all of a unit.
+h5lossy::gpu::Code compile_and_find_again(const char* unit, const char* kernel) {
+  using namespace h5lossy;
+  const char* const name = kernel == nullptr ? unit : kernel;
+  gpu::Code code = gpu::find_code(unit, kernel, 9, 0);
+  CHECK(starts_with(code.how, "compiled by NVRTC"), "%s: %s", name, code.how.c_str());
+  CHECK(is_machine_code(code), "%s: no cubin", name);
+  const gpu::Code again = gpu::find_code(unit, kernel, 9, 0);
+  CHECK(starts_with(again.how, "compiled earlier, in "), "%s: %s", name, again.how.c_str());
+  CHECK(again.memory == code.memory, "%s: the cache holds something else", name);
+  return code;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -55,21 +68,13 @@ int main(int count, char** arguments) {
        {"pfpl_encode_f32_pointwise", "pfpl_decode_f64_absolute", "cuszp2_encode_f64_absolute_3d",
         "aatrox_encode_f32_absolute", "aatrox_decode_f64_pointwise", "interp_encode_f32_absolute",
         "interp_decode_f64_pointwise", "assess_copy_to_host", "assess_plane_stencils_f64"}) {
-    const gpu::Code single = gpu::find_code(gpu::unit_of(kernel), kernel, 9, 0);
-    CHECK(starts_with(single.how, "compiled by NVRTC"), "%s: %s", kernel, single.how.c_str());
-    CHECK(is_machine_code(single) && has_symbol(single, kernel), "%s: %s", kernel, single.how.c_str());
+    const gpu::Code single = compile_and_find_again(gpu::unit_of(kernel), kernel);
+    CHECK(has_symbol(single, kernel), "%s: %s", kernel, single.how.c_str());
     CHECK(!has_symbol(single, "pfpl_decode_f32_absolute") && !has_symbol(single, "assess_points_f32"),
           "not a single kernel");
-    const gpu::Code again = gpu::find_code(gpu::unit_of(kernel), kernel, 9, 0);
-    CHECK(starts_with(again.how, "compiled earlier, in "), "%s: %s", kernel, again.how.c_str());
-    CHECK(again.memory == single.memory, "%s: the cache holds something else", kernel);
   }
   if (starts_with(arguments[1], "all")) {
-    for (const char* const unit : {"codecs", "assess"}) {
-      const gpu::Code all = gpu::find_code(unit, nullptr, 9, 0);
-      CHECK(starts_with(all.how, "compiled by NVRTC"), "%s", all.how.c_str());
-      CHECK(is_machine_code(all), "no cubin");
-    }
+    for (const char* const unit : {"codecs", "assess"}) compile_and_find_again(unit, nullptr);
   }
   const gpu::Code later = gpu::find_code("assess", "assess_copy_to_host", 99, 0);
   CHECK(starts_with(later.how, "compiled by NVRTC") && later.how.find(" for compute_") != std::string::npos, "%s",

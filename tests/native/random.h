@@ -8,7 +8,7 @@
 
 namespace h5lossy::test {
 
-// How many of so many random cases a test tries, and one in how many of those that it could try in turn.
+// How many of so many random cases a test tries, and its step through cases that it tries in turn.
 #ifdef H5L_FEW_CASES
 constexpr int cases(int count) { return (count + 3) / 4; }
 inline constexpr unsigned kCaseStep = 5;
