@@ -151,8 +151,8 @@ def references() -> Any:
     h5lossy.zarr.register_kerchunk()
 
     def make(url: str, **options: Any) -> Any:
-        # kerchunk holds h5py's lock while it waits for Zarr's thread. If the garbage collector freed
-        # objects of h5py there, it would wait for the lock: VirtualiZarr's issue 1072.
+        # kerchunk holds h5py's lock while it waits for Zarr's thread. If the garbage collector
+        # frees objects of h5py there, it waits for that lock: VirtualiZarr's issue 1072.
         gc.collect()
         gc.disable()
         try:
