@@ -327,10 +327,10 @@ def coders(
     if not and_peers:
         lossless = lossless_peers(parts) if case == LOSSLESS else {}
         return found | {name: coder for name, coder in lossless.items() if name == LZ4}
+    if dtype.kind != "c" or case != LOSSLESS:
+        found["Interp"] = of_ours(parts, h5lossy.Interp(**bound))
     if case == LOSSLESS:
         return found | lossless_peers(parts)
-    if dtype.kind == "c":
-        found["Interp"] = of_ours(parts, h5lossy.Interp(**bound))
     if case == ABSOLUTE:
         found |= jpeg_ls(parts, COUNTS)
     return found | (sz3s(parts, bound["absolute"]) if case != NOISE else {})

@@ -354,8 +354,8 @@ ratio of `PFPL` is losslessly {lossless}.
 It is farthest behind {ZSTD} on {behind(types, LOSSLESS, ZSTD)}; behind pcodec on \
 {behind(types, LOSSLESS, "pcodec")}; behind {JPEG_LS} on {behind(types, LOSSLESS, JPEG_LS)}.
 Within {ABSOLUTE[1:]} counts it is {lossy}.
-So labels and masks are better left to general-purpose compression, and where size matters more \
-than speed, these others are smaller: `Interp` does not take integers.
+So where size matters more than speed, and with labels and masks above all, take `Interp`, whose \
+frames are smaller on every field of integers.
 
 Losslessly through HDF5, with {backend}, it writes and reads {times(hdf5, LZ4)} times as fast as \
 {LZ4} and {times(hdf5, ZSTD)} times as fast as {ZSTD}.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 INCLUDE = Path(__file__).parent.parent / "native" / "include"
 MARK = re.compile(r"^<!-- header: (\w+\.h) -->$", re.MULTILINE)
-WIDE = ("benchmarks.md", "reference/c-api.md")
+WIDE = ("benchmarks.md", "readers.md", "reference/c-api.md")
 SHORT = re.compile(r"<td>(?=[^<]{0,12}</td>)")
 PAGE = re.compile(r"docs/[\w/-]+\.md")
 NAMED = re.compile(r"<code>docs/([\w/-]+\.md)</code>")

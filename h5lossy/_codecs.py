@@ -142,7 +142,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         imaginary part each: the largest one with which ``|x - x'|``, the modulus of the difference,
         is not above this.
     lossless : bool, optional
-        Keep every bit. The frames are then PFPL's, since no other codec has a lossless form.
+        Keep every bit. The frames are then PFPL's, since no other codec has a lossless form; of
+        integers and halves Interp has one, too.
     checksum : bool, optional
         Whether frames carry a checksum of their payload, so that a damaged file is an error and not
         wrong data. It takes 4 bytes a chunk. On by default.
@@ -484,6 +485,9 @@ class Interp(Codec):
     The codec for archives, networks and slow disks: its frames are much smaller than those of the
     other codecs, and take several times as long to write and to read. GPUs decode its frames, but
     do not encode: chunks of arrays on a GPU are copied to the host for that.
+
+    Integers and halves have the same values as with `PFPL`, and smaller frames. `rewritable` is of
+    no matter to them: their frames never lose when a part is overwritten.
 
     What `Codec` promises holds here with one difference. A value changes at most once, however
     often it is written and whatever is overwritten around it, but a chunk that is decoded and

@@ -53,8 +53,8 @@ class FrameInfo:
         Format version.
     codec : str
         The codec that was used, "pfpl" and so on, or "stored" where the frame holds the chunk as it
-        was. It may differ from the one that was requested: Auto picks one, and only PFPL is
-        lossless.
+        was. It may differ from the one that was requested: Auto picks one, and of floats only PFPL
+        is lossless.
     bound : ErrorBound
         The bound as it was used. It is lossless where the requested one was too small for the
         codec.
@@ -146,11 +146,11 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
     array : array_like
         float16, bfloat16 (of ml_dtypes), float32, float64, complex64, complex128 or integers of 8
         to 64 bits, of either byte order, any shape and memory layout, less than 4 GiB - 40 bytes.
-        Integers and halves take PFPL or Auto; bounds of integers are in counts, rounded down, and
-        below 1 lossless. Bounds of complex numbers are those of each component. The frame holds the
-        values in C order. Masked points are encoded as the fill value. It may be on a GPU (float32
-        and float64 only): of CuPy, of PyTorch, or anything else with ``__cuda_array_interface__``
-        or DLPack.
+        Integers and halves take PFPL, Interp or Auto; bounds of integers are in counts, rounded
+        down, and below 1 lossless. Bounds of complex numbers are those of each component. The frame
+        holds the values in C order. Masked points are encoded as the fill value. It may be on a GPU
+        (float32 and float64 only): of CuPy, of PyTorch, or anything else with
+        ``__cuda_array_interface__`` or DLPack.
     codec : Codec
         Codec and bound: ``PFPL(absolute=1e-3)`` and the like. A range-relative bound is taken over
         the whole array, zeros included, and what is no data excluded.

@@ -150,8 +150,8 @@ def encoding(
     divided by ``scale_factor`` and rounded down to whole counts, which are what the result of this
     function says; the rounding of xarray, where values are not on the grid yet, comes on top.
     A codec that a variable was opened with, and keeps, bounds that of the stored numbers, and these
-    are kept. Integers and halves take `PFPL`, whatever the codec, unless it is `Auto`. netCDF-C,
-    and so engine "netcdf4", has no halves: h5netcdf writes and reads them.
+    are kept. Integers and halves take `PFPL` where the codec is `CuSZp2` or `AATROX`. netCDF-C, and
+    so engine "netcdf4", has no halves: h5netcdf writes and reads them.
 
     Examples
     --------

@@ -578,7 +578,7 @@ def test_lossless_needs_two_words_or_the_codec_alone(codec: type[Codec]) -> None
         ((1, 0, *ONE, 0, 0x6201), UnsupportedError, "word 5 gives type 0x62, which needs a newer"),
         ((1, 0, *ONE, 0, 0x5201), InvalidArgumentError, "values must have 4 bytes .* got 2"),
         ((1, 1, 0, 0x3FE00000, 0, 0x1201), UnsupportedError, "integers take no pointwise-relative"),
-        ((4, 0, *ONE, 0, 0x1201), UnsupportedError, "integers are encoded by codec 1"),
+        ((3, 0, *ONE, 0, 0x1201), UnsupportedError, "integers are encoded by PFPL and Interp"),
         ((1, 0, *ONE, 0, 0x09000401), InvalidArgumentError, "word 5 gives rank 9; at most 8"),
         ((1, 0, *ONE, 0, 0x02000401, 65536, 65536), InvalidArgumentError, "a chunk of more than"),
     ],

@@ -14,7 +14,7 @@ import h5lossy
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-PAGES = ROOT / "docs" / "design"
+PAGES = ROOT / "docs"
 
 
 def test_the_tutorial_can_be_pasted_block_by_block(
@@ -49,15 +49,15 @@ def test_codecs_that_pages_show_can_be_made() -> None:
         assert isinstance(codec, h5lossy.Codec), (page, expression)
 
 
-@pytest.mark.parametrize("page", ["ecosystem.md", "reliability.md"])
+@pytest.mark.parametrize("page", ["design/ecosystem.md", "design/reliability.md", "readers.md"])
 def test_tests_that_a_page_names_exist(page: str) -> None:
     text = (PAGES / page).read_text(encoding="utf-8")
-    named = re.findall(r"`((?:gpu/|native/)?\w+\.(?:py|cpp))(?:::(\w+))?`", text)
+    named = re.findall(r"`((?:gpu/|native/|js/test/)?[\w.]+\.(?:py|cpp|c|js))(?:::(\w+))?`", text)
     assert len(named) >= 20
     missing = [
         f"{file}::{test}"
         for file, test in named
-        if not (TESTS / file).is_file()
+        if not ((ROOT if file.startswith("js/") else TESTS) / file).is_file()
         or (test and f"\ndef {test}(" not in (TESTS / file).read_text(encoding="utf-8"))
     ]
     assert not missing

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import h5lossy
-from h5lossy import PFPL, ErrorBound, Interp, UnsupportedError
+from h5lossy import AATROX, PFPL, ErrorBound, UnsupportedError
 from h5lossy._cli import main
 from h5lossy._verification.records import PROVENANCE_ATTRIBUTE
 from h5lossy.assessment import Assessor
@@ -219,7 +219,7 @@ def test_netcdf4_variables_take_the_filter(tmp_path: Path, dtype: str) -> None:
             variable.set_auto_maskandscale(False)
             if name == "b":
                 for codec, why in (
-                    (Interp(absolute=3), "give a bound in counts"),
+                    (AATROX(absolute=3), "give a bound in counts"),
                     (PFPL(pointwise_relative=0.1), "take no pointwise-relative bound"),
                     (PFPL(noise=1), "noise is a bound of integers of up to 32 bits"),
                 )[: 3 if dtype == "u8" else 2]:
@@ -272,7 +272,7 @@ def test_cd_values_are_those_that_a_dataset_stores(dtype: str) -> None:
         found = json.loads(command("cd-values", "--absolute", "3.5", *options).output)
         assert found["cd_values"] == [word & 0xFFFFFFFF for word in stored]
     options = ("--absolute", "3", "--chunks", "4x5", "--dtype", dtype)
-    said = command("cd-values", *options, "--codec", "interp", code=2).output
+    said = command("cd-values", *options, "--codec", "aatrox", code=2).output
     assert "give a bound in counts" in said
     said = command("cd-values", *options, "--fill-value", "1.5", code=2).output
     assert "fill_value must be a" in said
@@ -338,10 +338,10 @@ def configs(path: Path) -> dict[str, Any]:
 
 def test_only_what_is_packed_gets_a_bound_that_was_given_for_all(source: Path) -> None:
     target = source.with_name("b.h5")
-    said = command("repack", source, target, "--absolute", "0.055", "--codec", "interp").output
+    said = command("repack", source, target, "--absolute", "0.055", "--codec", "aatrox").output
     lossless = dict.fromkeys(("byte", "frames", "plain", "time"), PFPL(lossless=True))
     assert configs(target) == lossless | {
-        "float": Interp(absolute=0.055),
+        "float": AATROX(absolute=0.055),
         **dict.fromkeys(("t2m", "t_f4", "t_minus"), PFPL(absolute=5)),
     }
     assert "±5 counts, 0.05 unpacked (for 0.055)" in said
@@ -481,16 +481,16 @@ def test_sweep_and_tune_take_whole_counts(source: Path) -> None:
         command("sweep", source, *options, "--kind", "absolute", "--bounds", "0.5,3.5").output
     )["settings"]
     assert [(row["codec"], row["max_error"]) for row in found] == [
-        ("pfpl", 0), ("pfpl", 3), ("auto-size", 0), ("auto-size", 3)
+        ("pfpl", 0), ("pfpl", 3), ("interp", 0), ("interp", 3), ("auto-size", 0), ("auto-size", 3)
     ]  # fmt: skip
-    said = command("sweep", source, *options, "--codecs", "interp,aatrox", code=2).output
+    said = command("sweep", source, *options, "--codecs", "cuszp2,aatrox", code=2).output
     assert "none of --codecs takes uint16" in said
     best = json.loads(command("tune", source, *options, "--require", "psnr>=50").output)["best"]
     assert best["absolute"] == int(best["absolute"]) > 0
     assert best["measures"]["psnr"] >= 50
     found = json.loads(command("tune", source, *options, "--require", "psnr>=inf").output)
     assert found["best"]["absolute"] == 0
-    assert "frames:lossless,codec=pfpl" in found["command"]
+    assert "frames:lossless,codec=" in found["command"]
 
 
 def test_tune_writes_rules_in_the_units_of_packed_data(source: Path) -> None:

@@ -458,9 +458,9 @@ def test_repack_takes_all_types(source: Path, tmp_path: Path) -> None:
     assert "±max(2, 0.5·√x) counts" in said
     part = PFPL(modulus=0.1).absolute
     bounds = {
-        "half": PFPL(absolute=part),
+        "half": Interp(absolute=part),
         "complex": Interp(absolute=part),
-        "counts": PFPL(noise=0.5, absolute=2),
+        "counts": Interp(noise=0.5, absolute=2),
         "real": Interp(absolute=part),
         "odd": None,
     }

@@ -109,7 +109,7 @@ class Golden:
             blocks.Reader(self.tiles[number]),
             len(interp_prediction.active_axes(inside.shape, self.mode)),
             self.float_type,
-            Kind.ABSOLUTE,
+            are_bins=False,
         ).form
 
 
@@ -513,7 +513,9 @@ def code_blocks(heading: str) -> list[str]:
     return re.findall(r"^```\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
 
 
-EXAMPLE, STATES, PLACES, INTEGERS, PATCHED, ROWS, DECIMALS = code_blocks("Worked example")
+(
+    EXAMPLE, STATES, PLACES, INTEGERS, PATCHED, ROWS, DECIMALS, COUNTS, OF_COUNTS,
+) = code_blocks("Worked example")  # fmt: skip
 
 
 def bytes_of(block: str) -> bytes:

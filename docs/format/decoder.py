@@ -221,12 +221,12 @@ def read_frame(data: bytes) -> Frame:
         raise Truncated("the frame ends in its header")
     is_complex = type_byte & 0x70 == 0x50
     is_integer = not is_complex and type_byte & 0x70 != 0
-    is_type = not is_integer or (type_byte & 0x70 <= 0x40 and codec in {STORED, PFPL})
+    is_type = not is_integer or (type_byte & 0x70 <= 0x40 and codec in {STORED, PFPL, INTERP})
     if flags >> 8 or codec > INTERP or not is_mode(codec, mode) or not is_type:
         raise Unsupported(f"flags {flags:#x}, codec {codec}, mode {mode:#x}, type {type_byte:#x}")
     dim_count = 4 if codec == INTERP else 3 if codec == CUSZP2 and mode >> 4 > 1 else 0
-    has_lattice = is_integer and codec == PFPL
-    if has_lattice:
+    has_lattice = is_integer and codec != STORED
+    if has_lattice and codec == PFPL:
         dim_count = 3
     float_type = type_of(type_byte, codec)
     require(not is_complex or raw_bytes % (2 * float_type.size) == 0, "half a complex number")
@@ -243,7 +243,7 @@ def read_frame(data: bytes) -> Frame:
     require(checksum([data[:16] + data[20:front]]) == header_sum, "header_sum")
 
     payload = data[front:]
-    lattice = read_lattice(data, kind, float_type) if has_lattice else (0, None, 0, 1, 0)
+    lattice = read_lattice(data, codec, kind, float_type) if has_lattice else (0, None, 0, 1, 0)
     may_be_noise = type_byte & 0x70 in {0x10, 0x20}
     require(kind <= (NOISE if may_be_noise else LOSSLESS), "there is no such bound kind")
     require(math.isfinite(bound) and math.copysign(1, bound) > 0, "the bound is not allowed")
@@ -290,7 +290,7 @@ def read_step(field: bytes, codec: int, kind: int, float_type: FloatType) -> flo
 
 
 def read_lattice(
-    data: bytes, kind: int, float_type: FloatType
+    data: bytes, codec: int, kind: int, float_type: FloatType
 ) -> tuple[float, int | None, int, int, int]:
     """integers.md, "Header": the step, the exact value's word, base and stride, C."""
     is_half = float_type.m > 0
@@ -298,7 +298,7 @@ def read_lattice(
     if kind > NOISE or (kind == NOISE and (is_half or float_type.size == 8)):
         raise Unsupported(f"bound kind {kind} of integers")
     require(is_half or kind != POINTWISE_RELATIVE, "integers have no such bound kind")
-    if first or (noise and kind != NOISE) or count > 1:
+    if (first and codec == PFPL) or (noise and kind != NOISE) or count > 1:
         raise Unsupported(f"fields {first}, {noise}, and {count} exact values")
     if kind == LOSSLESS:
         base, stride = (0, both) if float_type.size == 8 else (both % 2**32, both >> 32)
@@ -366,7 +366,7 @@ def decode(data: bytes) -> bytes:
 
 def decode_tile(frame: Frame, number: int, payload: bytes) -> Iterable[tuple[int, int]]:
     """frame.md, "Tiles": each value's place in the chunk, and its pattern."""
-    of_integers = isinstance(frame.float_type, IntegerType)
+    of_integers = isinstance(frame.float_type, IntegerType) and frame.codec == PFPL
     tile = (integer_tile if of_integers else TILES[frame.codec])(frame, number)
     size, count = frame.float_type.size, len(tile.places)
     require(len(payload) <= size * count, "a tile's payload is longer than its values")
@@ -879,7 +879,17 @@ def interp_tile(frame: Frame, number: int) -> Tile:
         sum(i * stride for i, stride in zip(at, strides, strict=True))
         for at in itertools.product(*sides)
     ]
-    return Tile(places, lambda payload: decode_interp(frame, [*map(len, sides)], payload))
+    extents = [*map(len, sides)]
+    t = frame.float_type
+    if not isinstance(t, IntegerType):
+        return Tile(places, lambda payload: decode_interp(frame, t, extents, payload))
+
+    def decode_words(payload: bytes) -> list[int]:
+        """interp.md, "Integers"."""
+        words = decode_interp(frame, FLOAT32 if t.size <= 2 else FLOAT64, extents, payload)
+        return [integer_value(frame, t, t.number(word)) & t.mask for word in words]
+
+    return Tile(places, decode_words)
 
 
 def strides_of(extents: Sequence[int]) -> list[int]:
@@ -916,8 +926,7 @@ class Head:
         return 16 >> (level >= halves) + (level >= quarters) if self.closed else 1
 
 
-def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
-    t = frame.float_type
+def read_head(t: FloatType, active: list[int], reader: Reader, *, has_fine_points: bool) -> Head:
     first, second, third, of_predictor = reader.take(4)
     base_bytes = 2 if third >> 3 & 1 else t.size
     base = signed(reader.number(base_bytes), 8 * base_bytes)
@@ -936,16 +945,14 @@ def read_head(frame: Frame, active: list[int], reader: Reader) -> Head:
     wide = not narrow and t is FLOAT64
     units = third >> 4 & 3
     require(third >> 7 == 0 and (units == 0 or closed), "units")
-    may_be_own = not (fine or patches or frame.kind == POINTWISE_RELATIVE)
+    may_be_own = has_fine_points and not fine and not patches
     require(own_lattice is None or may_be_own, "an own lattice")
     require(not closed or (fine and interpolates), "closed")
     require(narrow or not interpolates or t is FLOAT64, "interpolation of float32 is narrow")
     require(item_bytes <= (8 if wide else 4), "the bytes of an escape")
     require(raw_planes <= (48 if wide else 20), "R")
-    require(frame.kind != POINTWISE_RELATIVE or not fine, "there are no fine points")
-    require(
-        not patches or not ((fine and not closed) or frame.kind == POINTWISE_RELATIVE), "patches"
-    )
+    require(has_fine_points or not fine, "there are no fine points")
+    require(not patches or (has_fine_points and (closed or not fine)), "patches")
     codes = [of_predictor // 6**i % 6 for i in range(len(active))]
     if interpolates:
         require(of_predictor < 6 ** len(active), "weight codes")
@@ -980,15 +987,17 @@ def read_own_lattice(reader: Reader) -> tuple[float, float]:
     return d, c
 
 
-def decode_interp(frame: Frame, extents: list[int], payload: bytes) -> list[int]:
+def decode_interp(frame: Frame, t: FloatType, extents: list[int], payload: bytes) -> list[int]:
     """interp.md, from "A tile's payload" to "Integers and residuals"."""
-    t, count = frame.float_type, math.prod(extents)
+    count = math.prod(extents)
+    are_words = t is not frame.float_type
     require(len(payload) % 2 == 0, "a payload has an odd number of bytes")
     if len(payload) == t.size:
         return [int.from_bytes(payload, "little")] * count
     active = [axis for axis in axes_of(frame.mode) if extents[axis] > 1]
     reader = Reader(payload)
-    head = read_head(frame, active, reader)
+    has_fine_points = not are_words and frame.kind != POINTWISE_RELATIVE
+    head = read_head(t, active, reader, has_fine_points=has_fine_points)
     exceptions = read_interp_exceptions(t, extents, reader) if head.has_exceptions else {}
     patches = read_patches(head, count, reader)
     residuals = read_residuals(head, count, reader)
@@ -1005,6 +1014,8 @@ def decode_interp(frame: Frame, extents: list[int], payload: bytes) -> list[int]
         q = signed(head.base + numbers[place], t.W)
         if place in exceptions:
             return exceptions[place]
+        if are_words:
+            return q & t.mask
         if place in patches and not head.closed:
             return t.multiple(signed(16 * q + patches[place], t.W), frame.step / 16)
         if head.own_lattice:

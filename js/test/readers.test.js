@@ -5,7 +5,7 @@
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
@@ -36,6 +36,20 @@ test("h5wasm reads the files of ever", async (context) => {
     assert.equal(createHash("sha256").update(value).digest("hex"), holds.values_sha256, name);
     file.close();
   }
+});
+
+test("h5wasm throws where a chunk is damaged, if it is told to", async (context) => {
+  const folder = mkdtempSync(join(tmpdir(), "h5lossy-"));
+  context.after(() => rmSync(folder, { recursive: true }));
+  const module = await h5wasm.ready;
+  registerH5wasm(module, folder);
+  const bytes = readFileSync(new URL("files/v1/aatrox.h5", golden));
+  bytes[bytes.indexOf("H5LY") + 40] ^= 1;
+  writeFileSync(join(folder, "x.h5"), bytes);
+  const file = new h5wasm.File(join(folder, "x.h5"), "r");
+  module.activate_throwing_error_handler();
+  context.after(() => module.deactivate_throwing_error_handler());
+  assert.throws(() => file.get("x").value, /filter returned failure/);
 });
 
 test("jsfive reads the files of ever", () => {

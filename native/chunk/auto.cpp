@@ -18,7 +18,7 @@ using Bytes = std::span<const std::uint8_t>;
 // The size of a chunk's frame, at most that of a stored frame.
 std::size_t measure_frame(TileEncoder& encoder, const Choice& choice, Bytes raw) {
   const std::size_t stored = kHeaderBytes + raw.size();
-  std::size_t bytes = choice.header_bytes() + std::size_t{kTileEntryBytes} * choice.geometry.tiles();
+  std::size_t bytes = choice.header_bytes(H5L_CLASS_FLOAT) + std::size_t{kTileEntryBytes} * choice.geometry.tiles();
   for (std::uint32_t i = 0; i < choice.geometry.tiles() && bytes < stored; ++i) bytes += encoder.encode(raw, i).size();
   return std::min(bytes, stored);
 }

@@ -49,6 +49,7 @@ struct Sample {
 template <class F>
 bool for_each_candidate(std::span<const CodecEntry> codecs, const Chunk& chunk, F f) {
   for (const CodecEntry& entry : codecs) {
+    if (codec_for(entry, static_cast<std::uint32_t>(chunk.value_class)) == nullptr) continue;
     std::uint32_t last_mode = kNoMode;
     for (std::uint32_t i = 0; i < entry.codec->auto_mode_count; ++i) {
       Choice choice;

@@ -32,7 +32,8 @@ bool measure_frame(const h5l_params& params, const Quantizer& quantizer, const C
   for (std::uint32_t i = 0; i < threads; ++i) {
     if (!encoders.emplace_back(params, quantizer, choice).ok()) return false;
   }
-  std::atomic<std::size_t> sum = choice.header_bytes() + std::size_t{kTileEntryBytes} * geometry.tiles();
+  std::atomic<std::size_t> sum =
+      choice.header_bytes(params.value_class) + std::size_t{kTileEntryBytes} * geometry.tiles();
   for_runs(0, geometry.tiles(), geometry.max_tile_bytes(), threads,
            [&](std::uint32_t first, std::uint32_t last, std::uint32_t worker) {
              for (std::uint32_t i = first; i < last && sum.load(std::memory_order_relaxed) < least; ++i) {

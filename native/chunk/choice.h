@@ -28,7 +28,9 @@ struct Choice {
 
   // For values of a type that there is.
   [[nodiscard]] const TileFunctions& functions(std::uint32_t value_class, std::uint32_t value_bytes) const;
-  [[nodiscard]] std::uint32_t header_bytes() const { return header_bytes_of(header_dims); }
+  [[nodiscard]] std::uint32_t header_bytes(std::uint32_t value_class) const {
+    return has_floats(value_class) ? header_bytes_of(header_dims) : kIntegerHeaderBytes;
+  }
 };
 
 // A codec as it is for values of a class; null if it takes none.

@@ -42,7 +42,7 @@ FrameHeader make_header(const h5l_params& params, const Choice& choice, const Qu
   header.step_bits = scalar::step_bits_of(quantizer);
   header.dim_count = choice.header_dims;
   std::copy(std::end(choice.dims) - choice.header_dims, std::end(choice.dims), header.dims);
-  header.header_bytes = choice.header_bytes();
+  header.header_bytes = choice.header_bytes(params.value_class);
   if (has_integers(params)) describe_integers(quantizer, header);
   return header;
 }
@@ -53,14 +53,14 @@ h5l_status choose(const h5l_params& params, Quantizer& quantizer, Bytes raw, Cho
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
   const bool is_lossless = quantizer.kind == BoundKind::lossless;
-  const bool for_size = prefers_size(params) && !has_integers(params);
+  const bool for_size = prefers_size(params) && (!is_lossless || has_integers(params));
   if (params.codec == H5L_CODEC_AUTO && !is_lossless && !for_size && !has_integers(params)) {
     return pick_codec(*backend, params, quantizer, raw, choice, why);
   }
-  const CodecEntry& entry = has_integers(params) ? integer_codec(backend->codecs, params.codec)
-                            : is_lossless        ? lossless_codec(backend->codecs, params.codec)
-                            : for_size           ? size_codec(backend->codecs)
-                                                 : *find_codec(backend->codecs, params.codec);
+  const CodecEntry& entry = for_size               ? size_codec(backend->codecs)
+                            : has_integers(params) ? integer_codec(backend->codecs, params.codec)
+                            : is_lossless          ? lossless_codec(backend->codecs, params.codec)
+                                                   : *find_codec(backend->codecs, params.codec);
   const std::uint32_t requested = entry.number == params.codec ? params.mode : 0;
   const Chunk chunk = read_chunk(params, quantizer, raw.size() / params.value_bytes, raw.data());
   Quantizer own = quantizer;
@@ -158,15 +158,17 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
   Choice choice;
   h5l_status status = choose(params, chosen, raw, choice, why);
   if (status == H5L_OK) status = encode_as(choice, params, chosen, raw, frame, frame_bytes, why, threads);
-  if (status != H5L_OK || !prefers_size(params) || has_integers(params) || quantizer.kind == BoundKind::lossless) {
+  const bool are_integers = has_integers(params);
+  if (status != H5L_OK || !prefers_size(params) || (!are_integers && quantizer.kind == BoundKind::lossless)) {
     return status;
   }
 
-  // For size: another codec, if its frame is smaller.
-  const Quantizer of_others = quantizer_of_others(quantizer);
+  // For size: another codec, if its frame is smaller. Integers have the same words with all.
+  const Quantizer of_others = are_integers ? quantizer : quantizer_of_others(quantizer);
   choice = {};
   status = find_smaller(params, of_others, raw, frame_bytes, choice, why, threads);
-  if (status != H5L_OK || choice.codec == nullptr || has_fine_points(params, quantizer, raw)) return status;
+  if (status != H5L_OK || choice.codec == nullptr) return status;
+  if (!are_integers && has_fine_points(params, quantizer, raw)) return status;
   return encode_as(choice, params, of_others, raw, frame, frame_bytes, why, threads);
 }
 

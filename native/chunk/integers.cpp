@@ -231,7 +231,6 @@ Quantizer make_integer_quantizer(const h5l_params& params, Bytes raw) {
 }
 
 void describe_integers(const Quantizer& quantizer, FrameHeader& header) {
-  header.header_bytes = kIntegerHeaderBytes;
   const bool has_bins = is_half(header.value_class) && quantizer.kind != BoundKind::lossless;
   header.step_bits = has_bins ? std::bit_cast<std::uint64_t>(quantizer.bound) : quantizer.scale;
   header.noise = quantizer.noise;

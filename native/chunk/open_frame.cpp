@@ -40,7 +40,7 @@ h5l_status open_front(const FrameFront& front, FrameHeader& header, std::uint32_
   if (front.bytes.size() < payload_begin(header, tiles)) return H5L_OK;
   if (const h5l_status status = check_front(front, header, tiles, why); status != H5L_OK) return status;
   if (header.codec != H5L_CODEC_STORED && header.bound_kind == H5L_BOUND_LOSSLESS &&
-      !codec_entry(header.codec)->codec->has_lossless) {
+      !codec_for(*codec_entry(header.codec), header.value_class)->has_lossless) {
     return why.fail(H5L_CORRUPT, "codec %u has no lossless frames", header.codec);
   }
   return H5L_OK;

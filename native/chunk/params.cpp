@@ -119,14 +119,13 @@ h5l_status check_type(const h5l_params& params, const Message& why) {
   }
   const bool are_halves = is_half(params.value_class);
   const char* const instead =
-      are_halves ? "give PFPL its bound"
+      are_halves ? "give one of these its bound"
                  : "give a bound in counts, as in PFPL(absolute=3) or PFPL(noise=1.0), or PFPL(lossless=True)";
   const CodecEntry* const entry = codec_entry(params.codec);
   if (entry != nullptr && entry->codec->for_integers == nullptr) {
-    const CodecEntry& other = integer_codec(all_codecs(), params.codec);
     return why.fail(H5L_UNSUPPORTED,
-                    "%s are encoded by codec %u (%s) in this version of h5lossy, got codec %u (%s); %s",
-                    are_halves ? "halves" : "integers", other.number, other.name, entry->number, entry->name, instead);
+                    "%s are encoded by PFPL and Interp in this version of h5lossy, got codec %u (%s); %s",
+                    are_halves ? "halves" : "integers", entry->number, entry->name, instead);
   }
   if (!are_halves && params.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) {
     return why.fail(H5L_UNSUPPORTED, "integers take no %s bound in this version of h5lossy; %s",

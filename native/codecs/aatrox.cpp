@@ -12,11 +12,10 @@
 #include "codecs/simd/block_planes.h"
 #include "codecs/simd/block_rows.h"
 
-namespace h5lossy::H5L_TARGET {
+namespace h5lossy::H5L_TARGET::aatrox {
 namespace {
 
 using namespace blocks;
-using namespace aatrox;
 
 inline constexpr u32 n = kBlockValues;
 
@@ -216,8 +215,8 @@ TileLayout layout(u32, u32, const u32 (&)[kAxes]) { return {.box = {1, 1, 1, kTi
 
 }  // namespace
 
-extern const Codec aatrox_codec;
-const Codec aatrox_codec = {
+extern const Codec codec;
+const Codec codec = {
     .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes never exceed its values
     .has_mode = has_mode,
     .choose_mode = H5L_ENCODER(choose_mode),
@@ -227,4 +226,4 @@ const Codec aatrox_codec = {
     .float64 = {sizeof(Found<double>), H5L_ENCODER(encode<double>), decode<double>},
 };
 
-}  // namespace h5lossy::H5L_TARGET
+}  // namespace h5lossy::H5L_TARGET::aatrox

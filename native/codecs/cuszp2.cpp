@@ -10,11 +10,10 @@
 #include "codecs/simd/block_planes.h"
 #include "codecs/simd/block_rows.h"
 
-namespace h5lossy::H5L_TARGET {
+namespace h5lossy::H5L_TARGET::cuszp2 {
 namespace {
 
 using namespace blocks;
-using namespace cuszp2;
 
 // A prediction: none (mode fixed), or along this number of dimensions.
 inline constexpr u32 kNoPrediction = 0;
@@ -331,8 +330,8 @@ TileLayout layout(u32 mode_byte, u32, const u32 (&)[kAxes]) {
 
 }  // namespace
 
-extern const Codec cuszp2_codec;
-const Codec cuszp2_codec = {
+extern const Codec codec;
+const Codec codec = {
     .spare_bytes = simd::kPlanesOverrun,  // a block's code and planes never exceed its values
     .has_mode = has_mode,
     .choose_mode = H5L_ENCODER(choose_mode),
@@ -345,4 +344,4 @@ const Codec cuszp2_codec = {
     .float64 = {0, H5L_ENCODER(encode<double>), decode<double>},
 };
 
-}  // namespace h5lossy::H5L_TARGET
+}  // namespace h5lossy::H5L_TARGET::cuszp2

@@ -13,9 +13,13 @@
 #include "codecs/simd/sums.h"
 
 namespace h5lossy::H5L_TARGET {
-namespace {
 
-using namespace pfpl;
+namespace pfpl_integers {
+extern const Codec codec;
+}
+
+namespace pfpl {
+namespace {
 
 // Computes the words of `count` values; false if one has none.
 template <class Q, class T>
@@ -191,9 +195,8 @@ TileLayout layout(u32, u32 value_bytes, const u32 (&)[kAxes]) {
 
 }  // namespace
 
-extern const Codec pfpl_integers_codec;
-extern const Codec pfpl_codec;
-const Codec pfpl_codec = {
+extern const Codec codec;
+const Codec codec = {
     .spare_bytes = kMaxRemovedBytes - kTileBytes,
     .has_lossless = true,
     .has_mode = has_mode,
@@ -202,7 +205,8 @@ const Codec pfpl_codec = {
     .layout = layout,
     .float32 = {sizeof(Words<float>), H5L_ENCODER(encode<float>), decode<float>},
     .float64 = {sizeof(Words<double>), H5L_ENCODER(encode<double>), decode<double>},
-    .for_integers = &pfpl_integers_codec,
+    .for_integers = &pfpl_integers::codec,
 };
 
+}  // namespace pfpl
 }  // namespace h5lossy::H5L_TARGET

@@ -11,8 +11,9 @@
 #include "codecs/simd/pfpl_integers.h"
 #include "codecs/simd/pfpl_zero_removal.h"
 #include "codecs/simd/sums.h"
+#include "codecs/words.h"
 
-namespace h5lossy::H5L_TARGET {
+namespace h5lossy::H5L_TARGET::pfpl_integers {
 namespace {
 
 using namespace pfpl;
@@ -136,6 +137,27 @@ template <class W>
 void look_up_values(const WordTables& tables, const W* words, u32 count, u8* values) {
   if constexpr (sizeof(W) <= 2) {
     for (u32 i = 0; i < count; ++i) store(values + i * sizeof(W), static_cast<W>(tables.values[words[i]]));
+  }
+}
+
+template <class T>
+void to_words(const Quantizer& quantizer, const u8* values, u32 count, u8* ranks) {
+  auto* const words = reinterpret_cast<typename T::Word*>(ranks);
+  if (quantizer.tables != nullptr) {
+    look_up_words(*quantizer.tables, values, count, words);
+  } else {
+    words_of(lattice_of<T>(quantizer), values, count, words);
+  }
+}
+
+// Not inlined, since other codecs call it too.
+template <class T>
+[[gnu::noinline]] void to_values(const Quantizer& quantizer, const u8* ranks, u32 count, u8* values) {
+  const auto* const words = reinterpret_cast<const typename T::Word*>(ranks);
+  if (quantizer.tables != nullptr) {
+    look_up_values(*quantizer.tables, words, count, values);
+  } else {
+    values_of(lattice_of<T>(quantizer), words, count, values);
   }
 }
 
@@ -315,24 +337,21 @@ void to_planes(const W* residuals, u32 groups, u8* planes) {
   }
 }
 
-template <class W, u32 i>
-void byte_from_planes(const u8* planes, u32 count, u32 groups, W* residuals) {
-  u64 block[8];
-  load_block(planes + 8 * i * groups, count, groups, block);
-  alignas(64) u8 bytes[simd::kBlockBytes];
-  simd::restore_block(block, bytes);
-  for (u32 v = 0; v < simd::kBlockBytes; ++v) {
-    const W byte = static_cast<W>(static_cast<W>(bytes[v]) << kShift<W, i>);
-    residuals[v] = i == 0 ? byte : static_cast<W>(residuals[v] | byte);
-  }
-  if constexpr (i + 1 < sizeof(W)) byte_from_planes<W, i + 1>(planes, count, groups, residuals);
-}
-
 template <class W>
 void from_planes(const u8* planes, u32 groups, W* residuals) {
   constexpr u32 n = simd::kBlockGroups;
   for (u32 first = 0; first < groups; first += n, residuals += simd::kBlockBytes) {
-    byte_from_planes<W, 0>(planes + first, groups - first < n ? groups - first : n, groups, residuals);
+    const u32 count = groups - first < n ? groups - first : n;
+    for (u32 i = 0; i < sizeof(W); ++i) {
+      u64 block[8];
+      load_block(planes + first + 8 * i * groups, count, groups, block);
+      alignas(64) u8 bytes[simd::kBlockBytes];
+      simd::restore_block(block, bytes);
+      for (u32 v = 0; v < simd::kBlockBytes; ++v) {
+        const W higher = i == 0 ? W{0} : residuals[v];
+        residuals[v] = static_cast<W>(static_cast<W>(higher << 8) | bytes[v]);
+      }
+    }
   }
 }
 
@@ -353,11 +372,7 @@ u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, 
   const W zero = T::sign;  // the rank of word 0
   const u32 raw_bytes = tile.count * static_cast<u32>(sizeof(W));
   if (tile.count == 0) return kStoreTile;
-  if (quantizer.tables != nullptr) {
-    look_up_words(*quantizer.tables, values, tile.count, words);
-  } else {
-    words_of(lattice_of<T>(quantizer), values, tile.count, words);
-  }
+  to_words<T>(quantizer, values, tile.count, reinterpret_cast<u8*>(words));
   const Predictor predictor = choose_predictor(rows, words, zero, residuals);
   residuals_of(predictor, rows, words, zero, residuals);
   const u32 groups = tile.count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
@@ -385,11 +400,7 @@ bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload
   from_planes(planes, groups, residuals);
   memcpy(residuals + grouped, planes + grouped * sizeof(W), (tile.count - grouped) * sizeof(W));
   words_from_residuals<W>(static_cast<Predictor>(predictor), rows_of(tile), T::sign, work);
-  if (quantizer.tables != nullptr) {
-    look_up_values(*quantizer.tables, work.words(), tile.count, values);
-  } else {
-    values_of(lattice_of<T>(quantizer), work.words(), tile.count, values);
-  }
+  to_values<T>(quantizer, reinterpret_cast<const u8*>(work.words()), tile.count, values);
   return true;
 }
 
@@ -402,10 +413,18 @@ template <class W, bool is_signed>
 constexpr TileFunctions functions = {sizeof(Words<W>), H5L_ENCODER((encode<IntegerType<W, is_signed>>)),
                                      decode<IntegerType<W, is_signed>>};
 
+template <class W, bool is_signed>
+constexpr WordFunctions words_of_type = {H5L_ENCODER((to_words<IntegerType<W, is_signed>>)),
+                                         to_values<IntegerType<W, is_signed>>};
+
 }  // namespace
 
-extern const Codec pfpl_integers_codec;
-const Codec pfpl_integers_codec = {
+const WordFunctions word_functions[kIntegerClasses][kIntegerSizes] = {
+    {words_of_type<u8, false>, words_of_type<u16, false>, words_of_type<u32, false>, words_of_type<u64, false>},
+    {words_of_type<u8, true>, words_of_type<u16, true>, words_of_type<u32, true>, words_of_type<u64, true>}};
+
+extern const Codec codec;
+const Codec codec = {
     .spare_bytes = kMaxRemovedBytes - kStreamBytes,
     .has_lossless = true,
     .has_encode_kernels = false,
@@ -420,4 +439,4 @@ const Codec pfpl_integers_codec = {
                  {functions<u8, true>, functions<u16, true>, functions<u32, true>, functions<u64, true>}},
 };
 
-}  // namespace h5lossy::H5L_TARGET
+}  // namespace h5lossy::H5L_TARGET::pfpl_integers

@@ -16,7 +16,10 @@ namespace h5lossy {
 
 namespace scalar {
 extern const ChecksumFunction checksum_function;
-#define H5L_CODEC(number, name) extern const Codec name##_codec;
+#define H5L_CODEC(number, name) \
+  namespace name {              \
+  extern const Codec codec;     \
+  }
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 }  // namespace scalar
@@ -24,7 +27,7 @@ extern const ChecksumFunction checksum_function;
 namespace {
 
 constexpr CodecEntry kCodecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &scalar::name##_codec},
+#define H5L_CODEC(number, name) {number, #name, &scalar::name::codec},
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 };

@@ -69,7 +69,8 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
     return why.fail(H5L_CORRUPT, "integers have no pointwise-relative frames");
   }
   for (const std::size_t at : {kReservedAt, kNoiseAt}) {
-    if (read_u32(front.data() + at) != 0 && !(is_noise && at == kNoiseAt)) {
+    const bool is_field = at == kNoiseAt ? is_noise : header.dim_count == kMaxDims;
+    if (read_u32(front.data() + at) != 0 && !is_field) {
       return why.fail(H5L_UNSUPPORTED, "the header's field at byte %zu needs a newer h5lossy", at);
     }
   }
@@ -107,7 +108,6 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
 }
 
 void write_integer_fields(const FrameHeader& header, std::span<std::uint8_t> bytes) {
-  write_u32(bytes.data() + kReservedAt, 0);
   write_u32(bytes.data() + kNoiseAt, header.noise);
   write_u32(bytes.data() + kExactCountAt, header.exact_count);
   write_u64(bytes.data() + kExactAt, header.exact_bits);

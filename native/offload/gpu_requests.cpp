@@ -17,7 +17,7 @@ gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_bytes, 
   variant.codec = codec_name(choice.number);
   variant.number = choice.number;
   variant.mode = choice.mode;
-  variant.header_bytes = choice.header_bytes();
+  variant.header_bytes = choice.header_bytes(H5L_CLASS_FLOAT);
   variant.layout = choice.layout;
   variant.tile_values = choice.geometry.max_tile_values();
   gpu::Shape& shape = variant.shape;

@@ -8,7 +8,10 @@
 
 namespace h5lossy {
 
-#define H5L_CODEC(number, name) extern const Codec name##_codec;
+#define H5L_CODEC(number, name) \
+  namespace name {              \
+  extern const Codec codec;     \
+  }
 namespace scalar {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
@@ -39,27 +42,27 @@ extern const RangeFunctions range_functions;
 namespace {
 
 constexpr CodecEntry kScalarCodecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &scalar::name##_codec},
+#define H5L_CODEC(number, name) {number, #name, &scalar::name::codec},
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 };
 
 #if defined(__x86_64__)
 constexpr CodecEntry kAvx2Codecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &avx2::name##_codec},
+#define H5L_CODEC(number, name) {number, #name, &avx2::name::codec},
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 };
 #elif defined(__aarch64__)
 constexpr CodecEntry kNeonCodecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &neon::name##_codec},
+#define H5L_CODEC(number, name) {number, #name, &neon::name::codec},
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 };
 #endif
 #ifdef H5L_HAS_AVX512
 constexpr CodecEntry kAvx512Codecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &avx512::name##_codec},
+#define H5L_CODEC(number, name) {number, #name, &avx512::name::codec},
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 };

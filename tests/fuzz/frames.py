@@ -35,6 +35,7 @@ if __name__ == "__main__":
 import h5lossy  # noqa: E402
 from h5lossy import _native  # noqa: E402
 from reference import frame as reference  # noqa: E402
+from reference import interp  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +64,13 @@ def random_values(rng: np.random.Generator) -> Array:
         start = int(rng.integers(flat.size))
         flat[start : start + int(rng.choice([1, 3, 100]))] = rng.choice(special)
     return values
+
+
+def random_codec(rng: np.random.Generator) -> dict[str, int]:
+    """Return a codec and a mode for integers and halves."""
+    number = int(rng.choice([n for n in reference.CODECS if reference.takes_words(n)]))
+    mode = int(rng.choice([0, 1, 3, 7, 10])) if number == interp.NUMBER else 0
+    return {"codec": number, "mode": mode}
 
 
 def random_integers(rng: np.random.Generator) -> bytes:
@@ -96,6 +104,7 @@ def random_integers(rng: np.random.Generator) -> bytes:
         fill_bits=fill if rng.integers(2) else None,
         checksum=bool(rng.integers(4)),
         shape=typed.shape,
+        **random_codec(rng),
     )
 
 
@@ -115,6 +124,7 @@ def random_halves(rng: np.random.Generator) -> bytes:
         fill_bits=int(fill) if rng.integers(2) else None,
         checksum=bool(rng.integers(4)),
         shape=values.shape,
+        **random_codec(rng),
     )
 
 

@@ -85,6 +85,7 @@ def recipes() -> dict[str, Recipe]:
         **pfpl_recipes(),
         **integer_recipes(),
         **half_recipes(),
+        **interp_integer_recipes(),
         **complex_recipes(),
         **block_recipes("cuszp2", 4096),
         **block_recipes("aatrox", 32768),
@@ -372,6 +373,58 @@ def half_recipes() -> dict[str, Recipe]:
     found["pfpl-halves-f16-big-endian"] = Recipe(
         "big-endian", "pfpl", ">f2", {"absolute": 0.04}, [counts([900], [3], 0x3800, bits=3)]
     )
+    return found
+
+
+def interp_integer_recipes() -> dict[str, Recipe]:
+    """Return those of integers and halves with Interp: types, bounds, exceptions and lanes."""
+    found: dict[str, Recipe] = {}
+
+    def add(name: str, description: str, dtype: str, bound: Any, piece: Any, **more: Any) -> None:
+        found[f"interp-{name}"] = Recipe(description, "interp", dtype, bound, [piece], **more)
+
+    exact, few = {"lossless": True}, {"absolute": 3.5}
+    for size in (1, 2, 4, 8):
+        for letter, start in (("u", 100), ("i", -20)):
+            dtype = "uint8" if (letter, size) == ("u", 1) else f"<{letter}{size}"
+            of, shape = f"integers-{letter}{8 * size}", [2, 40, 30]
+            image = counts(shape, [5, 1, 0], start, bits=3, seed=size)
+            add(f"{of}-lossless", "lossless", dtype, exact, image, shape=shape)
+            top = (1 << 8 * size - (letter == "i")) - 1
+            ends = counts([20, 30], [0, 0], top - 15, bits=4, seed=9, word=f"{top:x}", one_in=9)
+            add(f"{of}-fill", "values at the ends of the type, and the largest one as fill value",
+                dtype, few, ends, fill_bits=f"{top:x}", shape=[20, 30])  # fmt: skip
+    image = counts([60, 50], [3, 1], 1000, bits=3, word="ffff", one_in=40)
+    add("integers-fill-is-a-middle", "a fill value that its bin would come back as", "<u2",
+        {"absolute": 2}, counts([60, 50], [0, 0], 990, bits=5, word="3e8", one_in=20),
+        fill_bits="3e8", shape=[60, 50])  # fmt: skip
+    add("integers-mask", "a number that is a mask", "<u2", few, image, shape=[60, 50])
+    add("integers-big-endian", "big-endian, with a fill value", ">u4", few, image,
+        fill_bits="ffff", shape=[60, 50], checksum=False)  # fmt: skip
+    add("integers-stride", "multiples of 12, and 5 more", "<i4", exact,
+        counts([50, 60], [1, 1], 5, times=12, bits=2), shape=[50, 60])  # fmt: skip
+    add("integers-far", "numbers that no float64 has", "<u8", exact,
+        counts([9000], [3], 2**64 - 40000, bits=2))  # fmt: skip
+    add("integers-axes", "four axes, the last but one alone", "<u2", few,
+        counts([2, 3, 20, 30], [50, 9, 1, 2], 0, bits=2), shape=[2, 3, 20, 30],
+        settings={"axes": -2})  # fmt: skip
+    add("integers-tiles", "several tiles with tables of their own", "<u2", exact,
+        counts([3, 120, 110], [90, 1, 2], 9, bits=6), shape=[3, 120, 110],
+        settings={"axes": [-2, -1], "rewritable": True})  # fmt: skip
+    add("integers-constant", "nothing but zeros within the bound", "<u2", {"absolute": 4},
+        counts([9000], [0], 0, bits=2))  # fmt: skip
+    add("integers-stored", "noise, which is stored", "<i4", few,
+        {"piece": "noise", "count": 300, "seed": 5})  # fmt: skip
+    for dtype, of, start in (("uint8", "u8", 0), ("<i2", "i16", -300), ("<u4", "u32", 70000)):
+        add(f"integers-noise-{of}", "noise bound with a floor, and a fill value", dtype,
+            {"noise": 0.75, "absolute": 2}, counts([40, 60], [3, 2], start, bits=4),
+            shape=[40, 60], fill_bits="7f")  # fmt: skip
+    for dtype, of, one in (("<f2", "f16", 0x3C00), ("bfloat16", "bf16", 0x3F80)):
+        smooth = counts([40, 30], [3, 1], one, bits=4, word="7e00", one_in=30)
+        for kind, bound in (("absolute", {"absolute": 0.04}), ("lossless", exact),
+                            ("pointwise", {"pointwise_relative": 0.02})):  # fmt: skip
+            add(f"halves-{of}-{kind}", f"{kind}, with NaN", dtype, bound, smooth, shape=[40, 30],
+                fill_bits=f"{one:x}")  # fmt: skip
     return found
 
 

@@ -24,7 +24,10 @@
 #include "values.h"
 
 namespace h5lossy::this_machine {
-#define H5L_CODEC(number, name) extern const Codec name##_codec;
+#define H5L_CODEC(number, name) \
+  namespace name {              \
+  extern const Codec codec;     \
+  }
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 }  // namespace h5lossy::this_machine
@@ -36,7 +39,7 @@ const Codec& on_this_machine(std::uint32_t codec) {
   switch (codec) {
 #define H5L_CODEC(number, name) \
   case number:                  \
-    return this_machine::name##_codec;
+    return this_machine::name::codec;
 #include "runtime/codecs.def"
 #undef H5L_CODEC
     default:

@@ -83,7 +83,8 @@ void check_any(const Bytes& frame) {
     // Stored, integers are as good as floats.
     if (is_type || (is_stored && is_integer && info.raw_bytes % (size & 0xF) == 0)) continue;
     const bool has_words = value_class != 0 && value_class != H5L_CLASS_COMPLEX;
-    const bool needs_newer = value_class > H5L_CLASS_COMPLEX || (has_words && !is_stored && info.codec != 1);
+    const bool takes_words = is_stored || codec_entry(info.codec)->codec->for_integers != nullptr;
+    const bool needs_newer = value_class > H5L_CLASS_COMPLEX || (has_words && !takes_words);
     refused(with(frame, kTypeAt, u8), needs_newer ? H5L_UNSUPPORTED : H5L_CORRUPT, "type", byte);
   }
   for (unsigned bit = 1; bit < 16; ++bit) {

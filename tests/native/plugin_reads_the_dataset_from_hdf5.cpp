@@ -397,7 +397,7 @@ void check_integers() {
   refused_integer("16 bytes", message, [](Hdf5& h) { h.size = 16, h.precision = 128; });
   refused_integer("a sign to come", "which take no error bound", [](Hdf5& h) { h.integer_sign = 2; });
   refused_integer("H5Tget_sign", "which take no error bound", [](Hdf5& h) { h.fails = "H5Tget_sign"; });
-  refused_integer("a codec of floats", "integers are encoded by codec 1 (pfpl)", [](Hdf5& h) { h.words[0] = 4; });
+  refused_integer("a codec of floats", "integers are encoded by PFPL and Interp", [](Hdf5& h) { h.words[0] = 3; });
   refused_integer("a pointwise-relative bound", "pointwise-relative", [](Hdf5& h) { h.words[1] = 1; });
 }
 

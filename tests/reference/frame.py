@@ -91,6 +91,15 @@ FLOATS, UNSIGNED, SIGNED, HALF, BFLOAT, COMPLEX = range(6)
 """Classes of types."""
 
 
+INTEGER_HEADER_BYTES = 80
+"""Header bytes of frames of integers and halves, at least."""
+
+
+def word_type(size: int) -> FloatType:
+    """Give the type whose tiles hold words of so many bytes, where a codec has none for them."""
+    return FLOAT_TYPES[4 if size <= 2 else 8]
+
+
 def class_of(dtype: np.dtype[Any]) -> int:
     """Give the class of a type."""
     if dtype.name == "bfloat16":
@@ -100,6 +109,11 @@ def class_of(dtype: np.dtype[Any]) -> int:
     if dtype.kind == "f":
         return HALF if dtype.itemsize == 2 else FLOATS
     return {"u": UNSIGNED, "i": SIGNED}.get(dtype.kind, FLOATS)
+
+
+def takes_words(codec: int) -> bool:
+    """Say whether a codec has frames of integers and halves."""
+    return codec in {STORED, pfpl.NUMBER} or hasattr(CODECS[codec], "TAKES_WORDS")
 
 
 def has_words(value_class: int) -> bool:
@@ -190,16 +204,18 @@ class Frame:
     @property
     def lattice(self) -> integers.Lattice:
         """What integers became."""
-        return integers.lattice_of(self.integer_type, self.kind, self.step, self.later_fields)
+        return integers.lattice_of(
+            self.integer_type, self.kind, self.step, self.later_fields, len(self.dims or ())
+        )
 
     @property
     def tiling(self) -> Tiling:
         """How the values lie in tiles; not of codec 0."""
-        if has_words(self.value_class):
+        of_words = has_words(self.value_class)
+        if of_words and self.codec == pfpl.NUMBER:
             return integers.tiling(self.count, self.integer_type, self.mode, self.dims)
-        tiling: Tiling = CODECS[self.codec].tiling(
-            self.count, self.float_type, self.mode, self.dims
-        )
+        float_type = word_type(self.value_bytes) if of_words else self.float_type
+        tiling: Tiling = CODECS[self.codec].tiling(self.count, float_type, self.mode, self.dims)
         return tiling
 
 
@@ -311,7 +327,8 @@ class _Header(NamedTuple):
         """Modes that the codec has, and how many dims they have."""
         if self.codec == STORED:
             return {0: 0}
-        codec = integers if has_words(self.value_class) else CODECS[self.codec]
+        of_words = has_words(self.value_class) and self.codec == pfpl.NUMBER
+        codec = integers if of_words else CODECS[self.codec]
         modes: Mapping[int, int] = codec.MODES
         return modes
 
@@ -347,7 +364,7 @@ def parse(data: bytes, *, check_payload: bool = True) -> Frame:
     fields_end = _HEADER_BYTES + dims.size
     header_bytes = 4 * header.words
     has_lattice = has_words(header.value_class) and header.codec != STORED
-    least_bytes = fields_end + (integers.FIELDS.size if has_lattice else 0)
+    least_bytes = INTEGER_HEADER_BYTES if has_lattice else fields_end
     if not least_bytes <= header_bytes <= len(data):
         raise Corrupt(f"a header of {header_bytes} bytes in a frame of {len(data)}")
     _check_size(header)
@@ -371,7 +388,7 @@ def parse(data: bytes, *, check_payload: bool = True) -> Frame:
     tiling = None if frame.codec == STORED else frame.tiling
     tiles = _cut_payload(data, header, None if tiling is None else tiling.tile_count)
     if has_lattice:
-        integers.lattice_of(frame.integer_type, header.kind, header.step, frame.later_fields)
+        _ = dataclasses.replace(frame, kind=header.kind).lattice
     _check_values(header)
     frame = dataclasses.replace(frame, kind=Kind(header.kind), tiles=tiles)
     for number, tile in enumerate(tiles if tiling is not None else ()):
@@ -423,7 +440,7 @@ def _read_header(data: bytes) -> _Header:
         )
     if header.value_class > COMPLEX:
         raise Unsupported(f"type {header.type:#04x}: a class that is not known")
-    if has_words(header.value_class) and header.codec not in {STORED, pfpl.NUMBER}:
+    if has_words(header.value_class) and not takes_words(header.codec):
         raise Unsupported(f"codec {header.codec} of type {header.type:#04x}")
     return header
 
@@ -521,6 +538,7 @@ def _check_values(header: _Header) -> None:
     if (
         header.kind == Kind.LOSSLESS
         and header.codec != STORED
+        and not has_words(header.value_class)
         and not CODECS[header.codec].HAS_LOSSLESS
     ):
         raise Corrupt(f"bound kind {header.kind} of codec {header.codec}, which has no such form")
@@ -592,6 +610,13 @@ def _decode_tile(frame: Frame, number: int) -> Array:
         of = frame.integer_type
         if not payload:
             return integers.values_of([0] * count, of, frame.lattice)
+        if frame.codec != pfpl.NUMBER:
+            float_type, inside = word_type(of.size), frame.tiling.inside(number)
+            words = CODECS[frame.codec].decode_tile(
+                payload, count, float_type, None, mode=frame.mode, inside=inside
+            )
+            numbers = [of.number(word) for word in words.tolist()]
+            return integers.values_of(numbers, of, frame.lattice)
         nx = int(frame.tiling.inside(number)[1])  # type: ignore[index]
         return integers.decode_tile(payload, count, of, frame.lattice, nx)
     if not payload:
@@ -787,10 +812,20 @@ def encode(
         shape = [raw.size]
     extents = [extent for extent in shape if extent != 1]
     if is_integer:
-        frame = _integer_frame(
-            stored, raw, fill_bits, extents, maybe_padded=maybe_padded, floor=floor
+        lattice = integers.make_lattice(
+            raw,
+            stored.integer_type,
+            stored.kind,
+            stored.bound,
+            fill_bits,
+            maybe_padded=maybe_padded,
+            floor=floor,
         )
-        return min(build(stored), build(frame), key=len)
+        chosen = [(codec, mode)] if codec != AUTO and takes_words(codec) else [(pfpl.NUMBER, 0)]
+        if for_size:
+            chosen = [(SMALLEST, 0), *chosen]
+        frames = [_integer_frame(stored, raw, lattice, extents, one) for one in chosen]
+        return min(build(stored), *map(build, frames), key=len)
     quantizer = pfpl.make_quantizer(
         raw, FLOAT_TYPES[size], kind, stored.bound, fill_bits=fill_bits, maybe_padded=maybe_padded
     )
@@ -813,32 +848,48 @@ def encode(
 def _integer_frame(
     plan: Frame,
     bits: Array,
-    fill_bits: int | None,
+    lattice: integers.Lattice,
     extents: Sequence[int],
-    *,
-    maybe_padded: bool,
-    floor: int,
+    chosen: tuple[int, int],
 ) -> Frame:
-    """Encode integers or halves; `plan` has their type and the bound."""
-    of = plan.integer_type
-    lattice = integers.make_lattice(
-        bits, of, plan.kind, plan.bound, fill_bits, maybe_padded=maybe_padded, floor=floor
-    )
+    """Encode integers or halves, with a codec and mode; `plan` has their type and the bound."""
+    codec, mode = chosen
+    of, is_pfpl = plan.integer_type, codec == pfpl.NUMBER
+    mode = mode if is_pfpl else CODECS[codec].chosen_mode(mode, extents)
+    dims = (integers.MODES if is_pfpl else CODECS[codec].MODES)[mode]
     plan = dataclasses.replace(
         plan,
-        codec=pfpl.NUMBER,
+        codec=codec,
+        mode=mode,
         kind=lattice.kind,
         step=lattice.step,
-        dims=_dims_of(extents, integers.MODES[0]),
-        later_fields=integers.fields(lattice),
+        dims=_dims_of(extents, dims),
+        later_fields=integers.fields(lattice, dims),
         tiles=(),
     )
     tiles = []
     for number in range(plan.tiling.tile_count):
         tile, shape = bits[plan.tiling.places(number)], plan.tiling.inside(number)
         assert shape is not None
-        payload = integers.encode_tile(tile, of, lattice, shape)
-        tiles.append(payload if len(payload) < tile.nbytes else tile.tobytes())
+        if is_pfpl:
+            payload: bytes | None = integers.encode_tile(tile, of, lattice, shape)
+        else:
+            float_type = word_type(of.size)
+            mask = (1 << float_type.word_bits) - 1
+            words = [of.number(lattice.word(x)) & mask for x in of.numbers(tile)]
+            exact = lattice.exact
+            if exact is not None:
+                exact = of.number(lattice.word(of.number(exact))) & mask
+            payload = CODECS[codec].encode_tile(
+                np.array(words, float_type.word_dtype),
+                float_type,
+                None,
+                exact,
+                mode=mode,
+                inside=shape,
+            )
+        keep = payload is not None and len(payload) < tile.nbytes
+        tiles.append(payload if keep else tile.tobytes())
     return dataclasses.replace(plan, tiles=tuple(tiles))
 
 

@@ -439,18 +439,18 @@ def make_lattice(
     return Lattice(of, kind, 2 * b + 1, fill_bits or None)
 
 
-def fields(lattice: Lattice) -> bytes:
-    """Give the header's fields behind the dims."""
+def fields(lattice: Lattice, dims: int = 3) -> bytes:
+    """Give the header's fields behind the dims; a fourth one is where the reserved field is."""
     wide = lattice.of.size == 8
     stride = lattice.stride if wide else lattice.base | lattice.stride << 32
     exact = lattice.exact or 0
     noise = lattice.noise if isinstance(lattice, NoiseLattice) else 0
-    return FIELDS.pack(0, noise, int(lattice.exact is not None), exact, stride)
+    return FIELDS.pack(0, noise, int(lattice.exact is not None), exact, stride)[4 * (dims - 3) :]
 
 
-def lattice_of(of: IntegerType, kind: int, step: int, later: bytes) -> Lattice:
+def lattice_of(of: IntegerType, kind: int, step: int, later: bytes, dims: int = 3) -> Lattice:
     """Read and check the fields of a frame; raise `Refused` for what no encoder writes."""
-    first, noise, exact_count, exact, stride = FIELDS.unpack_from(later)
+    first, noise, exact_count, exact, stride = FIELDS.unpack_from(bytes(4 * (dims - 3)) + later)
     is_half = isinstance(of, HalfType)
     most = (1 << of.word_bits) - 1
     is_noise = kind == Kind.NOISE

@@ -89,6 +89,9 @@ REQUESTS = {0, REWRITABLE, *(mode for mode in MODES if not mode & EXACT)}
 
 HAS_LOSSLESS = False
 
+TAKES_WORDS = True
+"""Whether frames may be of integers and halves."""
+
 AUTO_MODES: list[int] = []
 """Modes that codec auto compares."""
 
@@ -318,7 +321,7 @@ class Head:
         return head
 
 
-def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: Kind) -> Head:
+def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_bins: bool) -> Head:
     """
     Read head and base.
 
@@ -330,8 +333,8 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
         Number of active axes.
     float_type : FloatType
         Type of the values.
-    kind : Kind
-        Bound kind.
+    are_bins : bool
+        Whether there are no fine points: of kind 1, and of words.
 
     Returns
     -------
@@ -369,7 +372,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
         d, c = np.frombuffer(reader.take(16), "<f8").tolist()
         if not (0 < d < np.inf and np.isfinite(c)):
             raise Corrupt(f"an own lattice of {d} and {c}")
-        if is_fine or entries or kind == Kind.POINTWISE_RELATIVE:
+        if is_fine or entries or are_bins:
             raise Corrupt("an own lattice where there is none")
         own_lattice = d, c
     if third >> 7 or escape >= len(ESCAPE_BYTES):
@@ -387,8 +390,8 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, kind: K
         raise Corrupt("a closed form without interpolation on fine points")
     if entries and is_fine and not is_closed:
         raise Corrupt("patches on fine points that are not closed")
-    if kind == Kind.POINTWISE_RELATIVE and (is_fine or entries):
-        raise Corrupt("fine points with a pointwise-relative bound")
+    if are_bins and (is_fine or entries):
+        raise Corrupt("fine points where there are only bins")
     form = Form(
         predictor=predictor,
         weight_codes=() if is_lorenzo else weight_codes,
@@ -417,7 +420,7 @@ def decode_tile(
     payload: bytes,
     count: int,
     float_type: FloatType,
-    quantizer: Quantizer,
+    quantizer: Quantizer | None,
     *,
     mode: int = 0,
     inside: Array | None = None,
@@ -433,8 +436,8 @@ def decode_tile(
         Number of its values.
     float_type : FloatType
         Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
+    quantizer : Quantizer or None
+        Bound kind and step; None where the values are words.
     mode : int
         The frame's mode.
     inside : numpy.ndarray, optional
@@ -456,7 +459,8 @@ def decode_tile(
     if len(payload) == float_type.size:
         return np.frombuffer(payload * count, float_type.word_dtype)
     reader = blocks.Reader(payload)
-    head = take_head(reader, len(active_axes(shape, mode)), float_type, quantizer.kind)
+    are_bins = quantizer is None or quantizer.kind == Kind.POINTWISE_RELATIVE
+    head = take_head(reader, len(active_axes(shape, mode)), float_type, are_bins=are_bins)
     form = head.form
     is_exception, bits = np.zeros(count, bool), np.zeros(count, float_type.word_dtype)
     if head.has_exceptions:
@@ -695,8 +699,7 @@ def any_forms(values: Values, mode: int) -> Iterator[Form]:
     """
     rng = np.random.default_rng(zlib.crc32(values.bits.tobytes()))
     active = len(active_axes(values.shape, mode))
-    has_fine = values.quantizer.kind != Kind.POINTWISE_RELATIVE
-    for is_fine in (False, True) if has_fine else (False,):
+    for is_fine in (False,) if values.are_bins else (False, True):
         yield Form(LORENZO, axes=int(rng.integers(16)), is_fine=is_fine)
         if active:
             codes = tuple(rng.integers(len(WEIGHTS), size=active).tolist())
@@ -708,7 +711,7 @@ def any_forms(values: Values, mode: int) -> Iterator[Form]:
 def encode_tile(
     bits: Array,
     float_type: FloatType,
-    quantizer: Quantizer,
+    quantizer: Quantizer | None,
     fill_bits: int | None = None,
     *,
     mode: int = 0,
@@ -724,8 +727,8 @@ def encode_tile(
         Patterns of the tile's values.
     float_type : FloatType
         Type of the values.
-    quantizer : Quantizer
-        Bound kind, step and B.
+    quantizer : Quantizer or None
+        Bound kind, step and B; None where the values are words.
     fill_bits : int, optional
         The fill value's pattern.
     mode : int

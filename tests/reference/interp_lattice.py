@@ -54,7 +54,7 @@ def fine_limit(float_type: FloatType) -> int:
 
 
 def lattice_values(
-    q: Array, float_type: FloatType, quantizer: Quantizer, *, is_fine: bool
+    q: Array, float_type: FloatType, quantizer: Quantizer | None, *, is_fine: bool
 ) -> Array:
     """
     Give the patterns of lattice points.
@@ -65,8 +65,8 @@ def lattice_values(
         Their numbers, as signed integers of any size; the lowest W bits count.
     float_type : FloatType
         Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
+    quantizer : Quantizer or None
+        Bound kind and step; None of words, which are their own numbers.
     is_fine : bool
         They are fine points, otherwise bins.
 
@@ -75,6 +75,9 @@ def lattice_values(
     numpy.ndarray
         The patterns.
     """
+    if quantizer is None:
+        words: Array = q.astype(f"<i{float_type.size}").view(float_type.word_dtype)
+        return words
     if not is_fine:
         return blocks.dequantize(q, float_type, quantizer)
     step = float_type.number(bits_to_float(quantizer.step))
@@ -122,8 +125,8 @@ class Values:
         Extents of the tile.
     float_type : FloatType
         Their type.
-    quantizer : Quantizer
-        Bound kind, step and B.
+    quantizer : Quantizer or None
+        Bound kind, step and B; None of words.
     fill_bits : int or None
         The fill value's pattern, if it counts.
     k, g, parts : numpy.ndarray
@@ -136,7 +139,7 @@ class Values:
     bits: Array
     shape: Shape
     float_type: FloatType
-    quantizer: Quantizer
+    quantizer: Quantizer | None
     fill_bits: int | None
     k: Array
     g: Array
@@ -144,6 +147,11 @@ class Values:
     has_bin: Array
     has_fine: Array
     is_kept: Array
+
+    @property
+    def are_bins(self) -> bool:
+        """Whether there are no fine points."""
+        return self.quantizer is None or self.quantizer.kind == Kind.POINTWISE_RELATIVE
 
     @property
     def is_exception(self) -> Array:
@@ -228,7 +236,7 @@ def values_of(
     bits: Array,
     shape: Shape,
     float_type: FloatType,
-    quantizer: Quantizer,
+    quantizer: Quantizer | None,
     fill_bits: int | None = None,
 ) -> Values:
     """
@@ -242,8 +250,8 @@ def values_of(
         Extents of the tile.
     float_type : FloatType
         Type of the values.
-    quantizer : Quantizer
-        Bound kind, step and B.
+    quantizer : Quantizer or None
+        Bound kind, step and B; None of words.
     fill_bits : int, optional
         The fill value's pattern.
 
@@ -252,6 +260,15 @@ def values_of(
     Values
         What they are.
     """
+    if quantizer is None:
+        words = bits.view(f"<i{float_type.size}").astype("<i8")
+        nothing, none = np.zeros(bits.size, "<i8"), np.zeros(bits.size, bool)
+        has_bin = np.abs(words - words[0]) < 1 << 50
+        if fill_bits is not None:
+            has_bin &= bits != fill_bits
+        return Values(
+            bits, shape, float_type, None, fill_bits, words, nothing, nothing, has_bin, none, none
+        )
     if quantizer.kind == Kind.POINTWISE_RELATIVE:
         q, is_exception = blocks.quantize(bits, float_type, quantizer, fill_bits)
         nothing, none = np.zeros(bits.size, "<i8"), np.zeros(bits.size, bool)
@@ -317,7 +334,7 @@ def nearest_bins(values: Values) -> tuple[Array, Array]:
     has_nearest : numpy.ndarray
         Whether it has one.
     """
-    if values.quantizer.kind == Kind.POINTWISE_RELATIVE:
+    if values.quantizer is None or values.are_bins:
         return np.zeros(values.bits.size, "<i8"), np.zeros(values.bits.size, bool)
     number = values.float_type.number
     x = values.bits.view(values.float_type.float_dtype)

@@ -17,22 +17,26 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 // What integers become, by the kind of the bound. A branch for many values at a time costs nothing, and one decoder for
-// both kinds is half as much code.
+// all kinds is less code.
 template <class T>
 struct ValueRule {
+  ValueRule() : is_pointwise(false), has_words(true), lattice{}, folded{} {}
   explicit ValueRule(const Quantizer& quantizer)
       : is_pointwise(quantizer.kind == BoundKind::pointwise_relative),
         lattice(is_pointwise ? Lattice<T>{} : lattice_of<T>(quantizer)),
         folded(is_pointwise ? blocks::folded_quantizer<T>(quantizer) : blocks::FoldedQuantizer<T>{}) {}
 
   bool is_pointwise;
+  bool has_words = false;  // of integers: they are what is decoded
   Lattice<T> lattice;
   blocks::FoldedQuantizer<T> folded;
 };
 
 template <class T, class I>
 void to_values(const ValueRule<T>& rule, const Head& head, const I* integers, u32 count, u8* values) {
-  if (rule.is_pointwise) {
+  if (rule.has_words) {
+    to_words<T>(integers, count, head.base, values);
+  } else if (rule.is_pointwise) {
     to_values(rule.folded, integers, count, head.base, head.is_fine, values);
   } else if (head.own_lattice.exists()) {
     to_values<T>(head.own_lattice, integers, count, head.base, values);
@@ -124,7 +128,8 @@ bool decode_tile(const ValueRule<T>& rule, u32 mode, const Tile& tile, const u8*
   const u8* const end = payload + payload_bytes;
   const u8* from = read_head<T>(payload, end, shape.active, head);
   if (from == nullptr) return false;
-  if (rule.is_pointwise && (head.is_fine || head.patches != 0 || head.own_lattice.exists())) return false;
+  const bool has_plain_bins = rule.is_pointwise || rule.has_words;
+  if (has_plain_bins && (head.is_fine || head.patches != 0 || head.own_lattice.exists())) return false;
   Exceptions<T> exceptions;
   if (head.has_exceptions) {
     from = read_exceptions(mask_neighbours_of(shape.extents), from, end, shape.count, memory.mask, memory.others,

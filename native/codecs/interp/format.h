@@ -105,6 +105,9 @@ struct Lattice {
   Word<T> fill_bits;
   Word<T> mask_bits = kNoMask<T>;  // of values that are exceptions, as the fill value is; other values may become them
   OwnLattice own = {};             // if there is one, the rest is about the numbers of its points
+  // The rest is about the distances of words of integers from `origin`; words that are `exact` have no number.
+  bool has_words = false;
+  Word<T> origin = 0, exact = 0;
 };
 
 // 1 / step is rounded, and so is 1 / fine; they are the same but for the exponent.
@@ -130,6 +133,22 @@ H5L_FN Lattice<T> tile_lattice_of(const Quantizer& q) {
   lattice.has_fill = false;
   if (!q.has_fill) lattice.fill_bits = kNoMask<T>;
   lattice.own = own;
+  return lattice;
+}
+
+// That of integers' words, which are bins of their own. Numbers are exact up to a limit, and the farthest word has none.
+template <class T>
+H5L_FN Lattice<T> lattice_of_words(Word<T> origin) {
+  Lattice<T> lattice = {.bound = T{1} / kUnit,
+                        .step = T{1},
+                        .inverse_step = T{1},
+                        .fine = T{1} / kUnit,
+                        .inverse_fine = T{kUnit},
+                        .has_fill = false,
+                        .fill_bits = kNoMask<T>};
+  lattice.has_words = true;
+  lattice.origin = origin;
+  lattice.exact = static_cast<Word<T>>(origin ^ kSignBit<T>);
   return lattice;
 }
 

@@ -14,6 +14,7 @@
 #include "codecs/interp/coder.h"
 #include "codecs/interp/decode.h"
 #include "codecs/interp/exceptions.h"
+#include "codecs/interp/integers.h"
 #include "codecs/interp/mask_value.h"
 #include "codecs/interp/memory.h"
 #include "codecs/interp/own_step.h"
@@ -22,10 +23,8 @@
 #include "codecs/interp/simd/coder.h"
 #include "codecs/interp/values.h"
 
-namespace h5lossy::H5L_TARGET {
+namespace h5lossy::H5L_TARGET::interp {
 namespace {
-
-using namespace interp;
 
 inline constexpr u32 kModeMask = kAxesMask | kRewritable;
 inline constexpr u32 kSpareBytes = kPayloadSpare;
@@ -55,9 +54,9 @@ struct Prospects {
 template <class T, class Q>
 class TileWriter {
  public:
-  // `originals` are the values; the other ones may be the numbers of their points.
-  TileWriter(const Q& q, const Shape& shape, const Summary& summary, const u8* values, const u8* originals, u8* payload,
-             Memory<T>& memory)
+  // `originals` are the values; the other ones may be the numbers of their points. Stored, one takes `value_bytes`.
+  TileWriter(const Q& q, const Shape& shape, const Summary& summary, const u8* values, const u8* originals,
+             u32 value_bytes, u8* payload, Memory<T>& memory)
       : plain_(q),
         q_(q),
         shape_(shape),
@@ -65,6 +64,7 @@ class TileWriter {
         summary_(summary),
         values_(values),
         originals_(originals),
+        raw_bytes_(shape.count * value_bytes),
         payload_(payload),
         memory_(memory) {}
 
@@ -223,7 +223,7 @@ class TileWriter {
     }
     const u64 cost = coded.coding.cost + u64{128} * bytes;
     const u64 surveyed = coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
-    if (!is_worth_keeping<T>(coded.coding.cost, bytes, least_, raw_bytes())) return surveyed;
+    if (!is_worth_keeping<T>(coded.coding.cost, bytes, least_, raw_bytes_)) return surveyed;
     least_ = cost;
     memcpy(memory_.patches, patches.at, patches.count * sizeof(Patch));
     patch_count_ = patches.count;
@@ -281,6 +281,9 @@ class TileWriter {
     head.patches = coded.patch_entries;
     head.base = coded.base;
     head.own_lattice = own_lattice_of(plain_);
+    if (const Word<T>* const origin = origin_of_words<T>(plain_)) {
+      head.base = static_cast<Int<T>>(static_cast<Word<T>>(static_cast<Word<T>>(head.base) + *origin));
+    }
     u8* next = write_head<T>(head, payload_);
     if (head.has_exceptions) {
       next = write_exceptions(best_section_, neighbours_, memory_.best_mask, originals_, count(),
@@ -290,10 +293,8 @@ class TileWriter {
     next = write_patches({memory_.patches, kMaxPatches, patch_count_}, next);
     next += interp::simd::write_codes(codes, count(), coded.coding, next, arrays.coder_scratch());
     const u32 size = static_cast<u32>(next - payload_);
-    size_ = size < raw_bytes() ? size : kStoreTile;
+    size_ = size < raw_bytes_ ? size : kStoreTile;
   }
-
-  u32 raw_bytes() const { return count() * static_cast<u32>(sizeof(T)); }
 
   const Q& plain_;
   Q q_;  // maybe with a mask value
@@ -303,6 +304,7 @@ class TileWriter {
   Summary summary_;
   const u8* values_;
   const u8* originals_;
+  u32 raw_bytes_;
   u8* payload_;
   Memory<T>& memory_;
   BinSummary bins_;
@@ -457,9 +459,16 @@ Summary summarize(const blocks::FoldedQuantizer<T>& q, const u8* values, u32 cou
   return summary;
 }
 
-// The values to encode: numbers of points where the tile has a lattice of its own.
+// The values to encode: numbers of points where the tile has a lattice of its own, and of words.
 template <class T>
 const u8* values_to_encode(const Lattice<T>& lattice, const u8* values, u32 count, T* numbers) {
+  if (lattice.has_words) {
+    const Lattice<T> l = lattice;
+    for (u32 i = 0; i < count; ++i) {
+      numbers[i] = bit_cast<T>(number_of_word(l, load<Word<T>>(values + i * sizeof(T))));
+    }
+    return reinterpret_cast<const u8*>(numbers);
+  }
   if (!lattice.own.exists()) return values;
   const OwnLattice own = lattice.own;
   const Word<T> fill = lattice.fill_bits;
@@ -474,7 +483,8 @@ const u8* values_to_encode(const blocks::FoldedQuantizer<T>&, const u8* values, 
 }
 
 template <class T, class Q>
-u32 encode_tile(const Q& q, u32 mode, const Tile& tile, const u8* originals, u8* payload, u8* workspace) {
+u32 encode_tile(const Q& q, u32 mode, const Tile& tile, const u8* originals, u32 value_bytes, u8* payload,
+                u8* workspace) {
   const Shape shape = shape_of(tile.boxes[0].extents, mode & kAxesMask);
   Memory<T>& memory = *new (workspace) Memory<T>;
   const u32 count = shape.count;
@@ -485,7 +495,7 @@ u32 encode_tile(const Q& q, u32 mode, const Tile& tile, const u8* originals, u8*
                        constant)) {
     return blocks::write_constant<T>(constant, count, payload);
   }
-  TileWriter<T, Q> writer(q, shape, summary, values, originals, payload, memory);
+  TileWriter<T, Q> writer(q, shape, summary, values, originals, value_bytes, payload, memory);
   choose_mask<T>(writer, q, (mode & (kRewritable | kExact)) != 0, shape, values, summary, memory);
   return writer.size();
 }
@@ -494,9 +504,9 @@ template <class T>
 u32 encode(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
   if (tile.count == 0) return kStoreTile;
   if (quantizer.kind == BoundKind::pointwise_relative) {
-    return encode_tile<T>(blocks::folded_quantizer<T>(quantizer), mode, tile, values, payload, workspace);
+    return encode_tile<T>(blocks::folded_quantizer<T>(quantizer), mode, tile, values, sizeof(T), payload, workspace);
   }
-  return encode_tile<T>(tile_lattice_of<T>(quantizer), mode, tile, values, payload, workspace);
+  return encode_tile<T>(tile_lattice_of<T>(quantizer), mode, tile, values, sizeof(T), payload, workspace);
 }
 
 template <class T>
@@ -508,6 +518,38 @@ bool decode(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* pa
 template <class T>
 inline constexpr u32 kWorkspaceBytes = static_cast<u32>(
     kEncodes && sizeof(Memory<T>) > sizeof(DecodeMemory<T>) ? sizeof(Memory<T>) : sizeof(DecodeMemory<T>));
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Tiles of integers, whose words lie behind the workspace of the other type
+
+template <class T>
+inline constexpr u32 kIntegerWorkspaceBytes = kWorkspaceBytes<T> + kTileValues * sizeof(T);
+
+template <class T>
+u32 encode_words(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* values, const IntegerType& type,
+                 u8* payload, u8* workspace) {
+  u8* const words = workspace + kWorkspaceBytes<T>;
+  const Lattice<T> lattice = read_words<T>(quantizer, type, values, tile.count, words, workspace);
+  const u32 size = encode_tile<T>(lattice, mode | kRewritable, tile, words, type.bytes, payload, workspace);
+  return size < tile.count * type.bytes ? size : kStoreTile;
+}
+
+template <class W, bool is_signed>
+u32 encode_integers(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* values, u8* payload,
+                    u8* workspace) {
+  if (tile.count == 0) return kStoreTile;
+  return encode_words<LaneOf<W>>(quantizer, mode, tile, values, {sizeof(W), is_signed}, payload, workspace);
+}
+
+template <class W, bool is_signed>
+bool decode_integers(const Quantizer& quantizer, u32 mode, const Tile& tile, const u8* payload, u32 payload_bytes,
+                     u8* values, u8* workspace) {
+  using T = LaneOf<W>;
+  u8* const words = workspace + kWorkspaceBytes<T>;
+  if (!decode_tile<T>(ValueRule<T>(), mode, tile, payload, payload_bytes, words, workspace)) return false;
+  write_values<W, is_signed>(quantizer, words, tile.count, values, workspace);
+  return true;
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Modes
@@ -536,6 +578,15 @@ u32 choose_axes(const Chunk& chunk, bool is_rewritable, u8* workspace) {
   return survey_chunk<T>(chunk, AbsolutePositions<T>(lattice, !is_rewritable), allowed, workspace);
 }
 
+template <class T>
+u32 choose_integer_axes(const Chunk& chunk, u8* workspace) {
+  Survey survey;
+  const AbsolutePositions<T> positions(lattice_of_numbers<T>(chunk.quantizer), false);
+  Surveyor<T, AbsolutePositions<T>> surveyor(numbers_of<T>(chunk), chunk.dims, positions, kAxesMask);
+  surveyor.run(kChunkGroups, workspace, survey);
+  return cheapest_axes(survey, chunk.dims, ~0u);
+}
+
 bool take_own_step(const Chunk& chunk, Quantizer& quantizer) {
   if (quantizer.kind == BoundKind::pointwise_relative || chunk.values == nullptr) return false;
   return chunk.value_bytes == 4 ? interp::take_own_step<float>(chunk, quantizer)
@@ -547,6 +598,10 @@ u32 choose_mode(const Chunk& chunk, u32 requested, u8* workspace) {
   if ((requested & kAxesMask) != 0) return requested;
   if (chunk.rank <= 1) return requested | axis_bit(kAxes - 1);
   if (chunk.values == nullptr) return kNoMode;
+  if (chunk.value_class != ValueClass::floating) {
+    return requested | (chunk.value_bytes <= 2 ? choose_integer_axes<float>(chunk, workspace)
+                                               : choose_integer_axes<double>(chunk, workspace));
+  }
   const bool is_rewritable = (requested & (kRewritable | kExact)) != 0;
   const u32 axes = chunk.value_bytes == 4 ? choose_axes<float>(chunk, is_rewritable, workspace)
                                           : choose_axes<double>(chunk, is_rewritable, workspace);
@@ -573,10 +628,32 @@ TileLayout layout(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
   return result;
 }
 
+template <class W, bool is_signed>
+constexpr TileFunctions integer_functions = {
+    kIntegerWorkspaceBytes<LaneOf<W>>, H5L_ENCODER((encode_integers<W, is_signed>)), decode_integers<W, is_signed>};
+
+constexpr Codec kIntegers = {
+    .spare_bytes = kSpareBytes,
+    .has_lossless = true,
+    .has_encode_kernels = false,
+    .has_decode_kernels = false,
+    .has_mode = has_mode,
+    .choose_mode = H5L_ENCODER(choose_mode),
+    .choice_bytes = Surveyor<double, AbsolutePositions<double>>::scratch_bytes(kChunkGroups),
+    .header_dims = header_dims,
+    .layout = layout,
+    .float32 = {},
+    .float64 = {},
+    .integers = {{integer_functions<u8, false>, integer_functions<u16, false>, integer_functions<u32, false>,
+                  integer_functions<u64, false>},
+                 {integer_functions<u8, true>, integer_functions<u16, true>, integer_functions<u32, true>,
+                  integer_functions<u64, true>}},
+};
+
 }  // namespace
 
-extern const Codec interp_codec;
-const Codec interp_codec = {
+extern const Codec codec;
+const Codec codec = {
     .spare_bytes = kSpareBytes,
     .step_rule = {.share = 4057.0 / 4096, .least_bound = 32},
     .has_mode = has_mode,
@@ -589,6 +666,7 @@ const Codec interp_codec = {
     .auto_mode_count = 0,
     .float32 = {kWorkspaceBytes<float>, H5L_ENCODER(encode<float>), decode<float>},
     .float64 = {kWorkspaceBytes<double>, H5L_ENCODER(encode<double>), decode<double>},
+    .for_integers = &kIntegers,
 };
 
-}  // namespace h5lossy::H5L_TARGET
+}  // namespace h5lossy::H5L_TARGET::interp

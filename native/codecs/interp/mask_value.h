@@ -30,6 +30,16 @@ H5L_FN Word<T> bits_beside_points(const blocks::FoldedQuantizer<T>&, Word<T> bit
   return bits;
 }
 
+// The word that integers are counted from; null if values are no words.
+template <class T>
+H5L_FN const Word<T>* origin_of_words(const Lattice<T>& lattice) {
+  return lattice.has_words ? &lattice.origin : nullptr;
+}
+template <class T>
+H5L_FN const Word<T>* origin_of_words(const blocks::FoldedQuantizer<T>&) {
+  return nullptr;
+}
+
 // A value that may be coded as an exception, and what comes back then. Without one, both are a NaN, which is an
 // exception anyway and comes back as it is.
 template <class T>
@@ -41,6 +51,7 @@ struct MaskValue {
   // What an exception is stored as: see exception_bits. `lattice` has no mask value.
   template <class Q>
   H5L_FN Word<T> stored_bits(const Q& lattice, bool is_fine, Word<T> exception) const {
+    if (origin_of_words<T>(lattice) != nullptr) return exception;
     if (own_lattice_of(lattice).exists()) return bits_beside_points<T>(lattice, exception);
     return exception == bits ? stored : is_fine ? exception_bits<T>(lattice, exception) : exception;
   }

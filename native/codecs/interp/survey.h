@@ -140,6 +140,18 @@ template <class T>
 struct ValueReader {
   const u8* values;
   bool is_big_endian;
+  // Of values of another type: how `count` of them, from the one at `place` on, are numbers of this one.
+  void (*convert)(const ValueReader& reader, u64 place, u32 count, Word<T>* bits) = nullptr;
+  const Chunk* chunk = nullptr;
+
+  template <u32 count>
+  void read(u64 place, Word<T>* bits) const {
+    if (convert != nullptr) {
+      convert(*this, place, count, bits);
+    } else {
+      memcpy(bits, values + place * sizeof(T), count * sizeof(T));
+    }
+  }
 
   Word<T> bits(u64 i) const {
     const auto word = load<Word<T>>(values + i * sizeof(T));
@@ -293,11 +305,12 @@ class Surveyor {
     for (u32 i = 0; i < count_; i += length) {
       const u64 from = first + offsets_[i];  // before the values, maybe, and then wrapped
       if ((inside >> i & row) == row) {
-        memcpy(bits + i, reader_.values + from * sizeof(T), length * sizeof(T));
+        reader_.template read<length>(from, bits + i);
         continue;
       }
       for (u32 k = 0; k < length; ++k) {
-        bits[i + k] = (inside >> (i + k) & 1) != 0 ? load<Word<T>>(reader_.values + (from + k) * sizeof(T)) : kOutside;
+        bits[i + k] = kOutside;
+        if ((inside >> (i + k) & 1) != 0) reader_.template read<1>(from + k, bits + i + k);
       }
     }
     if (!reader_.is_big_endian) return;

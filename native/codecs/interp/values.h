@@ -85,6 +85,16 @@ H5L_FN Word<T> number_of(const OwnLattice& own, Word<T> fill, Word<T> bits) {
   return is_point ? bit_cast<Word<T>>(static_cast<T>(number)) : kNoMask<T>;
 }
 
+// The number of a word of integers, as a value; a NaN if it has none.
+template <class T>
+H5L_FN Word<T> number_of_word(const Lattice<T>& lattice, Word<T> word) {
+  constexpr Word<T> limit = kInterpBinLimit<T> - 1;
+  const Word<T> distance = word - lattice.origin;
+  const bool has_number = (distance + limit <= 2 * limit) & (word != lattice.exact);
+  const T number = subtract(bit_cast<T>(static_cast<Word<T>>(kRoundingBits<T> + distance)), kRounding<T>);
+  return has_number ? bit_cast<Word<T>>(number) : kNoMask<T>;
+}
+
 // The bin of a value, as a floating-point integer: the nearest, or, where rounding puts that out of reach, its
 // neighbour on the value's side. False if it has none.
 template <class T>
@@ -263,10 +273,36 @@ u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* pos
   return static_cast<u32>(found);
 }
 
+// Whether a word has a number, which then is its bin, and is not masked.
+template <class T>
+H5L_FN bool is_bin_of_words(const Lattice<T>& lattice, Word<T> bits) {
+  return ((bits & ~kSignBit<T>) < kInfinity<T>)&(bits != lattice.mask_bits);
+}
+
+// The same as below for numbers of words, which are bins.
+template <class T>
+void classify_words(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
+  constexpr T largest = static_cast<T>(kFineLimit<T> / kUnit);
+  const Lattice<T> l = lattice;
+  Word<T> none = 0, missing = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const auto bits = load<Word<T>>(values + i * sizeof(T));
+    const T x = bit_cast<T>(bits);
+    const bool is_bin = is_bin_of_words(l, bits), has_fine = is_bin & (magnitude(x) <= largest);
+    none += is_bin ? 0 : 1;
+    missing += has_fine ? 0 : 1;
+    positions[i] =
+        has_fine ? static_cast<i32>(static_cast<u32>(integer_of(has_fine ? x : T{0})) * kUnit * kParts) : kNone<i32>;
+  }
+  summary.exceptions += static_cast<u32>(none);
+  summary.without_fine += static_cast<u32>(missing - none);
+}
+
 // The position of each value that a fine point stands for, kNone of others. It is a multiple of kParts only if the
 // value is that fine point.
 template <class T>
 void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
+  if (lattice.has_words) return classify_words(lattice, values, count, positions, summary);
   constexpr u32 some = 8 * kBatch;
   // Otherwise no position is that of the fill value, or of a mask value.
   const bool has_special = fill_position(lattice) != kFarFill || lattice.mask_bits != kNoMask<T>;
@@ -325,11 +361,32 @@ bool bins_are_plain(const Lattice<T>& lattice, i64 base) {
   return all_finite && fill_position(lattice) == kFarFill && base > -near && base < near;
 }
 
+// The same as below for numbers of words.
+template <class T, class I>
+void find_bins_of_words(const Lattice<T>& lattice, const u8* values, u32 count, i64 base, I* bins,
+                        BinSummary& summary) {
+  using W = Word<T>;
+  const Lattice<T> l = lattice;
+  const W offset = static_cast<W>(base);
+  W excess = 0, none = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const W bits = load<W>(values + i * sizeof(T));
+    const bool is_bin = is_bin_of_words(l, bits);
+    const W difference = integer_of(bit_cast<T>(bits)) - offset;
+    excess |= is_bin ? narrow_excess(difference) : 0;
+    none += is_bin ? 0 : 1;
+    bins[i] = is_bin ? static_cast<I>(difference) : kNone<I>;
+  }
+  summary.is_narrow &= is_narrow_excess(excess);
+  summary.exceptions += static_cast<u32>(none);
+}
+
 // Bins relative to `base`; kNone for values that have none. With 32-bit integers the bins are only right if the result
 // is narrow.
 template <class T, class I>
 void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count, i64 base, I* bins,
                BinSummary& summary) {
+  if (lattice.has_words) return find_bins_of_words(lattice, values, count, base, bins, summary);
   using W = Word<T>;
   constexpr u32 some = 8 * kBatch;
   const Lattice<T> l = lattice;
@@ -481,6 +538,7 @@ bool all_in_bin(const Q& q, const u8* values, const i32* positions, u32 count, i
 
 template <class T>
 H5L_FN Word<T> bits_of_bin(const Lattice<T>& lattice, i64 bin) {
+  if (lattice.has_words) return static_cast<Word<T>>(static_cast<Word<T>>(bin) + lattice.origin);
   if (lattice.own.exists()) return bit_cast<Word<T>>(lattice.own.template value_of<T>(static_cast<double>(bin)));
   return bit_cast<Word<T>>(value_of(static_cast<T>(bin), lattice.step));
 }
@@ -552,6 +610,16 @@ void to_values(const Lattice<T>& lattice, const I* integers, u32 count, i64 base
     } else {
       store(values + i * sizeof(T), value_of(double_of(integer), unit));
     }
+  }
+}
+
+// Words of integers are the integers themselves.
+template <class T, class I>
+void to_words(const I* integers, u32 count, i64 base, u8* words) {
+  using W = Word<T>;
+  for (u32 i = 0; i < count; ++i) {
+    const W integer = static_cast<W>(static_cast<Int<T>>(integers[i]));
+    store(words + i * sizeof(T), static_cast<W>(integer + static_cast<W>(base)));
   }
 }
 

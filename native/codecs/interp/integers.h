@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Integers and halves: their words are coded as numbers of a float type, which are exact, so that all that is known of
+// floats holds for them (docs/format/interp.md, "Integers").
+#pragma once
+
+#include "codecs/codec.h"
+#include "codecs/interp/format.h"
+#include "codecs/interp/survey.h"
+#include "codecs/interp/values.h"
+#include "codecs/words.h"
+
+namespace h5lossy::H5L_TARGET::interp {
+
+// The type whose tiles have the words of another one.
+template <class W>
+struct LaneTypeOf {
+  using Type = float;
+};
+template <>
+struct LaneTypeOf<u32> {
+  using Type = double;
+};
+template <>
+struct LaneTypeOf<u64> {
+  using Type = double;
+};
+template <class W>
+using LaneOf = typename LaneTypeOf<W>::Type;
+
+struct IntegerType {
+  u32 bytes;
+  bool is_signed;
+
+  const WordFunctions& words() const {
+    return pfpl_integers::word_functions[is_signed ? 1 : 0][31 - count_leading_zeros(bytes)];
+  }
+  u64 sign() const { return is_signed ? u64{1} << (8 * bytes - 1) : 0; }
+};
+
+// Calls visit(word of this size), for its type.
+template <class F>
+void with_word(u32 bytes, F&& visit) {
+  if (bytes == 1) {
+    visit(u8{});
+  } else if (bytes == 2) {
+    visit(u16{});
+  } else if (bytes == 4) {
+    visit(u32{});
+  } else {
+    visit(u64{});
+  }
+}
+
+// From the words of a tile to its values. `ranks` is free memory.
+template <class W, bool is_signed>
+void write_values(const Quantizer& quantizer, const u8* words, u32 count, u8* values, u8* ranks) {
+  constexpr IntegerType type = {sizeof(W), is_signed};
+  for (u32 i = 0; i < count; ++i) {
+    const auto word = static_cast<W>(load<Word<LaneOf<W>>>(words + i * sizeof(LaneOf<W>)));
+    store(ranks + i * sizeof(W), static_cast<W>(word ^ static_cast<W>(type.sign())));
+  }
+  type.words().to_values(quantizer, ranks, count, values);
+}
+
+// Words as numbers of more bits.
+template <class T>
+void widen(const u8* ranks, u32 count, const IntegerType& type, u8* words) {
+  const auto sign = static_cast<Word<T>>(type.sign());
+  with_word(type.bytes, [&](auto word) {
+    if constexpr (sizeof word <= sizeof(T)) {
+      for (u32 i = 0; i < count; ++i) {
+        const auto rank = load<decltype(word)>(ranks + i * sizeof word);
+        store(words + i * sizeof(T), static_cast<Word<T>>(static_cast<Word<T>>(rank) - sign));
+      }
+    }
+  });
+}
+
+// From the values of a tile to their words, and the lattice that these are encoded with. `ranks` is free memory.
+template <class T>
+Lattice<T> read_words(const Quantizer& quantizer, const IntegerType& type, const u8* values, u32 count, u8* words,
+                      u8* ranks) {
+  type.words().to_words(quantizer, values, count, ranks);
+  widen<T>(ranks, count, type, words);
+  if (!quantizer.has_fill) return lattice_of_words<T>(load<Word<T>>(words));
+  alignas(u64) u8 exact[sizeof(u64)], rank[sizeof(u64)], word[sizeof(T)];
+  store(exact, quantizer.fill_bits);
+  type.words().to_words(quantizer, exact, 1, rank);
+  widen<T>(rank, 1, type, word);
+  const auto of_exact = load<Word<T>>(word);
+  u32 i = 0;
+  while (i + 1 < count && load<Word<T>>(words + i * sizeof(T)) == of_exact) ++i;
+  Lattice<T> lattice = lattice_of_words<T>(load<Word<T>>(words + i * sizeof(T)));
+  lattice.exact = of_exact;
+  return lattice;
+}
+
+// For the survey of a chunk, values are numbers that need not be exact: what they are, or, where bins have no common
+// width, their words.
+inline bool are_words(const Quantizer& quantizer) { return quantizer.tables != nullptr || quantizer.bins != nullptr; }
+
+template <class T>
+Lattice<T> lattice_of_numbers(const Quantizer& quantizer) {
+  Lattice<T> lattice = lattice_of_words<T>(0);
+  if (are_words(quantizer)) return lattice;
+  const u64 step = quantizer.kind == BoundKind::lossless ? quantizer.stride : quantizer.scale;
+  lattice.step = step == 0 ? T{1} : static_cast<T>(step);
+  lattice.fine = lattice.step / kUnit;
+  lattice.inverse_step = T{1} / lattice.step;
+  lattice.inverse_fine = lattice.inverse_step * kUnit;
+  return lattice;
+}
+
+template <class T, class W, bool is_signed>
+void read_numbers(const ValueReader<T>& reader, u64 place, u32 count, Word<T>* bits) {
+  constexpr IntegerType type = {sizeof(W), is_signed};
+  const Quantizer& quantizer = reader.chunk->quantizer;
+  alignas(u64) u8 values[kGroupValues * sizeof(W)], ranks[kGroupValues * sizeof(W)];
+  memcpy(values, reader.values + place * sizeof(W), count * sizeof(W));
+  if (reader.chunk->big_endian) {
+    for (u32 i = 0; i < count; ++i) {
+      for (u32 b = 0; b < sizeof(W) / 2; ++b) {
+        u8 &one = values[i * sizeof(W) + b], &other = values[(i + 1) * sizeof(W) - 1 - b];
+        const u8 byte = one;
+        one = other;
+        other = byte;
+      }
+    }
+  }
+  const bool by_words = are_words(quantizer);
+  if (by_words) type.words().to_words(quantizer, values, count, ranks);
+  for (u32 i = 0; i < count; ++i) {
+    const W value = load<W>(values + i * sizeof(W));
+    const W rank = by_words ? load<W>(ranks + i * sizeof(W)) : static_cast<W>(value ^ static_cast<W>(type.sign()));
+    const u64 word = u64{rank} - type.sign();
+    const T number = is_signed ? static_cast<T>(static_cast<i64>(word)) : static_cast<T>(word);
+    bits[i] = quantizer.has_fill && value == quantizer.fill_bits ? kNoMask<T> : bit_cast<Word<T>>(number);
+  }
+}
+
+template <class T>
+ValueReader<T> numbers_of(const Chunk& chunk) {
+  ValueReader<T> reader = {chunk.values, false};
+  reader.chunk = &chunk;
+  const bool is_unsigned = chunk.value_class == ValueClass::unsigned_integer;
+  with_word(chunk.value_bytes, [&](auto word) {
+    using W = decltype(word);
+    reader.convert = is_unsigned ? read_numbers<T, W, false> : read_numbers<T, W, true>;
+  });
+  return reader;
+}
+
+}  // namespace h5lossy::H5L_TARGET::interp

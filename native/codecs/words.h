@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What integers and halves are encoded as (docs/format/integers.md, "Lattice"), for codecs that do not ask of which type
+// they are. Words are given as ranks: unsigned numbers of the value's size, in the order of the words.
+#pragma once
+
+#include "codecs/codec.h"
+#include "codecs/portable.h"
+
+namespace h5lossy::H5L_TARGET {
+
+struct WordFunctions {
+  void (*to_words)(const Quantizer& quantizer, const u8* values, u32 count, u8* ranks);  // null in what decodes only
+  void (*to_values)(const Quantizer& quantizer, const u8* ranks, u32 count, u8* values);
+};
+
+// Of unsigned and of signed types, of 1, 2, 4 and 8 bytes.
+namespace pfpl_integers {
+extern const WordFunctions word_functions[kIntegerClasses][kIntegerSizes];
+}
+
+}  // namespace h5lossy::H5L_TARGET

@@ -1,0 +1,371 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Interp on integers and halves: what PFPL makes of the values, in other and smaller frames."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import ml_dtypes
+import numpy as np
+import pytest
+
+import h5lossy
+from h5lossy import PFPL, Auto, CorruptFrameError, Interp, UnsupportedError
+from matrix import BACKENDS
+from reference import frame as reference
+from reference import integers, interp
+from reference.common import FLOAT_TYPES, Kind
+from test_backends_agree import require_frames_of_this_process
+from test_decoder import decoded_alike
+from test_halves import all_values
+from test_integers import TYPES, each_type, exact_values, images, pattern, random_jobs, sealed
+from test_reference_interp import COUNTS, OF_COUNTS, bytes_of, numbers_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Array = np.ndarray[Any, Any]
+
+HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+
+
+def as_with_pfpl(
+    values: Array, decoded: Array, *, is_exact: bool, fill: Any, **bound: Any
+) -> Array:
+    """Return what PFPL makes of values, which the decoded ones equal, or which these equal."""
+    flat = values.reshape(-1)
+    # Repeated, so that no tile is stored.
+    frame = h5lossy.encode(np.repeat(flat, 32), PFPL(**bound), fill_value=fill)
+    assert h5lossy.inspect(frame).stored_tiles == 0
+    expected = h5lossy.decode(frame)[::32]
+    words = f"u{values.itemsize}"
+    same = decoded.view(words) == expected.view(words)
+    assert (same | (decoded.view(words) == flat.view(words)) if is_exact else same).all()
+    return expected
+
+
+def has_exact_tiles(frame: bytes) -> bool:
+    """Return whether a frame, or a tile of it, is stored."""
+    info = h5lossy.inspect(frame)
+    return info.stored_tiles > 0 or info.codec == "stored"
+
+
+def require_values_of_pfpl(values: Array, fill: Any = None, **bound: Any) -> bytes:
+    """Return Interp's frame of values, which come back as with PFPL, or exactly in stored tiles."""
+    frame = h5lossy.encode(values, Interp(**bound), fill_value=fill)
+    is_exact = has_exact_tiles(frame)
+    expected = as_with_pfpl(values, h5lossy.decode(frame), is_exact=is_exact, fill=fill, **bound)
+    again = h5lossy.encode(expected.reshape(values.shape), Interp(**bound), fill_value=fill)
+    assert bound.get("range_relative") or h5lossy.decode(again).tobytes() == expected.tobytes()
+    return frame
+
+
+# ------------------------------------------------------------------------------------------------
+# Values
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1"])
+def test_all_values_of_8_bits_come_back_as_with_pfpl(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    values = np.tile(np.arange(info.min, info.max + 1).astype(dtype), (16, 1))
+    for bound in range(1, 128):
+        for fill in exact_values(dtype, bound)[:: 1 if bound < 4 else 3]:
+            frame = require_values_of_pfpl(values, fill, absolute=bound)
+            info_of_frame = h5lossy.inspect(frame)
+            assert (info_of_frame.codec, info_of_frame.stored_tiles) == ("interp", 0)
+            assert info_of_frame.step == 2 * bound + 1
+
+
+@pytest.mark.parametrize("dtype", ["<u2", "<i2"])
+def test_all_values_of_16_bits_come_back_as_with_pfpl(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    ordered = np.arange(info.min, info.max + 1).astype(dtype).reshape(256, 256)
+    mixed = np.random.default_rng(0).permutation(ordered.reshape(-1)).reshape(256, 256)
+    for bound in (1, 2, 7, 64, 128, 1000, 10923, 16384, 32767):
+        for fill in exact_values(dtype, bound)[::3]:
+            require_values_of_pfpl(ordered, fill, absolute=bound)
+            require_values_of_pfpl(mixed, fill, absolute=bound)
+    for noise in (1 / 16, 1.0, 40.5):
+        require_values_of_pfpl(ordered, 1000, noise=noise, absolute=2)
+    require_values_of_pfpl(mixed, lossless=True)
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_all_halves_come_back_as_with_pfpl(name: str) -> None:
+    values = all_values(HALVES[name])
+    for bound in (1e-45, 3.1 * 2.0**-24, 1e-3, 0.5, 7e4):
+        for fill in (None, 0.5, -2.0):
+            require_values_of_pfpl(values, fill, absolute=bound)
+    for bound in (2.0**-8, 0.1, 1 - 2**-53):
+        require_values_of_pfpl(values, pointwise_relative=bound)
+    require_values_of_pfpl(values, range_relative=0.01)
+    require_values_of_pfpl(values, lossless=True)
+
+
+def jobs(dtype: str, seeds: range) -> list[tuple[Array, Any, int | None]]:
+    """Return values, Interp with one of several bounds and axes, and fill values."""
+    found = []
+    for values, codec, fill in random_jobs(dtype, seeds):
+        picked = random.Random(len(found))
+        bound: dict[str, Any] = (
+            {"lossless": True} if codec.lossless else {"absolute": codec.absolute}
+        )
+        if not codec.lossless and picked.random() < 0.3:
+            bound = {"range_relative": picked.choice([1e-3, 0.1])}
+        elif values.itemsize <= 4 and picked.random() < 0.3:
+            bound = {"noise": picked.choice([0.5, 3.0])}
+        axes = picked.choice(["auto", "auto", -1, (-2, -1), (-4, -3, -1)])
+        found.append((values, Interp(**bound, axes=axes), fill))
+    return found
+
+
+@each_type
+def test_values_of_every_type_come_back_as_with_pfpl(dtype: str) -> None:
+    for values, codec, fill in jobs(dtype, range(60)):
+        bound = {kind: v for kind, v in codec.get_config().items() if kind != "axes"}
+        require_values_of_pfpl(values, fill, **bound)
+
+
+@pytest.mark.parametrize("dtype", ["<u8", "<i8", "<u4", "<i4"])
+def test_numbers_that_no_float_has_come_back(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    rng = np.random.default_rng(1)
+    for start in (info.min, info.max - 99_999, info.max // 3):
+        times = np.array([int(start) + int(x) for x in rng.integers(0, 99_999, 5000)], dtype)
+        frame = require_values_of_pfpl(np.sort(times), lossless=True)
+        assert len(frame) < times.nbytes / 2
+        require_values_of_pfpl(times, int(times[9]), absolute=10)
+    ends = np.array([info.min, info.max, 0, 1] * 500, dtype)
+    require_values_of_pfpl(rng.permutation(ends), lossless=True)
+    require_values_of_pfpl(ends, int(info.max), absolute=3)
+    require_values_of_pfpl(rng.integers(info.min, info.max, 3000, dtype), absolute=2**20)
+
+
+# ------------------------------------------------------------------------------------------------
+# Sizes
+# ------------------------------------------------------------------------------------------------
+
+
+def image(dtype: str, sides: int = 256) -> Array:
+    """Return an image that is smooth, with some noise."""
+    at = np.arange(sides) / sides
+    smooth = 100 * np.sin(5 * at)[:, None] * np.cos(7 * at) + 110
+    return (smooth + np.random.default_rng(0).normal(0, 1, smooth.shape)).astype(dtype)
+
+
+@each_type
+def test_frames_are_smaller_than_those_of_pfpl(dtype: str) -> None:
+    values = image(dtype) if np.dtype(dtype).kind == "u" else image("f8").__sub__(110).astype(dtype)
+    for bound in ({"lossless": True}, {"absolute": 2}):
+        assert len(require_values_of_pfpl(values, **bound)) < 0.85 * len(
+            h5lossy.encode(values, PFPL(**bound))
+        )
+
+
+@pytest.mark.parametrize("bound", [{"absolute": 2}, {"lossless": True}], ids=str)
+def test_a_value_that_stands_for_nothing_costs_a_mask(bound: dict[str, Any]) -> None:
+    values = image("u2", 512)
+    few = values[np.add.outer(np.arange(512), np.arange(512)) < 700]
+    without = len(h5lossy.encode(few, Interp(**bound))) / few.size
+    values[np.add.outer(np.arange(512), np.arange(512)) >= 700] = 65535
+    for fill in (None, 65535):
+        frame = require_values_of_pfpl(values, fill, **bound)
+        assert len(frame) < 1.1 * without * few.size
+
+
+def test_constants_take_a_few_bytes() -> None:
+    for dtype in TYPES:
+        for value in (0, 1, np.iinfo(dtype).max):
+            frame = require_values_of_pfpl(np.full((70, 500), value, dtype), absolute=0.5)
+            assert len(frame) <= 80 + 4 * 2 + 8 * 2
+
+
+def test_auto_for_size_takes_the_smaller_frame() -> None:
+    picked = set()
+    for dtype in TYPES:
+        for values, codec, fill in random_jobs(dtype, range(20)):
+            bound = {"lossless": True} if codec.lossless else {"absolute": codec.absolute}
+            frame = h5lossy.encode(values, Auto(**bound, prefer="size"), fill_value=fill)
+            of_each = [
+                h5lossy.encode(values, one(**bound), fill_value=fill) for one in (Interp, PFPL)
+            ]
+            assert frame == min(of_each, key=len)
+            picked.add(h5lossy.inspect(frame).codec)
+    assert picked >= {"interp", "pfpl"}
+
+
+# ------------------------------------------------------------------------------------------------
+# Bytes
+# ------------------------------------------------------------------------------------------------
+
+
+@each_type
+def test_the_reference_reads_the_frames_of_the_library(decoder: Any, dtype: str) -> None:
+    for values, codec, fill in jobs(dtype, range(12)):
+        frame = h5lossy.encode(values, codec, fill_value=fill)
+        decoded = h5lossy.decode(frame)
+        assert decoded.dtype == values.dtype
+        np.testing.assert_array_equal(decoded, reference.decode(frame))
+        if values.size < 3000:
+            assert decoder.decode(frame) == decoded.tobytes()
+        middle = values.size // 2
+        np.testing.assert_array_equal(h5lossy.decode(frame, middle), decoded[middle:])
+
+
+def of_reference(values: Array, bound: dict[str, Any], fill: int | None, mode: int) -> bytes:
+    """Return the reference's frame, with forms of a tile that the library may not choose."""
+    kind = Kind.LOSSLESS if "lossless" in bound else Kind.ABSOLUTE
+    bits = None if fill is None else pattern(fill, values.dtype.str)
+    return reference.encode(
+        values,
+        kind,
+        bound.get("absolute", 0.0),
+        fill_bits=bits,
+        shape=values.shape,
+        codec=interp.NUMBER,
+        mode=mode,
+    )
+
+
+@each_type
+def test_the_library_reads_the_frames_of_the_reference(dtype: str) -> None:
+    codecs = set()
+    for seed in range(30):
+        values, picked = images(dtype, seed), random.Random(seed)
+        bound = picked.choice([{"lossless": True}, {"absolute": 3.0}, {"absolute": 1000.0}])
+        fill = int(picked.choice(values.reshape(-1))) if seed % 3 else None
+        frame = of_reference(values, bound, fill, picked.choice([1, 3, 7, 2, 19]))
+        decoded, is_exact = h5lossy.decode(frame), has_exact_tiles(frame)
+        as_with_pfpl(values, decoded, is_exact=is_exact, fill=fill, **bound)
+        np.testing.assert_array_equal(decoded, reference.decode(frame))
+        codecs.add(h5lossy.inspect(frame).codec)
+    assert "interp" in codecs
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
+    # NumPy's pickles come back in the machine's byte order.
+    given = [job for dtype in TYPES for job in jobs(dtype.replace(">", "<"), range(40, 52))]
+    half = np.random.default_rng(0).normal(0, 1, (60, 70)).astype("f2")
+    given += [(half, Interp(absolute=1e-2), None), (half, Interp(pointwise_relative=0.1), 0.5)]
+    require_frames_of_this_process(backend, tmp_path, given)
+
+
+@each_type
+def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, dtype: str) -> None:
+    picked = random.Random(dtype)
+    frames = [h5lossy.encode(v, c, fill_value=f) for v, c, f in jobs(dtype, range(24))]
+    frames = [frame for frame in frames if len(frame) < 1200 and frame[6] == interp.NUMBER]
+    assert len(frames) > 3
+    for frame in frames:
+        for _ in range(8):
+            changed = bytearray(frame)
+            # The chunk's size stays as it is: what is tested is the rest.
+            place = picked.choice([*range(4, 12), *range(20, 84), *range(84, len(changed))])
+            changed[place] ^= 1 << picked.randrange(8)
+            for one in (sealed(decoder, bytes(changed)), bytes(changed[: picked.randrange(140)])):
+                expected = decoded_alike(decoder, one)
+                assert expected is None or reference.decode(one).tobytes() == expected
+
+
+def with_payload(frame: bytes, payload: bytes) -> bytes:
+    """Return a frame of one tile with another payload, and right sums."""
+    parsed = reference.parse(frame)
+    assert len(parsed.tiles) == 1
+    return reference.build(reference.dataclasses.replace(parsed, tiles=(payload,)))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "<i2", "<u4", "<i8"])
+@pytest.mark.parametrize(("byte", "bits"), [(0, 4), (0, 12), (2, 0x40), (2, 0x80)])
+def test_what_integers_do_not_have_is_refused(dtype: str, byte: int, bits: int) -> None:
+    values = image("u1", 64).astype(dtype)
+    frame = h5lossy.encode(values, Interp(absolute=2, axes=(-2, -1)))
+    [payload] = reference.parse(frame).tiles
+    head = bytearray(payload)
+    assert head[byte] & bits == 0
+    head[byte] |= bits
+    for broken in (bytes(head), bytes(head[:8]) + np.array([1.0, 0.0]).tobytes() + bytes(head[8:])):
+        with pytest.raises(CorruptFrameError):
+            h5lossy.decode(with_payload(frame, broken))
+
+
+def test_words_beyond_the_type_are_taken_modulo_its_width() -> None:
+    values = np.tile(np.arange(40, dtype="u1"), (40, 1))
+    frame = h5lossy.encode(values, Interp(lossless=True, axes=-1))
+    words = np.arange(250, 330, dtype="<u4").repeat(20)
+    payload = interp.encode_tile(
+        words, FLOAT_TYPES[4], None, mode=1, inside=np.ones((1, 1, 40, 40))
+    )
+    assert payload is not None
+    broken = with_payload(frame, payload)
+    decoded = h5lossy.decode(broken)
+    np.testing.assert_array_equal(decoded, words.astype("u1"))
+    np.testing.assert_array_equal(decoded, reference.decode(broken))
+
+
+FIELDS = [
+    (8, "<B", 1, CorruptFrameError, "no pointwise-relative frames"),
+    (9, "<B", 0, UnsupportedError, "mode 0 of interp"),
+    (9, "<B", 64, UnsupportedError, "mode 64 of interp"),
+    (32, "<Q", 4, UnsupportedError, "step 4, an even one, needs a newer"),
+    (52, "<I", 100, CorruptFrameError, "do not hold 9801 values"),
+    (56, "<I", 1, UnsupportedError, "field at byte 56 needs a newer"),
+    (60, "<I", 2, UnsupportedError, "2 exact values need a newer"),
+    (72, "<Q", 5 << 32, CorruptFrameError, "a frame with a bound has no base and stride"),
+]
+
+
+@pytest.mark.parametrize(("at", "form", "value", "error", "message"), FIELDS)
+def test_a_field_that_is_out_of_range_is_named(
+    decoder: Any, *, at: int, form: str, value: int, error: type[Exception], message: str
+) -> None:
+    frame = h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), Interp(absolute=3), fill_value=7)
+    broken = bytearray(frame)
+    struct.pack_into(form, broken, at, value)
+    with pytest.raises(error, match=message):
+        h5lossy.decode(sealed(decoder, bytes(broken)))
+
+
+# ------------------------------------------------------------------------------------------------
+# Datasets
+# ------------------------------------------------------------------------------------------------
+
+
+@each_type
+def test_datasets_are_written_and_read(tmp_path: Path, dtype: str) -> None:
+    values = image("u1", 100).astype(dtype)
+    path = tmp_path / "a.h5"
+    for number, codec in enumerate([Interp(lossless=True), Interp(absolute=3, axes=-1)]):
+        with h5py.File(path, "a") as file:
+            options = {"chunks": (64, 64), "compression": codec, "fillvalue": 7}
+            file.create_dataset(f"by_h5py{number}", data=values, **options)
+            made = file.create_dataset(f"by_us{number}", values.shape, dtype, **options)
+            h5lossy.write(made, values, verify=True)
+        with h5py.File(path) as file:
+            decoded = file[f"by_h5py{number}"][...]
+            dataset = file[f"by_us{number}"]
+            np.testing.assert_array_equal(dataset[...], decoded)
+            part = np.s_[3:40, 5:69]
+            np.testing.assert_array_equal(h5lossy.read(dataset, part), decoded[part])
+            assert h5lossy.verify(dataset).ok
+            described = h5lossy.describe(dataset)
+            assert described is not None
+            assert described.config == codec
+            frame = dataset.id.read_direct_chunk((0, 0))[1]
+        assert h5lossy.inspect(frame).codec == "interp"
+        np.testing.assert_array_equal(decoded == 7, values == 7)
+        assert abs(values.astype(int) - decoded.astype(int)).max() == (3 if number else 0)
+
+
+def test_the_page_has_an_example_that_comes_out() -> None:
+    values, payload = numbers_of(COUNTS).astype("<u2"), bytes_of(OF_COUNTS)
+    frame = h5lossy.encode(values, Interp(absolute=2, axes=(-2, -1)), fill_value=65535)
+    assert reference.parse(frame).tiles == (payload,)
+    lattice = integers.Lattice(integers.IntegerType(2, is_signed=False), Kind.ABSOLUTE, 5, 65535)
+    decoded = [lattice.value(lattice.word(int(x))) for x in values.reshape(-1)]
+    assert h5lossy.decode(frame).tolist() == decoded
