@@ -282,7 +282,7 @@ H5L_FN bool is_bin_of_words(const Lattice<T>& lattice, Word<T> bits) {
 // The same as below for numbers of words, which are bins.
 template <class T>
 void classify_words(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
-  constexpr T largest = static_cast<T>(kFineLimit<T> / kUnit);
+  constexpr T largest = static_cast<T>(kFineLimit<T> >> kUnitBits);
   const Lattice<T> l = lattice;
   Word<T> none = 0, missing = 0;
   for (u32 i = 0; i < count; ++i) {
