@@ -419,10 +419,6 @@ constexpr WordFunctions words_of_type = {H5L_ENCODER((to_words<IntegerType<W, is
 
 }  // namespace
 
-const WordFunctions word_functions[kIntegerClasses][kIntegerSizes] = {
-    {words_of_type<u8, false>, words_of_type<u16, false>, words_of_type<u32, false>, words_of_type<u64, false>},
-    {words_of_type<u8, true>, words_of_type<u16, true>, words_of_type<u32, true>, words_of_type<u64, true>}};
-
 extern const Codec codec;
 const Codec codec = {
     .spare_bytes = kMaxRemovedBytes - kStreamBytes,
@@ -440,3 +436,12 @@ const Codec codec = {
 };
 
 }  // namespace h5lossy::H5L_TARGET::pfpl_integers
+
+namespace h5lossy::H5L_TARGET {
+
+using pfpl_integers::words_of_type;
+const WordFunctions word_functions[kIntegerClasses][kIntegerSizes] = {
+    {words_of_type<u8, false>, words_of_type<u16, false>, words_of_type<u32, false>, words_of_type<u64, false>},
+    {words_of_type<u8, true>, words_of_type<u16, true>, words_of_type<u32, true>, words_of_type<u64, true>}};
+
+}  // namespace h5lossy::H5L_TARGET

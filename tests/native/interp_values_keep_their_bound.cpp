@@ -18,7 +18,7 @@
 
 #include "check.h"
 #include "codecs/interp/exceptions.h"
-#include "codecs/interp/values.h"
+#include "codecs/interp/bins.h"
 #include "for_backend.h"
 #include "guarded_memory.h"
 #include "random.h"

@@ -136,7 +136,8 @@ H5L_FN Lattice<T> tile_lattice_of(const Quantizer& q) {
   return lattice;
 }
 
-// That of integers' words, which are bins of their own. Numbers are exact up to a limit, and the farthest word has none.
+// That of integers' words, which are bins of their own. Numbers are exact up to a limit, and the farthest word has
+// none.
 template <class T>
 H5L_FN Lattice<T> lattice_of_words(Word<T> origin) {
   Lattice<T> lattice = {.bound = T{1} / kUnit,

@@ -33,9 +33,7 @@ struct IntegerType {
   u32 bytes;
   bool is_signed;
 
-  const WordFunctions& words() const {
-    return pfpl_integers::word_functions[is_signed ? 1 : 0][31 - count_leading_zeros(bytes)];
-  }
+  const WordFunctions& words() const { return word_functions[is_signed ? 1 : 0][31 - count_leading_zeros(bytes)]; }
   u64 sign() const { return is_signed ? u64{1} << (8 * bytes - 1) : 0; }
 };
 
