@@ -122,10 +122,10 @@ READERS = {
     ),
     "ParaView": Reader(
         "VTK and ParaView",
-        "paraview",
-        "command -v pvbatch",
+        "python3-paraview",
+        "command -v pvpython",
         # With the packages of its own Python.
-        ("env", "-u", "PYTHONPATH", "pvbatch", "script"),
+        ("env", "-u", "PYTHONPATH", "pvpython", "script"),
         f"LINES\n{WRITE_WITH_VTK}",
         WITH_VTK,
     ),
