@@ -224,7 +224,7 @@ def _warn(dataset: h5py.Dataset) -> None:
         return
     fill = own_fill_value(dataset)
     if fill == 0 and "_FillValue" in dataset.attrs:  # else it means nothing to readers
-        warn_of_zero(dataset.name, fill, codec.bound)
+        warn_of_zero(dataset.name, fill, codec)
     if codec.bound.kind is BoundKind.RANGE_RELATIVE and no_data(dataset).has_more:
         warn(
             f"{dataset.name} has values that its attributes declare missing or invalid. The filter "
