@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     import h5py
     import numpy.typing as npt
 
-    from h5lossy._codecs import Codec
 
 #: What `Missing.mark` writes; the points that the mask itself leaves out are 1.
 MISSING, OUTSIDE = 2, 3
@@ -266,7 +265,7 @@ def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missi
     return found.with_fill(others[0]) if is_whole else found
 
 
-def warn_of_zero(name: Any, fill_value: Any, codec: Codec) -> None:
+def warn_of_zero(name: Any, fill_value: Any, codec: Any) -> None:
     """Warn of a fill value of 0 or -0 where other values become 0 under the bound."""
     is_exact = 0 in codec.params().exact
     kinds = {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}

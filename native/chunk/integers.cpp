@@ -158,6 +158,8 @@ bool is_finite_half(std::uint32_t value_class, std::uint32_t bits) {
   return (bits & 0x7FFF) < (value_class == H5L_CLASS_HALF ? 0x7C00u : 0x7F80u);
 }
 
+static_assert(kMostExact == H5L_MAX_EXACT);
+
 // Gives a quantizer its exact values. 0 is exact in any case as the fill value, but other values may become it then.
 void take_exact_values(const h5l_params& params, Quantizer& quantizer) {
   const ExactValues values = exact_values(params);

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "codecs/codec.h"
 #include "frame/bytes.h"
 
 namespace h5lossy {
@@ -82,7 +81,7 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
       return why.fail(H5L_UNSUPPORTED, "the header's field at byte %zu needs a newer h5lossy", at);
     }
   }
-  if (header.exact_count > (header.value_bytes == 8 ? 1 : kMostExact)) {
+  if (header.exact_count > (header.value_bytes == 8 ? 1 : H5L_MAX_EXACT)) {
     return why.fail(H5L_UNSUPPORTED, "%u exact values need a newer h5lossy", header.exact_count);
   }
   const auto step = static_cast<unsigned long long>(header.step_bits);

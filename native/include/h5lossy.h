@@ -230,7 +230,7 @@ h5l_status h5l_decode_batch(const h5l_params* params, const h5l_parts* parts, si
                             const size_t* frame_bytes, void* const* raw, const size_t* raw_bytes, h5l_status* statuses,
                             h5l_message* messages, uint32_t threads, h5l_message* message);
 
-/* Writes cd_values (docs/format/cd_values.md): 5 words, more with exact values, or all H5L_MAX_CD_VALUES if value_bytes is set. */
+/* Writes cd_values (docs/format/cd_values.md): 5 words, with exact values 8 or 10, or all if value_bytes is set. */
 h5l_status h5l_pack_cd_values(const h5l_params* params, uint32_t words[H5L_MAX_CD_VALUES], size_t* count,
                               h5l_message* message);
 
