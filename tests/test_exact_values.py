@@ -24,6 +24,7 @@ from h5lossy import (
     UnsupportedError,
     _native,
 )
+from h5lossy._verification.recorder import Recorder
 from hdf5_helpers import h5lossy_command
 from reference import frame as reference
 from reference import integers
@@ -357,6 +358,7 @@ def test_datasets_keep_them_also_where_chunks_are_rewritten(
     marks = [*exact, *([] if fill is None else [fill])]
     rng = np.random.default_rng(3)
     values = rng.integers(20, 90, (64, 64)).astype(dtype)
+    values[:9] = 50
     for mark in marks:
         values[rng.random((64, 64)) < 0.1] = mark
     codec = kind(absolute=3, exact=exact)
@@ -382,6 +384,11 @@ def test_datasets_keep_them_also_where_chunks_are_rewritten(
         )
         h5lossy.write(c, values, verify=True)
         np.testing.assert_array_equal(c[...], first)
+        wrong = first.copy()
+        wrong[values == 50] = exact[0]
+        recorder = Recorder(c)
+        recorder.add((0, 0), values, wrong)
+        assert recorder.checker.summary().special_changed
     for mark in exact:
         np.testing.assert_array_equal(first == mark, values == mark)
     assert (np.abs(first.astype(float) - values.astype(float)) <= 3).all()
