@@ -30,6 +30,20 @@ h5l_status check_stride(const FrameHeader& header, const Message& why) {
                   static_cast<unsigned long long>(base), static_cast<unsigned long long>(stride), header.value_bytes);
 }
 
+h5l_status check_exact_values(const FrameHeader& header, const Message& why) {
+  const std::uint64_t infinity = header.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
+  const auto is_value = [&](std::uint64_t bits) {
+    return bits <= largest_bits(header) && (!is_half(header.value_class) || (bits & 0x7FFF) < infinity);
+  };
+  const std::uint64_t first = header.exact_bits & 0xFFFFFFFFu, second = header.exact_bits >> 32;
+  const bool are_values = header.exact_count == 0   ? header.exact_bits == 0
+                          : header.exact_count == 1 ? is_value(header.exact_bits)
+                                                    : first < second && is_value(first) && is_value(second);
+  if (are_values) return H5L_OK;
+  return why.fail(H5L_CORRUPT, "the exact values 0x%llx are not those of a frame with %u of them",
+                  static_cast<unsigned long long>(header.exact_bits), header.exact_count);
+}
+
 // Of a frame of halves that is not lossless.
 h5l_status check_half_fields(const FrameHeader& header, const Message& why) {
   const auto bound = std::bit_cast<double>(header.step_bits);
@@ -38,13 +52,6 @@ h5l_status check_half_fields(const FrameHeader& header, const Message& why) {
     return why.fail(H5L_CORRUPT, "the step of halves must be greater than 0 and %s, got %.17g",
                     is_relative ? "less than 1" : "finite", bound);
   }
-  const std::uint64_t infinity = header.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
-  const bool is_finite = header.exact_bits <= 0xFFFF && (header.exact_bits & 0x7FFF) < infinity;
-  if (header.exact_count == 0 ? header.exact_bits != 0 : header.exact_bits == 0 || !is_finite) {
-    return why.fail(H5L_CORRUPT, "the exact value 0x%llx is not one of %u finite halves other than 0",
-                    static_cast<unsigned long long>(header.exact_bits), header.exact_count);
-  }
-  if (header.stride_bits != 0) return why.fail(H5L_CORRUPT, "a frame with a bound has no base and stride");
   return H5L_OK;
 }
 
@@ -74,7 +81,7 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
       return why.fail(H5L_UNSUPPORTED, "the header's field at byte %zu needs a newer h5lossy", at);
     }
   }
-  if (header.exact_count > 1) {
+  if (header.exact_count > (header.value_bytes == 8 ? 1 : H5L_MAX_EXACT)) {
     return why.fail(H5L_UNSUPPORTED, "%u exact values need a newer h5lossy", header.exact_count);
   }
   const auto step = static_cast<unsigned long long>(header.step_bits);
@@ -88,6 +95,8 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
     }
     return check_stride(header, why);
   }
+  if (header.stride_bits != 0) return why.fail(H5L_CORRUPT, "a frame with a bound has no base and stride");
+  if (const h5l_status status = check_exact_values(header, why); status != H5L_OK) return status;
   if (is_half(header.value_class)) return check_half_fields(header, why);
   if (is_noise && (step > kLargestNoiseFloor || header.noise < kLeastNoise || header.noise > kLargestNoise)) {
     return why.fail(H5L_CORRUPT, "a noise bound of %u / 256 and at least %llu is not allowed", header.noise, step);
@@ -98,12 +107,6 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
   }
   if (!is_noise && step % 2 == 0)
     return why.fail(H5L_UNSUPPORTED, "step %llu, an even one, needs a newer h5lossy", step);
-  const bool has_exact = header.exact_bits != 0 && header.exact_bits <= largest_bits(header);
-  if (header.exact_count == 0 ? header.exact_bits != 0 : !has_exact) {
-    return why.fail(H5L_CORRUPT, "the exact value 0x%llx is not one of %u values of %u bytes other than 0",
-                    static_cast<unsigned long long>(header.exact_bits), header.exact_count, header.value_bytes);
-  }
-  if (header.stride_bits != 0) return why.fail(H5L_CORRUPT, "a frame with a bound has no base and stride");
   return H5L_OK;
 }
 

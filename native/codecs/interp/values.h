@@ -90,7 +90,7 @@ template <class T>
 H5L_FN Word<T> number_of_word(const Lattice<T>& lattice, Word<T> word) {
   constexpr Word<T> limit = kInterpBinLimit<T> - 1;
   const Word<T> distance = word - lattice.origin;
-  const bool has_number = (distance + limit <= 2 * limit) & (word != lattice.exact);
+  const bool has_number = (distance + limit <= 2 * limit) & (word - lattice.exact >= lattice.exact_count);
   const T number = subtract(bit_cast<T>(static_cast<Word<T>>(kRoundingBits<T> + distance)), kRounding<T>);
   return has_number ? bit_cast<Word<T>>(number) : kNoMask<T>;
 }
