@@ -160,8 +160,8 @@ h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& pa
   if (const h5l_status status = check_request(params, why); status != H5L_OK) return status;
   if (words[kLocalAt] != 0) return unpack_local(words, params, why);
   params.has_fill = 0;
-  for (std::uint32_t i = 0; i < params.exact_count; ++i) {
-    params.exact[i] = static_cast<std::int64_t>(read_pair(words, kRequestedExactAt + std::size_t{2} * i));
+  for (std::size_t i = 0; i < params.exact_count; ++i) {
+    params.exact[i] = static_cast<std::int64_t>(read_pair(words, kRequestedExactAt + 2 * i));
   }
   return H5L_OK;
 }
