@@ -71,8 +71,8 @@ def _measure_here() -> Speeds:
     speeds: Speeds = {}
     for number, cls in CODECS.items():
         codec = cls(absolute=1e-3)
-        mode = codec.params().mode
-        if not all(_native.has_kernels(number, mode, decode=way) for way in (False, True)):
+        params = codec.params()
+        if not all(_native.has_kernels(params, decode=way) for way in (False, True)):
             continue
         frame = encode(chunk, codec)
         speeds[cls.codec_name] = {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codecs/bounds.h"
+#include "kernels/common/integers.cuh"
 #include "kernels/common/lookback.cuh"
 #include "kernels/common/tile_io.cuh"
 
@@ -24,6 +25,7 @@ struct FinishShared {
 H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quantizer, bool is_stored) {
   const EncodePlan& encode = plan.encode;
   FrameHeader header;
+  header.value_class = static_cast<u8>(plan.value_class);
   header.value_bytes = static_cast<u8>(plan.value_bytes);
   header.big_endian = plan.big_endian != 0;
   header.bound_kind = static_cast<u8>(is_stored ? plan.requested_kind : static_cast<u32>(quantizer.kind));
@@ -73,12 +75,13 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   }
   // The encoded payload is discarded, and so is its checksum. The stored values' checksum is collected in a second
   // word, and replaces it when all blocks are done.
-  const u32* const words = reinterpret_cast<const u32*>(raw_of(encode, chunk));
-  u32* const out = reinterpret_cast<u32*>(frame + kHeaderBytes);
-  const u32 count = encode.shape.raw_bytes / 4;
-  for (u32 i = block_number() * kThreads + thread(); i < count; i += grid_blocks() * kThreads) {
-    out[i] = words[i];
-    sum += checksum_share(words[i], 0, i);
+  const u8* const raw = raw_of(encode, chunk);
+  const u32 bytes = encode.shape.raw_bytes;
+  for (u32 i = block_number() * kThreads + thread(); i < (bytes + 3) / 4; i += grid_blocks() * kThreads) {
+    const u32 size = bytes - 4 * i < 4 ? bytes - 4 * i : 4;
+    const u32 word = load_some(raw + 4 * i, size);
+    store_some(frame + kHeaderBytes + 4 * i, size, word);
+    sum += checksum_share(word, 0, i);
   }
   u32 total = 0;
   scan_of_block(sum, totals, total);
@@ -100,23 +103,27 @@ struct FrameOpening {
   u32 header_bytes, tiles;
 };
 
+template <bool has_integers>
 H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& words, const FrameHeader& header,
                                     u64 bytes) {
   constexpr FrameOpening none = {gpu::FrameForm::none, 0, 0};
   const gpu::Shape& shape = plan.decode.shape;
   if (bytes < kHeaderBytes || words.at[0] != kFrameMagic || version_of(words) != kFormatVersion) return none;
   if ((flags_of(words) & kMustUnderstandFlags) != 0 || header.raw_bytes != shape.raw_bytes) return none;
-  if (header.value_class != H5L_CLASS_FLOAT) return none;  // integers are decoded on the host
-  if (header.value_bytes != plan.value_bytes || header.big_endian != (plan.big_endian != 0)) return none;
-  if (header.bound_kind > H5L_BOUND_LOSSLESS || !has_valid_bound(header) || !has_valid_step(header)) return none;
+  if (header.value_class != plan.value_class || header.value_bytes != plan.value_bytes) return none;
+  if (header.big_endian != (plan.big_endian != 0)) return none;
+  if (header.bound_kind > H5L_BOUND_LOSSLESS || !has_valid_bound(header)) return none;
+  const bool has_words = has_integers && header.codec != H5L_CODEC_STORED;
+  if (has_words ? !has_plain_integer_fields(words, header) : !has_valid_step(header)) return none;
   if (!header.has_checksum && words.at[kPayloadSumWord] != 0) return none;
   FrameOpening opening = {gpu::FrameForm::none, kHeaderBytes, 0};
   const bool is_lossless = header.bound_kind == H5L_BOUND_LOSSLESS;
   if (header.codec == H5L_CODEC_STORED && header.mode == 0) {
     opening.form = gpu::FrameForm::stored;
-  } else if (header.codec == plan.lossless_codec && header.mode == 0 && is_lossless) {
+  } else if (header.codec == plan.lossless_codec && header.mode == 0 && (is_lossless || has_integers)) {
     opening.form = gpu::FrameForm::lossless;
     opening.tiles = plan.lossless_tiles;
+    if (has_integers) opening.header_bytes = kIntegerHeaderBytes;
   } else if (!is_lossless && header.codec == plan.codec && header.mode == plan.decode.mode &&
              kind_class(header.bound_kind) == kind_class(plan.kind)) {
     opening.form = gpu::FrameForm::main;
@@ -128,7 +135,7 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
   if (opening.header_bytes + u64{kTileEntryBytes} * opening.tiles > bytes) return none;
   if (opening.header_bytes == kHeaderBytes) return opening;
   bool has_dims = true;
-  const u32 dim_count = (opening.header_bytes - kHeaderBytes) / 4;
+  const u32 dim_count = has_integers ? 3 : (opening.header_bytes - kHeaderBytes) / 4;
   H5L_UNROLL for (u32 i = 0; i < kMaxDims; ++i) {
     has_dims = has_dims && (i >= dim_count || words.at[kFirstDimWord + i] == shape.dims[kAxes - dim_count + i]);
   }
@@ -137,6 +144,7 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
 
 // A column of thread blocks per frame (block_row): the first one opens the frame, all of them clear the words through
 // which its decoders communicate. The host decodes rejected frames again and produces the error message.
+template <bool has_integers>
 H5L_DEVICE void open_frames(const OpenPlan& plan) {
   const DecodePlan& decode = plan.decode;
   auto& shared = *reinterpret_cast<FinishShared*>(shared_memory());
@@ -150,13 +158,14 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   const u64 bytes = plan.frame_bytes[chunk];
   // Load everything that nearly every frame needs at once, to overlap the latencies.
   HeaderWords words;
-  H5L_UNROLL for (u32 i = 0; i < kFirstDimWord + kMaxDims; ++i) {
+  H5L_UNROLL for (u32 i = 0; i < (has_integers ? kIntegerHeaderBytes / 4 : kFirstDimWord + kMaxDims); ++i) {
     words.at[i] = 4 * i + 4 <= bytes ? load_constant(frame + i) : 0;
   }
   const u32 main_words = decode.header_bytes / 4 + decode.shape.tiles;
   const u32 last_of_main = u64{4} * main_words <= bytes && main_words != 0 ? load_constant(frame + main_words - 1) : 0;
-  const FrameHeader header = unpack_header(words);
-  const FrameOpening opening = open_header(plan, words, header, bytes);
+  FrameHeader header = unpack_header(words);
+  if constexpr (has_integers) unpack_integer_fields(words, header);
+  const FrameOpening opening = open_header<has_integers>(plan, words, header, bytes);
   bool is_fine = opening.form != gpu::FrameForm::none;
   const u64 payload_at = opening.header_bytes + u64{kTileEntryBytes} * opening.tiles;
   // If all tiles are decoded, their decoders add up the table's checksum.
@@ -192,6 +201,13 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
     job.step_bits = header.step_bits;
   }
   plan.jobs[chunk] = job;
+  if constexpr (has_integers) {
+    if (job.form == gpu::FrameForm::lossless) {
+      plan.lattices[chunk] = with_integer_type(header.value_class, header.value_bytes, [&](auto type) {
+        return word_lattice_of<decltype(type)>(integer_quantizer_of(header));
+      });
+    }
+  }
   decode.statuses[chunk] = static_cast<u32>(is_fine ? gpu::DecodeStatus::ok : gpu::DecodeStatus::other);
 }
 
@@ -353,7 +369,10 @@ H5L_DEVICE W swapped(W word) {
 
 H5L_DEVICE void swap_values(const gpu::SwapPlan& plan) {
   for (u64 i = block_number() * kThreads + thread(); i < plan.count; i += u64{grid_blocks()} * kThreads) {
-    if (plan.value_bytes == 4) {
+    if (plan.value_bytes == 2) {
+      u16* const value = reinterpret_cast<u16*>(plan.values) + i;
+      *value = swapped(*value);
+    } else if (plan.value_bytes == 4) {
       u32* const value = reinterpret_cast<u32*>(plan.values) + i;
       *value = swapped(*value);
     } else {
@@ -414,11 +433,20 @@ H5L_DEVICE void copy_chunk(const gpu::ChunkPlan& plan) {
   }
 }
 
-H5L_DEVICE void gather_chunks(const gpu::ChunkPlan& plan) {
-  plan.value_bytes == 4 ? copy_chunk<u32, false>(plan) : copy_chunk<u64, false>(plan);
+template <bool to_array>
+H5L_DEVICE void copy_chunk(const gpu::ChunkPlan& plan) {
+  switch (plan.value_bytes) {
+    case 1:
+      return copy_chunk<u8, to_array>(plan);
+    case 2:
+      return copy_chunk<u16, to_array>(plan);
+    case 4:
+      return copy_chunk<u32, to_array>(plan);
+    default:
+      return copy_chunk<u64, to_array>(plan);
+  }
 }
-H5L_DEVICE void scatter_chunks(const gpu::ChunkPlan& plan) {
-  plan.value_bytes == 4 ? copy_chunk<u32, true>(plan) : copy_chunk<u64, true>(plan);
-}
+H5L_DEVICE void gather_chunks(const gpu::ChunkPlan& plan) { copy_chunk<false>(plan); }
+H5L_DEVICE void scatter_chunks(const gpu::ChunkPlan& plan) { copy_chunk<true>(plan); }
 
 }  // namespace h5lossy::H5L_TARGET

@@ -5,18 +5,13 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "frame/bytes.h"
 
 namespace h5lossy {
 namespace {
 
-constexpr std::size_t kReservedAt = 52, kNoiseAt = 56, kExactCountAt = 60, kExactAt = 64, kStrideAt = 72;
-
-std::uint64_t read_u64(const std::uint8_t* from) { return read_u32(from) | std::uint64_t{read_u32(from + 4)} << 32; }
-
-void write_u64(std::uint8_t* to, std::uint64_t number) { std::memcpy(to, &number, sizeof number); }
+constexpr std::size_t kReservedAt = 52, kNoiseAt = 4 * kNoiseWord;
 
 std::uint64_t largest_bits(const FrameHeader& header) { return ~std::uint64_t{0} >> (64 - 8 * header.value_bytes); }
 
@@ -49,14 +44,6 @@ h5l_status check_half_fields(const FrameHeader& header, const Message& why) {
 }
 
 }  // namespace
-
-void read_integer_fields(std::span<const std::uint8_t> front, FrameHeader& header) {
-  if (front.size() < kIntegerHeaderBytes) return;
-  header.noise = read_u32(front.data() + kNoiseAt);
-  header.exact_count = read_u32(front.data() + kExactCountAt);
-  header.exact_bits = read_u64(front.data() + kExactAt);
-  header.stride_bits = read_u64(front.data() + kStrideAt);
-}
 
 h5l_status check_integer_fields(std::span<const std::uint8_t> front, const FrameHeader& header, const Message& why) {
   const bool is_noise = header.bound_kind == H5L_BOUND_NOISE;
@@ -105,13 +92,6 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
   }
   if (header.stride_bits != 0) return why.fail(H5L_CORRUPT, "a frame with a bound has no base and stride");
   return H5L_OK;
-}
-
-void write_integer_fields(const FrameHeader& header, std::span<std::uint8_t> bytes) {
-  write_u32(bytes.data() + kNoiseAt, header.noise);
-  write_u32(bytes.data() + kExactCountAt, header.exact_count);
-  write_u64(bytes.data() + kExactAt, header.exact_bits);
-  write_u64(bytes.data() + kStrideAt, header.stride_bits);
 }
 
 }  // namespace h5lossy

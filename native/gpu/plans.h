@@ -28,6 +28,7 @@ struct Shape {
   u32 raw_bytes;  // of all values
   u32 tiles;
   u32 dims[kAxes];   // w, z, y, x; without dims in the header {1, 1, 1, count}
+  u32 box[kAxes];    // extents of a box
   u32 boxes[kAxes];  // along each axis
 };
 
@@ -62,6 +63,7 @@ struct FinishPlan {
   double bound;  // as requested
   u32 requested_kind;
   u32 codec;
+  u32 value_class;
   u32 value_bytes;
   u32 big_endian;    // the header's flag; the values are already little-endian
   u32* done;         // two for each chunk: thread blocks that have stored their share, and its checksum; 0 at the start
@@ -188,6 +190,15 @@ struct alignas(16) DecodeJob {
   u64 step_bits;    // from the header
 };
 
+// The lattice of one frame of integers (codecs/integers.h), of any type: numbers are modulo 2^W, and words are ranks.
+inline constexpr u32 kMostSpecialWords = 5;
+struct alignas(16) WordLattice {
+  u64 zero;              // the rank of word 0
+  u64 step, origin;      // a word comes back as origin + word * step,
+  u32 special_count;     // but for these
+  u64 special_words[kMostSpecialWords], special_values[kMostSpecialWords];
+};
+
 // Sums over the thread blocks that decode a frame, 0 at the start. Each frame has several, because atomic additions to
 // one address are serialized.
 struct alignas(16) DecodeSums {
@@ -206,6 +217,7 @@ struct DecodePlan {
   u64 raw_stride;
   u64 first, wanted;
   const DecodeJob* jobs;
+  const WordLattice* lattices;  // of each frame of integers
   u32 mode;
   FrameForm form;  // the kernel skips jobs of another form
   u32 header_bytes;
@@ -227,10 +239,11 @@ struct DecodePlan {
 struct OpenPlan {
   DecodePlan decode;                         // for frames of the requested kind
   const u64* frame_bytes;                    // of each frame
-  u32 codec, kind, value_bytes, big_endian;  // the requested kind
+  u32 codec, kind, value_class, value_bytes, big_endian;  // the requested kind
   u32 lossless_codec, lossless_tiles;        // of lossless frames
   u32 published_words;                       // of each frame
   DecodeJob* jobs;
+  WordLattice* lattices;  // of integers
 };
 
 }  // namespace h5lossy::gpu

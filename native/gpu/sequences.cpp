@@ -22,6 +22,10 @@ std::uint32_t items_per_chunk(const CodecVariant& variant) {
 }
 
 // As in kernels.def.
+void name_integer_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction,
+                         std::uint32_t value_bytes) {
+  std::snprintf(name, kMaxName, "%s_%s_w%u", variant.codec, direction, 8 * value_bytes);
+}
 void name_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction, std::uint32_t value_bytes,
                  BoundKind kind) {
   const char* const quantizer = kind == BoundKind::pointwise_relative ? "pointwise"
@@ -334,6 +338,7 @@ constexpr std::uint32_t kNoCodec = 256;  // of no frame
 
 struct DecodePieces {
   DecodeJob* jobs;
+  WordLattice* lattices;
   DecodeSums* sums;
   u64* published;
   u8* stages;
@@ -343,6 +348,7 @@ struct DecodePieces {
 DecodePieces take_pieces(Arena& arena, const DecodeCall& call) {
   DecodePieces taken = {};
   taken.jobs = arena.take<DecodeJob>(call.frames);
+  if (call.has_integers()) taken.lattices = arena.take<WordLattice>(call.frames);
   taken.items = call.tiles * (call.variant.layout.is_split ? call.variant.tile_values / kPartValues : 1);
   taken.slots = std::bit_floor(std::clamp(call.tiles / 32, 1u, kMostSlots));
   taken.sums = arena.take<DecodeSums>(std::size_t{call.frames} * taken.slots);
@@ -376,6 +382,7 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.first = call.first;
   plan.wanted = call.wanted;
   plan.jobs = pieces.jobs;
+  plan.lattices = pieces.lattices;
   plan.mode = variant.mode;
   plan.form = FrameForm::main;
   plan.header_bytes = variant.header_bytes;
@@ -389,7 +396,8 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.stages = pieces.stages;
   plan.stage_bytes = variant.layout.stage_bytes;
   char kernel[kMaxName] = "";
-  const bool is_lossless = call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
+  // One kernel decodes all integers.
+  const bool is_lossless = call.has_integers() || call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
   bool has_main = variant.number != 0 && !is_lossless;
   if (has_main) {
     name_kernel(kernel, variant, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
@@ -402,15 +410,18 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   open.frame_bytes = call.frame_bytes;
   open.codec = has_main || is_lossless ? variant.number : kNoCodec;
   open.kind = call.kind;
+  open.value_class = call.value_class;
   open.value_bytes = call.value_bytes;
   open.big_endian = call.big_endian ? 1 : 0;
   open.lossless_codec = lossless.number;
   open.lossless_tiles = lossless.shape.tiles;
   open.published_words = pieces.published_words;
   open.jobs = pieces.jobs;
+  open.lattices = pieces.lattices;
   // One thread block opens a frame; the others only clear `published`.
   const std::uint32_t clearing = std::clamp(pieces.published_words / (16 * kThreads), 1u, 128u);
-  if (!launcher.launch("open_frames", clearing, call.frames, &open, sizeof open, false)) return false;
+  const char* const opening = call.has_integers() ? "open_integer_frames" : "open_frames";
+  if (!launcher.launch(opening, clearing, call.frames, &open, sizeof open, false)) return false;
   if (call.wanted == 0) return true;
 
   // One thread block for each item: they wait at different times, and many of them hide each other's latency.
@@ -421,12 +432,20 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   }
   if (has_main && !launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
   // The lossless frames, which are either few or all; this launch also checks the checksums.
-  name_kernel(kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
+  if (call.has_integers()) {
+    name_integer_kernel(kernel, lossless, "decode", call.value_bytes);
+  } else {
+    name_kernel(kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
+  }
   plan.form = FrameForm::lossless;
   plan.header_bytes = lossless.header_bytes;
   plan.shape.tiles = lossless.shape.tiles;
-  plan.first_tile = static_cast<std::uint32_t>(call.first / lossless.tile_values);
-  plan.tiles = static_cast<std::uint32_t>((call.first + call.wanted - 1) / lossless.tile_values) + 1 - plan.first_tile;
+  const bool has_tiles = variant.number == lossless.number;  // of the same shape
+  if (!has_tiles) {
+    const std::uint64_t last = (call.first + call.wanted - 1) / lossless.tile_values;
+    plan.first_tile = static_cast<std::uint32_t>(call.first / lossless.tile_values);
+    plan.tiles = static_cast<std::uint32_t>(last) + 1 - plan.first_tile;
+  }
   const std::uint32_t blocks = is_lossless ? plan.tiles : std::clamp(plan.tiles, 1u, std::max(1u, 528 / call.frames));
   return launcher.launch(kernel, blocks, call.frames, &plan, sizeof plan, false);
 }

@@ -1,0 +1,307 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// PFPL's decoder of integers: a thread block per tile. The stream of planes becomes residuals, in place, and these
+// become words.
+#pragma once
+
+#include "kernels/codecs/pfpl_integers_tile.cuh"
+#include "kernels/codecs/pfpl_restore.cuh"
+
+namespace h5lossy::H5L_TARGET::pfpl {
+
+struct IntegerDecodeShared : RestoreShared<kUnitsBytes + 32> {
+  u64 chains[kWarps], sums[kWarps];
+  u32 restarts[kWarps];
+  WordLattice lattice;
+};
+
+template <class W>
+class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
+  using U = Units<W>;
+  using Sum = typename SumOf<W>::Type;
+  static constexpr u32 kOwn = U::of_thread * U::values;  // values of a thread
+
+ public:
+  H5L_DEVICE IntegerDecoder(const DecodePlan& plan, const DecodeJob& job, IntegerDecodeShared& shared)
+      : ZeroRestorer<IntegerDecodeShared>(plan, job, shared) {}
+
+  H5L_DEVICE void decode(u32 number, const TileSpan& span) {
+    tile_ = row_tile_of(plan_.shape, number);
+    raw_bytes_ = tile_.count() * static_cast<u32>(sizeof(W));
+    if (!span.is_valid || span.bytes > raw_bytes_) return report_corrupt(plan_);
+    bytes_ = span.bytes;
+    load(span);
+    copy_lattice();
+    wait_for_copies();
+    sync_block();
+    const bool is_stored = bytes_ == raw_bytes_, is_full = bytes_ != 0 && !is_stored;
+    const auto predictor = static_cast<Predictor>(is_full ? byte_at(bytes_ - 1) : 0);
+    if (warp() == 0) {
+      if (is_full) restore_upper_bitmaps(bytes_ - 1);
+    } else {
+      add_up_payload(number);
+    }
+    if (is_stored) return put([&](u32 i) { return stored_value(i); });
+    const W zero = static_cast<W>(shared_.lattice.zero);
+    if (!is_full) return put([&](u32) { return value_of(zero); });
+    if (static_cast<u32>(predictor) >= kPredictors || !restore_bitmaps()) return report_corrupt(plan_);
+    restore_stream<false>();
+    restore_residuals();
+    sum_rows(predictor, zero);
+    if (predictor == Predictor::y) {
+      sum_columns([&](u32 i) { return residual(i); });
+    } else if (predictor == Predictor::xy) {
+      sum_columns([&](u32 i) { return word(i); });
+    } else if (predictor == Predictor::three) {
+      predict_rows();
+    }
+    if (!put_pieces()) put([&](u32 i) { return value_of(word(i)); });
+  }
+
+ private:
+  H5L_DEVICE void copy_lattice() {
+    constexpr u32 words = sizeof(WordLattice) / 4;
+    static_assert(words <= kThreads);
+    const u32* const from = reinterpret_cast<const u32*>(plan_.lattices + block_row());
+    if (thread() < words) reinterpret_cast<u32*>(&shared_.lattice)[thread()] = from[thread()];
+  }
+
+  // Value i of a tile that is stored.
+  H5L_DEVICE W stored_value(u32 i) const {
+    const u32 at = i * static_cast<u32>(sizeof(W));
+    if constexpr (sizeof(W) == 8) {
+      return word_at(at) | u64{word_at(at + 4)} << 32;
+    } else {
+      return static_cast<W>(word_at(at));
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------------------------------
+  // From planes to residuals
+
+  H5L_DEVICE void restore_residuals() {
+    const u32 groups = tile_.count() / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
+    u32 words[U::of_thread][U::words];
+    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
+      transpose_unit((k * kThreads + thread()) * U::groups, groups, words[k]);
+    }
+    // The last values follow as they are.
+    const u32 own = grouped + thread();
+    W rest = 0;
+    if (own < tile_.count()) rest = reinterpret_cast<const W*>(shared_.area)[own];
+    sync_block();
+    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
+      const u32 first = (k * kThreads + thread()) * U::values;
+      const u32 left = first < grouped ? (grouped - first) * static_cast<u32>(sizeof(W)) / 4 : 0;  // words
+      u8* const to = shared_.area + U::place(first);
+      H5L_UNROLL for (u32 m = 0; m < U::words; ++m) {
+        if (m < left) reinterpret_cast<u32*>(to)[m] = words[k][m];
+      }
+    }
+    if (own < tile_.count()) *value_in_units<W>(shared_.area, own) = rest;
+    sync_block();
+  }
+
+  // Four bytes of plane `bit`, those of groups from `group` on.
+  H5L_DEVICE u32 plane(u32 bit, u32 groups, u32 group) const {
+    return word_in_area((kWordBits<W> - 1 - bit) * groups + group);
+  }
+
+  H5L_DEVICE void transpose_unit(u32 group, u32 groups, u32 (&words)[U::words]) const {
+    if constexpr (sizeof(W) == 8) {
+      u32 bytes[4][8];  // two bytes of two groups
+      H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
+        H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
+          bytes[s][c] = permute(plane(16 * s + c, groups, group), plane(16 * s + 8 + c, groups, group), 0x5410);
+        }
+        transpose_bytes(bytes[s]);
+      }
+      H5L_UNROLL for (u32 m = 0; m < U::words; ++m) {
+        const u32 group_of_value = m / 16, row = 7 - m / 2 % 8, s = m % 2 * 2;
+        words[m] = permute(bytes[s][row], bytes[s + 1][row], 0x6420 + 0x1111 * group_of_value);
+      }
+    } else {
+      u32 bytes[sizeof(W)][8];
+      H5L_UNROLL for (u32 s = 0; s < sizeof(W); ++s) {
+        H5L_UNROLL for (u32 c = 0; c < 8; ++c) bytes[s][c] = plane(8 * s + c, groups, group);
+        transpose_bytes(bytes[s]);
+      }
+      H5L_UNROLL for (u32 m = 0; m < U::words; ++m) {
+        words[m] = gather_bytes(row_of_byte<W>(bytes, 4 * m), row_of_byte<W>(bytes, 4 * m + 1),
+                                row_of_byte<W>(bytes, 4 * m + 2), row_of_byte<W>(bytes, 4 * m + 3),
+                                4 * m / static_cast<u32>(sizeof(W)) / kGroupOfIntegers);
+      }
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------------------------------
+  // From residuals to words
+
+  [[nodiscard]] H5L_DEVICE W& word(u32 i) const { return *value_in_units<W>(shared_.area, i); }
+  [[nodiscard]] H5L_DEVICE W residual(u32 i) const { return static_cast<W>(from_negabinary<W>(word(i))); }
+
+  // What is a sum along rows: all words, the first row where the others need those above, or what a row adds to the one
+  // above. A row goes on from the first word of the one above, from `zero`, or from 0.
+  H5L_DEVICE void sum_rows(Predictor predictor, W zero) {
+    const u32 count = tile_.count(), length = tile_.length;
+    const bool is_first_row = predictor == Predictor::y || predictor == Predictor::three;
+    const u32 all = is_first_row && length < count ? length : count;
+    const u32 first = thread() * kOwn, last = first + kOwn < all ? first + kOwn : all;
+    if (predictor == Predictor::none) {
+      H5L_NO_UNROLL for (u32 i = first; i < last; ++i) word(i) = static_cast<W>(zero + residual(i));
+      return sync_block();
+    }
+    const bool has_chain = predictor != Predictor::xy;
+    const u32 first_x = first % length;
+    Sum chain = 0, sum = 0;  // of first words, and of the words behind the last of these
+    bool restarts = false;
+    u32 x = first_x;
+    const auto add = [&](u32 i) {
+      const Sum own = residual(i);
+      if (x == 0) {
+        chain += own;
+        sum = has_chain ? 0 : own;
+        restarts = true;
+      } else {
+        sum += own;
+      }
+      x = x + 1 == length ? 0 : x + 1;
+    };
+    H5L_NO_UNROLL for (u32 i = first; i < last; ++i) add(i);
+    scan(chain, sum, restarts);
+    x = first_x;
+    H5L_NO_UNROLL for (u32 i = first; i < last; ++i) {
+      add(i);
+      const Sum begin = has_chain ? zero + chain : i < length ? Sum{zero} : 0;
+      word(i) = static_cast<W>(begin + sum);
+    }
+    sync_block();
+  }
+
+  // The chain and the sum before the thread's values.
+  H5L_DEVICE void scan(Sum& chain, Sum& sum, bool restarts) {
+    u32 has_restart = restarts ? 1 : 0;
+    for (u32 by = 1; by < kWarpThreads; by *= 2) {
+      const Sum before = shuffle_up(sum, by);
+      const u32 restart_before = shuffle_up(has_restart, by);
+      if (lane() >= by && has_restart == 0) sum += before;
+      if (lane() >= by) has_restart |= restart_before;
+    }
+    if (lane() == kWarpThreads - 1) {
+      shared_.sums[warp()] = sum;
+      shared_.restarts[warp()] = has_restart;
+    }
+    const Sum before = shuffle_up(sum, 1);
+    const u32 restart_before = shuffle_up(has_restart, 1);
+    Sum total = 0;
+    chain = scan_of_block(chain, reinterpret_cast<Sum*>(shared_.chains), total);
+    Sum behind = 0;
+    for (u32 w = 0; w < warp(); ++w) {
+      behind = static_cast<Sum>(shared_.sums[w]) + (shared_.restarts[w] != 0 ? 0 : behind);
+    }
+    sum = lane() == 0 ? behind : before + (restart_before != 0 ? 0 : behind);
+  }
+
+  // What all rows but the first are is added to the rows above.
+  template <class Added>
+  H5L_DEVICE void sum_columns(Added added) {
+    for (u32 x = thread(); x < tile_.length; x += kThreads) {
+      W above = word(x);
+      u32 i = x;
+      for (u32 y = 1; y < tile_.rows; ++y) {
+        i += tile_.length;
+        above = static_cast<W>(above + added(i));
+        word(i) = above;
+      }
+    }
+    sync_block();
+  }
+
+  H5L_DEVICE void predict_rows() {
+    const u32 length = tile_.length;
+    for (u32 y = 1; y < tile_.rows; ++y) {
+      const u32 row = y * length, above = row - length;
+      for (u32 x = thread(); x < length; x += kThreads) {
+        const W left = word(above + (x == 0 ? 0 : x - 1)), right = word(above + (x + 1 == length ? x : x + 1));
+        word(row + x) = static_cast<W>(residual(row + x) + average(word(above + x), average(left, right)));
+      }
+      sync_block();
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------------------------------
+  // Values
+
+  [[nodiscard]] H5L_DEVICE W value_of(W rank) const {
+    const WordLattice& lattice = shared_.lattice;
+    W value = static_cast<W>(static_cast<W>(lattice.origin) + static_cast<W>(rank * static_cast<W>(lattice.step)));
+    for (u32 i = 0; i < lattice.special_count; ++i) {
+      if (rank == static_cast<W>(lattice.special_words[i])) value = static_cast<W>(lattice.special_values[i]);
+    }
+    return value;
+  }
+
+  // Stores the values that are wanted, one at a time.
+  template <class ValueOf>
+  H5L_DEVICE void put(ValueOf value_of_number) const {
+    W* const raw = reinterpret_cast<W*>(raw_of(plan_));
+    RowWalk at(tile_.length);
+    for (u32 i = thread(); i < tile_.count(); i += kThreads, at.step()) {
+      const u64 place = tile_.place(at.y, at.x) - plan_.first;  // wraps to a huge number before the first
+      if (place < plan_.wanted) raw[place] = value_of_number(i);
+    }
+  }
+
+  // Stores all words as values, 16 bytes at a time. False if that is not possible.
+  H5L_DEVICE bool put_pieces() const {
+    constexpr u32 n = kPieceBytes / sizeof(W);
+    u8* const to = raw_of(plan_) + (tile_.first - plan_.first) * sizeof(W);
+    const u64 last = tile_.place(tile_.rows - 1, tile_.length - 1);
+    const bool is_inside = tile_.first >= plan_.first && last - plan_.first < plan_.wanted;
+    if (!is_inside || tile_.length % n != 0 || tile_.pitch % n != 0 || reinterpret_cast<u64>(to) % kPieceBytes != 0) {
+      return false;
+    }
+    RowWalk at(tile_.length / n);
+    for (u32 i = thread() * n; i < tile_.count(); i += kThreads * n, at.step()) {
+      const u32* const words = reinterpret_cast<const u32*>(shared_.area + U::place(i));
+      const Quad piece = {values_of(words), values_of(words + 1), values_of(words + 2), values_of(words + 3)};
+      Quad* const place = reinterpret_cast<Quad*>(to + (u64{at.y} * tile_.pitch + at.x * n) * sizeof(W));
+      if constexpr (sizeof(W) == 8) {
+        const u64 low = value_of(words[0] | u64{words[1]} << 32), high = value_of(words[2] | u64{words[3]} << 32);
+        store_streaming(place, Quad{static_cast<u32>(low), static_cast<u32>(low >> 32), static_cast<u32>(high),
+                                    static_cast<u32>(high >> 32)});
+      } else {
+        store_streaming(place, piece);
+      }
+    }
+    return true;
+  }
+
+  // Four bytes of values.
+  H5L_DEVICE u32 values_of(const u32* words) const {
+    u32 values = 0;
+    if constexpr (sizeof(W) <= 4) {
+      H5L_UNROLL for (u32 k = 0; k < 4 / sizeof(W); ++k) {
+        values |= u32{value_of(static_cast<W>(*words >> (8 * sizeof(W) * k)))} << (8 * sizeof(W) * k);
+      }
+    }
+    return values;
+  }
+
+  RowTile tile_ = {};
+};
+
+// The kernel also ends a call: it copies stored frames and compares the checksums.
+template <class W>
+H5L_DEVICE void decode_integers(const DecodePlan& plan) {
+  auto& shared = *reinterpret_cast<IntegerDecodeShared*>(shared_memory());
+  const DecodeJob job = plan.jobs[block_row()];
+  for_own_items<1, true>(plan, job, kStreamBytes, [&](u32 tile, u32, const TileSpan& span) {
+    IntegerDecoder<W>(plan, job, shared).decode(tile, span);
+  });
+  if (job.form == FrameForm::stored) copy_stored(plan, job);
+  check_sums(plan, job);
+}
+
+}  // namespace h5lossy::H5L_TARGET::pfpl
