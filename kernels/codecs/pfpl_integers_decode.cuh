@@ -20,6 +20,8 @@ template <class W>
 class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   using U = Units<W>;
   using Sum = typename SumOf<W>::Type;
+  using Packed = typename LanesOf<W>::Word;
+  static constexpr u32 kPerWord = sizeof(Packed) / sizeof(W);
   static constexpr u32 kOwn = U::of_thread * U::values;  // values of a thread
 
  public:
@@ -32,7 +34,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     if (!span.is_valid || span.bytes > raw_bytes_) return report_corrupt(plan_);
     bytes_ = span.bytes;
     load(span);
-    copy_lattice();
+    copy_lattice(plan_.lattices + block_row(), shared_.lattice);
     wait_for_copies();
     sync_block();
     const bool is_stored = bytes_ == raw_bytes_, is_full = bytes_ != 0 && !is_stored;
@@ -49,24 +51,15 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     restore_stream<false>();
     restore_residuals();
     sum_rows(predictor, zero);
-    if (predictor == Predictor::y) {
-      sum_columns([&](u32 i) { return residual(i); });
-    } else if (predictor == Predictor::xy) {
-      sum_columns([&](u32 i) { return word(i); });
-    } else if (predictor == Predictor::three) {
-      predict_rows();
+    if (tile_.length % kPerWord == 0) {
+      add_rows(predictor, tile_.length / kPerWord, [&](u32 m) -> Packed& { return packed(m); }, LanesOf<W>());
+    } else {
+      add_rows(predictor, tile_.length, [&](u32 i) -> W& { return word(i); }, SingleLane<W>());
     }
     if (!put_pieces()) put([&](u32 i) { return value_of(word(i)); });
   }
 
  private:
-  H5L_DEVICE void copy_lattice() {
-    constexpr u32 words = sizeof(WordLattice) / 4;
-    static_assert(words <= kThreads);
-    const u32* const from = reinterpret_cast<const u32*>(plan_.lattices + block_row());
-    if (thread() < words) reinterpret_cast<u32*>(&shared_.lattice)[thread()] = from[thread()];
-  }
-
   // Value i of a tile that is stored.
   H5L_DEVICE W stored_value(u32 i) const {
     const u32 at = i * static_cast<u32>(sizeof(W));
@@ -139,6 +132,9 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   // From residuals to words
 
   [[nodiscard]] H5L_DEVICE W& word(u32 i) const { return *value_in_units<W>(shared_.area, i); }
+  [[nodiscard]] H5L_DEVICE Packed& packed(u32 m) const {
+    return *reinterpret_cast<Packed*>(shared_.area + U::place(m * kPerWord));
+  }
   [[nodiscard]] H5L_DEVICE W residual(u32 i) const { return static_cast<W>(from_negabinary<W>(word(i))); }
 
   // What is a sum along rows: all words, the first row where the others need those above, or what a row adds to the one
@@ -203,28 +199,32 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     sum = lane() == 0 ? behind : before + (restart_before != 0 ? 0 : behind);
   }
 
-  // What all rows but the first are is added to the rows above.
-  template <class Added>
-  H5L_DEVICE void sum_columns(Added added) {
-    for (u32 x = thread(); x < tile_.length; x += kThreads) {
-      W above = word(x);
-      u32 i = x;
+  // What all rows but the first are is added to what is predicted from the rows above. Rows are of `length` words.
+  template <class At, class Lane>
+  H5L_DEVICE void add_rows(Predictor predictor, u32 length, At at, Lane) const {
+    using Word = typename Lane::Word;
+    if (predictor == Predictor::three) {
       for (u32 y = 1; y < tile_.rows; ++y) {
-        i += tile_.length;
-        above = static_cast<W>(above + added(i));
-        word(i) = above;
+        const u32 row = y * length, above = row - length;
+        for (u32 x = thread(); x < length; x += kThreads) {
+          const Word n = at(above + x), residual = Lane::from_negabinary(at(row + x));
+          const W left = x == 0 ? Lane::first(n) : Lane::last(at(above + x - 1));
+          const W right = x + 1 == length ? Lane::last(n) : Lane::first(at(above + x + 1));
+          at(row + x) = Lane::add(
+              residual, Lane::average(n, Lane::average(Lane::before(n, left), Lane::behind(n, right))));
+        }
+        sync_block();
       }
-    }
-    sync_block();
-  }
-
-  H5L_DEVICE void predict_rows() {
-    const u32 length = tile_.length;
-    for (u32 y = 1; y < tile_.rows; ++y) {
-      const u32 row = y * length, above = row - length;
+    } else if (predictor == Predictor::y || predictor == Predictor::xy) {
       for (u32 x = thread(); x < length; x += kThreads) {
-        const W left = word(above + (x == 0 ? 0 : x - 1)), right = word(above + (x + 1 == length ? x : x + 1));
-        word(row + x) = static_cast<W>(residual(row + x) + average(word(above + x), average(left, right)));
+        Word above = at(x);
+        u32 i = x;
+        for (u32 y = 1; y < tile_.rows; ++y) {
+          i += length;
+          const Word own = at(i);
+          above = Lane::add(above, predictor == Predictor::y ? Lane::from_negabinary(own) : own);
+          at(i) = above;
+        }
       }
       sync_block();
     }
@@ -234,12 +234,22 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   // Values
 
   [[nodiscard]] H5L_DEVICE W value_of(W rank) const {
+    W values[1] = {rank};
+    to_values(values);
+    return values[0];
+  }
+
+  template <u32 n>
+  H5L_DEVICE void to_values(W (&words)[n]) const {
     const WordLattice& lattice = shared_.lattice;
-    W value = static_cast<W>(static_cast<W>(lattice.origin) + static_cast<W>(rank * static_cast<W>(lattice.step)));
+    const W step = static_cast<W>(lattice.step), origin = static_cast<W>(lattice.origin);
+    W values[n];
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) values[k] = static_cast<W>(origin + static_cast<W>(words[k] * step));
     for (u32 i = 0; i < lattice.special_count; ++i) {
-      if (rank == static_cast<W>(lattice.special_words[i])) value = static_cast<W>(lattice.special_values[i]);
+      const W word = static_cast<W>(lattice.special_words[i]), value = static_cast<W>(lattice.special_values[i]);
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) values[k] = words[k] == word ? value : values[k];
     }
-    return value;
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) words[k] = values[k];
   }
 
   // Stores the values that are wanted, one at a time.
@@ -264,29 +274,14 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     }
     RowWalk at(tile_.length / n);
     for (u32 i = thread() * n; i < tile_.count(); i += kThreads * n, at.step()) {
-      const u32* const words = reinterpret_cast<const u32*>(shared_.area + U::place(i));
-      const Quad piece = {values_of(words), values_of(words + 1), values_of(words + 2), values_of(words + 3)};
-      Quad* const place = reinterpret_cast<Quad*>(to + (u64{at.y} * tile_.pitch + at.x * n) * sizeof(W));
-      if constexpr (sizeof(W) == 8) {
-        const u64 low = value_of(words[0] | u64{words[1]} << 32), high = value_of(words[2] | u64{words[3]} << 32);
-        store_streaming(place, Quad{static_cast<u32>(low), static_cast<u32>(low >> 32), static_cast<u32>(high),
-                                    static_cast<u32>(high >> 32)});
-      } else {
-        store_streaming(place, piece);
-      }
+      const u32* const from = reinterpret_cast<const u32*>(shared_.area + U::place(i));
+      W values[n];
+      unpack_piece({from[0], from[1], from[2], from[3]}, values);
+      to_values(values);
+      u8* const place = to + (u64{at.y} * tile_.pitch + at.x * n) * sizeof(W);
+      store_streaming(reinterpret_cast<Quad*>(place), pack_piece(values));
     }
     return true;
-  }
-
-  // Four bytes of values.
-  H5L_DEVICE u32 values_of(const u32* words) const {
-    u32 values = 0;
-    if constexpr (sizeof(W) <= 4) {
-      H5L_UNROLL for (u32 k = 0; k < 4 / sizeof(W); ++k) {
-        values |= u32{value_of(static_cast<W>(*words >> (8 * sizeof(W) * k)))} << (8 * sizeof(W) * k);
-      }
-    }
-    return values;
   }
 
   RowTile tile_ = {};

@@ -22,6 +22,7 @@ struct FinishShared {
   u32 totals[kWarps];
 };
 
+template <bool has_integers>
 H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quantizer, bool is_stored) {
   const EncodePlan& encode = plan.encode;
   FrameHeader header;
@@ -37,7 +38,14 @@ H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quan
   header.mode = static_cast<u8>(encode.mode);
   header.step_bits = step_bits_of(quantizer);
   header.header_bytes = encode.header_bytes;
-  header.dim_count = (encode.header_bytes - kHeaderBytes) / 4;
+  if (has_integers) {
+    const bool is_wide = plan.value_bytes == 8;
+    header.step_bits = quantizer.scale;
+    header.exact_count = quantizer.has_fill ? 1 : 0;
+    header.exact_bits = quantizer.fill_bits;
+    if (quantizer.stride > 1) header.stride_bits = is_wide ? quantizer.stride : quantizer.base | quantizer.stride << 32;
+  }
+  header.dim_count = has_integers ? 3 : (encode.header_bytes - kHeaderBytes) / 4;
   for (u32 i = 0; i < header.dim_count; ++i) header.dims[i] = encode.shape.dims[kAxes - header.dim_count + i];
   return header;
 }
@@ -54,12 +62,12 @@ H5L_DEVICE void write_header(const FrameHeader& header, u32 payload_sum, u32 tab
 
 // A column of thread blocks per chunk (block_row). The first one writes the header; if the frame would not shrink, all
 // of them store the chunk.
-template <bool is_lossless>
+template <bool is_lossless, bool has_integers = false>
 H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   const EncodePlan& encode = plan.encode;
   const u32 chunk = block_row();
   const Quantizer& quantizer = quantizer_of(encode, chunk);
-  if ((quantizer.kind == BoundKind::lossless) != is_lossless) return;
+  if (!has_integers && (quantizer.kind == BoundKind::lossless) != is_lossless) return;  // another launch does
   u32* const totals = reinterpret_cast<FinishShared*>(shared_memory())->totals;
   u8* const frame = frame_of(encode, chunk);
   const u32 payload = encode.totals[chunk];
@@ -69,7 +77,7 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   if (frame_bytes < stored_bytes) {
     if (block_number() != 0) return;
     if (thread() != 0) return;
-    write_header(make_header(plan, quantizer, false), encode.sums[chunk], encode.table_sums[chunk], frame);
+    write_header(make_header<has_integers>(plan, quantizer, false), encode.sums[chunk], encode.table_sums[chunk], frame);
     plan.frame_bytes[chunk] = frame_bytes;
     return;
   }
@@ -90,7 +98,7 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   fence();
   if (atomic_add_and_get(plan.done + 2 * chunk, 1) + 1 != grid_blocks()) return;
   const u32 stored_sum = atomic_add_and_get(plan.done + 2 * chunk + 1, 0);
-  write_header(make_header(plan, quantizer, true), stored_sum, 0, frame);
+  write_header(make_header<has_integers>(plan, quantizer, true), stored_sum, 0, frame);
   plan.frame_bytes[chunk] = stored_bytes;
 }
 
@@ -307,6 +315,111 @@ H5L_DEVICE void make_quantizers(const gpu::RangePlan& plan) {
   const u64 largest = plan.ends[2 * i], smallest = plan.ends[2 * i + 1];
   plan.quantizers[i] = plan.value_bytes == 4 ? quantizer_of_range<float>(plan, largest, smallest)
                                              : quantizer_of_range<double>(plan, largest, smallest);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Integers
+
+H5L_DEVICE u64 divisor_of(u64 a, u64 b) {
+  while (b != 0) {
+    const u64 rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+H5L_DEVICE u64 divisor_of_warp(u64 value) {
+  for (u32 by = 16; by != 0; by /= 2) value = divisor_of(value, shuffle_xor(value, by));
+  return value;
+}
+
+// The range of a chunk, and the greatest common divisor of all differences to its first value. Thread blocks per chunk;
+// most know after some values that the divisor is 1.
+template <class W>
+H5L_DEVICE void measure_integers_of(const gpu::IntegerPlan& plan) {
+  constexpr u32 first_values = 256;
+  const W* const values = reinterpret_cast<const W*>(plan.raw + block_row() * plan.raw_stride);
+  const W sign = plan.value_class == H5L_CLASS_UNSIGNED ? W{0} : static_cast<W>(W{1} << (kWordBits<W> - 1));
+  const bool has_stride = !is_half(plan.value_class);
+  const W first = static_cast<W>(values[0] ^ sign);
+  W stride = has_stride ? 0 : 1, largest = 0, smallest = 0;
+  const auto take = [&](u32 i) {
+    const W rank = static_cast<W>(values[i] ^ sign);
+    const W difference = static_cast<W>(rank > first ? rank - first : first - rank);
+    if (stride != 1 && (stride == 0 ? difference != 0 : difference % stride != 0)) {
+      stride = static_cast<W>(divisor_of(stride, difference));
+    }
+    const bool is_left_out = (plan.has_fill != 0 && values[i] == static_cast<W>(plan.fill_bits)) ||
+                             (plan.skip_zeros != 0 && values[i] == 0);
+    if (plan.from_range == 0 || is_left_out) return;
+    const W complement = static_cast<W>(~rank);
+    largest = rank > largest ? rank : largest;
+    smallest = complement > smallest ? complement : smallest;
+  };
+  auto& shared = *reinterpret_cast<RangeShared*>(shared_memory());
+  const auto combine = [&] {
+    const u64 own = divisor_of_warp(u64{stride});
+    if (lane() == 0) shared.largest[warp()] = own;
+    sync_block();
+    u64 all = 0;
+    for (u32 w = 0; w < kWarps; ++w) all = divisor_of(all, shared.largest[w]);
+    sync_block();
+    stride = static_cast<W>(all);
+  };
+  for (u32 i = thread(); i < plan.count && i < first_values; i += kThreads) take(i);
+  combine();
+  if (stride != 1 || plan.from_range != 0) {
+    for (u32 i = block_number() * kThreads + thread(); i < plan.count; i += grid_blocks() * kThreads) take(i);
+    combine();
+  }
+  if (thread() == 0) plan.strides[block_row() * plan.blocks + block_number()] = stride;
+  if (plan.from_range == 0) return;
+  const u64 warp_largest = largest_of_warp(u64{largest}), warp_smallest = largest_of_warp(u64{smallest});
+  if (lane() != 0) return;
+  atomic_max(plan.ends + 2 * block_row(), warp_largest);
+  atomic_max(plan.ends + 2 * block_row() + 1, warp_smallest);
+}
+
+H5L_DEVICE void measure_integers(const gpu::IntegerPlan& plan) {
+  switch (plan.value_bytes) {
+    case 1:
+      return measure_integers_of<u8>(plan);
+    case 2:
+      return measure_integers_of<u16>(plan);
+    case 4:
+      return measure_integers_of<u32>(plan);
+    default:
+      return measure_integers_of<u64>(plan);
+  }
+}
+
+// A thread block per chunk.
+H5L_DEVICE void make_lattices(const gpu::IntegerPlan& plan) {
+  if (warp() != 0) return;
+  const u32 chunk = block_row();
+  u64 stride = 0;
+  for (u32 i = lane(); i < plan.blocks; i += kWarpThreads) {
+    stride = divisor_of(stride, plan.strides[chunk * plan.blocks + i]);
+  }
+  stride = divisor_of_warp(stride);
+  if (lane() != 0) return;
+  plan.lattices[chunk] = with_integer_type(plan.value_class, plan.value_bytes, [&](auto type) {
+    using T = decltype(type);
+    using W = typename T::Word;
+    Quantizer quantizer = plan.quantizer;
+    if (plan.from_range != 0) {
+      const u64 largest = plan.ends[2 * chunk];
+      const W least = static_cast<W>(~plan.ends[2 * chunk + 1]);
+      quantizer.scale = 2 * bound_of_integer_range(plan.bound, least, largest, sizeof(W)) + 1;
+      if (quantizer.scale == 1) quantizer = {};
+    }
+    if (quantizer.kind == BoundKind::lossless && plan.blocks != 0) {
+      const W first = *reinterpret_cast<const W*>(plan.raw + chunk * plan.raw_stride);
+      take_stride<W>(quantizer, static_cast<W>(stride), static_cast<W>(first ^ T::sign), T::sign);
+    }
+    plan.quantizers[chunk] = quantizer;
+    return word_lattice_of<T>(quantizer);
+  });
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -41,6 +41,13 @@ H5L_DEVICE WordLattice word_lattice_of(const Quantizer& quantizer) {
     words.special_words[i] = lattice.rank_of(lattice.special[i].word);
     words.special_values[i] = lattice.special[i].value;
   }
+  words.first = lattice.rank_of(lattice.first);
+  words.shift = lattice.shift;
+  words.has_exact = lattice.has_exact ? 1 : 0;
+  words.splits = lattice.splits ? 1 : 0;
+  words.exact = lattice.rank_of(lattice.exact);
+  words.code = lattice.rank_of(static_cast<W>(lattice.last + 1));
+  words.bin = lattice.rank_of(lattice.exact_bin);
   return words;
 }
 

@@ -32,6 +32,21 @@ struct Shape {
   u32 boxes[kAxes];  // along each axis
 };
 
+// The lattice of one chunk of integers (codecs/integers.h), of any type: numbers are modulo 2^W, and words are ranks.
+inline constexpr u32 kMostSpecialWords = 5;
+struct alignas(16) WordLattice {
+  u64 zero;           // the rank of word 0
+  u64 step, origin;   // a word comes back as origin + word * step,
+  u32 special_count;  // but for these
+  u64 special_words[kMostSpecialWords], special_values[kMostSpecialWords];
+  // For encoding, as in Lattice.
+  u64 first, shift;
+  u32 has_exact, splits;
+  u64 exact;  // its rank
+  u64 code;   // its word
+  u64 bin;    // the word that its bin has
+};
+
 // All chunks of a batch have one shape, one codec and one mode. A kernel skips chunks whose quantizer it does not
 // support (lossless or lossy); another launch encodes them.
 struct EncodePlan {
@@ -41,6 +56,7 @@ struct EncodePlan {
   u64 frame_stride;
   const Quantizer* quantizers;  // of each chunk; null if all use `quantizer`
   Quantizer quantizer;
+  const WordLattice* lattices;  // of each chunk of integers
   u32 chunks;
   u32 mode;
   u32 header_bytes;
@@ -105,6 +121,27 @@ struct RangePlan {
   Quantizer quantizer;  // template for the chunks' quantizers
   u64* ends;            // two for each chunk, 0 at the start: the largest value, and the complement of the smallest
   Quantizer* quantizers;
+};
+
+// The quantizers and lattices of chunks of integers, from their ranges and strides where these matter.
+struct IntegerPlan {
+  const u8* raw;
+  u64 raw_stride;
+  u32 chunks;
+  u32 count;  // values of a chunk
+  u32 value_class;
+  u32 value_bytes;
+  u32 from_range;
+  u32 skip_zeros;
+  u32 has_fill;  // fill values are excluded from the range
+  u64 fill_bits;
+  double bound;
+  Quantizer quantizer;  // template for the chunks' quantizers
+  u64* ends;            // as in RangePlan, of ranks
+  u64* strides;         // of each thread block that measures a chunk, `blocks` for each chunk
+  u32 blocks;           // 0: nothing was measured
+  Quantizer* quantizers;
+  WordLattice* lattices;
 };
 
 constexpr u32 kSampleParts = 2;  // whole rows of blocks, and the edge
@@ -188,15 +225,6 @@ struct alignas(16) DecodeJob {
   u32 check_table;  // whether the tile table's share of the header's checksum must still be checked
   u32 table_sum;    // its expected value
   u64 step_bits;    // from the header
-};
-
-// The lattice of one frame of integers (codecs/integers.h), of any type: numbers are modulo 2^W, and words are ranks.
-inline constexpr u32 kMostSpecialWords = 5;
-struct alignas(16) WordLattice {
-  u64 zero;              // the rank of word 0
-  u64 step, origin;      // a word comes back as origin + word * step,
-  u32 special_count;     // but for these
-  u64 special_words[kMostSpecialWords], special_values[kMostSpecialWords];
 };
 
 // Sums over the thread blocks that decode a frame, 0 at the start. Each frame has several, because atomic additions to

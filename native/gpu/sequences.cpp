@@ -95,10 +95,21 @@ struct AutoMemory {
 struct EncodeMemory {
   EncodeWork main, lossless;
   u64* ends;
+  u64* strides;  // of integers
   Quantizer* quantizers;
+  WordLattice* lattices;
   AutoMemory automatic;
   Arena scratch;  // reused by one candidate after another
 };
+
+// Whether chunks of integers are looked at before they are encoded: for their range, or stride.
+bool measures_integers(const EncodeCall& call) {
+  return call.from_range || call.plan.encode.quantizer.kind == BoundKind::lossless;
+}
+std::uint32_t measuring_blocks(const EncodeCall& call) {
+  const EncodePlan& plan = call.plan.encode;
+  return std::clamp(call.variant.shape.count / (32 * kThreads), 1u, std::max(1u, 2048 / std::max(plan.chunks, 1u)));
+}
 
 bool needs_main(const EncodeCall& call) {
   return call.from_range || call.plan.encode.quantizer.kind != BoundKind::lossless;
@@ -138,7 +149,16 @@ EncodeCall sample_call(const EncodeCall& call, const SamplePart& part, u8* frame
 }
 
 EncodeMemory take_memory(Arena& arena, const EncodeCall& call) {
-  EncodeMemory memory = {{}, {}, nullptr, nullptr, {}, arena};
+  EncodeMemory memory = {{}, {}, nullptr, nullptr, nullptr, nullptr, {}, arena};
+  if (call.has_integers) {
+    const std::size_t chunks = call.plan.encode.chunks;
+    memory.main = plan_encoder(arena, call, call.variant);
+    memory.ends = arena.take<u64>(2 * chunks);
+    memory.strides = arena.take<u64>(chunks * measuring_blocks(call));
+    memory.quantizers = arena.take<Quantizer>(chunks);
+    memory.lattices = arena.take<WordLattice>(chunks);
+    return memory;
+  }
   if (needs_main(call) && !is_auto(call)) memory.main = plan_encoder(arena, call, call.variant);
   if (needs_lossless(call)) memory.lossless = plan_encoder(arena, call, call.lossless);
   if (call.from_range) {
@@ -251,6 +271,48 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const CodecVariant&
                          &work.plan, sizeof work.plan, false);
 }
 
+// One kernel encodes all chunks of integers, with and without loss.
+bool encode_integers(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory) {
+  EncodeWork work = memory.main;
+  EncodePlan& plan = work.plan.encode;
+  IntegerPlan making = {};
+  making.raw = plan.raw;
+  making.raw_stride = plan.raw_stride;
+  making.chunks = plan.chunks;
+  making.count = plan.shape.count;
+  making.value_class = call.plan.value_class;
+  making.value_bytes = call.plan.value_bytes;
+  making.from_range = call.from_range ? 1 : 0;
+  making.skip_zeros = call.skip_zeros ? 1 : 0;
+  making.has_fill = call.range_has_fill ? 1 : 0;
+  making.fill_bits = call.range_fill_bits;
+  making.bound = call.plan.bound;
+  making.quantizer = plan.quantizer;
+  making.ends = memory.ends;
+  making.strides = memory.strides;
+  making.quantizers = memory.quantizers;
+  making.lattices = memory.lattices;
+  if (measures_integers(call)) {
+    making.blocks = measuring_blocks(call);
+    if (!launcher.clear(memory.ends, 16 * std::size_t{plan.chunks})) return false;
+    if (!launcher.launch("measure_integers", making.blocks, plan.chunks, &making, sizeof making, false)) return false;
+  }
+  if (!launcher.launch("make_lattices", 1, plan.chunks, &making, sizeof making, false)) return false;
+  char kernel[kMaxName];
+  name_integer_kernel(kernel, call.variant, "encode", call.plan.value_bytes);
+  plan.lattices = memory.lattices;
+  const std::uint32_t resident = launcher.resident_blocks(kernel);
+  const std::uint64_t items = std::uint64_t{plan.chunks} * plan.items_per_chunk;
+  if (resident == 0 || items > 0x7FFFFFFF) return false;
+  const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
+  plan.chunk_step = blocks / plan.items_per_chunk;
+  plan.index_step = blocks % plan.items_per_chunk;
+  FinishPlan finish = work.plan;
+  finish.encode.quantizers = memory.quantizers;
+  return launcher.clear(plan.sums, work.cleared) && launcher.launch(kernel, blocks, 1, &plan, sizeof plan, true) &&
+         launcher.launch("finish_integer_frames", finishing_columns(plan), plan.chunks, &finish, sizeof finish, false);
+}
+
 // Picks a candidate for each chunk.
 bool pick(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory, AutoPlan plan) {
   const std::uint32_t most = sampled_chunks(call);
@@ -321,6 +383,7 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
   if (call.plan.encode.chunks > kMaxRows) return false;
   Arena arena(workspace);
   const EncodeMemory memory = take_memory(arena, call);
+  if (call.has_integers) return encode_integers(launcher, call, memory);
   if (call.from_range && !make_quantizers(launcher, call, memory)) return false;
   const bool has_main = !needs_main(call) || (is_auto(call) ? encode_with_candidates(launcher, call, memory)
                                                             : encode_with(launcher, call, call.variant, memory.main,

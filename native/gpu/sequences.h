@@ -53,6 +53,7 @@ struct EncodeCall {
   std::uint32_t sample_parts = 0;
   CodecVariant lossless;    // for lossless chunks
   bool from_range = false;  // the quantizers are computed from the chunks' ranges
+  bool has_integers = false;
   StepRule step_rule = {};
   bool skip_zeros = false;
   bool range_has_fill = false;

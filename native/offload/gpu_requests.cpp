@@ -7,6 +7,7 @@
 
 #include "chunk/auto.h"
 #include "chunk/codec_selection.h"
+#include "chunk/integers.h"
 #include "chunk/params.h"
 
 namespace h5lossy {
@@ -69,12 +70,16 @@ gpu::CodecVariant make_variant(const CodecEntry& entry, std::uint32_t requested,
 gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes, std::uint32_t chunks) {
   gpu::EncodeCall call;
   const bool has_codec = params.codec != H5L_CODEC_AUTO;
-  call.plan.encode.quantizer = make_quantizer(params, {});  // the fields that do not depend on values
+  call.has_integers = has_integers(params);
+  call.plan.encode.quantizer =  // the fields that do not depend on values
+      call.has_integers ? integer_quantizer_without_values(params) : make_quantizer(params, {});
   const Chunk chunk = read_chunk(params, call.plan.encode.quantizer, raw_bytes / params.value_bytes, nullptr);
   const CodecEntry& lossless = lossless_codec(all_codecs(), params.codec);
   call.lossless = make_variant(lossless, lossless.number == params.codec ? params.mode : 0, chunk, raw_bytes);
   call.variant = has_codec ? make_variant(*codec_entry(params.codec), params.mode, chunk, raw_bytes) : call.lossless;
-  if (!has_codec && params.bound_kind != H5L_BOUND_LOSSLESS) {
+  if (call.has_integers) {
+    call.variant = make_variant(integer_codec(all_codecs(), params.codec), 0, chunk, raw_bytes);
+  } else if (!has_codec && params.bound_kind != H5L_BOUND_LOSSLESS) {
     const Sample sample(chunk);
     for (const Sample::Part& part : sample.parts()) {
       gpu::SamplePart& of_call = call.sample[call.sample_parts++];
