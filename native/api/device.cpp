@@ -133,7 +133,7 @@ h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, 
   header.mode = static_cast<std::uint8_t>(info->mode);
   header.raw_bytes = static_cast<std::uint32_t>(info->raw_bytes);
   std::copy_n(info->dims, kMaxDims, header.dims);
-  if (info->codec > 255 || info->mode > 255 || info->bound_kind > H5L_BOUND_LOSSLESS) {
+  if (info->codec > 255 || info->mode > 255 || info->bound_kind > H5L_BOUND_NOISE) {
     return why.fail(H5L_INVALID_ARGUMENT, "codec %u, mode %u and bound kind %u do not exist in any frame", info->codec,
                     info->mode, info->bound_kind);
   }

@@ -138,7 +138,7 @@ struct IntegerPlan {
   double bound;
   Quantizer quantizer;  // template for the chunks' quantizers
   u64* ends;            // as in RangePlan, of ranks
-  u64* strides;         // of each thread block that measures a chunk, `blocks` for each chunk
+  u64* strides;         // of each thread block that measures a chunk, `blocks` for each chunk; 0 at the start
   u32 blocks;           // 0: nothing was measured
   Quantizer* quantizers;
   WordLattice* lattices;

@@ -153,8 +153,8 @@ EncodeMemory take_memory(Arena& arena, const EncodeCall& call) {
   if (call.has_integers) {
     const std::size_t chunks = call.plan.encode.chunks;
     memory.main = plan_encoder(arena, call, call.variant);
-    memory.ends = arena.take<u64>(2 * chunks);
-    memory.strides = arena.take<u64>(chunks * measuring_blocks(call));
+    memory.ends = arena.take<u64>(chunks * (2 + measuring_blocks(call)));
+    memory.strides = memory.ends + 2 * chunks;
     memory.quantizers = arena.take<Quantizer>(chunks);
     memory.lattices = arena.take<WordLattice>(chunks);
     return memory;
@@ -294,7 +294,7 @@ bool encode_integers(Launcher& launcher, const EncodeCall& call, const EncodeMem
   making.lattices = memory.lattices;
   if (measures_integers(call)) {
     making.blocks = measuring_blocks(call);
-    if (!launcher.clear(memory.ends, 16 * std::size_t{plan.chunks})) return false;
+    if (!launcher.clear(memory.ends, 8 * std::size_t{plan.chunks} * (2 + making.blocks))) return false;
     if (!launcher.launch("measure_integers", making.blocks, plan.chunks, &making, sizeof making, false)) return false;
   }
   if (!launcher.launch("make_lattices", 1, plan.chunks, &making, sizeof making, false)) return false;
