@@ -51,7 +51,12 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     restore_stream<false>();
     restore_residuals();
     sum_rows(predictor, zero);
-    if (tile_.length % kPerWord == 0) {
+    const bool is_in_words = tile_.length % kPerWord == 0;
+    if (predictor == Predictor::three && is_in_words && tile_.length <= 2 * kWarpThreads * kPerWord) {
+      add_narrow_rows<2>();
+    } else if (predictor == Predictor::three && is_in_words && tile_.length <= 4 * kWarpThreads * kPerWord) {
+      add_narrow_rows<4>();
+    } else if (is_in_words) {
       add_rows(predictor, tile_.length / kPerWord, [&](u32 m) -> Packed& { return packed(m); }, LanesOf<W>());
     } else {
       add_rows(predictor, tile_.length, [&](u32 i) -> W& { return word(i); }, SingleLane<W>());
@@ -199,6 +204,42 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     sum = lane() == 0 ? behind : before + (restart_before != 0 ? 0 : behind);
   }
 
+  // The same with predictor `three`, where a warp has room for a row in registers: `n` words for each lane.
+  template <u32 n>
+  H5L_DEVICE void add_narrow_rows() const {
+    using Lane = LanesOf<W>;
+    const u32 length = tile_.length / kPerWord, first = lane() * n;
+    if (warp() == 0) {
+      Packed above[n];
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) above[k] = first + k < length ? packed(first + k) : 0;
+      u32 row = 0;
+      for (u32 y = 1; y < tile_.rows; ++y) {
+        row += length;
+        Packed residuals[n];
+        H5L_UNROLL for (u32 k = 0; k < n; ++k) residuals[k] = first + k < length ? packed(row + first + k) : 0;
+        const W left_of_lane = Lane::last(shuffle_up(above[n - 1], 1)),
+                right_of_lane = Lane::first(shuffle(above[0], lane() + 1));
+        Packed predicted[n];
+        H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+          const bool is_last = first + k + 1 == length;
+          const W left = first + k == 0 ? Lane::first(above[0])
+                         : k == 0       ? left_of_lane
+                                        : Lane::last(above[k == 0 ? 0 : k - 1]);
+          const W right = is_last      ? Lane::last(above[k])
+                          : k + 1 == n ? right_of_lane
+                                       : Lane::first(above[k + 1 == n ? k : k + 1]);
+          const Packed beside = Lane::average(Lane::before(above[k], left), Lane::behind(above[k], right));
+          predicted[k] = Lane::average(above[k], beside);
+        }
+        H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+          above[k] = Lane::add(Lane::from_negabinary(residuals[k]), predicted[k]);
+          if (first + k < length) packed(row + first + k) = above[k];
+        }
+      }
+    }
+    sync_block();
+  }
+
   // What all rows but the first are is added to what is predicted from the rows above. Rows are of `length` words.
   template <class At, class Lane>
   H5L_DEVICE void add_rows(Predictor predictor, u32 length, At at, Lane) const {
@@ -210,8 +251,8 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
           const Word n = at(above + x), residual = Lane::from_negabinary(at(row + x));
           const W left = x == 0 ? Lane::first(n) : Lane::last(at(above + x - 1));
           const W right = x + 1 == length ? Lane::last(n) : Lane::first(at(above + x + 1));
-          at(row + x) = Lane::add(
-              residual, Lane::average(n, Lane::average(Lane::before(n, left), Lane::behind(n, right))));
+          at(row + x) =
+              Lane::add(residual, Lane::average(n, Lane::average(Lane::before(n, left), Lane::behind(n, right))));
         }
         sync_block();
       }

@@ -56,6 +56,8 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     replace_by_planes();
     sync_block();
     take_stream();
+    planes_used_ = 0;
+    H5L_UNROLL for (u32 j = 0; j < kWords; ++j) planes_used_ |= any_in_warp(words_[j] != 0) ? 1u << (31 - j) : 0;
     sync_block();
     const u32 size = measure_bitmaps();
     if (thread() == 0) shared_.bytes = size == 0 ? 0 : size + 1 < tile.raw_bytes ? size + 1 : tile.raw_bytes;
@@ -115,16 +117,26 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const u8* const first = chunk + tile_.first * sizeof(W);
     if (tile_.length % n == 0 && tile_.pitch % n == 0 && reinterpret_cast<u64>(first) % kPieceBytes == 0) {
       RowWalk at(tile_.length / n);
-      for (u32 i = thread() * n; i < tile_.count(); i += kThreads * n, at.step()) {
-        W values[n];
-        unpack_piece(*reinterpret_cast<const Quad*>(first + (u64{at.y} * tile_.pitch + at.x * n) * sizeof(W)), values);
-        H5L_UNROLL for (u32 k = 0; k < n; ++k) values[k] = words.word_of(values[k]);
-        const Quad piece = pack_piece(values);
-        u32* const to = reinterpret_cast<u32*>(shared_.input + U::place(i));
-        to[0] = piece.x;
-        to[1] = piece.y;
-        to[2] = piece.z;
-        to[3] = piece.w;
+      constexpr u32 at_once = 4;  // pieces that are on their way
+      H5L_NO_UNROLL for (u32 i = thread() * n; i < tile_.count(); i += at_once * kThreads * n) {
+        Quad pieces[at_once];
+        H5L_UNROLL for (u32 k = 0; k < at_once; ++k, at.step()) {
+          const u8* const from = first + (u64{at.y} * tile_.pitch + at.x * n) * sizeof(W);
+          if (i + k * kThreads * n < tile_.count()) pieces[k] = *reinterpret_cast<const Quad*>(from);
+        }
+        H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+          const u32 own = i + k * kThreads * n;
+          if (own >= tile_.count()) break;
+          W values[n];
+          unpack_piece(pieces[k], values);
+          H5L_UNROLL for (u32 v = 0; v < n; ++v) values[v] = words.word_of(values[v]);
+          const Quad piece = pack_piece(values);
+          u32* const to = reinterpret_cast<u32*>(shared_.input + U::place(own));
+          to[0] = piece.x;
+          to[1] = piece.y;
+          to[2] = piece.z;
+          to[3] = piece.w;
+        }
       }
       return;
     }
@@ -139,7 +151,8 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   // Predictors
 
   // The residuals of a word with all predictors; `is_first` says that there is no row above.
-  H5L_DEVICE void all_residuals(u32 i, u32 x, bool is_first_row, bool is_first, W zero, W (&residuals)[kPredictors]) const {
+  H5L_DEVICE void all_residuals(u32 i, u32 x, bool is_first_row, bool is_first, W zero,
+                                W (&residuals)[kPredictors]) const {
     const u32 length = tile_.length;
     const W own = word(i), left = is_first ? zero : word(x == 0 ? i - length : i - 1);
     W predicted[kPredictors] = {zero, left, left, left, left};
@@ -196,7 +209,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
 
   // From the last words to the first, since residuals need words before them: some of each thread are replaced at once.
   H5L_DEVICE void replace_by_residuals() const {
-    constexpr u32 at_once = 4;
+    constexpr u32 at_once = 8;
     const u32 words = (tile_.count() + kPerWord - 1) / kPerWord;
     const bool has_whole_rows = tile_.length % kPerWord == 0;
     const RowDivider rows(has_whole_rows ? tile_.length / kPerWord : tile_.length);

@@ -126,8 +126,12 @@ template <class W>
 class ValueWords {
  public:
   H5L_DEVICE explicit ValueWords(const WordLattice& lattice)
-      : zero_(static_cast<W>(lattice.zero)), has_exact_(lattice.has_exact != 0), splits_(lattice.splits != 0),
-        exact_(static_cast<W>(lattice.exact)), code_(static_cast<W>(lattice.code)), bin_(static_cast<W>(lattice.bin)) {
+      : zero_(static_cast<W>(lattice.zero)),
+        has_exact_(lattice.has_exact != 0),
+        splits_(lattice.splits != 0),
+        exact_(static_cast<W>(lattice.exact)),
+        code_(static_cast<W>(lattice.code)),
+        bin_(static_cast<W>(lattice.bin)) {
     ranks_.step = static_cast<W>(lattice.step);
     ranks_.shift = static_cast<W>(lattice.shift);
     ranks_.first = static_cast<W>(lattice.first);

@@ -209,9 +209,9 @@ class ZeroRestorer {
   const DecodeJob& job_;
   Shared& shared_;
   u32 raw_bytes_ = 0, bytes_ = 0;  // of the tile and of its payload
-  u32 planes_used_ = 0;  // bit j: plane j of a full tile of float32 is nonzero
-  u32 shift_ = 0;        // offset of the payload in the area
-  u32 selector_ = 0;     // of permute: spreads a word's nonzero bytes, for the lane's lowest four bits as flags
+  u32 planes_used_ = 0;            // bit j: plane j of a full tile of float32 is nonzero
+  u32 shift_ = 0;                  // offset of the payload in the area
+  u32 selector_ = 0;  // of permute: spreads a word's nonzero bytes, for the lane's lowest four bits as flags
 };
 
 }  // namespace h5lossy::H5L_TARGET::pfpl

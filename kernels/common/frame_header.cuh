@@ -77,7 +77,8 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   if (frame_bytes < stored_bytes) {
     if (block_number() != 0) return;
     if (thread() != 0) return;
-    write_header(make_header<has_integers>(plan, quantizer, false), encode.sums[chunk], encode.table_sums[chunk], frame);
+    write_header(make_header<has_integers>(plan, quantizer, false), encode.sums[chunk], encode.table_sums[chunk],
+                 frame);
     plan.frame_bytes[chunk] = frame_bytes;
     return;
   }
@@ -349,8 +350,8 @@ H5L_DEVICE void measure_integers_of(const gpu::IntegerPlan& plan) {
     if (stride != 1 && (stride == 0 ? difference != 0 : difference % stride != 0)) {
       stride = static_cast<W>(divisor_of(stride, difference));
     }
-    const bool is_left_out = (plan.has_fill != 0 && values[i] == static_cast<W>(plan.fill_bits)) ||
-                             (plan.skip_zeros != 0 && values[i] == 0);
+    const bool is_left_out =
+        (plan.has_fill != 0 && values[i] == static_cast<W>(plan.fill_bits)) || (plan.skip_zeros != 0 && values[i] == 0);
     if (plan.from_range == 0 || is_left_out) return;
     const W complement = static_cast<W>(~rank);
     largest = rank > largest ? rank : largest;

@@ -107,7 +107,10 @@ H5L_DEVICE RowTile row_tile_of(const gpu::Shape& shape, u32 tile) {
 class RowWalk {
  public:
   H5L_DEVICE explicit RowWalk(u32 length)
-      : length_(length), down_(kThreads / length), along_(kThreads % length), y(thread() / length),
+      : length_(length),
+        down_(kThreads / length),
+        along_(kThreads % length),
+        y(thread() / length),
         x(thread() % length) {}
   H5L_DEVICE void step() {
     y += down_;

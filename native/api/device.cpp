@@ -97,8 +97,8 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
                      const Message& why) {
   if (params == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "params must not be null");
   if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
-  const h5l_status has_kernels = check_kernels(Direction::encode, params->codec, params->mode, params->value_class,
-                                               params->bound_kind, why);
+  const h5l_status has_kernels =
+      check_kernels(Direction::encode, params->codec, params->mode, params->value_class, params->bound_kind, why);
   if (has_kernels != H5L_OK) return has_kernels;
   if (const h5l_status status = check_batch(batch, params->value_bytes, why); status != H5L_OK) return status;
   call = make_encode_call(*params, static_cast<std::size_t>(batch->raw_bytes), batch->count);

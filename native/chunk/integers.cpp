@@ -182,8 +182,9 @@ std::uint64_t bound_in_counts(double bound, std::uint32_t value_bytes) {
 Quantizer integer_quantizer_without_values(const h5l_params& params) {
   Quantizer quantizer;
   const auto kind = static_cast<BoundKind>(params.bound_kind);
-  const std::uint64_t bound =
-      kind == BoundKind::absolute ? bound_in_counts(params.bound, params.value_bytes) : kind == BoundKind::lossless ? 0 : 1;
+  const std::uint64_t bound = kind == BoundKind::absolute   ? bound_in_counts(params.bound, params.value_bytes)
+                              : kind == BoundKind::lossless ? 0
+                                                            : 1;
   if (bound == 0) return quantizer;
   quantizer.kind = kind;
   quantizer.scale = 2 * bound + 1;

@@ -193,8 +193,7 @@ H5L_FN u64 floor_of_product(double number, u64 integer) {
   const u64 low = (mantissa & low_half) * (integer & low_half);
   const u64 first = (mantissa >> 32) * (integer & low_half) + (low >> 32);
   const u64 second = (mantissa & low_half) * (integer >> 32) + (first & low_half);
-  u64 words[2] = {(low & low_half) | second << 32,
-                  (mantissa >> 32) * (integer >> 32) + (first >> 32) + (second >> 32)};
+  u64 words[2] = {(low & low_half) | second << 32, (mantissa >> 32) * (integer >> 32) + (first >> 32) + (second >> 32)};
   if (exponent <= -128) return 0;
   for (; exponent < 0; ++exponent) {
     words[0] = words[0] >> 1 | words[1] << 63;

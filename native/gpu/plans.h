@@ -265,11 +265,11 @@ struct DecodePlan {
 
 // Checks that frames are of the requested kind, and creates their jobs.
 struct OpenPlan {
-  DecodePlan decode;                         // for frames of the requested kind
-  const u64* frame_bytes;                    // of each frame
+  DecodePlan decode;                                      // for frames of the requested kind
+  const u64* frame_bytes;                                 // of each frame
   u32 codec, kind, value_class, value_bytes, big_endian;  // the requested kind
-  u32 lossless_codec, lossless_tiles;        // of lossless frames
-  u32 published_words;                       // of each frame
+  u32 lossless_codec, lossless_tiles;                     // of lossless frames
+  u32 published_words;                                    // of each frame
   DecodeJob* jobs;
   WordLattice* lattices;  // of integers
 };

@@ -19,8 +19,8 @@ using MutableBytes = std::span<std::uint8_t>;
 
 // False if the CPU was selected or the GPU failed.
 bool encode_on_gpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
-  gpu::Device* const device = select_device(Direction::encode, params.codec, params.mode, params.value_class,
-                                            params.bound_kind, raw.size());
+  gpu::Device* const device =
+      select_device(Direction::encode, params.codec, params.mode, params.value_class, params.bound_kind, raw.size());
   if (device == nullptr) return false;
   if (gpu::encode_chunk(*device, make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) return true;
   report_failure(*device);

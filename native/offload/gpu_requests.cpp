@@ -43,8 +43,9 @@ gpu::CodecVariant make_variant(const CodecEntry& entry, std::uint32_t requested,
   const Codec* const codec = codec_for(entry, value_class);
   if (codec == nullptr || !codec->has_encode_kernels) return {};
   if (codec->possible_modes == nullptr) {
-    return make_choice(entry, requested, chunk, choice) ? make_variant(choice, value_class, chunk.value_bytes, raw_bytes)
-                                                        : gpu::CodecVariant{};
+    return make_choice(entry, requested, chunk, choice)
+               ? make_variant(choice, value_class, chunk.value_bytes, raw_bytes)
+               : gpu::CodecVariant{};
   }
   // Kernels choose the mode: there is room for the tiles of all that are possible.
   std::uint32_t modes[kMostPossibleModes];
@@ -146,8 +147,9 @@ gpu::DecodeCall make_decode_call(const FrameHeader& header, std::uint64_t first,
     call.variant.shape.raw_bytes = header.raw_bytes;
     return call;
   }
-  const bool has_codec = has_kernels(Direction::decode, header.codec, header.mode, header.value_class, header.bound_kind) &&
-                         open_codec(header, choice, Message(nullptr)) == H5L_OK;
+  const bool has_codec =
+      has_kernels(Direction::decode, header.codec, header.mode, header.value_class, header.bound_kind) &&
+      open_codec(header, choice, Message(nullptr)) == H5L_OK;
   if (!has_codec) return call;
   open_geometry(header, choice);
   call.variant = make_variant(choice, header.value_class, header.value_bytes, header.raw_bytes);

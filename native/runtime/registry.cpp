@@ -141,13 +141,11 @@ bool has_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode, s
     return entry == nullptr || (encodes ? entry->codec->has_encode_kernels : entry->codec->has_decode_kernels);
   }
   // Bins that grow are tables, which kernels do not have.
-  const bool has_lattice = bound_kind == H5L_BOUND_LOSSLESS ||
-                           (!is_half(value_class) && bound_kind != H5L_BOUND_NOISE);
+  const bool has_lattice = bound_kind == H5L_BOUND_LOSSLESS || (!is_half(value_class) && bound_kind != H5L_BOUND_NOISE);
   if (entry == nullptr && !encodes) return true;  // stored
   const Codec* const codec_of_integers = integer_codec(all_codecs(), codec).codec->for_integers;
   if (entry != nullptr && entry->codec->for_integers == nullptr) return false;
-  return has_lattice &&
-         (encodes ? codec_of_integers->has_encode_kernels : codec_of_integers->has_decode_kernels);
+  return has_lattice && (encodes ? codec_of_integers->has_encode_kernels : codec_of_integers->has_decode_kernels);
 }
 
 const CodecEntry& size_codec(std::span<const CodecEntry> codecs) {

@@ -390,7 +390,10 @@ Bytes some_integers(Random& random, std::size_t count, const h5l_params& params)
   std::uint64_t value = random.one_in(2) ? random.next() : largest / 2;
   Bytes raw;
   for (std::size_t i = 0; i < count; ++i) {
-    value = kind == 0 ? value : kind == 1 ? random.next() : kind == 2 ? random.below(3) : value + random.below(reach) - reach / 2;
+    value = kind == 0   ? value
+            : kind == 1 ? random.next()
+            : kind == 2 ? random.below(3)
+                        : value + random.below(reach) - reach / 2;
     std::uint64_t bits = kind == 4 ? (value & largest / 2) / stride * stride + base : value;
     if (kind == 5 && random.one_in(3000)) bits = random.next();
     if (params.has_fill != 0 && kind != 4 && random.one_in(50)) bits = params.fill_bits + random.below(3) - 1;
@@ -427,9 +430,9 @@ void check_integers(std::uint32_t value_class, std::uint32_t value_bytes, Random
   params.codec = H5L_CODEC_PFPL;
   params.value_class = value_class;
   params.value_bytes = value_bytes;
-  params.bound_kind = is_half || random.one_in(3)   ? H5L_BOUND_LOSSLESS
-                      : random.one_in(3)            ? H5L_BOUND_RANGE_RELATIVE
-                                                    : H5L_BOUND_ABSOLUTE;
+  params.bound_kind = is_half || random.one_in(3) ? H5L_BOUND_LOSSLESS
+                      : random.one_in(3)          ? H5L_BOUND_RANGE_RELATIVE
+                                                  : H5L_BOUND_ABSOLUTE;
   const double absolute = 0.5 + static_cast<double>(random.next() >> (64 - 1 - random.below(8 * value_bytes)));
   const double shares[] = {1e-4, 0.01, 0.3, 2};
   params.bound = params.bound_kind == H5L_BOUND_LOSSLESS   ? 0
@@ -450,16 +453,17 @@ void check_integers(std::uint32_t value_class, std::uint32_t value_bytes, Random
   std::vector<Bytes> frames;
   for (const Bytes& chunk : chunks) frames.push_back(encode(params, chunk));
   if (h5lossy::has_kernels(Direction::encode, params.codec, 0, value_class, params.bound_kind)) {
-    const std::vector<Bytes> made =
-        encode_with_kernels(params, chunks, 2 + static_cast<std::uint32_t>(random.below(3)),
-                            value_bytes * random.below(2));
+    const std::vector<Bytes> made = encode_with_kernels(params, chunks, 2 + static_cast<std::uint32_t>(random.below(3)),
+                                                        value_bytes * random.below(2));
     for (std::size_t i = 0; i < chunks.size(); ++i) {
       const Bytes& expected = frames[i];
       const auto differs = std::mismatch(expected.begin(), expected.end(), made[i].begin(), made[i].end()).first;
-      CHECK(expected == made[i], "%s: frames of %zu and %zu bytes differ at %td, payload at %zu: chunk %zu of %zu, %zu "
-            "values in rows of %u, kind %u, bound %.17g, fill %u 0x%" PRIx64, what.c_str(), expected.size(),
-            made[i].size(), differs - expected.begin(), payload_begin(expected), i, chunks.size(), count, extents.back(),
-            params.bound_kind, params.bound, params.has_fill, std::uint64_t{params.fill_bits});
+      CHECK(expected == made[i],
+            "%s: frames of %zu and %zu bytes differ at %td, payload at %zu: chunk %zu of %zu, %zu "
+            "values in rows of %u, kind %u, bound %.17g, fill %u 0x%" PRIx64,
+            what.c_str(), expected.size(), made[i].size(), differs - expected.begin(), payload_begin(expected), i,
+            chunks.size(), count, extents.back(), params.bound_kind, params.bound, params.has_fill,
+            std::uint64_t{params.fill_bits});
     }
   }
   check_batch({H5L_CODEC_PFPL, 0, true, true, what}, frames, chunks.front().size());
