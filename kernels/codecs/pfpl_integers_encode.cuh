@@ -207,19 +207,26 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     return static_cast<Predictor>(best);
   }
 
-  // From the last words to the first, since residuals need words before them: some of each thread are replaced at once.
   H5L_DEVICE void replace_by_residuals() const {
-    constexpr u32 at_once = 8;
-    const u32 words = (tile_.count() + kPerWord - 1) / kPerWord;
-    const bool has_whole_rows = tile_.length % kPerWord == 0;
-    const RowDivider rows(has_whole_rows ? tile_.length / kPerWord : tile_.length);
     const W zero = static_cast<W>(shared_.lattice.zero);
+    if (tile_.length % kPerWord == 0) {
+      const RowDivider rows(tile_.length / kPerWord);
+      replace_words<4>([&](u32 m) { return residuals_of_word(m, rows, zero); });
+    } else {
+      const RowDivider rows(tile_.length);
+      replace_words<1>([&](u32 m) { return single_residuals(m, rows, zero); });
+    }
+  }
+
+  // From the last words to the first, since residuals need words before them: some of each thread are replaced at once.
+  template <u32 at_once, class Residuals>
+  H5L_DEVICE void replace_words(Residuals residuals) const {
+    const u32 words = (tile_.count() + kPerWord - 1) / kPerWord;
     for (u32 round = (words + at_once * kThreads - 1) / (at_once * kThreads); round-- > 0;) {
-      Packed own[at_once];
+      Packed own[at_once] = {};
       H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
         const u32 m = (round * at_once + k) * kThreads + thread();
-        own[k] = 0;
-        if (m < words) own[k] = has_whole_rows ? residuals_of_word(m, rows, zero) : single_residuals(m, rows, zero);
+        if (m < words) own[k] = residuals(m);
       }
       sync_block();
       H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
@@ -312,7 +319,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     if (U::groups == 4 && left >= 4 && at % 4 == 0) {
       *reinterpret_cast<u32*>(to) = bytes;
     } else {
-      H5L_UNROLL for (u32 b = 0; b < U::groups; ++b) {
+      H5L_NO_UNROLL for (u32 b = 0; b < U::groups; ++b) {
         if (b < left) to[b] = static_cast<u8>(bytes >> (8 * b));
       }
     }
@@ -322,12 +329,10 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   H5L_DEVICE static void transpose_unit(const u32 (&words)[U::words], u32 (&planes)[sizeof(W)][8]) {
     H5L_UNROLL for (u32 s = 0; s < sizeof(W); ++s) {
       H5L_UNROLL for (u32 row = 0; row < 8; ++row) {
-        u32 bytes[4] = {};  // byte s of value 7 - row of each group
-        H5L_UNROLL for (u32 b = 0; b < U::groups; ++b) {
-          const u32 q = (8 * b + 7 - row) * static_cast<u32>(sizeof(W)) + s;
-          bytes[b] = words[q / 4] >> (8 * (q % 4));
-        }
-        planes[s][row] = gather_bytes(bytes[0], bytes[1], bytes[2], bytes[3], 0);
+        const u32 q = (7 - row) * static_cast<u32>(sizeof(W)) + s;  // byte s of value 7 - row of the first group
+        u32 own[4] = {};
+        H5L_UNROLL for (u32 b = 0; b < U::groups; ++b) own[b] = words[2 * sizeof(W) * b + q / 4];
+        planes[s][row] = gather_bytes(own[0], own[1], own[2], own[3], q % 4);
       }
       transpose_bytes(planes[s]);
     }

@@ -28,6 +28,12 @@ struct alignas(16) RemoveShared {
   LoopShared<TilePlaces> loop;
 };
 
+// nonzero_bytes of a word of 32 bits, in fewer instructions.
+H5L_DEVICE u32 nonzero_bytes_of_word(u32 word) {
+  constexpr u32 low7 = 0x7F7F7F7F;
+  return ((((((word & low7) + low7) | word) & ~low7) >> 7) * 0x10204080u) >> 28;
+}
+
 template <class Shared>
 class ZeroRemover {
  protected:
@@ -43,7 +49,7 @@ class ZeroRemover {
     H5L_UNROLL for (u32 j = 0; j < kWords; ++j) {
       const u32 w = j * kThreads + thread();
       words_[j] = stream[w];
-      const u32 flags = nonzero_bytes(u64{words_[j]});
+      const u32 flags = nonzero_bytes_of_word(words_[j]);
       const u32 next = shuffle_xor(flags, 1);
       if (lane() % 2 == 0) bytes[w / 2] = static_cast<u8>(flags | next << 4);
     }
@@ -51,7 +57,7 @@ class ZeroRemover {
 
   // Bit i: byte i of a bitmap's word differs from the byte before it; `before` is the previous word.
   H5L_DEVICE static u32 changes_of(u32 word, u32 before) {
-    return nonzero_bytes(u64{word ^ funnel_left(before, word, 8)});
+    return nonzero_bytes_of_word(word ^ funnel_left(before, word, 8));
   }
 
   // Computes the size of the payload; valid in the first thread.
