@@ -302,7 +302,7 @@ class _Torch:
             )
         tensor = as_shown(tensor)
         name = str(tensor.dtype).removeprefix("torch.")
-        # NumPy has no bfloat16, for example; PyTorch copies none to it even if a package has added it.
+        # NumPy has no bfloat16, for example; where a package adds it, PyTorch still copies none.
         if name == "bfloat16" or name not in np.sctypeDict:
             raise UnsupportedError(
                 f"h5lossy takes no tensors of {tensor.dtype}; convert it with float first"

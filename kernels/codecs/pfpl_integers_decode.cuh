@@ -22,7 +22,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   using Sum = typename SumOf<W>::Type;
   using Packed = typename LanesOf<W>::Word;
   static constexpr u32 kPerWord = sizeof(Packed) / sizeof(W);
-  static constexpr u32 kOwn = U::of_thread * U::values;  // values of a thread
+  static constexpr u32 kShare = U::of_thread * U::values;  // values of a thread
 
  public:
   H5L_DEVICE IntegerDecoder(const DecodePlan& plan, const DecodeJob& job, IntegerDecodeShared& shared)
@@ -148,7 +148,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     const u32 count = tile_.count(), length = tile_.length;
     const bool is_first_row = predictor == Predictor::y || predictor == Predictor::three;
     const u32 all = is_first_row && length < count ? length : count;
-    const u32 first = thread() * kOwn, last = first + kOwn < all ? first + kOwn : all;
+    const u32 first = thread() * kShare, last = first + kShare < all ? first + kShare : all;
     if (predictor == Predictor::none) {
       H5L_NO_UNROLL for (u32 i = first; i < last; ++i) word(i) = static_cast<W>(zero + residual(i));
       return sync_block();

@@ -55,9 +55,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     sync_block();
     replace_by_planes();
     sync_block();
-    take_stream();
-    planes_used_ = 0;
-    H5L_UNROLL for (u32 j = 0; j < kWords; ++j) planes_used_ |= any_in_warp(words_[j] != 0) ? 1u << (31 - j) : 0;
+    mark_stream();
     sync_block();
     const u32 size = measure_bitmaps();
     if (thread() == 0) shared_.bytes = size == 0 ? 0 : size + 1 < tile.raw_bytes ? size + 1 : tile.raw_bytes;
@@ -68,9 +66,9 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
 
   [[nodiscard]] H5L_DEVICE u32 room() const { return bytes_ == 0 ? 16 : (bytes_ + 15) / 16 * 16; }
 
-  // Keeps the words of the stream in the input while another tile is copied out.
-  H5L_DEVICE void stash() { store_row<kRowBytes>(shared_.input, words_); }
-  H5L_DEVICE void unstash() { load_row<kRowBytes>(shared_.input, words_); }
+  // The stream stays in shared memory until the next tile is measured.
+  H5L_DEVICE void stash() {}
+  H5L_DEVICE void unstash() {}
 
   // Writes the payload, or the values, to the ring, at byte `at`.
   H5L_DEVICE void write(const OwnTile& tile, u32 at) const {
@@ -85,7 +83,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       return;
     }
     write_bitmaps(out);
-    write_planes(out);
+    write_stream(out);
     if (thread() == 0) out[bytes_ - 1] = static_cast<u8>(predictor_);
   }
 
@@ -312,6 +310,31 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     }
     if (own < count) reinterpret_cast<W*>(shared_.input)[own] = rest;
   }
+
+  // As take_stream and write_planes do with words in registers: in loops, since this code is long enough.
+  H5L_DEVICE void mark_stream() const {
+    u8* const bytes = reinterpret_cast<u8*>(shared_.bitmap0);
+    H5L_NO_UNROLL for (u32 first = thread(); first < kStreamBytes / 4; first += 4 * kThreads) {
+      H5L_UNROLL for (u32 w = first; w < first + 4 * kThreads; w += kThreads) {
+        const u32 flags = nonzero_bytes_of_word(stream_word(w));
+        const u32 next = shuffle_xor(flags, 1);
+        if (lane() % 2 == 0) bytes[w / 2] = static_cast<u8>(flags | next << 4);
+      }
+    }
+  }
+
+  H5L_DEVICE void write_stream(u8* bytes) const {
+    H5L_NO_UNROLL for (u32 w = 0; w < kWarps; ++w) {  // each warp has measured 8 words of a thread
+      H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
+        const u32 number = (8 * w + j) * kThreads + thread();
+        const u32 own = stream_word(number);
+        if (any_in_warp(own != 0)) write_bytes(bytes, number, own);
+      }
+      bytes += shared_.totals[w] & 0xFFFF;
+    }
+  }
+
+  [[nodiscard]] H5L_DEVICE u32 stream_word(u32 w) const { return reinterpret_cast<const u32*>(shared_.input)[w]; }
 
   // Writes the bytes of a unit's groups, of which there are `left` before the plane's end.
   H5L_DEVICE void put_plane(u32 at, u32 bytes, u32 left) const {
