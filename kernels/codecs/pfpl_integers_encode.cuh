@@ -209,28 +209,22 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const W zero = static_cast<W>(shared_.lattice.zero);
     if (tile_.length % kPerWord == 0) {
       const RowDivider rows(tile_.length / kPerWord);
-      replace_words<4>([&](u32 m) { return residuals_of_word(m, rows, zero); });
+      replace_words([&](u32 m) { return residuals_of_word(m, rows, zero); });
     } else {
       const RowDivider rows(tile_.length);
-      replace_words<1>([&](u32 m) { return single_residuals(m, rows, zero); });
+      replace_words([&](u32 m) { return single_residuals(m, rows, zero); });
     }
   }
 
-  // From the last words to the first, since residuals need words before them: some of each thread are replaced at once.
-  template <u32 at_once, class Residuals>
+  // From the last words to the first, since residuals need words before them.
+  template <class Residuals>
   H5L_DEVICE void replace_words(Residuals residuals) const {
     const u32 words = (tile_.count() + kPerWord - 1) / kPerWord;
-    for (u32 round = (words + at_once * kThreads - 1) / (at_once * kThreads); round-- > 0;) {
-      Packed own[at_once] = {};
-      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-        const u32 m = (round * at_once + k) * kThreads + thread();
-        if (m < words) own[k] = residuals(m);
-      }
+    for (u32 round = (words + kThreads - 1) / kThreads; round-- > 0;) {
+      const u32 m = round * kThreads + thread();
+      const Packed own = m < words ? residuals(m) : Packed{0};
       sync_block();
-      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-        const u32 m = (round * at_once + k) * kThreads + thread();
-        if (m < words) packed(m) = own[k];
-      }
+      if (m < words) packed(m) = own;
     }
   }
 
