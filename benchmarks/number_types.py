@@ -74,7 +74,7 @@ LOSSLESS, NOISE, RANGE = "lossless", "noise 1", f"{SPEED_SCALE:g} of the range"
 ABSOLUTE = f"±{COUNTS}"
 
 LZ4, ZSTD = "Bitshuffle+LZ4", "Bitshuffle+Zstd"
-OURS, OURS_HDF5 = "PFPL", "PFPL, through HDF5"
+OURS, OURS_HDF5, INTERP = "PFPL", "PFPL, through HDF5", "Interp"
 JPEG_LS = "JPEG-LS"
 PACKAGES = ("h5py", "hdf5plugin", "imagecodecs", "pcodec", "pysz")
 ROW = 1000
@@ -328,7 +328,7 @@ def coders(
         lossless = lossless_peers(parts) if case == LOSSLESS else {}
         return found | {name: coder for name, coder in lossless.items() if name == LZ4}
     if dtype.kind != "c" or case != LOSSLESS:
-        found["Interp"] = of_ours(parts, h5lossy.Interp(**bound))
+        found[INTERP] = of_ours(parts, h5lossy.Interp(**bound))
     if case == LOSSLESS:
         return found | lossless_peers(parts)
     if case == ABSOLUTE:
@@ -406,20 +406,20 @@ def check_frames(runs: dict[str, Any]) -> None:
                     raise SystemExit(f"backends write different frames of {row['field']}, {case}")
 
 
-def compared(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Give how many times as small PFPL is as each other codec, where that kept the bound."""
+def compared(rows: list[dict[str, Any]], own: str) -> dict[str, dict[str, Any]]:
+    """Give how many times as small a codec is as each other one, where that kept the bound."""
     summary: dict[str, dict[str, Any]] = {}
     for case in (LOSSLESS, ABSOLUTE, RANGE):
         found = {row["field"]: row["cases"][case]["codecs"] for row in rows if case in row["cases"]}
         names = dict.fromkeys(name for codecs in found.values() for name in codecs)
         summary[case] = {}
         for name in names:
-            if name.startswith(OURS):
+            if name in {own, OURS_HDF5}:
                 continue
             times = {
-                field: codecs[OURS]["ratio"] / codecs[name]["ratio"]
+                field: codecs[own]["ratio"] / codecs[name]["ratio"]
                 for field, codecs in found.items()
-                if name in codecs and not codecs[name]["broken"]
+                if own in codecs and name in codecs and not codecs[name]["broken"]
             }
             of_these = [codecs[name] for codecs in found.values() if name in codecs]
             summary[case][name] = {
@@ -537,10 +537,11 @@ def main() -> None:
         for i, name in enumerate(given.backends)
     }
     check_frames(runs)
+    rows = next(iter(runs.values()))["rows"]
     results = {
         "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
         "runs": given.runs,
-        "summary": compared(next(iter(runs.values()))["rows"]),
+        "summary": {own: compared(rows, own) for own in (OURS, INTERP)},
         "speeds": speeds(runs),
         "backends": runs,
     }

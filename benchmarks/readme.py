@@ -299,23 +299,21 @@ def type_speed(types: Results, group: str, case: str, codec: str, backend: str =
     )
 
 
-def behind(types: Results, case: str, codec: str, most: int = 3) -> str:
-    """Name the fields on which PFPL is farthest behind another codec, with both ratios."""
+def behind(types: Results, case: str, own: str, codec: str, most: int = 3) -> str:
+    """Name the fields on which a codec is farthest behind another one, with both ratios."""
     found = []
     for row in best_rows(types):
         codecs = row["cases"].get(case, {"codecs": {}})["codecs"]
-        if codec in codecs and not codecs[codec]["broken"]:
-            own, other = (codecs[name]["ratio"] for name in ("PFPL", codec))
-            if own < other:
-                found.append(
-                    (own / other, f"{short(row['field'])} ({own:.2f} against {other:.2f})")
-                )
+        if own in codecs and codec in codecs and not codecs[codec]["broken"]:
+            x, y = (codecs[name]["ratio"] for name in (own, codec))
+            if x < y:
+                found.append((x / y, f"{short(row['field'])} ({x:.2f} against {y:.2f})"))
     return ", ".join(text for _, text in sorted(found)[:most])
 
 
-def times_as_small(types: Results, case: str, codec: str) -> str:
-    """Say how PFPL's ratio compares with another codec's."""
-    found = types["summary"][case][codec]
+def times_as_small(types: Results, case: str, own: str, codec: str) -> str:
+    """Say how a codec's ratio compares with another one's."""
+    found = types["summary"][own][case][codec]
     return (
         f"{found['mean']:.2f} times that of {codec} (larger on {found['smaller_on']} of "
         f"{found['fields']} fields)"
@@ -326,7 +324,7 @@ def violated_by(types: Results, case: str) -> str:
     """Name the codecs that violated a bound, with the number of fields."""
     found = [
         f"{name} on {codec['broken_on']}"
-        for name, codec in types["summary"][case].items()
+        for name, codec in types["summary"]["PFPL"][case].items()
         if codec["broken_on"]
     ]
     return ", ".join(found) or "none"
@@ -336,31 +334,42 @@ def small_and_fast() -> str:
     """Tell in some sentences how small and how fast integers are, and where others are better."""
     types = load("types")
     backend = next(iter(types["backends"]))
-    sz3s = [name for name in types["summary"][ABSOLUTE] if is_sz3(name)]
+    sz3s = [name for name in types["summary"]["PFPL"][ABSOLUTE] if is_sz3(name)]
 
     def times(codec: str, than: str) -> str:
         own, other = (type_speed(types, "integers", LOSSLESS, name) for name in (codec, than))
         ways = (own[way]["gb_per_s"] / other[way]["gb_per_s"] for way in GPU_WAYS)
         return " and ".join(f"{ratio:.1f}" for ratio in ways)
 
-    lossless = "; ".join(
-        times_as_small(types, LOSSLESS, name) for name in (ZSTD, LZ4, "pcodec", JPEG_LS)
-    )
-    lossy = "; ".join(times_as_small(types, ABSOLUTE, name) for name in (JPEG_LS, *sz3s))
+    def lossless(own: str) -> str:
+        peers = (ZSTD, LZ4, "pcodec", JPEG_LS)
+        return "; ".join(times_as_small(types, LOSSLESS, own, name) for name in peers)
+
+    def lossy(own: str) -> str:
+        return "; ".join(times_as_small(types, ABSOLUTE, own, x) for x in (JPEG_LS, *sz3s))
+
+    def far_behind(own: str) -> str:
+        fields = {name: behind(types, LOSSLESS, own, name) for name in (ZSTD, "pcodec", JPEG_LS)}
+        return "; ".join(f"{name} on {text}" for name, text in fields.items() if text)
+
     hdf5 = "PFPL, through HDF5"
     return f"""\
 On {len(best_rows(types))} real fields (geometric means over those that both codecs take), the \
-ratio of `PFPL` is losslessly {lossless}.
-It is farthest behind {ZSTD} on {behind(types, LOSSLESS, ZSTD)}; behind pcodec on \
-{behind(types, LOSSLESS, "pcodec")}; behind {JPEG_LS} on {behind(types, LOSSLESS, JPEG_LS)}.
-Within {ABSOLUTE[1:]} counts it is {lossy}.
-So where size matters more than speed, and with labels and masks above all, take `Interp`, whose \
-frames are smaller on every field of integers.
+ratio of `PFPL` is losslessly {lossless("PFPL")}.
+It is farthest behind {far_behind("PFPL")}.
+Within {ABSOLUTE[1:]} counts it is {lossy("PFPL")}.
 
-Losslessly through HDF5, with {backend}, it writes and reads {times(hdf5, LZ4)} times as fast as \
-{LZ4} and {times(hdf5, ZSTD)} times as fast as {ZSTD}.
+The ratio of `Interp` is losslessly {lossless("Interp")}.
+It is farthest behind {far_behind("Interp")}.
+Within {ABSOLUTE[1:]} counts it is {lossy("Interp")}.
+Halves that no neighbour predicts, such as the weights of a network, it stores as they are.
+
+Losslessly through HDF5, with {backend}, `PFPL` writes and reads {times(hdf5, LZ4)} times as fast \
+as {LZ4} and {times(hdf5, ZSTD)} times as fast as {ZSTD}.
 In memory it encodes and decodes {times("PFPL", "pcodec")} times as fast as pcodec and \
-{times("PFPL", JPEG_LS)} times as fast as {JPEG_LS}.
+{times("PFPL", JPEG_LS)} times as fast as {JPEG_LS}; `Interp` \
+{times("Interp", "pcodec")} times as fast as pcodec and {times("Interp", JPEG_LS)} times as fast \
+as {JPEG_LS}.
 The bound of integers was violated by {violated_by(types, ABSOLUTE)}, that of halves and complex \
 numbers by {violated_by(types, RANGE)} of {sum(RANGE in row["cases"] for row in best_rows(types))} \
 fields.
@@ -368,14 +377,20 @@ fields.
 
 
 def types_sentence() -> str:
-    """Tell README in two sentences of other types than floats."""
+    """Tell README in some sentences of other types than floats."""
     types = load("types")
+
+    def ratios(own: str) -> str:
+        first, second, third = (
+            times_as_small(types, LOSSLESS, own, name) for name in (ZSTD, "pcodec", JPEG_LS)
+        )
+        return f"{first}, {second}, and {third}"
+
     return (
-        "Integers, halves and complex numbers, losslessly: PFPL's ratio is "
-        f"{times_as_small(types, LOSSLESS, ZSTD)}, {times_as_small(types, LOSSLESS, 'pcodec')}, "
-        f"and {times_as_small(types, LOSSLESS, JPEG_LS)}.\n"
-        "Where it is farthest behind, on labels, it is "
-        f"{behind(types, LOSSLESS, JPEG_LS, 1).partition('(')[2].rstrip(')')} of {JPEG_LS}."
+        f"Integers and halves, losslessly: PFPL's ratio is {ratios('PFPL')}.\n"
+        f"Interp's is {ratios('Interp')}; where it is farthest behind, on labels, it is "
+        f"{behind(types, LOSSLESS, 'Interp', JPEG_LS, 1).partition('(')[2].rstrip(')')} of "
+        f"{JPEG_LS}."
     )
 
 
@@ -399,16 +414,18 @@ def types_section(types: Results) -> list[str]:
     summary = [
         [
             case,
+            own,
             name,
             NONE if found["mean"] is None else f"{found['mean']:.2f}",
             f"{found['smaller_on']} of {found['fields']}",
             NONE if found["least"] is None else f"{short(found['least_on'])}, {found['least']:.2f}",
             str(found["broken_on"]),
         ]
-        for case, codecs in types["summary"].items()
+        for own, cases in types["summary"].items()
+        for case, codecs in cases.items()
         for name, found in codecs.items()
     ]
-    headings = ["bound", "codec", "PFPL's ratio / its", "PFPL is smaller on", "least"]
+    headings = ["bound", "our codec", "the other", "our ratio / its", "ours is smaller on", "least"]
     headings += ["fields with the bound violated"]
     text = "Geometric means over the fields that both take, where the bound was kept."
     lines += [text, "", *table(headings, summary), ""]

@@ -110,8 +110,9 @@ def _step_share(codec: int, mode: int) -> float:
 class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no types
     """Base of the codecs: PFPL, CuSZp2, AATROX, Interp and Auto.
 
-    For every finite value the bound holds, in exact arithmetic. NaN, infinities and the dataset's
-    fill value come back bit for bit. Exactly one bound is given; there is no default.
+    For every finite value the bound holds, in exact arithmetic. NaN, infinities, the dataset's fill
+    value and those that are `exact` come back bit for bit. Exactly one bound is given; there is no
+    default.
 
     Give a codec to h5py as ``compression=``, or by ``**`` where keyword arguments are passed on
     (h5netcdf, xarray):
@@ -141,6 +142,11 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         For complex numbers, another way to give `absolute`, which is the bound of real and
         imaginary part each: the largest one with which ``|x - x'|``, the modulus of the difference,
         is not above this.
+    exact : int or sequence of int, optional
+        For integers and halves: values that come back as they are, and that no other value becomes,
+        such as 65535 and 65534 for gaps and dead pixels. The dataset's fill value is one in any
+        case, but for 0, and need not be given. At most two in all; of integers of 64 bits, one.
+        `lossless` does not need them, and drops them.
     lossless : bool, optional
         Keep every bit. The frames are then PFPL's, since no other codec has a lossless form; of
         integers and halves Interp has one, too.
@@ -154,12 +160,18 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         If the value of the bound, or of one of the codec's own parameters, is not allowed.
     TypeError
         If not exactly one bound is given, or an argument has the wrong type.
+
+    Examples
+    --------
+    >>> PFPL(absolute=3, exact=(65535, 65534))
+    PFPL(absolute=3.0, exact=(65534, 65535))
     """
 
     absolute: float | None = None
     pointwise_relative: float | None = None
     range_relative: float | None = None
     noise: float | None = None
+    exact: int | Sequence[int] = ()
     lossless: bool = False
     checksum: bool = True
     #: Another way to give `pointwise_relative`.
@@ -216,6 +228,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             values[str(kind)] = self.bound.value
         if kind is BoundKind.NOISE:
             values["absolute"] = self.bound.floor or None
+        exact = _read_exact(self.exact)
+        values["exact"] = () if self.lossless else exact
         for own in self.choices():
             values[own.name] = _checked_choice(own, values[own.name])
 
@@ -253,7 +267,12 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             mode=self._mode(),
             no_checksum=not self.checksum,
             noise_floor=bound.floor,
+            exact=self._exact,
         )
+
+    @property
+    def _exact(self) -> tuple[int, ...]:
+        return self.exact  # type: ignore[return-value]  # what __post_init__ makes of it
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this setting, without those left at their default."""
@@ -286,7 +305,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         fill_value : float, "auto" or None, optional
             Left out of the range, as `h5lossy.missing.no_data` takes it.
         missing_value : float or sequence of float, optional
-            Left out likewise.
+            Left out likewise, and so are values that are `exact`.
         confirm_range : bool, optional
             Accept the range even if the largest or the smallest value occurs several times, and the
             range without it is more than a million times smaller. Such a value usually marks
@@ -309,7 +328,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         """
         if self.range_relative is None:
             return self
-        data, missing = prepared(data, fill_value, missing_value)
+        left_out = [*np.ravel(missing_value).tolist(), *self._exact]
+        data, missing = prepared(data, fill_value, left_out)
         found = confirmed_range(data, missing, self.bound, confirmed=confirm_range)
         return self.resolved_for(found)
 
@@ -339,7 +359,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         bound: dict[str, Any] = {kind: True if kind is BoundKind.LOSSLESS else params.bound}
         if params.noise_floor:
             bound[BoundKind.ABSOLUTE] = params.noise_floor
-        return cls(**bound, **cls.chosen_by(params.mode), checksum=not params.no_checksum)
+        settings = cls.chosen_by(params.mode)
+        return cls(**bound, **settings, exact=params.exact, checksum=not params.no_checksum)
 
     @classmethod
     def chosen_by(cls, mode: int) -> dict[str, Any]:
@@ -680,6 +701,26 @@ def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> 
     """
     _check_filter(filter_id)
     return codec_from_params(unpacked(filter_options))
+
+
+def _read_exact(given: Any) -> tuple[int, ...]:
+    """Return the exact values that an argument means, in order."""
+    plain = given.tolist() if isinstance(given, np.ndarray) else given
+    values = plain if isinstance(plain, list | tuple) else [plain]
+    if not all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in values):
+        raise TypeError(
+            f"exact takes whole numbers, as 65535 or (65535, 65534), got {given!r}; of floats, the "
+            "dataset's fill value, NaN and infinities are exact"
+        )
+    exact = tuple(sorted({*map(int, values)}))
+    if len(exact) > _native.MAX_EXACT:
+        raise InvalidArgumentError(
+            f"exact takes at most {_native.MAX_EXACT} values, with the fill value of the dataset, "
+            f"got {given!r}; leave some out, or use lossless"
+        )
+    if not all(-(2**63) <= value < 2**64 for value in exact):
+        raise InvalidArgumentError(f"exact takes values of integer types, got {given!r}")
+    return exact
 
 
 def _checked_choice(own: dataclasses.Field[Any], value: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 
 from h5lossy import _device, _native
 from h5lossy._arrays import device_of, is_device_array
-from h5lossy._bounds import STORED_BOUNDS, BoundKind, ErrorBound
+from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._codecs import CODECS, PFPL, Codec, checked_codec
 from h5lossy._errors import (
     BoundError,
@@ -400,12 +400,8 @@ def taking(codec: Codec, dtype: np.dtype[Any]) -> Codec:
     """Return a codec, or PFPL with its bound where that does not take a type."""
     if takes(codec, dtype):
         return codec
-    return PFPL(**bound_arguments(codec), checksum=codec.checksum)
-
-
-def bound_arguments(codec: Codec) -> dict[str, Any]:
-    """Return the arguments that give a codec its bound."""
-    return {name: v for name, v in codec.get_config().items() if name in STORED_BOUNDS}
+    own = {field.name for field in codec.choices()}
+    return PFPL(**{name: v for name, v in codec.get_config().items() if name not in own})
 
 
 def chunk_params(

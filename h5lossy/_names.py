@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of objects in HDF5 files.
+"""Names of HDF5 files in folders, and of objects in these files.
 
 A name is bytes without NUL and "/", most often UTF-8. Here names are text; bytes that are not UTF-8
 stand in it as lone surrogates.
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import h5py
 from h5py import h5d, h5o
+
+from h5lossy._errors import InvalidArgumentError
 
 
 def path_text(path: bytes) -> str:
@@ -27,6 +29,14 @@ def dataset_at(file: h5py.File, path: str) -> h5py.Dataset | None:
     except (KeyError, ValueError):
         return None
     return h5py.Dataset(found) if isinstance(found, h5d.DatasetID) else None
+
+
+def hdf5_files_in(folder: Path) -> list[Path]:
+    """Return the HDF5 files of a folder, and of the folders in it."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and h5py.is_hdf5(path))
+    if not found:
+        raise InvalidArgumentError(f"{folder} has no HDF5 file")
+    return found
 
 
 def split_place(text: str) -> tuple[str, str | None]:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     import h5py
     import numpy.typing as npt
 
-    from h5lossy._bounds import ErrorBound
 
 #: What `Missing.mark` writes; the points that the mask itself leaves out are 1.
 MISSING, OUTSIDE = 2, 3
@@ -266,9 +265,11 @@ def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missi
     return found.with_fill(others[0]) if is_whole else found
 
 
-def warn_of_zero(name: Any, fill_value: Any, bound: ErrorBound) -> None:
+def warn_of_zero(name: Any, fill_value: Any, codec: Any) -> None:
     """Warn of a fill value of 0 or -0 where other values become 0 under the bound."""
-    if fill_value == 0 and bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}:
+    is_exact = 0 in codec.params().exact
+    kinds = {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
+    if fill_value == 0 and codec.bound.kind in kinds and not is_exact:
         warn(
             f"{name}: its fill value is {fill_value}, and values closer to 0 than the bound become "
             "0, which readers take for missing; choose another fill value, such as NaN"
@@ -284,15 +285,19 @@ _MOST_MISSING = 16
 
 
 def keeping_missing(codec: Any, missing: Missing) -> Any:
-    """Return a codec whose bins are centred on the missing values, so that these stay exact.
+    """Return a codec that keeps the missing values exact, if there is one.
 
-    The filter keeps only HDF5's fill value. Another value, such as -999, stays exact only if it is
-    a multiple of the bin width, which is twice the bound, or somewhat less (`Codec.step_share`); of
+    Of integers and halves they are its `exact` ones, where there are not too many. Otherwise the
+    filter keeps only HDF5's fill value: another value, such as -999, stays exact only if it is a
+    multiple of the bin width, which is twice the bound, or somewhat less (`Codec.step_share`); of
     integers, one more. It is the same codec if it keeps them anyway, or if no slightly smaller
     absolute bound does.
     """
     if not 0 < len(missing.values) <= _MOST_MISSING:
         return codec
+    exact = with_exact(codec, missing)
+    if exact is not None:
+        return exact
     # Enough values that the frame is not a stored one.
     values = np.repeat(np.array(missing.values, missing.dtype), 4096)
     if codec.bound.kind is not BoundKind.ABSOLUTE or _keeps(codec, values):
@@ -313,6 +318,19 @@ def keeping_missing(codec: Any, missing: Missing) -> Any:
                 if _keeps(tried, values):
                     return tried
     return codec
+
+
+def with_exact(codec: Any, missing: Missing) -> Any:
+    """Return a codec of which the missing values are `exact`; None where that is not possible."""
+    dtype = missing.dtype
+    is_whole = dtype.kind in "iu" or (is_float(dtype) and dtype.itemsize == 2)
+    if codec.lossless or not is_whole or not all(v == np.floor(v) for v in missing.values):
+        return None
+    exact = {*codec.exact, *map(int, missing.values)}
+    fill = set() if missing.fill is None or missing.fill == 0 else {missing.fill}
+    if len(exact | fill) > (1 if dtype.itemsize == 8 else 2):
+        return None
+    return dataclasses.replace(codec, exact=sorted(exact))
 
 
 def _keeps(codec: Any, values: npt.NDArray[Any]) -> bool:

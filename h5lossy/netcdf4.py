@@ -104,7 +104,7 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
             f"{variable.name} has {small}; give createVariable larger chunksizes, best of about "
             "1 MiB"
         )
-    warn_of_zero(variable.name, own_fill_value(variable), codec.bound)
+    warn_of_zero(variable.name, own_fill_value(variable), codec)
 
 
 def _dtype_of(variable: Any) -> Any:

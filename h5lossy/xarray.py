@@ -44,7 +44,7 @@ from h5lossy._verification.records import (
     rounded_up,
 )
 from h5lossy._warnings import warn
-from h5lossy.missing import Missing, no_data, warn_of_zero
+from h5lossy.missing import Missing, no_data, warn_of_zero, with_exact
 
 try:
     import xarray as xr
@@ -509,7 +509,7 @@ def _encoding_of(
                 "chunksizes": chunks_for(variable.shape, dtype, blocks=variable.chunks),
                 **_kept(name, variable, dtype, codec, is_kept=is_kept),
             }
-            if codec != opened_with.get(name):
+            if found[name]["compression"] != opened_with.get(name):
                 _warn_of_statement(name, variable, codec)
         elif name in named:
             raise UnsupportedError(f"{name!r} can't be compressed: {obstacle}")
@@ -587,13 +587,16 @@ def _kept(
     kept |= _undeclared_fill(name, own, variable.attrs, dtype)
     if not codec.lossless:
         missing = _missing(name, own | kept, variable.attrs, dtype)
-        warn_of_zero(name, missing.fill, codec.bound)
         others = [str(value) for value in missing.values if value != missing.fill]
-        if others:
+        exact = with_exact(codec, missing) if missing.values else None
+        if exact is not None:
+            kept["compression"] = codec = exact
+        elif others:
             warn(
                 f"{name}: its missing values {', '.join(others)} may change by the bound, since "
                 "only the fill value is kept bit for bit; h5lossy repack keeps them, too"
             )
+        warn_of_zero(name, missing.fill, codec)
     return kept
 
 

@@ -8,9 +8,11 @@ import ctypes
 import inspect
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -24,7 +26,6 @@ from h5lossy import FILTER_ID, BoundKind, _native
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from h5lossy._codecs import Codec
 
@@ -304,6 +305,15 @@ def command_line(*arguments: str | Path) -> list[str]:
     """Return what runs ``h5lossy ARGUMENTS`` with this very package."""
     start = "from h5lossy._cli import main; main(prog_name='h5lossy')"
     return [*PYTHON, "-c", start, *map(str, arguments)]
+
+
+def message_without_plugin(program: str) -> str:
+    """Return what a program says, by the row of docs/errors.md that names it."""
+    page = (Path(__file__).parents[1] / "docs" / "errors.md").read_text("utf-8")
+    section = page.partition("## Reading without the plugin")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| [^|`]*`([^`]+)`", section, re.MULTILINE)
+    [message] = [message for programs, message in rows if program in programs.split(", ")]
+    return str(message)
 
 
 def tool(name: str) -> str:

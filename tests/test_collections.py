@@ -194,11 +194,11 @@ def test_two_sources_that_a_link_leads_to_one_file_are_refused(
     assert names(folder) == ["a.h5"]
 
 
-def test_pipes_and_folders_are_no_hdf5_files(packed: list[Path], tmp_path: Path) -> None:
+def test_pipes_are_no_hdf5_files(packed: list[Path], tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    said = cli("verify", pipe, tmp_path, packed[0], status=2).stderr.splitlines()
-    assert said[1:] == [f"{path}: is not an HDF5 file" for path in (pipe, tmp_path)]
+    said = cli("verify", pipe, packed[0], status=2).stderr.splitlines()
+    assert said[1:] == [f"{pipe}: is not an HDF5 file"]
 
 
 def test_a_file_that_fails_does_not_stop_the_others(sources: list[Path], folder: Path) -> None:
@@ -620,6 +620,24 @@ def test_verify_checks_several_files(sources: list[Path], packed: list[Path]) ->
     assert {one["file"] for one in plain["datasets"]} == {str(path) for path in packed[:2]}
     assert [one["file"] for one in plain["datasets"] if not one["ok"]] == [str(packed[1])]
     assert [one["file"] for one in plain["unreadable"]] == [str(packed[2])]
+
+
+def test_verify_takes_folders(sources: list[Path], packed: list[Path], tmp_path: Path) -> None:
+    for folder, files in (("x", sources), ("y", packed)):
+        (tmp_path / folder / "sub").mkdir(parents=True)
+        for name, file in (("one.h5", files[0]), ("sub/two.h5", files[1])):
+            (tmp_path / folder / name).write_bytes(file.read_bytes())
+    y = tmp_path / "y"
+    (y / "notes.txt").write_text("no HDF5 file")
+    assert cli("verify", y).stdout.endswith("verified 2 files: 2 OK\n")
+    assert cli("verify", y, packed[2]).stdout.endswith("verified 3 files: 3 OK\n")
+    cli("verify", y, "--against", tmp_path / "x", "-q")
+    (tmp_path / "x/sub/two.h5").unlink()
+    said = cli("verify", y, "--against", tmp_path / "x", status=2).stderr
+    assert f"{y / 'sub/two.h5'}: {tmp_path / 'x/sub/two.h5'} does not exist" in said
+    (tmp_path / "empty").mkdir()
+    said = cli("verify", tmp_path / "empty", status=2).stderr
+    assert said == f"Error: {tmp_path / 'empty'} has no HDF5 file\n"
 
 
 def test_several_files_have_their_originals_in_a_folder(

@@ -430,14 +430,23 @@ def test_marks_that_are_moved_are_named(source: Path) -> None:
 
 
 def test_a_second_missing_value_stays_exact_or_stops_the_copy(tmp_path: Path) -> None:
-    x = np.random.default_rng(0).integers(0, 2000, (100, 200)).astype("i2")
+    x = np.random.default_rng(0).integers(1000, 3000, (100, 200)).astype("i2")
     x[3], x[4] = -9999, -32768
+    target = tmp_path / "b.h5"
     with h5py.File(tmp_path / "a.h5", "w") as file:
         dataset = file.create_dataset("x", data=x, fillvalue=-32768)
         dataset.attrs["missing_value"] = np.int16(-9999)
-    target = tmp_path / "b.h5"
+    for bound in ("absolute=20", "noise=1,absolute=3", "range-relative=0.1"):
+        command("repack", tmp_path / "a.h5", target, "-d", f"x:{bound}", "--force")
+        assert configs(target)["x"].exact == (-9999,)
+        with h5py.File(target) as file:
+            for mark in (-9999, -32768):
+                np.testing.assert_array_equal(file["x"][...] == mark, x == mark)
+    # With a third one, 0, they are exact only if bins are centred on them.
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file["x"].attrs["missing_value"] = np.array([-9999, 0], "i2")
     # -9999 = -9 * 11 * 101: of 41 bins none is centred on it, and of 33 one is.
-    said = command("repack", tmp_path / "a.h5", target, "-d", "x:absolute=16.5").output
+    said = command("repack", tmp_path / "a.h5", target, "-d", "x:absolute=16.5", "--force").output
     assert configs(target) == {"x": PFPL(absolute=16.5)}
     command("repack", tmp_path / "a.h5", target, "-d", "x:absolute=51", "--force")
     assert configs(target) == {"x": PFPL(absolute=50)}

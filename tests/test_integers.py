@@ -136,7 +136,7 @@ def test_values_of_32_and_64_bits_keep_their_bound(dtype: str) -> None:
         values = [x for x in near if of.low <= x <= of.high]
         for fill in exact_values(dtype, bound)[:6]:
             lattice = integers.Lattice(
-                of, Kind.ABSOLUTE, step, None if fill is None else pattern(fill, dtype)
+                of, Kind.ABSOLUTE, step, () if fill is None else (pattern(fill, dtype),)
             )
             expected = [lattice.value(lattice.word(x)) for x in values]
             # Repeated, so that no tile is stored.
@@ -345,10 +345,10 @@ FIELDS = [
     (32, "<Q", 4, UnsupportedError, "step 4, an even one, needs a newer"),
     (52, "<I", 1, UnsupportedError, "field at byte 52 needs a newer"),
     (56, "<I", 1, UnsupportedError, "field at byte 56 needs a newer"),
-    (60, "<I", 2, UnsupportedError, "2 exact values need a newer"),
-    (60, "<I", 0, CorruptFrameError, "the exact value 0x7 is not one of 0 values"),
-    (64, "<Q", 0, CorruptFrameError, "the exact value 0x0 is not one of 1 values"),
-    (64, "<Q", 65536, CorruptFrameError, "the exact value 0x10000 is not one of 1 values"),
+    (60, "<I", 3, UnsupportedError, "3 exact values need a newer"),
+    (60, "<I", 2, CorruptFrameError, "exact values 0x7 are not those of a frame with 2"),
+    (60, "<I", 0, CorruptFrameError, "exact values 0x7 are not those of a frame with 0"),
+    (64, "<Q", 65536, CorruptFrameError, "exact values 0x10000 are not those of a frame with 1"),
     (72, "<Q", 5 << 32, CorruptFrameError, "a frame with a bound has no base and stride"),
 ]
 

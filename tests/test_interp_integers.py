@@ -315,7 +315,7 @@ FIELDS = [
     (32, "<Q", 4, UnsupportedError, "step 4, an even one, needs a newer"),
     (52, "<I", 100, CorruptFrameError, "do not hold 9801 values"),
     (56, "<I", 1, UnsupportedError, "field at byte 56 needs a newer"),
-    (60, "<I", 2, UnsupportedError, "2 exact values need a newer"),
+    (60, "<I", 3, UnsupportedError, "3 exact values need a newer"),
     (72, "<Q", 5 << 32, CorruptFrameError, "a frame with a bound has no base and stride"),
 ]
 
@@ -366,6 +366,6 @@ def test_the_page_has_an_example_that_comes_out() -> None:
     values, payload = numbers_of(COUNTS).astype("<u2"), bytes_of(OF_COUNTS)
     frame = h5lossy.encode(values, Interp(absolute=2, axes=(-2, -1)), fill_value=65535)
     assert reference.parse(frame).tiles == (payload,)
-    lattice = integers.Lattice(integers.IntegerType(2, is_signed=False), Kind.ABSOLUTE, 5, 65535)
+    lattice = integers.Lattice(integers.IntegerType(2, is_signed=False), Kind.ABSOLUTE, 5, (65535,))
     decoded = [lattice.value(lattice.word(int(x))) for x in values.reshape(-1)]
     assert h5lossy.decode(frame).tolist() == decoded

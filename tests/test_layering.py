@@ -256,7 +256,8 @@ MENTIONS_OF_CODECS = {
     ("tests/reference/frame.py", "pfpl"),
     ("tests/reference/blocks.py", "pfpl"),
     ("tests/reference/integers.py", "pfpl"),  # the last stages are on that codec's page
-    ("native/chunk/params.cpp", "pfpl"),  # an example in its messages
+    ("native/chunk/params.cpp", "pfpl"),  # named in its messages
+    ("native/chunk/params.cpp", "interp"),
     ("h5lossy/_cli/repack.py", "cuszp2"),  # an example in its help
 }
 DEFAULT_CODEC = "pfpl"  # an example has to be of some codec: in h5lossy/ it may be this one

@@ -19,7 +19,17 @@ import pytest
 import h5lossy
 from checks import assert_kept, assert_same_bits
 from h5lossy import PFPL
-from hdf5_helpers import bound_of, cd_values, field, frames, run, run_python, tool, with_plugin
+from hdf5_helpers import (
+    bound_of,
+    cd_values,
+    field,
+    frames,
+    message_without_plugin,
+    run,
+    run_python,
+    tool,
+    with_plugin,
+)
 
 if TYPE_CHECKING:
     import subprocess
@@ -223,10 +233,9 @@ with tables.open_file(sys.argv[1]) as file:
     assert_same_bits(np.load(tmp_path / "t.npy"), values_of(path))
 
 
-@pytest.mark.parametrize("imports", IMPORTS.values(), ids=IMPORTS)
-def test_vtk_reads_what_h5py_wrote(tmp_path: Path, imports: str) -> None:
-    # The names of its HDF5's functions have a prefix.
-    require("vtkmodules")
+@pytest.fixture
+def vtkhdf(tmp_path: Path) -> Path:
+    """Give a file of VTK's format of its own."""
     path = tmp_path / "a.vtkhdf"
     with h5py.File(path, "w") as file:
         group = file.create_group("VTKHDF")
@@ -241,19 +250,41 @@ def test_vtk_reads_what_h5py_wrote(tmp_path: Path, imports: str) -> None:
         )
         data = field((20, 50, 70))
         group.create_dataset("PointData/t", data=data, chunks=(8, 32, 32), **ABSOLUTE)
-    code = """
+    return path
+
+
+READ_WITH_VTK = """
+import vtkmodules.vtkIOHDF
 from vtkmodules.util.numpy_support import vtk_to_numpy
 reader = vtkmodules.vtkIOHDF.vtkHDFReader()
 reader.SetFileName(sys.argv[1])
 reader.Update()
 np.save(sys.argv[2], vtk_to_numpy(reader.GetOutput().GetPointData().GetArray("t")))
-print(*(library.registered_by for library in h5lossy.get_config().libhdf5s))
 """
-    said = snippet(imports.format("vtkmodules.vtkIOHDF") + code, path, tmp_path / "t.npy").stdout
 
+
+def assert_vtk_has_read(vtkhdf: Path, array: Path) -> None:
+    expected = values_of(vtkhdf, "VTKHDF/PointData/t")
+    assert_same_bits(np.load(array).reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("imports", IMPORTS.values(), ids=IMPORTS)
+def test_vtk_reads_what_h5py_wrote(vtkhdf: Path, tmp_path: Path, imports: str) -> None:
+    # The names of its HDF5's functions have a prefix.
+    require("vtkmodules")
+    registered = "print(*(library.registered_by for library in h5lossy.get_config().libhdf5s))"
+    code = f"{imports.format('vtkmodules.vtkIOHDF')}{READ_WITH_VTK}{registered}"
+    said = snippet(code, vtkhdf, tmp_path / "t.npy").stdout
     assert said.split() == ["h5lossy", "h5lossy"]
-    decoded = np.load(tmp_path / "t.npy").reshape(data.shape)
-    assert_same_bits(decoded, values_of(path, "VTKHDF/PointData/t"))
+    assert_vtk_has_read(vtkhdf, tmp_path / "t.npy")
+
+
+def test_vtk_finds_the_plugin_by_its_path(vtkhdf: Path, tmp_path: Path) -> None:
+    require("vtkmodules")
+    message = message_without_plugin("VTK (VTKHDF files)")
+    assert message in snippet(READ_WITH_VTK, vtkhdf, tmp_path / "t.npy", status=None).stderr
+    snippet(READ_WITH_VTK, vtkhdf, tmp_path / "t.npy", env=with_plugin())
+    assert_vtk_has_read(vtkhdf, tmp_path / "t.npy")
 
 
 @pytest.mark.parametrize("order", ["netCDF4, tables, h5py", "tables, h5py, netCDF4"])

@@ -98,7 +98,7 @@ def test_values_of_32_bits_keep_their_bound(dtype: str, noise: float, floor: int
     for fill in (None, info.max, int(array[7])):
         check_values(array, noise, floor, fill or None)
     lattice = integers.NoiseLattice(
-        integers.IntegerType(4, dtype == "<i4"), Kind.NOISE, floor, None,
+        integers.IntegerType(4, dtype == "<i4"), Kind.NOISE, floor,
         noise=math.floor(256 * noise),
     )  # fmt: skip
     decoded, _ = decoded_of(array, PFPL(noise=noise, absolute=floor or 0.5))
@@ -161,7 +161,7 @@ def test_the_page_has_an_example_that_comes_out() -> None:
     rows = {line[:5].strip(): line[5:].replace("|", " ") for line in example.split("\n")}
     x, k, back = ([*map(int, rows[name].split())] for name in ("x", "k", "x'"))
     of = integers.IntegerType(2, is_signed=False)
-    lattice = integers.NoiseLattice(of, Kind.NOISE, 1, None, noise=256)
+    lattice = integers.NoiseLattice(of, Kind.NOISE, 1, noise=256)
     assert [lattice.word(value) for value in x] == k
     assert [lattice.value(word) for word in k] == back
     n = [int(word, 16) for word in rows["n"].split("(")[0].split()]

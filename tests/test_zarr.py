@@ -271,7 +271,7 @@ def test_a_compressor_of_complex_numbers_survives_its_configuration() -> None:
 def test_a_codec_that_integers_do_not_take_is_refused_before_a_chunk_is_written() -> None:
     values = np.ones((4, 4), "i4")
     for codec, why in (
-        (Interp(absolute=1), "give a bound in counts"),
+        (CuSZp2(absolute=1), "give a bound in counts"),
         (PFPL(pointwise_relative=0.1), "take no pointwise-relative bound"),
         (PFPL(noise=1), "noise is a bound of integers of up to 32 bits"),
     ):

@@ -181,7 +181,7 @@ class Frame:
     dims: tuple[int, ...]
     ends: tuple[int, ...]
     payload: bytes
-    exact: int | None = None  # of integers, as the next two
+    exact: tuple[int, ...] = ()  # of integers, as the next two
     base: int = 0
     stride: int = 1
     noise: int = 0  # C
@@ -243,7 +243,7 @@ def read_frame(data: bytes) -> Frame:
     require(checksum([data[:16] + data[20:front]]) == header_sum, "header_sum")
 
     payload = data[front:]
-    lattice = read_lattice(data, codec, kind, float_type) if has_lattice else (0, None, 0, 1, 0)
+    lattice = read_lattice(data, codec, kind, float_type) if has_lattice else (0, (), 0, 1, 0)
     may_be_noise = type_byte & 0x70 in {0x10, 0x20}
     require(kind <= (NOISE if may_be_noise else LOSSLESS), "there is no such bound kind")
     require(math.isfinite(bound) and math.copysign(1, bound) > 0, "the bound is not allowed")
@@ -291,36 +291,40 @@ def read_step(field: bytes, codec: int, kind: int, float_type: FloatType) -> flo
 
 def read_lattice(
     data: bytes, codec: int, kind: int, float_type: FloatType
-) -> tuple[float, int | None, int, int, int]:
-    """integers.md, "Header": the step, the exact value's word, base and stride, C."""
+) -> tuple[float, tuple[int, ...], int, int, int]:
+    """integers.md, "Header": the step, the exact values' bits, base and stride, C."""
     is_half = float_type.m > 0
     step, *_, first, noise, count, exact, both = struct.unpack_from("<Q6I2Q", data, 32)
     if kind > NOISE or (kind == NOISE and (is_half or float_type.size == 8)):
         raise Unsupported(f"bound kind {kind} of integers")
     require(is_half or kind != POINTWISE_RELATIVE, "integers have no such bound kind")
-    if (first and codec == PFPL) or (noise and kind != NOISE) or count > 1:
+    most = 1 if float_type.size == 8 else 2
+    if (first and codec == PFPL) or (noise and kind != NOISE) or count > most:
         raise Unsupported(f"fields {first}, {noise}, and {count} exact values")
     if kind == LOSSLESS:
         base, stride = (0, both) if float_type.size == 8 else (both % 2**32, both >> 32)
         require(step == count == exact == 0, "a field of bounds in a lossless frame")
         is_one = 2 <= stride <= float_type.mask and base < stride
         require(both == 0 or (is_one and not is_half), "base and stride are not allowed")
-        return 0, None, base, max(stride, 1), 0
+        return 0, (), base, max(stride, 1), 0
     require(both == 0, "base and stride are for lossless frames")
+    values = (exact,) if most == 1 else (exact % 2**32, exact >> 32)
+    require(max(values) <= float_type.mask and not any(values[count:]), "the exact values")
+    require(count < 2 or values[0] < values[1], "the order of the exact values")
+    values = values[:count]
     if is_half:
         limit: float = struct.unpack("<d", data[32:40])[0]
         require(0 < limit < (1 if kind == POINTWISE_RELATIVE else math.inf), "the step")
-        is_finite = exact <= float_type.mask and exact & 0x7FFF < infinity(float_type)
-        require(exact != 0 and is_finite if count else exact == 0, "the exact value")
-        return limit, exact if count else None, 0, 1, 0
+        is_finite = all(value & 0x7FFF < infinity(float_type) for value in values)
+        require(is_finite, "the exact values are not finite")
+        return limit, values, 0, 1, 0
     if kind == NOISE:
         require(step <= 1 << 15 and 16 <= noise <= 1 << 16, "floor and C are not allowed")
     else:
         require(2 <= step <= float_type.mask, "the step is not allowed")
         if step % 2 == 0:
             raise Unsupported(f"step {step}")
-    require(0 < exact <= float_type.mask if count else exact == 0, "the exact value is not allowed")
-    return step, exact if count else None, 0, 1, noise
+    return step, values, 0, 1, noise
 
 
 def is_mode(codec: int, mode: int) -> bool:
@@ -538,16 +542,44 @@ def integer_value(frame: Frame, t: IntegerType, k: int) -> int:
         return noisy_value(frame, t, k)
     step = int(frame.step)
     b = (step - 1) // 2
-    first, last = (t.lo + b) // step, (t.hi + b) // step  # the k of lo, and K
-    middles = {k: min(max(k * step, t.lo), t.hi)} if first <= k <= last else {}
-    if frame.exact is not None:
-        exact = t.number(frame.exact)
-        own = (exact + b) // step
-        middles[last + 1] = exact
-        if min(max(own * step, t.lo), t.hi) == exact:
-            middles |= {own: exact - 1} if exact != t.lo else {}
-            middles |= {last + 2: exact + 1} if exact != t.hi else {}
-    return middles.get(k, k * step)
+
+    def bin_of(x: int) -> int:
+        return (x + b) // step
+
+    def from_bin(k: int) -> int:
+        is_bin = bin_of(t.lo) <= k <= bin_of(t.hi)
+        return min(max(k * step, t.lo), t.hi) if is_bin else k * step
+
+    values = exact_words(frame, t, bin_of, from_bin, t.number)
+    return values.get(k, from_bin(k))
+
+
+def exact_words(
+    frame: Frame,
+    t: IntegerType,
+    bin_of: Callable[[int], int],
+    from_bin: Callable[[int], int],
+    place_of: Callable[[int], int],
+) -> dict[int, int]:
+    """integers.md, "Lattice": what the words of exact values, and beside them, come back as.
+
+    Values are given by their places in the order of values.
+    """
+    pairs = [(bits, place_of(bits)) for bits in frame.exact]
+    places = [place for bits, place in pairs if place or not bits]  # -0.0 is at the place of 0
+    n, words = len(pairs), {}
+    for i, (bits, place) in enumerate(pairs, start=1):
+        own, above = (t.number(bin_of(t.hi) + j) for j in (i, n + i))
+        k = bin_of(place)
+        if from_bin(k) == place and (place or not bits):
+            for way, word in ((-1, own if place == 0 else k), (1, above)):
+                x = place
+                while x in places and (t.m or t.lo <= x + way <= t.hi):
+                    x += way
+                if x not in places:
+                    words[word] = x
+        words[k if bits == 0 else own] = place
+    return words
 
 
 @functools.lru_cache
@@ -579,13 +611,7 @@ def noisy_value(frame: Frame, t: IntegerType, k: int) -> int:
         r = middle[min(abs(k), len(middle) - 1)]
         return min(r, t.hi) if k >= 0 else -r
 
-    values = {}
-    if frame.exact is not None:
-        exact, last = t.number(frame.exact), bin_of(t.hi)
-        values[t.number(last + 1)] = exact
-        if from_bin(bin_of(exact)) == exact:
-            values |= {t.number(last + 2): exact + 1} if exact != t.hi else {}
-            values |= {bin_of(exact): exact - 1} if exact != t.lo else {}
+    values = exact_words(frame, t, bin_of, from_bin, t.number)
     return values.get(k, from_bin(k))
 
 
@@ -623,22 +649,19 @@ def half_of_word(frame: Frame, t: IntegerType, k: int) -> int:
     def pattern(o: int) -> int:
         return o if o >= 0 else -o | 0x8000
 
+    def bin_of(o: int) -> int:
+        return (bisect.bisect(first, abs(o)) - 1) * (1 if o >= 0 else -1)
+
     def from_bin(k: int) -> int:
         o = middle[min(abs(k), last)]
         return o if k >= 0 else -o
 
-    if frame.exact is not None:
-        o = frame.exact & 0x7FFF
-        bin_of_it = bisect.bisect(first, o) - 1
-        sign = -1 if frame.exact >> 15 else 1
-        if k == t.number(last + 1):
-            return frame.exact
-        if pattern(from_bin(sign * bin_of_it)) == frame.exact:
-            if k == t.number(last + 2):
-                return pattern(sign * o + 1)
-            if k == sign * bin_of_it:
-                return pattern(sign * o - 1)
-    return pattern(from_bin(k))
+    def place_of(bits: int) -> int:
+        return bits if bits < 0x8000 else -(bits & 0x7FFF)
+
+    values = exact_words(frame, t, bin_of, from_bin, place_of)
+    negative_zero = [t.number(last + 1 + i) for i, x in enumerate(frame.exact) if x == 0x8000]
+    return 0x8000 if k in negative_zero else pattern(values.get(k, from_bin(k)))
 
 
 # ------------------------------------------------------------------------------------------------

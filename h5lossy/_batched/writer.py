@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -224,8 +225,11 @@ def _warn(dataset: h5py.Dataset) -> None:
         return
     fill = own_fill_value(dataset)
     if fill == 0 and "_FillValue" in dataset.attrs:  # else it means nothing to readers
-        warn_of_zero(dataset.name, fill, codec.bound)
-    if codec.bound.kind is BoundKind.RANGE_RELATIVE and no_data(dataset).has_more:
+        warn_of_zero(dataset.name, fill, codec)
+    declared = no_data(dataset)
+    others = [value for value in declared.values if value not in codec.params().exact]
+    is_more = dataclasses.replace(declared, values=tuple(others)).has_more
+    if codec.bound.kind is BoundKind.RANGE_RELATIVE and is_more:
         warn(
             f"{dataset.name} has values that its attributes declare missing or invalid. The filter "
             "takes them for data when it takes the range of a chunk, so the bound may be too large "

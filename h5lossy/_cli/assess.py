@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import h5py
 
 import h5lossy
 from h5lossy._cli._console import printable, say, say_json
@@ -35,7 +34,7 @@ from h5lossy._cli._options import (
     quiet_option,
 )
 from h5lossy._cli._progress import progress_bar
-from h5lossy._names import dataset_at, split_place
+from h5lossy._names import dataset_at, hdf5_files_in, split_place
 from h5lossy._values import has_numbers
 from h5lossy.assessment import GROUPS, PROFILES
 from h5lossy.assessment._rules import Rules
@@ -44,6 +43,8 @@ from h5lossy.assessment.reports import Reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import h5py
 
     from h5lossy import DivergenceReport, ErrorBound, Report
 
@@ -229,11 +230,7 @@ def _files(original: str, decoded: str) -> dict[Path, str]:
     if not Path(decoded).is_dir():
         file, _ = split_place(decoded)
         return {Path(decoded): str(Path(original) / Path(file).name)}
-    found = sorted(
-        path for path in Path(decoded).rglob("*") if path.is_file() and h5py.is_hdf5(path)
-    )
-    if not found:
-        raise click.ClickException(f"{decoded} has no HDF5 file")
+    found = hdf5_files_in(Path(decoded))
     return {path: str(Path(original) / path.relative_to(decoded)) for path in found}
 
 

@@ -77,6 +77,14 @@ _WIDTH = 80
     metavar="V",
     help="With --dtype: the fill value, if there is one.",
 )
+@click.option(
+    "--exact",
+    type=int,
+    multiple=True,
+    metavar="V",
+    help="Of integers and halves: a value that comes back as it is, besides the fill value. May be "
+    "repeated: two in all, of integers of 64 bits one.",
+)
 def cd_values(
     request: Request,
     name: str,
@@ -85,6 +93,7 @@ def cd_values(
     dtype: str | None,
     chunks: str | None,
     fill_value: float | None,
+    exact: Sequence[int],
     as_json: bool,
 ) -> None:
     """Print a bound, and a codec, as tools, C and Fortran take it.
@@ -103,8 +112,10 @@ def cd_values(
     codec = request.make()
     if codec is None:
         raise click.UsageError("give a bound, for example --absolute 1e-3")
-    if not checksum:
-        codec = dataclasses.replace(codec, checksum=False)
+    try:
+        codec = dataclasses.replace(codec, checksum=checksum, exact=exact)
+    except H5LossyError as error:
+        raise click.UsageError(str(error)) from None
     if (dtype is None) != (chunks is None):
         raise click.UsageError("give both of --dtype and --chunks, or none")
     if dtype is not None and chunks is not None:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 #: Columns that a narrow terminal does not show, the first ones first.
-_OPTIONAL = ("fill", "skipped", "chunks stored", "raw", "type", "chunks", "shape")
+_OPTIONAL = ("exact", "fill", "skipped", "chunks stored", "raw", "type", "chunks", "shape")
 
 
 @click.command()
@@ -202,6 +202,7 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
             "chunks": shape_text(described.chunks),
             "codec": codec_text(described.config, described.codec),
             "bound": bound_text(described.bound, described.dtype),
+            "exact": ", ".join(map(str, described.config.params().exact)) or "-",
             "fill": "-" if described.fill_value is None else str(described.fill_value),
             "raw": bytes_text(described.raw_bytes),
             "stored": bytes_text(described.stored_bytes),
@@ -233,6 +234,7 @@ def _plain(described: DatasetInfo) -> dict[str, Any]:
         "codec": described.codec,
         "settings": {own.name: getattr(config, own.name) for own in config.choices()},
         "bound": described.bound.plain(),
+        "exact": described.config.params().exact,
         "checksum": described.checksum,
         "fill_value": fill_value,
         "other_filters": described.other_filters,

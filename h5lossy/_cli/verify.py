@@ -30,7 +30,7 @@ from h5lossy._cli._files import (
 )
 from h5lossy._cli._options import dataset_option, json_option, quiet_option
 from h5lossy._cli._progress import Advance, progress_bar
-from h5lossy._names import dataset_at
+from h5lossy._names import dataset_at, hdf5_files_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     metavar="ORIGINAL",
     help="Compare every value with this file's dataset of the same path, too; bounds are FILE's. "
-    "A folder has the originals of several FILE, under the same names.",
+    "A folder has the originals of several FILE, and of those in folders, under the same names.",
 )
 @json_option
 @quiet_option
@@ -66,6 +66,8 @@ def verify(
 ) -> None:
     """Decode all that h5lossy compressed in each FILE, and compare it with the records.
 
+    A folder stands for the HDF5 files in it, and in its folders.
+
     Checksums are checked, and every chunk is decoded as HDF5 would read it. If the data was
     verified when it was written (by h5lossy repack, or h5lossy.write with verify=True), the
     decoded values are compared with the recorded hashes: if these match, the values are bit for bit
@@ -78,33 +80,39 @@ def verify(
     Exit codes, the first that fits: 1 something is damaged; 2 wrong usage, or something that can't
     be read; 3 fields that can't be compared; 4 a record is outdated; 0 all is well.
     """
-    if against is not None and len(paths) > 1 and not against.is_dir():
+    with no_verdict():
+        names = {
+            file: file.relative_to(path) if path.is_dir() else Path(file.name)
+            for path in paths
+            for file in (hdf5_files_in(path) if path.is_dir() else [path])
+        }
+    if against is not None and len(names) > 1 and not against.is_dir():
         raise click.UsageError("several FILE have their originals in a folder: --against FOLDER")
     runs: dict[Path, _Run] = {}
 
     def work(path: Path) -> None:
         run = _Run()
-        other = against / path.name if against is not None and against.is_dir() else against
+        other = against / names[path] if against is not None and against.is_dir() else against
         with no_verdict(), open_file(path) as file, ExitStack() as stack:
             datasets = datasets_in(file, patterns)
             original = None if other is None else stack.enter_context(open_file(other))
             run.verify_all(datasets, original)
             if not (as_json or quiet):
-                if len(paths) > 1:
+                if len(names) > 1:
                     say(printable(str(path)))
                 run.show()
         runs[path] = run
 
-    failed = for_each_file(paths, work)
+    failed = for_each_file([*names], work)
     if as_json:
         say_json(_plain_runs(runs, failed))
     codes = [run.code for run in runs.values() if run.code]
-    if len(paths) > 1 and not (as_json or quiet):
-        say(f"verified {_count(len(paths), 'file')}: {len(runs) - len(codes)} OK")
+    if len(names) > 1 and not (as_json or quiet):
+        say(f"verified {_count(len(names), 'file')}: {len(runs) - len(codes)} OK")
         for path, run in runs.items():
             if run.code:
                 say(f"{printable(str(path))}: {run.summary()}")
-    raise_failures(failed, len(paths), min(codes, default=0))
+    raise_failures(failed, len(names), min(codes, default=0))
 
 
 def _plain_runs(runs: dict[Path, _Run], failed: dict[Path, Exception]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FILTER_ID: int = lib.H5L_FILTER_ID
 MAX_RANK: int = lib.H5L_MAX_RANK
+MAX_EXACT: int = lib.H5L_MAX_EXACT
 MAX_PART_RANK: int = lib.H5L_MAX_PART_RANK
 BOUND_ABSOLUTE: int = lib.H5L_BOUND_ABSOLUTE
 BOUND_POINTWISE_RELATIVE: int = lib.H5L_BOUND_POINTWISE_RELATIVE
@@ -96,9 +97,12 @@ class Params(Struct):
     shape: tuple[int, ...] = ()
     value_class: int = 0
     noise_floor: int = 0
+    exact: tuple[int, ...] = ()
 
     def _derived(self) -> dict[str, Any]:
         return {
+            "exact_count": len(self.exact),
+            "exact": [(number + 2**63) % 2**64 - 2**63 for number in self.exact],
             "has_fill": self.fill_bits is not None,
             "fill_bits": self.fill_bits or 0,
             "rank": len(self.shape),
@@ -250,8 +254,11 @@ def pack_cd_values(params: Params) -> tuple[int, ...]:
 def unpack_cd_values(words: Sequence[int]) -> Params:
     """Return what cd_values mean."""
     params = result("unpack_cd_values", ffi.new("uint32_t[]", words), len(words))
+    is_unsigned = params.value_class == lib.H5L_CLASS_UNSIGNED
+    exact = params.exact[0 : params.exact_count]
     return Params.from_c(
         params,
+        exact=tuple(number % 2**64 if is_unsigned else number for number in exact),
         fill_bits=params.fill_bits if params.has_fill else None,
         shape=tuple(params.shape[0 : params.rank]),
     )

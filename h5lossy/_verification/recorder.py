@@ -72,8 +72,9 @@ class Recorder:
                 f"{name_of(dataset)} is not compressed by h5lossy, so there is nothing to verify"
             )
         self._dataset = dataset
-        # The filter keeps this fill value; missing values are compared here.
-        missing = (missing or no_data(dataset)).with_fill(own_fill_value(dataset))
+        # The filter keeps this fill value; missing and exact values are compared here.
+        missing = missing or no_data(dataset, missing_value=codec.params().exact)
+        missing = missing.with_fill(own_fill_value(dataset))
         self.checker = BoundChecker(bound or codec.bound, missing, threads=threads)
         self._unwritten = unwritten_value(dataset)
         self._of = description(dataset, codec.bound, self._unwritten)

@@ -15,7 +15,7 @@ from h5py import h5d
 
 from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._globs import matches
-from h5lossy._names import dataset_at, path_text
+from h5lossy._names import dataset_at, hdf5_files_in, path_text
 from h5lossy._printable import one_line
 from h5lossy._repacking.objects import walk
 from h5lossy._values import has_numbers
@@ -155,10 +155,7 @@ def _files(original: Path, decoded: Path) -> dict[str, tuple[Path, Path]]:
         return {"": (original / decoded.name if original.is_dir() else original, decoded)}
     if not original.is_dir():
         raise InvalidArgumentError(f"{decoded} is a folder, and {original} is a file")
-    found = sorted(path for path in decoded.rglob("*") if path.is_file() and h5py.is_hdf5(path))
-    if not found:
-        raise InvalidArgumentError(f"{decoded} has no HDF5 file")
-    names = [path.relative_to(decoded) for path in found]
+    names = [path.relative_to(decoded) for path in hdf5_files_in(decoded)]
     return {str(name): (original / name, decoded / name) for name in names}
 
 

@@ -127,7 +127,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
           if (own >= tile_.count()) break;
           W values[n];
           unpack_piece(pieces[k], values);
-          H5L_UNROLL for (u32 v = 0; v < n; ++v) values[v] = words.word_of(values[v]);
+          words.to_words(values);
           const Quad piece = pack_piece(values);
           u32* const to = reinterpret_cast<u32*>(shared_.input + U::place(own));
           to[0] = piece.x;
@@ -141,7 +141,9 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const W* const values = reinterpret_cast<const W*>(chunk);
     RowWalk at(tile_.length);
     for (u32 i = thread(); i < tile_.count(); i += kThreads, at.step()) {
-      word(i) = words.word_of(values[tile_.place(at.y, at.x)]);
+      W own[1] = {values[tile_.place(at.y, at.x)]};
+      words.to_words(own);
+      word(i) = own[0];
     }
   }
 

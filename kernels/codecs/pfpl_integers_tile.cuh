@@ -121,49 +121,58 @@ H5L_DEVICE void copy_lattice(const WordLattice* from, WordLattice& to) {
   if (thread() < words) reinterpret_cast<u32*>(&to)[thread()] = reinterpret_cast<const u32*>(from)[thread()];
 }
 
-// The words of values, as ranks.
+// The words of values, as ranks. The lattice stays where it is.
 template <class W>
 class ValueWords {
  public:
-  H5L_DEVICE explicit ValueWords(const WordLattice& lattice)
-      : zero_(static_cast<W>(lattice.zero)),
-        has_exact_(lattice.has_exact != 0),
-        splits_(lattice.splits != 0),
-        exact_(static_cast<W>(lattice.exact)),
-        code_(static_cast<W>(lattice.code)),
-        bin_(static_cast<W>(lattice.bin)) {
+  H5L_DEVICE explicit ValueWords(const WordLattice& lattice) : lattice_(lattice), zero_(static_cast<W>(lattice.zero)) {
+    ranks_.mask = static_cast<W>(~W{0});
     ranks_.step = static_cast<W>(lattice.step);
     ranks_.shift = static_cast<W>(lattice.shift);
     ranks_.first = static_cast<W>(lattice.first);
     if constexpr (sizeof(W) != 8) {
-      ahead_ = static_cast<Number>(ranks_.shift) + Number{0.5};
-      inverse_ = 1 / static_cast<Number>(ranks_.step);
+      ahead_ = static_cast<Number>(static_cast<W>(ranks_.shift)) + Number{0.5};
+      inverse_ = 1 / static_cast<Number>(static_cast<W>(ranks_.step));
     }
   }
 
-  H5L_DEVICE W word_of(W value) const {
-    const W rank = static_cast<W>(value ^ zero_);
-    if (ranks_.step == 1) return rank;
-    W word;
-    if constexpr (sizeof(W) == 8) {
-      W place;
-      word = ranks_.divide(rank, place);
-    } else {
-      const Number steps = multiply(add(static_cast<Number>(rank), ahead_), inverse_);
-      word = static_cast<W>(ranks_.first + static_cast<W>(static_cast<u32>(steps)));
+  // Replaces values by their words.
+  template <u32 n>
+  H5L_DEVICE void to_words(W (&values)[n]) const {
+    W ranks[n];
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+      ranks[k] = static_cast<W>(values[k] ^ zero_);
+      values[k] = bin_of(ranks[k]);
     }
-    if (!has_exact_) return word;
-    if (rank == exact_) return code_;
-    return splits_ && word == bin_ && rank > exact_ ? static_cast<W>(code_ + 1) : word;
+    for (u32 j = 0; j < lattice_.exact_count; ++j) {
+      const gpu::WordOfExact& exact = lattice_.exact[j];
+      const W value = static_cast<W>(exact.value), word = static_cast<W>(exact.word), bin = static_cast<W>(exact.bin);
+      const W below = static_cast<W>(exact.below), above = static_cast<W>(exact.above);
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+        const W beside = ranks[k] > value ? above : below;
+        values[k] = ranks[k] == value ? word : values[k] == bin ? beside : values[k];
+      }
+    }
   }
 
  private:
+  // Without regard to exact values.
+  H5L_DEVICE W bin_of(W rank) const {
+    if (ranks_.step == 1) return rank;
+    if constexpr (sizeof(W) == 8) {
+      u64 place;
+      return ranks_.divide(rank, place);
+    } else {
+      const Number steps = multiply(add(static_cast<Number>(rank), ahead_), inverse_);
+      return static_cast<W>(ranks_.first + static_cast<W>(static_cast<u32>(steps)));
+    }
+  }
+
   using Wide = typename QuotientOf<W>::Type;
   using Number = typename NumberOf<Wide>::Type;
-  Lattice<IntegerType<W, false>> ranks_;  // of values that are ranks
+  const WordLattice& lattice_;
+  Lattice ranks_;  // of values that are ranks
   W zero_;
-  bool has_exact_, splits_;
-  W exact_, code_, bin_;
   Number ahead_ = 0, inverse_ = 0;
 };
 

@@ -41,8 +41,8 @@ H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quan
   if (has_integers) {
     const bool is_wide = plan.value_bytes == 8;
     header.step_bits = quantizer.scale;
-    header.exact_count = quantizer.has_fill ? 1 : 0;
-    header.exact_bits = quantizer.fill_bits;
+    header.exact_count = quantizer.exact_count;
+    header.exact_bits = quantizer.exact[0] | quantizer.exact[1] << 32;
     if (quantizer.stride > 1) header.stride_bits = is_wide ? quantizer.stride : quantizer.base | quantizer.stride << 32;
   }
   header.dim_count = has_integers ? 3 : (encode.header_bytes - kHeaderBytes) / 4;
@@ -212,9 +212,7 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   plan.jobs[chunk] = job;
   if constexpr (has_integers) {
     if (job.form == gpu::FrameForm::lossless) {
-      plan.lattices[chunk] = with_integer_type(header.value_class, header.value_bytes, [&](auto type) {
-        return word_lattice_of<decltype(type)>(integer_quantizer_of(header));
-      });
+      plan.lattices[chunk] = word_lattice_of(integer_quantizer_of(header), header.value_class, header.value_bytes);
     }
   }
   decode.statuses[chunk] = static_cast<u32>(is_fine ? gpu::DecodeStatus::ok : gpu::DecodeStatus::other);
@@ -340,7 +338,7 @@ template <class W>
 H5L_DEVICE void measure_integers_of(const gpu::IntegerPlan& plan) {
   constexpr u32 first_values = 256;
   const W* const values = reinterpret_cast<const W*>(plan.raw + block_row() * plan.raw_stride);
-  const W sign = plan.value_class == H5L_CLASS_UNSIGNED ? W{0} : static_cast<W>(W{1} << (kWordBits<W> - 1));
+  const W sign = static_cast<W>(sign_of_words(plan.value_class, sizeof(W)));
   const bool has_stride = !is_half(plan.value_class);
   const W first = static_cast<W>(values[0] ^ sign);
   W stride = has_stride ? 0 : 1, largest = 0, smallest = 0;
@@ -350,9 +348,7 @@ H5L_DEVICE void measure_integers_of(const gpu::IntegerPlan& plan) {
     if (stride != 1 && (stride == 0 ? difference != 0 : difference % stride != 0)) {
       stride = static_cast<W>(divisor_of(stride, difference));
     }
-    const bool is_left_out =
-        (plan.has_fill != 0 && values[i] == static_cast<W>(plan.fill_bits)) || (plan.skip_zeros != 0 && values[i] == 0);
-    if (plan.from_range == 0 || is_left_out) return;
+    if (plan.from_range == 0 || (plan.skip_zeros != 0 && values[i] == 0) || is_exact(plan.quantizer, values[i])) return;
     const W complement = static_cast<W>(~rank);
     largest = rank > largest ? rank : largest;
     smallest = complement > smallest ? complement : smallest;
@@ -404,23 +400,21 @@ H5L_DEVICE void make_lattices(const gpu::IntegerPlan& plan) {
   }
   stride = divisor_of_warp(stride);
   if (lane() != 0) return;
-  plan.lattices[chunk] = with_integer_type(plan.value_class, plan.value_bytes, [&](auto type) {
-    using T = decltype(type);
-    using W = typename T::Word;
-    Quantizer quantizer = plan.quantizer;
-    if (plan.from_range != 0) {
-      const u64 largest = plan.ends[2 * chunk];
-      const W least = static_cast<W>(~plan.ends[2 * chunk + 1]);
-      quantizer.scale = 2 * bound_of_integer_range(plan.bound, least, largest, sizeof(W)) + 1;
-      if (quantizer.scale == 1) quantizer = {};
-    }
-    if (quantizer.kind == BoundKind::lossless && plan.blocks != 0) {
-      const W first = *reinterpret_cast<const W*>(plan.raw + chunk * plan.raw_stride);
-      take_stride<W>(quantizer, static_cast<W>(stride), static_cast<W>(first ^ T::sign), T::sign);
-    }
-    plan.quantizers[chunk] = quantizer;
-    return word_lattice_of<T>(quantizer);
-  });
+  const u32 bytes = plan.value_bytes;
+  Quantizer quantizer = plan.quantizer;
+  if (plan.from_range != 0) {
+    const u64 largest = plan.ends[2 * chunk], least = ~plan.ends[2 * chunk + 1] & ~u64{0} >> (64 - 8 * bytes);
+    quantizer.scale = 2 * bound_of_integer_range(plan.bound, least, largest, bytes) + 1;
+    if (quantizer.scale == 1) quantizer = {};
+  }
+  if (quantizer.kind == BoundKind::lossless && plan.blocks != 0) {
+    const u8* const raw = plan.raw + chunk * plan.raw_stride;
+    const u64 first = load_some(raw, bytes < 4 ? bytes : 4) | u64{bytes == 8 ? load_some(raw + 4, 4) : 0} << 32;
+    const u64 sign = sign_of_words(plan.value_class, bytes);
+    take_stride(quantizer, stride, first ^ sign, sign, bytes);
+  }
+  plan.quantizers[chunk] = quantizer;
+  plan.lattices[chunk] = word_lattice_of(quantizer, plan.value_class, bytes);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

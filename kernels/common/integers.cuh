@@ -12,30 +12,18 @@ namespace h5lossy::H5L_TARGET {
 
 using gpu::WordLattice;
 
-// Calls run(IntegerType) for a type of integers; the words of halves are those of signed ones.
-template <class Run>
-H5L_DEVICE auto with_integer_type(u32 value_class, u32 value_bytes, Run run) {
-  const bool is_signed = value_class != H5L_CLASS_UNSIGNED;
-  switch (value_bytes) {
-    case 1:
-      return is_signed ? run(IntegerType<u8, true>{}) : run(IntegerType<u8, false>{});
-    case 2:
-      return is_signed ? run(IntegerType<u16, true>{}) : run(IntegerType<u16, false>{});
-    case 4:
-      return is_signed ? run(IntegerType<u32, true>{}) : run(IntegerType<u32, false>{});
-    default:
-      return is_signed ? run(IntegerType<u64, true>{}) : run(IntegerType<u64, false>{});
-  }
+// The bit of the sign in words of a type; those of halves are as those of signed integers.
+H5L_DEVICE u64 sign_of_words(u32 value_class, u32 value_bytes) {
+  return value_class == H5L_CLASS_UNSIGNED ? 0 : u64{1} << (8 * value_bytes - 1);
 }
 
-template <class T>
-H5L_DEVICE WordLattice word_lattice_of(const Quantizer& quantizer) {
-  using W = typename T::Word;
-  const Lattice<T> lattice = lattice_of<T>(quantizer);
+H5L_DEVICE WordLattice word_lattice_of(const Quantizer& quantizer, u32 value_class, u32 value_bytes) {
+  const u64 sign = sign_of_words(value_class, value_bytes);
+  const Lattice lattice = lattice_of(quantizer, ~u64{0} >> (64 - 8 * value_bytes), sign);
   WordLattice words = {};
-  words.zero = T::sign;
+  words.zero = sign;
   words.step = lattice.step;
-  words.origin = static_cast<W>(lattice.origin + static_cast<W>(T::sign * lattice.step));
+  words.origin = (lattice.origin + sign * lattice.step) & lattice.mask;
   words.special_count = lattice.special_count;
   for (u32 i = 0; i < lattice.special_count; ++i) {
     words.special_words[i] = lattice.rank_of(lattice.special[i].word);
@@ -43,17 +31,18 @@ H5L_DEVICE WordLattice word_lattice_of(const Quantizer& quantizer) {
   }
   words.first = lattice.rank_of(lattice.first);
   words.shift = lattice.shift;
-  words.has_exact = lattice.has_exact ? 1 : 0;
-  words.splits = lattice.splits ? 1 : 0;
-  words.exact = lattice.rank_of(lattice.exact);
-  words.code = lattice.rank_of(static_cast<W>(lattice.last + 1));
-  words.bin = lattice.rank_of(lattice.exact_bin);
+  words.exact_count = lattice.exact_count;
+  for (u32 i = 0; i < lattice.exact_count; ++i) {
+    const ExactValue& exact = lattice.exact[i];
+    words.exact[i] = {lattice.rank_of(exact.value), lattice.rank_of(exact.word), lattice.rank_of(exact.bin),
+                      lattice.rank_of(exact.below), lattice.rank_of(exact.above)};
+  }
   return words;
 }
 
 // Whether kernels decode a frame with these fields; the host says what is wrong with others.
 H5L_DEVICE bool has_plain_integer_fields(const HeaderWords& words, const FrameHeader& header) {
-  const u64 largest = ~u64{0} >> (64 - 8 * header.value_bytes);
+  const u64 largest = largest_bits(header);
   if (words.at[kNoiseWord - 1] != 0 || header.noise != 0) return false;
   if (header.bound_kind == H5L_BOUND_LOSSLESS) {
     const bool is_wide = header.value_bytes == 8;
@@ -65,8 +54,7 @@ H5L_DEVICE bool has_plain_integer_fields(const HeaderWords& words, const FrameHe
   }
   if (is_half(header.value_class) || header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) return false;
   const bool has_step = header.step_bits % 2 == 1 && header.step_bits >= 3 && header.step_bits <= largest;
-  const bool has_exact = header.exact_count == 1 && header.exact_bits != 0 && header.exact_bits <= largest;
-  return has_step && header.stride_bits == 0 && (has_exact || (header.exact_count == 0 && header.exact_bits == 0));
+  return has_step && header.stride_bits == 0 && has_valid_exact_values(header);
 }
 
 H5L_DEVICE Quantizer integer_quantizer_of(const FrameHeader& header) {
@@ -74,8 +62,9 @@ H5L_DEVICE Quantizer integer_quantizer_of(const FrameHeader& header) {
   Quantizer quantizer;
   quantizer.kind = static_cast<BoundKind>(header.bound_kind);
   quantizer.scale = header.step_bits;
-  quantizer.has_fill = header.exact_count != 0;
-  quantizer.fill_bits = header.exact_bits;
+  quantizer.exact_count = header.exact_count;
+  quantizer.exact[0] = is_wide ? header.exact_bits : header.exact_bits & 0xFFFFFFFFu;
+  quantizer.exact[1] = is_wide ? 0 : header.exact_bits >> 32;
   quantizer.stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
   quantizer.base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
   return quantizer;

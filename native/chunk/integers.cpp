@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <new>
 #include <numeric>
@@ -94,21 +95,33 @@ template <class W>
 void find_stride(const h5l_params& params, Bytes raw, Quantizer& quantizer) {
   const Ranks<W> ranks(params, raw);
   const W stride = stride_of(ranks);
-  scalar::take_stride<W>(quantizer, stride, ranks[0], ranks.sign());
+  scalar::take_stride(quantizer, stride, ranks[0], ranks.sign(), sizeof(W));
 }
 
-// The bound in counts for a range-relative one, over values that are not the fill value and no padding.
+// Whether a value is left out of the range: the fill value, the other exact ones, and padding. +0.0 and -0.0 are equal.
+class LeftOut {
+ public:
+  explicit LeftOut(const h5l_params& params) : params_(params), exact_(exact_values(params)) {}
+  bool operator()(std::uint64_t bits) const {
+    const bool is_zero = bits == 0 || (is_half(params_.value_class) && bits == 0x8000);
+    return (params_.has_fill != 0 && bits == params_.fill_bits) || (params_.maybe_padded != 0 && is_zero) ||
+           std::find(exact_.bits, exact_.bits + exact_.count, bits) != exact_.bits + exact_.count;
+  }
+
+ private:
+  const h5l_params& params_;
+  ExactValues exact_;
+};
+
+// The bound in counts for a range-relative one, over values that are not left out.
 template <class W>
 std::uint64_t bound_of_range(const h5l_params& params, Bytes raw) {
   const Ranks<W> ranks(params, raw);
-  const auto left_out = [&](W rank) {
-    const W bits = static_cast<W>(rank ^ ranks.sign());
-    return (params.has_fill != 0 && bits == params.fill_bits) || (params.maybe_padded != 0 && bits == 0);
-  };
+  const LeftOut is_left_out(params);
   W least = static_cast<W>(~W{0}), largest = 0;
   for (std::size_t i = 0; i < ranks.count(); ++i) {
     const W rank = ranks[i];
-    if (left_out(rank)) continue;
+    if (is_left_out(static_cast<W>(rank ^ ranks.sign()))) continue;
     least = std::min(least, rank);
     largest = std::max(largest, rank);
   }
@@ -119,14 +132,23 @@ bool is_finite_half(std::uint32_t value_class, std::uint32_t bits) {
   return (bits & 0x7FFF) < (value_class == H5L_CLASS_HALF ? 0x7C00u : 0x7F80u);
 }
 
-// Whether words are left for the exact value and those above it.
+static_assert(kMostExact == H5L_MAX_EXACT);
+
+// Gives a quantizer its exact values. 0 is exact in any case as the fill value, but other values may become it then.
+void take_exact_values(const h5l_params& params, Quantizer& quantizer) {
+  const ExactValues values = exact_values(params);
+  quantizer.exact_count = std::min(values.count, kMostExact);  // check_params sees to it
+  std::copy_n(values.bits, quantizer.exact_count, quantizer.exact);
+}
+
+// Whether words are left for exact values and those above them; for one also where there is none.
 bool has_room(const h5l_params& params, const Quantizer& quantizer) {
   const bool is_signed = params.value_class != H5L_CLASS_UNSIGNED;
   const std::uint64_t most = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes + (is_signed ? 1 : 0));
   KeptBins kept;
   const MadeBins* const bins = bins_of(rule_of(params.value_class, params.value_bytes, quantizer), kept);
   if (bins == nullptr) throw std::bad_alloc();
-  return bins->last + std::uint64_t{2} <= most;
+  return bins->last + std::uint64_t{2} * std::max(quantizer.exact_count, 1u) <= most;
 }
 
 std::uint64_t counts_of(const h5l_params& params, Bytes raw) {
@@ -149,22 +171,74 @@ Quantizer make_half_quantizer(const h5l_params& params, Bytes raw) {
     lossy.bound = absolute_bound(params.bound, range.min, range.max);
     if (lossy.bound == 0) return quantizer;
   }
-  lossy.has_fill = params.has_fill != 0 && fill_must_match_exactly(params);
-  lossy.fill_bits = lossy.has_fill ? params.fill_bits : 0;
+  take_exact_values(params, lossy);
   return has_room(params, lossy) ? lossy : quantizer;
 }
 
 }  // namespace
 
+bool find_bits(const h5l_params& params, std::int64_t number, std::uint64_t& bits) {
+  const std::uint32_t width = 8 * params.value_bytes;
+  if (is_half(params.value_class)) {
+    // Magnitudes are in the order of their bits.
+    const auto value = std::fabs(static_cast<double>(number));
+    std::uint32_t magnitude = 0;
+    for (std::uint32_t step = 0x4000; step != 0; step /= 2) {
+      if (is_finite_half(params.value_class, magnitude | step) &&
+          half_value(params.value_class, magnitude | step) <= value) {
+        magnitude |= step;
+      }
+    }
+    bits = magnitude | (number < 0 ? 0x8000u : 0u);
+    std::int64_t back = 0;
+    return find_number(params, bits, back) && back == number;
+  }
+  bits = static_cast<std::uint64_t>(number) & ~std::uint64_t{0} >> (64 - width);
+  std::int64_t back = 0;
+  return find_number(params, bits, back) && back == number;
+}
+
+bool find_number(const h5l_params& params, std::uint64_t bits, std::int64_t& number) {
+  if (is_half(params.value_class)) {
+    const auto magnitude = static_cast<std::uint32_t>(bits & 0x7FFF);
+    if (!is_finite_half(params.value_class, magnitude)) return false;
+    const double value = half_value(params.value_class, magnitude);
+    if (value != std::floor(value) || value >= 0x1p63) return false;
+    number = (bits & 0x8000) != 0 ? -static_cast<std::int64_t>(value) : static_cast<std::int64_t>(value);
+    return true;
+  }
+  const std::uint32_t unused = 64 - 8 * params.value_bytes;
+  const auto shifted = static_cast<std::int64_t>(bits << unused);
+  number = params.value_class == H5L_CLASS_SIGNED ? shifted >> unused : static_cast<std::int64_t>(bits);
+  return true;
+}
+
+ExactValues exact_values(const h5l_params& params) {
+  ExactValues values;
+  const auto add = [&](std::uint64_t bits) {
+    std::uint64_t *const end = values.bits + values.count, *const at = std::lower_bound(values.bits, end, bits);
+    if (at != end && *at == bits) return;
+    std::copy_backward(at, end, end + 1);
+    *at = bits;
+    ++values.count;
+  };
+  if (params.has_fill != 0 && fill_must_match_exactly(params)) add(params.fill_bits);
+  for (std::uint32_t i = 0; i < params.exact_count; ++i) {
+    std::uint64_t bits = 0;
+    if (find_bits(params, params.exact[i], bits)) add(bits);
+  }
+  return values;
+}
+
 h5l_range half_range(const h5l_params& params, Bytes raw) {
   h5l_range range = {};
+  const LeftOut is_left_out(params);
   for (std::size_t i = 0; i + 1 < raw.size(); i += 2) {
     const std::uint32_t low = raw[i + (params.big_endian != 0 ? 1 : 0)],
                         high = raw[i + (params.big_endian != 0 ? 0 : 1)];
     const std::uint32_t bits = low | high << 8;
     if (!is_finite_half(params.value_class, bits)) continue;
-    if (params.has_fill != 0 && bits == params.fill_bits) continue;
-    if (params.maybe_padded != 0 && (bits & 0x7FFF) == 0) continue;
+    if (is_left_out(bits)) continue;
     const double magnitude = half_value(params.value_class, bits & 0x7FFF);
     const double value = (bits & 0x8000) != 0 ? -magnitude : magnitude;
     range.min = range.count == 0 ? value : std::min(range.min, value);
@@ -188,8 +262,7 @@ Quantizer integer_quantizer_without_values(const h5l_params& params) {
   if (bound == 0) return quantizer;
   quantizer.kind = kind;
   quantizer.scale = 2 * bound + 1;
-  quantizer.has_fill = params.has_fill != 0 && params.fill_bits != 0;  // 0 is exact in any case
-  quantizer.fill_bits = quantizer.has_fill ? params.fill_bits : 0;
+  take_exact_values(params, quantizer);
   return quantizer;
 }
 
@@ -198,8 +271,7 @@ Quantizer make_integer_quantizer(const h5l_params& params, Bytes raw) {
   Quantizer quantizer;
   Quantizer lossy;
   lossy.kind = static_cast<BoundKind>(params.bound_kind);
-  lossy.has_fill = params.has_fill != 0 && params.fill_bits != 0;  // 0 is exact in any case
-  lossy.fill_bits = lossy.has_fill ? params.fill_bits : 0;
+  take_exact_values(params, lossy);
   if (lossy.kind == BoundKind::noise) {
     lossy.scale = params.noise_floor;
     lossy.noise = static_cast<std::uint32_t>(256 * params.bound);
@@ -221,8 +293,8 @@ void describe_integers(const Quantizer& quantizer, FrameHeader& header) {
   const bool has_bins = is_half(header.value_class) && quantizer.kind != BoundKind::lossless;
   header.step_bits = has_bins ? std::bit_cast<std::uint64_t>(quantizer.bound) : quantizer.scale;
   header.noise = quantizer.noise;
-  header.exact_count = quantizer.has_fill ? 1 : 0;
-  header.exact_bits = quantizer.fill_bits;
+  header.exact_count = quantizer.exact_count;
+  header.exact_bits = quantizer.exact[0] | quantizer.exact[1] << 32;
   const bool is_wide = header.value_bytes == 8;
   if (quantizer.stride > 1) header.stride_bits = is_wide ? quantizer.stride : quantizer.base | quantizer.stride << 32;
 }

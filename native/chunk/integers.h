@@ -16,6 +16,19 @@ namespace h5lossy {
 // Also true of halves, whose bins are numbered, and whose words are those of integers.
 inline bool has_integers(const h5l_params& params) { return !has_floats(params.value_class); }
 
+// The exact values of a request, the fill value among them, as bits in ascending order.
+struct ExactValues {
+  std::uint32_t count = 0;
+  std::uint64_t bits[1 + H5L_MAX_EXACT] = {};
+};
+ExactValues exact_values(const h5l_params& params);
+
+// The bits of a whole number in the type; false if it has none, or they are another number's.
+bool find_bits(const h5l_params& params, std::int64_t number, std::uint64_t& bits);
+
+// The inverse. False if the bits are of a half that is no whole number of 64 bits.
+bool find_number(const h5l_params& params, std::uint64_t bits, std::int64_t& number);
+
 // The bound in counts: that of the request, rounded down; at most half the type's range. 0: lossless.
 std::uint64_t bound_in_counts(double bound, std::uint32_t value_bytes);
 

@@ -76,6 +76,11 @@ h5l_status check_request(const h5l_params& params, const Message& why) {
                     "got %u",
                     kLargestNoiseFloor, params.noise_floor);
   }
+  if (params.exact_count > (params.bound_kind == H5L_BOUND_LOSSLESS ? 0 : H5L_MAX_EXACT)) {
+    return why.fail(H5L_INVALID_ARGUMENT,
+                    "a chunk has at most %d exact values, and none with lossless, which keeps all; got %u",
+                    H5L_MAX_EXACT, params.exact_count);
+  }
   const char* const kind = kBoundNames[params.bound_kind];
   if (params.bound_kind == H5L_BOUND_LOSSLESS) {
     if (params.bound == 0 && !std::signbit(params.bound)) return H5L_OK;
@@ -134,6 +139,28 @@ h5l_status check_type(const h5l_params& params, const Message& why) {
   return H5L_OK;
 }
 
+h5l_status check_exact_values(const h5l_params& params, const Message& why) {
+  if (params.exact_count == 0 || params.value_bytes == 0) return H5L_OK;
+  if (!has_integers(params)) {
+    return why.fail(H5L_UNSUPPORTED,
+                    "exact values are for integers and halves; of floats and complex numbers the dataset's fill value, "
+                    "NaN and infinities are exact: make the value that has to stay the fill value, or NaN");
+  }
+  for (std::uint32_t i = 0; i < params.exact_count; ++i) {
+    std::uint64_t bits = 0;
+    if (find_bits(params, params.exact[i], bits)) continue;
+    static constexpr const char* names[] = {"", "unsigned integers", "signed integers", "float16", "bfloat16"};
+    return why.fail(H5L_INVALID_ARGUMENT, "the exact value %lld is none of %s of %u bits; give one that the data has",
+                    static_cast<long long>(params.exact[i]), names[params.value_class], 8 * params.value_bytes);
+  }
+  const std::uint32_t count = exact_values(params).count, most = params.value_bytes == 8 ? 1 : H5L_MAX_EXACT;
+  if (count <= most) return H5L_OK;
+  return why.fail(H5L_UNSUPPORTED,
+                  "values of %u bits have at most %u exact ones, the fill value among them, got %u; leave one out, or "
+                  "give lossless",
+                  8 * params.value_bytes, most, count);
+}
+
 h5l_status check_params(const h5l_params& params, const Message& why) {
   if (const h5l_status status = check_request(params, why); status != H5L_OK) return status;
   if (const h5l_status status = check_type(params, why); status != H5L_OK) return status;
@@ -145,7 +172,7 @@ h5l_status check_params(const h5l_params& params, const Message& why) {
     return why.fail(H5L_INVALID_ARGUMENT, "the bits of a fill value of %u bytes must be below 2^%u, got 0x%llx",
                     params.value_bytes, bits, static_cast<unsigned long long>(params.fill_bits));
   }
-  return H5L_OK;
+  return check_exact_values(params, why);
 }
 
 bool prefers_size(const h5l_params& params) { return params.codec == H5L_CODEC_AUTO && params.mode == H5L_AUTO_SIZE; }

@@ -20,6 +20,9 @@ namespace h5lossy {
 // Checks that there is such a type, and that the request, which has been checked, can be met for it.
 [[nodiscard]] h5l_status check_type(const h5l_params& params, const Message& why);
 
+// Checks the exact values, of which the fill value is one, of a request that has been checked, for a type that it has.
+[[nodiscard]] h5l_status check_exact_values(const h5l_params& params, const Message& why);
+
 // Also checks the data's properties: type, shape and fill value.
 [[nodiscard]] h5l_status check_params(const h5l_params& params, const Message& why);
 

@@ -195,19 +195,38 @@ struct Order {
 };
 
 // As lattices do (codecs/integers.h).
-void take_out(const Order& order, std::uint32_t exact, std::uint32_t last, WordTables& tables) {
-  const std::uint16_t code = order.rank_of(last + 1), above = order.rank_of(last + 2), bin = tables.ranks[exact];
-  if (tables.values[bin] == exact) {
-    const int at = order.ordinal_of(exact);
-    for (std::uint32_t bits = 0; bits < order.count; ++bits) {
-      if (tables.ranks[bits] == bin && order.ordinal_of(bits) > at) tables.ranks[bits] = above;
-    }
-    const int least = order.is_signed ? -static_cast<int>(order.sign) : 0;
-    if (order.is_half || at != least) tables.values[bin] = order.bits_of(at - 1);
-    if (order.is_half || at != least + static_cast<int>(order.count) - 1) tables.values[above] = order.bits_of(at + 1);
+void take_out(const Order& order, const BinRule& rule, std::uint32_t last, WordTables& tables) {
+  const std::uint32_t count = rule.exact_count;
+  const auto is_exact = [&](std::uint32_t bits) { return std::count(rule.exact, rule.exact + count, bits) != 0; };
+  const int least = order.is_signed ? -static_cast<int>(order.sign) : 0;
+  const int ends[] = {least, least + static_cast<int>(order.count) - 1};  // of integers
+  std::uint16_t bins[kMostExact];
+  bool splits[kMostExact];
+  for (std::uint32_t i = 0; i < count; ++i) {
+    bins[i] = tables.ranks[rule.exact[i]];
+    splits[i] = tables.values[bins[i]] == rule.exact[i];
   }
-  tables.ranks[exact] = code;
-  tables.values[code] = static_cast<std::uint16_t>(exact);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t exact = rule.exact[i];
+    const std::uint16_t own = order.rank_of(last + 1 + i), bin = bins[i];
+    const std::uint16_t code = exact == 0 ? bin : own;
+    if (splits[i]) {
+      const int at = order.ordinal_of(exact);
+      const std::uint16_t sides[] = {exact == 0 ? own : bin, order.rank_of(last + 1 + count + i)};
+      for (std::uint32_t bits = 0; bits < order.count; ++bits) {
+        if (tables.ranks[bits] != bin) continue;
+        const int ordinal = order.ordinal_of(bits);
+        if (ordinal != at) tables.ranks[bits] = sides[ordinal > at ? 1 : 0];
+      }
+      for (int side = 0; side < 2; ++side) {
+        int beside = at;
+        while (is_exact(order.bits_of(beside)) && (order.is_half || beside != ends[side])) beside += 2 * side - 1;
+        if (!is_exact(order.bits_of(beside))) tables.values[sides[side]] = order.bits_of(beside);
+      }
+    }
+    tables.ranks[exact] = code;
+    tables.values[code] = static_cast<std::uint16_t>(exact);
+  }
 }
 
 bool make_tables(const BinRule& rule, MadeBins& made) {
@@ -231,7 +250,7 @@ bool make_tables(const BinRule& rule, MadeBins& made) {
     tables.ranks[negative] = order.rank_of(0u - bin);
   }
   made.last = order.rank_of(tables.ranks[order.bits_of(static_cast<int>(order.count) - 1)]);  // its own inverse
-  if (rule.has_exact) take_out(order, rule.exact, made.last, tables);
+  take_out(order, rule, made.last, tables);
   made.first.reset();
   made.middle.reset();
   return true;
@@ -281,9 +300,9 @@ BinRule rule_of(std::uint32_t value_class, std::uint32_t value_bytes, const Quan
     rule.bound = quantizer.bound;
     if (rule.kind == BoundKind::range_relative) rule.kind = BoundKind::absolute;
   }
-  if (value_bytes <= 2 && quantizer.has_fill) {  // of more, lattices take it out
-    rule.has_exact = true;
-    rule.exact = static_cast<std::uint32_t>(quantizer.fill_bits);
+  if (value_bytes <= 2) {  // of more, lattices take them out
+    rule.exact_count = quantizer.exact_count;
+    for (std::uint32_t i = 0; i < kMostExact; ++i) rule.exact[i] = static_cast<std::uint32_t>(quantizer.exact[i]);
   }
   return rule;
 }

@@ -21,8 +21,8 @@ struct BinRule {
   double bound = 0;         // halves: B; of a pointwise-relative bound, b
   std::uint32_t floor = 0;  // noise: a
   std::uint32_t noise = 0;  // and C
-  bool has_exact = false;
-  std::uint32_t exact = 0;  // its bits
+  std::uint32_t exact_count = 0;
+  std::uint32_t exact[kMostExact] = {};  // their bits
 
   bool operator==(const BinRule&) const = default;
 };
@@ -32,7 +32,7 @@ struct MadeBins {
   Array<WordTables> tables;  // one, up to 16 bits
   WordBins bins;             // 32 bits, in these arrays
   Array<std::uint32_t> first, middle, starts;
-  std::uint32_t last = 0;  // the word of the largest value, without those of the exact value behind it
+  std::uint32_t last = 0;  // the word of the largest value, without those of exact values behind it
 };
 
 // False if out of memory.

@@ -46,12 +46,14 @@ struct WordBins {
   const u32* starts = nullptr;  // by a value's key: the bin of the first value with this key; and one more
 };
 
+inline constexpr u32 kMostExact = 2;
+
 // How the values of a chunk become integers (codecs/bounds.h). Numbers of the value's type are stored as double, which
 // is exact. A decoder uses kind, step and scale only; of integers (codecs/integers.h), all but bound, step and
 // inverse_step.
 struct Quantizer {
   BoundKind kind = BoundKind::lossless;
-  bool has_fill = false;
+  bool has_fill = false;  // floats only
   bool is_exact = false;  // the step is that of a lattice which all values lie on
   u64 fill_bits = 0;
   double bound = 0;         // B: absolute and range-relative
@@ -65,6 +67,9 @@ struct Quantizer {
   const WordTables* tables = nullptr;
   const WordBins* bins = nullptr;
   u32 noise = 0;  // C of a noise bound, whose floor is `scale`
+  // Integers only: the bits of the exact values, the smaller number first.
+  u32 exact_count = 0;
+  u64 exact[kMostExact] = {};
 };
 
 // How a codec turns the bound B of a chunk into a step. A frame has the step, so decoders do not need the rule.

@@ -16,8 +16,6 @@ template <class W, bool is_signed>
 struct IntegerType {
   using Word = W;
   static constexpr W sign = is_signed ? static_cast<W>(W{1} << (kWordBits<W> - 1)) : W{0};
-  static constexpr W least = sign;  // of all values
-  static constexpr W largest = static_cast<W>(~W{0} ^ sign);
 };
 
 // The type in which (u + r + 0.5) / s is computed: its result, truncated, is the exact quotient, since it is at least
@@ -41,47 +39,42 @@ struct QuotientOf<u32> {
 };
 
 // A word that does not come back as origin + word * step.
-template <class W>
 struct SpecialWord {
-  W word, value;
+  u64 word, value;
 };
 
-// The values origin + k * step, and the bins of step values around them. With step 1, words are values.
-template <class T>
+// A value that comes back as it is and has a word of its own, and the words of the others in its bin, on its two sides.
+struct ExactValue {
+  u64 value, word, bin, below, above;
+};
+
+// The values origin + k * step, and the bins of step values around them. With step 1, words are values. It serves all
+// types: their words are numbers up to `mask`.
 struct Lattice {
-  using W = typename T::Word;
-  static constexpr u32 kMostSpecial = 5;
-
-  W step = 1;
-  W origin = 0;  // the value of word 0
-  W first = 0;   // the word of the type's least value
-  W shift = 0;   // k = first + floor((rank + shift) / step)
-  W last = 0;    // the word of the type's largest value
-  u32 special_count = 0;
-  SpecialWord<W> special[kMostSpecial] = {};
+  u64 mask = 0;
+  u64 sign = 0;  // the bit of a signed type's sign
+  u64 step = 1;
+  u64 origin = 0;                  // the value of word 0
+  u64 first = 0;                   // the word of the type's least value
+  u64 shift = 0;                   // k = first + floor((rank + shift) / step)
+  u64 last = 0;                    // the word of the type's largest value
   const WordBins* bins = nullptr;  // in place of step, origin, first and shift
-  bool has_exact = false;
-  bool splits = false;  // the exact value is what its bin would come back as
-  W exact = 0, exact_bin = 0;
+  u32 exact_count = 0;
+  ExactValue exact[kMostExact] = {};
+  u32 special_count = 0;
+  SpecialWord special[2 + 3 * kMostExact] = {};  // of equal words, the last one counts
 
-  H5L_FN W rank_of(W value) const { return static_cast<W>(value ^ T::sign); }
+  H5L_FN u64 rank_of(u64 value) const { return value ^ sign; }
+  H5L_FN u64 least() const { return sign; }
+  H5L_FN u64 largest() const { return mask ^ sign; }
+  H5L_FN void add_special(u64 word, u64 value) { special[special_count++] = {word, value}; }
 
   // The word of a value, and its place in the bin, counted from the first.
-  H5L_FN W divide(W value, W& place) const {
-    const W rank = rank_of(value);
-    const W quotient = static_cast<W>(rank / step), rest = static_cast<W>(rank % step);
-    const bool carries = rest >= static_cast<W>(step - shift) && shift != 0;
-    place = static_cast<W>(carries ? rest - (step - shift) : rest + shift);
-    return static_cast<W>(first + quotient + (carries ? 1 : 0));
-  }
-
-  H5L_FN void add_special(W word, W value) {
-    for (u32 i = 0; i < special_count; ++i) {
-      if (special[i].word != word) continue;
-      special[i].value = value;
-      return;
-    }
-    special[special_count++] = {word, value};
+  H5L_FN u64 divide(u64 value, u64& place) const {
+    const u64 rank = rank_of(value), quotient = rank / step, rest = rank % step;
+    const bool carries = rest >= step - shift && shift != 0;
+    place = carries ? rest - (step - shift) : rest + shift;
+    return (first + quotient + (carries ? 1 : 0)) & mask;
   }
 };
 
@@ -105,81 +98,92 @@ H5L_FN u32 find_bin(const WordBins& bins, u32 value) {
   return low;
 }
 
-// The word of a value in bins, and the value of a word.
-template <class T>
-H5L_FN u32 word_in_bins(const WordBins& bins, u32 value) {
-  const bool is_negative = (value & T::sign) != 0;
+// The word of a value in bins, and the value of a word. `sign` is that of the type.
+H5L_FN u32 word_in_bins(const WordBins& bins, u32 sign, u32 value) {
+  const bool is_negative = (value & sign) != 0;
   const u32 bin = find_bin(bins, is_negative ? u32{0} - value : value);
   return is_negative ? u32{0} - bin : bin;
 }
 
-template <class T>
-H5L_FN u32 value_from_bins(const WordBins& bins, u32 word) {
-  const bool is_negative = (word & T::sign) != 0;
-  const u32 bin = is_negative ? u32{0} - word : word, last = bins.count - 1;
+H5L_FN u32 value_from_bins(const WordBins& bins, u32 sign, u32 word) {
+  const bool is_negative = (word & sign) != 0;
+  const u32 bin = is_negative ? u32{0} - word : word, last = bins.count - 1, largest = ~sign;
   const u32 middle = bins.middle[bin < last ? bin : last];
-  return is_negative ? u32{0} - middle : middle <= T::largest ? middle : T::largest;
+  return is_negative ? u32{0} - middle : middle <= largest ? middle : largest;
 }
 
-// The exact value has a word of its own, behind all others. Where it is what its bin would come back as, the values on
-// its two sides come back as its neighbours.
-template <class T>
-H5L_FN void take_out(Lattice<T>& lattice, typename T::Word exact, typename T::Word bin, bool splits) {
-  using W = typename T::Word;
-  lattice.has_exact = true;
-  lattice.exact = exact;
-  lattice.exact_bin = bin;
-  lattice.splits = splits;
-  lattice.add_special(static_cast<W>(lattice.last + 1), exact);
-  if (!splits) return;
-  if (exact != T::least) lattice.add_special(bin, static_cast<W>(exact - 1));
-  if (exact != T::largest) lattice.add_special(static_cast<W>(lattice.last + 2), static_cast<W>(exact + 1));
+H5L_FN bool is_exact(const Quantizer& quantizer, u64 value) {
+  for (u32 i = 0; i < quantizer.exact_count; ++i) {
+    if (quantizer.exact[i] == value) return true;
+  }
+  return false;
 }
 
-// The lattice of lossless values: all are `base` more than a multiple of `stride`.
-template <class T>
-H5L_FN void place_bins(Lattice<T>& lattice, typename T::Word step, typename T::Word ahead, bool borrows) {
-  using W = typename T::Word;
+// An exact value has a word behind all others. Where it is what its bin would come back as, the values on its two sides
+// come back as the nearest ones that are not exact. 0 keeps its word, so that tiles of zeros are empty.
+H5L_RARE H5L_FN void take_out(const Quantizer& quantizer, u32 number, u64 bin, bool splits, Lattice& lattice) {
+  const u64 value = quantizer.exact[number], mask = lattice.mask;
+  const u64 own = (lattice.last + 1 + number) & mask, above = (own + quantizer.exact_count) & mask;
+  ExactValue& exact = lattice.exact[lattice.exact_count++];
+  exact = {value, value == 0 ? bin : own, bin, bin, bin};
+  if (splits) {
+    exact.below = value == 0 ? own : bin;
+    exact.above = above;
+    for (u32 side = 0; side < 2; ++side) {
+      const u64 end = side == 0 ? lattice.least() : lattice.largest(), next = side == 0 ? mask : 1;
+      u64 beside = value;
+      while (beside != end && is_exact(quantizer, beside)) beside = (beside + next) & mask;
+      if (!is_exact(quantizer, beside)) lattice.add_special(side == 0 ? exact.below : exact.above, beside);
+    }
+  }
+  lattice.add_special(exact.word, value);
+}
+
+// The bins of `step` values each: the one of 0 begins `ahead` before it, or before that less a step if it `borrows`.
+H5L_FN void place_bins(Lattice& lattice, u64 step, u64 ahead, bool borrows) {
   // The least value plus the offset of the bins, in steps: -quotient * step - rest + ahead, less a step if it borrows.
-  const W quotient = static_cast<W>(T::sign / step), rest = static_cast<W>(T::sign % step);
+  const u64 quotient = lattice.sign / step, rest = lattice.sign % step;
   const bool is_behind = ahead < rest;
   lattice.step = step;
-  lattice.shift = static_cast<W>(is_behind ? step - (rest - ahead) : ahead - rest);
-  lattice.first = static_cast<W>(W{0} - quotient - (is_behind ? 1 : 0) - (borrows ? 1 : 0));
+  lattice.shift = is_behind ? step - (rest - ahead) : ahead - rest;
+  lattice.first = (u64{0} - quotient - (is_behind ? 1 : 0) - (borrows ? 1 : 0)) & lattice.mask;
 }
 
-template <class T>
-H5L_RARE H5L_FN Lattice<T> lattice_of(const Quantizer& quantizer) {
-  using W = typename T::Word;
-  Lattice<T> lattice;
-  if constexpr (sizeof(W) == 4) {
-    if (quantizer.bins != nullptr) {
-      const WordBins& bins = *quantizer.bins;
-      lattice.bins = &bins;
-      lattice.last = word_in_bins<T>(bins, T::largest);
-      const u32 exact = static_cast<u32>(quantizer.fill_bits), bin = word_in_bins<T>(bins, exact);
-      if (quantizer.has_fill) take_out(lattice, exact, bin, value_from_bins<T>(bins, bin) == exact);
-      return lattice;
+// `mask` has all bits of a word, and `sign` the one of the type's sign.
+H5L_RARE H5L_FN Lattice lattice_of(const Quantizer& quantizer, u64 mask, u64 sign) {
+  Lattice lattice = {.mask = mask, .sign = sign};
+  if (quantizer.bins != nullptr) {
+    const WordBins& bins = *quantizer.bins;
+    const auto short_sign = static_cast<u32>(sign);
+    lattice.bins = &bins;
+    lattice.last = word_in_bins(bins, short_sign, static_cast<u32>(lattice.largest()));
+    for (u32 i = 0; i < quantizer.exact_count; ++i) {
+      const auto exact = static_cast<u32>(quantizer.exact[i]);
+      const u32 bin = word_in_bins(bins, short_sign, exact);
+      take_out(quantizer, i, bin, value_from_bins(bins, short_sign, bin) == exact, lattice);
     }
+    return lattice;
   }
   if (quantizer.kind == BoundKind::lossless) {
     if (quantizer.stride <= 1) return lattice;
-    const W stride = static_cast<W>(quantizer.stride), base = static_cast<W>(quantizer.base);
+    const u64 stride = quantizer.stride, base = quantizer.base;
     lattice.origin = base;
-    place_bins(lattice, stride, base == 0 ? W{0} : static_cast<W>(stride - base), base != 0);
+    place_bins(lattice, stride, base == 0 ? 0 : stride - base, base != 0);
     return lattice;
   }
-  const W step = static_cast<W>(quantizer.scale), bound = static_cast<W>(step / 2);
-  place_bins(lattice, step, bound, false);
+  const u64 bound = quantizer.scale / 2;
+  place_bins(lattice, quantizer.scale, bound, false);
   // The outermost bins may have their middle outside of the type.
-  W place = 0;
-  if (lattice.shift > bound) lattice.add_special(lattice.first, T::least);
-  lattice.last = lattice.divide(T::largest, place);
-  if (place < bound) lattice.add_special(lattice.last, T::largest);
-  if (!quantizer.has_fill) return lattice;
-  const W exact = static_cast<W>(quantizer.fill_bits), bin = lattice.divide(exact, place);
-  const bool splits = place == bound || (exact == T::least && place > bound) || (exact == T::largest && place < bound);
-  take_out(lattice, exact, bin, splits);
+  u64 place = 0;
+  if (lattice.shift > bound) lattice.add_special(lattice.first, lattice.least());
+  lattice.last = lattice.divide(lattice.largest(), place);
+  if (place < bound) lattice.add_special(lattice.last, lattice.largest());
+  for (u32 i = 0; i < quantizer.exact_count; ++i) {
+    const u64 exact = quantizer.exact[i], bin = lattice.divide(exact, place);
+    const bool splits =
+        place == bound || (exact == lattice.least() && place > bound) || (exact == lattice.largest() && place < bound);
+    take_out(quantizer, i, bin, splits, lattice);
+  }
   return lattice;
 }
 
@@ -212,36 +216,13 @@ H5L_FN u64 bound_of_integer_range(double bound, u64 least, u64 largest, u32 valu
 }
 
 // Notes the stride of lossless values, of which one has this rank: a rank is `sign` more than its value.
-template <class W>
-H5L_FN void take_stride(Quantizer& quantizer, W stride, W a_rank, W sign_bit) {
+H5L_FN void take_stride(Quantizer& quantizer, u64 stride, u64 a_rank, u64 sign, u32 value_bytes) {
   if (stride <= 1) return;
-  const W rank = static_cast<W>(a_rank % stride), sign = static_cast<W>(sign_bit % stride);
-  const W base = static_cast<W>(rank >= sign ? rank - sign : rank + (stride - sign));
-  if (sizeof(W) == 8 && base != 0) return;  // the header has no room for it
+  const u64 rank = a_rank % stride, shift = sign % stride;
+  const u64 base = rank >= shift ? rank - shift : rank + (stride - shift);
+  if (value_bytes == 8 && base != 0) return;  // the header has no room for it
   quantizer.stride = stride;
   quantizer.base = base;
-}
-
-// The word of a value: the definition, where there are no bins.
-template <class T>
-H5L_FN typename T::Word word_of(const Lattice<T>& lattice, typename T::Word value) {
-  using W = typename T::Word;
-  W place;
-  const W word = lattice.divide(value, place);
-  if (!lattice.has_exact) return word;
-  if (value == lattice.exact) return static_cast<W>(lattice.last + 1);
-  const bool is_above = lattice.rank_of(value) > lattice.rank_of(lattice.exact);
-  return lattice.splits && is_above && word == lattice.exact_bin ? static_cast<W>(lattice.last + 2) : word;
-}
-
-// The value of a word: the definition. Words of corrupt frames have any value.
-template <class T>
-H5L_FN typename T::Word value_of(const Lattice<T>& lattice, typename T::Word word) {
-  using W = typename T::Word;
-  for (u32 i = 0; i < lattice.special_count; ++i) {
-    if (word == lattice.special[i].word) return lattice.special[i].value;
-  }
-  return static_cast<W>(lattice.origin + word * lattice.step);
 }
 
 }  // namespace h5lossy::H5L_TARGET

@@ -49,20 +49,26 @@ constexpr u32 whole_vectors(u32 count) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Values and words
 
-// Without regard to the exact value.
 template <class T>
-void bins_of(const Lattice<T>& lattice, u32 count, typename T::Word* words) {
+Lattice lattice_of(const Quantizer& quantizer) {
+  using W = typename T::Word;
+  return H5L_TARGET::lattice_of(quantizer, static_cast<W>(~W{0}), T::sign);
+}
+
+// Without regard to exact values.
+template <class T>
+void bins_of(const Lattice& lattice, u32 count, typename T::Word* words) {
   using W = typename T::Word;
   using Number = typename QuotientOf<W>::Type;
   if constexpr (sizeof(W) == 4) {
     if (lattice.bins != nullptr) {
-      for (u32 i = 0; i < count; ++i) words[i] = lattice.rank_of(word_in_bins<T>(*lattice.bins, words[i]));
+      for (u32 i = 0; i < count; ++i) words[i] = word_in_bins(*lattice.bins, T::sign, words[i]) ^ T::sign;
       return;
     }
   }
-  const W first = lattice.rank_of(lattice.first);
+  const W first = static_cast<W>(lattice.rank_of(lattice.first));
   if constexpr (sizeof(W) == 8) {
-    W place;
+    u64 place;
     for (u32 i = 0; i < count; ++i) words[i] = lattice.rank_of(lattice.divide(words[i], place));
   } else {
     const Number ahead = static_cast<Number>(lattice.shift) + Number{0.5};
@@ -75,34 +81,37 @@ void bins_of(const Lattice<T>& lattice, u32 count, typename T::Word* words) {
 }
 
 template <class T>
-void words_of(const Lattice<T>& lattice, const u8* values, u32 count, typename T::Word* words) {
+void words_of(const Lattice& lattice, const u8* values, u32 count, typename T::Word* words) {
   using W = typename T::Word;
   memcpy(words, values, count * sizeof(W));
   if (lattice.step == 1 && lattice.bins == nullptr) {
     for (u32 i = 0; i < count && T::sign != 0; ++i) words[i] ^= T::sign;
     return;
   }
-  bins_of(lattice, count, words);
-  if (!lattice.has_exact) return;
-  const W code = lattice.rank_of(static_cast<W>(lattice.last + 1)), exact = lattice.rank_of(lattice.exact);
-  const W bin = lattice.rank_of(lattice.exact_bin);
-  for (u32 i = 0; i < count; ++i) {
-    const W rank = static_cast<W>(load<W>(values + i * sizeof(W)) ^ T::sign);
-    const bool is_above = lattice.splits && words[i] == bin && rank > exact;
-    words[i] = rank == exact ? code : is_above ? static_cast<W>(code + 1) : words[i];
+  bins_of<T>(lattice, count, words);
+  const auto rank_of = [](u64 word) { return static_cast<W>(static_cast<W>(word) ^ T::sign); };
+  for (u32 j = 0; j < lattice.exact_count; ++j) {
+    const ExactValue& exact = lattice.exact[j];
+    const W value = rank_of(exact.value), code = rank_of(exact.word), bin = rank_of(exact.bin);
+    const W below = rank_of(exact.below), above = rank_of(exact.above);
+    for (u32 i = 0; i < count; ++i) {
+      const W rank = rank_of(load<W>(values + i * sizeof(W)));
+      const W beside = rank > value ? above : below;
+      words[i] = rank == value ? code : words[i] == bin ? beside : words[i];
+    }
   }
 }
 
 template <class T>
-void values_on_lattice(const Lattice<T>& lattice, const typename T::Word* words, u32 count, u8* values) {
+void values_on_lattice(const Lattice& lattice, const typename T::Word* words, u32 count, u8* values) {
   using W = typename T::Word;
-  const W origin = static_cast<W>(lattice.origin + static_cast<W>(T::sign * lattice.step)), step = lattice.step;
+  const W origin = static_cast<W>(lattice.origin + T::sign * lattice.step), step = static_cast<W>(lattice.step);
   for (u32 i = 0; i < count; ++i)
     store(values + i * sizeof(W), static_cast<W>(origin + static_cast<W>(words[i] * step)));
 }
 
 template <class T>
-void values_of(const Lattice<T>& lattice, const typename T::Word* words, u32 count, u8* values) {
+void values_of(const Lattice& lattice, const typename T::Word* words, u32 count, u8* values) {
   using W = typename T::Word;
   if (lattice.step == 1 && lattice.bins == nullptr) {
     for (u32 i = 0; i < count; ++i) store(values + i * sizeof(W), static_cast<W>(words[i] ^ T::sign));
@@ -111,13 +120,14 @@ void values_of(const Lattice<T>& lattice, const typename T::Word* words, u32 cou
   if (lattice.bins != nullptr) {
     if constexpr (sizeof(W) == 4) {
       for (u32 i = 0; i < count; ++i)
-        store(values + i * sizeof(W), value_from_bins<T>(*lattice.bins, lattice.rank_of(words[i])));
+        store(values + i * sizeof(W), value_from_bins(*lattice.bins, T::sign, words[i] ^ T::sign));
     }
   } else {
-    values_on_lattice(lattice, words, count, values);
+    values_on_lattice<T>(lattice, words, count, values);
   }
   for (u32 j = 0; j < lattice.special_count; ++j) {
-    const W word = lattice.rank_of(lattice.special[j].word), value = lattice.special[j].value;
+    const W word = static_cast<W>(lattice.rank_of(lattice.special[j].word));
+    const W value = static_cast<W>(lattice.special[j].value);
     for (u32 i = 0; i < count; ++i) {
       const W before = load<W>(values + i * sizeof(W));
       store(values + i * sizeof(W), words[i] == word ? value : before);
@@ -146,7 +156,7 @@ void to_words(const Quantizer& quantizer, const u8* values, u32 count, u8* ranks
   if (quantizer.tables != nullptr) {
     look_up_words(*quantizer.tables, values, count, words);
   } else {
-    words_of(lattice_of<T>(quantizer), values, count, words);
+    words_of<T>(lattice_of<T>(quantizer), values, count, words);
   }
 }
 
@@ -157,7 +167,7 @@ template <class T>
   if (quantizer.tables != nullptr) {
     look_up_values(*quantizer.tables, words, count, values);
   } else {
-    values_of(lattice_of<T>(quantizer), words, count, values);
+    values_of<T>(lattice_of<T>(quantizer), words, count, values);
   }
 }
 
@@ -419,10 +429,6 @@ constexpr WordFunctions words_of_type = {H5L_ENCODER((to_words<IntegerType<W, is
 
 }  // namespace
 
-const WordFunctions word_functions[kIntegerClasses][kIntegerSizes] = {
-    {words_of_type<u8, false>, words_of_type<u16, false>, words_of_type<u32, false>, words_of_type<u64, false>},
-    {words_of_type<u8, true>, words_of_type<u16, true>, words_of_type<u32, true>, words_of_type<u64, true>}};
-
 extern const Codec codec;
 const Codec codec = {
     .spare_bytes = kMaxRemovedBytes - kStreamBytes,
@@ -438,3 +444,12 @@ const Codec codec = {
 };
 
 }  // namespace h5lossy::H5L_TARGET::pfpl_integers
+
+namespace h5lossy::H5L_TARGET {
+
+using pfpl_integers::words_of_type;
+const WordFunctions word_functions[kIntegerClasses][kIntegerSizes] = {
+    {words_of_type<u8, false>, words_of_type<u16, false>, words_of_type<u32, false>, words_of_type<u64, false>},
+    {words_of_type<u8, true>, words_of_type<u16, true>, words_of_type<u32, true>, words_of_type<u64, true>}};
+
+}  // namespace h5lossy::H5L_TARGET

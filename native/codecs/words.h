@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What integers and halves are encoded as (docs/format/integers.md, "Lattice"), for codecs that do not ask of which type
-// they are. Words are given as ranks: unsigned numbers of the value's size, in the order of the words.
+// What integers and halves are encoded as (docs/format/integers.md, "Lattice"), for codecs that do not ask of which
+// type they are. Words are given as ranks: unsigned numbers of the value's size, in the order of the words.
 #pragma once
 
 #include "codecs/codec.h"
@@ -16,8 +16,6 @@ struct WordFunctions {
 };
 
 // Of unsigned and of signed types, of 1, 2, 4 and 8 bytes.
-namespace pfpl_integers {
 extern const WordFunctions word_functions[kIntegerClasses][kIntegerSizes];
-}
 
 }  // namespace h5lossy::H5L_TARGET

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
+#include "chunk/integers.h"
 #include "chunk/params.h"
 #include "frame/frame.h"
 
@@ -14,10 +16,12 @@ namespace {
 
 constexpr std::size_t kCodecAt = 0, kBoundKindAt = 1, kBoundAt = 2, kFlagsAt = 4, kLocalAt = 5, kShapeAt = 6,
                       kFillAt = 14;
+constexpr std::size_t kRequestedExactAt = 6;  // without the local part
 
 constexpr std::uint32_t kModeMask = 0xFF;
 constexpr std::uint32_t kHasFill = 1u << 8;
 constexpr std::uint32_t kNoChecksum = 1u << 9;
+constexpr std::uint32_t kExactCountShift = 10, kExactCountMask = 3u << kExactCountShift;
 constexpr std::uint32_t kNoiseFloorShift = 16;  // the upper half of the flags' word
 
 constexpr std::uint32_t kLayoutVersion = 1;
@@ -31,6 +35,33 @@ std::uint64_t read_pair(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
 void write_pair(std::span<std::uint32_t, H5L_MAX_CD_VALUES> words, std::size_t at, std::uint64_t number) {
   words[at] = static_cast<std::uint32_t>(number);
   words[at + 1] = static_cast<std::uint32_t>(number >> 32);
+}
+
+// The fill value is the first of two words, and exact values are the last ones of them, so that one may be both. Of
+// types of 8 bytes there is one place for either.
+void pack_exact_values(const h5l_params& params, bool has_fill, std::span<std::uint32_t, H5L_MAX_CD_VALUES> words) {
+  std::uint64_t bits[H5L_MAX_EXACT] = {};
+  for (std::uint32_t i = 0; i < params.exact_count; ++i) static_cast<void>(find_bits(params, params.exact[i], bits[i]));
+  if (params.value_bytes == 8) return write_pair(words, kFillAt, bits[0]);
+  const bool is_swapped = params.exact_count == 1 || (has_fill && bits[1] == params.fill_bits);
+  if (is_swapped) std::swap(bits[0], bits[1]);
+  if (params.exact_count == 1 && has_fill) bits[0] = params.fill_bits;
+  words[kFillAt] = static_cast<std::uint32_t>(bits[0]);
+  words[kFillAt + 1] = static_cast<std::uint32_t>(bits[1]);
+}
+
+h5l_status unpack_exact_values(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words, h5l_params& params,
+                               const Message& why) {
+  if (params.exact_count == 0) return H5L_OK;
+  for (std::uint32_t i = 0; i < params.exact_count; ++i) {
+    const std::size_t at = kFillAt + H5L_MAX_EXACT - params.exact_count + i;
+    const std::uint64_t bits = params.value_bytes == 8 ? read_pair(words, kFillAt) : words[at];
+    if (bits > ~std::uint64_t{0} >> (64 - 8 * params.value_bytes) || !find_number(params, bits, params.exact[i])) {
+      return why.fail(H5L_INVALID_ARGUMENT, "cd_values word %zu is 0x%llx, which is no exact value of the type", at,
+                      static_cast<unsigned long long>(bits));
+    }
+  }
+  return check_exact_values(params, why);
 }
 
 h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words, h5l_params& params,
@@ -61,12 +92,13 @@ h5l_status unpack_local(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
   if (chunk_bytes(params) > kMaxRawBytes) {
     return why.fail(H5L_INVALID_ARGUMENT, "cd_values describe a chunk of more than %zu bytes", kMaxRawBytes);
   }
-  params.fill_bits = params.has_fill != 0 ? read_pair(words, kFillAt) : 0;
+  const bool is_narrow = params.exact_count != 0 && params.value_bytes < 8;
+  params.fill_bits = params.has_fill == 0 ? 0 : is_narrow ? words[kFillAt] : read_pair(words, kFillAt);
   if (params.value_bytes < 8 && params.fill_bits >> (8 * params.value_bytes) != 0) {
     return why.fail(H5L_INVALID_ARGUMENT, "cd_values hold a fill value of more than the %u bits of the type",
                     8 * params.value_bytes);
   }
-  return H5L_OK;
+  return unpack_exact_values(words, params, why);
 }
 
 }  // namespace
@@ -77,12 +109,20 @@ std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5
   words[kCodecAt] = params.codec;
   words[kBoundKindAt] = params.bound_kind;
   write_pair(words, kBoundAt, std::bit_cast<std::uint64_t>(params.bound));
-  words[kFlagsAt] = params.mode | (params.no_checksum != 0 ? kNoChecksum : 0) | params.noise_floor << kNoiseFloorShift;
-  if (params.value_bytes == 0) return kLocalAt;
+  words[kFlagsAt] = params.mode | (params.no_checksum != 0 ? kNoChecksum : 0) | params.exact_count << kExactCountShift |
+                    params.noise_floor << kNoiseFloorShift;
+  if (params.value_bytes == 0) {
+    if (params.exact_count == 0) return kLocalAt;
+    for (std::uint32_t i = 0; i < params.exact_count; ++i) {
+      write_pair(words, kRequestedExactAt + 2 * i, static_cast<std::uint64_t>(params.exact[i]));
+    }
+    return kRequestedExactAt + std::size_t{2} * params.exact_count;
+  }
   if (has_fill) {
     words[kFlagsAt] |= kHasFill;
     write_pair(words, kFillAt, params.fill_bits);
   }
+  if (params.exact_count != 0) pack_exact_values(params, has_fill, words);
   words[kLocalAt] = kLayoutVersion | type_code(params.value_class, params.value_bytes) << 8 |
                     (params.big_endian != 0 ? kBigEndian : 0) | params.rank << 24;
   std::copy_n(params.shape, params.rank, words.begin() + kShapeAt);
@@ -107,7 +147,8 @@ h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& pa
   const bool is_noise = words[kBoundKindAt] == H5L_BOUND_NOISE;
   params.noise_floor = is_noise ? words[kFlagsAt] >> kNoiseFloorShift : 0;
   const std::uint32_t flags = words[kFlagsAt] ^ params.noise_floor << kNoiseFloorShift;
-  if ((flags & ~(kModeMask | kHasFill | kNoChecksum)) != 0) {
+  params.exact_count = (flags & kExactCountMask) >> kExactCountShift;
+  if ((flags & ~(kModeMask | kHasFill | kNoChecksum | kExactCountMask)) != 0 || params.exact_count > H5L_MAX_EXACT) {
     return why.fail(H5L_UNSUPPORTED, "cd_values flags 0x%x need a newer h5lossy", flags);
   }
   params.codec = words[kCodecAt];
@@ -119,6 +160,9 @@ h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& pa
   if (const h5l_status status = check_request(params, why); status != H5L_OK) return status;
   if (words[kLocalAt] != 0) return unpack_local(words, params, why);
   params.has_fill = 0;
+  for (std::uint32_t i = 0; i < params.exact_count; ++i) {
+    params.exact[i] = static_cast<std::int64_t>(read_pair(words, kRequestedExactAt + std::size_t{2} * i));
+  }
   return H5L_OK;
 }
 

@@ -236,13 +236,14 @@ h5l_status read_dataset(const hdf5::Functions& h5, hid_t dcpl, hid_t type, hid_t
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
   if (const h5l_status status = read_request(h5, dcpl, params, why); status != H5L_OK) return status;
+  params.has_fill = 0;  // those of another dataset, from whose cd_values these are
+  params.fill_bits = 0;
   if (const h5l_status status = check_dataset_type(h5, type, params, why); status != H5L_OK) return status;
+  if (const h5l_status status = check_exact_values(params, why); status != H5L_OK) return status;
   return read_shape(h5, space, params, why);
 }
 
 h5l_status read_fill_value(const hdf5::Functions& h5, hid_t dcpl, hid_t type, h5l_params& params, const Message& why) {
-  params.has_fill = 0;
-  params.fill_bits = 0;
   int defined = 0;
   if (h5.fill_value_defined(dcpl, &defined) < 0) return why.fail(H5L_INTERNAL, "HDF5 cannot report the fill value");
   if (defined != hdf5::kFillUserDefined) return H5L_OK;
@@ -260,7 +261,7 @@ h5l_status read_fill_value(const hdf5::Functions& h5, hid_t dcpl, hid_t type, h5
     params.fill_bits = swap_bytes(params.fill_bits) >> (64 - 8 * params.value_bytes);
   }
   params.has_fill = fill_must_match_exactly(params) ? 1 : 0;
-  return H5L_OK;
+  return check_exact_values(params, why);
 }
 
 }  // namespace h5lossy

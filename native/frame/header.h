@@ -143,6 +143,20 @@ H5L_FN double smallest_step(const FrameHeader& header) { return header.value_byt
 H5L_FN double largest_step(const FrameHeader& header) { return header.value_bytes == 4 ? 0x1p125 : 0x1p1021; }
 H5L_FN u64 largest_scale(const FrameHeader& header) { return (u64{1} << (header.value_bytes == 4 ? 23 : 52)) + 1; }
 
+H5L_FN u64 largest_bits(const FrameHeader& header) { return ~u64{0} >> (64 - 8 * header.value_bytes); }
+
+// Whether an encoder could have written these exact values, of which a frame of 64 bits has room for one.
+H5L_FN bool has_valid_exact_values(const FrameHeader& header) {
+  const u64 infinity = header.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
+  const u64 bits = header.exact_bits, first = bits & 0xFFFFFFFFu, second = bits >> 32;
+  const auto is_value = [&](u64 value) {
+    return value <= largest_bits(header) && (!is_half(header.value_class) || (value & 0x7FFF) < infinity);
+  };
+  if (header.exact_count == 0) return bits == 0;
+  if (header.exact_count == 1) return is_value(bits);
+  return header.exact_count == 2 && header.value_bytes != 8 && first < second && is_value(first) && is_value(second);
+}
+
 // Whether an encoder could have written this step.
 H5L_FN bool has_valid_step(const FrameHeader& header) {
   const u64 bits = header.step_bits;

@@ -13,16 +13,20 @@ namespace {
 
 constexpr std::size_t kReservedAt = 52, kNoiseAt = 4 * kNoiseWord;
 
-std::uint64_t largest_bits(const FrameHeader& header) { return ~std::uint64_t{0} >> (64 - 8 * header.value_bytes); }
-
 h5l_status check_stride(const FrameHeader& header, const Message& why) {
   const bool is_wide = header.value_bytes == 8;
   const std::uint64_t base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
   const std::uint64_t stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
   const bool is_none = stride == 0 && base == 0;
-  if (is_none || (stride >= 2 && stride <= largest_bits(header) && base < stride)) return H5L_OK;
+  if (is_none || (stride >= 2 && stride <= scalar::largest_bits(header) && base < stride)) return H5L_OK;
   return why.fail(H5L_CORRUPT, "base %llu and stride %llu are not those of any values of %u bytes",
                   static_cast<unsigned long long>(base), static_cast<unsigned long long>(stride), header.value_bytes);
+}
+
+h5l_status check_exact_values(const FrameHeader& header, const Message& why) {
+  if (scalar::has_valid_exact_values(header)) return H5L_OK;
+  return why.fail(H5L_CORRUPT, "the exact values 0x%llx are not those of a frame with %u of them",
+                  static_cast<unsigned long long>(header.exact_bits), header.exact_count);
 }
 
 // Of a frame of halves that is not lossless.
@@ -33,13 +37,6 @@ h5l_status check_half_fields(const FrameHeader& header, const Message& why) {
     return why.fail(H5L_CORRUPT, "the step of halves must be greater than 0 and %s, got %.17g",
                     is_relative ? "less than 1" : "finite", bound);
   }
-  const std::uint64_t infinity = header.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
-  const bool is_finite = header.exact_bits <= 0xFFFF && (header.exact_bits & 0x7FFF) < infinity;
-  if (header.exact_count == 0 ? header.exact_bits != 0 : header.exact_bits == 0 || !is_finite) {
-    return why.fail(H5L_CORRUPT, "the exact value 0x%llx is not one of %u finite halves other than 0",
-                    static_cast<unsigned long long>(header.exact_bits), header.exact_count);
-  }
-  if (header.stride_bits != 0) return why.fail(H5L_CORRUPT, "a frame with a bound has no base and stride");
   return H5L_OK;
 }
 
@@ -61,7 +58,7 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
       return why.fail(H5L_UNSUPPORTED, "the header's field at byte %zu needs a newer h5lossy", at);
     }
   }
-  if (header.exact_count > 1) {
+  if (header.exact_count > (header.value_bytes == 8 ? 1 : H5L_MAX_EXACT)) {
     return why.fail(H5L_UNSUPPORTED, "%u exact values need a newer h5lossy", header.exact_count);
   }
   const auto step = static_cast<unsigned long long>(header.step_bits);
@@ -75,22 +72,18 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
     }
     return check_stride(header, why);
   }
+  if (header.stride_bits != 0) return why.fail(H5L_CORRUPT, "a frame with a bound has no base and stride");
+  if (const h5l_status status = check_exact_values(header, why); status != H5L_OK) return status;
   if (is_half(header.value_class)) return check_half_fields(header, why);
   if (is_noise && (step > kLargestNoiseFloor || header.noise < kLeastNoise || header.noise > kLargestNoise)) {
     return why.fail(H5L_CORRUPT, "a noise bound of %u / 256 and at least %llu is not allowed", header.noise, step);
   }
-  if (!is_noise && (step < 2 || step > largest_bits(header))) {
+  if (!is_noise && (step < 2 || step > scalar::largest_bits(header))) {
     return why.fail(H5L_CORRUPT, "step must be from 3 to %llu, got %llu",
-                    static_cast<unsigned long long>(largest_bits(header)), step);
+                    static_cast<unsigned long long>(scalar::largest_bits(header)), step);
   }
   if (!is_noise && step % 2 == 0)
     return why.fail(H5L_UNSUPPORTED, "step %llu, an even one, needs a newer h5lossy", step);
-  const bool has_exact = header.exact_bits != 0 && header.exact_bits <= largest_bits(header);
-  if (header.exact_count == 0 ? header.exact_bits != 0 : !has_exact) {
-    return why.fail(H5L_CORRUPT, "the exact value 0x%llx is not one of %u values of %u bytes other than 0",
-                    static_cast<unsigned long long>(header.exact_bits), header.exact_count, header.value_bytes);
-  }
-  if (header.stride_bits != 0) return why.fail(H5L_CORRUPT, "a frame with a bound has no base and stride");
   return H5L_OK;
 }
 

@@ -33,18 +33,19 @@ struct Shape {
 };
 
 // The lattice of one chunk of integers (codecs/integers.h), of any type: numbers are modulo 2^W, and words are ranks.
-inline constexpr u32 kMostSpecialWords = 5;
+inline constexpr u32 kMostSpecialWords = 2 + 3 * kMostExact;
+struct WordOfExact {
+  u64 value, word, bin, below, above;  // its rank, its word, and those of its bin and of the values on its two sides
+};
 struct alignas(16) WordLattice {
   u64 zero;           // the rank of word 0
   u64 step, origin;   // a word comes back as origin + word * step,
-  u32 special_count;  // but for these
+  u32 special_count;  // but for these, of which the last one counts
   u64 special_words[kMostSpecialWords], special_values[kMostSpecialWords];
   // For encoding, as in Lattice.
   u64 first, shift;
-  u32 has_exact, splits;
-  u64 exact;  // its rank
-  u64 code;   // its word
-  u64 bin;    // the word that its bin has
+  u32 exact_count;
+  WordOfExact exact[kMostExact];
 };
 
 // All chunks of a batch have one shape, one codec and one mode. A kernel skips chunks whose quantizer it does not
@@ -132,9 +133,7 @@ struct IntegerPlan {
   u32 value_class;
   u32 value_bytes;
   u32 from_range;
-  u32 skip_zeros;
-  u32 has_fill;  // fill values are excluded from the range
-  u64 fill_bits;
+  u32 skip_zeros;  // which are excluded from the range, as exact values are
   double bound;
   Quantizer quantizer;  // template for the chunks' quantizers
   u64* ends;            // as in RangePlan, of ranks

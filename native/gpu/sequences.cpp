@@ -283,9 +283,8 @@ bool encode_integers(Launcher& launcher, const EncodeCall& call, const EncodeMem
   making.value_class = call.plan.value_class;
   making.value_bytes = call.plan.value_bytes;
   making.from_range = call.from_range ? 1 : 0;
-  making.skip_zeros = call.skip_zeros ? 1 : 0;
-  making.has_fill = call.range_has_fill ? 1 : 0;
-  making.fill_bits = call.range_fill_bits;
+  // A fill value other than 0 is one of the exact values.
+  making.skip_zeros = call.skip_zeros || (call.range_has_fill && call.range_fill_bits == 0) ? 1 : 0;
   making.bound = call.plan.bound;
   making.quantizer = plan.quantizer;
   making.ends = memory.ends;

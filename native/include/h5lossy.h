@@ -36,6 +36,9 @@ extern "C" {
 /* Largest number of chunk dimensions that cd_values hold; leading ones of a higher rank are multiplied into one. */
 #define H5L_MAX_RANK 8
 
+/* The most exact values of a chunk: the fill value is one of them, and integers of 8 bytes have one. */
+#define H5L_MAX_EXACT 2
+
 /* Largest rank of an array in h5l_parts: HDF5's own limit. */
 #define H5L_MAX_PART_RANK 32
 
@@ -100,6 +103,8 @@ typedef struct h5l_params {
   uint32_t value_class;         /* H5L_CLASS_*. All but H5L_CLASS_FLOAT: by codecs 0 and 1. Integers: absolute (in
                                    counts), noise (up to 4 bytes) or lossless */
   uint32_t noise_floor;         /* kind noise: the bound is never less than so many counts; at most 32768 */
+  uint32_t exact_count; /* integers and halves with a bound: how many of `exact` are kept as the fill value is */
+  int64_t exact[H5L_MAX_EXACT]; /* whole numbers that the type has, in any order (uint64: in two's complement) */
 } h5l_params;
 
 /* The header of a frame. */
@@ -225,7 +230,7 @@ h5l_status h5l_decode_batch(const h5l_params* params, const h5l_parts* parts, si
                             const size_t* frame_bytes, void* const* raw, const size_t* raw_bytes, h5l_status* statuses,
                             h5l_message* messages, uint32_t threads, h5l_message* message);
 
-/* Writes cd_values (docs/format/cd_values.md): 5 words, or all H5L_MAX_CD_VALUES if value_bytes is set. */
+/* Writes cd_values (docs/format/cd_values.md): 5 words, with exact values 8 or 10, or all if value_bytes is set. */
 h5l_status h5l_pack_cd_values(const h5l_params* params, uint32_t words[H5L_MAX_CD_VALUES], size_t* count,
                               h5l_message* message);
 

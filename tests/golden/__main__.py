@@ -317,6 +317,9 @@ def integer_recipes() -> dict[str, Recipe]:
     add("fill-is-a-middle", "a fill value that its bin would come back as", "<u2", {"absolute": 2},
         counts([60, 50], [0, 0], 990, bits=5, word="3e8", one_in=20), fill_bits="3e8",
         shape=[60, 50])  # fmt: skip
+    add("exact-neighbours", "two exact values, the middle of a bin and its neighbour", "<u2",
+        {"absolute": 2, "exact": [1000, 1001]},
+        counts([60, 50], [0, 0], 990, bits=5, word="3e8", one_in=20), shape=[60, 50])  # fmt: skip
     add("big-endian", "big-endian, with a fill value", ">u2", few, big, fill_bits="ffff",
         shape=[60, 50])  # fmt: skip
     add("stride", "multiples of 12, and 5 more", "<u2", exact, counts([50, 60], [1, 1], 5, times=12,
@@ -398,6 +401,10 @@ def interp_integer_recipes() -> dict[str, Recipe]:
     add("integers-fill-is-a-middle", "a fill value that its bin would come back as", "<u2",
         {"absolute": 2}, counts([60, 50], [0, 0], 990, bits=5, word="3e8", one_in=20),
         fill_bits="3e8", shape=[60, 50])  # fmt: skip
+    add("integers-exact-zero", "two exact values, of which one is 0 and one the fill value", "<i2",
+        {"absolute": 2, "exact": [0]},
+        counts([60, 50], [0, 0], -9, bits=5, word="7fff", one_in=20),
+        fill_bits="7fff", shape=[60, 50])  # fmt: skip
     add("integers-mask", "a number that is a mask", "<u2", few, image, shape=[60, 50])
     add("integers-big-endian", "big-endian, with a fill value", ">u4", few, image,
         fill_bits="ffff", shape=[60, 50], checksum=False)  # fmt: skip

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "check.h"
+#include "codecs/interp/bins.h"
 #include "codecs/interp/exceptions.h"
-#include "codecs/interp/values.h"
 #include "for_backend.h"
 #include "guarded_memory.h"
 #include "random.h"

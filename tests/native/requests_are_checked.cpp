@@ -62,6 +62,18 @@ void check_params() {
   }
   check("rank", [](h5l_params& p) { p.rank = 9; });
   check("fill bits", [](h5l_params& p) { p.has_fill = 1, p.fill_bits = 1ull << 32; });
+  const auto of_integers = [](h5l_params& p, std::int64_t exact) {
+    p.value_class = H5L_CLASS_UNSIGNED, p.exact_count = 1, p.exact[0] = exact;
+  };
+  for (const std::int64_t exact : {std::int64_t{-1}, std::int64_t{1} << 32}) {
+    check("an exact value of another type", [&](h5l_params& p) { of_integers(p, exact); });
+  }
+  check("three exact values", [&](h5l_params& p) { of_integers(p, 7), p.exact_count = 3; });
+  check("exact values beside lossless",
+        [&](h5l_params& p) { of_integers(p, 7), p.bound_kind = H5L_BOUND_LOSSLESS, p.bound = 0; });
+  refused_with(H5L_UNSUPPORTED, "an exact value of floats", [](h5l_params& p) { p.exact_count = 1; });
+  refused_with(H5L_UNSUPPORTED, "two exact values and a fill value",
+               [&](h5l_params& p) { of_integers(p, 7), p.exact_count = 2, p.has_fill = 1, p.fill_bits = 9; });
 }
 
 // Mode 0, and what frames may say; for codec auto, for speed or for size.

@@ -736,6 +736,7 @@ def encode(
     mode: int = 0,
     shape: Sequence[int] | None = None,
     floor: int = 0,
+    exact: Sequence[int] = (),
 ) -> bytes:
     """
     Encode an array.
@@ -763,6 +764,8 @@ def encode(
         has one dimension; `array`'s own shape is not looked at.
     floor : int
         Of a noise bound.
+    exact : sequence of int
+        Patterns of exact values of integers and halves, besides the fill value.
 
     Returns
     -------
@@ -820,6 +823,7 @@ def encode(
             fill_bits,
             maybe_padded=maybe_padded,
             floor=floor,
+            exact=exact,
         )
         chosen = [(codec, mode)] if codec != AUTO and takes_words(codec) else [(pfpl.NUMBER, 0)]
         if for_size:
@@ -877,7 +881,8 @@ def _integer_frame(
             float_type = word_type(of.size)
             mask = (1 << float_type.word_bits) - 1
             words = [of.number(lattice.word(x)) & mask for x in of.numbers(tile)]
-            exact = lattice.exact
+            # One of them is an exception, and others are numbers; no frame needs more.
+            exact = next((one for one in lattice.exact if one != 0), None)
             if exact is not None:
                 exact = of.number(lattice.word(of.number(exact))) & mask
             payload = CODECS[codec].encode_tile(

@@ -35,6 +35,8 @@ MODES = {0: 3}
 FIELDS = struct.Struct("<IIIQQ")
 """The fields behind the dims: a reserved one, C, number of exact values, these, base and stride."""
 
+MOST_EXACT = 2
+
 SAMPLED_ROWS = 9
 
 NONE, X, Y, N3, XY = PREDICTORS = range(5)
@@ -87,8 +89,8 @@ class Lattice:
         Bound kind.
     step : int
         s, or 0 of lossless.
-    exact : int or None
-        The exact value's pattern.
+    exact : tuple of int
+        Patterns of the exact values, in order.
     base, stride : int
         Of lossless; a stride of 0 is none.
     """
@@ -96,44 +98,102 @@ class Lattice:
     of: IntegerType
     kind: Kind
     step: int = 0
-    exact: int | None = None
+    exact: tuple[int, ...] = ()
     base: int = 0
     stride: int = 0
 
+    def place(self, pattern: int) -> int:
+        """Give the place of a pattern in the order of the values."""
+        return self.of.number(pattern)
+
+    def pattern(self, place: int) -> int:
+        """Give the pattern at a place."""
+        return place % (1 << self.of.word_bits)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The first and the last place."""
+        return self.of.low, self.of.high
+
+    def bin(self, place: int) -> int:
+        """Give k, without regard to exact values."""
+        return (place + self.step // 2) // self.step
+
     def middle(self, k: int) -> int:
-        """Give the value that a bin comes back as, without regard to the exact value."""
+        """Give the place of what a bin comes back as, likewise."""
         return min(max(k * self.step, self.of.low), self.of.high)
+
+    @property
+    def last(self) -> int:
+        """K."""
+        return self.bin(self.of.high)
+
+    def _beside(self, place: int, way: int) -> int | None:
+        """Give the next place in a direction that is not one of an exact value."""
+        while self.pattern(place) in self.exact:
+            if place in self.ends and place == self.ends[way > 0]:
+                return None
+            place += way
+        return place
+
+    @functools.cached_property
+    def _taken(self) -> list[tuple[int, int, int, int, int, int]]:
+        """Of each exact value: pattern, place, word, bin, and the words on its sides in the bin."""
+        taken = []
+        for i, exact in enumerate(self.exact):
+            place = self.place(exact)
+            k = self.bin(place)
+            own, above = self.last + 1 + i, self.last + 1 + len(self.exact) + i
+            word, below = (k, own) if exact == 0 else (own, k)
+            if self.pattern(self.middle(k)) != exact:
+                below = above = k
+            taken.append((exact, place, word, k, below, above))
+        return taken
+
+    @functools.cached_property
+    def _special(self) -> dict[int, int]:
+        """Places of the words that exact values make special."""
+        special: dict[int, int] = {}
+        for _, place, word, k, below, above in self._taken:
+            if above != k:
+                for side, way in ((below, -1), (above, 1)):
+                    beside = self._beside(place, way)
+                    if beside is not None:
+                        special[self.of.number(side)] = beside
+            special[self.of.number(word)] = place
+        return special
 
     def word(self, x: int) -> int:
         """Give the word of a value, as a number."""
         if self.kind == Kind.LOSSLESS:
             return (x - self.base) // (self.stride or 1)
-        b = self.step // 2
-        k, last = (x + b) // self.step, (self.of.high + b) // self.step
-        if self.exact is None:
-            return k
-        exact = self.of.number(self.exact)
-        if x == exact:
-            return last + 1
-        return last + 2 if x > exact == self.middle(k) else k
+        pattern = x % (1 << self.of.word_bits)
+        if pattern in self.exact:
+            return self._taken[self.exact.index(pattern)][2]
+        place = self.place(pattern)
+        k = self.bin(place)
+        for _, at, _, own, below, above in self._taken:
+            if k == own and place != at and above != own:
+                return above if place > at else below
+        return k
 
     def value(self, word: int) -> int:
-        """Give the value of a word, as a number; any word."""
+        """Give the value of a word, as a number, or of halves as a pattern; any word."""
         if self.kind == Kind.LOSSLESS:
             return self.of.number(self.base + word * (self.stride or 1))
-        b, of = self.step // 2, self.of
-        first, last = (of.low + b) // self.step, (of.high + b) // self.step
-        if self.exact is not None:
-            exact = of.number(self.exact)
-            own = (exact + b) // self.step
-            splits = self.middle(own) == exact
-            if word == last + 1:
-                return exact
-            if splits and word == own and exact != of.low:
-                return exact - 1
-            if splits and word == last + 2 and exact != of.high:
-                return exact + 1
-        return self.middle(word) if first <= word <= last else of.number(word * self.step)
+        pattern = self.pattern(self._special.get(word, self._other(word)))
+        for exact, at, own, *_ in self._taken:  # -0.0 is at the place of +0.0
+            if word == self.of.number(own) and self._special[word] == at:
+                pattern = exact
+        return self._given(pattern)
+
+    def _given(self, pattern: int) -> int:
+        """Give a pattern as values are given."""
+        return self.of.number(pattern)
+
+    def _other(self, word: int) -> int:
+        """Give the place of a word that no exact value makes special."""
+        return self.middle(word) if self.bin(self.of.low) <= word <= self.last else word * self.step
 
 
 class NoiseBins:
@@ -208,41 +268,16 @@ class NoiseLattice(Lattice):
     def _bins(self) -> NoiseBins:
         return noise_bins(self.step, self.noise, max(self.of.high, -self.of.low))
 
-    def _number(self, x: int) -> int:
-        return self._bins.number(x) if x >= 0 else -self._bins.number(-x)
+    def bin(self, place: int) -> int:
+        """Give k, without regard to exact values."""
+        return self._bins.number(place) if place >= 0 else -self._bins.number(-place)
 
-    def _from_bin(self, k: int) -> int:
+    def middle(self, k: int) -> int:
+        """Give the place of what a bin comes back as, likewise."""
         return min(self._bins.middle(k), self.of.high) if k >= 0 else -self._bins.middle(-k)
 
-    @property
-    def last(self) -> int:
-        """K."""
-        return self._number(self.of.high)
-
-    def word(self, x: int) -> int:
-        """Give the word of a value, as a number."""
-        k = self._number(x)
-        if self.exact is None:
-            return k
-        exact = self.of.number(self.exact)
-        if x == exact:
-            return self.last + 1
-        splits = k == self._number(exact) and self._from_bin(k) == exact
-        return self.last + 2 if splits and x > exact else k
-
-    def value(self, word: int) -> int:
-        """Give the value of a word, as a number; any word."""
-        if self.exact is not None:
-            exact = self.of.number(self.exact)
-            own = self._number(exact)
-            splits = self._from_bin(own) == exact
-            if word == self.of.number(self.last + 1):
-                return exact
-            if splits and word == self.of.number(self.last + 2) and exact != self.of.high:
-                return exact + 1
-            if splits and word == own and exact != self.of.low:
-                return exact - 1
-        return self._from_bin(word)
+    def _other(self, word: int) -> int:
+        return self.middle(word)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -326,48 +361,42 @@ class HalfLattice(Lattice):
         """K."""
         return len(self._bins()[1]) - 1
 
-    def _ordinal(self, word: int) -> int:
-        """Give what the bin of a word comes back as: its magnitude, negated if it is negative."""
-        middle = self._bins()[1][min(abs(word), self.last)]
-        return middle if word >= 0 else -middle
+    @property
+    def ends(self) -> tuple[float, float]:
+        """No place: infinities are behind the exact values."""
+        return -math.inf, math.inf
 
-    @staticmethod
-    def _pattern(ordinal: int) -> int:
-        return ordinal if ordinal >= 0 else 0x8000 - ordinal
+    def place(self, pattern: int) -> int:
+        """Give the magnitude, negated if the sign bit is set."""
+        return -(pattern & 0x7FFF) if pattern >> 15 else pattern
 
-    def _own(self) -> tuple[int, int, bool]:
-        """Give the exact value's ordinal, its bin, and whether it is what that comes back as."""
-        assert self.exact is not None
-        magnitude, negative = self.exact & 0x7FFF, self.exact >> 15
-        k = int(self._bins()[0][magnitude])
-        own = -k if negative else k
-        ordinal = -magnitude if negative else magnitude
-        return ordinal, own, self._pattern(self._ordinal(own)) == self.exact
+    def pattern(self, place: int) -> int:
+        """Give the pattern at a place; both zeros are +0."""
+        return place if place >= 0 else 0x8000 - place
 
-    def word(self, x: int) -> int:
-        """Give the word of a pattern, which is given as the number of a signed one."""
-        pattern = x & 0xFFFF
-        k = int(self._bins()[0][pattern & 0x7FFF])
-        k = -k if pattern >> 15 else k
-        if self.exact is None:
-            return k
-        if pattern == self.exact:
-            return self.last + 1
-        ordinal, own, splits = self._own()
-        here = -(pattern & 0x7FFF) if pattern >> 15 else pattern
-        return self.last + 2 if splits and k == own and here > ordinal else k
+    def bin(self, place: int) -> int:
+        """Give k, without regard to exact values."""
+        k = int(self._bins()[0][abs(place)])
+        return k if place >= 0 else -k
 
-    def value(self, word: int) -> int:
-        """Give the pattern of a word; any word."""
-        if self.exact is not None:
-            ordinal, own, splits = self._own()
-            if word == self.of.number(self.last + 1):
-                return self.exact
-            if splits and word == self.of.number(self.last + 2):
-                return self._pattern(ordinal + 1)
-            if splits and word == own:
-                return self._pattern(ordinal - 1)
-        return self._pattern(self._ordinal(word))
+    def middle(self, k: int) -> int:
+        """Give the place of what a bin comes back as, likewise."""
+        middle = self._bins()[1][min(abs(k), self.last)]
+        return middle if k >= 0 else -middle
+
+    def _other(self, word: int) -> int:
+        return self.middle(word)
+
+    def _given(self, pattern: int) -> int:
+        return pattern
+
+
+def exact_values(of: IntegerType, fill_bits: int | None, exact: Sequence[int]) -> tuple[int, ...]:
+    """Give the patterns of the exact values of a request."""
+    patterns = {*exact}
+    if fill_bits and not (isinstance(of, HalfType) and fill_bits & 0x7FFF >= of.infinity):
+        patterns.add(fill_bits)
+    return tuple(sorted(patterns))
 
 
 def make_half_lattice(
@@ -378,6 +407,7 @@ def make_half_lattice(
     fill_bits: int | None,
     *,
     maybe_padded: bool,
+    exact: Sequence[int] = (),
 ) -> Lattice:
     """Give the lattice of a chunk of halves."""
     exact_lattice = Lattice(of, Kind.LOSSLESS)
@@ -386,7 +416,7 @@ def make_half_lattice(
     limit = bound
     if kind == Kind.RANGE_RELATIVE:
         valid = (bits & 0x7FFF) < of.infinity
-        valid &= bits != (-1 if fill_bits is None else fill_bits)
+        valid &= ~np.isin(bits, [*exact, -1 if fill_bits is None else fill_bits])
         if maybe_padded:
             valid &= (bits & 0x7FFF) != 0
         numbers = [
@@ -397,9 +427,9 @@ def make_half_lattice(
         limit = resolved_range_bound(float64, FLOAT_TYPES[8], bound)
         if limit == 0:
             return exact_lattice
-    needs_care = fill_bits is not None and fill_bits != 0 and (fill_bits & 0x7FFF) < of.infinity
-    lattice = HalfLattice(of, kind, float_to_bits(limit), fill_bits if needs_care else None)
-    return lattice if lattice.last + 2 < 0x8000 else exact_lattice
+    patterns = exact_values(of, fill_bits, exact)
+    lattice = HalfLattice(of, kind, float_to_bits(limit), patterns)
+    return lattice if lattice.last + 2 * max(len(patterns), 1) < 0x8000 else exact_lattice
 
 
 def find_stride(numbers: Sequence[int], of: IntegerType) -> tuple[int, int]:
@@ -419,33 +449,37 @@ def make_lattice(
     *,
     maybe_padded: bool = False,
     floor: int = 0,
+    exact: Sequence[int] = (),
 ) -> Lattice:
-    """Give the lattice of a chunk."""
+    """Give the lattice of a chunk; `exact` are patterns of exact values, besides the fill value."""
     if isinstance(of, HalfType):
-        return make_half_lattice(bits, of, kind, bound, fill_bits, maybe_padded=maybe_padded)
+        return make_half_lattice(
+            bits, of, kind, bound, fill_bits, maybe_padded=maybe_padded, exact=exact
+        )
+    patterns = exact_values(of, fill_bits, exact)
     if kind == Kind.NOISE:
-        noise = NoiseLattice(of, kind, floor, fill_bits or None, noise=math.floor(256 * bound))
-        if noise.last + 2 <= of.high:
+        noise = NoiseLattice(of, kind, floor, patterns, noise=math.floor(256 * bound))
+        if noise.last + 2 * max(len(patterns), 1) <= of.high:
             return noise
     counts = Fraction(bound) if kind == Kind.ABSOLUTE else Fraction(0)
     if kind == Kind.RANGE_RELATIVE:
-        left_out = {fill_bits, 0 if maybe_padded else None}
+        left_out = {fill_bits, 0 if maybe_padded else None, *exact}
         valid = [of.number(word) for word in bits.tolist() if word not in left_out]
         counts = Fraction(bound) * (max(valid) - min(valid)) if valid else counts
     b = min(math.floor(counts), 2 ** (of.word_bits - 1) - 1)
     if b == 0:
         base, stride = find_stride(of.numbers(bits), of)
         return Lattice(of, Kind.LOSSLESS, base=base, stride=stride)
-    return Lattice(of, kind, 2 * b + 1, fill_bits or None)
+    return Lattice(of, kind, 2 * b + 1, patterns)
 
 
 def fields(lattice: Lattice, dims: int = 3) -> bytes:
     """Give the header's fields behind the dims; a fourth one is where the reserved field is."""
     wide = lattice.of.size == 8
     stride = lattice.stride if wide else lattice.base | lattice.stride << 32
-    exact = lattice.exact or 0
+    exact = sum(pattern << 32 * i for i, pattern in enumerate(lattice.exact))
     noise = lattice.noise if isinstance(lattice, NoiseLattice) else 0
-    return FIELDS.pack(0, noise, int(lattice.exact is not None), exact, stride)[4 * (dims - 3) :]
+    return FIELDS.pack(0, noise, len(lattice.exact), exact, stride)[4 * (dims - 3) :]
 
 
 def lattice_of(of: IntegerType, kind: int, step: int, later: bytes, dims: int = 3) -> Lattice:
@@ -458,7 +492,7 @@ def lattice_of(of: IntegerType, kind: int, step: int, later: bytes, dims: int = 
         raise Unsupported(f"bound kind {kind} of integers")
     if kind == Kind.POINTWISE_RELATIVE and not is_half:
         raise Corrupt("integers have no pointwise-relative bound")
-    if first or (noise and not is_noise) or exact_count > 1:
+    if first or (noise and not is_noise) or exact_count > (1 if of.size == 8 else MOST_EXACT):
         raise Unsupported(f"fields {first} and {noise}, {exact_count} exact values")
     if kind == Kind.LOSSLESS:
         base, stride = (0, stride) if of.size == 8 else (stride & 0xFFFFFFFF, stride >> 32)
@@ -467,25 +501,29 @@ def lattice_of(of: IntegerType, kind: int, step: int, later: bytes, dims: int = 
         if (base or stride) and (is_half or not (2 <= stride <= most and base < stride)):
             raise Corrupt(f"base {base}, stride {stride}")
         return Lattice(of, Kind.LOSSLESS, base=base, stride=stride)
+    patterns = (exact,) if of.size == 8 else (exact & 0xFFFFFFFF, exact >> 32)
+    allowed = not any(patterns[exact_count:]) and max(patterns) <= most
+    if exact_count == MOST_EXACT:
+        allowed = allowed and patterns[0] < patterns[1]
+    patterns = patterns[:exact_count]
+    if isinstance(of, HalfType):
+        allowed = allowed and all(pattern & 0x7FFF < of.infinity for pattern in patterns)
+    if stride or not allowed:
+        raise Corrupt(f"exact values {exact:#x}, base and stride {stride}")
     if isinstance(of, HalfType):
         limit = bits_to_float(step)
         if not 0 < limit < (1 if kind == Kind.POINTWISE_RELATIVE else math.inf):
             raise Corrupt(f"step {limit}")
-        allowed = exact <= most and exact & 0x7FFF < of.infinity and exact != 0
-        if stride or not (allowed if exact_count else exact == 0):
-            raise Corrupt(f"exact value {exact}, base and stride {stride}")
-        return HalfLattice(of, Kind(kind), step, exact if exact_count else None)
+        return HalfLattice(of, Kind(kind), step, patterns)
     if is_noise and not (step <= 1 << 15 and 16 <= noise <= 1 << 16):
         raise Corrupt(f"floor {step}, C {noise}")
     if not is_noise and not 2 <= step <= most:
         raise Corrupt(f"step {step}")
     if not is_noise and step % 2 == 0:
         raise Unsupported(f"step {step}")
-    if not (1 <= exact <= most if exact_count else exact == 0) or stride:
-        raise Corrupt(f"exact value {exact}, base and stride {stride}")
     if is_noise:
-        return NoiseLattice(of, Kind(kind), step, exact if exact_count else None, noise=noise)
-    return Lattice(of, Kind(kind), step, exact if exact_count else None)
+        return NoiseLattice(of, Kind(kind), step, patterns, noise=noise)
+    return Lattice(of, Kind(kind), step, patterns)
 
 
 # ------------------------------------------------------------------------------------------------

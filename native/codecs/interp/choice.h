@@ -5,10 +5,10 @@
 // each form, weights, bases, and axes.
 #pragma once
 
+#include "codecs/interp/bins.h"
 #include "codecs/interp/format.h"
 #include "codecs/interp/masks.h"
 #include "codecs/interp/survey.h"
-#include "codecs/interp/values.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 

@@ -105,9 +105,10 @@ struct Lattice {
   Word<T> fill_bits;
   Word<T> mask_bits = kNoMask<T>;  // of values that are exceptions, as the fill value is; other values may become them
   OwnLattice own = {};             // if there is one, the rest is about the numbers of its points
-  // The rest is about the distances of words of integers from `origin`; words that are `exact` have no number.
+  // The rest is about the distances of words of integers from `origin`; the words from `exact` on have no number.
   bool has_words = false;
   Word<T> origin = 0, exact = 0;
+  u32 exact_count = 1;
 };
 
 // 1 / step is rounded, and so is 1 / fine; they are the same but for the exponent.
@@ -136,7 +137,8 @@ H5L_FN Lattice<T> tile_lattice_of(const Quantizer& q) {
   return lattice;
 }
 
-// That of integers' words, which are bins of their own. Numbers are exact up to a limit, and the farthest word has none.
+// That of integers' words, which are bins of their own. Numbers are exact up to a limit, and the farthest word has
+// none.
 template <class T>
 H5L_FN Lattice<T> lattice_of_words(Word<T> origin) {
   Lattice<T> lattice = {.bound = T{1} / kUnit,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codecs/codec.h"
+#include "codecs/integers.h"
 #include "codecs/interp/format.h"
 #include "codecs/interp/survey.h"
 #include "codecs/interp/values.h"
@@ -33,9 +34,7 @@ struct IntegerType {
   u32 bytes;
   bool is_signed;
 
-  const WordFunctions& words() const {
-    return pfpl_integers::word_functions[is_signed ? 1 : 0][31 - count_leading_zeros(bytes)];
-  }
+  const WordFunctions& words() const { return word_functions[is_signed ? 1 : 0][31 - count_leading_zeros(bytes)]; }
   u64 sign() const { return is_signed ? u64{1} << (8 * bytes - 1) : 0; }
 };
 
@@ -84,16 +83,20 @@ Lattice<T> read_words(const Quantizer& quantizer, const IntegerType& type, const
                       u8* ranks) {
   type.words().to_words(quantizer, values, count, ranks);
   widen<T>(ranks, count, type, words);
-  if (!quantizer.has_fill) return lattice_of_words<T>(load<Word<T>>(words));
+  // Exact values follow each other, but for 0, which comes first and has a number as others have.
+  const u32 first = quantizer.exact_count != 0 && quantizer.exact[0] == 0 ? 1 : 0;
+  const u32 exact_count = quantizer.exact_count - first;
+  if (exact_count == 0) return lattice_of_words<T>(load<Word<T>>(words));
   alignas(u64) u8 exact[sizeof(u64)], rank[sizeof(u64)], word[sizeof(T)];
-  store(exact, quantizer.fill_bits);
+  store(exact, quantizer.exact[first]);
   type.words().to_words(quantizer, exact, 1, rank);
   widen<T>(rank, 1, type, word);
   const auto of_exact = load<Word<T>>(word);
   u32 i = 0;
-  while (i + 1 < count && load<Word<T>>(words + i * sizeof(T)) == of_exact) ++i;
+  while (i + 1 < count && load<Word<T>>(words + i * sizeof(T)) - of_exact < exact_count) ++i;
   Lattice<T> lattice = lattice_of_words<T>(load<Word<T>>(words + i * sizeof(T)));
   lattice.exact = of_exact;
+  lattice.exact_count = exact_count;
   return lattice;
 }
 
@@ -136,7 +139,7 @@ void read_numbers(const ValueReader<T>& reader, u64 place, u32 count, Word<T>* b
     const W rank = by_words ? load<W>(ranks + i * sizeof(W)) : static_cast<W>(value ^ static_cast<W>(type.sign()));
     const u64 word = u64{rank} - type.sign();
     const T number = is_signed ? static_cast<T>(static_cast<i64>(word)) : static_cast<T>(word);
-    bits[i] = quantizer.has_fill && value == quantizer.fill_bits ? kNoMask<T> : bit_cast<Word<T>>(number);
+    bits[i] = value != 0 && is_exact(quantizer, value) ? kNoMask<T> : bit_cast<Word<T>>(number);
   }
 }
 

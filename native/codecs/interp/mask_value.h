@@ -6,8 +6,8 @@
 // docs/design/interp-encoder.md, "Masks that are numbers".
 #pragma once
 
+#include "codecs/interp/bins.h"
 #include "codecs/interp/survey.h"
-#include "codecs/interp/values.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 

@@ -90,7 +90,7 @@ template <class T>
 H5L_FN Word<T> number_of_word(const Lattice<T>& lattice, Word<T> word) {
   constexpr Word<T> limit = kInterpBinLimit<T> - 1;
   const Word<T> distance = word - lattice.origin;
-  const bool has_number = (distance + limit <= 2 * limit) & (word != lattice.exact);
+  const bool has_number = (distance + limit <= 2 * limit) & (word - lattice.exact >= lattice.exact_count);
   const T number = subtract(bit_cast<T>(static_cast<Word<T>>(kRoundingBits<T> + distance)), kRounding<T>);
   return has_number ? bit_cast<Word<T>>(number) : kNoMask<T>;
 }
@@ -279,20 +279,20 @@ H5L_FN bool is_bin_of_words(const Lattice<T>& lattice, Word<T> bits) {
   return ((bits & ~kSignBit<T>) < kInfinity<T>)&(bits != lattice.mask_bits);
 }
 
-// The same as below for numbers of words, which are bins.
+// The same as below for numbers of words, which are bins. Comparisons of bits, which compilers vectorize.
 template <class T>
 void classify_words(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
-  constexpr T largest = static_cast<T>(kFineLimit<T> >> kUnitBits);
+  const Word<T> largest = bit_cast<Word<T>>(static_cast<T>(kFineLimit<T> >> kUnitBits));
   const Lattice<T> l = lattice;
   Word<T> none = 0, missing = 0;
   for (u32 i = 0; i < count; ++i) {
     const auto bits = load<Word<T>>(values + i * sizeof(T));
-    const T x = bit_cast<T>(bits);
-    const bool is_bin = is_bin_of_words(l, bits), has_fine = is_bin & (magnitude(x) <= largest);
+    const bool is_bin = is_bin_of_words(l, bits), has_fine = is_bin & ((bits & ~kSignBit<T>) <= largest);
     none += is_bin ? 0 : 1;
     missing += has_fine ? 0 : 1;
-    positions[i] =
-        has_fine ? static_cast<i32>(static_cast<u32>(integer_of(has_fine ? x : T{0})) * kUnit * kParts) : kNone<i32>;
+    const Word<T> kept = Word<T>{0} - has_fine;  // a mask: GCC does not vectorize conditions here
+    const auto position = static_cast<u32>(integer_of(bit_cast<T>(bits & kept))) * kUnit * kParts;
+    positions[i] = static_cast<i32>(position | (static_cast<u32>(kNone<i32>) & ~static_cast<u32>(kept)));
   }
   summary.exceptions += static_cast<u32>(none);
   summary.without_fine += static_cast<u32>(missing - none);
@@ -327,260 +327,6 @@ inline void fine_points(const i32* positions, u32 count, i32 base, i32* integers
     integers[i] = positions[i] == kNone<i32> ? kNone<i32> : fine_point_of(positions[i]) - base;
   }
 }
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Bins
-
-struct BinSummary {
-  u32 exceptions = 0;  // of forms on bins: values without a bin
-  u32 placed = 0;      // those that have a nearest one
-  bool is_narrow = true;
-};
-
-// Bits above the lowest kNarrowBits of the distance of an integer from the base; 0 for distances below 2^22.
-template <class W>
-H5L_FN W narrow_excess(W difference) {
-  constexpr W limit = W{1} << kNarrowBits;
-  return (difference + limit) | (difference + (limit - 1));
-}
-template <class W>
-H5L_FN bool is_narrow_excess(W excess) {
-  return excess >> (kNarrowBits + 1) == 0;
-}
-
-// Whether bins of values that have a position are good without a check, and their differences from `base` narrow. Their
-// distance is at most 8 fine points, 1/128 of one by which positions are rounded, and three roundings of a number of up
-// to 2^15 fine points: less than 8.02, and the bound is 8.07. But a bin may be the fill value, unless that is far from
-// all, or beyond the largest number.
-template <class T>
-bool bins_are_plain(const Lattice<T>& lattice, i64 base) {
-  constexpr Int<T> whole = kFineLimit<T> / kUnit;
-  constexpr T largest_bin = static_cast<T>(whole + 1);
-  const bool all_finite = bit_cast<Word<T>>(multiply(largest_bin, lattice.step)) < kInfinity<T>;
-  constexpr i64 near = i64{1} << (kNarrowBits - 1);
-  return all_finite && fill_position(lattice) == kFarFill && base > -near && base < near;
-}
-
-// The same as below for numbers of words.
-template <class T, class I>
-void find_bins_of_words(const Lattice<T>& lattice, const u8* values, u32 count, i64 base, I* bins,
-                        BinSummary& summary) {
-  using W = Word<T>;
-  const Lattice<T> l = lattice;
-  const W offset = static_cast<W>(base);
-  W excess = 0, none = 0;
-  for (u32 i = 0; i < count; ++i) {
-    const W bits = load<W>(values + i * sizeof(T));
-    const bool is_bin = is_bin_of_words(l, bits);
-    const W difference = integer_of(bit_cast<T>(bits)) - offset;
-    excess |= is_bin ? narrow_excess(difference) : 0;
-    none += is_bin ? 0 : 1;
-    bins[i] = is_bin ? static_cast<I>(difference) : kNone<I>;
-  }
-  summary.is_narrow &= is_narrow_excess(excess);
-  summary.exceptions += static_cast<u32>(none);
-}
-
-// Bins relative to `base`; kNone for values that have none. With 32-bit integers the bins are only right if the result
-// is narrow.
-template <class T, class I>
-void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count, i64 base, I* bins,
-               BinSummary& summary) {
-  if (lattice.has_words) return find_bins_of_words(lattice, values, count, base, bins, summary);
-  using W = Word<T>;
-  constexpr u32 some = 8 * kBatch;
-  const Lattice<T> l = lattice;
-  const W fill = fill_of(l), offset = static_cast<W>(base);
-  const bool is_plain = bins_are_plain(l, base);
-  for (u32 first = 0; first < count; first += some) {
-    const u32 end = count - first < some ? count : first + some;
-    u32 missing = 0;
-    if (is_plain) {
-      const i32 near = static_cast<i32>(base);
-      for (u32 i = first; i < end; ++i) {
-        const bool has_position = positions[i] != kNone<i32>;
-        missing += has_position ? 0 : 1;
-        bins[i] = has_position ? static_cast<I>(bin_of(positions[i]) - near) : kNone<I>;
-      }
-      if (missing == 0) continue;
-      if (count_masked<T>(l, values + first * sizeof(T), end - first) == missing) {
-        summary.exceptions += missing;
-        continue;
-      }
-    }
-    W excess = 0, none = 0;
-    for (u32 i = first; i < end; ++i) {
-      T bin;
-      const bool has_bin = find_bin(l, fill, load<W>(values + i * sizeof(T)), positions[i], bin);
-      const W difference = integer_of(bin) - offset;
-      excess |= has_bin ? narrow_excess(difference) : 0;
-      none += has_bin ? 0 : 1;
-      bins[i] = has_bin ? static_cast<I>(difference) : kNone<I>;
-    }
-    summary.is_narrow &= is_narrow_excess(excess);
-    if (none == 0) continue;
-    summary.exceptions += static_cast<u32>(none);
-    for (u32 i = first; i < end; ++i) {
-      const bool is_placed = (bins[i] == kNone<I>)&has_nearest_bin(l, fill, load<W>(values + i * sizeof(T)));
-      summary.placed += is_placed ? 1 : 0;
-    }
-  }
-}
-
-// Gives exceptions their nearest bins as integers, from which others are then predicted; in narrow tiles, those that
-// are narrow. The first value's integer is base in any case.
-template <class T, class I>
-void place_exceptions(const Lattice<T>& lattice, const u8* values, u32 count, i64 base, bool is_narrow, I* bins) {
-  using W = Word<T>;
-  const W fill = fill_of(lattice), offset = static_cast<W>(base);
-  for (u32 i = 1; i < count; ++i) {
-    const W bits = load<W>(values + i * sizeof(T));
-    if (bins[i] != kNone<I> || !has_nearest_bin(lattice, fill, bits)) continue;
-    const T s = multiply(bit_cast<T>(bits), lattice.inverse_step);
-    const W difference = integer_of(subtract(add(s, kRounding<T>), kRounding<T>)) - offset;
-    if (!is_narrow || is_narrow_excess(narrow_excess(difference))) bins[i] = static_cast<I>(difference);
-  }
-}
-
-// The fine point of the first value that has one, 0 if none has.
-inline i32 first_fine_point(const i32* positions, u32 count) {
-  for (u32 i = 0; i < count; ++i) {
-    if (positions[i] != kNone<i32>) return fine_point_of(positions[i]);
-  }
-  return 0;
-}
-
-// The bin of the first value that has one, 0 if none has.
-template <class T>
-i64 first_bin(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count) {
-  T bin;
-  for (u32 i = 0; i < count; ++i) {
-    if (find_bin(lattice, fill_of(lattice), load<Word<T>>(values + i * sizeof(T)), positions[i], bin)) {
-      return static_cast<Int<T>>(integer_of(bin));
-    }
-  }
-  return 0;
-}
-
-#if !defined(__CUDACC__)
-
-// Pointwise-relative: no fine points, so no positions either.
-template <class T, class I>
-void find_bins(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*, u32 count, i64 base, I* bins,
-               BinSummary& summary) {
-  using W = Word<T>;
-  constexpr u32 some = 32;
-  const simd::Bins<T, blocks::FoldedQuantizer<T>> lanes(q);
-  const W offset = static_cast<W>(base);
-  W excess = 0;
-  for (u32 first = 0; first < count; first += some) {
-    const u8* const from = values + first * sizeof(T);
-    const u32 n = count - first < some ? count - first : some;
-    W words[some];
-    u64 exceptions = 0;
-    if (n == some) {
-      simd::Rows<some, W> rows;
-      if (!lanes.template from_values<some>(from, rows)) exceptions = lanes.template exceptions<some>(from, rows);
-      simd::store_rows(rows, words);
-    } else {
-      for (u32 i = 0; i < n; ++i) {
-        if (!blocks::bin_of(q, load<W>(from + i * sizeof(T)), words[i])) exceptions |= u64{1} << i;
-      }
-    }
-    if (exceptions == 0) {
-      for (u32 i = 0; i < n; ++i) {
-        words[i] -= offset;
-        excess |= narrow_excess(words[i]);
-        bins[first + i] = static_cast<I>(words[i]);
-      }
-      continue;
-    }
-    summary.exceptions += count_ones(exceptions);
-    for (u32 i = 0; i < n; ++i) {
-      const bool has_bin = (exceptions >> i & 1) == 0;
-      excess |= has_bin ? narrow_excess(static_cast<W>(words[i] - offset)) : 0;
-      bins[first + i] = has_bin ? static_cast<I>(words[i] - offset) : kNone<I>;
-    }
-  }
-  summary.is_narrow &= is_narrow_excess(excess);
-}
-
-#endif
-
-template <class T>
-i64 first_bin(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*, u32 count) {
-  Word<T> bin;
-  for (u32 i = 0; i < count; ++i) {
-    if (blocks::bin_of(q, load<Word<T>>(values + i * sizeof(T)), bin)) return static_cast<Int<T>>(bin);
-  }
-  return 0;
-}
-
-#if !defined(__CUDACC__)
-
-// Whether all values have the same bin, `base`. Ends early if not.
-template <class T, class Q>
-bool all_in_bin(const Q& q, const u8* values, const i32* positions, u32 count, i64 base) {
-  Int<T> bins[kBatch];
-  for (u32 first = 0; first < count; first += kBatch) {
-    const u32 n = batch_of(first, count);
-    BinSummary summary;
-    const i32* const places = positions == nullptr ? nullptr : positions + first;
-    find_bins<T>(q, values + first * sizeof(T), places, n, base, bins, summary);
-    Int<T> any = 0;
-    for (u32 i = 0; i < n; ++i) any |= bins[i];
-    if (any != 0 || summary.exceptions != 0) return false;
-  }
-  return true;
-}
-
-#endif
-
-template <class T>
-H5L_FN Word<T> bits_of_bin(const Lattice<T>& lattice, i64 bin) {
-  if (lattice.has_words) return static_cast<Word<T>>(static_cast<Word<T>>(bin) + lattice.origin);
-  if (lattice.own.exists()) return bit_cast<Word<T>>(lattice.own.template value_of<T>(static_cast<double>(bin)));
-  return bit_cast<Word<T>>(value_of(static_cast<T>(bin), lattice.step));
-}
-template <class T>
-H5L_FN Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
-  return blocks::bits_of(q, static_cast<Word<T>>(bin));
-}
-
-// What an exception of a form on fine points is stored as: where it has a bin after all, as what that decodes to, so
-// that it stays the same whatever form it has next. Not for forms on bins, where fine points are exceptions if their
-// bin is the fill value or infinite: the next bin may be near enough, but they must not move.
-template <class T>
-H5L_FN Word<T> exception_bits(const Lattice<T>& lattice, Word<T> bits) {
-  T bin;
-  const bool has_bin = find_bin(lattice, fill_of(lattice), bits, kNone<i32>, bin);
-  return has_bin ? bit_cast<Word<T>>(value_of(bin, lattice.step)) : bits;
-}
-template <class T>
-H5L_FN Word<T> exception_bits(const blocks::FoldedQuantizer<T>&, Word<T> bits) {
-  return bits;
-}
-
-#if !defined(__CUDACC__)
-
-// Whether the whole tile decodes to the same bits, which need no form: it has more than one value, and all are equal
-// exceptions, or all are of one bin and none of them is kept beside it. `values` may be numbers of points, of which
-// `originals` are the values. `exceptions` are the values that nothing stands for.
-template <class T, class Q>
-bool find_constant(const Q& q, const u8* values, const u8* originals, const i32* positions, u32 count, u32 exceptions,
-                   u32 beside_bins, Word<T>& bits) {
-  if (count < 2) return false;
-  if (exceptions == count) {
-    bits = load<Word<T>>(originals);
-    return blocks::all_equal<Word<T>>(originals, count);
-  }
-  if (exceptions != 0 || beside_bins != 0) return false;
-  const i64 bin = first_bin(q, values, positions, 1);
-  bits = bits_of_bin(q, bin);
-  return all_in_bin<T>(q, values, positions, count, bin);
-}
-
-#endif
 
 #if !defined(__CUDACC__)
 
