@@ -15,6 +15,7 @@
 
 #include "check.h"
 #include "chunk/decode.h"
+#include "chunk/integers.h"
 #include "chunk/open_frame.h"
 #include "chunk/params.h"
 #include "emulated_kernels.h"
@@ -381,12 +382,14 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
   }
 }
 
-// Integers that a tile may hold: walks, noise, one value, few, or multiples of a number; with the fill value in places.
+// Integers that a tile may hold: walks, noise, one value, few, or multiples of a number; in places exact values, and
+// values beside them.
 Bytes some_integers(Random& random, std::size_t count, const h5l_params& params) {
   const std::uint64_t largest = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes);
   const std::uint64_t kind = random.below(6), reach = 1 + (random.next() >> (64 - 1 - random.below(24)));
   const std::uint64_t stride = kind == 4 ? 1 + random.below(std::min<std::uint64_t>(largest, 300)) : 1;
   const std::uint64_t base = random.below(stride);
+  const ExactValues exact = exact_values(params);
   std::uint64_t value = random.one_in(2) ? random.next() : largest / 2;
   Bytes raw;
   for (std::size_t i = 0; i < count; ++i) {
@@ -396,7 +399,9 @@ Bytes some_integers(Random& random, std::size_t count, const h5l_params& params)
                         : value + random.below(reach) - reach / 2;
     std::uint64_t bits = kind == 4 ? (value & largest / 2) / stride * stride + base : value;
     if (kind == 5 && random.one_in(3000)) bits = random.next();
-    if (params.has_fill != 0 && kind != 4 && random.one_in(50)) bits = params.fill_bits + random.below(3) - 1;
+    if (exact.count != 0 && kind != 4 && random.one_in(50)) {
+      bits = exact.bits[random.below(exact.count)] + random.below(3) - 1;
+    }
     for (std::uint32_t b = 0; b < params.value_bytes; ++b) raw.push_back(static_cast<std::uint8_t>(bits >> (8 * b)));
   }
   return raw;
@@ -442,6 +447,14 @@ void check_integers(std::uint32_t value_class, std::uint32_t value_bytes, Random
   const std::uint64_t fills[] = {largest, largest / 2, largest / 2 + 1, 0, random.next() & largest};
   params.has_fill = random.one_in(2);
   params.fill_bits = params.has_fill != 0 ? fills[random.below(std::size(fills))] : 0;
+  // Up to two exact values, 0 and neighbours among them.
+  const std::uint32_t most_exact = params.bound_kind == H5L_BOUND_LOSSLESS ? 0 : value_bytes == 8 ? 1 : H5L_MAX_EXACT;
+  for (std::uint64_t wanted = random.below(most_exact + 1); wanted > 0; --wanted) {
+    const std::uint64_t before = exact_values(params).bits[0];
+    const std::uint64_t bits = random.one_in(3) ? (before + 1) & largest : fills[random.below(std::size(fills))];
+    if (exact_values(params).count == most_exact) break;
+    CHECK(find_number(params, bits, params.exact[params.exact_count++]), "0x%" PRIx64, bits);
+  }
   params.maybe_padded = random.one_in(2);
   params.no_checksum = random.one_in(4);
   const std::vector<std::uint32_t> extents = extents_of_integers(random, value_bytes);
@@ -460,10 +473,10 @@ void check_integers(std::uint32_t value_class, std::uint32_t value_bytes, Random
       const auto differs = std::mismatch(expected.begin(), expected.end(), made[i].begin(), made[i].end()).first;
       CHECK(expected == made[i],
             "%s: frames of %zu and %zu bytes differ at %td, payload at %zu: chunk %zu of %zu, %zu "
-            "values in rows of %u, kind %u, bound %.17g, fill %u 0x%" PRIx64,
+            "values in rows of %u, kind %u, bound %.17g, fill %u 0x%" PRIx64 ", %u exact values",
             what.c_str(), expected.size(), made[i].size(), differs - expected.begin(), payload_begin(expected), i,
             chunks.size(), count, extents.back(), params.bound_kind, params.bound, params.has_fill,
-            std::uint64_t{params.fill_bits});
+            std::uint64_t{params.fill_bits}, params.exact_count);
     }
   }
   check_batch({H5L_CODEC_PFPL, 0, true, true, what}, frames, chunks.front().size());
