@@ -30,6 +30,7 @@ from h5lossy._values import (
     checked_fill_value,
     fill_bits,
     is_float,
+    is_half,
     own_fill_value,
     real_dtype,
 )
@@ -323,12 +324,12 @@ def keeping_missing(codec: Any, missing: Missing) -> Any:
 def with_exact(codec: Any, missing: Missing) -> Any:
     """Return a codec of which the missing values are `exact`; None where that is not possible."""
     dtype = missing.dtype
-    is_whole = dtype.kind in "iu" or (is_float(dtype) and dtype.itemsize == 2)
+    is_whole = dtype.kind in "iu" or is_half(dtype)
     if codec.lossless or not is_whole or not all(v == np.floor(v) for v in missing.values):
         return None
     exact = {*codec.exact, *map(int, missing.values)}
     fill = set() if missing.fill is None or missing.fill == 0 else {missing.fill}
-    if len(exact | fill) > (1 if dtype.itemsize == 8 else 2):
+    if len(exact | fill) > (1 if dtype.itemsize == 8 else _native.MAX_EXACT):
         return None
     return dataclasses.replace(codec, exact=sorted(exact))
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +22,7 @@ from reference import frame as reference
 from reference import integers
 from reference.common import Kind, float_to_bits
 from test_backends_agree import require_frames_of_this_process
-from test_decoder import decoded_alike
-from test_integers import sealed
+from test_integers import require_damage_is_decoded_alike, with_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -271,14 +269,9 @@ def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, name: str) ->
     picked = random.Random(name)
     frames = [h5lossy.encode(v, c, fill_value=f) for v, c, f in jobs(DTYPES[name], range(15))]
     for frame in (frame for frame in frames if len(frame) < 1500):
-        for _ in range(8):
-            changed = bytearray(frame)
-            # A change of the step's low bytes only makes the reference compute other bins.
-            place = picked.choice([*range(4, 12), *range(20, 32), *range(38, len(changed))])
-            changed[place] ^= 1 << picked.randrange(8)
-            for one in (sealed(decoder, bytes(changed)), bytes(changed[: picked.randrange(140)])):
-                expected = decoded_alike(decoder, one)
-                assert expected is None or reference.decode(one).tobytes() == expected
+        # A change of the step's low bytes only makes the reference compute other bins.
+        places = [*range(4, 12), *range(20, 32), *range(38, len(frame))]
+        require_damage_is_decoded_alike(decoder, frame, picked, places)
 
 
 @pytest.mark.parametrize(
@@ -299,10 +292,8 @@ def test_a_field_that_is_out_of_range_is_named(
     decoder: Any, *, at: int, form: str, value: float, message: str
 ) -> None:
     frame = h5lossy.encode(np.tile(np.arange(99, dtype="f2"), 99), PFPL(absolute=3))
-    broken = bytearray(frame)
-    struct.pack_into(form, broken, at, value)
     with pytest.raises(CorruptFrameError, match=message):
-        h5lossy.decode(sealed(decoder, bytes(broken)))
+        h5lossy.decode(with_field(decoder, frame, at, form, value))
 
 
 # ------------------------------------------------------------------------------------------------

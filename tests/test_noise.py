@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import random
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from reference import frame as reference
 from reference import integers
 from reference.common import Kind
 from test_backends_agree import require_frames_of_this_process
-from test_integers import images, numbers, pattern, sealed
+from test_integers import images, numbers, pattern, with_field
 
 Array = np.ndarray[Any, Any]
 
@@ -189,9 +188,8 @@ def test_the_page_has_an_example_that_comes_out() -> None:
 def test_a_field_that_is_out_of_range_is_named(
     decoder: Any, *, at: int, form: str, value: int, error: type[Exception], message: str
 ) -> None:
-    frame = bytearray(h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), PFPL(noise=1.0)))
-    struct.pack_into(form, frame, at, value)
-    broken = sealed(decoder, bytes(frame))
+    frame = h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), PFPL(noise=1.0))
+    broken = with_field(decoder, frame, at, form, value)
     with pytest.raises(error, match=message):
         h5lossy.decode(broken)
     with pytest.raises(decoder.Refused):

@@ -227,7 +227,8 @@ def _warn(dataset: h5py.Dataset) -> None:
     if fill == 0 and "_FillValue" in dataset.attrs:  # else it means nothing to readers
         warn_of_zero(dataset.name, fill, codec)
     declared = no_data(dataset)
-    others = [value for value in declared.values if value not in codec.params().exact]
+    exact = codec.params().exact
+    others = [value for value in declared.values if value not in exact]
     is_more = dataclasses.replace(declared, values=tuple(others)).has_more
     if codec.bound.kind is BoundKind.RANGE_RELATIVE and is_more:
         warn(

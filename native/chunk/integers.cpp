@@ -216,10 +216,9 @@ bool find_bits(const h5l_params& params, std::int64_t number, std::uint64_t& bit
       }
     }
     bits = magnitude | (number < 0 ? 0x8000u : 0u);
-    std::int64_t back = 0;
-    return find_number(params, bits, back) && back == number;
+  } else {
+    bits = static_cast<std::uint64_t>(number) & ~std::uint64_t{0} >> (64 - width);
   }
-  bits = static_cast<std::uint64_t>(number) & ~std::uint64_t{0} >> (64 - width);
   std::int64_t back = 0;
   return find_number(params, bits, back) && back == number;
 }
