@@ -302,8 +302,8 @@ class _Torch:
             )
         tensor = as_shown(tensor)
         name = str(tensor.dtype).removeprefix("torch.")
-        # NumPy has no bfloat16, for example, unless another package has added it.
-        if name not in np.sctypeDict:
+        # NumPy has no bfloat16, for example; where a package adds it, PyTorch still copies none.
+        if name == "bfloat16" or name not in np.sctypeDict:
             raise UnsupportedError(
                 f"h5lossy takes no tensors of {tensor.dtype}; convert it with float first"
             )
@@ -321,9 +321,9 @@ class _Torch:
         return int(self._torch.cuda.current_stream(device).cuda_stream)
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: int) -> DeviceMemory:
+        name = np.dtype(dtype).name
         # Older versions have no unsigned types but bytes.
-        name = {"uint32": "int32", "uint64": "int64"}.get(np.dtype(dtype).name)
-        kind = getattr(self._torch, name or np.dtype(dtype).name)
+        kind = getattr(self._torch, name, None) or getattr(self._torch, name.removeprefix("u"))
         return self.wrap(self._torch.empty(shape, dtype=kind, device=f"cuda:{device}"))
 
     def wait(self, device: int) -> None:

@@ -31,7 +31,7 @@ def encode(array: Any, params_of: Callable[[DeviceMemory], _native.Params]) -> A
         frame = _native.encode(params, np.ascontiguousarray(library.to_host(memory)))
         return library.upload(np.frombuffer(frame, np.uint8).copy(), device).owner
 
-    if memory.size == 0 or not _native.has_kernels(params.codec, params.mode, decode=False):
+    if memory.size == 0 or not _native.has_kernels(params, decode=False):
         return encode_on_host()
     values = memory if memory.is_contiguous else library.contiguous(memory)
     room = library.empty((_native.max_encoded_size(values.nbytes) + 3,), np.uint8, device)
@@ -91,15 +91,16 @@ def decode(memory: DeviceMemory, info: _native.FrameFields, first: int, flat: De
         stream=library.current_stream(device),
     )
     status = 2
-    has_kernels = _native.has_kernels(info.codec, info.mode, decode=True)
-    if info.value_bytes in {4, 8} and flat.size != 0 and has_kernels:
+    parts = info.dtype.itemsize // info.value_bytes  # of complex numbers, two
+    has_kernels = info.is_typed and _native.has_kernels(info, decode=True)
+    if flat.size != 0 and has_kernels:
         needed = _native.device_decode_workspace(info, batch)
         workspace = library.empty((needed,), np.uint8, device)
         _native.device_decode(
             info,
             dataclasses.replace(batch, workspace=workspace.address, workspace_bytes=needed),
-            first,
-            flat.size,
+            first * parts,
+            flat.size * parts,
             small.address,
         )
         status = int(library.to_host(small)[0]) & 0xFFFFFFFF

@@ -69,10 +69,10 @@ def _measure_here() -> Speeds:
     noise = np.random.default_rng(46412).normal(0, 1e-2, _CHUNK_BYTES // 4)
     chunk = (np.sin(np.linspace(0, 60, noise.size)) + noise).astype(np.float32)
     speeds: Speeds = {}
-    for number, cls in CODECS.items():
+    for cls in CODECS.values():
         codec = cls(absolute=1e-3)
-        mode = codec.params().mode
-        if not all(_native.has_kernels(number, mode, decode=way) for way in (False, True)):
+        params = codec.params()
+        if not all(_native.has_kernels(params, decode=way) for way in (False, True)):
             continue
         frame = encode(chunk, codec)
         speeds[cls.codec_name] = {

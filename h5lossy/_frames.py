@@ -149,7 +149,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
         Integers and halves take PFPL, Interp or Auto; bounds of integers are in counts, rounded
         down, and below 1 lossless. Bounds of complex numbers are those of each component. The frame
         holds the values in C order. Masked points are encoded as the fill value. It may be on a GPU
-        (float32 and float64 only): of CuPy, of PyTorch, or anything else with
+        (all types but bfloat16): of CuPy, of PyTorch, or anything else with
         ``__cuda_array_interface__`` or DLPack.
     codec : Codec
         Codec and bound: ``PFPL(absolute=1e-3)`` and the like. A range-relative bound is taken over

@@ -61,7 +61,7 @@ SETTINGS: dict[str, Callable[..., Codec]] = dict(_settings())
 
 def _on_gpu(*, decode: bool) -> dict[str, Callable[..., Codec]]:
     def is_there(codec: Codec) -> bool:
-        return _native.has_kernels(codec.codec_number, codec.params().mode, decode=decode)
+        return _native.has_kernels(codec.params(), decode=decode)
 
     return {name: make for name, make in SETTINGS.items() if is_there(make(lossless=True))}
 

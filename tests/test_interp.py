@@ -412,11 +412,12 @@ def test_overwriting_a_part_moves_no_other_value(tmp_path: Path, rewritable: boo
 
 def test_there_are_kernels() -> None:
     for number, mode in ((0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (4, 7)):
-        assert _native.has_kernels(number, mode, decode=False)
-    for_size = h5lossy.Auto(lossless=True, prefer="size").params().mode
-    assert not _native.has_kernels(0, for_size, decode=False)
+        assert _native.has_kernels(_native.Params(codec=number, mode=mode), decode=False)
+    auto_for_size = h5lossy.Auto(absolute=1, prefer="size").params()
+    for_size = auto_for_size.mode
+    assert not _native.has_kernels(auto_for_size, decode=False)
     for number, mode in ((0, for_size), (0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (4, 7)):
-        assert _native.has_kernels(number, mode, decode=True)
+        assert _native.has_kernels(_native.Params(codec=number, mode=mode), decode=True)
     batch = _native.DeviceBatch(count=1, raw_bytes=4000)
     for bound, mode in itertools.product(({"absolute": 1.0}, {"range_relative": 0.1}), (0, 7)):
         params = Interp(**bound, **Interp.chosen_by(mode)).params()

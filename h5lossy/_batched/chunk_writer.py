@@ -184,7 +184,8 @@ class ChunkWriter:
         chunks = self._chosen.chunks
         part = cupy_memory(memory.owner[whole.within(self._chosen.box).slices])
         places = self._order()
-        for frames in encode(part, self._params, chunks, int(as_bits(self._fill))):
+        padding = int(as_bits(self._fill.real))  # the components of complex ones are equal
+        for frames in encode(part, self._params, chunks, padding):
             for frame, place in zip(frames, places, strict=False):
                 self._store.put(place, frame)
                 self._done += 1

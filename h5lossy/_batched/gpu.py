@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._arrays import DeviceMemory, device_of
+from h5lossy._values import real_dtype
 
 #: Values of a batch, in bytes: enough to fill a GPU, and little of its memory.
 _BATCH_BYTES = 64 << 20
@@ -18,13 +20,23 @@ _BATCH_BYTES = 64 << 20
 
 def is_possible(memory: DeviceMemory, params: _native.Params | None, *, decode: bool) -> bool:
     """Return whether the chunks of an array can be encoded, or decoded, here."""
-    if params is None or params.value_class or params.big_endian:
+    if params is None or not params.value_bytes or params.dtype != memory.dtype:
         return False
-    if params.value_bytes != memory.dtype.itemsize:
+    if not memory.dtype.isnative or not _native.has_kernels(params, decode=decode):
         return False
-    if not _native.has_kernels(params.codec, params.mode, decode=decode):
-        return False
-    return memory.dtype.isnative and 0 < len(memory.shape) <= _native.MAX_RANK and memory.size > 0
+    rank = len(memory.shape) + (memory.dtype.kind == "c")
+    return 0 < rank <= _native.MAX_RANK and memory.size > 0
+
+
+def _as_reals(memory: DeviceMemory) -> DeviceMemory:
+    """Describe complex numbers as pairs of reals."""
+    real = real_dtype(memory.dtype)
+    return dataclasses.replace(
+        memory,
+        shape=(*memory.shape, 2),
+        strides=(*memory.strides, real.itemsize),
+        dtype=real,
+    )
 
 
 class GpuChunks:
@@ -39,6 +51,10 @@ class GpuChunks:
     ) -> None:
         self.library: Any = memory.library
         self.device = device_of(memory)
+        self.dtype = memory.dtype
+        if memory.dtype.kind == "c":  # the components are one more axis
+            memory = _as_reals(memory)
+            chunks, start = (*chunks, 2), (*start, 0)
         self.value_bytes = memory.dtype.itemsize
         self.chunk_bytes = math.prod(chunks) * self.value_bytes
         counts = (-(-(at + n) // c) for at, n, c in zip(start, memory.shape, chunks, strict=True))

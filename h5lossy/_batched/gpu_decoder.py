@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from h5lossy._arrays import DeviceMemory
 
-_HEADER_BYTES = 64
+_HEADER_BYTES = 80
 
 #: Frames that have so many bytes in common at least are taken to be of one kind; a frame that is
 #: not is decoded by the host.
@@ -163,13 +163,17 @@ class _Decoder:
             begins.setdefault(buffers[k, :_ALIKE_BYTES].tobytes(), k)
         for k in begins.values():
             info = self._info(buffers[k], int(sizes[k]))
-            if info is None or not _native.has_kernels(info.codec, info.mode, decode=True):
+            if info is None or not _native.has_kernels(info, decode=True):
                 continue
             bound = info.bound_kind
             if bound == _native.BOUND_RANGE_RELATIVE:
                 bound = _native.BOUND_ABSOLUTE  # decoded alike
-            # Stored frames, and lossless ones, are decoded as any kind.
-            is_any = info.codec == 0 or bound == _native.BOUND_LOSSLESS
+            # Stored frames, and lossless ones of floats, are decoded as any kind; all of integers
+            # are one.
+            has_integers = info.dtype.kind in "iu" or info.dtype.itemsize == 2
+            is_any = info.codec == 0 or (bound == _native.BOUND_LOSSLESS and not has_integers)
+            if has_integers:
+                bound = _native.BOUND_LOSSLESS
             kinds.setdefault(None if is_any else (info.codec, bound, info.mode), info)
             if len(kinds) > _MOST_KINDS:
                 break
@@ -184,8 +188,8 @@ class _Decoder:
             info = _native.inspect_header(buffer[: min(size, _HEADER_BYTES)].tobytes(), size)
         except _native.FRAME_ERRORS:
             return None
-        is_ours = info.raw_bytes == work.chunk_bytes and not info.big_endian
-        return info if is_ours and info.dtype.str[1:] == f"f{work.value_bytes}" else None
+        is_ours = info.raw_bytes == work.chunk_bytes and info.dtype == work.dtype
+        return info if is_ours else None
 
 
 def _wanted_values(array: _native.DeviceArray) -> tuple[int, int]:

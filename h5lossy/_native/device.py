@@ -86,9 +86,12 @@ def gpu_speedup(codec: int, *, decode: bool) -> float:
     return float(lib.h5l_gpu_speedup(codec, decode))
 
 
-def has_kernels(codec: int, mode: int, *, decode: bool) -> bool:
-    """Return whether GPUs can encode or decode chunks of a codec, requested with this mode."""
-    return bool(lib.h5l_has_kernels(codec, mode, decode))
+def has_kernels(chunk: Params | FrameFields, *, decode: bool) -> bool:
+    """Return whether GPUs can encode such chunks, or decode such frames."""
+    found = lib.h5l_has_kernels(
+        chunk.codec, chunk.mode, chunk.value_class, chunk.bound_kind, decode
+    )
+    return bool(found)
 
 
 def device_of(address: int) -> int:

@@ -6,35 +6,17 @@
 #pragma once
 
 #include "codecs/pfpl.h"
+#include "kernels/codecs/pfpl_remove.cuh"
 #include "kernels/codecs/pfpl_words.cuh"
-#include "kernels/common/lookback.cuh"
 
 namespace h5lossy::H5L_TARGET::pfpl {
 
-inline constexpr u32 kRowBytes = kTileBytes / kThreads;  // values of a thread
-inline constexpr u32 kBitmap0Words = kBitmap0Bytes / 4;
-
-// Bytes of the ring of payloads. A tile that may need more than its size plus the last bitmaps is stored.
-inline constexpr u32 kRoom = kTileBytes + 512;
-
-template <class T>
-struct alignas(16) EncodeShared {
-  u8 input[kTileBytes];  // rows of values; in some tiles, later the stream of planes
-  u8 staged[kRoom];
-  u32 before_bitmap0[4];  // zeros
-  u32 bitmap0[kBitmap0Words];
-  u16 places[kBitmap0Words];  // of the first byte described by a word of bitmap0, relative to its eight planes
-  u8 bitmap1[kBitmap1Bytes];
-  u32 totals[kWarps];
-  u32 warp_ends[2 * kWarps];  // last word of each warp
-  LoopShared<TilePlaces> loop;
-};
+using EncodeShared = RemoveShared<kTileBytes>;
 
 template <class T, class Q>
-class Encoder {
+class Encoder : ZeroRemover<EncodeShared> {
   using W = Word<T>;
   static constexpr u32 kValues = kRowBytes / sizeof(T);
-  static constexpr u32 kWords = kRowBytes / 4;              // words of the stream per thread
   static constexpr W kBias = static_cast<W>(kWordBias<Q>);  // differences do not contain it
 
  public:
@@ -43,9 +25,7 @@ class Encoder {
   static constexpr u32 kRoom = pfpl::kRoom;
   static constexpr u32 kMostWaiting = 2;
 
-  H5L_DEVICE Encoder(EncodeShared<T>& shared, const EncodePlan& plan) : shared_(shared), plan_(plan) {
-    if (thread() < 4) shared.before_bitmap0[thread()] = 0;
-  }
+  H5L_DEVICE Encoder(EncodeShared& shared, const EncodePlan& plan) : ZeroRemover<EncodeShared>(shared), plan_(plan) {}
 
   // Finds a tile's values.
   H5L_DEVICE void find_values(OwnTile& tile) const {
@@ -93,25 +73,11 @@ class Encoder {
   H5L_DEVICE void write(const OwnTile&, u32 at) {
     if (room_ == 0) return;
     u8* const out = shared_.staged + at;
-    const u8* const bitmap0 = reinterpret_cast<const u8*>(shared_.bitmap0) + 16 * thread();
-    u8* kept = out + (kept0_ & 0xFFFF);
-    for (u32 changes = kept0_ >> 16; changes != 0; changes &= changes - 1) *kept++ = bitmap0[lowest_one(changes)];
-    if (warp() == 0) write_last_bitmaps(out);
+    write_bitmaps(out);
     if constexpr (sizeof(T) == 8) {
       if (planes_used_ != kIsStream) return write_quarters(out);
     }
-    // Each warp writes the bitmap of eight planes.
-    static_assert(kWords == 8 * kWarps);
-    u8* bytes = out;
-    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
-      if ((planes_used_ << (8 * w) >> 24) != 0) {
-        H5L_UNROLL for (u32 j = 8 * w; j < 8 * w + 8; ++j) {
-          // A plane whose bytes are all zero in this warp has nothing to write.
-          if ((planes_used_ >> (31 - j) & 1) != 0) write_bytes(bytes, j * kThreads + thread(), words_[j]);
-        }
-      }
-      bytes += shared_.totals[w] & 0xFFFF;
-    }
+    write_planes(out);
   }
 
   H5L_DEVICE void publish(OwnTile& tile, u32 bytes) const { publish_size(plan_, tile, bytes); }
@@ -325,94 +291,6 @@ class Encoder {
     }
   }
 
-  // Loads the thread's words of the stream, laid out like words of planes, and builds bitmap0.
-  H5L_DEVICE void take_stream() {
-    const u32* const stream = reinterpret_cast<const u32*>(shared_.input);
-    u8* const bytes = reinterpret_cast<u8*>(shared_.bitmap0);
-    planes_used_ = kIsStream;
-    H5L_UNROLL for (u32 j = 0; j < kWords; ++j) {
-      const u32 w = j * kThreads + thread();
-      words_[j] = stream[w];
-      const u32 flags = nonzero_bytes(u64{words_[j]});
-      const u32 next = shuffle_xor(flags, 1);
-      if (lane() % 2 == 0) bytes[w / 2] = static_cast<u8>(flags | next << 4);
-    }
-  }
-
-  // Bit i: byte i of a bitmap's word differs from the byte before it; `before` is the previous word.
-  H5L_DEVICE static u32 changes_of(u32 word, u32 before) {
-    return nonzero_bytes(u64{word ^ funnel_left(before, word, 8)});
-  }
-
-  // Computes the size of the payload; valid in the first thread.
-  H5L_DEVICE u32 measure_bitmaps() {
-    // Each thread has 16 bytes of bitmap0, hence two of bitmap1.
-    const Quad words = *reinterpret_cast<const Quad*>(shared_.bitmap0 + 4 * thread());
-    const u32 before = *(shared_.bitmap0 + 4 * thread() - 1);
-    const u32 changes0 = changes_of(words.x, before) | changes_of(words.y, words.x) << 4 |
-                         changes_of(words.z, words.y) << 8 | changes_of(words.w, words.z) << 12;
-    reinterpret_cast<u16*>(shared_.bitmap1)[thread()] = static_cast<u16>(changes0);
-    const u32 counts[4] = {ones(words.x), ones(words.y), ones(words.z), ones(words.w)};
-    const u32 own = (counts[0] + counts[1] + counts[2] + counts[3]) | ones(changes0) << 16;
-    const u32 inclusive = scan_of_warp(own);
-    if (lane() == kWarpThreads - 1) shared_.totals[warp()] = inclusive;
-    u32 place = (inclusive - own) & 0xFFFF;
-    H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
-      shared_.places[4 * thread() + i] = static_cast<u16>(place);
-      place += counts[i];
-    }
-    sync_block();
-    u32 before_it = inclusive - own, totals = 0;
-    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
-      if (w < warp()) before_it += shared_.totals[w];
-      totals += shared_.totals[w];
-    }
-    const u32 nonzero_bytes_there = totals & 0xFFFF;
-    kept0_ = (nonzero_bytes_there + (before_it >> 16)) | changes0 << 16;
-    const u32 kept1_at = nonzero_bytes_there + (totals >> 16);
-    constexpr u32 most_behind = kBitmap1Bytes + kBitmap1Bytes / 8 + kBitmap3Bytes;
-    room_ = nonzero_bytes_there == 0 ? 0 : (kept1_at + most_behind + 15) / 16 * 16;
-    if (warp() != 0) return 0;
-    // Each thread has eight bytes of bitmap1, hence one of bitmap2.
-    const u64 word = reinterpret_cast<const u64*>(shared_.bitmap1)[lane()];
-    u32 last = static_cast<u32>(word >> 56);
-    last = shuffle_up(last, 1);
-    const u32 changes1 = nonzero_bytes(word ^ (word << 8 | (lane() == 0 ? 0 : last)));
-    const u32 byte_before = shuffle_up(changes1, 1);
-    const u32 changes2 = ballot(changes1 != (lane() == 0 ? 0 : byte_before));
-    const u32 kept = scan_of_warp(ones(changes1));
-    kept1_ = (kept1_at + kept - ones(changes1)) | changes1 << 16;
-    const u32 kept2_at = kept1_at + shuffle(kept, kWarpThreads - 1);
-    return nonzero_bytes_there == 0 ? 0 : kept2_at + ones(changes2) + kBitmap3Bytes;
-  }
-
-  // Writes the kept bytes of bitmaps 1 and 2, and bitmap 3. Called by the first warp.
-  H5L_DEVICE void write_last_bitmaps(u8* payload) {
-    const u32 changes1 = kept1_ >> 16;
-    u8* out = payload + (kept1_ & 0xFFFF);
-    for (u32 changes = changes1; changes != 0; changes &= changes - 1) {
-      *out++ = shared_.bitmap1[8 * lane() + lowest_one(changes)];
-    }
-    const u32 byte_before = shuffle_up(changes1, 1);
-    const u32 changes2 = ballot(changes1 != (lane() == 0 ? 0 : byte_before));
-    out = payload + shuffle((kept1_ & 0xFFFF) + ones(changes1), kWarpThreads - 1);
-    if ((changes2 >> lane() & 1) != 0) out[ones(changes2 & lanes_below())] = static_cast<u8>(changes1);
-    out += ones(changes2);
-    if (lane() < kBitmap3Bytes) out[lane()] = static_cast<u8>(changes2 >> (8 * lane()));
-  }
-
-  // Writes the nonzero bytes of word w of the stream. `bytes` is the place of the first one of its eight planes.
-  H5L_DEVICE void write_bytes(u8* bytes, u32 w, u32 word) const {
-    const u32 flags = shared_.bitmap0[w / 8];
-    const u32 shift = 4 * (w % 8);
-    u8* out = bytes + shared_.places[w / 8] + ones(flags & ((u32{1} << shift) - 1));
-    const u32 own = flags >> shift;
-    if ((own & 1) != 0) *out++ = static_cast<u8>(word);
-    if ((own & 2) != 0) *out++ = static_cast<u8>(word >> 8);
-    if ((own & 4) != 0) *out++ = static_cast<u8>(word >> 16);
-    if ((own & 8) != 0) *out = static_cast<u8>(word >> 24);
-  }
-
   // The same for a full tile of float64, as planes_in_registers() leaves it.
   H5L_DEVICE void write_quarters(u8* bytes) const {
     H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {  // each warp has measured 16 planes
@@ -426,21 +304,13 @@ class Encoder {
     }
   }
 
-  static constexpr u32 kIsStream = ~u32{0};
-
-  EncodeShared<T>& shared_;
   const EncodePlan& plan_;
-  u32 words_[kWords];    // of the stream of planes: number i * kThreads + thread()
-  u32 planes_used_ = 0;  // flags of planes, in a full tile of float64 of four planes each; kIsStream: of all
-  u32 room_ = 0;         // 0: nothing to write
-  u32 kept0_ = 0;        // place of the thread's kept bytes of bitmap0, and from bit 16 on their flags
-  u32 kept1_ = 0;        // the first warp's, for bitmap1
 };
 
 // Encodes this thread block's tiles.
 template <class T, class Q>
 H5L_DEVICE void encode(const EncodePlan& plan) {
-  auto& shared = *reinterpret_cast<EncodeShared<T>*>(shared_memory());
+  auto& shared = *reinterpret_cast<EncodeShared*>(shared_memory());
   Encoder<T, Q> encoder(shared, plan);
   encode_tiles<Encoder<T, Q>::kIsLossless>(plan, encoder, shared.loop);
 }

@@ -317,6 +317,21 @@ H5L_DEVICE double divide_by_short(double a, double b) {
   return fused_multiply_add(rest, reciprocal, quotient);
 }
 
+// One to four bytes, of any alignment, as the low ones of a word.
+H5L_DEVICE u32 load_some(const u8* from, u32 bytes) {
+  if (bytes == 4 && reinterpret_cast<u64>(from) % 4 == 0) return load_constant(reinterpret_cast<const u32*>(from));
+  u32 word = 0;
+  for (u32 i = 0; i < bytes; ++i) word |= load_constant(from + i) << (8 * i);
+  return word;
+}
+H5L_DEVICE void store_some(u8* to, u32 bytes, u32 word) {
+  if (bytes == 4 && reinterpret_cast<u64>(to) % 4 == 0) {
+    *reinterpret_cast<u32*>(to) = word;
+  } else {
+    for (u32 i = 0; i < bytes; ++i) to[i] = static_cast<u8>(word >> (8 * i));
+  }
+}
+
 H5L_DEVICE u32 lane() { return thread() % kWarpThreads; }
 H5L_DEVICE u32 warp() { return thread() / kWarpThreads; }
 H5L_DEVICE u32 lanes_below() { return (u32{1} << lane()) - 1; }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codecs/bounds.h"
+#include "kernels/common/integers.cuh"
 #include "kernels/common/lookback.cuh"
 #include "kernels/common/tile_io.cuh"
 
@@ -21,9 +22,11 @@ struct FinishShared {
   u32 totals[kWarps];
 };
 
+template <bool has_integers>
 H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quantizer, bool is_stored) {
   const EncodePlan& encode = plan.encode;
   FrameHeader header;
+  header.value_class = static_cast<u8>(plan.value_class);
   header.value_bytes = static_cast<u8>(plan.value_bytes);
   header.big_endian = plan.big_endian != 0;
   header.bound_kind = static_cast<u8>(is_stored ? plan.requested_kind : static_cast<u32>(quantizer.kind));
@@ -35,7 +38,14 @@ H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quan
   header.mode = static_cast<u8>(encode.mode);
   header.step_bits = step_bits_of(quantizer);
   header.header_bytes = encode.header_bytes;
-  header.dim_count = (encode.header_bytes - kHeaderBytes) / 4;
+  if (has_integers) {
+    const bool is_wide = plan.value_bytes == 8;
+    header.step_bits = quantizer.scale;
+    header.exact_count = quantizer.exact_count;
+    header.exact_bits = quantizer.exact[0] | quantizer.exact[1] << 32;
+    if (quantizer.stride > 1) header.stride_bits = is_wide ? quantizer.stride : quantizer.base | quantizer.stride << 32;
+  }
+  header.dim_count = has_integers ? 3 : (encode.header_bytes - kHeaderBytes) / 4;
   for (u32 i = 0; i < header.dim_count; ++i) header.dims[i] = encode.shape.dims[kAxes - header.dim_count + i];
   return header;
 }
@@ -52,12 +62,12 @@ H5L_DEVICE void write_header(const FrameHeader& header, u32 payload_sum, u32 tab
 
 // A column of thread blocks per chunk (block_row). The first one writes the header; if the frame would not shrink, all
 // of them store the chunk.
-template <bool is_lossless>
+template <bool is_lossless, bool has_integers = false>
 H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   const EncodePlan& encode = plan.encode;
   const u32 chunk = block_row();
   const Quantizer& quantizer = quantizer_of(encode, chunk);
-  if ((quantizer.kind == BoundKind::lossless) != is_lossless) return;
+  if (!has_integers && (quantizer.kind == BoundKind::lossless) != is_lossless) return;  // another launch does
   u32* const totals = reinterpret_cast<FinishShared*>(shared_memory())->totals;
   u8* const frame = frame_of(encode, chunk);
   const u32 payload = encode.totals[chunk];
@@ -67,18 +77,20 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   if (frame_bytes < stored_bytes) {
     if (block_number() != 0) return;
     if (thread() != 0) return;
-    write_header(make_header(plan, quantizer, false), encode.sums[chunk], encode.table_sums[chunk], frame);
+    write_header(make_header<has_integers>(plan, quantizer, false), encode.sums[chunk], encode.table_sums[chunk],
+                 frame);
     plan.frame_bytes[chunk] = frame_bytes;
     return;
   }
   // The encoded payload is discarded, and so is its checksum. The stored values' checksum is collected in a second
   // word, and replaces it when all blocks are done.
-  const u32* const words = reinterpret_cast<const u32*>(raw_of(encode, chunk));
-  u32* const out = reinterpret_cast<u32*>(frame + kHeaderBytes);
-  const u32 count = encode.shape.raw_bytes / 4;
-  for (u32 i = block_number() * kThreads + thread(); i < count; i += grid_blocks() * kThreads) {
-    out[i] = words[i];
-    sum += checksum_share(words[i], 0, i);
+  const u8* const raw = raw_of(encode, chunk);
+  const u32 bytes = encode.shape.raw_bytes;
+  for (u32 i = block_number() * kThreads + thread(); i < (bytes + 3) / 4; i += grid_blocks() * kThreads) {
+    const u32 size = bytes - 4 * i < 4 ? bytes - 4 * i : 4;
+    const u32 word = load_some(raw + 4 * i, size);
+    store_some(frame + kHeaderBytes + 4 * i, size, word);
+    sum += checksum_share(word, 0, i);
   }
   u32 total = 0;
   scan_of_block(sum, totals, total);
@@ -87,7 +99,7 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   fence();
   if (atomic_add_and_get(plan.done + 2 * chunk, 1) + 1 != grid_blocks()) return;
   const u32 stored_sum = atomic_add_and_get(plan.done + 2 * chunk + 1, 0);
-  write_header(make_header(plan, quantizer, true), stored_sum, 0, frame);
+  write_header(make_header<has_integers>(plan, quantizer, true), stored_sum, 0, frame);
   plan.frame_bytes[chunk] = stored_bytes;
 }
 
@@ -100,23 +112,27 @@ struct FrameOpening {
   u32 header_bytes, tiles;
 };
 
+template <bool has_integers>
 H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& words, const FrameHeader& header,
                                     u64 bytes) {
   constexpr FrameOpening none = {gpu::FrameForm::none, 0, 0};
   const gpu::Shape& shape = plan.decode.shape;
   if (bytes < kHeaderBytes || words.at[0] != kFrameMagic || version_of(words) != kFormatVersion) return none;
   if ((flags_of(words) & kMustUnderstandFlags) != 0 || header.raw_bytes != shape.raw_bytes) return none;
-  if (header.value_class != H5L_CLASS_FLOAT) return none;  // integers are decoded on the host
-  if (header.value_bytes != plan.value_bytes || header.big_endian != (plan.big_endian != 0)) return none;
-  if (header.bound_kind > H5L_BOUND_LOSSLESS || !has_valid_bound(header) || !has_valid_step(header)) return none;
+  if (header.value_class != plan.value_class || header.value_bytes != plan.value_bytes) return none;
+  if (header.big_endian != (plan.big_endian != 0)) return none;
+  if (header.bound_kind > H5L_BOUND_LOSSLESS || !has_valid_bound(header)) return none;
+  const bool has_words = has_integers && header.codec != H5L_CODEC_STORED;
+  if (has_words ? !has_plain_integer_fields(words, header) : !has_valid_step(header)) return none;
   if (!header.has_checksum && words.at[kPayloadSumWord] != 0) return none;
   FrameOpening opening = {gpu::FrameForm::none, kHeaderBytes, 0};
   const bool is_lossless = header.bound_kind == H5L_BOUND_LOSSLESS;
   if (header.codec == H5L_CODEC_STORED && header.mode == 0) {
     opening.form = gpu::FrameForm::stored;
-  } else if (header.codec == plan.lossless_codec && header.mode == 0 && is_lossless) {
+  } else if (header.codec == plan.lossless_codec && header.mode == 0 && (is_lossless || has_integers)) {
     opening.form = gpu::FrameForm::lossless;
     opening.tiles = plan.lossless_tiles;
+    if (has_integers) opening.header_bytes = kIntegerHeaderBytes;
   } else if (!is_lossless && header.codec == plan.codec && header.mode == plan.decode.mode &&
              kind_class(header.bound_kind) == kind_class(plan.kind)) {
     opening.form = gpu::FrameForm::main;
@@ -128,7 +144,7 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
   if (opening.header_bytes + u64{kTileEntryBytes} * opening.tiles > bytes) return none;
   if (opening.header_bytes == kHeaderBytes) return opening;
   bool has_dims = true;
-  const u32 dim_count = (opening.header_bytes - kHeaderBytes) / 4;
+  const u32 dim_count = has_integers ? 3 : (opening.header_bytes - kHeaderBytes) / 4;
   H5L_UNROLL for (u32 i = 0; i < kMaxDims; ++i) {
     has_dims = has_dims && (i >= dim_count || words.at[kFirstDimWord + i] == shape.dims[kAxes - dim_count + i]);
   }
@@ -137,6 +153,7 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
 
 // A column of thread blocks per frame (block_row): the first one opens the frame, all of them clear the words through
 // which its decoders communicate. The host decodes rejected frames again and produces the error message.
+template <bool has_integers>
 H5L_DEVICE void open_frames(const OpenPlan& plan) {
   const DecodePlan& decode = plan.decode;
   auto& shared = *reinterpret_cast<FinishShared*>(shared_memory());
@@ -150,13 +167,14 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   const u64 bytes = plan.frame_bytes[chunk];
   // Load everything that nearly every frame needs at once, to overlap the latencies.
   HeaderWords words;
-  H5L_UNROLL for (u32 i = 0; i < kFirstDimWord + kMaxDims; ++i) {
+  H5L_UNROLL for (u32 i = 0; i < (has_integers ? kIntegerHeaderBytes / 4 : kFirstDimWord + kMaxDims); ++i) {
     words.at[i] = 4 * i + 4 <= bytes ? load_constant(frame + i) : 0;
   }
   const u32 main_words = decode.header_bytes / 4 + decode.shape.tiles;
   const u32 last_of_main = u64{4} * main_words <= bytes && main_words != 0 ? load_constant(frame + main_words - 1) : 0;
-  const FrameHeader header = unpack_header(words);
-  const FrameOpening opening = open_header(plan, words, header, bytes);
+  FrameHeader header = unpack_header(words);
+  if constexpr (has_integers) unpack_integer_fields(words, header);
+  const FrameOpening opening = open_header<has_integers>(plan, words, header, bytes);
   bool is_fine = opening.form != gpu::FrameForm::none;
   const u64 payload_at = opening.header_bytes + u64{kTileEntryBytes} * opening.tiles;
   // If all tiles are decoded, their decoders add up the table's checksum.
@@ -192,6 +210,11 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
     job.step_bits = header.step_bits;
   }
   plan.jobs[chunk] = job;
+  if constexpr (has_integers) {
+    if (job.form == gpu::FrameForm::lossless) {
+      plan.lattices[chunk] = word_lattice_of(integer_quantizer_of(header), header.value_class, header.value_bytes);
+    }
+  }
   decode.statuses[chunk] = static_cast<u32>(is_fine ? gpu::DecodeStatus::ok : gpu::DecodeStatus::other);
 }
 
@@ -294,6 +317,107 @@ H5L_DEVICE void make_quantizers(const gpu::RangePlan& plan) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Integers
+
+H5L_DEVICE u64 divisor_of(u64 a, u64 b) {
+  while (b != 0) {
+    const u64 rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+H5L_DEVICE u64 divisor_of_warp(u64 value) {
+  for (u32 by = 16; by != 0; by /= 2) value = divisor_of(value, shuffle_xor(value, by));
+  return value;
+}
+
+// The range of a chunk, and the greatest common divisor of all differences to its first value. Thread blocks per chunk;
+// most know after some values that the divisor is 1.
+template <class W>
+H5L_DEVICE void measure_integers_of(const gpu::IntegerPlan& plan) {
+  constexpr u32 first_values = 256;
+  const W* const values = reinterpret_cast<const W*>(plan.raw + block_row() * plan.raw_stride);
+  const W sign = static_cast<W>(sign_of_words(plan.value_class, sizeof(W)));
+  const bool has_stride = !is_half(plan.value_class);
+  const W first = static_cast<W>(values[0] ^ sign);
+  W stride = has_stride ? 0 : 1, largest = 0, smallest = 0;
+  const auto take = [&](u32 i) {
+    const W rank = static_cast<W>(values[i] ^ sign);
+    const W difference = static_cast<W>(rank > first ? rank - first : first - rank);
+    if (stride != 1 && (stride == 0 ? difference != 0 : difference % stride != 0)) {
+      stride = static_cast<W>(divisor_of(stride, difference));
+    }
+    if (plan.from_range == 0 || (plan.skip_zeros != 0 && values[i] == 0) || is_exact(plan.quantizer, values[i])) return;
+    const W complement = static_cast<W>(~rank);
+    largest = rank > largest ? rank : largest;
+    smallest = complement > smallest ? complement : smallest;
+  };
+  auto& shared = *reinterpret_cast<RangeShared*>(shared_memory());
+  const auto combine = [&] {
+    const u64 own = divisor_of_warp(u64{stride});
+    if (lane() == 0) shared.largest[warp()] = own;
+    sync_block();
+    u64 all = 0;
+    for (u32 w = 0; w < kWarps; ++w) all = divisor_of(all, shared.largest[w]);
+    sync_block();
+    stride = static_cast<W>(all);
+  };
+  for (u32 i = thread(); i < plan.count && i < first_values; i += kThreads) take(i);
+  combine();
+  if (stride != 1 || plan.from_range != 0) {
+    for (u32 i = block_number() * kThreads + thread(); i < plan.count; i += grid_blocks() * kThreads) take(i);
+    combine();
+  }
+  if (thread() == 0) plan.strides[block_row() * plan.blocks + block_number()] = stride;
+  if (plan.from_range == 0) return;
+  const u64 warp_largest = largest_of_warp(u64{largest}), warp_smallest = largest_of_warp(u64{smallest});
+  if (lane() != 0) return;
+  atomic_max(plan.ends + 2 * block_row(), warp_largest);
+  atomic_max(plan.ends + 2 * block_row() + 1, warp_smallest);
+}
+
+H5L_DEVICE void measure_integers(const gpu::IntegerPlan& plan) {
+  switch (plan.value_bytes) {
+    case 1:
+      return measure_integers_of<u8>(plan);
+    case 2:
+      return measure_integers_of<u16>(plan);
+    case 4:
+      return measure_integers_of<u32>(plan);
+    default:
+      return measure_integers_of<u64>(plan);
+  }
+}
+
+// A thread block per chunk.
+H5L_DEVICE void make_lattices(const gpu::IntegerPlan& plan) {
+  if (warp() != 0) return;
+  const u32 chunk = block_row();
+  u64 stride = 0;
+  for (u32 i = lane(); i < plan.blocks; i += kWarpThreads) {
+    stride = divisor_of(stride, plan.strides[chunk * plan.blocks + i]);
+  }
+  stride = divisor_of_warp(stride);
+  if (lane() != 0) return;
+  const u32 bytes = plan.value_bytes;
+  Quantizer quantizer = plan.quantizer;
+  if (plan.from_range != 0) {
+    const u64 largest = plan.ends[2 * chunk], least = ~plan.ends[2 * chunk + 1] & ~u64{0} >> (64 - 8 * bytes);
+    quantizer.scale = 2 * bound_of_integer_range(plan.bound, least, largest, bytes) + 1;
+    if (quantizer.scale == 1) quantizer = {};
+  }
+  if (quantizer.kind == BoundKind::lossless && plan.blocks != 0) {
+    const u8* const raw = plan.raw + chunk * plan.raw_stride;
+    const u64 first = load_some(raw, bytes < 4 ? bytes : 4) | u64{bytes == 8 ? load_some(raw + 4, 4) : 0} << 32;
+    const u64 sign = sign_of_words(plan.value_class, bytes);
+    take_stride(quantizer, stride, first ^ sign, sign, bytes);
+  }
+  plan.quantizers[chunk] = quantizer;
+  plan.lattices[chunk] = word_lattice_of(quantizer, plan.value_class, bytes);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Codec auto
 
 // Thread blocks per piece: copies it into the sample.
@@ -353,7 +477,10 @@ H5L_DEVICE W swapped(W word) {
 
 H5L_DEVICE void swap_values(const gpu::SwapPlan& plan) {
   for (u64 i = block_number() * kThreads + thread(); i < plan.count; i += u64{grid_blocks()} * kThreads) {
-    if (plan.value_bytes == 4) {
+    if (plan.value_bytes == 2) {
+      u16* const value = reinterpret_cast<u16*>(plan.values) + i;
+      *value = swapped(*value);
+    } else if (plan.value_bytes == 4) {
       u32* const value = reinterpret_cast<u32*>(plan.values) + i;
       *value = swapped(*value);
     } else {
@@ -414,11 +541,20 @@ H5L_DEVICE void copy_chunk(const gpu::ChunkPlan& plan) {
   }
 }
 
-H5L_DEVICE void gather_chunks(const gpu::ChunkPlan& plan) {
-  plan.value_bytes == 4 ? copy_chunk<u32, false>(plan) : copy_chunk<u64, false>(plan);
+template <bool to_array>
+H5L_DEVICE void copy_chunk(const gpu::ChunkPlan& plan) {
+  switch (plan.value_bytes) {
+    case 1:
+      return copy_chunk<u8, to_array>(plan);
+    case 2:
+      return copy_chunk<u16, to_array>(plan);
+    case 4:
+      return copy_chunk<u32, to_array>(plan);
+    default:
+      return copy_chunk<u64, to_array>(plan);
+  }
 }
-H5L_DEVICE void scatter_chunks(const gpu::ChunkPlan& plan) {
-  plan.value_bytes == 4 ? copy_chunk<u32, true>(plan) : copy_chunk<u64, true>(plan);
-}
+H5L_DEVICE void gather_chunks(const gpu::ChunkPlan& plan) { copy_chunk<false>(plan); }
+H5L_DEVICE void scatter_chunks(const gpu::ChunkPlan& plan) { copy_chunk<true>(plan); }
 
 }  // namespace h5lossy::H5L_TARGET

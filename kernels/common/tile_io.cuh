@@ -150,13 +150,15 @@ H5L_DEVICE void copy_values(const DecodePlan& plan, u64 first, u32 count, WordOf
 
 // A stored frame is copied by a column of thread blocks.
 H5L_DEVICE void copy_stored(const DecodePlan& plan, const DecodeJob& job) {
-  const u32 value_words = plan.shape.raw_bytes / plan.shape.count / 4;
-  const u32* const from = reinterpret_cast<const u32*>(frame_of(plan) + kHeaderBytes) + plan.first * value_words;
-  u32* const to = reinterpret_cast<u32*>(raw_of(plan));
+  const u32 value_bytes = plan.shape.raw_bytes / plan.shape.count;
+  const u8* const from = frame_of(plan) + kHeaderBytes + plan.first * value_bytes;
+  u8* const to = raw_of(plan);
   PayloadSum sum(plan, job, 0);
-  for (u64 i = block_number() * kThreads + thread(); i < plan.wanted * value_words; i += grid_blocks() * kThreads) {
-    const u32 word = load_constant(from + i);
-    to[i] = word;
+  const u64 bytes = plan.wanted * value_bytes;
+  for (u64 i = block_number() * kThreads + thread(); 4 * i < bytes; i += grid_blocks() * kThreads) {
+    const u32 size = bytes - 4 * i < 4 ? static_cast<u32>(bytes - 4 * i) : 4;
+    const u32 word = load_some(from + 4 * i, size);
+    store_some(to + 4 * i, size, word);
     if (sum.is_enabled()) sum.add(word, static_cast<u32>(i));
   }
   sum.finish();

@@ -47,8 +47,8 @@ h5l_status check_batch(const h5l_device_batch* batch, std::uint64_t value_bytes,
   if (batch->count == 0 || batch->count > 65535) {
     return why.fail(H5L_INVALID_ARGUMENT, "a batch has 1 to 65535 chunks, got %u", batch->count);
   }
-  if (value_bytes != 4 && value_bytes != 8) {
-    return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u",
+  if (value_bytes != 1 && value_bytes != 2 && value_bytes != 4 && value_bytes != 8) {
+    return why.fail(H5L_INVALID_ARGUMENT, "values must have 1, 2, 4 or 8 bytes, got %u",
                     static_cast<unsigned>(value_bytes));
   }
   if (batch->raw_bytes == 0 || batch->raw_bytes > kMaxRawBytes || batch->raw_bytes % value_bytes != 0) {
@@ -58,18 +58,17 @@ h5l_status check_batch(const h5l_device_batch* batch, std::uint64_t value_bytes,
   return H5L_OK;
 }
 
-h5l_status check_class(std::uint32_t value_class, const Message& why) {
-  if (value_class == H5L_CLASS_FLOAT) return H5L_OK;
-  return why.fail(
-      H5L_UNSUPPORTED,
-      "only float32 and float64 have GPU kernels in this version of h5lossy; copy chunks of others to the host");
-}
-
-h5l_status check_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode, const Message& why) {
-  if (has_kernels(direction, codec, mode)) return H5L_OK;
+h5l_status check_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode, std::uint32_t value_class,
+                         std::uint32_t bound_kind, const Message& why) {
+  if (value_class > H5L_CLASS_COMPLEX) {
+    return why.fail(H5L_INVALID_ARGUMENT, "value_class must be 0 to 5, got %u", value_class);
+  }
+  if (has_kernels(direction, codec, mode, value_class, bound_kind)) return H5L_OK;
   const bool encodes = direction == Direction::encode;
-  return why.fail(H5L_UNSUPPORTED, "%s has no GPU kernels for %s in this version of h5lossy; copy its %s to the host",
-                  codec == H5L_CODEC_AUTO ? "auto for size" : codec_name(codec), encodes ? "encoding" : "decoding",
+  const bool is_float = has_floats(value_class);
+  const char* const name = codec != H5L_CODEC_AUTO ? codec_name(codec) : is_float ? "auto for size" : "auto";
+  return why.fail(H5L_UNSUPPORTED, "%s has no GPU kernels for %s%s in this version of h5lossy; copy its %s to the host",
+                  name, encodes ? "encoding" : "decoding", is_float ? "" : " integers or halves with this bound",
                   encodes ? "chunks" : "frames");
 }
 
@@ -98,9 +97,9 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
                      const Message& why) {
   if (params == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "params must not be null");
   if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
-  if (const h5l_status status = check_class(params->value_class, why); status != H5L_OK) return status;
-  if (const h5l_status status = check_kernels(Direction::encode, params->codec, params->mode, why); status != H5L_OK)
-    return status;
+  const h5l_status has_kernels =
+      check_kernels(Direction::encode, params->codec, params->mode, params->value_class, params->bound_kind, why);
+  if (has_kernels != H5L_OK) return has_kernels;
   if (const h5l_status status = check_batch(batch, params->value_bytes, why); status != H5L_OK) return status;
   call = make_encode_call(*params, static_cast<std::size_t>(batch->raw_bytes), batch->count);
   call.plan.big_endian = 0;
@@ -110,9 +109,9 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
 h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, std::uint64_t first,
                      std::uint64_t values, gpu::DecodeCall& call, const Message& why) {
   if (info == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "info must not be null");
-  if (const h5l_status status = check_class(info->value_class, why); status != H5L_OK) return status;
-  if (const h5l_status status = check_kernels(Direction::decode, info->codec, info->mode, why); status != H5L_OK)
-    return status;
+  const h5l_status has_kernels =
+      check_kernels(Direction::decode, info->codec, info->mode, info->value_class, info->bound_kind, why);
+  if (has_kernels != H5L_OK) return has_kernels;
   if (const h5l_status status = check_batch(batch, info->value_bytes, why); status != H5L_OK) return status;
   const std::uint64_t count = batch->raw_bytes / info->value_bytes;
   if (info->raw_bytes != batch->raw_bytes) {
@@ -127,13 +126,14 @@ h5l_status make_call(const h5l_frame_info* info, const h5l_device_batch* batch, 
   }
   FrameHeader header;
   header.codec = static_cast<std::uint8_t>(info->codec);
+  header.value_class = static_cast<std::uint8_t>(info->value_class);
   header.value_bytes = static_cast<std::uint8_t>(info->value_bytes);
   header.big_endian = info->big_endian != 0;
   header.bound_kind = static_cast<std::uint8_t>(info->bound_kind);
   header.mode = static_cast<std::uint8_t>(info->mode);
   header.raw_bytes = static_cast<std::uint32_t>(info->raw_bytes);
   std::copy_n(info->dims, kMaxDims, header.dims);
-  if (info->codec > 255 || info->mode > 255 || info->bound_kind > H5L_BOUND_LOSSLESS) {
+  if (info->codec > 255 || info->mode > 255 || info->bound_kind > H5L_BOUND_NOISE) {
     return why.fail(H5L_INVALID_ARGUMENT, "codec %u, mode %u and bound kind %u do not exist in any frame", info->codec,
                     info->mode, info->bound_kind);
   }
@@ -255,8 +255,9 @@ double h5l_gpu_speedup(uint32_t codec, int decode) {
   return speedup;
 }
 
-int h5l_has_kernels(uint32_t codec, uint32_t mode, int decode) {
-  return has_kernels(decode != 0 ? Direction::decode : Direction::encode, codec, mode) ? 1 : 0;
+int h5l_has_kernels(uint32_t codec, uint32_t mode, uint32_t value_class, uint32_t bound_kind, int decode) {
+  const Direction direction = decode != 0 ? Direction::decode : Direction::encode;
+  return has_kernels(direction, codec, mode, value_class, bound_kind) ? 1 : 0;
 }
 
 int h5l_device_of(const void* pointer) {

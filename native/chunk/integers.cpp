@@ -12,6 +12,7 @@
 
 #include "chunk/params.h"
 #include "chunk/word_tables.h"
+#include "codecs/integers.h"
 #include "frame/swap.h"
 
 namespace h5lossy {
@@ -94,33 +95,7 @@ template <class W>
 void find_stride(const h5l_params& params, Bytes raw, Quantizer& quantizer) {
   const Ranks<W> ranks(params, raw);
   const W stride = stride_of(ranks);
-  if (stride <= 1) return;
-  // The values' own residue: a rank is `sign` more than its value.
-  const W rank = static_cast<W>(ranks[0] % stride), sign = static_cast<W>(ranks.sign() % stride);
-  const W base = static_cast<W>(rank >= sign ? rank - sign : rank + (stride - sign));
-  if (sizeof(W) == 8 && base != 0) return;  // the header has no room for it
-  quantizer.stride = stride;
-  quantizer.base = base;
-}
-
-// The largest integer that is not above a number times an integer, at most 2^64 - 1.
-std::uint64_t floor_of_product(double number, std::uint64_t integer) {
-  int exponent = 0;
-  const auto mantissa = static_cast<std::uint64_t>(std::ldexp(std::frexp(number, &exponent), 53));
-  exponent -= 53;  // number = mantissa * 2^exponent
-  constexpr std::uint64_t low_half = 0xFFFFFFFFu;
-  const std::uint64_t low = (mantissa & low_half) * (integer & low_half);
-  const std::uint64_t first = (mantissa >> 32) * (integer & low_half) + (low >> 32);
-  const std::uint64_t second = (mantissa & low_half) * (integer >> 32) + (first & low_half);
-  std::uint64_t words[2] = {(low & low_half) | second << 32,
-                            (mantissa >> 32) * (integer >> 32) + (first >> 32) + (second >> 32)};
-  if (exponent <= -128) return 0;
-  for (; exponent < 0; ++exponent) {
-    words[0] = words[0] >> 1 | words[1] << 63;
-    words[1] >>= 1;
-  }
-  const bool fits = words[1] == 0 && (exponent == 0 || words[0] == 0 || exponent <= std::countl_zero(words[0]));
-  return !fits ? ~std::uint64_t{0} : words[0] == 0 ? 0 : words[0] << exponent;
+  scalar::take_stride(quantizer, stride, ranks[0], ranks.sign(), sizeof(W));
 }
 
 // Whether a value is left out of the range: the fill value, the other exact ones, and padding. +0.0 and -0.0 are equal.
@@ -150,8 +125,7 @@ std::uint64_t bound_of_range(const h5l_params& params, Bytes raw) {
     least = std::min(least, rank);
     largest = std::max(largest, rank);
   }
-  const std::uint64_t most = ~std::uint64_t{0} >> (65 - 8 * sizeof(W));
-  return least >= largest ? 0 : std::min(most, floor_of_product(params.bound, std::uint64_t{largest} - least));
+  return scalar::bound_of_integer_range(params.bound, least, largest, sizeof(W));
 }
 
 bool is_finite_half(std::uint32_t value_class, std::uint32_t bits) {
@@ -276,6 +250,19 @@ h5l_range half_range(const h5l_params& params, Bytes raw) {
 std::uint64_t bound_in_counts(double bound, std::uint32_t value_bytes) {
   const std::uint64_t most = ~std::uint64_t{0} >> (65 - 8 * value_bytes);
   return bound >= static_cast<double>(most) ? most : static_cast<std::uint64_t>(bound);
+}
+
+Quantizer integer_quantizer_without_values(const h5l_params& params) {
+  Quantizer quantizer;
+  const auto kind = static_cast<BoundKind>(params.bound_kind);
+  const std::uint64_t bound = kind == BoundKind::absolute   ? bound_in_counts(params.bound, params.value_bytes)
+                              : kind == BoundKind::lossless ? 0
+                                                            : 1;
+  if (bound == 0) return quantizer;
+  quantizer.kind = kind;
+  quantizer.scale = 2 * bound + 1;
+  take_exact_values(params, quantizer);
+  return quantizer;
 }
 
 Quantizer make_integer_quantizer(const h5l_params& params, Bytes raw) {

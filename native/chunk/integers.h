@@ -35,6 +35,9 @@ std::uint64_t bound_in_counts(double bound, std::uint32_t value_bytes);
 // The quantizer of a chunk that is not empty, without bins. Reads the values of a lossless one, for their stride.
 Quantizer make_integer_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw);
 
+// The same, where kernels look at the values: without the step of a range-relative bound, and without a stride.
+Quantizer integer_quantizer_without_values(const h5l_params& params);
+
 // The range of the valid values of halves, as h5l_value_range has it.
 h5l_range half_range(const h5l_params& params, std::span<const std::uint8_t> raw);
 

@@ -187,4 +187,42 @@ H5L_RARE H5L_FN Lattice lattice_of(const Quantizer& quantizer, u64 mask, u64 sig
   return lattice;
 }
 
+// The largest integer that is not above a number times an integer, at most 2^64 - 1.
+H5L_FN u64 floor_of_product(double number, u64 integer) {
+  const u64 bits = bit_cast<u64>(number);
+  const u32 raised = static_cast<u32>(bits >> 52);  // the sign bit is 0
+  const u64 mantissa = (bits & ((u64{1} << 52) - 1)) | (raised == 0 ? 0 : u64{1} << 52);
+  i32 exponent = static_cast<i32>(raised == 0 ? 1 : raised) - 1075;  // number = mantissa * 2^exponent
+  constexpr u64 low_half = 0xFFFFFFFFu;
+  const u64 low = (mantissa & low_half) * (integer & low_half);
+  const u64 first = (mantissa >> 32) * (integer & low_half) + (low >> 32);
+  const u64 second = (mantissa & low_half) * (integer >> 32) + (first & low_half);
+  u64 words[2] = {(low & low_half) | second << 32, (mantissa >> 32) * (integer >> 32) + (first >> 32) + (second >> 32)};
+  if (exponent <= -128) return 0;
+  for (; exponent < 0; ++exponent) {
+    words[0] = words[0] >> 1 | words[1] << 63;
+    words[1] >>= 1;
+  }
+  if (words[1] != 0) return ~u64{0};
+  if (words[0] == 0) return 0;
+  return exponent <= static_cast<i32>(count_leading_zeros(words[0])) ? words[0] << exponent : ~u64{0};
+}
+
+// The bound in counts for a range-relative one, from the least and the largest rank of valid values.
+H5L_FN u64 bound_of_integer_range(double bound, u64 least, u64 largest, u32 value_bytes) {
+  if (least >= largest) return 0;
+  const u64 most = ~u64{0} >> (65 - 8 * value_bytes), counts = floor_of_product(bound, largest - least);
+  return counts < most ? counts : most;
+}
+
+// Notes the stride of lossless values, of which one has this rank: a rank is `sign` more than its value.
+H5L_FN void take_stride(Quantizer& quantizer, u64 stride, u64 a_rank, u64 sign, u32 value_bytes) {
+  if (stride <= 1) return;
+  const u64 rank = a_rank % stride, shift = sign % stride;
+  const u64 base = rank >= shift ? rank - shift : rank + (stride - shift);
+  if (value_bytes == 8 && base != 0) return;  // the header has no room for it
+  quantizer.stride = stride;
+  quantizer.base = base;
+}
+
 }  // namespace h5lossy::H5L_TARGET

@@ -433,8 +433,6 @@ extern const Codec codec;
 const Codec codec = {
     .spare_bytes = kMaxRemovedBytes - kStreamBytes,
     .has_lossless = true,
-    .has_encode_kernels = false,
-    .has_decode_kernels = false,
     .has_mode = has_mode,
     .choose_mode = H5L_ENCODER(choose_mode),
     .header_dims = header_dims,

@@ -132,7 +132,7 @@ h5l_status read_dims(const FrameFront& front, std::uint32_t dim_count, FrameHead
                       are_halves ? "halves" : "integers", bytes, header.big_endian ? ", big-endian," : "",
                       are_halves ? "2" : "1, 2, 4, 8");
     }
-    if (!is_stored) read_integer_fields(front.bytes, header);
+    if (!is_stored) unpack_integer_fields(read_words(front), header);
   }
   const bool known_type = !has_floats(header.value_class) || header.value_bytes == 4 || header.value_bytes == 8;
   const bool is_complex = header.value_class == H5L_CLASS_COMPLEX;
@@ -206,7 +206,6 @@ void write_header(const FrameHeader& header, std::uint32_t payload_sum, std::uin
                   std::span<std::uint8_t> bytes) {
   HeaderWords words = pack_header(header, payload_sum);
   std::memcpy(bytes.data(), &words, std::min<std::size_t>(sizeof words, header.header_bytes));
-  if (header.header_bytes >= kIntegerHeaderBytes) write_integer_fields(header, bytes);
   const std::size_t summed = payload_begin(header, tiles);
   write_u32(bytes.data() + 4 * kHeaderSumWord, header_sum(bytes.data(), static_cast<std::uint32_t>(summed)));
 }

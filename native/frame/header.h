@@ -38,7 +38,7 @@ constexpr bool is_integer_type(u32 value_class, u32 value_bytes) {
          (value_bytes == 1 || value_bytes == 2 || value_bytes == 4 || value_bytes == 8);
 }
 
-// Frames of integers have a longer header (docs/format/integers.md), which kernels never see.
+// Frames of integers have a longer header (docs/format/integers.md).
 inline constexpr u32 kIntegerHeaderBytes = 80;
 
 // The fields, without the checksums.
@@ -68,8 +68,9 @@ struct FrameHeader {
 
 // The header as little-endian words, with the checksums.
 inline constexpr u32 kHeaderSumWord = 4, kPayloadSumWord = 5, kFirstDimWord = kHeaderBytes / 4;
+inline constexpr u32 kNoiseWord = kFirstDimWord + kMaxDims;  // the first of the fields of integers
 struct HeaderWords {
-  u32 at[kFirstDimWord + kMaxDims];
+  u32 at[kIntegerHeaderBytes / 4];
 };
 
 namespace H5L_TARGET {
@@ -90,13 +91,20 @@ H5L_FN HeaderWords pack_header(const FrameHeader& header, u32 payload_sum) {
   words.at[8] = static_cast<u32>(header.step_bits);
   words.at[9] = static_cast<u32>(header.step_bits >> 32);
   for (u32 i = 0; i < kMaxDims; ++i) words.at[kFirstDimWord + i] = i < header.dim_count ? header.dims[i] : 0;
+  u32* const fields = words.at + kNoiseWord;
+  fields[0] = header.noise;
+  fields[1] = header.exact_count;
+  fields[2] = static_cast<u32>(header.exact_bits);
+  fields[3] = static_cast<u32>(header.exact_bits >> 32);
+  fields[4] = static_cast<u32>(header.stride_bits);
+  fields[5] = static_cast<u32>(header.stride_bits >> 32);
   return words;
 }
 
 H5L_FN u32 version_of(const HeaderWords& words) { return words.at[1] & 0xFF; }
 H5L_FN u32 flags_of(const HeaderWords& words) { return words.at[2] >> 16; }
 
-// All fields except the dims, whose number depends on the codec's mode.
+// All fields except the dims, whose number depends on the codec's mode, and those of integers.
 H5L_FN FrameHeader unpack_header(const HeaderWords& words) {
   FrameHeader header;
   header.header_bytes = 4 * (words.at[1] >> 8 & 0xFF);
@@ -118,6 +126,15 @@ H5L_FN void unpack_dims(const HeaderWords& words, u32 dim_count, FrameHeader& he
   for (u32 i = 0; i < kMaxDims; ++i) header.dims[i] = i < dim_count ? words.at[kFirstDimWord + i] : 0;
 }
 
+// Of frames of integers that are not stored.
+H5L_FN void unpack_integer_fields(const HeaderWords& words, FrameHeader& header) {
+  const u32* const fields = words.at + kNoiseWord;
+  header.noise = fields[0];
+  header.exact_count = fields[1];
+  header.exact_bits = fields[2] | u64{fields[3]} << 32;
+  header.stride_bits = fields[4] | u64{fields[5]} << 32;
+}
+
 H5L_FN bool has_valid_bound(const FrameHeader& header) {  // finite, sign bit 0
   return bit_cast<u64>(header.bound) < u64{0x7FF} << 52;
 }
@@ -125,6 +142,20 @@ H5L_FN bool has_valid_bound(const FrameHeader& header) {  // finite, sign bit 0
 H5L_FN double smallest_step(const FrameHeader& header) { return header.value_bytes == 4 ? 0x1p-125 : 0x1p-1021; }
 H5L_FN double largest_step(const FrameHeader& header) { return header.value_bytes == 4 ? 0x1p125 : 0x1p1021; }
 H5L_FN u64 largest_scale(const FrameHeader& header) { return (u64{1} << (header.value_bytes == 4 ? 23 : 52)) + 1; }
+
+H5L_FN u64 largest_bits(const FrameHeader& header) { return ~u64{0} >> (64 - 8 * header.value_bytes); }
+
+// Whether an encoder could have written these exact values, of which a frame of 64 bits has room for one.
+H5L_FN bool has_valid_exact_values(const FrameHeader& header) {
+  const u64 infinity = header.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
+  const u64 bits = header.exact_bits, first = bits & 0xFFFFFFFFu, second = bits >> 32;
+  const auto is_value = [&](u64 value) {
+    return value <= largest_bits(header) && (!is_half(header.value_class) || (value & 0x7FFF) < infinity);
+  };
+  if (header.exact_count == 0) return bits == 0;
+  if (header.exact_count == 1) return is_value(bits);
+  return header.exact_count == 2 && header.value_bytes != 8 && first < second && is_value(first) && is_value(second);
+}
 
 // Whether an encoder could have written this step.
 H5L_FN bool has_valid_step(const FrameHeader& header) {

@@ -5,41 +5,26 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "frame/bytes.h"
 
 namespace h5lossy {
 namespace {
 
-constexpr std::size_t kReservedAt = 52, kNoiseAt = 56, kExactCountAt = 60, kExactAt = 64, kStrideAt = 72;
-
-std::uint64_t read_u64(const std::uint8_t* from) { return read_u32(from) | std::uint64_t{read_u32(from + 4)} << 32; }
-
-void write_u64(std::uint8_t* to, std::uint64_t number) { std::memcpy(to, &number, sizeof number); }
-
-std::uint64_t largest_bits(const FrameHeader& header) { return ~std::uint64_t{0} >> (64 - 8 * header.value_bytes); }
+constexpr std::size_t kReservedAt = 52, kNoiseAt = 4 * kNoiseWord;
 
 h5l_status check_stride(const FrameHeader& header, const Message& why) {
   const bool is_wide = header.value_bytes == 8;
   const std::uint64_t base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
   const std::uint64_t stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
   const bool is_none = stride == 0 && base == 0;
-  if (is_none || (stride >= 2 && stride <= largest_bits(header) && base < stride)) return H5L_OK;
+  if (is_none || (stride >= 2 && stride <= scalar::largest_bits(header) && base < stride)) return H5L_OK;
   return why.fail(H5L_CORRUPT, "base %llu and stride %llu are not those of any values of %u bytes",
                   static_cast<unsigned long long>(base), static_cast<unsigned long long>(stride), header.value_bytes);
 }
 
 h5l_status check_exact_values(const FrameHeader& header, const Message& why) {
-  const std::uint64_t infinity = header.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
-  const auto is_value = [&](std::uint64_t bits) {
-    return bits <= largest_bits(header) && (!is_half(header.value_class) || (bits & 0x7FFF) < infinity);
-  };
-  const std::uint64_t first = header.exact_bits & 0xFFFFFFFFu, second = header.exact_bits >> 32;
-  const bool are_values = header.exact_count == 0   ? header.exact_bits == 0
-                          : header.exact_count == 1 ? is_value(header.exact_bits)
-                                                    : first < second && is_value(first) && is_value(second);
-  if (are_values) return H5L_OK;
+  if (scalar::has_valid_exact_values(header)) return H5L_OK;
   return why.fail(H5L_CORRUPT, "the exact values 0x%llx are not those of a frame with %u of them",
                   static_cast<unsigned long long>(header.exact_bits), header.exact_count);
 }
@@ -56,14 +41,6 @@ h5l_status check_half_fields(const FrameHeader& header, const Message& why) {
 }
 
 }  // namespace
-
-void read_integer_fields(std::span<const std::uint8_t> front, FrameHeader& header) {
-  if (front.size() < kIntegerHeaderBytes) return;
-  header.noise = read_u32(front.data() + kNoiseAt);
-  header.exact_count = read_u32(front.data() + kExactCountAt);
-  header.exact_bits = read_u64(front.data() + kExactAt);
-  header.stride_bits = read_u64(front.data() + kStrideAt);
-}
 
 h5l_status check_integer_fields(std::span<const std::uint8_t> front, const FrameHeader& header, const Message& why) {
   const bool is_noise = header.bound_kind == H5L_BOUND_NOISE;
@@ -101,20 +78,13 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
   if (is_noise && (step > kLargestNoiseFloor || header.noise < kLeastNoise || header.noise > kLargestNoise)) {
     return why.fail(H5L_CORRUPT, "a noise bound of %u / 256 and at least %llu is not allowed", header.noise, step);
   }
-  if (!is_noise && (step < 2 || step > largest_bits(header))) {
+  if (!is_noise && (step < 2 || step > scalar::largest_bits(header))) {
     return why.fail(H5L_CORRUPT, "step must be from 3 to %llu, got %llu",
-                    static_cast<unsigned long long>(largest_bits(header)), step);
+                    static_cast<unsigned long long>(scalar::largest_bits(header)), step);
   }
   if (!is_noise && step % 2 == 0)
     return why.fail(H5L_UNSUPPORTED, "step %llu, an even one, needs a newer h5lossy", step);
   return H5L_OK;
-}
-
-void write_integer_fields(const FrameHeader& header, std::span<std::uint8_t> bytes) {
-  write_u32(bytes.data() + kNoiseAt, header.noise);
-  write_u32(bytes.data() + kExactCountAt, header.exact_count);
-  write_u64(bytes.data() + kExactAt, header.exact_bits);
-  write_u64(bytes.data() + kStrideAt, header.stride_bits);
 }
 
 }  // namespace h5lossy

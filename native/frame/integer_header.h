@@ -12,14 +12,8 @@
 
 namespace h5lossy {
 
-// Reads the fields behind the dims; 0 beyond the end of the front.
-void read_integer_fields(std::span<const std::uint8_t> front, FrameHeader& header);
-
 // Checks the fields of a frame of integers that has a codec, except those that all frames have.
 [[nodiscard]] h5l_status check_integer_fields(std::span<const std::uint8_t> front, const FrameHeader& header,
                                               const Message& why);
-
-// Writes the fields behind the dims, to a header of kIntegerHeaderBytes.
-void write_integer_fields(const FrameHeader& header, std::span<std::uint8_t> bytes);
 
 }  // namespace h5lossy

@@ -28,7 +28,24 @@ struct Shape {
   u32 raw_bytes;  // of all values
   u32 tiles;
   u32 dims[kAxes];   // w, z, y, x; without dims in the header {1, 1, 1, count}
+  u32 box[kAxes];    // extents of a box
   u32 boxes[kAxes];  // along each axis
+};
+
+// The lattice of one chunk of integers (codecs/integers.h), of any type: numbers are modulo 2^W, and words are ranks.
+inline constexpr u32 kMostSpecialWords = 2 + 3 * kMostExact;
+struct WordOfExact {
+  u64 value, word, bin, below, above;  // its rank, its word, and those of its bin and of the values on its two sides
+};
+struct alignas(16) WordLattice {
+  u64 zero;           // the rank of word 0
+  u64 step, origin;   // a word comes back as origin + word * step,
+  u32 special_count;  // but for these, of which the last one counts
+  u64 special_words[kMostSpecialWords], special_values[kMostSpecialWords];
+  // For encoding, as in Lattice.
+  u64 first, shift;
+  u32 exact_count;
+  WordOfExact exact[kMostExact];
 };
 
 // All chunks of a batch have one shape, one codec and one mode. A kernel skips chunks whose quantizer it does not
@@ -40,6 +57,7 @@ struct EncodePlan {
   u64 frame_stride;
   const Quantizer* quantizers;  // of each chunk; null if all use `quantizer`
   Quantizer quantizer;
+  const WordLattice* lattices;  // of each chunk of integers
   u32 chunks;
   u32 mode;
   u32 header_bytes;
@@ -62,6 +80,7 @@ struct FinishPlan {
   double bound;  // as requested
   u32 requested_kind;
   u32 codec;
+  u32 value_class;
   u32 value_bytes;
   u32 big_endian;    // the header's flag; the values are already little-endian
   u32* done;         // two for each chunk: thread blocks that have stored their share, and its checksum; 0 at the start
@@ -103,6 +122,25 @@ struct RangePlan {
   Quantizer quantizer;  // template for the chunks' quantizers
   u64* ends;            // two for each chunk, 0 at the start: the largest value, and the complement of the smallest
   Quantizer* quantizers;
+};
+
+// The quantizers and lattices of chunks of integers, from their ranges and strides where these matter.
+struct IntegerPlan {
+  const u8* raw;
+  u64 raw_stride;
+  u32 chunks;
+  u32 count;  // values of a chunk
+  u32 value_class;
+  u32 value_bytes;
+  u32 from_range;
+  u32 skip_zeros;  // which are excluded from the range, as exact values are
+  double bound;
+  Quantizer quantizer;  // template for the chunks' quantizers
+  u64* ends;            // as in RangePlan, of ranks
+  u64* strides;         // of each thread block that measures a chunk, `blocks` for each chunk; 0 at the start
+  u32 blocks;           // 0: nothing was measured
+  Quantizer* quantizers;
+  WordLattice* lattices;
 };
 
 constexpr u32 kSampleParts = 2;  // whole rows of blocks, and the edge
@@ -206,6 +244,7 @@ struct DecodePlan {
   u64 raw_stride;
   u64 first, wanted;
   const DecodeJob* jobs;
+  const WordLattice* lattices;  // of each frame of integers
   u32 mode;
   FrameForm form;  // the kernel skips jobs of another form
   u32 header_bytes;
@@ -225,12 +264,13 @@ struct DecodePlan {
 
 // Checks that frames are of the requested kind, and creates their jobs.
 struct OpenPlan {
-  DecodePlan decode;                         // for frames of the requested kind
-  const u64* frame_bytes;                    // of each frame
-  u32 codec, kind, value_bytes, big_endian;  // the requested kind
-  u32 lossless_codec, lossless_tiles;        // of lossless frames
-  u32 published_words;                       // of each frame
+  DecodePlan decode;                                      // for frames of the requested kind
+  const u64* frame_bytes;                                 // of each frame
+  u32 codec, kind, value_class, value_bytes, big_endian;  // the requested kind
+  u32 lossless_codec, lossless_tiles;                     // of lossless frames
+  u32 published_words;                                    // of each frame
   DecodeJob* jobs;
+  WordLattice* lattices;  // of integers
 };
 
 }  // namespace h5lossy::gpu

@@ -22,6 +22,10 @@ std::uint32_t items_per_chunk(const CodecVariant& variant) {
 }
 
 // As in kernels.def.
+void name_integer_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction,
+                         std::uint32_t value_bytes) {
+  std::snprintf(name, kMaxName, "%s_%s_w%u", variant.codec, direction, 8 * value_bytes);
+}
 void name_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction, std::uint32_t value_bytes,
                  BoundKind kind) {
   const char* const quantizer = kind == BoundKind::pointwise_relative ? "pointwise"
@@ -91,10 +95,21 @@ struct AutoMemory {
 struct EncodeMemory {
   EncodeWork main, lossless;
   u64* ends;
+  u64* strides;  // of integers
   Quantizer* quantizers;
+  WordLattice* lattices;
   AutoMemory automatic;
   Arena scratch;  // reused by one candidate after another
 };
+
+// Whether chunks of integers are looked at before they are encoded: for their range, or stride.
+bool measures_integers(const EncodeCall& call) {
+  return call.from_range || call.plan.encode.quantizer.kind == BoundKind::lossless;
+}
+std::uint32_t measuring_blocks(const EncodeCall& call) {
+  const EncodePlan& plan = call.plan.encode;
+  return std::clamp(call.variant.shape.count / (32 * kThreads), 1u, std::max(1u, 2048 / std::max(plan.chunks, 1u)));
+}
 
 bool needs_main(const EncodeCall& call) {
   return call.from_range || call.plan.encode.quantizer.kind != BoundKind::lossless;
@@ -134,7 +149,16 @@ EncodeCall sample_call(const EncodeCall& call, const SamplePart& part, u8* frame
 }
 
 EncodeMemory take_memory(Arena& arena, const EncodeCall& call) {
-  EncodeMemory memory = {{}, {}, nullptr, nullptr, {}, arena};
+  EncodeMemory memory = {{}, {}, nullptr, nullptr, nullptr, nullptr, {}, arena};
+  if (call.has_integers) {
+    const std::size_t chunks = call.plan.encode.chunks;
+    memory.main = plan_encoder(arena, call, call.variant);
+    memory.ends = arena.take<u64>(chunks * (2 + measuring_blocks(call)));
+    memory.strides = memory.ends + 2 * chunks;
+    memory.quantizers = arena.take<Quantizer>(chunks);
+    memory.lattices = arena.take<WordLattice>(chunks);
+    return memory;
+  }
   if (needs_main(call) && !is_auto(call)) memory.main = plan_encoder(arena, call, call.variant);
   if (needs_lossless(call)) memory.lossless = plan_encoder(arena, call, call.lossless);
   if (call.from_range) {
@@ -247,6 +271,47 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const CodecVariant&
                          &work.plan, sizeof work.plan, false);
 }
 
+// One kernel encodes all chunks of integers, with and without loss.
+bool encode_integers(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory) {
+  EncodeWork work = memory.main;
+  EncodePlan& plan = work.plan.encode;
+  IntegerPlan making = {};
+  making.raw = plan.raw;
+  making.raw_stride = plan.raw_stride;
+  making.chunks = plan.chunks;
+  making.count = plan.shape.count;
+  making.value_class = call.plan.value_class;
+  making.value_bytes = call.plan.value_bytes;
+  making.from_range = call.from_range ? 1 : 0;
+  // A fill value other than 0 is one of the exact values.
+  making.skip_zeros = call.skip_zeros || (call.range_has_fill && call.range_fill_bits == 0) ? 1 : 0;
+  making.bound = call.plan.bound;
+  making.quantizer = plan.quantizer;
+  making.ends = memory.ends;
+  making.strides = memory.strides;
+  making.quantizers = memory.quantizers;
+  making.lattices = memory.lattices;
+  if (measures_integers(call)) {
+    making.blocks = measuring_blocks(call);
+    if (!launcher.clear(memory.ends, 8 * std::size_t{plan.chunks} * (2 + making.blocks))) return false;
+    if (!launcher.launch("measure_integers", making.blocks, plan.chunks, &making, sizeof making, false)) return false;
+  }
+  if (!launcher.launch("make_lattices", 1, plan.chunks, &making, sizeof making, false)) return false;
+  char kernel[kMaxName];
+  name_integer_kernel(kernel, call.variant, "encode", call.plan.value_bytes);
+  plan.lattices = memory.lattices;
+  const std::uint32_t resident = launcher.resident_blocks(kernel);
+  const std::uint64_t items = std::uint64_t{plan.chunks} * plan.items_per_chunk;
+  if (resident == 0 || items > 0x7FFFFFFF) return false;
+  const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(resident, items));
+  plan.chunk_step = blocks / plan.items_per_chunk;
+  plan.index_step = blocks % plan.items_per_chunk;
+  FinishPlan finish = work.plan;
+  finish.encode.quantizers = memory.quantizers;
+  return launcher.clear(plan.sums, work.cleared) && launcher.launch(kernel, blocks, 1, &plan, sizeof plan, true) &&
+         launcher.launch("finish_integer_frames", finishing_columns(plan), plan.chunks, &finish, sizeof finish, false);
+}
+
 // Picks a candidate for each chunk.
 bool pick(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory, AutoPlan plan) {
   const std::uint32_t most = sampled_chunks(call);
@@ -317,6 +382,7 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
   if (call.plan.encode.chunks > kMaxRows) return false;
   Arena arena(workspace);
   const EncodeMemory memory = take_memory(arena, call);
+  if (call.has_integers) return encode_integers(launcher, call, memory);
   if (call.from_range && !make_quantizers(launcher, call, memory)) return false;
   const bool has_main = !needs_main(call) || (is_auto(call) ? encode_with_candidates(launcher, call, memory)
                                                             : encode_with(launcher, call, call.variant, memory.main,
@@ -334,6 +400,7 @@ constexpr std::uint32_t kNoCodec = 256;  // of no frame
 
 struct DecodePieces {
   DecodeJob* jobs;
+  WordLattice* lattices;
   DecodeSums* sums;
   u64* published;
   u8* stages;
@@ -343,6 +410,7 @@ struct DecodePieces {
 DecodePieces take_pieces(Arena& arena, const DecodeCall& call) {
   DecodePieces taken = {};
   taken.jobs = arena.take<DecodeJob>(call.frames);
+  if (call.has_integers()) taken.lattices = arena.take<WordLattice>(call.frames);
   taken.items = call.tiles * (call.variant.layout.is_split ? call.variant.tile_values / kPartValues : 1);
   taken.slots = std::bit_floor(std::clamp(call.tiles / 32, 1u, kMostSlots));
   taken.sums = arena.take<DecodeSums>(std::size_t{call.frames} * taken.slots);
@@ -376,6 +444,7 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.first = call.first;
   plan.wanted = call.wanted;
   plan.jobs = pieces.jobs;
+  plan.lattices = pieces.lattices;
   plan.mode = variant.mode;
   plan.form = FrameForm::main;
   plan.header_bytes = variant.header_bytes;
@@ -389,7 +458,8 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.stages = pieces.stages;
   plan.stage_bytes = variant.layout.stage_bytes;
   char kernel[kMaxName] = "";
-  const bool is_lossless = call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
+  // One kernel decodes all integers.
+  const bool is_lossless = call.has_integers() || call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
   bool has_main = variant.number != 0 && !is_lossless;
   if (has_main) {
     name_kernel(kernel, variant, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
@@ -402,15 +472,18 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   open.frame_bytes = call.frame_bytes;
   open.codec = has_main || is_lossless ? variant.number : kNoCodec;
   open.kind = call.kind;
+  open.value_class = call.value_class;
   open.value_bytes = call.value_bytes;
   open.big_endian = call.big_endian ? 1 : 0;
   open.lossless_codec = lossless.number;
   open.lossless_tiles = lossless.shape.tiles;
   open.published_words = pieces.published_words;
   open.jobs = pieces.jobs;
+  open.lattices = pieces.lattices;
   // One thread block opens a frame; the others only clear `published`.
   const std::uint32_t clearing = std::clamp(pieces.published_words / (16 * kThreads), 1u, 128u);
-  if (!launcher.launch("open_frames", clearing, call.frames, &open, sizeof open, false)) return false;
+  const char* const opening = call.has_integers() ? "open_integer_frames" : "open_frames";
+  if (!launcher.launch(opening, clearing, call.frames, &open, sizeof open, false)) return false;
   if (call.wanted == 0) return true;
 
   // One thread block for each item: they wait at different times, and many of them hide each other's latency.
@@ -421,12 +494,20 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   }
   if (has_main && !launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
   // The lossless frames, which are either few or all; this launch also checks the checksums.
-  name_kernel(kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
+  if (call.has_integers()) {
+    name_integer_kernel(kernel, lossless, "decode", call.value_bytes);
+  } else {
+    name_kernel(kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
+  }
   plan.form = FrameForm::lossless;
   plan.header_bytes = lossless.header_bytes;
   plan.shape.tiles = lossless.shape.tiles;
-  plan.first_tile = static_cast<std::uint32_t>(call.first / lossless.tile_values);
-  plan.tiles = static_cast<std::uint32_t>((call.first + call.wanted - 1) / lossless.tile_values) + 1 - plan.first_tile;
+  const bool has_tiles = variant.number == lossless.number;  // of the same shape
+  if (!has_tiles) {
+    const std::uint64_t last = (call.first + call.wanted - 1) / lossless.tile_values;
+    plan.first_tile = static_cast<std::uint32_t>(call.first / lossless.tile_values);
+    plan.tiles = static_cast<std::uint32_t>(last) + 1 - plan.first_tile;
+  }
   const std::uint32_t blocks = is_lossless ? plan.tiles : std::clamp(plan.tiles, 1u, std::max(1u, 528 / call.frames));
   return launcher.launch(kernel, blocks, call.frames, &plan, sizeof plan, false);
 }

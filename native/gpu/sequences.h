@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "frame/frame.h"
 #include "gpu/plans.h"
 
 namespace h5lossy::gpu {
@@ -52,6 +53,7 @@ struct EncodeCall {
   std::uint32_t sample_parts = 0;
   CodecVariant lossless;    // for lossless chunks
   bool from_range = false;  // the quantizers are computed from the chunks' ranges
+  bool has_integers = false;
   StepRule step_rule = {};
   bool skip_zeros = false;
   bool range_has_fill = false;
@@ -66,6 +68,7 @@ struct DecodeCall {
   CodecVariant variant;   // of lossy frames
   CodecVariant lossless;  // of lossless frames; other frames are left to the host
   std::uint32_t kind = 0;
+  std::uint32_t value_class = 0;
   std::uint32_t value_bytes = 4;
   bool big_endian = false;
   std::uint64_t first = 0, wanted = 0;      // the values to decode, the same in each frame
@@ -77,6 +80,9 @@ struct DecodeCall {
   std::uint8_t* raw = nullptr;
   std::uint64_t raw_stride = 0;
   std::uint32_t* statuses = nullptr;  // of each frame: DecodeStatus
+
+  // Also of halves: values whose words are integers.
+  [[nodiscard]] bool has_integers() const { return !has_floats(value_class); }
 };
 
 std::size_t decode_workspace_bytes(const DecodeCall& call);

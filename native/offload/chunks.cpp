@@ -19,12 +19,17 @@ using MutableBytes = std::span<std::uint8_t>;
 
 // False if the CPU was selected or the GPU failed.
 bool encode_on_gpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
-  if (params.value_class != H5L_CLASS_FLOAT) return false;  // no kernels take others
-  gpu::Device* const device = select_device(Direction::encode, params.codec, params.mode, raw.size());
+  gpu::Device* const device =
+      select_device(Direction::encode, params.codec, params.mode, params.value_class, params.bound_kind, raw.size());
   if (device == nullptr) return false;
   if (gpu::encode_chunk(*device, make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) return true;
   report_failure(*device);
   return false;
+}
+
+gpu::Device* device_for(const FrameHeader& header) {
+  return select_device(Direction::decode, header.codec, header.mode, header.value_class, header.bound_kind,
+                       header.raw_bytes);
 }
 
 // Also false if the GPU rejected the frame: decoding on the CPU then gives the error message.
@@ -48,10 +53,7 @@ h5l_status encode_chunk(const h5l_params& params, Bytes raw, MutableBytes frame,
 
 h5l_status decode_chunk(const Frame& frame, MutableBytes raw, const Message& why, std::uint32_t threads) {
   const bool is_encoded = frame.header.codec != H5L_CODEC_STORED && !raw.empty();
-  const FrameHeader& header = frame.header;
-  gpu::Device* const device = is_encoded && header.value_class == H5L_CLASS_FLOAT
-                                  ? select_device(Direction::decode, header.codec, header.mode, raw.size())
-                                  : nullptr;
+  gpu::Device* const device = is_encoded ? device_for(frame.header) : nullptr;
   const bool is_on_gpu = device != nullptr && decode_on(*device, frame, raw);
   const h5l_status status = is_on_gpu ? H5L_OK : h5lossy::decode_chunk(frame, raw, why, threads);
   if (is_encoded && status == H5L_OK) count_chunk(Direction::decode, is_on_gpu);
@@ -63,9 +65,8 @@ h5l_status decode_part(const Frame& frame, const Part& part, std::uint8_t* array
   const FrameHeader& header = frame.header;
   const bool is_encoded = header.codec != H5L_CODEC_STORED;
   bool is_on_gpu = false;
-  if (is_encoded && header.value_class == H5L_CLASS_FLOAT &&
-      needs_most_tiles(frame, part)) {  // GPUs decode whole chunks
-    gpu::Device* const device = select_device(Direction::decode, header.codec, header.mode, header.raw_bytes);
+  if (is_encoded && needs_most_tiles(frame, part)) {  // GPUs decode whole chunks
+    gpu::Device* const device = device_for(header);
     std::uint8_t* const chunk = device == nullptr ? nullptr : scratch.get(header.raw_bytes);
     is_on_gpu = chunk != nullptr && decode_on(*device, frame, {chunk, header.raw_bytes});
     if (is_on_gpu) part.scatter(0, part.chunk_values(), chunk, array);

@@ -81,8 +81,10 @@ gpu::Device* select_automatically(Direction direction, std::uint32_t codec, std:
 
 }  // namespace
 
-gpu::Device* select_device(Direction direction, std::uint32_t codec, std::uint32_t mode, std::size_t raw_bytes) {
-  if (policy().kind == DevicePolicy::Kind::cpu || !has_kernels(direction, codec, mode)) return nullptr;
+gpu::Device* select_device(Direction direction, std::uint32_t codec, std::uint32_t mode, std::uint32_t value_class,
+                           std::uint32_t bound_kind, std::size_t raw_bytes) {
+  if (policy().kind == DevicePolicy::Kind::cpu) return nullptr;
+  if (!has_kernels(direction, codec, mode, value_class, bound_kind)) return nullptr;
   if (policy().kind == DevicePolicy::Kind::automatic) return select_automatically(direction, codec, raw_bytes);
   std::string why;
   gpu::Device* const device = gpu::Device::open(policy().ordinal, why);

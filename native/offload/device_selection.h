@@ -15,8 +15,10 @@
 
 namespace h5lossy {
 
-// The GPU for a chunk of this size, for a codec in the mode of a request or a frame; null for the CPU.
-gpu::Device* select_device(Direction direction, std::uint32_t codec, std::uint32_t mode, std::size_t raw_bytes);
+// The GPU for a chunk of this size, for a codec in the mode of a request or a frame, and values and a bound of these
+// kinds; null for the CPU.
+gpu::Device* select_device(Direction direction, std::uint32_t codec, std::uint32_t mode, std::uint32_t value_class,
+                           std::uint32_t bound_kind, std::size_t raw_bytes);
 
 // Prints the GPU's error to stderr. If there is none, the frame was invalid, and decoding on the CPU gives the message.
 void report_failure(gpu::Device& device);

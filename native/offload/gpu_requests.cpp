@@ -7,17 +7,19 @@
 
 #include "chunk/auto.h"
 #include "chunk/codec_selection.h"
+#include "chunk/integers.h"
 #include "chunk/params.h"
 
 namespace h5lossy {
 namespace {
 
-gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_bytes, std::size_t raw_bytes) {
+gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_class, std::uint32_t value_bytes,
+                               std::size_t raw_bytes) {
   gpu::CodecVariant variant;
   variant.codec = codec_name(choice.number);
   variant.number = choice.number;
   variant.mode = choice.mode;
-  variant.header_bytes = choice.header_bytes(H5L_CLASS_FLOAT);
+  variant.header_bytes = choice.header_bytes(value_class);
   variant.layout = choice.layout;
   variant.tile_values = choice.geometry.max_tile_values();
   gpu::Shape& shape = variant.shape;
@@ -27,6 +29,7 @@ gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_bytes, 
   for (std::size_t i = 0; i < kAxes; ++i) {
     const std::uint32_t extent = choice.layout.box[i];
     shape.dims[i] = choice.dims[i];
+    shape.box[i] = extent;
     shape.boxes[i] = choice.dims[i] / extent + (choice.dims[i] % extent != 0 ? 1 : 0);
   }
   return variant;
@@ -36,18 +39,21 @@ gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_bytes, 
 gpu::CodecVariant make_variant(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk,
                                std::size_t raw_bytes) {
   Choice choice;
-  if (!entry.codec->has_encode_kernels) return {};
-  if (entry.codec->possible_modes == nullptr) {
-    return make_choice(entry, requested, chunk, choice) ? make_variant(choice, chunk.value_bytes, raw_bytes)
-                                                        : gpu::CodecVariant{};
+  const auto value_class = static_cast<std::uint32_t>(chunk.value_class);
+  const Codec* const codec = codec_for(entry, value_class);
+  if (codec == nullptr || !codec->has_encode_kernels) return {};
+  if (codec->possible_modes == nullptr) {
+    return make_choice(entry, requested, chunk, choice)
+               ? make_variant(choice, value_class, chunk.value_bytes, raw_bytes)
+               : gpu::CodecVariant{};
   }
   // Kernels choose the mode: there is room for the tiles of all that are possible.
   std::uint32_t modes[kMostPossibleModes];
-  const std::uint32_t count = entry.codec->possible_modes(chunk, requested, modes);
+  const std::uint32_t count = codec->possible_modes(chunk, requested, modes);
   gpu::CodecVariant variant;
   for (std::uint32_t i = 0; i < count; ++i) {
     if (!make_choice(entry, modes[i], chunk, choice)) return {};
-    const gpu::CodecVariant one = make_variant(choice, chunk.value_bytes, raw_bytes);
+    const gpu::CodecVariant one = make_variant(choice, value_class, chunk.value_bytes, raw_bytes);
     const std::uint32_t most_tiles = std::max(variant.most_tiles, one.shape.tiles);
     const std::uint32_t tile_values = std::max(variant.tile_values, one.tile_values);
     const std::uint32_t stage_bytes = std::max(variant.layout.encode_stage_bytes, one.layout.encode_stage_bytes);
@@ -65,12 +71,16 @@ gpu::CodecVariant make_variant(const CodecEntry& entry, std::uint32_t requested,
 gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes, std::uint32_t chunks) {
   gpu::EncodeCall call;
   const bool has_codec = params.codec != H5L_CODEC_AUTO;
-  call.plan.encode.quantizer = make_quantizer(params, {});  // the fields that do not depend on values
+  call.has_integers = has_integers(params);
+  call.plan.encode.quantizer =  // the fields that do not depend on values
+      call.has_integers ? integer_quantizer_without_values(params) : make_quantizer(params, {});
   const Chunk chunk = read_chunk(params, call.plan.encode.quantizer, raw_bytes / params.value_bytes, nullptr);
   const CodecEntry& lossless = lossless_codec(all_codecs(), params.codec);
   call.lossless = make_variant(lossless, lossless.number == params.codec ? params.mode : 0, chunk, raw_bytes);
   call.variant = has_codec ? make_variant(*codec_entry(params.codec), params.mode, chunk, raw_bytes) : call.lossless;
-  if (!has_codec && params.bound_kind != H5L_BOUND_LOSSLESS) {
+  if (call.has_integers) {
+    call.variant = make_variant(integer_codec(all_codecs(), params.codec), 0, chunk, raw_bytes);
+  } else if (!has_codec && params.bound_kind != H5L_BOUND_LOSSLESS) {
     const Sample sample(chunk);
     for (const Sample::Part& part : sample.parts()) {
       gpu::SamplePart& of_call = call.sample[call.sample_parts++];
@@ -85,11 +95,12 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
     const bool has_all = for_each_candidate(all_codecs(), chunk, [&](const Choice& choice) {
       if (!choice.codec->has_encode_kernels) return false;
       gpu::Candidate& candidate = call.candidates.emplace_back();
-      candidate.of_chunk = make_variant(choice, params.value_bytes, raw_bytes);
+      candidate.of_chunk = make_variant(choice, params.value_class, params.value_bytes, raw_bytes);
       for (std::uint32_t i = 0; i < call.sample_parts; ++i) {
         const Sample::Part& part = sample.all[i];
         const Choice of_piece = make_choice_of_part(choice, params.value_bytes, part.dims, part.values());
-        candidate.of_parts[i] = make_variant(of_piece, params.value_bytes, call.sample[i].piece_bytes);
+        candidate.of_parts[i] =
+            make_variant(of_piece, params.value_class, params.value_bytes, call.sample[i].piece_bytes);
       }
       return true;
     });
@@ -98,6 +109,7 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
       call.variant = {};
     }
   }
+  call.plan.value_class = params.value_class;
   call.plan.value_bytes = params.value_bytes;
   call.plan.requested_kind = params.bound_kind;
   call.plan.bound = params.bound;
@@ -117,6 +129,7 @@ gpu::DecodeCall make_decode_call(const FrameHeader& header, std::uint64_t first,
                                  std::uint32_t frames) {
   gpu::DecodeCall call;
   call.kind = header.bound_kind;
+  call.value_class = header.value_class;
   call.value_bytes = header.value_bytes;
   call.big_endian = header.big_endian;
   call.first = first;
@@ -125,19 +138,21 @@ gpu::DecodeCall make_decode_call(const FrameHeader& header, std::uint64_t first,
   const CodecEntry& lossless = lossless_codec(all_codecs(), header.codec);
   Choice choice;
   choice.number = lossless.number;
-  choice.codec = lossless.codec;
+  choice.codec = codec_for(lossless, header.value_class);
+  if (header.codec != H5L_CODEC_STORED) choice.header_dims = choice.codec->header_dims(0);
   open_geometry(header, choice);
-  call.lossless = make_variant(choice, header.value_bytes, header.raw_bytes);
+  call.lossless = make_variant(choice, header.value_class, header.value_bytes, header.raw_bytes);
   if (header.codec == H5L_CODEC_STORED) {
     call.variant.shape.count = header.raw_bytes / header.value_bytes;
     call.variant.shape.raw_bytes = header.raw_bytes;
     return call;
   }
-  const bool has_codec = has_kernels(Direction::decode, header.codec, header.mode) &&
-                         open_codec(header, choice, Message(nullptr)) == H5L_OK;
+  const bool has_codec =
+      has_kernels(Direction::decode, header.codec, header.mode, header.value_class, header.bound_kind) &&
+      open_codec(header, choice, Message(nullptr)) == H5L_OK;
   if (!has_codec) return call;
   open_geometry(header, choice);
-  call.variant = make_variant(choice, header.value_bytes, header.raw_bytes);
+  call.variant = make_variant(choice, header.value_class, header.value_bytes, header.raw_bytes);
   std::uint32_t end = 0;
   choice.geometry.range(first, wanted, call.first_tile, end);
   call.tiles = end - call.first_tile;

@@ -3,6 +3,7 @@
 
 #include "runtime/registry.h"
 
+#include "frame/frame.h"
 #include "runtime/backend_choice.h"
 #include "runtime/self_test.h"
 
@@ -131,11 +132,20 @@ const RangeFunctions& best_ranges() {
   return has_backend ? backend->ranges : scalar::range_functions;
 }
 
-bool has_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode) {
+bool has_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode, std::uint32_t value_class,
+                 std::uint32_t bound_kind) {
   const bool encodes = direction == Direction::encode;
   if (encodes && codec == H5L_CODEC_AUTO && mode == H5L_AUTO_SIZE) return false;  // the GPU's sequence is for speed
   const CodecEntry* const entry = codec_entry(codec);
-  return entry == nullptr || (encodes ? entry->codec->has_encode_kernels : entry->codec->has_decode_kernels);
+  if (has_floats(value_class)) {
+    return entry == nullptr || (encodes ? entry->codec->has_encode_kernels : entry->codec->has_decode_kernels);
+  }
+  // Bins that grow are tables, which kernels do not have.
+  const bool has_lattice = bound_kind == H5L_BOUND_LOSSLESS || (!is_half(value_class) && bound_kind != H5L_BOUND_NOISE);
+  if (entry == nullptr && !encodes) return true;  // stored
+  const Codec* const codec_of_integers = integer_codec(all_codecs(), codec).codec->for_integers;
+  if (entry != nullptr && entry->codec->for_integers == nullptr) return false;
+  return has_lattice && (encodes ? codec_of_integers->has_encode_kernels : codec_of_integers->has_decode_kernels);
 }
 
 const CodecEntry& size_codec(std::span<const CodecEntry> codecs) {

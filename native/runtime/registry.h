@@ -60,8 +60,10 @@ const CodecEntry& integer_codec(std::span<const CodecEntry> codecs, std::uint32_
 std::span<const CodecEntry> all_codecs();
 inline const CodecEntry* codec_entry(std::uint32_t codec) { return find_codec(all_codecs(), codec); }
 
-// Whether chunks of a codec, or of auto, can be encoded or decoded on a GPU if they are requested with this mode.
-bool has_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode);
+// Whether chunks of a codec, or of auto, can be encoded or decoded on a GPU if they are requested with this mode, for
+// values of this class and a bound of this kind.
+bool has_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode, std::uint32_t value_class,
+                 std::uint32_t bound_kind);
 
 // The codec that auto tries for size only (docs/format/auto.md).
 const CodecEntry& size_codec(std::span<const CodecEntry> codecs);

@@ -57,6 +57,35 @@ def test_the_file_is_the_filters(tmp_path: Path, setting: str, bound: str, dtype
             assert target.get().tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("bound", [{"lossless": True}, {"absolute": 2}], ids=["lossless", "2"])
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u2", "u4", "i8", "c8", "c16"])
+def test_other_types(tmp_path: Path, dtype: str, bound: dict[str, Any]) -> None:
+    cupy = pytest.importorskip("cupy")
+    random = np.random.default_rng(46412)
+    codec = h5lossy.PFPL(**bound)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for i, (shape, chunks) in enumerate(SHAPES):
+            values = random.poisson(50, shape).astype(dtype)
+            fill = None if values.dtype.kind == "c" else 7
+            options = {"chunks": chunks, "compression": codec, "fillvalue": fill}
+            by_filter = file.create_dataset(f"filter{i}", data=values, **options)
+            by_gpu = file.create_dataset(f"gpu{i}", shape, dtype, **options)
+            file.flush()
+            before = _native.counts()
+            h5lossy.write(by_gpu, cupy.asarray(values))
+            assert _native.counts() == before, "some were encoded on the host"
+            file.flush()
+            assert chunks_of(by_gpu) == chunks_of(by_filter)
+            expected = by_filter[...]
+            before = _native.counts()
+            found = h5lossy.read(by_gpu, out="cupy")
+            assert _native.counts() == before, "some were decoded on the host"
+            assert found.get().tobytes() == expected.tobytes()
+            selection = tuple(slice(extent // 3, extent // 3 + 1) for extent in shape)
+            part = h5lossy.read(by_gpu, selection, out="cupy")
+            assert part.get().tobytes() == expected[selection].tobytes()
+
+
 SELECTIONS: dict[str, Any] = {
     "whole chunks": np.s_[16:32, 32:64, :],
     "to the edge": np.s_[32:, 16:, 30:],

@@ -58,6 +58,64 @@ def test_frames_and_values_are_the_same(setting: str, bound: str, dtype: str) ->
             assert same_bits(part, decoded[first:end]), (shape, kind)
 
 
+INTEGER_BOUNDS: list[dict[str, Any]] = [
+    {"lossless": True},
+    {"absolute": 1},
+    {"absolute": 200},
+    {"range_relative": 1e-2},
+    {"noise": 1.0},
+]
+
+
+def integers(shape: tuple[int, ...], dtype: str) -> Any:
+    """Counts around a slope, with their largest value in places."""
+    random = np.random.default_rng(46412)
+    info = np.iinfo(dtype)
+    slope = np.arange(np.prod(shape), dtype=np.float64).reshape(shape) % 700 / 9
+    values = (slope + random.poisson(40, shape)).astype(dtype)
+    values[random.random(shape) < 1e-3] = info.max
+    return values
+
+
+@pytest.mark.parametrize("bound", INTEGER_BOUNDS, ids=lambda bound: next(iter(bound)))
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"])
+def test_integers(dtype: str, bound: dict[str, Any]) -> None:
+    cupy = pytest.importorskip("cupy")
+    if "noise" in bound and dtype.endswith("8"):
+        pytest.skip("not for 64 bits")
+    codec = h5lossy.PFPL(**bound)
+    for shape in [*SHAPES, (300, 1000), (2, 1024, 512)]:
+        values = integers(shape, dtype)
+        for scale, fill in ((1, None), (3, 7), (1, np.iinfo(dtype).max)):
+            own = values // 3 * 3 if scale == 3 else values
+            expected = h5lossy.encode(own, codec, fill_value=fill)
+            frame = h5lossy.encode(cupy.asarray(own), codec, fill_value=fill)
+            assert frame.get().tobytes() == expected, (shape, fill)
+            decoded = h5lossy.decode(expected)
+            assert same_bits(h5lossy.decode(frame).get(), decoded), (shape, fill)
+            first, end = own.size // 3, own.size // 3 + max(1, own.size // 4)
+            part = h5lossy.decode(frame, first, end).get()
+            assert same_bits(part, decoded[first:end]), (shape, fill)
+
+
+@pytest.mark.parametrize("bound", [{"lossless": True}, {"absolute": 1e-2}])
+@pytest.mark.parametrize("dtype", ["f2", "c8", "c16"])
+def test_halves_and_complex_numbers(dtype: str, bound: dict[str, Any]) -> None:
+    cupy = pytest.importorskip("cupy")
+    codec = h5lossy.PFPL(**bound)
+    for shape in ((33,), (129, 257), (33, 34, 35)):
+        values = data.make("rough", (*shape, 2), "f4").astype("f8")
+        own = values[..., 0].astype(dtype)
+        if dtype.startswith("c"):
+            own = (values[..., 0] + 1j * values[..., 1]).astype(dtype)
+        expected = h5lossy.encode(own, codec)
+        frame = h5lossy.encode(cupy.asarray(own), codec)
+        assert frame.get().tobytes() == expected, shape
+        decoded = h5lossy.decode(expected)
+        assert same_bits(h5lossy.decode(frame).get(), decoded), shape
+        assert same_bits(h5lossy.decode(frame, 5, 20).get(), decoded[5:20]), shape
+
+
 @pytest.mark.parametrize("rewritable", [False, True])
 @pytest.mark.parametrize("dtype", ["<f4", "<f8"])
 @pytest.mark.parametrize("kind", ["waves", *data.KINDS])

@@ -5,6 +5,7 @@
 // fill values and all kinds of sizes. They report broken frames, and access only their buffers.
 
 #include <algorithm>
+#include <bit>
 #include <cinttypes>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 
 #include "check.h"
 #include "chunk/decode.h"
+#include "chunk/integers.h"
 #include "chunk/open_frame.h"
 #include "chunk/params.h"
 #include "emulated_kernels.h"
@@ -58,11 +60,14 @@ bool is_listed(const std::string& start) {
 // As the codec says, which is checked.
 template <class... Plans>
 bool has_kernels(const Method& method, Direction direction) {
-  if (method.codec == H5L_CODEC_AUTO) return h5lossy::has_kernels(direction, method.codec, method.mode);
+  const auto is_said = [&] {
+    return h5lossy::has_kernels(direction, method.codec, method.mode, H5L_CLASS_FLOAT, H5L_BOUND_ABSOLUTE);
+  };
+  if (method.codec == H5L_CODEC_AUTO) return is_said();
   const char* const name = direction == Direction::encode ? "_encode_" : "_decode_";
   const std::string start = codec_name(method.codec) + std::string(name);
   const bool has_any = (is_listed<Plans>(start) || ...);
-  CHECK(h5lossy::has_kernels(direction, method.codec, method.mode) == has_any, "%s", method.name.c_str());
+  CHECK(is_said() == has_any, "%s", method.name.c_str());
   return has_any;
 }
 bool can_encode(const Method& method) { return has_kernels<EncodePlan, StagedPlan>(method, Direction::encode); }
@@ -82,6 +87,7 @@ class EmulatedLauncher : public Launcher {
                        test::launch<FinishPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<OpenPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<RangePlan>(kernel, blocks, rows, plan, plan_bytes) ||
+                       test::launch<IntegerPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<AutoPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<PackPlan>(kernel, blocks, rows, plan, plan_bytes) ||
                        test::launch<SwapPlan>(kernel, blocks, rows, plan, plan_bytes) ||
@@ -123,7 +129,9 @@ class Aligned {
 std::vector<Bytes> encode_with_kernels(const h5l_params& params, const std::vector<Bytes>& chunks, std::uint32_t blocks,
                                        std::size_t offset) {
   const std::size_t raw_bytes = chunks.front().size();
-  const std::size_t raw_stride = (raw_bytes + 15) / 16 * 16 + 16, frame_stride = (raw_bytes + 40 + 3) / 4 * 4 + 4;
+  const std::size_t stride_unit = raw_bytes % 4 == 0 ? 16 : params.value_bytes;  // or chunks of any alignment
+  const std::size_t raw_stride = (raw_bytes + stride_unit - 1) / stride_unit * stride_unit + stride_unit,
+                    frame_stride = (raw_bytes + 40 + 3) / 4 * 4 + 4;
   Aligned raw(chunks.size() * raw_stride, offset), frames(chunks.size() * frame_stride);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     std::copy(chunks[i].begin(), chunks[i].end(), raw.data() + i * raw_stride);
@@ -178,7 +186,8 @@ void check_batch(const Method& method, const std::vector<Bytes>& frames, std::si
     Frame frame;
     CHECK(open_frame(bytes, frame, Message(nullptr)) == H5L_OK, "%zu bytes", bytes.size());
     // What is not lossless or stored, if there is any, says what all are.
-    const bool is_ordinary = frame.header.codec == method.codec && frame.header.bound_kind != H5L_BOUND_LOSSLESS;
+    const bool is_lossless = frame.header.bound_kind == H5L_BOUND_LOSSLESS && has_floats(frame.header.value_class);
+    const bool is_ordinary = frame.header.codec == method.codec && !is_lossless;
     if (&bytes == &frames.front() || is_ordinary) header = frame.header;
   }
   Aligned all(frames.size() * stride), raw(frames.size() * raw_bytes);
@@ -251,6 +260,35 @@ std::size_t number_of_modes(const std::vector<Bytes>& frames, std::uint32_t code
     if (frame.header.codec == codec && frame.header.bound_kind != H5L_BOUND_LOSSLESS) modes.insert(frame.header.mode);
   }
   return modes.size();
+}
+
+// Damage: broken for both, or the same values from both.
+void check_damage(const Frame& whole, const Bytes& expected, std::size_t first, Random& random, const char* what) {
+  Bytes broken = expected;
+  const FrameHeader header = whole.header;
+  const std::size_t count = header.raw_bytes / header.value_bytes, payload_at = payload_begin(expected);
+  const std::size_t begin = random.one_in(4) ? 0 : payload_at;
+  if (begin == broken.size()) return;
+  for (std::uint64_t hits = 1 + random.below(3); hits > 0; --hits) {
+    std::uint8_t& byte = broken[begin + random.below(broken.size() - begin)];
+    byte = random.one_in(2) ? static_cast<std::uint8_t>(random.next())
+                            : static_cast<std::uint8_t>(byte ^ 1u << random.below(8));
+  }
+  if (random.one_in(10)) broken.resize(random.below(broken.size()));
+  Frame frame;
+  Bytes expected_values(header.raw_bytes), actual_values(header.raw_bytes);
+  const bool is_fine = open_frame(broken, frame, Message(nullptr)) == H5L_OK &&
+                       frame.header.raw_bytes == header.raw_bytes &&
+                       decode_chunk(frame, expected_values, Message(nullptr)) == H5L_OK;
+  CHECK(decode_with_kernels(header, broken, 0, count, actual_values, random.below(4)) == is_fine || is_fine,
+        "%s: damage, %d expected: %zu values of %u bytes, kind %u", what, is_fine ? 1 : 0, count, header.value_bytes,
+        header.bound_kind);
+  // With no values, header and tile table are still checked.
+  Bytes nothing;
+  CHECK(decode_with_kernels(header, expected, first, 0, nothing, 0), "%s: no values", what);
+  CHECK(!decode_with_kernels(header, broken, first, 0, nothing, 0) ||
+            open_frame(broken, frame, Message(nullptr)) == H5L_OK,
+        "%s: no values of a damaged header", what);
 }
 
 template <class T>
@@ -340,31 +378,150 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
       CHECK(!decode_with_kernels(lossless, claims, first, wanted, part, 0), "%s", method.name.c_str());
     }
 
-    // Damage: broken for both, or the same values from both.
-    Bytes broken = expected;
-    const std::size_t payload_at = payload_begin(expected);
-    const std::size_t begin = random.one_in(4) ? 0 : payload_at;
-    if (begin == broken.size()) continue;
-    for (std::uint64_t hits = 1 + random.below(3); hits > 0; --hits) {
-      std::uint8_t& byte = broken[begin + random.below(broken.size() - begin)];
-      byte = random.one_in(2) ? static_cast<std::uint8_t>(random.next())
-                              : static_cast<std::uint8_t>(byte ^ 1u << random.below(8));
+    check_damage(frame, expected, first, random, method.name.c_str());
+  }
+}
+
+// Integers that a tile may hold: walks, noise, one value, few, or multiples of a number; in places exact values, and
+// values beside them.
+Bytes some_integers(Random& random, std::size_t count, const h5l_params& params) {
+  const std::uint64_t largest = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes);
+  const std::uint64_t kind = random.below(6), reach = 1 + (random.next() >> (64 - 1 - random.below(24)));
+  const std::uint64_t stride = kind == 4 ? 1 + random.below(std::min<std::uint64_t>(largest, 300)) : 1;
+  const std::uint64_t base = random.below(stride);
+  const ExactValues exact = exact_values(params);
+  std::uint64_t value = random.one_in(2) ? random.next() : largest / 2;
+  Bytes raw;
+  for (std::size_t i = 0; i < count; ++i) {
+    value = kind == 0   ? value
+            : kind == 1 ? random.next()
+            : kind == 2 ? random.below(3)
+                        : value + random.below(reach) - reach / 2;
+    std::uint64_t bits = kind == 4 ? (value & largest / 2) / stride * stride + base : value;
+    if (kind == 5 && random.one_in(3000)) bits = random.next();
+    if (exact.count != 0 && kind != 4 && random.one_in(50)) {
+      bits = exact.bits[random.below(exact.count)] + random.below(3) - 1;
     }
-    if (random.one_in(10)) broken.resize(random.below(broken.size()));
-    const FrameHeader header = frame.header;
-    Bytes expected_values(chunks[i].size()), actual_values(chunks[i].size());
-    const bool is_fine = open_frame(broken, frame, Message(nullptr)) == H5L_OK &&
-                         frame.header.raw_bytes == header.raw_bytes &&
-                         decode_chunk(frame, expected_values, Message(nullptr)) == H5L_OK;
-    CHECK(decode_with_kernels(header, broken, 0, count, actual_values, random.below(4)) == is_fine || is_fine,
-          "%s: damage, %d expected: %zu values, float%zu, kind %u", method.name.c_str(), is_fine ? 1 : 0, count,
-          8 * sizeof(T), setting.kind);
-    // With no values, header and tile table are still checked.
-    Bytes nothing;
-    CHECK(decode_with_kernels(header, expected, first, 0, nothing, 0), "%s: no values", method.name.c_str());
-    CHECK(!decode_with_kernels(header, broken, first, 0, nothing, 0) ||
-              open_frame(broken, frame, Message(nullptr)) == H5L_OK,
-          "%s: no values of a damaged header", method.name.c_str());
+    for (std::uint32_t b = 0; b < params.value_bytes; ++b) raw.push_back(static_cast<std::uint8_t>(bits >> (8 * b)));
+  }
+  return raw;
+}
+
+std::vector<std::uint32_t> extents_of_integers(Random& random, std::uint32_t value_bytes) {
+  const auto some = [&](std::uint64_t most) { return static_cast<std::uint32_t>(1 + random.below(most)); };
+  const std::uint32_t tile = 16384 / value_bytes;
+  switch (random.below(kIsSlow ? 5 : 7)) {
+    case 0:
+      return {some(2 * tile)};
+    case 1:
+      return {some(60), some(40)};
+    case 2:
+      return {some(5), some(30), some(30)};
+    case 3:
+      return {some(3), some(2), some(60), 16 * some(6)};
+    case 4:
+      return {some(3 * tile / 12), some(12)};
+    case 5:
+      return {some(200), 32 * some(8)};
+    default:
+      return {128, 3 * tile / 128 + some(64)};
+  }
+}
+
+// PFPL on integers and halves, whose tiles are boxes.
+void check_integers(std::uint32_t value_class, std::uint32_t value_bytes, Random& random) {
+  const bool is_half = h5lossy::is_half(value_class);
+  h5l_params params = {};
+  params.codec = H5L_CODEC_PFPL;
+  params.value_class = value_class;
+  params.value_bytes = value_bytes;
+  params.bound_kind = is_half || random.one_in(3) ? H5L_BOUND_LOSSLESS
+                      : random.one_in(3)          ? H5L_BOUND_RANGE_RELATIVE
+                                                  : H5L_BOUND_ABSOLUTE;
+  const double absolute = 0.5 + static_cast<double>(random.next() >> (64 - 1 - random.below(8 * value_bytes)));
+  const double shares[] = {1e-4, 0.01, 0.3, 2};
+  params.bound = params.bound_kind == H5L_BOUND_LOSSLESS   ? 0
+                 : params.bound_kind == H5L_BOUND_ABSOLUTE ? absolute
+                                                           : shares[random.below(4)];
+  const std::uint64_t largest = ~std::uint64_t{0} >> (64 - 8 * value_bytes);
+  const std::uint64_t fills[] = {largest, largest / 2, largest / 2 + 1, 0, random.next() & largest};
+  params.has_fill = random.one_in(2);
+  params.fill_bits = params.has_fill != 0 ? fills[random.below(std::size(fills))] : 0;
+  // Up to two exact values, 0 and neighbours among them.
+  const std::uint32_t most_exact = params.bound_kind == H5L_BOUND_LOSSLESS ? 0 : value_bytes == 8 ? 1 : H5L_MAX_EXACT;
+  for (std::uint64_t wanted = random.below(most_exact + 1); wanted > 0; --wanted) {
+    const std::uint64_t before = exact_values(params).bits[0];
+    const std::uint64_t bits = random.one_in(3) ? (before + 1) & largest : fills[random.below(std::size(fills))];
+    if (exact_values(params).count == most_exact) break;
+    CHECK(find_number(params, bits, params.exact[params.exact_count++]), "0x%" PRIx64, bits);
+  }
+  params.maybe_padded = random.one_in(2);
+  params.no_checksum = random.one_in(4);
+  const std::vector<std::uint32_t> extents = extents_of_integers(random, value_bytes);
+  set_shape(params, extents);
+  const std::size_t count = product(extents);
+  std::vector<Bytes> chunks(1 + random.below(kIsSlow ? 2 : 3));
+  for (Bytes& chunk : chunks) chunk = some_integers(random, count, params);
+  const std::string what = "class " + std::to_string(value_class) + " of " + std::to_string(value_bytes) + " bytes";
+  std::vector<Bytes> frames;
+  for (const Bytes& chunk : chunks) frames.push_back(encode(params, chunk));
+  if (h5lossy::has_kernels(Direction::encode, params.codec, 0, value_class, params.bound_kind)) {
+    const std::vector<Bytes> made = encode_with_kernels(params, chunks, 2 + static_cast<std::uint32_t>(random.below(3)),
+                                                        value_bytes * random.below(2));
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      const Bytes& expected = frames[i];
+      const auto differs = std::mismatch(expected.begin(), expected.end(), made[i].begin(), made[i].end()).first;
+      CHECK(expected == made[i],
+            "%s: frames of %zu and %zu bytes differ at %td, payload at %zu: chunk %zu of %zu, %zu "
+            "values in rows of %u, kind %u, bound %.17g, fill %u 0x%" PRIx64 ", %u exact values",
+            what.c_str(), expected.size(), made[i].size(), differs - expected.begin(), payload_begin(expected), i,
+            chunks.size(), count, extents.back(), params.bound_kind, params.bound, params.has_fill,
+            std::uint64_t{params.fill_bits}, params.exact_count);
+    }
+  }
+  check_batch({H5L_CODEC_PFPL, 0, true, true, what}, frames, chunks.front().size());
+  for (const Bytes& expected : frames) {
+    Frame frame;
+    CHECK(open_frame(expected, frame, Message(nullptr)) == H5L_OK, "%zu bytes", expected.size());
+    const Bytes decoded = decode(expected);
+    const std::size_t first = random.below(count), wanted = 1 + random.below(count - first);
+    Bytes part(wanted * value_bytes);
+    CHECK(decode_with_kernels(frame.header, expected, first, wanted, part, random.below(4)), "%s", what.c_str());
+    CHECK(std::equal(part.begin(), part.end(), decoded.begin() + static_cast<std::ptrdiff_t>(first * value_bytes)),
+          "%s: values %zu to %zu of %zu", what.c_str(), first, first + wanted, count);
+    check_damage(frame, expected, first, random, what.c_str());
+  }
+}
+
+// Of complex numbers a frame says no more than that they are.
+void check_complex(std::uint32_t value_bytes, Random& random) {
+  h5l_params params = make_params(H5L_BOUND_ABSOLUTE, 1e-3, value_bytes);
+  params.value_class = H5L_CLASS_COMPLEX;
+  const std::size_t count = 2 * (1 + random.below(6000));
+  Bytes chunk;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double number = static_cast<double>(random.below(100000)) * 1e-4;
+    const std::uint64_t bits = value_bytes == 4 ? std::bit_cast<std::uint32_t>(static_cast<float>(number))
+                                                : std::bit_cast<std::uint64_t>(number);
+    for (std::uint32_t b = 0; b < value_bytes; ++b) chunk.push_back(static_cast<std::uint8_t>(bits >> (8 * b)));
+  }
+  const Bytes expected = encode(params, chunk);
+  CHECK(encode_with_kernels(params, {chunk}, 2, 0).front() == expected, "%zu complex numbers", count / 2);
+  check_batch({H5L_CODEC_PFPL, 0, true, false, "complex"}, {expected}, chunk.size());
+}
+
+void check_other_types(int rounds) {
+  Random random(23);
+  for (int i = 0; i < (kIsSlow ? 2 : 6) * std::max(rounds, 1); ++i) {
+    for (const std::uint32_t bytes : {1u, 2u, 4u, 8u}) {
+      for (const std::uint32_t value_class : {H5L_CLASS_UNSIGNED, H5L_CLASS_SIGNED}) {
+        for (int j = 0; j < 4; ++j) check_integers(value_class, bytes, random);
+      }
+    }
+    check_integers(H5L_CLASS_HALF, 2, random);
+    check_integers(H5L_CLASS_BFLOAT, 2, random);
+    check_complex(4, random);
+    check_complex(8, random);
   }
 }
 
@@ -397,7 +554,7 @@ std::vector<Method> requests() {
 void check_chunks_of_arrays(Random& random) {
   ChunkPlan plan = {};
   plan.rank = 1 + static_cast<std::uint32_t>(random.below(4));
-  plan.value_bytes = random.one_in(2) ? 4 : 8;
+  plan.value_bytes = 1u << random.below(4);
   std::size_t values = 1, chunk_values = 1, chunks = 1;
   std::vector<std::size_t> counts(plan.rank);
   for (std::uint32_t i = 0; i < plan.rank; ++i) {
@@ -477,6 +634,7 @@ int main(int count, char** arguments) {
     h5lossy::test::check_chunks_of_arrays(copying);
     h5lossy::test::check_packing(copying);
   }
+  if (only < 0 || only == H5L_CODEC_PFPL) h5lossy::test::check_other_types(rounds);
   for (const h5lossy::test::Method& method : h5lossy::test::requests()) {
     if (only >= 0 && static_cast<int>(method.codec) != only) continue;
     if (only_mode >= 0 && static_cast<int>(method.mode) != only_mode) continue;

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The h5lossy authors
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Integers in kernels: their types, and lattices as kernels use them (codecs/integers.h).
+#pragma once
+
+#include "codecs/integers.h"
+#include "frame/header.h"
+#include "kernels/common/device_primitives.cuh"
+
+namespace h5lossy::H5L_TARGET {
+
+using gpu::WordLattice;
+
+// The bit of the sign in words of a type; those of halves are as those of signed integers.
+H5L_DEVICE u64 sign_of_words(u32 value_class, u32 value_bytes) {
+  return value_class == H5L_CLASS_UNSIGNED ? 0 : u64{1} << (8 * value_bytes - 1);
+}
+
+H5L_DEVICE WordLattice word_lattice_of(const Quantizer& quantizer, u32 value_class, u32 value_bytes) {
+  const u64 sign = sign_of_words(value_class, value_bytes);
+  const Lattice lattice = lattice_of(quantizer, ~u64{0} >> (64 - 8 * value_bytes), sign);
+  WordLattice words = {};
+  words.zero = sign;
+  words.step = lattice.step;
+  words.origin = (lattice.origin + sign * lattice.step) & lattice.mask;
+  words.special_count = lattice.special_count;
+  for (u32 i = 0; i < lattice.special_count; ++i) {
+    words.special_words[i] = lattice.rank_of(lattice.special[i].word);
+    words.special_values[i] = lattice.special[i].value;
+  }
+  words.first = lattice.rank_of(lattice.first);
+  words.shift = lattice.shift;
+  words.exact_count = lattice.exact_count;
+  for (u32 i = 0; i < lattice.exact_count; ++i) {
+    const ExactValue& exact = lattice.exact[i];
+    words.exact[i] = {lattice.rank_of(exact.value), lattice.rank_of(exact.word), lattice.rank_of(exact.bin),
+                      lattice.rank_of(exact.below), lattice.rank_of(exact.above)};
+  }
+  return words;
+}
+
+// Whether kernels decode a frame with these fields; the host says what is wrong with others.
+H5L_DEVICE bool has_plain_integer_fields(const HeaderWords& words, const FrameHeader& header) {
+  const u64 largest = largest_bits(header);
+  if (words.at[kNoiseWord - 1] != 0 || header.noise != 0) return false;
+  if (header.bound_kind == H5L_BOUND_LOSSLESS) {
+    const bool is_wide = header.value_bytes == 8;
+    const u64 base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
+    const u64 stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
+    const bool has_stride = !is_half(header.value_class) && stride >= 2 && stride <= largest && base < stride;
+    return header.step_bits == 0 && header.exact_count == 0 && header.exact_bits == 0 &&
+           (header.stride_bits == 0 || has_stride);
+  }
+  if (is_half(header.value_class) || header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) return false;
+  const bool has_step = header.step_bits % 2 == 1 && header.step_bits >= 3 && header.step_bits <= largest;
+  return has_step && header.stride_bits == 0 && has_valid_exact_values(header);
+}
+
+H5L_DEVICE Quantizer integer_quantizer_of(const FrameHeader& header) {
+  const bool is_wide = header.value_bytes == 8;
+  Quantizer quantizer;
+  quantizer.kind = static_cast<BoundKind>(header.bound_kind);
+  quantizer.scale = header.step_bits;
+  quantizer.exact_count = header.exact_count;
+  quantizer.exact[0] = is_wide ? header.exact_bits : header.exact_bits & 0xFFFFFFFFu;
+  quantizer.exact[1] = is_wide ? 0 : header.exact_bits >> 32;
+  quantizer.stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
+  quantizer.base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
+  return quantizer;
+}
+
+// A tile: rows of a chunk, `pitch` values apart.
+struct RowTile {
+  u64 first;  // value in the chunk
+  u32 rows, length, pitch;
+
+  [[nodiscard]] H5L_DEVICE u32 count() const { return rows * length; }
+  [[nodiscard]] H5L_DEVICE u64 place(u32 y, u32 x) const { return first + u64{y} * pitch + x; }
+};
+
+H5L_DEVICE RowTile row_tile_of(const gpu::Shape& shape, u32 tile) {
+  const u32 x = tile % shape.boxes[3], rest = tile / shape.boxes[3];
+  const u32 y = rest % shape.boxes[2], z = rest / shape.boxes[2];
+  const u32 begin[3] = {z * shape.box[1], y * shape.box[2], x * shape.box[3]};
+  u32 size[3];
+  H5L_UNROLL for (u32 i = 0; i < 3; ++i) {
+    const u32 left = shape.dims[1 + i] - begin[i];
+    size[i] = left < shape.box[1 + i] ? left : shape.box[1 + i];
+  }
+  const u64 first = (u64{begin[0]} * shape.dims[2] + begin[1]) * shape.dims[3] + begin[2];
+  return {first, size[0] * size[1], size[2], shape.dims[3]};  // more than one slice: whole ones
+}
+
+// The position of a thread's next value, or piece of values, in rows of `length` of them: every kThreads-th is its own.
+class RowWalk {
+ public:
+  H5L_DEVICE explicit RowWalk(u32 length)
+      : length_(length),
+        down_(kThreads / length),
+        along_(kThreads % length),
+        y(thread() / length),
+        x(thread() % length) {}
+  H5L_DEVICE void step() {
+    y += down_;
+    x += along_;
+    if (x >= length_) {
+      x -= length_;
+      ++y;
+    }
+  }
+
+ private:
+  u32 length_, down_, along_;
+
+ public:
+  u32 y, x;
+};
+
+}  // namespace h5lossy::H5L_TARGET
