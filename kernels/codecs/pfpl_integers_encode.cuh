@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's encoder of integers: a thread block per tile. Values become words, these residuals, and these planes, in place.
+// PFPL's encoder of integers: a thread block per tile turns values into words, residuals and planes, in place.
 #pragma once
 
 #include "kernels/codecs/pfpl_integers_tile.cuh"
