@@ -54,11 +54,16 @@ H5L_IS_NOT_CALLED(H5Tclose)
 H5L_IS_NOT_CALLED(H5Tget_class)
 H5L_IS_NOT_CALLED(H5Tget_ebias)
 H5L_IS_NOT_CALLED(H5Tget_fields)
+H5L_IS_NOT_CALLED(H5Tget_member_index)
+H5L_IS_NOT_CALLED(H5Tget_member_offset)
+H5L_IS_NOT_CALLED(H5Tget_member_type)
+H5L_IS_NOT_CALLED(H5Tget_nmembers)
 H5L_IS_NOT_CALLED(H5Tget_norm)
 H5L_IS_NOT_CALLED(H5Tget_order)
 H5L_IS_NOT_CALLED(H5Tget_precision)
 H5L_IS_NOT_CALLED(H5Tget_sign)
 H5L_IS_NOT_CALLED(H5Tget_size)
+H5L_IS_NOT_CALLED(H5Tget_super)
 #undef H5L_IS_NOT_CALLED
 
 }  // extern "C"
@@ -157,6 +162,13 @@ void check(std::span<const std::uint8_t> input) {
 
 }  // namespace
 }  // namespace h5lossy::test
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  h5lossy::hdf5::Functions functions = {};
+  CHECK(h5lossy::hdf5::find_functions(reinterpret_cast<void*>(&H5Epush2), functions),
+        "this program lacks functions that the filter looks for in HDF5");
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   h5lossy::test::check({data, size});
