@@ -244,7 +244,7 @@ def read_frame(data: bytes) -> Frame:
 
     payload = data[front:]
     lattice = read_lattice(data, codec, kind, float_type) if has_lattice else (0, (), 0, 1, 0)
-    may_be_noise = type_byte & 0x70 in {0x10, 0x20}
+    may_be_noise = type_byte & 0x70 in {0x10, 0x20} or float_type is BYTE
     require(kind <= (NOISE if may_be_noise else LOSSLESS), "there is no such bound kind")
     require(math.isfinite(bound) and math.copysign(1, bound) > 0, "the bound is not allowed")
     step = lattice[0] if has_lattice else read_step(data[32:40], codec, kind, float_type)

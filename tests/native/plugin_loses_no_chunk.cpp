@@ -7,6 +7,7 @@
 //
 // usage: plugin_loses_no_chunk path/to/libh5lossy.so
 
+#include <iterator>
 #include <string>
 
 #include "check.h"
@@ -48,6 +49,12 @@ void check_stored(const Plugin& plugin, Random& random) {
     CHECK(plugin.refuses(stored_words(kPfpl, setting, 4, false, {count}), raw), "cd_values of %u values", count);
   }
   CHECK(plugin.refuses(stored_words(kPfpl, setting, 8, false, {1000}), raw), "cd_values of float64");
+  for (const unsigned kind : {H5L_BOUND_ABSOLUTE, H5L_BOUND_POINTWISE_RELATIVE, H5L_BOUND_RANGE_RELATIVE,
+                              H5L_BOUND_LOSSLESS, H5L_BOUND_NOISE}) {
+    Words typeless = stored_words(kPfpl, {kind, kind == H5L_BOUND_LOSSLESS ? 0 : 0.5}, 4, false, {1000});
+    typeless.resize(4);
+    settings.push_back(typeless);
+  }
   Words broken = full;
   broken[0] = 99;  // a codec that there is not
   settings.push_back(broken);
@@ -77,7 +84,7 @@ void check_stored(const Plugin& plugin, Random& random) {
 // Bytes of the chunk that stored cd_values describe.
 double described_bytes(const Words& words) {
   if (words.size() < 6) return 0;
-  double bytes = words[5] >> 8 & 0xFF;
+  double bytes = words[5] >> 8 & 0xF;
   for (std::size_t i = 6; i < 6 + (words[5] >> 24); ++i) bytes *= i < words.size() ? words[i] : 0;
   return bytes;
 }
@@ -89,9 +96,12 @@ void check_any_words(const Plugin& plugin, Random& random) {
     Bytes raw(4 * (1 + random.below(100)));
     for (std::uint8_t& byte : raw) byte = static_cast<std::uint8_t>(random.next());
     const Request& request = plugin.requests()[random.below(plugin.requests().size())];
-    const unsigned count = static_cast<unsigned>(raw.size() / 4);
+    constexpr unsigned types[] = {4, 8, 0x11, 0x12, 0x14, 0x22, 0x28, 0x32, 0x42, 0x54};
+    const unsigned type = types[random.below(std::size(types))];
+    const unsigned count = static_cast<unsigned>(raw.size() / (type & 0xF));
     const Words extents = random.one_in(2) ? Words{count} : count % 2 == 0 ? Words{2, count / 2} : Words{1, count, 1};
-    Words words = stored_words(request, setting, random.one_in(2) ? 4 : 8, random.one_in(2), extents);
+    Words words = stored_words(request, setting, type, random.one_in(2), extents);
+    if (random.one_in(4)) words = stored_words(request, {H5L_BOUND_NOISE, 1}, type, random.one_in(2), extents);
     for (std::uint64_t changes = random.below(4); changes > 0; --changes) {
       const std::size_t at = random.below(16);
       words[at] = random.one_in(2) ? static_cast<unsigned>(random.next()) : words[at] ^ 1u << random.below(32);
