@@ -269,16 +269,35 @@ void words_from_residuals(Predictor predictor, const Rows& rows, W zero, Words<W
   }
 }
 
+// The bits that are set in any of the words of a group.
+template <class W>
+W used_in_group(const W* words) {
+  const u8* const bytes = reinterpret_cast<const u8*>(words);
+  u64 used = 0;
+  for (u32 j = 0; j < sizeof(W); ++j) used |= load<u64>(bytes + j * sizeof(u64));
+  for (u32 distance = 32; distance >= kWordBits<W>; distance /= 2) used |= used >> distance;
+  return static_cast<W>(used);
+}
+
 // Bits that planes need for residuals in groups: an estimate of the payload.
 template <class W>
 u64 cost_of(const W* residuals, u32 count) {
+  constexpr u32 most = 64;
   u64 bits = 0;
-  for (u32 i = 0; i < count; i += kGroupOfIntegers) {
-    W used = 0;
-    for (u32 j = i; j < i + kGroupOfIntegers && j < count; ++j) used |= residuals[j];
-    if (used != 0) bits += 64 - count_leading_zeros(u64{used});
+  u32 i = 0;
+  while (i + kGroupOfIntegers <= count) {
+    const u32 left = (count - i) / kGroupOfIntegers, groups = left < most ? left : most;
+    W used[most] = {}, lengths[most] = {};
+    for (u32 j = 0; j < groups; ++j, i += kGroupOfIntegers) used[j] = used_in_group(residuals + i);
+    for (u32 bit = 0; bit < kWordBits<W>; ++bit) {
+      const W least = static_cast<W>(W{1} << bit);
+      for (u32 j = 0; j < most; ++j) lengths[j] = static_cast<W>(lengths[j] + (used[j] >= least ? 1 : 0));
+    }
+    for (const W length : lengths) bits += length;
   }
-  return bits;
+  W used = 0;
+  for (; i < count; ++i) used |= residuals[i];
+  return used == 0 ? bits : bits + 64 - count_leading_zeros(u64{used});
 }
 
 // The first of those predictors that need the least bits in the middle of the tile.
@@ -310,12 +329,11 @@ Predictor choose_predictor(const Rows& rows, const W* words, W zero, W* residual
 template <class W, u32 i>
 constexpr u32 kShift = static_cast<u32>(8 * (sizeof(W) - 1 - i));
 
+// `used` has the bits of all residuals of the block.
 template <class W, u32 i>
-void byte_to_planes(const W* residuals, u32 count, u32 groups, u8* planes) {
-  alignas(64) u8 bytes[simd::kBlockBytes];
-  for (u32 v = 0; v < simd::kBlockBytes; ++v) bytes[v] = static_cast<u8>(residuals[v] >> kShift<W, i>);
-  u64 block[8];
-  simd::transpose_block(bytes, block);
+void byte_to_planes(const W* residuals, W used, u32 count, u32 groups, u8* planes) {
+  u64 block[8] = {};
+  if (used >> kShift<W, i> != 0) simd::transpose_byte<W, kShift<W, i>>(residuals, block);
   for (u32 j = 0; j < 8; ++j) {
     u8* const plane = planes + (8 * i + j) * groups;
     if (count == simd::kBlockGroups) {
@@ -324,19 +342,23 @@ void byte_to_planes(const W* residuals, u32 count, u32 groups, u8* planes) {
       memcpy(plane, &block[j], count);
     }
   }
-  if constexpr (i + 1 < sizeof(W)) byte_to_planes<W, i + 1>(residuals, count, groups, planes);
+  if constexpr (i + 1 < sizeof(W)) byte_to_planes<W, i + 1>(residuals, used, count, groups, planes);
 }
 
 template <class W>
 void to_planes(const W* residuals, u32 groups, u8* planes) {
   constexpr u32 n = simd::kBlockGroups;
   for (u32 first = 0; first < groups; first += n, residuals += simd::kBlockBytes) {
-    byte_to_planes<W, 0>(residuals, groups - first < n ? groups - first : n, groups, planes + first);
+    W used = 0;
+    for (u32 v = 0; v < simd::kBlockBytes; ++v) used |= residuals[v];
+    byte_to_planes<W, 0>(residuals, used, groups - first < n ? groups - first : n, groups, planes + first);
   }
 }
 
-// Not inlined: it would be there for each byte of each type, and what decodes alone has to be small.
-[[gnu::noinline]] void load_block(const u8* planes, u32 count, u32 groups, u64 (&block)[8]) {
+// Returns whether any bit is set. Not inlined: it would be there for each byte of each type, and what decodes alone has
+// to be small.
+[[gnu::noinline]] bool load_block(const u8* planes, u32 count, u32 groups, u64 (&block)[8]) {
+  u64 used = 0;
   for (u32 j = 0; j < 8; ++j, planes += groups) {
     if (count == simd::kBlockGroups) {
       block[j] = load<u64>(planes);
@@ -344,7 +366,9 @@ void to_planes(const W* residuals, u32 groups, u8* planes) {
       block[j] = 0;
       memcpy(&block[j], planes, count);
     }
+    used |= block[j];
   }
+  return used != 0;
 }
 
 template <class W>
@@ -352,15 +376,19 @@ void from_planes(const u8* planes, u32 groups, W* residuals) {
   constexpr u32 n = simd::kBlockGroups;
   for (u32 first = 0; first < groups; first += n, residuals += simd::kBlockBytes) {
     const u32 count = groups - first < n ? groups - first : n;
+    alignas(64) u8 bytes[sizeof(W)][simd::kBlockBytes];
     for (u32 i = 0; i < sizeof(W); ++i) {
       u64 block[8];
-      load_block(planes + first + 8 * i * groups, count, groups, block);
-      alignas(64) u8 bytes[simd::kBlockBytes];
-      simd::restore_block(block, bytes);
-      for (u32 v = 0; v < simd::kBlockBytes; ++v) {
-        const W higher = i == 0 ? W{0} : residuals[v];
-        residuals[v] = static_cast<W>(static_cast<W>(higher << 8) | bytes[v]);
+      if (load_block(planes + first + 8 * i * groups, count, groups, block)) {
+        simd::restore_block(block, bytes[i]);
+      } else {
+        memset(bytes[i], 0, sizeof bytes[i]);
       }
+    }
+    for (u32 v = 0; v < simd::kBlockBytes; ++v) {
+      W word = bytes[0][v];
+      for (u32 i = 1; i < sizeof(W); ++i) word = static_cast<W>(static_cast<W>(word << 8) | bytes[i][v]);
+      residuals[v] = word;
     }
   }
 }

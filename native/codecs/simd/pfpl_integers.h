@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The bits of 64 bytes, which are one byte of 64 words, to eight bytes of each of eight planes, and back: by vector
-// code if the backend has AVX-512 or AVX2, otherwise by the definition.
+// The bits of one byte of 64 words to eight bytes of each of eight planes, and back: by vector code if the backend has
+// AVX-512 or AVX2, otherwise by the definition.
 #pragma once
 
 #include "codecs/pfpl_integers.h"
@@ -44,6 +44,22 @@ inline void restore_block(u64 (&planes)[8], u8 (&bytes)[64]) {
   transpose_bytes(planes);
   for (u64& group : planes) group = pfpl::transpose_eight(group);
   memcpy(bytes, planes, sizeof planes);
+}
+
+}  // namespace h5lossy::H5L_TARGET::simd
+
+#endif
+
+#if !defined(H5L_AVX512)
+
+namespace h5lossy::H5L_TARGET::simd {
+
+// Of the bits of a word from `shift` on.
+template <class W, u32 shift>
+inline void transpose_byte(const W* words, u64 (&planes)[8]) {
+  alignas(64) u8 bytes[kBlockBytes];
+  for (u32 v = 0; v < kBlockBytes; ++v) bytes[v] = static_cast<u8>(words[v] >> shift);
+  transpose_block(bytes, planes);
 }
 
 }  // namespace h5lossy::H5L_TARGET::simd

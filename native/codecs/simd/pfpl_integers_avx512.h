@@ -29,9 +29,33 @@ inline __m512i bits_of_groups(__m512i groups) {
   return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull)), groups, 0);
 }
 
-inline void transpose_block(const u8 (&bytes)[64], u64 (&planes)[8]) {
-  const __m512i groups = bits_of_groups(_mm512_load_si512(bytes));
-  _mm512_storeu_si512(planes, transposed_bytes<7>(groups));
+// Byte `shift` / 8 of 64 words. They stay in registers: a vector that two stores have written is loaded late.
+template <class W, u32 shift>
+inline __m512i byte_of_words(const W* words) {
+  if constexpr (sizeof(W) == 1) {
+    return _mm512_loadu_si512(words);
+  } else {
+    constexpr u32 of_two = 128 / sizeof(W);  // words in two vectors
+    alignas(64) static constexpr auto source = [] {
+      struct Sources {
+        u8 of[64];
+      } sources = {};
+      for (u32 i = 0; i < 64; ++i) sources.of[i] = static_cast<u8>(i % of_two * sizeof(W) + shift / 8);
+      return sources;
+    }();
+    __m512i bytes = _mm512_setzero_si512();
+    for (u32 i = 0; i < 64; i += of_two) {
+      const __m512i first = _mm512_loadu_si512(words + i), second = _mm512_loadu_si512(words + i + of_two / 2);
+      const __m512i taken = _mm512_permutex2var_epi8(first, _mm512_load_si512(source.of), second);
+      bytes = _mm512_mask_mov_epi8(bytes, (~u64{0} >> (64 - of_two)) << i, taken);
+    }
+    return bytes;
+  }
+}
+
+template <class W, u32 shift>
+inline void transpose_byte(const W* words, u64 (&planes)[8]) {
+  _mm512_storeu_si512(planes, transposed_bytes<7>(bits_of_groups(byte_of_words<W, shift>(words))));
 }
 
 inline void restore_block(const u64 (&planes)[8], u8 (&bytes)[64]) {

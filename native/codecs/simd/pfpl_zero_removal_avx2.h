@@ -30,7 +30,13 @@ inline u64 nonzero_bytes(const u8* piece) {
 
 inline u64 changed_bytes(const u8* piece) { return ~equal_bytes(piece, load_half(piece - 1), load_half(piece + 31)); }
 
+// Most pieces of planes are kept as a whole, or not at all.
 inline void pack(const u8* piece, u64 kept, u8* out) {
+  if (kept == 0) return;
+  if (kept == ~u64{0}) {
+    memcpy(out, piece, 64);
+    return;
+  }
   for (u32 i = 0; i < 64; i += 8, kept >>= 8) {
     store_shuffled(load_eight(piece + i), kPacked, kept & 0xFF, out);
     out += count_ones(kept & 0xFF);
@@ -38,6 +44,14 @@ inline void pack(const u8* piece, u64 kept, u8* out) {
 }
 
 inline void unpack(const u8* packed, u64 kept, u8* piece) {
+  if (kept == 0) {
+    memset(piece, 0, 64);
+    return;
+  }
+  if (kept == ~u64{0}) {
+    memcpy(piece, packed, 64);
+    return;
+  }
   for (u32 i = 0; i < 64; i += 8, kept >>= 8) {
     store_shuffled(load_eight(packed), kUnpacked, kept & 0xFF, piece + i);
     packed += count_ones(kept & 0xFF);
