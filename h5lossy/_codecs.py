@@ -147,6 +147,11 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         such as 65535 and 65534 for gaps and dead pixels. The dataset's fill value is one in any
         case, but for 0, and need not be given. At most two in all; of integers of 64 bits, one.
         `lossless` does not need them, and drops them.
+    wide : bool, optional
+        For integers with an absolute or range-relative bound: bins that overlap, so that each value
+        comes back as one of two multiples of the bound plus 1, the one that its neighbours suggest.
+        Smaller where neighbours differ by less than the bound (noise), and larger where they do
+        not. The largest error is the same, the mean one larger. `lossless` drops it.
     lossless : bool, optional
         Keep every bit. The frames are then PFPL's, since no other codec has a lossless form; of
         integers and halves Interp has one, too.
@@ -172,6 +177,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     range_relative: float | None = None
     noise: float | None = None
     exact: int | Sequence[int] = ()
+    wide: bool = False
     lossless: bool = False
     checksum: bool = True
     #: Another way to give `pointwise_relative`.
@@ -203,7 +209,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         return made
 
     def __post_init__(self, significant_digits: int | None, modulus: float | None) -> None:
-        for flag in ("lossless", "checksum"):
+        for flag in ("wide", "lossless", "checksum"):
             if not isinstance(getattr(self, flag), bool):
                 raise TypeError(f"{flag} must be True or False, got {getattr(self, flag)!r}")
         values: dict[str, Any] = self.__dict__  # a frozen dataclass has no other way
@@ -230,6 +236,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             values["absolute"] = self.bound.floor or None
         exact = _read_exact(self.exact)
         values["exact"] = () if self.lossless else exact
+        values["wide"] = self.wide and not self.lossless
         for own in self.choices():
             values[own.name] = _checked_choice(own, values[own.name])
 
@@ -268,6 +275,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             no_checksum=not self.checksum,
             noise_floor=bound.floor,
             exact=self._exact,
+            wide=self.wide,
         )
 
     @property
@@ -360,7 +368,13 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         if params.noise_floor:
             bound[BoundKind.ABSOLUTE] = params.noise_floor
         settings = cls.chosen_by(params.mode)
-        return cls(**bound, **settings, exact=params.exact, checksum=not params.no_checksum)
+        return cls(
+            **bound,
+            **settings,
+            exact=params.exact,
+            wide=params.wide,
+            checksum=not params.no_checksum,
+        )
 
     @classmethod
     def chosen_by(cls, mode: int) -> dict[str, Any]:

@@ -569,7 +569,7 @@ def test_lossless_needs_two_words_or_the_codec_alone(codec: type[Codec]) -> None
         ((2, 0, *ONE, 0x01), UnsupportedError, "mode"),
         ((2, 0, *ONE, 0x51), UnsupportedError, "mode"),
         ((3, 0, *ONE, 0x11), UnsupportedError, "mode"),
-        ((1, 0, *ONE, 1 << 12), UnsupportedError, "flags 0x1000 need a newer h5lossy"),
+        ((1, 0, *ONE, 1 << 13), UnsupportedError, "flags 0x2000 need a newer h5lossy"),
         ((1, 0, *ONE, 0, 2), UnsupportedError, "word 5 is 0x00000002, of a newer layout"),
         ((1, 0, *ONE, 0, 0x401 | 1 << 17), UnsupportedError, "word 5 .* of a newer layout"),
         ((1, 0, *ONE, 0, 0x201), InvalidArgumentError, "values must have 4 bytes .* got 2"),

@@ -314,7 +314,7 @@ FIELDS = [
     (8, "<B", 1, CorruptFrameError, "no pointwise-relative frames"),
     (9, "<B", 0, UnsupportedError, "mode 0 of interp"),
     (9, "<B", 64, UnsupportedError, "mode 64 of interp"),
-    (32, "<Q", 4, UnsupportedError, "step 4, an even one, needs a newer"),
+    (32, "<Q", 1, CorruptFrameError, "step must be from 2 to 65535, got 1"),
     (52, "<I", 100, CorruptFrameError, "do not hold 9801 values"),
     (56, "<I", 1, UnsupportedError, "field at byte 56 needs a newer"),
     (60, "<I", 3, UnsupportedError, "3 exact values need a newer"),

@@ -322,8 +322,6 @@ def read_lattice(
         require(step <= 1 << 15 and 16 <= noise <= 1 << 16, "floor and C are not allowed")
     else:
         require(2 <= step <= float_type.mask, "the step is not allowed")
-        if step % 2 == 0:
-            raise Unsupported(f"step {step}")
     return step, values, 0, 1, noise
 
 
@@ -541,7 +539,7 @@ def integer_value(frame: Frame, t: IntegerType, k: int) -> int:
     if frame.kind == NOISE:
         return noisy_value(frame, t, k)
     step = int(frame.step)
-    b = (step - 1) // 2
+    b = step // 2
 
     def bin_of(x: int) -> int:
         return (x + b) // step

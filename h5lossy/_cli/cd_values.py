@@ -85,6 +85,12 @@ _WIDTH = 80
     help="Of integers and halves: a value that comes back as it is, besides the fill value. May be "
     "repeated: two in all, of integers of 64 bits one.",
 )
+@click.option(
+    "--wide",
+    is_flag=True,
+    help="Of integers with an absolute or range-relative bound: bins that overlap, for noise below "
+    "the bound.",
+)
 def cd_values(
     request: Request,
     name: str,
@@ -94,6 +100,7 @@ def cd_values(
     chunks: str | None,
     fill_value: float | None,
     exact: Sequence[int],
+    wide: bool,
     as_json: bool,
 ) -> None:
     """Print a bound, and a codec, as tools, C and Fortran take it.
@@ -113,7 +120,7 @@ def cd_values(
     if codec is None:
         raise click.UsageError("give a bound, for example --absolute 1e-3")
     try:
-        codec = dataclasses.replace(codec, checksum=checksum, exact=exact)
+        codec = dataclasses.replace(codec, checksum=checksum, exact=exact, wide=wide)
     except H5LossyError as error:
         raise click.UsageError(str(error)) from None
     if (dtype is None) != (chunks is None):

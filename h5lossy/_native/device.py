@@ -7,10 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from h5lossy._native.frames import Params
 from h5lossy._native.library import Struct, call, ffi, lib, result, text
 
 if TYPE_CHECKING:
-    from h5lossy._native.frames import FrameFields, Params
+    from h5lossy._native.frames import FrameFields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +89,8 @@ def gpu_speedup(codec: int, *, decode: bool) -> float:
 
 def has_kernels(chunk: Params | FrameFields, *, decode: bool) -> bool:
     """Return whether GPUs can encode such chunks, or decode such frames."""
+    if isinstance(chunk, Params) and chunk.wide:
+        return False
     found = lib.h5l_has_kernels(
         chunk.codec, chunk.mode, chunk.value_class, chunk.bound_kind, decode
     )

@@ -98,6 +98,7 @@ class Params(Struct):
     value_class: int = 0
     noise_floor: int = 0
     exact: tuple[int, ...] = ()
+    wide: bool = False
 
     def _derived(self) -> dict[str, Any]:
         return {

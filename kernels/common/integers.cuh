@@ -53,7 +53,7 @@ H5L_DEVICE bool has_plain_integer_fields(const HeaderWords& words, const FrameHe
            (header.stride_bits == 0 || has_stride);
   }
   if (is_half(header.value_class) || header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE) return false;
-  const bool has_step = header.step_bits % 2 == 1 && header.step_bits >= 3 && header.step_bits <= largest;
+  const bool has_step = header.step_bits >= 2 && header.step_bits <= largest;
   return has_step && header.stride_bits == 0 && has_valid_exact_values(header);
 }
 

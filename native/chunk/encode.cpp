@@ -14,6 +14,7 @@
 #include "chunk/params.h"
 #include "chunk/tile_encoder.h"
 #include "chunk/tile_runs.h"
+#include "chunk/wide_bins.h"
 #include "chunk/word_tables.h"
 #include "codecs/bounds.h"
 #include "frame/bytes.h"
@@ -149,6 +150,12 @@ h5l_status encode_as(const Choice& choice, const h5l_params& params, const Quant
 h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                          const Message& why, std::uint32_t threads) {
   Quantizer quantizer = make_quantizer(params, raw);
+  Array<std::uint8_t> moved;
+  if (params.wide != 0 && quantizer.kind != BoundKind::lossless) {
+    moved = in_wide_bins(params, quantizer, raw);
+    if (moved == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a copy of the chunk");
+    raw = {moved.get(), raw.size()};
+  }
   KeptBins bins;
   if (!add_bins(params.value_class, params.value_bytes, quantizer, bins)) {
     return why.fail(H5L_OUT_OF_MEMORY, "out of memory for bins");

@@ -151,6 +151,9 @@ bool has_room(const h5l_params& params, const Quantizer& quantizer) {
   return bins->last + std::uint64_t{2} * std::max(quantizer.exact_count, 1u) <= most;
 }
 
+// Half the type's range.
+std::uint64_t counts_at_most(std::uint32_t value_bytes) { return ~std::uint64_t{0} >> (65 - 8 * value_bytes); }
+
 std::uint64_t counts_of(const h5l_params& params, Bytes raw) {
   if (params.bound_kind == H5L_BOUND_ABSOLUTE) return bound_in_counts(params.bound, params.value_bytes);
   const auto of_range = params.value_bytes == 1   ? bound_of_range<std::uint8_t>
@@ -248,7 +251,7 @@ h5l_range half_range(const h5l_params& params, Bytes raw) {
 }
 
 std::uint64_t bound_in_counts(double bound, std::uint32_t value_bytes) {
-  const std::uint64_t most = ~std::uint64_t{0} >> (65 - 8 * value_bytes);
+  const std::uint64_t most = counts_at_most(value_bytes);
   return bound >= static_cast<double>(most) ? most : static_cast<std::uint64_t>(bound);
 }
 
@@ -277,7 +280,7 @@ Quantizer make_integer_quantizer(const h5l_params& params, Bytes raw) {
     if (has_room(params, lossy)) return lossy;
   } else if (lossy.kind != BoundKind::lossless) {
     const std::uint64_t bound = counts_of(params, raw);
-    lossy.scale = 2 * bound + 1;
+    lossy.scale = params.wide != 0 ? std::min(bound + 1, counts_at_most(params.value_bytes)) : 2 * bound + 1;
     if (bound != 0) return lossy;
   }
   const auto find = params.value_bytes == 1   ? find_stride<std::uint8_t>

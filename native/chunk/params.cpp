@@ -82,6 +82,11 @@ h5l_status check_request(const h5l_params& params, const Message& why) {
                     H5L_MAX_EXACT, params.exact_count);
   }
   const char* const kind = kBoundNames[params.bound_kind];
+  if (params.wide >
+      (params.bound_kind == H5L_BOUND_ABSOLUTE || params.bound_kind == H5L_BOUND_RANGE_RELATIVE ? 1 : 0)) {
+    return why.fail(H5L_INVALID_ARGUMENT,
+                    "wide bins go with an absolute or a range-relative bound, not with %s; leave out wide", kind);
+  }
   if (params.bound_kind == H5L_BOUND_LOSSLESS) {
     if (params.bound == 0 && !std::signbit(params.bound)) return H5L_OK;
     return why.fail(H5L_INVALID_ARGUMENT, "lossless takes no bound (0), got %.17g", params.bound);
@@ -106,6 +111,9 @@ h5l_status check_type(const h5l_params& params, const Message& why) {
       (!has_integers(params) || is_half(params.value_class) || params.value_bytes > 4)) {
     return why.fail(H5L_UNSUPPORTED,
                     "noise is a bound of integers of up to 32 bits; give another one, or convert the data");
+  }
+  if (params.wide != 0 && params.value_bytes != 0 && (!has_integers(params) || is_half(params.value_class))) {
+    return why.fail(H5L_UNSUPPORTED, "wide bins are for integers; leave out wide");
   }
   if (!has_integers(params)) {
     if (params.value_bytes == 0 || params.value_bytes == 4 || params.value_bytes == 8) return H5L_OK;

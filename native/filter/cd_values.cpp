@@ -22,6 +22,7 @@ constexpr std::uint32_t kModeMask = 0xFF;
 constexpr std::uint32_t kHasFill = 1u << 8;
 constexpr std::uint32_t kNoChecksum = 1u << 9;
 constexpr std::uint32_t kExactCountShift = 10, kExactCountMask = 3u << kExactCountShift;
+constexpr std::uint32_t kWide = 1u << 12;
 constexpr std::uint32_t kNoiseFloorShift = 16;  // the upper half of the flags' word
 
 constexpr std::uint32_t kLayoutVersion = 1;
@@ -109,8 +110,8 @@ std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5
   words[kCodecAt] = params.codec;
   words[kBoundKindAt] = params.bound_kind;
   write_pair(words, kBoundAt, std::bit_cast<std::uint64_t>(params.bound));
-  words[kFlagsAt] = params.mode | (params.no_checksum != 0 ? kNoChecksum : 0) | params.exact_count << kExactCountShift |
-                    params.noise_floor << kNoiseFloorShift;
+  words[kFlagsAt] = params.mode | (params.no_checksum != 0 ? kNoChecksum : 0) | (params.wide != 0 ? kWide : 0) |
+                    params.exact_count << kExactCountShift | params.noise_floor << kNoiseFloorShift;
   if (params.value_bytes == 0) {
     if (params.exact_count == 0) return kLocalAt;
     for (std::uint32_t i = 0; i < params.exact_count; ++i) {
@@ -148,7 +149,8 @@ h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& pa
   params.noise_floor = is_noise ? words[kFlagsAt] >> kNoiseFloorShift : 0;
   const std::uint32_t flags = words[kFlagsAt] ^ params.noise_floor << kNoiseFloorShift;
   params.exact_count = (flags & kExactCountMask) >> kExactCountShift;
-  if ((flags & ~(kModeMask | kHasFill | kNoChecksum | kExactCountMask)) != 0 || params.exact_count > H5L_MAX_EXACT) {
+  if ((flags & ~(kModeMask | kHasFill | kNoChecksum | kExactCountMask | kWide)) != 0 ||
+      params.exact_count > H5L_MAX_EXACT) {
     return why.fail(H5L_UNSUPPORTED, "cd_values flags 0x%x need a newer h5lossy", flags);
   }
   params.codec = words[kCodecAt];
@@ -157,6 +159,7 @@ h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& pa
   params.mode = flags & kModeMask;
   params.no_checksum = (flags & kNoChecksum) != 0 ? 1 : 0;
   params.has_fill = (flags & kHasFill) != 0 ? 1 : 0;
+  params.wide = (flags & kWide) != 0 ? 1 : 0;
   if (const h5l_status status = check_request(params, why); status != H5L_OK) return status;
   if (words[kLocalAt] != 0) return unpack_local(words, params, why);
   params.has_fill = 0;

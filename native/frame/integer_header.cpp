@@ -79,11 +79,9 @@ h5l_status check_integer_fields(std::span<const std::uint8_t> front, const Frame
     return why.fail(H5L_CORRUPT, "a noise bound of %u / 256 and at least %llu is not allowed", header.noise, step);
   }
   if (!is_noise && (step < 2 || step > scalar::largest_bits(header))) {
-    return why.fail(H5L_CORRUPT, "step must be from 3 to %llu, got %llu",
+    return why.fail(H5L_CORRUPT, "step must be from 2 to %llu, got %llu",
                     static_cast<unsigned long long>(scalar::largest_bits(header)), step);
   }
-  if (!is_noise && step % 2 == 0)
-    return why.fail(H5L_UNSUPPORTED, "step %llu, an even one, needs a newer h5lossy", step);
   return H5L_OK;
 }
 

@@ -105,6 +105,8 @@ typedef struct h5l_params {
   uint32_t noise_floor;         /* kind noise: the bound is never less than so many counts; at most 32768 */
   uint32_t exact_count; /* integers and halves with a bound: how many of `exact` are kept as the fill value is */
   int64_t exact[H5L_MAX_EXACT]; /* whole numbers that the type has, in any order (uint64: in two's complement) */
+  uint32_t wide; /* 1: integers with an absolute or range-relative bound of b counts are within b of two multiples of
+                    b + 1, and come back as the one that their neighbours predict */
 } h5l_params;
 
 /* The header of a frame. */
@@ -122,8 +124,8 @@ typedef struct h5l_frame_info {
   uint64_t tiles;
   uint64_t stored_tiles; /* tiles kept as raw bytes */
   double bound;          /* as requested */
-  double step;           /* bin width (of integers, 2 b + 1 for a bound of b counts); pointwise-relative: the widest, as
-                            a fraction of the value; noise: 2 a + 1 with the floor a; else 0 */
+  double step;           /* bin width (of integers, 2 b + 1 for a bound of b counts, wide: b + 1); pointwise-relative:
+                            the widest, as a fraction of the value; noise: 2 a + 1 with the floor a; else 0 */
   uint32_t rank;         /* the number of dims in the frame: 0, 3 or 4 */
   uint32_t dims[4];      /* (w,) z, y, x */
   uint32_t value_class;  /* H5L_CLASS_* */

@@ -19,6 +19,7 @@ using MutableBytes = std::span<std::uint8_t>;
 
 // False if the CPU was selected or the GPU failed.
 bool encode_on_gpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
+  if (params.wide != 0) return false;
   gpu::Device* const device =
       select_device(Direction::encode, params.codec, params.mode, params.value_class, params.bound_kind, raw.size());
   if (device == nullptr) return false;

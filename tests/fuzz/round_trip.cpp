@@ -4,15 +4,18 @@
 // libFuzzer: any bytes as parameters and a chunk. Where the parameters are allowed, the promise holds, a frame takes no
 // more than raw_bytes + 40, and encoding what was decoded gives the same frame.
 //
-// An input is: bound kind and method (codec and mode, or auto), size of a value and shape, switches (a byte each), the
-// bound and the fill value's bits (8 bytes each), and what the chunk repeats, up to 16 times: so a short input can make
-// several tiles. Any bytes have such a meaning.
+// An input is: bound kind and method (codec and mode, or auto), size of a value and shape, or a type of integers,
+// switches (a byte each), the bound and the fill value's bits (8 bytes each), and what the chunk repeats, up to 16 times:
+// so a short input can make several tiles. Any bytes have such a meaning.
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
 #include "check.h"
+#include "frame/swap.h"
 #include "methods.h"
 #include "values.h"
 
@@ -54,6 +57,81 @@ void check_again(const h5l_params& params, const Bytes& raw, const Bytes& decode
                  to_values<T>(again, big_endian));
 }
 
+// Integers: their type is the shape of an input whose values have no size. Its upper bits ask for exact values (the fill
+// value's bits), wide bins, and a noise bound.
+bool read_integers(std::uint8_t shape, std::uint8_t switches, h5l_params& params) {
+  if (params.value_bytes != 0 || shape == 0) return false;
+  params.value_bytes = 1u << shape % 4;
+  params.value_class = (shape & 4) != 0 ? H5L_CLASS_SIGNED : H5L_CLASS_UNSIGNED;
+  if (params.value_bytes == 1) params.big_endian = 0;
+  const std::uint64_t mask = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes);
+  params.fill_bits &= mask;
+  if ((shape & 8) != 0) {
+    params.exact_count = 1;
+    params.exact[0] = static_cast<std::int64_t>(params.fill_bits >> 1);
+    params.has_fill &= params.value_bytes == 8 ? 0u : 1u;
+  }
+  params.wide = shape >> 4 & 1u;
+  if ((shape & 32) != 0) {
+    params.bound_kind = H5L_BOUND_NOISE;
+    params.noise_floor = switches;
+  }
+  return true;
+}
+
+template <class W>
+void check_integers(const h5l_params& params, const Bytes& raw, const Bytes& decoded, const Bytes& again) {
+  constexpr W sign = static_cast<W>(W{1} << (8 * sizeof(W) - 1));
+  for (std::size_t i = 0; i < raw.size(); i += sizeof(W)) {
+    W x, y, z;
+    std::memcpy(&x, &raw[i], sizeof x);
+    std::memcpy(&y, &decoded[i], sizeof y);
+    std::memcpy(&z, &again[i], sizeof z);
+    if (params.big_endian != 0) {
+      x = swap_bytes(x);
+      y = swap_bytes(y);
+    }
+    const auto at = [&](W exact) { CHECK((x == exact) == (y == exact), "%zu: an exact value", i); };
+    const bool keeps = params.bound_kind != H5L_BOUND_LOSSLESS;
+    if (keeps && params.has_fill != 0 && params.fill_bits != 0) at(static_cast<W>(params.fill_bits));
+    if (keeps && params.exact_count != 0) at(static_cast<W>(params.exact[0]));
+    const W from_sign = params.value_class == H5L_CLASS_SIGNED ? sign : W{0};
+    const W a = x ^ from_sign, b = y ^ from_sign, error = a > b ? a - b : b - a;
+    if (params.bound_kind == H5L_BOUND_LOSSLESS) CHECK(error == 0, "%zu: a changed value", i);
+    if (params.bound_kind == H5L_BOUND_ABSOLUTE) {
+      CHECK(static_cast<double>(error) <= params.bound, "%zu: off by %g counts", i, static_cast<double>(error));
+    }
+    if (params.bound_kind == H5L_BOUND_NOISE) {
+      const double magnitude = static_cast<double>((x & from_sign) != 0 ? W{0} - x : x);
+      const double bound = std::max<double>(params.noise_floor, params.bound * std::sqrt(magnitude));
+      CHECK(static_cast<double>(error) <= bound, "%zu: off by %g counts", i, static_cast<double>(error));
+    }
+    if (params.bound_kind != H5L_BOUND_RANGE_RELATIVE) {
+      CHECK(std::memcmp(&decoded[i], &z, sizeof z) == 0, "%zu: a value that has moved twice", i);
+    }
+  }
+}
+
+void check_integers(const h5l_params& params, Bytes raw) {
+  raw.resize(raw.size() / params.value_bytes * params.value_bytes);
+  Bytes frame(raw.size() + 40);
+  std::size_t frame_bytes = 0;
+  h5l_message message;
+  const h5l_status status =
+      h5l_encode(&params, raw.data(), raw.size(), frame.data(), frame.size(), &frame_bytes, &message);
+  if (status != H5L_OK) {
+    CHECK(status == H5L_INVALID_ARGUMENT || status == H5L_UNSUPPORTED, "%s", message.text);
+    return;
+  }
+  frame.resize(frame_bytes);
+  const Bytes decoded = decode(frame), again = decode(encode(params, decoded));
+  CHECK(decoded.size() == raw.size() && again.size() == raw.size(), "%zu bytes became %zu", raw.size(), decoded.size());
+  if (params.value_bytes == 1) check_integers<std::uint8_t>(params, raw, decoded, again);
+  if (params.value_bytes == 2) check_integers<std::uint16_t>(params, raw, decoded, again);
+  if (params.value_bytes == 4) check_integers<std::uint32_t>(params, raw, decoded, again);
+  if (params.value_bytes == 8) check_integers<std::uint64_t>(params, raw, decoded, again);
+}
+
 void check(std::span<const std::uint8_t> input) {
   if (input.size() < kFront) return;
   h5l_params params = read_params(input.first(kFront));
@@ -61,6 +139,7 @@ void check(std::span<const std::uint8_t> input) {
   for (int repeats = 1 + (input[2] >> 4); repeats > 0; --repeats) {
     raw.insert(raw.end(), input.begin() + kFront, input.end());
   }
+  if (read_integers(input[1] / 4, input[2], params)) return check_integers(params, raw);
   // One of many shapes, or none.
   if (const unsigned shape = input[1] / 4u; shape != 0 && params.value_bytes != 0) {
     Random random(shape);

@@ -320,6 +320,9 @@ def integer_recipes() -> dict[str, Recipe]:
     add("exact-neighbours", "two exact values, the middle of a bin and its neighbour", "<u2",
         {"absolute": 2, "exact": [1000, 1001]},
         counts([60, 50], [0, 0], 990, bits=5, word="3e8", one_in=20), shape=[60, 50])  # fmt: skip
+    add("wide", "bins that overlap, of an even step, and an exact value", ">i2",
+        {"absolute": 3, "wide": True, "exact": [8]},
+        counts([3, 40, 30], [2, 0, 0], -6, bits=4), shape=[3, 40, 30])  # fmt: skip
     add("big-endian", "big-endian, with a fill value", ">u2", few, big, fill_bits="ffff",
         shape=[60, 50])  # fmt: skip
     add("stride", "multiples of 12, and 5 more", "<u2", exact, counts([50, 60], [1, 1], 5, times=12,
@@ -408,6 +411,9 @@ def interp_integer_recipes() -> dict[str, Recipe]:
     add("integers-mask", "a number that is a mask", "<u2", few, image, shape=[60, 50])
     add("integers-big-endian", "big-endian, with a fill value", ">u4", few, image,
         fill_bits="ffff", shape=[60, 50], checksum=False)  # fmt: skip
+    add("integers-wide", "bins that overlap, and noise below the bound", "<u2",
+        {"absolute": 16, "wide": True}, counts([60, 70], [3, 1], 500, bits=5, seed=4),
+        shape=[60, 70])  # fmt: skip
     add("integers-stride", "multiples of 12, and 5 more", "<i4", exact,
         counts([50, 60], [1, 1], 5, times=12, bits=2), shape=[50, 60])  # fmt: skip
     add("integers-far", "numbers that no float64 has", "<u8", exact,

@@ -737,6 +737,7 @@ def encode(
     shape: Sequence[int] | None = None,
     floor: int = 0,
     exact: Sequence[int] = (),
+    wide: bool = False,
 ) -> bytes:
     """
     Encode an array.
@@ -766,6 +767,8 @@ def encode(
         Of a noise bound.
     exact : sequence of int
         Patterns of exact values of integers and halves, besides the fill value.
+    wide : bool
+        Wide bins, of integers with an absolute or range-relative bound.
 
     Returns
     -------
@@ -824,7 +827,11 @@ def encode(
             maybe_padded=maybe_padded,
             floor=floor,
             exact=exact,
+            wide=wide,
         )
+        if wide and lattice.kind != Kind.LOSSLESS:
+            raw = integers.in_wide_bins(raw, lattice, extents)
+            stored = dataclasses.replace(stored, tiles=(raw.tobytes(),))
         chosen = [(codec, mode)] if codec != AUTO and takes_words(codec) else [(pfpl.NUMBER, 0)]
         if for_size:
             chosen = [(SMALLEST, 0), *chosen]

@@ -450,6 +450,7 @@ def make_lattice(
     maybe_padded: bool = False,
     floor: int = 0,
     exact: Sequence[int] = (),
+    wide: bool = False,
 ) -> Lattice:
     """Give the lattice of a chunk; `exact` are patterns of exact values, besides the fill value."""
     if isinstance(of, HalfType):
@@ -466,11 +467,42 @@ def make_lattice(
         left_out = {fill_bits, 0 if maybe_padded else None, *exact}
         valid = [of.number(word) for word in bits.tolist() if word not in left_out]
         counts = Fraction(bound) * (max(valid) - min(valid)) if valid else counts
-    b = min(math.floor(counts), 2 ** (of.word_bits - 1) - 1)
+    most = 2 ** (of.word_bits - 1) - 1
+    b = min(math.floor(counts), most)
     if b == 0:
         base, stride = find_stride(of.numbers(bits), of)
         return Lattice(of, Kind.LOSSLESS, base=base, stride=stride)
-    return Lattice(of, kind, 2 * b + 1, patterns)
+    return Lattice(of, kind, min(b + 1, most) if wide else 2 * b + 1, patterns)
+
+
+def in_wide_bins(bits: Array, lattice: Lattice, extents: Sequence[int]) -> Array:
+    """Give patterns of what values come back as, "Wide bins"."""
+    of, exact = lattice.of, {lattice.of.number(pattern) for pattern in lattice.exact}
+    first = lattice.bin(of.low)
+    length = extents[-1] if extents else 1
+    slice_ = length * (extents[-2] if len(extents) > 1 else 1)
+    numbers: list[int] = []
+    moved = []
+    for i, x in enumerate(of.numbers(bits)):
+        left, above = i % length > 0, i % slice_ >= length
+        if i >= slice_:
+            p = numbers[i - slice_]
+        elif left and above:
+            a, b, c = numbers[i - 1], numbers[i - length], numbers[i - length - 1]
+            p = sorted((a, b, a + b - c))[1]
+        else:
+            p = numbers[i - 1] if left else numbers[i - length] if above else 0
+        back = {k: lattice.middle(k) for k in (x // lattice.step, x // lattice.step + 1)}
+        allowed = [k for k in back if first <= k <= lattice.last and back[k] not in exact]
+        same = [k for k in allowed if back[k] == x]
+        if x in exact or not allowed:
+            k, y = p, x
+        else:
+            k = min(same or allowed, key=lambda k: abs(k - p))
+            y = back[k]
+        numbers.append(k)
+        moved.append(y % (1 << of.word_bits))
+    return np.array(moved, of.word_dtype)
 
 
 def fields(lattice: Lattice, dims: int = 3) -> bytes:
@@ -519,8 +551,6 @@ def lattice_of(of: IntegerType, kind: int, step: int, later: bytes, dims: int = 
         raise Corrupt(f"floor {step}, C {noise}")
     if not is_noise and not 2 <= step <= most:
         raise Corrupt(f"step {step}")
-    if not is_noise and step % 2 == 0:
-        raise Unsupported(f"step {step}")
     if is_noise:
         return NoiseLattice(of, Kind(kind), step, patterns, noise=noise)
     return Lattice(of, Kind(kind), step, patterns)
