@@ -64,6 +64,8 @@ INTEGER_BOUNDS: list[dict[str, Any]] = [
     {"absolute": 200},
     {"range_relative": 1e-2},
     {"noise": 1.0},
+    {"wide": True, "absolute": 3},
+    {"exact": (0, 7), "absolute": 3},
 ]
 
 
@@ -83,10 +85,14 @@ def test_integers(dtype: str, bound: dict[str, Any]) -> None:
     cupy = pytest.importorskip("cupy")
     if "noise" in bound and dtype.endswith("8"):
         pytest.skip("not for 64 bits")
+    if "exact" in bound and dtype.endswith("8"):
+        bound = bound | {"exact": (7,)}
     codec = h5lossy.PFPL(**bound)
     for shape in [*SHAPES, (300, 1000), (2, 1024, 512)]:
         values = integers(shape, dtype)
         for scale, fill in ((1, None), (3, 7), (1, np.iinfo(dtype).max)):
+            if "exact" in bound and fill not in {None, 7}:
+                continue  # a third one
             own = values // 3 * 3 if scale == 3 else values
             expected = h5lossy.encode(own, codec, fill_value=fill)
             frame = h5lossy.encode(cupy.asarray(own), codec, fill_value=fill)
