@@ -285,7 +285,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     const WordLattice& lattice = shared_.lattice;
     const W step = static_cast<W>(lattice.step), origin = static_cast<W>(lattice.origin);
     W values[n];
-    H5L_UNROLL for (u32 k = 0; k < n; ++k) values[k] = static_cast<W>(origin + static_cast<W>(words[k] * step));
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) values[k] = static_cast<W>(origin + product(words[k], step));
     for (u32 i = 0; i < lattice.special_count; ++i) {
       const W word = static_cast<W>(lattice.special_words[i]), value = static_cast<W>(lattice.special_values[i]);
       H5L_UNROLL for (u32 k = 0; k < n; ++k) values[k] = words[k] == word ? value : values[k];

@@ -59,10 +59,10 @@ class MultiplesOf {
       : zeros_(std::countr_zero(number)), low_(static_cast<W>((W{1} << zeros_) - 1)), inverse_(1) {
     const W odd = static_cast<W>(number >> zeros_);
     for (int i = 0; i < 6; ++i)
-      inverse_ = static_cast<W>(inverse_ * static_cast<W>(2 - static_cast<W>(odd * inverse_)));
+      inverse_ = scalar::product(inverse_, static_cast<W>(2 - scalar::product(odd, inverse_)));
     most_ = static_cast<W>(static_cast<W>(~W{0}) / odd);
   }
-  bool has(W number) const { return (number & low_) == 0 && static_cast<W>(number * inverse_) <= most_; }
+  bool has(W number) const { return (number & low_) == 0 && scalar::product(number, inverse_) <= most_; }
 
  private:
   int zeros_;

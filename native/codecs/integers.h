@@ -11,6 +11,12 @@
 
 namespace h5lossy::H5L_TARGET {
 
+// A product modulo 2^W. Narrow words would become signed numbers, which may overflow.
+template <class W>
+H5L_FN W product(W a, W b) {
+  return static_cast<W>((a + 0u) * (b + 0u));
+}
+
 // The words of one type. Values are also compared as `rank`s: unsigned numbers in the order of the values.
 template <class W, bool is_signed>
 struct IntegerType {

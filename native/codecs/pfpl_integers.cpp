@@ -106,8 +106,7 @@ template <class T>
 void values_on_lattice(const Lattice& lattice, const typename T::Word* words, u32 count, u8* values) {
   using W = typename T::Word;
   const W origin = static_cast<W>(lattice.origin + T::sign * lattice.step), step = static_cast<W>(lattice.step);
-  for (u32 i = 0; i < count; ++i)
-    store(values + i * sizeof(W), static_cast<W>(origin + static_cast<W>(words[i] * step)));
+  for (u32 i = 0; i < count; ++i) store(values + i * sizeof(W), static_cast<W>(origin + product(words[i], step)));
 }
 
 template <class T>
