@@ -278,25 +278,24 @@ W used_in_group(const W* words) {
   return static_cast<W>(used);
 }
 
+template <class W>
+u32 bit_length(W word) {
+  if constexpr (sizeof(W) < sizeof(u64)) {
+    return 63 - count_leading_zeros(u64{word} << 1 | 1);  // without a branch for 0
+  } else {
+    return word == 0 ? 0 : 64 - count_leading_zeros(word);
+  }
+}
+
 // Bits that planes need for residuals in groups: an estimate of the payload.
 template <class W>
 u64 cost_of(const W* residuals, u32 count) {
-  constexpr u32 most = 64;
   u64 bits = 0;
   u32 i = 0;
-  while (i + kGroupOfIntegers <= count) {
-    const u32 left = (count - i) / kGroupOfIntegers, groups = left < most ? left : most;
-    W used[most] = {}, lengths[most] = {};
-    for (u32 j = 0; j < groups; ++j, i += kGroupOfIntegers) used[j] = used_in_group(residuals + i);
-    for (u32 bit = 0; bit < kWordBits<W>; ++bit) {
-      const W least = static_cast<W>(W{1} << bit);
-      for (u32 j = 0; j < most; ++j) lengths[j] = static_cast<W>(lengths[j] + (used[j] >= least ? 1 : 0));
-    }
-    for (const W length : lengths) bits += length;
-  }
+  for (; i + kGroupOfIntegers <= count; i += kGroupOfIntegers) bits += bit_length(used_in_group(residuals + i));
   W used = 0;
   for (; i < count; ++i) used |= residuals[i];
-  return used == 0 ? bits : bits + 64 - count_leading_zeros(u64{used});
+  return bits + bit_length(used);
 }
 
 // The first of those predictors that need the least bits in the middle of the tile.
@@ -354,22 +353,6 @@ void to_planes(const W* residuals, u32 groups, u8* planes) {
   }
 }
 
-// Returns whether any bit is set. Not inlined: it would be there for each byte of each type, and what decodes alone has
-// to be small.
-[[gnu::noinline]] bool load_block(const u8* planes, u32 count, u32 groups, u64 (&block)[8]) {
-  u64 used = 0;
-  for (u32 j = 0; j < 8; ++j, planes += groups) {
-    if (count == simd::kBlockGroups) {
-      block[j] = load<u64>(planes);
-    } else {
-      block[j] = 0;
-      memcpy(&block[j], planes, count);
-    }
-    used |= block[j];
-  }
-  return used != 0;
-}
-
 template <class W>
 void from_planes(const u8* planes, u32 groups, W* residuals) {
   constexpr u32 n = simd::kBlockGroups;
@@ -377,12 +360,7 @@ void from_planes(const u8* planes, u32 groups, W* residuals) {
     const u32 count = groups - first < n ? groups - first : n;
     alignas(64) u8 bytes[sizeof(W)][simd::kBlockBytes];
     for (u32 i = 0; i < sizeof(W); ++i) {
-      u64 block[8];
-      if (load_block(planes + first + 8 * i * groups, count, groups, block)) {
-        simd::restore_block(block, bytes[i]);
-      } else {
-        memset(bytes[i], 0, sizeof bytes[i]);
-      }
+      simd::restore_bytes(planes + first + 8 * i * groups, count, groups, bytes[i]);
     }
     for (u32 v = 0; v < simd::kBlockBytes; ++v) {
       W word = bytes[0][v];

@@ -63,15 +63,16 @@ void write_values(const Quantizer& quantizer, const u8* words, u32 count, u8* va
   type.words().to_values(quantizer, ranks, count, values);
 }
 
-// Words as numbers of more bits.
+// Words as numbers of more bits. Nothing is captured by reference: compilers take the bytes for anything.
 template <class T>
 void widen(const u8* ranks, u32 count, const IntegerType& type, u8* words) {
-  const auto sign = static_cast<Word<T>>(type.sign());
-  with_word(type.bytes, [&](auto word) {
+  with_word(type.bytes, [ranks, count, words, sign = static_cast<Word<T>>(type.sign())](auto word) {
     if constexpr (sizeof word <= sizeof(T)) {
+      const u8* const __restrict__ from = ranks;
+      u8* const __restrict__ to = words;
       for (u32 i = 0; i < count; ++i) {
-        const auto rank = load<decltype(word)>(ranks + i * sizeof word);
-        store(words + i * sizeof(T), static_cast<Word<T>>(static_cast<Word<T>>(rank) - sign));
+        const auto rank = load<decltype(word)>(from + i * sizeof word);
+        store(to + i * sizeof(T), static_cast<Word<T>>(static_cast<Word<T>>(rank) - sign));
       }
     }
   });

@@ -12,6 +12,22 @@ namespace h5lossy::H5L_TARGET::simd {
 
 inline constexpr u32 kBlockBytes = 64, kBlockGroups = kBlockBytes / pfpl::kGroupOfIntegers;
 
+// Returns whether any bit is set. Not inlined: it would be there for each byte of each type, and what decodes alone has
+// to be small.
+[[gnu::noinline]] inline bool load_block(const u8* planes, u32 groups, u32 stride, u64 (&block)[8]) {
+  u64 used = 0;
+  for (u32 j = 0; j < 8; ++j, planes += stride) {
+    if (groups == kBlockGroups) {
+      block[j] = load<u64>(planes);
+    } else {
+      block[j] = 0;
+      memcpy(&block[j], planes, groups);
+    }
+    used |= block[j];
+  }
+  return used != 0;
+}
+
 }  // namespace h5lossy::H5L_TARGET::simd
 
 #if defined(H5L_AVX512)
@@ -60,6 +76,16 @@ inline void transpose_byte(const W* words, u64 (&planes)[8]) {
   alignas(64) u8 bytes[kBlockBytes];
   for (u32 v = 0; v < kBlockBytes; ++v) bytes[v] = static_cast<u8>(words[v] >> shift);
   transpose_block(bytes, planes);
+}
+
+// The inverse, of planes that have `stride` bytes each, of which `groups` are those of the block.
+inline void restore_bytes(const u8* planes, u32 groups, u32 stride, u8 (&bytes)[kBlockBytes]) {
+  u64 block[8];
+  if (load_block(planes, groups, stride, block)) {
+    restore_block(block, bytes);
+  } else {
+    memset(bytes, 0, sizeof bytes);
+  }
 }
 
 }  // namespace h5lossy::H5L_TARGET::simd

@@ -58,11 +58,20 @@ inline void transpose_byte(const W* words, u64 (&planes)[8]) {
   _mm512_storeu_si512(planes, transposed_bytes<7>(bits_of_groups(byte_of_words<W, shift>(words))));
 }
 
-inline void restore_block(const u64 (&planes)[8], u8 (&bytes)[64]) {
+// Planes are gathered in a register, for the same reason.
+inline void restore_bytes(const u8* planes, u32 groups, u32 stride, u8 (&bytes)[64]) {
+  __m512i block;
+  if (groups == kBlockGroups) [[likely]] {
+    const __m512i number = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    block = _mm512_i64gather_epi64(_mm512_mullo_epi64(number, _mm512_set1_epi64(stride)), planes, 1);
+  } else {
+    u64 part[8];
+    load_block(planes, groups, stride, part);
+    block = _mm512_loadu_si512(part);
+  }
   // The inverse of the permutation, and a square with its rows the other way round.
-  const __m512i groups = transposed_bytes<0>(_mm512_loadu_si512(planes));
   const __m512i square = _mm512_set1_epi64(static_cast<i64>(0x0102040810204080ull));
-  _mm512_store_si512(bytes, _mm512_gf2p8affine_epi64_epi8(square, groups, 0));
+  _mm512_store_si512(bytes, _mm512_gf2p8affine_epi64_epi8(square, transposed_bytes<0>(block), 0));
 }
 
 // Prefix sums within quarters of a vector, and then the sums of the quarters before. `last` picks the last element of a
