@@ -100,6 +100,7 @@ def test_a_repack_is_on_the_disk_before_it_has_its_name(shim: Path, tmp_path: Pa
     assert kinds[-2:] == [SYNC, RENAME]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["larger", "smaller", "swmr"])
 @pytest.mark.parametrize("index", ["fixed", "one unlimited", "two unlimited"])
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
