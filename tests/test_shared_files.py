@@ -110,7 +110,7 @@ def test_threads_that_write_to_one_dataset(tmp_path: Path, verify: bool) -> None
     def write(dataset: h5py.Dataset, part: slice) -> None:
         h5lossy.write(dataset, values[part], part, verify=verify)
 
-    for _ in range(30):
+    for _ in range(15):
         with h5py.File(path, "w") as file:
             chunks = (8, 25) if verify else (12, 20)
             x = file.create_dataset("x", values.shape, "f4", chunks=chunks, compression=CODEC)
