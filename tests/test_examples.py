@@ -58,7 +58,10 @@ def test_every_example_is_tested() -> None:
     assert sorted(path.name for path in FOLDER.glob("*.py")) == sorted(EXAMPLES)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+SLOW = {"10_dask.py": pytest.mark.slow}  # starts a cluster
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW.get(n, ())) for n in EXAMPLES])
 def test_example(name: str, tmp_path: Path) -> None:
     needed, file_name, dataset = EXAMPLES[name]
     if "GPU" in needed and not has_gpu():

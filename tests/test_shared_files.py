@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 CODEC = PFPL(absolute=1e-2)
 THREADS = 8
-ROUNDS = 100 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 30
+ROUNDS = 30
 
 
 @pytest.fixture(autouse=True)
