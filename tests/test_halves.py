@@ -203,7 +203,7 @@ def expected_frame(values: Array, codec: Any, fill: Any) -> bytes:
 
 @each_type
 def test_library_and_reference_write_the_same_frames(decoder: Any, name: str) -> None:
-    for values, codec, fill in jobs(DTYPES[name], range(24)):
+    for values, codec, fill in jobs(DTYPES[name], range(15)):
         frame = h5lossy.encode(values, codec, fill_value=fill)
         assert frame == expected_frame(values, codec, fill), codec
         decoded = h5lossy.decode(frame)

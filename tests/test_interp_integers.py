@@ -242,7 +242,7 @@ def of_reference(values: Array, bound: dict[str, Any], fill: int | None, mode: i
 @each_type
 def test_the_library_reads_the_frames_of_the_reference(dtype: str) -> None:
     codecs = set()
-    for seed in range(20):
+    for seed in range(10):
         values, picked = images(dtype, seed), random.Random(seed)
         bound = picked.choice([{"lossless": True}, {"absolute": 3.0}, {"absolute": 1000.0}])
         fill = int(picked.choice(values.reshape(-1))) if seed % 3 else None
