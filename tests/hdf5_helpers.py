@@ -18,14 +18,18 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from h5py import h5d, h5p, h5s, h5t, h5z
 from h5py._hl.dataset import make_new_dset
 
 import h5lossy
 from h5lossy import FILTER_ID, BoundKind, _native
+from h5lossy._cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from click.testing import Result
 
     from h5lossy._codecs import Codec
 
@@ -296,8 +300,15 @@ def run_python(
     return run(*PYTHON, "-c", code, *arguments, env=env, cwd=cwd, status=status)
 
 
-def h5lossy_command(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
+def h5lossy_command(*arguments: Any, status: int | None = 0) -> Result:
+    """Run the command line in this process; fail unless it ends with `status` (None: with any)."""
+    said = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert status is None or said.exit_code == status, said.output + repr(said.exception)
+    return said
+
+
+def h5lossy_program(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, where that matters: it takes half a second."""
     return run(*command_line(*arguments), **options)
 
 

@@ -229,6 +229,7 @@ def pixels(png: bytes) -> np.ndarray[Any, Any]:
     return out.reshape(height, width, channels)[..., :3]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 def test_a_browser_shows_the_page(report: Report, tmp_path: Path) -> None:
     assert CHROMIUM is not None

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import pytest
-from click.testing import CliRunner
 
 import h5lossy
 from checks import assert_kept
@@ -36,6 +35,7 @@ from hdf5_helpers import (
     field,
     frames,
     h5lossy_command,
+    h5lossy_program,
     run,
     run_python,
     stored_chunks,
@@ -47,8 +47,6 @@ from matrix import SETTINGS, codec_options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from click.testing import Result
-
     from h5lossy._codecs import Codec
 
 
@@ -57,24 +55,17 @@ ABSOLUTE = PFPL(absolute=1e-3)
 COMMANDS = ["demo", "repack", "info", "cd-values", "plugin-path", "doctor"]
 
 
-def h5lossy_cli(*arguments: str | Path, status: int = 0) -> Result:
-    """Run a command in this process."""
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == status, result.output + repr(result.exception)
-    return result
-
-
 # ------------------------------------------------------------------------------------------------
 # All commands
 # ------------------------------------------------------------------------------------------------
 
 
 def test_the_version_is_the_packages() -> None:
-    assert h5lossy_cli("--version").output == f"h5lossy, version {h5lossy.__version__}\n"
+    assert h5lossy_command("--version").output == f"h5lossy, version {h5lossy.__version__}\n"
 
 
 def test_help_lists_the_commands() -> None:
-    said = h5lossy_cli("--help").output
+    said = h5lossy_command("--help").output
     assert [name for name in COMMANDS if re.search(rf"^  {name} +\w", said, re.MULTILINE)] == (
         COMMANDS
     )
@@ -83,7 +74,7 @@ def test_help_lists_the_commands() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command: str) -> None:
     for option in ("-h", "--help"):
-        assert h5lossy_cli(command, option).output.startswith(f"Usage: main {command}")
+        assert h5lossy_command(command, option).output.startswith(f"Usage: main {command}")
 
 
 def test_the_installed_program_is_this_command_line() -> None:
@@ -136,7 +127,7 @@ def forms(*arguments: str) -> dict[str, list[str]]:
     """Return what cd-values prints for each tool."""
     found: dict[str, list[str]] = {}
     name = ""
-    for line in h5lossy_cli("cd-values", *arguments).output.splitlines():
+    for line in h5lossy_command("cd-values", *arguments).output.splitlines():
         name = line[:10].strip() or name
         found.setdefault(name, []).append(line[10:])
     return found
@@ -168,7 +159,8 @@ def test_cd_values_for_h5repack_are_a_command(
     [name, *arguments] = shlex.split(check, comments=True)
     assert name == "h5lossy"
     assert (
-        "/my data" in h5lossy_cli(*(str(tmp_path / a) if "." in a else a for a in arguments)).stdout
+        "/my data"
+        in h5lossy_command(*(str(tmp_path / a) if "." in a else a for a in arguments)).stdout
     )
     with h5py.File(tmp_path / "out.h5") as file:
         assert cd_values(file["my data"])[:5] == (*codec.filter_options, 0)[:5]
@@ -268,7 +260,7 @@ WRONG_BOUNDS = {
 
 @pytest.mark.parametrize(("options", "message"), WRONG_BOUNDS.values(), ids=WRONG_BOUNDS)
 def test_wrong_bounds_are_wrong_usage(options: list[str], message: str) -> None:
-    said = h5lossy_cli("cd-values", *options, status=2)
+    said = h5lossy_command("cd-values", *options, status=2)
 
     assert re.search(message, said.stderr)
     assert said.stdout == ""
@@ -293,15 +285,18 @@ def test_the_options_of_one_codec_are_refused_with_another(codec: type[Codec]) -
         message = f"{name} is a setting of codec {owner.codec_name}, and not of "
         if name not in [own.name for own in codec.choices()]:
             options = ["--lossless", "--codec", codec.codec_name, *option]
-            assert message + codec.codec_name in h5lossy_cli("cd-values", *options, status=2).stderr
+            assert (
+                message + codec.codec_name
+                in h5lossy_command("cd-values", *options, status=2).stderr
+            )
         if name not in [own.name for own in DEFAULT_CODEC.choices()]:
-            said = h5lossy_cli("cd-values", "--lossless", *option, status=2).stderr
+            said = h5lossy_command("cd-values", "--lossless", *option, status=2).stderr
             assert f"{message}{DEFAULT_CODEC.codec_name}, the default; name the codec" in said
 
 
 @pytest.mark.parametrize("command", ["demo", "repack", "cd-values"])
 def test_every_command_that_takes_a_bound_takes_every_codec(command: str) -> None:
-    said = " ".join(h5lossy_cli(command, "--help").output.split())
+    said = " ".join(h5lossy_command(command, "--help").output.split())
 
     assert f"--codec [{'|'.join(cls.codec_name for cls in CODECS.values())}]" in said
     for cls in CODECS.values():
@@ -321,14 +316,14 @@ def test_every_command_that_takes_a_bound_takes_every_codec(command: str) -> Non
 
 
 def test_plugin_path_prints_the_folder_and_nothing_else() -> None:
-    said = h5lossy_command("plugin-path")
+    said = h5lossy_program("plugin-path")
 
     assert (said.stdout, said.stderr) == (f"{h5lossy.PLUGIN_PATH}\n", "")
     assert (Path(h5lossy.PLUGIN_PATH) / "libh5lossy.so").is_file()
 
 
 def test_doctor_finds_this_machine_well() -> None:
-    said = h5lossy_command("doctor").stdout
+    said = h5lossy_program("doctor").stdout
 
     assert said.splitlines()[0].startswith(f"h5lossy {h5lossy.__version__}")
     assert h5py.version.hdf5_version in said
@@ -352,28 +347,28 @@ def test_doctor_lists_every_hdf5_library() -> None:
     if other.returncode:
         pytest.skip("netCDF4 is not installed")
 
-    rows = [line for line in h5lossy_command("doctor").stdout.splitlines() if "libhdf5" in line]
-    alone = h5lossy_command("doctor", "--no-import").stdout
+    rows = [line for line in h5lossy_program("doctor").stdout.splitlines() if "libhdf5" in line]
+    alone = h5lossy_program("doctor", "--no-import").stdout
 
     assert any(row.split()[:2] == [other.stdout.strip(), "h5lossy"] for row in rows)
     assert sum("libhdf5" in line for line in alone.splitlines()) == 1
 
 
 def test_doctor_shows_the_variables_that_matter() -> None:
-    said = h5lossy_command("doctor", "--no-import", env=with_plugin()).stdout
+    said = h5lossy_program("doctor", "--no-import", env=with_plugin()).stdout
 
     assert f"HDF5_PLUGIN_PATH={h5lossy.PLUGIN_PATH}" in said
 
 
 def test_doctor_tells_the_variable_for_other_programs() -> None:
-    said = h5lossy_command("doctor", "--no-import", env=environment(H5LOSSY_DEVICE="cpu")).stdout
+    said = h5lossy_program("doctor", "--no-import", env=environment(H5LOSSY_DEVICE="cpu")).stdout
 
     assert "export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)" in said
     assert "chunks go to the CPU (H5LOSSY_DEVICE)" in said
 
 
 def test_doctor_says_what_is_wrong_and_ends_with_status_1() -> None:
-    said = h5lossy_command("doctor", env=environment(H5LOSSY_BACKEND="turbo"), status=1)
+    said = h5lossy_program("doctor", env=environment(H5LOSSY_BACKEND="turbo"), status=1)
 
     assert "H5LOSSY_BACKEND=turbo" in said.stdout
     assert "no usable backend 'turbo': unset H5LOSSY_BACKEND, or set it to " in said.stderr
@@ -403,7 +398,7 @@ main(["doctor", "--no-import"])
 def test_demo_keeps_its_promise_with_every_codec(
     tmp_path: Path, options: list[str], codec: PFPL
 ) -> None:
-    said = h5lossy_cli("demo", "--size", "1", "--keep", tmp_path / "new", *options).output
+    said = h5lossy_command("demo", "--size", "1", "--keep", tmp_path / "new", *options).output
 
     with h5py.File(tmp_path / "new" / "demo.h5") as file:
         data = file["gzip"][...]
@@ -431,7 +426,7 @@ def test_demo_keeps_its_promise_with_every_codec(
 
 def test_demo_shows_the_codec_that_was_named(tmp_path: Path) -> None:
     options = ["--codec", "cuszp2", "--mode", "plain", "--dimensions", "2"]
-    said = h5lossy_cli("demo", "--size", "1", "--keep", tmp_path, *options).output
+    said = h5lossy_command("demo", "--size", "1", "--keep", tmp_path, *options).output
 
     assert table_row(said, "CuSZp2(mode=plain, dimensions=2)")["bound"] == "absolute 0.01"
     assert [path.name for path in tmp_path.iterdir()] == ["demo.h5"]
@@ -451,7 +446,7 @@ def table_row(said: str, name: str) -> dict[str, str]:
 
 
 def test_demo_compares_with_gzip_and_shows_speeds() -> None:
-    said = h5lossy_cli("demo", "--size", "1").output
+    said = h5lossy_command("demo", "--size", "1").output
 
     ours = [cls.__name__ for cls in CODECS.values()]
     gzip = "shuffle + gzip 4"
@@ -466,13 +461,13 @@ def test_demo_compares_with_gzip_and_shows_speeds() -> None:
 
 
 def test_demo_leaves_nothing_behind(tmp_path: Path) -> None:
-    h5lossy_command("demo", "--size", "1", env=environment(TMPDIR=str(tmp_path)))
+    h5lossy_program("demo", "--size", "1", env=environment(TMPDIR=str(tmp_path)))
 
     assert list(tmp_path.iterdir()) == []
 
 
 def test_demo_writes_at_least_64_mb() -> None:
-    said = h5lossy_cli("demo", "--help").output
+    said = h5lossy_command("demo", "--help").output
 
     assert re.search(r"--size MB .*default: 64", " ".join(said.split()))
 
@@ -490,7 +485,7 @@ def test_demo_shows_a_progress_bar_on_a_terminal(tmp_path: Path) -> None:
 
 
 def test_without_a_terminal_there_is_no_progress_bar() -> None:
-    said = h5lossy_command("demo", "--size", "1")
+    said = h5lossy_program("demo", "--size", "1")
 
     assert said.stderr == ""
     assert "\x1b" not in said.stdout
@@ -502,7 +497,7 @@ def test_demo_ends_with_status_1_where_a_value_breaks_its_bound(
     add = BoundChecker.add
     monkeypatch.setattr(BoundChecker, "add", lambda checker, at, x, y: add(checker, at, x, y + 1))
 
-    said = h5lossy_cli("demo", "--size", "1", status=1)
+    said = h5lossy_command("demo", "--size", "1", status=1)
 
     assert "are off by more than absolute 0.01" in said.stderr
 
@@ -531,7 +526,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_info_prints_a_row_for_each_compressed_dataset(path: Path) -> None:
-    said = h5lossy_cli("info", path).output
+    said = h5lossy_command("info", path).output
 
     with h5py.File(path) as file:
         for name in ("/x", "/deep/er/y", "/deep/z"):
@@ -551,7 +546,7 @@ def test_info_prints_a_row_for_each_compressed_dataset(path: Path) -> None:
 
 
 def test_info_prints_json(path: Path) -> None:
-    said = json.loads(h5lossy_cli("info", "--json", "--frames", path).output)
+    said = json.loads(h5lossy_command("info", "--json", "--frames", path).output)
 
     others = sorted(other["path"] for other in said["others"])
     assert others == ["/gzip", "/plain", "/scalar", "/text"]
@@ -579,8 +574,8 @@ def test_info_shows_what_each_codec_was_asked_for_and_what_came_of_it(tmp_path: 
             codec = make(absolute=1e-3)
             file.create_dataset(name, data=data, chunks=(6, 20, 50), compression=codec)
 
-    rows = h5lossy_cli("info", "--frames", path).output
-    said = json.loads(h5lossy_cli("info", "--frames", "--json", path).output)
+    rows = h5lossy_command("info", "--frames", path).output
+    said = json.loads(h5lossy_command("info", "--frames", "--json", path).output)
 
     found = {dataset["path"][1:]: dataset for dataset in said["datasets"]}
     assert set(found) == set(SETTINGS)
@@ -618,8 +613,8 @@ def test_info_counts_the_codecs_that_auto_picked(tmp_path: Path) -> None:
         # Too small to be worth a codec.
         dataset.id.write_direct_chunk((7, 0, 0), h5lossy.encode(data[0, :1], PFPL(absolute=1e-3)))
 
-    row = table_row(h5lossy_cli("info", "--frames", path).output, "/x")
-    said = json.loads(h5lossy_cli("info", "--frames", "--json", path).output)["datasets"][0]
+    row = table_row(h5lossy_command("info", "--frames", path).output, "/x")
+    said = json.loads(h5lossy_command("info", "--frames", "--json", path).output)["datasets"][0]
 
     assert row["codec"] == "auto"
     counts = "3 cuszp2, 2 pfpl, 1 cuszp2(dimensions=2), 1 aatrox, 1 stored, 0 of "
@@ -638,7 +633,7 @@ main(["info", sys.argv[1]])
 """
     missing = run_python(code, path, env=environment())
 
-    assert missing.stdout == h5lossy_command("info", path, env=environment()).stdout
+    assert missing.stdout == h5lossy_program("info", path, env=environment()).stdout
     assert table_row(missing.stdout, "/x")["bound"] == "absolute 0.001"
 
 
@@ -646,7 +641,7 @@ def test_info_counts_chunks_that_went_around_the_filter(path: Path) -> None:
     with h5py.File(path, "r+") as file:
         file["x"].id.write_direct_chunk((0, 32), field((32, 32)).tobytes(), filter_mask=1)
 
-    assert table_row(h5lossy_cli("info", path).output, "/x")["skipped"] == "1"
+    assert table_row(h5lossy_command("info", path).output, "/x")["skipped"] == "1"
 
 
 def test_info_finds_frames_that_are_broken(path: Path) -> None:
@@ -654,8 +649,8 @@ def test_info_finds_frames_that_are_broken(path: Path) -> None:
         chunk = stored_chunks(file["x"])[3]
         file["x"].id.write_direct_chunk(chunk.chunk_offset, b"nonsense")
 
-    assert "BROKEN" not in h5lossy_cli("info", path).output  # it looks at the first one only
-    assert "1 BROKEN" in table_row(h5lossy_cli("info", "--frames", path).output, "/x")["frames"]
+    assert "BROKEN" not in h5lossy_command("info", path).output  # it looks at the first one only
+    assert "1 BROKEN" in table_row(h5lossy_command("info", "--frames", path).output, "/x")["frames"]
 
 
 def test_info_says_where_a_bound_was_too_small_to_help(tmp_path: Path) -> None:
@@ -664,7 +659,7 @@ def test_info_says_where_a_bound_was_too_small_to_help(tmp_path: Path) -> None:
         codec = PFPL(absolute=5e-324)
         file.create_dataset("x", data=field((50, 70)), chunks=(50, 70), compression=codec)
 
-    row = table_row(h5lossy_cli("info", path).output, "/x")
+    row = table_row(h5lossy_command("info", path).output, "/x")
 
     assert row["bound"] == "absolute 5e-324"
     assert "1 lossless" in row["frames"]
@@ -677,7 +672,7 @@ def test_info_does_not_look_into_what_another_filter_made(tmp_path: Path) -> Non
     with h5py.File(path, "w") as file:
         create(file, "x", (50, 70), "f4", creation)[...] = field((50, 70))
 
-    row = table_row(h5lossy_cli("info", path).output, "/x")
+    row = table_row(h5lossy_command("info", path).output, "/x")
 
     assert (row["codec"], row["frames"]) == ("pfpl", "-")
 
@@ -697,10 +692,10 @@ def test_info_does_not_look_into_what_another_filter_made(tmp_path: Path) -> Non
 )
 def test_info_takes_globs(path: Path, pattern: str, expected: set[str] | None) -> None:
     if expected is None:
-        said = h5lossy_cli("info", "--dataset", pattern, path, status=2)
+        said = h5lossy_command("info", "--dataset", pattern, path, status=2)
         assert f"--dataset {pattern!r} names no dataset here" in said.stderr
         return
-    said = h5lossy_cli("info", "--json", "--dataset", pattern, path).output
+    said = h5lossy_command("info", "--json", "--dataset", pattern, path).output
     assert {dataset["path"] for dataset in json.loads(said)["datasets"]} == expected
 
 
@@ -708,7 +703,7 @@ def test_info_shows_a_dataset_with_two_names_once(path: Path) -> None:
     with h5py.File(path, "r+") as file:
         file["deep/again"] = file["x"]
 
-    said = json.loads(h5lossy_cli("info", "--json", path).output)
+    said = json.loads(h5lossy_command("info", "--json", path).output)
 
     assert len(said["datasets"]) == 4
 
@@ -720,7 +715,7 @@ def test_info_prints_names_that_a_terminal_would_obey_as_escapes(tmp_path: Path)
         for name in names:
             file.create_dataset(name, (8,), "f4", chunks=(4,), compression=ABSOLUTE)
 
-    said = h5lossy_cli("info", path).output
+    said = h5lossy_command("info", path).output
 
     assert "\x1b" not in said
     for shown in (r"/red\x1b[31m", r"/two\nlines", "/größe", "/[bold]"):
@@ -742,7 +737,7 @@ def test_a_warning_is_a_line_on_standard_error_and_prints_names_as_escapes(
         "tune": ("--require", "psnr>=40"),
     }[command]
 
-    said = h5lossy_cli(command, path, *more)
+    said = h5lossy_command(command, path, *more)
 
     wanted = r"Warning: /red\x1b[31m: attribute missing_value is ignored, since it is not a number"
     assert any(line.startswith(wanted) for line in said.stderr.splitlines())
@@ -754,7 +749,7 @@ def test_info_of_a_file_with_nothing_of_ours(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["x"] = field((50, 70))
 
-    said = h5lossy_cli("info", tmp_path / "a.h5").output
+    said = h5lossy_command("info", tmp_path / "a.h5").output
 
     assert said == "not compressed by h5lossy: 1 datasets\n"
 
@@ -762,7 +757,7 @@ def test_info_of_a_file_with_nothing_of_ours(tmp_path: Path) -> None:
 def test_info_leaves_the_file_alone(path: Path) -> None:
     before = path.read_bytes()
 
-    h5lossy_cli("info", "--frames", path)
+    h5lossy_command("info", "--frames", path)
 
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]

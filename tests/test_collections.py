@@ -30,7 +30,7 @@ from hdf5_helpers import (
     edit_cd_values,
     environment,
     field,
-    h5lossy_command,
+    h5lossy_program,
     run,
     run_python,
 )
@@ -677,7 +677,7 @@ def test_doctor_names_what_is_missing(tmp_path: Path, packed: list[Path]) -> Non
     )
     run_python(make, path)
 
-    done = h5lossy_command("doctor", packed[0], path, status=1)
+    done = h5lossy_program("doctor", packed[0], path, status=1)
 
     assert "filter 32015, HDF5 zstd filter, is MISSING; of 1 dataset: /z" in done.stdout
     assert "to read it: in Python import hdf5plugin" in done.stdout
@@ -688,7 +688,7 @@ def test_doctor_names_what_is_missing(tmp_path: Path, packed: list[Path]) -> Non
         "Error: 1 of 2 files failed:",
         f"{path}: needs what is not here: {missing}",
     ]
-    found = json.loads(h5lossy_command("doctor", packed[0], path, "--json", status=1).stdout)
+    found = json.loads(h5lossy_program("doctor", packed[0], path, "--json", status=1).stdout)
     [ours, other] = found["files"]
     assert ours["filters"][0]["here"]
     assert ours["format_versions"] == {"1": 2}

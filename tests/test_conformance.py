@@ -9,8 +9,8 @@ bound, or take the process with them. Here a row ends in one of three ways, and 
 - *stored*: the chunks are there as they were, inside of frames;
 - *refused*: a Python exception when the dataset is created.
 
-Each row runs in a process of its own, this file with arguments, since the worst end is that of the
-process: by a signal, or by an exit without a word.
+The rows run in a process of their own, this file with an argument, since the worst end is that of
+the process: by a signal, or by an exit without a word.
 """
 
 from __future__ import annotations
@@ -170,32 +170,36 @@ def run_case(row: Row, kind: str, folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    row_name, folder_name = sys.argv[1:]
-    for bound_kind in KINDS:
-        (folder := Path(folder_name, bound_kind)).mkdir()
-        print(run_case(ROWS[row_name], bound_kind, folder))
+    for row_name, one in ROWS.items():
+        for bound_kind in KINDS:
+            (case := Path(sys.argv[1], row_name, bound_kind)).mkdir(parents=True)
+            print(row_name, run_case(one, bound_kind, case), sep="\t", flush=True)
 else:
     import pytest
 
     from checks import assert_kept, assert_same_bits
     from hdf5_helpers import run
 
-    @pytest.mark.parametrize("name", ROWS)
-    def test_row_of_the_matrix(name: str, tmp_path: Path) -> None:
-        row = ROWS[name]
+    @pytest.fixture(scope="module")
+    def matrix(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+        folder = tmp_path_factory.mktemp("matrix")
+        return folder, run(sys.executable, __file__, folder).stdout.splitlines()
 
-        ends = run(sys.executable, __file__, name, tmp_path).stdout.splitlines()
+    @pytest.mark.parametrize("name", ROWS)
+    def test_row_of_the_matrix(name: str, matrix: tuple[Path, list[str]]) -> None:
+        row, (folder, lines) = ROWS[name], matrix
+        ends = [line.partition("\t")[2] for line in lines if line.startswith(f"{name}\t")]
 
         for kind, end in zip(KINDS, ends, strict=True):
             assert end.partition(":")[0] == row.expected, end
             if row.expected == "refused":
                 assert "h5lossy: only float32, float64 and integers" in end
                 continue
-            data, decoded = row.make(), np.load(tmp_path / kind / "decoded.npy")
+            data, decoded = row.make(), np.load(folder / name / kind / "decoded.npy")
             if row.expected == "stored":
                 assert_same_bits(decoded, data)
             fill = None if row.fill is None else data.dtype.type(row.fill)
             assert_kept(data, decoded, KINDS[kind], fill)
             # "Stored bound readable back": exactly what was asked for.
-            stored = json.loads((tmp_path / kind / "codec.json").read_text())
+            stored = json.loads((folder / name / kind / "codec.json").read_text())
             assert stored == codec_for(row, kind).get_config()

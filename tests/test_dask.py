@@ -299,6 +299,7 @@ with LocalCluster(
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["plugin", "preload"])
 def test_workers_have_the_filter(tmp_path: Path, start: str) -> None:
     pytest.importorskip("distributed")

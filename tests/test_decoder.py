@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 GOLDEN = golden.load()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", GOLDEN, ids=str)
 def test_it_decodes_the_frames_of_the_past(decoder: Any, frame: golden.Golden) -> None:
     decoded = np.frombuffer(decoder.decode(frame.frame), np.uint8)

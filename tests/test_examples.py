@@ -58,7 +58,10 @@ def test_every_example_is_tested() -> None:
     assert sorted(path.name for path in FOLDER.glob("*.py")) == sorted(EXAMPLES)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+SLOW = {"10_dask.py": pytest.mark.slow}  # starts a cluster
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW.get(n, ())) for n in EXAMPLES])
 def test_example(name: str, tmp_path: Path) -> None:
     needed, file_name, dataset = EXAMPLES[name]
     if "GPU" in needed and not has_gpu():
@@ -68,19 +71,22 @@ def test_example(name: str, tmp_path: Path) -> None:
     require_engine(name)
     skip_without(set(needed) - {"GPU", "MPI", "engine"})
 
+    folder, temporary = tmp_path / "files", tmp_path / "temporary"
+    folder.mkdir()
+    temporary.mkdir()
+    env = environment(TMPDIR=str(temporary))
     # Warnings of other packages are theirs.
-    said = run(sys.executable, FOLDER / name, tmp_path, cwd=tmp_path, env=environment())
+    said = run(sys.executable, FOLDER / name, folder, cwd=folder, env=env)
 
     assert "largest error" in said.stdout
-    with h5py.File(tmp_path / file_name) as file:
+    with h5py.File(folder / file_name) as file:
         assert h5lossy.describe(file[dataset]) is not None
+    assert list(temporary.iterdir()) == []
 
 
-# The others end in the same lines as the first.
-@pytest.mark.parametrize("name", ["01_h5py.py", "06_gpu.py", "08_mpi.py", "10_dask.py"])
+# The others end in the same lines as the first; those of GPUs and MPI may say what is missing.
+@pytest.mark.parametrize("name", ["01_h5py.py", "06_gpu.py", "08_mpi.py"])
 def test_examples_leave_nothing_behind_without_a_folder(name: str, tmp_path: Path) -> None:
-    if name == "10_dask.py":  # those of GPUs and MPI say what is missing
-        skip_without({"dask", "distributed"})
     run(sys.executable, FOLDER / name, cwd=tmp_path, env=environment(TMPDIR=str(tmp_path)))
 
     assert list(tmp_path.iterdir()) == []

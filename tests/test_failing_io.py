@@ -100,6 +100,7 @@ def test_a_repack_is_on_the_disk_before_it_has_its_name(shim: Path, tmp_path: Pa
     assert kinds[-2:] == [SYNC, RENAME]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["larger", "smaller", "swmr"])
 @pytest.mark.parametrize("index", ["fixed", "one unlimited", "two unlimited"])
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
@@ -121,12 +122,14 @@ def test_what_a_killed_write_leaves(
     }, said
 
 
+@pytest.mark.slow
 def test_no_call_leaves_a_file_that_is_shorter_than_it_states(shim: Path, tmp_path: Path) -> None:
     said = cases(shim, "shrink", tmp_path, str(10 * int(CASES)))
     assert sum(case["shrunk"] for case in said) > 0
     assert not [case for case in said if case["cut"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("libver", ["earliest", "v108", "latest"])
 def test_what_hdf5_leaves_is_repaired(shim: Path, tmp_path: Path, libver: str) -> None:
     """What h5py writes up to some call, after some of which a file is shorter than it states."""

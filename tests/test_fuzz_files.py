@@ -138,6 +138,7 @@ CRASHES: dict[str, str] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", CRASHES)
 def test_what_a_reader_must_not_do_is_seen(tmp_path: Path, what: str) -> None:
     code = f"""

@@ -26,7 +26,7 @@ from hdf5_helpers import (
     environment,
     field,
     filter_class,
-    h5lossy_command,
+    h5lossy_program,
     leave_partial_chunks_unfiltered,
     run,
     run_python,
@@ -151,7 +151,7 @@ def test_a_chunk_that_is_shorter_than_its_checksum_never_reaches_hdf5(
     path = tmp_path / "x.h5"
     edited_entry(path, size, 0, fletcher32=True)
     for command in (("verify", path), ("repack", path, tmp_path / "y.h5", "--lossless")):
-        done = h5lossy_command(*command, status=1)
+        done = h5lossy_program(*command, status=1)
         assert "checksum alone takes 4" in done.stdout + done.stderr
 
 
@@ -339,7 +339,7 @@ def test_the_command_line_ends_by_itself(
         "assess": [path],
         "repack": [tmp_path / "y.h5", "--absolute", "1", "--recompress"],
     }.get(command, [])
-    done = h5lossy_command(command, path, *others, status=None)
+    done = h5lossy_program(command, path, *others, status=None)
     assert done.returncode != 0
     assert not list(tmp_path.iterdir())
 
@@ -357,7 +357,7 @@ def test_an_edge_chunk_that_is_exempt_from_filters_is_no_frame(tmp_path: Path) -
         for selection in (np.s_[...], np.s_[10:, 5:], np.s_[12, 6]):
             with pytest.raises(CorruptFrameError, match=r"chunk \(10, 4\) .* without filters"):
                 h5lossy.read(x, selection)
-    h5lossy_command("repack", path, tmp_path / "y.h5", "--absolute", "1", status=1)
+    h5lossy_program("repack", path, tmp_path / "y.h5", "--absolute", "1", status=1)
     assert not (tmp_path / "y.h5").exists()
 
 
@@ -366,7 +366,7 @@ def test_a_name_that_is_not_utf8(command: str, tmp_path: Path) -> None:
     path, out = tmp_path / "x.h5", tmp_path / "y.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset(b"x\xf8\x1b", data=field((40, 40)), chunks=(10, 10), compression=CODEC)
-    said = h5lossy_command(
+    said = h5lossy_program(
         command, path, *((out, "--absolute", "1") if command == "repack" else ())
     )
     assert "\x1b" not in said.stdout + said.stderr

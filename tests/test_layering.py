@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import re
 from pathlib import Path
@@ -263,6 +264,7 @@ MENTIONS_OF_CODECS = {
 DEFAULT_CODEC = "pfpl"  # an example has to be of some codec: in h5lossy/ it may be this one
 
 
+@functools.cache
 def code_of(path: Path) -> str:
     """Return a file's text; of Python without docstrings and comments."""
     text = path.read_text(encoding="utf-8")

@@ -94,6 +94,7 @@ def values_of(path: Path, name: str = "t") -> np.ndarray[Any, Any]:
         return np.asarray(file[name][...])
 
 
+TYPES = ["<f4", ">f4", "<f8", ">f8"]
 IMPORTS = {
     "h5lossy first": "import h5lossy, h5py, {}",
     "h5lossy last": "import {}, h5py, h5lossy",
@@ -119,24 +120,28 @@ np.save(sys.argv[2], nc["t"][...].filled())
     assert_same_bits(np.load(compressed.with_suffix(".npy")), values_of(compressed))
 
 
-@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8"])
 @pytest.mark.parametrize("imports", IMPORTS.values(), ids=IMPORTS)
-def test_netcdf4_writes_and_h5py_reads(tmp_path: Path, imports: str, dtype: str) -> None:
+def test_netcdf4_writes_and_h5py_reads(tmp_path: Path, imports: str) -> None:
     require("netCDF4")
-    path = tmp_path / "a.nc"
-    data = field((50, 70), dtype)
-    data[::4] = -999
-    np.save(tmp_path / "t.npy", data)
+    given = {f"{tmp_path}/{dtype}.nc": field((50, 70), dtype) for dtype in TYPES}
+    for path, data in given.items():
+        data[::4] = -999
+        np.save(f"{path}.npy", data)
 
-    code = f"\nwrite_with_netcdf4(sys.argv[1], np.load(sys.argv[2]), {ABSOLUTE.filter_options})"
-    snippet(imports.format("netCDF4") + code, path, tmp_path / "t.npy")
+    code = f"""
+for path in sys.argv[1:]:
+    write_with_netcdf4(path, np.load(path + ".npy"), {ABSOLUTE.filter_options})
+"""
+    snippet(imports.format("netCDF4") + code, *given)
 
-    with h5py.File(path) as file:
-        assert cd_values(file["t"])[:5] == (*ABSOLUTE.filter_options, 256)
-        assert {h5lossy.inspect(frame).codec for frame in frames(file["t"]).values()} == {"pfpl"}
-        assert file["t"].dtype == dtype
-        decoded = file["t"][...]
-    assert_kept(data, decoded, bound_of(ABSOLUTE), np.dtype(dtype).type(-999))
+    for path, data in given.items():
+        with h5py.File(path) as file:
+            assert cd_values(file["t"])[:5] == (*ABSOLUTE.filter_options, 256)
+            codecs = {h5lossy.inspect(frame).codec for frame in frames(file["t"]).values()}
+            assert codecs == {"pfpl"}
+            assert file["t"].dtype == data.dtype
+            decoded = file["t"][...]
+        assert_kept(data, decoded, bound_of(ABSOLUTE), data.dtype.type(-999))
 
 
 def test_netcdf4_writes_with_nothing_but_the_plugin_path(tmp_path: Path) -> None:

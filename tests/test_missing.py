@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 import h5lossy
 from h5lossy import PFPL, Assessor, ErrorBound, NotComparableError, Report, assess
@@ -25,6 +25,7 @@ from h5lossy._errors import InvalidArgumentError
 from h5lossy._ranges import Extent
 from h5lossy._values import read_block
 from h5lossy.missing import Missing, keeping_missing, missing_when_stored, no_data
+from hdf5_helpers import h5lossy_command
 from matrix import CODEC_NAMES
 
 if TYPE_CHECKING:
@@ -32,12 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
-
-
-def h5lossy_command(*arguments: Any, status: int = 0) -> Result:
-    said = CliRunner().invoke(main, list(map(str, arguments)))
-    assert said.exit_code == status, said.output
-    return said
 
 
 def field(missing: float = 1e20, dtype: npt.DTypeLike = "f4") -> npt.NDArray[Any]:

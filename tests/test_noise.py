@@ -121,9 +121,10 @@ def jobs(dtype: str, seeds: range) -> list[tuple[Array, Any, int | None]]:
     found = []
     for seed in seeds:
         values, picked = images(dtype, seed), random.Random(seed)
-        if values.itemsize == 4:  # of larger ones, the reference has too many bins
-            values = (values // 2**13).astype(dtype)
-        noise, floor = picked.choice(BOUNDS)
+        bounds = BOUNDS
+        if values.itemsize == 4:  # of larger values and narrower bins, the reference has too many
+            values, bounds = (values // 2**13).astype(dtype), BOUNDS[2:]
+        noise, floor = picked.choice(bounds)
         codec = PFPL(noise=noise, absolute=floor) if floor else PFPL(noise=noise)
         fill = int(picked.choice(values.reshape(-1))) if seed % 3 else None
         found.append((values, codec, fill))

@@ -54,7 +54,8 @@ def field(dtype: Any, shape: tuple[int, ...] = (60, 50), seed: int = 0) -> Array
 
 def allowed(noise: float, floor: int, x: int) -> int:
     """Return the largest difference that a bound of noise allows."""
-    return max(floor, math.isqrt(math.floor(Fraction(noise) ** 2 * abs(x))))
+    above, below = float(noise).as_integer_ratio()
+    return max(floor, math.isqrt(above**2 * abs(x) // below**2))
 
 
 # ------------------------------------------------------------------------------------------------

@@ -52,6 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "command"), READERS.items(), ids=READERS)
 def test_the_message_is_that_of_the_page(folder: Path, name: str, command: tuple[str, ...]) -> None:
     is_python = len(command) == 1

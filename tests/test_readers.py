@@ -171,6 +171,7 @@ def variables(tmp_path: Path) -> dict[str, np.ndarray[Any, Any]]:
         return {name: file[name][...] for name in file if "_" in name}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_values_are_those_of_h5py(
     tmp_path: Path, variables: dict[str, np.ndarray[Any, Any]], name: str

@@ -151,7 +151,7 @@ def test_frames_of_values_on_the_borders_of_bins_are_equal(
     rng = np.random.default_rng(17)
     for bound in BOUNDS[::2]:
         pieces: list[Array] = []
-        for magnitude in range(0, 8 * size - 6, 2):
+        for magnitude in range(0, 8 * size - 6, 4):
             bins = rng.integers(-(2**magnitude), 2**magnitude + 1, 600)
             words = border_values(size, bound, bins)
             ulps = rng.integers(-2, 3, words.size).astype(f"i{size}").view(words.dtype)
@@ -240,10 +240,11 @@ SHAPES = [
 
 
 @in_every_setting
-def test_frames_of_any_shape_are_equal(setting: Setting, dtype: np.dtype[Any]) -> None:
+def test_frames_of_any_shape_are_equal(setting: Setting) -> None:
     codec = setting(absolute=1e-2)
     params = codec.params()
-    for shape in SHAPES:
+    # The types in turn: shapes know nothing of them.
+    for shape, dtype in zip(SHAPES, itertools.cycle(("f4", "f8")), strict=False):
         slopes = sum(0.3 * (i + 1) * np.sqrt(axis) for i, axis in enumerate(np.indices(shape)))
         values = np.asarray(slopes).astype(dtype)
         ours = h5lossy.encode(values, codec)
@@ -300,11 +301,10 @@ def test_a_frame_that_would_not_be_shorter_is_stored(surplus: int) -> None:
 def test_frames_of_special_values_are_equal(setting: Setting, dtype: np.dtype[Any]) -> None:
     smooth = (np.sin(np.arange(300) / 30) * 3).astype(dtype)
     words = np.array([*special_patterns(dtype.itemsize).values()], f"u{dtype.itemsize}")
-    for bound, word in itertools.product(BOUNDS[::3], words):
+    for (i, bound), (j, word) in itertools.product(enumerate(BOUNDS[::3]), enumerate(words)):
         special = floats_of(np.full(40, word), dtype)
         values = np.concatenate([smooth, special, smooth]).reshape(4, 10, 16)
-        for fill_value in (None, special[0]):
-            assert_agreed(setting, Chunk(values, bound, fill_value))
+        assert_agreed(setting, Chunk(values, bound, special[0] if (i + j) % 2 else None))
 
 
 # ------------------------------------------------------------------------------------------------

@@ -1147,8 +1147,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("force", [False, True], ids=["new name", "name in use"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("number", "force"), [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGHUP, False)]
+)
 def test_interrupted_it_leaves_nothing_under_the_final_name(
     large: Path, target: Path, number: signal.Signals, force: bool
 ) -> None:

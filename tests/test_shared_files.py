@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 CODEC = PFPL(absolute=1e-2)
 THREADS = 8
-ROUNDS = 100 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 30
+ROUNDS = 30
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +109,7 @@ def test_threads_that_write_to_one_dataset(tmp_path: Path, verify: bool) -> None
     def write(dataset: h5py.Dataset, part: slice) -> None:
         h5lossy.write(dataset, values[part], part, verify=verify)
 
-    for _ in range(30):
+    for _ in range(15):
         with h5py.File(path, "w") as file:
             chunks = (8, 25) if verify else (12, 20)
             x = file.create_dataset("x", values.shape, "f4", chunks=chunks, compression=CODEC)

@@ -589,18 +589,30 @@ def test_parts_are_saved_with_chunks_that_fit(
         assert all(c <= n for c, n in zip(info.chunks, info.shape, strict=True))
 
 
+@pytest.fixture(scope="module")
+def paths(original: xr.Dataset, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Give files with the hours of one dataset."""
+    folder = tmp_path_factory.mktemp("parts")
+    for n in range(0, 20, 4):
+        part = original.isel(time=slice(n, n + 4))
+        save(part, folder / f"{n:02}.nc", encoding=encoding(part, **BOUND))
+    return sorted(folder.iterdir())
+
+
 @pytest.mark.parametrize("way", ["engine", "netcdf4", "h5netcdf"])
 @pytest.mark.parametrize("parallel", [False, True])
 def test_many_files(
-    tmp_path: Path, original: xr.Dataset, way: str, parallel: bool, recwarn: Any
+    tmp_path: Path,
+    original: xr.Dataset,
+    paths: list[Path],
+    *,
+    way: str,
+    parallel: bool,
+    recwarn: Any,
 ) -> None:
-    parts = [original.isel(time=slice(n, n + 4)) for n in range(0, 20, 4)]
-    for number, part in enumerate(parts):
-        save(part, tmp_path / f"{number}.nc", encoding=encoding(part, **BOUND))
     options: dict[str, Any] = {"engine": way, "preprocess": restore_encoding}
     if way == "engine":
         options = {"engine": H5LossyBackendEntrypoint}
-    paths = [tmp_path / f"{number}.nc" for number in range(len(parts))]
     with xr.open_mfdataset(
         paths,
         parallel=parallel,

@@ -34,8 +34,8 @@ class Decoder {
     for (const Setting& setting : settings<T>()) {
       if (!make_quantizer(setting)) continue;
       const Bytes right = encode(setting);
-      for (int i = 0; i < 12 && right.size() > 1; ++i) decode(damaged(right));
-      for (int i = 0; i < 4; ++i) decode(garbage());
+      for (int i = 0; i < cases(12) && right.size() > 1; ++i) decode(damaged(right));
+      for (int i = 0; i < cases(4); ++i) decode(garbage());
     }
   }
 
