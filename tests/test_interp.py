@@ -535,7 +535,7 @@ def test_batches_have_its_frames_as_a_kind() -> None:
     for buffer, frame in zip(buffers, frames, strict=True):
         buffer[: len(frame)] = np.frombuffer(frame, np.uint8)
     array = SimpleNamespace(start=(0, 0), shape=values.shape, chunk=values.shape)
-    chunks: Any = SimpleNamespace(chunk_bytes=values.nbytes, value_bytes=4, array=array)
+    chunks: Any = SimpleNamespace(chunk_bytes=values.nbytes, dtype=values.dtype, array=array)
     decoder = gpu_decoder._Decoder(chunks, lambda *_: None)
     kinds = decoder._kinds(buffers, sizes)
     assert [(info.codec, info.bound_kind) for info in kinds] == [(4, 0), (1, 0)]
