@@ -93,8 +93,10 @@ bool find_allocator(const void* address, Allocator& found) {
 
 void* open_library(const char* name) {
   // The folder of a library that is named by its path is searched for what it needs, too.
-  const bool is_path = std::strpbrk(name, "/\\") != nullptr;
-  return LoadLibraryExA(name, nullptr, is_path ? LOAD_WITH_ALTERED_SEARCH_PATH : 0);
+  std::string path = name;
+  std::replace(path.begin(), path.end(), '/', '\\');
+  const bool is_path = path.find('\\') != path.npos;
+  return LoadLibraryExA(path.c_str(), nullptr, is_path ? LOAD_WITH_ALTERED_SEARCH_PATH : 0);
 }
 
 void* find_symbol(void* library, const char* symbol) {
