@@ -37,8 +37,8 @@ class Module {
   const void* base_ = nullptr;
 };
 
-// malloc, calloc and free. On Windows, each C library in a process has its own, and a buffer that passes from one module
-// to another has to be freed by the C library that it came from.
+// malloc, calloc and free. On Windows, each C library in a process has its own, and a buffer that passes from one
+// module to another has to be freed by the C library that it came from.
 struct Allocator {
   void* (*allocate)(std::size_t bytes);
   void* (*allocate_zeros)(std::size_t count, std::size_t bytes);
@@ -108,8 +108,8 @@ class NoSignals {
 // Has a function called in each forked child. False if that is impossible.
 [[nodiscard]] bool call_in_forked_children(void (*function)());
 
-// Called before this library starts threads. False if they could outlive its code. Windows cannot wait for threads while
-// it unloads a library, so a library that has started one stays until the process ends.
+// Called before this library starts threads. False if they could outlive its code. Windows cannot wait for threads
+// while it unloads a library, so a library that has started one stays until the process ends.
 [[nodiscard]] bool prepare_for_threads();
 
 // Whether the process is ending and the system has ended all other threads, with whatever locks they held.
