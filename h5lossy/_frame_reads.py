@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def opened_for_frames(dataset: h5py.Dataset) -> int | None:
     HDF5 may hold chunks that are not in the file yet if it has been opened for writing, and may
     read another state of the index if somebody else writes to it.
     """
-    if not hasattr(os, "preadv"):
+    if sys.platform == "win32" or not hasattr(os, "preadv"):
         return None
     with phil:
         file = dataset.file
@@ -53,7 +54,7 @@ def read_frames(file: int, frames: Iterable[tuple[int, npt.NDArray[np.uint8]]]) 
     buffers: list[Any] = []
 
     def read() -> None:
-        if not numbers:
+        if not numbers or sys.platform == "win32":
             return
         try:
             stop = begin + os.preadv(file, buffers, begin)

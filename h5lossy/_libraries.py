@@ -15,25 +15,21 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from h5lossy._declarations import ffi_of
 from h5lossy._errors import NativeError
 
+if sys.platform == "win32":
+    from h5lossy import _loader_windows as loader
+else:
+    from h5lossy import _loader_posix as loader
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-# dlopen and its kin are called directly: cffi's own dlopen crashes where RTLD_NOLOAD finds nothing,
-# since then there is no error message.
-ffi: Any = ffi_of("process")
-process: Any = ffi.dlopen(None)
-
-# Never loads anything, and changes nothing about how it is loaded.
-_FLAGS: int = os.RTLD_LAZY | os.RTLD_LOCAL | os.RTLD_NOLOAD
+ffi: Any = loader.ffi
 
 # hid_t is int64_t since HDF5 1.10.
 _FUNCTIONS = {
@@ -65,9 +61,7 @@ class LoadedHDF5:
         register = functions["H5Zregister"]
         # Identifies the library, even where two copies of one file are loaded.
         self.address = int(ffi.cast("uintptr_t", register))
-        where = ffi.new("Dl_info *")
-        process.dladdr(register, where)
-        self.path = os.path.normpath(os.fsdecode(ffi.string(where.dli_fname)))
+        self.path = loader.file_of(register)
 
     @property
     def version(self) -> tuple[int, int, int]:
@@ -116,7 +110,7 @@ def loaded_libraries() -> list[LoadedHDF5]:
         of_h5py = [importlib.import_module("h5py.h5z").__file__]
         lock = importlib.import_module("h5py._objects").phil
     found: dict[int, LoadedHDF5] = {}
-    for path, prefix in itertools.product((*of_h5py, None, *_loaded_files()), _PREFIXES):
+    for path, prefix in itertools.product((*of_h5py, None, *loader.loaded_files()), _PREFIXES):
         functions = functions_in(path, _FUNCTIONS, prefix)
         if functions is not None:
             library = LoadedHDF5(functions, lock)
@@ -129,35 +123,8 @@ def functions_in(
     path: str | None, signatures: dict[str, str], prefix: str = ""
 ) -> dict[str, Any] | None:
     """Return the functions that a loaded file (None: the program) holds or links to, if all are."""
-    handle = process.dlopen(ffi.NULL if path is None else os.fsencode(path), _FLAGS)
-    if handle == ffi.NULL:
+    addresses = loader.addresses_in(path, [f"{prefix}{name}" for name in signatures])
+    if addresses is None:
         return None
-    functions = {}
-    for name, signature in signatures.items():
-        address = process.dlsym(handle, f"{prefix}{name}".encode())
-        if address == ffi.NULL:
-            process.dlclose(handle)
-            return None
-        functions[name] = ffi.cast(signature, address)
-    return functions  # the handle stays open, so that the library stays where it is
-
-
-def _loaded_files() -> Iterator[str]:
-    """Yield the paths of the program and of all libraries that are loaded."""
-    if sys.platform == "darwin":
-        for i in range(process._dyld_image_count()):  # noqa: SLF001  # Apple's name
-            name = process._dyld_get_image_name(i)  # noqa: SLF001
-            if name != ffi.NULL:
-                yield os.fsdecode(ffi.string(name))
-        return
-    # Not dl_iterate_phdr: it calls back while it holds the loader's lock, and a callback in Python
-    # may have to wait for a thread that holds the GIL and waits for that lock.
-    with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123  # pathlib takes time to import
-        lines = maps.read().splitlines()
-    paths: dict[str, None] = {}
-    for line in lines:
-        # address permissions offset device inode path
-        fields = line.split(maxsplit=5)
-        if len(fields) == 6 and b"x" in fields[1] and fields[5].startswith(b"/"):
-            paths[os.fsdecode(fields[5].removesuffix(b" (deleted)"))] = None
-    yield from paths
+    pairs = zip(signatures.items(), addresses, strict=True)
+    return {name: ffi.cast(signature, address) for (name, signature), address in pairs}

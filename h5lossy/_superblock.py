@@ -9,7 +9,13 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -74,18 +80,41 @@ class Superblock:
 
     def write(self, fd: int) -> None:
         """Write it to the file, at once."""
-        os.pwrite(fd, self.image, self.at)
+        if sys.platform == "win32":
+            with _moved_to(fd, self.at):
+                os.write(fd, self.image)
+        else:
+            os.pwrite(fd, self.image, self.at)
 
 
 def read_superblock(fd: int) -> Superblock | None:
     """Return the superblock of an open file; None if there is none, or a damaged or unknown one."""
     size, at = os.fstat(fd).st_size, 0
     while at < size:
-        image = os.pread(fd, _MOST_BYTES, at)
+        image = _read_at(fd, at)
         if image.startswith(_SIGNATURE):
             return _parsed(at, image)
         at = 2 * at or 512
     return None
+
+
+def _read_at(fd: int, at: int) -> bytes:
+    if sys.platform == "win32":
+        with _moved_to(fd, at):
+            return os.read(fd, _MOST_BYTES)
+    else:
+        return os.pread(fd, _MOST_BYTES, at)
+
+
+@contextmanager
+def _moved_to(fd: int, at: int) -> Iterator[None]:
+    """Have the file's position elsewhere in the block; HDF5 on Windows knows where it left it."""
+    before = os.lseek(fd, 0, os.SEEK_CUR)
+    os.lseek(fd, at, os.SEEK_SET)
+    try:
+        yield
+    finally:
+        os.lseek(fd, before, os.SEEK_SET)
 
 
 def _parsed(at: int, image: bytes) -> Superblock | None:

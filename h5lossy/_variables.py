@@ -24,7 +24,7 @@ import numpy as np
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -174,11 +174,18 @@ def _own_dataset(given: Any) -> h5py.Dataset:
 def _is_open_here(path: str) -> bool:
     """Return whether this process has a file open."""
     wanted = Path(path).stat()
-    for descriptor in Path("/dev/fd").iterdir():
+    for descriptor in _descriptors():
         with contextlib.suppress(OSError):  # closed meanwhile
-            if os.path.samestat(wanted, os.fstat(int(descriptor.name))):
+            if os.path.samestat(wanted, os.fstat(descriptor)):
                 return True
     return False
+
+
+def _descriptors() -> Iterable[int]:
+    """Return the file descriptors that may be open; Windows' C library has at most 8192."""
+    if sys.platform == "win32":
+        return range(8192)
+    return (int(path.name) for path in Path("/dev/fd").iterdir())
 
 
 def _is_instance(given: Any, module: str, name: str) -> bool:

@@ -17,7 +17,7 @@ HEADERS = Path(__file__).parent / "include"
 # The plugin's entry point, which HDF5's headers declare.
 ENTRY = "const void *H5PLget_plugin_info(void);"
 
-# Functions of the C library and of the dynamic loader; the last two are Apple's.
+# Functions of the C library and of the dynamic loaders: POSIX's, two of Apple's, and Windows'.
 PROCESS = """
     int fallocate(int file, int mode, int64_t offset, int64_t size);
     void *dlopen(const char *path, int flags);
@@ -32,6 +32,12 @@ PROCESS = """
     int dladdr(const void *address, Dl_info *info);
     uint32_t _dyld_image_count(void);
     const char *_dyld_get_image_name(uint32_t i);
+    void *GetCurrentProcess(void);
+    int K32EnumProcessModules(void *process, void **modules, uint32_t bytes, uint32_t *needed);
+    void *GetModuleHandleW(const wchar_t *name);
+    int GetModuleHandleExW(uint32_t flags, const void *address, void **module);
+    uint32_t GetModuleFileNameW(void *module, wchar_t *path, uint32_t size);
+    void *GetProcAddress(void *module, const char *name);
 """
 
 HEAD = """\

@@ -5,6 +5,7 @@
 ::
 
     api -> filter -> offload -> chunk, gpu -> runtime -> frame -> codecs (and their folders)
+    filter, gpu, offload, runtime -> platform
     decode -> chunk, runtime (interfaces), frame, codecs; a library of its own
     assess (and assess/cpu, assess/gpu) -> gpu, runtime, frame, codecs; a library of its own
     h5lossy/*.py -> _native/*.py -> native/include/h5lossy.h
@@ -51,20 +52,21 @@ PLAIN_HEADERS = {
 # What each folder of native/ may include, besides files of its own.
 MAY_INCLUDE = {
     "include": set(),
+    "platform": set(),
     "codecs": {"codecs/simd"},  # but not its headers, see below
     "codecs/simd": {"codecs"},
     "codecs/interp": {"codecs", "codecs/interp/simd", "codecs/simd"},
     "codecs/interp/simd": {"codecs", "codecs/interp", "codecs/simd"},
     "frame": {"codecs", "include"},  # of the codecs, only the checksum, see below
-    "gpu": {"codecs", "frame", "include"},
-    "runtime": {"codecs", "frame", "include"},
+    "gpu": {"codecs", "frame", "include", "platform"},
+    "runtime": {"codecs", "frame", "include", "platform"},
     "chunk": {"codecs", "frame", "include", "runtime"},
     "decode": {"chunk", "codecs", "frame", "include", "runtime"},
-    "offload": {"chunk", "codecs", "frame", "gpu", "include", "runtime"},
+    "offload": {"chunk", "codecs", "frame", "gpu", "include", "platform", "runtime"},
     "assess/cpu": {"assess", "codecs"},
     "assess/gpu": {"assess", "codecs", "frame", "gpu", "include"},
     "assess": {"assess/gpu", "codecs", "frame", "gpu", "include", "runtime"},
-    "filter": {"chunk", "frame", "include", "offload", "runtime"},
+    "filter": {"chunk", "frame", "include", "offload", "platform", "runtime"},
     "api": {"chunk", "filter", "frame", "gpu", "include", "offload", "runtime"},
 }
 
@@ -228,6 +230,12 @@ def test_nothing_needs_the_headers_of_hdf5_or_cuda() -> None:
     headers = {included for path in SOURCES for included in includes(path)}
     foreign = {header for header in headers if not (NATIVE / header).is_file()}
     assert not {header for header in foreign if re.search(r"hdf5|H5\w*\.h|cuda|nvrtc", header)}
+
+
+def test_systems_differ_in_the_platform_only() -> None:
+    asked = re.compile(r"_WIN32|__linux__|__APPLE__|getenv|<(?:windows|unistd|dlfcn|pthread)\.h>")
+    knowing = {path for path in SOURCES if asked.search(path.read_text(encoding="utf-8"))}
+    assert knowing == {NATIVE / "platform/posix.cpp", NATIVE / "platform/windows.cpp"}
 
 
 def test_hdf5_is_met_in_the_filter_only() -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 from collections import deque
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -105,6 +106,8 @@ def aligned(frame_bytes: int) -> int:
 
 def _small_pages(size: int) -> npt.NDArray[np.uint8]:
     """Return memory of which only what is used costs anything."""
+    if sys.platform == "win32":  # which has no huge pages that nobody asked for
+        return np.empty(size, np.uint8)
     # NumPy asks for huge pages, of which a short frame in a long row takes a whole one.
     try:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import errno
 import math
 import os
-import resource
+import shutil
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,6 @@ from h5lossy._libhdf5 import (
     put_into_file,
     stored_size,
 )
-from h5lossy._libraries import ffi, process
 from h5lossy._per_dataset import once_per_dataset
 from h5lossy._superblock import read_superblock
 
@@ -181,8 +180,8 @@ class ChunkStore:
         size = end - self._end
         code = _fallocate(fd, self._end, size)
         if code not in {0, errno.ENOSPC, errno.EDQUOT}:  # this file system has no fallocate
-            state = os.fstatvfs(fd)
-            code = errno.ENOSPC if state.f_bavail * state.f_frsize < size else 0
+            where = self._dataset.file.filename if sys.platform == "win32" else fd
+            code = errno.ENOSPC if shutil.disk_usage(where).free < size else 0
         if not code:
             self._end = end
         return code
@@ -196,12 +195,19 @@ def _storage_of(dataset: h5py.Dataset) -> tuple[bool, int]:
 
 def _fallocate(fd: int, begin: int, size: int) -> int:
     """Return 0 or the errno. Not posix_fallocate, which writes zeros where it has no other way."""
-    if sys.platform != "linux":
-        return errno.EOPNOTSUPP
-    return int(ffi.errno) if process.fallocate(fd, _KEEP_SIZE, begin, size) else 0
+    code = errno.EOPNOTSUPP
+    if sys.platform == "linux":
+        from h5lossy._loader_posix import ffi, process  # noqa: PLC0415  # not on Windows
+
+        code = int(ffi.errno) if process.fallocate(fd, _KEEP_SIZE, begin, size) else 0
+    return code
 
 
 def _largest_file() -> int:
     """Return the limit of this process for the size of a file."""
+    if sys.platform == "win32":
+        return sys.maxsize
+    import resource  # noqa: PLC0415  # not on Windows
+
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     return sys.maxsize if limit == resource.RLIM_INFINITY else limit

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import platform
 import re
@@ -16,13 +15,11 @@ from typing import TYPE_CHECKING
 import click
 
 from h5lossy._cli._interrupts import interruptible, raise_if_interrupted
+from h5lossy._cli._system import PRIVATE, is_own, lock, take_after, write_through
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-#: Where Linux keeps an access control list.
-_ACCESS_LIST = "system.posix_acl_access"
 
 
 @contextmanager
@@ -41,11 +38,11 @@ def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Pat
         temporary = folder / _FILE
         yield temporary
         _require_replaceable(path, replace=replace)
-        _take_after(path if path.exists() else like, temporary)
-        _write_through(temporary, os.O_RDWR)
+        take_after(path if path.exists() else like, temporary)
+        write_through(temporary)
         raise_if_interrupted()
         temporary.replace(path)
-    _write_through(path.parent, os.O_RDONLY)
+    write_through(path.parent)
 
 
 def _require_replaceable(path: Path, *, replace: bool) -> None:
@@ -76,18 +73,18 @@ _NAME = re.compile(re.escape(_PREFIX) + r"[0-9a-f]{16}\.tmp")
 
 @contextmanager
 def _private_folder(parent: Path) -> Iterator[Path]:
-    folder, lock = _make_folder(parent)
+    folder, locked = _make_folder(parent)
     try:
         yield folder
     finally:
-        _delete(folder, lock)
+        _delete(folder, locked)
 
 
 def _make_folder(parent: Path) -> tuple[Path, int | None]:
     """Return a new folder and its lock; None if the file system does not support locks."""
     while True:
         folder = parent / f"{_PREFIX}{secrets.token_hex(8)}.tmp"
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=PRIVATE)
         try:
             return folder, _lock(folder)
         except (FileNotFoundError, BlockingIOError):  # another process is deleting it
@@ -102,68 +99,33 @@ def _delete_abandoned(parent: Path) -> None:
         if not _NAME.fullmatch(folder.name):
             continue
         with contextlib.suppress(OSError):  # it is in use, inaccessible or already deleted
-            if folder.lstat().st_uid == os.geteuid() and not folder.is_symlink():
+            if is_own(folder) and not folder.is_symlink():
                 _delete(folder, _lock(folder))
 
 
 def _lock(folder: Path) -> int:
     """Lock a folder and return the file descriptor that holds the lock, or raise OSError."""
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    # Windows has neither flag: only administrators make links there, and Python passes no file on.
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | flags, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.fstat(lock).st_nlink:  # deleted by the process that held the lock
+        lock(fd)
+        if not os.fstat(fd).st_nlink:  # deleted by the process that held the lock
             raise FileNotFoundError(folder)
     except OSError:
-        os.close(lock)
+        os.close(fd)
         raise
-    return lock
+    return fd
 
 
-def _delete(folder: Path, lock: int | None) -> None:
+def _delete(folder: Path, locked: int | None) -> None:
     try:
-        for name in (_FILE, _LOCK):
-            (folder / name).unlink(missing_ok=True)
+        (folder / _FILE).unlink(missing_ok=True)
+        with contextlib.suppress(PermissionError):  # Windows deletes no file that is open
+            (folder / _LOCK).unlink(missing_ok=True)
     finally:
-        if lock is not None:
-            os.close(lock)  # on NFS, a folder with an open file cannot be removed
+        if locked is not None:
+            os.close(locked)  # on NFS, a folder with an open file cannot be removed
     with contextlib.suppress(OSError):  # another process took it for abandoned, and deletes it
+        (folder / _LOCK).unlink(missing_ok=True)
         folder.rmdir()
-
-
-# ------------------------------------------------------------------------------------------------
-# Owner and permissions
-# ------------------------------------------------------------------------------------------------
-
-
-def _take_after(model: Path, path: Path) -> None:
-    """Give a file the owner, group and permissions of another one, or narrower permissions."""
-    wanted = model.stat()
-    with contextlib.suppress(OSError):
-        os.chown(path, wanted.st_uid, -1)
-    mode = wanted.st_mode & 0o777
-    try:
-        os.chown(path, -1, wanted.st_gid)
-        _copy_access_list(model, path)
-    except OSError:  # the group gets no more than all others have
-        mode &= 0o707 | (mode & 0o007) << 3
-    path.chmod(mode)
-
-
-def _copy_access_list(model: Path, path: Path) -> None:
-    """Copy the access control list, if there is one."""
-    if not hasattr(os, "getxattr"):
-        return
-    try:
-        content = os.getxattr(model, _ACCESS_LIST)
-    except OSError:  # none, or not supported by the file system
-        return
-    os.setxattr(path, _ACCESS_LIST, content)
-
-
-def _write_through(path: Path, flags: int) -> None:
-    """Have the system put a file, or the names in a folder, on the disk."""
-    descriptor = os.open(path, flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

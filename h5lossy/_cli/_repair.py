@@ -8,9 +8,9 @@ whole afterwards, both are undone.
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
+import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
 
@@ -20,6 +20,7 @@ from h5py import h5a, h5o
 from h5lossy._blocks import for_each_chunk
 from h5lossy._cli._console import one_line, some_names
 from h5lossy._cli._files import FAILED, NO_VERDICT, UNREADABLE, Ended
+from h5lossy._cli._system import BINARY, lock
 from h5lossy._names import path_text
 from h5lossy._repacking.objects import attribute_names, has_variable_length, walk
 from h5lossy._repacking.values import blocks_of
@@ -41,8 +42,7 @@ def repair(path: Path) -> list[str]:
             )
         if found.is_part:
             raise _refused(path, "it is one of several files that HDF5 uses as one")
-        state = os.fstatvfs(fd)
-        if found.end - length > state.f_bavail * state.f_frsize:
+        if found.end - length > shutil.disk_usage(path).free:
             raise _refused(
                 path, f"it states a length of {found.end} bytes, for which the disk has no room"
             )
@@ -126,11 +126,11 @@ _HEAP, _LARGEST_HEAP = b"GCOL\1\0\0\0", 1 << 32
 def _alone_with(path: Path) -> Iterator[int]:
     """Open a file that no other program has open in HDF5, which locks it in the same way."""
     try:
-        fd = os.open(path, os.O_RDWR)
+        fd = os.open(path, os.O_RDWR | BINARY)
     except OSError as error:
         raise Ended(f"{path} can't be opened for writing: {error.strerror}", NO_VERDICT) from error
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(fd)
         yield fd
     except BlockingIOError as error:
         raise _refused(path, "another program has it open; close it there first") from error

@@ -17,7 +17,7 @@ import numpy as np
 
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._native.frames import BOUND_ABSOLUTE, BOUND_LOSSLESS
-from h5lossy._native.library import Library, Struct
+from h5lossy._native.library import Library, Struct, file_name
 from h5lossy._public import PLUGIN_PATH
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Mask = npt.NDArray[np.uint8] | None
 
 # Not beside the plugin: HDF5 opens every library in that folder.
-ASSESS_PATH = Path(PLUGIN_PATH).parent / "lib" / "libh5lossy_assess.so"
+ASSESS_PATH = Path(PLUGIN_PATH).parent / "lib" / file_name("h5lossy_assess")
 
 _library = Library(ASSESS_PATH, "assess")
 ffi, lib = _library.ffi, _library.lib

@@ -28,10 +28,19 @@ from h5lossy._errors import (
 )
 from h5lossy._public import PLUGIN_PATH
 
+if sys.platform == "win32":
+    from h5lossy._loader_windows import keep_loaded
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LIBRARY_PATH = Path(PLUGIN_PATH, "libh5lossy.so")
+
+def file_name(library: str) -> str:
+    """Return what the build calls a library here."""
+    return f"{library}.dll" if sys.platform == "win32" else f"lib{library}.so"
+
+
+LIBRARY_PATH = Path(PLUGIN_PATH, file_name("h5lossy"))
 
 
 class Library:
@@ -75,18 +84,19 @@ class Library:
 
 def _opened(ffi: Any, path: Path) -> Any:
     """Load a library."""
-    if sys.platform == "win32":
-        raise ImportError("h5lossy does not run on Windows: its library is for Linux and macOS")
     if not path.is_file():
         raise ImportError(
             f"h5lossy is not installed completely: there is no {path}. "
             "To build it, in the source tree: pip install ."
         )
-    # NODELETE: HDF5 closes files, and so calls the filter, as late as at exit, when Python has
-    # dropped its modules.
-    flags = ffi.RTLD_NOW | ffi.RTLD_LOCAL | ffi.RTLD_NODELETE
+    # HDF5 closes files, and so calls the filter, as late as at exit, when Python has dropped its
+    # modules. The library must still be there.
     try:
-        return ffi.dlopen(str(path), flags)
+        if sys.platform == "win32":
+            opened = ffi.dlopen(str(path))
+            keep_loaded(str(path))
+            return opened
+        return ffi.dlopen(str(path), ffi.RTLD_NOW | ffi.RTLD_LOCAL | ffi.RTLD_NODELETE)
     except OSError as error:
         raise ImportError(
             f"h5lossy can't load its library: {error}. Build it for this machine: pip install ."

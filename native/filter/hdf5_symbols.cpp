@@ -3,40 +3,32 @@
 
 #include "filter/hdf5_symbols.h"
 
-#include <dlfcn.h>
-
+#include <cctype>
 #include <cstdio>
+#include <string_view>
+
+#include "platform/platform.h"
 
 namespace h5lossy::hdf5 {
 namespace {
 
-// A handle on a library that is loaded already.
-class LoadedLibrary {
- public:
-  explicit LoadedLibrary(const char* path) : handle_(dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_LOCAL)) {}
-  ~LoadedLibrary() {
-    if (handle_ != nullptr) dlclose(handle_);  // the caller's own reference keeps it loaded
+// "HDF5 library version: 2.0.0" in a library's memory; "" if it is not there. The format that prints it is there, too.
+const char* find_version(std::string_view image) {
+  constexpr std::string_view beginning = "HDF5 library version: ";
+  for (std::size_t at = image.find(beginning); at != image.npos; at = image.find(beginning, at + 1)) {
+    const char* const number = image.data() + at + beginning.size();
+    if (std::isdigit(static_cast<unsigned char>(*number)) != 0) return image.data() + at;
   }
-  LoadedLibrary(const LoadedLibrary&) = delete;
-  LoadedLibrary& operator=(const LoadedLibrary&) = delete;
-
-  // The symbol, or null. Without a handle (HDF5 is part of the program) all loaded code is searched.
-  template <class Symbol>
-  bool find(const char* name, Symbol& symbol) const {
-    symbol = reinterpret_cast<Symbol>(dlsym(handle_ != nullptr ? handle_ : RTLD_DEFAULT, name));
-    return symbol != nullptr;
-  }
-
- private:
-  void* handle_;
-};
+  return "";
+}
 
 // The functions of a library in which all names have this prefix.
-bool find_prefixed(const LoadedLibrary& library, const char* prefix, Functions& f) {
+bool find_prefixed(const platform::Module& library, const char* prefix, Functions& f) {
   const auto find = [&](const char* name, auto& symbol) {
     char prefixed[64];
     std::snprintf(prefixed, sizeof prefixed, "%s%s", prefix, name);
-    return library.find(prefixed, symbol);
+    symbol = reinterpret_cast<std::remove_reference_t<decltype(symbol)>>(library.find(prefixed));
+    return symbol != nullptr;
   };
   const bool found =
       find("H5Tget_class", f.get_class) && find("H5Tget_size", f.get_size) && find("H5Tget_order", f.get_order) &&
@@ -55,7 +47,8 @@ bool find_prefixed(const LoadedLibrary& library, const char* prefix, Functions& 
       find("H5E_ERR_CLS_g", f.error_class) && find("H5E_PLINE_g", f.error_major) &&
       find("H5E_CANTINIT_g", f.error_minor);
   if (!found) return false;
-  if (!find("H5_lib_vers_info_g", f.version_text)) f.version_text = "";  // not a part of HDF5's interface
+  // Not a part of HDF5's interface: libhdf5.so exports it, hdf5.dll does not.
+  if (!find("H5_lib_vers_info_g", f.version_text)) f.version_text = find_version(library.image());
   return true;
 }
 
@@ -68,14 +61,11 @@ void Functions::push(const h5l_message& message) const {
 }
 
 bool find_functions(void* return_address, Functions& f) {
-  Dl_info caller;
-  if (dladdr(return_address, &caller) == 0) return false;
-  const LoadedLibrary library(caller.dli_fname);
+  const platform::Module library(return_address);
   // VTK puts a prefix before the names of its HDF5.
   if (!find_prefixed(library, "", f) && !find_prefixed(library, "vtkhdf5_", f)) return false;
   // A search of all loaded code can find a different HDF5 than the caller.
-  Dl_info callee;
-  return dladdr(reinterpret_cast<void*>(f.get_class), &callee) != 0 && callee.dli_fbase == caller.dli_fbase;
+  return library.holds(reinterpret_cast<const void*>(f.get_class));
 }
 
 }  // namespace h5lossy::hdf5

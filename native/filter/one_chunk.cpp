@@ -41,7 +41,7 @@ std::size_t encode_to_buffer(const h5l_params& params, std::span<const std::uint
     return 0;
   }
   const std::size_t capacity = h5l_max_encoded_size(raw.size());
-  frame = Buffer(capacity);
+  frame.allocate(capacity);
   if (frame.data() == nullptr) {
     why.fail(H5L_OUT_OF_MEMORY, "out of memory for the frame of a chunk of %zu bytes", raw.size());
     return 0;
@@ -90,11 +90,11 @@ h5l_status allocate_chunk(const Call& call, const h5l_params& params, const Fram
   }
   const bool is_size_certain = verdict == kFits || (caller != nullptr && caller->checks_sizes);
   if (is_size_certain) {
-    raw = Buffer(header.raw_bytes);
+    raw.allocate(header.raw_bytes);
   } else {
     // Freeing a buffer that large is slow, so damaged frames are refused first.
     if (const h5l_status status = check_sum(frame, why); status != H5L_OK) return status;
-    raw = Buffer::for_any_chunk(header.raw_bytes);
+    raw.allocate_for_any_chunk(header.raw_bytes);
   }
   if (raw.data() == nullptr)
     return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a chunk of %u bytes", header.raw_bytes);

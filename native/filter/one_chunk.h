@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <span>
 
 #include "filter/caller.h"
 #include "frame/message.h"
 #include "h5lossy.h"
+#include "platform/platform.h"
 
 namespace h5lossy {
 
@@ -21,27 +21,27 @@ namespace h5lossy {
 #define H5L_MOST_CHUNK_BYTES 0xFFFFFFFFu
 #endif
 
-// An output buffer that HDF5 takes over and frees with free(). data() is null if out of memory.
+// An output buffer that HDF5 takes over and frees. data() is null if out of memory.
 class Buffer {
  public:
-  explicit Buffer(std::size_t size) : memory_(size == 0 ? nullptr : std::malloc(size)), size_(size) {}
+  explicit Buffer(const platform::Allocator& allocator) : allocator_(allocator), memory_(nullptr, allocator.release) {}
+  void allocate(std::size_t size) {
+    size_ = size;
+    memory_.reset(size == 0 ? nullptr : allocator_.allocate(size));
+  }
   // Zeros, as large as the largest chunk of HDF5 before 2.0. Only pages that are written to take memory.
-  static Buffer for_any_chunk(std::size_t least) {
-    Buffer buffer(0);
-    buffer.size_ = std::max<std::size_t>(least, H5L_MOST_CHUNK_BYTES);
-    buffer.memory_.reset(std::calloc(1, buffer.size_));
-    return buffer;
+  void allocate_for_any_chunk(std::size_t least) {
+    size_ = std::max<std::size_t>(least, H5L_MOST_CHUNK_BYTES);
+    memory_.reset(allocator_.allocate_zeros(1, size_));
   }
   [[nodiscard]] std::uint8_t* data() const { return static_cast<std::uint8_t*>(memory_.get()); }
   [[nodiscard]] std::size_t size() const { return size_; }
   void* release() { return memory_.release(); }
 
  private:
-  struct Free {
-    void operator()(void* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<void, Free> memory_;
-  std::size_t size_;
+  platform::Allocator allocator_;
+  std::unique_ptr<void, void (*)(void*)> memory_;
+  std::size_t size_ = 0;
 };
 
 // The parameters that set_local stored. The type is unknown (value_bytes 0) if set_local has not run. It has not run if

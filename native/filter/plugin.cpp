@@ -5,7 +5,6 @@
 // reasons for their results.
 
 #include <atomic>
-#include <cstdlib>
 #include <span>
 
 #include "filter/caller.h"
@@ -17,6 +16,7 @@
 #include "frame/header.h"
 #include "frame/message.h"
 #include "h5lossy.h"
+#include "platform/platform.h"
 #include "runtime/float_environment.h"
 
 namespace h5lossy {
@@ -90,14 +90,22 @@ std::size_t run_filter(const Call& call, std::size_t size, std::size_t* capacity
   const h5l_params params = read_stored(call.cd_values, call.flags);
   h5l_message message;
   const Message why(&message);
-  Buffer out(0);
+  platform::Allocator allocator;
+  if (!platform::find_allocator(call.return_address, allocator)) {
+    why.fail(H5L_INTERNAL,
+             "the HDF5 library that calls the filter imports no malloc, calloc and free, so chunks cannot be passed to "
+             "it; use a library that is linked with a C library's DLL");
+    report_error(call, message);
+    return kFailed;
+  }
+  Buffer out(allocator);
   const std::size_t written = (call.flags & hdf5::kFlagReverse) != 0 ? decode_to_buffer(call, params, in, out, why)
                                                                      : encode_to_buffer(params, in, out, why);
   if (written == 0) {
     report_error(call, message);
     return kFailed;
   }
-  std::free(*buffer);
+  allocator.release(*buffer);
   *capacity = out.size();
   *buffer = out.release();
   return written;

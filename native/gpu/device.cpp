@@ -3,13 +3,12 @@
 
 #include "gpu/device.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <initializer_list>
 #include <utility>
 
 #include "gpu/modules.h"
+#include "platform/platform.h"
 
 namespace h5lossy::gpu {
 namespace {
@@ -36,14 +35,14 @@ struct Devices {
   const Driver* driver = nullptr;
   std::string why;
   int count = 0;
-  pid_t process = 0;
+  std::uint64_t process = 0;
   std::mutex mutex;
   std::vector<std::unique_ptr<Device>> opened;
   std::vector<std::string> failures;
   Devices() {
     const char* reason = "";
     driver = open_driver(reason);
-    process = getpid();
+    process = platform::process_number();
     if (driver == nullptr) {
       why = reason;
       return;
@@ -77,7 +76,7 @@ Device* Device::open(int ordinal, std::string& why) {
   Devices& all = devices();
   why = all.why;
   if (all.count == 0) return nullptr;
-  if (getpid() != all.process) {
+  if (platform::process_number() != all.process) {
     why = "this process was forked after the GPU was used, and CUDA does not work in forked processes";
     return nullptr;
   }
@@ -110,7 +109,7 @@ Device* Device::open(int ordinal, std::string& why) {
 
 int Device::of_pointer(const void* pointer) {
   Devices& all = devices();
-  if (all.count == 0 || getpid() != all.process) return -1;
+  if (all.count == 0 || platform::process_number() != all.process) return -1;
   unsigned type = 0;
   int ordinal = -1;
   const auto address = static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(pointer));

@@ -3,31 +3,31 @@
 
 #include "gpu/driver.h"
 
-#include <dlfcn.h>
-
-#include <cstdlib>
 #include <initializer_list>
+#include <string>
+
+#include "platform/platform.h"
 
 namespace h5lossy::gpu {
 namespace {
 
 template <class Function>
 bool find(void* library, const char* symbol, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, symbol));
+  function = reinterpret_cast<Function>(platform::find_symbol(library, symbol));
   return function != nullptr;
 }
 
 struct Opened {
   Driver driver;
   bool is_open = false;
-  const char* why = "";
+  std::string why;
 };
 
 Opened open() {
   Opened opened;
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // stays open
+  void* const library = platform::open_library(platform::kCudaDriver);
   if (library == nullptr) {
-    opened.why = "there is no CUDA driver (libcuda.so.1)";
+    opened.why = std::string("there is no CUDA driver (") + platform::kCudaDriver + ")";
     return opened;
   }
   bool has_all = true;
@@ -43,14 +43,12 @@ Opened open() {
 
 const Driver* open_driver(const char*& why) {
   static const Opened opened = open();
-  why = opened.why;
+  why = opened.why.c_str();
   return opened.is_open ? &opened.driver : nullptr;
 }
 
 int device_with_context() {
-  void* const loaded = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (loaded == nullptr) return -1;
-  dlclose(loaded);
+  if (!platform::is_loaded(platform::kCudaDriver)) return -1;
   const char* why = nullptr;
   const Driver* const driver = open_driver(why);
   int count = 0;
@@ -78,14 +76,14 @@ const Nvrtc* open_nvrtc() {
     bool is_open = false;
     Compiler() {
       void* library = nullptr;
-      const char* const named = std::getenv("H5LOSSY_NVRTC");
-      if (named != nullptr && *named != '\0') {
-        library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+      const platform::Variable named("H5LOSSY_NVRTC");
+      if (named.text() != nullptr) {
+        library = platform::open_library(named.text());
       } else {
         // A driver cannot load code compiled by an NVRTC of a later major version.
-        const char* const best = driver_major() == 12 ? "libnvrtc.so.12" : "libnvrtc.so.13";
-        for (const char* const name : {best, "libnvrtc.so.12", "libnvrtc.so"}) {
-          if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        const int best = driver_major() == 12 ? 12 : 13;
+        for (const int major : {best, 12, 0}) {
+          if (library == nullptr) library = platform::open_library(platform::nvrtc_name(major).c_str());
         }
       }
       if (library == nullptr) return;

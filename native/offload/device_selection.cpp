@@ -5,8 +5,8 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 
+#include "platform/platform.h"
 #include "runtime/device_speeds.h"
 #include "runtime/registry.h"
 
@@ -27,8 +27,8 @@ struct DevicePolicy {
   std::string problem;  // with the variable's value
 
   DevicePolicy() {
-    const char* const value = std::getenv("H5LOSSY_DEVICE");
-    const std::string text = value == nullptr || *value == '\0' ? "auto" : value;
+    const platform::Variable value("H5LOSSY_DEVICE");
+    const std::string text = value.text() == nullptr ? "auto" : value.text();
     char behind = 0;
     if (text == "auto") return;
     if (text == "cpu") {

@@ -4,11 +4,11 @@
 // Which backend a process uses.
 #pragma once
 
-#include <cstdlib>
 #include <cstring>
 
 #include "frame/message.h"
 #include "h5lossy.h"
+#include "platform/platform.h"
 
 namespace h5lossy {
 
@@ -24,8 +24,9 @@ bool has_avx512();
 template <class Backend, std::size_t kCount, class Test>
 h5l_status choose_among(const Backend (&backends)[kCount], Test test, const Backend*& chosen, const Message& why) {
   constexpr char variable[] = "H5LOSSY_BACKEND";
-  const char* const requested = std::getenv(variable);
-  const bool any = requested == nullptr || *requested == '\0';
+  const platform::Variable set(variable);
+  const char* const requested = set.text();
+  const bool any = requested == nullptr;
   h5l_status status = H5L_OK;
   for (const Backend& backend : backends) {
     if (!any && std::strcmp(requested, backend.name) != 0) continue;

@@ -5,8 +5,9 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+
+#include "platform/platform.h"
 
 namespace h5lossy {
 namespace {
@@ -33,8 +34,8 @@ Counts counts() {
 }
 
 bool prints_counts() {
-  const char* const value = std::getenv("H5LOSSY_COUNTS");
-  return value != nullptr && std::strcmp(value, "1") == 0;
+  const platform::Variable value("H5LOSSY_COUNTS");
+  return value.text() != nullptr && std::strcmp(value.text(), "1") == 0;
 }
 
 void count_chunk(Direction direction, bool is_on_gpu) {

@@ -3,9 +3,6 @@
 
 #include "runtime/pool.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -15,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "platform/platform.h"
 #include "runtime/float_environment.h"
 
 namespace h5lossy {
@@ -75,16 +73,13 @@ class Pool {
   // Starts threads until there are `wanted`; fewer if memory or the system's limit runs out.
   void start(std::size_t wanted) noexcept {
     if (stop_ || threads_.size() >= wanted) return;
-    // Signals go to the host's own threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
+      if (!platform::prepare_for_threads()) return;
+      const platform::NoSignals in_new_threads;
       threads_.reserve(wanted);
       while (threads_.size() < wanted) threads_.emplace_back([this] { serve(); });
     } catch (const std::exception&) {
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   void serve() noexcept {
@@ -126,10 +121,10 @@ void forget_pool() { current_pool = nullptr; }
 
 // Null while unloading, or if there is no memory for a pool.
 Pool* find_pool() noexcept {
-  if (unloading) return nullptr;
+  if (unloading || platform::has_lost_its_threads()) return nullptr;
   // No lock and no function-local static: a child could inherit it locked. Registering twice does no harm.
   if (!fork_is_watched) {
-    if (pthread_atfork(nullptr, nullptr, forget_pool) != 0) return nullptr;
+    if (!platform::call_in_forked_children(forget_pool)) return nullptr;
     fork_is_watched = true;
   }
   Pool* pool = current_pool;
@@ -144,7 +139,7 @@ Pool* find_pool() noexcept {
 struct AtUnload {
   ~AtUnload() {
     unloading = true;
-    if (Pool* const pool = current_pool; pool != nullptr) pool->end();
+    if (Pool* const pool = current_pool; pool != nullptr && !platform::has_lost_its_threads()) pool->end();
   }
 } at_unload;
 

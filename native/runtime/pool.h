@@ -6,7 +6,8 @@
 // The pool is created by the first batch that can use it; its threads sleep between batches. The calling thread works
 // on its batch, too, so every batch ends without the pool's help: nested and concurrent batches cannot deadlock, and a
 // batch only takes longer if no thread can be started. A forked child creates its own pool. When the library is
-// unloaded, and at exit, each thread finishes its current item and ends.
+// unloaded, and at exit, each thread finishes its current item and ends; on Windows the library stays loaded instead,
+// and the system ends the threads at exit.
 #pragma once
 
 #include <cstddef>

@@ -7,29 +7,20 @@
 #include <atomic>
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 
-#if defined(__linux__)
-#include <sched.h>
-#endif
+#include "platform/platform.h"
 
 namespace h5lossy {
 namespace {
 
 constexpr char kThreadsVariable[] = "H5LOSSY_NUM_THREADS";
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
 // The first bytes of a file in /proc or /sys; empty if it cannot be read.
 std::string read_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "re"));
+  const platform::File file = platform::open_to_read(path.c_str());
   if (file == nullptr) return {};
   std::string text(4096, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
@@ -79,22 +70,14 @@ bool lists(std::string_view controllers, std::string_view wanted) {
   return false;
 }
 
-std::uint32_t usable_cpus() {
-#if defined(__linux__)
-  cpu_set_t set;
-  // Fails on machines with more CPUs than the set holds; then all CPUs count.
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<std::uint32_t>(CPU_COUNT(&set));
-#endif
-  return std::max(1u, std::thread::hardware_concurrency());
-}
-
 enum class Variable { none, number, wrong };
 
 // Parses H5LOSSY_NUM_THREADS.
 Variable read_variable(std::uint32_t& threads) noexcept {
   threads = 0;
-  const char* const text = std::getenv(kThreadsVariable);
-  if (text == nullptr || *text == '\0') return Variable::none;
+  const platform::Variable variable(kThreadsVariable);
+  const char* const text = variable.text();
+  if (text == nullptr) return Variable::none;
   const char* const end = text + std::strlen(text);
   const auto [stop, error] = std::from_chars(text, end, threads);
   // A number that overflows is valid, and clamped.
@@ -146,11 +129,12 @@ h5l_status choose_threads(std::uint32_t requested, std::uint32_t& threads, const
       return H5L_OK;
     case Variable::wrong:
       return why.fail(H5L_INVALID_ARGUMENT, "%s is \"%.80s\"; it must be a number from 1 up, or not set",
-                      kThreadsVariable, std::getenv(kThreadsVariable));
+                      kThreadsVariable, platform::Variable(kThreadsVariable).text());
     case Variable::none:
       break;
   }
-  threads = std::clamp(tighter(usable_cpus(), cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup")), 1u, kMaxThreads);
+  threads =
+      std::clamp(tighter(platform::usable_cpus(), cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup")), 1u, kMaxThreads);
   return H5L_OK;
 }
 

@@ -8,20 +8,19 @@
 //
 // BACKEND is the one that has to be in use. `python -m tests.golden export FOLDER` makes the cases.
 
-#include <dlfcn.h>
-
 #include <cstdio>
 #include <cstring>
 
 #include "check.h"
 #include "frames.h"
+#include "platform/platform.h"
 
 namespace h5lossy::test {
 namespace {
 
 template <class Function>
 Function* find(void* library, const char* name, Function*) {
-  void* const found = dlsym(library, name);
+  void* const found = platform::find_symbol(library, name);
   CHECK(found != nullptr, "the library has no %s", name);
   return reinterpret_cast<Function*>(found);
 }
@@ -68,8 +67,8 @@ Case read_case(const char* path) {
 
 void check_all(int arguments, char** argument) {
   CHECK(arguments > 3, "usage: %s LIBRARY BACKEND CASE...", argument[0]);
-  void* const library = dlopen(argument[1], RTLD_NOW | RTLD_LOCAL);
-  CHECK(library != nullptr, "%s", dlerror());
+  void* const library = platform::open_library(argument[1]);
+  CHECK(library != nullptr, "cannot open %s", argument[1]);
   const auto encode_frame = find(library, "h5l_encode", &h5l_encode);
   const auto decode_frame = find(library, "h5l_decode", &h5l_decode);
   const char* const backend = find(library, "h5l_backend_name", &h5l_backend_name)();

@@ -5,7 +5,8 @@
 // of errors that are still needed, so each value is read and converted about once.
 
 #include <math.h>
-#include <stdlib.h>
+
+#include <new>
 
 #include "assess/cpu/derivatives.h"
 #include "assess/cpu/lanes.h"
@@ -435,10 +436,12 @@ class Sweep {
 
 bool stencils(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
               StencilCell* cells) {
-  void* memory = nullptr;
-  if (posix_memalign(&memory, 64, Sweep::memory_doubles(plan, column) * sizeof(double)) != 0) return false;
+  constexpr std::align_val_t cache_line{64};
+  const u64 bytes = Sweep::memory_doubles(plan, column) * sizeof(double);
+  void* const memory = ::operator new(bytes, cache_line, std::nothrow);
+  if (memory == nullptr) return false;
   Sweep(value_bytes, view, rules, plan, column, static_cast<double*>(memory)).run(cells);
-  free(memory);
+  ::operator delete(memory, cache_line);
   return true;
 }
 

@@ -14,8 +14,9 @@
 // After the sums over rows, windows are stored in groups of two vectors: first those at even positions, then the
 // others.
 
-#include <stdlib.h>
+#include <string.h>
 
+#include <new>
 #include <utility>
 
 #include "assess/cpu/lanes.h"
@@ -406,11 +407,12 @@ class Sweep {
 template <class T>
 bool sweep(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, WindowCell* cells) {
   const u64 bytes = Sweep<T>::memory_doubles(rules, plan, column) * sizeof(double);
-  void* memory = nullptr;
-  if (posix_memalign(&memory, 64, bytes) != 0) return false;
+  constexpr std::align_val_t cache_line{64};
+  void* const memory = ::operator new(bytes, cache_line, std::nothrow);
+  if (memory == nullptr) return false;
   memset(memory, 0, bytes);  // vectors are read beyond the end of rows
   Sweep<T>(view, rules, plan, column, static_cast<double*>(memory)).run(cells);
-  free(memory);
+  ::operator delete(memory, cache_line);
   return true;
 }
 
