@@ -111,6 +111,7 @@ Array<std::uint8_t> move(const h5l_params& params, const Quantizer& quantizer, s
   Array<std::uint8_t> moved = allocate<std::uint8_t>(raw.size());
   const auto multiples = allocate<typename WideBins<V>::Number>(bins.slice());
   if (moved == nullptr || multiples == nullptr) return nullptr;
+  std::fill_n(multiples.get(), bins.slice(), 0);  // each is set before it is read, which compilers do not see
   bins.move(raw, moved.get(), multiples.get());
   return moved;
 }

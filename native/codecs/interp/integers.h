@@ -88,7 +88,7 @@ Lattice<T> read_words(const Quantizer& quantizer, const IntegerType& type, const
   const u32 first = quantizer.exact_count != 0 && quantizer.exact[0] == 0 ? 1 : 0;
   const u32 exact_count = quantizer.exact_count - first;
   if (exact_count == 0) return lattice_of_words<T>(load<Word<T>>(words));
-  alignas(u64) u8 exact[sizeof(u64)], rank[sizeof(u64)], word[sizeof(T)];
+  alignas(u64) u8 exact[sizeof(u64)], rank[sizeof(u64)] = {}, word[sizeof(T)] = {};
   store(exact, quantizer.exact[first]);
   type.words().to_words(quantizer, exact, 1, rank);
   widen<T>(rank, 1, type, word);
