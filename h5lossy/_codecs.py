@@ -146,6 +146,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         For integers and halves: values that come back as they are, and that no other value becomes,
         such as 65535 and 65534 for gaps and dead pixels. The dataset's fill value is one in any
         case, but for 0, and need not be given. At most two in all; of integers of 64 bits, one.
+        Numbers from 2**63 on are for uint64: cd_values have the same words for 2**64 less.
         `lossless` does not need them, and drops them.
     wide : bool, optional
         For integers with an absolute or range-relative bound: bins that overlap, so that each value
@@ -209,10 +210,12 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         return made
 
     def __post_init__(self, significant_digits: int | None, modulus: float | None) -> None:
-        for flag in ("wide", "lossless", "checksum"):
-            if not isinstance(getattr(self, flag), bool):
-                raise TypeError(f"{flag} must be True or False, got {getattr(self, flag)!r}")
         values: dict[str, Any] = self.__dict__  # a frozen dataclass has no other way
+        for flag in ("wide", "lossless", "checksum"):
+            given_flag = getattr(self, flag)
+            if not isinstance(given_flag, bool | np.bool_):
+                raise TypeError(f"{flag} must be True or False, got {given_flag!r}")
+            values[flag] = bool(given_flag)
         given = {kind: values[kind] for kind in _BOUND_FIELDS if values[kind] is not None}
         if self.lossless:
             given[BoundKind.LOSSLESS] = 0.0
@@ -237,6 +240,10 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         exact = _read_exact(self.exact)
         values["exact"] = () if self.lossless else exact
         values["wide"] = self.wide and not self.lossless
+        if self.wide and kind not in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}:
+            raise InvalidArgumentError(
+                f"wide goes with absolute or range_relative, not with {kind}; leave out wide"
+            )
         for own in self.choices():
             values[own.name] = _checked_choice(own, values[own.name])
 
@@ -723,8 +730,9 @@ def _read_exact(given: Any) -> tuple[int, ...]:
     values = plain if isinstance(plain, list | tuple) else [plain]
     if not all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in values):
         raise TypeError(
-            f"exact takes whole numbers, as 65535 or (65535, 65534), got {given!r}; of floats, the "
-            "dataset's fill value, NaN and infinities are exact"
+            "exact takes a whole number, or a tuple, list or array of them, as 65535 or "
+            f"(65535, 65534), got {given!r}; of floats, the dataset's fill value, NaN and "
+            "infinities are exact"
         )
     exact = tuple(sorted({*map(int, values)}))
     if len(exact) > _native.MAX_EXACT:
@@ -733,7 +741,10 @@ def _read_exact(given: Any) -> tuple[int, ...]:
             f"got {given!r}; leave some out, or use lossless"
         )
     if not all(-(2**63) <= value < 2**64 for value in exact):
-        raise InvalidArgumentError(f"exact takes values of integer types, got {given!r}")
+        raise InvalidArgumentError(
+            f"exact takes numbers that integers of 64 bits have, from {-(2**63)} to {2**64 - 1}, "
+            f"got {given!r}; leave out what the data cannot have"
+        )
     return exact
 
 

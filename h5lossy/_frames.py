@@ -408,6 +408,14 @@ def chunk_params(
     codec: Codec, dtype: np.dtype[Any], shape: tuple[int, ...], fill_value: Any
 ) -> _native.Params:
     """Return all that the library has to know of a chunk."""
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        for number in codec.params().exact:
+            if not info.min <= number <= info.max:
+                raise InvalidArgumentError(
+                    f"the exact value {number} is none of {dtype.name}, which has numbers from "
+                    f"{info.min} to {info.max}; give one that the data has"
+                )
     return dataclasses.replace(
         codec.params(),
         **_native.type_fields(dtype),

@@ -273,7 +273,8 @@ def warn_of_zero(name: Any, fill_value: Any, codec: Any) -> None:
     if fill_value == 0 and codec.bound.kind in kinds and not is_exact:
         warn(
             f"{name}: its fill value is {fill_value}, and values closer to 0 than the bound become "
-            "0, which readers take for missing; choose another fill value, such as NaN"
+            "0, which readers take for missing; choose another fill value, such as NaN, or for "
+            "integers exact=0"
         )
 
 

@@ -306,11 +306,11 @@ def test_the_argument_takes_one_or_two_whole_numbers() -> None:
     assert PFPL(lossless=True, exact=5).exact == ()  # all values are
     assert Auto(range_relative=0.1, exact=5).with_bound(absolute=3) == Auto(absolute=3, exact=5)
     for wrong in (1.5, "7", True, (1, 2.0), None):
-        with pytest.raises(TypeError, match="exact takes whole numbers"):
+        with pytest.raises(TypeError, match="exact takes a whole number"):
             PFPL(absolute=3, exact=wrong)
     with pytest.raises(InvalidArgumentError, match="at most 2 values, with the fill value"):
         PFPL(absolute=3, exact=(1, 2, 3))
-    with pytest.raises(InvalidArgumentError, match="values of integer types"):
+    with pytest.raises(InvalidArgumentError, match="numbers that integers of 64 bits have"):
         PFPL(absolute=3, exact=2**64)
 
 
@@ -398,10 +398,10 @@ def test_datasets_keep_them_also_where_chunks_are_rewritten(
     ("dtype", "fill", "codec", "error", "message"),
     [
         ("u2", 7, PFPL(absolute=3, exact=(1, 2)), UnsupportedError, "among them, got 3"),
-        ("u8", 7, PFPL(absolute=3, exact=1), UnsupportedError, "values of 64 bits have at most 1"),
+        ("u8", 7, PFPL(absolute=3, exact=1), UnsupportedError, "at most 1 can be exact"),
         ("u8", None, PFPL(absolute=3, exact=(1, 2)), UnsupportedError, "or give lossless"),
-        ("u2", None, PFPL(absolute=3, exact=-1), InvalidArgumentError, "-1 is none of unsigned"),
-        ("i1", None, PFPL(absolute=3, exact=128), InvalidArgumentError, "128 is none of signed"),
+        ("u2", None, PFPL(absolute=3, exact=-1), InvalidArgumentError, "value -1 is none of"),
+        ("i1", None, PFPL(absolute=3, exact=128), InvalidArgumentError, "value 128 is none of"),
         ("f2", None, PFPL(absolute=3, exact=2049), InvalidArgumentError, "2049 is none of float16"),
         ("f4", None, PFPL(absolute=3, exact=-999), UnsupportedError, "make the value that has to"),
         ("c8", None, PFPL(absolute=3, exact=-999), UnsupportedError, "or NaN"),
@@ -445,3 +445,9 @@ def test_the_command_prints_them_and_info_shows_them(tmp_path: Path) -> None:
         codec = PFPL(absolute=3, exact=(65534, 65535))
         f.create_dataset("a", data=np.arange(5000, dtype="u2"), chunks=(5000,), compression=codec)
     assert "65534, 65535" in h5lossy_command("info", str(tmp_path / "a.h5")).stdout
+
+
+@pytest.mark.parametrize(("dtype", "exact"), [("i2", 2**64 - 1), ("i8", 2**63), ("u8", -1)])
+def test_a_number_that_the_type_does_not_have_is_not_another_one(dtype: str, exact: int) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"the exact value {exact} is none of u?int"):
+        h5lossy.encode(np.zeros(9, dtype), PFPL(absolute=3, exact=exact))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from h5lossy import (
     Interp,
     InvalidArgumentError,
     UnsupportedError,
+    _native,
     from_filter_options,
 )
 from hdf5_helpers import h5lossy_command
@@ -195,14 +197,45 @@ def test_cd_values_say_it(tmp_path: Path) -> None:
 def test_what_has_no_wide_bins_is_said(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="wide must be True or False, got 1"):
         PFPL(absolute=3, wide=1)  # type: ignore[arg-type]
-    for bound in ({"noise": 1.0}, {"pointwise_relative": 0.1}):
+    for kind, value in (("noise", 1.0), ("pointwise_relative", 0.1)):
+        bound: Any = {kind: value}
+        with pytest.raises(
+            InvalidArgumentError, match=f"wide goes with absolute .*not with {kind}"
+        ):
+            PFPL(wide=True, **bound)
+        params = dataclasses.replace(PFPL(**bound).params(), wide=True)
         with pytest.raises(InvalidArgumentError, match="wide bins go with an absolute or a range"):
-            h5lossy.encode(np.zeros(9, "u2"), PFPL(wide=True, **bound))  # type: ignore[arg-type]
+            _native.pack_cd_values(params)
+    assert PFPL(absolute=3, wide=np.True_).wide is True  # type: ignore[arg-type]
     for dtype in ("f4", "f2", "c8"):
         with pytest.raises(UnsupportedError, match="wide bins are for integers; leave out wide"):
             h5lossy.encode(np.zeros(9, dtype), PFPL(absolute=3, wide=True))
     with h5py.File(tmp_path / "f.h5", "w") as f, pytest.raises(ValueError, match="wide bins"):
         f.create_dataset("x", (9,), "f4", compression=PFPL(absolute=3, wide=True))
+
+
+def test_values_between_two_exact_ones_stay_where_they_came_to(tmp_path: Path) -> None:
+    values = np.random.default_rng(5).integers(0, 2**32, (20, 20), dtype="u4") // 6 * 6
+    values[0] = np.arange(3, 23)
+    codec = PFPL(absolute=5, wide=True, exact=(6, 12))
+    with h5py.File(tmp_path / "f.h5", "w") as f:
+        f.create_dataset("x", data=values, chunks=(20, 20), compression=codec)
+    read = []
+    for below in (None, 0):
+        with h5py.File(tmp_path / "f.h5", "r+") as f:
+            if below is not None:
+                f["x"][1:] = below
+        with h5py.File(tmp_path / "f.h5") as f:
+            read.append(f["x"][0])
+    np.testing.assert_array_equal(read[0], read[1])
+    assert np.abs(read[0].astype(int) - np.arange(3, 23)).max() <= 5
+
+
+def test_info_says_it(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "f.h5", "w") as f:
+        f.create_dataset("x", (9, 9), "u2", chunks=(9, 9), compression=PFPL(absolute=3, wide=True))
+    done = h5lossy_command("info", "--json", tmp_path / "f.h5")
+    assert '"wide": true' in done.stdout
 
 
 def test_verification_knows_them(tmp_path: Path) -> None:

@@ -103,7 +103,8 @@ class CompressedCopy:
             return False
         is_absolute = before.bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
         is_same_step = before.step_share == codec.step_share or not is_absolute
-        return before.bound != codec.bound or not is_same_step
+        is_same_lattice = is_same_step and before.wide == codec.wide
+        return before.bound != codec.bound or not is_same_lattice
 
     def resolve(self, advance: Advance) -> None:
         """Resolve a range-relative bound, and adjust the bound so that missing values are kept."""

@@ -164,7 +164,7 @@ h5l_status check_exact_values(const h5l_params& params, const Message& why) {
   const std::uint32_t count = exact_values(params).count, most = params.value_bytes == 8 ? 1 : H5L_MAX_EXACT;
   if (count <= most) return H5L_OK;
   return why.fail(H5L_UNSUPPORTED,
-                  "values of %u bits have at most %u exact ones, the fill value among them, got %u; leave one out, or "
+                  "of values of %u bits at most %u can be exact, the fill value among them, got %u; leave one out, or "
                   "give lossless",
                   8 * params.value_bytes, most, count);
 }

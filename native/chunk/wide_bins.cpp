@@ -84,6 +84,13 @@ class WideBins {
     return static_cast<V>(std::clamp(multiple * step_, Number{Limits::min()}, Number{Limits::max()}));
   }
 
+  // The value next to an exact one that is not exact, on the side of a value in its bin.
+  [[nodiscard]] V beside_exact(V exact, V value) const {
+    do exact = static_cast<V>(value > exact ? exact + 1 : exact - 1);
+    while (is_exact(exact));
+    return exact;
+  }
+
   // What a value comes back as. `multiple` is the predicted one, and becomes that of the value.
   V choose(V value, Number& multiple) const {
     if (is_exact(value)) return value;
@@ -94,7 +101,7 @@ class WideBins {
       return value;
     }
     const bool has_below = !is_exact(below), has_above = !is_exact(above);
-    if (!has_below && !has_above) return value;
+    if (!has_below && !has_above) return beside_exact(nearest(value) == lower ? below : above, value);
     multiple = std::clamp(multiple, has_below ? lower : upper, has_above ? upper : lower);
     return multiple == lower ? below : above;
   }

@@ -124,8 +124,9 @@ typedef struct h5l_frame_info {
   uint64_t tiles;
   uint64_t stored_tiles; /* tiles kept as raw bytes */
   double bound;          /* as requested */
-  double step;           /* bin width (of integers, 2 b + 1 for a bound of b counts, wide: b + 1); pointwise-relative:
-                            the widest, as a fraction of the value; noise: 2 a + 1 with the floor a; else 0 */
+  double step;           /* bin width (of integers, 2 b + 1 for a bound of b counts, wide: at most b + 1);
+                            pointwise-relative: the widest, as a fraction of the value; noise: 2 a + 1 with the
+                            floor a; else 0 */
   uint32_t rank;         /* the number of dims in the frame: 0, 3 or 4 */
   uint32_t dims[4];      /* (w,) z, y, x */
   uint32_t value_class;  /* H5L_CLASS_* */

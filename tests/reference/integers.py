@@ -495,8 +495,10 @@ def in_wide_bins(bits: Array, lattice: Lattice, extents: Sequence[int]) -> Array
         back = {k: lattice.middle(k) for k in (x // lattice.step, x // lattice.step + 1)}
         allowed = [k for k in back if first <= k <= lattice.last and back[k] not in exact]
         same = [k for k in allowed if back[k] == x]
-        if x in exact or not allowed:
+        if x in exact:
             k, y = p, x
+        elif not allowed:
+            k, y = p, lattice.value(lattice.word(x))
         else:
             k = min(same or allowed, key=lambda k: abs(k - p))
             y = back[k]
