@@ -49,8 +49,7 @@ void check_stored(const Plugin& plugin, Random& random) {
     CHECK(plugin.refuses(stored_words(kPfpl, setting, 4, false, {count}), raw), "cd_values of %u values", count);
   }
   CHECK(plugin.refuses(stored_words(kPfpl, setting, 8, false, {1000}), raw), "cd_values of float64");
-  for (const unsigned kind : {H5L_BOUND_ABSOLUTE, H5L_BOUND_POINTWISE_RELATIVE, H5L_BOUND_RANGE_RELATIVE,
-                              H5L_BOUND_LOSSLESS, H5L_BOUND_NOISE}) {
+  for (unsigned kind = H5L_BOUND_ABSOLUTE; kind <= H5L_BOUND_NOISE; ++kind) {
     Words typeless = stored_words(kPfpl, {kind, kind == H5L_BOUND_LOSSLESS ? 0 : 0.5}, 4, false, {1000});
     typeless.resize(4);
     settings.push_back(typeless);
