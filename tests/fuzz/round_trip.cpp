@@ -102,7 +102,7 @@ void check_integers(const h5l_params& params, const Bytes& raw, const Bytes& dec
       CHECK(static_cast<double>(error) <= params.bound, "%zu: off by %g counts", i, static_cast<double>(error));
     }
     if (params.bound_kind == H5L_BOUND_NOISE) {
-      const double magnitude = static_cast<double>((x & from_sign) != 0 ? W{0} - x : x);
+      const double magnitude = static_cast<double>((x & from_sign) != 0 ? static_cast<W>(W{0} - x) : x);
       const double bound = std::max<double>(params.noise_floor, params.bound * std::sqrt(magnitude));
       CHECK(static_cast<double>(error) <= bound, "%zu: off by %g counts", i, static_cast<double>(error));
     }
