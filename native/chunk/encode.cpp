@@ -12,6 +12,7 @@
 #include "chunk/integers.h"
 #include "chunk/parallel_tiles.h"
 #include "chunk/params.h"
+#include "chunk/safeguards.h"
 #include "chunk/tile_encoder.h"
 #include "chunk/tile_runs.h"
 #include "chunk/wide_bins.h"
@@ -155,6 +156,11 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
     moved = in_wide_bins(params, quantizer, raw);
     if (moved == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a copy of the chunk");
     raw = {moved.get(), raw.size()};
+  }
+  Cuts cuts;
+  if (has_safeguards(params) && !has_integers(params) && quantizer.kind != BoundKind::lossless) {
+    cuts = make_cuts(params, quantizer);
+    quantizer.cuts = &cuts;
   }
   KeptBins bins;
   if (!add_bins(params.value_class, params.value_bytes, quantizer, bins)) {

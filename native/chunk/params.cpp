@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "chunk/integers.h"
+#include "chunk/safeguards.h"
 #include "codecs/bounds.h"
 #include "runtime/registry.h"
 
@@ -27,8 +28,7 @@ Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> r
   quantizer.kind = static_cast<BoundKind>(params.bound_kind);
   quantizer.has_fill = params.has_fill != 0 && fill_must_match_exactly(params);
   quantizer.fill_bits = params.fill_bits;
-  const CodecEntry* const entry = prefers_size(params) ? &size_codec(all_codecs()) : codec_entry(params.codec);
-  const StepRule rule = entry == nullptr ? StepRule{} : entry->codec->step_rule;  // null: auto
+  const StepRule rule = step_rule(params);
   switch (quantizer.kind) {
     case BoundKind::absolute:
       return scalar::make_absolute<T>(quantizer, params.bound, rule);
@@ -87,6 +87,7 @@ h5l_status check_request(const h5l_params& params, const Message& why) {
     return why.fail(H5L_INVALID_ARGUMENT,
                     "wide bins go with an absolute or a range-relative bound, not with %s; leave out wide", kind);
   }
+  if (const h5l_status status = check_safeguards(params, why); status != H5L_OK) return status;
   if (params.bound_kind == H5L_BOUND_LOSSLESS) {
     if (params.bound == 0 && !std::signbit(params.bound)) return H5L_OK;
     return why.fail(H5L_INVALID_ARGUMENT, "lossless takes no bound (0), got %.17g", params.bound);
@@ -115,6 +116,7 @@ h5l_status check_type(const h5l_params& params, const Message& why) {
   if (params.wide != 0 && params.value_bytes != 0 && (!has_integers(params) || is_half(params.value_class))) {
     return why.fail(H5L_UNSUPPORTED, "wide bins are for integers; leave out wide");
   }
+  if (const h5l_status status = check_safeguards(params, why); status != H5L_OK) return status;
   if (!has_integers(params)) {
     if (params.value_bytes == 0 || params.value_bytes == 4 || params.value_bytes == 8) return H5L_OK;
     return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u",
@@ -181,6 +183,11 @@ h5l_status check_params(const h5l_params& params, const Message& why) {
                     params.value_bytes, bits, static_cast<unsigned long long>(params.fill_bits));
   }
   return check_exact_values(params, why);
+}
+
+StepRule step_rule(const h5l_params& params) {
+  const CodecEntry* const entry = prefers_size(params) ? &size_codec(all_codecs()) : codec_entry(params.codec);
+  return entry == nullptr ? StepRule{} : entry->codec->step_rule;  // null: auto
 }
 
 bool prefers_size(const h5l_params& params) { return params.codec == H5L_CODEC_AUTO && params.mode == H5L_AUTO_SIZE; }

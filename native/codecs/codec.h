@@ -48,6 +48,17 @@ struct WordBins {
 
 inline constexpr u32 kMostExact = 2;
 
+// Safeguards of floats (docs/design/bound.md): for each of these numbers of the value's type, values below it stay below
+// it, and the others do not get there.
+inline constexpr u32 kMostCuts = 10;
+struct Cuts {
+  u32 count = 0;
+  // Values nearer to a cut than this are exceptions, unless they come back as they are. 0 for codecs that know what a
+  // value comes back as when they quantize it.
+  double reach = 0;
+  double numbers[kMostCuts] = {};
+};
+
 // How the values of a chunk become integers (codecs/bounds.h). Numbers of the value's type are stored as double, which
 // is exact. A decoder uses kind, step and scale only; of integers (codecs/integers.h), all but bound, step and
 // inverse_step.
@@ -66,6 +77,7 @@ struct Quantizer {
   // Not null: what gives words in place of a lattice. Whoever makes the quantizer keeps it.
   const WordTables* tables = nullptr;
   const WordBins* bins = nullptr;
+  const Cuts* cuts = nullptr;  // the same; null without safeguards
   u32 noise = 0;  // C of a noise bound, whose floor is `scale`
   // Integers only: the bits of the exact values, the smaller number first.
   u32 exact_count = 0;
@@ -76,6 +88,7 @@ struct Quantizer {
 struct StepRule {
   double share = 1;        // the step is 2 * fl(B * share); a number of both types
   double least_bound = 1;  // in units of the type's smallest normal number; chunks with a smaller B are lossless
+  bool is_free = false;    // values may come back as any number within B, so Cuts has a reach
 };
 
 // Returned by encode if the tile must be stored: it would not shrink, or the codec cannot represent it.
