@@ -170,9 +170,15 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
   threads = threads_for_chunk(threads, raw.size());
   Choice choice;
   h5l_status status = choose(params, chosen, raw, choice, why);
+  if (cuts.reach > 0 && !chosen.is_exact) {
+    moved = move_from_cuts(params, chosen, raw);
+    if (moved == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a copy of the chunk");
+    raw = {moved.get(), raw.size()};
+  }
   if (status == H5L_OK) status = encode_as(choice, params, chosen, raw, frame, frame_bytes, why, threads);
   const bool are_integers = has_integers(params);
-  if (status != H5L_OK || !prefers_size(params) || (!are_integers && quantizer.kind == BoundKind::lossless)) {
+  // Other codecs would not leave the moved values as they are.
+  if (status != H5L_OK || !prefers_size(params) || cuts.reach > 0 || (!are_integers && quantizer.kind == BoundKind::lossless)) {
     return status;
   }
 

@@ -4,11 +4,16 @@
 #include "chunk/safeguards.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "chunk/auto_size.h"
 #include "chunk/integers.h"
 #include "chunk/params.h"
+#include "codecs/bounds.h"
+#include "frame/swap.h"
 
 namespace h5lossy {
 namespace {
@@ -54,6 +59,60 @@ Cuts cuts_of(const h5l_params& params, const Quantizer& quantizer) {
   return cuts;
 }
 
+// Where values may be moved to.
+template <class T>
+class Points {
+ public:
+  explicit Points(const Quantizer& quantizer)
+      : quantizer_(quantizer),
+        bound_(static_cast<T>(quantizer.bound)),
+        step_(static_cast<T>(quantizer.step)),
+        fine_(step_ / kFineUnit) {}
+
+  // x itself if it is a point, or if none is near enough.
+  [[nodiscard]] T choose(T x) const {
+    const T number = std::round(x / fine_);
+    const T toward_x = number * fine_ < x ? T{1} : T{-1};
+    if (is_fine(number) && number * fine_ == x) return x;
+    const T bin = std::round(x / step_) * step_ + T{0};
+    if (is_good(x, bin)) return bin;
+    for (const T near : {number, number + toward_x}) {
+      const T point = near * fine_ + T{0};
+      if (is_fine(near) && is_good(x, point)) return point;
+    }
+    return x;
+  }
+
+ private:
+  [[nodiscard]] static bool is_fine(T number) { return std::abs(number) <= static_cast<T>(kMostFine<T>); }
+  [[nodiscard]] bool is_good(T x, T point) const {
+    const bool is_fill = quantizer_.has_fill && std::bit_cast<scalar::Word<T>>(point) == quantizer_.fill_bits;
+    if (is_fill || !(std::abs(x - point) < bound_)) return false;
+    const Cuts& cuts = *quantizer_.cuts;
+    return std::none_of(cuts.numbers, cuts.numbers + cuts.count,
+                        [&](double cut) { return (static_cast<double>(x) < cut) != (static_cast<double>(point) < cut); });
+  }
+
+  const Quantizer& quantizer_;
+  T bound_, step_, fine_;
+};
+
+template <class T>
+void move_values(const Quantizer& quantizer, bool is_swapped, std::span<std::uint8_t> values) {
+  using Word = scalar::Word<T>;
+  const Points<T> points(quantizer);
+  for (std::size_t i = 0; i < values.size(); i += sizeof(T)) {
+    Word word;
+    std::memcpy(&word, values.data() + i, sizeof word);
+    const Word bits = is_swapped ? swap_bytes(word) : word;
+    const T x = std::bit_cast<T>(bits);
+    if (!scalar::is_near_cut(quantizer.cuts, x) || (quantizer.has_fill && bits == quantizer.fill_bits)) continue;
+    const auto moved = std::bit_cast<Word>(points.choose(x));
+    word = is_swapped ? swap_bytes(moved) : moved;
+    std::memcpy(values.data() + i, &word, sizeof word);
+  }
+}
+
 }  // namespace
 
 bool has_safeguards(const h5l_params& params) { return params.threshold_count != 0 || params.has_valid_range != 0; }
@@ -88,6 +147,17 @@ h5l_status check_safeguards(const h5l_params& params, const Message& why) {
                     "lossless, or convert the data to float32");
   }
   return H5L_OK;
+}
+
+Array<std::uint8_t> move_from_cuts(const h5l_params& params, const Quantizer& quantizer,
+                                   std::span<const std::uint8_t> raw) {
+  Array<std::uint8_t> moved = allocate<std::uint8_t>(raw.size());
+  if (moved == nullptr) return nullptr;
+  std::memcpy(moved.get(), raw.data(), raw.size());
+  const std::span<std::uint8_t> values(moved.get(), raw.size());
+  params.value_bytes == 4 ? move_values<float>(quantizer, params.big_endian != 0, values)
+                          : move_values<double>(quantizer, params.big_endian != 0, values);
+  return moved;
 }
 
 Cuts make_cuts(const h5l_params& params, const Quantizer& quantizer) {
