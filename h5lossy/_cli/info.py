@@ -41,8 +41,8 @@ from h5lossy._cli._options import (
     dataset_option,
     files_argument,
     frame_codec_text,
-    safeguards_text,
     json_option,
+    safeguards_text,
 )
 from h5lossy._stored import StoredChunks
 
@@ -54,7 +54,17 @@ if TYPE_CHECKING:
 
 
 #: Columns that a narrow terminal does not show, the first ones first.
-_OPTIONAL = ("exact", "safeguards", "fill", "skipped", "chunks stored", "raw", "type", "chunks", "shape")
+_OPTIONAL = (
+    "exact",
+    "safeguards",
+    "fill",
+    "skipped",
+    "chunks stored",
+    "raw",
+    "type",
+    "chunks",
+    "shape",
+)
 
 
 @click.command()

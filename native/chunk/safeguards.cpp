@@ -72,13 +72,15 @@ class Points {
   // x itself if it is a point, or if none is near enough.
   [[nodiscard]] T choose(T x) const {
     const T number = std::round(x / fine_);
-    const T toward_x = number * fine_ < x ? T{1} : T{-1};
     if (is_fine(number) && number * fine_ == x) return x;
     const T bin = std::round(x / step_) * step_ + T{0};
     if (is_good(x, bin)) return bin;
-    for (const T near : {number, number + toward_x}) {
-      const T point = near * fine_ + T{0};
-      if (is_fine(near) && is_good(x, point)) return point;
+    for (T unit = T{kFineUnit} / 2; unit >= 1; unit /= 2) {  // coarse ones take fewer bits
+      const T nearest = std::round(x / (unit * fine_)) * unit, other = nearest + (nearest * fine_ < x ? unit : -unit);
+      for (const T near : {nearest, other}) {
+        const T point = near * fine_ + T{0};
+        if (is_fine(near) && is_good(x, point)) return point;
+      }
     }
     return x;
   }
@@ -89,8 +91,9 @@ class Points {
     const bool is_fill = quantizer_.has_fill && std::bit_cast<scalar::Word<T>>(point) == quantizer_.fill_bits;
     if (is_fill || !(std::abs(x - point) < bound_)) return false;
     const Cuts& cuts = *quantizer_.cuts;
-    return std::none_of(cuts.numbers, cuts.numbers + cuts.count,
-                        [&](double cut) { return (static_cast<double>(x) < cut) != (static_cast<double>(point) < cut); });
+    return std::none_of(cuts.numbers, cuts.numbers + cuts.count, [&](double cut) {
+      return (static_cast<double>(x) < cut) != (static_cast<double>(point) < cut);
+    });
   }
 
   const Quantizer& quantizer_;
@@ -132,19 +135,22 @@ h5l_status check_safeguards(const h5l_params& params, const Message& why) {
     if (std::isfinite(params.thresholds[i])) continue;
     return why.fail(H5L_INVALID_ARGUMENT, "a threshold must be a finite number, got %.17g", params.thresholds[i]);
   }
-  const bool is_range = std::isfinite(params.valid_min) && std::isfinite(params.valid_max) &&
-                        params.valid_min <= params.valid_max;
+  const bool is_range =
+      std::isfinite(params.valid_min) && std::isfinite(params.valid_max) && params.valid_min <= params.valid_max;
   if (params.has_valid_range != 0 && !is_range) {
-    return why.fail(H5L_INVALID_ARGUMENT, "the valid range must be two finite numbers, the smaller one first, got "
-                    "%.17g and %.17g", params.valid_min, params.valid_max);
+    return why.fail(H5L_INVALID_ARGUMENT,
+                    "the valid range must be two finite numbers, the smaller one first, got "
+                    "%.17g and %.17g",
+                    params.valid_min, params.valid_max);
   }
   if (params.value_class == H5L_CLASS_COMPLEX) {
     return why.fail(H5L_UNSUPPORTED, "complex numbers have no thresholds and no valid range; leave them out");
   }
   if (has_integers(params) && !only_zero) {
-    return why.fail(H5L_UNSUPPORTED,
-                    "of integers and halves 0 is the only threshold, and there is no valid range; give exact values, or "
-                    "lossless, or convert the data to float32");
+    return why.fail(
+        H5L_UNSUPPORTED,
+        "of integers and halves 0 is the only threshold, and there is no valid range; give exact values, or "
+        "lossless, or convert the data to float32");
   }
   return H5L_OK;
 }

@@ -111,7 +111,8 @@ struct AbsoluteQuantizer {
 
 template <class T>
 H5L_FN AbsoluteQuantizer<T> absolute_quantizer(const Quantizer& q) {
-  return {static_cast<T>(q.bound), static_cast<T>(q.step), static_cast<T>(q.inverse_step), q.has_fill,
+  return {static_cast<T>(q.bound),           static_cast<T>(q.step),
+          static_cast<T>(q.inverse_step),    q.has_fill,
           static_cast<Word<T>>(q.fill_bits), q.cuts};
 }
 
@@ -202,7 +203,8 @@ H5L_FN bool quantize(const PointwiseQuantizer<T>& q, Word<T> bits, Word<T>& bin)
   const Word<T> rebuilt = kOne<T> + bin * q.scale;
   if (rebuilt <= kMantissaMask<T> || rebuilt >= kInfinity<T>) return false;
   const Word<T> signed_bits = rebuilt | (bits & kSignBit<T>);
-  return !(q.has_fill && signed_bits == q.fill_bits) && !is_cut_off(q.cuts, bit_cast<T>(bits), bit_cast<T>(signed_bits));
+  return !(q.has_fill && signed_bits == q.fill_bits) &&
+         !is_cut_off(q.cuts, bit_cast<T>(bits), bit_cast<T>(signed_bits));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

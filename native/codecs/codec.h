@@ -78,7 +78,7 @@ struct Quantizer {
   const WordTables* tables = nullptr;
   const WordBins* bins = nullptr;
   const Cuts* cuts = nullptr;  // the same; null without safeguards
-  u32 noise = 0;  // C of a noise bound, whose floor is `scale`
+  u32 noise = 0;               // C of a noise bound, whose floor is `scale`
   // Integers only: the bits of the exact values, the smaller number first.
   u32 exact_count = 0;
   u64 exact[kMostExact] = {};

@@ -27,7 +27,8 @@ class GuardLanes {
 
   // Without a fill value, its bits are those of a NaN, which is an exception anyway.
   template <class Q>
-  explicit GuardLanes(const Q& q) : fill_(all_lanes(q.has_fill ? q.fill_bits : ~W{0})), has_fill_(q.has_fill), cuts_(q.cuts) {}
+  explicit GuardLanes(const Q& q)
+      : fill_(all_lanes(q.has_fill ? q.fill_bits : ~W{0})), has_fill_(q.has_fill), cuts_(q.cuts) {}
 
   [[nodiscard]] bool exist() const { return has_fill_ || cuts_ != nullptr; }
 
