@@ -177,9 +177,7 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
   }
   if (status == H5L_OK) status = encode_as(choice, params, chosen, raw, frame, frame_bytes, why, threads);
   const bool are_integers = has_integers(params);
-  // Other codecs would not leave the moved values as they are.
-  if (status != H5L_OK || !prefers_size(params) || cuts.reach > 0 ||
-      (!are_integers && quantizer.kind == BoundKind::lossless)) {
+  if (status != H5L_OK || !prefers_size(params) || (!are_integers && quantizer.kind == BoundKind::lossless)) {
     return status;
   }
 

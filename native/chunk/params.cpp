@@ -28,7 +28,8 @@ Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> r
   quantizer.kind = static_cast<BoundKind>(params.bound_kind);
   quantizer.has_fill = params.has_fill != 0 && fill_must_match_exactly(params);
   quantizer.fill_bits = params.fill_bits;
-  const StepRule rule = step_rule(params);
+  const CodecEntry* const entry = prefers_size(params) ? &size_codec(all_codecs()) : codec_entry(params.codec);
+  const StepRule rule = entry == nullptr ? StepRule{} : entry->codec->step_rule;  // null: auto
   switch (quantizer.kind) {
     case BoundKind::absolute:
       return scalar::make_absolute<T>(quantizer, params.bound, rule);
@@ -183,11 +184,6 @@ h5l_status check_params(const h5l_params& params, const Message& why) {
                     params.value_bytes, bits, static_cast<unsigned long long>(params.fill_bits));
   }
   return check_exact_values(params, why);
-}
-
-StepRule step_rule(const h5l_params& params) {
-  const CodecEntry* const entry = prefers_size(params) ? &size_codec(all_codecs()) : codec_entry(params.codec);
-  return entry == nullptr ? StepRule{} : entry->codec->step_rule;  // null: auto
 }
 
 bool prefers_size(const h5l_params& params) { return params.codec == H5L_CODEC_AUTO && params.mode == H5L_AUTO_SIZE; }

@@ -29,9 +29,6 @@ namespace h5lossy {
 // Whether the request is for the smallest frame of all codecs (docs/format/auto.md).
 bool prefers_size(const h5l_params& params);
 
-// How the codec turns bounds into steps.
-StepRule step_rule(const h5l_params& params);
-
 // Whether codecs must treat the fill value specially. NaN and zero (of floats, +0.0) are always kept bit for bit.
 bool fill_must_match_exactly(const h5l_params& params);
 

@@ -18,6 +18,9 @@
 namespace h5lossy {
 namespace {
 
+template <class T>
+using Word = scalar::Word<T>;
+
 static_assert(kMostCuts == 2 * H5L_MAX_THRESHOLDS + 2);
 
 // The first number of the type that is not below a number.
@@ -52,67 +55,86 @@ Cuts cuts_of(const h5l_params& params, const Quantizer& quantizer) {
   double* const end = cuts.numbers + cuts.count;
   std::sort(cuts.numbers, end);
   cuts.count = static_cast<u32>(std::unique(cuts.numbers, end) - cuts.numbers);
-  const bool is_free = step_rule(params).is_free;
-  if (is_free && quantizer.kind != BoundKind::pointwise_relative) {
+  if (quantizer.kind != BoundKind::pointwise_relative) {
     cuts.reach = static_cast<double>(std::nextafter(static_cast<T>(quantizer.bound), infinity));
   }
   return cuts;
 }
 
-// Where values may be moved to.
+// Where values near a cut are moved to. What is moved stays where it is the next time.
 template <class T>
-class Points {
+class Moves {
  public:
-  explicit Points(const Quantizer& quantizer)
-      : quantizer_(quantizer),
-        bound_(static_cast<T>(quantizer.bound)),
-        step_(static_cast<T>(quantizer.step)),
-        fine_(step_ / kFineUnit) {}
+  explicit Moves(const Quantizer& quantizer)
+      : quantizer_(quantizer), bound_(static_cast<T>(quantizer.bound)), step_(static_cast<T>(quantizer.step)) {}
 
-  // x itself if it is a point, or if none is near enough.
-  [[nodiscard]] T choose(T x) const {
-    const T number = std::round(x / fine_);
-    if (is_fine(number) && number * fine_ == x) return x;
-    const T bin = std::round(x / step_) * step_ + T{0};
-    if (is_good(x, bin)) return bin;
-    for (T unit = T{kFineUnit} / 2; unit >= 1; unit /= 2) {  // coarse ones take fewer bits
-      const T nearest = std::round(x / (unit * fine_)) * unit, other = nearest + (nearest * fine_ < x ? unit : -unit);
-      for (const T near : {nearest, other}) {
-        const T point = near * fine_ + T{0};
-        if (is_fine(near) && is_good(x, point)) return point;
-      }
-    }
-    return x;
+  [[nodiscard]] bool is_near(Word<T> bits) const {
+    return scalar::is_near_cut(quantizer_.cuts, std::bit_cast<T>(bits)) && !is_fill(bits);
+  }
+
+  // x itself if it is a fine point, or if nothing else will do.
+  [[nodiscard]] T move(T x) const {
+    const T fine = step_ / kFineUnit, number = std::round(x / fine);
+    if (std::abs(number) <= static_cast<T>(kMostFine<T>) && number * fine == x) return x;
+    const T bin = nearest_bin(x);
+    if (is_on_side(x, bin)) return is_good(x, bin) ? bin : x;
+    const T middle = middle_beside(x, bin);
+    return is_on_side(x, middle) && is_good(x, middle) && nearest_bin(middle) == bin ? middle : x;
   }
 
  private:
-  [[nodiscard]] static bool is_fine(T number) { return std::abs(number) <= static_cast<T>(kMostFine<T>); }
-  [[nodiscard]] bool is_good(T x, T point) const {
-    const bool is_fill = quantizer_.has_fill && std::bit_cast<scalar::Word<T>>(point) == quantizer_.fill_bits;
-    if (is_fill || !(std::abs(x - point) < bound_)) return false;
+  [[nodiscard]] T nearest_bin(T x) const { return std::round(x / step_) * step_ + T{0}; }
+
+  [[nodiscard]] bool is_fill(Word<T> bits) const { return quantizer_.has_fill && bits == quantizer_.fill_bits; }
+
+  [[nodiscard]] bool is_good(T x, T other) const {
+    return std::abs(x - other) < bound_ && !is_fill(std::bit_cast<Word<T>>(other));
+  }
+
+  [[nodiscard]] bool is_on_side(T x, T other) const {
     const Cuts& cuts = *quantizer_.cuts;
     return std::none_of(cuts.numbers, cuts.numbers + cuts.count, [&](double cut) {
-      return (static_cast<double>(x) < cut) != (static_cast<double>(point) < cut);
+      return (static_cast<double>(x) < cut) != (static_cast<double>(other) < cut);
     });
   }
 
+  // About the middle of those numbers of x's bin that the cuts leave on x's side, and no fine point: as an exception,
+  // it takes fewer bits.
+  [[nodiscard]] T middle_beside(T x, T bin) const {
+    T low = bin - step_ / 2, high = bin + step_ / 2;
+    for (u32 i = 0; i < quantizer_.cuts->count; ++i) {
+      const T cut = static_cast<T>(quantizer_.cuts->numbers[i]);
+      if (cut <= x) low = std::max(low, cut);
+      if (cut > x) high = std::min(high, cut);
+    }
+    return low + (high - low) * (T{63} / 128);
+  }
+
   const Quantizer& quantizer_;
-  T bound_, step_, fine_;
+  T bound_, step_;
 };
 
 template <class T>
 void move_values(const Quantizer& quantizer, bool is_swapped, std::span<std::uint8_t> values) {
-  using Word = scalar::Word<T>;
-  const Points<T> points(quantizer);
-  for (std::size_t i = 0; i < values.size(); i += sizeof(T)) {
-    Word word;
-    std::memcpy(&word, values.data() + i, sizeof word);
-    const Word bits = is_swapped ? swap_bytes(word) : word;
-    const T x = std::bit_cast<T>(bits);
-    if (!scalar::is_near_cut(quantizer.cuts, x) || (quantizer.has_fill && bits == quantizer.fill_bits)) continue;
-    const auto moved = std::bit_cast<Word>(points.choose(x));
-    word = is_swapped ? swap_bytes(moved) : moved;
-    std::memcpy(values.data() + i, &word, sizeof word);
+  constexpr std::size_t batch = 512;
+  const Moves<T> moves(quantizer);
+  Word<T> words[batch];
+  for (std::size_t begin = 0; begin < values.size(); begin += sizeof words) {
+    const std::span<std::uint8_t> here = values.subspan(begin, std::min(sizeof words, values.size() - begin));
+    const std::size_t count = here.size() / sizeof(T);
+    std::memcpy(words, here.data(), here.size());
+    if (is_swapped) copy_swapped(here.data(), reinterpret_cast<std::uint8_t*>(words), here.size(), sizeof(T));
+    u32 found = 0;  // a loop of its own, which compilers vectorize: most batches have none
+    for (u32 c = 0; c < quantizer.cuts->count; ++c) {
+      const T cut = static_cast<T>(quantizer.cuts->numbers[c]), reach = static_cast<T>(quantizer.cuts->reach);
+      for (std::size_t i = 0; i < count; ++i) found += std::abs(std::bit_cast<T>(words[i]) - cut) < reach ? 1 : 0;
+    }
+    if (found == 0) continue;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (moves.is_near(words[i])) words[i] = std::bit_cast<Word<T>>(moves.move(std::bit_cast<T>(words[i])));
+    }
+    std::memcpy(here.data(), words, here.size());
+    if (is_swapped) copy_swapped(reinterpret_cast<const std::uint8_t*>(words), here.data(), here.size(), sizeof(T));
   }
 }
 

@@ -23,9 +23,9 @@ h5l_status check_safeguards(const h5l_params& params, const Message& why);
 // The cuts for a quantizer of floats that is not lossless.
 Cuts make_cuts(const h5l_params& params, const Quantizer& quantizer);
 
-// The values of a chunk for a codec that leaves fine points (chunk/auto_size.h) as they are: of those that are near to
-// one of the quantizer's cuts, each is moved to a bin or a fine point on its side, if there is one within the bound.
-// Null if there is no memory.
+// The values of a chunk, those moved that are near to one of the quantizer's cuts, within the bound and on their side:
+// to their bin, or else to a number that values beside them are moved to, too, so that exceptions repeat. Null if there
+// is no memory.
 Array<std::uint8_t> move_from_cuts(const h5l_params& params, const Quantizer& quantizer,
                                    std::span<const std::uint8_t> raw);
 

@@ -160,7 +160,8 @@ H5L_FN bool quantize(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) 
   bin = difference < 0 ? bin - 1 : bin + 1;
   rebuilt = rebuild(q, bin);
   difference = subtract(x, rebuilt);
-  return bin_is_good(q, bin, x, rebuilt, difference);
+  // Behind a cut that made it fail, a rounded distance of B may be more than B.
+  return bin_is_good(q, bin, x, rebuilt, difference) && (q.cuts == nullptr || magnitude(difference) < q.bound);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

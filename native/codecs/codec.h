@@ -53,9 +53,7 @@ inline constexpr u32 kMostExact = 2;
 inline constexpr u32 kMostCuts = 10;
 struct Cuts {
   u32 count = 0;
-  // Values nearer to a cut than this are exceptions, unless they come back as they are. 0 for codecs that know what a
-  // value comes back as when they quantize it.
-  double reach = 0;
+  double reach = 0;  // values nearer to a cut than this are exceptions, unless they come back as they are
   double numbers[kMostCuts] = {};
 };
 
@@ -88,7 +86,6 @@ struct Quantizer {
 struct StepRule {
   double share = 1;        // the step is 2 * fl(B * share); a number of both types
   double least_bound = 1;  // in units of the type's smallest normal number; chunks with a smaller B are lossless
-  bool is_free = false;    // values may come back as any number within B, so Cuts has a reach
 };
 
 // Returned by encode if the tile must be stored: it would not shrink, or the codec cannot represent it.

@@ -389,7 +389,7 @@ constexpr Codec kIntegers = {
 extern const Codec codec;
 const Codec codec = {
     .spare_bytes = kSpareBytes,
-    .step_rule = {.share = 4057.0 / 4096, .least_bound = 32, .is_free = true},
+    .step_rule = {.share = 4057.0 / 4096, .least_bound = 32},
     .has_mode = has_mode,
     .choose_mode = H5L_ENCODER(choose_mode),
     .choice_bytes = Surveyor<double, AbsolutePositions<double>>::scratch_bytes(kChunkGroups),

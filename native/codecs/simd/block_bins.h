@@ -49,8 +49,11 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
     const Vector<W> bin = lanes_.nearest_bin(bits);
     const Vector<T> first = distance(bits, bin);
     const Vector<W> neighbour = lanes_.neighbour(bin, first);
+    const Vector<T> second = distance(bits, neighbour);
     const Mask<W> is_good = good(bits, bin, first);
-    return {choose(is_good, bin, neighbour), is_good | good(bits, neighbour, distance(bits, neighbour))};
+    Mask<W> other_is_good = good(bits, neighbour, second);
+    if (guards_.have_cuts()) other_is_good = other_is_good & lanes_.is_closer(second);
+    return {choose(is_good, bin, neighbour), is_good | other_is_good};
   }
 
   [[nodiscard]] H5L_INLINE Vector<W> to_bits(Vector<W> bin) const { return lanes_.to_bits(bin); }

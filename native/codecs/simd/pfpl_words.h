@@ -93,7 +93,8 @@ class Words<AbsoluteQuantizer<T>> {
     const Tried first = try_bin<is_guarded>(bits, bin);
     const Mask<W> first_good = first.good & is_in_range(first.word);
     const Tried second = try_bin<is_guarded>(bits, lanes_.neighbour(bin, first.difference));
-    const Mask<W> second_good = second.good & is_in_range(second.word);
+    Mask<W> second_good = second.good & is_in_range(second.word);
+    if (guards_.have_cuts()) second_good = second_good & lanes_.is_closer(second.difference);
     // Of the exceptions, only 0 could be read as a code.
     const Mask<W> reads_as_code = is_less(bits - 1, all_lanes(kMantissaMask<T>));
     has_no_word |= !all<W>(first_good | second_good | invert<W>(reads_as_code));

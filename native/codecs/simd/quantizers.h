@@ -32,6 +32,8 @@ class GuardLanes {
 
   [[nodiscard]] bool exist() const { return has_fill_ || cuts_ != nullptr; }
 
+  [[nodiscard]] bool have_cuts() const { return cuts_ != nullptr; }
+
   [[nodiscard]] Mask<W> is_not_fill(Vector<W> bits) const { return invert<W>(is_equal(bits, fill_)); }
 
   // Whether values may come back as `rebuilt`.
@@ -79,6 +81,10 @@ class AbsoluteLanes {
 
   [[nodiscard]] Mask<W> is_close(Vector<T> difference) const {
     return is_at_most((Vector<T>)((Vector<W>)difference & ~kSignBit<T>), bound_);
+  }
+
+  [[nodiscard]] Mask<W> is_closer(Vector<T> difference) const {
+    return invert<W>(is_at_most(bound_, (Vector<T>)((Vector<W>)difference & ~kSignBit<T>)));
   }
 
   // The second chance of quantize(): the neighbouring bin on the value's side. A NaN's sign does not matter.
