@@ -67,18 +67,10 @@ H5L_FN T magnitude(T x) {
   return bit_cast<T>(static_cast<Word<T>>(bit_cast<Word<T>>(x) & ~kSignBit<T>));
 }
 
-#if defined(__CUDACC__)  // GPUs leave chunks with safeguards to the host
+// Whether a value is so near to a cut that it must come back as it is. GPUs leave chunks with safeguards to the host.
 template <class T>
-H5L_FN bool is_near_cut(const Cuts*, T) {
-  return false;
-}
-template <class T>
-H5L_FN bool is_cut_off(const Cuts*, T, T) {
-  return false;
-}
-#else
-template <class T>
-bool is_near_cut(const Cuts* cuts, T x) {
+H5L_FN bool is_near_cut(const Cuts* cuts, T x) {
+  if constexpr (kIsForGpu) return false;
   for (u32 i = 0; cuts != nullptr && i < cuts->count; ++i) {
     if (magnitude(subtract(x, static_cast<T>(cuts->numbers[i]))) < static_cast<T>(cuts->reach)) return true;
   }
@@ -87,14 +79,14 @@ bool is_near_cut(const Cuts* cuts, T x) {
 
 // Whether safeguards forbid that x comes back as `rebuilt`.
 template <class T>
-bool is_cut_off(const Cuts* cuts, T x, T rebuilt) {
+H5L_FN bool is_cut_off(const Cuts* cuts, T x, T rebuilt) {
+  if constexpr (kIsForGpu) return false;
   for (u32 i = 0; cuts != nullptr && i < cuts->count; ++i) {
     const T cut = static_cast<T>(cuts->numbers[i]);
     if ((x < cut) != (rebuilt < cut)) return true;
   }
   return x != rebuilt && is_near_cut(cuts, x);
 }
-#endif
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Absolute; range-relative becomes absolute with a bound of its own
@@ -161,7 +153,8 @@ H5L_FN bool quantize(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) 
   rebuilt = rebuild(q, bin);
   difference = subtract(x, rebuilt);
   // Behind a cut that made it fail, a rounded distance of B may be more than B.
-  return bin_is_good(q, bin, x, rebuilt, difference) && (q.cuts == nullptr || magnitude(difference) < q.bound);
+  return bin_is_good(q, bin, x, rebuilt, difference) &&
+         (kIsForGpu || q.cuts == nullptr || magnitude(difference) < q.bound);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

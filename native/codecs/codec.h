@@ -48,8 +48,8 @@ struct WordBins {
 
 inline constexpr u32 kMostExact = 2;
 
-// Safeguards of floats (docs/design/bound.md): for each of these numbers of the value's type, values below it stay below
-// it, and the others do not get there.
+// Safeguards of floats (docs/design/bound.md): for each of these numbers of the value's type, values below it stay
+// there, and the others do not get there.
 inline constexpr u32 kMostCuts = 10;
 struct Cuts {
   u32 count = 0;

@@ -68,6 +68,7 @@ h5l_status unpack_safeguards(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> w
   if ((listed & ~(kThresholdsMask | kHasValidRange)) != 0 || count > H5L_MAX_THRESHOLDS) {
     return why.fail(H5L_UNSUPPORTED, "cd_values word %zu is 0x%x: safeguards that need a newer h5lossy", at, listed);
   }
+  if (listed == 0) return why.fail(H5L_INVALID_ARGUMENT, "cd_values word %zu is 0: no safeguard, beside bit 13", at);
   ++at;
   const auto next = [&] {
     at += 2;

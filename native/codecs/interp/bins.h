@@ -225,8 +225,8 @@ H5L_FN Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
   return blocks::bits_of(q, static_cast<Word<T>>(bin));
 }
 
-// Whether a value is an exception whatever the form: it is so near to a cut that a form might move it to the other side.
-// Decoded values, which are fine points or bins, are none.
+// Whether a value is an exception whatever the form: it is so near to a cut that a form might move it to the other
+// side, and is no fine point and no bin, which come back as they are.
 template <class T>
 H5L_FN bool is_guarded(const Lattice<T>& lattice, Word<T> bits) {
   const T x = bit_cast<T>(bits);
