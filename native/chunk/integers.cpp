@@ -229,6 +229,7 @@ ExactValues exact_values(const h5l_params& params) {
     std::uint64_t bits = 0;
     if (find_bits(params, params.exact[i], bits)) add(bits);
   }
+  if (params.threshold_count != 0) add(0);  // the only threshold: with it, no value changes its sign
   return values;
 }
 
