@@ -297,9 +297,8 @@ void describe_integers(const Quantizer& quantizer, FrameHeader& header) {
   header.step_bits = has_bins ? std::bit_cast<std::uint64_t>(quantizer.bound) : quantizer.scale;
   header.noise = quantizer.noise;
   header.exact_count = quantizer.exact_count;
-  header.exact_bits = quantizer.exact[0] | quantizer.exact[1] << 32;
-  const bool is_wide = header.value_bytes == 8;
-  if (quantizer.stride > 1) header.stride_bits = is_wide ? quantizer.stride : quantizer.base | quantizer.stride << 32;
+  header.set_exact(quantizer.exact[0], quantizer.exact[1]);
+  if (quantizer.stride > 1) header.set_stride(quantizer.base, quantizer.stride);
 }
 
 }  // namespace h5lossy
