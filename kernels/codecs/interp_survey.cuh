@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codecs/interp/choice.h"
+#include "codecs/interp/mask_value.h"
 #include "codecs/interp/survey.h"
 #include "kernels/codecs/interp_tile.cuh"
 
@@ -47,6 +48,16 @@ H5L_DEVICE u64 lorenzo_cost_by_warp(const Survey& survey, const u32 (&extents)[k
   best = least == kNoForm ? last : lowest_one(ballot(own == least));
   return least;
 }
+
+// What is known of a tile before it is coded.
+struct Prospects {
+  u64 interpolation_cost, lorenzo_cost, second_cost, mask_cost;  // estimates, in 1/8192 bit
+  Rule rule;
+  u32 lorenzo_axes, second_axes;
+  [[nodiscard]] H5L_DEVICE u64 cost() const {
+    return (interpolation_cost < lorenzo_cost ? interpolation_cost : lorenzo_cost) + mask_cost;
+  }
+};
 
 template <class T, class Positions, u32 warps>
 class WarpSurveyor {
@@ -300,5 +311,34 @@ class WarpSurveyor {
   u32 count_;    // values of a group
   bool is_there_;
 };
+
+// By the whole thread block, which meets at the end.
+template <u32 warps, class T, class Positions>
+H5L_DEVICE void survey_tile(const Shape& shape, const TileValues<T>& values, const Positions& positions,
+                            SurveyMemory<kTileGroups>& memory, Prospects& prospects) {
+  WarpSurveyor<T, Positions, warps> surveyor(values.begin(), shape.extents, values.strides(), positions, shape.axes);
+  const u32 fit = shape.count / 1024;
+  surveyor.run(fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit, memory);
+  const Survey& found = memory.survey;
+  if (warp() == 0) {
+    const u64 cost = interpolation_cost_by_warp(found, shape.extents, shape.axes);
+    if (lane() == 0) prospects.interpolation_cost = cost;
+  } else if (warp() == 1) {
+    u32 axes, second_axes;
+    const u64 cost = lorenzo_cost_by_warp(found, shape.extents, axes);
+    const u64 second_cost = lorenzo_cost_by_warp(found, shape.extents, second_axes, axes);
+    if (lane() == 0) {
+      prospects.lorenzo_cost = cost;
+      prospects.lorenzo_axes = axes;
+      prospects.second_cost = second_cost;
+      prospects.second_axes = second_axes;
+    }
+  } else if (thread() == 2 * kWarpThreads) {
+    prospects.rule = weights_of(found.errors, shape.axes).rule;
+  } else if (thread() == 3 * kWarpThreads) {
+    prospects.mask_cost = mask_cost(found, shape.extents);
+  }
+  sync_block();
+}
 
 }  // namespace h5lossy::H5L_TARGET::interp
