@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The third kernel of Interp's encoder: a thread block per tile that the second one has left tries the forms that a tile may take, as interp.cpp
-// does on a CPU, and leaves the codes of the best one, their plan, its exceptions and its patches to the next kernel.
+// The third kernel of Interp's encoder: a thread block per tile that the second one has left (interp_draft.cuh) tries
+// the forms that a tile may take, as interp.cpp does on a CPU, and leaves the codes of the best one, their plan, its
+// exceptions and its patches to the next kernel.
 //
 // The integers of a form are in shared memory (those of 64 bits: in the tile's stage). What is to be coded is there at
 // first, and each value's integer takes its place, since later passes need the integers of earlier ones only.

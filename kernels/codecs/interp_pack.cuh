@@ -9,13 +9,16 @@
 #include "kernels/codecs/interp_masks.cuh"
 #include "kernels/codecs/interp_plan.cuh"
 
-namespace h5lossy::H5L_TARGET::interp {
+namespace h5lossy::H5L_TARGET {
+namespace interp {
 
-// The path of classes is found in shares of as many blocks, one for each thread.
+inline constexpr u32 kPackThreads = 256, kPackWarps = kPackThreads / kWarpThreads;
+
+// The path of classes is found in shares of as many blocks, one for each of the first threads.
 inline constexpr u32 kPathShare = kMaxBlocks / kThreads;
 
 struct PackShared {
-  PlanShared<kWarps> plan;
+  PlanShared<kPackWarps> plan;
   CodePlan before;                      // without the path of classes
   alignas(16) u8 numbers[kTileValues];  // zigzags of the codes; in the end their symbols
   bool are_wide[kMaxBlocks];            // whether some of a block's need more than a byte, and are not there
@@ -41,7 +44,7 @@ struct PackShared {
       u8 escapes[kMaxBlocks];  // of each block
     } codes;
   };
-  u32 totals[kWarps];
+  u32 totals[kPackWarps];
   u32 front;  // bytes of the first piece, so far
 };
 
@@ -49,18 +52,23 @@ struct PackShared {
 H5L_DEVICE PackShared& pack_shared() { return *reinterpret_cast<PackShared*>(shared_memory()); }
 
 struct PackPlan {
-  static constexpr u32 kWarpsHere = kWarps;
-  H5L_DEVICE static PlanShared<kWarps>& shared() { return pack_shared().plan; }
+  u32 wide_end = 0;  // one past the last block of which some are wide
+  static constexpr u32 kWarpsHere = kPackWarps;
+  H5L_DEVICE static PlanShared<kPackWarps>& shared() { return pack_shared().plan; }
   template <class I>
-  H5L_DEVICE static Unsigned<I> number(const I* codes, u32 b) {
-    return pack_shared().are_wide[b] ? stored_number(codes, b) : pack_shared().numbers[b * kBlockCodes + lane()];
-  }
-  template <class I>
-  H5L_DEVICE static Unsigned<I> stored_number(const I* codes, u32 b) {
+  H5L_DEVICE Unsigned<I> number(const I* codes, u32 b) const {
+    if (b >= wide_end || !pack_shared().are_wide[b]) return pack_shared().numbers[b * kBlockCodes + lane()];
     return pack_shared().are_short ? number_of_code<I>(reinterpret_cast<const i16*>(codes), b)
                                    : number_of_code<I>(codes, b);
   }
 };
+
+}  // namespace interp
+
+template <>
+inline constexpr u32 kThreadsWith<interp::PackShared> = interp::kPackThreads;
+
+namespace interp {
 
 template <class T, class Q>
 class Packer {
@@ -93,10 +101,10 @@ class Packer {
     write_front(slot);
     write_planes(codes);
     Quad* const symbols = reinterpret_cast<Quad*>(stage_.symbols(slot));
-    for (u32 i = thread(); i < blocks_ * kBlockCodes / sizeof(Quad); i += kThreads) {
+    for (u32 i = thread(); i < blocks_ * kBlockCodes / sizeof(Quad); i += kPackThreads) {
       symbols[i] = reinterpret_cast<const Quad*>(shared().numbers)[i];
     }
-    for (u32 b = thread(); b < blocks_; b += kThreads) stage_.classes()[b] = shared().plan.classes[b];
+    for (u32 b = thread(); b < blocks_; b += kPackThreads) stage_.classes()[b] = shared().plan.classes[b];
     if (thread() != 0) return;
     stage_.record().front_bytes = shared().front;
     stage_.record().plan = shared().plan.plan;
@@ -106,7 +114,8 @@ class Packer {
 
   template <class I, class Wanted, class Visit>
   H5L_DEVICE void for_numbers(const I* codes, Wanted is_wanted, Visit visit) const {
-    for_blocks<kWarps>(blocks_, 1, [&](u32 b) { return PackPlan::number(codes, b); }, is_wanted, visit);
+    const PackPlan numbers = numbers_;
+    for_blocks<kPackWarps>(blocks_, 1, [=](u32 b) { return numbers.number(codes, b); }, is_wanted, visit);
   }
 
   // -------------------------------------------------------------------------------------------------------------------
@@ -114,8 +123,8 @@ class Packer {
 
   template <class I>
   H5L_DEVICE void shorten(const I* codes) {
-    PlanShared<kWarps>& plan = shared().plan;
-    for (u32 b = thread(); b < blocks_; b += kThreads) {
+    PlanShared<kPackWarps>& plan = shared().plan;
+    for (u32 b = thread(); b < blocks_; b += kPackThreads) {
       plan.classes[b] = stage_.classes()[b];
       plan.candidates[b] = stage_.candidates()[b];
     }
@@ -124,25 +133,29 @@ class Packer {
       shared().are_short = stage_.record().code_bytes == 2;
     }
     sync_block();
+    u32 wide_end = 0;
     const auto keep = [&](u32 b, Unsigned<I> number) {
       shared().numbers[b * kBlockCodes + lane()] = static_cast<u8>(number);
       const bool is_wide = any_in_warp(number > 0xFF);
       if (lane() == 0) shared().are_wide[b] = is_wide;
+      if (is_wide) wide_end = b + 1;
     };
     const auto for_stored = [&](auto number_of) {
-      for_blocks<kWarps>(blocks_, 1, number_of, [](u32) { return true; }, keep);
+      for_blocks<kPackWarps>(blocks_, 1, number_of, [](u32) { return true; }, keep);
     };
     if (shared().are_short) {
       for_stored([&](u32 b) { return number_of_code<I>(reinterpret_cast<const i16*>(codes), b); });
     } else {
       for_stored([&](u32 b) { return number_of_code<I>(codes, b); });
     }
+    if (lane() == 0) shared().totals[warp()] = wide_end;
     sync_block();
+    for (const u32 end : shared().totals) numbers_.wide_end = end > numbers_.wide_end ? end : numbers_.wide_end;
     cost_candidates(codes);
     sync_block();
     find_path();
     exchange_classes();
-    Planner<I, PackPlan> planner(codes, shape_.count);
+    Planner<I, PackPlan> planner(codes, shape_.count, numbers_);
     planner.add_up(plan.plan.raw_planes);
     if (plan.plan.cost >= shared().before.cost) {
       sync_block();
@@ -154,7 +167,7 @@ class Packer {
   }
 
   H5L_DEVICE void exchange_classes() const {
-    for (u32 b = thread(); b < blocks_; b += kThreads) {
+    for (u32 b = thread(); b < blocks_; b += kPackThreads) {
       const u8 c = shared().path.classes[b];
       shared().path.classes[b] = shared().plan.classes[b];
       shared().plan.classes[b] = c;
@@ -168,10 +181,10 @@ class Packer {
     using U = Unsigned<I>;
     auto& path = shared().path;
     const CodePlan& plan = shared().plan.plan;
-    for (u32 i = thread(); i < kCostRows * kCostSizes; i += kThreads) {
+    for (u32 i = thread(); i < kCostRows * kCostSizes; i += kPackThreads) {
       path.code_costs[i / kCostSizes][i % kCostSizes] = code_costs(plan.set, i / kCostSizes, i % kCostSizes);
     }
-    for (u32 i = thread(); i < kClassContexts * kClasses; i += kThreads) {
+    for (u32 i = thread(); i < kClassContexts * kClasses; i += kPackThreads) {
       path.class_costs[i / kClasses][i % kClasses] =
           static_cast<u16>(4 * kCosts.classes[plan.model][i / kClasses][i % kClasses]);
     }
@@ -201,6 +214,7 @@ class Packer {
     auto& path = shared().path;
     const u8* const candidates = shared().plan.candidates;
     const u32 own = thread(), begin = own == 0 ? 1 : own * kPathShare;
+    const bool has_share = own < kThreads;
     const u32 end = (own + 1) * kPathShare < blocks_ ? (own + 1) * kPathShare : blocks_;
     const auto own_cost = [&](u32 b, u32 i) { return 4 * (static_cast<u32>(path.block_costs[b] >> 16 * i) & 0xFFFF); };
     // Calls visit(b, costs of classes from each candidate of the block before to each of its own) for the share's
@@ -236,8 +250,10 @@ class Packer {
         H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) through[from][i] = next[i];
       }
     });
-    H5L_UNROLL for (u32 from = 0; from < kCandidates; ++from) {
-      H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) path.through[own][from][i] = through[from][i];
+    if (has_share) {
+      H5L_UNROLL for (u32 from = 0; from < kCandidates; ++from) {
+        H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) path.through[own][from][i] = through[from][i];
+      }
     }
     sync_block();
     const u32 first = candidates[0];
@@ -258,7 +274,8 @@ class Packer {
     }
     sync_block();
     u32 best[kCandidates];
-    H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) best[i] = own == 0 ? first_cost(i) : path.through[own - 1][0][i];
+    H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) best[i] =
+        own == 0 || !has_share ? first_cost(i) : path.through[own - 1][0][i];
     u64 all_from = 0;       // of each block, the last one lowest: 2 bits for each candidate
     u32 share_from = 0xE4;  // candidate i comes from candidate i
     for_share([&](u32 b, const u32(&costs)[kCandidates][kCandidates]) {
@@ -278,7 +295,7 @@ class Packer {
       share_from = again;
     });
     static_assert(kPathShare <= sizeof all_from);
-    path.from[own] = static_cast<u8>(share_from);
+    if (has_share) path.from[own] = static_cast<u8>(share_from);
     sync_block();
     if (warp() == 0) {
       const u32(&costs)[kCandidates] = path.through[kThreads - 1][0];
@@ -291,7 +308,7 @@ class Packer {
       if (lane() == 0) path.classes[0] = static_cast<u8>(first + last);
     }
     sync_block();
-    u32 last = path.last[own];
+    u32 last = has_share ? path.last[own] : 0;
     H5L_NO_UNROLL for (u32 b = end; b-- > begin; all_from >>= 8) {
       path.classes[b] = static_cast<u8>(candidates[b] + last);
       last = static_cast<u32>(all_from) >> 2 * last & 3;
@@ -343,10 +360,10 @@ class Packer {
     }
     const u32* const mask = stage_.mask();
     MaskShared& memory = shared().masks;
-    out = write_mask_by_block<kWarps>(neighbours, shape_.count, mask, memory, scratch, out + sizeof(T) + 2);
+    out = write_mask_by_block<kPackWarps>(neighbours, shape_.count, mask, memory, scratch, out + sizeof(T) + 2);
     if ((record.exception_flags & kHasOthers) != 0) {
       u32* const others = stage_.others();
-      for (u32 w = thread(); w < mask_words(shape_.count); w += kThreads) {
+      for (u32 w = thread(); w < mask_words(shape_.count); w += kPackThreads) {
         u32 word = 0;
         for (u32 left = mask[w]; left != 0; left &= left - 1) {
           const u32 bit = lowest_one(left);
@@ -355,7 +372,7 @@ class Packer {
         others[w] = word;
       }
       sync_block();
-      out = write_mask_by_block<kWarps>(neighbours, shape_.count, others, memory, scratch, out);
+      out = write_mask_by_block<kPackWarps>(neighbours, shape_.count, others, memory, scratch, out);
     }
     if (thread() == 0) shared().front = static_cast<u32>(out - payload_);
     sync_block();
@@ -495,6 +512,7 @@ class Packer {
   const TileStage<T> stage_;
   u8* const payload_;
   const u32 end_;  // of its memory
+  PackPlan numbers_;
 };
 
 template <class T, class Q>
@@ -504,4 +522,5 @@ H5L_DEVICE void pack_tiles(const StagedPlan& plan) {
   });
 }
 
-}  // namespace h5lossy::H5L_TARGET::interp
+}  // namespace interp
+}  // namespace h5lossy::H5L_TARGET

@@ -22,7 +22,7 @@ struct PlanShared {
 };
 
 // Calls visit(b, number_of(b)) for every `step`-th block b, `used` of them, a warp for each, where is_wanted(b). Some
-// numbers are loaded at once, since a load from device memory takes longer than what is done with it.
+// numbers are loaded at once, since a load takes longer than what is done with it.
 template <u32 warps, class Number, class Wanted, class Visit>
 H5L_DEVICE void for_blocks(u32 used, u32 step, Number number_of, Wanted is_wanted, Visit visit) {
   constexpr u32 at_once = 4;
@@ -30,7 +30,7 @@ H5L_DEVICE void for_blocks(u32 used, u32 step, Number number_of, Wanted is_wante
     decltype(number_of(0)) own[at_once];
     H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
       const u32 i = first + k * warps;
-      own[k] = i < used && is_wanted(i * step) ? number_of(i * step) : 0;
+      own[k] = number_of((i < used ? i : first) * step);
     }
     H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
       const u32 i = first + k * warps;
@@ -53,7 +53,8 @@ class Planner {
   static constexpr u32 warps = Where::kWarpsHere, kThreadsHere = warps * kWarpThreads;
 
  public:
-  H5L_DEVICE Planner(const Code* codes, u32 count) : codes_(codes), count_(count), blocks_(blocks_of(count)) {}
+  H5L_DEVICE Planner(const Code* codes, u32 count, Where where = {})
+      : codes_(codes), count_(count), blocks_(blocks_of(count)), where_(where) {}
 
   // All functions are called by the whole thread block, which meets at their ends.
 
@@ -181,7 +182,9 @@ class Planner {
   H5L_DEVICE static bool is_any(u32) { return true; }
   template <class Wanted, class Visit>
   H5L_DEVICE void for_numbers(u32 used, u32 step, Wanted is_wanted, Visit visit) const {
-    for_blocks<warps>(used, step, [&](u32 b) { return Where::template number<I>(codes_, b); }, is_wanted, visit);
+    const Code* const codes = codes_;
+    const Where where = where_;
+    for_blocks<warps>(used, step, [=](u32 b) { return where.template number<I>(codes, b); }, is_wanted, visit);
   }
 
   // Candidates and classes of all blocks. Returns the bits of all sizes.
@@ -260,6 +263,7 @@ class Planner {
   }
   const Code* const codes_;
   const u32 count_, blocks_;
+  const Where where_;
 };
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's encoder has several kernels: one chooses the step and the axes of a chunk, one the form of each tile
-// (interp_form.cuh), one codes it (interp_pack.cuh), and one puts the payloads in their places. What they share: what
-// is known of a tile, and its memory between them.
+// Interp's encoder has several kernels: one chooses the step and the axes of a chunk, one codes usual tiles
+// (interp_draft.cuh), one chooses the form of each other tile (interp_form.cuh), two write payloads (interp_pack.cuh,
+// interp_code.cuh), and one puts these in their places. What they share: what is known of a tile, and its memory
+// between them.
 #pragma once
 
 #include "codecs/interp/choice.h"
