@@ -1,8 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The second kernel of Interp's decoder: a thread block per tile makes integers of the steps that interp_unpack.cuh
-// left, in shared memory (those of 64 bits: in the tile's stage), and values of the integers.
+// The second and third kernels of Interp's decoder: a thread block per tile makes integers of the steps that
+// interp_unpack.cuh left, in shared memory (those of 64 bits: in the tile's stage), and values of the integers.
+//
+// Most tiles have integers that 16 bits are enough for, so a multiprocessor has room for three of them. The second
+// kernel decodes these; one that turns out to have others is left to the third.
 //
 // Passes that have the same number of odd axes do not need each other: they are one phase, with a barrier behind it.
 // Most have few values; their steps are in shared memory before.
@@ -16,9 +19,6 @@ namespace h5lossy::H5L_TARGET {
 
 namespace interp {
 
-inline constexpr u32 kDecodeThreads = 512, kDecodeWarps = kDecodeThreads / kWarpThreads;
-inline constexpr u32 kTableWarps = 8;  // that make the table of passes
-
 // Lines that are summed up are cut into pieces of so many values; all lines of more than one have 63 at most.
 inline constexpr u32 kPieceValues = 1024, kMostPieces = 64;
 
@@ -26,6 +26,8 @@ inline constexpr u32 kPieceValues = 1024, kMostPieces = 64;
 inline constexpr u32 kFirstSteps = 1024;
 
 struct DecodeShared {
+  static constexpr bool kIsShort = false;
+  static constexpr u32 kThreadsHere = 512;
   alignas(16) i32 integers[kTileValues];
   PassTable passes;
   u32 passes_in_use;
@@ -33,18 +35,50 @@ struct DecodeShared {
   u64 totals[kMostPieces];
 };
 
-// By a function, since the compiler does not see where a reference in an object leads.
-H5L_DEVICE DecodeShared& decode_shared() { return *reinterpret_cast<DecodeShared*>(shared_memory()); }
-
-// A tile's integers, in raster order: of 32 bits in shared memory, of 64 in its stage.
-struct SharedIntegers {
-  H5L_DEVICE i32& operator[](u32 i) const { return decode_shared().integers[i]; }
+struct ShortDecodeShared {
+  static constexpr bool kIsShort = true;
+  static constexpr u32 kThreadsHere = 256;
+  alignas(16) i16 integers[kTileValues];
+  SmallPassTable passes;
+  u32 passes_in_use;
 };
+
+// By a function, since the compiler does not see where a reference in an object leads.
+template <class Shared>
+H5L_DEVICE Shared& decode_shared() {
+  return *reinterpret_cast<Shared*>(shared_memory());
+}
+
+// A tile's integers, in raster order: of 16 or 32 bits in shared memory, of 64 in its stage.
+template <class Shared>
+struct SharedIntegers {
+  H5L_DEVICE auto& operator[](u32 i) const { return decode_shared<Shared>().integers[i]; }
+};
+
+// Returns false if there is no room for this integer.
+template <class Shared>
+H5L_DEVICE bool put(SharedIntegers<Shared> integers, u32 i, i32 integer) {
+  if constexpr (Shared::kIsShort) {
+    const i16 half = static_cast<i16>(integer);
+    integers[i] = half;
+    return half == integer;
+  } else {
+    integers[i] = integer;
+    return true;
+  }
+}
+template <class I>
+H5L_DEVICE bool put(I* integers, u32 i, I integer) {
+  integers[i] = integer;
+  return true;
+}
 
 }  // namespace interp
 
 template <>
-inline constexpr u32 kThreadsWith<interp::DecodeShared> = interp::kDecodeThreads;
+inline constexpr u32 kThreadsWith<interp::DecodeShared> = interp::DecodeShared::kThreadsHere;
+template <>
+inline constexpr u32 kThreadsWith<interp::ShortDecodeShared> = interp::ShortDecodeShared::kThreadsHere;
 
 namespace interp {
 
@@ -74,9 +108,13 @@ H5L_DEVICE Word<T> bits_of_patched(const blocks::FoldedQuantizer<T>&, Word<T> in
   return integer;  // there are none
 }
 
-template <class T, class Q>
+template <class T, class Q, class Shared>
 class Decoder {
   using W = Word<T>;
+  static constexpr bool kIsShort = Shared::kIsShort;
+  static constexpr u32 kDecodeThreads = Shared::kThreadsHere, kDecodeWarps = kDecodeThreads / kWarpThreads;
+  // That make the table of passes.
+  static constexpr u32 kTableWarps = kDecodeWarps / 2;
 
  public:
   H5L_DEVICE Decoder(const DecodePlan& plan, const DecodeJob& job, u32 tile)
@@ -91,29 +129,21 @@ class Decoder {
 
   H5L_DEVICE void decode(const TileSpan& span) {
     const u32 raw_bytes = shape_.count * static_cast<u32>(sizeof(T));
-    if (!span.is_valid || span.bytes > raw_bytes || (span.begin | span.bytes) % 2 != 0) return report_corrupt(plan_);
+    const bool is_valid = span.is_valid && span.bytes <= raw_bytes && (span.begin | span.bytes) % 2 == 0;
     const u8* const payload = payloads_of(plan_) + span.begin;
-    const bool has_codes = span.bytes != raw_bytes && span.bytes != 0 && span.bytes != sizeof(T);
-    // Of a tile with codes, some warps sum the payload up while the others make the table of passes.
-    if (!has_codes) add_to_checksum(payload, span.bytes, 0);
-    if (has_codes && warp() >= kTableWarps) add_to_checksum(payload, span.bytes, kTableWarps);
-    if (span.bytes == raw_bytes) {
-      return write_values([&](u32 i) { return value_at_even<W>(payload + i * sizeof(T)); });
-    }
-    if (!has_codes) {
+    // Those without are not unpacked, and nothing is left of them.
+    const bool has_codes = is_valid && span.bytes != raw_bytes && span.bytes != 0 && span.bytes != sizeof(T);
+    if (has_codes) return decode_codes(payload, span.bytes);
+    if constexpr (kIsShort) {
+      if (thread() == 0) Stage(plan_, tile_, place_).record().is_left = 0;
+      if (!is_valid) return report_corrupt(plan_);
+      add_to_checksum(payload, span.bytes, 0);
+      if (span.bytes == raw_bytes) {
+        return write_values([&](u32 i) { return value_at_even<W>(payload + i * sizeof(T)); });
+      }
       const W constant = span.bytes == 0 ? W{0} : value_at_even<W>(payload);
-      return write_values([&](u32) { return constant; });
+      write_values([&](u32) { return constant; });
     }
-    const Stage stage(plan_, tile_, place_);
-    const StageRecord record = stage.record();
-    const Head& head = record.head;
-    const bool is_fine =
-        record.is_fine != 0 && (kIsLattice<Q> || (!head.is_fine && head.patches == 0 && !head.own_lattice.exists()));
-    if (!is_fine) return report_corrupt(plan_);
-    if constexpr (sizeof(T) == 8) {
-      if (!head.is_narrow) return decode_codes(payload, stage, record, stage.steps<i64>(), stage.integers());
-    }
-    decode_codes(payload, stage, record, stage.steps<i32>(), SharedIntegers{});
   }
 
  private:
@@ -146,15 +176,57 @@ class Decoder {
     sum.finish();
   }
 
+  H5L_DEVICE void decode_codes(const u8* payload, u32 bytes) {
+    const Stage stage(plan_, tile_, place_);
+    const StageRecord record = stage.record();
+    const Head& head = record.head;
+    const bool is_narrow = sizeof(T) == 4 || head.is_narrow;
+    if constexpr (kIsShort) {
+      // Some warps sum the payload up while the others make the table of passes.
+      const bool is_fine =
+          record.is_fine != 0 && (kIsLattice<Q> || (!head.is_fine && head.patches == 0 && !head.own_lattice.exists()));
+      const bool may_be_short =
+          head.predictor != kLorenzo && is_narrow && shape_.axes == axes_in_use() && SmallPassTable::has_room(shape_);
+      if (warp() >= kTableWarps || !is_fine || !may_be_short) {
+        const u32 first = is_fine && may_be_short ? kTableWarps : 0;
+        add_to_checksum(payload, bytes, first);
+      }
+      if (!is_fine) return report_corrupt(plan_);
+      if (may_be_short && rebuild_interpolation(head, stage.steps<i32>(), SharedIntegers<Shared>{})) {
+        return finish(payload, stage, record, SharedIntegers<Shared>{});
+      }
+      if (thread() == 0) stage.record().is_left = 1;
+    } else {
+      if constexpr (sizeof(T) == 8) {
+        if (!is_narrow) return rebuild(payload, stage, record, stage.steps<i64>(), stage.integers());
+      }
+      rebuild(payload, stage, record, stage.steps<i32>(), SharedIntegers<Shared>{});
+    }
+  }
+
+  // The axes with more than one value.
+  [[nodiscard]] H5L_DEVICE u32 axes_in_use() const {
+    u32 axes = 0;
+    H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) axes |= shape_.extents[a] > 1 ? axis_bit(a) : 0;
+    return axes;
+  }
+
   template <class I, class Integers>
-  H5L_DEVICE void decode_codes(const u8* payload, const Stage& stage, const StageRecord& record, I* steps,
-                               Integers integers) {
+  H5L_DEVICE void rebuild(const u8* payload, const Stage& stage, const StageRecord& record, I* steps,
+                          Integers integers) {
     const Head& head = record.head;
     if (head.predictor == kLorenzo) {
       rebuild_lorenzo(head.lorenzo_axes, steps, integers);
     } else {
       rebuild_interpolation(head, steps, integers);
     }
+    finish(payload, stage, record, integers);
+  }
+
+  // From integers to values.
+  template <class Integers>
+  H5L_DEVICE void finish(const u8* payload, const Stage& stage, const StageRecord& record, Integers integers) {
+    const Head& head = record.head;
     const Q q = quantizer_of<T, Q>(job_);
     const auto integer_at = [&](u32 i) {
       return static_cast<W>(static_cast<typename FloatTraits<T>::Int>(integers[i])) + static_cast<W>(head.base);
@@ -188,49 +260,55 @@ class Decoder {
   // -------------------------------------------------------------------------------------------------------------------
   // From steps to integers
 
+  // False if there is no room for some integers.
   template <class I, class Integers>
-  H5L_DEVICE void rebuild_interpolation(const Head& head, I* steps, Integers integers) {
+  H5L_DEVICE bool rebuild_interpolation(const Head& head, I* steps, Integers integers) {
     const Rule rule = {{head.weights[0], head.weights[1], head.weights[2]}};
-    PassTable& table = decode_shared().passes;
+    auto& table = decode_shared<Shared>().passes;
     if (warp() < kTableWarps) {
       const u32 passes = table.begin_interpolation(shape_, rule, thread(), kTableWarps * kWarpThreads);
-      if (thread() == 0) decode_shared().passes_in_use = passes;
+      if (thread() == 0) decode_shared<Shared>().passes_in_use = passes;
     }
-    if constexpr (sizeof(I) == 4) {
+    constexpr bool has_first_steps = sizeof(I) == 4 && !kIsShort;
+    if constexpr (has_first_steps) {
       for (u32 i = thread(); i < kFirstSteps && i < shape_.count; i += kDecodeThreads) {
-        decode_shared().first_steps[i] = steps[i];
+        decode_shared<Shared>().first_steps[i] = steps[i];
       }
     }
     sync_block();
-    const u32 passes = decode_shared().passes_in_use;
+    const u32 passes = decode_shared<Shared>().passes_in_use;
     if (warp() == 0) table.finish_interpolation(shape_, passes);
     sync_block();
     // Pass 0: each integer follows from the one before.
     const u32 first = table.passes[0].count;
-    sum_lines<I>(steps, first, 1, Lines{});
-    if (first == 1) {
+    if constexpr (!kIsShort) sum_lines<I>(steps, first, 1, Lines{});
+    if (kIsShort || first == 1) {
       if (thread() == 0) integers[0] = 0;
     } else {
       run_passes<false>(0, 1, steps, steps, integers);
     }
     const I* first_steps = steps;
-    if constexpr (sizeof(I) == 4) {
-      if (first == 1) first_steps = decode_shared().first_steps;
+    if constexpr (has_first_steps) {
+      if (first == 1) first_steps = decode_shared<Shared>().first_steps;
     }
     sync_block();
-    for_phases(shape_, passes, [&](u32 from, u32 end) { run_passes<true>(from, end, steps, first_steps, integers); });
+    bool has_room = true;
+    for_phases(shape_, passes,
+               [&](u32 from, u32 end) { has_room &= run_passes<true>(from, end, steps, first_steps, integers); });
+    return !kIsShort || !any_in_block(!has_room);
   }
 
   // Passes that do not need each other; without predictions the steps are the integers. The steps of the first passes
-  // are at another place.
+  // are at another place. False if there is no room for some of the thread's integers.
   template <bool is_predicted, class I, class Integers>
-  H5L_DEVICE void run_passes(u32 first, u32 end, const I* steps, const I* first_steps, Integers integers) {
+  H5L_DEVICE bool run_passes(u32 first, u32 end, const I* steps, const I* first_steps, Integers integers) {
     using U = Unsigned<I>;
-    const PassTable& table = decode_shared().passes;
+    const auto& table = decode_shared<Shared>().passes;
+    bool has_room = true;
     for_quads<kDecodeWarps>(table, first, end, [&](const Pass& pass, u32 number) {
       PassQuad quad;
       if (!find_quad(pass, number, quad)) return;
-      const I* const from = pass.begin + pass.count <= kFirstSteps ? first_steps : steps;
+      const I* const from = !kIsShort && pass.begin + pass.count <= kFirstSteps ? first_steps : steps;
       U sums[kQuad];
       H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) sums[j] = static_cast<U>(from[quad.codes[j]]);
       if constexpr (is_predicted) {
@@ -239,9 +317,10 @@ class Decoder {
         H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) sums[j] += static_cast<U>(static_cast<I>(predicted[j]) >> 8);
       }
       H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
-        if (quad.has(j)) integers[quad.places[j]] = static_cast<I>(sums[j]);
+        if (quad.has(j)) has_room &= put(integers, quad.places[j], static_cast<I>(sums[j]));
       }
     });
+    return has_room;
   }
 
   // Lorenzo's differences are undone by sums along each of their axes, in any order. Before that, the integers where
@@ -249,7 +328,7 @@ class Decoder {
   // along one axis after the other.
   template <class I, class Integers>
   H5L_DEVICE void rebuild_lorenzo(u32 axes, const I* steps, Integers integers) {
-    PassTable& table = decode_shared().passes;
+    PassTable& table = decode_shared<Shared>().passes;
     if (thread() == 0) table.make_for_box(shape_);
     sync_block();
     run_passes<false>(0, 1, steps, steps, integers);
@@ -323,13 +402,13 @@ class Decoder {
         if (k + lane() < end) numbers[at] = static_cast<I>(sum);
         before = shuffle(sum, kWarpThreads - 1);
       }
-      if (pieces > 1 && lane() == 0) decode_shared().totals[i] = before;
+      if (pieces > 1 && lane() == 0) decode_shared<Shared>().totals[i] = before;
     });
     sync_block();
     if (pieces == 1) return;
     for_pieces([&](u32 line, u32 first, u32 end, u32 i, u32 piece) {
       U before = 0;
-      for (u32 k = 1; k <= piece; ++k) before += static_cast<U>(decode_shared().totals[i - k]);
+      for (u32 k = 1; k <= piece; ++k) before += static_cast<U>(decode_shared<Shared>().totals[i - k]);
       for (u32 k = first + lane(); k < end; k += kWarpThreads) {
         I& number = numbers[line + k * stride];
         number = static_cast<I>(static_cast<U>(number) + before);
@@ -390,11 +469,17 @@ class Decoder {
   const Divisor by_x_, by_y_, by_z_;
 };
 
-template <class T, class Q>
+template <class T, class Q, class Shared>
 H5L_DEVICE void decode(const DecodePlan& plan) {
-  const DecodeJob job = plan.jobs[block_row()];
-  for_own_items<1, false>(plan, job, kTileValues * sizeof(T),
-                          [&](u32 tile, u32, const TileSpan& span) { Decoder<T, Q>(plan, job, tile).decode(span); });
+  DecodeJob job = plan.jobs[block_row()];
+  if constexpr (!Shared::kIsShort) {
+    const u32 tile = plan.first_tile + block_number();
+    if (job.form == plan.form && Stage(plan, tile, place_of(plan.shape, plan.mode, tile)).record().is_left == 0) return;
+    job.check_table = 0;  // the second kernel has done it
+  }
+  for_own_items<1, false>(plan, job, kTileValues * sizeof(T), [&](u32 tile, u32, const TileSpan& span) {
+    Decoder<T, Q, Shared>(plan, job, tile).decode(span);
+  });
 }
 
 }  // namespace interp

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The second kernel of Interp's encoder: a thread block per tile tries the forms that a tile may take, as interp.cpp
-// does on a CPU, and leaves the codes of the best one, their plan, its exceptions and its patches to the third kernel.
+// The third kernel of Interp's encoder: a thread block per tile that the second one has left (interp_draft.cuh) tries
+// the forms that a tile may take, as interp.cpp does on a CPU, and leaves the codes of the best one, their plan, its
+// exceptions and its patches to the next kernel.
 //
 // The integers of a form are in shared memory (those of 64 bits: in the tile's stage). What is to be coded is there at
 // first, and each value's integer takes its place, since later passes need the integers of earlier ones only.
 #pragma once
 
-#include "codecs/interp/mask_value.h"
 #include "codecs/interp/units.h"
+#include "kernels/codecs/interp_draft.cuh"
 #include "kernels/codecs/interp_masks.cuh"
 #include "kernels/codecs/interp_plan.cuh"
 #include "kernels/codecs/interp_survey.cuh"
@@ -18,16 +19,6 @@ namespace h5lossy::H5L_TARGET {
 namespace interp {
 
 inline constexpr u32 kFormThreads = 512, kFormWarps = kFormThreads / kWarpThreads;
-
-// What is known of a tile before it is coded.
-struct Prospects {
-  u64 interpolation_cost, lorenzo_cost, second_cost, mask_cost;  // estimates, in 1/8192 bit
-  Rule rule;
-  u32 lorenzo_axes, second_axes;
-  [[nodiscard]] H5L_DEVICE u64 cost() const {
-    return (interpolation_cost < lorenzo_cost ? interpolation_cost : lorenzo_cost) + mask_cost;
-  }
-};
 
 // A sample of recognised weights: where a value is, and its predictions along the odd axes.
 struct RuleSample {
@@ -72,7 +63,7 @@ struct FormPlan {
   H5L_DEVICE static PlanShared<kFormWarps>& shared() { return form_shared().plan; }
   template <class I>
   H5L_DEVICE static Unsigned<I> number(const I* codes, u32 b) {
-    return number_of_code(codes, b);
+    return number_of_code<I>(codes, b);
   }
 };
 
@@ -353,31 +344,7 @@ class FormFinder {
   template <class Positions>
   H5L_CALLED void survey(const Positions& positions) {
     sync_block();  // the integers are not needed any more
-    WarpSurveyor<T, Positions, kFormWarps> surveyor(values_.begin(), shape_.extents, values_.strides(), positions,
-                                                    shape_.axes);
-    const u32 fit = count() / 1024;
-    surveyor.run(fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit, shared().survey);
-    const Survey& found = shared().survey.survey;
-    Prospects& prospects = shared().prospects;
-    if (warp() == 0) {
-      const u64 cost = interpolation_cost_by_warp(found, shape_.extents, shape_.axes);
-      if (lane() == 0) prospects.interpolation_cost = cost;
-    } else if (warp() == 1) {
-      u32 axes, second_axes;
-      const u64 cost = lorenzo_cost_by_warp(found, shape_.extents, axes);
-      const u64 second_cost = lorenzo_cost_by_warp(found, shape_.extents, second_axes, axes);
-      if (lane() == 0) {
-        prospects.lorenzo_cost = cost;
-        prospects.lorenzo_axes = axes;
-        prospects.second_cost = second_cost;
-        prospects.second_axes = second_axes;
-      }
-    } else if (thread() == 2 * kWarpThreads) {
-      prospects.rule = weights_of(found.errors, shape_.axes).rule;
-    } else if (thread() == 3 * kWarpThreads) {
-      prospects.mask_cost = mask_cost(found, shape_.extents);
-    }
-    sync_block();
+    survey_tile<kFormWarps>(shape_, values_, positions, shared().survey, shared().prospects);
   }
 
   H5L_DEVICE u64 attempt_lorenzo() {
@@ -782,33 +749,11 @@ class FormFinder {
   H5L_DEVICE u32 measure_patches(u32 patches) {
     if (patches == 0) return 0;
     if (warp() == 0) {
-      u32 entries = patches, next = 0;  // next: one past the last patch before
-      for (u32 first = 0; first < mask_words(count()); first += kWarpThreads) {
-        const u32 w = first + lane();
-        const u32 bits = w < mask_words(count()) ? shared().patched[w] : 0;
-        const u32 own_next = bits == 0 ? 0 : w * 32 + 32 - count_leading_zeros(bits);
-        u32 before = scan_of_largest(own_next);
-        const u32 end = shuffle(before, kWarpThreads - 1);
-        before = shuffle_up(before, 1);
-        if (lane() == 0) before = 0;
-        before = before > next ? before : next;
-        // Within a word no gap is so large.
-        const u32 skips = bits == 0 ? 0 : (w * 32 + lowest_one(bits) - before) / kSkipped;
-        entries += sum_of_warp(skips);
-        next = end > next ? end : next;
-      }
+      const u32 entries = patch_entries_by_warp(shared().patched, mask_words(count()));
       if (lane() == 0) shared().entries = entries;
     }
     sync_block();
     return shared().entries;
-  }
-
-  H5L_DEVICE static u32 scan_of_largest(u32 value) {
-    for (u32 by = 1; by < kWarpThreads; by *= 2) {
-      const u32 before = shuffle_up(value, by);
-      value = before > value ? before : value;
-    }
-    return value;
   }
 
   // Measures the section of exceptions, unless the form before had the same ones.
@@ -946,7 +891,14 @@ class FormFinder {
     least_ = cost + u64{128} * bytes;
     best_ = form;
     best_is_narrow_ = sizeof(I) == 4;
-    if (thread() == 0) describe(shared().record, form, has_exceptions, is_narrow, base, entries, sizeof(I) == 8);
+    if (thread() == 0) {
+      TileRecord& record = shared().record;
+      describe(record, form, has_exceptions, is_narrow, base, entries, next_, sizeof(I));
+      record.head.own_lattice = own_lattice_of(q_);
+      record.plan = shared().plan.plan;
+      record.common = common_;
+      record.exception_flags = flags_;
+    }
     for (u32 b = thread(); b < blocks_of(count()); b += kFormThreads) {
       stage_.classes()[b] = shared().plan.classes[b];
       stage_.candidates()[b] = shared().plan.candidates[b];
@@ -955,29 +907,6 @@ class FormFinder {
     }
     next_ ^= 1;
     return surveyed;
-  }
-
-  H5L_DEVICE void describe(TileRecord& record, const Form& form, bool has_exceptions, bool is_narrow, i64 base,
-                           u32 entries, bool is_wide) const {
-    record.kind = TileKind::coded;
-    record.slot = next_;
-    record.is_wide = is_wide ? 1 : 0;
-    record.plan = shared().plan.plan;
-    record.common = common_;
-    record.exception_flags = flags_;
-    Head& head = record.head;
-    head = {};
-    head.predictor = form.is_lorenzo ? kLorenzo : kFourPoints;
-    head.is_fine = form.is_fine;
-    head.is_closed = form.is_closed;
-    head.unit_code = form.unit_code;
-    head.has_exceptions = has_exceptions;
-    head.is_narrow = is_narrow;
-    for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = form.is_lorenzo ? 0 : form.rule.weights[i];
-    head.lorenzo_axes = form.lorenzo_axes;
-    head.patches = entries;
-    head.base = base;
-    head.own_lattice = own_lattice_of(q_);
   }
 
   H5L_DEVICE void finish_record() const {
@@ -1064,6 +993,9 @@ class FormFinder {
 template <class T, class Q>
 H5L_DEVICE void find_forms(const StagedPlan& plan) {
   for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32 mode) {
+    if constexpr (kHasDrafts<T, Q>) {
+      if (TileStage<T>(plan, chunk, tile).record().is_drafted != 0) return;
+    }
     FormFinder<T, Q>(plan, chunk, tile, place, quantizer, mode).run();
   });
 }

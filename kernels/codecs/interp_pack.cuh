@@ -1,24 +1,28 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The third kernel of Interp's encoder: a thread block per tile betters the classes of its best form, and writes its
-// payload, in two pieces; one warp does the rANS, which is a chain of steps from the last code to the first.
+// The fourth kernel of Interp's encoder: a thread block per tile betters the classes of its best form, and writes its
+// payload, in two pieces, but for the words of the coder; for these it leaves the symbols (interp_code.cuh).
 #pragma once
 
 #include "codecs/interp/mask_value.h"
 #include "kernels/codecs/interp_masks.cuh"
 #include "kernels/codecs/interp_plan.cuh"
 
-namespace h5lossy::H5L_TARGET::interp {
+namespace h5lossy::H5L_TARGET {
+namespace interp {
 
-// The path of classes is found in shares of as many blocks, one for each thread.
+inline constexpr u32 kPackThreads = 256, kPackWarps = kPackThreads / kWarpThreads;
+
+// The path of classes is found in shares of as many blocks, one for each of the first threads.
 inline constexpr u32 kPathShare = kMaxBlocks / kThreads;
 
 struct PackShared {
-  PlanShared<kWarps> plan;
-  CodePlan before;            // without the path of classes
-  u8 numbers[kTileValues];    // zigzags of the codes; in the end their symbols
-  bool are_wide[kMaxBlocks];  // whether some of a block's need more than a byte, and are not there
+  PlanShared<kPackWarps> plan;
+  CodePlan before;                      // without the path of classes
+  alignas(16) u8 numbers[kTileValues];  // zigzags of the codes; in the end their symbols
+  bool are_wide[kMaxBlocks];            // whether some of a block's need more than a byte, and are not there
+  bool are_short;                       // the codes, in the stage
   union {
     MaskShared masks;
     struct {
@@ -38,11 +42,9 @@ struct PackShared {
       u32 planes_at[kMaxBlocks];  // planes and escapes before each block
       u16 escapes_at[kMaxBlocks];
       u8 escapes[kMaxBlocks];  // of each block
-      Rate rates[kSymbolTables][kSymbols];
-      Rate class_rates[kClassContexts][kClasses];
     } codes;
   };
-  u32 totals[kWarps];
+  u32 totals[kPackWarps];
   u32 front;  // bytes of the first piece, so far
 };
 
@@ -50,13 +52,23 @@ struct PackShared {
 H5L_DEVICE PackShared& pack_shared() { return *reinterpret_cast<PackShared*>(shared_memory()); }
 
 struct PackPlan {
-  static constexpr u32 kWarpsHere = kWarps;
-  H5L_DEVICE static PlanShared<kWarps>& shared() { return pack_shared().plan; }
+  u32 wide_end = 0;  // one past the last block of which some are wide
+  static constexpr u32 kWarpsHere = kPackWarps;
+  H5L_DEVICE static PlanShared<kPackWarps>& shared() { return pack_shared().plan; }
   template <class I>
-  H5L_DEVICE static Unsigned<I> number(const I* codes, u32 b) {
-    return pack_shared().are_wide[b] ? number_of_code(codes, b) : pack_shared().numbers[b * kBlockCodes + lane()];
+  H5L_DEVICE Unsigned<I> number(const I* codes, u32 b) const {
+    if (b >= wide_end || !pack_shared().are_wide[b]) return pack_shared().numbers[b * kBlockCodes + lane()];
+    return pack_shared().are_short ? number_of_code<I>(reinterpret_cast<const i16*>(codes), b)
+                                   : number_of_code<I>(codes, b);
   }
 };
+
+}  // namespace interp
+
+template <>
+inline constexpr u32 kThreadsWith<interp::PackShared> = interp::kPackThreads;
+
+namespace interp {
 
 template <class T, class Q>
 class Packer {
@@ -70,44 +82,40 @@ class Packer {
         values_(raw_of(plan.finish.encode, chunk), plan.finish.encode.shape.dims, place),
         stage_(plan, chunk, tile),
         payload_(stage_.payload()),
-        end_(stage_.values * static_cast<u32>(sizeof(T)) + kPayloadSpare) {}
+        end_(stage_.payload_bytes()) {}
 
-  // Returns the size of the tile's payload, in all threads.
-  H5L_DEVICE u32 run() {
+  H5L_DEVICE void run() {
     const TileRecord& record = stage_.record();
-    const u32 raw_bytes = shape_.count * static_cast<u32>(sizeof(T));
-    if (record.kind == TileKind::stored) return raw_bytes;
-    if (record.kind == TileKind::constant) return record.constant == 0 ? 0 : static_cast<u32>(sizeof(T));
+    if (record.kind != TileKind::coded) return;
     const u32 slot = record.slot;
     if constexpr (sizeof(T) == 8) {
-      if (record.is_wide != 0) return pack(stage_.template codes<i64>(slot), slot, raw_bytes);
+      if (record.code_bytes == 8) return pack(stage_.template codes<i64>(slot), slot);
     }
-    return pack(stage_.template codes<i32>(slot), slot, raw_bytes);
+    pack(stage_.template codes<i32>(slot), slot);
   }
 
  private:
   template <class I>
-  H5L_DEVICE u32 pack(const I* codes, u32 slot, u32 raw_bytes) {
+  H5L_DEVICE void pack(const I* codes, u32 slot) {
     shorten(codes);
     write_front(slot);
-    const u32 rest_end = write_planes(codes);
-    const u32 rest_begin = write_words();
-    TileRecord& record = stage_.record();
-    const u32 front = shared().front, size = front + rest_end - rest_begin;
-    if (thread() == 0) {
-      record.front_bytes = front;
-      record.rest_begin = rest_begin;
-      record.rest_end = rest_end;
-      if (size >= raw_bytes) record.kind = TileKind::stored;
+    write_planes(codes);
+    Quad* const symbols = reinterpret_cast<Quad*>(stage_.symbols(slot));
+    for (u32 i = thread(); i < blocks_ * kBlockCodes / sizeof(Quad); i += kPackThreads) {
+      symbols[i] = reinterpret_cast<const Quad*>(shared().numbers)[i];
     }
-    return size < raw_bytes ? size : raw_bytes;
+    for (u32 b = thread(); b < blocks_; b += kPackThreads) stage_.classes()[b] = shared().plan.classes[b];
+    if (thread() != 0) return;
+    stage_.record().front_bytes = shared().front;
+    stage_.record().plan = shared().plan.plan;
   }
 
   H5L_DEVICE static PackShared& shared() { return pack_shared(); }
 
   template <class I, class Wanted, class Visit>
   H5L_DEVICE void for_numbers(const I* codes, Wanted is_wanted, Visit visit) const {
-    for_blocks<kWarps>(blocks_, 1, [&](u32 b) { return PackPlan::number(codes, b); }, is_wanted, visit);
+    const PackPlan numbers = numbers_;
+    for_blocks<kPackWarps>(blocks_, 1, [=](u32 b) { return numbers.number(codes, b); }, is_wanted, visit);
   }
 
   // -------------------------------------------------------------------------------------------------------------------
@@ -115,25 +123,39 @@ class Packer {
 
   template <class I>
   H5L_DEVICE void shorten(const I* codes) {
-    PlanShared<kWarps>& plan = shared().plan;
-    for (u32 b = thread(); b < blocks_; b += kThreads) {
+    PlanShared<kPackWarps>& plan = shared().plan;
+    for (u32 b = thread(); b < blocks_; b += kPackThreads) {
       plan.classes[b] = stage_.classes()[b];
       plan.candidates[b] = stage_.candidates()[b];
     }
-    if (thread() == 0) plan.plan = shared().before = stage_.record().plan;
-    for_blocks<kWarps>(
-        blocks_, 1, [&](u32 b) { return number_of_code(codes, b); }, [](u32) { return true; },
-        [&](u32 b, Unsigned<I> number) {
-          shared().numbers[b * kBlockCodes + lane()] = static_cast<u8>(number);
-          const bool is_wide = any_in_warp(number > 0xFF);
-          if (lane() == 0) shared().are_wide[b] = is_wide;
-        });
+    if (thread() == 0) {
+      plan.plan = shared().before = stage_.record().plan;
+      shared().are_short = stage_.record().code_bytes == 2;
+    }
     sync_block();
+    u32 wide_end = 0;
+    const auto keep = [&](u32 b, Unsigned<I> number) {
+      shared().numbers[b * kBlockCodes + lane()] = static_cast<u8>(number);
+      const bool is_wide = any_in_warp(number > 0xFF);
+      if (lane() == 0) shared().are_wide[b] = is_wide;
+      if (is_wide) wide_end = b + 1;
+    };
+    const auto for_stored = [&](auto number_of) {
+      for_blocks<kPackWarps>(blocks_, 1, number_of, [](u32) { return true; }, keep);
+    };
+    if (shared().are_short) {
+      for_stored([&](u32 b) { return number_of_code<I>(reinterpret_cast<const i16*>(codes), b); });
+    } else {
+      for_stored([&](u32 b) { return number_of_code<I>(codes, b); });
+    }
+    if (lane() == 0) shared().totals[warp()] = wide_end;
+    sync_block();
+    for (const u32 end : shared().totals) numbers_.wide_end = end > numbers_.wide_end ? end : numbers_.wide_end;
     cost_candidates(codes);
     sync_block();
     find_path();
     exchange_classes();
-    Planner<I, PackPlan> planner(codes, shape_.count);
+    Planner<I, PackPlan> planner(codes, shape_.count, numbers_);
     planner.add_up(plan.plan.raw_planes);
     if (plan.plan.cost >= shared().before.cost) {
       sync_block();
@@ -145,7 +167,7 @@ class Packer {
   }
 
   H5L_DEVICE void exchange_classes() const {
-    for (u32 b = thread(); b < blocks_; b += kThreads) {
+    for (u32 b = thread(); b < blocks_; b += kPackThreads) {
       const u8 c = shared().path.classes[b];
       shared().path.classes[b] = shared().plan.classes[b];
       shared().plan.classes[b] = c;
@@ -159,10 +181,10 @@ class Packer {
     using U = Unsigned<I>;
     auto& path = shared().path;
     const CodePlan& plan = shared().plan.plan;
-    for (u32 i = thread(); i < kCostRows * kCostSizes; i += kThreads) {
+    for (u32 i = thread(); i < kCostRows * kCostSizes; i += kPackThreads) {
       path.code_costs[i / kCostSizes][i % kCostSizes] = code_costs(plan.set, i / kCostSizes, i % kCostSizes);
     }
-    for (u32 i = thread(); i < kClassContexts * kClasses; i += kThreads) {
+    for (u32 i = thread(); i < kClassContexts * kClasses; i += kPackThreads) {
       path.class_costs[i / kClasses][i % kClasses] =
           static_cast<u16>(4 * kCosts.classes[plan.model][i / kClasses][i % kClasses]);
     }
@@ -192,6 +214,7 @@ class Packer {
     auto& path = shared().path;
     const u8* const candidates = shared().plan.candidates;
     const u32 own = thread(), begin = own == 0 ? 1 : own * kPathShare;
+    const bool has_share = own < kThreads;
     const u32 end = (own + 1) * kPathShare < blocks_ ? (own + 1) * kPathShare : blocks_;
     const auto own_cost = [&](u32 b, u32 i) { return 4 * (static_cast<u32>(path.block_costs[b] >> 16 * i) & 0xFFFF); };
     // Calls visit(b, costs of classes from each candidate of the block before to each of its own) for the share's
@@ -227,8 +250,10 @@ class Packer {
         H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) through[from][i] = next[i];
       }
     });
-    H5L_UNROLL for (u32 from = 0; from < kCandidates; ++from) {
-      H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) path.through[own][from][i] = through[from][i];
+    if (has_share) {
+      H5L_UNROLL for (u32 from = 0; from < kCandidates; ++from) {
+        H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) path.through[own][from][i] = through[from][i];
+      }
     }
     sync_block();
     const u32 first = candidates[0];
@@ -249,7 +274,8 @@ class Packer {
     }
     sync_block();
     u32 best[kCandidates];
-    H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) best[i] = own == 0 ? first_cost(i) : path.through[own - 1][0][i];
+    H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) best[i] =
+        own == 0 || !has_share ? first_cost(i) : path.through[own - 1][0][i];
     u64 all_from = 0;       // of each block, the last one lowest: 2 bits for each candidate
     u32 share_from = 0xE4;  // candidate i comes from candidate i
     for_share([&](u32 b, const u32(&costs)[kCandidates][kCandidates]) {
@@ -269,7 +295,7 @@ class Packer {
       share_from = again;
     });
     static_assert(kPathShare <= sizeof all_from);
-    path.from[own] = static_cast<u8>(share_from);
+    if (has_share) path.from[own] = static_cast<u8>(share_from);
     sync_block();
     if (warp() == 0) {
       const u32(&costs)[kCandidates] = path.through[kThreads - 1][0];
@@ -282,7 +308,7 @@ class Packer {
       if (lane() == 0) path.classes[0] = static_cast<u8>(first + last);
     }
     sync_block();
-    u32 last = path.last[own];
+    u32 last = has_share ? path.last[own] : 0;
     H5L_NO_UNROLL for (u32 b = end; b-- > begin; all_from >>= 8) {
       path.classes[b] = static_cast<u8>(candidates[b] + last);
       last = static_cast<u32>(all_from) >> 2 * last & 3;
@@ -326,7 +352,7 @@ class Packer {
   H5L_DEVICE void write_masks(const TileRecord& record, u32 slot) {
     const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
     const W common = static_cast<W>(record.common);
-    u8* const scratch = reinterpret_cast<u8*>(stage_.template codes<Int<T>>(slot ^ 1));
+    u8* const scratch = stage_.symbols(slot);  // they come later
     u8* out = payload_ + shared().front;
     if (thread() == 0) {
       store<W>(out, stored(common));
@@ -334,10 +360,10 @@ class Packer {
     }
     const u32* const mask = stage_.mask();
     MaskShared& memory = shared().masks;
-    out = write_mask_by_block<kWarps>(neighbours, shape_.count, mask, memory, scratch, out + sizeof(T) + 2);
+    out = write_mask_by_block<kPackWarps>(neighbours, shape_.count, mask, memory, scratch, out + sizeof(T) + 2);
     if ((record.exception_flags & kHasOthers) != 0) {
       u32* const others = stage_.others();
-      for (u32 w = thread(); w < mask_words(shape_.count); w += kThreads) {
+      for (u32 w = thread(); w < mask_words(shape_.count); w += kPackThreads) {
         u32 word = 0;
         for (u32 left = mask[w]; left != 0; left &= left - 1) {
           const u32 bit = lowest_one(left);
@@ -346,7 +372,7 @@ class Packer {
         others[w] = word;
       }
       sync_block();
-      out = write_mask_by_block<kWarps>(neighbours, shape_.count, others, memory, scratch, out);
+      out = write_mask_by_block<kPackWarps>(neighbours, shape_.count, others, memory, scratch, out);
     }
     if (thread() == 0) shared().front = static_cast<u32>(out - payload_);
     sync_block();
@@ -413,9 +439,9 @@ class Packer {
   // -------------------------------------------------------------------------------------------------------------------
   // Codes
 
-  // Raw planes and escapes to their places; the numbers become symbols. Returns where the payload ends.
+  // Raw planes and escapes to their places; the numbers become symbols.
   template <class I>
-  H5L_DEVICE u32 write_planes(const I* codes) {
+  H5L_DEVICE void write_planes(const I* codes) {
     using U = Unsigned<I>;
     auto& out = shared().codes;
     const CodePlan& plan = shared().plan.plan;
@@ -430,7 +456,6 @@ class Packer {
           const u32 escapes = ones(ballot(symbol_of(number, planes_of(b)) == kEscape));
           if (lane() == 0) out.escapes[b] = static_cast<u8>(escapes);
         });
-    make_rates();
     sync_block();
     // A thread has some blocks in a row.
     constexpr u32 each = kMaxBlocks / kThreads;
@@ -478,94 +503,6 @@ class Packer {
       }
     });
     sync_block();
-    return end_ - kHalfBytes * borrowed_halves(plan.raw_words, plan.lanes);
-  }
-
-  H5L_DEVICE void make_rates() {
-    auto& out = shared().codes;
-    const CodePlan& plan = shared().plan.plan;
-    for (u32 row = thread(); row < kSymbolTables + kClassContexts; row += kThreads) {
-      const bool is_class = row >= kSymbolTables;
-      const u16(&frequencies)[kSymbols] = is_class             ? kClassFrequencies[plan.model][row - kSymbolTables]
-                                          : plan.has_own_table ? plan.own_table
-                                                               : kSymbolFrequencies[plan.set][row];
-      interp::make_rates(frequencies, is_class ? out.class_rates[row - kSymbolTables] : out.rates[row]);
-    }
-  }
-
-  // rANS by one warp, backwards: words are put in front of the escapes. Returns where they begin; the states come
-  // behind what is in front.
-  H5L_DEVICE u32 write_words() {
-    const auto& in = shared().codes;
-    const CodePlan& plan = shared().plan.plan;
-    const u32 words_end = end_ - 4 * plan.raw_words - plan.escapes * plan.escape_bytes;
-    if (warp() == 0) {
-      const u32 lanes = plan.lanes, halves = borrowed_halves(plan.raw_words, lanes);
-      u16* words = reinterpret_cast<u16*>(payload_ + words_end);
-      u32 state = kFirstState;
-      if (lane() < halves) state |= *reinterpret_cast<const u16*>(payload_ + end_ - kHalfBytes * (halves - lane()));
-      const auto push = [&](const Rate& rate, bool is_there) {
-        const bool is_full = is_there && state >= rate.limit;
-        const u32 full = ballot(is_full);
-        words -= ones(full);
-        if (is_full) {
-          words[ones(full & lanes_below())] = static_cast<u16>(state);
-          state >>= 16;
-        }
-        if (is_there) {
-          state += rate.sum + static_cast<u32>(state * rate.reciprocal >> 43) * (kFrequencySum - rate.frequency);
-        }
-      };
-      if (lanes == kWarpThreads) {
-        // The rates of some blocks are loaded at once: they do not wait for the states.
-        constexpr u32 at_once = 8;
-        H5L_NO_UNROLL for (u32 group = (blocks_ + at_once - 1) / at_once; group-- > 0;) {
-          Rate rates[at_once];
-          u32 coded = 0;
-          H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-            const u32 b = group * at_once + k;
-            const u32 c = b < blocks_ ? shared().plan.classes[b] : 0;
-            if (c == 0) continue;
-            coded |= 1u << k;
-            rates[k] = in.rates[table_of(c)][shared().numbers[b * kBlockCodes + lane()]];
-          }
-          H5L_UNROLL for (u32 k = at_once; k-- > 0;) {
-            if ((coded >> k & 1) != 0) push(rates[k], true);
-          }
-        }
-      } else {
-        H5L_NO_UNROLL for (u32 b = blocks_; b-- > 0;) {
-          const u32 c = shared().plan.classes[b];
-          if (c == 0) continue;
-          const Rate(&rates)[kSymbols] = in.rates[table_of(c)];
-          H5L_NO_UNROLL for (u32 end = kBlockCodes; end != 0; end -= lanes) {
-            const u32 i = b * kBlockCodes + end - lanes + lane() % lanes;
-            push(rates[shared().numbers[i]], lane() < lanes);
-          }
-        }
-      }
-      if (!plan.has_own_table) {
-        const u32 share = (blocks_ + lanes - 1) / lanes;
-        H5L_NO_UNROLL for (u32 j = share; j-- > 0;) {
-          const u32 b = lane() * share + j;
-          const bool is_there = lane() < lanes && b < blocks_;
-          const u32 context = is_there && j != 0 ? shared().plan.classes[b - 1] : kClassContexts - 1;
-          push(in.class_rates[context][is_there ? shared().plan.classes[b] : 0], is_there);
-        }
-      }
-      if (lane() < lanes) {
-        u16* const to = reinterpret_cast<u16*>(payload_ + shared().front + kStateBytes * lane());
-        to[0] = static_cast<u16>(state);
-        to[1] = static_cast<u16>(state >> 16);
-      }
-      if (lane() == 0) shared().totals[0] = static_cast<u32>(reinterpret_cast<u8*>(words) - payload_);
-    }
-    sync_block();
-    const u32 begin = shared().totals[0];
-    sync_block();
-    if (thread() == 0) shared().front += plan.lanes * kStateBytes;
-    sync_block();
-    return begin;
   }
 
   const Shape shape_;
@@ -575,14 +512,15 @@ class Packer {
   const TileStage<T> stage_;
   u8* const payload_;
   const u32 end_;  // of its memory
+  PackPlan numbers_;
 };
 
 template <class T, class Q>
 H5L_DEVICE void pack_tiles(const StagedPlan& plan) {
   for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32) {
-    const u32 size = Packer<T, Q>(plan, chunk, tile, place, quantizer).run();
-    if (thread() == 0) plan.sizes[chunk * plan.most_tiles + tile] = size;
+    Packer<T, Q>(plan, chunk, tile, place, quantizer).run();
   });
 }
 
-}  // namespace h5lossy::H5L_TARGET::interp
+}  // namespace interp
+}  // namespace h5lossy::H5L_TARGET

@@ -40,10 +40,16 @@ inline constexpr u32 kQuad = 4;
 inline constexpr u32 kMostLevels = 16;
 inline constexpr u32 kMostPasses = 1 + 7 * kMostLevels;
 
-struct PassTable {
-  Pass passes[kMostPasses];
-  AxisTaps taps[kMostLevels * kMaxActiveAxes];
+template <u32 most_passes, u32 most_rules>
+struct PassTableOf {
+  Pass passes[most_passes];
+  AxisTaps taps[most_rules];
   Blend blends[7];  // of the passes of a level
+
+  [[nodiscard]] H5L_DEVICE static bool has_room(const Shape& shape) {
+    const u32 levels = top_level(shape) + 1;
+    return 1 + levels * ((1u << shape.active) - 1) <= most_passes && levels * shape.active <= most_rules;
+  }
 
   // The pass over a whole box. By one thread.
   H5L_DEVICE void make_for_box(const Shape& shape) {
@@ -148,6 +154,10 @@ struct PassTable {
   }
 };
 
+using PassTable = PassTableOf<kMostPasses, kMostLevels * kMaxActiveAxes>;
+// Enough for boxes like cubes and squares, and for rows.
+using SmallPassTable = PassTableOf<44, 18>;
+
 // What predicts an integer along one axis, in 16ths.
 template <class I, class Integers>
 H5L_DEVICE Unsigned<I> predict_with(const Taps& taps, Integers integers, u32 at) {
@@ -223,8 +233,8 @@ H5L_DEVICE bool find_quad(const Pass& pass, u32 number, PassQuad& quad) {
 }
 
 // Their predictions, 256 times, and 128.
-template <class I, class Integers>
-H5L_DEVICE void predict_quad(const PassTable& table, const Pass& pass, const PassQuad& quad, Integers integers,
+template <class I, class Table, class Integers>
+H5L_DEVICE void predict_quad(const Table& table, const Pass& pass, const PassQuad& quad, Integers integers,
                              Unsigned<I> (&predicted)[kQuad]) {
   using U = Unsigned<I>;
   const u32 along = pass.along, entry = along == 1 ? quad.entries[1] : along == 2 ? quad.entries[2] : quad.entries[3];
@@ -261,11 +271,11 @@ H5L_DEVICE void predict_quad(const PassTable& table, const Pass& pass, const Pas
 }
 
 // Calls visit(pass, quad number) for passes that do not need each other, by all warps of a thread block.
-template <u32 warps, class Visit>
-H5L_DEVICE void for_quads(const PassTable& table, u32 first, u32 end, Visit visit) {
+template <u32 warps, class Table, class Visit>
+H5L_DEVICE void for_quads(const Table& table, u32 first, u32 end, Visit visit) {
   u32 part = warp();
   H5L_NO_UNROLL for (u32 p = first; p < end; ++p) {
-    const Pass pass = table.passes[p];
+    const Pass& pass = table.passes[p];
     const u32 parts = (pass.quads + kWarpThreads - 1) / kWarpThreads;
     H5L_NO_UNROLL for (; part < parts; part += warps) {
       const u32 quad = part * kWarpThreads + lane();

@@ -22,7 +22,7 @@ struct PlanShared {
 };
 
 // Calls visit(b, number_of(b)) for every `step`-th block b, `used` of them, a warp for each, where is_wanted(b). Some
-// numbers are loaded at once, since a load from device memory takes longer than what is done with it.
+// numbers are loaded at once, since a load takes longer than what is done with it.
 template <u32 warps, class Number, class Wanted, class Visit>
 H5L_DEVICE void for_blocks(u32 used, u32 step, Number number_of, Wanted is_wanted, Visit visit) {
   constexpr u32 at_once = 4;
@@ -30,7 +30,7 @@ H5L_DEVICE void for_blocks(u32 used, u32 step, Number number_of, Wanted is_wante
     decltype(number_of(0)) own[at_once];
     H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
       const u32 i = first + k * warps;
-      own[k] = i < used && is_wanted(i * step) ? number_of(i * step) : 0;
+      own[k] = number_of((i < used ? i : first) * step);
     }
     H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
       const u32 i = first + k * warps;
@@ -39,21 +39,22 @@ H5L_DEVICE void for_blocks(u32 used, u32 step, Number number_of, Wanted is_wante
   }
 }
 
-// The zigzag of the thread's code of a block.
-template <class I>
-H5L_DEVICE Unsigned<I> number_of_code(const I* codes, u32 b) {
-  return zigzag(static_cast<Unsigned<I>>(codes[b * kBlockCodes + lane()]));
+// The zigzag of the thread's code of a block, as one of I.
+template <class I, class Code>
+H5L_DEVICE Unsigned<I> number_of_code(const Code* codes, u32 b) {
+  return zigzag(static_cast<Unsigned<I>>(I{codes[b * kBlockCodes + lane()]}));
 }
 
 // `Where` says how many warps there are, where in shared memory they plan, by a function, since the compiler does not
 // see where a reference in an object leads, and where the zigzags of codes are.
-template <class I, class Where>
+template <class I, class Where, class Code = I>
 class Planner {
   using U = Unsigned<I>;
   static constexpr u32 warps = Where::kWarpsHere, kThreadsHere = warps * kWarpThreads;
 
  public:
-  H5L_DEVICE Planner(const I* codes, u32 count) : codes_(codes), count_(count), blocks_(blocks_of(count)) {}
+  H5L_DEVICE Planner(const Code* codes, u32 count, Where where = {})
+      : codes_(codes), count_(count), blocks_(blocks_of(count)), where_(where) {}
 
   // All functions are called by the whole thread block, which meets at their ends.
 
@@ -181,7 +182,9 @@ class Planner {
   H5L_DEVICE static bool is_any(u32) { return true; }
   template <class Wanted, class Visit>
   H5L_DEVICE void for_numbers(u32 used, u32 step, Wanted is_wanted, Visit visit) const {
-    for_blocks<warps>(used, step, [&](u32 b) { return Where::number(codes_, b); }, is_wanted, visit);
+    const Code* const codes = codes_;
+    const Where where = where_;
+    for_blocks<warps>(used, step, [=](u32 b) { return where.template number<I>(codes, b); }, is_wanted, visit);
   }
 
   // Candidates and classes of all blocks. Returns the bits of all sizes.
@@ -202,11 +205,10 @@ class Planner {
 
   H5L_DEVICE u32 choose_raw_planes() {
     u64 sums[2] = {};
-    H5L_NO_UNROLL for (u32 i = thread(); i < count_; i += kThreadsHere) {
-      const u64 number = zigzag(static_cast<U>(codes_[i]));
-      sums[0] += number >> 32;
+    for_numbers(blocks_, 1, is_any, [&](u32, U number) {
+      sums[0] += u64{number} >> 32;
       sums[1] += number & 0xFFFFFFFF;
-    }
+    });
     sum_over_block<warps>(sums, shared().wide_sums);
     return least_raw_planes(sums[0], sums[1], count_);
   }
@@ -259,8 +261,9 @@ class Planner {
     sync_block();
     return best;
   }
-  const I* const codes_;
+  const Code* const codes_;
   const u32 count_, blocks_;
+  const Where where_;
 };
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -21,6 +21,8 @@ struct QuantizerAs<T, interp::Lattice<T>> {
 
 namespace interp {
 
+using i16 = short;
+
 // Values have fine points if their bound is absolute or range-relative.
 template <class Q>
 inline constexpr bool kIsLattice = false;
@@ -56,6 +58,7 @@ struct StageRecord {
   u32 others_stride;  // 0 if they are alike
   u32 patches_at;     // in the payload
   u32 is_fine;        // otherwise the payload is corrupt, and nothing else is there
+  u32 is_left;        // by the second kernel to the third one
 };
 static_assert(sizeof(StageRecord) <= kStageRecordBytes);
 

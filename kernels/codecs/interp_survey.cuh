@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codecs/interp/choice.h"
+#include "codecs/interp/mask_value.h"
 #include "codecs/interp/survey.h"
 #include "kernels/codecs/interp_tile.cuh"
 
@@ -48,6 +49,17 @@ H5L_DEVICE u64 lorenzo_cost_by_warp(const Survey& survey, const u32 (&extents)[k
   return least;
 }
 
+// What is known of a tile before it is coded.
+struct Prospects {
+  u64 interpolation_cost, lorenzo_cost, second_cost, mask_cost;  // estimates, in 1/8192 bit
+  u64 exceptions;                                                // 0 if the survey saw none
+  Rule rule;
+  u32 lorenzo_axes, second_axes;
+  [[nodiscard]] H5L_DEVICE u64 cost() const {
+    return (interpolation_cost < lorenzo_cost ? interpolation_cost : lorenzo_cost) + mask_cost;
+  }
+};
+
 template <class T, class Positions, u32 warps>
 class WarpSurveyor {
   using W = Word<T>;
@@ -79,20 +91,17 @@ class WarpSurveyor {
     H5L_NO_UNROLL for (u32 g = warp(); g < groups; g += warps) visit(g, memory.groups[g]);
     sync_block();
     Survey& survey = memory.survey;
-    if (thread() < kAxes) {
-      add_up_axis(thread(), groups, memory);
-    } else if (thread() - kWarpThreads < kAxisSets) {
-      const u32 set = thread() - kWarpThreads;
-      CostSum sum;
-      for (u32 g = 0; g < groups; ++g) {
-        const GroupFindings& group = memory.groups[g];
-        sum.add(group.sums[set], group.usable[set], group.ordinary);
+    H5L_NO_UNROLL for (u32 task = warp(); task < kAxes + kAxisSets + 1; task += warps) {
+      if (task < kAxes) {
+        add_up_axis(task, groups, memory);
+      } else if (task < kAxes + kAxisSets) {
+        add_up_set(task - kAxes, groups, memory);
+      } else {
+        u32 exceptions = 0;
+        for (u32 g = lane(); g < groups; g += kWarpThreads) exceptions += count_ - memory.groups[g].ordinary;
+        exceptions = sum_of_warp(exceptions);
+        if (lane() == 0) survey.exceptions = u64{exceptions} * kCostsPerBit / (u64{groups} * count_);
       }
-      survey.lorenzo[set] = set == 0 || (set & ~set_) != 0 ? 0 : sum.mean();
-    } else if (thread() == 2 * kWarpThreads) {
-      u64 exceptions = 0;
-      for (u32 g = 0; g < groups; ++g) exceptions += count_ - memory.groups[g].ordinary;
-      survey.exceptions = exceptions * kCostsPerBit / (u64{groups} * count_);
     }
     sync_block();
     H5L_NO_UNROLL for (u32 task = warp(); task < kAxisSets * kSurveyLevels; task += warps) {
@@ -236,19 +245,43 @@ class WarpSurveyor {
     }
   }
 
+  // By a warp, a thread for each group.
   template <u32 most>
   H5L_DEVICE void add_up_axis(u32 a, u32 groups, SurveyMemory<most>& memory) const {
-    u64 errors = 0, errors_seen = 0, pairs = 0, changes = 0;
-    for (u32 g = 0; g < groups; ++g) {
+    u64 errors = 0;
+    u32 errors_seen = 0, pairs = 0, changes = 0;
+    for (u32 g = lane(); g < groups; g += kWarpThreads) {
       const GroupFindings& group = memory.groups[g];
       errors += group.error_sums[a];
       errors_seen += group.error_counts[a];
       pairs += group.pairs[a];
       changes += group.changes[a];
     }
+    errors = sum_of_warp(errors);
+    errors_seen = sum_of_warp(errors_seen);
+    pairs = sum_of_warp(pairs);
+    changes = sum_of_warp(changes);
+    if (lane() != 0) return;
     const u64 error = errors_seen == 0 ? kNoError : 16 * (errors + 8) / errors_seen;
     memory.survey.errors[a] = errors_seen != 0 && error == kNoError ? 1 : error;
-    memory.survey.changes[a] = pairs == 0 ? kCostsPerBit : changes * kCostsPerBit / pairs;
+    memory.survey.changes[a] = pairs == 0 ? kCostsPerBit : u64{changes} * kCostsPerBit / pairs;
+  }
+
+  template <u32 most>
+  H5L_DEVICE void add_up_set(u32 set, u32 groups, SurveyMemory<most>& memory) const {
+    CostSum sum;
+    for (u32 g = lane(); g < groups; g += kWarpThreads) {
+      const GroupFindings& group = memory.groups[g];
+      sum.add(group.sums[set], group.usable[set], group.ordinary);
+    }
+    const u64 mean = mean_of_warp(sum);
+    if (lane() == 0) memory.survey.lorenzo[set] = set == 0 || (set & ~set_) != 0 ? 0 : mean;
+  }
+
+  H5L_DEVICE static u64 mean_of_warp(CostSum& sum) {
+    sum.cost = sum_of_warp(sum.cost);
+    sum.groups = sum_of_warp(sum.groups);
+    return sum.mean();
   }
 
   template <u32 most>
@@ -260,30 +293,35 @@ class WarpSurveyor {
       const Blend blend = blend_of(weights.rule, weights.count, (1u << weights.count) - 1);
       CostSum total;
       u64 magnitude = 0, errors_seen = 0;
-      H5L_NO_UNROLL for (u32 g = 0; g < groups; ++g) {
+      H5L_NO_UNROLL for (u32 g = lane(); g < groups; g += kWarpThreads) {
         const GroupFindings& group = memory.groups[g];
         if (group.ordinary == 0) {
           total.add(0, 0, 0);
           continue;
         }
-        u32 sum = 0;
-        bool is_usable = true;
-        for (u32 k = 0; k < weights.count; ++k) {
-          if (blend.weights[k] == 0) continue;
-          const i32 error = group.errors[weights.axes[k]][level][lane()];
-          is_usable = is_usable && error != kUnusable;
-          sum += blend.weights[k] * static_cast<u32>(error);
+        u32 codes = 0, errors = 0, count = 0;
+        H5L_NO_UNROLL for (u32 v = 0; v < kGroupValues; ++v) {
+          u32 sum = 8;
+          bool is_usable = true;
+          H5L_UNROLL for (u32 k = 0; k < kMaxActiveAxes; ++k) {
+            if (k >= weights.count || blend.weights[k] == 0) continue;
+            const i32 error = group.errors[weights.axes[k]][level][v];
+            is_usable = is_usable && error != kUnusable;
+            sum += blend.weights[k] * static_cast<u32>(error);
+          }
+          const i32 error = static_cast<i32>(sum) >> 4, code = nearest_bin(error);
+          codes += is_usable ? static_cast<u32>(code < 0 ? -code : code) : 0u;
+          errors += is_usable ? static_cast<u32>(error < 0 ? -error : error) : 0u;
+          count += is_usable ? 1 : 0;
         }
-        const i32 error = static_cast<i32>(sum + 8) >> 4;
-        const i32 code = nearest_bin(error);
-        const u32 codes = sum_of_warp(is_usable ? static_cast<u32>(code < 0 ? -code : code) : 0u);
-        const u32 errors = sum_of_warp(is_usable ? static_cast<u32>(error < 0 ? -error : error) : 0u);
-        const u32 count = ones(ballot(is_usable));
         total.add(codes, count, group.ordinary);
         magnitude += errors;
         errors_seen += count;
       }
-      cost = total.groups != 0 ? total.mean() : kUnknown;
+      magnitude = sum_of_warp(magnitude);
+      errors_seen = sum_of_warp(errors_seen);
+      const u64 own_mean = mean_of_warp(total);
+      cost = total.groups != 0 ? own_mean : kUnknown;
       mean = errors_seen != 0 ? 16 * magnitude / errors_seen : kUnknown;
     }
     if (lane() != 0) return;
@@ -300,5 +338,35 @@ class WarpSurveyor {
   u32 count_;    // values of a group
   bool is_there_;
 };
+
+// By the whole thread block, which meets at the end.
+template <u32 warps, class T, class Positions>
+H5L_DEVICE void survey_tile(const Shape& shape, const TileValues<T>& values, const Positions& positions,
+                            SurveyMemory<kTileGroups>& memory, Prospects& prospects) {
+  WarpSurveyor<T, Positions, warps> surveyor(values.begin(), shape.extents, values.strides(), positions, shape.axes);
+  const u32 fit = shape.count / 1024;
+  surveyor.run(fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit, memory);
+  const Survey& found = memory.survey;
+  if (warp() == 0) {
+    const u64 cost = interpolation_cost_by_warp(found, shape.extents, shape.axes);
+    if (lane() == 0) prospects.interpolation_cost = cost;
+  } else if (warp() == 1) {
+    u32 axes, second_axes;
+    const u64 cost = lorenzo_cost_by_warp(found, shape.extents, axes);
+    const u64 second_cost = lorenzo_cost_by_warp(found, shape.extents, second_axes, axes);
+    if (lane() == 0) {
+      prospects.lorenzo_cost = cost;
+      prospects.lorenzo_axes = axes;
+      prospects.second_cost = second_cost;
+      prospects.second_axes = second_axes;
+    }
+  } else if (thread() == 2 * kWarpThreads) {
+    prospects.rule = weights_of(found.errors, shape.axes).rule;
+  } else if (thread() == 3 * kWarpThreads) {
+    prospects.mask_cost = mask_cost(found, shape.extents);
+    prospects.exceptions = found.exceptions;
+  }
+  sync_block();
+}
 
 }  // namespace h5lossy::H5L_TARGET::interp

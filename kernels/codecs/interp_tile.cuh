@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's encoder has several kernels: one chooses the step and the axes of a chunk, one the form of each tile
-// (interp_form.cuh), one codes it (interp_pack.cuh), and one puts the payloads in their places. What they share: what
-// is known of a tile, and its memory between them.
+// Interp's encoder has several kernels: one chooses the step and the axes of a chunk, one codes usual tiles
+// (interp_draft.cuh), one chooses the form of each other tile (interp_form.cuh), two write payloads (interp_pack.cuh,
+// interp_code.cuh), and one puts these in their places. What they share: what is known of a tile, and its memory
+// between them.
 #pragma once
 
+#include "codecs/interp/choice.h"
 #include "codecs/interp/coding.h"
 #include "codecs/interp/patches.h"
 #include "codecs/interp/values.h"
@@ -32,15 +34,36 @@ struct TileRecord {
   u64 constant = 0;  // bits
   Head head;         // without what follows from the plan
   CodePlan plan;
-  u32 slot = 0;     // which of the stage's codes
-  u32 is_wide = 0;  // these have 64 bits
-  u64 common = 0;   // bits of exceptions, and their flags
+  u32 slot = 0;  // which of the stage's codes
+  u32 code_bytes = 0;
+  u32 is_drafted = 0;  // there is nothing left to try
+  u64 common = 0;      // bits of exceptions, and their flags
   u32 exception_flags = 0;
   u64 mask = ~u64{0}, masked_as = ~u64{0};  // bits of the mask value, and what it is stored as
   // The payload lies in two pieces: from its beginning on, and from `rest_begin` to `rest_end`.
   u32 front_bytes = 0, rest_begin = 0, rest_end = 0;
 };
 static_assert(sizeof(TileRecord) <= kTileRecordBytes);
+
+// How a tile is coded, except the plan.
+H5L_DEVICE void describe(TileRecord& record, const Form& form, bool has_exceptions, bool is_narrow, i64 base,
+                         u32 patch_entries, u32 slot, u32 code_bytes) {
+  record.kind = TileKind::coded;
+  record.slot = slot;
+  record.code_bytes = code_bytes;
+  Head& head = record.head;
+  head = {};
+  head.predictor = form.is_lorenzo ? kLorenzo : kFourPoints;
+  head.is_fine = form.is_fine;
+  head.is_closed = form.is_closed;
+  head.unit_code = form.unit_code;
+  head.has_exceptions = has_exceptions;
+  head.is_narrow = is_narrow;
+  for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = form.is_lorenzo ? 0 : form.rule.weights[i];
+  head.lorenzo_axes = form.lorenzo_axes;
+  head.patches = patch_entries;
+  head.base = base;
+}
 
 // A tile's memory between the kernels; `values` are those that there is room for.
 template <class T>
@@ -69,6 +92,9 @@ struct TileStage {
   [[nodiscard]] H5L_DEVICE I* codes(u32 slot) const {
     return reinterpret_cast<I*>(reinterpret_cast<u8*>(deltas(2)) + u64{slot} * values * sizeof(T));
   }
+  // Of the codes of a slot, a byte each.
+  [[nodiscard]] H5L_DEVICE u8* symbols(u32 slot) const { return reinterpret_cast<u8*>(codes<Int<T>>(slot ^ 1)); }
+  [[nodiscard]] H5L_DEVICE u32 payload_bytes() const { return values * static_cast<u32>(sizeof(T)) + kPayloadSpare; }
   [[nodiscard]] H5L_DEVICE u8* payload() const { return reinterpret_cast<u8*>(codes<Int<T>>(2)); }
   // Integers of 64 bits, in raster order, before there is a payload.
   [[nodiscard]] H5L_DEVICE i64* integers() const { return reinterpret_cast<i64*>(payload()); }
@@ -115,10 +141,11 @@ class TileValues {
     values_ = reinterpret_cast<const Word<T>*>(raw) + first;
   }
 
-  [[nodiscard]] H5L_DEVICE Word<T> bits(u32 i) const {
+  [[nodiscard]] H5L_DEVICE Word<T> bits(u32 i) const { return *at(i); }
+  [[nodiscard]] H5L_DEVICE const Word<T>* at(u32 i) const {
     const u32 row = by_x_.quotient(i), slice = by_y_.quotient(row), w = by_z_.quotient(slice);
     const u32 x = i - row * extents_[3], y = row - slice * extents_[2], z = slice - w * extents_[1];
-    return values_[u64{w} * strides_[0] + u64{z} * strides_[1] + u64{y} * strides_[2] + x];
+    return values_ + (u64{w} * strides_[0] + u64{z} * strides_[1] + u64{y} * strides_[2] + x);
   }
   [[nodiscard]] H5L_DEVICE const Word<T>* begin() const { return values_; }
   [[nodiscard]] H5L_DEVICE const u32 (&strides() const)[kAxes] { return strides_; }
@@ -128,6 +155,29 @@ class TileValues {
   u32 extents_[kAxes], strides_[kAxes];
   Divisor by_x_, by_y_, by_z_;
 };
+
+// Entries of a section of patches, of the places that have a bit. By a warp.
+H5L_DEVICE u32 patch_entries_by_warp(const u32* patched, u32 words) {
+  u32 entries = 0, next = 0;  // next: one past the last patch before
+  for (u32 first = 0; first < words; first += kWarpThreads) {
+    const u32 w = first + lane();
+    const u32 bits = w < words ? patched[w] : 0;
+    u32 ends = bits == 0 ? 0 : w * 32 + 32 - count_leading_zeros(bits);  // the last one up to this word
+    for (u32 by = 1; by < kWarpThreads; by *= 2) {
+      const u32 other = shuffle_up(ends, by);
+      ends = other > ends ? other : ends;
+    }
+    const u32 end = shuffle(ends, kWarpThreads - 1);
+    u32 before = shuffle_up(ends, 1);
+    if (lane() == 0) before = 0;
+    before = before > next ? before : next;
+    // Within a word no gap is so large.
+    const u32 skips = bits == 0 ? 0 : (w * 32 + lowest_one(bits) - before) / kSkipped;
+    entries += sum_of_warp(ones(bits) + skips);
+    next = end > next ? end : next;
+  }
+  return entries;
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What thread blocks of any size do together

@@ -235,7 +235,9 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
   const std::uint64_t tiles = std::uint64_t{plan.chunks} * staged.most_tiles;
   if (tiles > 0x7FFFFFFF || !launcher.clear(plan.sums, work.cleared)) return false;
   const auto blocks = static_cast<std::uint32_t>(tiles);
-  for (const char* const step : {"choose", "encode", "pack"}) {
+  for (const char* const step : {"choose", "draft", "encode", "pack"}) {
+    if (kind == BoundKind::pointwise_relative && std::string_view(step) == "draft")
+      continue;  // there is no such kernel
     char kernel[kMaxName];
     name_kernel(kernel, variant, step, value_bytes, kind);
     // Small GPUs have not enough shared memory for the integers of a tile: their chunks are left to the host.
@@ -243,10 +245,13 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
     const bool is_of_chunks = std::string_view(step) == "choose";
     if (!launcher.launch(kernel, is_of_chunks ? plan.chunks : blocks, 1, &staged, sizeof staged, false)) return false;
   }
-  char placing[kMaxName], finishing[kMaxName];
-  std::snprintf(placing, kMaxName, "%s_place_%s", variant.codec, value_bytes == 4 ? "f32" : "f64");
+  const char* const type = value_bytes == 4 ? "f32" : "f64";
+  char coding[kMaxName], placing[kMaxName], finishing[kMaxName];
+  std::snprintf(coding, kMaxName, "%s_code_%s", variant.codec, type);
+  std::snprintf(placing, kMaxName, "%s_place_%s", variant.codec, type);
   std::snprintf(finishing, kMaxName, "%s_finish", variant.codec);
-  return launcher.launch(placing, std::min(staged.most_tiles, kMaxRows), plan.chunks, &staged, sizeof staged, false) &&
+  return launcher.launch(coding, blocks, 1, &staged, sizeof staged, false) &&
+         launcher.launch(placing, std::min(staged.most_tiles, kMaxRows), plan.chunks, &staged, sizeof staged, false) &&
          launcher.launch(finishing, finishing_columns(plan), plan.chunks, &staged, sizeof staged, false);
 }
 
@@ -490,6 +495,8 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   if (has_main && plan.stage_bytes != 0) {
     char unpacking[kMaxName];
     std::snprintf(unpacking, kMaxName, "%s_unpack_%s", variant.codec, call.value_bytes == 4 ? "f32" : "f64");
+    if (!launcher.launch(unpacking, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
+    name_kernel(unpacking, variant, "decode_short", call.value_bytes, static_cast<BoundKind>(call.kind));
     if (!launcher.launch(unpacking, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
   }
   if (has_main && !launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
