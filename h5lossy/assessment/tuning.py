@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Make = Callable[..., Codec]
 
 #: Values of a sample, and of how many parts it is at most.
-_SAMPLE_VALUES, _SAMPLE_PARTS = 1 << 21, 8
+_SAMPLE_VALUES, _SAMPLE_PARTS = 1 << 20, 8
 
 #: Its multiples, less their whole parts, are far from each other.
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -327,9 +327,11 @@ class Search:
         """Encode the whole field with what the sample suggests, and with what is better then."""
         if self._is_small:
             return pick.found if self._tell(pick.found, goal) else None
-        candidate, step = pick.candidate, pick.step
+        candidate = pick.candidate
         sign = 1 if goal.ratio is None else -1  # which way it is easier to reach the goal
         below, above = -1, candidate.scale.last + 1
+        # Half of all samples promise too much: one step further, most do not.
+        step = min(max(pick.step + sign, below + 1), above - 1)
         best: Tradeoff | None = None
         equals: dict[str, tuple[int, int]] = {}
         for _ in range(_MOST_CHECKS):
