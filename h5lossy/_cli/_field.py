@@ -65,9 +65,6 @@ CANDIDATES: dict[str, Callable[..., Codec]] = {
     "auto-size": partial(Auto, prefer="size"),
 }
 
-#: A dataset up to this size is read at once; of larger ones parts are read when they are needed.
-_MOST_IN_MEMORY = 1 << 28
-
 #: The candidates by default: all but the one that chooses among the others for speed.
 _CODECS = ",".join(name for name, codec in CANDIDATES.items() if codec is not Auto)
 
@@ -150,11 +147,10 @@ class Choice:
         else:
             shape = chunk_shape(name, dataset, wanted)
         axes, long = axes_of(dataset), [i for i, n in enumerate(dataset.shape) if n > 1]
-        has_values = dataset.nbytes <= _MOST_IN_MEMORY
         return Dataset(
             file=file,
             path=name,
-            values=read(dataset) if has_values else _Numbers(dataset),
+            values=_Numbers(dataset),
             chunks=shape,
             axes=spatial(axes, tuple(long)) if axes and long else None,
             is_packed=is_integer(dataset.dtype) and Packing.of(dataset, dataset.dtype) is not None,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 #: What bounds may limit.
 _KINDS = (*FLOAT_BOUNDS, BoundKind.NOISE, BoundKind.MODULUS)
+
+#: A dataset up to this size is read at once; parts of a larger one, when they are needed.
+_MOST_IN_MEMORY = 1 << 28
 
 #: What the table shows of a setting: heading, name in JSON and CSV, digits.
 _NUMBERS = (
@@ -107,10 +111,13 @@ def sweep(
     argument = kind.replace("-", "_")
     bounded: list[dict[str, Any]] = [{argument: value} for value in values]
     found: list[Tradeoff] = []
-    with no_verdict(), choice.one() as field:
+    with no_verdict(), choice.one() as dataset:
+        field = dataset
         dtype, shape = field.values.dtype, field.values.shape
         require_comparable(ErrorBound(BoundKind(argument), values[0]), dtype)
         candidates = taking(candidates, dtype)
+        if field.nbytes <= _MOST_IN_MEMORY:  # it is read several times for each setting
+            field = replace(dataset, values=dataset.values[...])
         settings = [make(**bound) for make in candidates for bound in bounded]
         with progress_bar(field.nbytes * len(settings)) as advance:
             for codec in settings:
