@@ -6,6 +6,11 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: Packages whose lines are no user's, though they may stand between these and the warning.
 _PASSED_OVER = {"contextlib", "h5lossy", "importlib", "xarray"}
@@ -17,3 +22,11 @@ def warn(message: str) -> None:
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED_OVER:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, RuntimeWarning, stacklevel=level)
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Show no warnings while the block runs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

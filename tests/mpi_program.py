@@ -553,6 +553,34 @@ def files_that_are_damaged_are_named(comm: Any, path: Path) -> None:
         assert "chunk (0, 0, 0) of /t in " in str(error), error
 
 
+@case
+def assessors_are_merged_in_a_tree(comm: Any, path: Path) -> None:
+    x = field(comm.size)
+    y = x.round(1)
+    options = {"absolute": 0.06, "data_range": float(np.ptp(x))}
+    planes = (PLANES * comm.rank, PLANES * (comm.rank + 1))
+    mine = h5lossy.Assessor(x.shape, "f4", planes=planes, **options)
+    own = slice(*mine.wanted)
+    mine.update(x[own], y[own])
+
+    def merged(one: Any, other: Any) -> Any:
+        one.merge(other)
+        return one
+
+    found = comm.reduce(mine, op=merged)
+    if comm.rank == 0:
+        found = found.result()
+        groups = ["ssim", "derivatives", "autocorrelation"]
+        alone = h5lossy.assess(x, y, metrics=groups, **options)
+        assert (found.ok, found.points, found.bound) == (True, x.size, alone.bound)
+        assert found.error.max_abs == alone.error.max_abs
+        sums = [
+            (one.error.rmse, one.error.mean, one.ssim.mean, one.derivatives.gradient_psnr)
+            for one in (found, alone)
+        ]
+        np.testing.assert_allclose(*sums, rtol=1e-12)
+
+
 def main(folder: Path) -> None:
     from mpi4py import MPI  # noqa: PLC0415  # the names of the cases can be had without
 

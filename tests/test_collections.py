@@ -530,14 +530,14 @@ def test_rules_that_were_found_stay_after_an_interruption(
     with h5py.File(source, "w") as file:
         file["a"], file["b"] = field((40, 50)), field((40, 50))
     module = importlib.import_module("h5lossy._cli.tune")
-    answers = iter([module.search])
+    answers = iter([module.Search])
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
         if (search := next(answers, None)) is None:
             raise KeyboardInterrupt
         return search(*arguments, **options)
 
-    monkeypatch.setattr(module, "search", interrupted)
+    monkeypatch.setattr(module, "Search", interrupted)
     options = ["--require", "psnr>=60", "--codecs", "pfpl", "--all", "--rules", rules]
 
     cli("tune", source, *options, status=130)

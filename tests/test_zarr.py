@@ -6,12 +6,17 @@ from __future__ import annotations
 
 import gzip
 import importlib.metadata
+import itertools
 import json
 import math
 import pickle
 import re
+import runpy
+import sys
 import tracemalloc
+import types
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -37,7 +42,6 @@ from h5lossy.zarr import Compressor, FrameReader, Serializer, codec_from_filter 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from h5lossy._codecs import Codec
 
@@ -804,3 +808,20 @@ def test_a_chunk_that_no_frame_can_hold_is_refused() -> None:
 
     with pytest.raises(h5lossy.InvalidArgumentError, match="less than 4 GiB"):
         sync(Serializer(PFPL(absolute=1))._encode_single(buffer, spec))
+
+
+def test_the_class_for_climatebenchpress(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = types.ModuleType("climatebenchpress.compressor.compressors.abc")
+    theirs.Compressor = type("Compressor", (), {})  # which may not be installed
+    for name in itertools.accumulate(theirs.__name__.split("."), "{}.{}".format):
+        monkeypatch.setitem(sys.modules, name, theirs)
+    path = Path(__file__).parents[1] / "contrib/climatebenchpress.py"
+    made = runpy.run_path(str(path))["H5lossy"]
+    x = field((20, 30, 40))
+    x.flat[::7] = np.nan
+    for bound, make in ((1e-2, made.abs_bound_codec), (1e-3, made.rel_bound_codec)):
+        codec = make(bound, dtype=x.dtype, data_abs_min=0.0)
+        y = np.asarray(codec.decode(codec.encode(x), np.empty_like(x)))
+        limit = bound if make is made.abs_bound_codec else bound * np.abs(x.astype(float))
+        assert np.array_equal(np.isnan(x), np.isnan(y))
+        assert np.all((np.abs(y.astype(float) - x) <= limit)[~np.isnan(x)])

@@ -12,38 +12,50 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from h5lossy import read
 from h5lossy._cli._files import datasets_in, open_file
 from h5lossy._cli._options import CODEC_NAMES, OWN_SETTINGS, Request, parsed, range_options
 from h5lossy._cli._patterns import Chunks, parse_chunks, require_match
 from h5lossy._cli._rules import Rules
-from h5lossy._codecs import Auto, Codec
+from h5lossy._codecs import Auto, Codec, choice_text
+from h5lossy._dims import axes_of, spatial
 from h5lossy._frames import takes
 from h5lossy._globs import matches
 from h5lossy._names import split_place
 from h5lossy._packing import Packing
 from h5lossy._repacking.planning import Plan, chunk_shape, make_plans
 from h5lossy._values import checked_dtype, has_numbers, is_integer
-from h5lossy.missing import Missing, missing_when_stored
+from h5lossy.assessment.tradeoff import Field
+from h5lossy.missing import missing_when_stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import h5py
-    import numpy as np
     import numpy.typing as npt
 
 
+class _Numbers:
+    """The numbers of a dataset as they are stored, without what its attributes make of them."""
+
+    def __init__(self, dataset: h5py.Dataset) -> None:
+        self._dataset = dataset
+        self.shape: tuple[int, ...] = dataset.shape
+        self.dtype: np.dtype[Any] = dataset.dtype
+        self.chunks: tuple[int, ...] | None = dataset.chunks
+
+    def __getitem__(self, where: tuple[slice, ...]) -> npt.NDArray[Any]:
+        return np.asarray(read(self._dataset, where))
+
+
 @dataclass(frozen=True, kw_only=True)
-class Field:
-    """A dataset in memory, with the chunks to try."""
+class Dataset(Field):
+    """A dataset that is read part by part, with the chunks to try."""
 
     file: str
     path: str
-    values: npt.NDArray[Any]
-    chunks: tuple[int, ...]
-    missing: Missing
     is_packed: bool  # then bounds are of the stored integers
 
 
@@ -79,8 +91,9 @@ class Choice:
             found.append(codec)
         return found
 
-    def read(self) -> Field:
-        """Read the one dataset."""
+    @contextmanager
+    def one(self) -> Iterator[Dataset]:
+        """Open the file, and yield the one dataset."""
         file, patterns, wanted = self._parsed()
         with open_file(file) as opened:
             datasets = datasets_in(opened, patterns)
@@ -91,10 +104,10 @@ class Choice:
             if len(found) != 1:
                 names = ", ".join(found[:6]) or "none"
                 raise click.UsageError(f"choose one dataset with -d; these are there: {names}")
-            return _read(file, found[0], datasets[found[0]], wanted, self.missing_value)
+            yield self._field(file, found[0], datasets[found[0]], wanted)
 
     @contextmanager
-    def each(self) -> Iterator[dict[str, Callable[[], Field]]]:
+    def each(self) -> Iterator[dict[str, Callable[[], Dataset]]]:
         """Open the file, and yield what reads each dataset of it that ``repack`` would compress."""
         file, patterns, wanted = self._parsed()
         with open_file(file) as opened:
@@ -108,8 +121,8 @@ class Choice:
             for one in patterns:
                 require_match("--dataset", one, plans)
 
-            def read_one(plan: Plan) -> Field:
-                return _read(file, plan.path, plan.open(), wanted, self.missing_value)
+            def read_one(plan: Plan) -> Dataset:
+                return self._field(file, plan.path, plan.open(), wanted)
 
             yield {
                 path: partial(read_one, plan)
@@ -121,6 +134,29 @@ class Choice:
         """Return the file, the globs that name datasets in it, and the chunks."""
         file, path = split_place(self.place)
         return file, [one for one in (path, self.pattern) if one], parse_chunks(self.chunks)
+
+    def _field(self, file: str, name: str, dataset: h5py.Dataset, wanted: Chunks) -> Dataset:
+        """Return a dataset with what it says of itself."""
+        checked_dtype(dataset.dtype)
+        if isinstance(wanted, tuple):
+            if len(wanted) != dataset.ndim:
+                raise click.UsageError(
+                    f"--chunks gives {len(wanted)} extents, and {name} has {dataset.ndim} axes"
+                )
+            shape = tuple(min(c, n) for c, n in zip(wanted, dataset.shape, strict=True))
+        else:
+            shape = chunk_shape(name, dataset, wanted)
+        axes, long = axes_of(dataset), [i for i, n in enumerate(dataset.shape) if n > 1]
+        return Dataset(
+            file=file,
+            path=name,
+            values=_Numbers(dataset),
+            chunks=shape,
+            axes=spatial(axes, tuple(long)) if axes and long else None,
+            is_packed=is_integer(dataset.dtype) and Packing.of(dataset, dataset.dtype) is not None,
+            missing=missing_when_stored(dataset, self.missing_value),
+            confirm_range=self.confirm_range,
+        )
 
 
 #: Gives a command the options of a `Choice`; it gets `choice`.
@@ -148,29 +184,6 @@ choice_options = parsed(
 )
 
 
-def _read(
-    file: str, name: str, dataset: h5py.Dataset, wanted: Chunks, missing_value: Sequence[float]
-) -> Field:
-    """Read a dataset."""
-    checked_dtype(dataset.dtype)
-    if isinstance(wanted, tuple):
-        if len(wanted) != dataset.ndim:
-            raise click.UsageError(
-                f"--chunks gives {len(wanted)} extents, and {name} has {dataset.ndim} axes"
-            )
-        shape = tuple(min(c, n) for c, n in zip(wanted, dataset.shape, strict=True))
-    else:
-        shape = chunk_shape(name, dataset, wanted)
-    return Field(
-        file=file,
-        path=name,
-        values=read(dataset),
-        chunks=shape,
-        is_packed=is_integer(dataset.dtype) and Packing.of(dataset, dataset.dtype) is not None,
-        missing=missing_when_stored(dataset, missing_value),
-    )
-
-
 def taking(
     candidates: Sequence[Callable[..., Codec]], dtype: np.dtype[Any]
 ) -> list[Callable[..., Codec]]:
@@ -183,7 +196,7 @@ def taking(
 
 def candidate_name(codec: Codec) -> str:
     """Return the name of a candidate."""
-    return "-".join([codec.codec_name, *(str(value) for value in own_settings(codec).values())])
+    return "-".join([codec.codec_name, *map(choice_text, own_settings(codec).values())])
 
 
 def own_settings(codec: Codec) -> dict[str, Any]:

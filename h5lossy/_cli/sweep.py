@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 #: What bounds may limit.
 _KINDS = (*FLOAT_BOUNDS, BoundKind.NOISE, BoundKind.MODULUS)
+
+#: A dataset up to this size is read at once; parts of a larger one, when they are needed.
+_MOST_IN_MEMORY = 1 << 28
 
 #: What the table shows of a setting: heading, name in JSON and CSV, digits.
 _NUMBERS = (
@@ -97,7 +101,7 @@ def sweep(
 ) -> None:
     """Encode one dataset of FILE with several codecs and bounds, and print what each gives.
 
-    Nothing is written to FILE. The data is read into memory. Speeds are of one thread, for
+    Nothing is written to FILE. Speeds are of one thread, for
     orientation. A star marks the front: no other setting has fewer bits and a smaller RMSE.
 
     Exit codes: 0 done; 1 there is nothing to draw; 2 wrong usage, or a file that can't be read.
@@ -106,25 +110,20 @@ def sweep(
     candidates, values = choice.candidates, parse_bounds(bounds)
     argument = kind.replace("-", "_")
     bounded: list[dict[str, Any]] = [{argument: value} for value in values]
-    with no_verdict():
-        field = choice.read()
-        require_comparable(ErrorBound(BoundKind(argument), values[0]), field.values.dtype)
-    candidates = taking(candidates, field.values.dtype)
-    settings = [make(**bound) for make in candidates for bound in bounded]
     found: list[Tradeoff] = []
-    with progress_bar(field.values.nbytes * len(settings)) as advance:
-        for codec in settings:
-            advance(0, f"{candidate_name(codec)} {codec.bound.value:g}")
-            found.append(
-                measure(
-                    field.values,
-                    codec,
-                    chunks=field.chunks,
-                    missing=field.missing,
-                    confirm_range=choice.confirm_range,
-                )
-            )
-            advance(field.values.nbytes)
+    with no_verdict(), choice.one() as dataset:
+        field = dataset
+        dtype, shape = field.values.dtype, field.values.shape
+        require_comparable(ErrorBound(BoundKind(argument), values[0]), dtype)
+        candidates = taking(candidates, dtype)
+        if field.nbytes <= _MOST_IN_MEMORY:  # it is read several times for each setting
+            field = replace(dataset, values=dataset.values[...])
+        settings = [make(**bound) for make in candidates for bound in bounded]
+        with progress_bar(field.nbytes * len(settings)) as advance:
+            for codec in settings:
+                advance(0, f"{candidate_name(codec)} {codec.bound.value:g}")
+                found.append(measure(field, codec, timed=True))
+                advance(field.nbytes)
     requested = values * len(candidates)
     rows = [
         _row(one, value, on_front=best)
@@ -141,9 +140,7 @@ def sweep(
     if as_json:
         say_json({"path": field.path, "kind": argument, "settings": rows})
         return
-    say(
-        f"{printable(field.path)}  {field.values.dtype} {field.values.shape}  chunks {field.chunks}"
-    )
+    say(f"{printable(field.path)}  {dtype} {shape}  chunks {field.chunks}")
     print_table(
         ("codec", kind, *(heading for heading, *_ in _NUMBERS), "MB/s enc/dec", ""),
         [

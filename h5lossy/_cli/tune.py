@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import BoundKind
-from h5lossy._cli._console import printable, say, say_json, shape_text
+from h5lossy._cli._console import bytes_text, printable, say, say_json, shape_text
 from h5lossy._cli._field import (
     Choice,
-    Field,
+    Dataset,
     candidate_name,
     choice_options,
     own_settings,
@@ -25,16 +25,17 @@ from h5lossy._cli._files import FAILED, UNREADABLE, no_verdict, why_of
 from h5lossy._cli._options import FileToWrite, json_option, threads_option
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import exact_pattern, rule_text
-from h5lossy.assessment import MEASURES, Requirement, parse_requirements
+from h5lossy._codecs import choice_text
+from h5lossy.assessment import MEASURES, Requirement, number_of_bytes, parse_requirements
 from h5lossy.assessment.render.text import number
-from h5lossy.assessment.tradeoff import Tradeoff, Tuned
-from h5lossy.assessment.tradeoff import tune as search
+from h5lossy.assessment.tuning import Goal, Search, Tuned, share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from h5lossy._codecs import Codec
+    from h5lossy.assessment.tradeoff import Tradeoff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,38 @@ class _Outcome:
         return f"--dataset {shlex.quote(f'{exact_pattern(self.path)}:{settings}')}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    """The thresholds, and the ratio or the size in bytes at which quality is to be best."""
+
+    requirements: tuple[Requirement, ...]
+    ratio: float | None
+    size: int | None
+
+    @classmethod
+    def parse(cls, require: str, ratio: float | None, size: str | None) -> _Wanted:
+        """Check what was typed."""
+        if (ratio and size) or not (require or ratio or size):
+            raise click.UsageError("give --require, or --ratio or --size, or both")
+        return cls(
+            requirements=parse_requirements(require) if require else (),
+            ratio=ratio,
+            size=None if size is None else number_of_bytes("--size", size),
+        )
+
+    @property
+    def texts(self) -> list[str]:
+        """What is wanted, as it is shown."""
+        ratio = [] if self.ratio is None else [f"ratio>={self.ratio:g}"]
+        size = [] if self.size is None else [f"size<={bytes_text(self.size)}"]
+        return [*map(str, self.requirements), *ratio, *size]
+
+    def goal(self, field: Dataset) -> Goal:
+        """Return the goal for one dataset."""
+        ratio = self.ratio if self.size is None else field.nbytes / self.size
+        return Goal(requirements=self.requirements, ratio=ratio)
+
+
 @click.command()
 @choice_options
 @click.option(
@@ -69,6 +102,12 @@ class _Outcome:
     type=click.FloatRange(min=1),
     metavar="R",
     help="Find the best quality (the smallest RMSE) at this ratio, instead of the smallest data.",
+)
+@click.option(
+    "--size",
+    metavar="SIZE",
+    help="Find the best quality at this size, such as '200 MiB'. With --all, that of all datasets "
+    "together: each gets its own bound, and all have one PSNR.",
 )
 @click.option(
     "--all",
@@ -91,91 +130,111 @@ def tune(
     *,
     require: str,
     ratio: float | None,
+    size: str | None,
     every: bool,
     rules_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Find the codec and the absolute bound that make one dataset of FILE smallest, or each one.
+    """Find the codec and the bound that make one dataset of FILE smallest, or each one.
 
-    With --ratio, those that are most exact at that ratio. The result meets all thresholds: the
+    With --ratio or --size, those that are most exact. All codecs are tried, with their dimensions
+    and modes, with absolute and pointwise-relative bounds. The result meets all thresholds: the
     whole dataset has been encoded, decoded and assessed with it. A large dataset is first searched
-    in three samples. Bounds and errors of integers are in counts, also of packed ones. With --all,
-    a dataset that nothing fits does not stop the others; it gets no rule.
+    in a sample of its chunks. What is limited by is said. Bounds and errors of integers are in
+    counts, also of packed ones. With --all, a dataset that nothing fits does not stop the others;
+    it gets no rule.
 
     Exit codes: 0 found; 1 for a dataset there is nothing that meets them; 2 wrong usage, or a file
     that can't be read.
     """
+    with no_verdict():
+        wanted = _Wanted.parse(require, ratio, size)
 
-    def tune_one(field: Field) -> _Outcome:
-        def on_candidate(one: Tradeoff, fits: bool) -> None:  # noqa: FBT001
+    def search_in(field: Dataset) -> Search:
+        def on_candidate(one: Tradeoff, failed: Sequence[str]) -> None:
             if not as_json:
-                say(_line(one, requirements, fits=fits))
+                say(_line(one, wanted.requirements, failed))
 
         def on_try(codec: Codec, raw_bytes: int) -> None:
             advance(raw_bytes, f"{candidate_name(codec)} {codec.bound}")
 
-        found = search(
-            field.values,
-            requirements,
-            taking(candidates, field.values.dtype),
-            chunks=field.chunks,
-            missing=field.missing,
-            confirm_range=choice.confirm_range,
+        return Search(
+            field,
+            taking(choice.candidates, field.values.dtype),
             on_candidate=on_candidate,
             on_try=on_try,
-            ratio=ratio,
         )
-        one = _Outcome(file=field.file, path=field.path, found=found)
-        if found.best is None:
-            return replace(one, why=f"no bound meets {', '.join(wanted)}")
-        codec = found.best.codec
-        lossless = codec.bound.kind is BoundKind.LOSSLESS
-        settings: dict[str, float | str | bool] = {
-            **({"lossless": True} if lossless else {"absolute": codec.bound.value}),
-            **({"packed-units": True} if field.is_packed and not lossless else {}),
-            "codec": codec.codec_name,
-            **own_settings(codec),
-        }
-        if choice.chunks != "keep":
-            settings["chunks"] = shape_text(field.chunks)
-        return replace(one, settings=settings)
 
     outcomes: list[_Outcome] = []
-
-    def add(one: _Outcome) -> None:
-        outcomes.append(one)
-        if rules_path is not None:  # each at once: the next dataset may take hours
-            rules_path.write_text(_rules_text(outcomes, wanted), encoding="utf-8")
-
     with no_verdict(), progress_bar(None) as advance:
-        if not (require or ratio):
-            raise click.UsageError("give --require, --ratio or both")
-        requirements = parse_requirements(require) if require else ()
-        wanted = [*map(str, requirements), *([] if ratio is None else [f"ratio>={ratio:g}"])]
-        candidates = choice.candidates
-        if every:
-            with choice.each() as fields:
-                if not fields:
-                    raise click.ClickException(f"{choice.place} has nothing to compress")
-                for path, read in fields.items():
-                    if not as_json:
-                        say(printable(path))
-                    try:
-                        one = tune_one(read())
-                    except (click.ClickException, *UNREADABLE) as error:
-                        one = _Outcome(file=choice.place, path=path, why=why_of(error))
-                    add(one)
-        else:
-            add(tune_one(choice.read()))
+        for one in _found(choice, wanted, search_in, every=every, show=not as_json):
+            outcomes.append(one)
+            if rules_path is not None:  # each at once: the next dataset may take hours
+                rules_path.write_text(_rules_text(outcomes, wanted.texts), encoding="utf-8")
     command = _command(outcomes, rules_path, choice.missing_value)
     if as_json:
-        datasets = [_plain(one, requirements) for one in outcomes]
+        datasets = [_plain(one, wanted.requirements) for one in outcomes]
         plain = {"datasets": datasets} if every else datasets[0]
         say_json({**plain, "command": command})
     else:
         _say_end(outcomes, command, every=every)
     if not all(one.settings for one in outcomes):
         click.get_current_context().exit(FAILED)
+
+
+def _found(
+    choice: Choice,
+    wanted: _Wanted,
+    search_in: Callable[[Dataset], Search],
+    *,
+    every: bool,
+    show: bool,
+) -> Iterator[_Outcome]:
+    """Yield what is found for each dataset."""
+    if not every:
+        with choice.one() as field:
+            yield _outcome(field, search_in(field).run(wanted.goal(field)), choice, wanted)
+        return
+    with choice.each() as fields:
+        if not fields:
+            raise click.ClickException(f"{choice.place} has nothing to compress")
+        searches: list[tuple[Dataset, Search]] = []
+        for path, read in fields.items():
+            if show:
+                say(printable(path))
+            try:
+                field = read()
+                search = search_in(field)
+                if wanted.size is not None:  # which all share
+                    searches.append((field, search))
+                    continue
+                one = _outcome(field, search.run(wanted.goal(field)), choice, wanted)
+            except (click.ClickException, *UNREADABLE) as error:
+                one = _Outcome(file=choice.place, path=path, why=why_of(error))
+            yield one
+        if wanted.size is not None and searches:
+            shared = share([one for _, one in searches], wanted.requirements, wanted.size)
+            for (field, _), found in zip(searches, shared, strict=True):
+                yield _outcome(field, found, choice, wanted)
+
+
+def _outcome(field: Dataset, found: Tuned, choice: Choice, wanted: _Wanted) -> _Outcome:
+    """Return the settings that `repack` needs for what was found."""
+    one = _Outcome(file=field.file, path=field.path, found=found)
+    if found.best is None:
+        return replace(one, why=f"no bound meets {', '.join(wanted.texts)}")
+    codec = found.best.codec
+    lossless = codec.bound.kind is BoundKind.LOSSLESS
+    kind = codec.bound.kind.replace("_", "-")
+    settings: dict[str, float | str | bool] = {
+        **({"lossless": True} if lossless else {kind: codec.bound.value}),
+        **({"packed-units": True} if field.is_packed and not lossless else {}),
+        "codec": codec.codec_name,
+        **{name: choice_text(value) for name, value in own_settings(codec).items()},
+    }
+    if choice.chunks != "keep":
+        settings["chunks"] = shape_text(field.chunks)
+    return replace(one, settings=settings)
 
 
 def _say_end(outcomes: Sequence[_Outcome], command: str | None, *, every: bool) -> None:
@@ -186,6 +245,10 @@ def _say_end(outcomes: Sequence[_Outcome], command: str | None, *, every: bool) 
     if not every and failed:
         names = f": {failed[0].why}"
     say(f"tries {tries}{names}")
+    for one in outcomes:
+        if one.found and one.found.limits:
+            place = f" {printable(one.path)}" if every else ""
+            say(f"limited by{place}: {', '.join(one.found.limits)}")
     if command:
         say(f"use: {printable(command)}")
 
@@ -211,7 +274,8 @@ def _rules_text(outcomes: Sequence[_Outcome], wanted: Sequence[str]) -> str:
     for one in outcomes:
         if one.settings and one.found and one.found.best:
             ratio = one.found.best.size.ratio
-            comment = "" if ratio is None else f"# ratio {ratio:.4g}\n"
+            limits = "".join(f", limited by {one_limit}" for one_limit in one.found.limits)
+            comment = "" if ratio is None else f"# ratio {ratio:.4g}{limits}\n"
             parts.append(comment + rule_text(one.path, one.settings))
         else:
             parts.append(f"# {printable(one.path)}: {printable(one.why)}\n")
@@ -224,22 +288,31 @@ def _plain(one: _Outcome, requirements: Sequence[Requirement]) -> dict[str, Any]
     plain = best and {
         "codec": best.codec.codec_name,
         "settings": own_settings(best.codec),
-        "absolute": best.codec.absolute or 0.0,
+        **(
+            {str(kind): best.codec.bound.value}
+            if (kind := best.codec.bound.kind) is BoundKind.POINTWISE_RELATIVE
+            else {"absolute": best.codec.absolute or 0.0}
+        ),
         "ratio": best.size.ratio,
         "rmse": plain_number(best.report.error.rmse),
         "measures": {n.name: plain_number(n.got(best.report)) for n in requirements},
     }
     tries = one.found.tries if one.found else 0
-    return {"path": one.path, "tries": tries, "best": plain, "why": one.why or None}
+    limits = one.found.limits if one.found else ()
+    return {
+        "path": one.path,
+        "tries": tries,
+        "best": plain,
+        "limited_by": limits,
+        "why": one.why or None,
+    }
 
 
-def _line(one: Tradeoff, requirements: tuple[Requirement, ...], *, fits: bool) -> str:
-    """Write a candidate, its numbers and whether it meets the thresholds."""
+def _line(one: Tradeoff, requirements: Sequence[Requirement], failed: Sequence[str]) -> str:
+    """Write a candidate, its numbers and what it does not meet."""
     values = {n.name: n.got(one.report) for n in requirements} or {"rmse": one.report.error.rmse}
     numbers = "   ".join(f"{name} {number(got, 9)}" for name, got in values.items())
-    failed = [n.name for n in requirements if not n.holds(one.report)]
-    failed = failed or ["its ratio" if one.report.ok else "its bound"]
-    verdict = "ok" if fits else f"-> fails on {', '.join(failed)}"
+    verdict = f"-> fails on {', '.join(failed)}" if failed else "ok"
     return (
         f"{candidate_name(one.codec)} {one.codec.bound}   "
         f"ratio {number(one.size.ratio, 4)}   {numbers}   {verdict}"

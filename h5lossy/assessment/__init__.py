@@ -13,7 +13,13 @@ from h5lossy.assessment._assess import assess
 from h5lossy.assessment._assessor import Assessor
 from h5lossy.assessment._divergence import DivergenceReport, assess_divergence
 from h5lossy.assessment._many import assess_all
-from h5lossy.assessment._options import GROUPS, PROFILES, AssessOptions, memory_bytes
+from h5lossy.assessment._options import (
+    GROUPS,
+    PROFILES,
+    AssessOptions,
+    memory_bytes,
+    number_of_bytes,
+)
 from h5lossy.assessment.metrics import Block, Metric
 from h5lossy.assessment.report import Report
 from h5lossy.assessment.reports import Reports
@@ -38,6 +44,7 @@ __all__ = [
     "assess_all",
     "assess_divergence",
     "memory_bytes",
+    "number_of_bytes",
     "parse_requirements",
 ]
 

@@ -217,15 +217,20 @@ def memory_bytes(limit: int | str) -> int:
     >>> memory_bytes("256 MiB")
     268435456
     """
-    found = _SIZE.fullmatch(str(limit).strip().lower())
-    if not found:
-        raise InvalidArgumentError(
-            f'memory_limit must be a number of bytes or like "256 MiB", got {limit!r}'
-        )
-    amount = float(found[1]) * _UNITS[found[2]]
+    amount = number_of_bytes("memory_limit", limit)
     if amount < 1 << 20:
         raise InvalidArgumentError(f"memory_limit must be 1 MiB or more, got {limit!r}")
-    return int(amount)
+    return amount
+
+
+def number_of_bytes(name: str, given: int | str) -> int:
+    """Read a number of bytes, which may be text with a unit."""
+    found = _SIZE.fullmatch(str(given).strip().lower())
+    if not found:
+        raise InvalidArgumentError(
+            f'{name} must be a number of bytes or like "256 MiB", got {given!r}'
+        )
+    return int(float(found[1]) * _UNITS[found[2]])
 
 
 def _groups_and_metrics(metrics: Any) -> tuple[set[str], tuple[Metric, ...]]:

@@ -1,0 +1,564 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A search for the codec and the bound that make data smallest, or most exact at a size."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy._blocks import block_shape
+from h5lossy._bounds import BoundKind, ErrorBound
+from h5lossy._codecs import Auto
+from h5lossy._errors import InvalidArgumentError
+from h5lossy._ranges import Extent, confirmed_range
+from h5lossy._values import is_integer
+from h5lossy.assessment._assess import assess
+from h5lossy.assessment.requirements import Requirement
+from h5lossy.assessment.tradeoff import Field, Tradeoff, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from h5lossy._codecs import Codec
+    from h5lossy.assessment.report import Report
+
+    #: Makes a codec of a bound.
+    Make = Callable[..., Codec]
+
+#: Values of a sample, and of how many parts it is at most.
+_SAMPLE_VALUES, _SAMPLE_PARTS = 1 << 20, 8
+
+#: Its multiples, less their whole parts, are far from each other.
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+#: Extents of a part in points, at least, so that what needs neighbours is known.
+_NEIGHBOURS = 16
+
+#: Bounds to try are numbers of three digits, so many a decade and about so many an octave; so many
+#: decades below the loosest one there is no loss.
+_PER_DECADE, _PER_OCTAVE, _DECADES = 900, 270, 15
+
+#: Codecs are searched for their own bounds if their size is at most this multiple of the smallest
+#: one at a common bound, and kinds of bounds if that of the first codec is.
+_RIVAL, _RIVAL_KIND, _MOST_RIVALS = 1.1, 1.5, 4
+
+#: Around the best bound, so many looser and tighter ones are tried, each so far from the next.
+_LOOSER, _TIGHTER, _STRIDE = 24, 12, _PER_OCTAVE // 24
+
+#: How often the whole field is encoded at most, and the part of the size that is worth it.
+_MOST_CHECKS, _WORTH = 8, 0.005
+
+#: Highest PSNR that fields share, in tenths of a dB.
+_MOST_TENTHS = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """What is wanted: the smallest size with these thresholds, or the best quality at a ratio."""
+
+    requirements: tuple[Requirement, ...] = ()
+    ratio: float | None = None  # then quality is the RMSE
+
+    @property
+    def groups(self) -> set[str]:
+        """The groups of metrics that it takes."""
+        return {one.measure.group for one in self.requirements} - {""}
+
+    @property
+    def of_quality(self) -> tuple[Requirement, ...]:
+        """The thresholds that a tighter bound helps to meet."""
+        return tuple(one for one in self.requirements if not one.measure.path.startswith("size."))
+
+    def failures(self, found: Tradeoff) -> list[str]:
+        """Return what a result does not meet."""
+        failed = [str(one) for one in self.requirements if not one.holds(found.report)]
+        if self.ratio is not None and (found.size.ratio or 0.0) < self.ratio:
+            failed.append(f"ratio>={self.ratio:g}")
+        return failed if found.report.ok else [*failed, "its bound"]
+
+    def cost(self, found: Tradeoff) -> tuple[float, ...]:
+        """Return what is to be least."""
+        rmse = found.report.error.rmse or 0.0
+        size = found.size.stored_bytes
+        return (size, rmse) if self.ratio is None else (rmse, size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    """Result of a search.
+
+    Attributes
+    ----------
+    best : Tradeoff or None
+        What reaches the goal on the whole field, if anything does.
+    tried : tuple of Tradeoff
+        All that were tried on the whole field, in their order.
+    tries : int
+        Encodings, of samples too.
+    limits : tuple of str
+        What keeps the result from being better: the thresholds that a looser bound does not meet,
+        or the ratio. If there is no result, what can't be met together.
+    """
+
+    best: Tradeoff | None
+    tried: tuple[Tradeoff, ...]
+    tries: int
+    limits: tuple[str, ...]
+
+
+class _Scale:
+    """The bounds of one kind that a search tries, by number: from loose to tight, and then none."""
+
+    def __init__(self, kind: BoundKind, largest: float, *, in_counts: bool) -> None:
+        self._kind = kind
+        self._top = math.floor(math.log10(largest))
+        #: The number of the first bound that is not above `largest`.
+        self._skipped = max(0, 999 - math.floor(largest / 10.0**self._top * 100))
+        self.last = _DECADES * _PER_DECADE
+        self._counts: list[int] = []
+        if in_counts:  # each once; below 1 there are none
+            each = (math.floor(self._number(step)) for step in range(self.last))
+            self._counts = list(dict.fromkeys(itertools.takewhile(bool, each)))
+            self.last = len(self._counts)
+
+    def at(self, step: int) -> dict[str, Any]:
+        """Return a bound as an argument of a codec."""
+        if self._counts:
+            bound: float = self._counts[step] if step < self.last else 0
+        else:
+            bound = self._number(step) if step < self.last else 0
+        return {str(self._kind): bound} if bound else {"lossless": True}
+
+    def _number(self, step: int) -> float:
+        decades, digits = divmod(step + self._skipped, _PER_DECADE)
+        return float(f"{999 - digits}e{self._top - decades - 2}")
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A codec with its settings, and the bounds to try with it."""
+
+    make: Make
+    scale: _Scale
+
+    def at(self, step: int) -> Codec:
+        return self.make(**self.scale.at(step))
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A candidate with one of its bounds, and what is found with it in the sample."""
+
+    candidate: _Candidate
+    step: int
+    found: Tradeoff
+
+
+class Search:
+    """The search in one field: first in a sample of its chunks, where that is much smaller.
+
+    Parameters
+    ----------
+    field : Field
+    codecs : sequence of functions
+        Each makes a codec of a bound. They are tried with all their settings that blocks of another
+        shape or another prediction have, and with absolute and pointwise-relative bounds.
+    on_candidate : function, optional
+        Called with each result on the whole field, and with what it does not meet.
+    on_try : function, optional
+        Called before each try with the codec and the number of bytes.
+    """
+
+    def __init__(
+        self,
+        field: Field,
+        codecs: Sequence[Make],
+        *,
+        on_candidate: Callable[[Tradeoff, list[str]], None] = lambda _found, _failed: None,
+        on_try: Callable[[Codec, int], None] = lambda _codec, _nbytes: None,
+    ) -> None:
+        dtype = field.values.dtype
+        self.field = field
+        self._codecs = [each for make in codecs for each in _variants(make, field.chunks)]
+        self._on_candidate, self._on_try = on_candidate, on_try
+        largest = ErrorBound(BoundKind.RANGE_RELATIVE, 1 / 8)
+        ends = confirmed_range(field.values, field.missing, largest, confirmed=field.confirm_range)
+        self._extent = 0.0 if ends is None else float(ends[1]) - float(ends[0])
+        if not 0 < self._extent < math.inf:
+            raise InvalidArgumentError(
+                "the data has no range to look for a bound in; keep it lossless"
+            )
+        self._scales = [_Scale(BoundKind.ABSOLUTE, self._extent / 8, in_counts=is_integer(dtype))]
+        if not is_integer(dtype):  # which have no others, or only of counts
+            self._scales.append(_Scale(BoundKind.POINTWISE_RELATIVE, 0.5, in_counts=False))
+        self._sample = _sample_of(field)
+        low, high = Extent.of(self._sample.values, field.missing).ends or (0.0, 0.0)
+        self._range_share = (float(high) - float(low)) / self._extent or 1.0
+        self.tries = 0
+        self.tried: list[Tradeoff] = []
+        self._seen: dict[tuple[_Candidate, int, frozenset[str], bool], Tradeoff] = {}
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the sample is the whole field."""
+        return self._sample.nbytes == self.field.nbytes
+
+    def run(self, goal: Goal) -> Tuned:
+        """Find what is best for a goal, and make sure of it on the whole field."""
+        self._check_defined(goal)
+        pick = self.best(goal)
+        best = self._checked(pick, goal) if pick is not None else None
+        return Tuned(
+            best=best,
+            tried=tuple(self.tried),
+            tries=self.tries,
+            limits=self._limits(goal, pick, best),
+        )
+
+    def best(self, goal: Goal) -> Pick | None:
+        """Return what is best in the sample; None if no bound meets the thresholds of quality."""
+        firsts = [
+            self._edge(_Candidate(self._codecs[0], scale), goal, None) for scale in self._scales
+        ]
+        kinds = [one for one in firsts if one is not None]
+        if not kinds:
+            return None
+        least = min(goal.cost(one.found)[0] for one in kinds)
+        rivals = [
+            Pick(candidate, first.step, self._try(candidate, first.step, goal))
+            for first in kinds
+            if goal.cost(first.found)[0] <= _RIVAL_KIND * least
+            for candidate in (_Candidate(make, first.candidate.scale) for make in self._codecs)
+        ]
+        rivals.sort(key=lambda one: one.found.size.stored_bytes)
+        most = _RIVAL * rivals[0].found.size.stored_bytes
+        edges = [
+            self._edge(one.candidate, goal, one.step)
+            for one in rivals[:_MOST_RIVALS]
+            if one.found.size.stored_bytes <= most
+        ]
+        found = [one for one in edges if one is not None]
+        if found:
+            found += self._around(min(found, key=lambda one: goal.cost(one.found)), goal)
+        return min(found, key=lambda one: goal.cost(one.found), default=None)
+
+    def _around(self, pick: Pick, goal: Goal) -> Iterator[Pick]:
+        """Yield what a search by halves has missed: size and quality may go up and down."""
+        # They do where many values are one number, or multiples of one, which some bounds hit.
+        first, last = pick.step - _LOOSER * _STRIDE, pick.step + _TIGHTER * _STRIDE
+        for step in range(first, last + 1, _STRIDE):
+            if 0 <= step <= pick.candidate.scale.last:
+                one = Pick(pick.candidate, step, self._try(pick.candidate, step, goal))
+                if self._reaches(one.found, goal):
+                    yield one
+
+    def _reaches(self, found: Tradeoff, goal: Goal) -> bool:
+        """Return whether a result in the sample promises to reach the goal."""
+        if goal.ratio is not None:
+            return (found.size.ratio or 0.0) >= goal.ratio
+        return all(one.holds(found.report) for one in map(self._in_sample, goal.of_quality))
+
+    def for_goal(self, goal: Goal, pick: Pick | None) -> Pick | None:
+        """Return the best bound of a codec that was best for another goal, by the sample."""
+        return pick and self._edge(pick.candidate, goal, pick.step)
+
+    def bytes_for(self, goal: Goal, pick: Pick | None) -> float:
+        """Return the size of the field with that."""
+        edge = self.for_goal(goal, pick)
+        share = self.field.nbytes / self._sample.nbytes
+        return share * edge.found.size.stored_bytes if edge else math.inf
+
+    def confirmed(self, pick: Pick | None, goal: Goal) -> Tradeoff | None:
+        """Encode the whole field as the sample suggests, or tighter where a threshold needs it."""
+        if pick is None:
+            return None
+        found = self._try(pick.candidate, pick.step, goal, whole=True)
+        return found if self._tell(found, goal) else self._checked(pick, goal)
+
+    def _edge(self, candidate: _Candidate, goal: Goal, guess: int | None) -> Pick | None:
+        """Return the loosest bound that meets the thresholds, or the tightest with the ratio."""
+        last = candidate.scale.last
+
+        def found(step: int) -> Tradeoff:
+            return self._try(candidate, step, goal)
+
+        if goal.ratio is not None:
+            ratio = goal.ratio
+            step = first_step(lambda s: (found(s).size.ratio or 0.0) < ratio, last, guess) - 1
+            return Pick(candidate, max(step, 0), found(max(step, 0)))
+        wanted = [self._in_sample(one) for one in goal.of_quality]
+        step = self._loosest(found, wanted, last, guess)
+        return None if step > last else Pick(candidate, step, found(step))
+
+    def _loosest(
+        self,
+        found: Callable[[int], Tradeoff],
+        wanted: Sequence[Requirement],
+        last: int,
+        guess: int | None,
+    ) -> int:
+        """Return the first step that meets all thresholds; the one after the last for none."""
+        ordered = [one for one in wanted if one.measure.follows_bound]
+
+        def hold(some: Sequence[Requirement], step: int) -> bool:
+            return all(one.holds(found(step).report) for one in some)
+
+        low = first_step(partial(hold, ordered), last, guess) if ordered else 0
+        if len(ordered) == len(wanted) or low > last:
+            return low
+        # Others may hold by chance: tighter by octaves until they do twice in a row.
+        fails, held = low - 1, 0
+        for step in (*range(low, last, _PER_OCTAVE), last):
+            held = held + 1 if hold(wanted, step) else 0
+            fails = fails if held else step
+            if held == 2 or (held and step == low):
+                break
+        rest = first_step(lambda more: hold(wanted, fails + 1 + more), last - fails - 1, 0)
+        return int(fails + 1 + rest)
+
+    def _checked(self, pick: Pick, goal: Goal) -> Tradeoff | None:
+        """Encode the whole field with what the sample suggests, and with what is better then."""
+        if self._is_small:
+            return pick.found if self._tell(pick.found, goal) else None
+        candidate = pick.candidate
+        sign = 1 if goal.ratio is None else -1  # which way it is easier to reach the goal
+        below, above = -1, candidate.scale.last + 1
+        # Half of all samples promise too much: one step further, most do not.
+        step = min(max(pick.step + sign, below + 1), above - 1)
+        best: Tradeoff | None = None
+        equals: dict[str, tuple[int, int]] = {}
+        for _ in range(_MOST_CHECKS):
+            found = self._try(candidate, step, goal, whole=True)
+            is_fit = self._tell(found, goal)
+            best = found if is_fit else best
+            below, above = (below, step) if is_fit == (sign > 0) else (step, above)
+            now = Pick(candidate, step, found)
+            following = self._corrected(now, found, goal, equals)
+            if best is None and (following - step) * sign <= 0:
+                following = step + sign * _PER_OCTAVE // 8
+            following = min(max(following, below + 1), above - 1)
+            if above - below <= 1 or (is_fit and not self._is_worth(now, following, sign)):
+                break
+            step = following
+        return best
+
+    def _corrected(
+        self, pick: Pick, found: Tradeoff, goal: Goal, equals: dict[str, tuple[int, int]]
+    ) -> int:
+        """Return the step for the whole field, by what the sample is like it at.
+
+        `equals` has, for each threshold, the last step and the one of the sample that equals it.
+        """
+
+        def follow(name: str, wanted: Goal, alike: Goal) -> int:
+            there, here = (self._edge(pick.candidate, one, pick.step) for one in (wanted, alike))
+            if there is None or here is None:
+                return pick.step
+            slope, before = 1.0, equals.get(name)
+            if before is not None and pick.step != before[0]:
+                slope = min(max((here.step - before[1]) / (pick.step - before[0]), 0.2), 5.0)
+            equals[name] = pick.step, here.step
+            return pick.step + round((there.step - here.step) / slope)
+
+        if goal.ratio is not None:
+            return follow("", goal, dataclasses.replace(goal, ratio=found.size.ratio))
+        each = []
+        for one in goal.of_quality:
+            got = one.got(found.report)
+            if got is None:
+                raise InvalidArgumentError(_undefined_text(one, found.report))
+            if math.isfinite(got):
+                alike = dataclasses.replace(one, value=got)
+                wanted = Goal(requirements=(one,))
+                each.append(follow(str(one), wanted, Goal(requirements=(alike,))))
+        return max(each, default=pick.step)
+
+    def _is_worth(self, pick: Pick, following: int, sign: int) -> bool:
+        """Return whether another check of the whole field would gain something, by the sample."""
+        goal = Goal()
+        now, then = (
+            self._try(pick.candidate, step, goal).size.stored_bytes
+            for step in (pick.step, following)
+        )
+        return (pick.step - following) * sign > 0 and abs(now - then) > _WORTH * now
+
+    def _limits(self, goal: Goal, pick: Pick | None, best: Tradeoff | None) -> tuple[str, ...]:
+        """Return what binds the result."""
+        if pick is None:
+            return tuple(map(str, goal.of_quality))
+        if best is None:
+            last = self.tried[-1] if self.tried else pick.found
+            failed = goal.failures(last)
+            others = [str(one) for one in goal.requirements if str(one) not in failed]
+            return (*failed, *others)
+        if goal.ratio is not None:
+            is_lossless = best.codec.bound.kind is BoundKind.LOSSLESS
+            return () if is_lossless else (f"ratio>={goal.ratio:g}",)
+        if pick.step == 0:
+            return ("the loosest bound, an eighth of the range",)
+        looser = self._try(pick.candidate, pick.step - 1, goal).report
+        wanted = zip(goal.of_quality, map(self._in_sample, goal.of_quality), strict=True)
+        return tuple(str(one) for one, there in wanted if not there.holds(looser))
+
+    def _tell(self, found: Tradeoff, goal: Goal) -> bool:
+        """Report a result on the whole field, and return whether it reaches the goal."""
+        failed = goal.failures(found)
+        self.tried.append(found)
+        self._on_candidate(found, failed)
+        return not failed
+
+    def _try(
+        self, candidate: _Candidate, step: int, goal: Goal, *, whole: bool = False
+    ) -> Tradeoff:
+        """Return what is found with a bound, in the sample or the whole field."""
+        key = candidate, step, frozenset(goal.groups), whole and not self._is_small
+        if key not in self._seen:
+            field, codec = self.field if whole else self._sample, candidate.at(step)
+            self.tries += 1
+            self._on_try(codec, field.nbytes)
+            self._seen[key] = measure(field, codec, metrics=goal.groups)
+        return self._seen[key]
+
+    def _in_sample(self, one: Requirement) -> Requirement:
+        """Return the threshold that the sample has to meet, whose range is smaller."""
+        if one.measure.path == "error.psnr":
+            return dataclasses.replace(one, value=one.value + 20 * math.log10(self._range_share))
+        if one.measure.path == "error.nrmse":
+            return dataclasses.replace(one, value=one.value / self._range_share)
+        return one
+
+    def _check_defined(self, goal: Goal) -> None:
+        """Raise if a threshold is for a number that even the data itself does not have."""
+        values = self._sample.values
+        itself = assess(
+            values,
+            values,
+            metrics=goal.groups,
+            fill_value=self.field.missing,
+            axes=self.field.axes,
+        )
+        for one in goal.of_quality:
+            if one.got(itself) is None:
+                raise InvalidArgumentError(_undefined_text(one, itself))
+
+
+def share(
+    searches: Sequence[Search], requirements: tuple[Requirement, ...], total: int
+) -> list[Tuned]:
+    """Find the bounds with which several fields take at most a number of bytes together.
+
+    They get one PSNR, the highest that is possible, so that none is much worse than the others.
+    There is no result if they take more even where they only meet the thresholds.
+    """
+
+    def goal(tenths: int) -> Goal:
+        return Goal(requirements=(*requirements, Requirement("psnr", ">=", tenths / 10)))
+
+    raw_bytes = sum(one.field.nbytes for one in searches)
+    firsts = [one.best(Goal(ratio=raw_bytes / total)) for one in searches]
+    quality = [one.found.report.error.psnr or 0.0 for one in firsts if one is not None]
+    target, tenths = float(total), round(10 * min([*quality, _MOST_TENTHS / 10]))
+    best: list[Tradeoff] = []
+    for _ in range(_MOST_CHECKS):
+
+        def is_too_large(tenths: int, target: float = target) -> bool:
+            pairs = zip(searches, firsts, strict=True)
+            return sum(one.bytes_for(goal(tenths), first) for one, first in pairs) > target
+
+        tenths = max(0, first_step(is_too_large, _MOST_TENTHS, tenths) - 1)
+        found = [
+            one.confirmed(one.for_goal(goal(tenths), first), Goal(requirements=requirements))
+            for one, first in zip(searches, firsts, strict=True)
+        ]
+        there = [one for one in found if one is not None]
+        if len(there) < len(searches):
+            break
+        stored = sum(one.size.stored_bytes for one in there)
+        if stored <= total:
+            best = there
+        if 0.99 * total <= stored <= total or not tenths:
+            break
+        target *= 0.999 * total / stored
+    limits = ("size",) if best else ("size", *map(str, requirements))
+    each = best or itertools.repeat(None)
+    return [
+        Tuned(best=one, tried=tuple(search.tried), tries=search.tries, limits=limits)
+        for search, one in zip(searches, each, strict=False)
+    ]
+
+
+def first_step(holds: Callable[[int], bool], last: int, guess: int | None) -> int:
+    """Return the first step from 0 to `last` from which on something holds; after it for nowhere.
+
+    Steps beside the guess are tried first, at growing distances, and intervals halved then.
+    """
+    below, above, step = -1, last + 1, (last + 1) // 2 if guess is None else guess
+    reach = 1 if guess is not None else last
+    while above - below > 1:
+        if holds(step):
+            above, step = step, step - reach
+        else:
+            below, step = step, step + reach
+        reach *= 4
+        if not below < step < above or (below >= 0 and above <= last):
+            step = (below + above) // 2
+    return above
+
+
+def _undefined_text(one: Requirement, report: Report) -> str:
+    return f"{one.name} is not defined for this data: {one.measure.why_undefined(report)}"
+
+
+def _variants(make: Make, chunks: tuple[int, ...]) -> Iterator[Make]:
+    """Yield a codec with each of its settings that says how values of a chunk are laid out."""
+    codec = make(lossless=True)
+    rank = max(1, sum(n > 1 for n in chunks))
+    settings = []
+    if not isinstance(codec, Auto):  # which chooses among codecs
+        for own in codec.choices():
+            if not isinstance(own.default, bool):
+                fits = [one for one in own.metadata["choices"] if _axes_needed(one) <= rank]
+                settings.append([{own.name: one} for one in fits])
+    for each in itertools.product(*settings):
+        yield partial(make, **{name: value for one in each for name, value in one.items()})
+
+
+def _axes_needed(choice: Any) -> int:
+    """Return how many axes a chunk must have for a choice to differ from others."""
+    if isinstance(choice, tuple):
+        return int(-min(choice))
+    return choice if isinstance(choice, int) else 0
+
+
+def _sample_of(field: Field) -> Field:
+    """Return parts of a large field, one behind the other; of a small one, all of it."""
+    values, chunks, shape = field.values, field.chunks, tuple(field.values.shape)
+    axes = range(len(shape))
+    unit = tuple(min(n, -(-_NEIGHBOURS // c) * c) for n, c in zip(shape, chunks, strict=True))
+    part = block_shape(shape, unit, 1, most_bytes=_SAMPLE_VALUES // _SAMPLE_PARTS)
+    count = min(_SAMPLE_PARTS, max(2, _SAMPLE_VALUES // math.prod(part)))
+    starts = []
+    for number in range(count):
+        # Evenly along the first axis; along others, so that any few are far apart.
+        where = [(number * _GOLDEN**axis + 0.5 / count) % 1 for axis in axes]
+        where[0] = number / (count - 1)
+        free = [n - p for n, p in zip(shape, part, strict=True)]
+        starts.append(
+            tuple(round(w * n) // c * c for w, n, c in zip(where, free, chunks, strict=True))
+        )
+    starts = list(dict.fromkeys(starts))
+    if 2 * len(starts) * math.prod(part) > math.prod(shape):
+        return dataclasses.replace(field, values=values[tuple(slice(0, n) for n in shape)])
+    parts = [
+        values[tuple(slice(s, s + n) for s, n in zip(start, part, strict=True))] for start in starts
+    ]
+    # Where a part ends with a chunk, if that is so along any axis.
+    along = next((axis for axis in axes if part[axis] % chunks[axis] == 0), 0)
+    return dataclasses.replace(field, values=np.concatenate(parts, axis=along))
