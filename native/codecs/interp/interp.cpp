@@ -11,7 +11,6 @@
 #include "codecs/block_tiles.h"
 #include "codecs/codec.h"
 #include "codecs/interp/choice.h"
-#include "codecs/interp/coder.h"
 #include "codecs/interp/decode.h"
 #include "codecs/interp/exceptions.h"
 #include "codecs/interp/integers.h"
@@ -143,7 +142,8 @@ void choose_mask(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
     prospects[i] = survey_tile<T>(shape, values, positions, writer.scratch());
   }
   const u32 first = prospects[1].cost() < prospects[0].cost() ? 1 : 0;
-  for (const u32 i : {first, first ^ 1}) {
+  for (u32 n = 0; n < 2; ++n) {
+    const u32 i = first ^ n;
     if (i != first && !is_rivalled(writer.cost(), prospects[i].cost())) return;
     if (i != 1 || i != first) {  // otherwise they are there
       summaries[i] = {};

@@ -48,23 +48,13 @@ struct ByteCosts {
   alignas(16) u8 costs[kSymbols];
   alignas(16) u8 missing[kSymbols];
 };
-struct AllByteCosts {
-  ByteCosts tables[kTableSets][kSymbolTables];
-};
-constexpr AllByteCosts make_byte_costs() {
-  AllByteCosts all = {};
-  for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 t = 0; t < kSymbolTables; ++t) {
-      ByteCosts& to = all.tables[set][t];
-      for (u32 s = 0; s < kSymbols; ++s) to.costs[s] = static_cast<u8>(kCosts.symbols[set][t][s]);
-      const u32 escape = kCosts.symbols[set][t][kEscape] + kEscapeCost;
+inline constexpr auto kByteCosts =
+    make_tables<ByteCosts>(kSymbolFrequencies, [](const u16 (&frequencies)[kSymbols], ByteCosts& to) {
+      for (u32 s = 0; s < kSymbols; ++s) to.costs[s] = static_cast<u8>(cost_of(frequencies[s]));
+      const u32 escape = cost_of(frequencies[kEscape]) + kEscapeCost;
       to.costs[kEscape] = static_cast<u8>(escape / 2);
       to.missing[kEscape] = static_cast<u8>(escape - escape / 2);
-    }
-  }
-  return all;
-}
-inline constexpr AllByteCosts kByteCosts = make_byte_costs();
+    });
 
 // For each mask of eight words of 16 bits: a byte shuffle that moves those in the mask to the end, and its inverse from
 // the beginning, with zeros between.
@@ -104,11 +94,9 @@ struct ByteRates {
   alignas(16) u8 others[4][kSymbols];  // frequency << 21 | shift << 12 | sum
   bool are_exact;
 };
-struct AllByteRates {
-  ByteRates tables[kTableSets][kSymbolTables];
-};
-constexpr ByteRates make_byte_rates(const LaneRates& rates) {
-  ByteRates to = {};
+constexpr void make_byte_rates(const u16 (&frequencies)[kSymbols], ByteRates& to) {
+  LaneRates rates = {};
+  make_lane_rates(frequencies, rates);
   to.are_exact = rates.are_exact;
   for (u32 s = 0; s < kSymbols; ++s) {
     const u32 other = rates.limits[s] | rates.shifts[s] << 12 | rates.sums[s];
@@ -117,16 +105,8 @@ constexpr ByteRates make_byte_rates(const LaneRates& rates) {
       to.others[i][s] = static_cast<u8>(other >> 8 * i);
     }
   }
-  return to;
 }
-constexpr AllByteRates make_byte_rates() {
-  AllByteRates all = {};
-  for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 t = 0; t < kSymbolTables; ++t) all.tables[set][t] = make_byte_rates(kLaneRates.tables[set][t]);
-  }
-  return all;
-}
-inline constexpr AllByteRates kByteRates = make_byte_rates();
+inline constexpr auto kByteRates = make_tables(kSymbolFrequencies, make_byte_rates);
 
 inline __m256i twice(const u8 (&table)[kSymbols]) {
   return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
@@ -193,7 +173,7 @@ struct Avx2 {
         const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes_of(c)));
         const __m256i symbols = _mm256_packus_epi16(_mm256_min_epu16(_mm256_srl_epi16(first, shift), last),
                                                     _mm256_min_epu16(_mm256_srl_epi16(second, shift), last));
-        const ByteCosts& table = kByteCosts.tables[set][table_of(c)];
+        const ByteCosts& table = kByteCosts.of[set][table_of(c)];
         const __m256i most = _mm256_sad_epu8(_mm256_shuffle_epi8(twice(table.costs), symbols), zero);
         const __m256i missing = _mm256_sad_epu8(_mm256_shuffle_epi8(twice(table.missing), symbols), zero);
         costs = _mm256_add_epi64(_mm256_slli_epi64(costs, 16), _mm256_add_epi64(most, missing));
@@ -242,8 +222,8 @@ struct Avx2 {
       return;
     }
     ByteRates own[1];
-    if (plan.has_own_table) own[0] = make_byte_rates(make_lane_rates(plan.own_table));
-    const ByteRates* const tables = plan.has_own_table ? own : kByteRates.tables[plan.set];
+    if (plan.has_own_table) make_byte_rates(plan.own_table, own[0]);
+    const ByteRates* const tables = plan.has_own_table ? own : kByteRates.of[plan.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     constexpr u32 parts = lanes < 16 ? 1 : lanes / 8;
@@ -281,7 +261,7 @@ struct Avx2 {
         } else {
           u8 each[kBlockCodes];
           store_half(each, in_order);
-          Definition::push_symbols<lanes>(kRates.symbols[plan.set][table_of(c)], each, x, words);
+          Definition::push_symbols<lanes>(kRates.of[plan.set][table_of(c)], each, x, words);
         }
         escaped = static_cast<u32>(
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(in_order, _mm256_set1_epi8(static_cast<char>(kEscape)))));
@@ -454,7 +434,7 @@ struct Avx2 {
       return Definition::read_blocks<lanes>(head, own, classes, first, end, unit_bits, states, words, in, steps,
                                             escapes);
     }
-    const Nearest* const tables = head.has_own_table ? own.nearest : kNearest.tables[head.set];
+    const Nearest* const tables = head.has_own_table ? own.nearest : kNearest.of[head.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     constexpr u32 halves = lanes == 32 ? 2 : 1;
@@ -483,7 +463,7 @@ struct Avx2 {
           take_symbols(nearest, parts, numbers + 1, next);
         } else {
           alignas(32) u16 each[kBlockCodes];
-          Definition::read_symbols<lanes>(kSlots.slots[head.set][table_of(c)], x, next, each);
+          Definition::read_symbols<lanes>(kSlots.of[head.set][table_of(c)], x, next, each);
           numbers[0] = load_half(each);
           numbers[1] = load_half(each + 16);
         }

@@ -7,7 +7,7 @@
 
 #include <new>
 
-#include "codecs/interp/grid.h"
+#include "codecs/interp/prediction.h"
 #include "codecs/interp/simd/passes.h"
 #include "codecs/interp/walk.h"
 
@@ -284,7 +284,7 @@ struct Workspace {
 };
 
 inline constexpr u32 kFewEntries = 200;  // are predicted one after the other
-inline constexpr u32 kScratchBytes = 352 * 1024;
+inline constexpr u32 kScratchBytes = kInterpolationBytes<i32>;
 
 // Finds axes and levels, and places for all parts. Null if there is not enough memory: the box is too thin.
 H5L_RARE inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch) {
