@@ -116,8 +116,8 @@ inline void for_row_groups(const Shape& shape, F&& visit) {
 template <bool kToRows, class W, class Code>
 inline Code* move_group(const Shape& shape, u32 count, W* const* rows, Code* codes) {
   const u32 length = shape.extents[3];
-  if (shape.extents[1] > 1) return move_rows_of<kToRows, 4, 8>(count, rows, length, length, codes);
-  if (shape.extents[2] > 1) return move_rows_of<kToRows, 8, 4>(count, rows, length, length, codes);
+  if (shape.extents[1] > 1) return move_rows_of<kToRows, 4>(count, rows, length, length, codes);
+  if (shape.extents[2] > 1) return move_rows_of<kToRows, 8>(count, rows, length, length, codes);
   if constexpr (kToRows) {  // raster order
     memcpy(rows[0], codes, length * sizeof(W));
   } else {
@@ -315,18 +315,15 @@ void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* codes, I* 
 template <class U, u32 kWidth>
 struct ShortRow {
   using Words [[gnu::vector_size(kWidth * sizeof(U))]] = U;
+  template <u32 kStep, u32... i>
+  H5L_INLINE static void add_moved(Words& words, std::integer_sequence<u32, i...>) {
+    words += H5L_SHUFFLE(Words, Words{}, words, (i < kStep ? i : kWidth + i - kStep)...);
+  }
   H5L_INLINE static void sum(Words& words) {
-    const Words zero = {};
-    if constexpr (kWidth == 2) {
-      words += H5L_SHUFFLE(Words, zero, words, 0, 2);
-    } else if constexpr (kWidth == 4) {
-      words += H5L_SHUFFLE(Words, zero, words, 0, 4, 5, 6);
-      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 4, 5);
-    } else {
-      words += H5L_SHUFFLE(Words, zero, words, 0, 8, 9, 10, 11, 12, 13, 14);
-      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 8, 9, 10, 11, 12, 13);
-      words += H5L_SHUFFLE(Words, zero, words, 0, 1, 2, 3, 8, 9, 10, 11);
-    }
+    constexpr std::make_integer_sequence<u32, kWidth> each;
+    add_moved<1>(words, each);
+    if constexpr (kWidth > 2) add_moved<2>(words, each);
+    if constexpr (kWidth > 4) add_moved<4>(words, each);
   }
 };
 
