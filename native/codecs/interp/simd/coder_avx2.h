@@ -8,7 +8,6 @@
 
 #include "codecs/interp/coder.h"
 #include "codecs/interp/simd/coder_tables.h"
-#include "codecs/interp/simd/costs_avx2.h"
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 
@@ -59,30 +58,20 @@ inline constexpr auto kByteCosts =
 // For each mask of eight words of 16 bits: a byte shuffle that moves those in the mask to the end, and its inverse from
 // the beginning, with zeros between.
 struct WordShuffles {
-  alignas(64) u8 sources[256][16];
+  alignas(64) u8 to_end[256][16], expanded[256][16];
 };
-inline constexpr WordShuffles kToEnd = [] {
+inline constexpr WordShuffles kWordShuffles = [] {
   WordShuffles shuffles = {};
   for (u32 mask = 0; mask < 256; ++mask) {
-    u32 to = 8;
-    for (u32 i = 8; i-- > 0;) {
-      if ((mask >> i & 1) == 0) continue;
-      --to;
-      shuffles.sources[mask][2 * to] = static_cast<u8>(2 * i);
-      shuffles.sources[mask][2 * to + 1] = static_cast<u8>(2 * i + 1);
-    }
-  }
-  return shuffles;
-}();
-inline constexpr WordShuffles kExpanded = [] {
-  WordShuffles shuffles = {};
-  for (u32 mask = 0; mask < 256; ++mask) {
-    u32 from = 0;
+    u32 taken = 0, to = 8;
+    for (u32 i = 0; i < 8; ++i) to -= mask >> i & 1;
     for (u32 i = 0; i < 8; ++i) {
       const bool is_taken = (mask >> i & 1) != 0;
-      shuffles.sources[mask][2 * i] = static_cast<u8>(is_taken ? 2 * from : 0x80);
-      shuffles.sources[mask][2 * i + 1] = static_cast<u8>(is_taken ? 2 * from + 1 : 0x80);
-      from += is_taken ? 1 : 0;
+      for (u32 byte = 0; byte < 2; ++byte) {
+        if (is_taken) shuffles.to_end[mask][2 * (to + taken) + byte] = static_cast<u8>(2 * i + byte);
+        shuffles.expanded[mask][2 * i + byte] = static_cast<u8>(is_taken ? 2 * taken + byte : 0x80);
+      }
+      taken += is_taken ? 1 : 0;
     }
   }
   return shuffles;
@@ -125,36 +114,10 @@ inline void look_up(const u8 (&table)[4][kSymbols], __m256i symbols, __m256i (&n
   numbers[3] = _mm256_unpackhi_epi16(high01, high23);
 }
 
-struct Avx2 {
+// What is not here is as well made by plain loops, which compilers vectorize.
+struct Avx2 : Definition {
   using OwnReading = OwnNearest;
   static void prepare(const u16 (&frequencies)[kSymbols], OwnReading& own) { prepare_own(frequencies, own); }
-
-  template <class I>
-  static u32 find_candidates(const I* codes, u32 blocks, Coding& plan) {
-    const __m256i ones = _mm256_set1_epi32(1);
-    __m256i all = _mm256_setzero_si256();
-    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
-      __m256i sizes[4];
-      numbers_of(codes, plan.raw_planes, sizes);
-      const __m256i any = _mm256_or_si256(_mm256_or_si256(sizes[0], sizes[1]), _mm256_or_si256(sizes[2], sizes[3]));
-      all = _mm256_or_si256(all, any);
-      plan.candidates[b] = plan.classes[b] = 0;
-      if (_mm256_testz_si256(any, any) != 0) continue;
-      __m256i halves = _mm256_setzero_si256();
-      for (const __m256i& size : sizes) {
-        halves = _mm256_add_epi32(halves, _mm256_srli_epi32(_mm256_add_epi32(size, ones), 1));
-      }
-      __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
-      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
-      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
-      const u32 reached = thresholds_reached(static_cast<u32>(_mm_cvtsi128_si32(sum)));
-      plan.candidates[b] = static_cast<u8>(first_candidate(reached));
-      plan.classes[b] = static_cast<u8>(reached + 1);
-    }
-    u32 bits = 0;
-    for (u32 i = 0; i < kLanes<u32>; ++i) bits |= bit_cast<Vector<u32>>(all)[i];
-    return bits;
-  }
 
   template <class I>
   static void cost_candidates(const I* codes, u32 blocks, u32 set, Coding& plan) {
@@ -187,7 +150,30 @@ struct Avx2 {
   template <class I>
   static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
                                Tally<I>& tally) {
-    simd::add_symbol_costs(codes, blocks, plan, costs, tally);
+    const __m256i last = _mm256_set1_epi32(kEscape), zero = _mm256_setzero_si256();
+    __m256i sums[kTableSets] = {};
+    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
+      const u32 c = plan.classes[b];
+      if (c == 0) continue;
+      const u32 planes = plan.raw_planes + raw_planes_of(c);
+      __m256i rests[4];
+      numbers_of(codes, planes, rests);
+      for (__m256i& rest : rests) rest = _mm256_min_epu32(rest, last);
+      // In any order.
+      const __m256i symbols =
+          _mm256_packus_epi16(_mm256_packus_epi32(rests[0], rests[1]), _mm256_packus_epi32(rests[2], rests[3]));
+      const __m256i is_escape = _mm256_cmpeq_epi8(symbols, _mm256_set1_epi8(static_cast<char>(kEscape)));
+      if (_mm256_testz_si256(is_escape, is_escape) == 0) count_escapes(codes, planes, tally);
+      const auto& tables = kSetCosts.costs[table_of(c)];
+      for (u32 set = 0; set < kTableSets; ++set) {
+        const __m256i table = _mm256_load_si256(reinterpret_cast<const __m256i*>(tables[set]));
+        sums[set] = _mm256_add_epi64(sums[set], _mm256_sad_epu8(_mm256_shuffle_epi8(table, symbols), zero));
+      }
+    }
+    for (u32 set = 0; set < kTableSets; ++set) {
+      const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums[set]), _mm256_extracti128_si256(sums[set], 1));
+      costs[set] += static_cast<u64>(_mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two))));
+    }
   }
 
   // One symbol of eight lanes.
@@ -199,7 +185,7 @@ struct Avx2 {
     const __m256i low = _mm256_and_si256(x, _mm256_set1_epi32(0xFFFF));
     const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(words - 16),
-                     _mm_shuffle_epi8(packed, load_quarter(kToEnd.sources[full])));
+                     _mm_shuffle_epi8(packed, load_quarter(kWordShuffles.to_end[full])));
     words -= count_ones(full) * kWordBytes;
     x = _mm256_blendv_epi8(_mm256_srli_epi32(x, 16), x, fits);
     const __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(x, reciprocals), 32);
@@ -326,7 +312,7 @@ struct Avx2 {
   // Gives 16 lanes their words. Bits 0-7 and 16-23 of the mask say which.
   static void refill(u32 mask, States& states, const u8*& next) {
     const auto eight = [&next](u32 which) {
-      const __m128i words = _mm_shuffle_epi8(load_quarter(next), load_quarter(kExpanded.sources[which]));
+      const __m128i words = _mm_shuffle_epi8(load_quarter(next), load_quarter(kWordShuffles.expanded[which]));
       next += count_ones(which) * kWordBytes;
       return words;
     };

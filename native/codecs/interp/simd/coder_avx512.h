@@ -131,7 +131,7 @@ inline __m512i sums_of_vectors(const __m512i (&vectors)[16]) {
   return _mm512_permutexvar_epi32(order, sums);
 }
 
-struct Avx512 {
+struct Avx512 : Definition {
   using OwnReading = OwnNearest;
   static void prepare(const u16 (&frequencies)[kSymbols], OwnReading& own) { prepare_own(frequencies, own); }
 
