@@ -76,7 +76,8 @@ bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* position
   return add_patches(0, count, exceptions, place, patches, [=, distance = lattice.fine](u32 i) {
     const i32 position = positions[i], fine = fine_point_of(position);
     const bool is_kept = multiply(static_cast<T>(fine), distance) == load<T>(values + i * sizeof(T));
-    return is_kept & (position != kNone<i32>) ? fine - kUnit * bin_of(position) : 0;
+    const bool is_patched = is_kept & (position != kNone<i32>);
+    return is_patched ? fine - kUnit * bin_of(position) : 0;
   });
 }
 
