@@ -5,7 +5,7 @@
 // codes of all magnitudes and both widths, with every class, number of lanes and size of escapes, with planes that are raw
 // in every block, and for any number of codes.
 
-#include "codecs/interp/simd/coder.h"
+#include "codecs/interp/tile_codes.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -50,11 +50,11 @@ class Coder {
 
     const naive::Plan first = naive::plan(codes);
     interp::Coding plan;
-    interp::simd::plan_coding(in, count, plan);
+    interp::plan_coding(in, count, plan);
     compare(first, plan, count);
     const naive::Plan shortened = naive::shortened(codes, first);
     const naive::Plan expected = naive::with_own_table(codes, shortened);
-    interp::simd::shorten_coding(in, count, plan, scratch_.at_end(interp::kPathBytes).data());
+    interp::shorten_coding(in, count, plan, scratch_.at_end(interp::kPathBytes).data());
     compare(expected, plan, count);
     seen.shortened += shortened.cost < first.cost;
     seen.unshortened += shortened.cost == first.cost;
@@ -64,7 +64,7 @@ class Coder {
     CHECK(interp::room_of(plan) <= naive::kMaxCodedBytes<I>, "%u codes", count);
     const std::span<std::uint8_t> out = out_.at_end(interp::room_of(plan));
     const u32 written =
-        interp::simd::write_codes(in, count, plan, out.data(), scratch_.at_end(interp::kWriteScratchBytes).data());
+        interp::write_codes(in, count, plan, out.data(), scratch_.at_end(interp::kWriteScratchBytes).data());
     CHECK(written == bytes.size(), "%u codes: %u, %zu bytes", count, written, bytes.size());
     CHECK(std::equal(bytes.begin(), bytes.end(), out.begin()), "%u codes", count);
 
@@ -80,7 +80,7 @@ class Coder {
     const std::span<std::uint8_t> payload = out_.at_end(written);
     std::copy(bytes.begin(), bytes.end(), payload.begin());
     I* const steps = codes_at<I>(steps_.at_end(padded * sizeof(I)));
-    CHECK(interp::simd::read_codes(head, {}, payload.data(), written, count, steps, reading_), "%u codes", count);
+    CHECK(interp::read_codes(head, {}, payload.data(), written, count, steps, reading_), "%u codes", count);
     for (u32 i = 0; i < padded; ++i) {
       const I step = i < count ? naive::Wrapping<I>::times(codes[i], unit) : I{0};
       CHECK(steps[i] == step, "code %u of %u: %lld, %lld", i, count, static_cast<long long>(steps[i]),
@@ -114,7 +114,7 @@ class Coder {
   GuardedMemory steps_{interp::kTileValues * sizeof(I)};
   GuardedMemory out_{naive::kMaxCodedBytes<I> + 1024};
   GuardedMemory scratch_{interp::kWriteScratchBytes};
-  interp::simd::ReadScratch reading_;
+  interp::ReadScratch reading_;
 };
 
 template <class I>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "check.h"
-#include "codecs/interp/simd/coder.h"
+#include "codecs/interp/tile_codes.h"
 #include "for_backend.h"
 #include "guarded_memory.h"
 #include "interp_naive_coder.h"
@@ -42,8 +42,7 @@ class Reader {
     std::copy(bytes.begin(), bytes.end(), at.begin());
     const u32 padded = interp::blocks_of(count) * interp::kBlockCodes;
     I* const steps = reinterpret_cast<I*>(steps_.at_end(padded * sizeof(I)).data());
-    const bool is_read =
-        interp::simd::read_codes(head, {}, at.data(), static_cast<u32>(at.size()), count, steps, scratch_);
+    const bool is_read = interp::read_codes(head, {}, at.data(), static_cast<u32>(at.size()), count, steps, scratch_);
     CHECK(is_read == expected.has_value(), "%zu bytes for %u codes, %u lanes", bytes.size(), count, head.lanes);
     CHECK(!is_read || std::equal(expected->begin(), expected->end(), steps), "%zu bytes for %u codes, %u lanes",
           bytes.size(), count, head.lanes);
@@ -51,7 +50,7 @@ class Reader {
 
   GuardedMemory bytes_{naive::kMaxCodedBytes<I> + 1024};
   GuardedMemory steps_{interp::kTileValues * sizeof(I)};
-  interp::simd::ReadScratch scratch_;
+  interp::ReadScratch scratch_;
   int taken_ = 0;
   int refused_ = 0;
 };

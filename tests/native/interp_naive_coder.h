@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "codecs/interp/coder.h"
+#include "codecs/interp/coding.h"
 #include "random.h"
 
 namespace h5lossy::test::naive {

@@ -355,8 +355,8 @@ std::vector<I> hostile_integers(Random& random, const Grid& box) {
 
 // Whole pages, so that both ends are guarded.
 u8* scratch() {
-  static const GuardedMemory memory(interp::levels::kScratchBytes);
-  return memory.at_front(interp::levels::kScratchBytes).data();
+  static const GuardedMemory memory(interp::kInterpolationBytes<i32>);
+  return memory.at_front(interp::kInterpolationBytes<i32>).data();
 }
 
 // Arrays with the room that the functions ask for, and not a byte more.
@@ -438,7 +438,10 @@ void check_lorenzo(const Setting& setting, const std::vector<I>& given, I base, 
       batches[first + i] = from[i];
     }
   };
-  interp::rebuild_lorenzo(shape, axes, codes.data(), expected[0], rebuilt.data(), take);
+  const auto take_any = [](const void* own, u32 first, const I* from, u32 some) {
+    (*static_cast<const decltype(take)*>(own))(first, from, some);
+  };
+  interp::rebuild_lorenzo(shape, axes, codes.data(), expected[0], rebuilt.data(), {&take, take_any});
   check_equal(expected, rebuilt, setting, "integer from Lorenzo");
   check_equal(expected, batches, setting, "integer of a batch from Lorenzo");
 }

@@ -207,19 +207,6 @@ H5L_FN u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& 
   return least;
 }
 
-// Of the exceptions' bitmap.
-H5L_FN u64 bitmap_cost(const Survey& survey, const u32 (&extents)[kAxes]) {
-  u64 least = survey.exceptions, count = 1;
-  for (u32 a = 0; a < kAxes; ++a) {
-    count *= extents[a];
-    if (extents[a] == 1) continue;
-    const u64 words = 32 * survey.changes[a];
-    const u64 cost = (words < kCostsPerBit ? words : kCostsPerBit) + survey.exceptions / extents[a];
-    least = cost < least ? cost : least;
-  }
-  return least * count;
-}
-
 // Encoding decoded data again should find the weights that it was decoded with: with them, predicted values differ from
 // their predictions by whole steps. These are the weights for which most of a sample does. Values whose predictions
 // along the axes are nearly the same say nothing.
@@ -363,7 +350,7 @@ H5L_FN AxisCandidates candidates_of(const u32 (&dims)[kAxes]) {
 H5L_FN u64 cost_of_value(const Survey& survey, const u32 (&extents)[kAxes], u64 interpolation, u64 lorenzo) {
   u64 values = 1;
   for (const u32 extent : extents) values *= extent;
-  const u64 cost = cost_of_either(interpolation, lorenzo) + bitmap_cost(survey, extents) + kTileCost;
+  const u64 cost = cost_of_either(interpolation, lorenzo) + mask_cost(survey, extents, kBitsOfChunkChange) + kTileCost;
   const u64 per_value = cost * 256 / values;
   return per_value + per_value / (8 * extents[kAxes - 1]);  // short rows take longer
 }

@@ -14,6 +14,87 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Tables; kernels make those that they need
+
+// A table for each list of frequencies: make(frequencies, table).
+template <class Table, u32 rows, u32 columns>
+struct MadeTables {
+  alignas(64) Table of[rows][columns];
+};
+template <class Table, u32 rows, u32 columns>
+constexpr auto make_tables(const u16 (&frequencies)[rows][columns][kSymbols],
+                           void (*make)(const u16 (&)[kSymbols], Table&)) {
+  MadeTables<Table, rows, columns> made = {};
+  for (u32 i = 0; i < rows; ++i) {
+    for (u32 j = 0; j < columns; ++j) make(frequencies[i][j], made.of[i][j]);
+  }
+  return made;
+}
+static_assert(kClasses == kSymbols);
+
+inline constexpr auto kRates = make_tables(kSymbolFrequencies, make_rates);
+inline constexpr auto kClassRates = make_tables(kClassFrequencies, make_rates);
+
+template <u32 rows, u32 columns>
+constexpr bool are_complete(const MadeTables<Rate[kSymbols], rows, columns>& rates) {
+  for (const auto& row : rates.of) {
+    for (const auto& table : row) {
+      if (table[kSymbols - 1].sum + table[kSymbols - 1].frequency != kFrequencySum) return false;
+    }
+  }
+  return true;
+}
+static_assert(are_complete(kRates) && are_complete(kClassRates));
+
+// What the decoder needs of each slot's symbol, in one word: bits 0-11 the frequency, 12-15 the symbol, 16-31 the
+// slot's place among the symbol's.
+constexpr void make_slots(const u16 (&frequencies)[kSymbols], u32 (&slots)[kFrequencySum]) {
+  u32 first = 0;
+  for (u32 s = 0; s < kSymbols; ++s) {
+    const u32 frequency = frequencies[s];
+    for (u32 i = 0; i < frequency; ++i) slots[first + i] = frequency | s << 12 | i << 16;
+    first += frequency;
+  }
+}
+inline constexpr auto kSlots = make_tables(kSymbolFrequencies, make_slots);
+
+// A table of the tile's own, for reading. Where small code counts, also those of a set, made for each tile: that takes
+// a hundredth of its time, and all sets take 320 KiB.
+struct OwnSlots {
+  u32 slots[kEncodes ? 1 : kSymbolTables][kFrequencySum];
+};
+
+// Sums of the frequencies of classes before each class, for searches.
+inline constexpr auto kClassSums =
+    make_tables<u16[kClasses]>(kClassFrequencies, [](const u16 (&frequencies)[kClasses], u16 (&before)[kClasses]) {
+      for (u32 c = 1; c < kClasses; ++c) before[c] = static_cast<u16>(before[c - 1] + frequencies[c - 1]);
+    });
+
+struct PlaneCosts {
+  u64 costs[kClasses];  // of the candidates, by the first
+};
+inline constexpr PlaneCosts kPlaneCosts = [] {
+  PlaneCosts all = {};
+  for (u32 first = 0; first + kCandidates <= kClasses; ++first) all.costs[first] = plane_costs(first);
+  return all;
+}();
+
+struct BlockCosts {
+  u64 four[kTableSets][kCostRows][kCostSizes];
+};
+inline constexpr BlockCosts kBlockCosts = [] {
+  BlockCosts costs = {};
+  for (u32 set = 0; set < kTableSets; ++set) {
+    for (u32 row = 0; row < kCostRows; ++row) {
+      for (u32 size = 0; size < kCostSizes; ++size) costs.four[set][row][size] = code_costs(set, row, size);
+    }
+  }
+  return costs;
+}();
+
+constexpr u64 zero_costs(u32 set) { return kBlockCosts.four[set][0][0] * kBlockCodes; }
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Words
 
 // The words of a payload. At most 32 of them are taken between two calls of next(), which gives where they are.
@@ -117,7 +198,7 @@ inline void write_classes(const Coding& plan, u32 blocks, u32* states, u8*& word
       const u32 b = lane * share + j;
       if (b >= blocks) continue;
       const u32 context = j != 0 ? plan.classes[b - 1] : kClassContexts - 1;
-      push<lanes>(kRates.classes[plan.model][context][plan.classes[b]], x[lane], next);
+      push<lanes>(kClassRates.of[plan.model][context][plan.classes[b]], x[lane], next);
     }
   }
   words = next;
@@ -136,7 +217,7 @@ inline bool read_classes(const Head& head, u32 blocks, u32* states, Words& words
   const u32 share = (blocks + lanes - 1) / lanes;
   u32 x[lanes];
   memcpy(x, states, sizeof x);
-  const auto& sums = kClassSums.before[head.model];
+  const auto& sums = kClassSums.of[head.model];
   const auto& frequencies = kClassFrequencies[head.model];
   for (u32 j = 0; j < share; ++j) {
     const u8* next = words.next();
@@ -331,7 +412,7 @@ struct Definition {
     using U = Unsigned<I>;
     Rate own[1][kSymbols];
     if (plan.has_own_table) make_rates(plan.own_table, own[0]);
-    const Rate(*const rates)[kSymbols] = plan.has_own_table ? own : kRates.symbols[plan.set];
+    const Rate(*const rates)[kSymbols] = plan.has_own_table ? own : kRates.of[plan.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     u8* words = out.words;
@@ -378,7 +459,7 @@ struct Definition {
   static bool read_blocks(const Head& head, const OwnReading& own, const u8* classes, u32 first, u32 end, u32 unit_bits,
                           u32* states, Words& words, Input& in, I* steps, EscapeList& escapes) {
     using U = Unsigned<I>;
-    const u32(*const slots)[kFrequencySum] = !kEncodes || head.has_own_table ? own.slots : kSlots.slots[head.set];
+    const u32(*const slots)[kFrequencySum] = !kEncodes || head.has_own_table ? own.slots : kSlots.of[head.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     for (u32 b = first; b < end; ++b) {

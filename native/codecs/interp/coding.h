@@ -98,88 +98,6 @@ H5L_FN constexpr void make_rates(const u16 (&frequencies)[kSymbols], Rate (&rate
   }
 }
 
-#if !defined(__CUDACC__)  // kernels make the tables that they need
-
-struct Rates {
-  Rate symbols[kTableSets][kSymbolTables][kSymbols];
-  Rate classes[kClassModels][kClassContexts][kClasses];
-};
-
-constexpr Rates make_rates() {
-  Rates rates = {};
-  for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 t = 0; t < kSymbolTables; ++t) make_rates(kSymbolFrequencies[set][t], rates.symbols[set][t]);
-  }
-  for (u32 m = 0; m < kClassModels; ++m) {
-    for (u32 c = 0; c < kClassContexts; ++c) make_rates(kClassFrequencies[m][c], rates.classes[m][c]);
-  }
-  return rates;
-}
-inline constexpr Rates kRates = make_rates();
-
-constexpr bool frequencies_are_complete() {
-  for (const auto& set : kRates.symbols) {
-    for (const auto& table : set) {
-      if (table[kSymbols - 1].sum + table[kSymbols - 1].frequency != kFrequencySum) return false;
-    }
-  }
-  for (const auto& model : kRates.classes) {
-    for (const auto& table : model) {
-      if (table[kClasses - 1].sum + table[kClasses - 1].frequency != kFrequencySum) return false;
-    }
-  }
-  return true;
-}
-static_assert(frequencies_are_complete());
-
-// What the decoder needs of each slot's symbol, in one word: bits 0-11 the frequency, 12-15 the symbol, 16-31 the
-// slot's place among the symbol's.
-struct SlotTables {
-  u32 slots[kTableSets][kSymbolTables][kFrequencySum];
-};
-
-constexpr void make_slots(const u16 (&frequencies)[kSymbols], u32 (&slots)[kFrequencySum]) {
-  u32 first = 0;
-  for (u32 s = 0; s < kSymbols; ++s) {
-    const u32 frequency = frequencies[s];
-    for (u32 i = 0; i < frequency; ++i) slots[first + i] = frequency | s << 12 | i << 16;
-    first += frequency;
-  }
-}
-
-constexpr SlotTables make_slot_tables() {
-  SlotTables tables = {};
-  for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 t = 0; t < kSymbolTables; ++t) make_slots(kSymbolFrequencies[set][t], tables.slots[set][t]);
-  }
-  return tables;
-}
-inline constexpr SlotTables kSlots = make_slot_tables();
-
-// A table of the tile's own, for reading. Where small code counts, also those of a set, made for each tile: that takes
-// a hundredth of its time, and all sets take 320 KiB.
-struct OwnSlots {
-  u32 slots[kEncodes ? 1 : kSymbolTables][kFrequencySum];
-};
-
-// Sums of the frequencies of classes before each class, for searches.
-struct ClassSums {
-  alignas(32) u16 before[kClassModels][kClassContexts][kClasses];
-};
-
-constexpr ClassSums make_class_sums() {
-  ClassSums sums = {};
-  for (u32 m = 0; m < kClassModels; ++m) {
-    for (u32 c = 0; c < kClassContexts; ++c) {
-      for (u32 s = 0; s < kClasses; ++s) sums.before[m][c][s] = kRates.classes[m][c][s].sum;
-    }
-  }
-  return sums;
-}
-inline constexpr ClassSums kClassSums = make_class_sums();
-
-#endif
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Planning
 
@@ -215,17 +133,6 @@ H5L_FN constexpr u64 plane_costs(u32 first) {
   return costs;
 }
 
-#if !defined(__CUDACC__)
-struct PlaneCosts {
-  u64 costs[kClasses];  // of the candidates, by the first
-};
-inline constexpr PlaneCosts kPlaneCosts = [] {
-  PlaneCosts all = {};
-  for (u32 first = 0; first + kCandidates <= kClasses; ++first) all.costs[first] = plane_costs(first);
-  return all;
-}();
-#endif
-
 inline constexpr u32 kMeanLimit = 5000;      // of sizes
 inline constexpr u32 kEscapeCost = 16 * 16;  // what an escape counts in the comparison of classes
 
@@ -247,24 +154,6 @@ H5L_FN constexpr u64 code_costs(u32 set, u32 row, u32 size) {
   return costs;
 }
 
-#if !defined(__CUDACC__)
-struct BlockCosts {
-  u64 four[kTableSets][kCostRows][kCostSizes];
-};
-
-constexpr BlockCosts make_block_costs() {
-  BlockCosts costs = {};
-  for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 row = 0; row < kCostRows; ++row) {
-      for (u32 size = 0; size < kCostSizes; ++size) costs.four[set][row][size] = code_costs(set, row, size);
-    }
-  }
-  return costs;
-}
-inline constexpr BlockCosts kBlockCosts = make_block_costs();
-
-constexpr u64 zero_costs(u32 set) { return kBlockCosts.four[set][0][0] * kBlockCodes; }
-#endif
 static_assert((kCostSizes - 1) >> (kCandidates - 1) >= kEscape);
 
 // Escapes of a tile.
@@ -314,92 +203,6 @@ H5L_FN u32 choose_set(const u64 (&costs)[kTableSets]) {
   for (u32 set = 1; set < kTableSets; ++set) best = costs[set] < costs[best] ? set : best;
   return best;
 }
-
-#if !defined(__CUDACC__)  // kernels do this in parallel
-
-struct ModelCosts {
-  u32 models[kClassContexts][kClasses][kClassModels];
-};
-
-constexpr ModelCosts make_model_costs() {
-  ModelCosts costs = {};
-  for (u32 m = 0; m < kClassModels; ++m) {
-    for (u32 context = 0; context < kClassContexts; ++context) {
-      for (u32 c = 0; c < kClasses; ++c) costs.models[context][c][m] = kCosts.classes[m][context][c];
-    }
-  }
-  return costs;
-}
-inline constexpr ModelCosts kModelCosts = make_model_costs();
-
-// The model whose classes cost the least, the first of equals; and their cost.
-inline u32 choose_model(const u8* classes, u32 blocks, u64& cost) {
-  u32 costs[kClassModels] = {};
-  u32 context = kClassContexts - 1;
-  for (u32 b = 0; b < blocks; ++b) {
-    const u32 c = classes[b];
-    for (u32 m = 0; m < kClassModels; ++m) costs[m] += kModelCosts.models[context][c][m];
-    context = c;
-  }
-  u32 best = 0;
-  for (u32 m = 1; m < kClassModels; ++m) best = costs[m] < costs[best] ? m : best;
-  cost = costs[best];
-  return best;
-}
-
-// Costs of classes, four times, by model, context and class.
-struct PathCosts {
-  u16 models[kClassModels][kClassContexts][kClasses];
-};
-inline constexpr PathCosts kPathCosts = [] {
-  PathCosts costs = {};
-  for (u32 m = 0; m < kClassModels; ++m) {
-    for (u32 context = 0; context < kClassContexts; ++context) {
-      for (u32 c = 0; c < kClasses; ++c)
-        costs.models[m][context][c] = static_cast<u16>(4 * kCosts.classes[m][context][c]);
-    }
-  }
-  return costs;
-}();
-
-// The classes, each one of its block's candidates, whose costs add up to the least with those of classes in the plan's
-// model. `scratch` has kPathBytes, and gets them at its beginning.
-inline void cheapest_path(const Coding& plan, u32 blocks, u8* scratch) {
-  using Four [[gnu::vector_size(16)]] = u32;
-  using FourShort [[gnu::vector_size(8)]] = u16;
-  using FourBytes [[gnu::vector_size(4)]] = u8;
-  static_assert(kCandidates == 4);
-  u8* const classes = scratch;
-  u8* const from = scratch + kMaxBlocks;
-  const auto& costs = kPathCosts.models[plan.model];
-  const auto wide = [](const void* at) {
-    FourShort four;
-    memcpy(&four, at, sizeof four);
-    return __builtin_convertvector(four, Four);
-  };
-  // Lane i: four times the least cost of a path to candidate i, and in the low bits i, for which of equals the first is
-  // taken; or, before that is set, which candidate the path comes from.
-  const Four places = {0, 1, 2, 3};
-  Four best = places + wide(&costs[kClassContexts - 1][plan.candidates[0]]) + wide(plan.costs) * 4;
-  for (u32 b = 1; b < blocks; ++b) {
-    const u32 before = plan.candidates[b - 1], here = plan.candidates[b];
-    const auto through = [&](u32 i) { return wide(&costs[before + i][here]) + best[i]; };
-    const auto lesser = [](Four a, Four c) { return a < c ? a : c; };
-    const Four least = lesser(lesser(through(0), through(1)), lesser(through(2), through(3)));
-    const FourBytes sources = __builtin_convertvector(least & 3, FourBytes);
-    memcpy(from + u64{kCandidates} * b, &sources, sizeof sources);
-    best = (least & ~3u) + places + wide(plan.costs + b) * 4;
-  }
-  const Four last = best;
-  u32 i = 0;
-  for (u32 other = 1; other < kCandidates; ++other) i = last[other] < last[i] ? other : i;
-  for (u32 b = blocks; b-- > 0;) {
-    classes[b] = static_cast<u8>(plan.candidates[b] + i);
-    i = from[kCandidates * b + i];
-  }
-}
-
-#endif
 
 // The largest that costs at most 2 % of the words.
 H5L_FN u32 choose_lanes(u64 coded) {

@@ -8,10 +8,9 @@
 
 #include "codecs/block_tiles.h"
 #include "codecs/codec.h"
-#include "codecs/interp/coder.h"
 #include "codecs/interp/exceptions.h"
 #include "codecs/interp/prediction.h"
-#include "codecs/interp/simd/coder.h"
+#include "codecs/interp/tile_codes.h"
 #include "codecs/interp/values.h"
 
 namespace h5lossy::H5L_TARGET::interp {
@@ -47,35 +46,23 @@ void to_values(const ValueRule<T>& rule, const Head& head, const I* integers, u3
 
 // Takes the integers of some rows as they are rebuilt.
 template <class T, class I>
-struct TakeRows {
+struct RowValues {
   const ValueRule<T>& rule;
   const Head& head;
   u8* values;
   static void take(const void* own, u32 first, const I* integers, u32 count) {
-    const TakeRows& rows = *static_cast<const TakeRows*>(own);
+    const RowValues& rows = *static_cast<const RowValues*>(own);
     to_values(rows.rule, rows.head, integers, count, rows.values + first * sizeof(T));
   }
 };
-
-// Any of these: prediction does not depend on the type of the values, and is compiled once for all.
-template <class I>
-struct TakeAnyRows {
-  const void* rows;
-  void (*take)(const void* rows, u32 first, const I* integers, u32 count);
-  void operator()(u32 first, const I* integers, u32 count) const { take(rows, first, integers, count); }
-};
-
-// What interpolation needs: parts of levels, of 32-bit integers.
-template <class I>
-inline constexpr u32 kLevelsBytes = sizeof(I) == 4 ? levels::kScratchBytes : 64;
 
 // The decoder's arrays; I is i32 or i64.
 template <class I>
 struct DecodeArrays {
   I steps[kTileValues + kSpareCodes];
   I integers[kTileValues + kSpareCodes];
-  alignas(64) u8 prediction[kLevelsBytes<I>];
-  interp::simd::ReadScratch scratch;
+  alignas(64) u8 prediction[kInterpolationBytes<I>];
+  ReadScratch scratch;
 };
 
 // The decoder's workspace.
@@ -95,13 +82,13 @@ bool decode_integers(const ValueRule<T>& rule, const Head& head, const Shape& sh
   const i64 base = head.base;
   I* const steps = memory.steps;
   I* const integers = memory.integers;
-  if (!interp::simd::read_codes(head, units_of(shape, head.unit_code), from, static_cast<u32>(end - from), shape.count,
-                                steps, memory.scratch))
+  if (!read_codes(head, units_of(shape, head.unit_code), from, static_cast<u32>(end - from), shape.count, steps,
+                  memory.scratch))
     return false;
   if (head.is_closed) patch_steps(patches, head.patches, steps);
   if (head.predictor == kLorenzo) {
-    const TakeRows<T, I> rows = {rule, head, values};
-    rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers, TakeAnyRows<I>{&rows, rows.take});
+    const RowValues<T, I> rows = {rule, head, values};
+    rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers, {&rows, rows.take});
   } else {
     const Rule weights = {{head.weights[0], head.weights[1], head.weights[2]}};
     rebuild_interpolation(shape, weights, steps, I{0}, integers, memory.prediction);

@@ -17,12 +17,17 @@ namespace h5lossy::H5L_TARGET::interp {
 // ---------------------------------------------------------------------------------------------------------------------
 // Which values are exceptions
 
-// One bit for each of up to 32 numbers that equal `number`. The flags are collected as bytes, since few instruction
-// sets shift each lane by its own count; each product moves eight of them into its highest byte.
+// One bit for each of the first 32 of `count` numbers that equals `number`. The flags are collected as bytes, since few
+// instruction sets shift each lane by its own count; each product moves eight of them into its highest byte.
 template <class W>
 H5L_FN u32 equal_bits(const u8* numbers, u32 count, W number) {
   u8 flags[kMaskBits] = {};
-  for (u32 i = 0; i < count; ++i) flags[i] = load<W>(numbers + i * sizeof(W)) == number ? 1 : 0;
+  const auto compare = [&](u32 i) { flags[i] = load<W>(numbers + i * sizeof(W)) == number ? 1 : 0; };
+  if (count >= kMaskBits) {
+    for (u32 i = 0; i < kMaskBits; ++i) compare(i);
+  } else {
+    for (u32 i = 0; i < count; ++i) compare(i);
+  }
   u64 bits = 0;
   for (u32 i = 0; i < kMaskBits; i += 8) bits |= (load<u64>(flags + i) * 0x0102040810204080u >> 56) << i;
   return static_cast<u32>(bits);
@@ -32,9 +37,7 @@ H5L_FN u32 equal_bits(const u8* numbers, u32 count, W number) {
 template <class I>
 void find_exceptions(const I* integers, u32 count, u32* mask) {
   for (u32 first = 0; first < count; first += kMaskBits) {
-    const u8* const from = reinterpret_cast<const u8*>(integers + first);
-    const u32 n = count - first;
-    mask[first / kMaskBits] = n >= kMaskBits ? equal_bits(from, kMaskBits, kNone<I>) : equal_bits(from, n, kNone<I>);
+    mask[first / kMaskBits] = equal_bits(reinterpret_cast<const u8*>(integers + first), count - first, kNone<I>);
   }
 }
 
@@ -45,9 +48,7 @@ void find_exceptions(const I* integers, u32 count, u32* mask) {
 template <class W>
 u32 others_of(const u32* mask, const u8* values, u32 count, u32 w, W common) {
   if (mask[w] == 0) return 0;
-  const u8* const from = values + w * kMaskBits * sizeof(W);
-  const u32 n = count - w * kMaskBits;
-  return mask[w] & ~(n >= kMaskBits ? equal_bits(from, kMaskBits, common) : equal_bits(from, n, common));
+  return mask[w] & ~equal_bits(values + w * kMaskBits * sizeof(W), count - w * kMaskBits, common);
 }
 
 template <class W>

@@ -104,27 +104,40 @@ inline void copy_few(W* to, const W* from, u32 count) {
   if ((count & 1) != 0) *to = *from;
 }
 
-// Rows of sub-blocks that lie side by side along x. Codes are read or written up to kWidth beyond their end, and rows
-// are written within their `places`.
+// Rows of sub-blocks that lie side by side along x, from entry x on. Codes are read or written up to kWidth beyond
+// their end, and rows are written within their `places`.
+template <bool kToRows, u32 kWidth, class W, class Code>
+inline Code* move_any_rows(u32 count, W* const* rows, u32 x, u32 entries, u32 places, Code* codes) {
+  for (; x < entries; x += kWidth) {
+    const u32 width = entries - x < kWidth ? entries - x : kWidth;
+    const bool has_room = !kToRows || x + kWidth <= places;
+    for (u32 r = 0; r < count; ++r, codes += width) {
+      if (has_room) {
+        move_piece<kToRows, kWidth>(rows[r] + x, codes);
+      } else {
+        copy_few(rows[r] + x, codes, width);
+      }
+    }
+  }
+  return codes;
+}
+
+// The same for numbers of rows that are common.
 template <bool kToRows, u32 kWidth, u32 kRows, class W, class Code>
 inline Code* move_rows(W* const* from, u32 entries, u32 places, Code* codes) {
+  static_assert(kRows % 2 == 0);
   W* rows[kRows];
   for (u32 r = 0; r < kRows; ++r) rows[r] = from[r];
-  const u32 rest = entries % kWidth;
   u32 x = 0;
-  if constexpr (kWidth == 4 && kRows > 1 && sizeof(W) == 4 && kVectorBytes >= 32) {  // two sub-blocks, two rows
+  if constexpr (kWidth == 4 && sizeof(W) == 4 && kVectorBytes >= 32) {  // two sub-blocks, two rows
     for (; x + 2 * kWidth <= entries; x += 2 * kWidth) {
 #pragma GCC unroll 4
-      for (u32 r = 0; r + 1 < kRows; r += 2) {
+      for (u32 r = 0; r < kRows; r += 2) {
         if constexpr (kToRows) {
           move_squares(codes + r * kWidth, codes + (kRows + r) * kWidth, rows[r] + x, rows[r + 1] + x);
         } else {
           move_squares(rows[r] + x, rows[r + 1] + x, codes + r * kWidth, codes + (kRows + r) * kWidth);
         }
-      }
-      if constexpr (kRows % 2 == 1) {
-        move_piece<kToRows, kWidth>(rows[kRows - 1] + x, codes + (kRows - 1) * kWidth);
-        move_piece<kToRows, kWidth>(rows[kRows - 1] + x + kWidth, codes + (2 * kRows - 1) * kWidth);
       }
       codes += 2 * kRows * kWidth;
     }
@@ -134,24 +147,18 @@ inline Code* move_rows(W* const* from, u32 entries, u32 places, Code* codes) {
     for (u32 r = 0; r < kRows; ++r) move_piece<kToRows, kWidth>(rows[r] + x, codes + r * kWidth);
     codes += kRows * kWidth;
   }
-  if (rest == 0) return codes;
-  if (!kToRows || x + kWidth <= places) {
-#pragma GCC unroll 8
-    for (u32 r = 0; r < kRows; ++r) move_piece<kToRows, kWidth>(rows[r] + x, codes + r * rest);
-  } else {
-    for (u32 r = 0; r < kRows; ++r) copy_few(rows[r] + x, codes + r * rest, rest);
-  }
-  return codes + kRows * rest;
+  return move_any_rows<kToRows, kWidth>(kRows, rows, x, entries, places, codes);
 }
 
-template <bool kToRows, u32 kWidth, u32 kRows, class W, class Code>
+// Whichever of them is for so many rows.
+template <bool kToRows, u32 kWidth, class W, class Code>
 inline Code* move_rows_of(u32 count, W* const* rows, u32 entries, u32 places, Code* codes) {
-  if constexpr (kRows == 0) {
-    return codes;
-  } else {
-    if (count == kRows) return move_rows<kToRows, kWidth, kRows>(rows, entries, places, codes);
-    return move_rows_of<kToRows, kWidth, kRows - 1>(count, rows, entries, places, codes);
+  if constexpr (kWidth == 4) {
+    if (count == 8) return move_rows<kToRows, 4, 8>(rows, entries, places, codes);
+    if (count == 6) return move_rows<kToRows, 4, 6>(rows, entries, places, codes);
   }
+  if (count == 4) return move_rows<kToRows, kWidth, 4>(rows, entries, places, codes);
+  return move_any_rows<kToRows, kWidth>(count, rows, 0, entries, places, codes);
 }
 
 #endif

@@ -11,7 +11,6 @@
 #include "codecs/block_tiles.h"
 #include "codecs/codec.h"
 #include "codecs/interp/choice.h"
-#include "codecs/interp/coder.h"
 #include "codecs/interp/decode.h"
 #include "codecs/interp/exceptions.h"
 #include "codecs/interp/integers.h"
@@ -27,7 +26,6 @@ namespace h5lossy::H5L_TARGET::interp {
 namespace {
 
 inline constexpr u32 kModeMask = kAxesMask | kRewritable;
-inline constexpr u32 kSpareBytes = kPayloadSpare;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Forms
@@ -53,9 +51,9 @@ Prospects survey_tile(const Shape& shape, const u8* values, const Positions& pos
   Survey survey;
   const u32 fit = shape.count / 1024;
   const u32 groups = fit < 4 ? 4 : fit > kTileGroups ? kTileGroups : fit;
-  Surveyor<T, Positions> surveyor({values, false}, shape.extents, positions, shape.axes);
-  static_assert(Surveyor<T, Positions>::scratch_bytes(kTileGroups) <= sizeof(Arrays<i32>::codes[0]));
-  surveyor.run(groups, scratch, survey);
+  static_assert(SurveyOfPositions::scratch_bytes(kTileGroups) <= sizeof(Arrays<i32>::codes[0]));
+  Surveyor<T, Positions>(ValueReader<T>{values, false}, shape.extents, positions, shape.axes)
+      .run(groups, scratch, survey);
   Prospects prospects;
   prospects.interpolation.rule = weights_of(survey.errors, shape.axes).rule;
   prospects.interpolation_cost = interpolation_cost(survey, shape.extents, shape.axes);
@@ -143,7 +141,8 @@ void choose_mask(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
     prospects[i] = survey_tile<T>(shape, values, positions, writer.scratch());
   }
   const u32 first = prospects[1].cost() < prospects[0].cost() ? 1 : 0;
-  for (const u32 i : {first, first ^ 1}) {
+  for (u32 n = 0; n < 2; ++n) {
+    const u32 i = first ^ n;
     if (i != first && !is_rivalled(writer.cost(), prospects[i].cost())) return;
     if (i != 1 || i != first) {  // otherwise they are there
       summaries[i] = {};
@@ -293,32 +292,29 @@ bool has_mode(u32 requested) {
 }
 
 template <class T, class Positions>
-u32 survey_chunk(const Chunk& chunk, const Positions& positions, u32 allowed, u8* workspace) {
+u32 survey_chunk(const Chunk& chunk, const ValueReader<T>& reader, const Positions& positions, u32 allowed,
+                 u8* workspace) {
   Survey survey;
-  Surveyor<T, Positions> surveyor({chunk.values, chunk.big_endian}, chunk.dims, positions, kAxesMask);
-  surveyor.run(kChunkGroups, workspace, survey);
+  Surveyor<T, Positions>(reader, chunk.dims, positions, kAxesMask).run(kChunkGroups, workspace, survey);
   return cheapest_axes(survey, chunk.dims, allowed);
 }
 
 template <class T>
 u32 choose_axes(const Chunk& chunk, bool is_rewritable, u8* workspace) {
+  const ValueReader<T> reader = {chunk.values, chunk.big_endian};
   if (chunk.quantizer.kind == BoundKind::pointwise_relative) {
     const PointwisePositions<T> positions(blocks::folded_quantizer<T>(chunk.quantizer));
-    return survey_chunk<T>(chunk, positions, ~0u, workspace);
+    return survey_chunk(chunk, reader, positions, ~0u, workspace);
   }
   const Lattice<T> lattice = lattice_of<T>(chunk.quantizer);
-  const ValueReader<T> reader = {chunk.values, chunk.big_endian};
   const u32 allowed = is_rewritable ? ~0u : recognise_axes(lattice, reader, chunk.dims);
-  return survey_chunk<T>(chunk, AbsolutePositions<T>(lattice, !is_rewritable), allowed, workspace);
+  return survey_chunk(chunk, reader, AbsolutePositions<T>(lattice, !is_rewritable), allowed, workspace);
 }
 
 template <class T>
 u32 choose_integer_axes(const Chunk& chunk, u8* workspace) {
-  Survey survey;
   const AbsolutePositions<T> positions(lattice_of_numbers<T>(chunk.quantizer), false);
-  Surveyor<T, AbsolutePositions<T>> surveyor(numbers_of<T>(chunk), chunk.dims, positions, kAxesMask);
-  surveyor.run(kChunkGroups, workspace, survey);
-  return cheapest_axes(survey, chunk.dims, ~0u);
+  return survey_chunk(chunk, numbers_of<T>(chunk), positions, ~0u, workspace);
 }
 
 bool take_own_step(const Chunk& chunk, Quantizer& quantizer) {
@@ -367,13 +363,13 @@ constexpr TileFunctions integer_functions = {
     kIntegerWorkspaceBytes<LaneOf<W>>, H5L_ENCODER((encode_integers<W, is_signed>)), decode_integers<W, is_signed>};
 
 constexpr Codec kIntegers = {
-    .spare_bytes = kSpareBytes,
+    .spare_bytes = kPayloadSpare,
     .has_lossless = true,
     .has_encode_kernels = false,
     .has_decode_kernels = false,
     .has_mode = has_mode,
     .choose_mode = H5L_ENCODER(choose_mode),
-    .choice_bytes = Surveyor<double, AbsolutePositions<double>>::scratch_bytes(kChunkGroups),
+    .choice_bytes = SurveyOfPositions::scratch_bytes(kChunkGroups),
     .header_dims = header_dims,
     .layout = layout,
     .float32 = {},
@@ -388,11 +384,11 @@ constexpr Codec kIntegers = {
 
 extern const Codec codec;
 const Codec codec = {
-    .spare_bytes = kSpareBytes,
+    .spare_bytes = kPayloadSpare,
     .step_rule = {.share = 4057.0 / 4096, .least_bound = 32},
     .has_mode = has_mode,
     .choose_mode = H5L_ENCODER(choose_mode),
-    .choice_bytes = Surveyor<double, AbsolutePositions<double>>::scratch_bytes(kChunkGroups),
+    .choice_bytes = SurveyOfPositions::scratch_bytes(kChunkGroups),
     .possible_modes = H5L_ENCODER(possible_modes),
     .take_own_step = H5L_ENCODER(take_own_step),
     .header_dims = header_dims,

@@ -103,18 +103,4 @@ MaskValue<T> find_mask_value(const Lattice<T>& lattice, const u8* values, u32 co
 }
 #endif
 
-// What a mask costs, by a survey of its tile, in 1/8192 bit: a few bits wherever a value and the one before it along an
-// axis differ, for the axis with the fewest such places; a bit for each exception at most.
-H5L_FN u64 mask_cost(const Survey& survey, const u32 (&extents)[kAxes]) {
-  constexpr u64 kBitsOfChange = 6;
-  u64 least = survey.exceptions, count = 1;
-  for (u32 a = 0; a < kAxes; ++a) {
-    count *= extents[a];
-    if (extents[a] == 1) continue;
-    const u64 cost = kBitsOfChange * survey.changes[a] + survey.exceptions / extents[a];
-    least = cost < least ? cost : least;
-  }
-  return least * count;
-}
-
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "codecs/interp/choice.h"
-#include "codecs/interp/coder.h"
+#include "codecs/interp/coding.h"
 #include "codecs/interp/exceptions.h"
 #include "codecs/interp/masks.h"
 #include "codecs/interp/patches.h"
@@ -37,7 +37,7 @@ struct Arrays {
   I integers[kTileValues + kSpareCodes];
   I codes[sizeof(I) == 4 ? 2 : 1][kTileValues + kSpareCodes];
   union {
-    alignas(64) u8 prediction[kLevelsBytes<I> > kRowsBytes ? kLevelsBytes<I> : kRowsBytes];
+    alignas(64) u8 prediction[kInterpolationBytes<I> > kRowsBytes ? kInterpolationBytes<I> : kRowsBytes];
     Additions additions;
   };
   u8* coder_scratch() { return reinterpret_cast<u8*>(integers); }

@@ -38,36 +38,16 @@ H5L_FN bool is_far(i32 integer) {
 
 #if !defined(__CUDACC__)
 
-// Appends the differences that are not 0. False if there is no room.
-inline bool add_patches(const i8 (&deltas)[kBatch], u32 first, Patches& patches) {
-  for (u32 eight = 0; eight < kBatch; eight += 8) {
-    u64 word = load<u64>(reinterpret_cast<const u8*>(deltas) + eight);
-    while (word != 0) {
-      const u32 byte = lowest_bit(word) / 8;
-      if (patches.count == patches.capacity) return false;
-      patches.at[patches.count++] = {static_cast<u16>(first + eight + byte), deltas[eight + byte]};
-      word &= ~(u64{0xFF} << (8 * byte));
-    }
-  }
-  return true;
-}
-
-// The patches of bins: kept values that are no bins. `exceptions` is the mask of values that have none, null if all
-// have one. False if there is no room. `place` is that of the first value. A kept value is at most eight fine points
-// from its bin (docs/design/bound.md).
-template <class T>
-bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, const u32* exceptions, u32 place,
-                u32 count, Patches& patches) {
-  const T distance = lattice.fine;
-  for (u32 first = 0; first < count; first += kBatch) {
-    const u32 n = batch_of(first, count);
+// Appends the deltas that are not 0, from `begin` up to `end`, but not of those in a mask of exceptions, null if there
+// are none. `place` is that of number 0. False if there is no room.
+template <class F>
+H5L_INLINE bool add_patches(u32 begin, u32 end, const u32* exceptions, u32 place, Patches& patches, F delta_of) {
+  for (u32 first = begin; first < end; first += kBatch) {
+    const u32 n = batch_of(first, end);
     i8 deltas[kBatch] = {};
     i32 any = 0;
     for (u32 i = first; i < first + n; ++i) {
-      const i32 position = positions[i], fine = fine_point_of(position);
-      const bool is_kept = multiply(static_cast<T>(fine), distance) == load<T>(values + i * sizeof(T));
-      const bool is_patched = is_kept & (position != kNone<i32>);
-      const i32 delta = is_patched ? fine - kUnit * bin_of(position) : 0;
+      const i32 delta = delta_of(i);
       any |= delta;
       deltas[i - first] = static_cast<i8>(delta);
     }
@@ -75,27 +55,40 @@ bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* position
     for (u32 i = 0; exceptions != nullptr && i < n; i += 32) {
       for (u32 bits = exceptions[(first + i) / 32]; bits != 0; bits &= bits - 1) deltas[i + lowest_bit(bits)] = 0;
     }
-    if (!add_patches(deltas, place + first, patches)) return false;
+    for (u32 eight = 0; eight < kBatch; eight += 8) {
+      u64 word = load<u64>(reinterpret_cast<const u8*>(deltas) + eight);
+      while (word != 0) {
+        const u32 byte = lowest_bit(word) / 8;
+        if (patches.count == patches.capacity) return false;
+        patches.at[patches.count++] = {static_cast<u16>(place + first + eight + byte), deltas[eight + byte]};
+        word &= ~(u64{0xFF} << (8 * byte));
+      }
+    }
   }
   return true;
+}
+
+// The patches of bins: kept values that are no bins. A kept value is at most eight fine points from its bin
+// (docs/design/bound.md).
+template <class T>
+bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, const u32* exceptions, u32 place,
+                u32 count, Patches& patches) {
+  return add_patches(0, count, exceptions, place, patches, [=, distance = lattice.fine](u32 i) {
+    const i32 position = positions[i], fine = fine_point_of(position);
+    const bool is_kept = multiply(static_cast<T>(fine), distance) == load<T>(values + i * sizeof(T));
+    const bool is_patched = is_kept & (position != kNone<i32>);
+    return is_patched ? fine - kUnit * bin_of(position) : 0;
+  });
 }
 
 // Turns the distances of integers from their predictions, in a closed form, into codes and patches. From code `begin`
 // up to `end`. False if there is no room.
 inline bool split_steps(i32* codes, u32 begin, u32 end, u32 unit_bits, Patches& patches) {
-  for (u32 first = begin; first < end; first += kBatch) {
-    const u32 n = batch_of(first, end);
-    i8 deltas[kBatch] = {};
-    i32 any = 0;
-    for (u32 i = first; i < first + n; ++i) {
-      i32 delta;
-      codes[i] = split_step(codes[i], unit_bits, delta);
-      any |= delta;
-      deltas[i - first] = static_cast<i8>(delta);
-    }
-    if (any != 0 && !add_patches(deltas, first, patches)) return false;
-  }
-  return true;
+  return add_patches(begin, end, nullptr, 0, patches, [=](u32 i) {
+    i32 delta;
+    codes[i] = split_step(codes[i], unit_bits, delta);
+    return delta;
+  });
 }
 
 // Whether all integers of a closed form differ from each other by less than 2^22; only those of exceptions might not.

@@ -178,6 +178,20 @@ struct Survey {
   u64 changes[kAxes];  // the share of values of which just one is an exception, the value or the one before it
 };
 
+// What the mask of exceptions costs, in 1/8192 bit: some bits wherever a value and the one before it along an axis
+// differ, for the axis with the fewest such places; a bit for each exception at most.
+inline constexpr u64 kBitsOfTileChange = 6, kBitsOfChunkChange = 32;
+H5L_FN u64 mask_cost(const Survey& survey, const u32 (&extents)[kAxes], u64 bits_of_change = kBitsOfTileChange) {
+  u64 least = survey.exceptions, count = 1;
+  for (u32 a = 0; a < kAxes; ++a) {
+    count *= extents[a];
+    if (extents[a] == 1) continue;
+    const u64 cost = bits_of_change * survey.changes[a] + survey.exceptions / extents[a];
+    least = cost < least ? cost : least;
+  }
+  return least * count;
+}
+
 // The cost of groups of codes. Those of exceptions are 0, and those of other values that could not be looked at are
 // like the rest.
 struct CostSum {
@@ -200,8 +214,8 @@ H5L_FN void shape_group(const u32 (&dims)[kAxes], u32 (&extents)[kAxes]) {
 
 #if !defined(__CUDACC__)
 
-template <class T, class Positions>
-class Surveyor {
+// What a survey makes of the positions of its groups, whatever values they are of.
+class SurveyOfPositions {
  public:
   struct Group {
     u32 ordinary;
@@ -210,9 +224,15 @@ class Surveyor {
 
   static constexpr u32 scratch_bytes(u32 groups) { return groups * static_cast<u32>(sizeof(Group)); }
 
+ protected:
+  // Where a group is.
+  struct Place {
+    u32 origin[kAxes];
+    u64 first;
+  };
+
   // For interpolation along some of the axes `along`.
-  Surveyor(const ValueReader<T>& reader, const u32 (&dims)[kAxes], Positions positions, u32 along)
-      : reader_(reader), positions_(positions), along_(along) {
+  SurveyOfPositions(const u32 (&dims)[kAxes], u32 along) : along_(along) {
     u64 stride = 1;
     for (u32 a = kAxes; a-- > 0;) {
       dims_[a] = dims[a];
@@ -235,14 +255,9 @@ class Surveyor {
       }
     }
     all_ = static_cast<u32>(blocks::first_bits(count_));
-    for (auto& copy : bits_) {
-      for (Word<T>& bits : copy) bits = kOutside;
-    }
   }
 
-  void run(u32 groups, u8* scratch, Survey& survey) {
-    Group* const all = new (scratch) Group[groups];
-    for (u32 g = 0; g < groups; ++g) visit(g, all[g]);
+  void sum_up(const Group* all, u32 groups, Survey& survey) const {
     survey.exceptions = values_seen_ == 0 ? 0 : exceptions_ * kCostsPerBit / values_seen_;
     for (u32 a = 0; a < kAxes; ++a) {
       const u64 error = error_counts_[a] == 0 ? kNoError : 16 * (error_sums_[a] + 8) / error_counts_[a];
@@ -255,13 +270,175 @@ class Surveyor {
     }
   }
 
- private:
-  // Where a group is.
-  struct Place {
-    u32 origin[kAxes];
-    u64 first;
-  };
+  // The errors of interpolation along one axis, at the half steps 1 and 2.
+  void measure_errors(u32 axis, u32 middle_copy, const u32 (&copies)[kSurveyLevels][4],
+                      i32 (&errors)[kSurveyLevels][kGroupValues]) {
+    const i32(&here)[kGroupValues] = at_[middle_copy];
+    for (u32 level = 0; level < kSurveyLevels; ++level) {
+      i32 near[4][kGroupValues];
+      for (u32 t = 0; t < 4; ++t) memcpy(near[t], at_[copies[level][t]], sizeof near[t]);
+      if (dims_[axis] == 2) {  // one value predicts the other
+        for (u32 i = 0; i < kGroupValues; ++i) {
+          near[2][i] = near[2][i] == kUnusable ? near[1][i] : near[2][i];
+          near[1][i] = near[2][i];
+        }
+      }
+      const bool takes_two = dims_[axis] < 7 && dims_[axis] > 2;  // hardly a value has four
+      u32 sum = 0, count = 0;
+      for (u32 i = 0; i < kGroupValues; ++i) {
+        const i32 a = near[0][i], b = near[1][i], c = near[2][i], d = near[3][i];
+        const bool has_two = (here[i] != kUnusable) & (b != kUnusable) & (c != kUnusable);
+        const bool has_four = has_two & (a != kUnusable) & (d != kUnusable);
+        const u32 middle = static_cast<u32>(b) + static_cast<u32>(c);
+        const u32 outer = static_cast<u32>(a) + static_cast<u32>(d);
+        const i32 four = static_cast<i32>(9 * middle - outer) >> 4, two = static_cast<i32>(middle) >> 1;
+        const i32 error = static_cast<i32>(static_cast<u32>(here[i]) - static_cast<u32>(has_four ? four : two));
+        errors[level][i] = has_two ? error : kUnusable;
+        const bool is_typical = has_four | (takes_two & has_two);
+        sum += is_typical ? static_cast<u32>(error < 0 ? -error : error) : 0;
+        count += is_typical ? 1 : 0;
+      }
+      if (level == 0) {
+        error_sums_[axis] += sum;
+        error_counts_[axis] += count;
+      }
+    }
+  }
 
+  // The differences along each set of axes: sums over the corners of a box, with alternating signs.
+  void measure_differences(const Place& place, const u32 (&back)[kAxisSets], u32 ordinary) {
+    i32 sums[kAxisSets][kGroupValues];
+    i32 usable[kAxisSets][kGroupValues];
+    for (u32 set = 0; set < kAxisSets; ++set) {
+      if ((set & ~set_) != 0) continue;
+      const i32(&corner)[kGroupValues] = at_[back[set]];
+      const bool is_odd = (count_ones(set) & 1) != 0;
+      for (u32 i = 0; i < kGroupValues; ++i) {
+        const i32 bin = nearest_bin(corner[i]);
+        usable[set][i] = corner[i] != kUnusable ? -1 : 0;
+        sums[set][i] = is_odd ? -bin : bin;
+      }
+    }
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((set_ & axis_bit(a)) != 0) count_changes(at_[back[0]], usable[axis_bit(a)], place.origin, a);
+    }
+    for (u32 a = 0; a < kAxes; ++a) {
+      for (u32 set = 0; set < kAxisSets; ++set) {
+        if ((set & ~set_) != 0 || (set & axis_bit(a)) == 0) continue;
+        const u32 rest = set ^ axis_bit(a);
+        for (u32 i = 0; i < kGroupValues; ++i) {
+          sums[set][i] += sums[rest][i];
+          usable[set][i] &= usable[rest][i];
+        }
+      }
+    }
+    for (u32 set = 1; set < kAxisSets; ++set) {
+      if ((set & ~set_) != 0) continue;
+      u32 sum = 0, count = 0;
+      for (u32 i = 0; i < kGroupValues; ++i) {
+        const i32 difference = sums[set][i] & usable[set][i];
+        sum += static_cast<u32>(difference < 0 ? -difference : difference);
+        count += usable[set][i] != 0;
+      }
+      lorenzo_[set].add(sum, count, ordinary);
+    }
+  }
+
+  // How often just one of two neighbours along an axis is an exception.
+  void count_changes(const i32* here, const i32* is_before_usable, const u32 (&origin)[kAxes], u32 axis) {
+    const auto differs = [&](u32 i) { return (here[i] != kUnusable) != (is_before_usable[i] != 0) ? 1u : 0u; };
+    u32 any = 0, changed = 0;
+    for (u32 i = 0; i < kGroupValues; ++i) any |= differs(i);
+    for (u32 i = 0; any != 0 && i < kGroupValues; ++i) changed |= differs(i) << i;
+    const u32 inside = origin[axis] == 0 ? all_ & ~at_step_[axis][0] : all_;
+    pairs_[axis] += count_ones(inside);
+    changes_[axis] += count_ones(changed & inside);
+  }
+
+  void measure_interpolation(const Group* all, u32 groups, u32 set, Survey& survey) const {
+    u64(&costs)[kSurveyLevels] = survey.interpolation[set];
+    u64(&magnitudes)[kSurveyLevels] = survey.magnitudes[set];
+    for (u32 level = 0; level < kSurveyLevels; ++level) costs[level] = magnitudes[level] = 0;
+    if (set == 0 || (set & ~along_) != 0 || count_ones(set) > kMaxActiveAxes) return;
+    const Weights weights = weights_of(survey.errors, set);
+    const Blend blend = blend_of(weights.rule, weights.count, (1u << weights.count) - 1);
+    for (u32 level = 0; level < kSurveyLevels; ++level) {
+      CostSum total;
+      u64 magnitude = 0, errors_seen = 0;
+      for (u32 g = 0; g < groups; ++g) {
+        if (all[g].ordinary == 0) {
+          total.add(0, 0, 0);
+          continue;
+        }
+        u32 sums[kGroupValues] = {};
+        u32 unusable[kGroupValues] = {};
+        for (u32 k = 0; k < weights.count; ++k) {
+          const u32 share = blend.weights[k];
+          if (share == 0) continue;
+          u32 errors[kGroupValues];  // local, so that the compiler knows it does not alias `sums`
+          memcpy(errors, all[g].errors[weights.axes[k]][level], sizeof(errors));
+          for (u32 i = 0; i < kGroupValues; ++i) {
+            unusable[i] |= errors[i] == static_cast<u32>(kUnusable) ? ~0u : 0;
+            sums[i] += share * errors[i];
+          }
+        }
+        u32 sum = 0, count = 0, exact_sum = 0;
+        for (u32 i = 0; i < kGroupValues; ++i) {
+          const i32 error = static_cast<i32>(sums[i] + 8) >> 4;
+          const i32 code = nearest_bin(error);
+          sum += static_cast<u32>(code < 0 ? -code : code) & ~unusable[i];
+          exact_sum += static_cast<u32>(error < 0 ? -error : error) & ~unusable[i];
+          count += unusable[i] == 0 ? 1 : 0;
+        }
+        total.add(sum, count, all[g].ordinary);
+        magnitude += exact_sum;
+        errors_seen += count;
+      }
+      costs[level] = total.groups != 0 ? total.mean() : level == 0 ? 0 : costs[level - 1];
+      magnitudes[level] = errors_seen != 0 ? 16 * magnitude / errors_seen : level == 0 ? 0 : magnitudes[level - 1];
+    }
+  }
+
+  u32 dims_[kAxes];
+  u64 strides_[kAxes];
+  u32 along_;
+  u32 set_ = 0;  // axes with more than one value
+  u32 shape_[kAxes];
+  u32 count_ = 0;
+  u64 offsets_[kGroupValues];
+  // Copies of the group that is looked at.
+  static constexpr u32 kMaxCopies = kAxisSets + kAxes * (4 * kSurveyLevels - 1);
+  i32 at_[kMaxCopies][kGroupValues];
+  u32 all_ = 0;                            // a bit for each value of a group
+  u32 at_step_[kAxes][kGroupValues] = {};  // those that are so far from the first one
+
+  u64 values_seen_ = 0, exceptions_ = 0;
+  u64 error_sums_[kAxes] = {};
+  u64 error_counts_[kAxes] = {};
+  u64 pairs_[kAxes] = {};
+  u64 changes_[kAxes] = {};
+  CostSum lorenzo_[kAxisSets];
+};
+
+template <class T, class Positions>
+class Surveyor : SurveyOfPositions {
+ public:
+  using SurveyOfPositions::scratch_bytes;
+
+  Surveyor(const ValueReader<T>& reader, const u32 (&dims)[kAxes], Positions positions, u32 along)
+      : SurveyOfPositions(dims, along), reader_(reader), positions_(positions) {
+    for (auto& copy : bits_) {
+      for (Word<T>& bits : copy) bits = kOutside;
+    }
+  }
+
+  void run(u32 groups, u8* scratch, Survey& survey) {
+    Group* const all = new (scratch) Group[groups];
+    for (u32 g = 0; g < groups; ++g) visit(g, all[g]);
+    sum_up(all, groups, survey);
+  }
+
+ private:
   // Reads a copy of a group: its values moved along the axes of a set by the same number of values. Returns its number.
   u32 read_copy(const Place& place, u32 set, i32 move) {
     u64 first = place.first;
@@ -359,159 +536,11 @@ class Surveyor {
     measure_differences(place, back, group.ordinary);
   }
 
-  // The errors of interpolation along one axis, at the half steps 1 and 2.
-  void measure_errors(u32 axis, u32 middle_copy, const u32 (&copies)[kSurveyLevels][4],
-                      i32 (&errors)[kSurveyLevels][kGroupValues]) {
-    const i32(&here)[kGroupValues] = at_[middle_copy];
-    for (u32 level = 0; level < kSurveyLevels; ++level) {
-      i32 near[4][kGroupValues];
-      for (u32 t = 0; t < 4; ++t) memcpy(near[t], at_[copies[level][t]], sizeof near[t]);
-      if (dims_[axis] == 2) {  // one value predicts the other
-        for (u32 i = 0; i < kGroupValues; ++i) {
-          near[2][i] = near[2][i] == kUnusable ? near[1][i] : near[2][i];
-          near[1][i] = near[2][i];
-        }
-      }
-      const bool takes_two = dims_[axis] < 7 && dims_[axis] > 2;  // hardly a value has four
-      u32 sum = 0, count = 0;
-      for (u32 i = 0; i < kGroupValues; ++i) {
-        const i32 a = near[0][i], b = near[1][i], c = near[2][i], d = near[3][i];
-        const bool has_two = (here[i] != kUnusable) & (b != kUnusable) & (c != kUnusable);
-        const bool has_four = has_two & (a != kUnusable) & (d != kUnusable);
-        const u32 middle = static_cast<u32>(b) + static_cast<u32>(c);
-        const u32 outer = static_cast<u32>(a) + static_cast<u32>(d);
-        const i32 four = static_cast<i32>(9 * middle - outer) >> 4, two = static_cast<i32>(middle) >> 1;
-        const i32 error = static_cast<i32>(static_cast<u32>(here[i]) - static_cast<u32>(has_four ? four : two));
-        errors[level][i] = has_two ? error : kUnusable;
-        const bool is_typical = has_four | (takes_two & has_two);
-        sum += is_typical ? static_cast<u32>(error < 0 ? -error : error) : 0;
-        count += is_typical ? 1 : 0;
-      }
-      if (level == 0) {
-        error_sums_[axis] += sum;
-        error_counts_[axis] += count;
-      }
-    }
-  }
-
-  // The differences along each set of axes: sums over the corners of a box, with alternating signs.
-  void measure_differences(const Place& place, const u32 (&back)[kAxisSets], u32 ordinary) {
-    i32 sums[kAxisSets][kGroupValues];
-    i32 usable[kAxisSets][kGroupValues];
-    for (u32 set = 0; set < kAxisSets; ++set) {
-      if ((set & ~set_) != 0) continue;
-      const i32(&corner)[kGroupValues] = at_[back[set]];
-      const bool is_odd = (count_ones(set) & 1) != 0;
-      for (u32 i = 0; i < kGroupValues; ++i) {
-        const i32 bin = nearest_bin(corner[i]);
-        usable[set][i] = corner[i] != kUnusable ? -1 : 0;
-        sums[set][i] = is_odd ? -bin : bin;
-      }
-    }
-    for (u32 a = 0; a < kAxes; ++a) {
-      if ((set_ & axis_bit(a)) != 0) count_changes(at_[back[0]], usable[axis_bit(a)], place.origin, a);
-    }
-    for (u32 a = 0; a < kAxes; ++a) {
-      for (u32 set = 0; set < kAxisSets; ++set) {
-        if ((set & ~set_) != 0 || (set & axis_bit(a)) == 0) continue;
-        const u32 rest = set ^ axis_bit(a);
-        for (u32 i = 0; i < kGroupValues; ++i) {
-          sums[set][i] += sums[rest][i];
-          usable[set][i] &= usable[rest][i];
-        }
-      }
-    }
-    for (u32 set = 1; set < kAxisSets; ++set) {
-      if ((set & ~set_) != 0) continue;
-      u32 sum = 0, count = 0;
-      for (u32 i = 0; i < kGroupValues; ++i) {
-        const i32 difference = sums[set][i] & usable[set][i];
-        sum += static_cast<u32>(difference < 0 ? -difference : difference);
-        count += usable[set][i] != 0;
-      }
-      lorenzo_[set].add(sum, count, ordinary);
-    }
-  }
-
-  // How often just one of two neighbours along an axis is an exception.
-  void count_changes(const i32* here, const i32* is_before_usable, const u32 (&origin)[kAxes], u32 axis) {
-    const auto differs = [&](u32 i) { return (here[i] != kUnusable) != (is_before_usable[i] != 0) ? 1u : 0u; };
-    u32 any = 0, changed = 0;
-    for (u32 i = 0; i < kGroupValues; ++i) any |= differs(i);
-    for (u32 i = 0; any != 0 && i < kGroupValues; ++i) changed |= differs(i) << i;
-    const u32 inside = origin[axis] == 0 ? all_ & ~at_step_[axis][0] : all_;
-    pairs_[axis] += count_ones(inside);
-    changes_[axis] += count_ones(changed & inside);
-  }
-
-  void measure_interpolation(const Group* all, u32 groups, u32 set, Survey& survey) {
-    u64(&costs)[kSurveyLevels] = survey.interpolation[set];
-    u64(&magnitudes)[kSurveyLevels] = survey.magnitudes[set];
-    for (u32 level = 0; level < kSurveyLevels; ++level) costs[level] = magnitudes[level] = 0;
-    if (set == 0 || (set & ~along_) != 0 || count_ones(set) > kMaxActiveAxes) return;
-    const Weights weights = weights_of(survey.errors, set);
-    const Blend blend = blend_of(weights.rule, weights.count, (1u << weights.count) - 1);
-    for (u32 level = 0; level < kSurveyLevels; ++level) {
-      CostSum total;
-      u64 magnitude = 0, errors_seen = 0;
-      for (u32 g = 0; g < groups; ++g) {
-        if (all[g].ordinary == 0) {
-          total.add(0, 0, 0);
-          continue;
-        }
-        u32 sums[kGroupValues] = {};
-        u32 unusable[kGroupValues] = {};
-        for (u32 k = 0; k < weights.count; ++k) {
-          const u32 share = blend.weights[k];
-          if (share == 0) continue;
-          u32 errors[kGroupValues];  // local, so that the compiler knows it does not alias `sums`
-          memcpy(errors, all[g].errors[weights.axes[k]][level], sizeof(errors));
-          for (u32 i = 0; i < kGroupValues; ++i) {
-            unusable[i] |= errors[i] == static_cast<u32>(kUnusable) ? ~0u : 0;
-            sums[i] += share * errors[i];
-          }
-        }
-        u32 sum = 0, count = 0, exact_sum = 0;
-        for (u32 i = 0; i < kGroupValues; ++i) {
-          const i32 error = static_cast<i32>(sums[i] + 8) >> 4;
-          const i32 code = nearest_bin(error);
-          sum += static_cast<u32>(code < 0 ? -code : code) & ~unusable[i];
-          exact_sum += static_cast<u32>(error < 0 ? -error : error) & ~unusable[i];
-          count += unusable[i] == 0 ? 1 : 0;
-        }
-        total.add(sum, count, all[g].ordinary);
-        magnitude += exact_sum;
-        errors_seen += count;
-      }
-      costs[level] = total.groups != 0 ? total.mean() : level == 0 ? 0 : costs[level - 1];
-      magnitudes[level] = errors_seen != 0 ? 16 * magnitude / errors_seen : level == 0 ? 0 : magnitudes[level - 1];
-    }
-  }
-
+  static constexpr Word<T> kOutside = kInfinity<T>;  // without a position, like other exceptions
   ValueReader<T> reader_;
   Positions positions_;
-  u32 dims_[kAxes];
-  u64 strides_[kAxes];
-  u32 along_;
-  u32 set_ = 0;  // axes with more than one value
-  u32 shape_[kAxes];
-  u32 count_ = 0;
-  u64 offsets_[kGroupValues];
-  // Copies of the group that is looked at: bits, and positions.
-  static constexpr u32 kMaxCopies = kAxisSets + kAxes * (4 * kSurveyLevels - 1);
-  static constexpr Word<T> kOutside = kInfinity<T>;  // without a position, like other exceptions
   u32 copies_ = 0;
   Word<T> bits_[kMaxCopies][kGroupValues];
-  i32 at_[kMaxCopies][kGroupValues];
-  u32 all_ = 0;                            // a bit for each value of a group
-  u32 at_step_[kAxes][kGroupValues] = {};  // those that are so far from the first one
-
-  u64 values_seen_ = 0, exceptions_ = 0;
-  u64 error_sums_[kAxes] = {};
-  u64 error_counts_[kAxes] = {};
-  u64 pairs_[kAxes] = {};
-  u64 changes_[kAxes] = {};
-  CostSum lorenzo_[kAxisSets];
 };
 
 #endif

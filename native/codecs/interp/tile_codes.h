@@ -1,241 +1,39 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A tile's codes: the plan for them, their bytes, and the way back. `Blocks` is Definition (coder.h) or a twin.
+// A tile's codes, i32 or i64: the plan for them, their bytes, and the way back. They are padded with zeros to whole
+// blocks, and all arithmetic on them wraps around.
 #pragma once
 
-#include "codecs/interp/coder.h"
-#include "codecs/interp/own_table.h"
+#include "codecs/interp/coding.h"
 #include "codecs/interp/units.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
-template <u32 lanes>
-struct LanesOf {};
-
-// Calls f(LanesOf<lanes>()).
-template <class F>
-inline bool with_lanes(u32 lanes, F f) {
-  switch (lanes) {
-    case 1:
-      return f(LanesOf<1>());
-    case 4:
-      return f(LanesOf<4>());
-    case 16:
-      return f(LanesOf<16>());
-    default:
-      return f(LanesOf<32>());
-  }
-}
-
-// What follows from the plan's classes.
-template <class Blocks, class I>
-inline void add_up(const I* codes, u32 blocks, Coding& plan) {
-  plan.raw_words = blocks * plan.raw_planes;
-  for (u32 b = 0; b < blocks; ++b) plan.raw_words += raw_planes_of(plan.classes[b]);
-  u64 class_cost;
-  plan.model = choose_model(plan.classes, blocks, class_cost);
-  u64 symbol_costs[kTableSets] = {};
-  Tally<I> tally;
-  Blocks::add_symbol_costs(codes, blocks, plan, symbol_costs, tally);
-  plan.set = choose_set(symbol_costs);
-  plan.escapes = tally.escapes;
-  plan.escape_bytes = escape_bytes_of(tally.items);
-  const u64 coded = class_cost + symbol_costs[plan.set];
-  plan.lanes = choose_lanes(coded);
-  plan.cost = coded + 16 * (u64{32} * plan.raw_words + u64{8} * plan.escape_bytes * plan.escapes +
-                            lane_bits(plan.raw_words, plan.lanes));
-}
-
-template <class Blocks, class I>
-inline void plan_coding_with(const I* codes, u32 count, Coding& plan) {
-  const u32 blocks = blocks_of(count);
-  plan.raw_planes = 0;
-  plan.has_own_table = false;
-  if (Blocks::find_candidates(codes, blocks, plan) > kMeanLimit) [[unlikely]] {
-    plan.raw_planes = choose_raw_planes(codes, count);
-    Blocks::find_candidates(codes, blocks, plan);
-  }
-  add_up<Blocks>(codes, blocks, plan);
-}
+// Chooses classes, a set of tables and a model, and what follows from them.
+template <class I>
+void plan_coding(const I* codes, u32 count, Coding& plan);
 
 // Takes the cheapest path of classes instead, if the whole becomes cheaper; then a table of the tile's own. `scratch`
 // has kPathBytes.
-template <class Blocks, class I>
-inline void shorten_coding_with(const I* codes, u32 count, Coding& plan, u8* scratch) {
-  const u32 blocks = blocks_of(count);
-  Blocks::cost_candidates(codes, blocks, plan.set, plan);
-  cheapest_path(plan, blocks, scratch);
-  const Totals totals = plan;
-  const auto exchange = [&] {
-    for (u32 b = 0; b < blocks; ++b) {
-      const u8 c = scratch[b];
-      scratch[b] = plan.classes[b];
-      plan.classes[b] = c;
-    }
-  };
-  exchange();
-  add_up<Blocks>(codes, blocks, plan);
-  if (plan.cost >= totals.cost) {
-    exchange();
-    static_cast<Totals&>(plan) = totals;
-  }
-  try_own_table(codes, blocks, plan);
-}
-
-// The last halves of the raw planes become the low halves of the first lanes' states.
 template <class I>
-inline void lend_halves(const I* codes, u32 blocks, const Coding& plan, u32 halves, u32* states) {
-  using U = Unsigned<I>;
-  u8 planes[kHalfBytes * kMaxLanes + 4 * kMostPlanes];
-  u8* const end = planes + sizeof planes;
-  u8* begin = end;
-  for (u32 b = blocks; end - begin < static_cast<i64>(kHalfBytes * halves);) {
-    const u32 c = plan.classes[--b];
-    const u32 here = plan.raw_planes + raw_planes_of(c);
-    if (here == 0) continue;
-    U numbers[kBlockCodes];
-    for (u32 i = 0; i < kBlockCodes; ++i) {
-      const U number = zigzag(static_cast<U>(codes[u64{b} * kBlockCodes + i]));
-      numbers[i] = c != 0 && number >> here >= kEscape ? 0 : number;
-    }
-    begin -= 4 * here;
-    write_planes(numbers, here, begin);
-  }
-  for (u32 i = 0; i < halves; ++i) states[i] |= load<u16>(end - kHalfBytes * (halves - i));
-}
+void shorten_coding(const I* codes, u32 count, Coding& plan, u8* scratch);
 
 // Writes states, words, escapes and raw planes to `out`, which has room_of(plan) bytes; `scratch` has
 // kWriteScratchBytes. Returns the number of bytes.
-template <class Blocks, class I>
-inline u32 write_codes_with(const I* codes, u32 count, const Coding& plan, u8* out, u8* scratch) {
-  const u32 blocks = blocks_of(count);
-  // Words are made last first, and how many there are is known at the end: escapes and planes move then.
-  const u32 tail_bytes = plan.escape_bytes * plan.escapes + 4 * plan.raw_words;
-  const u32 tail_room = room_of(plan);
-  u8* const words_end = scratch + kWriteScratchBytes;
-  Output output = {words_end, out + tail_room, out + tail_room - tail_bytes};
-  u32 states[kMaxLanes];
-  for (u32& state : states) state = kFirstState;
-  const u32 halves = borrowed_halves(plan.raw_words, plan.lanes);
-  lend_halves(codes, blocks, plan, halves, states);
-  with_lanes(plan.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    Blocks::template write_blocks<lanes>(codes, blocks, plan, states, output);
-    if (!plan.has_own_table) write_classes<lanes>(plan, blocks, states, output.words);
-    return true;
-  });
-  const u32 word_bytes = static_cast<u32>(words_end - output.words);
-  u32 written = plan.lanes * kStateBytes;
-  memcpy(out, states, written);
-  memcpy(out + written, output.words, word_bytes);
-  written += word_bytes;
-  memmove(out + written, out + tail_room - tail_bytes, tail_bytes - kHalfBytes * halves);
-  return written + tail_bytes - kHalfBytes * halves;
-}
+template <class I>
+u32 write_codes(const I* codes, u32 count, const Coding& plan, u8* out, u8* scratch);
 
-// Sets bits of raw planes that were read as 0. The code of a number n is n >> 1 ^ -(n & 1): bit 0
-// of n flips all its bits, and each other bit flips the one below; so it is in products with a power of two.
-template <class I, class UnitBits>
-inline void add_planes(const Head& head, const u8* classes, u32 first, u32 end, UnitBits unit_bits_of, const u8* planes,
-                       I* steps) {
-  using U = Unsigned<I>;
-  for (u32 b = first; b < end; ++b) {
-    const U unit = U{1} << unit_bits_of(b);
-    const u32 count = head.raw_planes + raw_planes_of(classes[b]);
-    I* const block = steps + u64{b} * kBlockCodes;
-    for (u32 p = 0; p < count; ++p, planes += 4) {
-      const u32 word = load<u32>(planes);
-      const U flipped = p == 0 ? 0 - unit : static_cast<U>(unit << (p - 1));
-      for (u32 i = 0; word != 0 && i < kBlockCodes; ++i) {
-        block[i] = static_cast<I>(static_cast<U>(block[i]) ^ (flipped & (0 - static_cast<U>(word >> i & 1))));
-      }
-    }
-  }
-}
-
-// What the decoder keeps of a tile.
-template <class Blocks>
+// What the decoder keeps of a tile: classes, and the tables that it makes (OwnReading in tile_codes.cpp).
 struct ReadScratch {
-  typename Blocks::OwnReading own;
   u8 classes[kMaxBlocks];
+  alignas(64) u8 own[(kEncodes ? 1 : kSymbolTables) * kFrequencySum * 4 + 512];
 };
-
-// Not inlined, since it is the same for codes of all types.
-template <class Blocks>
-[[gnu::noinline]] inline bool read_classes_with(const Head& head, u32 blocks, u32* states, Words& words, u8* classes) {
-  return with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    return read_classes<lanes>(head, blocks, states, words, classes, Blocks::find_class);
-  });
-}
 
 // Reads what write_codes has written: `in` has `bytes`, the codes are `count`. steps[i] is unit times code i, and 0
 // from `count` up to a multiple of 32. Returns false if the bytes are corrupt.
-template <class Blocks, class I>
-inline bool read_codes_with(const Head& head, const Units& units, const u8* in, u32 bytes, u32 count, I* steps,
-                            ReadScratch<Blocks>& scratch) {
-  if (head.raw_planes > kMostRawPlanes<I> || head.escape_bytes > sizeof(I)) return false;
-  const u32 blocks = blocks_of(count);
-  const u32 state_bytes = head.lanes * kStateBytes;
-  if (bytes < state_bytes) return false;
-  u32 states[kMaxLanes] = {};
-  memcpy(states, in, state_bytes);
-  Words words(in + state_bytes, bytes - state_bytes);
-  u8* const classes = scratch.classes;
-  if (head.has_own_table) {
-    memset(classes, 1, blocks);
-    Blocks::prepare(head.own_table, scratch.own);
-  } else {
-    if constexpr (!kEncodes) {
-      for (u32 t = 0; t < kSymbolTables; ++t) make_slots(kSymbolFrequencies[head.set][t], scratch.own.slots[t]);
-    }
-    if (!read_classes_with<Blocks>(head, blocks, states, words, classes)) return false;
-  }
-  u32 plane_words = 0;
-  for (u32 b = 0; b < blocks; ++b) plane_words += head.raw_planes + raw_planes_of(classes[b]);
-  const u32 halves = borrowed_halves(plane_words, head.lanes);
-  const u32 plane_bytes = 4 * plane_words - kHalfBytes * halves;
-  if (bytes - state_bytes - words.taken() < plane_bytes) return false;
-  const u8* const planes = in + bytes - plane_bytes;
-  // From the block `last` on, planes are read with zeros for what the states hold.
-  u32 last = blocks, last_words = 0;
-  while (2 * last_words < halves) {
-    --last;
-    last_words += head.raw_planes + raw_planes_of(classes[last]);
-  }
-  const u32 lent = kHalfBytes * halves, there = 4 * last_words - lent;
-  u8 last_planes[kHalfBytes * kMaxLanes + 4 * kMostPlanes] = {};
-  memcpy(last_planes, in + bytes - there, there);
-  Input input = {planes, planes, in + state_bytes};
-  // Codes of blocks before this one are multiplied by their units at the end.
-  const u32 coarse = blocks_of(units.halves);
-  EscapeList escapes;
-  const bool is_complete = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
-    const auto read = [&](u32 first, u32 end, u32 unit_bits) {
-      return first >= end || Blocks::template read_blocks<lanes>(head, scratch.own, classes, first, end, unit_bits,
-                                                                 states, words, input, steps, escapes);
-    };
-    const u32 middle = coarse < last ? coarse : last, after = coarse > last ? coarse : last;
-    if (!read(0, middle, 0) || !read(middle, last, head.unit_bits())) return false;
-    if (last < blocks) input.planes = last_planes;
-    return read(last, after, 0) && read(after, blocks, head.unit_bits());
-  });
-  if (!is_complete) return false;
-  for (u32 lane = 0; lane < head.lanes; ++lane) {
-    if (lane < halves ? states[lane] >> 16 != 1 : states[lane] != kFirstState) return false;
-  }
-  memset(last_planes, 0, there);
-  for (u32 i = 0; i < halves; ++i) store(last_planes + there + kHalfBytes * i, static_cast<u16>(states[i]));
-  const auto unit_bits_of = [&](u32 block) { return block < coarse ? 0 : head.unit_bits(); };
-  add_planes(head, classes, last, blocks, unit_bits_of, last_planes, steps);
-  if (!read_escapes(escapes, head.escape_bytes, unit_bits_of, input, steps)) return false;
-  if (input.escapes != in + state_bytes + words.taken()) return false;
-  for (u32 i = 0; i < coarse * kBlockCodes; ++i) {
-    steps[i] = static_cast<I>(static_cast<Unsigned<I>>(steps[i]) << units.bits_at(i));
-  }
-  for (u32 i = count; i < blocks * kBlockCodes; ++i) {
-    if (steps[i] != 0) return false;
-  }
-  return true;
-}
+template <class I>
+bool read_codes(const Head& head, const Units& units, const u8* in, u32 bytes, u32 count, I* steps,
+                ReadScratch& scratch);
 
 }  // namespace h5lossy::H5L_TARGET::interp

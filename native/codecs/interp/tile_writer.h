@@ -6,13 +6,12 @@
 
 #include "codecs/interp/bins.h"
 #include "codecs/interp/choice.h"
-#include "codecs/interp/coder.h"
 #include "codecs/interp/exceptions.h"
 #include "codecs/interp/mask_value.h"
 #include "codecs/interp/memory.h"
 #include "codecs/interp/patches.h"
 #include "codecs/interp/prediction.h"
-#include "codecs/interp/simd/coder.h"
+#include "codecs/interp/tile_codes.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
@@ -77,7 +76,7 @@ class TileWriter {
     if (!is_kept_ || !may_have_finer_units(count(), least_)) return;
     Form form = memory_.coded[next_ ^ 1].form;
     if (!form.is_closed) return;
-    for (const u32 code : {2u, 3u}) {
+    for (u32 code = 2; code < kUnitCodes; ++code) {
       const u64 before = least_;
       form.unit_code = code;
       attempt_fine(form, kTileValues);
@@ -186,7 +185,7 @@ class TileWriter {
     coded.base = base;
     coded.patch_entries = measure_patches(patches);
     if (coded.patch_entries > 0xFFFF) return kNoCost;
-    interp::simd::plan_coding(codes_of(arrays), count(), coded.coding);
+    plan_coding(codes_of(arrays), count(), coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
     if (has_exceptions) {
       measure_section(arrays.additions.others);
@@ -233,7 +232,7 @@ class TileWriter {
   template <class I>
   void write(Arrays<I>& arrays, Coded<T>& coded, const I* codes) {
     Head head;
-    interp::simd::shorten_coding(codes, count(), coded.coding, arrays.coder_scratch());
+    shorten_coding(codes, count(), coded.coding, arrays.coder_scratch());
     head.predictor = coded.form.is_lorenzo ? kLorenzo : kFourPoints;
     head.is_fine = coded.form.is_fine;
     head.is_closed = coded.form.is_closed;
@@ -262,7 +261,7 @@ class TileWriter {
                               [&](Word<T> bits) { return mask_.stored_bits(plain_, head.is_fine, bits); });
     }
     next = write_patches({memory_.patches, kMaxPatches, patch_count_}, next);
-    next += interp::simd::write_codes(codes, count(), coded.coding, next, arrays.coder_scratch());
+    next += write_codes(codes, count(), coded.coding, next, arrays.coder_scratch());
     const u32 size = static_cast<u32>(next - payload_);
     size_ = size < raw_bytes_ ? size : kStoreTile;
   }

@@ -333,57 +333,50 @@ inline void fine_points(const i32* positions, u32 count, i32 base, i32* integers
 // ---------------------------------------------------------------------------------------------------------------------
 // Decoding
 
-// Any integer, correctly rounded. Its two halves are exact as doubles, as is the sum of the upper one and the
-// constants, so only the last sum rounds.
-H5L_FN double double_of(u64 integer) {
+// An integer as a number, correctly rounded. The two halves of one of 64 bits are exact as doubles, as is the sum of
+// the upper one and the constants, so only the last sum rounds.
+template <class Number>
+H5L_FN Number number_of_integer(u32 integer) {
+  return static_cast<Number>(static_cast<i32>(integer));
+}
+template <class Number>
+H5L_FN Number number_of_integer(u64 integer) {
   if constexpr (kConvertsIntegers) return static_cast<double>(static_cast<i64>(integer));
   const double low = bit_cast<double>((integer & 0xFFFFFFFFu) | bit_cast<u64>(0x1p52));
   const double high = bit_cast<double>((integer >> 32) ^ bit_cast<u64>(0x1p84 + 0x1p63));
   return add(low, subtract(high, 0x1p84 + 0x1p63 + 0x1p52));
 }
 
-// The integers are relative to `base`. All arithmetic wraps, modulo 2^32 for float and 2^64 for double.
-template <class T, class I>
-void to_values(const Lattice<T>& lattice, const I* integers, u32 count, i64 base, bool is_fine, u8* values) {
+// What integers, which are relative to `base`, stand for: give(integer). All arithmetic wraps, modulo 2^32 for float
+// and 2^64 for double.
+template <class T, class I, class F>
+H5L_INLINE void store_values(const I* integers, u32 count, i64 base, u8* values, F give) {
   static_assert(sizeof(I) <= sizeof(T));
   using W = Word<T>;
-  const T unit = is_fine ? lattice.fine : lattice.step;
   const W offset = static_cast<W>(base);
   for (u32 i = 0; i < count; ++i) {
-    const W integer = static_cast<W>(static_cast<Int<T>>(integers[i])) + offset;
-    if constexpr (sizeof(T) == 4) {
-      store(values + i * sizeof(T), value_of(static_cast<T>(static_cast<Int<T>>(integer)), unit));
-    } else {
-      store(values + i * sizeof(T), value_of(double_of(integer), unit));
-    }
+    store(values + i * sizeof(T), give(static_cast<W>(static_cast<Int<T>>(integers[i])) + offset));
   }
+}
+
+template <class T, class I>
+void to_values(const Lattice<T>& lattice, const I* integers, u32 count, i64 base, bool is_fine, u8* values) {
+  const T unit = is_fine ? lattice.fine : lattice.step;
+  store_values<T>(integers, count, base, values,
+                  [unit](Word<T> integer) { return value_of(number_of_integer<T>(integer), unit); });
+}
+
+template <class T, class I>
+void to_values(const OwnLattice& own, const I* integers, u32 count, i64 base, u8* values) {
+  store_values<T>(integers, count, base, values, [lattice = own](Word<T> integer) {
+    return lattice.template value_of<T>(number_of_integer<double>(integer));
+  });
 }
 
 // Words of integers are the integers themselves.
 template <class T, class I>
 void to_words(const I* integers, u32 count, i64 base, u8* words) {
-  using W = Word<T>;
-  for (u32 i = 0; i < count; ++i) {
-    const W integer = static_cast<W>(static_cast<Int<T>>(integers[i]));
-    store(words + i * sizeof(T), static_cast<W>(integer + static_cast<W>(base)));
-  }
-}
-
-template <class T, class I>
-void to_values(const OwnLattice& own, const I* integers, u32 count, i64 base, u8* values) {
-  using W = Word<T>;
-  const OwnLattice lattice = own;
-  const W offset = static_cast<W>(base);
-  for (u32 i = 0; i < count; ++i) {
-    const W integer = static_cast<W>(static_cast<Int<T>>(integers[i])) + offset;
-    double number;
-    if constexpr (sizeof(T) == 4) {
-      number = static_cast<double>(static_cast<Int<T>>(integer));
-    } else {
-      number = double_of(integer);
-    }
-    store(values + i * sizeof(T), lattice.template value_of<T>(number));
-  }
+  store_values<T>(integers, count, base, words, [](Word<T> integer) { return integer; });
 }
 
 template <class T, class I>

@@ -8,7 +8,6 @@
 
 #include "codecs/interp/coder.h"
 #include "codecs/interp/simd/coder_tables.h"
-#include "codecs/interp/simd/costs_avx2.h"
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 
@@ -48,51 +47,31 @@ struct ByteCosts {
   alignas(16) u8 costs[kSymbols];
   alignas(16) u8 missing[kSymbols];
 };
-struct AllByteCosts {
-  ByteCosts tables[kTableSets][kSymbolTables];
-};
-constexpr AllByteCosts make_byte_costs() {
-  AllByteCosts all = {};
-  for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 t = 0; t < kSymbolTables; ++t) {
-      ByteCosts& to = all.tables[set][t];
-      for (u32 s = 0; s < kSymbols; ++s) to.costs[s] = static_cast<u8>(kCosts.symbols[set][t][s]);
-      const u32 escape = kCosts.symbols[set][t][kEscape] + kEscapeCost;
+inline constexpr auto kByteCosts =
+    make_tables<ByteCosts>(kSymbolFrequencies, [](const u16 (&frequencies)[kSymbols], ByteCosts& to) {
+      for (u32 s = 0; s < kSymbols; ++s) to.costs[s] = static_cast<u8>(cost_of(frequencies[s]));
+      const u32 escape = cost_of(frequencies[kEscape]) + kEscapeCost;
       to.costs[kEscape] = static_cast<u8>(escape / 2);
       to.missing[kEscape] = static_cast<u8>(escape - escape / 2);
-    }
-  }
-  return all;
-}
-inline constexpr AllByteCosts kByteCosts = make_byte_costs();
+    });
 
 // For each mask of eight words of 16 bits: a byte shuffle that moves those in the mask to the end, and its inverse from
 // the beginning, with zeros between.
 struct WordShuffles {
-  alignas(64) u8 sources[256][16];
+  alignas(64) u8 to_end[256][16], expanded[256][16];
 };
-inline constexpr WordShuffles kToEnd = [] {
+inline constexpr WordShuffles kWordShuffles = [] {
   WordShuffles shuffles = {};
   for (u32 mask = 0; mask < 256; ++mask) {
-    u32 to = 8;
-    for (u32 i = 8; i-- > 0;) {
-      if ((mask >> i & 1) == 0) continue;
-      --to;
-      shuffles.sources[mask][2 * to] = static_cast<u8>(2 * i);
-      shuffles.sources[mask][2 * to + 1] = static_cast<u8>(2 * i + 1);
-    }
-  }
-  return shuffles;
-}();
-inline constexpr WordShuffles kExpanded = [] {
-  WordShuffles shuffles = {};
-  for (u32 mask = 0; mask < 256; ++mask) {
-    u32 from = 0;
+    u32 taken = 0, to = 8;
+    for (u32 i = 0; i < 8; ++i) to -= mask >> i & 1;
     for (u32 i = 0; i < 8; ++i) {
       const bool is_taken = (mask >> i & 1) != 0;
-      shuffles.sources[mask][2 * i] = static_cast<u8>(is_taken ? 2 * from : 0x80);
-      shuffles.sources[mask][2 * i + 1] = static_cast<u8>(is_taken ? 2 * from + 1 : 0x80);
-      from += is_taken ? 1 : 0;
+      for (u32 byte = 0; byte < 2; ++byte) {
+        if (is_taken) shuffles.to_end[mask][2 * (to + taken) + byte] = static_cast<u8>(2 * i + byte);
+        shuffles.expanded[mask][2 * i + byte] = static_cast<u8>(is_taken ? 2 * taken + byte : 0x80);
+      }
+      taken += is_taken ? 1 : 0;
     }
   }
   return shuffles;
@@ -104,11 +83,9 @@ struct ByteRates {
   alignas(16) u8 others[4][kSymbols];  // frequency << 21 | shift << 12 | sum
   bool are_exact;
 };
-struct AllByteRates {
-  ByteRates tables[kTableSets][kSymbolTables];
-};
-constexpr ByteRates make_byte_rates(const LaneRates& rates) {
-  ByteRates to = {};
+constexpr void make_byte_rates(const u16 (&frequencies)[kSymbols], ByteRates& to) {
+  LaneRates rates = {};
+  make_lane_rates(frequencies, rates);
   to.are_exact = rates.are_exact;
   for (u32 s = 0; s < kSymbols; ++s) {
     const u32 other = rates.limits[s] | rates.shifts[s] << 12 | rates.sums[s];
@@ -117,16 +94,8 @@ constexpr ByteRates make_byte_rates(const LaneRates& rates) {
       to.others[i][s] = static_cast<u8>(other >> 8 * i);
     }
   }
-  return to;
 }
-constexpr AllByteRates make_byte_rates() {
-  AllByteRates all = {};
-  for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 t = 0; t < kSymbolTables; ++t) all.tables[set][t] = make_byte_rates(kLaneRates.tables[set][t]);
-  }
-  return all;
-}
-inline constexpr AllByteRates kByteRates = make_byte_rates();
+inline constexpr auto kByteRates = make_tables(kSymbolFrequencies, make_byte_rates);
 
 inline __m256i twice(const u8 (&table)[kSymbols]) {
   return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
@@ -145,36 +114,10 @@ inline void look_up(const u8 (&table)[4][kSymbols], __m256i symbols, __m256i (&n
   numbers[3] = _mm256_unpackhi_epi16(high01, high23);
 }
 
-struct Avx2 {
+// What is not here is as well made by plain loops, which compilers vectorize.
+struct Avx2 : Definition {
   using OwnReading = OwnNearest;
   static void prepare(const u16 (&frequencies)[kSymbols], OwnReading& own) { prepare_own(frequencies, own); }
-
-  template <class I>
-  static u32 find_candidates(const I* codes, u32 blocks, Coding& plan) {
-    const __m256i ones = _mm256_set1_epi32(1);
-    __m256i all = _mm256_setzero_si256();
-    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
-      __m256i sizes[4];
-      numbers_of(codes, plan.raw_planes, sizes);
-      const __m256i any = _mm256_or_si256(_mm256_or_si256(sizes[0], sizes[1]), _mm256_or_si256(sizes[2], sizes[3]));
-      all = _mm256_or_si256(all, any);
-      plan.candidates[b] = plan.classes[b] = 0;
-      if (_mm256_testz_si256(any, any) != 0) continue;
-      __m256i halves = _mm256_setzero_si256();
-      for (const __m256i& size : sizes) {
-        halves = _mm256_add_epi32(halves, _mm256_srli_epi32(_mm256_add_epi32(size, ones), 1));
-      }
-      __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
-      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
-      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
-      const u32 reached = thresholds_reached(static_cast<u32>(_mm_cvtsi128_si32(sum)));
-      plan.candidates[b] = static_cast<u8>(first_candidate(reached));
-      plan.classes[b] = static_cast<u8>(reached + 1);
-    }
-    u32 bits = 0;
-    for (u32 i = 0; i < kLanes<u32>; ++i) bits |= bit_cast<Vector<u32>>(all)[i];
-    return bits;
-  }
 
   template <class I>
   static void cost_candidates(const I* codes, u32 blocks, u32 set, Coding& plan) {
@@ -193,7 +136,7 @@ struct Avx2 {
         const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes_of(c)));
         const __m256i symbols = _mm256_packus_epi16(_mm256_min_epu16(_mm256_srl_epi16(first, shift), last),
                                                     _mm256_min_epu16(_mm256_srl_epi16(second, shift), last));
-        const ByteCosts& table = kByteCosts.tables[set][table_of(c)];
+        const ByteCosts& table = kByteCosts.of[set][table_of(c)];
         const __m256i most = _mm256_sad_epu8(_mm256_shuffle_epi8(twice(table.costs), symbols), zero);
         const __m256i missing = _mm256_sad_epu8(_mm256_shuffle_epi8(twice(table.missing), symbols), zero);
         costs = _mm256_add_epi64(_mm256_slli_epi64(costs, 16), _mm256_add_epi64(most, missing));
@@ -207,7 +150,30 @@ struct Avx2 {
   template <class I>
   static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
                                Tally<I>& tally) {
-    simd::add_symbol_costs(codes, blocks, plan, costs, tally);
+    const __m256i last = _mm256_set1_epi32(kEscape), zero = _mm256_setzero_si256();
+    __m256i sums[kTableSets] = {};
+    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
+      const u32 c = plan.classes[b];
+      if (c == 0) continue;
+      const u32 planes = plan.raw_planes + raw_planes_of(c);
+      __m256i rests[4];
+      numbers_of(codes, planes, rests);
+      for (__m256i& rest : rests) rest = _mm256_min_epu32(rest, last);
+      // In any order.
+      const __m256i symbols =
+          _mm256_packus_epi16(_mm256_packus_epi32(rests[0], rests[1]), _mm256_packus_epi32(rests[2], rests[3]));
+      const __m256i is_escape = _mm256_cmpeq_epi8(symbols, _mm256_set1_epi8(static_cast<char>(kEscape)));
+      if (_mm256_testz_si256(is_escape, is_escape) == 0) count_escapes(codes, planes, tally);
+      const auto& tables = kSetCosts.costs[table_of(c)];
+      for (u32 set = 0; set < kTableSets; ++set) {
+        const __m256i table = _mm256_load_si256(reinterpret_cast<const __m256i*>(tables[set]));
+        sums[set] = _mm256_add_epi64(sums[set], _mm256_sad_epu8(_mm256_shuffle_epi8(table, symbols), zero));
+      }
+    }
+    for (u32 set = 0; set < kTableSets; ++set) {
+      const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums[set]), _mm256_extracti128_si256(sums[set], 1));
+      costs[set] += static_cast<u64>(_mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two))));
+    }
   }
 
   // One symbol of eight lanes.
@@ -219,7 +185,7 @@ struct Avx2 {
     const __m256i low = _mm256_and_si256(x, _mm256_set1_epi32(0xFFFF));
     const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(words - 16),
-                     _mm_shuffle_epi8(packed, load_quarter(kToEnd.sources[full])));
+                     _mm_shuffle_epi8(packed, load_quarter(kWordShuffles.to_end[full])));
     words -= count_ones(full) * kWordBytes;
     x = _mm256_blendv_epi8(_mm256_srli_epi32(x, 16), x, fits);
     const __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(x, reciprocals), 32);
@@ -242,8 +208,8 @@ struct Avx2 {
       return;
     }
     ByteRates own[1];
-    if (plan.has_own_table) own[0] = make_byte_rates(make_lane_rates(plan.own_table));
-    const ByteRates* const tables = plan.has_own_table ? own : kByteRates.tables[plan.set];
+    if (plan.has_own_table) make_byte_rates(plan.own_table, own[0]);
+    const ByteRates* const tables = plan.has_own_table ? own : kByteRates.of[plan.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     constexpr u32 parts = lanes < 16 ? 1 : lanes / 8;
@@ -281,7 +247,7 @@ struct Avx2 {
         } else {
           u8 each[kBlockCodes];
           store_half(each, in_order);
-          Definition::push_symbols<lanes>(kRates.symbols[plan.set][table_of(c)], each, x, words);
+          Definition::push_symbols<lanes>(kRates.of[plan.set][table_of(c)], each, x, words);
         }
         escaped = static_cast<u32>(
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(in_order, _mm256_set1_epi8(static_cast<char>(kEscape)))));
@@ -346,7 +312,7 @@ struct Avx2 {
   // Gives 16 lanes their words. Bits 0-7 and 16-23 of the mask say which.
   static void refill(u32 mask, States& states, const u8*& next) {
     const auto eight = [&next](u32 which) {
-      const __m128i words = _mm_shuffle_epi8(load_quarter(next), load_quarter(kExpanded.sources[which]));
+      const __m128i words = _mm_shuffle_epi8(load_quarter(next), load_quarter(kWordShuffles.expanded[which]));
       next += count_ones(which) * kWordBytes;
       return words;
     };
@@ -454,7 +420,7 @@ struct Avx2 {
       return Definition::read_blocks<lanes>(head, own, classes, first, end, unit_bits, states, words, in, steps,
                                             escapes);
     }
-    const Nearest* const tables = head.has_own_table ? own.nearest : kNearest.tables[head.set];
+    const Nearest* const tables = head.has_own_table ? own.nearest : kNearest.of[head.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     constexpr u32 halves = lanes == 32 ? 2 : 1;
@@ -483,7 +449,7 @@ struct Avx2 {
           take_symbols(nearest, parts, numbers + 1, next);
         } else {
           alignas(32) u16 each[kBlockCodes];
-          Definition::read_symbols<lanes>(kSlots.slots[head.set][table_of(c)], x, next, each);
+          Definition::read_symbols<lanes>(kSlots.of[head.set][table_of(c)], x, next, each);
           numbers[0] = load_half(each);
           numbers[1] = load_half(each + 16);
         }

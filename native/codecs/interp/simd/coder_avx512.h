@@ -131,7 +131,7 @@ inline __m512i sums_of_vectors(const __m512i (&vectors)[16]) {
   return _mm512_permutexvar_epi32(order, sums);
 }
 
-struct Avx512 {
+struct Avx512 : Definition {
   using OwnReading = OwnNearest;
   static void prepare(const u16 (&frequencies)[kSymbols], OwnReading& own) { prepare_own(frequencies, own); }
 
@@ -192,7 +192,7 @@ struct Avx512 {
       const auto costs_in = [&](u32 c) {
         const __m512i planes = _mm512_set1_epi32(static_cast<int>(raw_planes_of(c) * 0x10001));
         const __m512i symbols = _mm512_min_epu16(_mm512_srlv_epi16(sizes, planes), _mm512_set1_epi16(kEscape));
-        const __m512i table = _mm512_load_si512(kCostTables.tables[set][table_of(c)]);
+        const __m512i table = _mm512_load_si512(kCostTables.of[set][table_of(c)]);
         return _mm512_madd_epi16(_mm512_permutexvar_epi16(symbols, table), _mm512_set1_epi16(1));
       };
       for (u32 j = 0; j < 2; ++j) {
@@ -280,8 +280,8 @@ struct Avx512 {
       return;
     }
     LaneRates own[1];
-    if (plan.has_own_table) own[0] = make_lane_rates(plan.own_table);
-    const LaneRates* const tables = plan.has_own_table ? own : kLaneRates.tables[plan.set];
+    if (plan.has_own_table) make_lane_rates(plan.own_table, own[0]);
+    const LaneRates* const tables = plan.has_own_table ? own : kLaneRates.of[plan.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     __m512i low = {}, high = {};
@@ -307,7 +307,7 @@ struct Avx512 {
         } else {
           alignas(64) u16 each[kBlockCodes];
           _mm512_store_si512(each, symbols);
-          Definition::push_symbols<lanes>(kRates.symbols[plan.set][table_of(c)], each, x, words);
+          Definition::push_symbols<lanes>(kRates.of[plan.set][table_of(c)], each, x, words);
         }
         u32 escaped = _mm512_cmpeq_epi16_mask(symbols, _mm512_set1_epi16(kEscape));
         if (escaped != 0) [[unlikely]] {
@@ -420,7 +420,7 @@ struct Avx512 {
       return Definition::read_blocks<lanes>(head, own, classes, first, end, unit_bits, states, words, in, steps,
                                             escapes);
     }
-    const Nearest* const tables = head.has_own_table ? own.nearest : kNearest.tables[head.set];
+    const Nearest* const tables = head.has_own_table ? own.nearest : kNearest.of[head.set];
     u32 x[lanes];
     memcpy(x, states, sizeof x);
     States halves = split<lanes>(states);
@@ -449,7 +449,7 @@ struct Avx512 {
           symbols = _mm512_inserti64x4(front, _mm512_castsi512_si256(back), 1);
         } else {
           alignas(64) u16 each[kBlockCodes];
-          Definition::read_symbols<lanes>(kSlots.slots[head.set][table_of(c)], x, next, each);
+          Definition::read_symbols<lanes>(kSlots.of[head.set][table_of(c)], x, next, each);
           symbols = _mm512_load_si512(each);
         }
         escaped = _mm512_cmpeq_epi16_mask(symbols, _mm512_set1_epi16(kEscape));

@@ -21,13 +21,10 @@ struct alignas(64) LaneRates {
   bool are_exact;  // in a table of the tile's own, a quotient may be too large by 1
 };
 
-struct AllLaneRates {
-  LaneRates tables[kTableSets][kSymbolTables];
-  bool are_exact;
-};
-
-constexpr LaneRates make_lane_rates(const Rate (&rates)[kSymbols]) {
-  LaneRates to = {};
+constexpr void make_lane_rates(const u16 (&frequencies)[kSymbols], LaneRates& to) {
+  Rate rates[kSymbols] = {};
+  make_rates(frequencies, rates);
+  to = {};
   to.are_exact = true;
   for (u32 s = 0; s < kSymbols; ++s) {
     const Rate& rate = rates[s];
@@ -44,28 +41,8 @@ constexpr LaneRates make_lane_rates(const Rate (&rates)[kSymbols]) {
     const u64 excess = reciprocal * frequency - power;
     to.are_exact = to.are_exact && (frequency == 1 || (rate.limit - 1) * excess < power);
   }
-  return to;
 }
-
-constexpr AllLaneRates make_lane_rates() {
-  AllLaneRates rates = {};
-  rates.are_exact = true;
-  for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 t = 0; t < kSymbolTables; ++t) {
-      rates.tables[set][t] = make_lane_rates(kRates.symbols[set][t]);
-      rates.are_exact = rates.are_exact && rates.tables[set][t].are_exact;
-    }
-  }
-  return rates;
-}
-inline constexpr AllLaneRates kLaneRates = make_lane_rates();
-static_assert(kLaneRates.are_exact);
-
-inline LaneRates make_lane_rates(const u16 (&frequencies)[kSymbols]) {
-  Rate rates[kSymbols];
-  make_rates(frequencies, rates);
-  return make_lane_rates(rates);
-}
+inline constexpr auto kLaneRates = make_tables(kSymbolFrequencies, make_lane_rates);
 
 // For finding the symbol of a slot in lanes of 16 bits, as the one that begins nearest at or before it. 32 times the
 // distance, modulo 2^16, is larger for symbols that begin behind the slot than for symbol 0, so that the least of all
@@ -84,12 +61,10 @@ struct Nearest {
   alignas(16) u8 high_frequencies[kSymbols];
 };
 
-struct NearestTables {
-  Nearest tables[kTableSets][kSymbolTables];
-};
-
-constexpr Nearest make_nearest(const Rate (&rates)[kSymbols]) {
-  Nearest to = {};
+constexpr void make_nearest(const u16 (&frequencies)[kSymbols], Nearest& to) {
+  Rate rates[kSymbols] = {};
+  make_rates(frequencies, rates);
+  to = {};
   const auto place_of = [&](u32 s) { return static_cast<u16>(s - 2 * kSymbols * rates[s].sum); };
   for (u32 n = 1; n < 4; ++n) to.quarters[n - 1] = place_of(4 * n) * 0x10001u;
   for (u32 j = 1; j < 4; ++j) {
@@ -100,17 +75,8 @@ constexpr Nearest make_nearest(const Rate (&rates)[kSymbols]) {
     to.low_frequencies[s] = static_cast<u8>(rates[s].frequency);
     to.high_frequencies[s] = static_cast<u8>(rates[s].frequency >> 8);
   }
-  return to;
 }
-
-constexpr NearestTables make_nearest() {
-  NearestTables nearest = {};
-  for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 t = 0; t < kSymbolTables; ++t) nearest.tables[set][t] = make_nearest(kRates.symbols[set][t]);
-  }
-  return nearest;
-}
-inline constexpr NearestTables kNearest = make_nearest();
+inline constexpr auto kNearest = make_tables(kSymbolFrequencies, make_nearest);
 
 // A table of the tile's own, for reading.
 struct OwnNearest : OwnSlots {
@@ -118,30 +84,17 @@ struct OwnNearest : OwnSlots {
 };
 
 inline void prepare_own(const u16 (&frequencies)[kSymbols], OwnNearest& own) {
-  Rate rates[kSymbols];
-  make_rates(frequencies, rates);
-  own.nearest[0] = make_nearest(rates);
+  make_nearest(frequencies, own.nearest[0]);
   Definition::prepare(frequencies, own);
 }
 
 // Costs of symbols as in the comparison of classes, twice.
-struct CostTables {
-  alignas(64) u16 tables[kTableSets][kSymbolTables][2 * kSymbols];
-};
-
-constexpr CostTables make_cost_tables() {
-  CostTables all = {};
-  for (u32 set = 0; set < kTableSets; ++set) {
-    for (u32 t = 0; t < kSymbolTables; ++t) {
+inline constexpr auto kCostTables =
+    make_tables<u16[2 * kSymbols]>(kSymbolFrequencies, [](const u16 (&frequencies)[kSymbols], u16 (&to)[2 * kSymbols]) {
       for (u32 s = 0; s < 2 * kSymbols; ++s) {
-        const u32 cost = kCosts.symbols[set][t][s % kSymbols];
-        all.tables[set][t][s] = static_cast<u16>(s % kSymbols == kEscape ? cost + kEscapeCost : cost);
+        to[s] = static_cast<u16>(cost_of(frequencies[s % kSymbols]) + (s % kSymbols == kEscape ? kEscapeCost : 0));
       }
-    }
-  }
-  return all;
-}
-inline constexpr CostTables kCostTables = make_cost_tables();
+    });
 
 // Costs of symbols as bytes, twice.
 struct SetCosts {

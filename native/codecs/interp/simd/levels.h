@@ -6,8 +6,9 @@
 #pragma once
 
 #include <new>
+#include <utility>
 
-#include "codecs/interp/grid.h"
+#include "codecs/interp/prediction.h"
 #include "codecs/interp/simd/passes.h"
 #include "codecs/interp/walk.h"
 
@@ -63,16 +64,10 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Sl
             rows[height - 1] = first + last_row * strides[2];
             rows[4 + height - 1] = second + last_row * strides[2];
           }
-          if (height == 4) {
-            codes = depth == 1    ? move_rows<kToParts, 8, 4>(rows, entries, room, codes)
-                    : planes == 2 ? move_rows<kToParts, 4, 8>(rows, entries, room, codes)
-                                  : move_rows<kToParts, 4, 4>(rows, entries, room, codes);
-            for (u32*& row : rows) row += 4 * strides[2];
-          } else {
-            for (u32 r = 0; r < height; ++r) rows[height + r] = rows[4 + r];
-            codes = depth == 1 ? move_rows_of<kToParts, 8, 3>(height, rows, entries, room, codes)
-                               : move_rows_of<kToParts, 4, 6>(planes * height, rows, entries, room, codes);
-          }
+          for (u32 r = 0; r < height; ++r) rows[height + r] = rows[4 + r];
+          codes = depth == 1 ? move_rows_of<kToParts, 8>(height, rows, entries, room, codes)
+                             : move_rows_of<kToParts, 4>(planes * height, rows, entries, room, codes);
+          for (u32*& row : rows) row += 4 * strides[2];
         }
       }
       if (kToParts && has_gap) {
@@ -93,29 +88,17 @@ struct Pair {
   Lanes first, second;
 };
 
-// `interleaved` gives a0 b0 a1 b1 …; `parted` is its inverse.
-template <class V>
-H5L_INLINE Pair interleaved(V a, V b) {
-  if constexpr (sizeof(V) == 64) {
-    return {H5L_SHUFFLE(V, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
-            H5L_SHUFFLE(V, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)};
-  } else if constexpr (sizeof(V) == 32) {
-    return {H5L_SHUFFLE(V, a, b, 0, 8, 1, 9, 2, 10, 3, 11), H5L_SHUFFLE(V, a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
-  } else {
-    return {H5L_SHUFFLE(V, a, b, 0, 4, 1, 5), H5L_SHUFFLE(V, a, b, 2, 6, 3, 7)};
-  }
+// `interleaved` gives a0 b0 a1 b1 …; `parted` is its inverse. The numbers are those of the lanes.
+template <class V, u32... i>
+H5L_INLINE Pair interleaved(V a, V b, std::integer_sequence<u32, i...>) {
+  return {H5L_SHUFFLE(V, a, b, (i / 2 + i % 2 * kCount)...),
+          H5L_SHUFFLE(V, a, b, (kCount / 2 + i / 2 + i % 2 * kCount)...)};
 }
-template <class V>
-H5L_INLINE Pair parted(V a, V b) {
-  if constexpr (sizeof(V) == 64) {
-    return {H5L_SHUFFLE(V, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
-            H5L_SHUFFLE(V, a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)};
-  } else if constexpr (sizeof(V) == 32) {
-    return {H5L_SHUFFLE(V, a, b, 0, 2, 4, 6, 8, 10, 12, 14), H5L_SHUFFLE(V, a, b, 1, 3, 5, 7, 9, 11, 13, 15)};
-  } else {
-    return {H5L_SHUFFLE(V, a, b, 0, 2, 4, 6), H5L_SHUFFLE(V, a, b, 1, 3, 5, 7)};
-  }
+template <class V, u32... i>
+H5L_INLINE Pair parted(V a, V b, std::integer_sequence<u32, i...>) {
+  return {H5L_SHUFFLE(V, a, b, (2 * i)...), H5L_SHUFFLE(V, a, b, (2 * i + 1)...)};
 }
+inline constexpr std::make_integer_sequence<u32, kCount> kEachLane;
 
 // A finer grid: of the box itself, or of the part without odd axes of the level below.
 struct Grid {
@@ -172,11 +155,11 @@ H5L_INLINE void move_row(const RowShape& shape, u32* row, u32* evens, u32* odds)
   } else {
     for (u32 x = 0; x < shape.odd; x += kCount) {
       if constexpr (kToParts) {
-        const Pair both = parted(load_lanes(row + 2 * x), load_lanes(row + 2 * x + kCount));
+        const Pair both = parted(load_lanes(row + 2 * x), load_lanes(row + 2 * x + kCount), kEachLane);
         store_lanes(evens + x, both.first);
         store_lanes(odds + x, both.second);
       } else {
-        const Pair both = interleaved(load_lanes(evens + x), load_lanes(odds + x));
+        const Pair both = interleaved(load_lanes(evens + x), load_lanes(odds + x), kEachLane);
         store_lanes(row + 2 * x, both.first);
         store_lanes(row + 2 * x + kCount, both.second);
       }
@@ -284,7 +267,7 @@ struct Workspace {
 };
 
 inline constexpr u32 kFewEntries = 200;  // are predicted one after the other
-inline constexpr u32 kScratchBytes = 352 * 1024;
+inline constexpr u32 kScratchBytes = kInterpolationBytes<i32>;
 
 // Finds axes and levels, and places for all parts. Null if there is not enough memory: the box is too thin.
 H5L_RARE inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch) {

@@ -51,12 +51,11 @@ struct Constant {
 // ---------------------------------------------------------------------------------------------------------------------
 // Geometry of a level
 
-// A place that is a sum of products of others, along one axis.
+// A place that is a sum of products of others, along one axis. Those that it does not have weigh nothing.
 struct Ghost {
   i32 place;
   i32 from[4];
   u32 weights[4];
-  u32 count;
 };
 
 struct Axis {
@@ -132,9 +131,9 @@ H5L_RARE inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis
     axis.gap = 2;
     axis.places = 4;
     axis.ghost_count = 3;
-    axis.ghosts[0] = {-1, {0}, {1}, 1};
-    axis.ghosts[1] = {1, {0}, {1}, 1};
-    axis.ghosts[2] = {2, {0}, {1}, 1};
+    axis.ghosts[0] = {-1, {}, {1}};
+    axis.ghosts[1] = {1, {}, {1}};
+    axis.ghosts[2] = {2, {}, {1}};
     return;
   }
   const bool ends_off = last % (2 * s) != 0;
@@ -156,30 +155,30 @@ H5L_RARE inline void find_axis(const Plan& plan, const Level& level, u32 a, Axis
   if (axis.is_irregular) {
     if (no >= 3) {
       weights_of(plan, level, a, no - 2, w);
-      add_ghost(axis, {r, {end - 3, end - 2, end - 1}, {0u - 1 - w[0], 9 - w[1], 9 - w[2]}, 3});
+      add_ghost(axis, {r, {end - 3, end - 2, end - 1}, {0u - 1 - w[0], 9 - w[1], 9 - w[2]}});
     } else {
-      add_ghost(axis, {r, {end - 1}, {1}, 1});
+      add_ghost(axis, {r, {end - 1}, {1}});
     }
     weights_of(plan, level, a, no - 1, w);
     if (no >= 2) {
-      add_ghost(axis, {r + 1, {end - 2, end - 1, r, at_last}, {0u - 1 - w[0], 9 - w[1], 9, 0 - w[2]}, 4});
+      add_ghost(axis, {r + 1, {end - 2, end - 1, r, at_last}, {0u - 1 - w[0], 9 - w[1], 9, 0 - w[2]}});
     } else {
-      add_ghost(axis, {r + 1, {0, r, at_last}, {8 - w[1], 9, 0 - w[2]}, 3});
+      add_ghost(axis, {r + 1, {0, r, at_last}, {8 - w[1], 9, 0 - w[2]}});
     }
   } else {
     weights_of(plan, level, a, no - 1, w);
     if (no >= 2) {
-      add_ghost(axis, {r, {end - 2, end - 1, end}, {0u - 1 - w[0], 9 - w[1], 9 - w[2]}, 3});
+      add_ghost(axis, {r, {end - 2, end - 1, end}, {0u - 1 - w[0], 9 - w[1], 9 - w[2]}});
     } else {
-      add_ghost(axis, {r, {0, 1}, {8 - w[1], 9 - w[2]}, 2});
+      add_ghost(axis, {r, {0, 1}, {8 - w[1], 9 - w[2]}});
     }
   }
   if (no >= 2) {
     weights_of(plan, level, a, 0, w);
-    add_ghost(axis, {-1, {0, 1, 2}, {9 - w[1], 9 - w[2], 0u - 1 - w[3]}, 3});
+    add_ghost(axis, {-1, {0, 1, 2}, {9 - w[1], 9 - w[2], 0u - 1 - w[3]}});
     axis.is_cubic = w[3] != 0 && (no >= 3 || !axis.is_irregular);
   } else {
-    add_ghost(axis, {-1, {0}, {1}, 1});
+    add_ghost(axis, {-1, {0}, {1}});
   }
 }
 
@@ -248,31 +247,13 @@ H5L_INLINE void run(const Term (&terms)[kMaxActiveAxes], u32* at, u32 length, F&
 }
 
 // out[k] = sum of products.
-inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&weights)[4], u32 count) {
-  const u32 *a = from[0], *b = from[1], *c = from[2], *d = from[3];
-  if (count == 1 && weights[0] == 1) {
-    for_lanes(out, length, [&](u32 k) { store_lanes(out + k, load_lanes(a + k)); });
-  } else if (count == 3 && weights[0] == 3 && weights[1] == 0u - 3 && weights[2] == 1) {
-    for_lanes(out, length, [&](u32 k) {
-      const Lanes difference = load_lanes(a + k) - load_lanes(b + k);
-      store_lanes(out + k, load_lanes(c + k) + difference + (difference << 1));
-    });
-  } else if (count == 3 && weights[0] == 1 && weights[1] == 0u - 3 && weights[2] == 3) {
-    for_lanes(out, length, [&](u32 k) {
-      const Lanes difference = load_lanes(c + k) - load_lanes(b + k);
-      store_lanes(out + k, load_lanes(a + k) + difference + (difference << 1));
-    });
-  } else {
-    const u32 w0 = weights[0], w1 = count > 1 ? weights[1] : 0, w2 = count > 2 ? weights[2] : 0,
-              w3 = count > 3 ? weights[3] : 0;
-    if (count < 2) b = a;
-    if (count < 3) c = a;
-    if (count < 4) d = a;
-    for_lanes(out, length, [&](u32 k) {
-      store_lanes(out + k,
-                  w0 * load_lanes(a + k) + w1 * load_lanes(b + k) + w2 * load_lanes(c + k) + w3 * load_lanes(d + k));
-    });
-  }
+inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&weights)[4]) {
+  const u32 *const a = from[0], *const b = from[1], *const c = from[2], *const d = from[3];
+  const u32 w0 = weights[0], w1 = weights[1], w2 = weights[2], w3 = weights[3];
+  for_lanes(out, length, [&](u32 k) {
+    store_lanes(out + k,
+                w0 * load_lanes(a + k) + w1 * load_lanes(b + k) + w2 * load_lanes(c + k) + w3 * load_lanes(d + k));
+  });
 }
 
 // All ghosts of an axis that are cubic, in places of `length`.
@@ -321,7 +302,7 @@ inline void mix_rows(u32* at, u32 count, u32 stride, const Axis& axis) {
   for (u32 r = 0; r < count; ++r, at += stride) {
     for (u32 g = 0; g < axis.ghost_count; ++g) {
       u32 sum = 0;
-      for (u32 i = 0; i < ghosts[g].count; ++i) sum += ghosts[g].weights[i] * at[ghosts[g].from[i]];
+      for (u32 i = 0; i < 4; ++i) sum += ghosts[g].weights[i] * at[ghosts[g].from[i]];
       at[ghosts[g].place] = sum;
     }
   }
@@ -356,9 +337,9 @@ inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a, c
       }
       for (u32 g = 0; g < axis.ghost_count; ++g) {
         const Ghost& ghost = axis.ghosts[g];
-        const u32* from[4] = {};
-        for (u32 i = 0; i < ghost.count; ++i) from[i] = at + ghost.from[i] * stride;
-        mix(at + ghost.place * stride, length, from, ghost.weights, ghost.count);
+        const u32* from[4];
+        for (u32 i = 0; i < 4; ++i) from[i] = at + ghost.from[i] * stride;
+        mix(at + ghost.place * stride, length, from, ghost.weights);
       }
     }
   }
@@ -477,7 +458,7 @@ class Pass {
       w[1] += 17;
       for (u32 done = 0; done < length_; done += kGhostLanes) {
         const u32 now = length_ - done < kGhostLanes ? length_ - done : kGhostLanes;
-        mix(plan_.ghosts, now, from, w, 4);
+        mix(plan_.ghosts, now, from, w);
         for (const u32*& neighbour : from) neighbour += now;
         for (const u32*& neighbour : term.from) neighbour = here + done;
         term.from[3] = plan_.ghosts;
