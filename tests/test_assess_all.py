@@ -129,6 +129,8 @@ def test_pages_of_variables_are_behind_the_page_of_all(tmp_path: Path) -> None:
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert text.index("r_pages/002-bad.html") < text.index("r_pages/001-good.html")
     assert "measured" in text
+    for page in pages:
+        assert 'href="../r.html"' in (tmp_path / "r_pages" / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,40 @@ def test_axes_have_the_unit_of_the_original(tmp_path: Path) -> None:
     figure.savefig(tmp_path / "r.png", dpi=40)
 
 
+@pytest.mark.parametrize("falling", [False, True])
+@pytest.mark.parametrize(
+    ("units", "up"), [("degrees_north", True), ("hPa", False), ("m", True)], ids=str
+)
+def test_maps_are_north_up_over_coordinates(
+    units: str, up: bool, falling: bool, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    x = np.arange(20.0)[:, None] + np.zeros((1, 30))
+    places = np.linspace(-47.5, 47.5, 20)[:: -1 if falling else 1]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        field = file.create_dataset("x", data=x[None], chunks=(1, 5, 10))
+        for axis, (name, values, unit) in enumerate(
+            [("t", [1975.0], "a"), ("y", places, units), ("x0", np.arange(30.0), "degrees_east")]
+        ):
+            file[name] = values
+            file[name].attrs.update({"units": unit, "long_name": f"long {name}"})
+            file[name].make_scale(name)
+            field.dims[axis].attach_scale(file[name])
+        report = assess(field, field, axes=("y", "x0"), slices=True)
+    assert report.coordinates[1].at(0) == f"y 0 ({places[0]:.6g} {units})"
+    maps = [a for a in report.plot().axes if a.images]
+    assert len(maps) == 4  # chunks, original, decoded and error
+    for axes in maps:
+        assert axes.get_xlabel() == "long x0 (degrees_east)"
+        assert axes.get_ylabel() == f"long y ({units})"
+        assert axes.get_ylim() == pytest.approx((-50, 50) if up else (50, -50))
+        assert axes.get_aspect() == (1 if units.startswith("degrees") else "auto")
+    drawn = maps[1].images[0]
+    assert drawn.get_extent() == pytest.approx((-0.5, 29.5, -50, 50))
+    rows = drawn.get_array()[:, 0]  # from the least coordinate on
+    assert np.array_equal(rows, x[::-1, 0] if falling else x[:, 0])
+
+
 def test_without_matplotlib_there_are_tables(tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')")
     said = run_python(

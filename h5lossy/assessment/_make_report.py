@@ -52,7 +52,8 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
     report = Report(
         shape=layout.full_shape,
         dtype=(fields.original.given if fields.is_complex else fields.dtype).name,
-        dims=fields.names,
+        dims=tuple(one.name for one in fields.coordinates),
+        coordinates=fields.coordinates,
         axes=fields.axes,
         points=points.count,
         valid=points.valid,
@@ -106,6 +107,7 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
             h5lossy=_native.version(),
             passes=found.passes,
             units=fields.original.units,
+            long_name=fields.original.long_name,
             amplification=found.amplification,
             unpacked=tuple(
                 f"{which}: {field.packing}"

@@ -17,7 +17,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from h5lossy._errors import InvalidArgumentError
-from h5lossy.assessment.schema import Failure, ReportData
+from h5lossy.assessment.schema import FOR_PICTURES, Failure, ReportData
 
 if TYPE_CHECKING:
     from h5lossy.assessment.report import Report
@@ -135,7 +135,7 @@ def _hints(kind: Any) -> dict[str, Any]:
     return {
         name: hint
         for name, hint in typing.get_type_hints(kind).items()
-        if kind is not ReportData or name != "slices"
+        if kind is not ReportData or name not in FOR_PICTURES
     }
 
 

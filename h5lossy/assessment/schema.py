@@ -29,6 +29,9 @@ SCHEMA = "h5lossy.report/3"
 #: A number, or None where it is not defined.
 Number = float | None
 
+#: Attributes of a report that are not in JSON, and no numbers.
+FOR_PICTURES = frozenset({"slices", "coordinates"})
+
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
@@ -395,6 +398,29 @@ class Provenance:
     #: Which fields were unpacked, and by which attributes; missing values are NaN then.
     unpacked: tuple[str, ...] = ()
     units: str | None = None  #: The original's attribute ``units``.
+    long_name: str | None = None  #: Its attribute ``long_name``, or else ``standard_name``.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coordinate:
+    """What is known of the places along an axis."""
+
+    name: str = ""  #: That of the axis, if it has one.
+    long_name: str = ""  #: The coordinate's attribute ``long_name``.
+    units: str = ""  #: Its attribute ``units``.
+    rises: bool = (
+        False  #: Whether it grows upwards in pictures, as latitudes do, and depths do not.
+    )
+    #: One for each place, rising or falling: numbers, or dates of NumPy. None: not known.
+    values: npt.NDArray[Any] | None = None
+
+    def at(self, index: int) -> str:
+        """Write a place along the axis: ``lat 12 (-3.5 degrees_north)``."""
+        if self.values is None:
+            return f"{self.name} {index}"
+        value = self.values[index]
+        text = str(value) if self.values.dtype.kind == "M" else f"{value:.6g}"
+        return f"{self.name} {index} ({f'{text} {self.units}'.rstrip()})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -456,6 +482,8 @@ class ReportData:
     schema: str = SCHEMA  #: Name of the definitions.
     #: Parts of both fields, for pictures. Not in JSON, and not compared.
     slices: tuple[FieldSlice, ...] | None = field(default=None, compare=False, repr=False)
+    #: Of each axis, for pictures and messages. Not in JSON, and not compared.
+    coordinates: tuple[Coordinate, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -467,7 +495,7 @@ class ReportData:
         return {"schema": self.schema, "ok": self.ok} | {
             f.name: _plain(getattr(self, f.name))
             for f in dataclasses.fields(self)
-            if f.name not in {"schema", "slices"}
+            if f.name not in {"schema", *FOR_PICTURES}
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:

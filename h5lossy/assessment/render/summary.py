@@ -7,7 +7,9 @@ from __future__ import annotations
 import html
 import math
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from h5lossy._printable import printable
 from h5lossy.assessment.render.text import decibel, document, findings, near_1, number, verdict
@@ -15,7 +17,6 @@ from h5lossy.assessment.render.text import page as report_page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from h5lossy.assessment.schema import ReportData
 
@@ -123,7 +124,7 @@ class Pages:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._folder = path.with_name(f"{path.stem}_pages")
-        self._first = ""
+        self._first: ReportData | None = None
         self._links: dict[str, str] = {}
 
     def add(self, name: str, report: ReportData) -> None:
@@ -132,22 +133,26 @@ class Pages:
         file = f"{len(self._links) + 1:03}{slug}.html"  # with its number, so that names differ
         self._links[name] = f"{self._folder.name}/{file}"
         if len(self._links) == 1:
-            self._first = report_page(report)
+            self._first = report
             return
         self._write_first()
-        (self._folder / file).write_text(report_page(report), encoding="utf-8")
+        self._write_page(file, report)
 
     def _write_first(self) -> None:
-        if self._first:
+        if self._first is not None:
             self._folder.mkdir(exist_ok=True)
-            first = self._path.parent / next(iter(self._links.values()))
-            first.write_text(self._first, encoding="utf-8")
-            self._first = ""
+            self._write_page(Path(next(iter(self._links.values()))).name, self._first)
+            self._first = None
+
+    def _write_page(self, file: str, report: ReportData) -> None:
+        page = report_page(report, f"../{quote(self._path.name)}")
+        (self._folder / file).write_text(page, encoding="utf-8")
 
     def write(self, reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> None:
         """Write the page of all."""
-        written = self._first
-        if len(self._links) != 1 or failed:
+        if self._first is not None and not failed:
+            written = report_page(self._first)
+        else:
             self._write_first()
             written = page(reports, failed, self._links)
         self._path.write_text(written, encoding="utf-8")
