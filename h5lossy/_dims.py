@@ -89,8 +89,12 @@ def _scale_of(dim: Any) -> tuple[str, h5py.Dataset | None]:
     if not len(dim):
         return dim.label, None
     scale = dim[0]
-    name = dim.label or scale.name.rpartition("/")[2]
-    return name, None if text_of(scale, "NAME").startswith(_NO_COORDINATE) else scale
+    return dim.label or scale.name.rpartition("/")[2], scale if has_places(scale) else None
+
+
+def has_places(scale: h5py.Dataset) -> bool:
+    """Return whether a scale is a coordinate, and not a mere dimension of netCDF."""
+    return not text_of(scale, "NAME").startswith(_NO_COORDINATE)
 
 
 def _variable(group: Any, name: str) -> Any:

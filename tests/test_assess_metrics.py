@@ -170,7 +170,11 @@ def test_maps_are_north_up_over_coordinates(
     with h5py.File(tmp_path / "a.h5", "w") as file:
         field = file.create_dataset("x", data=x[None], chunks=(1, 5, 10))
         for axis, (name, values, unit) in enumerate(
-            [("t", [1975.0], "a"), ("y", places, units), ("x0", np.arange(30.0), "degrees_east")]
+            [
+                ("t", [1975.0], "a"),
+                ("y", places, units),
+                ("x0", np.arange(0.0, 90, 3), "degrees_east"),
+            ]
         ):
             file[name] = values
             file[name].attrs.update({"units": unit, "long_name": f"long {name}"})
@@ -186,7 +190,7 @@ def test_maps_are_north_up_over_coordinates(
         assert axes.get_ylim() == pytest.approx((-50, 50) if up else (50, -50))
         assert axes.get_aspect() == (1 if units.startswith("degrees") else "auto")
     drawn = maps[1].images[0]
-    assert drawn.get_extent() == pytest.approx((-0.5, 29.5, -50, 50))
+    assert drawn.get_extent() == pytest.approx((-1.5, 88.5, -50, 50))
     rows = drawn.get_array()[:, 0]  # from the least coordinate on
     assert np.array_equal(rows, x[::-1, 0] if falling else x[:, 0])
 

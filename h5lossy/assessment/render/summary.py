@@ -16,7 +16,7 @@ from h5lossy.assessment.render.text import decibel, document, findings, near_1, 
 from h5lossy.assessment.render.text import page as report_page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from h5lossy.assessment.schema import ReportData
 
@@ -71,6 +71,11 @@ def result(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> str:
     return ", ".join(filter(None, parts)) or f"{count} of {count} without a failure"
 
 
+def of_coordinates(unchanged: Sequence[str]) -> str:
+    """Say in one line which coordinates are unchanged."""
+    return f"unchanged coordinates: {', '.join(unchanged)}" if unchanged else ""
+
+
 def text(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> str:
     """Write the table for a terminal."""
     lines = [HEADINGS, *table(reports, failed)]
@@ -103,7 +108,10 @@ def table_html(
 
 
 def page(
-    reports: Mapping[str, ReportData], failed: Mapping[str, str], links: Mapping[str, str]
+    reports: Mapping[str, ReportData],
+    failed: Mapping[str, str],
+    links: Mapping[str, str],
+    unchanged: Sequence[str] = (),
 ) -> str:
     """Write the page of all variables."""
     is_wrong = failed or not all(report.ok for report in reports.values())
@@ -111,7 +119,8 @@ def page(
     if not is_wrong and any(verdict(report) == "measured" for report in reports.values()):
         passed = "measured"
     body = table_html(reports, failed, {printable(name): to for name, to in links.items()})
-    return document(passed, html.escape(result(reports, failed)), f"{body}\n")
+    last = html.escape(printable(of_coordinates(unchanged)))
+    return document(passed, html.escape(result(reports, failed)), f"{body}\n<p>{last}</p>\n")
 
 
 class Pages:
@@ -148,11 +157,16 @@ class Pages:
         page = report_page(report, f"../{quote(self._path.name)}")
         (self._folder / file).write_text(page, encoding="utf-8")
 
-    def write(self, reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> None:
+    def write(
+        self,
+        reports: Mapping[str, ReportData],
+        failed: Mapping[str, str],
+        unchanged: Sequence[str],
+    ) -> None:
         """Write the page of all."""
         if self._first is not None and not failed:
             written = report_page(self._first)
         else:
             self._write_first()
-            written = page(reports, failed, self._links)
+            written = page(reports, failed, self._links, unchanged)
         self._path.write_text(written, encoding="utf-8")
