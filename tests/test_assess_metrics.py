@@ -101,12 +101,13 @@ def test_progress_counts_metrics_too() -> None:
 
 def test_relative_errors_are_counted_in_octaves() -> None:
     x = np.array([1.0, 2.0, 4.0, 0.0, 8.0, np.nan, 1.0])
-    y = np.array([1.5, 2.0, 4.5, 1.0, 8.5, np.nan, 1.5625])
+    y = np.array([1.5, 2.0, 4.5, 1.0, 7.5, np.nan, 1.5625])
     found = assess(x, y, metrics="full").relative_histogram
     assert found is not None
     assert (found.exact, found.first_octave) == (1, -4)
     # 0.5 and 0.5625 stand an eighth of an octave apart, the others at the beginning of theirs.
     assert [i for i, n in enumerate(found.counts) if n] == [0, 8, 24, 25]
+    assert [i for i, n in enumerate(found.opposite) if n] == [0]
     assert assess(
         x, x, metrics=["pointwise"]
     ).relative_histogram == h5lossy.assessment.schema.RelativeHistogram(

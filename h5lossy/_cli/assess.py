@@ -125,7 +125,13 @@ def _threshold(text: str) -> tuple[str, float]:
 @click.option(
     "--spacing", metavar="H[,H...]", help="Distance of points, one or one an axis. [default: 1]"
 )
-@click.option("--window", default=7, show_default=True, help="Side of SSIM's windows, 2 to 16.")
+@click.option(
+    "--window",
+    default="7",
+    show_default=True,
+    metavar="N[,N...]",
+    help="Sides of SSIM's windows, 2 to 16: one, or one for each of the axes.",
+)
 @click.option("--step", default=1, show_default=True, help="Distance of SSIM's windows.")
 @click.option("--lags", default=10, show_default=True, help="Lags of the autocorrelation, 0 to 16.")
 @click.option(
@@ -322,7 +328,7 @@ def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, An
     settings = {name: options[name] for name in unchanged} | {
         "bound": bound,
         "metrics": [name.strip() for name in options["metrics"].split(",")],
-        "ssim": {"window": options["window"], "step": options["step"]},
+        "ssim": {"window": _numbers("--window", options["window"], int), "step": options["step"]},
         "threshold_crossings": dict(map(_threshold, options["threshold_crossings"])),
     }
     if options["axes"] is not None:
@@ -331,13 +337,17 @@ def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, An
     if options["fill_value"] is not None:
         settings["fill_value"] = options["fill_value"]
     if spacing is not None:
-        try:
-            settings["spacing"] = [float(part) for part in spacing.split(",")]
-        except ValueError:
-            raise click.UsageError(f"--spacing takes numbers, got {spacing!r}") from None
-        if len(settings["spacing"]) == 1:
-            [settings["spacing"]] = settings["spacing"]
+        settings["spacing"] = _numbers("--spacing", spacing, float)
     return settings
+
+
+def _numbers(option: str, text: str, kind: type[float]) -> float | list[float]:
+    """Read one number, or several separated by commas."""
+    try:
+        found = [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise click.UsageError(f"{option} takes numbers, got {text!r}") from None
+    return found[0] if len(found) == 1 else found
 
 
 def _opened(place: str, option: str, stack: ExitStack) -> tuple[h5py.File, str]:

@@ -214,7 +214,8 @@ class Histogram:
 class Similarity:
     """Structural similarity in windows (SSIM)."""
 
-    window: int  #: Side, in points.
+    window: int  #: Largest side, in points.
+    sides: tuple[int, ...] = ()  #: Along each of `ReportData.axes`.
     step: int  #: Distance, in points.
     #: What its constants are taken of: the range of the original. Slices have each their own, and
     #: this is the largest.
@@ -235,6 +236,8 @@ class RelativeHistogram:
     #: The first bin begins at 2 to this power. None where every error is 0.
     first_octave: int | None
     counts: tuple[int, ...]  #: Eight bins an octave, each 2^octave / 8 wide.
+    #: Those of `counts` whose error has not the sign of the value: decoded values are nearer to 0.
+    opposite: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,6 +266,7 @@ class Derivatives:
     laplacian_rms: Number  #: Root mean square in the original.
     laplacian_max_error: Number
     laplacian_rmse: Number  #: From `laplacian_max_error` on: of the Laplacian.
+    laplacian_snr: Number = None  #: 20 log10(laplacian_rms / laplacian_rmse), in dB.
     h1_error: Number  #: Root of the mean of e^2 and the squares of its slopes.
 
 

@@ -246,10 +246,12 @@ def _relative_errors(axes: Axes, report: ReportData) -> None:
     edges = (histogram.first_octave + bins // 8 + np.log2(1 + bins % 8 / 8)) * math.log10(2)
     axes.set_title("Errors relative to the value")
     axes.stairs(np.array(histogram.counts), edges, fill=True)
+    if histogram.opposite:
+        axes.stairs(np.array(histogram.opposite), edges, color="tab:orange", label="towards 0")
     if report.bound is not None and report.bound.kind == "pointwise_relative":
         value = report.bound.value
         axes.axvline(math.log10(value), **_BOUND, label=f"bound, {value:.4g}")
-        _legend(axes)
+    _legend(axes)
     _count_axis(axes)
     axes.set_xlabel("log10 |error / value|")
 

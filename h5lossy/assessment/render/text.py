@@ -69,7 +69,7 @@ def definitions(report: ReportData) -> str:
     """Return in one line how the numbers are defined."""
     parts = [f"definitions: {report.schema}"]
     if report.ssim is not None:
-        side = "x".join([str(report.ssim.window)] * (len(report.axes) or 1))
+        side = "x".join(map(str, report.ssim.sides or (report.ssim.window,)))
         of = "the original" if report.per_slice is None else "each slice of the original"
         parts.append(f"SSIM {side} uniform, step {report.ssim.step}, range of {of}")
     return "; ".join(parts)
@@ -107,6 +107,7 @@ def rows(report: ReportData) -> Iterator[Row]:
             ("PSNR of the gradient", decibel(slopes.gradient_psnr)),
             ("largest gradient error", number(slopes.gradient_max_error, 4)),
             ("RMSE of the Laplacian", number(slopes.laplacian_rmse, 4)),
+            ("SNR of the Laplacian", decibel(slopes.laplacian_snr)),
             ("H1 error", number(slopes.h1_error, 4)),
         )
     groups["whiteness"] = _whiteness(report.autocorrelation)
