@@ -34,7 +34,7 @@ from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._frames import taking
 from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._recommendations import COMMUNITY, Recommendation, Recommendations
-from h5lossy._variables import dataset_named
+from h5lossy._variables import dataset_named, referred_to
 from h5lossy._verification.records import (
     ATTRIBUTES,
     ERROR_ATTRIBUTES,
@@ -54,19 +54,6 @@ except ImportError as error:
         f"h5lossy.xarray needs xarray and h5netcdf ({error}): pip install 'h5lossy[xarray]'"
     ) from error
 
-
-#: Attributes of the CF conventions that name variables which say where the data are: bounds of
-#: cells, vertical coordinates and the like. xarray has them among the data variables.
-_CF_REFERENCES = (
-    "bounds",
-    "cell_measures",
-    "climatology",
-    "coordinates",
-    "formula_terms",
-    "geometry",
-    "grid_mapping",
-    "node_coordinates",
-)
 
 #: How values are made from what is stored.
 _SCALE = ("scale_factor", "add_offset")
@@ -518,16 +505,8 @@ def _encoding_of(
 
 def _referred_to(variables: Iterable[xr.Variable]) -> set[str]:
     """Return the names that attributes of the CF conventions refer to."""
-    texts = [
-        place[attribute]
-        for variable in variables
-        for place in (variable.attrs, variable.encoding)
-        for attribute in _CF_REFERENCES
-        if attribute in place
-    ]
-    # "area: areacella" and the like: what ends in a colon says what the next one is, but
-    # "crs: x y" is of a variable crs.
-    return {name.removesuffix(":") for text in texts for name in str(text).split()}
+    places = (place for variable in variables for place in (variable.attrs, variable.encoding))
+    return {name for place in places for name in referred_to(SimpleNamespace(attrs=place))}
 
 
 def _stored_dtype(variable: xr.Variable) -> np.dtype[Any]:

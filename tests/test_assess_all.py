@@ -109,7 +109,10 @@ def test_coordinates_have_to_be_unchanged(kind: str, tmp_path: Path) -> None:
     for name, shift in (("x.nc", 0.0), ("y.nc", 0.5)):
         coords = {"t": days, "lat": np.arange(4.0), "lon": np.arange(5.0) + shift}
         field = (("t", "lat", "lon", "n"), np.arange(180.0).reshape(3, 4, 5, 3))
-        pair.append(xarray.Dataset({"field": field}, coords=coords))
+        pair.append(
+            xarray.Dataset({"field": field, "lat_bnds": ("lat", np.ones(4))}, coords=coords)
+        )
+        pair[-1]["lat"].attrs["bounds"] = "lat_bnds"
         pair[-1].to_netcdf(tmp_path / name, engine="h5netcdf")
     if kind == "files":
         pair = [tmp_path / "x.nc", tmp_path / "y.nc"]
@@ -117,7 +120,7 @@ def test_coordinates_have_to_be_unchanged(kind: str, tmp_path: Path) -> None:
     found = assess_all(*pair, absolute=1.0, require="rmse<=0")
     assert (found.ok, {*found}) == (False, {f"{root}field", f"{root}lon"})
     assert [f.check for f in found[f"{root}lon"].failures] == ["bound"]
-    assert {*found.unchanged} == {f"{root}t", f"{root}lat"}
+    assert {*found.unchanged} == {f"{root}t", f"{root}lat", f"{root}lat_bnds"}
     assert f"unchanged coordinates: {root}" in found.to_text()
     assert found.to_dict()["unchanged"] == [*found.unchanged]
     named = assess_all(*pair, rules={"/lon": {"absolute": 0.5}})
@@ -126,7 +129,10 @@ def test_coordinates_have_to_be_unchanged(kind: str, tmp_path: Path) -> None:
     if kind == "files":
         said = CliRunner().invoke(main, ["assess", *map(str, pair)])
         assert said.exit_code == 1
-        assert f"unchanged coordinates: {pair[1]}:/t, {pair[1]}:/lat\n" in said.output
+        assert (
+            f"unchanged coordinates: {pair[1]}:/lat_bnds, {pair[1]}:/t, {pair[1]}:/lat\n"
+            in said.output
+        )
 
 
 def test_rules_say_what_each_variable_has_to_meet() -> None:

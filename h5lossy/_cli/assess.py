@@ -37,9 +37,9 @@ from h5lossy._cli._progress import progress_bar
 from h5lossy._names import dataset_at, paired_files, split_place
 from h5lossy._values import has_numbers
 from h5lossy.assessment import GROUPS, PROFILES
-from h5lossy.assessment._many import assess_variable, is_no_variable
+from h5lossy.assessment._many import assess_variable, coordinates_of, is_no_variable
 from h5lossy.assessment._rules import Rules
-from h5lossy.assessment.render.summary import Pages
+from h5lossy.assessment.render.summary import Pages, of_coordinates
 from h5lossy.assessment.reports import Reports
 
 if TYPE_CHECKING:
@@ -229,9 +229,14 @@ def assess(
     elif markdown and not quiet:
         say("\n".join(report.to_markdown() for report in found.values()))
     elif found and not quiet:
-        is_one = len(found) == len(files) == 1 and not (divergences or unchanged)
-        all_read = Reports(found, {}, divergences, unchanged)  # why others were not is said below
-        say((next(iter(found.values())) if is_one else all_read).to_text())
+        if len(found) == len(files) == 1 and not divergences:
+            say(
+                "\n".join(
+                    [next(iter(found.values())).to_text(), of_coordinates(unchanged)]
+                ).rstrip()
+            )
+        else:  # why others were not compared is said below
+            say(Reports(found, {}, divergences, unchanged).to_text())
     raise_failures(failed, len(files), 0 if Reports(found, {}).ok else FAILED)
 
 
@@ -250,11 +255,13 @@ def _reports(
     with ExitStack() as stack:
         x, y = (stack.enter_context(open_file(file)) for file in files)
         pairs = {path_y or path_x or "": path_x or path_y or ""}
+        coordinates: set[str] = set()
         if (path_x or path_y) and patterns:
             raise click.UsageError("give -d, or paths behind the files, but not both")
         if not (path_x or path_y):
             names = datasets_in(y, patterns)
             pairs = {name: name for name in names if patterns or _is_compared(names[name])}
+            coordinates = set() if patterns else coordinates_of(names.items())
             missing = [name for name in pairs if dataset_at(x, name) is None]
             if missing:
                 raise click.ClickException(
@@ -283,7 +290,7 @@ def _reports(
                         *pair,
                         **(wanted[name_y] or {}),
                         progress=progress,
-                        is_named=bool(patterns or path_y or rules.names(name_y)),
+                        is_coordinate=name_y in coordinates and not rules.names(name_y),
                     )
             except Ended as error:
                 failed[name_y] = error

@@ -22,6 +22,7 @@ from h5lossy._names import dataset_at, paired_files, path_text
 from h5lossy._printable import one_line
 from h5lossy._repacking.objects import walk
 from h5lossy._values import has_numbers
+from h5lossy._variables import referred_to
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment._divergence import assess_divergence
 from h5lossy.assessment._options import takes_options
@@ -29,7 +30,7 @@ from h5lossy.assessment._rules import Rules
 from h5lossy.assessment.reports import Reports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from os import PathLike
 
     from h5lossy.assessment.report import Report
@@ -56,8 +57,8 @@ def assess_all(
     original, decoded : path-like, h5py.File, xarray.Dataset, or mapping of arrays
         Both of one kind: files, folders whose files of the same names are compared, or variables by
         name. Of files, all datasets of numbers that `decoded` has; of datasets of xarray, all
-        variables. Coordinates (dimension scales) that `variables` and rules do not name have to be
-        unchanged.
+        variables. Coordinates, and what CF's attributes such as ``bounds`` refer to, have to be
+        unchanged, unless `variables` or a rule names them.
     variables : str or sequence of str, optional
         Globs: only these, by name or by path in the file.
     rules : path-like, or mapping of globs to dicts of options, optional
@@ -96,7 +97,7 @@ def assess_all(
     components = [f"/{name.lstrip('/')}" for name in divergence or ()]
     taken: dict[str, dict[str, tuple[Any, Any]]] = {}
     reports, failed, divergences, unchanged = {}, {}, {}, []
-    for name, path, x, y in _pairs(original, decoded):
+    for name, path, x, y, is_coordinate in _pairs(original, decoded):
         if path in components and x is not None:
             file = name.removesuffix(path.lstrip("/")).removesuffix("/")
             of_file = taken.setdefault(file, {})
@@ -118,7 +119,8 @@ def assess_all(
             continue
         try:
             is_named = globs is not None or checked.names(path)
-            report = assess_variable(x, y, **same, **wanted, is_named=is_named)
+            given = {**same, **wanted, "is_coordinate": is_coordinate and not is_named}
+            report = assess_variable(x, y, **given)
         except (H5LossyError, OSError, RuntimeError, TypeError) as error:
             failed[name] = one_line(error)
             continue
@@ -135,9 +137,9 @@ def assess_all(
     return Reports(reports, failed, divergences, unchanged)
 
 
-def assess_variable(x: Any, y: Any, *, is_named: bool, **options: Any) -> Report | None:
-    """Compare a variable; None if it is a coordinate that nobody named, and unchanged."""
-    if is_named or not _is_coordinate(y):
+def assess_variable(x: Any, y: Any, *, is_coordinate: bool, **options: Any) -> Report | None:
+    """Compare a variable; None if it is a coordinate, and unchanged."""
+    if not is_coordinate:
         return assess(x, y, **options)
     if x.shape == y.shape and x.dtype == y.dtype:
         mine, theirs = (np.asarray(one[...]) for one in (x, y))
@@ -152,22 +154,34 @@ def is_no_variable(found: Any) -> bool:
     return isinstance(found, h5py.Dataset) and h5ds.is_scale(found.id) and not has_places(found)
 
 
-def _is_coordinate(found: Any) -> bool:
-    """Return whether it says where points are, and is not compressed with a bound of its own."""
-    if isinstance(found, h5py.Dataset):
-        return h5ds.is_scale(found.id) and describe(found) is None
-    return hasattr(found, "coords") and found.name in found.coords
+def coordinates_of(datasets: Iterable[tuple[str, h5py.Dataset]]) -> set[str]:
+    """Return the paths of datasets that say where the others are, as CF has it.
+
+    One that h5lossy compressed is none, since it has a bound.
+    """
+    kept, named = set(), set()
+    for path, dataset in datasets:
+        kept |= set() if describe(dataset) is not None else {path}
+        group = path.rpartition("/")[0]
+        named |= {f"{group}/{name}" for name in referred_to(dataset)}
+        named |= {path} if h5ds.is_scale(dataset.id) else set()
+    return kept & named
 
 
-def _pairs(original: Any, decoded: Any) -> Iterator[tuple[str, str, Any, Any]]:
-    """Yield name, path for globs, original and decoded; None for an original that is not there."""
+def _pairs(original: Any, decoded: Any) -> Iterator[tuple[str, str, Any, Any, bool]]:
+    """Yield name, path for globs, original and decoded, and whether it is a coordinate.
+
+    The original is None if it is not there.
+    """
     if isinstance(original, h5py.Group) and isinstance(decoded, h5py.Group):
         yield from _of_files(original.file, decoded.file, "")
     elif isinstance(original, Mapping) and isinstance(decoded, Mapping):
-        y = getattr(decoded, "data_vars", decoded)
-        for name in [*y, *getattr(decoded, "coords", ())]:
+        coordinates = {*getattr(decoded, "coords", ())}
+        data = getattr(decoded, "data_vars", decoded)
+        coordinates.update(*(referred_to(decoded[name]) for name in (*data, *coordinates)))
+        for name in dict.fromkeys([*data, *getattr(decoded, "coords", ())]):
             first, second = (given.get(name) for given in (original, decoded))
-            yield str(name), f"/{str(name).lstrip('/')}", first, second
+            yield str(name), f"/{str(name).lstrip('/')}", first, second, name in coordinates
     else:
         for path in map(Path, (original, decoded)):
             if not path.exists():
@@ -181,16 +195,15 @@ def _pairs(original: Any, decoded: Any) -> Iterator[tuple[str, str, Any, Any]]:
                 except OSError as error:
                     if not name:
                         raise
-                    yield name, name, error, None
+                    yield name, name, error, None, False
                     continue
                 yield from _of_files(first, second, f"{name}:" if name else "")
 
 
-def _of_files(x: h5py.File, y: h5py.File, prefix: str) -> Iterator[tuple[str, str, Any, Any]]:
-    for path, found in walk(y):
-        if not isinstance(found, h5d.DatasetID):
-            continue
-        name, dataset = path_text(path), h5py.Dataset(found)
-        if not has_numbers(dataset):
-            continue
-        yield prefix + name, name, dataset_at(x, name), dataset
+def _of_files(x: h5py.File, y: h5py.File, prefix: str) -> Iterator[tuple[str, str, Any, Any, bool]]:
+    names = [path_text(path) for path, found in walk(y) if isinstance(found, h5d.DatasetID)]
+    coordinates = coordinates_of((name, y_of) for name in names if (y_of := dataset_at(y, name)))
+    for name in names:
+        dataset = dataset_at(y, name)
+        if dataset is not None and has_numbers(dataset):
+            yield prefix + name, name, dataset_at(x, name), dataset, name in coordinates

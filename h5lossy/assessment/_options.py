@@ -18,6 +18,7 @@ from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._errors import InvalidArgumentError
 from h5lossy.assessment.metrics import Metric
 from h5lossy.assessment.requirements import Requirement, parse_requirements
+from h5lossy.assessment.schema import GROUPS
 
 if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
@@ -27,22 +28,8 @@ PROFILES: dict[str, frozenset[str]] = {
     "bound": frozenset(),
     "standard": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk"}),
     "climate": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk", "climate"}),
-    "full": frozenset(
-        {
-            "ssim",
-            "derivatives",
-            "autocorrelation",
-            "per_chunk",
-            "climate",
-            "spectrum",
-            "pointwise",
-            "distribution",
-        }
-    ),
+    "full": GROUPS,
 }
-
-#: Groups of metrics, which may be named one by one.
-GROUPS: frozenset[str] = PROFILES["full"]
 
 _SIZE = re.compile(r"(\d+\.?\d*(?:e\+?\d+)?)\s*(?:([kmg])ib?)?")
 _UNITS = {None: 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

@@ -29,6 +29,20 @@ SCHEMA = "h5lossy.report/3"
 #: A number, or None where it is not defined.
 Number = float | None
 
+#: Groups of metrics, which may be named one by one; most are parts of a report.
+GROUPS: frozenset[str] = frozenset(
+    {
+        "ssim",
+        "derivatives",
+        "autocorrelation",
+        "per_chunk",
+        "climate",
+        "spectrum",
+        "pointwise",
+        "distribution",
+    }
+)
+
 #: Attributes of a report that are not in JSON, and no numbers.
 FOR_PICTURES = frozenset({"slices", "coordinates"})
 

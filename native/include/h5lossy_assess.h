@@ -147,8 +147,8 @@ typedef struct h5l_assess_box {
 } h5l_assess_box;
 
 /* A part of the field in memory, and the points that it owns. A stencil, pair or window belongs to its lowest
- * corner, so a piece extends beyond its own points by a halo of max(lags, largest window - 1, 2) along each axis, or to the
- * end of the field. Values may have any alignment; along the last axis they are adjacent. */
+ * corner, so a piece extends beyond its own points by a halo of max(lags, largest window - 1, 2) along each axis, or
+ * to the end of the field. Values may have any alignment; along the last axis they are adjacent. */
 typedef struct h5l_assess_piece {
   const void* original;
   const void* decoded;
