@@ -50,10 +50,12 @@ def table(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> list[
 
 
 def _line(name: str, report: ReportData) -> tuple[str, ...]:
+    limit = report.bound.limit if report.bound is not None else None
+    largest = number(report.error.max_abs, 4)
     return (
         name,
         verdict(report),
-        number(report.error.max_abs, 4),
+        largest if limit is None else f"{largest} of {limit:.4g}",
         decibel(report.error.psnr),
         number(report.correlation.nines, 3),
         "-" if report.ssim is None else near_1(report.ssim.one_minus_mean),
