@@ -302,7 +302,7 @@ def similarity(
         lost = undefined.checked("ssim.one_minus_mean", field.window_sum / field.windows)
         worst = undefined.checked("ssim.one_minus_min", field.window_worst)
     return Similarity(
-        window=max(sides),
+        window=max(sides, default=0),
         sides=sides,
         step=step,
         value_range=value_range,

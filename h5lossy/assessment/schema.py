@@ -434,11 +434,12 @@ class Coordinate:
 
     def at(self, index: int) -> str:
         """Write a place along the axis: ``lat 12 (-3.5 degrees_north)``."""
+        name = self.name or "axis"
         if self.values is None:
-            return f"{self.name} {index}"
+            return f"{name} {index}"
         value = self.values[index]
         text = str(value) if self.values.dtype.kind == "M" else f"{value:.6g}"
-        return f"{self.name} {index} ({f'{text} {self.units}'.rstrip()})"
+        return f"{name} {index} ({f'{text} {self.units}'.rstrip()})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,7 @@ def place(at: tuple[int, ...] | None) -> str:
 def point(report: ReportData, at: tuple[int, ...] | None, axes: Iterable[int] = ()) -> str:
     """Write a place in the field, or along some of its axes, with coordinates if it has any."""
     along = [*axes] or [*range(len(report.shape))]
-    if at is None or not report.coordinates or len(at) != len(along):
+    if at is None or not any(one.name for one in report.coordinates):
         return place(at)
     return ", ".join(printable(report.coordinates[a].at(i)) for a, i in zip(along, at, strict=True))
 
