@@ -102,7 +102,7 @@ def main() -> None:
         "pattern II: derivatives": lambda: field(stencils=True),
         "pattern II: autocorrelation, 10 lags": lambda: field(lags=10),
         "pattern II: both": lambda: field(stencils=True, lags=10),
-        "pattern III: SSIM, 7 x 7 x 7, step 1": lambda: field(window=7),
+        "pattern III: SSIM, 7 x 7 x 7, step 1": lambda: field(window=(7,) * x.ndim),
         "all of standard": lambda: h5lossy.assess(x, y, absolute=BOUND),
     }
     found = {}

@@ -42,8 +42,11 @@ _UNITS = {
 }
 
 
+#: The attribute NAME of scales that netCDF writes for dimensions without a variable.
+_NO_COORDINATE = "This is a netCDF dimension but not a netCDF variable"
+
 #: What is raised for scales of a damaged file.
-_UNREADABLE = (OSError, RuntimeError, KeyError, TypeError, ValueError, AttributeError)
+UNREADABLE = (OSError, RuntimeError, KeyError, TypeError, ValueError, AttributeError)
 
 
 class Axis(NamedTuple):
@@ -69,7 +72,7 @@ def axes_of(values: Any) -> tuple[Axis, ...]:
     found: Iterable[tuple[str, Any]] = ()
     if is_h5netcdf_variable(values):
         values = values._h5ds  # noqa: SLF001 - it has no public name
-    with contextlib.suppress(*_UNREADABLE):
+    with contextlib.suppress(*UNREADABLE):
         if isinstance(values, h5py.Dataset):
             found = [_scale_of(dim) for dim in values.dims]
         elif is_netcdf4_variable(values):
@@ -86,7 +89,12 @@ def _scale_of(dim: Any) -> tuple[str, h5py.Dataset | None]:
     if not len(dim):
         return dim.label, None
     scale = dim[0]
-    return dim.label or scale.name.rpartition("/")[2], scale
+    return dim.label or scale.name.rpartition("/")[2], scale if has_places(scale) else None
+
+
+def has_places(scale: h5py.Dataset) -> bool:
+    """Return whether a scale is a coordinate, and not a mere dimension of netCDF."""
+    return not text_of(scale, "NAME").startswith(_NO_COORDINATE)
 
 
 def _variable(group: Any, name: str) -> Any:

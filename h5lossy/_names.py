@@ -39,6 +39,15 @@ def hdf5_files_in(folder: Path) -> list[Path]:
     return found
 
 
+def paired_files(original: Path, decoded: Path) -> dict[Path, Path]:
+    """Return the files to compare: the decoded ones, and the original of each by its name."""
+    if not decoded.is_dir():
+        return {decoded: original / decoded.name if original.is_dir() else original}
+    if not original.is_dir():
+        raise InvalidArgumentError(f"{decoded} is a folder, and {original} is none")
+    return {path: original / path.relative_to(decoded) for path in hdf5_files_in(decoded)}
+
+
 def split_place(text: str) -> tuple[str, str | None]:
     """Split ``file.h5:/path`` at the first place that a file stands before; without a path: None.
 

@@ -126,6 +126,31 @@ def text_attribute(data: Any, name: str) -> str | None:
     return content if isinstance(content, str) else None
 
 
+#: Attributes of the CF conventions that name variables which say where the data are: bounds of
+#: cells, vertical coordinates and the like. xarray has them among the data variables.
+_CF_REFERENCES = (
+    "bounds",
+    "cell_measures",
+    "climatology",
+    "coordinates",
+    "formula_terms",
+    "geometry",
+    "grid_mapping",
+    "node_coordinates",
+)
+
+
+def referred_to(data: Any) -> set[str]:
+    """Return the names that a variable's attributes of the CF conventions refer to."""
+    texts: list[str] = []
+    for attribute in _CF_REFERENCES:
+        with contextlib.suppress(UnsupportedError):
+            texts.append(text_attribute(data, attribute) or "")
+    # "area: areacella" and the like: what ends in a colon says what the next one is, but
+    # "crs: x y" is of a variable crs.
+    return {name.removesuffix(":") for text in texts for name in text.split()}
+
+
 def is_netcdf4_variable(given: Any) -> bool:
     """Return whether this is a variable of netCDF4, without importing that."""
     return _is_instance(given, "netCDF4", "Variable")

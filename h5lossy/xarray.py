@@ -34,7 +34,7 @@ from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._frames import taking
 from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._recommendations import COMMUNITY, Recommendation, Recommendations
-from h5lossy._variables import dataset_named
+from h5lossy._variables import dataset_named, referred_to
 from h5lossy._verification.records import (
     ATTRIBUTES,
     ERROR_ATTRIBUTES,
@@ -43,6 +43,8 @@ from h5lossy._verification.records import (
     loss_text,
     rounded_up,
 )
+from h5lossy._verify import Verification
+from h5lossy._verify import verify as verify_dataset
 from h5lossy._warnings import warn
 from h5lossy.missing import Missing, no_data, warn_of_zero, with_exact
 
@@ -54,19 +56,6 @@ except ImportError as error:
         f"h5lossy.xarray needs xarray and h5netcdf ({error}): pip install 'h5lossy[xarray]'"
     ) from error
 
-
-#: Attributes of the CF conventions that name variables which say where the data are: bounds of
-#: cells, vertical coordinates and the like. xarray has them among the data variables.
-_CF_REFERENCES = (
-    "bounds",
-    "cell_measures",
-    "climatology",
-    "coordinates",
-    "formula_terms",
-    "geometry",
-    "grid_mapping",
-    "node_coordinates",
-)
 
 #: How values are made from what is stored.
 _SCALE = ("scale_factor", "add_offset")
@@ -333,12 +322,7 @@ def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
         )
     restored = ds.copy()
     restored.set_close(ds.close)
-    by_file: dict[str, dict[str, xr.Variable]] = {}
-    for name, variable in restored.variables.items():
-        source = variable.encoding.get("source")
-        if isinstance(source, str):
-            by_file.setdefault(source, {})[str(name)] = variable
-    for source, variables in by_file.items():
+    for source, variables in _by_file(restored).items():
         if Path(source).is_file() and not h5py.is_hdf5(source):
             continue  # such as netCDF-3
         try:
@@ -348,6 +332,64 @@ def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
         except (KeyError, OSError) as error:
             warn(f"the codecs of {', '.join(variables)} are not known: {source}: {error}")
     return restored
+
+
+def verify(
+    ds: xr.Dataset, *, against: xr.Dataset | None = None, group: str | None = None
+) -> dict[str, Verification]:
+    """Verify the variables of an opened dataset in the files that they are from.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Opened from a file, with any engine.
+    against : xarray.Dataset, optional
+        The original: its variables are compared value by value, as `h5lossy.verify` does.
+    group : str, optional
+        The group of the file that was opened; the root group by default.
+
+    Returns
+    -------
+    dict of Verification
+        What `h5lossy.verify` finds, by the names of variables that h5lossy compressed.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no variable says which file it is from, or one is of several files.
+    """
+    found: dict[str, Verification] = {}
+    by_file = _by_file(ds)
+    if not by_file:
+        raise InvalidArgumentError("no variable is from a file; open one with xarray.open_dataset")
+    for source, variables in by_file.items():
+        with h5py.File(source, "r") as file:
+            for name, variable in variables.items():
+                dataset = dataset_named(file[group or "/"], name)
+                if not isinstance(dataset, h5py.Dataset):
+                    raise InvalidArgumentError(f"{source} has no variable {name} in this group")
+                if codec_of(dataset) is None:
+                    continue
+                if dataset.shape != variable.shape:
+                    raise InvalidArgumentError(
+                        f"{name} is of shape {variable.shape}, and {dataset.shape} in {source}; "
+                        "verify datasets of one file, as opened"
+                    )
+                if against is not None and name not in against:
+                    raise InvalidArgumentError(f"the original has no variable {name}")
+                original = None if against is None else against[name]
+                found[name] = verify_dataset(dataset, against=original)
+    return found
+
+
+def _by_file(ds: xr.Dataset) -> dict[str, dict[str, xr.Variable]]:
+    """Return the variables by the files that they were opened from."""
+    found: dict[str, dict[str, xr.Variable]] = {}
+    for name, variable in ds.variables.items():
+        source = variable.encoding.get("source")
+        if isinstance(source, str):
+            found.setdefault(source, {})[str(name)] = variable
+    return found
 
 
 class H5LossyStore(H5NetCDFStore):  # type: ignore[misc]  # xarray is not needed for the checks
@@ -518,16 +560,8 @@ def _encoding_of(
 
 def _referred_to(variables: Iterable[xr.Variable]) -> set[str]:
     """Return the names that attributes of the CF conventions refer to."""
-    texts = [
-        place[attribute]
-        for variable in variables
-        for place in (variable.attrs, variable.encoding)
-        for attribute in _CF_REFERENCES
-        if attribute in place
-    ]
-    # "area: areacella" and the like: what ends in a colon says what the next one is, but
-    # "crs: x y" is of a variable crs.
-    return {name.removesuffix(":") for text in texts for name in str(text).split()}
+    places = (place for variable in variables for place in (variable.attrs, variable.encoding))
+    return {name for place in places for name in referred_to(SimpleNamespace(attrs=place))}
 
 
 def _stored_dtype(variable: xr.Variable) -> np.dtype[Any]:

@@ -491,11 +491,14 @@ def test_everything_is_as_the_reference_has_it(
         assert report.ssim.min_at == similarity["argmin"]
 
 
-@pytest.mark.parametrize("window", [2, 3, 7, 8, 11, 16])
+@pytest.mark.parametrize("window", [2, 3, 7, 8, 11, 16, (2, 9), (16, 7), (3, 7, 5), (2, 5, 4, 7)])
 @pytest.mark.parametrize("step", [1, 2, 5])
-def test_windows_of_any_side_and_step(window: int, step: int) -> None:
-    x, y = noisy((21, 33), size=0.5)
-    found = assess(x, y, ssim={"window": window, "step": step}).ssim
+def test_windows_of_any_side_and_step(window: int | tuple[int, ...], step: int) -> None:
+    shapes = {3: (5, 12, 13), 4: (3, 6, 7, 9)}
+    shape = shapes.get(len(window), (21, 33)) if isinstance(window, tuple) else (21, 33)
+    x, y = noisy(shape, size=0.5)
+    every = range(len(shape))
+    found = assess(x, y, axes=every, ssim={"window": window, "step": step}).ssim
     valid = np.ones(x.shape, bool)
     extent = float(x.max()) - float(x.min())
     want = reference.ssim(x, y, valid, window=window, step=step, value_range=extent)
@@ -1135,7 +1138,7 @@ def test_whatever_is_undefined_has_its_reason(name: str) -> None:
         return {name} if value is None else set()
 
     # Not given, of other types, or no number at all: the row of all axes, what has no chunks.
-    declared = {"fill_value", "valid_min", "valid_max", "provenance.units"}
+    declared = {"fill_value", "valid_min", "valid_max", "provenance.units", "provenance.long_name"}
     declared |= {"bound.share", "error.max_modulus"}
     parts = {"per_chunk", "per_slice", "weighted"}
     others = declared | parts | {"autocorrelation.axis", "bound.listed.chunk"}
@@ -1184,6 +1187,8 @@ def test_what_cannot_be_compared_is_refused(arguments: Any, error: Any, text: st
         ({"ssim": {"size": 7}}, "window and step"),
         ({"ssim": 7}, "window and step"),
         ({"ssim": {"window": 7.5}}, "window must be 2 to 16, got 7.5"),
+        ({"ssim": {"window": (7, 7)}}, "one for each of 1 axes"),
+        ({"ssim": {"window": (7, 17)}}, "window must be 2 to 16, got 17"),
         ({"ssim": {"step": 0}}, "step must be 1 or more"),
         ({"lags": 17}, "0 to 16"),
         ({"lags": 2.5}, "lags must be 0 to 16, got 2.5"),

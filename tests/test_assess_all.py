@@ -101,6 +101,40 @@ def test_datasets_of_xarray() -> None:
     assert found["good"].dims == dims
 
 
+@pytest.mark.parametrize("kind", ["files", "xarray"])
+def test_coordinates_have_to_be_unchanged(kind: str, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    days = np.array(["2000-01-01", "2000-01-02", "2000-01-03"], "datetime64[ns]")
+    pair = []
+    for name, shift in (("x.nc", 0.0), ("y.nc", 0.5)):
+        coords = {"t": days, "lat": np.arange(4.0), "lon": np.arange(5.0) + shift}
+        field = (("t", "lat", "lon", "n"), np.arange(180.0).reshape(3, 4, 5, 3))
+        pair.append(
+            xarray.Dataset({"field": field, "lat_bnds": ("lat", np.ones(4))}, coords=coords)
+        )
+        pair[-1]["lat"].attrs["bounds"] = "lat_bnds"
+        pair[-1].to_netcdf(tmp_path / name, engine="h5netcdf")
+    if kind == "files":
+        pair = [tmp_path / "x.nc", tmp_path / "y.nc"]
+    root = "/" if kind == "files" else ""
+    found = assess_all(*pair, absolute=1.0, require="rmse<=0")
+    assert (found.ok, {*found}) == (False, {f"{root}field", f"{root}lon"})
+    assert [f.check for f in found[f"{root}lon"].failures] == ["bound"]
+    assert {*found.unchanged} == {f"{root}t", f"{root}lat", f"{root}lat_bnds"}
+    assert f"unchanged coordinates: {root}" in found.to_text()
+    assert found.to_dict()["unchanged"] == [*found.unchanged]
+    named = assess_all(*pair, rules={"/lon": {"absolute": 0.5}})
+    assert named.ok
+    assert named[f"{root}lon"].bound.kind == "absolute"
+    if kind == "files":
+        said = CliRunner().invoke(main, ["assess", *map(str, pair)])
+        assert said.exit_code == 1
+        assert (
+            f"unchanged coordinates: {pair[1]}:/lat_bnds, {pair[1]}:/t, {pair[1]}:/lat\n"
+            in said.output
+        )
+
+
 def test_rules_say_what_each_variable_has_to_meet() -> None:
     x, y = two()
     rules: dict[str, dict[str, Any]] = {"*": {"absolute": 0.001}, "bad": {"range_relative": 0.5}}
@@ -129,6 +163,8 @@ def test_pages_of_variables_are_behind_the_page_of_all(tmp_path: Path) -> None:
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert text.index("r_pages/002-bad.html") < text.index("r_pages/001-good.html")
     assert "measured" in text
+    for page in pages:
+        assert 'href="../r.html"' in (tmp_path / "r_pages" / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -272,7 +272,8 @@ def test_assess_takes_its_options(files: tuple[Path, Path], tmp_path: Path) -> N
         file["m"] = np.ones((24, 30, 40), bool)
         file["m"][:, :15] = False
     options = (
-        "--window 5 --step 2 --lags 3 --spacing 1,2,3 --threshold-crossings zero=0 --data-range 4"
+        "--window 3,5,4 --step 2 --lags 3 --spacing 1,2,3 --threshold-crossings zero=0 "
+        "--data-range 4"
     )
     out = run(
         "assess",
@@ -285,7 +286,7 @@ def test_assess_takes_its_options(files: tuple[Path, Path], tmp_path: Path) -> N
     ).output
     [report] = json.loads(out)["reports"]
     assert report["masked"] == 24 * 15 * 40
-    assert (report["ssim"]["window"], report["ssim"]["value_range"]) == (5, 4)
+    assert (report["ssim"]["sides"], report["ssim"]["value_range"]) == ([3, 5, 4], 4)
     assert report["derivatives"]["spacing"] == [1, 2, 3]
     assert len(report["autocorrelation"][0]["values"]) == 3
     assert report["threshold_crossings"][0]["name"] == "zero"

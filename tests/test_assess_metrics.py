@@ -101,12 +101,13 @@ def test_progress_counts_metrics_too() -> None:
 
 def test_relative_errors_are_counted_in_octaves() -> None:
     x = np.array([1.0, 2.0, 4.0, 0.0, 8.0, np.nan, 1.0])
-    y = np.array([1.5, 2.0, 4.5, 1.0, 8.5, np.nan, 1.5625])
+    y = np.array([1.5, 2.0, 4.5, 1.0, 7.5, np.nan, 1.5625])
     found = assess(x, y, metrics="full").relative_histogram
     assert found is not None
     assert (found.exact, found.first_octave) == (1, -4)
     # 0.5 and 0.5625 stand an eighth of an octave apart, the others at the beginning of theirs.
     assert [i for i, n in enumerate(found.counts) if n] == [0, 8, 24, 25]
+    assert [i for i, n in enumerate(found.opposite) if n] == [0]
     assert assess(
         x, x, metrics=["pointwise"]
     ).relative_histogram == h5lossy.assessment.schema.RelativeHistogram(
@@ -155,6 +156,44 @@ def test_axes_have_the_unit_of_the_original(tmp_path: Path) -> None:
     labels = {axes.get_xlabel() for axes in figure.axes} | {a.get_ylabel() for a in figure.axes}
     assert {"error (m s$^{-1})", "value (m s$^{-1})"} <= labels
     figure.savefig(tmp_path / "r.png", dpi=40)
+
+
+@pytest.mark.parametrize("falling", [False, True])
+@pytest.mark.parametrize(
+    ("units", "up"), [("degrees_north", True), ("hPa", False), ("m", True)], ids=str
+)
+def test_maps_are_north_up_over_coordinates(
+    units: str, up: bool, falling: bool, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    x = np.arange(20.0)[:, None] + np.zeros((1, 30))
+    places = np.linspace(-47.5, 47.5, 20)[:: -1 if falling else 1]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        field = file.create_dataset("x", data=x[None], chunks=(1, 5, 10))
+        for axis, (name, values, unit) in enumerate(
+            [
+                ("t", [1975.0], "a"),
+                ("y", places, units),
+                ("x0", np.arange(0.0, 90, 3), "degrees_east"),
+            ]
+        ):
+            file[name] = values
+            file[name].attrs.update({"units": unit, "long_name": f"long {name}"})
+            file[name].make_scale(name)
+            field.dims[axis].attach_scale(file[name])
+        report = assess(field, field, axes=("y", "x0"), slices=True)
+    assert report.coordinates[1].at(0) == f"y 0 ({places[0]:.6g} {units})"
+    maps = [a for a in report.plot().axes if a.images]
+    assert len(maps) == 4  # chunks, original, decoded and error
+    for axes in maps:
+        assert axes.get_xlabel() == "long x0 (degrees_east)"
+        assert axes.get_ylabel() == f"long y ({units})"
+        assert axes.get_ylim() == pytest.approx((-50, 50) if up else (50, -50))
+        assert axes.get_aspect() == (1 if units.startswith("degrees") else "auto")
+    drawn = maps[1].images[0]
+    assert drawn.get_extent() == pytest.approx((-1.5, 88.5, -50, 50))
+    rows = drawn.get_array()[:, 0]  # from the least coordinate on
+    assert np.array_equal(rows, x[::-1, 0] if falling else x[:, 0])
 
 
 def test_without_matplotlib_there_are_tables(tmp_path: Path) -> None:

@@ -133,6 +133,25 @@ def test_the_file_has_the_bound_and_the_rest_is_exact(original: xr.Dataset, save
             )
 
 
+def test_opened_datasets_are_verified_in_their_files(original: xr.Dataset, saved: Path) -> None:
+    wrong = original.assign(pr=original["pr"] + 2)
+    for engine in ("netcdf4", H5LossyBackendEntrypoint):
+        with xr.open_dataset(saved, engine=engine) as ds:
+            found = h5lossy.xarray.verify(ds, against=wrong)
+            assert {name: one.ok for name, one in found.items()} == {
+                "tas": True,
+                "pr": False,
+                "count": True,
+            }
+            assert h5lossy.xarray.verify(ds)["pr"].ok
+            with pytest.raises(InvalidArgumentError, match="verify datasets of one file"):
+                h5lossy.xarray.verify(ds.isel(time=[0]))
+            with pytest.raises(InvalidArgumentError, match="the original has no variable"):
+                h5lossy.xarray.verify(ds, against=original.drop_vars("tas"))
+    with pytest.raises(InvalidArgumentError, match="no variable is from a file"):
+        h5lossy.xarray.verify(original)
+
+
 def test_chunks_are_those_of_chunks_for() -> None:
     array = dask.array.zeros((100, 128, 256), dtype="f4", chunks=(10, 64, 64))
     ds = xr.Dataset({"v": (tuple("abc"), array)})

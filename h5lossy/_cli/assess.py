@@ -34,11 +34,12 @@ from h5lossy._cli._options import (
     quiet_option,
 )
 from h5lossy._cli._progress import progress_bar
-from h5lossy._names import dataset_at, hdf5_files_in, split_place
+from h5lossy._names import dataset_at, paired_files, split_place
 from h5lossy._values import has_numbers
 from h5lossy.assessment import GROUPS, PROFILES
+from h5lossy.assessment._many import assess_variable, coordinates_of, is_no_variable
 from h5lossy.assessment._rules import Rules
-from h5lossy.assessment.render.summary import Pages
+from h5lossy.assessment.render.summary import Pages, of_coordinates
 from h5lossy.assessment.reports import Reports
 
 if TYPE_CHECKING:
@@ -124,7 +125,13 @@ def _threshold(text: str) -> tuple[str, float]:
 @click.option(
     "--spacing", metavar="H[,H...]", help="Distance of points, one or one an axis. [default: 1]"
 )
-@click.option("--window", default=7, show_default=True, help="Side of SSIM's windows, 2 to 16.")
+@click.option(
+    "--window",
+    default="7",
+    show_default=True,
+    metavar="N[,N...]",
+    help="Sides of SSIM's windows, 2 to 16: one, or one for each of the axes.",
+)
 @click.option("--step", default=1, show_default=True, help="Distance of SSIM's windows.")
 @click.option("--lags", default=10, show_default=True, help="Lags of the autocorrelation, 0 to 16.")
 @click.option(
@@ -181,6 +188,7 @@ def assess(
     3 fields that can't be compared.
     """
     found: dict[str, Report] = {}
+    unchanged: list[str] = []
     divergences: dict[str, DivergenceReport] = {}
     pages = None if html is None else Pages(html)
     failed: dict[Path, Exception] = {}
@@ -191,66 +199,69 @@ def assess(
         settings["weights"] = options["weights"]
         if options["weights"] not in {None, "latitude"}:
             settings["weights"] = _dataset(*_opened(options["weights"], "--weights", stack))
-        files = _files(original, decoded)
+        places = split_place(original), split_place(decoded)
+        files = paired_files(*(Path(file) for file, _ in places))
+        paths = tuple(path for _, path in places)
         checked = Rules(rules)
 
         def compare(path: Path) -> None:
             with no_verdict():
-                for report in _reports(files[path], str(path), patterns, settings, checked):
-                    name = report.provenance.decoded
+                both = files[path], path
+                for name, report in _reports(both, paths, patterns, settings, checked):
+                    if report is None:
+                        unchanged.append(name)
+                        continue
                     if pages is not None:
                         pages.add(name, report)
                     found[name] = replace(report, slices=None)
                 if options["divergence"] is not None:
                     names = [name.strip() for name in options["divergence"].split(",")]
-                    shown = f"{path}: {', '.join(names)}"
-                    divergences[shown] = _divergence(files[path], str(path), names, settings)
+                    divergences[f"{path}: {', '.join(names)}"] = _divergence(both, names, settings)
 
         failed = for_each_file([*files], compare)
         checked.check_used()
         why = {str(path): why_of(error) for path, error in failed.items()}
-        all_of_them = Reports(found, why, divergences)
+        all_of_them = Reports(found, why, divergences, unchanged)
         if pages is not None and found:
-            pages.write(all_of_them, all_of_them.failed)
+            pages.write(all_of_them, why, unchanged)
     if as_json and (found or not failed):
         say_json(all_of_them.to_dict())
     elif markdown and not quiet:
         say("\n".join(report.to_markdown() for report in found.values()))
     elif found and not quiet:
-        is_one = len(found) == len(files) == 1 and not divergences
-        all_read = Reports(found, {}, divergences)  # why others were not is said below
-        say((next(iter(found.values())) if is_one else all_read).to_text())
+        if len(found) == len(files) == 1 and not divergences:
+            say(
+                "\n".join(
+                    [next(iter(found.values())).to_text(), of_coordinates(unchanged)]
+                ).rstrip()
+            )
+        else:  # why others were not compared is said below
+            say(Reports(found, {}, divergences, unchanged).to_text())
     raise_failures(failed, len(files), 0 if Reports(found, {}).ok else FAILED)
 
 
-def _files(original: str, decoded: str) -> dict[Path, str]:
-    """Return the files to compare: the decoded ones, and the original of each."""
-    if not Path(original).is_dir():
-        return {Path(decoded): original}
-    if not Path(decoded).is_dir():
-        file, _ = split_place(decoded)
-        return {Path(decoded): str(Path(original) / Path(file).name)}
-    found = hdf5_files_in(Path(decoded))
-    return {path: str(Path(original) / path.relative_to(decoded)) for path in found}
-
-
 def _reports(
-    original: str,
-    decoded: str,
+    files: tuple[Path, Path],
+    paths: tuple[str | None, ...],
     patterns: tuple[str, ...],
     settings: dict[str, Any],
     rules: Rules,
-) -> Iterator[Report]:
-    """Compare the datasets of two files, each of which is open only once, one after another."""
+) -> Iterator[tuple[str, Report | None]]:
+    """Compare the datasets of two files, each of which is open only once, one after another.
+
+    Yield the name of each, and None for coordinates that are unchanged.
+    """
+    path_x, path_y = paths
     with ExitStack() as stack:
-        x, path_x = _opened(original, "", stack)
-        y, path_y = _opened(decoded, "", stack)
+        x, y = (stack.enter_context(open_file(file)) for file in files)
         pairs = {path_y or path_x or "": path_x or path_y or ""}
+        coordinates: set[str] = set()
         if (path_x or path_y) and patterns:
             raise click.UsageError("give -d, or paths behind the files, but not both")
         if not (path_x or path_y):
             names = datasets_in(y, patterns)
-            pairs = {name: name for name in names if patterns or has_numbers(names[name])}
+            pairs = {name: name for name in names if patterns or _is_compared(names[name])}
+            coordinates = set() if patterns else coordinates_of(names.items())
             missing = [name for name in pairs if dataset_at(x, name) is None]
             if missing:
                 raise click.ClickException(
@@ -275,18 +286,21 @@ def _reports(
             try:
                 with no_verdict():
                     pair = _dataset(x, name_x), _dataset(y, name_y)
-                    report = h5lossy.assess(*pair, **(wanted[name_y] or {}), progress=progress)
+                    report = assess_variable(
+                        *pair,
+                        **(wanted[name_y] or {}),
+                        progress=progress,
+                        is_coordinate=name_y in coordinates and not rules.names(name_y),
+                    )
             except Ended as error:
                 failed[name_y] = error
                 continue
-            yield replace(
-                report,
-                provenance=replace(
-                    report.provenance,
-                    original=f"{x.filename}:{name_x}",
-                    decoded=f"{y.filename}:{name_y}",
-                ),
-            )
+            shown = f"{y.filename}:{name_y}"
+            if report is not None:
+                first = f"{x.filename}:{name_x}"
+                source = replace(report.provenance, original=first, decoded=shown)
+                report = replace(report, provenance=source)
+            yield shown, report
         if failed and len(pairs) == 1:
             raise next(iter(failed.values()))
         if failed:
@@ -297,15 +311,19 @@ def _reports(
             )
 
 
+def _is_compared(dataset: h5py.Dataset) -> bool:
+    return has_numbers(dataset) and not is_no_variable(dataset)
+
+
 def _divergence(
-    original: str, decoded: str, names: list[str], settings: dict[str, Any]
+    files: tuple[Path, Path], names: list[str], settings: dict[str, Any]
 ) -> DivergenceReport:
     """Compare a vector field of two files."""
     taken = ("axes", "spacing", "mask", "memory_limit")
     with ExitStack() as stack:
-        files = [_opened(file, "", stack)[0] for file in (original, decoded)]
+        opened = [stack.enter_context(open_file(file)) for file in files]
         return h5lossy.assess_divergence(
-            *([_dataset(file, name) for name in names] for file in files),
+            *([_dataset(file, name) for name in names] for file in opened),
             **{name: settings[name] for name in taken if name in settings},
         )
 
@@ -317,7 +335,7 @@ def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, An
     settings = {name: options[name] for name in unchanged} | {
         "bound": bound,
         "metrics": [name.strip() for name in options["metrics"].split(",")],
-        "ssim": {"window": options["window"], "step": options["step"]},
+        "ssim": {"window": _numbers("--window", options["window"], int), "step": options["step"]},
         "threshold_crossings": dict(map(_threshold, options["threshold_crossings"])),
     }
     if options["axes"] is not None:
@@ -326,28 +344,30 @@ def _settings(options: dict[str, Any], bound: ErrorBound | None) -> dict[str, An
     if options["fill_value"] is not None:
         settings["fill_value"] = options["fill_value"]
     if spacing is not None:
-        try:
-            settings["spacing"] = [float(part) for part in spacing.split(",")]
-        except ValueError:
-            raise click.UsageError(f"--spacing takes numbers, got {spacing!r}") from None
-        if len(settings["spacing"]) == 1:
-            [settings["spacing"]] = settings["spacing"]
+        settings["spacing"] = _numbers("--spacing", spacing, float)
     return settings
 
 
-def _opened(place: str, option: str, stack: ExitStack) -> tuple[h5py.File, str | None]:
-    """Open the file of a place; `option` needs the path of a dataset."""
+def _numbers(option: str, text: str, kind: type[float]) -> float | list[float]:
+    """Read one number, or several separated by commas."""
+    try:
+        found = [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise click.UsageError(f"{option} takes numbers, got {text!r}") from None
+    return found[0] if len(found) == 1 else found
+
+
+def _opened(place: str, option: str, stack: ExitStack) -> tuple[h5py.File, str]:
+    """Open the file of a place that an option gives."""
     file, path = split_place(place)
-    if option and path is None:
+    if path is None:
         raise click.UsageError(f"{option} takes FILE:/PATH, got {place!r}")
     return stack.enter_context(open_file(file)), path
 
 
-def _dataset(file: h5py.File, path: str | None) -> h5py.Dataset:
+def _dataset(file: h5py.File, path: str) -> h5py.Dataset:
     """Return a dataset of a file."""
-    found = dataset_at(file, path or "")
+    found = dataset_at(file, path)
     if found is None:
-        raise click.ClickException(
-            f"there is no dataset {printable(path or '')} in {file.filename}"
-        )
+        raise click.ClickException(f"there is no dataset {printable(path)} in {file.filename}")
     return found

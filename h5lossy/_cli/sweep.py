@@ -135,7 +135,7 @@ def sweep(
             table.writeheader()
             table.writerows(rows)
     if plot is not None and figure is not None:
-        _draw(rows, figure)
+        _draw(rows, figure, f"{printable(field.path)}, {kind} bounds {bounds}")
         save(figure, plot, _format(plot))
     if as_json:
         say_json({"path": field.path, "kind": argument, "settings": rows})
@@ -163,7 +163,7 @@ def sweep(
 def _empty_figure(path: Path) -> Figure:
     """Make the figure to draw in, before any work is done."""
     try:
-        figure = new_figure(7, 4.5)
+        figure = new_figure(8, 4.5)
     except ImportError as error:
         raise click.ClickException(str(error)) from None
     formats = figure.canvas.get_supported_filetypes()
@@ -195,22 +195,26 @@ def _row(one: Tradeoff, bound: float, *, on_front: bool) -> dict[str, Any]:
     return {"codec": candidate_name(one.codec), "bound": bound, **found, "front": on_front}
 
 
-def _draw(rows: Sequence[dict[str, Any]], figure: Figure) -> None:
+def _draw(rows: Sequence[dict[str, Any]], figure: Figure, title: str) -> None:
     """Draw PSNR over bits per value: a line for each codec, stars on the front."""
     drawn = [r for r in rows if isinstance(r["psnr"], float) and r["bits_per_value"] is not None]
     if not drawn:
         raise click.ClickException("there is nothing to draw: no setting has a finite PSNR")
     drawn.sort(key=lambda row: row["bits_per_value"])
     axes = figure.subplots()
-    for codec in dict.fromkeys(row["codec"] for row in rows):
+    for i, codec in enumerate(dict.fromkeys(row["codec"] for row in rows)):
         own = [row for row in drawn if row["codec"] == codec]
         best = [row for row in own if row["front"]]
         points, stars = (
             ([row["bits_per_value"] for row in some], [row["psnr"] for row in some])
             for some in (own, best)
         )
-        [line] = axes.plot(*points, marker="o", markersize=3, label=codec)
+        style = "-" if i % 2 == 0 else (0, (4, 3))  # two codecs may give the same
+        [line] = axes.plot(*points, marker="o", markersize=3, linestyle=style, label=codec)
         axes.plot(*stars, color=line.get_color(), marker="*", linestyle="", markersize=9)
+    front = "the front: no setting has\nfewer bits and a smaller RMSE"
+    axes.plot([], [], color="0.4", marker="*", linestyle="", markersize=9, label=front)
     axes.set(xlim=(0, None), xlabel="bits per value", ylabel="PSNR (dB)")
+    axes.set_title(title, parse_math=False)
     axes.grid(color="0.9")
-    axes.legend()
+    figure.legend(loc="outside right upper", frameon=False)

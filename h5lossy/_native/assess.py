@@ -58,7 +58,7 @@ class AssessParams(Struct):
     threads: int = 0
     lags: int = 0
     stencils: bool = False
-    window: int = 0
+    window: tuple[int, ...] = ()
     step: int = 1
     shape: tuple[int, ...] = ()
     spacing: tuple[float, ...] = ()

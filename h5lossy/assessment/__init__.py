@@ -14,7 +14,6 @@ from h5lossy.assessment._assessor import Assessor
 from h5lossy.assessment._divergence import DivergenceReport, assess_divergence
 from h5lossy.assessment._many import assess_all
 from h5lossy.assessment._options import (
-    GROUPS,
     PROFILES,
     AssessOptions,
     memory_bytes,
@@ -24,7 +23,7 @@ from h5lossy.assessment.metrics import Block, Metric
 from h5lossy.assessment.report import Report
 from h5lossy.assessment.reports import Reports
 from h5lossy.assessment.requirements import MEASURES, Requirement, parse_requirements
-from h5lossy.assessment.schema import SCHEMA, Failure
+from h5lossy.assessment.schema import GROUPS, SCHEMA, Failure
 
 __all__ = [
     "GROUPS",

@@ -14,6 +14,7 @@ import numpy as np
 from h5lossy._blocks import block_shape
 from h5lossy._dims import chosen_axes
 from h5lossy._values import as_bits
+from h5lossy.assessment._coordinates import coordinates
 from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, missing_in
 from h5lossy.assessment._sparse import SPARSE_BYTES, Stored, chunks_of, grouped, times_in
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from h5lossy.assessment.schema import Coordinate
     from h5lossy.missing import Missing
 
     Part = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.bool_]]
@@ -103,7 +105,7 @@ class Fields:
     layout: Layout
     missing: Missing
     axes: tuple[int, ...]  # that windows, derivatives, lags and spectra extend along
-    names: tuple[str, ...] = ()  # of all axes, if they have names
+    coordinates: tuple[Coordinate, ...] = ()  # of all axes, if they have names
     stored: Stored | None = None  # where chunks are, if most of the values were never written
     device: int | None = None  # the GPU that holds everything and computes
 
@@ -130,7 +132,7 @@ class Fields:
             missing=missing_in(x, y, dtype, fill, missing),
             # Of complex numbers nothing is compared that needs neighbours.
             axes=layout.axes if x.is_complex else chosen_axes(axes, own, x.shape, layout.axes),
-            names=tuple(axis.name for axis in own),
+            coordinates=coordinates(own, x.shape),
         )
 
     @property

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,12 @@ import numpy as np
 from h5lossy._arrays import as_shown, cupy_memory, device_of, is_device_array
 from h5lossy._batched import read
 from h5lossy._bounds import require_comparable
-from h5lossy._dims import COMPONENT, Axis, axes_of, broadcast
+from h5lossy._dims import COMPONENT, Axis, axes_of, broadcast, text_of
 from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy._names import dataset_at, name_of, split_place
 from h5lossy._packing import Packing
 from h5lossy._values import as_reals, is_half, no_number, real_dtype, unmasked
-from h5lossy._variables import as_stored, text_attribute
+from h5lossy._variables import as_stored
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class Input:
         self.dtype = real_dtype(self.given) if self.is_complex else self.given
         self.packing = None if self.is_complex else Packing.of(values, self.dtype)
         self.missing = no_data(values).of_reals() if self.is_complex else no_data(values)
-        self.units = _units(values)
+        self.units = text_of(values, "units") or None
+        self.long_name = text_of(values, "long_name") or text_of(values, "standard_name") or None
         #: What it says of its axes; nothing if they have no names.
         self.axes = axes_of(values)
         parts = (2,) if self.is_complex else ()
@@ -142,13 +143,6 @@ class Input:
             part = as_reals(part)  # of halves
         with np.errstate(invalid="ignore"):  # signalling NaNs
             return part.astype(dtype, copy=False)
-
-
-def _units(values: Any) -> str | None:
-    """Return the attribute ``units`` of the netCDF conventions; None if there is no such text."""
-    with suppress(UnsupportedError):
-        return text_attribute(values, "units")
-    return None
 
 
 class Mask(Input):

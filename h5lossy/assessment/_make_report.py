@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from h5lossy import _native
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._fields import Layout, position
+from h5lossy.assessment._passes import windows_along
 from h5lossy.assessment._undefined import OVERFLOW, Undefined, fits, without_lost_sums
 from h5lossy.assessment.report import Report
 from h5lossy.assessment.schema import (
@@ -41,6 +42,7 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
     near, power = (layout, found.power) if slices is None else (slices.window_layout, slices.power)
     value_range = found.value_range if slices is None else slices.value_range
     spacing = params.spacing if slices is None else slices.params.spacing
+    sides = windows_along(options.window, fields.axes)
     sums, field = without_lost_sums(found.points, found.field if slices is None else slices.field)
     points = sums if absent is None else absent.added_to(sums)
     original = numbers.values(points, "original", undefined)
@@ -52,7 +54,8 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
     report = Report(
         shape=layout.full_shape,
         dtype=(fields.original.given if fields.is_complex else fields.dtype).name,
-        dims=fields.names,
+        dims=tuple(one.name for one in fields.coordinates),
+        coordinates=fields.coordinates,
         axes=fields.axes,
         points=points.count,
         valid=points.valid,
@@ -73,7 +76,9 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
         histogram=numbers.histogram(points, undefined),
         relative_histogram=found.relative_histogram,
         ssim=(
-            numbers.similarity(field, near, options, value_range, undefined)
+            numbers.similarity(
+                field, near, sides, undefined, step=options.step, value_range=value_range
+            )
             if "ssim" in groups
             else None
         ),
@@ -106,6 +111,7 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
             h5lossy=_native.version(),
             passes=found.passes,
             units=fields.original.units,
+            long_name=fields.original.long_name,
             amplification=found.amplification,
             unpacked=tuple(
                 f"{which}: {field.packing}"

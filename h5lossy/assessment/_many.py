@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
-from h5py import h5d
+import numpy as np
+from h5py import h5d, h5ds
 
+from h5lossy._datasets import describe
+from h5lossy._dims import has_places
 from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._globs import matches
-from h5lossy._names import dataset_at, hdf5_files_in, path_text
+from h5lossy._names import dataset_at, paired_files, path_text
 from h5lossy._printable import one_line
 from h5lossy._repacking.objects import walk
 from h5lossy._values import has_numbers
+from h5lossy._variables import referred_to
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment._divergence import assess_divergence
 from h5lossy.assessment._options import takes_options
@@ -26,8 +30,10 @@ from h5lossy.assessment._rules import Rules
 from h5lossy.assessment.reports import Reports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from os import PathLike
+
+    from h5lossy.assessment.report import Report
 
 
 @takes_options
@@ -50,8 +56,9 @@ def assess_all(
     ----------
     original, decoded : path-like, h5py.File, xarray.Dataset, or mapping of arrays
         Both of one kind: files, folders whose files of the same names are compared, or variables by
-        name. Of files, all datasets of numbers that `decoded` has; of datasets of xarray, all data
-        variables.
+        name. Of files, all datasets of numbers that `decoded` has; of datasets of xarray, all
+        variables. Coordinates, and what CF's attributes such as ``bounds`` refer to, have to be
+        unchanged, unless `variables` or a rule names them.
     variables : str or sequence of str, optional
         Globs: only these, by name or by path in the file.
     rules : path-like, or mapping of globs to dicts of options, optional
@@ -89,8 +96,8 @@ def assess_all(
     same = {"mask": mask, "weights": weights, "slices": slices, "memory_limit": memory_limit}
     components = [f"/{name.lstrip('/')}" for name in divergence or ()]
     taken: dict[str, dict[str, tuple[Any, Any]]] = {}
-    reports, failed, divergences = {}, {}, {}
-    for name, path, x, y in _pairs(original, decoded):
+    reports, failed, divergences, unchanged = {}, {}, {}, []
+    for name, path, x, y, is_coordinate in _pairs(original, decoded):
         if path in components and x is not None:
             file = name.removesuffix(path.lstrip("/")).removesuffix("/")
             of_file = taken.setdefault(file, {})
@@ -105,65 +112,98 @@ def assess_all(
                 )
         is_wanted = globs is None or any(matches(path, glob) for glob in globs)
         wanted = checked.options(path, options) if is_wanted else None
-        if wanted is None:
+        if wanted is None or is_no_variable(y):
             continue
         if x is None or isinstance(x, OSError):
             failed[name] = "the original has no such variable" if x is None else one_line(x)
             continue
         try:
-            report = assess(x, y, **same, **wanted)
+            is_named = globs is not None or checked.names(path)
+            given = {**same, **wanted, "is_coordinate": is_coordinate and not is_named}
+            report = assess_variable(x, y, **given)
         except (H5LossyError, OSError, RuntimeError, TypeError) as error:
             failed[name] = one_line(error)
+            continue
+        if report is None:
+            unchanged.append(name)
             continue
         named = replace(report.provenance, original=name, decoded=name)
         reports[name] = replace(report, provenance=named)
     checked.check_used()
     if divergence and not divergences:
         raise InvalidArgumentError(f"there are not all components of {', '.join(divergence)}")
-    if not reports and not failed:
+    if not (reports or failed or unchanged):
         raise InvalidArgumentError("there is no variable to compare")
-    return Reports(reports, failed, divergences)
+    return Reports(reports, failed, divergences, unchanged)
 
 
-def _pairs(original: Any, decoded: Any) -> Iterator[tuple[str, str, Any, Any]]:
-    """Yield name, path for globs, original and decoded; None for an original that is not there."""
+def assess_variable(x: Any, y: Any, *, is_coordinate: bool, **options: Any) -> Report | None:
+    """Compare a variable; None if it is a coordinate, and unchanged."""
+    if not is_coordinate:
+        return assess(x, y, **options)
+    if x.shape == y.shape and x.dtype == y.dtype:
+        mine, theirs = (np.asarray(one[...]) for one in (x, y))
+        if np.array_equal(mine, theirs, equal_nan=y.dtype.kind in "fc"):
+            return None
+    kept = {name: options[name] for name in ("threads", "memory_limit") if name in options}
+    return assess(x, y, lossless=True, metrics="bound", **kept)
+
+
+def is_no_variable(found: Any) -> bool:
+    """Return whether a dataset is a mere dimension of netCDF."""
+    return isinstance(found, h5py.Dataset) and h5ds.is_scale(found.id) and not has_places(found)
+
+
+def coordinates_of(datasets: Iterable[tuple[str, h5py.Dataset]]) -> set[str]:
+    """Return the paths of datasets that say where the others are, as CF has it.
+
+    One that h5lossy compressed is none, since it has a bound.
+    """
+    kept, named = set(), set()
+    for path, dataset in datasets:
+        kept |= set() if describe(dataset) is not None else {path}
+        group = path.rpartition("/")[0]
+        named |= {f"{group}/{name}" for name in referred_to(dataset)}
+        named |= {path} if h5ds.is_scale(dataset.id) else set()
+    return kept & named
+
+
+def _pairs(original: Any, decoded: Any) -> Iterator[tuple[str, str, Any, Any, bool]]:
+    """Yield name, path for globs, original and decoded, and whether it is a coordinate.
+
+    The original is None if it is not there.
+    """
     if isinstance(original, h5py.Group) and isinstance(decoded, h5py.Group):
         yield from _of_files(original.file, decoded.file, "")
     elif isinstance(original, Mapping) and isinstance(decoded, Mapping):
-        x, y = (getattr(given, "data_vars", given) for given in (original, decoded))
-        for name in y:
-            yield str(name), f"/{str(name).lstrip('/')}", x.get(name), y[name]
+        coordinates = {*getattr(decoded, "coords", ())}
+        data = getattr(decoded, "data_vars", decoded)
+        coordinates.update(*(referred_to(decoded[name]) for name in (*data, *coordinates)))
+        for name in dict.fromkeys([*data, *getattr(decoded, "coords", ())]):
+            first, second = (given.get(name) for given in (original, decoded))
+            yield str(name), f"/{str(name).lstrip('/')}", first, second, name in coordinates
     else:
-        for name, pair in _files(Path(original), Path(decoded)).items():
+        for path in map(Path, (original, decoded)):
+            if not path.exists():
+                raise FileNotFoundError(f"{path} does not exist")
+        folder = Path(decoded) if Path(decoded).is_dir() else None
+        for file, other in paired_files(Path(original), Path(decoded)).items():
+            name = "" if folder is None else str(file.relative_to(folder))
             with ExitStack() as own:
                 try:
-                    first, second = (own.enter_context(h5py.File(path, "r")) for path in pair)
+                    first, second = (own.enter_context(h5py.File(f, "r")) for f in (other, file))
                 except OSError as error:
                     if not name:
                         raise
-                    yield name, name, error, None
+                    yield name, name, error, None, False
                     continue
                 yield from _of_files(first, second, f"{name}:" if name else "")
 
 
-def _files(original: Path, decoded: Path) -> dict[str, tuple[Path, Path]]:
-    """Return the files to compare, by the names of those in folders."""
-    for path in (original, decoded):
-        if not path.exists():
-            raise FileNotFoundError(f"{path} does not exist")
-    if not decoded.is_dir():
-        return {"": (original / decoded.name if original.is_dir() else original, decoded)}
-    if not original.is_dir():
-        raise InvalidArgumentError(f"{decoded} is a folder, and {original} is a file")
-    names = [path.relative_to(decoded) for path in hdf5_files_in(decoded)]
-    return {str(name): (original / name, decoded / name) for name in names}
-
-
-def _of_files(x: h5py.File, y: h5py.File, prefix: str) -> Iterator[tuple[str, str, Any, Any]]:
-    for path, found in walk(y):
-        if not isinstance(found, h5d.DatasetID):
-            continue
-        name, dataset = path_text(path), h5py.Dataset(found)
-        if not has_numbers(dataset):
-            continue
-        yield prefix + name, name, dataset_at(x, name), dataset
+def _of_files(x: h5py.File, y: h5py.File, prefix: str) -> Iterator[tuple[str, str, Any, Any, bool]]:
+    names = [path_text(path) for path, found in walk(y) if isinstance(found, h5d.DatasetID)]
+    coordinates = coordinates_of((name, y_of) for name in names if (y_of := dataset_at(y, name)))
+    for name in names:
+        dataset = dataset_at(y, name)
+        if dataset is not None and has_numbers(dataset):
+            yield prefix + name, name, dataset_at(x, name), dataset, name in coordinates

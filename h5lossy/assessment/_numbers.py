@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from h5lossy._native import FieldResult, PointsResult
     from h5lossy.assessment._absent import Absent
     from h5lossy.assessment._climate import Power
-    from h5lossy.assessment._options import AssessOptions
 
 NO_POINTS = "there is no valid point"
 NO_ORIGINAL = "the original has no valid value"
@@ -274,17 +273,19 @@ def histogram(points: PointsResult, undefined: Undefined) -> Histogram:
 def similarity(
     field: FieldResult,
     layout: Layout,
-    options: AssessOptions,
-    value_range: Number,
+    sides: tuple[int, ...],
     undefined: Undefined,
+    *,
+    step: int,
+    value_range: Number,
 ) -> Similarity:
     """Return SSIM, or why there is none."""
-    shape, window = layout.shape, options.window
+    shape = layout.shape
     why = ""
     if len(shape) > 4:
         why = f"of {len(shape)} axes longer than 1 at most 4 can be taken"
-    elif any(n < window for n in shape):
-        why = f"an axis is shorter than the window of {window}"
+    elif short := [side for n, side in zip(shape, sides, strict=True) if n < side]:
+        why = f"an axis is shorter than the window of {short[0]}"
     elif value_range is None:
         why = NO_ORIGINAL
     elif not value_range:
@@ -301,8 +302,9 @@ def similarity(
         lost = undefined.checked("ssim.one_minus_mean", field.window_sum / field.windows)
         worst = undefined.checked("ssim.one_minus_min", field.window_worst)
     return Similarity(
-        window=window,
-        step=options.step,
+        window=max(sides, default=0),
+        sides=sides,
+        step=step,
         value_range=value_range,
         windows=0 if why else field.windows,
         mean=None if lost is None else 1 - lost,
@@ -356,6 +358,11 @@ def derivatives(
             for axis, slope in zip(layout.axes, slopes, strict=False)
         ),
         gradient_psnr=check("derivatives.gradient_psnr", decibel(extent, change), infinite=True),
+        laplacian_snr=check(
+            "derivatives.laplacian_snr",
+            decibel(found["laplacian_rms"], found["laplacian_rmse"]),
+            infinite=True,
+        ),
         **{name: check(f"derivatives.{name}", value) for name, value in found.items()},
     )
 

@@ -18,6 +18,7 @@ from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._errors import InvalidArgumentError
 from h5lossy.assessment.metrics import Metric
 from h5lossy.assessment.requirements import Requirement, parse_requirements
+from h5lossy.assessment.schema import GROUPS
 
 if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
@@ -27,22 +28,8 @@ PROFILES: dict[str, frozenset[str]] = {
     "bound": frozenset(),
     "standard": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk"}),
     "climate": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk", "climate"}),
-    "full": frozenset(
-        {
-            "ssim",
-            "derivatives",
-            "autocorrelation",
-            "per_chunk",
-            "climate",
-            "spectrum",
-            "pointwise",
-            "distribution",
-        }
-    ),
+    "full": GROUPS,
 }
-
-#: Groups of metrics, which may be named one by one.
-GROUPS: frozenset[str] = PROFILES["full"]
 
 _SIZE = re.compile(r"(\d+\.?\d*(?:e\+?\d+)?)\s*(?:([kmg])ib?)?")
 _UNITS = {None: 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -88,7 +75,8 @@ class AssessOptions:
     spacing : float or sequence of float, optional
         Distance of points along each axis of the fields, for derivatives. Default 1.
     ssim : dict, optional
-        "window", the side of windows from 2 to 16 (7), and "step" between them (1).
+        "window", the side of windows from 2 to 16 (7), or one for each of `axes`, slowest first;
+        and "step" between them (1).
     lags : int, optional
         Largest lag of the autocorrelation, 0 to 16.
     threshold_crossings : dict, optional
@@ -119,7 +107,7 @@ class AssessOptions:
     missing_value: float | Sequence[float] = ()
     axes: int | str | Sequence[int | str] | None = None
     spacing: float | Sequence[float] = 1.0
-    ssim: Mapping[str, int] | None = None
+    ssim: Mapping[str, Any] | None = None
     lags: int = 10
     threshold_crossings: Mapping[str, float] | None = None
     relative_threshold: float = 1e-4
@@ -130,7 +118,7 @@ class AssessOptions:
     requirements: tuple[Requirement, ...] = field(init=False, repr=False, compare=False)
     groups: frozenset[str] = field(init=False, repr=False, compare=False)
     own_metrics: tuple[Metric, ...] = field(init=False, repr=False, compare=False)
-    window: int = field(init=False, repr=False, compare=False)
+    window: int | tuple[int, ...] = field(init=False, repr=False, compare=False)
     step: int = field(init=False, repr=False, compare=False)
     thresholds: tuple[tuple[str, float], ...] = field(init=False, repr=False, compare=False)
 
@@ -264,14 +252,16 @@ def _groups_and_metrics(metrics: Any) -> tuple[set[str], tuple[Metric, ...]]:
     return named, tuple(own)
 
 
-def _window_and_step(ssim: Any) -> tuple[int, int]:
+def _window_and_step(ssim: Any) -> tuple[int | tuple[int, ...], int]:
     given = {} if ssim is None else ssim
     if not isinstance(given, Mapping) or set(given) - {"window", "step"}:
         raise InvalidArgumentError(f"ssim takes a dict of window and step, got {ssim!r}")
     window, step = given.get("window", 7), given.get("step", 1)
-    _check_integer("ssim's window", window, 2, _native.ASSESS_MAX_WINDOW)
+    sides = [*window] if isinstance(window, Iterable) else [window]
+    for side in sides:
+        _check_integer("ssim's window", side, 2, _native.ASSESS_MAX_WINDOW)
     _check_integer("ssim's step", step, 1)
-    return int(window), int(step)
+    return (tuple(map(int, sides)) if isinstance(window, Iterable) else int(window)), int(step)
 
 
 def _thresholds(crossings: Any) -> tuple[tuple[str, float], ...]:

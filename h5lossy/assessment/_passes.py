@@ -14,6 +14,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._blocks import BLOCK_BYTES
 from h5lossy._bounds import BoundKind, ErrorBound, exact_limits
+from h5lossy._errors import InvalidArgumentError
 from h5lossy._ranges import Extent
 from h5lossy.assessment._absent import Absent
 from h5lossy.assessment._climate import Power, climate, powers
@@ -88,7 +89,7 @@ class Task:
             params,
             lags=int(options.lags) if "autocorrelation" in groups else 0,
             stencils="derivatives" in groups,
-            window=options.window if has_windows else 0,
+            window=windows_along(options.window, fields.axes) if has_windows else (),
             shape=fields.layout.shape,
             spacing=tuple(self.spacing[axis] for axis in fields.layout.axes),
             value_range=value_range if has_windows and value_range else 0.0,
@@ -271,6 +272,16 @@ def grid_limit(limit: float) -> float:
     return limit if 1e-300 <= limit < math.inf else 0.0
 
 
+def windows_along(window: int | tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the sides of windows along the axes that these extend along."""
+    sides = (window,) * len(axes) if isinstance(window, int) else window
+    if len(sides) != len(axes):
+        raise InvalidArgumentError(
+            f"ssim's window takes one side, or one for each of {len(axes)} axes, got {window}"
+        )
+    return sides
+
+
 def halo_of(params: _native.AssessParams) -> int:
     """Return how far stencils, lags and windows extend from their first point, in points."""
-    return max(params.lags, params.window - 1, 2 if params.stencils else 0)
+    return max(params.lags, *(side - 1 for side in params.window), 2 if params.stencils else 0)

@@ -17,15 +17,16 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._globs import matches
+from h5lossy._globs import has_wildcards, matches
 from h5lossy.assessment._options import AssessOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
 
-_BOUNDS = {"absolute", "pointwise_relative", "range_relative", "lossless", "bound"}
+_BOUNDS = {*BoundKind, "bound"}
 _OPTIONS = {field.name for field in dataclasses.fields(AssessOptions) if field.init}
 
 
@@ -65,7 +66,7 @@ class Rules:
         """Return the options for a variable; None if it is skipped."""
         found = dict(options)
         for glob, more in self._rules:
-            if not matches(path if path.startswith("/") else f"/{path}", glob):
+            if not _matches(path, glob):
                 continue
             self._unused.discard(glob)
             if _BOUNDS & more.keys():  # it takes the place of another one
@@ -73,12 +74,20 @@ class Rules:
             found |= more
         return None if found.pop("skip", False) else found
 
+    def names(self, path: str) -> bool:
+        """Return whether a rule names this variable, and no others."""
+        return any(not has_wildcards(glob) and _matches(path, glob) for glob, _ in self._rules)
+
     def check_used(self) -> None:
         """Refuse rules that named nothing: most likely these are slips of the pen."""
         if self._unused:
             raise InvalidArgumentError(
                 f"rules name no variable here: {', '.join(sorted(self._unused))}"
             )
+
+
+def _matches(path: str, glob: str) -> bool:
+    return matches(path if path.startswith("/") else f"/{path}", glob)
 
 
 def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:

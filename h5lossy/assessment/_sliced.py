@@ -178,7 +178,8 @@ class SliceSums:
             "one_minus_pearson": correlation.one_minus_pearson,
         }
         if "ssim" in task.groups:
-            ssim = numbers.similarity(field, at, task.options, found.value_range, undefined)
+            sides, own = found.params.window, {"value_range": found.value_range}
+            ssim = numbers.similarity(field, at, sides, undefined, step=found.params.step, **own)
             one["one_minus_ssim"] = ssim.one_minus_mean
         if "derivatives" in task.groups:
             slopes = numbers.derivatives(field, at, found.params.spacing, undefined)

@@ -38,18 +38,20 @@ def take_slices(fields: Fields, max_at: tuple[int, ...] | None) -> tuple[FieldSl
         if worst != middle:
             places["slice with the largest error"] = worst
     return tuple(
-        _take(replace(fields, layout=at), _title(what, at))
+        _take(replace(fields, layout=at), _title(what, fields, at))
         for what, at in places.items()
         if layout.shape and 0 < math.prod(layout.shape) <= MOST_READ
     )
 
 
-def _title(what: str, layout: Layout) -> str:
-    """Name a slice by its index: ``middle slice [5, :, :]``."""
+def _title(what: str, fields: Fields, layout: Layout) -> str:
+    """Name a slice by its place: ``middle slice: time 5 (1895.5 years)``, or ``[5, :, :]``."""
     if not layout.others:
         return "the whole field"
-    index = (":" if axis in layout.axes else str(i) for axis, i in enumerate(layout.at))
-    return f"{what} [{', '.join(index)}]"
+    if not fields.coordinates:
+        index = (":" if axis in layout.axes else str(i) for axis, i in enumerate(layout.at))
+        return f"{what} [{', '.join(index)}]"
+    return f"{what}: {', '.join(fields.coordinates[a].at(layout.at[a]) for a in layout.others)}"
 
 
 def _take(fields: Fields, title: str) -> FieldSlice:

@@ -103,24 +103,28 @@ def relative_histogram(
 ) -> RelativeHistogram:
     """Count the sizes of error relative to the value, with eight bins an octave."""
     counts: Counter[int] = Counter()
+    opposite: Counter[int] = Counter()
     exact = 0
     for own, times in fields.blocks(8 * _VALUES_OF_BLOCK):
         x, y, valid = fields.part(own)
         counted = valid & (x != 0)
         with np.errstate(all="ignore"):
-            relative = np.abs(y[counted] - x[counted]) / np.abs(x[counted])
-        wrong = relative[relative > 0]
-        exact += times * int(relative.size - wrong.size)
-        # Exponent and three bits of the mantissa.
-        bins, found = np.unique(wrong.view(np.int64) >> 49, return_counts=True)
-        counts.update(dict(zip(bins.tolist(), (times * found).tolist(), strict=True)))
+            relative = (y[counted] - x[counted]) / x[counted]
+        exact += times * int(np.count_nonzero(~(np.abs(relative) > 0)))
+        for add, to in ((relative > 0, (counts,)), (relative < 0, (counts, opposite))):
+            # Exponent and three bits of the mantissa.
+            all_bins = np.abs(relative[add]).view(np.int64) >> 49
+            bins, found = np.unique(all_bins, return_counts=True)
+            for one in to:
+                one.update(dict(zip(bins.tolist(), (times * found).tolist(), strict=True)))
         progress(times * x.size)
     if not counts:
         undefined["relative_histogram.first_octave"] = "no valid point other than 0 has an error"
         return RelativeHistogram(exact=exact, first_octave=None, counts=())
-    first = min(counts) // 8 * 8
+    first, last = min(counts) // 8 * 8, max(counts)
     return RelativeHistogram(
         exact=exact,
         first_octave=first // 8 - 1023,
-        counts=tuple(counts[i] for i in range(first, max(counts) + 1)),
+        counts=tuple(counts[i] for i in range(first, last + 1)),
+        opposite=tuple(opposite[i] for i in range(first, last + 1)),
     )

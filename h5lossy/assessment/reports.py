@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,8 @@ class Reports(Mapping[str, "Report"]):
         Why variables can't be compared, by their names.
     divergences : dict of DivergenceReport
         Of vector fields, by the names of their components.
+    unchanged : tuple of str
+        Coordinates that are those of the original.
     """
 
     def __init__(
@@ -36,9 +38,10 @@ class Reports(Mapping[str, "Report"]):
         reports: Mapping[str, Report],
         failed: Mapping[str, str],
         divergences: Mapping[str, DivergenceReport] | None = None,
+        unchanged: Iterable[str] = (),
     ) -> None:
         self._reports, self.failed = dict(reports), dict(failed)
-        self.divergences = dict(divergences or {})
+        self.divergences, self.unchanged = dict(divergences or {}), tuple(unchanged)
 
     def __getitem__(self, name: str) -> Report:
         return self._reports[name]
@@ -65,6 +68,8 @@ class Reports(Mapping[str, "Report"]):
     def to_text(self) -> str:
         """Return a line for each variable, worst first, as text for a terminal."""
         more = [f"divergence of {name}: {one}" for name, one in self.divergences.items()]
+        if self.unchanged:
+            more.append(summary.of_coordinates(self.unchanged))
         return "\n".join([summary.text(self, self.failed), *map(printable, more)])
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,6 +78,7 @@ class Reports(Mapping[str, "Report"]):
             "ok": self.ok,
             "reports": [report.to_dict() for report in self.values()],
             "failed": [{"name": name, "why": why} for name, why in self.failed.items()],
+            "unchanged": [*self.unchanged],
             "divergences": [
                 {"name": name, **asdict(one)} for name, one in self.divergences.items()
             ],
@@ -94,7 +100,7 @@ class Reports(Mapping[str, "Report"]):
         pages = summary.Pages(Path(path))
         for name, report in self.items():
             pages.add(name, report)
-        pages.write(self, self.failed)
+        pages.write(self, self.failed, self.unchanged)
 
     def _repr_html_(self) -> str:
         return summary.table_html(self, self.failed, {})

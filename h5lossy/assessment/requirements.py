@@ -17,7 +17,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from h5lossy._errors import InvalidArgumentError
-from h5lossy.assessment.schema import Failure, ReportData
+from h5lossy.assessment.schema import FOR_PICTURES, GROUPS, Failure, ReportData
 
 if TYPE_CHECKING:
     from h5lossy.assessment.report import Report
@@ -64,9 +64,7 @@ class Measure:
 
 
 #: The groups that compute parts of a report, where these have other names or are requested.
-_GROUPS = {name: name for name in ("ssim", "derivatives", "autocorrelation", "climate", "spectrum")}
-_GROUPS |= {name: name for name in ("distribution", "per_chunk")}
-_GROUPS |= {"relative_histogram": "pointwise"}
+_GROUPS = {name: name for name in GROUPS} | {"relative_histogram": "pointwise"}
 _OF_SLICES = {
     "one_minus_ssim": "ssim",
     "gradient_rmse": "derivatives",
@@ -135,7 +133,7 @@ def _hints(kind: Any) -> dict[str, Any]:
     return {
         name: hint
         for name, hint in typing.get_type_hints(kind).items()
-        if kind is not ReportData or name != "slices"
+        if kind is not ReportData or name not in FOR_PICTURES
     }
 
 

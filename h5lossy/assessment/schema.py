@@ -29,6 +29,23 @@ SCHEMA = "h5lossy.report/3"
 #: A number, or None where it is not defined.
 Number = float | None
 
+#: Groups of metrics, which may be named one by one; most are parts of a report.
+GROUPS: frozenset[str] = frozenset(
+    {
+        "ssim",
+        "derivatives",
+        "autocorrelation",
+        "per_chunk",
+        "climate",
+        "spectrum",
+        "pointwise",
+        "distribution",
+    }
+)
+
+#: Attributes of a report that are not in JSON, and no numbers.
+FOR_PICTURES = frozenset({"slices", "coordinates"})
+
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
@@ -211,7 +228,8 @@ class Histogram:
 class Similarity:
     """Structural similarity in windows (SSIM)."""
 
-    window: int  #: Side, in points.
+    window: int  #: Largest side, in points.
+    sides: tuple[int, ...] = ()  #: Along each of `ReportData.axes`.
     step: int  #: Distance, in points.
     #: What its constants are taken of: the range of the original. Slices have each their own, and
     #: this is the largest.
@@ -232,6 +250,8 @@ class RelativeHistogram:
     #: The first bin begins at 2 to this power. None where every error is 0.
     first_octave: int | None
     counts: tuple[int, ...]  #: Eight bins an octave, each 2^octave / 8 wide.
+    #: Those of `counts` whose error has not the sign of the value: decoded values are nearer to 0.
+    opposite: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,6 +280,7 @@ class Derivatives:
     laplacian_rms: Number  #: Root mean square in the original.
     laplacian_max_error: Number
     laplacian_rmse: Number  #: From `laplacian_max_error` on: of the Laplacian.
+    laplacian_snr: Number = None  #: 20 log10(laplacian_rms / laplacian_rmse), in dB.
     h1_error: Number  #: Root of the mean of e^2 and the squares of its slopes.
 
 
@@ -395,6 +416,30 @@ class Provenance:
     #: Which fields were unpacked, and by which attributes; missing values are NaN then.
     unpacked: tuple[str, ...] = ()
     units: str | None = None  #: The original's attribute ``units``.
+    long_name: str | None = None  #: Its attribute ``long_name``, or else ``standard_name``.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coordinate:
+    """What is known of the places along an axis."""
+
+    name: str = ""  #: That of the axis, if it has one.
+    long_name: str = ""  #: The coordinate's attribute ``long_name``.
+    units: str = ""  #: Its attribute ``units``.
+    rises: bool = (
+        False  #: Whether it grows upwards in pictures, as latitudes do, and depths do not.
+    )
+    #: One for each place, rising or falling: numbers, or dates of NumPy. None: not known.
+    values: npt.NDArray[Any] | None = None
+
+    def at(self, index: int) -> str:
+        """Write a place along the axis: ``lat 12 (-3.5 degrees_north)``."""
+        name = self.name or "axis"
+        if self.values is None:
+            return f"{name} {index}"
+        value = self.values[index]
+        text = str(value) if self.values.dtype.kind == "M" else f"{value:.6g}"
+        return f"{name} {index} ({f'{text} {self.units}'.rstrip()})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -456,6 +501,8 @@ class ReportData:
     schema: str = SCHEMA  #: Name of the definitions.
     #: Parts of both fields, for pictures. Not in JSON, and not compared.
     slices: tuple[FieldSlice, ...] | None = field(default=None, compare=False, repr=False)
+    #: Of each axis, for pictures and messages. Not in JSON, and not compared.
+    coordinates: tuple[Coordinate, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -467,7 +514,7 @@ class ReportData:
         return {"schema": self.schema, "ok": self.ok} | {
             f.name: _plain(getattr(self, f.name))
             for f in dataclasses.fields(self)
-            if f.name not in {"schema", "slices"}
+            if f.name not in {"schema", *FOR_PICTURES}
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:

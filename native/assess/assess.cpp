@@ -69,9 +69,12 @@ h5l_status check_field(const h5l_assess_params& params, const Message& why) {
   if (params.lags > H5L_ASSESS_MAX_LAGS) {
     return why.fail(H5L_INVALID_ARGUMENT, "lags must be at most %d, got %u", H5L_ASSESS_MAX_LAGS, params.lags);
   }
-  if (params.window != 0 && (params.window < 2 || params.window > H5L_ASSESS_MAX_WINDOW || params.step == 0)) {
-    return why.fail(H5L_INVALID_ARGUMENT, "window must be 2 to %d and step 1 or more, got %u and %u",
-                    H5L_ASSESS_MAX_WINDOW, params.window, params.step);
+  for (std::uint32_t axis = 0; axis < params.rank && params.window[0] != 0; ++axis) {
+    const std::uint32_t side = params.window[axis];
+    if (side < 2 || side > H5L_ASSESS_MAX_WINDOW || params.step == 0) {
+      return why.fail(H5L_INVALID_ARGUMENT, "window must be 2 to %d and step 1 or more, got %u and %u",
+                      H5L_ASSESS_MAX_WINDOW, side, params.step);
+    }
   }
   return H5L_OK;
 }
@@ -125,8 +128,9 @@ h5l_status take_field(const h5l_assess_params* params, void* state, const h5l_as
   if (piece == nullptr || piece->original == nullptr || piece->decoded == nullptr) {
     return why.fail(H5L_INVALID_ARGUMENT, "piece, original and decoded must not be null");
   }
-  const std::uint32_t halo =
-      std::max({params->lags, params->window == 0 ? 0u : params->window - 1, params->stencils != 0 ? 2u : 0u});
+  std::uint32_t side = 1;
+  for (std::uint32_t axis = 0; axis < params->rank; ++axis) side = std::max(side, params->window[axis]);
+  const std::uint32_t halo = std::max({params->lags, side - 1, params->stencils != 0 ? 2u : 0u});
   Placed placed;
   if (const h5l_status status = place(*params, *piece, halo, placed, why); status != H5L_OK) return status;
   for (std::uint32_t axis = 0; axis < 4 && device != nullptr; ++axis) {

@@ -25,7 +25,7 @@ FieldPlan make_plan(const h5l_assess_params& params) {
     plan.present[axis] = axis >= lead;
     plan.shape[axis] = axis < lead ? 1 : params.shape[axis - lead];
     plan.finer[axis] = axis < lead ? 1 : params.spacing[params.rank - 1] / params.spacing[axis - lead];
-    plan.window[axis] = axis < lead || params.window == 0 ? 1 : params.window;
+    plan.window[axis] = axis < lead || params.window[0] == 0 ? 1 : params.window[axis - lead];
   }
   plan.rank = params.rank;
   plan.lags = params.lags;
@@ -212,7 +212,7 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
           add_extrema(state.extrema, cell.extrema);
         });
   }
-  if (params.window == 0 || !(params.value_range > 0) || !std::isfinite(params.value_range)) return;
+  if (params.window[0] == 0 || !(params.value_range > 0) || !std::isfinite(params.value_range)) return;
   std::uint64_t end[4];
   for (std::uint32_t axis = 0; axis < 4; ++axis) {
     if (plan.shape[axis] < plan.window[axis]) return;

@@ -73,7 +73,7 @@ typedef struct h5l_assess_params {
   double
       thresholds[H5L_ASSESS_MAX_THRESHOLDS]; /* counts points that change from one side of a threshold to the other */
   uint32_t stencils;                         /* 1: gradient and Laplacian */
-  uint32_t window;                           /* side of SSIM's windows, 2 to H5L_ASSESS_MAX_WINDOW; 0: no SSIM */
+  uint32_t window[H5L_ASSESS_MAX_RANK];      /* sides of SSIM's windows, 2 to H5L_ASSESS_MAX_WINDOW; 0: no SSIM */
   uint32_t step;                             /* distance between windows, from 1 up */
   uint32_t rank; /* of the field for stencils, lags and windows: 1 to 4; extents of 1 only if rank is 1 */
   uint64_t shape[H5L_ASSESS_MAX_RANK];
@@ -147,8 +147,8 @@ typedef struct h5l_assess_box {
 } h5l_assess_box;
 
 /* A part of the field in memory, and the points that it owns. A stencil, pair or window belongs to its lowest
- * corner, so a piece extends beyond its own points by a halo of max(lags, window - 1, 2) along each axis, or to the
- * end of the field. Values may have any alignment; along the last axis they are adjacent. */
+ * corner, so a piece extends beyond its own points by a halo of max(lags, largest window - 1, 2) along each axis, or
+ * to the end of the field. Values may have any alignment; along the last axis they are adjacent. */
 typedef struct h5l_assess_piece {
   const void* original;
   const void* decoded;

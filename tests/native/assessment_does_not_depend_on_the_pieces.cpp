@@ -78,7 +78,7 @@ h5l_assess_params params_of(const Field& field, std::uint32_t threads) {
   params.threads = threads;
   params.lags = 10;
   params.stencils = 1;
-  params.window = 5;
+  for (std::uint32_t& side : params.window) side = 5;
   params.step = 1;
   params.value_range = 10;
   params.rank = static_cast<std::uint32_t>(field.shape.size());
@@ -263,7 +263,7 @@ void wrong_requests_are_refused() {
   REQUIRE(refused([](auto& p, auto&) { p.rank = 5; }));
   REQUIRE(refused([](auto& p, auto&) { p.rank = 0; }));
   REQUIRE(refused([](auto& p, auto&) { p.lags = 17; }));
-  REQUIRE(refused([](auto& p, auto&) { p.window = 17; }));
+  REQUIRE(refused([](auto& p, auto&) { p.window[0] = 17; }));
   REQUIRE(refused([](auto& p, auto&) { p.step = 0; }));
   REQUIRE(refused([](auto& p, auto&) { p.spacing[1] = 0; }));
   REQUIRE(refused([](auto& p, auto&) { p.shape[0] = 9; }));

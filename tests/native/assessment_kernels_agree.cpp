@@ -253,7 +253,8 @@ void check(std::vector<std::uint64_t> shape, Random& random) {
   params.threads = 1;
   params.lags = static_cast<std::uint32_t>(random.below(2) == 0 ? 4 : random.below(17));
   params.stencils = random.below(4) != 0 ? 1 : 0;
-  params.window = static_cast<std::uint32_t>(random.below(2) == 0 ? 7 : 2 + random.below(15));
+  const bool is_usual = random.below(2) == 0;
+  for (std::uint32_t& side : params.window) side = is_usual ? 7 : static_cast<std::uint32_t>(2 + random.below(15));
   params.step = static_cast<std::uint32_t>(random.below(3) == 0 ? 3 : 1);
   params.value_range = 10;
   params.rank = static_cast<std::uint32_t>(field.shape.size());
@@ -274,11 +275,12 @@ void check(std::vector<std::uint64_t> shape, Random& random) {
       same_bits(expected.points, found.points, "points") && same_bits(expected.field, found.field, "field");
   CHECK(same,
         "kind %u, float%zu, rank %u of %llu x ... = %llu, bound %u %g, limit %g, fill %u, mask %d, lags %u, stencils "
-        "%u, window %u "
+        "%u, windows of %u ... %u, "
         "step %u",
         kind, 8 * sizeof(T), params.rank, static_cast<unsigned long long>(params.shape[0]),
         static_cast<unsigned long long>(all), params.bound_kind, params.limit[0], params.histogram_limit,
-        params.has_fill, has_mask ? 1 : 0, params.lags, params.stencils, params.window, params.step);
+        params.has_fill, has_mask ? 1 : 0, params.lags, params.stencils, params.window[0],
+        params.window[params.rank - 1], params.step);
 }
 
 }  // namespace

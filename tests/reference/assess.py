@@ -311,18 +311,20 @@ def ssim(
     y: Field,
     valid: Field,
     *,
-    window: int = 7,
+    window: int | tuple[int, ...] = 7,
     step: int = 1,
     value_range: float,
 ) -> dict[str, Any] | None:
     """Return structural similarity over all whole windows with valid points only."""
-    if min(x.shape) < window:
+    sides = (window,) * x.ndim if isinstance(window, int) else window
+    if any(n < side for n, side in zip(x.shape, sides, strict=True)):
         return None
     a, b = x.astype(np.float64), y.astype(np.float64)
     lost: list[float] = []
     where: list[tuple[int, ...]] = []
-    for corner in itertools.product(*(range(0, n - window + 1, step) for n in x.shape)):
-        cut = tuple(slice(i, i + window) for i in corner)
+    starts = (range(0, n - side + 1, step) for n, side in zip(x.shape, sides, strict=True))
+    for corner in itertools.product(*starts):
+        cut = tuple(slice(i, i + side) for i, side in zip(corner, sides, strict=True))
         if not valid[cut].all():
             continue
         lost.append(window_similarity(a[cut], b[cut], value_range))

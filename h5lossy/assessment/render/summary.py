@@ -7,15 +7,16 @@ from __future__ import annotations
 import html
 import math
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from h5lossy._printable import printable
 from h5lossy.assessment.render.text import decibel, document, findings, near_1, number, verdict
 from h5lossy.assessment.render.text import page as report_page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from h5lossy.assessment.schema import ReportData
 
@@ -49,10 +50,12 @@ def table(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> list[
 
 
 def _line(name: str, report: ReportData) -> tuple[str, ...]:
+    limit = report.bound.limit if report.bound is not None else None
+    largest = number(report.error.max_abs, 4)
     return (
         name,
         verdict(report),
-        number(report.error.max_abs, 4),
+        largest if limit is None else f"{largest} of {limit:.4g}",
         decibel(report.error.psnr),
         number(report.correlation.nines, 3),
         "-" if report.ssim is None else near_1(report.ssim.one_minus_mean),
@@ -68,6 +71,11 @@ def result(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> str:
     parts = [f"{wrong} of {count} failed" if wrong else ""]
     parts += [f"{len(failed)} of {count} can't be compared" if failed else ""]
     return ", ".join(filter(None, parts)) or f"{count} of {count} without a failure"
+
+
+def of_coordinates(unchanged: Sequence[str]) -> str:
+    """Say in one line which coordinates are unchanged."""
+    return f"unchanged coordinates: {', '.join(unchanged)}" if unchanged else ""
 
 
 def text(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> str:
@@ -102,7 +110,10 @@ def table_html(
 
 
 def page(
-    reports: Mapping[str, ReportData], failed: Mapping[str, str], links: Mapping[str, str]
+    reports: Mapping[str, ReportData],
+    failed: Mapping[str, str],
+    links: Mapping[str, str],
+    unchanged: Sequence[str] = (),
 ) -> str:
     """Write the page of all variables."""
     is_wrong = failed or not all(report.ok for report in reports.values())
@@ -110,7 +121,8 @@ def page(
     if not is_wrong and any(verdict(report) == "measured" for report in reports.values()):
         passed = "measured"
     body = table_html(reports, failed, {printable(name): to for name, to in links.items()})
-    return document(passed, html.escape(result(reports, failed)), f"{body}\n")
+    last = html.escape(printable(of_coordinates(unchanged)))
+    return document(passed, html.escape(result(reports, failed)), f"{body}\n<p>{last}</p>\n")
 
 
 class Pages:
@@ -123,7 +135,7 @@ class Pages:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._folder = path.with_name(f"{path.stem}_pages")
-        self._first = ""
+        self._first: ReportData | None = None
         self._links: dict[str, str] = {}
 
     def add(self, name: str, report: ReportData) -> None:
@@ -132,22 +144,31 @@ class Pages:
         file = f"{len(self._links) + 1:03}{slug}.html"  # with its number, so that names differ
         self._links[name] = f"{self._folder.name}/{file}"
         if len(self._links) == 1:
-            self._first = report_page(report)
+            self._first = report
             return
         self._write_first()
-        (self._folder / file).write_text(report_page(report), encoding="utf-8")
+        self._write_page(file, report)
 
     def _write_first(self) -> None:
-        if self._first:
+        if self._first is not None:
             self._folder.mkdir(exist_ok=True)
-            first = self._path.parent / next(iter(self._links.values()))
-            first.write_text(self._first, encoding="utf-8")
-            self._first = ""
+            self._write_page(Path(next(iter(self._links.values()))).name, self._first)
+            self._first = None
 
-    def write(self, reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> None:
+    def _write_page(self, file: str, report: ReportData) -> None:
+        page = report_page(report, f"../{quote(self._path.name)}")
+        (self._folder / file).write_text(page, encoding="utf-8")
+
+    def write(
+        self,
+        reports: Mapping[str, ReportData],
+        failed: Mapping[str, str],
+        unchanged: Sequence[str],
+    ) -> None:
         """Write the page of all."""
-        written = self._first
-        if len(self._links) != 1 or failed:
+        if self._first is not None and not failed:
+            written = report_page(self._first)
+        else:
             self._write_first()
-            written = page(reports, failed, self._links)
+            written = page(reports, failed, self._links, unchanged)
         self._path.write_text(written, encoding="utf-8")

@@ -14,7 +14,7 @@ from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
 from h5lossy._printable import bytes_text, printable
-from h5lossy.assessment.render.figure import figure, svg
+from h5lossy.assessment.render.figure import drawings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,6 +27,9 @@ _DOCUMENT, _PAGE, _STYLE = (
 
 _BAR = " .:-=+*#%@"
 _COLUMNS = 40
+
+#: Of similarities near 1; of nearer ones only the distance is told.
+_MOST_DIGITS = 12
 
 
 class Row(NamedTuple):
@@ -43,8 +46,16 @@ def number(value: float | None, digits: int = 6) -> str:
 
 
 def place(at: tuple[int, ...] | None) -> str:
-    """Write coordinates."""
+    """Write indices."""
     return "" if at is None else f"({', '.join(map(str, at))})"
+
+
+def point(report: ReportData, at: tuple[int, ...] | None, axes: Iterable[int] = ()) -> str:
+    """Write a place in the field, or along some of its axes, with coordinates if it has any."""
+    along = [*axes] or [*range(len(report.shape))]
+    if at is None or not any(one.name for one in report.coordinates):
+        return place(at)
+    return ", ".join(printable(report.coordinates[a].at(i)) for a, i in zip(along, at, strict=True))
 
 
 def verdict(report: ReportData) -> str:
@@ -58,7 +69,7 @@ def definitions(report: ReportData) -> str:
     """Return in one line how the numbers are defined."""
     parts = [f"definitions: {report.schema}"]
     if report.ssim is not None:
-        side = "x".join([str(report.ssim.window)] * (len(report.axes) or 1))
+        side = "x".join(map(str, report.ssim.sides or (report.ssim.window,)))
         of = "the original" if report.per_slice is None else "each slice of the original"
         parts.append(f"SSIM {side} uniform, step {report.ssim.step}, range of {of}")
     return "; ".join(parts)
@@ -73,14 +84,14 @@ def axis_names(report: ReportData, axes: Iterable[int]) -> str:
 def findings(report: ReportData) -> Iterator[str]:
     """Write each check that failed, and the first points beyond the bound."""
     for failure in report.failures:
-        where = f", first at {place(failure.where)}" if failure.where is not None else ""
+        where = f", first at {point(report, failure.where)}" if failure.where is not None else ""
         name = failure.check.replace("_", " ")
         yield f"{name}: wanted {failure.wanted}, got {failure.got}{where}"
-    for point in report.bound.listed if report.bound is not None else ():
-        chunk = f", chunk {place(point.chunk)}" if point.chunk is not None else ""
+    for one in report.bound.listed if report.bound is not None else ():
+        chunk = f", chunk {place(one.chunk)}" if one.chunk is not None else ""
         yield (
-            f"at {place(point.at)}{chunk}: original {point.original!r}, "
-            f"decoded {point.decoded!r}, error {point.error:.9g}"
+            f"at {point(report, one.at)}{chunk}: original {one.original!r}, "
+            f"decoded {one.decoded!r}, error {one.error:.9g}"
         )
 
 
@@ -96,6 +107,7 @@ def rows(report: ReportData) -> Iterator[Row]:
             ("PSNR of the gradient", decibel(slopes.gradient_psnr)),
             ("largest gradient error", number(slopes.gradient_max_error, 4)),
             ("RMSE of the Laplacian", number(slopes.laplacian_rmse, 4)),
+            ("SNR of the Laplacian", decibel(slopes.laplacian_snr)),
             ("H1 error", number(slopes.h1_error, 4)),
         )
     groups["whiteness"] = _whiteness(report.autocorrelation)
@@ -158,7 +170,7 @@ def _error(report: ReportData) -> Iterator[tuple[str, str]]:
     beyond = report.histogram.below + report.histogram.above
     yield "largest error", number(error.max_abs, 9)
     if error.max_at is not None:
-        yield "its place", place(error.max_at)
+        yield "its place", point(report, error.max_at)
     if error.max_modulus is not None:
         yield "largest modulus", number(error.max_modulus, 9)
     yield "RMSE", number(error.rmse, 9)
@@ -182,8 +194,9 @@ def _similarity(report: ReportData) -> Iterator[tuple[str, str]]:
     yield "nines of Pearson", number(report.correlation.nines, 3)
     if report.ssim is not None:
         yield "SSIM, mean", near_1(report.ssim.one_minus_mean)
-        worst = f"{near_1(report.ssim.one_minus_min)} {place(report.ssim.min_at)}"
-        yield "SSIM, worst window", worst.strip()
+        yield "SSIM, worst window", near_1(report.ssim.one_minus_min)
+        if report.ssim.min_at is not None:
+            yield "its lowest corner", point(report, report.ssim.min_at)
 
 
 def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[tuple[str, str]]:
@@ -231,8 +244,9 @@ def _slices(report: ReportData) -> Iterator[tuple[str, str]]:
         ("power ratio, distance from 1", each.spectrum_deviation, partial(number, digits=3)),
     ):
         if one is not None:
-            worst = f"{write(one.worst)} {place(one.worst_at)}".strip()
-            yield f"{name}, worst slice / mean", f"{worst} / {write(one.mean)}"
+            yield f"{name}, worst slice / mean", f"{write(one.worst)} / {write(one.mean)}"
+            if one.worst_at is not None:
+                yield "worst slice", point(report, one.worst_at, each.axes)
 
 
 def _weighted(report: ReportData) -> Iterator[tuple[str, str]]:
@@ -263,9 +277,10 @@ def decibel(value: float | None) -> str:
 
 def near_1(one_minus: float | None) -> str:
     """Write a similarity near 1 so that its digits are seen."""
-    if one_minus is None:
-        return "-"
-    return "1" if one_minus == 0 else f"1 - {one_minus:.3g}"
+    if not one_minus:
+        return "-" if one_minus is None else "1"
+    digits = max(3, math.ceil(-math.log10(abs(one_minus))) + 2)
+    return f"{1 - one_minus:.{digits}f}" if digits <= _MOST_DIGITS else f"1 - {one_minus:.3g}"
 
 
 def _short(value: object) -> str:
@@ -343,10 +358,17 @@ _HEADLINES = {
 }
 
 
-def page(report: ReportData) -> str:
-    """Write a report as one HTML page that needs nothing else; without matplotlib, no figure."""
+def page(report: ReportData, up: str = "") -> str:
+    """Write a report as one HTML page that needs nothing else; without matplotlib, no figures.
+
+    `up` is the page of all variables.
+    """
     try:
-        drawn = f'<figure role="img" aria-label="figures">{svg(figure(report))}</figure>'
+        drawn = "\n".join(
+            (f"<h2>{_in_html(title)}</h2>\n" if title else "")
+            + f'<div class="figures">{"".join(f"<figure>{one}</figure>" for one in pictures)}</div>'
+            for title, pictures in drawings(report)
+        )
     except ImportError:
         drawn = "<p>There are no figures without matplotlib: pip install h5lossy[plot]</p>"
     table = [*rows(report)]
@@ -360,13 +382,16 @@ def page(report: ReportData) -> str:
             if row.name in _HEADLINES and row.group != "weighted"
         ),
         findings="\n".join(f"<li>{_in_html(finding)}</li>" for finding in findings(report)),
-        figure=drawn,
+        figures=drawn,
         rows=_html_rows(report),
         definitions=html.escape(definitions(report)),
         version=html.escape(report.provenance.h5lossy),
     )
-    about = f"<p>compared with {original} · {data} · {promise}</p>\n"
-    return document(verdict(report), _in_html(report.provenance.decoded), body, about)
+    name = _in_html(report.provenance.long_name or "")
+    links = f'<p><a href="{html.escape(up)}">all variables</a></p>\n' if up else ""
+    about = " · ".join(filter(None, (name, f"compared with {original}", data, promise)))
+    title = _in_html(report.provenance.decoded)
+    return document(verdict(report), title, body, f"<p>{about}</p>\n{links}")
 
 
 def document(passed: str, title: str, body: str, about: str = "") -> str:
@@ -390,8 +415,10 @@ def table_html(report: ReportData) -> str:
 
 def _html_rows(report: ReportData) -> str:
     return "\n".join(
-        f"<tr><th>{row.group}</th><td>{_in_html(row.name)}</td><td>{_in_html(row.value)}</td></tr>"
-        for row in rows(report)
+        f"<tr><th>{group if i == 0 else ''}</th><td>{_in_html(row.name)}</td>"
+        f"<td>{_in_html(row.value)}</td></tr>"
+        for group, of_group in itertools.groupby(rows(report), lambda row: row.group)
+        for i, row in enumerate(of_group)
     )
 
 

@@ -303,7 +303,10 @@ struct WindowSizes {
 const char* sliding_kernel(const FieldInput& input) {
   constexpr std::uint32_t kSide = 7;
   const FieldPlan& field = input.field;
-  if (!is_plain(input) || field.window[3] != kSide) return nullptr;
+  if (!is_plain(input)) return nullptr;
+  for (std::uint32_t axis = 4 - field.rank; axis < 4; ++axis) {
+    if (field.window[axis] != kSide) return nullptr;
+  }
   for (const std::int64_t stride : {input.view.original_strides[2], input.view.decoded_strides[2]}) {
     if (stride < 0 || stride >= std::int64_t{1} << 32) return nullptr;
   }

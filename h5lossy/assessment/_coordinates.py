@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Coordinates of a field's axes, for pictures and messages."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from h5lossy._dims import UNREADABLE, text_of
+from h5lossy._errors import H5LossyError
+from h5lossy.assessment._inputs import Input
+from h5lossy.assessment.schema import Coordinate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from h5lossy._dims import Axis
+
+#: Longer axes are numbered.
+_LONGEST = 1 << 20
+
+#: Units of what is drawn downwards, besides all whose attribute ``positive`` is "down".
+_PRESSURES = {"Pa", "hPa", "kPa", "mb", "mbar", "millibar", "millibars"}
+
+
+def coordinates(axes: Sequence[Axis], shape: tuple[int, ...]) -> tuple[Coordinate, ...]:
+    """Return what the axes say of the places along them; nothing if they have no names."""
+    return tuple(_coordinate(axis, n) for axis, n in zip(axes, shape, strict=False))
+
+
+def _coordinate(axis: Axis, n: int) -> Coordinate:
+    found, given = Coordinate(name=axis.name), axis.coordinate
+    if given is None:
+        return found
+    units = text_of(given, "units")
+    found = replace(
+        found,
+        long_name=text_of(given, "long_name"),
+        units=units,
+        rises=text_of(given, "positive").lower() != "down" and units not in _PRESSURES,
+    )
+    values = None
+    with contextlib.suppress(H5LossyError, *UNREADABLE):
+        values = _values(given, n)
+    return found if values is None else replace(found, values=values)
+
+
+def _values(given: Any, n: int) -> npt.NDArray[Any] | None:
+    """Return one value for each place, if they only rise or only fall."""
+    if tuple(given.shape) != (n,) or not 0 < n <= _LONGEST:
+        return None
+    if np.dtype(given.dtype).kind == "M":
+        values = np.asarray(given[...]).astype("datetime64[s]")
+        numbers = values.astype(np.float64)
+        numbers[np.isnat(values)] = np.nan
+    else:
+        numbers = values = Input(given, "coordinate").read((slice(0, n),), np.dtype(np.float64))
+    steps = np.diff(numbers)
+    is_ordered = (steps > 0).all() or (steps < 0).all()
+    return values if is_ordered and np.isfinite(numbers).all() else None
