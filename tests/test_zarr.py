@@ -12,6 +12,7 @@ import pickle
 import re
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -37,7 +38,6 @@ from h5lossy.zarr import Compressor, FrameReader, Serializer, codec_from_filter 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from h5lossy._codecs import Codec
 
@@ -804,3 +804,13 @@ def test_a_chunk_that_no_frame_can_hold_is_refused() -> None:
 
     with pytest.raises(h5lossy.InvalidArgumentError, match="less than 4 GiB"):
         sync(Serializer(PFPL(absolute=1))._encode_single(buffer, spec))
+
+
+def test_the_schema_for_the_registry_takes_what_is_stored() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    path = Path(__file__).parents[1] / "contrib" / "zarr-extension" / "schema.json"
+    schema = json.loads(path.read_text("utf-8"))
+    for make in SETTINGS.values():
+        jsonschema.validate(Serializer(make(absolute=1e-3)).to_dict(), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"name": "h5lossy", "configuration": {"codec": "PFPL"}}, schema)
