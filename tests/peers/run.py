@@ -40,7 +40,7 @@ WITH = ("-p", "h5lossy")
 def source_of(package: str, folder: Path) -> Path:
     """Unpack the source distribution of what is installed."""
     version = f"{package}=={metadata.version(package)}"
-    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:")
+    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", package)
     subprocess.run((*pip, "--dest", str(folder), version), check=True)
     [archive] = folder.glob("*.tar.gz")
     with tarfile.open(archive) as files:
