@@ -16,13 +16,15 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from h5lossy import _native
-from h5lossy._errors import BoundError, UnsupportedError
+from h5lossy._errors import BoundError, InvalidArgumentError, UnsupportedError
 from h5lossy._public import name_publicly
 from h5lossy._values import is_integer
 
 if TYPE_CHECKING:
-    import numpy as np
+    import numpy.typing as npt
 
 
 class BoundKind(StrEnum):
@@ -118,6 +120,46 @@ class ErrorBound:
         if self.kind is BoundKind.LOSSLESS:
             return str(self.kind)
         return f"{self.kind} {self.value!r}{f', at least {self.floor}' if self.floor else ''}"
+
+    @classmethod
+    def for_stencil(cls, weights: npt.ArrayLike, bound: float) -> ErrorBound:
+        """Return the bound of values with which a weighted sum of them is within another one.
+
+        Derivatives, means and sums are weighted sums of neighbours: if each is off by at most b,
+        the sum is off by at most b times the sum of the weights' magnitudes. What computing the sum
+        rounds comes on top.
+
+        Parameters
+        ----------
+        weights : array_like
+            The weights, of any shape, with what they are divided by: ``[-0.5, 0, 0.5]`` is a
+            centred difference. Finite, and not all 0.
+        bound : float
+            Largest error of the weighted sum. Greater than 0, and finite.
+
+        Returns
+        -------
+        ErrorBound
+            An absolute one, rounded down.
+
+        Raises
+        ------
+        BoundError, InvalidArgumentError
+            If the bound or the weights are not allowed.
+
+        Examples
+        --------
+        >>> ErrorBound.for_stencil([-0.5, 0, 0.5], 1e-3)
+        ErrorBound(kind=<BoundKind.ABSOLUTE: 'absolute'>, value=0.001, floor=0)
+        """
+        numbers = np.asarray(weights, np.float64).ravel()
+        if not np.isfinite(numbers).all() or not numbers.any():
+            raise InvalidArgumentError(
+                f"the weights of a stencil are finite, and not all 0, got {weights!r}"
+            )
+        total = sum(map(Fraction, np.abs(numbers).tolist()))
+        shared = Fraction(_checked_bound(BoundKind.ABSOLUTE, bound)) / total
+        return cls(BoundKind.ABSOLUTE, shared)  # type: ignore[arg-type]  # rounds it down
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""

@@ -35,6 +35,7 @@ from h5lossy._bounds import (
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._public import name_publicly
 from h5lossy._ranges import confirmed_range, prepared
+from h5lossy._safeguards import Safeguards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -153,6 +154,16 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         comes back as one of two multiples of the bound plus 1, the one that its neighbours suggest.
         Smaller where neighbours differ by less than the bound (noise), and larger where they do
         not. The largest error is the same, the mean one larger. `lossless` drops it.
+    thresholds : float or sequence of float, optional
+        Numbers whose sides the values keep: what is below, at or above one of them is so when it
+        comes back. At most four. `lossless` drops them, and the valid range. Of integers and
+        halves, 0 is the only one.
+    valid_range : (float, float), optional
+        Values in this range, its ends included, stay in it, and no other value gets there. For
+        floats of 32 and 64 bits.
+    keep : {"sign", "zero"}, optional
+        Another way to give 0 as a threshold: no value changes its sign, zeros stay zero, and no
+        other value becomes zero.
     lossless : bool, optional
         Keep every bit. The frames are then PFPL's, since no other codec has a lossless form; of
         integers and halves Interp has one, too.
@@ -179,12 +190,16 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     noise: float | None = None
     exact: int | Sequence[int] = ()
     wide: bool = False
+    thresholds: float | Sequence[float] = ()
+    valid_range: Sequence[float] | None = None
     lossless: bool = False
     checksum: bool = True
     #: Another way to give `pointwise_relative`.
     significant_digits: InitVar[int | None] = None
     #: Another way to give `absolute`.
     modulus: InitVar[float | None] = None
+    #: Another way to give 0 as one of the `thresholds`.
+    keep: InitVar[str | None] = None
 
     filter_id: ClassVar[int] = FILTER_ID
     filter_name: ClassVar[str] = FILTER_NAME
@@ -209,7 +224,9 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         made: Self = super().__new__(cls)
         return made
 
-    def __post_init__(self, significant_digits: int | None, modulus: float | None) -> None:
+    def __post_init__(
+        self, significant_digits: int | None, modulus: float | None, keep: str | None
+    ) -> None:
         values: dict[str, Any] = self.__dict__  # a frozen dataclass has no other way
         for flag in ("wide", "lossless", "checksum"):
             given_flag = getattr(self, flag)
@@ -239,6 +256,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             values["absolute"] = self.bound.floor or None
         exact = _read_exact(self.exact)
         values["exact"] = () if self.lossless else exact
+        safeguards = Safeguards.read(self.thresholds, self.valid_range, keep)
+        values |= (Safeguards() if self.lossless else safeguards)._asdict()
         values["wide"] = self.wide and not self.lossless
         if self.wide and kind not in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}:
             raise InvalidArgumentError(
@@ -283,7 +302,13 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             noise_floor=bound.floor,
             exact=self._exact,
             wide=self.wide,
+            **self.safeguards._asdict(),
         )
+
+    @property
+    def safeguards(self) -> Safeguards:
+        """The thresholds and the valid range."""
+        return Safeguards(self.thresholds, self.valid_range)  # type: ignore[arg-type]  # as read
 
     @property
     def _exact(self) -> tuple[int, ...]:
@@ -380,6 +405,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             **settings,
             exact=params.exact,
             wide=params.wide,
+            thresholds=params.thresholds,
+            valid_range=params.valid_range,
             checksum=not params.no_checksum,
         )
 

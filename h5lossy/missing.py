@@ -268,13 +268,13 @@ def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missi
 
 def warn_of_zero(name: Any, fill_value: Any, codec: Any) -> None:
     """Warn of a fill value of 0 or -0 where other values become 0 under the bound."""
-    is_exact = 0 in codec.params().exact
+    is_exact = 0 in codec.params().exact or 0 in codec.safeguards.thresholds
     kinds = {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
     if fill_value == 0 and codec.bound.kind in kinds and not is_exact:
         warn(
             f"{name}: its fill value is {fill_value}, and values closer to 0 than the bound become "
-            "0, which readers take for missing; choose another fill value, such as NaN, or for "
-            "integers exact=0"
+            "0, which readers take for missing; choose another fill value, such as NaN, or give "
+            "the codec thresholds=0"
         )
 
 

@@ -228,7 +228,7 @@ REFUSED: dict[str, tuple[tuple[int, ...], type[Exception]]] = {
     "chunk whose size overflows": ((0, 0x08000401, *[2**32 - 1] * 8), InvalidArgumentError),
     "fill value of 64 bits": ((256, LOCAL, 7, *[0] * 7, 1, 1), InvalidArgumentError),
     "mode": ((1,), UnsupportedError),
-    "flag bit 13": ((1 << 13,), UnsupportedError),
+    "flag bit 14": ((1 << 14,), UnsupportedError),
     "three exact values": ((3 << 10,), UnsupportedError),
     "flag bit 31": ((1 << 31,), UnsupportedError),
 }

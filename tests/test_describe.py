@@ -218,7 +218,7 @@ def test_cd_values_that_were_cut_off_are_enough(path: Path) -> None:
 def test_cd_values_of_a_later_version_are_unsupported(path: Path) -> None:
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=field((8,)), chunks=(4,), compression=ABSOLUTE)
-    edit_cd_values(path, {4: 1 << 13})
+    edit_cd_values(path, {4: 1 << 14})
 
     with h5py.File(path) as file, pytest.raises(UnsupportedError, match="newer h5lossy"):
         describe(file["x"])

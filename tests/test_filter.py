@@ -898,7 +898,7 @@ BAD_CD_VALUES = {
     "mode of pfpl": ((1, 0, *ONE, 1), "pfpl has no mode 1; 0 is its default"),
     "mode of cuszp2": ((2, 0, *ONE, 0x13), "cuszp2 has no mode 19; 0 is its default"),
     "mode of aatrox": ((3, 0, *ONE, 0x10), "aatrox has no mode 16; 0 is its default"),
-    "flag bit 13": ((1, 0, *ONE, 1 << 13), "cd_values flags 0x2000 need a newer h5lossy"),
+    "flag bit 14": ((1, 0, *ONE, 1 << 14), "cd_values flags 0x4000 need a newer h5lossy"),
     "flag bit 31": ((1, 0, *ONE, 1 << 31), "cd_values flags 0x80000000 need a newer h5lossy"),
 }
 

@@ -810,7 +810,8 @@ def test_the_schema_for_the_registry_takes_what_is_stored() -> None:
     jsonschema = pytest.importorskip("jsonschema")
     path = Path(__file__).parents[1] / "contrib" / "zarr-extension" / "schema.json"
     schema = json.loads(path.read_text("utf-8"))
-    for make in SETTINGS.values():
-        jsonschema.validate(Serializer(make(absolute=1e-3)).to_dict(), schema)
+    guarded = PFPL(absolute=1e-3, thresholds=(0, 1.5), valid_range=(-1, 300))
+    for codec in (guarded, *(make(absolute=1e-3) for make in SETTINGS.values())):
+        jsonschema.validate(Serializer(codec).to_dict(), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"name": "h5lossy", "configuration": {"codec": "PFPL"}}, schema)

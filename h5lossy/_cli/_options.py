@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from h5lossy import PFPL, BoundError, BoundKind, ErrorBound
+from h5lossy import PFPL, BoundError, BoundKind, ErrorBound, InvalidArgumentError
 from h5lossy._bounds import FLOAT_BOUNDS
 from h5lossy._codecs import CODECS, Codec, choice_text
 from h5lossy._values import is_integer
@@ -39,6 +39,9 @@ DIGITS = "significant_digits"
 #: What gives a bound; all but lossless have a value. Beside noise, absolute is its floor.
 BOUND_VALUES = (*FLOAT_BOUNDS, BoundKind.NOISE, BoundKind.MODULUS, DIGITS)
 BOUNDS = (*BOUND_VALUES, BoundKind.LOSSLESS)
+
+#: The arguments of all codecs that promise more than a bound.
+SAFEGUARDS = ("thresholds", "valid_range")
 
 #: The codecs by the names that a user types.
 CODEC_NAMES: dict[str, type[Codec]] = {cls.codec_name: cls for cls in CODECS.values()}
@@ -107,11 +110,13 @@ class Request:
     bound: Mapping[str, Any] = field(default_factory=dict)
     codec: type[Codec] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    safeguards: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, typed: Mapping[str, Any]) -> Request:
         """Check what was typed: values by names of options, None or False where not given."""
-        given = {name: v for name, v in typed.items() if v is not None and v is not False}
+        given = {name: v for name, v in typed.items() if not (v is None or v is False or v == ())}
+        safeguards = {name: given.pop(name) for name in SAFEGUARDS if name in given}
         name = given.pop("codec", None)
         if name is not None and name not in CODEC_NAMES:
             raise click.UsageError(f"codec must be one of {', '.join(CODEC_NAMES)}, got {name!r}")
@@ -121,10 +126,10 @@ class Request:
             raise click.UsageError(f"give one bound, not {len(bound)} ({given_names})")
         settings = _own_settings(name, given)
         codec = CODEC_NAMES[name] if name else DEFAULT_CODEC if settings else None
-        request = cls(bound=bound, codec=codec, settings=settings)
+        request = cls(bound=bound, codec=codec, settings=settings, safeguards=safeguards)
         try:
             request.make()
-        except BoundError as error:
+        except (BoundError, InvalidArgumentError) as error:
             raise click.UsageError(str(error)) from None
         return request
 
@@ -132,13 +137,16 @@ class Request:
         """Make the filter, of `codec` where none was named; None where no bound was given."""
         if not self.bound:
             return None
-        return (self.codec or codec)(**self.bound, **self.settings)
+        return (self.codec or codec)(**self.bound, **self.settings, **self.safeguards)
 
     def or_else(self, other: Request) -> Request:
         """Take a missing bound from another request, and a missing codec with its settings."""
         filled = other if self.codec is None else self
         return Request(
-            bound=self.bound or other.bound, codec=filled.codec, settings=filled.settings
+            bound=self.bound or other.bound,
+            codec=filled.codec,
+            settings=filled.settings,
+            safeguards=self.safeguards or other.safeguards,
         )
 
 
@@ -241,6 +249,20 @@ _OPTIONS = (
         f"[default: {DEFAULT_CODEC.codec_name}]",
     ),
     *map(_own_option, OWN_SETTINGS),
+    click.option(
+        "--threshold",
+        "thresholds",
+        type=float,
+        multiple=True,
+        metavar="T",
+        help="No value changes sides of T: with 0, signs and zeros are kept. May be repeated.",
+    ),
+    click.option(
+        "--valid-range",
+        type=(float, float),
+        metavar="LOW HIGH",
+        help="No value from LOW to HIGH leaves this range.",
+    ),
 )
 
 
@@ -277,7 +299,7 @@ def _parse_bound(typed: dict[str, Any]) -> ErrorBound | None:
 #: Gives a command the options of bound and codec; it gets `request`, a `Request`.
 request_option = parsed(
     _OPTIONS,
-    (*BOUNDS, "codec", *OWN_SETTINGS),
+    (*BOUNDS, "codec", *OWN_SETTINGS, *SAFEGUARDS),
     "request",
     Request.parse,
 )
@@ -371,6 +393,21 @@ def codec_text(codec: Codec, name: str | None = None) -> str:
     """
     own = {name: value for name, value in codec.get_config().items() if name in OWN_SETTINGS}
     return (name or type(codec).__name__) + _in_brackets(own)
+
+
+def safeguards_text(codec: Codec) -> str:
+    """Write the safeguards of a codec; empty without any.
+
+    Examples
+    --------
+    >>> safeguards_text(PFPL(absolute=1e-3, thresholds=273.15, valid_range=(0, 400)))
+    'threshold 273.15, in [0, 400]'
+    """
+    thresholds, valid_range = codec.safeguards
+    parts = [f"threshold {number:g}" for number in thresholds]
+    if valid_range:
+        parts.append(f"in [{valid_range[0]:g}, {valid_range[1]:g}]")
+    return ", ".join(parts)
 
 
 def bound_text(bound: ErrorBound, dtype: np.dtype[Any], value: str = "") -> str:

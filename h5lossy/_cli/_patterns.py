@@ -29,6 +29,8 @@ _SETTINGS = (
     "packed-units",
     "codec=NAME",
     *(name.replace("_", "-") + ("" if name in FLAGS else "=VALUE") for name in OWN_SETTINGS),
+    "threshold=T",
+    "valid-range=LOW..HIGH",
     "chunks=SHAPE",
 )
 
@@ -38,6 +40,15 @@ _NUMBERS: dict[str, tuple[type, str]] = {
     **{str(kind): (float, "a number") for kind in BOUND_VALUES},
     "digits": (int, "a whole number"),
 }
+
+
+def _number(name: str, text: str) -> Any:
+    """Read the number of a setting."""
+    read, what = _NUMBERS.get(name, (float, "a number"))
+    try:
+        return read(text)
+    except ValueError:
+        raise click.BadParameter(f"{name} takes {what}, got {text!r}") from None
 
 
 def require_match(option: str, pattern: str, paths: Collection[str]) -> None:
@@ -104,11 +115,12 @@ class Rule:
             if name in {BoundKind.LOSSLESS, _PACKED_UNITS, *FLAGS} and not value:
                 typed[name] = True
             elif name in _NUMBERS:
-                read, what = _NUMBERS[name]
-                try:
-                    typed[DIGITS if name == "digits" else name] = read(value)
-                except ValueError:
-                    raise click.BadParameter(f"{name} takes {what}, got {value!r}") from None
+                typed[DIGITS if name == "digits" else name] = _number(name, value)
+            elif name == "threshold":
+                numbers = tuple(_number(name, text) for text in value.split(","))
+                typed["thresholds"] = (*typed.get("thresholds", ()), *numbers)
+            elif name == "valid_range":  # a file of rules has a list
+                typed[name] = tuple(_number(name, text) for text in re.split(r",|\.\.", value))
             elif name == "codec" or name in OWN_SETTINGS:
                 typed[name] = value.lower()
             elif name == "chunks":

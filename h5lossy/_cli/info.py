@@ -42,6 +42,7 @@ from h5lossy._cli._options import (
     files_argument,
     frame_codec_text,
     json_option,
+    safeguards_text,
 )
 from h5lossy._stored import StoredChunks
 
@@ -53,7 +54,17 @@ if TYPE_CHECKING:
 
 
 #: Columns that a narrow terminal does not show, the first ones first.
-_OPTIONAL = ("exact", "fill", "skipped", "chunks stored", "raw", "type", "chunks", "shape")
+_OPTIONAL = (
+    "exact",
+    "safeguards",
+    "fill",
+    "skipped",
+    "chunks stored",
+    "raw",
+    "type",
+    "chunks",
+    "shape",
+)
 
 
 @click.command()
@@ -203,6 +214,7 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
             "codec": codec_text(described.config, described.codec),
             "bound": bound_text(described.bound, described.dtype),
             "exact": ", ".join(map(str, described.config.params().exact)) or "-",
+            "safeguards": safeguards_text(described.config) or "-",
             "fill": "-" if described.fill_value is None else str(described.fill_value),
             "raw": bytes_text(described.raw_bytes),
             "stored": bytes_text(described.stored_bytes),
@@ -236,6 +248,7 @@ def _plain(described: DatasetInfo) -> dict[str, Any]:
         "bound": described.bound.plain(),
         "exact": config.params().exact,
         "wide": config.wide,
+        **config.safeguards._asdict(),
         "checksum": described.checksum,
         "fill_value": fill_value,
         "other_filters": described.other_filters,

@@ -89,7 +89,7 @@ def gpu_speedup(codec: int, *, decode: bool) -> float:
 
 def has_kernels(chunk: Params | FrameFields, *, decode: bool) -> bool:
     """Return whether GPUs can encode such chunks, or decode such frames."""
-    if isinstance(chunk, Params) and chunk.wide:
+    if isinstance(chunk, Params) and (chunk.wide or chunk.thresholds or chunk.valid_range):
         return False
     found = lib.h5l_has_kernels(
         chunk.codec, chunk.mode, chunk.value_class, chunk.bound_kind, decode

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 FILTER_ID: int = lib.H5L_FILTER_ID
 MAX_RANK: int = lib.H5L_MAX_RANK
 MAX_EXACT: int = lib.H5L_MAX_EXACT
+MAX_THRESHOLDS: int = lib.H5L_MAX_THRESHOLDS
 MAX_PART_RANK: int = lib.H5L_MAX_PART_RANK
 BOUND_ABSOLUTE: int = lib.H5L_BOUND_ABSOLUTE
 BOUND_POINTWISE_RELATIVE: int = lib.H5L_BOUND_POINTWISE_RELATIVE
@@ -99,11 +100,17 @@ class Params(Struct):
     noise_floor: int = 0
     exact: tuple[int, ...] = ()
     wide: bool = False
+    thresholds: tuple[float, ...] = ()
+    valid_range: tuple[float, float] | None = None
 
     def _derived(self) -> dict[str, Any]:
         return {
             "exact_count": len(self.exact),
             "exact": [(number + 2**63) % 2**64 - 2**63 for number in self.exact],
+            "threshold_count": len(self.thresholds),
+            "has_valid_range": self.valid_range is not None,
+            "valid_min": self.valid_range[0] if self.valid_range else 0.0,
+            "valid_max": self.valid_range[1] if self.valid_range else 0.0,
             "has_fill": self.fill_bits is not None,
             "fill_bits": self.fill_bits or 0,
             "rank": len(self.shape),
@@ -247,7 +254,7 @@ def decode_range(frame: Any, first: int, out: npt.NDArray[Any]) -> None:
 
 
 def pack_cd_values(params: Params) -> tuple[int, ...]:
-    """Return the cd_values for `params`: 5 words, or all 16 where the type is known."""
+    """Return the cd_values for `params`: 5 words or more."""
     words = ffi.new("uint32_t[]", lib.H5L_MAX_CD_VALUES)
     return tuple(words[0 : result("pack_cd_values", params, words)[0]])
 
@@ -260,6 +267,8 @@ def unpack_cd_values(words: Sequence[int]) -> Params:
     return Params.from_c(
         params,
         exact=tuple(number % 2**64 if is_unsigned else number for number in exact),
+        thresholds=tuple(params.thresholds[0 : params.threshold_count]),
+        valid_range=(params.valid_min, params.valid_max) if params.has_valid_range else None,
         fill_bits=params.fill_bits if params.has_fill else None,
         shape=tuple(params.shape[0 : params.rank]),
     )

@@ -240,7 +240,11 @@ class CompressedCopy:
         self, new: h5py.Dataset, advance: Advance, recorder: Recorder | None = None
     ) -> BoundChecker:
         """Compare every value with the original, but stop at a missing value that changed."""
-        checker = recorder.checker if recorder else BoundChecker(self.codec.bound, self._missing)
+        checker = (
+            recorder.checker
+            if recorder
+            else BoundChecker(self.codec.bound, self._missing, safeguards=self.codec.safeguards)
+        )
         add = recorder.add if recorder else checker.add
         for block, values in self._values("checking", advance):
             decoded = read(new, block)

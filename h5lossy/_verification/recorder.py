@@ -75,7 +75,9 @@ class Recorder:
         # The filter keeps this fill value; missing and exact values are compared here.
         missing = missing or no_data(dataset, missing_value=codec.params().exact)
         missing = missing.with_fill(own_fill_value(dataset))
-        self.checker = BoundChecker(bound or codec.bound, missing, threads=threads)
+        self.checker = BoundChecker(
+            bound or codec.bound, missing, threads=threads, safeguards=codec.safeguards
+        )
         self._unwritten = unwritten_value(dataset)
         self._of = description(dataset, codec.bound, self._unwritten)
         self._strides = strides_of(dataset)

@@ -39,11 +39,10 @@ H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quan
   header.step_bits = step_bits_of(quantizer);
   header.header_bytes = encode.header_bytes;
   if (has_integers) {
-    const bool is_wide = plan.value_bytes == 8;
     header.step_bits = quantizer.scale;
     header.exact_count = quantizer.exact_count;
-    header.exact_bits = quantizer.exact[0] | quantizer.exact[1] << 32;
-    if (quantizer.stride > 1) header.stride_bits = is_wide ? quantizer.stride : quantizer.base | quantizer.stride << 32;
+    header.set_exact(quantizer.exact[0], quantizer.exact[1]);
+    if (quantizer.stride > 1) header.set_stride(quantizer.base, quantizer.stride);
   }
   header.dim_count = has_integers ? 3 : (encode.header_bytes - kHeaderBytes) / 4;
   for (u32 i = 0; i < header.dim_count; ++i) header.dims[i] = encode.shape.dims[kAxes - header.dim_count + i];

@@ -45,9 +45,7 @@ H5L_DEVICE bool has_plain_integer_fields(const HeaderWords& words, const FrameHe
   const u64 largest = largest_bits(header);
   if (words.at[kNoiseWord - 1] != 0 || header.noise != 0) return false;
   if (header.bound_kind == H5L_BOUND_LOSSLESS) {
-    const bool is_wide = header.value_bytes == 8;
-    const u64 base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
-    const u64 stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
+    const u64 base = header.base(), stride = header.stride();
     const bool has_stride = !is_half(header.value_class) && stride >= 2 && stride <= largest && base < stride;
     return header.step_bits == 0 && header.exact_count == 0 && header.exact_bits == 0 &&
            (header.stride_bits == 0 || has_stride);
@@ -58,15 +56,14 @@ H5L_DEVICE bool has_plain_integer_fields(const HeaderWords& words, const FrameHe
 }
 
 H5L_DEVICE Quantizer integer_quantizer_of(const FrameHeader& header) {
-  const bool is_wide = header.value_bytes == 8;
   Quantizer quantizer;
   quantizer.kind = static_cast<BoundKind>(header.bound_kind);
   quantizer.scale = header.step_bits;
   quantizer.exact_count = header.exact_count;
-  quantizer.exact[0] = is_wide ? header.exact_bits : header.exact_bits & 0xFFFFFFFFu;
-  quantizer.exact[1] = is_wide ? 0 : header.exact_bits >> 32;
-  quantizer.stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
-  quantizer.base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
+  quantizer.exact[0] = header.first_exact();
+  quantizer.exact[1] = header.second_exact();
+  quantizer.stride = header.stride();
+  quantizer.base = header.base();
   return quantizer;
 }
 

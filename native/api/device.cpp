@@ -10,6 +10,7 @@
 
 #include "api/guards.h"
 #include "chunk/params.h"
+#include "chunk/safeguards.h"
 #include "frame/frame.h"
 #include "frame/message.h"
 #include "gpu/device.h"
@@ -97,8 +98,9 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
                      const Message& why) {
   if (params == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "params must not be null");
   if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
-  if (params->wide != 0) {
-    return why.fail(H5L_UNSUPPORTED, "wide bins have no GPU kernels for encoding; copy their chunks to the host");
+  if (params->wide != 0 || has_safeguards(*params)) {
+    return why.fail(H5L_UNSUPPORTED,
+                    "wide bins and safeguards have no GPU kernels for encoding; copy their chunks to the host");
   }
   const h5l_status has_kernels =
       check_kernels(Direction::encode, params->codec, params->mode, params->value_class, params->bound_kind, why);

@@ -12,6 +12,7 @@
 #include "chunk/integers.h"
 #include "chunk/parallel_tiles.h"
 #include "chunk/params.h"
+#include "chunk/safeguards.h"
 #include "chunk/tile_encoder.h"
 #include "chunk/tile_runs.h"
 #include "chunk/wide_bins.h"
@@ -156,6 +157,11 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
     if (moved == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a copy of the chunk");
     raw = {moved.get(), raw.size()};
   }
+  Cuts cuts;
+  if (has_safeguards(params) && !has_integers(params) && quantizer.kind != BoundKind::lossless) {
+    cuts = make_cuts(params, quantizer);
+    quantizer.cuts = &cuts;
+  }
   KeptBins bins;
   if (!add_bins(params.value_class, params.value_bytes, quantizer, bins)) {
     return why.fail(H5L_OUT_OF_MEMORY, "out of memory for bins");
@@ -164,6 +170,11 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
   threads = threads_for_chunk(threads, raw.size());
   Choice choice;
   h5l_status status = choose(params, chosen, raw, choice, why);
+  if (cuts.reach > 0 && !chosen.is_exact) {
+    moved = move_from_cuts(params, chosen, raw);
+    if (moved == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a copy of the chunk");
+    raw = {moved.get(), raw.size()};
+  }
   if (status == H5L_OK) status = encode_as(choice, params, chosen, raw, frame, frame_bytes, why, threads);
   const bool are_integers = has_integers(params);
   if (status != H5L_OK || !prefers_size(params) || (!are_integers && quantizer.kind == BoundKind::lossless)) {

@@ -229,6 +229,7 @@ ExactValues exact_values(const h5l_params& params) {
     std::uint64_t bits = 0;
     if (find_bits(params, params.exact[i], bits)) add(bits);
   }
+  if (params.threshold_count != 0) add(0);  // the only threshold: with it, no value changes its sign
   return values;
 }
 
@@ -296,9 +297,8 @@ void describe_integers(const Quantizer& quantizer, FrameHeader& header) {
   header.step_bits = has_bins ? std::bit_cast<std::uint64_t>(quantizer.bound) : quantizer.scale;
   header.noise = quantizer.noise;
   header.exact_count = quantizer.exact_count;
-  header.exact_bits = quantizer.exact[0] | quantizer.exact[1] << 32;
-  const bool is_wide = header.value_bytes == 8;
-  if (quantizer.stride > 1) header.stride_bits = is_wide ? quantizer.stride : quantizer.base | quantizer.stride << 32;
+  header.set_exact(quantizer.exact[0], quantizer.exact[1]);
+  if (quantizer.stride > 1) header.set_stride(quantizer.base, quantizer.stride);
 }
 
 }  // namespace h5lossy

@@ -62,12 +62,11 @@ Quantizer quantizer_of(const FrameHeader& header) {
   quantizer.scale = header.step_bits;
   quantizer.bound = is_half(header.value_class) ? std::bit_cast<double>(header.step_bits) : 0;
   quantizer.noise = header.noise;
-  const bool is_wide = header.value_bytes == 8;
   quantizer.exact_count = header.exact_count;
-  quantizer.exact[0] = is_wide ? header.exact_bits : header.exact_bits & 0xFFFFFFFFu;
-  quantizer.exact[1] = is_wide ? 0 : header.exact_bits >> 32;
-  quantizer.stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
-  quantizer.base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
+  quantizer.exact[0] = header.first_exact();
+  quantizer.exact[1] = header.second_exact();
+  quantizer.stride = header.stride();
+  quantizer.base = header.base();
   return quantizer;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "chunk/integers.h"
+#include "chunk/safeguards.h"
 #include "codecs/bounds.h"
 #include "runtime/registry.h"
 
@@ -87,6 +88,7 @@ h5l_status check_request(const h5l_params& params, const Message& why) {
     return why.fail(H5L_INVALID_ARGUMENT,
                     "wide bins go with an absolute or a range-relative bound, not with %s; leave out wide", kind);
   }
+  if (const h5l_status status = check_safeguards(params, why); status != H5L_OK) return status;
   if (params.bound_kind == H5L_BOUND_LOSSLESS) {
     if (params.bound == 0 && !std::signbit(params.bound)) return H5L_OK;
     return why.fail(H5L_INVALID_ARGUMENT, "lossless takes no bound (0), got %.17g", params.bound);
@@ -115,6 +117,7 @@ h5l_status check_type(const h5l_params& params, const Message& why) {
   if (params.wide != 0 && params.value_bytes != 0 && (!has_integers(params) || is_half(params.value_class))) {
     return why.fail(H5L_UNSUPPORTED, "wide bins are for integers; leave out wide");
   }
+  if (const h5l_status status = check_safeguards(params, why); status != H5L_OK) return status;
   if (!has_integers(params)) {
     if (params.value_bytes == 0 || params.value_bytes == 4 || params.value_bytes == 8) return H5L_OK;
     return why.fail(H5L_INVALID_ARGUMENT, "values must have 4 bytes (float32) or 8 (float64), got %u",

@@ -67,6 +67,27 @@ H5L_FN T magnitude(T x) {
   return bit_cast<T>(static_cast<Word<T>>(bit_cast<Word<T>>(x) & ~kSignBit<T>));
 }
 
+// Whether a value is so near to a cut that it must come back as it is. GPUs leave chunks with safeguards to the host.
+template <class T>
+H5L_FN bool is_near_cut(const Cuts* cuts, T x) {
+  if constexpr (kIsForGpu) return false;
+  for (u32 i = 0; cuts != nullptr && i < cuts->count; ++i) {
+    if (magnitude(subtract(x, static_cast<T>(cuts->numbers[i]))) < static_cast<T>(cuts->reach)) return true;
+  }
+  return false;
+}
+
+// Whether safeguards forbid that x comes back as `rebuilt`.
+template <class T>
+H5L_FN bool is_cut_off(const Cuts* cuts, T x, T rebuilt) {
+  if constexpr (kIsForGpu) return false;
+  for (u32 i = 0; cuts != nullptr && i < cuts->count; ++i) {
+    const T cut = static_cast<T>(cuts->numbers[i]);
+    if ((x < cut) != (rebuilt < cut)) return true;
+  }
+  return x != rebuilt && is_near_cut(cuts, x);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Absolute; range-relative becomes absolute with a bound of its own
 
@@ -77,12 +98,14 @@ struct AbsoluteQuantizer {
   T inverse_step;
   bool has_fill;
   Word<T> fill_bits;
+  const Cuts* cuts;
 };
 
 template <class T>
 H5L_FN AbsoluteQuantizer<T> absolute_quantizer(const Quantizer& q) {
-  return {static_cast<T>(q.bound), static_cast<T>(q.step), static_cast<T>(q.inverse_step), q.has_fill,
-          static_cast<Word<T>>(q.fill_bits)};
+  return {static_cast<T>(q.bound),           static_cast<T>(q.step),
+          static_cast<T>(q.inverse_step),    q.has_fill,
+          static_cast<Word<T>>(q.fill_bits), q.cuts};
 }
 
 // Decodes a bin. Bins are signed numbers in unsigned words.
@@ -106,10 +129,11 @@ H5L_FN T steps_to_truncate(const AbsoluteQuantizer<T>& q, T x) {
 // Whether `bin` may represent x. The subtraction rounds, and yet the test is exact (docs/design/bound.md). NaN fails
 // the ordered comparison.
 template <class T>
-H5L_FN bool bin_is_good(const AbsoluteQuantizer<T>& q, Word<T> bin, T rebuilt, T difference) {
+H5L_FN bool bin_is_good(const AbsoluteQuantizer<T>& q, Word<T> bin, T x, T rebuilt, T difference) {
   const bool in_range = bin + (kBinLimit<T> - 1) < 2 * kBinLimit<T> - 1;
   const bool close = magnitude(difference) <= q.bound;
-  return in_range && close && !(q.has_fill && bit_cast<Word<T>>(rebuilt) == q.fill_bits);
+  return in_range && close && !(q.has_fill && bit_cast<Word<T>>(rebuilt) == q.fill_bits) &&
+         !is_cut_off(q.cuts, x, rebuilt);
 }
 
 // Quantizes x. False if x is an exception.
@@ -122,13 +146,15 @@ H5L_FN bool quantize(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) 
   bin = static_cast<Word<T>>(static_cast<typename FloatTraits<T>::Int>(t));
   T rebuilt = rebuild(q, bin);
   T difference = subtract(x, rebuilt);
-  if (bin_is_good(q, bin, rebuilt, difference)) return true;
+  if (bin_is_good(q, bin, x, rebuilt, difference)) return true;
 
   // Second chance: rounding put the nearest bin just out of reach; its neighbour on x's side may be within.
   bin = difference < 0 ? bin - 1 : bin + 1;
   rebuilt = rebuild(q, bin);
   difference = subtract(x, rebuilt);
-  return bin_is_good(q, bin, rebuilt, difference);
+  // Behind a cut that made it fail, a rounded distance of B may be more than B.
+  return bin_is_good(q, bin, x, rebuilt, difference) &&
+         (kIsForGpu || q.cuts == nullptr || magnitude(difference) < q.bound);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -139,11 +165,12 @@ struct PointwiseQuantizer {
   Word<T> scale;  // S = 2 E + 1
   bool has_fill;
   Word<T> fill_bits;
+  const Cuts* cuts;
 };
 
 template <class T>
 H5L_FN PointwiseQuantizer<T> pointwise_quantizer(const Quantizer& q) {
-  return {static_cast<Word<T>>(q.scale), q.has_fill, static_cast<Word<T>>(q.fill_bits)};
+  return {static_cast<Word<T>>(q.scale), q.has_fill, static_cast<Word<T>>(q.fill_bits), q.cuts};
 }
 
 // Limit of a magnitude's bins, in both directions.
@@ -169,7 +196,9 @@ H5L_FN bool quantize(const PointwiseQuantizer<T>& q, Word<T> bits, Word<T>& bin)
   bin = below_one ? Word<T>{0} - steps : steps;
   const Word<T> rebuilt = kOne<T> + bin * q.scale;
   if (rebuilt <= kMantissaMask<T> || rebuilt >= kInfinity<T>) return false;
-  return !(q.has_fill && (rebuilt | (bits & kSignBit<T>)) == q.fill_bits);
+  const Word<T> signed_bits = rebuilt | (bits & kSignBit<T>);
+  return !(q.has_fill && signed_bits == q.fill_bits) &&
+         !is_cut_off(q.cuts, bit_cast<T>(bits), bit_cast<T>(signed_bits));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -48,6 +48,15 @@ struct WordBins {
 
 inline constexpr u32 kMostExact = 2;
 
+// Safeguards of floats (docs/design/bound.md): for each of these numbers of the value's type, values below it stay
+// there, and the others do not get there.
+inline constexpr u32 kMostCuts = 10;
+struct Cuts {
+  u32 count = 0;
+  double reach = 0;  // values nearer to a cut than this are exceptions, unless they come back as they are
+  double numbers[kMostCuts] = {};
+};
+
 // How the values of a chunk become integers (codecs/bounds.h). Numbers of the value's type are stored as double, which
 // is exact. A decoder uses kind, step and scale only; of integers (codecs/integers.h), all but bound, step and
 // inverse_step.
@@ -66,7 +75,8 @@ struct Quantizer {
   // Not null: what gives words in place of a lattice. Whoever makes the quantizer keeps it.
   const WordTables* tables = nullptr;
   const WordBins* bins = nullptr;
-  u32 noise = 0;  // C of a noise bound, whose floor is `scale`
+  const Cuts* cuts = nullptr;  // the same; null without safeguards
+  u32 noise = 0;               // C of a noise bound, whose floor is `scale`
   // Integers only: the bits of the exact values, the smaller number first.
   u32 exact_count = 0;
   u64 exact[kMostExact] = {};

@@ -33,7 +33,12 @@ bool bins_of_group(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* bin
 
 template <u32 n, class T>
 bool bins_of_group(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* bins) {
-  return q.has_fill ? bins_of_group<true, n>(q, values, bins) : bins_of_group<false, n>(q, values, bins);
+  bool good = q.has_fill ? bins_of_group<true, n>(q, values, bins) : bins_of_group<false, n>(q, values, bins);
+  if (q.cuts == nullptr) return good;
+  for (u32 i = 0; good && i < n; ++i) {
+    good = !is_cut_off(q.cuts, bit_cast<T>(load<Word<T>>(values + i * sizeof(T))), rebuild(q, bins[i]));
+  }
+  return good;
 }
 
 }  // namespace h5lossy::H5L_TARGET

@@ -75,7 +75,11 @@ H5L_FN void store(u8* to, W word) {
   memcpy(to, &word, sizeof(W));
 }
 
-#if !defined(__CUDACC__)
+#if defined(__CUDACC__)
+inline constexpr bool kIsForGpu = true;
+#else
+inline constexpr bool kIsForGpu = false;
+
 // A SIMD register of words, with element-wise arithmetic.
 #if defined(H5L_AVX512)
 inline constexpr u32 kVectorBytes = 64;

@@ -9,13 +9,14 @@
 
 #include "chunk/integers.h"
 #include "chunk/params.h"
+#include "chunk/safeguards.h"
 #include "frame/frame.h"
 
 namespace h5lossy {
 namespace {
 
 constexpr std::size_t kCodecAt = 0, kBoundKindAt = 1, kBoundAt = 2, kFlagsAt = 4, kLocalAt = 5, kShapeAt = 6,
-                      kFillAt = 14;
+                      kFillAt = 14, kLocalEnd = 16;
 constexpr std::size_t kRequestedExactAt = 6;  // without the local part
 
 constexpr std::uint32_t kModeMask = 0xFF;
@@ -23,6 +24,7 @@ constexpr std::uint32_t kHasFill = 1u << 8;
 constexpr std::uint32_t kNoChecksum = 1u << 9;
 constexpr std::uint32_t kExactCountShift = 10, kExactCountMask = 3u << kExactCountShift;
 constexpr std::uint32_t kWide = 1u << 12;
+constexpr std::uint32_t kHasSafeguards = 1u << 13;
 constexpr std::uint32_t kNoiseFloorShift = 16;  // the upper half of the flags' word
 
 constexpr std::uint32_t kLayoutVersion = 1;
@@ -36,6 +38,50 @@ std::uint64_t read_pair(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words,
 void write_pair(std::span<std::uint32_t, H5L_MAX_CD_VALUES> words, std::size_t at, std::uint64_t number) {
   words[at] = static_cast<std::uint32_t>(number);
   words[at + 1] = static_cast<std::uint32_t>(number >> 32);
+}
+
+constexpr std::uint32_t kThresholdsMask = 0xFF, kHasValidRange = 1u << 8;
+static_assert(kLocalEnd + 1 + 2 * (H5L_MAX_THRESHOLDS + 2) == H5L_MAX_CD_VALUES);
+
+// Safeguards are behind all other words. Returns their end.
+std::size_t pack_safeguards(const h5l_params& params, std::size_t at,
+                            std::span<std::uint32_t, H5L_MAX_CD_VALUES> words) {
+  if (!has_safeguards(params)) return at;
+  words[kFlagsAt] |= kHasSafeguards;
+  words[at++] = params.threshold_count | (params.has_valid_range != 0 ? kHasValidRange : 0);
+  const auto add = [&](double number) {
+    write_pair(words, at, std::bit_cast<std::uint64_t>(number));
+    at += 2;
+  };
+  std::for_each_n(params.thresholds, params.threshold_count, add);
+  if (params.has_valid_range != 0) {
+    add(params.valid_min);
+    add(params.valid_max);
+  }
+  return at;
+}
+
+h5l_status unpack_safeguards(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words, std::size_t at,
+                             h5l_params& params, const Message& why) {
+  if ((words[kFlagsAt] & kHasSafeguards) == 0) return H5L_OK;
+  const std::uint32_t listed = words[at], count = listed & kThresholdsMask;
+  if ((listed & ~(kThresholdsMask | kHasValidRange)) != 0 || count > H5L_MAX_THRESHOLDS) {
+    return why.fail(H5L_UNSUPPORTED, "cd_values word %zu is 0x%x: safeguards that need a newer h5lossy", at, listed);
+  }
+  if (listed == 0) return why.fail(H5L_INVALID_ARGUMENT, "cd_values word %zu is 0: no safeguard, beside bit 13", at);
+  ++at;
+  const auto next = [&] {
+    at += 2;
+    return std::bit_cast<double>(read_pair(words, at - 2));
+  };
+  params.threshold_count = count;
+  params.has_valid_range = (listed & kHasValidRange) != 0 ? 1 : 0;
+  std::generate_n(params.thresholds, count, next);
+  if (params.has_valid_range != 0) {
+    params.valid_min = next();
+    params.valid_max = next();
+  }
+  return check_safeguards(params, why);
 }
 
 // The fill value is the first of two words, and exact values are the last ones of them, so that one may be both. Of
@@ -113,11 +159,11 @@ std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5
   words[kFlagsAt] = params.mode | (params.no_checksum != 0 ? kNoChecksum : 0) | (params.wide != 0 ? kWide : 0) |
                     params.exact_count << kExactCountShift | params.noise_floor << kNoiseFloorShift;
   if (params.value_bytes == 0) {
-    if (params.exact_count == 0) return kLocalAt;
+    if (params.exact_count == 0 && !has_safeguards(params)) return kLocalAt;
     for (std::uint32_t i = 0; i < params.exact_count; ++i) {
       write_pair(words, kRequestedExactAt + 2 * i, static_cast<std::uint64_t>(params.exact[i]));
     }
-    return kRequestedExactAt + std::size_t{2} * params.exact_count;
+    return pack_safeguards(params, kRequestedExactAt + std::size_t{2} * params.exact_count, words);
   }
   if (has_fill) {
     words[kFlagsAt] |= kHasFill;
@@ -127,7 +173,7 @@ std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5
   words[kLocalAt] = kLayoutVersion | type_code(params.value_class, params.value_bytes) << 8 |
                     (params.big_endian != 0 ? kBigEndian : 0) | params.rank << 24;
   std::copy_n(params.shape, params.rank, words.begin() + kShapeAt);
-  return H5L_MAX_CD_VALUES;
+  return pack_safeguards(params, kLocalEnd, words);
 }
 
 h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& params, const Message& why) {
@@ -149,7 +195,7 @@ h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& pa
   params.noise_floor = is_noise ? words[kFlagsAt] >> kNoiseFloorShift : 0;
   const std::uint32_t flags = words[kFlagsAt] ^ params.noise_floor << kNoiseFloorShift;
   params.exact_count = (flags & kExactCountMask) >> kExactCountShift;
-  if ((flags & ~(kModeMask | kHasFill | kNoChecksum | kExactCountMask | kWide)) != 0 ||
+  if ((flags & ~(kModeMask | kHasFill | kNoChecksum | kExactCountMask | kWide | kHasSafeguards)) != 0 ||
       params.exact_count > H5L_MAX_EXACT) {
     return why.fail(H5L_UNSUPPORTED, "cd_values flags 0x%x need a newer h5lossy", flags);
   }
@@ -161,12 +207,15 @@ h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& pa
   params.has_fill = (flags & kHasFill) != 0 ? 1 : 0;
   params.wide = (flags & kWide) != 0 ? 1 : 0;
   if (const h5l_status status = check_request(params, why); status != H5L_OK) return status;
-  if (words[kLocalAt] != 0) return unpack_local(words, params, why);
+  if (words[kLocalAt] != 0) {
+    const h5l_status status = unpack_safeguards(words, kLocalEnd, params, why);
+    return status == H5L_OK ? unpack_local(words, params, why) : status;
+  }
   params.has_fill = 0;
   for (std::size_t i = 0; i < params.exact_count; ++i) {
     params.exact[i] = static_cast<std::int64_t>(read_pair(words, kRequestedExactAt + 2 * i));
   }
-  return H5L_OK;
+  return unpack_safeguards(words, kRequestedExactAt + std::size_t{2} * params.exact_count, params, why);
 }
 
 std::uint64_t chunk_bytes(const h5l_params& params) {

@@ -62,6 +62,14 @@ struct FrameHeader {
   u64 exact_bits = 0;
   u64 stride_bits = 0;
 
+  // Of 64 bits there is room for a stride without a base, and for one exact value.
+  [[nodiscard]] H5L_FN u64 base() const { return value_bytes == 8 ? 0 : stride_bits & 0xFFFFFFFFu; }
+  [[nodiscard]] H5L_FN u64 stride() const { return value_bytes == 8 ? stride_bits : stride_bits >> 32; }
+  [[nodiscard]] H5L_FN u64 first_exact() const { return value_bytes == 8 ? exact_bits : exact_bits & 0xFFFFFFFFu; }
+  [[nodiscard]] H5L_FN u64 second_exact() const { return value_bytes == 8 ? 0 : exact_bits >> 32; }
+  H5L_FN void set_stride(u64 base, u64 stride) { stride_bits = value_bytes == 8 ? stride : base | stride << 32; }
+  H5L_FN void set_exact(u64 first, u64 second) { exact_bits = value_bytes == 8 ? first : first | second << 32; }
+
   // False for bytes of a type that was not known.
   [[nodiscard]] H5L_FN bool is_typed() const { return value_bytes != 1 || value_class != H5L_CLASS_FLOAT; }
 };
@@ -148,12 +156,12 @@ H5L_FN u64 largest_bits(const FrameHeader& header) { return ~u64{0} >> (64 - 8 *
 // Whether an encoder could have written these exact values, of which a frame of 64 bits has room for one.
 H5L_FN bool has_valid_exact_values(const FrameHeader& header) {
   const u64 infinity = header.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
-  const u64 bits = header.exact_bits, first = bits & 0xFFFFFFFFu, second = bits >> 32;
+  const u64 first = header.first_exact(), second = header.second_exact();
   const auto is_value = [&](u64 value) {
     return value <= largest_bits(header) && (!is_half(header.value_class) || (value & 0x7FFF) < infinity);
   };
-  if (header.exact_count == 0) return bits == 0;
-  if (header.exact_count == 1) return is_value(bits);
+  if (header.exact_count == 0) return header.exact_bits == 0;
+  if (header.exact_count == 1) return is_value(header.exact_bits);
   return header.exact_count == 2 && header.value_bytes != 8 && first < second && is_value(first) && is_value(second);
 }
 

@@ -14,9 +14,7 @@ namespace {
 constexpr std::size_t kReservedAt = 52, kNoiseAt = 4 * kNoiseWord;
 
 h5l_status check_stride(const FrameHeader& header, const Message& why) {
-  const bool is_wide = header.value_bytes == 8;
-  const std::uint64_t base = is_wide ? 0 : header.stride_bits & 0xFFFFFFFFu;
-  const std::uint64_t stride = is_wide ? header.stride_bits : header.stride_bits >> 32;
+  const std::uint64_t base = header.base(), stride = header.stride();
   const bool is_none = stride == 0 && base == 0;
   if (is_none || (stride >= 2 && stride <= scalar::largest_bits(header) && base < stride)) return H5L_OK;
   return why.fail(H5L_CORRUPT, "base %llu and stride %llu are not those of any values of %u bytes",

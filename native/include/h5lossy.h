@@ -31,13 +31,14 @@ extern "C" {
 #define H5L_FILTER_ID 46412
 
 /* Largest number of cd_values that h5lossy stores. */
-#define H5L_MAX_CD_VALUES 16
+#define H5L_MAX_CD_VALUES 29
 
 /* Largest number of chunk dimensions that cd_values hold; leading ones of a higher rank are multiplied into one. */
 #define H5L_MAX_RANK 8
 
 /* The most exact values of a chunk: the fill value is one of them, and integers of 8 bytes have one. */
 #define H5L_MAX_EXACT 2
+#define H5L_MAX_THRESHOLDS 4
 
 /* Largest rank of an array in h5l_parts: HDF5's own limit. */
 #define H5L_MAX_PART_RANK 32
@@ -107,6 +108,12 @@ typedef struct h5l_params {
   int64_t exact[H5L_MAX_EXACT]; /* whole numbers that the type has, in any order (uint64: in two's complement) */
   uint32_t wide; /* 1: integers with an absolute or range-relative bound of b counts are within b of two multiples of
                     b + 1, and come back as the one that their neighbours predict */
+  /* Safeguards, with a bound: finite numbers; a value below, at or above a threshold stays so, and one in the valid
+     range stays in it. Of integers and halves, 0 is the only threshold, and there is no valid range. */
+  uint32_t threshold_count;
+  uint32_t has_valid_range;
+  double thresholds[H5L_MAX_THRESHOLDS];
+  double valid_min, valid_max;
 } h5l_params;
 
 /* The header of a frame. */
@@ -233,7 +240,8 @@ h5l_status h5l_decode_batch(const h5l_params* params, const h5l_parts* parts, si
                             const size_t* frame_bytes, void* const* raw, const size_t* raw_bytes, h5l_status* statuses,
                             h5l_message* messages, uint32_t threads, h5l_message* message);
 
-/* Writes cd_values (docs/format/cd_values.md): 5 words, with exact values 8 or 10, or all if value_bytes is set. */
+/* Writes cd_values (docs/format/cd_values.md): 5 words, 8 or 10 with exact values, 16 if
+ * value_bytes is set; and up to 13 for safeguards. */
 h5l_status h5l_pack_cd_values(const h5l_params* params, uint32_t words[H5L_MAX_CD_VALUES], size_t* count,
                               h5l_message* message);
 

@@ -9,9 +9,11 @@
 // so a short input can make several tiles. Any bytes have such a meaning.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <span>
 
 #include "check.h"
@@ -41,6 +43,17 @@ h5l_params read_params(std::span<const std::uint8_t> front) {
   std::memcpy(&params.fill_bits, front.data() + 11, sizeof params.fill_bits);
   if (params.bound_kind == H5L_BOUND_LOSSLESS) params.bound = 0;
   if (params.value_bytes == 4) params.fill_bits &= 0xFFFFFFFFu;
+  if (front[1] % 4 == 2 && params.bound_kind != H5L_BOUND_LOSSLESS) {  // safeguards, of which 0 is one
+    params.threshold_count = 2;
+    params.has_valid_range = 1;
+    params.valid_min = std::bit_cast<float>(static_cast<std::uint32_t>(params.fill_bits));
+    params.valid_max = params.valid_min + params.bound;
+    params.thresholds[1] = params.valid_min + 3 * params.bound;
+    const double numbers[] = {params.valid_min, params.valid_max, params.thresholds[1]};
+    const bool is_finite =
+        std::all_of(std::begin(numbers), std::end(numbers), [](double x) { return std::isfinite(x); });
+    if (!is_finite || params.valid_max < params.valid_min) params.threshold_count = params.has_valid_range = 0;
+  }
   return params;
 }
 

@@ -66,6 +66,7 @@ class Check {
     }
     params.big_endian = random_.one_in(4) ? 1 : 0;
     params.no_checksum = random_.one_in(4) ? 1 : 0;
+    if (setting.kind != H5L_BOUND_LOSSLESS && random_.one_in(4)) safeguard(setting.bound, params);
     params.maybe_padded = random_.one_in(4) ? 1 : 0;
     Values<T> source(random_, setting, hostile_one_in);
     std::vector<Bits<T>> values = source.make(count);
@@ -87,6 +88,19 @@ class Check {
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
  private:
+  // Thresholds and valid ranges where many values are, and next to each other.
+  void safeguard(double bound, h5l_params& params) {
+    const double numbers[] = {0, bound, -bound / 3, 1.5 * bound, 3 * bound, 1, 0x1p-149, -0x1p-1074, 0x1p127};
+    const auto number = [&] { return numbers[random_.below(std::size(numbers))]; };
+    params.threshold_count = static_cast<std::uint32_t>(random_.below(H5L_MAX_THRESHOLDS + 1));
+    std::generate_n(params.thresholds, params.threshold_count, number);
+    if (random_.one_in(2)) return;
+    const double a = number(), b = number();
+    params.has_valid_range = 1;
+    params.valid_min = std::min(a, b);
+    params.valid_max = std::max(a, b);
+  }
+
   void choose_fill(Values<T>& source, std::span<const Bits<T>> values, h5l_params& params) {
     if (random_.one_in(2)) return;
     constexpr Bits<T> default_nan = kInf<T> | Bits<T>{1} << (kMantissa<T> - 1);

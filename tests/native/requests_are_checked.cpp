@@ -71,6 +71,21 @@ void check_params() {
   check("three exact values", [&](h5l_params& p) { of_integers(p, 7), p.exact_count = 3; });
   check("exact values beside lossless",
         [&](h5l_params& p) { of_integers(p, 7), p.bound_kind = H5L_BOUND_LOSSLESS, p.bound = 0; });
+  const auto threshold = [](h5l_params& p, double number) { p.threshold_count = 1, p.thresholds[0] = number; };
+  for (const double number : {kNan, kInfinity}) {
+    check("a threshold", [&](h5l_params& p) { threshold(p, number); });
+    check("a valid range", [&](h5l_params& p) { p.has_valid_range = 1, p.valid_max = number; });
+  }
+  check("an empty valid range", [](h5l_params& p) { p.has_valid_range = 1, p.valid_min = 1; });
+  check("a threshold beside lossless",
+        [&](h5l_params& p) { threshold(p, 0), p.bound_kind = H5L_BOUND_LOSSLESS, p.bound = 0; });
+  refused_with(H5L_UNSUPPORTED, "five thresholds", [](h5l_params& p) { p.threshold_count = 5; });
+  refused_with(H5L_UNSUPPORTED, "a threshold of complex numbers",
+               [&](h5l_params& p) { threshold(p, 0), p.value_class = H5L_CLASS_COMPLEX; });
+  refused_with(H5L_UNSUPPORTED, "a threshold of integers other than 0",
+               [&](h5l_params& p) { threshold(p, 1), p.value_class = H5L_CLASS_SIGNED; });
+  refused_with(H5L_UNSUPPORTED, "a threshold and two other exact values",
+               [&](h5l_params& p) { threshold(p, 0), of_integers(p, 7), p.exact_count = 2, p.exact[1] = 9; });
   refused_with(H5L_UNSUPPORTED, "an exact value of floats", [](h5l_params& p) { p.exact_count = 1; });
   refused_with(H5L_UNSUPPORTED, "two exact values and a fill value",
                [&](h5l_params& p) { of_integers(p, 7), p.exact_count = 2, p.has_fill = 1, p.fill_bits = 9; });

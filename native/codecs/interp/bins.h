@@ -225,13 +225,25 @@ H5L_FN Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
   return blocks::bits_of(q, static_cast<Word<T>>(bin));
 }
 
+// Whether a value is an exception whatever the form: it is so near to a cut that a form might move it to the other
+// side, and is no fine point and no bin, which come back as they are.
+template <class T>
+H5L_FN bool is_guarded(const Lattice<T>& lattice, Word<T> bits) {
+  const T x = bit_cast<T>(bits);
+  if (!is_near_cut(lattice.cuts, x)) return false;
+  bool is_kept;
+  T bin;
+  find_position<true>(lattice, position_limits(lattice), bits, is_kept);
+  return !is_kept && !(find_bin(lattice, fill_of(lattice), bits, kNone<i32>, bin) && value_of(bin, lattice.step) == x);
+}
+
 // What an exception of a form on fine points is stored as: where it has a bin after all, as what that decodes to, so
 // that it stays the same whatever form it has next. Not for forms on bins, where fine points are exceptions if their
 // bin is the fill value or infinite: the next bin may be near enough, but they must not move.
 template <class T>
 H5L_FN Word<T> exception_bits(const Lattice<T>& lattice, Word<T> bits) {
   T bin;
-  const bool has_bin = find_bin(lattice, fill_of(lattice), bits, kNone<i32>, bin);
+  const bool has_bin = find_bin(lattice, fill_of(lattice), bits, kNone<i32>, bin) && !is_guarded(lattice, bits);
   return has_bin ? bit_cast<Word<T>>(value_of(bin, lattice.step)) : bits;
 }
 template <class T>

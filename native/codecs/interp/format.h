@@ -104,7 +104,8 @@ struct Lattice {
   bool has_fill;
   Word<T> fill_bits;
   Word<T> mask_bits = kNoMask<T>;  // of values that are exceptions, as the fill value is; other values may become them
-  OwnLattice own = {};             // if there is one, the rest is about the numbers of its points
+  const Cuts* cuts = nullptr;
+  OwnLattice own = {};  // if there is one, the rest is about the numbers of its points
   // The rest is about the distances of words of integers from `origin`; the words from `exact` on have no number.
   bool has_words = false;
   Word<T> origin = 0, exact = 0;
@@ -116,8 +117,14 @@ template <class T>
 H5L_FN Lattice<T> lattice_of(const Quantizer& q) {
   const T step = static_cast<T>(q.step);
   const T inverse = static_cast<T>(q.inverse_step);
-  return {static_cast<T>(q.bound),          step, inverse, step / kUnit, inverse * kUnit, q.has_fill,
-          static_cast<Word<T>>(q.fill_bits)};
+  return {.bound = static_cast<T>(q.bound),
+          .step = step,
+          .inverse_step = inverse,
+          .fine = step / kUnit,
+          .inverse_fine = inverse * kUnit,
+          .has_fill = q.has_fill,
+          .fill_bits = static_cast<Word<T>>(q.fill_bits),
+          .cuts = q.cuts};
 }
 
 // The lattice that tiles are encoded with. The points of an own one have their numbers as values, with a step of 1; the
@@ -133,6 +140,7 @@ H5L_FN Lattice<T> tile_lattice_of(const Quantizer& q) {
   lattice.inverse_fine = T{kUnit};
   lattice.has_fill = false;
   if (!q.has_fill) lattice.fill_bits = kNoMask<T>;
+  lattice.cuts = nullptr;  // the points come back as they are
   lattice.own = own;
   return lattice;
 }

@@ -185,13 +185,21 @@ Summary summarize(const blocks::FoldedQuantizer<T>& q, const u8* values, u32 cou
   return summary;
 }
 
-// The values to encode: numbers of points where the tile has a lattice of its own, and of words.
+// The values to encode: numbers of points where the tile has a lattice of its own, and of words; NaN where safeguards
+// make exceptions.
 template <class T>
 const u8* values_to_encode(const Lattice<T>& lattice, const u8* values, u32 count, T* numbers) {
   if (lattice.has_words) {
     const Lattice<T> l = lattice;
     for (u32 i = 0; i < count; ++i) {
       numbers[i] = bit_cast<T>(number_of_word(l, load<Word<T>>(values + i * sizeof(T))));
+    }
+    return reinterpret_cast<const u8*>(numbers);
+  }
+  if (lattice.cuts != nullptr) {
+    for (u32 i = 0; i < count; ++i) {
+      const Word<T> bits = load<Word<T>>(values + i * sizeof(T));
+      numbers[i] = bit_cast<T>(is_guarded(lattice, bits) ? kNoMask<T> : bits);
     }
     return reinterpret_cast<const u8*>(numbers);
   }

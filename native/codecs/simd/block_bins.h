@@ -37,7 +37,7 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
  public:
   using W = Word<T>;
 
-  explicit LaneQuantizer(const AbsoluteQuantizer<T>& q) : lanes_(q), fill_(q.has_fill, q.fill_bits) {}
+  explicit LaneQuantizer(const AbsoluteQuantizer<T>& q) : lanes_(q), guards_(q) {}
 
   [[nodiscard]] H5L_INLINE Tried<W> try_once(Vector<W> bits) const {
     const Vector<W> bin = lanes_.nearest_bin(bits);
@@ -49,8 +49,11 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
     const Vector<W> bin = lanes_.nearest_bin(bits);
     const Vector<T> first = distance(bits, bin);
     const Vector<W> neighbour = lanes_.neighbour(bin, first);
+    const Vector<T> second = distance(bits, neighbour);
     const Mask<W> is_good = good(bits, bin, first);
-    return {choose(is_good, bin, neighbour), is_good | good(bits, neighbour, distance(bits, neighbour))};
+    Mask<W> other_is_good = good(bits, neighbour, second);
+    if (guards_.have_cuts()) other_is_good = other_is_good & lanes_.is_closer(second);
+    return {choose(is_good, bin, neighbour), is_good | other_is_good};
   }
 
   [[nodiscard]] H5L_INLINE Vector<W> to_bits(Vector<W> bin) const { return lanes_.to_bits(bin); }
@@ -64,12 +67,12 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
   [[nodiscard]] H5L_INLINE Mask<W> good(Vector<W> bits, Vector<W> bin, Vector<T> difference) const {
     Mask<W> is_good = is_less(bin + (kBinLimit<T> - 1), all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))) &
                       lanes_.is_close(difference);
-    if (fill_.exists()) is_good = is_good & fill_.is_not(bits) & fill_.is_not(to_bits(bin));
+    if (guards_.exist()) is_good = is_good & guards_.allow(bits, to_bits(bin));
     return is_good;
   }
 
   AbsoluteLanes<T> lanes_;
-  FillLanes<T> fill_;
+  GuardLanes<T> guards_;
 };
 
 template <class T>
@@ -78,7 +81,7 @@ class LaneQuantizer<blocks::FoldedQuantizer<T>> {
   using W = Word<T>;
 
   explicit LaneQuantizer(const blocks::FoldedQuantizer<T>& q)
-      : lanes_(q.pointwise), fill_(q.pointwise.has_fill, q.pointwise.fill_bits), offset_(all_lanes(q.offset)) {
+      : lanes_(q.pointwise), guards_(q.pointwise), offset_(all_lanes(q.offset)) {
     const W up = (kInfinity<T> - 1 - kOne<T>) / q.pointwise.scale;
     bins_ = all_lanes(q.offset + (up < kPointwiseBinLimit<T> ? up : kPointwiseBinLimit<T>));
   }
@@ -91,9 +94,9 @@ class LaneQuantizer<blocks::FoldedQuantizer<T>> {
     const Mask<W> is_zero = is_equal(u, Vector<W>{});
     const Vector<W> sign = sign_of_lanes<T>(bits);
     Tried<W> tried = {choose(is_zero, Vector<W>{}, (folded ^ sign) - sign), is_good | is_zero};
-    if (fill_.exists()) {
-      const Mask<W> gives_no_fill = fill_.is_not(lanes_.rebuilt(bin) | (bits & kSignBit<T>));
-      tried.good = tried.good & fill_.is_not(bits) & (is_zero | gives_no_fill);
+    if (guards_.exist()) {
+      const Vector<W> rebuilt = lanes_.rebuilt(bin) | (bits & kSignBit<T>);
+      tried.good = tried.good & guards_.allow(bits, choose(is_zero, Vector<W>{}, rebuilt));
     }
     return tried;
   }
@@ -109,7 +112,7 @@ class LaneQuantizer<blocks::FoldedQuantizer<T>> {
 
  private:
   PointwiseLanes<T> lanes_;
-  FillLanes<T> fill_;
+  GuardLanes<T> guards_;
   Vector<W> offset_;
   Vector<W> bins_;  // bins per sign
 };

@@ -26,12 +26,12 @@ class Words<AbsoluteQuantizer<T>> {
  public:
   using W = Word<T>;
 
-  explicit Words(const AbsoluteQuantizer<T>& q) : lanes_(q), fill_(q.has_fill, q.fill_bits) {}
+  explicit Words(const AbsoluteQuantizer<T>& q) : lanes_(q), guards_(q) {}
 
   // Replaces n vectors of values by their words. `has_no_word` is set if a value has none.
   template <u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
-    fill_.exists() ? from_bits<true>(bits, has_no_word) : from_bits<false>(bits, has_no_word);
+    guards_.exist() ? from_bits<true>(bits, has_no_word) : from_bits<false>(bits, has_no_word);
   }
 
   template <u32 n>
@@ -56,10 +56,10 @@ class Words<AbsoluteQuantizer<T>> {
     Mask<W> good;  // if the bin is also in range
   };
 
-  template <bool has_fill, u32 n>
+  template <bool is_guarded, u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
     Tried tries[n];
-    for (u32 i = 0; i < n; ++i) tries[i] = try_bin<has_fill>(bits[i], lanes_.nearest_bin(bits[i]));
+    for (u32 i = 0; i < n; ++i) tries[i] = try_bin<is_guarded>(bits[i], lanes_.nearest_bin(bits[i]));
     Mask<W> good = tries[0].good;
     Vector<W> any = tries[0].word;
     for (u32 i = 1; i < n; ++i) {
@@ -69,7 +69,7 @@ class Words<AbsoluteQuantizer<T>> {
     if (all<W>(good & is_in_range(any))) [[likely]] {
       for (u32 i = 0; i < n; ++i) bits[i] = tries[i].word;
     } else {
-      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions<has_fill>(bits[i], has_no_word);
+      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions<is_guarded>(bits[i], has_no_word);
     }
   }
 
@@ -77,23 +77,24 @@ class Words<AbsoluteQuantizer<T>> {
   // all.
   static Mask<W> is_in_range(Vector<W> word) { return is_less(word, all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))); }
 
-  template <bool has_fill>
+  template <bool is_guarded>
   Tried try_bin(Vector<W> bits, Vector<W> bin) const {
     const Vector<T> rebuilt = lanes_.rebuilt(bin);
     const Vector<T> difference = (Vector<T>)bits - rebuilt;
     Mask<W> good = lanes_.is_close(difference);
-    if constexpr (has_fill) good = good & fill_.is_not(bits) & fill_.is_not((Vector<W>)(rebuilt + T{0}));
+    if constexpr (is_guarded) good = good & guards_.allow(bits, (Vector<W>)(rebuilt + T{0}));
     return {zigzag_lanes<T>(bin), difference, good};
   }
 
   // Includes the second chance of quantize(); lanes that are still not good keep their bits.
-  template <bool has_fill>
+  template <bool is_guarded>
   Vector<W> with_exceptions(Vector<W> bits, bool& has_no_word) const {
     const Vector<W> bin = lanes_.nearest_bin(bits);
-    const Tried first = try_bin<has_fill>(bits, bin);
+    const Tried first = try_bin<is_guarded>(bits, bin);
     const Mask<W> first_good = first.good & is_in_range(first.word);
-    const Tried second = try_bin<has_fill>(bits, lanes_.neighbour(bin, first.difference));
-    const Mask<W> second_good = second.good & is_in_range(second.word);
+    const Tried second = try_bin<is_guarded>(bits, lanes_.neighbour(bin, first.difference));
+    Mask<W> second_good = second.good & is_in_range(second.word);
+    if (guards_.have_cuts()) second_good = second_good & lanes_.is_closer(second.difference);
     // Of the exceptions, only 0 could be read as a code.
     const Mask<W> reads_as_code = is_less(bits - 1, all_lanes(kMantissaMask<T>));
     has_no_word |= !all<W>(first_good | second_good | invert<W>(reads_as_code));
@@ -101,7 +102,7 @@ class Words<AbsoluteQuantizer<T>> {
   }
 
   AbsoluteLanes<T> lanes_;
-  FillLanes<T> fill_;
+  GuardLanes<T> guards_;
 };
 
 template <class T>
@@ -109,7 +110,7 @@ class Words<PointwiseQuantizer<T>> {
  public:
   using W = Word<T>;
 
-  explicit Words(const PointwiseQuantizer<T>& q) : lanes_(q), fill_(q.has_fill, q.fill_bits) {
+  explicit Words(const PointwiseQuantizer<T>& q) : lanes_(q), guards_(q) {
     const W down = (kOne<T> - (kMantissaMask<T> + 1)) / q.scale, up = (kInfinity<T> - 1 - kOne<T>) / q.scale;
     const W lowest = down < kPointwiseBinLimit<T> ? down : kPointwiseBinLimit<T>;
     const W highest = up < kPointwiseBinLimit<T> ? up : kPointwiseBinLimit<T>;
@@ -160,7 +161,7 @@ class Words<PointwiseQuantizer<T>> {
     const Vector<W> zigzagged = zigzag_lanes<T>(bin);
     const Vector<W> word = zigzagged + zigzagged + 1 + (bits >> (kWordBits<W> - 1));
     Mask<W> good = is_less(bin + lowest_, bins_) & lanes_.is_normal(u);
-    if (fill_.exists()) good = good & fill_.is_not(bits) & fill_.is_not(lanes_.rebuilt(bin) | (bits & kSignBit<T>));
+    if (guards_.exist()) good = good & guards_.allow(bits, lanes_.rebuilt(bin) | (bits & kSignBit<T>));
     return {word, good};
   }
 
@@ -168,7 +169,7 @@ class Words<PointwiseQuantizer<T>> {
     const Vector<W> zero = {}, nan = all_lanes(pfpl::kDefaultNegativeNan<T>);
     const Mask<W> is_nan = is_equal(bits, nan);
     Mask<W> is_zero = is_equal(bits & ~kSignBit<T>, zero);
-    if (fill_.exists()) is_zero = is_zero & fill_.is_not(bits);
+    if (guards_.exist()) is_zero = is_zero & guards_.is_not_fill(bits);
     const Vector<W> raw = (choose(is_nan, zero, bits) ^ pfpl::kCodeMask<T>)-1;
     const Mask<W> reads_as_code = is_less(all_lanes(pfpl::kCodeMask<T>), bits);
     has_no_word |= !all<W>(tried.good | is_nan | invert<W>(reads_as_code));
@@ -176,7 +177,7 @@ class Words<PointwiseQuantizer<T>> {
   }
 
   PointwiseLanes<T> lanes_;
-  FillLanes<T> fill_;
+  GuardLanes<T> guards_;
   Vector<W> lowest_, bins_;  // bins start at -lowest_; their number
 };
 

@@ -19,21 +19,43 @@ inline Vector<Word<T>> sign_of_lanes(Vector<Word<T>> lanes) {
   return (Vector<Word<T>>)((Vector<Int>)lanes >> (8 * sizeof(T) - 1));
 }
 
-// The fill value, if there is one.
+// What a value must not come back as: the fill value, or a number behind a cut.
 template <class T>
-class FillLanes {
+class GuardLanes {
  public:
   using W = Word<T>;
 
-  FillLanes(bool has_fill, W bits) : has_fill_(has_fill), bits_(all_lanes(bits)) {}
+  // Without a fill value, its bits are those of a NaN, which is an exception anyway.
+  template <class Q>
+  explicit GuardLanes(const Q& q)
+      : fill_(all_lanes(q.has_fill ? q.fill_bits : ~W{0})), has_fill_(q.has_fill), cuts_(q.cuts) {}
 
-  [[nodiscard]] bool exists() const { return has_fill_; }
+  [[nodiscard]] bool exist() const { return has_fill_ || cuts_ != nullptr; }
 
-  [[nodiscard]] Mask<W> is_not(Vector<W> bits) const { return invert<W>(is_equal(bits, bits_)); }
+  [[nodiscard]] bool have_cuts() const { return cuts_ != nullptr; }
+
+  [[nodiscard]] Mask<W> is_not_fill(Vector<W> bits) const { return invert<W>(is_equal(bits, fill_)); }
+
+  // Whether values may come back as `rebuilt`.
+  [[nodiscard]] Mask<W> allow(Vector<W> bits, Vector<W> rebuilt) const {
+    Mask<W> allowed = is_not_fill(bits) & is_not_fill(rebuilt);
+    for (u32 i = 0; cuts_ != nullptr && i < cuts_->count; ++i) allowed = allowed & keeps_side(i, bits, rebuilt);
+    return allowed;
+  }
 
  private:
+  // See is_cut_off().
+  [[nodiscard]] Mask<W> keeps_side(u32 i, Vector<W> bits, Vector<W> rebuilt) const {
+    const Vector<T> x = (Vector<T>)bits, to = (Vector<T>)rebuilt, cut = all_lanes(static_cast<T>(cuts_->numbers[i]));
+    const Vector<T> distance = (Vector<T>)((Vector<W>)(x - cut) & ~kSignBit<T>);
+    const Mask<W> is_far = is_at_most(all_lanes(static_cast<T>(cuts_->reach)), distance);
+    const Mask<W> is_equal = is_at_most(x, to) & is_at_most(to, x);
+    return (is_far | is_equal) & invert<W>(is_at_most(cut, x) ^ is_at_most(cut, to));
+  }
+
+  Vector<W> fill_;
   bool has_fill_;
-  Vector<W> bits_;
+  const Cuts* cuts_;
 };
 
 template <class T>
@@ -59,6 +81,10 @@ class AbsoluteLanes {
 
   [[nodiscard]] Mask<W> is_close(Vector<T> difference) const {
     return is_at_most((Vector<T>)((Vector<W>)difference & ~kSignBit<T>), bound_);
+  }
+
+  [[nodiscard]] Mask<W> is_closer(Vector<T> difference) const {
+    return invert<W>(is_at_most(bound_, (Vector<T>)((Vector<W>)difference & ~kSignBit<T>)));
   }
 
   // The second chance of quantize(): the neighbouring bin on the value's side. A NaN's sign does not matter.

@@ -1,0 +1,73 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Safeguards: what a codec promises of a value besides the bound of its error."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from h5lossy import _native
+from h5lossy._errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+#: What `keep` may name: a threshold of 0 keeps both.
+_KEPT = ("sign", "zero")
+
+
+class Safeguards(NamedTuple):
+    """Numbers whose sides values keep, and the range that valid values do not leave."""
+
+    thresholds: tuple[float, ...] = ()
+    valid_range: tuple[float, float] | None = None
+
+    @classmethod
+    def read(cls, thresholds: Any, valid_range: Any, keep: Any) -> Safeguards:
+        """Return what the arguments of a codec mean."""
+        found = _numbers("thresholds", thresholds)
+        if keep is not None:
+            if keep not in _KEPT:
+                raise InvalidArgumentError(f"keep must be {' or '.join(_KEPT)}, got {keep!r}")
+            found.append(0.0)
+        unique = tuple(sorted({number + 0.0 for number in found}))  # no -0.0
+        if len(unique) > _native.MAX_THRESHOLDS:
+            raise InvalidArgumentError(
+                f"at most {_native.MAX_THRESHOLDS} thresholds are allowed, with the 0 that keep= "
+                f"stands for, got {len(unique)}; leave some out"
+            )
+        if valid_range is None:
+            return cls(unique)
+        ends = _numbers("valid_range", valid_range)
+        if len(ends) != 2 or ends[0] > ends[1]:
+            raise InvalidArgumentError(
+                f"valid_range takes two numbers, the smaller one first, got {valid_range!r}"
+            )
+        return cls(unique, (ends[0], ends[1]))
+
+    def broken(self, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return where decoded values have changed sides, or left the valid range."""
+        is_broken = np.zeros(original.shape, bool)
+        for number in map(np.float64, self.thresholds):  # not rounded to the type of the values
+            is_broken |= (original < number) != (decoded < number)
+            is_broken |= (original > number) != (decoded > number)
+        if self.valid_range:
+            low, high = map(np.float64, self.valid_range)
+            is_broken |= (original >= low) != (decoded >= low)
+            is_broken |= (original <= high) != (decoded <= high)
+        return is_broken
+
+
+def _numbers(name: str, given: Any) -> list[float]:
+    """Return the finite numbers of an argument."""
+    plain = given.tolist() if isinstance(given, np.ndarray) else given
+    values = [*plain] if isinstance(plain, list | tuple) else [plain]
+    if not all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values):
+        raise TypeError(f"{name} takes numbers, or a tuple, list or array of them, got {given!r}")
+    if not all(map(math.isfinite, values)):
+        raise InvalidArgumentError(f"{name} takes finite numbers, got {given!r}")
+    return [*map(float, values)]

@@ -1,0 +1,271 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Thresholds that no value crosses, and valid ranges, with all codecs, types and tools."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+
+import h5lossy
+from h5lossy import (
+    AATROX,
+    PFPL,
+    Auto,
+    BoundViolationError,
+    Codec,
+    CuSZp2,
+    ErrorBound,
+    Interp,
+    InvalidArgumentError,
+    UnsupportedError,
+    from_filter_options,
+)
+from h5lossy._verification.recorder import Recorder
+from hdf5_helpers import h5lossy_command
+from reference import frame as reference
+from test_halves import all_values
+from test_integers import type_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Array = np.ndarray[Any, Any]
+
+CODECS: list[tuple[type[Codec], dict[str, Any]]] = [
+    (PFPL, {}),
+    (CuSZp2, {"dimensions": 2}),
+    (AATROX, {}),
+    (Interp, {}),
+    (Interp, {"rewritable": True}),
+    (Auto, {}),
+    (Auto, {"prefer": "size"}),
+]
+each_codec = pytest.mark.parametrize(("cls", "settings"), CODECS)
+
+SAFEGUARDS: list[dict[str, Any]] = [
+    {"keep": "sign"},
+    {"thresholds": (0, 0.5, 1 / 3, -0.25)},  # 1/3 is no float32
+    {"valid_range": (0, 1)},
+    {"valid_range": (-0.5, 1 / 3), "thresholds": 1e-40},
+    {"thresholds": (0.1, np.nextafter(0.1, 1), np.nextafter(0.1, 0))},
+]
+
+
+def sides(values: Array, codec: Codec) -> Array:
+    """Return on which sides values are, in exact arithmetic: one row for each threshold or end."""
+    exact = values.astype(np.float64)
+    thresholds, valid_range = codec.safeguards
+    rows = [np.sign(np.subtract(exact > t, exact < t, dtype=int)) for t in thresholds]
+    if valid_range:
+        rows.append((exact >= valid_range[0]) & (exact <= valid_range[1]))
+    return np.array(rows)
+
+
+def field(dtype: Any, seed: int) -> Array:
+    """Return a smooth field around 0 with noise, zeros, ones, and values that are no numbers."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[0:40, 0:96]
+    values = 1.3 * np.sin(x / 17 + y / 11) + 0.01 * rng.standard_normal(x.shape)
+    values = np.where(rng.random(x.shape) < 0.1, rng.choice([0.0, -0.0, 1, 0.1], x.shape), values)
+    values[rng.random(x.shape) < 0.02] *= 1e-6
+    values[rng.random(x.shape) < 0.02] *= 1e-41
+    values[:10] = np.clip(values[:10], 0, 1)
+    values.flat[rng.integers(0, values.size, 9)] = rng.choice([np.nan, np.inf, -np.inf, -999], 9)
+    return values.astype(dtype)
+
+
+def stored(values: Array, codec: Codec, fill: float | None = None) -> tuple[Array, h5py.Dataset]:
+    """Return what comes back from a dataset of a file that is opened again, and the dataset."""
+    written = io.BytesIO()
+    with h5py.File(written, "w") as file:
+        file.create_dataset("x", data=values, chunks=(32, 48), fillvalue=fill, compression=codec)
+    dataset = h5py.File(written, "r+")["x"]
+    return dataset[...], dataset
+
+
+@each_codec
+@pytest.mark.parametrize("dtype", ["<f4", ">f8"])
+def test_no_value_changes_sides(cls: type[Codec], settings: dict[str, Any], dtype: str) -> None:
+    bounds: list[dict[str, float]] = [
+        {"absolute": 0.3},
+        {"absolute": 1e-3},
+        {"pointwise_relative": 0.4},
+        {"range_relative": 1e-4},
+    ]
+    for seed, bound in enumerate(bounds):
+        values = field(dtype, seed)
+        for own in SAFEGUARDS:
+            codec = cls(**bound, **settings, **own)
+            decoded, dataset = stored(values, codec, fill=-999.0 if seed % 2 else 0.5)
+            np.testing.assert_array_equal(sides(decoded, codec), sides(values, codec), str(codec))
+            assert h5lossy.describe(dataset).config == codec
+            if "range_relative" not in bound:
+                np.testing.assert_array_equal(stored(decoded, codec, dataset.fillvalue)[0], decoded)
+                kind, value = next(iter(bound.items()))
+                assert not h5lossy.largest_error(values, decoded, ErrorBound(kind, value)).problems
+            assert not np.array_equal(  # the bound alone would not do
+                sides(stored(values, cls(**bound, **settings))[0], codec), sides(values, codec)
+            ) or (bound, own) != ({"absolute": 0.3}, SAFEGUARDS[0])
+
+
+@each_codec
+def test_overwriting_parts_moves_nothing_else(cls: type[Codec], settings: dict[str, Any]) -> None:
+    codec = cls(absolute=0.05, keep="sign", valid_range=(-1, 1), **settings)
+    decoded, dataset = stored(field("f4", 1), codec)
+    file = dataset.file
+    for seed in range(5):
+        rows = slice(8 * seed, 8 * seed + 5)
+        dataset[rows] = field("f4", 100 + seed)[rows]
+        dataset.id.close()
+        decoded[rows] = file["x"][rows]
+        dataset = file["x"]
+        np.testing.assert_array_equal(dataset[...], decoded)
+
+
+def test_a_plain_decoder_reads_the_frames() -> None:
+    for cls, settings in CODECS[:4]:
+        values = field("f4", 3)
+        frame = h5lossy.encode(values, cls(absolute=0.1, keep="zero", **settings))
+        decoded = reference.decode(frame).reshape(values.shape)
+        np.testing.assert_array_equal(decoded == 0, values == 0)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", ">i4", "u8"])
+def test_integers_keep_their_sign(dtype: str) -> None:
+    of = type_of(dtype)
+    near = [x for x in (*range(-200, 200), of.low, of.high) if of.low <= x <= of.high]
+    values = np.array(near, dtype)
+    for codec in (PFPL(absolute=50, keep="sign"), Interp(absolute=7, thresholds=0, wide=True)):
+        decoded = h5lossy.decode(h5lossy.encode(values, codec), shape=values.shape)
+        np.testing.assert_array_equal(np.sign(decoded), np.sign(values))
+
+
+def test_halves_keep_their_sign() -> None:
+    values = all_values(np.dtype(np.float16))
+    for bound in (0.1, 3.0):
+        decoded = h5lossy.decode(h5lossy.encode(values, PFPL(absolute=bound, keep="sign")))
+        is_number = ~np.isnan(values)
+        np.testing.assert_array_equal(np.sign(decoded[is_number]), np.sign(values[is_number]))
+
+
+# ------------------------------------------------------------------------------------------------
+# The setting
+# ------------------------------------------------------------------------------------------------
+
+
+def test_codecs_carry_them() -> None:
+    codec = PFPL(
+        absolute=1e-3, keep="sign", thresholds=[273.15, -0.0], valid_range=np.array([0, 1])
+    )
+    assert codec.thresholds == (0.0, 273.15)
+    assert repr(codec) == "PFPL(absolute=0.001, thresholds=(0.0, 273.15), valid_range=(0.0, 1.0))"
+    for same in (
+        from_filter_options("h5lossy", codec.filter_options),
+        pickle.loads(pickle.dumps(codec)),
+        dataclasses.replace(codec, checksum=True),
+        PFPL(**json.loads(json.dumps(codec.get_config()))),
+    ):
+        assert same == codec
+        assert same.safeguards == codec.safeguards
+    assert PFPL(lossless=True, keep="sign") == PFPL(lossless=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"thresholds": np.nan}, "finite"),
+        ({"thresholds": (1, 2, 3, 4, 5)}, "at most 4"),
+        ({"thresholds": (1, 2, 3, 4), "keep": "sign"}, "at most 4"),
+        ({"valid_range": (1, 0)}, "smaller one first"),
+        ({"valid_range": 3}, "two numbers"),
+        ({"keep": "order"}, "sign or zero"),
+    ],
+)
+def test_what_is_no_safeguard_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        PFPL(absolute=1, **given)
+    with pytest.raises(TypeError, match="takes numbers"):
+        PFPL(absolute=1, thresholds="0")
+
+
+@pytest.mark.parametrize("dtype", ["i2", "f2", "c8"])
+def test_types_without_them_are_refused(dtype: str) -> None:
+    with pytest.raises(UnsupportedError, match="threshold"):
+        h5lossy.encode(np.ones(9, dtype), PFPL(absolute=1, valid_range=(0, 1)))
+    codec = PFPL(absolute=1, thresholds=0.5)
+    with (
+        h5py.File(io.BytesIO(), "w") as file,
+        pytest.raises((ValueError, NotImplementedError), match="threshold"),
+    ):
+        file.create_dataset("x", (9,), dtype, chunks=(9,), compression=codec)
+
+
+# ------------------------------------------------------------------------------------------------
+# Tools
+# ------------------------------------------------------------------------------------------------
+
+
+def test_writing_with_verify_judges_them() -> None:
+    codec = Interp(absolute=0.1, keep="sign")
+    values = field("f8", 5)
+    _, dataset = stored(np.zeros_like(values), codec)
+    h5lossy.write(dataset, values, verify=True)
+    recorder = Recorder(dataset)
+    moved = values.copy()
+    moved[3, 4], moved[5, 6] = -1e-9, 0.0
+    values[3, 4], values[5, 6] = 1e-9, 2e-9
+    recorder.add((0, 0), values[:32, :48], moved[:32, :48])
+    with pytest.raises(BoundViolationError, match=r"2 values changed sides.*first at \(3, 4\)"):
+        recorder.check()
+
+
+def test_commands_take_and_show_them(tmp_path: Path) -> None:
+    source, packed = tmp_path / "a.h5", tmp_path / "b.h5"
+    with h5py.File(source, "w") as file:
+        file["t"], file["u"] = field("f4", 7), field("f4", 8)
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\ndataset = "/u"\nvalid_range = [0, 1]\nthreshold = [0, 0.5]\n')
+    h5lossy_command(
+        "repack", source, packed, "--absolute", "0.1", "--rules", rules,
+        "--dataset", "/t:codec=interp,threshold=0,threshold=0.5,valid-range=-1..1",
+    )  # fmt: skip
+    with h5py.File(packed) as file:
+        assert h5lossy.describe(file["t"]).config == Interp(
+            absolute=0.1, thresholds=(0, 0.5), valid_range=(-1, 1)
+        )
+        assert h5lossy.describe(file["u"]).config == PFPL(
+            absolute=0.1, thresholds=(0, 0.5), valid_range=(0, 1)
+        )
+    shown = h5lossy_command("info", packed).stdout
+    assert "threshold 0, threshold 0.5, in [-1, 1]" in shown
+    h5lossy_command("verify", packed, "--against", source)
+
+    printed = h5lossy_command(
+        "cd-values", "--absolute", "0.1", "--threshold", "0", "--valid-range", "-1", "1", "--json"
+    )
+    words = json.loads(printed.stdout)["cd_values"]
+    assert from_filter_options("h5lossy", words) == PFPL(
+        absolute=0.1, keep="sign", valid_range=(-1, 1)
+    )
+
+
+def test_stencils_bound_their_values() -> None:
+    weights = [1, -8, 0, 8, -1]  # of a derivative of fourth order, times 12
+    bound = ErrorBound.for_stencil([w / 12 for w in weights], 1e-3)
+    rng = np.random.default_rng(9)
+    values = np.cumsum(rng.standard_normal(5000)).astype("f8")
+    decoded = h5lossy.decode(h5lossy.encode(values, PFPL(absolute=bound.value)))
+    errors = np.convolve(values - decoded, np.array(weights) / 12, "valid")
+    assert 2e-4 < np.abs(errors).max() <= 1e-3
+    assert ErrorBound.for_stencil([[0, 1, 0], [1, -4, 1], [0, 1, 0]], 1).value == 1 / 8
+    assert ErrorBound.for_stencil([0.1, 0.2], 0.3).value <= 1
+    with pytest.raises(InvalidArgumentError, match="weights"):
+        ErrorBound.for_stencil([0, 0], 1)
