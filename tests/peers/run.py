@@ -51,7 +51,7 @@ def source_of(package: str, folder: Path) -> Path:
 def outcomes(folder: Path, *arguments: str) -> tuple[set[str], int]:
     """Run tests; return the names of those that failed, and the number of those that passed."""
     report = folder / "report.xml"
-    options = ("-q", "-p", "no:cacheprovider", f"--junitxml={report}")
+    options = ("-q", "-o", "addopts=", "-p", "no:cacheprovider", f"--junitxml={report}")
     subprocess.run((sys.executable, "-m", "pytest", *options, *arguments), cwd=folder, check=False)
     failed, passed = set(), 0
     if not report.exists():  # pytest has found no test, and said so
