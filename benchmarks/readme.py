@@ -38,6 +38,7 @@ README = Path(__file__).parent.parent / "README.md"
 PAGE = DOCS.with_suffix(".md")
 FRONT = DOCS.parent / "index.md"
 INTEGERS = DOCS.parent / "howto" / "integers.md"
+SIMULATIONS = DOCS.parent / "howto" / "simulations.md"
 BEGIN, END = "<!-- results: written by benchmarks/readme.py -->", "<!-- results end -->"
 
 WAYS = ("compress", "decompress")
@@ -167,35 +168,48 @@ def gpu_speed(gpu: Results, name: str, way: str) -> str:
     return NONE
 
 
-def interp_beside_sz3() -> str:
-    """Tell in two sentences how fast Interp is, from a run of its own."""
-    results = load("interp_speed")
+def interp_cells(results: Results) -> dict[str, list[str]]:
+    """Give the speeds of Interp and of SZ3s in memory that stand in a run of their own."""
+    cells = {
+        name: [f"{mean[way]:.2f}¹" for way in ("write_gb_per_s", "read_gb_per_s")] + [NONE, NONE]
+        for name, mean in results["memory"][0]["means"].items()
+    }
+    ways = interp_through_hdf5(results)
+    cells["Interp"][2:] = [f"{ways[way]['gb_per_s']:.2f}¹" for way in ("write", "read")]
+    return cells
+
+
+def interp_through_hdf5(results: Results) -> Results:
+    """Find Interp in HDF5, with the best backend."""
+    found = next(iter(results["backends"].values()))
+    return next(row for row in found["rows"] if row["name"] == "Interp")
+
+
+def interp_beside_sz3(results: Results) -> str:
+    """Tell in two sentences what is compared in the run of Interp's own."""
     memory = results["memory"][0]
-    own = memory["means"]["Interp"]
     beside = " and ".join(
         f"{mean['write_of_interp']:.1f} and {mean['read_of_interp']:.1f} times {name}'s speed"
         for name, mean in memory["means"].items()
         if is_sz3(name)
     )
-    backend, found = next(iter(results["backends"].items()))
-    ways = next(row for row in found["rows"] if row["name"] == "Interp")
-    write, read = (ways[way] for way in ("write", "read"))
+    backend = next(iter(results["backends"]))
+    ways = interp_through_hdf5(results)
     return (
-        f"Interp was measured in a run of its own ({backend}; {where(results)}; load "
-        f"{memory['load'][0]:.0f}): in memory {own['write_gb_per_s']:.2f} GB/s in compressing and "
-        f"{own['read_gb_per_s']:.2f} in decompressing, geometric means over {len(memory['rows'])} "
-        f"fields, {beside}.\n"
-        f"Through HDF5 it was {write['gb_per_s']:.2f} GB/s in writing and {read['gb_per_s']:.2f} "
-        f"in reading there, {write['of_sz3']:.1f} and {read['of_sz3']:.1f} times "
-        f"{SZ3_FILTER}'s speed."
+        f"¹ In a run of their own, means over {len(memory['rows'])} fields ({backend}; "
+        f"{where(results)}; load {memory['load'][0]:.0f}). In memory, Interp compresses and "
+        f"decompresses at {beside}. Through HDF5, it writes and reads at "
+        f"{ways['write']['of_sz3']:.1f} and {ways['read']['of_sz3']:.1f} times that of "
+        f"{SZ3_FILTER}."
     )
 
 
-def summary() -> str:
-    """Give the table of README and of two pages, and its conditions, a sentence a line."""
+def results_table() -> str:
+    """Give the table of README and of two pages."""
     fields, throughput, hdf5, gpu = map(load, ("fields", "throughput", "hdf5", "gpu"))
     means, scale = fields["geometric_mean"], f"{SPEED_SCALE:g}"
     violations = bound_violations(fields)
+    apart = interp_cells(load("interp_speed"))
     headings = ["", f"ratio at {scale}", "bound violated", "compress", "decompress"]
     headings += ["write", "read", "compress, GPU", "decompress, GPU"]
     sz3s = [name for name in means[scale] if is_sz3(name) or name == BEST_SZ3]
@@ -204,30 +218,62 @@ def summary() -> str:
             name,
             f"{means[scale][name]:.2f}",
             f"{violations[name]} of {len(fields['rows']) * len(means)}",
-            *(speed(throughput, name, way) for way in WAYS),
-            *filter_speeds(hdf5, name),
+            *(
+                apart.get(name)
+                or [*(speed(throughput, name, way) for way in WAYS), *filter_speeds(hdf5, name)]
+            ),
             *(gpu_speed(gpu, on_gpu, way) for way in GPU_WAYS),
         ]
         for name, on_gpu in (SHOWN | dict.fromkeys(sz3s, "")).items()
         if name in means[scale]
     ]
+    return "\n".join(table(headings, rows))
+
+
+def ratios_and_violations() -> str:
+    """Say what the table's first columns are."""
+    fields = load("fields")
     core = sum(row["core"] for row in fields["rows"])
-    cases = f"{len(fields['rows'])} fields and {len(means)} bounds"
+    cases = f"{len(fields['rows'])} fields and {len(fields['geometric_mean'])} bounds"
+    return (
+        f"Ratios are geometric means over {core} real fields, with an absolute bound of "
+        f"{SPEED_SCALE:g} of the range. *Bound violated* counts the cases, of {cases}, in which a "
+        "value was off by more than the bound, a NaN changed, or the filter failed."
+    )
+
+
+def summary() -> str:
+    """Give the table, and its conditions."""
+    fields, throughput, hdf5, gpu = map(load, ("fields", "throughput", "hdf5", "gpu"))
     copy = f"a device copy in the same run: {gpu['copy']['gb_per_s']:.0f} GB/s; {gpu['commit']}"
-    conditions = f"""\
-Ratios are geometric means over {core} real fields, with an absolute bound of {scale} of the range.
-*Bound violated* counts the cases, of {cases}, in which a value was off by more than the bound, \
-a NaN changed, or the filter failed.
-{sentences(SZ3S)}
-The largest error of h5lossy was {worst_error(fields):.6f} of the bound.
-Speeds are GB/s of float32 data in chunks of 1 MiB.
-*Compress* and *decompress*: the codec alone on one core ({where(throughput)}; memcpy in the same \
-run: {memcpy(throughput)}).
-*Write* and *read*: an HDF5 dataset on tmpfs, one core ({where(hdf5)}).
-{interp_beside_sz3()}
-{types_sentence()}
-*GPU*: {gpu["device"]}, in its memory ({copy})."""
-    return "\n".join([*table(headings, rows), "", conditions])
+    speeds = (
+        "Speeds are GB/s of float32 data in chunks of 1 MiB. *Compress* and *decompress*: the "
+        f"codec alone on one core ({where(throughput)}; memcpy in the same run: "
+        f"{memcpy(throughput)}). *Write* and *read*: an HDF5 dataset on tmpfs, one core "
+        f"({where(hdf5)})."
+    )
+    conditions = (
+        ratios_and_violations(),
+        f"The largest error of h5lossy was {worst_error(fields):.6f} of the bound.",
+        SZ3S,
+        speeds,
+        interp_beside_sz3(load("interp_speed")),
+        f"*GPU*: {gpu['device']}, in its memory ({copy}).",
+        types_sentence(),
+    )
+    listed = (f"- {sentences(condition)}".replace("\n", "\n  ") for condition in conditions)
+    return "\n".join([results_table(), "", *listed])
+
+
+def front_page() -> str:
+    """Give the table, and what it takes to read it."""
+    gpu = load("gpu")["device"]
+    text = (
+        f"{ratios_and_violations()} Speeds are GB/s of float32 data: of the codec alone and of an "
+        f"HDF5 dataset on one core, and on an {gpu} in its memory. ¹ In a run of their own, under "
+        "load. [Which SZ3s, which machines, and all other results](benchmarks.md)."
+    )
+    return f"{results_table()}\n\n{sentences(text)}"
 
 
 def gpu_conditions(gpu: Results) -> str:
@@ -259,7 +305,7 @@ def between_marks(path: Path, results: str) -> str:
 
 def linked(page: str) -> str:
     """Give the summary, and a link to the whole page."""
-    return f"{summary()}\n[All results, with their spread]({page})."
+    return f"{summary()}\n\n[All results, with their spread]({page})."
 
 
 # --------------------------------------------------------------------------------------------------
@@ -917,6 +963,31 @@ def demonstrations_section(results: Results) -> list[str]:
     return lines
 
 
+def trajectories() -> str:
+    """Give ratios of a trajectory by axes, frames of a chunk and codec."""
+    results = load("trajectories")
+    names = ("Interp", "PFPL", BEST_SZ3)
+    scales = dict.fromkeys(row["scale"] for row in results["rows"])
+    cases: dict[tuple[str, int], dict[str, list[str]]] = {}
+    for row in results["rows"]:
+        ratios = cases.setdefault((row["layout"], row["frames"]), {name: [] for name in names})
+        for name in names:
+            ratios[name].append(f"{row['codecs'][name]['ratio']:.2f}")
+    cells = [
+        [layout, str(frames), *(" / ".join(ratios[name]) for name in names)]
+        for (layout, frames), ratios in cases.items()
+        if frames > 1 or layout.startswith("frame")  # the same as the other
+    ]
+    text = (
+        f"Ratios of {' × '.join(map(str, results['shape']))} float32 (frame, particle, xyz), with "
+        f"absolute bounds of {', '.join(f'{scale:g}' for scale in scales)} of the range. *Best "
+        "SZ3*: the smallest of hdf5plugin's and SZ3 3.4.0's, for each bound. "
+        f"`benchmarks/trajectories.py`; {where(results)}."
+    )
+    headings = ("axes", "frames in a chunk", *names)
+    return "\n".join([*table(headings, cells), "", sentences(text)])
+
+
 def assess_rows(results: Results) -> list[list[str]]:
     """Give speeds in GB/s of original data, each with its range."""
 
@@ -1045,8 +1116,9 @@ def main() -> None:
     check = parser.parse_args().check
     for path, text in (
         (README, between_marks(README, linked("docs/benchmarks.md"))),
-        (FRONT, between_marks(FRONT, linked("benchmarks.md"))),
+        (FRONT, between_marks(FRONT, front_page())),
         (INTEGERS, between_marks(INTEGERS, small_and_fast())),
+        (SIMULATIONS, between_marks(SIMULATIONS, trajectories())),
         (PAGE, page()),
     ):
         if not check:

@@ -39,14 +39,14 @@ def bar(*, only_on_terminal: bool = False) -> Any:
     # Few programs show a bar, and this import takes longer than all others.
     from rich import progress as bars  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
+    from rich.table import Column  # noqa: PLC0415
 
     console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    numbers = (bars.DownloadColumn, bars.TransferSpeedColumn, bars.TimeRemainingColumn)
     return bars.Progress(
-        bars.TextColumn("{task.description}", markup=False),
-        bars.BarColumn(),
-        bars.DownloadColumn(),
-        bars.TransferSpeedColumn(),
-        bars.TimeRemainingColumn(),
+        bars.TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+        bars.BarColumn(bar_width=console.width // 5),
+        *(column(table_column=Column(no_wrap=True)) for column in numbers),
         console=console,
         disable=only_on_terminal and not console.is_terminal,
         transient=only_on_terminal,

@@ -484,6 +484,20 @@ def test_demo_shows_a_progress_bar_on_a_terminal(tmp_path: Path) -> None:
     assert f"/{ways * 2 * 4.194304:.1f} MB" in said.stdout  # written and read, in so many ways
 
 
+def test_a_long_name_leaves_the_numbers_of_the_progress_bar_their_room(tmp_path: Path) -> None:
+    if not Path("/usr/bin/script").exists():
+        pytest.skip("script, which makes a terminal, is not installed (Debian: bsdutils)")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("group/" * 9 + "temperature", data=field((64, 64)), chunks=(8, 64))
+    files = [str(tmp_path / name) for name in ("a.h5", "b.h5")]
+    ours = shlex.join(command_line("repack", "--absolute", "1e-3", *files))
+
+    said = run("script", "-qec", ours, "/dev/null", env=environment(TERM="xterm", COLUMNS="80"))
+
+    shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", said.stdout)
+    assert re.search(r"checking …\S*/temperature ━+.* [\d.]+/[\d.]+ .?B", shown)
+
+
 def test_without_a_terminal_there_is_no_progress_bar() -> None:
     said = h5lossy_program("demo", "--size", "1")
 

@@ -8,6 +8,7 @@ They are other programs, built with other HDF5s, and nothing of this package's P
 from __future__ import annotations
 
 import re
+import struct
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -17,7 +18,7 @@ from h5py import h5z
 
 import h5lossy
 from checks import assert_kept, assert_same_bits
-from h5lossy import AATROX, FILTER_ID, PFPL, Auto, CuSZp2
+from h5lossy import AATROX, FILTER_ID, PFPL, Auto, CuSZp2, _native
 from hdf5_helpers import (
     bound_of,
     cd_values,
@@ -367,6 +368,18 @@ def test_h5dump_prints_the_values_that_h5py_reads(
     printed = np.array(values[1].replace(",", " ").split(), np.float64)
     with h5py.File(path) as file:
         np.testing.assert_array_equal(printed, file["x"][...].ravel())
+
+
+def test_a_plugin_with_a_signature_behind_it_works(compressed: Path, tmp_path: Path) -> None:
+    # What h5sign adds: the signature, and 12 bytes that begin with the number 0x48444635.
+    signed = tmp_path / "plugins" / _native.LIBRARY_PATH.name
+    signed.parent.mkdir()
+    signature = bytes(range(256)) * 2 + struct.pack("<3I", 0x48444635, 512, 3)
+    signed.write_bytes(_native.LIBRARY_PATH.read_bytes() + signature)
+
+    run(
+        tool("h5dump"), "-d", "/x", compressed, env=environment(HDF5_PLUGIN_PATH=str(signed.parent))
+    )
 
 
 def test_h5ls_shows_the_filter(compressed: Path, plugin: dict[str, str]) -> None:

@@ -825,3 +825,14 @@ def test_the_class_for_climatebenchpress(monkeypatch: pytest.MonkeyPatch) -> Non
         limit = bound if make is made.abs_bound_codec else bound * np.abs(x.astype(float))
         assert np.array_equal(np.isnan(x), np.isnan(y))
         assert np.all((np.abs(y.astype(float) - x) <= limit)[~np.isnan(x)])
+
+
+def test_the_schema_for_the_registry_takes_what_is_stored() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    path = Path(__file__).parents[1] / "contrib" / "zarr-extension" / "schema.json"
+    schema = json.loads(path.read_text("utf-8"))
+    guarded = PFPL(absolute=1e-3, thresholds=(0, 1.5), valid_range=(-1, 300))
+    for codec in (guarded, *(make(absolute=1e-3) for make in SETTINGS.values())):
+        jsonschema.validate(Serializer(codec).to_dict(), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"name": "h5lossy", "configuration": {"codec": "PFPL"}}, schema)

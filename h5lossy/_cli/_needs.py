@@ -19,6 +19,7 @@ from h5lossy import FILTER_ID, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_starts
 from h5lossy._cli._console import one_line, printable, say, some_names
 from h5lossy._cli._files import filters_of, open_file
+from h5lossy._cli._system import SET_PLUGIN_PATH
 from h5lossy._names import path_text
 from h5lossy._repacking.objects import external_files, walk
 from h5lossy._stored import StoredChunks
@@ -48,10 +49,7 @@ class Filter:
     def source(self) -> str:
         """Where to get it."""
         if self.number == FILTER_ID:
-            return (
-                "pip install h5lossy; in Python import h5lossy, elsewhere "
-                "export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)"
-            )
+            return f"pip install h5lossy; in Python import h5lossy, elsewhere {SET_PLUGIN_PATH}"
         if self.number in _OF_HDF5PLUGIN:
             is_there = importlib.util.find_spec("hdf5plugin") is not None
             return f"{'' if is_there else 'pip install hdf5plugin; '}in Python import hdf5plugin"

@@ -15,6 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+#: Of "1000.0/1000.0 MB 1000.0 MB/s 0:00:00", and the spaces between these and what is before.
+_NUMBERS_WIDTH = 16 + 11 + 7 + 4
+
+
+def shortened(text: str, width: int) -> str:
+    """Shorten a verb and a name, of which the end matters, to the room left in a terminal's line.
+
+    Examples
+    --------
+    >>> shortened("compressing /a/group/surface_temperature", 80)
+    'compressing …ace_temperature'
+    """
+    room = max(width - width // 5 - _NUMBERS_WIDTH, 16)
+    if len(text) <= room:
+        return text
+    verb, _, name = text.partition(" ")
+    return f"{verb} …{name[-max(room - len(verb) - 2, 1) :]}"
+
+
 class Advance(Protocol):
     """The function that `progress_bar` yields, to be called after each step of the work."""
 
@@ -34,7 +53,7 @@ def progress_bar(total_bytes: int | None) -> Iterator[Advance]:
             done_bytes: int, doing: str | None = None, total_bytes: int | None = None
         ) -> None:
             raise_if_interrupted()
-            text = None if doing is None else printable(doing)
+            text = None if doing is None else shortened(printable(doing), shown.console.width)
             shown.update(task, advance=done_bytes, description=text, total=total_bytes)
 
         yield advance

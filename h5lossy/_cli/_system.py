@@ -24,6 +24,13 @@ BINARY: int = getattr(os, "O_BINARY", 0)
 #: and keep it when they are moved.
 PRIVATE = 0o777 if sys.platform == "win32" else 0o700
 
+#: What a person types so that HDF5's programs find the plugin.
+SET_PLUGIN_PATH = (
+    "$env:HDF5_PLUGIN_PATH = h5lossy plugin-path"
+    if sys.platform == "win32"
+    else "export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)"
+)
+
 #: Where Linux keeps an access control list.
 _ACCESS_LIST = "system.posix_acl_access"
 

@@ -179,6 +179,12 @@ def _forms(
             # HDF5's module has no name for 0, the flag "mandatory".
             f"call h5pset_filter_f(dcpl, {FILTER_ID}, 0, {count}_size_t, cd_values, hdferr)",
         ],
+        "openPMD": _lines(
+            map(str, words),
+            '{"hdf5": {"dataset": {"permanent_filters": '
+            f'{{"id": {FILTER_ID}, "flags": "mandatory", "cd_values": [',
+            "]}}}}",
+        ),
     }
     if is_complete:
         return forms

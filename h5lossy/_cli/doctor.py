@@ -26,6 +26,7 @@ from h5lossy._cli._files import FAILED, Ended, for_each_file, no_verdict, raise_
 from h5lossy._cli._needs import needs_of
 from h5lossy._cli._options import files_argument, json_option
 from h5lossy._cli._repair import repair as mend
+from h5lossy._cli._system import SET_PLUGIN_PATH
 from h5lossy._codecs import CODECS, Codec
 from h5lossy._device_speeds import expected_speedups, measure
 
@@ -234,7 +235,7 @@ def _print_environment(environment: dict[str, str]) -> None:
         say("HDF5_PLUGIN_PATH is not set, which is fine in Python")
     folders = environment.get("HDF5_PLUGIN_PATH", "").split(os.pathsep)
     if not any(folder and Path(folder).resolve() == Path(PLUGIN_PATH) for folder in folders):
-        say("for h5repack, h5dump and the like: export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)")
+        say(f"for h5repack, h5dump and the like: {SET_PLUGIN_PATH}")
 
 
 def _try_filter(codec: Codec) -> tuple[float | None, str, str]:

@@ -16,5 +16,7 @@ def plugin_path() -> None:
     \b
     For programs other than Python's:
         export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)
+    In Windows' PowerShell:
+        $env:HDF5_PLUGIN_PATH = h5lossy plugin-path
     """  # noqa: D301 - click's mark for a paragraph that keeps its lines
     click.echo(PLUGIN_PATH)

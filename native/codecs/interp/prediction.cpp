@@ -85,7 +85,7 @@ void fill_exceptions(const Shape& shape, I base, I* integers) {
 // Rows that lie together in coding order: of a layer of sub-blocks.
 struct RowGroup {
   u32 count = 0;
-  u32 positions[8];       // of the first values
+  u32 positions[8] = {};  // of the first values
   u32 coordinates[8][3];  // w, z and y
 };
 
