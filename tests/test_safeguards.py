@@ -116,6 +116,14 @@ def test_no_value_changes_sides(cls: type[Codec], settings: dict[str, Any], dtyp
             ) or (bound, own) != ({"absolute": 0.3}, SAFEGUARDS[0])
 
 
+def test_auto_picks_a_codec_by_what_is_encoded() -> None:
+    values = np.linspace(1, 2, 1000)  # all are near to the threshold, and become one exception
+    codec = Auto(absolute=10, thresholds=0.5)
+    frame = h5lossy.encode(values, codec)
+    assert len(frame) < len(h5lossy.encode(values, PFPL(absolute=10, thresholds=0.5)))
+    assert h5lossy.encode(h5lossy.decode(frame), codec) == frame
+
+
 @each_codec
 def test_overwriting_parts_moves_nothing_else(cls: type[Codec], settings: dict[str, Any]) -> None:
     codec = cls(absolute=0.05, keep="sign", valid_range=(-1, 1), **settings)
@@ -244,6 +252,8 @@ def test_commands_take_and_show_them(tmp_path: Path) -> None:
         assert h5lossy.describe(file["u"]).config == PFPL(
             absolute=0.1, thresholds=(0, 0.5), valid_range=(0, 1)
         )
+        said = file["u"].attrs["lossy_compression"].decode()
+        assert "at most 0.1, threshold 0.0 kept, threshold 0.5 kept, valid range 0.0 to 1.0" in said
     shown = h5lossy_command("info", packed).stdout
     assert "threshold 0, threshold 0.5, in [-1, 1]" in shown
     h5lossy_command("verify", packed, "--against", source)

@@ -143,6 +143,9 @@ def loss_text(codec: Codec, scale: float | None = None, reason: str = "") -> str
     if bound.kind is BoundKind.NOISE:
         error = f"error of counts x at most {bound.value!r} sqrt(|x|)"
         error += f", or {bound.floor}" if bound.floor else ""
+    thresholds, valid_range = codec.safeguards
+    error += "".join(f", threshold {number!r} kept" for number in thresholds)
+    error += ", valid range {!r} to {!r} kept".format(*valid_range) if valid_range else ""
     error += of_numbers + reason.encode("ascii", "replace").decode()
     return f"{error}: h5lossy version {_native.version()} (codec {codec.codec_name})"
 

@@ -174,6 +174,8 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
     moved = move_from_cuts(params, chosen, raw);
     if (moved == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a copy of the chunk");
     raw = {moved.get(), raw.size()};
+    choice = {};  // what is encoded decides, so that encoding it again gives the same frame
+    if (status == H5L_OK) status = choose(params, chosen, raw, choice, why);
   }
   if (status == H5L_OK) status = encode_as(choice, params, chosen, raw, frame, frame_bytes, why, threads);
   const bool are_integers = has_integers(params);
