@@ -130,8 +130,8 @@ class Words<PointwiseQuantizer<T>> {
 
   template <u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
-    guards_.have_cuts() ? from_bits<Guarded::from_all>(bits, has_no_word)
-                        : from_bits<Guarded::from_fill>(bits, has_no_word);
+    if (guards_.have_cuts()) return from_bits<Guarded::from_all>(bits, has_no_word);
+    guards_.exist() ? from_bits<Guarded::from_fill>(bits, has_no_word) : from_bits<Guarded::no>(bits, has_no_word);
   }
 
   template <u32 n>
@@ -167,7 +167,7 @@ class Words<PointwiseQuantizer<T>> {
     if (all<W>(good)) [[likely]] {
       for (u32 i = 0; i < n; ++i) bits[i] = tries[i].word;
     } else {
-      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions(bits[i], tries[i], has_no_word);
+      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions<guarded>(bits[i], tries[i], has_no_word);
     }
   }
 
@@ -178,15 +178,17 @@ class Words<PointwiseQuantizer<T>> {
     const Vector<W> zigzagged = zigzag_lanes<T>(bin);
     const Vector<W> word = zigzagged + zigzagged + 1 + (bits >> (kWordBits<W> - 1));
     Mask<W> good = is_less(bin + lowest_, bins_) & lanes_.is_normal(u);
-    if (guards_.exist()) good = good & allowed<guarded>(guards_, bits, lanes_.rebuilt(bin) | (bits & kSignBit<T>));
+    if constexpr (guarded != Guarded::no)
+      good = good & allowed<guarded>(guards_, bits, lanes_.rebuilt(bin) | (bits & kSignBit<T>));
     return {word, good};
   }
 
+  template <Guarded guarded>
   Vector<W> with_exceptions(Vector<W> bits, const Tried& tried, bool& has_no_word) const {
     const Vector<W> zero = {}, nan = all_lanes(pfpl::kDefaultNegativeNan<T>);
     const Mask<W> is_nan = is_equal(bits, nan);
     Mask<W> is_zero = is_equal(bits & ~kSignBit<T>, zero);
-    if (guards_.exist()) is_zero = is_zero & guards_.is_not_fill(bits);
+    if constexpr (guarded != Guarded::no) is_zero = is_zero & guards_.is_not_fill(bits);
     const Vector<W> raw = (choose(is_nan, zero, bits) ^ pfpl::kCodeMask<T>)-1;
     const Mask<W> reads_as_code = is_less(all_lanes(pfpl::kCodeMask<T>), bits);
     has_no_word |= !all<W>(tried.good | is_nan | invert<W>(reads_as_code));
