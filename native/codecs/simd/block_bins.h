@@ -41,8 +41,15 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
 
   [[nodiscard]] H5L_INLINE Tried<W> try_once(Vector<W> bits) const {
     const Vector<W> bin = lanes_.nearest_bin(bits);
-    return {bin, good(bits, bin, distance(bits, bin))};
+    return {bin, good<false>(bits, bin, distance(bits, bin))};
   }
+
+  // Whether no cut is between values and the bins of try_once().
+  [[nodiscard]] H5L_INLINE Mask<W> keep_sides(Vector<W> bits, Vector<W> bin) const {
+    return guards_.allow(bits, to_bits(bin));
+  }
+
+  [[nodiscard]] bool have_cuts() const { return guards_.have_cuts(); }
 
   // Includes the second chance of quantize().
   [[nodiscard]] H5L_INLINE Tried<W> try_twice(Vector<W> bits) const {
@@ -50,8 +57,8 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
     const Vector<T> first = distance(bits, bin);
     const Vector<W> neighbour = lanes_.neighbour(bin, first);
     const Vector<T> second = distance(bits, neighbour);
-    const Mask<W> is_good = good(bits, bin, first);
-    Mask<W> other_is_good = good(bits, neighbour, second);
+    const Mask<W> is_good = good<true>(bits, bin, first);
+    Mask<W> other_is_good = good<true>(bits, neighbour, second);
     if (guards_.have_cuts()) other_is_good = other_is_good & lanes_.is_closer(second);
     return {choose(is_good, bin, neighbour), is_good | other_is_good};
   }
@@ -64,10 +71,12 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
   }
 
   // See bin_is_good().
+  template <bool with_cuts>
   [[nodiscard]] H5L_INLINE Mask<W> good(Vector<W> bits, Vector<W> bin, Vector<T> difference) const {
     Mask<W> is_good = is_less(bin + (kBinLimit<T> - 1), all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))) &
                       lanes_.is_close(difference);
-    if (guards_.exist()) is_good = is_good & guards_.allow(bits, to_bits(bin));
+    if (guards_.exist()) is_good = is_good & guards_.is_not_fill(bits) & guards_.is_not_fill(to_bits(bin));
+    if (with_cuts && guards_.have_cuts()) is_good = is_good & guards_.allow(bits, to_bits(bin));
     return is_good;
   }
 
@@ -95,13 +104,23 @@ class LaneQuantizer<blocks::FoldedQuantizer<T>> {
     const Vector<W> sign = sign_of_lanes<T>(bits);
     Tried<W> tried = {choose(is_zero, Vector<W>{}, (folded ^ sign) - sign), is_good | is_zero};
     if (guards_.exist()) {
-      const Vector<W> rebuilt = lanes_.rebuilt(bin) | (bits & kSignBit<T>);
-      tried.good = tried.good & guards_.allow(bits, choose(is_zero, Vector<W>{}, rebuilt));
+      const Mask<W> gives_no_fill = guards_.is_not_fill(lanes_.rebuilt(bin) | (bits & kSignBit<T>));
+      tried.good = tried.good & guards_.is_not_fill(bits) & (is_zero | gives_no_fill);
     }
     return tried;
   }
 
-  [[nodiscard]] H5L_INLINE Tried<W> try_twice(Vector<W> bits) const { return try_once(bits); }
+  [[nodiscard]] H5L_INLINE Mask<W> keep_sides(Vector<W> bits, Vector<W> bin) const {
+    return guards_.allow(bits, to_bits(bin)) | is_equal(bits & ~kSignBit<T>, Vector<W>{});
+  }
+
+  [[nodiscard]] bool have_cuts() const { return guards_.have_cuts(); }
+
+  [[nodiscard]] H5L_INLINE Tried<W> try_twice(Vector<W> bits) const {
+    Tried<W> tried = try_once(bits);
+    if (have_cuts()) tried.good = tried.good & keep_sides(bits, tried.bin);
+    return tried;
+  }
 
   [[nodiscard]] H5L_INLINE Vector<W> to_bits(Vector<W> bin) const {
     const Vector<W> sign = sign_of_lanes<T>(bin);
@@ -133,6 +152,11 @@ class Bins {
       const Tried<W> tried = lanes_.try_once(load_lanes<W>(values + r * kVectorBytes));
       bins.at[r] = tried.bin;
       good = r == 0 ? tried.good : good & tried.good;
+    }
+    if (lanes_.have_cuts()) [[unlikely]] {  // checked apart: the loop above is faster without them
+      for (u32 r = 0; r < Rows<n, W>::count; ++r) {
+        good = good & lanes_.keep_sides(load_lanes<W>(values + r * kVectorBytes), bins.at[r]);
+      }
     }
     return all<W>(good);
   }

@@ -21,6 +21,15 @@ inline Vector<Word<T>> zigzag_lanes(Vector<Word<T>> bin) {
 template <class Q>
 class Words;
 
+// What a bin is checked against. The loops without cuts are compiled without them, which makes them faster.
+enum class Guarded { no, from_fill, from_all };
+
+template <Guarded guarded, class T>
+Mask<Word<T>> allowed(const GuardLanes<T>& guards, Vector<Word<T>> bits, Vector<Word<T>> rebuilt) {
+  if constexpr (guarded == Guarded::from_all) return guards.allow(bits, rebuilt);
+  return guards.is_not_fill(bits) & guards.is_not_fill(rebuilt);
+}
+
 template <class T>
 class Words<AbsoluteQuantizer<T>> {
  public:
@@ -31,7 +40,8 @@ class Words<AbsoluteQuantizer<T>> {
   // Replaces n vectors of values by their words. `has_no_word` is set if a value has none.
   template <u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
-    guards_.exist() ? from_bits<true>(bits, has_no_word) : from_bits<false>(bits, has_no_word);
+    if (guards_.have_cuts()) return from_bits<Guarded::from_all>(bits, has_no_word);
+    guards_.exist() ? from_bits<Guarded::from_fill>(bits, has_no_word) : from_bits<Guarded::no>(bits, has_no_word);
   }
 
   template <u32 n>
@@ -56,10 +66,10 @@ class Words<AbsoluteQuantizer<T>> {
     Mask<W> good;  // if the bin is also in range
   };
 
-  template <bool is_guarded, u32 n>
+  template <Guarded guarded, u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
     Tried tries[n];
-    for (u32 i = 0; i < n; ++i) tries[i] = try_bin<is_guarded>(bits[i], lanes_.nearest_bin(bits[i]));
+    for (u32 i = 0; i < n; ++i) tries[i] = try_bin<guarded>(bits[i], lanes_.nearest_bin(bits[i]));
     Mask<W> good = tries[0].good;
     Vector<W> any = tries[0].word;
     for (u32 i = 1; i < n; ++i) {
@@ -69,7 +79,7 @@ class Words<AbsoluteQuantizer<T>> {
     if (all<W>(good & is_in_range(any))) [[likely]] {
       for (u32 i = 0; i < n; ++i) bits[i] = tries[i].word;
     } else {
-      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions<is_guarded>(bits[i], has_no_word);
+      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions<guarded>(bits[i], has_no_word);
     }
   }
 
@@ -77,24 +87,24 @@ class Words<AbsoluteQuantizer<T>> {
   // all.
   static Mask<W> is_in_range(Vector<W> word) { return is_less(word, all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))); }
 
-  template <bool is_guarded>
+  template <Guarded guarded>
   Tried try_bin(Vector<W> bits, Vector<W> bin) const {
     const Vector<T> rebuilt = lanes_.rebuilt(bin);
     const Vector<T> difference = (Vector<T>)bits - rebuilt;
     Mask<W> good = lanes_.is_close(difference);
-    if constexpr (is_guarded) good = good & guards_.allow(bits, (Vector<W>)(rebuilt + T{0}));
+    if constexpr (guarded != Guarded::no) good = good & allowed<guarded>(guards_, bits, (Vector<W>)(rebuilt + T{0}));
     return {zigzag_lanes<T>(bin), difference, good};
   }
 
   // Includes the second chance of quantize(); lanes that are still not good keep their bits.
-  template <bool is_guarded>
+  template <Guarded guarded>
   Vector<W> with_exceptions(Vector<W> bits, bool& has_no_word) const {
     const Vector<W> bin = lanes_.nearest_bin(bits);
-    const Tried first = try_bin<is_guarded>(bits, bin);
+    const Tried first = try_bin<guarded>(bits, bin);
     const Mask<W> first_good = first.good & is_in_range(first.word);
-    const Tried second = try_bin<is_guarded>(bits, lanes_.neighbour(bin, first.difference));
+    const Tried second = try_bin<guarded>(bits, lanes_.neighbour(bin, first.difference));
     Mask<W> second_good = second.good & is_in_range(second.word);
-    if (guards_.have_cuts()) second_good = second_good & lanes_.is_closer(second.difference);
+    if (guarded == Guarded::from_all) second_good = second_good & lanes_.is_closer(second.difference);
     // Of the exceptions, only 0 could be read as a code.
     const Mask<W> reads_as_code = is_less(bits - 1, all_lanes(kMantissaMask<T>));
     has_no_word |= !all<W>(first_good | second_good | invert<W>(reads_as_code));
@@ -120,15 +130,8 @@ class Words<PointwiseQuantizer<T>> {
 
   template <u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
-    Tried tries[n];
-    for (u32 i = 0; i < n; ++i) tries[i] = try_bin(bits[i]);
-    Mask<W> good = tries[0].good;
-    for (u32 i = 1; i < n; ++i) good = good & tries[i].good;
-    if (all<W>(good)) [[likely]] {
-      for (u32 i = 0; i < n; ++i) bits[i] = tries[i].word;
-    } else {
-      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions(bits[i], tries[i], has_no_word);
-    }
+    if (guards_.have_cuts()) return from_bits<Guarded::from_all>(bits, has_no_word);
+    guards_.exist() ? from_bits<Guarded::from_fill>(bits, has_no_word) : from_bits<Guarded::no>(bits, has_no_word);
   }
 
   template <u32 n>
@@ -155,21 +158,37 @@ class Words<PointwiseQuantizer<T>> {
     Mask<W> good;
   };
 
+  template <Guarded guarded, u32 n>
+  void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
+    Tried tries[n];
+    for (u32 i = 0; i < n; ++i) tries[i] = try_bin<guarded>(bits[i]);
+    Mask<W> good = tries[0].good;
+    for (u32 i = 1; i < n; ++i) good = good & tries[i].good;
+    if (all<W>(good)) [[likely]] {
+      for (u32 i = 0; i < n; ++i) bits[i] = tries[i].word;
+    } else {
+      for (u32 i = 0; i < n; ++i) bits[i] = with_exceptions<guarded>(bits[i], tries[i], has_no_word);
+    }
+  }
+
+  template <Guarded guarded>
   Tried try_bin(Vector<W> bits) const {
     const Vector<W> u = bits & ~kSignBit<T>;
     const Vector<W> bin = lanes_.nearest_bin(u);
     const Vector<W> zigzagged = zigzag_lanes<T>(bin);
     const Vector<W> word = zigzagged + zigzagged + 1 + (bits >> (kWordBits<W> - 1));
     Mask<W> good = is_less(bin + lowest_, bins_) & lanes_.is_normal(u);
-    if (guards_.exist()) good = good & guards_.allow(bits, lanes_.rebuilt(bin) | (bits & kSignBit<T>));
+    if constexpr (guarded != Guarded::no)
+      good = good & allowed<guarded>(guards_, bits, lanes_.rebuilt(bin) | (bits & kSignBit<T>));
     return {word, good};
   }
 
+  template <Guarded guarded>
   Vector<W> with_exceptions(Vector<W> bits, const Tried& tried, bool& has_no_word) const {
     const Vector<W> zero = {}, nan = all_lanes(pfpl::kDefaultNegativeNan<T>);
     const Mask<W> is_nan = is_equal(bits, nan);
     Mask<W> is_zero = is_equal(bits & ~kSignBit<T>, zero);
-    if (guards_.exist()) is_zero = is_zero & guards_.is_not_fill(bits);
+    if constexpr (guarded != Guarded::no) is_zero = is_zero & guards_.is_not_fill(bits);
     const Vector<W> raw = (choose(is_nan, zero, bits) ^ pfpl::kCodeMask<T>)-1;
     const Mask<W> reads_as_code = is_less(all_lanes(pfpl::kCodeMask<T>), bits);
     has_no_word |= !all<W>(tried.good | is_nan | invert<W>(reads_as_code));
