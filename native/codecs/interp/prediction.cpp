@@ -86,7 +86,7 @@ void fill_exceptions(const Shape& shape, I base, I* integers) {
 struct RowGroup {
   u32 count = 0;
   u32 positions[8] = {};  // of the first values
-  u32 coordinates[8][3];  // w, z and y
+  u32 coordinates[8][3] = {};  // w, z and y
 };
 
 // Calls visit(group) for all groups, in coding order.
