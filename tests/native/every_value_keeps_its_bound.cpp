@@ -91,7 +91,7 @@ class Check {
   // Thresholds and valid ranges where many values are, and next to each other.
   void safeguard(double bound, h5l_params& params) {
     const double numbers[] = {0, bound, -bound / 3, 1.5 * bound, 3 * bound, 1, 0x1p-149, -0x1p-1074, 0x1p127};
-    const auto number = [&] { return numbers[random_.below(std::size(numbers))]; };
+    const auto number = [&] { return std::clamp(numbers[random_.below(std::size(numbers))], -1e300, 1e300); };
     params.threshold_count = static_cast<std::uint32_t>(random_.below(H5L_MAX_THRESHOLDS + 1));
     std::generate_n(params.thresholds, params.threshold_count, number);
     if (random_.one_in(2)) return;

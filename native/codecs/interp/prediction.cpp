@@ -85,7 +85,7 @@ void fill_exceptions(const Shape& shape, I base, I* integers) {
 // Rows that lie together in coding order: of a layer of sub-blocks.
 struct RowGroup {
   u32 count = 0;
-  u32 positions[8] = {};  // of the first values
+  u32 positions[8] = {};       // of the first values
   u32 coordinates[8][3] = {};  // w, z and y
 };
 
@@ -472,8 +472,8 @@ void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base, I* in
   }
   const u32 length = shape.extents[3];
   for_row_groups(shape, [&](const RowGroup& group) {
-    U* rows[8] = {};
-    for (u32 k = 0; k < group.count; ++k) rows[k] = box + group.positions[k];
+    U* rows[8];
+    for (u32 k = 0; k < 8; ++k) rows[k] = box + group.positions[k];
     next = move_group<true>(shape, group.count, rows, next);
     u32 first = group.positions[0];
     for (u32 k = 0; k < group.count; ++k) {
