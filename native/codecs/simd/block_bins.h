@@ -75,7 +75,7 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
   [[nodiscard]] H5L_INLINE Mask<W> good(Vector<W> bits, Vector<W> bin, Vector<T> difference) const {
     Mask<W> is_good = is_less(bin + (kBinLimit<T> - 1), all_lanes(static_cast<W>(2 * kBinLimit<T> - 1))) &
                       lanes_.is_close(difference);
-    if (guards_.exist()) is_good = is_good & guards_.is_not_fill(bits) & guards_.is_not_fill(to_bits(bin));
+    if (guards_.has_fill()) is_good = is_good & guards_.is_not_fill(bits) & guards_.is_not_fill(to_bits(bin));
     if (with_cuts && guards_.have_cuts()) is_good = is_good & guards_.allow(bits, to_bits(bin));
     return is_good;
   }
@@ -103,7 +103,7 @@ class LaneQuantizer<blocks::FoldedQuantizer<T>> {
     const Mask<W> is_zero = is_equal(u, Vector<W>{});
     const Vector<W> sign = sign_of_lanes<T>(bits);
     Tried<W> tried = {choose(is_zero, Vector<W>{}, (folded ^ sign) - sign), is_good | is_zero};
-    if (guards_.exist()) {
+    if (guards_.has_fill()) {
       const Mask<W> gives_no_fill = guards_.is_not_fill(lanes_.rebuilt(bin) | (bits & kSignBit<T>));
       tried.good = tried.good & guards_.is_not_fill(bits) & (is_zero | gives_no_fill);
     }

@@ -41,7 +41,7 @@ class Words<AbsoluteQuantizer<T>> {
   template <u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
     if (guards_.have_cuts()) return from_bits<Guarded::from_all>(bits, has_no_word);
-    guards_.exist() ? from_bits<Guarded::from_fill>(bits, has_no_word) : from_bits<Guarded::no>(bits, has_no_word);
+    guards_.has_fill() ? from_bits<Guarded::from_fill>(bits, has_no_word) : from_bits<Guarded::no>(bits, has_no_word);
   }
 
   template <u32 n>
@@ -131,7 +131,7 @@ class Words<PointwiseQuantizer<T>> {
   template <u32 n>
   void from_bits(Vector<W> (&bits)[n], bool& has_no_word) const {
     if (guards_.have_cuts()) return from_bits<Guarded::from_all>(bits, has_no_word);
-    guards_.exist() ? from_bits<Guarded::from_fill>(bits, has_no_word) : from_bits<Guarded::no>(bits, has_no_word);
+    guards_.has_fill() ? from_bits<Guarded::from_fill>(bits, has_no_word) : from_bits<Guarded::no>(bits, has_no_word);
   }
 
   template <u32 n>

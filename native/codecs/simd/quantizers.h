@@ -30,7 +30,7 @@ class GuardLanes {
   explicit GuardLanes(const Q& q)
       : fill_(all_lanes(q.has_fill ? q.fill_bits : ~W{0})), has_fill_(q.has_fill), cuts_(q.cuts) {}
 
-  [[nodiscard]] bool exist() const { return has_fill_ || cuts_ != nullptr; }
+  [[nodiscard]] bool has_fill() const { return has_fill_; }
 
   [[nodiscard]] bool have_cuts() const { return cuts_ != nullptr; }
 
