@@ -30,7 +30,7 @@ TEXT = re.compile("provenance|undefined")
 #: What squares are needed for.
 NEEDS_SQUARES = re.compile(
     r"(original|decoded)\.std|error\.(std|mse|rmse|nrmse|psnr|snr|quantiles)|correlation|spectrum"
-    r"|derivatives\.(slopes\.\d+\.rmse|gradient|laplacian_(rms|rmse)|h1)|autocorrelation|climate"
+    r"|derivatives\.(slopes\.\d+\.rmse|gradient|laplacian_(rms|rmse|snr)|h1)|autocorrelation|climate"
 )
 
 #: What has the unit of the field, by its path in a report; mse has its square, all else none.

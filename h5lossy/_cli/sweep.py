@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import math
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -101,8 +102,8 @@ def sweep(
 ) -> None:
     """Encode one dataset of FILE with several codecs and bounds, and print what each gives.
 
-    Nothing is written to FILE. Speeds are of one thread, for
-    orientation. A star marks the front: no other setting has fewer bits and a smaller RMSE.
+    Nothing is written to FILE. Speeds are of one thread, for orientation. A star marks the front:
+    no other setting has fewer bits and a smaller RMSE.
 
     Exit codes: 0 done; 1 there is nothing to draw; 2 wrong usage, or a file that can't be read.
     """
@@ -111,13 +112,14 @@ def sweep(
     argument = kind.replace("-", "_")
     bounded: list[dict[str, Any]] = [{argument: value} for value in values]
     found: list[Tradeoff] = []
-    with no_verdict(), choice.one() as dataset:
-        field = dataset
-        dtype, shape = field.values.dtype, field.values.shape
-        require_comparable(ErrorBound(BoundKind(argument), values[0]), dtype)
+    with ExitStack() as stack:
+        with no_verdict():
+            field = stack.enter_context(choice.one())
+            dtype, shape = field.values.dtype, field.values.shape
+            require_comparable(ErrorBound(BoundKind(argument), values[0]), dtype)
+            if field.nbytes <= _MOST_IN_MEMORY:  # it is read several times for each setting
+                field = replace(field, values=field.values[...])
         candidates = taking(candidates, dtype)
-        if field.nbytes <= _MOST_IN_MEMORY:  # it is read several times for each setting
-            field = replace(dataset, values=dataset.values[...])
         settings = [make(**bound) for make in candidates for bound in bounded]
         with progress_bar(field.nbytes * len(settings)) as advance:
             for codec in settings:
