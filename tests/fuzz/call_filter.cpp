@@ -72,7 +72,7 @@ namespace h5lossy::test {
 namespace {
 
 constexpr std::uint8_t kDecode = 1, kOptional = 2, kSeal = 4, kSetLocal = 8;
-constexpr std::size_t kFront = 2, kMostWords = 24;
+constexpr std::size_t kFront = 2, kMostWords = 33;
 
 // More would be right, and slow: a frame of empty tiles is small and of any size.
 constexpr std::uint64_t kMostBytes = 1 << 22;
@@ -121,7 +121,7 @@ void check(std::span<const std::uint8_t> input) {
   if (input.size() <= 4 * words.size()) return;  // HDF5 has no chunks without bytes
   if (!words.empty()) std::memcpy(words.data(), input.data(), 4 * words.size());
   input = input.subspan(4 * words.size());
-  const bool is_float32 = (switches & kSetLocal) != 0 && input.size() % 4 == 0 && words.size() == H5L_MAX_CD_VALUES;
+  const bool is_float32 = (switches & kSetLocal) != 0 && input.size() % 4 == 0 && words.size() >= 16;
   if (is_float32) {
     constexpr unsigned one_dimension_of_float32 = 1 | 4u << 8 | 1u << 24;
     words[5] = one_dimension_of_float32;

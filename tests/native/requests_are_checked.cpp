@@ -240,7 +240,7 @@ void check_cd_values() {
   CHECK(h5l_unpack_cd_values(words, count, &unpacked, nullptr) == H5L_OK && equal(params, unpacked), "16 words");
 
   const auto refused_word = [&](std::size_t at, std::uint32_t word, h5l_status status) {
-    std::uint32_t changed[H5L_MAX_CD_VALUES];
+    std::uint32_t changed[16];
     std::memcpy(changed, expected, sizeof changed);
     changed[at] = word;
     const h5l_status given = h5l_unpack_cd_values(changed, 16, &unpacked, nullptr);
