@@ -233,7 +233,7 @@ H5L_FN u8* write_head(const Head& head, u8* out) {
     memset(out, 0, kOwnTableBytes);
     for (u32 s = 0; s < kSymbols; ++s) {
       // Eleven bits from bit 11 * s on lie in three bytes.
-      const u32 bit = kFrequencyBits * s, shifted = (u32{head.own_table[s]} - 1) << bit % 8;
+      const u32 bit = kFrequencyBits * s, shifted = (u32{head.own_table[s]} << bit % 8) - (1u << bit % 8);
       for (u32 i = 0; i < 3 && bit / 8 + i < kOwnTableBytes; ++i) out[bit / 8 + i] |= static_cast<u8>(shifted >> 8 * i);
     }
     out += kOwnTableBytes;

@@ -61,7 +61,8 @@ H5L_FN OwnTable best_own_table(const u32 (&sizes)[kSizes], u32 blocks, u32 plane
     own.escape_bytes = escape_bytes;
     own.coded = 0;
     for (u32 s = 0; s < kSymbols; ++s) own.coded += u64{symbols[s]} * kFrequencyCosts.of[own.frequencies[s]];
-    own.cost = own.coded + 16 * (u64{32} * blocks * own.raw_planes + u64{8} * escape_bytes * own.escapes);
+    const u64 plane_bits = u64{32} * blocks * (planes + more), escape_bits = u64{8} * escape_bytes * symbols[kEscape];
+    own.cost = own.coded + 16 * (plane_bits + escape_bits);
     if (own.cost < best.cost) best = own;
   }
   return best;

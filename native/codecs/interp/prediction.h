@@ -51,6 +51,6 @@ struct TakeRows {
 
 // The first step is not used.
 template <class I>
-void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base, I* integers, const TakeRows<I>& rows);
+void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base, I* integers, const TakeRows<I>& taker);
 
 }  // namespace h5lossy::H5L_TARGET::interp
