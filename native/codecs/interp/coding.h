@@ -129,7 +129,10 @@ H5L_FN constexpr u32 first_candidate(u32 reached) { return reached > 1 ? reached
 // What the raw planes of the four candidates from `first` on cost, 16 bits each.
 H5L_FN constexpr u64 plane_costs(u32 first) {
   u64 costs = 0;
-  for (u32 i = 0; i < kCandidates; ++i) costs |= u64{16} * kBlockCodes * raw_planes_of(first + i) << 16 * i;
+  for (u32 i = 0; i < kCandidates; ++i) {
+    const u64 cost = u64{16} * kBlockCodes * raw_planes_of(first + i);
+    costs |= cost << 16 * i;
+  }
   return costs;
 }
 

@@ -14,10 +14,10 @@ inline constexpr u64 kNoTable = ~u64{0};
 
 struct OwnTable {
   u16 frequencies[kSymbols];
-  u32 raw_planes;  // of every block
-  u32 escapes;
-  u32 escape_bytes;
-  u64 coded;            // what the symbols cost
+  u32 raw_planes = 0;  // of every block
+  u32 escapes = 0;
+  u32 escape_bytes = 0;
+  u64 coded = 0;        // what the symbols cost
   u64 cost = kNoTable;  // and raw planes and escapes
 };
 
@@ -59,7 +59,6 @@ H5L_FN OwnTable best_own_table(const u32 (&sizes)[kSizes], u32 blocks, u32 plane
     own.raw_planes = planes + more;
     own.escapes = symbols[kEscape];
     own.escape_bytes = escape_bytes;
-    own.coded = 0;
     for (u32 s = 0; s < kSymbols; ++s) own.coded += u64{symbols[s]} * kFrequencyCosts.of[own.frequencies[s]];
     const u64 plane_bits = u64{32} * blocks * (planes + more), escape_bits = u64{8} * escape_bytes * symbols[kEscape];
     own.cost = own.coded + 16 * (plane_bits + escape_bits);
