@@ -36,6 +36,7 @@ from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._public import name_publicly
 from h5lossy._ranges import confirmed_range, prepared
 from h5lossy._safeguards import Safeguards
+from h5lossy._values import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -537,8 +538,7 @@ def _read_axes(value: Any) -> Any:
         if value != "auto":
             raise InvalidArgumentError(message)
         return str(value)
-    plain = value.tolist() if isinstance(value, np.ndarray) else value
-    axes = plain if isinstance(plain, (list, tuple)) else [plain]
+    axes = as_list(value)
     if not all(isinstance(axis, numbers.Integral) and not isinstance(axis, bool) for axis in axes):
         raise TypeError(message)
     chosen = tuple(sorted(map(int, axes)))
@@ -753,8 +753,7 @@ def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> 
 
 def _read_exact(given: Any) -> tuple[int, ...]:
     """Return the exact values that an argument means, in order."""
-    plain = given.tolist() if isinstance(given, np.ndarray) else given
-    values = plain if isinstance(plain, list | tuple) else [plain]
+    values = as_list(given)
     if not all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in values):
         raise TypeError(
             "exact takes a whole number, or a tuple, list or array of them, as 65535 or "

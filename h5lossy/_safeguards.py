@@ -12,6 +12,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._values import as_list
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -64,8 +65,7 @@ class Safeguards(NamedTuple):
 
 def _numbers(name: str, given: Any) -> list[float]:
     """Return the finite numbers of an argument."""
-    plain = given.tolist() if isinstance(given, np.ndarray) else given
-    values = [*plain] if isinstance(plain, list | tuple) else [plain]
+    values = as_list(given)
     if not all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values):
         raise TypeError(f"{name} takes numbers, or a tuple, list or array of them, got {given!r}")
     if not all(map(math.isfinite, values)):

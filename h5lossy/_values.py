@@ -79,6 +79,12 @@ def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if is_half(dtype) else dtype
 
 
+def as_list(given: Any) -> list[Any]:
+    """Return an argument that is one thing, or a tuple, list or array of them, as a list."""
+    plain = given.tolist() if isinstance(given, np.ndarray) else given
+    return [*plain] if isinstance(plain, list | tuple) else [plain]
+
+
 def as_reals(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return values as the library measures them: exactly, with the payloads of NaN.
 

@@ -140,7 +140,7 @@ def tune(
     With --ratio or --size, those that are most exact. All codecs are tried, with their dimensions
     and modes, with absolute and pointwise-relative bounds. The result meets all thresholds: the
     whole dataset has been encoded, decoded and assessed with it. A large dataset is first searched
-    in a sample of its chunks. What is limited by is said. Bounds and errors of integers are in
+    in a sample of its chunks. What limits the result is said. Bounds and errors of integers are in
     counts, also of packed ones. With --all, a dataset that nothing fits does not stop the others;
     it gets no rule.
 

@@ -10,7 +10,6 @@
 
 #include "api/guards.h"
 #include "chunk/params.h"
-#include "chunk/safeguards.h"
 #include "frame/frame.h"
 #include "frame/message.h"
 #include "gpu/device.h"
@@ -98,7 +97,7 @@ h5l_status make_call(const h5l_params* params, const h5l_device_batch* batch, gp
                      const Message& why) {
   if (params == nullptr) return why.fail(H5L_INVALID_ARGUMENT, "params must not be null");
   if (const h5l_status status = check_params(*params, why); status != H5L_OK) return status;
-  if (params->wide != 0 || has_safeguards(*params)) {
+  if (moves_values(*params)) {
     return why.fail(H5L_UNSUPPORTED,
                     "wide bins and safeguards have no GPU kernels for encoding; copy their chunks to the host");
   }

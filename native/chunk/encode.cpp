@@ -49,30 +49,44 @@ FrameHeader make_header(const h5l_params& params, const Choice& choice, const Qu
   return header;
 }
 
-// The codec and mode for a chunk that is not empty, and its step where the values have one of their own; for size, the
-// first codec to try.
+// The codec for a chunk, and for size the first one to try; null where a sample decides.
+const CodecEntry* codec_to_try(const Backend& backend, const h5l_params& params, const Quantizer& quantizer) {
+  const bool is_lossless = quantizer.kind == BoundKind::lossless;
+  if (has_integers(params) && !prefers_size(params)) return &integer_codec(backend.codecs, params.codec);
+  if (prefers_size(params) && (!is_lossless || has_integers(params))) return &size_codec(backend.codecs);
+  if (is_lossless) return &lossless_codec(backend.codecs, params.codec);
+  return params.codec == H5L_CODEC_AUTO ? nullptr : find_codec(backend.codecs, params.codec);
+}
+
+// Whether the values have a step of their own; then it is the quantizer's.
+bool take_own_step(const CodecEntry* entry, const h5l_params& params, Bytes raw, Quantizer& quantizer) {
+  const bool may_have = entry != nullptr && entry->codec->take_own_step != nullptr && !has_integers(params);
+  if (!may_have || quantizer.kind == BoundKind::lossless) return false;
+  Quantizer own = quantizer;
+  const Chunk chunk = read_chunk(params, quantizer, raw.size() / params.value_bytes, raw.data());
+  if (!entry->codec->take_own_step(chunk, own)) return false;
+  quantizer = own;
+  quantizer.is_exact = true;
+  return true;
+}
+
+bool has_own_step(const h5l_params& params, Quantizer quantizer, Bytes raw) {
+  const Backend* backend = nullptr;
+  if (choose_backend(backend, Message(nullptr)) != H5L_OK) return false;
+  return take_own_step(codec_to_try(*backend, params, quantizer), params, raw, quantizer);
+}
+
+// The codec and mode for a chunk that is not empty, and its step where the values have one of their own.
 h5l_status choose(const h5l_params& params, Quantizer& quantizer, Bytes raw, Choice& choice, const Message& why) {
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
-  const bool is_lossless = quantizer.kind == BoundKind::lossless;
-  const bool for_size = prefers_size(params) && (!is_lossless || has_integers(params));
-  if (params.codec == H5L_CODEC_AUTO && !is_lossless && !for_size && !has_integers(params)) {
-    return pick_codec(*backend, params, quantizer, raw, choice, why);
-  }
-  const CodecEntry& entry = for_size               ? size_codec(backend->codecs)
-                            : has_integers(params) ? integer_codec(backend->codecs, params.codec)
-                            : is_lossless          ? lossless_codec(backend->codecs, params.codec)
-                                                   : *find_codec(backend->codecs, params.codec);
-  const std::uint32_t requested = entry.number == params.codec ? params.mode : 0;
+  const CodecEntry* const entry = codec_to_try(*backend, params, quantizer);
+  if (entry == nullptr) return pick_codec(*backend, params, quantizer, raw, choice, why);
+  const std::uint32_t requested = entry->number == params.codec ? params.mode : 0;
   const Chunk chunk = read_chunk(params, quantizer, raw.size() / params.value_bytes, raw.data());
-  Quantizer own = quantizer;
-  if (!is_lossless && !has_integers(params) && entry.codec->take_own_step != nullptr &&
-      entry.codec->take_own_step(chunk, own)) {
-    quantizer = own;
-    quantizer.is_exact = true;
-  }
-  return make_choice(entry, requested, chunk, choice) ? H5L_OK
-                                                      : why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
+  take_own_step(entry, params, raw, quantizer);
+  return make_choice(*entry, requested, chunk, choice) ? H5L_OK
+                                                       : why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
 }
 
 }  // namespace
@@ -161,6 +175,12 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
   if (has_safeguards(params) && !has_integers(params) && quantizer.kind != BoundKind::lossless) {
     cuts = make_cuts(params, quantizer);
     quantizer.cuts = &cuts;
+    // Before the choice, so that encoding what was decoded chooses the same.
+    if (cuts.reach > 0 && !has_own_step(params, quantizer, raw)) {
+      moved = move_from_cuts(params, quantizer, raw);
+      if (moved == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a copy of the chunk");
+      raw = {moved.get(), raw.size()};
+    }
   }
   KeptBins bins;
   if (!add_bins(params.value_class, params.value_bytes, quantizer, bins)) {
@@ -170,13 +190,6 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
   threads = threads_for_chunk(threads, raw.size());
   Choice choice;
   h5l_status status = choose(params, chosen, raw, choice, why);
-  if (cuts.reach > 0 && !chosen.is_exact) {
-    moved = move_from_cuts(params, chosen, raw);
-    if (moved == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a copy of the chunk");
-    raw = {moved.get(), raw.size()};
-    choice = {};  // what is encoded decides, so that encoding it again gives the same frame
-    if (status == H5L_OK) status = choose(params, chosen, raw, choice, why);
-  }
   if (status == H5L_OK) status = encode_as(choice, params, chosen, raw, frame, frame_bytes, why, threads);
   const bool are_integers = has_integers(params);
   if (status != H5L_OK || !prefers_size(params) || (!are_integers && quantizer.kind == BoundKind::lossless)) {

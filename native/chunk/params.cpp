@@ -186,6 +186,8 @@ h5l_status check_params(const h5l_params& params, const Message& why) {
   return check_exact_values(params, why);
 }
 
+bool moves_values(const h5l_params& params) { return params.wide != 0 || has_safeguards(params); }
+
 bool prefers_size(const h5l_params& params) { return params.codec == H5L_CODEC_AUTO && params.mode == H5L_AUTO_SIZE; }
 
 bool fill_must_match_exactly(const h5l_params& params) {

@@ -29,6 +29,9 @@ namespace h5lossy {
 // Whether the request is for the smallest frame of all codecs (docs/format/auto.md).
 bool prefers_size(const h5l_params& params);
 
+// Whether values are moved before a chunk is encoded: by the host, since GPUs have no kernels for that.
+bool moves_values(const h5l_params& params);
+
 // Whether codecs must treat the fill value specially. NaN and zero (of floats, +0.0) are always kept bit for bit.
 bool fill_must_match_exactly(const h5l_params& params);
 

@@ -77,9 +77,11 @@ class Moves {
     const T fine = step_ / kFineUnit, number = std::round(x / fine);
     if (std::abs(number) <= static_cast<T>(kMostFine<T>) && number * fine == x) return x;
     const T bin = nearest_bin(x);
-    if (is_on_side(x, bin)) return is_good(x, bin) ? bin : x;
+    if (!scalar::are_parted(quantizer_.cuts, x, bin)) return is_good(x, bin) ? bin : x;
     const T middle = middle_beside(x, bin);
-    return is_on_side(x, middle) && is_good(x, middle) && nearest_bin(middle) == bin ? middle : x;
+    const bool is_good_middle =
+        !scalar::are_parted(quantizer_.cuts, x, middle) && is_good(x, middle) && nearest_bin(middle) == bin;
+    return is_good_middle ? middle : x;
   }
 
  private:
@@ -89,13 +91,6 @@ class Moves {
 
   [[nodiscard]] bool is_good(T x, T other) const {
     return std::abs(x - other) < bound_ && !is_fill(std::bit_cast<Word<T>>(other));
-  }
-
-  [[nodiscard]] bool is_on_side(T x, T other) const {
-    const Cuts& cuts = *quantizer_.cuts;
-    return std::none_of(cuts.numbers, cuts.numbers + cuts.count, [&](double cut) {
-      return (static_cast<double>(x) < cut) != (static_cast<double>(other) < cut);
-    });
   }
 
   // About the middle of those numbers of x's bin that the cuts leave on x's side, and no fine point: as an exception,

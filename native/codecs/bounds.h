@@ -77,15 +77,21 @@ H5L_FN bool is_near_cut(const Cuts* cuts, T x) {
   return false;
 }
 
+// Whether a cut lies between two values.
+template <class T>
+H5L_FN bool are_parted(const Cuts* cuts, T a, T b) {
+  for (u32 i = 0; cuts != nullptr && i < cuts->count; ++i) {
+    const T cut = static_cast<T>(cuts->numbers[i]);
+    if ((a < cut) != (b < cut)) return true;
+  }
+  return false;
+}
+
 // Whether safeguards forbid that x comes back as `rebuilt`.
 template <class T>
 H5L_FN bool is_cut_off(const Cuts* cuts, T x, T rebuilt) {
   if constexpr (kIsForGpu) return false;
-  for (u32 i = 0; cuts != nullptr && i < cuts->count; ++i) {
-    const T cut = static_cast<T>(cuts->numbers[i]);
-    if ((x < cut) != (rebuilt < cut)) return true;
-  }
-  return x != rebuilt && is_near_cut(cuts, x);
+  return are_parted(cuts, x, rebuilt) || (x != rebuilt && is_near_cut(cuts, x));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 #include "chunk/decode_parts.h"
 #include "chunk/encode.h"
 #include "chunk/integers.h"
-#include "chunk/safeguards.h"
+#include "chunk/params.h"
 #include "gpu/chunks.h"
 #include "offload/device_selection.h"
 #include "offload/gpu_requests.h"
@@ -20,7 +20,7 @@ using MutableBytes = std::span<std::uint8_t>;
 
 // False if the CPU was selected or the GPU failed.
 bool encode_on_gpu(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes) {
-  if (params.wide != 0 || has_safeguards(params)) return false;
+  if (moves_values(params)) return false;
   gpu::Device* const device =
       select_device(Direction::encode, params.codec, params.mode, params.value_class, params.bound_kind, raw.size());
   if (device == nullptr) return false;
