@@ -16,6 +16,7 @@ from h5lossy._batched.boxes import Box, Pieces, Place, Selection, chunk_box
 from h5lossy._batched.gpu import is_possible
 from h5lossy._batched.gpu_encoder import encode
 from h5lossy._batched.pipeline import FrameBuffers, overlap
+from h5lossy._batched.regions import Region, bounded_parts, groups
 from h5lossy._batched.sources import Source, as_stored
 from h5lossy._batched.store import ChunkStore
 from h5lossy._blocks import BLOCK_BYTES, MOST_CHUNKS
@@ -47,12 +48,14 @@ class ChunkWriter:
         source: Source,
         chosen: Selection,
         *,
+        regions: list[Region],
         threads: int,
         report: Report,
     ) -> None:
         self._dtype = dataset.dtype
         self._name = dataset.name  # a dataset has none when its file has been closed
         self._params = params
+        self._regions = regions
         self._source = source
         self._chosen = chosen.cut_near(source.cuts)
         self._report = report
@@ -87,7 +90,8 @@ class ChunkWriter:
 
     def _write(self) -> None:
         memory, whole = self._source.memory, self._chosen.whole
-        if memory is not None and whole is not None and self._recorder is None:
+        is_plain = self._recorder is None and not self._regions
+        if memory is not None and whole is not None and is_plain:
             memory = cupy_memory(memory.owner[self._chosen.with_all_axes])
             if memory.dtype == self._dtype and is_possible(memory, self._params, decode=False):
                 self._first = whole
@@ -149,10 +153,15 @@ class ChunkWriter:
         whole = batch.pieces[batch.pieces.whole]
         if not len(whole):
             return []
-        start, chunk = batch.pieces.start[0], self._chosen.chunks
-        parts = whole.in_array(batch.values, start, chunk, self._fill)
-        buffer = self._buffers.next(len(parts), self._frame_bytes)
-        frames = _native.encode_parts(self._params, parts, buffer, self._threads)
+        parts = whole.in_array(batch.values, batch.pieces.start[0], self._chosen.chunks, self._fill)
+        room = self._buffers.next(len(parts), self._frame_bytes)
+        frames: list[Any] = [None] * len(parts)
+        for region, which in groups(self._regions, whole):
+            params = self._params if region is None else region.params
+            encoded = _native.encode_parts(params, parts[which], room[: len(which)], self._threads)
+            room = room[len(which) :]
+            for i, frame in zip(which.tolist(), encoded, strict=True):
+                frames[i] = frame
         if self._recorder is not None:  # the batch consists of whole chunks
             decoded = np.empty_like(batch.values)
             parts = dataclasses.replace(parts, array=decoded)
@@ -160,6 +169,9 @@ class ChunkWriter:
                 raise error
             self._recorder.add(batch.pieces.bounds.start, batch.values, decoded)
             self._recorder.check()
+            for bound, box in bounded_parts(self._regions, whole):
+                part = box.within(batch.pieces.bounds).slices
+                self._recorder.check_part(bound, box.start, batch.values[part], decoded[part])
         return frames
 
     def _put(self, batch: _Batch, frames: list[npt.NDArray[np.uint8]]) -> None:

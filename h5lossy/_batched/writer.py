@@ -16,6 +16,7 @@ from h5lossy._batched.boxes import Place, as_selection
 from h5lossy._batched.chunk_writer import ChunkWriter
 from h5lossy._batched.collective import BoxWriter, is_collective, tell_others, write_together
 from h5lossy._batched.reader import check_open, checked_threads, read
+from h5lossy._batched.regions import read_regions
 from h5lossy._batched.sources import Source, all_at_once, make_source
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import small_chunks_text
@@ -44,6 +45,7 @@ def write(
     threads: int | None = None,
     verify: bool = False,
     collective: bool = False,
+    regions: Any = (),
     progress: Progress = False,
 ) -> None:
     """Write into a dataset, as ``dataset[selection] = values`` does, on several threads.
@@ -82,6 +84,13 @@ def write(
         and an array without values. If it fails in one process, it fails in all. HDF5 encodes the
         chunks, on one thread of each process unless ``H5LOSSY_NUM_THREADS`` says otherwise. True is
         implied in a block ``with dataset.collective``.
+    regions : sequence of pairs, optional
+        Where values are to be more exact: a place and a bound, as ``(np.s_[:, 10:20], 1e-5)`` or
+        ``(mask, 0)``. The place is an index of the dataset, or a boolean array that broadcasts to
+        its shape; the bound is one of the dataset's kind, and smaller, or 0 for lossless. Chunks
+        that have a point of a region are encoded with its bound, all their values; with the
+        smallest, if it is several regions. The CPU encodes them. The selection has to cover whole
+        chunks.
     progress : function or bool, optional
         Called as ``progress(bytes_done, bytes_in_all)`` after each batch, in the calling thread;
         not for steps, lists and masks. True shows a bar on standard error.
@@ -95,7 +104,8 @@ def write(
     InvalidArgumentError
         If the values do not fit the selection, the file is closed or open for reading only,
         `threads` is not a number from 1 up, `progress` is no function, or what is written cannot be
-        verified, or points are masked and there is no fill value. With ``collective=True``, if the
+        verified, or points are masked and there is no fill value, or a region is no place in the
+        dataset, or has no smaller bound. With ``collective=True``, if the
         file is not one of parallel HDF5, the chunks are not whole or not for one process each, or
         the call fails in another process; without it, if the file is one of parallel HDF5 and the
         dataset has filters.
@@ -120,6 +130,8 @@ def write(
     The file is flushed afterwards, and room for what HDF5 then writes is set aside before, so that
     a full disk cannot cost more than the values that are being written.
     A call takes some tenths of a millisecond, however small: below about 1 MiB h5py is faster.
+    The filter knows nothing of regions: a chunk that HDF5 writes again has the dataset's bound,
+    around what it held before.
     Several threads may read and write one file, or one dataset, at the same time: each chunk is
     read and written atomically, a whole call is not.
 
@@ -146,7 +158,7 @@ def write(
         def prepare() -> tuple[Report, Callable[[Place], Source]]:
             """Check all but values and selection; return what takes the values."""
             count = checked_threads(threads)
-            _check(dataset, together=together, verify=verify)
+            _check(dataset, together=together, verify=verify, has_regions=bool(regions))
             _warn(dataset)
             what = f"writing {dataset.name}" if progress else ""
             report = stack.enter_context(reporting(progress, what))
@@ -161,10 +173,16 @@ def write(
         chunks = stored_chunks(dataset)
         params = None if chunks is None else chunks.encoding
         is_empty = chosen is not None and 0 in chosen.box.shape
-        if verify and (params is None or chosen is None or not (is_empty or chosen.is_whole)):
+        is_whole = params is not None and chosen is not None and (is_empty or chosen.is_whole)
+        if verify and not is_whole:
             raise InvalidArgumentError(
                 f"verify=True needs whole chunks, compressed by h5lossy alone, in {dataset.name}; "
                 "for others, write without, and compare with h5lossy.assess afterwards"
+            )
+        if regions and not is_whole:
+            raise InvalidArgumentError(
+                f"regions need whole chunks, compressed by h5lossy alone, in {dataset.name}; "
+                "write whole chunks, or make the dataset with the smaller bound"
             )
         if chosen is None and dataset.shape is None:
             raise InvalidArgumentError(
@@ -181,7 +199,15 @@ def write(
             BoxWriter(dataset, chosen, source, report).run()
         else:
             count = checked_threads(threads)
-            writer = ChunkWriter(dataset, params, source, chosen, threads=count, report=report)
+            writer = ChunkWriter(
+                dataset,
+                params,
+                source,
+                chosen,
+                regions=read_regions(regions, dataset, params),
+                threads=count,
+                report=report,
+            )
             if not verify:
                 writer.run()
                 return
@@ -191,7 +217,7 @@ def write(
                 recorder.finish()
 
 
-def _check(dataset: h5py.Dataset, *, together: bool, verify: bool) -> None:
+def _check(dataset: h5py.Dataset, *, together: bool, verify: bool, has_regions: bool) -> None:
     """Raise if the dataset can't be written."""
     intent = h5i.get_file_id(dataset.id).get_intent()
     if not intent & h5f.ACC_RDWR:
@@ -210,6 +236,11 @@ def _check(dataset: h5py.Dataset, *, together: bool, verify: bool) -> None:
         raise InvalidArgumentError(
             "verify=True records what one process wrote, and cannot be combined with "
             "collective=True; compare with h5lossy.assess afterwards"
+        )
+    if together and has_regions:
+        raise InvalidArgumentError(
+            "regions cannot be combined with collective=True, where HDF5 encodes all chunks with "
+            "the dataset's bound"
         )
     if not together and is_parallel(dataset) and dataset.id.get_create_plist().get_nfilters():
         raise InvalidArgumentError(

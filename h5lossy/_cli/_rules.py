@@ -54,6 +54,7 @@ class Rules:
     chunks: Chunks = "keep"
     rules: Sequence[Rule] = ()  # those of the --rules files, then the --dataset options
     skip: Sequence[str] = ()
+    regions: Sequence[tuple[str, str, float]] = ()  # a glob, a place, a bound
     recommendations: Recommendations | None = None
     missing_value: Sequence[float] = ()
 
@@ -75,6 +76,7 @@ class Rules:
             chunks=self._chunks(path, dataset.ndim, [rule for rule in rules if rule.chunks]),
             is_skipped=skipped,
             recommended=recommended,
+            regions=tuple((at, b) for glob, at, b in self.regions if matches(path, glob)),
             has_rule=bool(bounds) or bool(recommended and recommended.bound),
             is_named=any(rule.is_literal for rule in bounds),
             in_counts=self.packed_units or (bool(bounds) and bounds[-1].packed_units),
@@ -124,6 +126,8 @@ class Rules:
                 )
         for pattern in self.skip:
             require_match("--skip", pattern, kept)
+        for pattern, *_ in self.regions:
+            require_match("--region", pattern, kept)
         for rule, reasons in named:
             if rule.request.codec and NO_BOUND in reasons and all(reasons):
                 raise click.UsageError(

@@ -31,6 +31,7 @@ from h5lossy._cli._console import (
 from h5lossy._cli._files import UNREADABLE, for_each_file, open_file, raise_failures, why_of
 from h5lossy._cli._new_file import complete_or_absent
 from h5lossy._cli._options import (
+    Number,
     Request,
     bound_text,
     codec_text,
@@ -100,6 +101,16 @@ _MOST_ROWS = 100
     help="Datasets that are copied unchanged, whatever the rules say. May be repeated.",
 )
 @click.option(
+    "--region",
+    "regions",
+    multiple=True,
+    type=(str, str, Number()),
+    metavar="GLOB PLACE BOUND",
+    help="A smaller bound, of the same kind, for all chunks with a point in a place: an index, as "
+    "'[:, 10:20]', or the path of a dataset of SRC that is not 0 there, as /land_mask. 0 means "
+    "lossless. May be repeated; a chunk in several places gets the smallest bound.",
+)
+@click.option(
     "--chunks",
     default="keep",
     show_default=True,
@@ -147,6 +158,7 @@ def repack(
     file_rules: Sequence[Sequence[Rule]],
     recommendations: Recommendations | None,
     skip: Sequence[str],
+    regions: Sequence[tuple[str, str, float]],
     chunks: Chunks,
     verify: bool,
     attributes: bool,
@@ -220,6 +232,7 @@ def repack(
         chunks=chunks,
         rules=rules,
         skip=skip,
+        regions=regions,
         recommendations=recommendations,
         missing_value=missing_value,
     )
@@ -470,6 +483,7 @@ def _plain(copy: CompressedCopy, *, written: bool) -> dict[str, Any]:
         "recommended": plan.recommended and str(plan.recommended),
         "scale_factor": plan.packing and plan.packing.scale,
         "packed_units": plan.in_counts,
+        "regions": plan.regions,
     }
     if written:
         plain["bound"] = codec.bound.plain()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -312,6 +312,11 @@ class Parts(Struct):
 
     def __len__(self) -> int:
         return len(self.corners)
+
+    def __getitem__(self, which: Any) -> Parts:
+        """Return some of the parts, by a NumPy index."""
+        rows = {name: getattr(self, name)[which] for name in ("corners", "first", "extents")}
+        return replace(self, **rows)
 
     @property
     def chunk_bytes(self) -> int:

@@ -16,6 +16,8 @@ from h5py import h5a, h5d, h5z
 
 from h5lossy import _native
 from h5lossy._batched import read, write
+from h5lossy._batched.boxes import as_selection
+from h5lossy._batched.regions import bounded_parts, read_index, read_regions, with_smaller_bound
 from h5lossy._blocks import block_shape, stored_blocks
 from h5lossy._bounds import BoundKind, ErrorSummary
 from h5lossy._codecs import FILTER_ID
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
     from h5py import h5f, h5t
 
+    from h5lossy._batched.regions import Region
     from h5lossy._codecs import Codec
     from h5lossy._repacking.planning import Plan
     from h5lossy._verification.bound_checker import MissingChange
@@ -77,6 +80,7 @@ class CompressedCopy:
         self.summary: ErrorSummary | None = None  # known from `check` on
         #: How often the largest integer of the type, which often marks what is no data, was moved.
         self.moved_marks = 0
+        self._problems_of_regions: list[str] = []
         #: What the dataset was compressed with before.
         self.earlier: Codec | None = None
         dataset = plan.open()
@@ -85,6 +89,7 @@ class CompressedCopy:
                 self.earlier = codec_of(dataset)
         self._earlier_settings = _earlier_settings(dataset)
         self._missing = missing_when_stored(dataset, missing_value)
+        self._ends: tuple[float, float] | None = None  # of a range-relative bound, once resolved
         self._confirm_range = confirm_range
         recommended = plan.recommended
         has_bound = recommended is not None and recommended.bound is not None
@@ -110,7 +115,7 @@ class CompressedCopy:
         """Resolve a range-relative bound, and adjust the bound so that missing values are kept."""
         if self.needs_range:
             try:
-                ends = confirmed_range(
+                self._ends = confirmed_range(
                     self.plan.open(),
                     self._missing,
                     self.requested.bound,
@@ -119,8 +124,37 @@ class CompressedCopy:
                 )
             except InvalidArgumentError as error:
                 raise InvalidArgumentError(f"{self.plan.path}: {error}") from error
-            self.codec = self.requested.resolved_for(ends)
-        self.codec = keeping_missing(self.codec, self._missing)
+        self.codec = self._as_stored(self.requested)
+
+    def _as_stored(self, requested: Codec) -> Codec:
+        """Return what a requested codec comes to."""
+        codec = self.plan.of_stored(requested)
+        if codec.bound.kind is BoundKind.RANGE_RELATIVE:
+            codec = codec.resolved_for(self._ends)
+        kept: Codec = keeping_missing(codec, self._missing)
+        return kept
+
+    def _regions(self) -> list[tuple[Any, float]]:
+        """Return the regions as `write` takes them."""
+        found = []
+        for place, requested in () if self.codec.lossless else self.plan.regions:
+            try:
+                codec = self._as_stored(with_smaller_bound(self.requested, requested))
+                bound = min(codec.bound.value, self.codec.bound.value)
+                found.append((self._place(place), bound))
+            except H5LossyError as error:
+                raise type(error)(f"--region of {self.plan.path}: {error}") from error
+        return found
+
+    def _place(self, text: str) -> Any:
+        """Return an index, or the mask that a path names: where it is neither 0 nor NaN."""
+        if not text.startswith("/"):
+            return read_index(text)
+        mask = self.plan.file.get(text)
+        if not isinstance(mask, h5py.Dataset) or mask.dtype.kind not in "biuf":
+            raise InvalidArgumentError(f"SRC has no dataset of numbers {text}")
+        values = mask[...]
+        return (values != 0) & (values == values)  # noqa: PLR0124  # NaN
 
     def create(self, file: h5f.FileID, old: h5d.DatasetID, type_id: h5t.TypeID) -> h5d.DatasetID:
         """Make the new dataset, as `FileCopier` needs it."""
@@ -137,10 +171,10 @@ class CompressedCopy:
 
     def write(self, file: h5py.File, advance: Advance, *, attributes: bool) -> None:
         """Compress the values."""
-        new = self.plan.open(file)
+        new, regions = self.plan.open(file), self._regions()
         for block, values in self._values("compressing", advance):
             try:
-                write(new, values, block)
+                write(new, values, block, regions=regions)
             except IncompleteWriteError as error:
                 raise H5LossyError(f"{self.plan.path}: {error.__cause__}") from error
             self.raw_bytes += values.nbytes
@@ -203,11 +237,12 @@ class CompressedCopy:
         if checker.missing_change is not None:
             raise self._missing_error(checker.missing_change)
         self.summary = checker.summary()
-        if not self.summary.holds:
+        problems = [*self.summary.problems, *self._problems_of_regions]
+        if problems:
             raise BoundViolationError(
                 f"nothing was written, since {self.plan.path} violates its bound: "
-                f"{'; '.join(self.summary.problems)}. This is a fault of h5lossy or of this "
-                "machine; please report it"
+                f"{'; '.join(problems)}. This is a fault of h5lossy or of this machine; please "
+                "report it"
             )
         if recorder is not None:
             recorder.finish()
@@ -227,12 +262,14 @@ class CompressedCopy:
             self.resolve(advance)
         elif recorded is None:
             return f"{path} has no record of the bound that was requested"
-        wanted = json.loads(json.dumps(self.requested.get_config()))
+        wanted = json.loads(json.dumps(self._requested_settings()))
         if (recorded not in (None, wanted)) or (self.codec != codec and not self.needs_range):
             return f"{path} has another bound or codec: {codec}"
         if verify and attributes and not {REPORT_ATTRIBUTE, HASH_ATTRIBUTE} <= {*new.attrs}:
             return f"{path} was not checked when it was written"
-        if values and not self._compared(new, advance).summary().holds:
+        if values and not (
+            self._compared(new, advance).summary().holds and not self._problems_of_regions
+        ):
             return f"{path} does not hold the values of SRC within the bound"
         return ""
 
@@ -246,15 +283,38 @@ class CompressedCopy:
             else BoundChecker(self.codec.bound, self._missing, safeguards=self.codec.safeguards)
         )
         add = recorder.add if recorder else checker.add
+        params = self.codec.params() if self.plan.regions else None
+        regions = [] if params is None else read_regions(self._regions(), new, params)
+        self._problems_of_regions = []
         for block, values in self._values("checking", advance):
             decoded = read(new, block)
             add(tuple(axis.start for axis in block), values, decoded)
+            if regions:
+                self._check_regions(new, regions, block, values, decoded)
             if is_integer(new.dtype):
                 is_mark = values == np.iinfo(new.dtype).max
                 self.moved_marks += int(np.count_nonzero(is_mark & (decoded != values)))
             if checker.missing_change is not None:
                 break
         return checker
+
+    def _check_regions(
+        self,
+        new: h5py.Dataset,
+        regions: list[Region],
+        block: tuple[slice, ...],
+        values: np.ndarray[Any, Any],
+        decoded: np.ndarray[Any, Any],
+    ) -> None:
+        """Compare the chunks of regions in a block, whose bounds are smaller."""
+        chosen = as_selection(block, new)
+        assert chosen is not None
+        for pieces in chosen.batches(1):
+            for bound, box in bounded_parts(regions, pieces):
+                part = box.within(chosen.box).slices
+                checker = BoundChecker(bound, self._missing, safeguards=self.codec.safeguards)
+                checker.add(box.start, values[part], decoded[part])
+                self._problems_of_regions += checker.summary().problems
 
     def _missing_error(self, change: MissingChange) -> H5LossyError:
         """Return the error for a change of which points a reader takes for missing."""
@@ -291,11 +351,15 @@ class CompressedCopy:
             left -= values.nbytes
         advance(left, doing)
 
+    def _requested_settings(self) -> dict[str, Any]:
+        regions = {"regions": self.plan.regions} if self.plan.regions else {}
+        return {**self.requested.get_config(), **regions}
+
     def _settings(self) -> dict[str, Any]:
         """Return what the dataset's attribute says; an earlier one is kept within it."""
         settings: dict[str, Any] = {
             "codec": self.codec.codec_name,
-            "requested": self.requested.get_config(),
+            "requested": self._requested_settings(),
             "stored": self.codec.get_config(),
             "h5lossy": _native.version(),
         }

@@ -70,6 +70,10 @@ _SAMPLE_CHUNKS = 5
 _MOST_CHUNKS = 1 << 30
 
 
+#: Places whose chunks get a smaller bound: an index or the path of a mask, as text, and the bound.
+Regions: TypeAlias = tuple[tuple[str, float], ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Wish:
     """What a user wants of one dataset."""
@@ -81,6 +85,7 @@ class Wish:
     is_named: bool = False  # whether it has no wildcards
     in_counts: bool = False  # whether the bound of packed values is one of the stored numbers
     recommended: Recommendation | None = None  # where recommendations, and no rule, give the bound
+    regions: Regions = ()
 
 
 #: What is wanted of a dataset, from its path.
@@ -104,6 +109,7 @@ class Plan:
     packing: Packing | None = None
     in_counts: bool = False
     recommended: Recommendation | None = None  # of what is compressed, or would be with a bound
+    regions: Regions = ()  # with bounds as requested
     note: str = ""  # why integers are kept losslessly
     chunks: tuple[int, ...] = ()
     has_small_chunks: bool = False
@@ -116,9 +122,13 @@ class Plan:
     @property
     def stored_codec(self) -> Codec | None:
         """The codec with the bound of the stored numbers."""
-        if self.codec is None or self.packing is None or self.in_counts:
-            return self.codec
-        return in_counts(self.codec, self.packing.scale)
+        return self.codec and self.of_stored(self.codec)
+
+    def of_stored(self, codec: Codec) -> Codec:
+        """Return a requested codec with the bound of the stored numbers."""
+        if self.packing is None or self.in_counts:
+            return codec
+        return in_counts(codec, self.packing.scale)
 
     def open(self, file: h5py.File | None = None) -> h5py.Dataset:
         """Open the dataset, or its copy: one that stays open keeps HDF5's cache for its chunks."""
@@ -167,6 +177,7 @@ def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -
         codec=wish.codec,
         packing=packing,
         in_counts=wish.in_counts,
+        regions=wish.regions,
         note=note,
         chunks=chunks,
         has_small_chunks=is_small(shape, chunks, dataset.dtype.itemsize),

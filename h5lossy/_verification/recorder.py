@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,9 +76,10 @@ class Recorder:
         # The filter keeps this fill value; missing and exact values are compared here.
         missing = missing or no_data(dataset, missing_value=codec.params().exact)
         missing = missing.with_fill(own_fill_value(dataset))
-        self.checker = BoundChecker(
-            bound or codec.bound, missing, threads=threads, safeguards=codec.safeguards
+        self._checker_of = partial(
+            BoundChecker, missing=missing, threads=threads, safeguards=codec.safeguards
         )
+        self.checker = self._checker_of(bound or codec.bound)
         self._unwritten = unwritten_value(dataset)
         self._of = description(dataset, codec.bound, self._unwritten)
         self._strides = strides_of(dataset)
@@ -118,7 +120,22 @@ class Recorder:
     def check(self) -> None:
         """Raise `BoundViolationError` if anything that was added so far violates the bound."""
         self._is_checked = True
-        problems = self.checker.summary().problems
+        self._require_kept(self.checker)
+
+    def check_part(
+        self,
+        bound: ErrorBound,
+        start: Place,
+        original: npt.NDArray[Any],
+        decoded: npt.NDArray[Any],
+    ) -> None:
+        """Raise likewise if a part of what was added violates a smaller bound."""
+        checker = self._checker_of(bound)
+        checker.add(start, original, decoded)
+        self._require_kept(checker)
+
+    def _require_kept(self, checker: BoundChecker) -> None:
+        problems = checker.summary().problems
         if problems:
             raise BoundViolationError(
                 f"{name_of(self._dataset)} violates its bound: {'; '.join(problems)}"
