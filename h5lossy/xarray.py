@@ -30,8 +30,8 @@ from h5lossy._bounds import BoundKind
 from h5lossy._chunking import chunks_for
 from h5lossy._codecs import PFPL, Codec, checked_codec
 from h5lossy._datasets import codec_of
-from h5lossy._errors import InvalidArgumentError, UnsupportedError
-from h5lossy._frames import taking
+from h5lossy._errors import H5LossyError, InvalidArgumentError, UnsupportedError
+from h5lossy._frames import checked_for, taking
 from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._recommendations import COMMUNITY, Recommendation, Recommendations
 from h5lossy._variables import dataset_named, referred_to
@@ -546,6 +546,10 @@ def _encoding_of(
                     is_named=name in named,
                 )
             codec = taking(codec, dtype)
+            try:
+                checked_for(codec, dtype)
+            except H5LossyError as error:
+                raise type(error)(f"{name!r} can't be compressed so: {error}") from error
             found[name] = {
                 "compression": codec,
                 "chunksizes": chunks_for(variable.shape, dtype, blocks=variable.chunks),

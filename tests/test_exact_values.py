@@ -451,3 +451,21 @@ def test_the_command_prints_them_and_info_shows_them(tmp_path: Path) -> None:
 def test_a_number_that_the_type_does_not_have_is_not_another_one(dtype: str, exact: int) -> None:
     with pytest.raises(InvalidArgumentError, match=f"the exact value {exact} is none of u?int"):
         h5lossy.encode(np.zeros(9, dtype), PFPL(absolute=3, exact=exact))
+
+
+def test_repacking_keeps_what_was_exact(tmp_path: Path) -> None:
+    source, packed = tmp_path / "a.h5", tmp_path / "b.h5"
+    rng = np.random.default_rng(1)
+    image = (1000 + rng.integers(0, 99, (90, 90)).cumsum(1)).astype("u2")
+    image[:, 3], image[7] = 65535, 65534
+    codec = PFPL(absolute=2, exact=(65535, 65534))
+    with h5py.File(source, "w") as file:
+        file.create_dataset("t", data=image, chunks=(45, 90), compression=codec)
+    h5lossy_command("repack", source, packed, "--dataset", "/t:absolute=30,codec=interp")
+    with h5py.File(packed) as file:
+        kept = h5lossy.describe(file["t"]).config.exact
+        assert {*kept, int(file["t"].fillvalue)} >= {*codec.exact}
+        read = file["t"][...]
+    for exact in codec.exact:
+        np.testing.assert_array_equal(read == exact, image == exact)
+    assert (read != image).any()

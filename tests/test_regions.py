@@ -24,7 +24,7 @@ from h5lossy import (
     InvalidArgumentError,
 )
 from h5lossy._verification.recorder import Recorder
-from tests.hdf5_helpers import h5lossy_command
+from hdf5_helpers import h5lossy_command
 
 if TYPE_CHECKING:
     from pathlib import Path

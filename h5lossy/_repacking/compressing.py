@@ -87,8 +87,9 @@ class CompressedCopy:
         if FILTER_ID in (number for number, *_ in filters_in(dataset.id.get_create_plist())):
             with suppress(H5LossyError):  # cd_values of a later version: reading does not need them
                 self.earlier = codec_of(dataset)
+        exact = () if self.earlier is None else self.earlier.exact  # what was, stays
         self._earlier_settings = _earlier_settings(dataset)
-        self._missing = missing_when_stored(dataset, missing_value)
+        self._missing = missing_when_stored(dataset, (*missing_value, *exact))
         self._ends: tuple[float, float] | None = None  # of a range-relative bound, once resolved
         self._confirm_range = confirm_range
         recommended = plan.recommended
