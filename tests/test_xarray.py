@@ -113,7 +113,7 @@ def test_floats_get_the_bound_and_integers_are_exact(original: xr.Dataset) -> No
     assert found == {
         name: {"compression": codec, "chunksizes": SHAPE} for name, codec in codecs.items()
     }
-    with pytest.raises(UnsupportedError, match="'tas' can't be .* so: wide bins are"):
+    with pytest.raises(UnsupportedError, match=r"'tas' can't be .* so: wide bins are"):
         encoding(original, codec=Interp(absolute=3, wide=True))
     named = encoding(original, {"count": {"absolute": 3}}, codec=Interp(lossless=True))
     assert named["count"]["compression"] == Interp(absolute=3)

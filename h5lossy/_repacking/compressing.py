@@ -87,7 +87,7 @@ class CompressedCopy:
         if FILTER_ID in (number for number, *_ in filters_in(dataset.id.get_create_plist())):
             with suppress(H5LossyError):  # cd_values of a later version: reading does not need them
                 self.earlier = codec_of(dataset)
-        exact = () if self.earlier is None else self.earlier.exact  # what was, stays
+        exact = () if self.earlier is None else self.earlier.params().exact  # what was, stays
         self._earlier_settings = _earlier_settings(dataset)
         self._missing = missing_when_stored(dataset, (*missing_value, *exact))
         self._ends: tuple[float, float] | None = None  # of a range-relative bound, once resolved
