@@ -145,7 +145,7 @@ SHOWN = {
     "PFPL": "pfpl",
     "cuSZp2-O": "cuszp2-outlier",
     "AATROX": "aatrox",
-    "Interp": "",
+    "Interp": "interp",
     "auto": "auto",
 }
 """README's rows besides SZ3's: the name on a CPU, and the name on a GPU."""
@@ -161,7 +161,8 @@ SZ3S = (
 
 def gpu_speed(gpu: Results, name: str, way: str) -> str:
     """Give GB/s on a GPU, of chunks of 1 MiB at `SPEED_SCALE`."""
-    for row in [*gpu["kernels"], *gpu.get("auto", [])]:
+    clean = [row for row in gpu.get("data", []) if row["data"] == "clean"]  # of Interp
+    for row in [*gpu["kernels"], *gpu.get("auto", []), *clean]:
         case = (row["codec"], row["chunk_bytes"], row.get("bound", SPEED_SCALE))
         if case == (name, SHOWN_BYTES, SPEED_SCALE) and way in row:
             return f"{row[way]['gb_per_s']:.0f}"
@@ -640,6 +641,8 @@ def gpu_section(gpu: Results) -> list[str]:
     headings = ["chunks", "bound", "codec", "ratio", "compress", "decompress"]
     headings += ["compress, CUDA graph", "decompress, CUDA graph"]
     lines += [*table(headings, rows), ""]
+    if "data" in gpu:
+        lines += gpu_data(gpu)
     for row in gpu["random_access"]:
         lines.append(
             f"- {row['codec']}: 4096 values of a frame of {size_name(row['chunk_bytes'])}, from "
@@ -662,6 +665,29 @@ def gpu_section(gpu: Results) -> list[str]:
         "*h5py*: its own pipeline, with the values copied from and to the device."
     )
     return [*lines, "", text, "", *table(headings, rows), ""]
+
+
+def gpu_data(gpu: Results) -> list[str]:
+    """Tell the speed on a GPU with other data than a clean field of float32."""
+    text = (
+        "256 chunks of 1 MiB in one call: of 64 × 64 × 64 values, or 512 × 1024 of uint16. "
+        "*Fill values* are where a smoother field exceeds a threshold. Bounds are parts of the "
+        "range, of uint16 counts. Chunks that the kernels leave to the host are counted, and are "
+        "not in the ratio."
+    )
+    rows = [
+        [
+            row["data"],
+            f"{row['bound']:g}" if row["bound"] else "lossless",
+            row["codec"],
+            f"{row['ratio']:.2f}",
+            *(gpu_cell(gpu, row, way) for way in GPU_WAYS),
+            f"{row['left_to_host']}",
+        ]
+        for row in gpu["data"]
+    ]
+    headings = ["data", "bound", "codec", "ratio", "compress", "decompress", "left to the host"]
+    return [text, "", *table(headings, rows), ""]
 
 
 def fields_section(fields: Results) -> list[str]:

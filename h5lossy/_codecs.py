@@ -552,8 +552,7 @@ class Interp(Codec):
     """Interp: predict each value from those around it, keep what is missing, and code it by rANS.
 
     The codec for archives, networks and slow disks: its frames are much smaller than those of the
-    other codecs, and take several times as long to write and to read. GPUs decode its frames, but
-    do not encode: chunks of arrays on a GPU are copied to the host for that.
+    other codecs, and take several times as long to write and to read.
 
     Integers and halves have the same values as with `PFPL`, and smaller frames. `rewritable` is of
     no matter to them: their frames never lose when a part is overwritten.
