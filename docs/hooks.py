@@ -4,7 +4,8 @@
 Put the C headers into the C API page: each comment as text, each declaration as code.
 
 Where a docstring or a header names a page, link to it. Give pages of wide tables or code the room
-of their table of contents, and keep what is short in a cell on one line.
+of their table of contents, and keep what is short in a cell on one line. Make lists of the options
+of commands, which come as text of 80 columns.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ MARK = re.compile(r"^<!-- header: (\w+\.h) -->$", re.MULTILINE)
 WIDE = ("benchmarks.md", "readers.md", "reference/c-api.md")
 SHORT = re.compile(r"<td>(?=[^<]{0,12}</td>)")
 PAGE = re.compile(r"docs/[\w/-]+\.md")
+OPTIONS = re.compile(
+    r"<div[^>]*><pre>(?:<span></span>)?<code>(  -.*?)</code></pre></div>", re.DOTALL
+)
+OPTION = re.compile(r"^  (-\S.*?)(?:   *(.*(?:\n {6}.*)*)|\n((?: {6}.*\n?)+))$", re.MULTILINE)
 NAMED = re.compile(r"<code>docs/([\w/-]+\.md)</code>")
 
 
@@ -36,10 +41,22 @@ def on_page_content(html: str, *, page: Page, files: Files, **_: Any) -> str:
         return f'<a href="{named.url_relative_to(page.file)}">{title}</a>'
 
     html = NAMED.sub(link, html)
+    html = OPTIONS.sub(lambda found: option_list(found[1]), html)
     if page.file.src_uri in WIDE:
         cells = SHORT.sub('<td class="short">', html)
         html = f'<div class="wide">{cells}</div>'
     return html
+
+
+def option_list(text: str) -> str:
+    """Give the options that click has written in two columns as a list."""
+    options = []
+    for names, beside, below in OPTION.findall(text):
+        words = " ".join(re.sub(r"(?<=\w-)\n +", "", beside or below).split())
+        options.append(f"<dt><code>{names}</code></dt><dd>{words}</dd>")
+    if len(options) != len(re.findall(r"^  -", text, re.MULTILINE)):
+        raise ValueError(f"not all options were found in {text}")
+    return f'<dl class="options">{"".join(options)}</dl>'
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
