@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import statistics
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from _common import (
     SPEED_SCALE,
     STREAMING_BYTES,
     SZ3_FILTER,
+    geometric_mean,
     is_peer,
     is_sz3,
     load,
@@ -1014,6 +1016,48 @@ def trajectories() -> str:
     return "\n".join([*table(headings, cells), "", sentences(text)])
 
 
+def climate_section(results: Results) -> list[str]:
+    """Tell ClimateBenchPress's metrics on climate fields."""
+    rows = []
+    for scale in results["scales"]:
+        found = [row["codecs"] for row in results["rows"] if row["scale"] == scale]
+        for codecs in found:
+            sizes = [codecs[name] for name in codecs if is_sz3(name)]
+            codecs[BEST_SZ3] = max(sizes, key=lambda one: one["ratio"])
+        for name in ("Interp", "PFPL", BEST_SZ3, "SPERR", "ZFP"):
+            of = [codecs[name] for codecs in found if "ratio" in codecs[name]]
+            largest = max(one["max_error"] for one in of)
+            rows.append(
+                [
+                    f"{scale:g}",
+                    name,
+                    f"{geometric_mean(one['ratio'] for one in of):.1f}",
+                    f"{largest:.4f}{'!' * (largest > 1)}",
+                    f"{mean_of(of, 'mean_error'):.2f}",
+                    f"{mean_of(of, 'psnr'):.1f}",
+                    f"{mean_of(of, 'dssim'):.4f}",
+                    f"{mean_of(of, 'spectrum'):.1e}",
+                ]
+            )
+    fields = dict.fromkeys(row["name"] for row in results["rows"])
+    text = (
+        f"The metrics of ClimateBenchPress on {len(fields)} climate fields, with its bounds for "
+        "variables of unknown spread, which are parts of the range. Ratios are geometric means; "
+        "*largest error* is that of all fields, and an exclamation mark means that it is beyond "
+        "the bound; all others are arithmetic means. *Spectrum*: how far the power at wavenumbers "
+        "below 10 is off, as a part of it. SPERR and ZFP spend bits on smaller errors than the "
+        f"bound allows. `benchmarks/climate.py`; {where(results)}."
+    )
+    headings = ["bound", "codec", "ratio", "largest error / bound", "mean error / bound"]
+    headings += ["PSNR, dB", "data SSIM", "spectrum"]
+    return ["## Climate", "", sentences(text), "", *table(headings, rows), ""]
+
+
+def mean_of(found: list[dict[str, Any]], key: str) -> float:
+    """Give the mean of what is defined."""
+    return statistics.fmean(one[key] for one in found if one[key] is not None)
+
+
 def assess_rows(results: Results) -> list[list[str]]:
     """Give speeds in GB/s of original data, each with its range."""
 
@@ -1093,6 +1137,7 @@ def page() -> str:
         "rate_distortion": rate_section,
         "interp_speed": interp_speed_section,
         "demonstrations": demonstrations_section,
+        "climate": climate_section,
     }
     mpi = load_if_there("mpi_scaling")
     interp: list[str] = []
