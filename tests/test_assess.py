@@ -160,9 +160,12 @@ def test_golden_autocorrelation_comes_out(name: str) -> None:
 def test_golden_derivatives_come_out(name: str) -> None:
     golden = GOLDEN["cases"][name]["reference_float64"]["derivatives"]
     found = assess(*fields(name)).derivatives
-    for slope in found.slopes:
-        for theirs, ours in (("max", "max"), ("max_err", "max_error"), ("rmse", "rmse")):
-            assert_close(getattr(slope, ours), golden[f"d{slope.axis}"][theirs], 1e-11, theirs)
+    for order, each in (("d", found.slopes), ("dd", found.curvatures)):
+        assert [one.axis for one in each] == [*range(len(each))]
+        for one, (theirs, ours) in itertools.product(
+            each, (("max", "max"), ("max_err", "max_error"), ("rmse", "rmse"))
+        ):
+            assert_close(getattr(one, ours), golden[f"{order}{one.axis}"][theirs], 1e-11, theirs)
     magnitude, laplacian = golden["gradmag"], golden["laplacian"]
     for got, want in (
         (found.gradient_max, magnitude["max"]),
@@ -278,8 +281,11 @@ def test_a_ramp_and_a_parabola() -> None:
     ramp = assess(i, 2 * i).derivatives
     assert [slope.max_error for slope in ramp.slopes] == [1, 0, 0]
     assert (ramp.gradient_max_error, ramp.laplacian_max_error) == (1, 0)
+    assert [one.max_error for one in ramp.curvatures] == [0, 0, 0]
     parabola = assess(i * i, 0 * i).derivatives
     assert (parabola.laplacian_max_error, parabola.laplacian_rmse) == (2, 2)
+    told = [(one.max, one.max_error, one.rmse) for one in parabola.curvatures]
+    assert told == [(2, 2, 2), (0, 0, 0), (0, 0, 0)]
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -311,6 +317,9 @@ def test_spacing_is_that_of_the_user() -> None:
     found = assess(i * i + j, 0 * i, spacing=(0.5, 4.0)).derivatives
     assert found.slopes[1].max == 0.25
     assert found.laplacian_max_error == 8  # d2(i^2) / 0.5^2
+    assert [one.max_error for one in found.curvatures] == [8, 0]
+    found = assess(i, i + j * j, spacing=(0.5, 4.0)).derivatives
+    assert [one.max_error for one in found.curvatures] == [0, 0.125]
 
 
 def test_the_psnr_of_uniform_errors_is_known() -> None:

@@ -158,6 +158,9 @@ class FieldResult(Struct):
     slope_max: tuple[float, ...]
     slope_error_max: tuple[float, ...]
     slope_error_squares: tuple[float, ...]
+    curvature_max: tuple[float, ...]
+    curvature_error_max: tuple[float, ...]
+    curvature_error_squares: tuple[float, ...]
     gradient_min: float
     gradient_max: float
     gradient_error_max: float

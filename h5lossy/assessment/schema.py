@@ -255,8 +255,11 @@ class RelativeHistogram:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slope:
-    """Central differences along one axis, in the data's unit over that of `Derivatives.spacing`."""
+class AxisDerivative:
+    """First or second central differences along one axis.
+
+    In the data's unit over that of `Derivatives.spacing`, or over its square.
+    """
 
     axis: int
     max: Number  #: Largest size in the original.
@@ -271,7 +274,8 @@ class Derivatives:
     points: int  #: Valid ones with two valid neighbours along each of `ReportData.axes`.
     #: Distance of points along each of them, in the user's unit.
     spacing: tuple[float, ...]
-    slopes: tuple[Slope, ...]
+    slopes: tuple[AxisDerivative, ...]  #: First derivatives.
+    curvatures: tuple[AxisDerivative, ...] = ()  #: Second derivatives.
     gradient_max: Number  #: Largest length of the original's gradient.
     gradient_range: Number  #: Largest less smallest length.
     gradient_max_error: Number

@@ -252,6 +252,11 @@ void finalize_field(const h5l_assess_params& params, const State& state, h5l_ass
     result.slope_max[axis - lead] = extrema.slope[axis] * per_step;
     result.slope_error_max[axis - lead] = extrema.slope_error[axis] * per_step;
     result.slope_error_squares[axis - lead] = sums.slope_error[axis] * per_step * per_step;
+    const double step = params.rank == 0 ? 1 : params.spacing[axis - lead];
+    const double per_own_square = 1.0 / (step * step);
+    result.curvature_max[axis - lead] = extrema.curvature[axis] * per_own_square;
+    result.curvature_error_max[axis - lead] = extrema.curvature_error[axis] * per_own_square;
+    result.curvature_error_squares[axis - lead] = sums.curvature_error[axis] * per_own_square * per_own_square;
   }
   const bool is_square = make_plan(params).squares_fit;
   result.gradient_min = result.interior == 0 ? 0 : std::sqrt(extrema.gradient_min) * per_step;

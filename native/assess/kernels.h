@@ -94,17 +94,18 @@ struct FieldPlan {
 };
 
 // Stencils and lags of one cell: sums, which are added up in the order of the cells, and extrema. Slopes are over two
-// steps of the last axis, and curvature is over the square of one; see assess/slopes.h.
+// steps of the last axis, the Laplacian is over the square of one, and curvatures are over that of their own axis; see
+// assess/slopes.h.
 inline constexpr u32 kLagAxes = 5;  // the four axes, and the paper's mean over all of them
 struct StencilSums {
   double interior;
-  double slope_error[4], gradient_error, laplacian, laplacian_error, error;  // squares
+  double slope_error[4], curvature_error[4], gradient_error, laplacian, laplacian_error, error;  // squares
   double lag_pairs[kLagAxes][H5L_ASSESS_MAX_LAGS];
   double lag_products[kLagAxes][H5L_ASSESS_MAX_LAGS];
   double lag_sums[kLagAxes][H5L_ASSESS_MAX_LAGS];
 };
 struct StencilExtrema {
-  double slope[4], slope_error[4], laplacian_error;
+  double slope[4], slope_error[4], curvature[4], curvature_error[4], laplacian_error;
   double gradient_min, gradient_max;  // squares
   double gradient_error;              // a square where squares_fit
 };

@@ -72,7 +72,7 @@ typedef struct h5l_assess_params {
   uint32_t lags; /* of the autocorrelation, at most H5L_ASSESS_MAX_LAGS; 0: none */
   double
       thresholds[H5L_ASSESS_MAX_THRESHOLDS]; /* counts points that change from one side of a threshold to the other */
-  uint32_t stencils;                         /* 1: gradient and Laplacian */
+  uint32_t stencils;                         /* 1: first and second differences */
   uint32_t window[H5L_ASSESS_MAX_RANK];      /* sides of SSIM's windows, 2 to H5L_ASSESS_MAX_WINDOW; 0: no SSIM */
   uint32_t step;                             /* distance between windows, from 1 up */
   uint32_t rank; /* of the field for stencils, lags and windows: 1 to 4; extents of 1 only if rank is 1 */
@@ -123,6 +123,9 @@ typedef struct h5l_assess_points_result {
 typedef struct h5l_assess_field_result {
   uint64_t interior;
   double slope_max[H5L_ASSESS_MAX_RANK], slope_error_max[H5L_ASSESS_MAX_RANK], slope_error_squares[H5L_ASSESS_MAX_RANK];
+  /* Second differences along each axis. */
+  double curvature_max[H5L_ASSESS_MAX_RANK], curvature_error_max[H5L_ASSESS_MAX_RANK],
+      curvature_error_squares[H5L_ASSESS_MAX_RANK];
   double gradient_min, gradient_max, gradient_error_max, gradient_error_squares;
   double laplacian_squares, laplacian_error_max, laplacian_error_squares;
   double error_squares; /* of the error itself, at the same points */

@@ -106,6 +106,8 @@ def rows(report: ReportData) -> Iterator[Row]:
         groups["derivatives"] = (
             ("PSNR of the gradient", decibel(slopes.gradient_psnr)),
             ("largest gradient error", number(slopes.gradient_max_error, 4)),
+            ("RMSE of slopes, along each axis", _along_axes(slopes.slopes)),
+            ("RMSE of curvatures, along each axis", _along_axes(slopes.curvatures)),
             ("RMSE of the Laplacian", number(slopes.laplacian_rmse, 4)),
             ("SNR of the Laplacian", decibel(slopes.laplacian_snr)),
             ("H1 error", number(slopes.h1_error, 4)),
@@ -136,6 +138,11 @@ def rows(report: ReportData) -> Iterator[Row]:
             yield Row(group, name, value)
 
 
+def _along_axes(each: Iterable[AxisDerivative]) -> str:
+    """Write the RMSE of a derivative along each axis."""
+    return " ".join(number(one.rmse, 4) for one in each) or "-"
+
+
 def _data(report: ReportData) -> Iterator[tuple[str, str]]:
     """Give points, special values and the bound."""
     special = report.special
@@ -162,6 +169,9 @@ def _data(report: ReportData) -> Iterator[tuple[str, str]]:
         yield "points over it", f"{report.bound.violations} of {report.valid}"
         if report.bound.share is not None:
             yield "largest share of it", number(report.bound.share, 4)
+    if (sides := report.safeguards) is not None:
+        yield "safeguards", str(Safeguards(sides.thresholds, sides.valid_range))
+        yield "points that break them", f"{sides.broken} of {report.points}"
 
 
 def _error(report: ReportData) -> Iterator[tuple[str, str]]:
