@@ -1149,7 +1149,7 @@ def test_whatever_is_undefined_has_its_reason(name: str) -> None:
     # Not given, of other types, or no number at all: the row of all axes, what has no chunks.
     declared = {"fill_value", "valid_min", "valid_max", "provenance.units", "provenance.long_name"}
     declared |= {"bound.share", "error.max_modulus"}
-    parts = {"per_chunk", "per_slice", "weighted"}
+    parts = {"per_chunk", "per_slice", "safeguards", "weighted"}
     others = declared | parts | {"autocorrelation.axis", "bound.listed.chunk"}
     reasons = {re.sub(r"^autocorrelation\..*", "autocorrelation", key) for key in report.undefined}
     unexplained = {

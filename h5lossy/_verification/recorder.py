@@ -79,7 +79,7 @@ class Recorder:
             bound or codec.bound, missing, threads=threads, safeguards=codec.safeguards
         )
         self._unwritten = unwritten_value(dataset)
-        self._of = description(dataset, codec.bound, self._unwritten)
+        self._of = description(dataset, codec, self._unwritten)
         self._strides = strides_of(dataset)
         self._chunks: Place = dataset.chunks
         self._hashes: dict[Place, int] = {}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from h5lossy import _native
 from h5lossy._blocks import block_shape, blocks
+from h5lossy._safeguards import NO_SAFEGUARDS
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._climate import Power
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
@@ -122,7 +123,12 @@ class SliceSums:
         assert layout is not None
         self.layout = layout
         self._task = replace(
-            task, groups=task.groups & GROUPS, bound=None, own_metrics=(), weights=None
+            task,
+            groups=task.groups & GROUPS,
+            bound=None,
+            safeguards=NO_SAFEGUARDS,
+            own_metrics=(),
+            weights=None,
         )
         self.why = self._why_not(task.fields)
         self.value_range: float | None = None  # the largest of a slice

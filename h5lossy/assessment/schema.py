@@ -202,6 +202,16 @@ class BoundCheck:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SafeguardCheck:
+    """Whether values keep the safeguards that the decoded dataset has."""
+
+    thresholds: tuple[float, ...]  #: Numbers whose sides values keep.
+    valid_range: tuple[float, float] | None  #: The range that values neither leave nor enter.
+    broken: int  #: Points that break one, those among them that became NaN.
+    first: tuple[int, ...] | None  #: The first of them.
+
+
+@dataclass(frozen=True, kw_only=True)
 class Correlation:
     """Pearson's correlations."""
 
@@ -485,6 +495,7 @@ class ReportData:
     decoded: Values
     error: Errors
     bound: BoundCheck | None
+    safeguards: SafeguardCheck | None = None
     correlation: Correlation
     histogram: Histogram
     relative_histogram: RelativeHistogram | None

@@ -14,12 +14,13 @@ from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
 from h5lossy._printable import bytes_text, printable
+from h5lossy._safeguards import Safeguards
 from h5lossy.assessment.render.figure import drawings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from h5lossy.assessment.schema import AxisCorrelation, Histogram, ReportData
+    from h5lossy.assessment.schema import AxisCorrelation, AxisDerivative, Histogram, ReportData
 
 _DOCUMENT, _PAGE, _STYLE = (
     Path(__file__).with_name(name) for name in ("document.html", "page.html", "style.css")
