@@ -196,7 +196,11 @@ class Passes:
             sides=sides,
             state=field_state,
             boxes=boxes,
-            climate=climate(fields, undefined, self._advance) if "climate" in groups else None,
+            climate=(
+                climate(fields, self._params_of_slices(), self._limit, undefined, self._advance)
+                if "climate" in groups
+                else None
+            ),
             distribution=(
                 distribution(fields, self._limit, undefined, self._advance)
                 if "distribution" in groups
@@ -211,6 +215,14 @@ class Passes:
             ),
             passes=self._passes,
             amplification=walker.amplification,
+        )
+
+    def _params_of_slices(self) -> _native.AssessParams:
+        """Return the parameters for the data SSIM, which the host computes."""
+        fields = self._task.fields
+        return _native.AssessParams(
+            **_native.compared(fields.dtype, fields.missing.fill_bits),
+            threads=int(self._task.options.threads or 0),
         )
 
     def _weighted(self, points: _native.PointsResult, undefined: Undefined) -> Weighted | None:

@@ -174,15 +174,16 @@ void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4
 
 }  // namespace
 
-Rules make_rules(const h5l_assess_params& params, const State& state) {
+Rules make_rules(const h5l_assess_params& params, const State* state) {
   Rules rules = {};
   rules.original_big_endian = params.original_big_endian != 0;
   rules.decoded_big_endian = params.decoded_big_endian != 0;
   rules.has_fill = params.has_fill != 0;
   rules.fill_bits = params.fill_bits;
-  rules.pivot_x = state.pivot_x;
-  rules.pivot_e = state.pivot_e;
-  rules.all_valid = all_valid(params, state);
+  if (state == nullptr) return rules;
+  rules.pivot_x = state->pivot_x;
+  rules.pivot_e = state->pivot_e;
+  rules.all_valid = all_valid(params, *state);
   return rules;
 }
 

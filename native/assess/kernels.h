@@ -132,6 +132,11 @@ inline constexpr u32 kWindowColumns = 64;
 inline constexpr u32 kWindowCellsDown = 3, kWindowCellsAcross = 1;  // cells that one sweep on a CPU covers
 inline constexpr u32 kLineColumns = 4096;                           // columns of a cell in a field with one axis
 
+// Cells of the data SSIM, cut at multiples of these, and the points of its Gaussian along an axis.
+inline constexpr u32 kDssimRows = 64;
+inline constexpr u32 kDssimColumns = 224;
+inline constexpr u32 kDssimTaps = 11;
+
 // A column of cells: ranges [first, end) along each axis.
 struct Column {
   u64 first[4], end[4];
@@ -150,6 +155,12 @@ struct Kernels {
   // Adds a row of points to the boxes that it crosses.
   void (*boxes)(u32 value_bytes, const View& view, const Rules& rules, const u64 row[4], u64 count, u64 box_columns,
                 h5l_assess_box* boxes);
+  // Widens the range of a slice by a row of points.
+  void (*range)(u32 value_bytes, const View& view, const Rules& rules, const u64 row[4], u64 count,
+                h5l_assess_slice& slice);
+  // Sets the sum and the number of points of one cell of a slice. `first` is the lowest corner of its first point.
+  void (*dssim)(u32 value_bytes, const View& view, const Rules& rules, const u64 first[4], u32 rows, u32 columns,
+                h5l_assess_slice& slice);
 };
 
 }  // namespace h5lossy::assess

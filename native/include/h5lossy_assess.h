@@ -149,6 +149,13 @@ typedef struct h5l_assess_box {
   double error_squares; /* sum, not about the mean */
 } h5l_assess_box;
 
+/* The data SSIM of one slice (h5l_assess_ranges, h5l_assess_dssim). Begin with low = HUGE_VAL, high = -HUGE_VAL. */
+typedef struct h5l_assess_slice {
+  double low, high; /* the range of the valid values of both fields */
+  double sum;       /* of the data SSIM at `points` points; 0 if the range is empty, one number or infinite */
+  uint64_t points;
+} h5l_assess_slice;
+
 /* A part of the field in memory, and the points that it owns. A stencil, pair or window belongs to its lowest
  * corner, so a piece extends beyond its own points by a halo of max(lags, largest window - 1, 2) along each axis, or
  * to the end of the field. Values may have any alignment; along the last axis they are adjacent. */
@@ -183,6 +190,15 @@ h5l_status h5l_assess_field(const h5l_assess_params* params, void* state, const 
 h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_piece* piece,
                             const uint64_t box_extent[H5L_ASSESS_MAX_RANK], h5l_assess_box* boxes, size_t box_count,
                             h5l_message* message);
+
+/* The data SSIM of Baker, Pinard and Hammerling (doi 10.1109/TVCG.2023.3332843) of the slices along the last two axes,
+ * which pieces hold whole along the others and the last. First all pieces are given to h5l_assess_ranges, then to
+ * h5l_assess_dssim. A point belongs to the lowest corner of the 11 x 11 points around it, so these pieces extend 10
+ * points beyond those that they own; they begin at multiples of 64 rows. `slices` are in C order. */
+h5l_status h5l_assess_ranges(const h5l_assess_params* params, const h5l_assess_piece* piece, h5l_assess_slice* slices,
+                             size_t slice_count, h5l_message* message);
+h5l_status h5l_assess_dssim(const h5l_assess_params* params, const h5l_assess_piece* piece, h5l_assess_slice* slices,
+                            size_t slice_count, h5l_message* message);
 
 /* Adds another state, of other points of the same field, to this one. `params` are the other's. */
 h5l_status h5l_assess_merge(const h5l_assess_params* params, void* state, const void* other, h5l_message* message);

@@ -344,13 +344,17 @@ def ssim(
     }
 
 
-def dssim(x: Field, y: Field) -> float | None:
-    """Return the data SSIM of one 2-D slice (Baker, Pinard, Hammerling 2024), as ldcpy has it."""
-    a, b = x.astype(np.float64), y.astype(np.float64)
-    low, high = min(a.min(), b.min()), max(a.max(), b.max())
-    if high == low:
+def dssim(x: Field, y: Field, valid: Field) -> float | None:
+    """Return the data SSIM of one 2-D slice (Baker, Pinard, Hammerling 2024), as ldcpy has it.
+
+    Means leave out points that are not valid.
+    """
+    a, b = (np.where(valid, f, 0).astype(np.float64) for f in (x, y))
+    both = np.stack([a[valid], b[valid]])
+    if not both.size or both.min() == both.max():
         return None
-    a, b = (np.round((f - low) / (high - low) * 255) / 255 for f in (a, b))
+    low, high = both.min(), both.max()
+    a, b = (np.where(valid, np.round((f - low) / (high - low) * 255) / 255, 0) for f in (a, b))
     taps = np.exp(-(np.arange(-5, 6) ** 2) / (2 * 1.5**2))
     kernel = np.outer(taps, taps) / np.outer(taps, taps).sum()
 
@@ -361,12 +365,13 @@ def dssim(x: Field, y: Field) -> float | None:
             out += kernel[i, j] * f[i : i + rows, j : j + columns]
         return out
 
-    mean_a, mean_b = smooth(a), smooth(b)
-    var_a, var_b = smooth(a * a) - mean_a**2, smooth(b * b) - mean_b**2
-    covariance = smooth(a * b) - mean_a * mean_b
+    weight = smooth(valid)
+    mean_a, mean_b, of_aa, of_bb, of_ab = (smooth(f) / weight for f in (a, b, a * a, b * b, a * b))
+    var_a, var_b, covariance = of_aa - mean_a**2, of_bb - mean_b**2, of_ab - mean_a * mean_b
     c = 1e-8
     top = (2 * mean_a * mean_b + c) * (2 * covariance + c)
-    return float((top / ((mean_a**2 + mean_b**2 + c) * (var_a + var_b + c))).mean())
+    scores = top / ((mean_a**2 + mean_b**2 + c) * (var_a + var_b + c))
+    return float(scores[valid[5:-5, 5:-5]].mean())
 
 
 def power_ratio(x: Field, y: Field) -> list[float]:
