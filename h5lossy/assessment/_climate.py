@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._blocks import blocks
+from h5lossy._native import default_threads
 from h5lossy._printable import bytes_text
 from h5lossy.assessment._fields import Layout
 from h5lossy.assessment._sparse import MOST_READ
@@ -177,7 +179,9 @@ def powers(fields: Fields, memory_limit: int) -> Power | str:
     twice = np.where((last == 0) | (2 * last == shape[-1]), 1.0, 2.0)
 
     def one(field: npt.NDArray[np.float64]) -> Slice:
-        power = np.abs(np.fft.rfftn(field)) ** 2 * twice
+        waves = np.fft.rfftn(field)
+        power = (waves.real**2 + waves.imag**2) * twice
         return np.bincount(shell, power.reshape(-1))[: min(shape) // 2 + 1].astype(np.float64)
 
-    return Power(one(x), one(y))
+    with ThreadPoolExecutor(min(2, default_threads())) as pool:  # NumPy's FFT has none
+        return Power(*pool.map(one, (x, y)))
