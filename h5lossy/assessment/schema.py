@@ -233,6 +233,11 @@ class Histogram:
     #: From `below` on: errors further out, which there are only where a bound is broken.
     above: int
 
+    @property
+    def beyond(self) -> int:
+        """Errors that are in no bin."""
+        return self.below + self.above
+
 
 @dataclass(frozen=True, kw_only=True)
 class Similarity:
