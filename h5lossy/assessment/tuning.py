@@ -330,7 +330,7 @@ class Search:
         candidate = pick.candidate
         sign = 1 if goal.ratio is None else -1  # which way it is easier to reach the goal
         below, above = -1, candidate.scale.last + 1
-        # Half of all samples promise too much: one step further, most do not.
+        # Half of all samples promise too much: one step further, most do not. So after a miss, too.
         step = min(max(pick.step + sign, below + 1), above - 1)
         best: Tradeoff | None = None
         equals: dict[str, tuple[int, int]] = {}
@@ -345,7 +345,7 @@ class Search:
             if len(ends) == 2:
                 following = _between(ends[True], ends[False], goal)
             else:
-                following = self._corrected(now, found, goal, equals)
+                following = self._corrected(now, found, goal, equals) + (0 if is_fit else sign)
             if best is None and (following - step) * sign <= 0:
                 following = step + sign * _PER_OCTAVE // 8
             following = min(max(following, below + 1), above - 1)

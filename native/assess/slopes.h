@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Slopes and curvature of original and error at a point, for numbers or vectors. Shared by all backends and the GPU, so
-// that all perform the same operations. Units are the last axis' spacing: slopes are over two steps, the Laplacian over the
-// square of one. The including file must first define fused_multiply_add and the roots of V.
+// that all perform the same operations. Units are the last axis' spacing: slopes are over two steps, the Laplacian over
+// the square of one. The including file must first define fused_multiply_add and the roots of V.
 #pragma once
 
 #include "assess/kernels.h"

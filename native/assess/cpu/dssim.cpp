@@ -125,18 +125,19 @@ void add_scores(const Levels* const (&rows)[kDssimTaps], u32 columns, Levels& me
 
 void range(u32 value_bytes, const View& view, const Rules& rules, const u64 row[4], u64 count,
            h5l_assess_slice& slice) {
-  Levels both;
+  alignas(64) double both[2][kStride];
+  alignas(64) double valid[kStride];
   Vector<double> low = Vector<double>{} + slice.low, high = Vector<double>{} + slice.high;
   u64 at[4] = {row[0], row[1], row[2], row[3]};
   for (u64 end = row[3] + count; at[3] < end; at[3] += kDssimColumns) {
     const u32 columns = static_cast<u32>(end - at[3] < kDssimColumns ? end - at[3] : kDssimColumns);
-    read_both(value_bytes, view, rules, at, columns, both.of[kOriginal], both.of[kDecoded], both.of[kValid]);
+    read_both(value_bytes, view, rules, at, columns, both[kOriginal], both[kDecoded], valid);
     for (u32 i = 0; i < columns; i += kDoubles) {
-      const Vector<double> valid = load_doubles(both.of[kValid] + i);
+      const Vector<double> counts = load_doubles(valid + i);
       for (u32 q = kOriginal; q <= kDecoded; ++q) {
-        const Vector<double> value = load_doubles(both.of[q] + i);
-        low = smaller(valid != 0.0 ? value : low, low);
-        high = larger(valid != 0.0 ? value : high, high);
+        const Vector<double> value = load_doubles(both[q] + i);
+        low = smaller(counts != 0.0 ? value : low, low);
+        high = larger(counts != 0.0 ? value : high, high);
       }
     }
   }
