@@ -88,12 +88,20 @@ def kernels(x: np.ndarray, y: np.ndarray) -> dict[str, dict[str, float]]:
         state.points(0, x.reshape(-1)[:1], y.reshape(-1)[:1], None)
         state.field(piece)
 
+    def data_ssim() -> None:
+        state = _native.AssessState(_native.AssessParams(**base))
+        slices = np.zeros(len(x), _native.SLICE_DTYPE)
+        slices["low"], slices["high"] = np.inf, -np.inf
+        state.ranges(piece, slices)
+        state.dssim(piece, slices)
+
     runs = {
         "plain read of both": lambda: (x.view(np.uint8).max(), y.view(np.uint8).max()),
         "pattern I: reductions": points,
         "pattern II: derivatives": lambda: field(stencils=True),
         "pattern II: autocorrelation, 10 lags": lambda: field(lags=10),
         "pattern III: SSIM, 7 x 7 x 7, step 1": lambda: field(window=(7,) * x.ndim),
+        "data SSIM of slices": data_ssim,
     }
     found = {name: cpu_time(run, runs=9).as_speed(x.nbytes) for name, run in runs.items()}
     # It reads in one thread and computes in another: the time of both counts.

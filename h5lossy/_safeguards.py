@@ -62,6 +62,68 @@ class Safeguards(NamedTuple):
             is_broken |= (original <= high) != (decoded <= high)
         return is_broken
 
+    def __str__(self) -> str:
+        parts = [f"threshold {number:g}" for number in self.thresholds]
+        if self.valid_range:
+            parts.append("in [{:g}, {:g}]".format(*self.valid_range))
+        return ", ".join(parts)
+
+
+NO_SAFEGUARDS = Safeguards()
+
+
+class Broken(NamedTuple):
+    """The first value that breaks a safeguard: its number, what it was, and what it became."""
+
+    at: int
+    original: Any
+    decoded: Any
+
+
+class Sides:
+    """Counts the values that break safeguards."""
+
+    def __init__(self, safeguards: Safeguards) -> None:
+        self.safeguards = safeguards
+        self.broken = 0
+        self.first: Broken | None = None
+
+    def empty(self) -> Sides:
+        """Return a counter of the same kind that has counted nothing."""
+        return Sides(self.safeguards)
+
+    def add(
+        self,
+        start: int,
+        original: npt.NDArray[Any],
+        decoded: npt.NDArray[Any],
+        mask: npt.NDArray[np.uint8] | None = None,
+    ) -> None:
+        """Take points from number `start` on, but for those where the mask is 1."""
+        broken = self.safeguards.broken(original, decoded)
+        if mask is not None:
+            broken &= mask != 1
+        count = int(np.count_nonzero(broken))
+        if count:
+            i = int(broken.argmax())
+            self._count(count, Broken(start + i, original[i].item(), decoded[i].item()))
+
+    def merge(self, other: Sides) -> None:
+        """Add what was found for other points of the same fields."""
+        if other.first is not None:
+            self._count(other.broken, other.first)
+
+    def _count(self, count: int, first: Broken) -> None:
+        self.broken += count
+        if self.first is None or first.at < self.first.at:
+            self.first = first
+
+    def problem(self) -> str:
+        """Say how many values are wrong."""
+        return (
+            f"{self.broken} values changed sides of a threshold, or left or entered the valid range"
+        )
+
 
 def _numbers(name: str, given: Any) -> list[float]:
     """Return the finite numbers of an argument."""

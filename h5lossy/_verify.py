@@ -27,6 +27,7 @@ from h5lossy._frames import inspect
 from h5lossy._names import name_of
 from h5lossy._progress import reporting
 from h5lossy._public import name_publicly
+from h5lossy._safeguards import NO_SAFEGUARDS, Safeguards
 from h5lossy._stored import StoredChunks
 from h5lossy._values import is_half, is_integer, unwritten_value
 from h5lossy._variables import takes_variables
@@ -79,6 +80,8 @@ class Verification:
     ----------
     codec : str or None
         None if h5lossy did not compress it; then no values were checked.
+    safeguards : Safeguards
+        Thresholds and the valid range that the dataset promises to keep.
     chunks : int
         Number of stored chunks that were decoded.
     recorded : int
@@ -98,6 +101,7 @@ class Verification:
     path: str
     codec: str | None = None
     bound: ErrorBound | None = None
+    safeguards: Safeguards = NO_SAFEGUARDS
     chunks: int = 0
     recorded: int = 0
     problems: tuple[Problem, ...] = ()
@@ -176,6 +180,7 @@ def verify(
         path=name_of(dataset),
         codec=codec.codec_name,
         bound=codec.bound,
+        safeguards=codec.safeguards,
         chunks=check.chunks,
         recorded=check.recorded,
         problems=tuple(check.problems),
@@ -272,7 +277,7 @@ class _ChunkCheck:
         self.record = read_record(self._dataset)
         if self.record is None:
             return
-        then, now = self.record.of, description(self._dataset, self._codec.bound, self._unwritten)
+        then, now = self.record.of, description(self._dataset, self._codec, self._unwritten)
         if self.chunks == math.prod(grid_of(self._dataset)):
             now["unwritten"] = then["unwritten"]  # not used; some programs drop the fill value
         if then == now:
@@ -282,9 +287,9 @@ class _ChunkCheck:
             self._unwritten = np.array(nothing, self._dataset.dtype)
             return
         others = [
-            f"{name} {then.get(name)}, now {value}"
-            for name, value in now.items()
-            if then.get(name) != value
+            f"{name} {then.get(name)}, now {now.get(name)}"
+            for name in {**now, **then}
+            if then.get(name) != now.get(name)
         ]
         self._note(self.outdated, None, f"the record is of other data: {'; '.join(others)}")
 

@@ -539,8 +539,13 @@ def test_what_auto_prefers_is_tried_and_proposed(files: tuple[Path, Path], tmp_p
 
 @pytest.mark.parametrize(
     "goal",
-    [Goal(requirements=parse_requirements("psnr>=50")), Goal(ratio=9.0)],
-    ids=["psnr", "ratio"],
+    [
+        Goal(requirements=parse_requirements("psnr>=50")),
+        Goal(requirements=parse_requirements("ssim>=0.999")),
+        Goal(requirements=parse_requirements("rmse<=0.01")),
+        Goal(ratio=9.0),
+    ],
+    ids=str,
 )
 def test_a_sample_is_not_the_last_word(monkeypatch: pytest.MonkeyPatch, goal: Goal) -> None:
     # Both parts of the sample vary, and half of all other planes do not.

@@ -30,14 +30,14 @@ TEXT = re.compile("provenance|undefined")
 #: What squares are needed for.
 NEEDS_SQUARES = re.compile(
     r"(original|decoded)\.std|error\.(std|mse|rmse|nrmse|psnr|snr|quantiles)|correlation|spectrum"
-    r"|derivatives\.(slopes\.\d+\.rmse|gradient|laplacian_(rms|rmse|snr)|h1)|autocorrelation|climate"
+    r"|derivatives\.((slopes|curvatures)\.\d+\.rmse|gradient|laplacian_(rms|rmse|snr)|h1)|autocorrelation|climate"
 )
 
 #: What has the unit of the field, by its path in a report; mse has its square, all else none.
 HAS_UNIT = re.compile(
     r"(original|decoded)\.|error\.(min|max|mean|std|min_abs|max_abs|max_original|max_decoded"
     r"|mean_abs|rmse)$|error\.quantiles|histogram\.bin_width|ssim\.value_range"
-    r"|derivatives\.(slopes\.\d+\.(max|max_error|rmse)|(gradient|laplacian)_(max|range|rms)"
+    r"|derivatives\.((slopes|curvatures)\.\d+\.(max|max_error|rmse)|(gradient|laplacian)_(max|range|rms)"
     r"|(gradient|laplacian)_(max_error|rmse)|h1_error)$|distribution\.wasserstein$"
     r"|per_slice\.(max_abs|rmse|mean|gradient_rmse|laplacian_rmse)\.(worst$|mean|values)"
 )

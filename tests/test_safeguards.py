@@ -235,6 +235,46 @@ def test_writing_with_verify_judges_them() -> None:
         recorder.check()
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", ">i8"])
+def test_assess_judges_them(dtype: str) -> None:
+    values = np.arange(-35, 37, dtype=dtype).reshape(8, 9)
+    codec = PFPL(absolute=2, thresholds=0)
+    written = io.BytesIO()
+    with h5py.File(written, "w") as file:
+        file.create_dataset("x", data=values, chunks=(4, 3), compression=codec)
+    dataset = h5py.File(written)["x"]
+    other = values.copy()
+    other[3, 8] = -1  # of what is 0 in the file
+    for bound in ({}, {"absolute": 4}):
+        assert h5lossy.assess(values, dataset, **bound).ok
+        found = h5lossy.assess(other, dataset, **bound)
+        assert (found.safeguards.thresholds, found.safeguards.broken) == ((0,), 1)
+        assert [(one.check, one.where) for one in found.failures] == [("safeguards", (3, 8))]
+        assert found.safeguards.first == (3, 8)
+        assert type(found).from_json(found.to_json()) == found
+        assert "threshold 0" in found.to_text()
+        assert "1 of 72" in found.to_text()
+        assert h5lossy.assess(other, dataset, mask=other == -1, **bound).ok
+    assert h5lossy.verify(dataset, against=other).is_damaged
+    assert h5lossy.assess(values, other).safeguards is None
+
+
+def test_assess_judges_valid_ranges_beside_nan_and_missing_values() -> None:
+    original = np.linspace(-1, 2, 3000).astype("f4").reshape(50, 60)
+    original[7, 7], original[8, 8], original[9, 9] = np.nan, -999, 1.00001
+    codec = PFPL(absolute=0.01, valid_range=(0, 1))
+    with h5py.File(io.BytesIO(), "w") as file:
+        dataset = file.create_dataset("x", original.shape, "f4", chunks=(16, 16), compression=codec)
+        h5lossy.write(dataset, original, verify=True)
+        dataset.attrs["missing_value"] = np.float32(-999)
+        assert json.loads(dataset.attrs["h5lossy_report"])["dataset"]["safeguards"] == "in [0, 1]"
+        assert h5lossy.assess(original, dataset, memory_limit="1 MiB").ok
+        original[9, 9] = 0.99999  # what came back is above 1
+        found = h5lossy.assess(original, dataset)
+        assert [(one.check, one.where) for one in found.failures] == [("safeguards", (9, 9))]
+        assert found.safeguards.valid_range == (0, 1)
+
+
 def test_commands_take_and_show_them(tmp_path: Path) -> None:
     source, packed = tmp_path / "a.h5", tmp_path / "b.h5"
     with h5py.File(source, "w") as file:
@@ -256,7 +296,21 @@ def test_commands_take_and_show_them(tmp_path: Path) -> None:
         assert "at most 0.1, threshold 0.0 kept, threshold 0.5 kept, valid range 0.0 to 1.0" in said
     shown = h5lossy_command("info", packed).stdout
     assert "threshold 0, threshold 0.5, in [-1, 1]" in shown
-    h5lossy_command("verify", packed, "--against", source)
+    assert "absolute 0.1, threshold 0, threshold 0.5, in [-1, 1]   1 chunk" in (
+        h5lossy_command("verify", packed).stdout
+    )
+    compared = h5lossy_command("verify", packed, "--against", source, "--json").stdout
+    told = json.loads(compared)["datasets"][0]
+    assert (told["thresholds"], told["valid_range"]) == ([0, 0.5], [-1, 1])
+    assert told["report"]["safeguards"]["broken"] == 0
+    with h5py.File(source, "r+") as file:
+        values = file["t"][...]
+        values[0, 0] = -0.001 if values[0, 0] >= 0 else 0.001
+        file["t"][...] = values
+    for command in (("assess", source, packed), ("verify", packed, "--against", source)):
+        said = h5lossy_command(*command, status=1).stdout
+        assert "safeguards" in said
+        assert "1 values changed sides" in said
 
     printed = h5lossy_command(
         "cd-values", "--absolute", "0.1", "--threshold", "0", "--valid-range", "-1", "1", "--json"

@@ -395,21 +395,6 @@ def codec_text(codec: Codec, name: str | None = None) -> str:
     return (name or type(codec).__name__) + _in_brackets(own)
 
 
-def safeguards_text(codec: Codec) -> str:
-    """Write the safeguards of a codec; empty without any.
-
-    Examples
-    --------
-    >>> safeguards_text(PFPL(absolute=1e-3, thresholds=273.15, valid_range=(0, 400)))
-    'threshold 273.15, in [0, 400]'
-    """
-    thresholds, valid_range = codec.safeguards
-    parts = [f"threshold {number:g}" for number in thresholds]
-    if valid_range:
-        parts.append(f"in [{valid_range[0]:g}, {valid_range[1]:g}]")
-    return ", ".join(parts)
-
-
 def bound_text(bound: ErrorBound, dtype: np.dtype[Any], value: str = "") -> str:
     """Write a bound; an absolute one of integers, and one of noise, as the counts they mean."""
     if bound.kind is BoundKind.LOSSLESS:

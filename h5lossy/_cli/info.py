@@ -42,7 +42,6 @@ from h5lossy._cli._options import (
     files_argument,
     frame_codec_text,
     json_option,
-    safeguards_text,
 )
 from h5lossy._stored import StoredChunks
 
@@ -214,7 +213,7 @@ def _print_table(reports: dict[str, _Report], *, keep_frames: bool) -> None:
             "codec": codec_text(described.config, described.codec),
             "bound": bound_text(described.bound, described.dtype),
             "exact": ", ".join(map(str, described.config.params().exact)) or "-",
-            "safeguards": safeguards_text(described.config) or "-",
+            "safeguards": str(described.config.safeguards) or "-",
             "fill": "-" if described.fill_value is None else str(described.fill_value),
             "raw": bytes_text(described.raw_bytes),
             "stored": bytes_text(described.stored_bytes),

@@ -230,7 +230,8 @@ def _count(number: int, what: str) -> str:
 
 
 def _print(one: Verification) -> None:
-    how = "" if one.codec is None else f"{one.codec} {one.bound}   {_count(one.chunks, 'chunk')}   "
+    promise = ", ".join(filter(None, map(str, (one.bound, one.safeguards))))
+    how = "" if one.codec is None else f"{one.codec} {promise}   {_count(one.chunks, 'chunk')}   "
     head = f"{printable(one.path)}   {how}"
     for problems, label in ((one.problems, "FAIL"), (one.outdated, "OUTDATED")):
         for problem in problems[:8]:
@@ -261,6 +262,7 @@ def _plain(one: Verification) -> dict[str, Any]:
         "ok": one.ok,
         "codec": one.codec,
         "bound": bound and bound.plain(),
+        **one.safeguards._asdict(),
         "chunks": one.chunks,
         "recorded": one.recorded,
         "problems": [{"chunk": p.chunk, "why": p.why} for p in one.problems],

@@ -158,6 +158,9 @@ class FieldResult(Struct):
     slope_max: tuple[float, ...]
     slope_error_max: tuple[float, ...]
     slope_error_squares: tuple[float, ...]
+    curvature_max: tuple[float, ...]
+    curvature_error_max: tuple[float, ...]
+    curvature_error_squares: tuple[float, ...]
     gradient_min: float
     gradient_max: float
     gradient_error_max: float
@@ -198,6 +201,12 @@ BOX_DTYPE = np.dtype(
         ("error_max_abs", np.float64),
         ("error_squares", np.float64),
     ]
+)
+
+
+#: One slice of `AssessState.dssim`.
+SLICE_DTYPE = np.dtype(
+    [("low", np.float64), ("high", np.float64), ("sum", np.float64), ("points", np.uint64)]
 )
 
 
@@ -273,6 +282,14 @@ class AssessState:
         extents = np.ones(ASSESS_MAX_RANK, np.uint64)
         extents[: len(extent)] = extent
         call("assess_boxes", self._params, piece, extents, boxes, boxes.size)
+
+    def ranges(self, piece: Piece, slices: npt.NDArray[Any]) -> None:
+        """Widen the ranges of slices, of `SLICE_DTYPE`, by a piece of them."""
+        call("assess_ranges", self._params, piece, slices, slices.size)
+
+    def dssim(self, piece: Piece, slices: npt.NDArray[Any]) -> None:
+        """Add the data SSIM of a piece to its slices, whose ranges are complete."""
+        call("assess_dssim", self._params, piece, slices, slices.size)
 
     def merge(self, other: AssessState) -> None:
         """Add the sums of another state, of other points."""
@@ -544,7 +561,15 @@ class WideState(_JudgingState):
 
     def field(self, piece: Piece) -> None:
         """Take stencils, lags and windows of a piece."""
-        super().field(self._rounded(piece))
+        super().field(self._as_numbers(piece))
+
+    def ranges(self, piece: Piece, slices: npt.NDArray[Any]) -> None:
+        """Widen the ranges of slices."""
+        super().ranges(self._as_numbers(piece), slices)
+
+    def dssim(self, piece: Piece, slices: npt.NDArray[Any]) -> None:
+        """Add the data SSIM of a piece to its slices."""
+        super().dssim(self._as_numbers(piece), slices)
 
     def boxes(self, piece: Piece, extent: tuple[int, ...], boxes: npt.NDArray[Any]) -> None:
         """Add a piece to boxes of `BOX_DTYPE`."""
@@ -587,6 +612,10 @@ class WideState(_JudgingState):
     def _rounded(self, piece: Piece) -> Piece:
         both = self._floats(piece.original), self._floats(piece.decoded)
         return dataclasses.replace(piece, original=both[0], decoded=both[1])
+
+    def _as_numbers(self, piece: Piece) -> Piece:
+        """Do the same; a decoded value that became the fill value counts."""
+        return dataclasses.replace(self._rounded(piece), decoded=piece.decoded.astype(np.float64))
 
     def _take_worst(self, found: tuple[int, Point]) -> None:
         """Keep the largest difference, and of equals the first."""

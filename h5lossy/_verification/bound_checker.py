@@ -22,7 +22,7 @@ from h5lossy._bounds import (
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._public import name_publicly
 from h5lossy._ranges import Extent, prepared
-from h5lossy._safeguards import Safeguards
+from h5lossy._safeguards import NO_SAFEGUARDS, Safeguards, Sides
 from h5lossy._values import Data, as_reals, block_selections, read_block
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from h5lossy.missing import Missing
 
 Place = tuple[int, ...]
-
-_NONE = Safeguards()
 
 
 class MissingChange(NamedTuple):
@@ -56,15 +54,13 @@ class BoundChecker:
         missing: Missing,
         value_range: tuple[float, float] | None = None,
         threads: int | None = None,
-        safeguards: Safeguards = _NONE,
+        safeguards: Safeguards = NO_SAFEGUARDS,
     ) -> None:
         require_comparable(bound, missing.dtype)
         self.bound = bound
         #: The first missing value, other than the fill value, that changed.
         self.missing_change: MissingChange | None = None
-        self._safeguards = safeguards
-        self._broken = 0
-        self._first_broken = ""
+        self._sides = Sides(safeguards)
         self._is_complex = missing.dtype.kind == "c"
         self._given = missing.dtype
         # The type that values are compared in: float64 holds integers of up to 32 bits.
@@ -90,13 +86,13 @@ class BoundChecker:
         self._firsts.append(first)
         self._blocks.append((start, x.shape))
         self._count += x.size
-        if self._safeguards != _NONE:
-            self._compare_sides(start, x, y)
         mask = None
         if self._missing.has_more:
             mask = self._missing.missing(x).reshape(-1).view(np.uint8)
             self._compare_missing(start, x, y)
         points = first, x.reshape(-1), y.reshape(-1), mask
+        if self._sides.safeguards != NO_SAFEGUARDS:
+            self._sides.add(*points[:3])
         if self._extent is not None:
             self._state.points(*points)
             return
@@ -106,15 +102,6 @@ class BoundChecker:
         own_max = _in_bound_units(own.points_result(), self.bound, extent)
         self._max_of_blocks = max(self._max_of_blocks, own_max)
         self._state.merge(own)
-
-    def _compare_sides(self, start: Place, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
-        """Count the values that break a safeguard."""
-        broken = self._safeguards.broken(x, y)
-        if not self._broken and broken.any():
-            inside = np.unravel_index(int(broken.argmax()), x.shape)
-            at = tuple(int(s + i) for s, i in zip(start, inside, strict=False))
-            self._first_broken = f"{at}: {self._number(x[inside])} became {self._number(y[inside])}"
-        self._broken += int(np.count_nonzero(broken))
 
     def points(self) -> _native.PointsResult:
         """Return the counts, sums and extrema of all points so far."""
@@ -133,7 +120,7 @@ class BoundChecker:
         special = points.special
         lost = special["nan_introduced"] + special["inf_introduced"]
         kept = {"nan_kept", "inf_kept", "fill_kept", "nan_introduced", "inf_introduced"}
-        violations = points.violations + lost + self._broken
+        violations = points.violations + lost + self._sides.broken
         max_error = self._max_of_blocks
         if self._extent is not None:
             max_error = _in_bound_units(points, bound, self._extent)
@@ -171,10 +158,10 @@ class BoundChecker:
                 f"{which} {what}, the first at {self.place(first.at)}{part}: "
                 f"{self._number(first.original)} became {self._number(first.decoded)}"
             )
-        if self._broken:
+        if (wrong := self._sides.first) is not None:
             found.append(
-                f"{self._broken} values changed sides of a threshold, or left or entered the valid "
-                f"range, the first at {self._first_broken}"
+                f"{self._sides.problem()}, the first at {self.place(wrong.at)}: "
+                f"{self._number(wrong.original)} became {self._number(wrong.decoded)}"
             )
         for kind, count in points.special.items():
             if count and not kind.endswith("_kept"):

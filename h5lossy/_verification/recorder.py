@@ -81,7 +81,7 @@ class Recorder:
         )
         self.checker = self._checker_of(bound or codec.bound)
         self._unwritten = unwritten_value(dataset)
-        self._of = description(dataset, codec.bound, self._unwritten)
+        self._of = description(dataset, codec, self._unwritten)
         self._strides = strides_of(dataset)
         self._chunks: Place = dataset.chunks
         self._hashes: dict[Place, int] = {}

@@ -101,16 +101,16 @@ class Record:
         _overwrite_text(dataset, HASH_ATTRIBUTE, text)
 
 
-def description(
-    dataset: h5py.Dataset, bound: ErrorBound, unwritten: npt.NDArray[Any]
-) -> dict[str, Any]:
-    """Return what a record says of its dataset: all that changes its values, or their bound."""
+def description(dataset: h5py.Dataset, codec: Codec, unwritten: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return what a record says of its dataset: all that changes its values, or what they keep."""
+    safeguards = str(codec.safeguards)
     # Programs that copy a dataset do not keep all of the other cd_values.
     return {
         "type": dataset.dtype.str,
         "shape": list(dataset.shape),
         "chunks": list(dataset.chunks),
-        "bound": str(bound),
+        "bound": str(codec.bound),
+        **({"safeguards": safeguards} if safeguards else {}),
         "unwritten": unwritten.astype(dataset.dtype.newbyteorder("<")).tobytes().hex(),
     }
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from h5lossy._arrays import cupy_memory
 from h5lossy._bounds import BoundKind
-from h5lossy._datasets import describe
+from h5lossy._datasets import codec_of
 from h5lossy._errors import DeviceError, InvalidArgumentError
 from h5lossy._progress import Progress, reporting
+from h5lossy._safeguards import NO_SAFEGUARDS
 from h5lossy._warnings import warn
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, stored_parts
 from h5lossy.assessment._inputs import Input, agree_on_packing, opened, require_bound
@@ -162,15 +163,18 @@ def _on_device(task: Task) -> Iterator[Task]:
 def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool) -> Task:
     """Decide how two fields are compared, and by which bound."""
     bound, source = options.given_bound, "given"
-    described = None if bound is not None or y.dataset is None else describe(y.dataset)
-    if described is not None:
-        bound, source = described.bound, "file"
+    codec = None if y.dataset is None else codec_of(y.dataset)
+    if bound is None and codec is not None:
+        bound, source = codec.bound, "file"
     groups = groups_for(x, options)
     if slices and bound is not None and bound.kind is BoundKind.POINTWISE_RELATIVE:
         groups |= {"pointwise"}
     x.threads = y.threads = options.threads
     agree_on_packing(x, y, as_stored=source == "file")
     require_bound(x, y, bound)
+    safeguards = NO_SAFEGUARDS
+    if codec is not None and (y.packing is None or y.packing.is_plain):  # they are of stored values
+        safeguards = codec.safeguards
     fields = Fields.of(
         x,
         y,
@@ -190,6 +194,7 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
         options=options,
         bound=bound,
         bound_source=source,
+        safeguards=safeguards,
         groups=groups,
         spacing=checked_spacing(options.spacing, len(x.shape)),
         own_metrics=options.own_metrics,

@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from h5lossy import _native
+from h5lossy._blocks import blocks
+from h5lossy._native import default_threads
 from h5lossy._printable import bytes_text
 from h5lossy.assessment._fields import Layout
 from h5lossy.assessment._sparse import MOST_READ
@@ -22,82 +25,31 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from h5lossy.assessment._fields import Fields, Part
+    from h5lossy.assessment._fields import Fields
 
     Slice = npt.NDArray[np.float64]
 
-_LEVELS = 255  # data SSIM rounds values to this many steps from the smallest to the largest
-_HALO = 5  # of its Gaussian, with a standard deviation of 1.5
-_TAPS = np.exp(-(np.arange(-_HALO, _HALO + 1) ** 2) / (2 * 1.5**2))
-_TAPS /= _TAPS.sum()
-_C = 1e-8
+#: The data SSIM of a point takes as many points on each side of it.
+_HALO = 5
 
-#: Values of a slice that are processed together; each takes some hundred bytes.
-_VALUES_AT_ONCE = 1 << 19
+#: Rows of a slice are cut at multiples of this.
+_ROWS = 64
 
-
-def _smooth(values: Slice) -> Slice:
-    """Convolve with the Gaussian along both axes, without the border."""
-    for axis in (0, 1):
-        length = values.shape[axis] - 2 * _HALO
-        out = np.zeros_like(values[:length] if axis == 0 else values[:, :length])
-        for k, tap in enumerate(_TAPS):
-            out += tap * (values[k : k + length] if axis == 0 else values[:, k : k + length])
-        values = out
-    return values
+#: The fraction of the memory limit that is read at once.
+_OF_LIMIT = 0.2
 
 
-def dssim(read: Callable[[int, int], Part], shape: tuple[int, ...]) -> float | None:
-    """Return the data SSIM of two slices; None if a side is too short, or both are one constant.
-
-    Baker, Pinard, Hammerling 2024 (doi 10.1109/TVCG.2023.3332843), with the settings of ldcpy:
-    11 x 11 Gaussian with standard deviation 1.5, 256 levels, a border of 5 left out. Means around
-    a point leave out what is not valid. `read` returns rows, given the first and the last + 1.
-    """
-    if min(shape) <= 2 * _HALO:
-        return None
-    rows = max(1, _VALUES_AT_ONCE // shape[1])
-    low, high = math.inf, -math.inf
-    for start in range(0, shape[0], rows):
-        part = read(start, min(start + rows, shape[0]))
-        x, y, valid = part
-        if valid.any():
-            low = min(low, float(x[valid].min()), float(y[valid].min()))
-            high = max(high, float(x[valid].max()), float(y[valid].max()))
-    if not high > low or not math.isfinite(high - low):
-        return None
-    sums, count = [], 0
-    for start in range(_HALO, shape[0] - _HALO, rows):
-        if rows < shape[0]:
-            part = read(start - _HALO, min(start + rows, shape[0] - _HALO) + _HALO)
-        scores = _scores(part, low, high)
-        sums.append(float(scores.sum()))
-        count += scores.size
-    return math.fsum(sums) / count if count else None
-
-
-def _scores(part: Part, low: float, high: float) -> Slice:
-    """Return the data SSIM at each valid point that is not at the border."""
-    x, y, valid = part
-    a, b = (
-        np.where(valid, np.round((f - low) / (high - low) * _LEVELS) / _LEVELS, 0) for f in (x, y)
-    )
-    if valid.all():
-        mean_a, mean_b, aa, bb, ab = map(_smooth, (a, b, a * a, b * b, a * b))
-    else:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            weight = _smooth(valid.astype(np.float64))
-            mean_a, mean_b, aa, bb, ab = (_smooth(f) / weight for f in (a, b, a * a, b * b, a * b))
-    top = (2 * mean_a * mean_b + _C) * (2 * (ab - mean_a * mean_b) + _C)
-    bottom = (mean_a**2 + mean_b**2 + _C) * ((aa - mean_a**2) + (bb - mean_b**2) + _C)
-    return np.asarray((top / bottom)[valid[_HALO:-_HALO, _HALO:-_HALO]])
-
-
-def climate(fields: Fields, undefined: Undefined, progress: Callable[[int], None]) -> Climate:
+def climate(
+    fields: Fields,
+    params: _native.AssessParams,
+    memory_limit: int,
+    undefined: Undefined,
+    progress: Callable[[int], None],
+) -> Climate:
     """Return the data SSIM of all slices along the last two of the axes of neighbours."""
     layout = Layout(full_shape=fields.layout.full_shape, axes=fields.axes[-2:])
     why = ""
-    found: dict[tuple[int, ...], float] = {}
+    scores: Slice = np.zeros(0)
     if len(layout.axes) < 2:
         why = "it needs two axes"
     elif min(layout.shape) <= 2 * _HALO:
@@ -107,28 +59,83 @@ def climate(fields: Fields, undefined: Undefined, progress: Callable[[int], None
     if why:
         progress(fields.original.size)
     else:
-        for one in layout.each():
-            score = dssim(partial(_rows, replace(fields, layout=one)), layout.shape)
-            if score is not None:
-                found[one.index] = score
-            progress(math.prod(layout.shape))
-    if not found:
+        scores = _scores(fields, layout, params, int(memory_limit * _OF_LIMIT), progress)
+    found = scores[np.isfinite(scores)]
+    if not found.size:
         undefined["climate"] = why or (
             "every slice is constant, or without valid points, or its range is beyond float64"
         )
         return Climate(dssim_mean=None, dssim_min=None, dssim_min_at=None, slices=0)
-    worst = min(found, key=found.__getitem__)
+    worst = np.unravel_index(np.nanargmin(scores), scores.shape)
     return Climate(
-        dssim_mean=math.fsum(found.values()) / len(found),
-        dssim_min=found[worst],
-        dssim_min_at=worst,
-        slices=len(found),
+        dssim_mean=math.fsum(found) / found.size,
+        dssim_min=float(scores[worst]),
+        dssim_min_at=tuple(map(int, worst)),
+        slices=found.size,
     )
 
 
-def _rows(fields: Fields, first: int, stop: int) -> Part:
-    """Return some rows of a slice."""
-    return fields.part((slice(first, stop), slice(0, fields.layout.shape[1])))
+def _scores(
+    fields: Fields,
+    layout: Layout,
+    params: _native.AssessParams,
+    most_bytes: int,
+    progress: Callable[[int], None],
+) -> Slice:
+    """Return the data SSIM of each slice; NaN where one has none."""
+    rows, columns = layout.shape
+    at_once = fields.slices_at_once(layout, most_bytes)
+    row_bytes = math.prod(at_once) * columns * fields.point_bytes
+    step = rows
+    if rows * row_bytes > most_bytes:
+        step = max(1, most_bytes // (row_bytes * _ROWS)) * _ROWS
+    scores = np.full(tuple(layout.full_shape[axis] for axis in layout.others), np.nan)
+    for part in blocks(scores.shape, at_once):
+        found = np.zeros(scores[part].size, _native.SLICE_DTYPE)
+        found["low"], found["high"] = math.inf, -math.inf
+        shape = (found.size, rows, columns)
+        state = _native.new_state(replace(params, shape=shape, spacing=(1.0,) * 3))
+        pieces = (
+            _piece(fields, layout, part, slice(start, min(start + step, rows)))
+            for start in range(0, rows, step)
+        )
+        for piece in pieces:
+            state.ranges(piece, found)
+        for start in range(0, rows, step):
+            if step < rows:
+                piece = _piece(fields, layout, part, slice(start, min(start + step, rows)))
+            state.dssim(piece, found)
+        progress(math.prod(shape))
+        sums, points = found["sum"].reshape(scores[part].shape), found["points"]
+        with np.errstate(invalid="ignore"):
+            scores[part] = sums / points.reshape(sums.shape)
+    return scores
+
+
+def _piece(fields: Fields, layout: Layout, part: tuple[slice, ...], own: slice) -> _native.Piece:
+    """Read some rows of some slices, one after the other, and those that their means extend to."""
+    rows, columns = layout.shape
+    read = slice(own.start, min(own.stop + 2 * _HALO, rows))
+    whole = layout.selection((read, slice(0, columns)))
+    others = replace(layout, axes=layout.others).full(part, slice(0, 1))
+    selection = tuple(
+        others[axis] if axis in layout.others else one for axis, one in enumerate(whole)
+    )
+    x, mask = fields.read_original(selection)
+
+    def stacked(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        last = np.moveaxis(values, layout.axes, (-2, -1))
+        return np.ascontiguousarray(last.reshape(-1, *last.shape[-2:]))
+
+    original = stacked(x)
+    return _native.Piece(
+        original=original,
+        decoded=stacked(fields.decoded.read(selection, fields.dtype)),
+        mask=None if mask is None else stacked(mask),
+        origin=(0, own.start, 0),
+        own_origin=(0, own.start, 0),
+        own_extent=(len(original), own.stop - own.start, columns),
+    )
 
 
 @dataclass(frozen=True)
@@ -172,7 +179,9 @@ def powers(fields: Fields, memory_limit: int) -> Power | str:
     twice = np.where((last == 0) | (2 * last == shape[-1]), 1.0, 2.0)
 
     def one(field: npt.NDArray[np.float64]) -> Slice:
-        power = np.abs(np.fft.rfftn(field)) ** 2 * twice
+        waves = np.fft.rfftn(field)
+        power = (waves.real**2 + waves.imag**2) * twice
         return np.bincount(shell, power.reshape(-1))[: min(shape) // 2 + 1].astype(np.float64)
 
-    return Power(one(x), one(y))
+    with ThreadPoolExecutor(min(2, default_threads())) as pool:  # NumPy's FFT has none
+        return Power(*pool.map(one, (x, y)))

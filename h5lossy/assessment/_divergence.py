@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+#: A part of arrays, with what is made of it, fits in a cache.
+_CACHED_BYTES = 8 << 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class DivergenceReport:
@@ -126,7 +129,9 @@ def assess_divergence(
         every = checked_spacing(spacing, len(shapes[0]))
         reach = [2 if axis in along else 0 for axis in range(len(shapes[0]))]
         inside = tuple(max(0, n - more) for n, more in zip(shapes[0], reach, strict=True))
-        most_bytes = limit // (6 * len(shapes))  # all components, and what is made of them
+        in_memory = all(one.original.is_array and one.decoded.is_array for one in components)
+        most_bytes = min(limit, _CACHED_BYTES) if in_memory else limit
+        most_bytes //= 6 * len(shapes)  # all components, and what is made of them
         for block in blocks(inside, block_shape(inside, None, 8, most_bytes=most_bytes)):
             halo = tuple(
                 slice(s.start, s.stop + more) for s, more in zip(block, reach, strict=True)

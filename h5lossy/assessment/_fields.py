@@ -151,6 +151,26 @@ class Fields:
         """Size of the original, in the type of comparison."""
         return self.original.size * self.dtype.itemsize
 
+    @property
+    def point_bytes(self) -> int:
+        """Size of both values of a point and its mask."""
+        return 2 * self.dtype.itemsize + 1
+
+    def slices_at_once(self, layout: Layout, most_bytes: int) -> tuple[int, ...]:
+        """Return how many slices are read together along each of `layout.others`.
+
+        Those of whole chunks, or a single one if these take more than `most_bytes`.
+        """
+        inputs = [self.original, self.decoded, *filter(None, [self.mask])]
+        others = tuple(layout.full_shape[axis] for axis in layout.others)
+        chunks = [[f.chunks[axis] for axis in layout.others] for f in inputs if f.chunks]
+        unit = tuple(map(min, others, map(max, zip(*chunks, strict=True)))) if chunks else None
+        slice_bytes = math.prod(layout.shape) * self.point_bytes
+        most = max(most_bytes, slice_bytes)
+        block = block_shape(others, unit, slice_bytes, most_bytes=most)
+        is_large = math.prod(block) * slice_bytes > most_bytes
+        return (1,) * len(others) if is_large else block
+
     def marked(
         self, original: npt.NDArray[Any], mask: npt.NDArray[Any] | None
     ) -> npt.NDArray[Any] | None:

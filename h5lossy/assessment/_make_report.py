@@ -20,6 +20,7 @@ from h5lossy.assessment.schema import (
     Failure,
     PerChunk,
     Provenance,
+    SafeguardCheck,
     Size,
     ThresholdCrossing,
     Values,
@@ -29,6 +30,7 @@ from h5lossy.assessment.schema import (
 if TYPE_CHECKING:
     import h5py
 
+    from h5lossy._safeguards import Sides
     from h5lossy.assessment._passes import Results, Task
     from h5lossy.assessment._sliced import SliceSums
 
@@ -72,6 +74,7 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
         decoded=decoded,
         error=error,
         bound=_bound_check(task, points, params),
+        safeguards=_safeguard_check(found, layout),
         correlation=numbers.correlation(points, undefined),
         histogram=numbers.histogram(points, undefined),
         relative_histogram=found.relative_histogram,
@@ -122,7 +125,7 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
         metrics={metric.name: metric.result() for metric in task.own_metrics},
         undefined=dict(undefined),
     )
-    failures = [*_failures(report), *(r.failure(report) for r in options.requirements)]
+    failures = [*_failures(report, found.sides), *(r.failure(report) for r in options.requirements)]
     return dataclasses.replace(report, failures=tuple(filter(None, failures)))
 
 
@@ -149,6 +152,15 @@ def _bound_check(
         violations=points.violations,
         listed=tuple(listed),
     )
+
+
+def _safeguard_check(found: Results, layout: Layout) -> SafeguardCheck | None:
+    """Return whether the safeguards hold, if there are any."""
+    sides = found.sides
+    if sides is None:
+        return None
+    first = None if sides.first is None else position(sides.first.at, layout.full_shape)
+    return SafeguardCheck(**sides.safeguards._asdict(), broken=sides.broken, first=first)
 
 
 def _size(
@@ -195,8 +207,8 @@ def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | N
     )
 
 
-def _failures(report: Report) -> list[Failure | None]:
-    """Return what is wrong with the bound and with special values."""
+def _failures(report: Report, sides: Sides | None) -> list[Failure | None]:
+    """Return what is wrong with the bound, with safeguards and with special values."""
     found: list[Failure | None] = []
     bound = report.bound
     if bound is not None and bound.violations:
@@ -208,6 +220,16 @@ def _failures(report: Report) -> list[Failure | None]:
                 got=f"{bound.violations} of {report.valid} points over, "
                 f"first {first.original!r} became {first.decoded!r}",
                 where=first.at,
+            )
+        )
+    if sides is not None and sides.first is not None:
+        _, before, after = sides.first
+        found.append(
+            Failure(
+                check="safeguards",
+                wanted=str(sides.safeguards),
+                got=f"{sides.problem()}, first {before!r} became {after!r}",
+                where=position(sides.first.at, report.shape),
             )
         )
     for name, count in report.special.failed.items():

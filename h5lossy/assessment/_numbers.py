@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from h5lossy.assessment._fields import Layout, position
 from h5lossy.assessment._undefined import OVERFLOW, Undefined, fits, quotient
 from h5lossy.assessment.schema import (
     AxisCorrelation,
+    AxisDerivative,
     Correlation,
     Derivatives,
     Errors,
@@ -22,7 +24,6 @@ from h5lossy.assessment.schema import (
     Quantiles,
     Similarity,
     Size,
-    Slope,
     Special,
     Spectrum,
     Values,
@@ -318,25 +319,31 @@ def similarity(
 def derivatives(
     field: FieldResult, layout: Layout, spacing: tuple[float, ...], undefined: Undefined
 ) -> Derivatives:
-    """Return what became of gradient and Laplacian."""
+    """Return what became of slopes, curvatures, gradient and Laplacian."""
     n = field.interior
     if not n:
         undefined["derivatives"] = "no point has two valid neighbours along every axis"
         names = [name for name in Derivatives.__annotations__ if "_" in name]
-        return Derivatives(points=0, spacing=spacing, slopes=(), **dict.fromkeys(names, None))
+        return Derivatives(
+            points=0, spacing=spacing, slopes=(), curvatures=(), **dict.fromkeys(names, None)
+        )
 
     def root(squares: float, largest: float = 1.0) -> float:
         """Return a root mean square; NaN where the square of the largest may not have fitted."""
         return _root(squares / n) if fits(largest) else math.nan
 
-    slopes = [
-        {
-            "max": field.slope_max[i],
-            "max_error": field.slope_error_max[i],
-            "rmse": root(field.slope_error_squares[i], field.slope_error_max[i]),
-        }
-        for i in range(len(layout.axes))
-    ]
+    def along_axes(which: str) -> tuple[AxisDerivative, ...]:
+        names = (f"{which}_max", f"{which}_error_max", f"{which}_error_squares")
+        check = partial(undefined.checked, f"derivatives.{which}s")
+        return tuple(
+            AxisDerivative(
+                axis=axis, max=check(most), max_error=check(error), rmse=check(root(squares, error))
+            )
+            for axis, most, error, squares in zip(
+                layout.axes, *(getattr(field, name) for name in names), strict=False
+            )
+        )
+
     extent = field.gradient_max - field.gradient_min
     change = root(field.gradient_error_squares, field.gradient_error_max)
     found = {
@@ -353,10 +360,8 @@ def derivatives(
     return Derivatives(
         points=n,
         spacing=spacing,
-        slopes=tuple(
-            Slope(axis=axis, **{k: check("derivatives.slopes", v) for k, v in slope.items()})
-            for axis, slope in zip(layout.axes, slopes, strict=False)
-        ),
+        slopes=along_axes("slope"),
+        curvatures=along_axes("curvature"),
         gradient_psnr=check("derivatives.gradient_psnr", decibel(extent, change), infinite=True),
         laplacian_snr=check(
             "derivatives.laplacian_snr",

@@ -16,6 +16,7 @@ from h5lossy._blocks import BLOCK_BYTES
 from h5lossy._bounds import BoundKind, ErrorBound, exact_limits
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._ranges import Extent
+from h5lossy._safeguards import NO_SAFEGUARDS, Safeguards, Sides
 from h5lossy.assessment._absent import Absent
 from h5lossy.assessment._climate import Power, climate, powers
 from h5lossy.assessment._distribution import distribution
@@ -53,6 +54,7 @@ class Task:
     options: AssessOptions
     bound: ErrorBound | None
     bound_source: str  # "given", or "file" where the decoded dataset states it
+    safeguards: Safeguards = NO_SAFEGUARDS  # of the file
     groups: frozenset[str]
     spacing: tuple[float, ...]  # along all axes
     own_metrics: tuple[Metric, ...] = ()
@@ -118,6 +120,7 @@ class Results:
     value_range: float | None  # for SSIM
     undefined: Undefined
     absent: Absent | None
+    sides: Sides | None = None
     state: _native.AssessState | None = None  # that `field` is of
     boxes: Boxes | None = None
     climate: Climate | None = None
@@ -172,11 +175,12 @@ class Passes:
         walker = Walker(fields, halo_of(state.params), self._limit, state.params.step)
         boxes = self._new_boxes()
         absent = task.absent(state.params)
+        sides = Sides(task.safeguards) if task.safeguards != NO_SAFEGUARDS else None
         field_state = walker.run(
             state,
             boxes=boxes,
             has_points=points is not None,
-            absent=absent,
+            counters=[one for one in (absent, sides) if one is not None],
             progress=self._advance,
         )
         points = points or state.points_result()
@@ -189,9 +193,14 @@ class Passes:
             value_range=value_range,
             undefined=undefined,
             absent=absent,
+            sides=sides,
             state=field_state,
             boxes=boxes,
-            climate=climate(fields, undefined, self._advance) if "climate" in groups else None,
+            climate=(
+                climate(fields, self._params_of_slices(), self._limit, undefined, self._advance)
+                if "climate" in groups
+                else None
+            ),
             distribution=(
                 distribution(fields, self._limit, undefined, self._advance)
                 if "distribution" in groups
@@ -206,6 +215,14 @@ class Passes:
             ),
             passes=self._passes,
             amplification=walker.amplification,
+        )
+
+    def _params_of_slices(self) -> _native.AssessParams:
+        """Return the parameters for the data SSIM, which the host computes."""
+        fields = self._task.fields
+        return _native.AssessParams(
+            **_native.compared(fields.dtype, fields.missing.fill_bits),
+            threads=int(self._task.options.threads or 0),
         )
 
     def _weighted(self, points: _native.PointsResult, undefined: Undefined) -> Weighted | None:

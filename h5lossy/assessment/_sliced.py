@@ -15,7 +15,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from h5lossy import _native
-from h5lossy._blocks import block_shape, blocks
+from h5lossy._blocks import blocks
+from h5lossy._safeguards import NO_SAFEGUARDS
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._climate import Power
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
@@ -73,18 +74,13 @@ def find(
 def _slices(fields: Fields, layout: Layout, memory_limit: int) -> Iterator[tuple[Layout, Fields]]:
     """Yield the slices in C order, each with its place; those of a chunk are read together."""
     inputs = [fields.original, fields.decoded, *filter(None, [fields.mask])]
-    others = [layout.full_shape[axis] for axis in layout.others]
-    chunks = [[f.chunks[axis] for axis in layout.others] for f in inputs if f.chunks]
-    unit = tuple(map(min, others, map(max, zip(*chunks, strict=True)))) if chunks else None
-    slice_bytes = math.prod(layout.shape) * (2 * fields.dtype.itemsize + 1)
-    most = int(memory_limit * _OF_LIMIT)
-    block = block_shape(tuple(others), unit, slice_bytes, most_bytes=max(most, slice_bytes))
-    is_large = math.prod(block) * slice_bytes > most
-    if is_large or fields.device is not None or all(f.is_array for f in inputs):
+    others = tuple(layout.full_shape[axis] for axis in layout.others)
+    block = fields.slices_at_once(layout, int(memory_limit * _OF_LIMIT))
+    if math.prod(block) == 1 or fields.device is not None or all(f.is_array for f in inputs):
         for at in layout.each():
             yield at, replace(_plain(fields), layout=at)
         return
-    for own in blocks(tuple(others), block):
+    for own in blocks(others, block):
         along = replace(layout, axes=layout.others).full(own, slice(0, 1))
         whole = [slice(0, n) for n in layout.full_shape]
         selection = tuple(whole[axis] if axis in layout.axes else s for axis, s in enumerate(along))
@@ -122,7 +118,12 @@ class SliceSums:
         assert layout is not None
         self.layout = layout
         self._task = replace(
-            task, groups=task.groups & GROUPS, bound=None, own_metrics=(), weights=None
+            task,
+            groups=task.groups & GROUPS,
+            bound=None,
+            safeguards=NO_SAFEGUARDS,
+            own_metrics=(),
+            weights=None,
         )
         self.why = self._why_not(task.fields)
         self.value_range: float | None = None  # the largest of a slice

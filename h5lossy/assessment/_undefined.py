@@ -62,6 +62,7 @@ def without_lost_sums(points: PointsResult, field: FieldResult) -> tuple[PointsR
         field = dataclasses.replace(
             field,
             slope_error_squares=(nan,) * len(field.slope_error_squares),
+            curvature_error_squares=(nan,) * len(field.curvature_error_squares),
             laplacian_error_squares=nan,
             error_squares=nan,
         )

@@ -32,12 +32,15 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from h5lossy._safeguards import Sides
     from h5lossy.assessment._absent import Absent
     from h5lossy.assessment._inputs import Input
 
     Values = npt.NDArray[Any]
     #: Original, decoded and mask of a slab.
     Parts = tuple[Values, Values, Values | None]
+    #: Counts what the native library does not.
+    Counter = Absent | Sides
     #: Extents of a box, and all boxes.
     Boxes = tuple[tuple[int, ...], Values]
 
@@ -243,7 +246,7 @@ class Walker:
         *,
         boxes: Boxes | None = None,
         has_points: bool = False,
-        absent: Absent | None = None,
+        counters: Sequence[Counter] = (),
         progress: Callable[[int], None],
     ) -> AssessState:
         """Pass both fields to a state; return the one that has stencils, lags and windows.
@@ -262,7 +265,7 @@ class Walker:
 
         def add(slab: _Slab, parts: Parts) -> int:
             if not has_points:
-                self._add_points(state, absent, slab, parts)
+                self._add_points(state, counters, slab, parts)
             if len(self._shape) <= 4 and (self._halo or boxes):
                 self._add_piece(state, fields, slab, parts, boxes)
             return math.prod(slab.fresh_shape) * slab.all_times
@@ -350,19 +353,23 @@ class Walker:
             out[part] = source.read(layout.selection(own), out.dtype).reshape(out[part].shape)
 
     def _add_points(
-        self, state: AssessState, absent: Absent | None, slab: _Slab, parts: Parts
+        self, state: AssessState, counters: Sequence[Counter], slab: _Slab, parts: Parts
     ) -> None:
         """Add the new points of a slab, and of those that are equal."""
-        self._add_runs(state, absent, slab, parts)
+        self._add_runs(state, counters, slab, parts)
         if slab.all_times > 1:  # places are those of the first one
-            more, more_absent = new_state(state.params), absent and absent.empty()
-            self._add_runs(more, more_absent, slab, parts, far=_FAR)
-            add_times(state, more, slab.all_times - 1)
-            if absent is not None:
-                add_times(absent, more_absent, slab.all_times - 1)
+            more, more_counters = new_state(state.params), [one.empty() for one in counters]
+            self._add_runs(more, more_counters, slab, parts, far=_FAR)
+            for one, other in zip((state, *counters), (more, *more_counters), strict=True):
+                add_times(one, other, slab.all_times - 1)
 
     def _add_runs(
-        self, state: AssessState, absent: Absent | None, slab: _Slab, parts: Parts, far: int = 0
+        self,
+        state: AssessState,
+        counters: Sequence[Counter],
+        slab: _Slab,
+        parts: Parts,
+        far: int = 0,
     ) -> None:
         """Add the new points without the halo, in runs of adjacent ones."""
         shape, own = self._shape[1:], slab.column.shape
@@ -378,8 +385,8 @@ class Walker:
             x, y = x_new[run].reshape(-1), y_new[run].reshape(-1)
             mask = None if mask_new is None else mask_new[run].reshape(-1)
             state.points(start, x, y, mask)
-            if absent is not None:
-                absent.add(start, x, y, mask)
+            for counter in counters:
+                counter.add(start, x, y, mask)
 
     def _add_piece(
         self,

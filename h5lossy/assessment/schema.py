@@ -202,6 +202,16 @@ class BoundCheck:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SafeguardCheck:
+    """Whether values keep the safeguards that the decoded dataset has."""
+
+    thresholds: tuple[float, ...]  #: Numbers whose sides values keep.
+    valid_range: tuple[float, float] | None  #: The range that values neither leave nor enter.
+    broken: int  #: Points that break one, those among them that became NaN.
+    first: tuple[int, ...] | None  #: The first of them.
+
+
+@dataclass(frozen=True, kw_only=True)
 class Correlation:
     """Pearson's correlations."""
 
@@ -222,6 +232,11 @@ class Histogram:
     below: int
     #: From `below` on: errors further out, which there are only where a bound is broken.
     above: int
+
+    @property
+    def beyond(self) -> int:
+        """Errors that are in no bin."""
+        return self.below + self.above
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,8 +270,11 @@ class RelativeHistogram:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slope:
-    """Central differences along one axis, in the data's unit over that of `Derivatives.spacing`."""
+class AxisDerivative:
+    """First or second central differences along one axis.
+
+    In the data's unit over that of `Derivatives.spacing`, or over its square.
+    """
 
     axis: int
     max: Number  #: Largest size in the original.
@@ -271,7 +289,8 @@ class Derivatives:
     points: int  #: Valid ones with two valid neighbours along each of `ReportData.axes`.
     #: Distance of points along each of them, in the user's unit.
     spacing: tuple[float, ...]
-    slopes: tuple[Slope, ...]
+    slopes: tuple[AxisDerivative, ...]  #: First derivatives.
+    curvatures: tuple[AxisDerivative, ...] = ()  #: Second derivatives.
     gradient_max: Number  #: Largest length of the original's gradient.
     gradient_range: Number  #: Largest less smallest length.
     gradient_max_error: Number
@@ -481,6 +500,7 @@ class ReportData:
     decoded: Values
     error: Errors
     bound: BoundCheck | None
+    safeguards: SafeguardCheck | None = None
     correlation: Correlation
     histogram: Histogram
     relative_histogram: RelativeHistogram | None

@@ -53,7 +53,7 @@ _RIVAL, _RIVAL_KIND, _MOST_RIVALS = 1.1, 1.5, 4
 _LOOSER, _TIGHTER, _STRIDE = 24, 12, _PER_OCTAVE // 24
 
 #: How often the whole field is encoded at most, and the part of the size that is worth it.
-_MOST_CHECKS, _WORTH = 8, 0.005
+_MOST_CHECKS, _WORTH = 8, 0.01
 
 #: Highest PSNR that fields share, in tenths of a dB.
 _MOST_TENTHS = 2000
@@ -330,22 +330,29 @@ class Search:
         candidate = pick.candidate
         sign = 1 if goal.ratio is None else -1  # which way it is easier to reach the goal
         below, above = -1, candidate.scale.last + 1
-        # Half of all samples promise too much: one step further, most do not.
+        # Half of all samples promise too much: one step further, most do not. So after a miss, too.
         step = min(max(pick.step + sign, below + 1), above - 1)
         best: Tradeoff | None = None
         equals: dict[str, tuple[int, int]] = {}
+        ends: dict[bool, Pick] = {}  # the last that reached the goal, and the last that did not
+        is_fit: bool | None = None
         for _ in range(_MOST_CHECKS):
             found = self._try(candidate, step, goal, whole=True)
-            is_fit = self._tell(found, goal)
+            was_fit, is_fit = is_fit, self._tell(found, goal)
             best = found if is_fit else best
             below, above = (below, step) if is_fit == (sign > 0) else (step, above)
-            now = Pick(candidate, step, found)
-            following = self._corrected(now, found, goal, equals)
+            now = ends[is_fit] = Pick(candidate, step, found)
+            if len(ends) == 2:
+                following = _between(ends[True], ends[False], goal)
+            else:
+                following = self._corrected(now, found, goal, equals) + (0 if is_fit else sign)
             if best is None and (following - step) * sign <= 0:
                 following = step + sign * _PER_OCTAVE // 8
             following = min(max(following, below + 1), above - 1)
             if above - below <= 1 or (is_fit and not self._is_worth(now, following, sign)):
                 break
+            if len(ends) == 2 and was_fit == is_fit:  # the other end is too far for a straight line
+                following = (2 * following + below + above) // 4
             step = following
         return best
 
@@ -492,6 +499,32 @@ def share(
         Tuned(best=one, tried=tuple(search.tried), tries=search.tries, limits=limits)
         for search, one in zip(searches, each, strict=False)
     ]
+
+
+def _between(fit: Pick, miss: Pick, goal: Goal) -> int:
+    """Return the step that just reaches a goal, by the whole field at one that does and one not."""
+    wanted = goal.of_quality
+    if goal.ratio is not None:
+        wanted = (Requirement("ratio", ">=", goal.ratio),)
+    shares = [0.5]
+    for one in wanted:
+        got = one.got(fit.found.report), one.got(miss.found.report)
+        here, there, target = (_even(one, value) for value in (*got, one.value))
+        if min(here, there) < target < max(here, there):
+            shares.append((target - here) / (there - here))
+    share = min(shares[1:], default=0.5)
+    return fit.step + math.trunc(share * (miss.step - fit.step))
+
+
+def _even(one: Requirement, value: float | None) -> float:
+    """Return a number on a scale where it falls about evenly with the logarithm of the bound."""
+    if value is None:
+        return math.nan
+    if one.relation == ">=" and one.value < 1:  # a similarity
+        value = 1 - value
+    elif one.relation == ">=" and one.name != "ratio":  # in dB
+        return value
+    return math.log(value) if value > 0 else -math.inf
 
 
 def first_step(holds: Callable[[int], bool], last: int, guess: int | None) -> int:

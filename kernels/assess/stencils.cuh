@@ -17,6 +17,8 @@ inline constexpr u32 kExtrema = sizeof(assess::StencilExtrema) / 8;
 enum Extremum : u32 {
   kSlope = word_of(&assess::StencilExtrema::slope),
   kSlopeError = word_of(&assess::StencilExtrema::slope_error),
+  kCurvature = word_of(&assess::StencilExtrema::curvature),
+  kCurvatureError = word_of(&assess::StencilExtrema::curvature_error),
   kLaplacianError = word_of(&assess::StencilExtrema::laplacian_error),
   kGradientMin = word_of(&assess::StencilExtrema::gradient_min),
   kGradientMax = word_of(&assess::StencilExtrema::gradient_max),
@@ -34,9 +36,11 @@ class ExtremaFinder {
   H5L_DEVICE void add_axis(u32 axis, const Slopes<double>& slopes) {
     add(kSlope + axis, slopes.slope);
     add(kSlopeError + axis, slopes.slope_error);
+    add(kCurvature + axis, slopes.curvature);
+    add(kCurvatureError + axis, slopes.curvature_error);
   }
   H5L_DEVICE void add_point(const Slopes<double>& slopes, const Change<double>& change, double, bool counts) {
-    add(kLaplacianError, slopes.bend_error);
+    add(kLaplacianError, slopes.laplacian_error);
     add(kGradientMax, slopes.length);
     add(kGradientError, change.size);
     if (counts && slopes.length == slopes.length) raise(kGradientMin, ~bit_cast<u64>(slopes.length));
@@ -82,16 +86,20 @@ class LaneStencils {
   // Adds a point's numbers along one axis; add_point adds those of all axes.
   H5L_DEVICE void add_axis(u32 axis, const Slopes<double>& slopes) {
     sums_.slope_error[axis] = fused_multiply_add(slopes.slope_error, slopes.slope_error, sums_.slope_error[axis]);
+    sums_.curvature_error[axis] =
+        fused_multiply_add(slopes.curvature_error, slopes.curvature_error, sums_.curvature_error[axis]);
     compare(kSlope + axis, slopes.slope);
     compare(kSlopeError + axis, slopes.slope_error);
+    compare(kCurvature + axis, slopes.curvature);
+    compare(kCurvatureError + axis, slopes.curvature_error);
   }
   H5L_DEVICE void add_point(const Slopes<double>& slopes, const Change<double>& change, double error, bool counts) {
     sums_.gradient_error += change.square;
-    sums_.laplacian = fused_multiply_add(slopes.bend, slopes.bend, sums_.laplacian);
-    sums_.laplacian_error = fused_multiply_add(slopes.bend_error, slopes.bend_error, sums_.laplacian_error);
+    sums_.laplacian = fused_multiply_add(slopes.laplacian, slopes.laplacian, sums_.laplacian);
+    sums_.laplacian_error = fused_multiply_add(slopes.laplacian_error, slopes.laplacian_error, sums_.laplacian_error);
     sums_.error = fused_multiply_add(error, error, sums_.error);
     sums_.interior += counts ? 1 : 0;
-    compare(kLaplacianError, slopes.bend_error);
+    compare(kLaplacianError, slopes.laplacian_error);
     compare(kGradientMax, slopes.length);
     compare(kGradientError, change.size);
     is_beyond_ = is_beyond_ | (counts & !(high_as_float(slopes.length) > limits_[kGradientMin]));
@@ -119,7 +127,10 @@ class LaneStencils {
     sum(cell.sums.laplacian, sums_.laplacian);
     sum(cell.sums.laplacian_error, sums_.laplacian_error);
     sum(cell.sums.error, sums_.error);
-    H5L_UNROLL for (u32 axis = kFirst; axis <= kX; ++axis) sum(cell.sums.slope_error[axis], sums_.slope_error[axis]);
+    H5L_UNROLL for (u32 axis = kFirst; axis <= kX; ++axis) {
+      sum(cell.sums.slope_error[axis], sums_.slope_error[axis]);
+      sum(cell.sums.curvature_error[axis], sums_.curvature_error[axis]);
+    }
     sync_warp();
     if (lane() < kExtrema) {
       const u64 bits = extrema_.found[lane()];
@@ -130,7 +141,8 @@ class LaneStencils {
 
  private:
   struct Sums {
-    double slope_error[4] = {}, gradient_error = 0, laplacian = 0, laplacian_error = 0, error = 0;
+    double slope_error[4] = {}, curvature_error[4] = {}, gradient_error = 0, laplacian = 0, laplacian_error = 0,
+           error = 0;
     u32 interior = 0;
   };
 
@@ -228,8 +240,6 @@ H5L_DEVICE void add_stencil_cells(const CellsPlan& plan) {
             to.add_axis(axis, slopes);
           }
           const Change<double> change = fits ? slopes.template change<true>() : slopes.template change<false>();
-          slopes.bend = keep(slopes.bend);
-          slopes.bend_error = keep(slopes.bend_error);
           to.add_point(slopes, change, keep(centre.e), counts);
         };
         add(stencils);

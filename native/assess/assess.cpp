@@ -149,7 +149,7 @@ h5l_status take_field(const h5l_assess_params* params, void* state, const h5l_as
     if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
   }
   State& known = *static_cast<State*>(state);
-  const Rules rules = make_rules(*params, known);
+  const Rules rules = make_rules(*params, &known);
   try {
     add_field(*params, *kernels, threads, placed, rules, device, known);
     if (device != nullptr && !device->wait()) throw DeviceFailure{device->error()};
@@ -160,6 +160,33 @@ h5l_status take_field(const h5l_assess_params* params, void* state, const h5l_as
 }
 
 namespace {
+
+// Checks the arguments of the data SSIM, and calls add().
+h5l_status take_slices(const h5l_assess_params* params, const h5l_assess_piece* piece, std::uint32_t halo,
+                       decltype(add_ranges) add, h5l_assess_slice* slices, std::size_t count, h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    if (const h5l_status status = check(params, why); status != H5L_OK) return status;
+    if (const h5l_status status = check_field(*params, why); status != H5L_OK) return status;
+    if (piece == nullptr || piece->original == nullptr || piece->decoded == nullptr || slices == nullptr) {
+      return why.fail(H5L_INVALID_ARGUMENT, "piece, original, decoded and slices must not be null");
+    }
+    if (params->on_device != 0) return why.fail(H5L_UNSUPPORTED, "the data SSIM needs values in host memory");
+    Placed placed;
+    if (const h5l_status status = place(*params, *piece, halo, placed, why); status != H5L_OK) return status;
+    const std::uint64_t owned = (placed.end[kW] - placed.first[kW]) * (placed.end[kZ] - placed.first[kZ]);
+    const bool is_whole = placed.first[kX] == 0 && placed.end[kX] == params->shape[params->rank - 1];
+    if (count != owned || !is_whole || placed.first[kY] % kDssimRows != 0) {
+      return why.fail(H5L_INVALID_ARGUMENT,
+                      "the piece must hold %zu slices, whole rows of them from a multiple of %u on", count, kDssimRows);
+    }
+    const Kernels* kernels = nullptr;
+    std::uint32_t threads = 1;
+    if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
+    if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+    add(*params, *kernels, threads, placed, make_rules(*params, nullptr), slices);
+    return H5L_OK;
+  });
+}
 
 // Calls take(device) with the GPU that holds the values, or null.
 template <class Take>
@@ -209,6 +236,16 @@ h5l_status h5l_assess_field(const h5l_assess_params* params, void* state, const 
   });
 }
 
+h5l_status h5l_assess_ranges(const h5l_assess_params* params, const h5l_assess_piece* piece, h5l_assess_slice* slices,
+                             size_t slice_count, h5l_message* message) {
+  return take_slices(params, piece, 0, add_ranges, slices, slice_count, message);
+}
+
+h5l_status h5l_assess_dssim(const h5l_assess_params* params, const h5l_assess_piece* piece, h5l_assess_slice* slices,
+                            size_t slice_count, h5l_message* message) {
+  return take_slices(params, piece, kDssimTaps - 1, add_dssim, slices, slice_count, message);
+}
+
 h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_piece* piece,
                             const uint64_t box_extent[4], h5l_assess_box* boxes, size_t box_count,
                             h5l_message* message) {
@@ -238,11 +275,7 @@ h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_pi
       return why.fail(H5L_INVALID_ARGUMENT, "the grid has %llu boxes, got %zu", static_cast<unsigned long long>(total),
                       box_count);
     }
-    Rules rules = {};
-    rules.original_big_endian = params->original_big_endian != 0;
-    rules.decoded_big_endian = params->decoded_big_endian != 0;
-    rules.has_fill = params->has_fill != 0;
-    rules.fill_bits = params->fill_bits;
+    const Rules rules = make_rules(*params, nullptr);
     u64 at[4] = {};
     at[kX] = placed.first[kX];
     for (at[kW] = placed.first[kW]; at[kW] < placed.end[kW]; ++at[kW]) {

@@ -174,15 +174,16 @@ void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4
 
 }  // namespace
 
-Rules make_rules(const h5l_assess_params& params, const State& state) {
+Rules make_rules(const h5l_assess_params& params, const State* state) {
   Rules rules = {};
   rules.original_big_endian = params.original_big_endian != 0;
   rules.decoded_big_endian = params.decoded_big_endian != 0;
   rules.has_fill = params.has_fill != 0;
   rules.fill_bits = params.fill_bits;
-  rules.pivot_x = state.pivot_x;
-  rules.pivot_e = state.pivot_e;
-  rules.all_valid = all_valid(params, state);
+  if (state == nullptr) return rules;
+  rules.pivot_x = state->pivot_x;
+  rules.pivot_e = state->pivot_e;
+  rules.all_valid = all_valid(params, *state);
   return rules;
 }
 
@@ -252,6 +253,11 @@ void finalize_field(const h5l_assess_params& params, const State& state, h5l_ass
     result.slope_max[axis - lead] = extrema.slope[axis] * per_step;
     result.slope_error_max[axis - lead] = extrema.slope_error[axis] * per_step;
     result.slope_error_squares[axis - lead] = sums.slope_error[axis] * per_step * per_step;
+    const double step = params.rank == 0 ? 1 : params.spacing[axis - lead];
+    const double per_own_square = 1.0 / (step * step);
+    result.curvature_max[axis - lead] = extrema.curvature[axis] * per_own_square;
+    result.curvature_error_max[axis - lead] = extrema.curvature_error[axis] * per_own_square;
+    result.curvature_error_squares[axis - lead] = sums.curvature_error[axis] * per_own_square * per_own_square;
   }
   const bool is_square = make_plan(params).squares_fit;
   result.gradient_min = result.interior == 0 ? 0 : std::sqrt(extrema.gradient_min) * per_step;

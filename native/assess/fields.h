@@ -24,10 +24,18 @@ struct Placed {
 h5l_status place(const h5l_assess_params& params, const h5l_assess_piece& piece, std::uint32_t halo, Placed& placed,
                  const Message& why);
 
-Rules make_rules(const h5l_assess_params& params, const State& state);
+// Without a state, points are looked at to see which are valid, and there are no pivots.
+Rules make_rules(const h5l_assess_params& params, const State* state);
 
 void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uint32_t threads, const Placed& placed,
                const Rules& rules, gpu::AssessDevice* device, State& state);
+
+// Both take the slices along y and x of the points that are owned. ranges() widens the slices' ranges, and dssim() adds
+// the data SSIM of the points whose lowest corner is owned.
+void add_ranges(const h5l_assess_params& params, const Kernels& kernels, std::uint32_t threads, const Placed& placed,
+                const Rules& rules, h5l_assess_slice* slices);
+void add_dssim(const h5l_assess_params& params, const Kernels& kernels, std::uint32_t threads, const Placed& placed,
+               const Rules& rules, h5l_assess_slice* slices);
 
 void finalize_field(const h5l_assess_params& params, const State& state, h5l_assess_field_result& result);
 

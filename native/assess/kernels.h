@@ -94,17 +94,18 @@ struct FieldPlan {
 };
 
 // Stencils and lags of one cell: sums, which are added up in the order of the cells, and extrema. Slopes are over two
-// steps of the last axis, and curvature is over the square of one; see assess/slopes.h.
+// steps of the last axis, the Laplacian is over the square of one, and curvatures are over that of their own axis; see
+// assess/slopes.h.
 inline constexpr u32 kLagAxes = 5;  // the four axes, and the paper's mean over all of them
 struct StencilSums {
   double interior;
-  double slope_error[4], gradient_error, laplacian, laplacian_error, error;  // squares
+  double slope_error[4], curvature_error[4], gradient_error, laplacian, laplacian_error, error;  // squares
   double lag_pairs[kLagAxes][H5L_ASSESS_MAX_LAGS];
   double lag_products[kLagAxes][H5L_ASSESS_MAX_LAGS];
   double lag_sums[kLagAxes][H5L_ASSESS_MAX_LAGS];
 };
 struct StencilExtrema {
-  double slope[4], slope_error[4], laplacian_error;
+  double slope[4], slope_error[4], curvature[4], curvature_error[4], laplacian_error;
   double gradient_min, gradient_max;  // squares
   double gradient_error;              // a square where squares_fit
 };
@@ -131,6 +132,11 @@ inline constexpr u32 kWindowColumns = 64;
 inline constexpr u32 kWindowCellsDown = 3, kWindowCellsAcross = 1;  // cells that one sweep on a CPU covers
 inline constexpr u32 kLineColumns = 4096;                           // columns of a cell in a field with one axis
 
+// Cells of the data SSIM, cut at multiples of these, and the points of its Gaussian along an axis.
+inline constexpr u32 kDssimRows = 64;
+inline constexpr u32 kDssimColumns = 224;
+inline constexpr u32 kDssimTaps = 11;
+
 // A column of cells: ranges [first, end) along each axis.
 struct Column {
   u64 first[4], end[4];
@@ -149,6 +155,12 @@ struct Kernels {
   // Adds a row of points to the boxes that it crosses.
   void (*boxes)(u32 value_bytes, const View& view, const Rules& rules, const u64 row[4], u64 count, u64 box_columns,
                 h5l_assess_box* boxes);
+  // Widens the range of a slice by a row of points.
+  void (*range)(u32 value_bytes, const View& view, const Rules& rules, const u64 row[4], u64 count,
+                h5l_assess_slice& slice);
+  // Sets the sum and the number of points of one cell of a slice. `first` is the lowest corner of its first point.
+  void (*dssim)(u32 value_bytes, const View& view, const Rules& rules, const u64 first[4], u32 rows, u32 columns,
+                h5l_assess_slice& slice);
 };
 
 }  // namespace h5lossy::assess

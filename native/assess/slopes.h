@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Slopes and curvature of original and error at a point, for numbers or vectors. Shared by all backends and the GPU, so
-// that all perform the same operations. Units are the last axis' spacing: slopes are over two steps, curvature over the
-// square of one. The including file must first define fused_multiply_add and the roots of V.
+// that all perform the same operations. Units are the last axis' spacing: slopes are over two steps, the Laplacian over
+// the square of one. The including file must first define fused_multiply_add and the roots of V.
 #pragma once
 
 #include "assess/kernels.h"
@@ -25,9 +25,10 @@ struct Change {
 
 template <class V>
 struct Slopes {
-  V slope, slope_error;       // along the axis that was added last
-  V length, length_y, along;  // squares of the gradient's length in original and decoded, and their difference
-  V bend, bend_error;         // Laplacian
+  V slope, slope_error;          // along the axis that was added last
+  V curvature, curvature_error;  // along it, too, over the square of its own spacing
+  V length, length_y, along;     // squares of the gradient's length in original and decoded, and their difference
+  V laplacian, laplacian_error;
 
   // Adds an axis, given the points before and after. The last axis is added first; `finer` is its spacing divided by
   // that of the added axis. keep() replaces excluded points by 0.
@@ -36,15 +37,15 @@ struct Slopes {
     constexpr V none = {};
     slope = keep(after.x - before.x);
     slope_error = keep(after.e - before.e);
-    const V own_bend = fused_multiply_add(none - 2.0, centre.x, after.x + before.x);
-    const V own_error = fused_multiply_add(none - 2.0, centre.e, after.e + before.e);
+    curvature = keep(fused_multiply_add(none - 2.0, centre.x, after.x + before.x));
+    curvature_error = keep(fused_multiply_add(none - 2.0, centre.e, after.e + before.e));
     if constexpr (kIsFirst) {
       const V slope_y = slope + slope_error;
       length = slope * slope;
       length_y = slope_y * slope_y;
       along = slope_error * (slope + slope_y);
-      bend = own_bend;
-      bend_error = own_error;
+      laplacian = curvature;
+      laplacian_error = curvature_error;
     } else {
       slope *= finer;
       slope_error *= finer;
@@ -53,8 +54,8 @@ struct Slopes {
       length = fused_multiply_add(slope, slope, length);
       length_y = fused_multiply_add(slope_y, slope_y, length_y);
       along = fused_multiply_add(slope_error, slope + slope_y, along);
-      bend = fused_multiply_add(own_bend, square, bend);
-      bend_error = fused_multiply_add(own_error, square, bend_error);
+      laplacian = fused_multiply_add(curvature, square, laplacian);
+      laplacian_error = fused_multiply_add(curvature_error, square, laplacian_error);
     }
   }
 

@@ -169,6 +169,8 @@ void add_extrema(StencilExtrema& all, const StencilExtrema& more) {
   for (int axis = 0; axis < 4; ++axis) {
     all.slope[axis] = std::max(all.slope[axis], more.slope[axis]);
     all.slope_error[axis] = std::max(all.slope_error[axis], more.slope_error[axis]);
+    all.curvature[axis] = std::max(all.curvature[axis], more.curvature[axis]);
+    all.curvature_error[axis] = std::max(all.curvature_error[axis], more.curvature_error[axis]);
   }
   all.gradient_min = std::min(all.gradient_min, more.gradient_min);
   all.gradient_max = std::max(all.gradient_max, more.gradient_max);

@@ -72,7 +72,7 @@ typedef struct h5l_assess_params {
   uint32_t lags; /* of the autocorrelation, at most H5L_ASSESS_MAX_LAGS; 0: none */
   double
       thresholds[H5L_ASSESS_MAX_THRESHOLDS]; /* counts points that change from one side of a threshold to the other */
-  uint32_t stencils;                         /* 1: gradient and Laplacian */
+  uint32_t stencils;                         /* 1: first and second differences */
   uint32_t window[H5L_ASSESS_MAX_RANK];      /* sides of SSIM's windows, 2 to H5L_ASSESS_MAX_WINDOW; 0: no SSIM */
   uint32_t step;                             /* distance between windows, from 1 up */
   uint32_t rank; /* of the field for stencils, lags and windows: 1 to 4; extents of 1 only if rank is 1 */
@@ -123,6 +123,9 @@ typedef struct h5l_assess_points_result {
 typedef struct h5l_assess_field_result {
   uint64_t interior;
   double slope_max[H5L_ASSESS_MAX_RANK], slope_error_max[H5L_ASSESS_MAX_RANK], slope_error_squares[H5L_ASSESS_MAX_RANK];
+  /* Second differences along each axis. */
+  double curvature_max[H5L_ASSESS_MAX_RANK], curvature_error_max[H5L_ASSESS_MAX_RANK],
+      curvature_error_squares[H5L_ASSESS_MAX_RANK];
   double gradient_min, gradient_max, gradient_error_max, gradient_error_squares;
   double laplacian_squares, laplacian_error_max, laplacian_error_squares;
   double error_squares; /* of the error itself, at the same points */
@@ -145,6 +148,13 @@ typedef struct h5l_assess_box {
   double error_max_abs;
   double error_squares; /* sum, not about the mean */
 } h5l_assess_box;
+
+/* The data SSIM of one slice (h5l_assess_ranges, h5l_assess_dssim). Begin with low = HUGE_VAL, high = -HUGE_VAL. */
+typedef struct h5l_assess_slice {
+  double low, high; /* the range of the valid values of both fields */
+  double sum;       /* of the data SSIM at `points` points; 0 if the range is empty, one number or infinite */
+  uint64_t points;
+} h5l_assess_slice;
 
 /* A part of the field in memory, and the points that it owns. A stencil, pair or window belongs to its lowest
  * corner, so a piece extends beyond its own points by a halo of max(lags, largest window - 1, 2) along each axis, or
@@ -180,6 +190,15 @@ h5l_status h5l_assess_field(const h5l_assess_params* params, void* state, const 
 h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_piece* piece,
                             const uint64_t box_extent[H5L_ASSESS_MAX_RANK], h5l_assess_box* boxes, size_t box_count,
                             h5l_message* message);
+
+/* The data SSIM of Baker, Pinard and Hammerling (doi 10.1109/TVCG.2023.3332843) of the slices along the last two axes,
+ * which pieces hold whole along the others and the last. First all pieces are given to h5l_assess_ranges, then to
+ * h5l_assess_dssim. A point belongs to the lowest corner of the 11 x 11 points around it, so these pieces extend 10
+ * points beyond those that they own; they begin at multiples of 64 rows. `slices` are in C order. */
+h5l_status h5l_assess_ranges(const h5l_assess_params* params, const h5l_assess_piece* piece, h5l_assess_slice* slices,
+                             size_t slice_count, h5l_message* message);
+h5l_status h5l_assess_dssim(const h5l_assess_params* params, const h5l_assess_piece* piece, h5l_assess_slice* slices,
+                            size_t slice_count, h5l_message* message);
 
 /* Adds another state, of other points of the same field, to this one. `params` are the other's. */
 h5l_status h5l_assess_merge(const h5l_assess_params* params, void* state, const void* other, h5l_message* message);

@@ -236,7 +236,7 @@ def autocorrelation(e: Field, valid: Field, lags: int = 10) -> dict[str, list[fl
 def derivatives(
     x: Field, y: Field, valid: Field, spacing: tuple[float, ...] | None = None
 ) -> dict[str, Any] | None:
-    """Return what became of gradient and Laplacian; None without an interior point.
+    """Return what became of derivatives, gradient and Laplacian; None without an interior point.
 
     Central differences at points that have both neighbours along every axis, all of them valid.
     """
@@ -246,23 +246,24 @@ def derivatives(
     inside = tuple(slice(1, -1) for _ in x.shape)
     a, b = (np.where(valid, f, 0.0).astype(np.float64) for f in (x, y))
     ok = valid[inside].copy()
-    slopes = []
-    laplacians = [np.zeros(a[inside].shape), np.zeros(a[inside].shape)]
+    slopes, curvatures = [], []
     for axis, h in enumerate(spacing):
         before, after = list(inside), list(inside)
         before[axis], after[axis] = slice(0, -2), slice(2, None)
         before_, after_ = tuple(before), tuple(after)
         ok &= valid[before_] & valid[after_]
         slopes.append([(f[after_] - f[before_]) / (2 * h) for f in (a, b)])
-        for k, f in enumerate((a, b)):
-            laplacians[k] += (f[after_] - 2 * f[inside] + f[before_]) / (h * h)
+        curvatures.append([(f[after_] - 2 * f[inside] + f[before_]) / (h * h) for f in (a, b)])
     n = int(np.count_nonzero(ok))
     if n == 0:
         return None
     out: dict[str, Any] = {"n": n}
-    for axis, (of_x, of_y) in enumerate(slopes):
+    for name, (of_x, of_y) in [
+        *((f"d{axis}", both) for axis, both in enumerate(slopes)),
+        *((f"dd{axis}", both) for axis, both in enumerate(curvatures)),
+    ]:
         off = (of_y - of_x)[ok]
-        out[f"d{axis}"] = {
+        out[name] = {
             "max": float(np.abs(of_x[ok]).max()),
             "max_err": float(np.abs(off).max()),
             "rmse": math.sqrt(total(off * off) / n),
@@ -280,7 +281,7 @@ def derivatives(
         "rmse": rmse,
         "psnr": decibel(spread, rmse) if rmse else None,
     }
-    of_x, of_y = (laplacian[ok] for laplacian in laplacians)
+    of_x, of_y = (sum(each)[ok] for each in zip(*curvatures, strict=True))
     off = of_y - of_x
     out["laplacian"] = {
         "rms": math.sqrt(total(of_x * of_x) / n),
@@ -343,13 +344,17 @@ def ssim(
     }
 
 
-def dssim(x: Field, y: Field) -> float | None:
-    """Return the data SSIM of one 2-D slice (Baker, Pinard, Hammerling 2024), as ldcpy has it."""
-    a, b = x.astype(np.float64), y.astype(np.float64)
-    low, high = min(a.min(), b.min()), max(a.max(), b.max())
-    if high == low:
+def dssim(x: Field, y: Field, valid: Field) -> float | None:
+    """Return the data SSIM of one 2-D slice (Baker, Pinard, Hammerling 2024), as ldcpy has it.
+
+    Means leave out points that are not valid.
+    """
+    a, b = (np.where(valid, f, 0).astype(np.float64) for f in (x, y))
+    both = np.stack([a[valid], b[valid]])
+    if not both.size or both.min() == both.max():
         return None
-    a, b = (np.round((f - low) / (high - low) * 255) / 255 for f in (a, b))
+    low, high = both.min(), both.max()
+    a, b = (np.where(valid, np.round((f - low) / (high - low) * 255) / 255, 0) for f in (a, b))
     taps = np.exp(-(np.arange(-5, 6) ** 2) / (2 * 1.5**2))
     kernel = np.outer(taps, taps) / np.outer(taps, taps).sum()
 
@@ -360,12 +365,13 @@ def dssim(x: Field, y: Field) -> float | None:
             out += kernel[i, j] * f[i : i + rows, j : j + columns]
         return out
 
-    mean_a, mean_b = smooth(a), smooth(b)
-    var_a, var_b = smooth(a * a) - mean_a**2, smooth(b * b) - mean_b**2
-    covariance = smooth(a * b) - mean_a * mean_b
+    weight = smooth(valid)
+    mean_a, mean_b, of_aa, of_bb, of_ab = (smooth(f) / weight for f in (a, b, a * a, b * b, a * b))
+    var_a, var_b, covariance = of_aa - mean_a**2, of_bb - mean_b**2, of_ab - mean_a * mean_b
     c = 1e-8
     top = (2 * mean_a * mean_b + c) * (2 * covariance + c)
-    return float((top / ((mean_a**2 + mean_b**2 + c) * (var_a + var_b + c))).mean())
+    scores = top / ((mean_a**2 + mean_b**2 + c) * (var_a + var_b + c))
+    return float(scores[valid[5:-5, 5:-5]].mean())
 
 
 def power_ratio(x: Field, y: Field) -> list[float]:

@@ -9,17 +9,19 @@ import itertools
 import math
 import re
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from h5lossy._printable import bytes_text, printable
+from h5lossy._safeguards import Safeguards
 from h5lossy.assessment.render.figure import drawings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from h5lossy.assessment.schema import AxisCorrelation, Histogram, ReportData
+    from h5lossy.assessment.schema import AxisCorrelation, AxisDerivative, Histogram, ReportData
 
 _DOCUMENT, _PAGE, _STYLE = (
     Path(__file__).with_name(name) for name in ("document.html", "page.html", "style.css")
@@ -38,6 +40,8 @@ class Row(NamedTuple):
     group: str
     name: str
     value: str
+    meaning: str = ""  # how it is defined
+    is_headline: bool = False  # also shown large, at the top of the page
 
 
 def number(value: float | None, digits: int = 6) -> str:
@@ -97,50 +101,28 @@ def findings(report: ReportData) -> Iterator[str]:
 
 def rows(report: ReportData) -> Iterator[Row]:
     """Give the table that text, Markdown and HTML show."""
-    groups: dict[str, Iterable[tuple[str, str]]] = {
+    others: dict[str, Iterable[Row]] = {
         "data": _data(report),
-        "error": _error(report),
-        "similarity": _similarity(report),
+        "whiteness": _whiteness(report.autocorrelation),
+        "slices": _slices(report),
+        "thresholds": (
+            Row("thresholds", f"{one.name} ({one.threshold:g})", f"{one.count} points cross it")
+            for one in report.threshold_crossings
+        ),
+        "metrics": (Row("metrics", name, _short(value)) for name, value in report.metrics.items()),
+        "undefined": (Row("undefined", name, why) for name, why in report.undefined.items()),
     }
-    if (slopes := report.derivatives) is not None:
-        groups["derivatives"] = (
-            ("PSNR of the gradient", decibel(slopes.gradient_psnr)),
-            ("largest gradient error", number(slopes.gradient_max_error, 4)),
-            ("RMSE of the Laplacian", number(slopes.laplacian_rmse, 4)),
-            ("SNR of the Laplacian", decibel(slopes.laplacian_snr)),
-            ("H1 error", number(slopes.h1_error, 4)),
-        )
-    groups["whiteness"] = _whiteness(report.autocorrelation)
-    groups["distribution"] = _distribution(report)
-    groups["slices"] = _slices(report)
-    groups["weighted"] = _weighted(report)
-    groups["climate"] = _climate(report)
-    groups["thresholds"] = (
-        (f"{one.name} ({one.threshold:g})", f"{one.count} points cross it")
-        for one in report.threshold_crossings
-    )
-    groups["metrics"] = ((name, _short(value)) for name, value in report.metrics.items())
-    if (size := report.size) is not None:
-        groups["size"] = (
-            (
-                "raw / stored",
-                " / ".join(bytes_text(n, 2) for n in (size.raw_bytes, size.stored_bytes)),
-            ),
-            ("ratio", number(size.ratio, 4)),
-            ("bits per value", number(size.bits_per_value, 4)),
-            ("accuracy gain, bits", number(size.accuracy_gain, 4)),
-        )
-    groups["undefined"] = report.undefined.items()
-    for group, found in groups.items():
-        for name, value in found:
-            yield Row(group, name, value)
+    for group, numbers in _TABLE.items():
+        for shown in numbers:
+            yield from shown.row(group, report)
+        yield from others.get(group, ())
 
 
-def _data(report: ReportData) -> Iterator[tuple[str, str]]:
+def _data(report: ReportData) -> Iterator[Row]:
     """Give points, special values and the bound."""
     special = report.special
-    yield "points", f"{report.valid} of {report.points} valid"
-    yield "range of the original", number(report.original.range)
+    yield Row("data", "points", f"{report.valid} of {report.points} valid")
+    yield Row("data", "range of the original", number(report.original.range))
     for name, count, always in (
         ("NaN", special.nan_kept + special.nan_changed + special.nan_lost, True),
         ("infinities", special.inf_kept + special.inf_changed, True),
@@ -154,52 +136,22 @@ def _data(report: ReportData) -> Iterator[tuple[str, str]]:
         ("masked", report.masked, False),
     ):
         if count or always:
-            yield name, str(count)
+            yield Row("data", name, str(count))
     for which in report.provenance.unpacked:
-        yield "unpacked", which
+        yield Row("data", "unpacked", which)
     if report.bound is not None:
-        yield "bound", str(report.bound)
-        yield "points over it", f"{report.bound.violations} of {report.valid}"
+        meaning = "checked in exact arithmetic against the number as it was typed"
+        yield Row("data", "bound", str(report.bound), meaning)
+        over = f"{report.bound.violations} of {report.valid}"
+        yield Row("data", "points over it", over, is_headline=True)
         if report.bound.share is not None:
-            yield "largest share of it", number(report.bound.share, 4)
+            yield Row("data", "largest share of it", number(report.bound.share, 4))
+    if (sides := report.safeguards) is not None:
+        yield Row("data", "safeguards", str(Safeguards(sides.thresholds, sides.valid_range)))
+        yield Row("data", "points that break them", f"{sides.broken} of {report.points}")
 
 
-def _error(report: ReportData) -> Iterator[tuple[str, str]]:
-    """Give the error over the valid points."""
-    error, quantiles, pointwise = report.error, report.error.quantiles, report.error.pointwise
-    beyond = report.histogram.below + report.histogram.above
-    yield "largest error", number(error.max_abs, 9)
-    if error.max_at is not None:
-        yield "its place", point(report, error.max_at)
-    if error.max_modulus is not None:
-        yield "largest modulus", number(error.max_modulus, 9)
-    yield "RMSE", number(error.rmse, 9)
-    yield "mean (bias)", number(error.mean, 3)
-    percentiles = (quantiles.p50, quantiles.p99, quantiles.p99_9)
-    yield "P50 / P99 / P99.9", " / ".join(number(v, 2) for v in percentiles)
-    yield "PSNR (range)", decibel(error.psnr)
-    yield "SNR (variance)", decibel(error.snr)
-    yield "largest / range", number(error.max_relative, 4)
-    yield (
-        "relative to the value, mean / max",
-        f"{number(pointwise.mean, 3)} / {number(pointwise.max, 3)}",
-    )
-    if beyond:
-        yield "beyond the histogram", f"{beyond} points"
-
-
-def _similarity(report: ReportData) -> Iterator[tuple[str, str]]:
-    """Give correlation and SSIM."""
-    yield "Pearson", near_1(report.correlation.one_minus_pearson)
-    yield "nines of Pearson", number(report.correlation.nines, 3)
-    if report.ssim is not None:
-        yield "SSIM, mean", near_1(report.ssim.one_minus_mean)
-        yield "SSIM, worst window", near_1(report.ssim.one_minus_min)
-        if report.ssim.min_at is not None:
-            yield "its lowest corner", point(report, report.ssim.min_at)
-
-
-def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[tuple[str, str]]:
+def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[Row]:
     """Give the autocorrelation at lag 1, and how many lags are within the band of white noise."""
     if axes is None:
         return
@@ -212,31 +164,31 @@ def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[tuple[str, 
         if value is not None and band is not None
     ]
     if not inside or not bands:
-        yield "autocorrelation of the error", "not defined"
+        yield Row("whiteness", "autocorrelation of the error", "not defined")
         return
     first = " ".join("-" if a.values[0] is None else f"{a.values[0]:+.4f}" for a in along)
-    yield "autocorrelation at lag 1, along each axis", first
-    yield f"lags in the 95 % band (+-{max(bands):.2g})", f"{sum(inside)} of {len(inside)}"
+    yield Row("whiteness", "autocorrelation at lag 1, along each axis", first)
+    meaning = (
+        "of the error along each axis, over all pairs at that distance; 95 % of the values of "
+        "white noise are within 1.96 / root(pairs)"
+    )
+    yield Row(
+        "whiteness",
+        f"lags in the 95 % band (+-{max(bands):.2g})",
+        f"{sum(inside)} of {len(inside)}",
+        meaning,
+    )
 
 
-def _distribution(report: ReportData) -> Iterator[tuple[str, str]]:
-    """Give the distances of distributions."""
-    found = report.distribution
-    if found is not None:
-        yield "Kolmogorov-Smirnov distance", number(found.ks_distance, 4)
-        yield "Wasserstein distance", number(found.wasserstein, 4)
-        both = (found.entropy_original, found.entropy_decoded)
-        yield "entropy in bits, original / decoded", " / ".join(number(v, 4) for v in both)
-
-
-def _slices(report: ReportData) -> Iterator[tuple[str, str]]:
+def _slices(report: ReportData) -> Iterator[Row]:
     """Give the worst slices."""
     each = report.per_slice
     if each is None:
         return
     count = " x ".join(map(str, each.shape))
-    yield "slices", f"{count} along {axis_names(report, each.axes)}"
-    yield "each along", axis_names(report, report.axes)
+    meaning = "each assessed as a field of its own; worst: the largest RMSE, the smallest SSIM"
+    yield Row("slices", "slices", f"{count} along {axis_names(report, each.axes)}", meaning)
+    yield Row("slices", "each along", axis_names(report, report.axes))
     for name, one, write in (
         ("RMSE", each.rmse, partial(number, digits=4)),
         ("SSIM", each.one_minus_ssim, near_1),
@@ -244,30 +196,11 @@ def _slices(report: ReportData) -> Iterator[tuple[str, str]]:
         ("power ratio, distance from 1", each.spectrum_deviation, partial(number, digits=3)),
     ):
         if one is not None:
-            yield f"{name}, worst slice / mean", f"{write(one.worst)} / {write(one.mean)}"
+            yield Row(
+                "slices", f"{name}, worst slice / mean", f"{write(one.worst)} / {write(one.mean)}"
+            )
             if one.worst_at is not None:
-                yield "worst slice", point(report, one.worst_at, each.axes)
-
-
-def _weighted(report: ReportData) -> Iterator[tuple[str, str]]:
-    """Give weighted means."""
-    found = report.weighted
-    if found is not None:
-        both = (found.original_mean, found.decoded_mean)
-        yield "mean, original / decoded", " / ".join(number(v, 9) for v in both)
-        yield "mean error (bias)", number(found.mean, 3)
-        yield "RMSE", number(found.rmse, 9)
-        yield "Pearson", near_1(found.one_minus_pearson)
-
-
-def _climate(report: ReportData) -> Iterator[tuple[str, str]]:
-    """Give DSSIM and the power spectrum."""
-    if report.climate is not None:
-        worst, mean = number(report.climate.dssim_min), number(report.climate.dssim_mean)
-        yield "DSSIM, worst / mean slice", f"{worst} / {mean}"
-    if report.spectrum is not None:
-        name = f"power ratio, distance from 1 (k < {report.spectrum.k_max})"
-        yield name, number(report.spectrum.max_deviation, 3)
+                yield Row("slices", "worst slice", point(report, one.worst_at, each.axes))
 
 
 def decibel(value: float | None) -> str:
@@ -287,6 +220,138 @@ def _short(value: object) -> str:
     """Write the result of a caller's metric in one line."""
     text = number(value) if isinstance(value, float) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _along_axes(each: Iterable[AxisDerivative]) -> str:
+    """Write the RMSE of a derivative along each axis."""
+    return " ".join(number(one.rmse, 4) for one in each) or "-"
+
+
+class Shown(NamedTuple):
+    """What a row of the table shows of a report."""
+
+    name: str
+    paths: str  # of the numbers, with spaces between them
+    write: Callable[[Any], str]
+    meaning: str = ""
+    is_headline: bool = False
+    is_optional: bool = False  # left out where there is none, or 0
+
+    def row(self, group: str, report: ReportData) -> Iterator[Row]:
+        """Give the row, if the part of the report that has the numbers is there."""
+        paths = self.paths.split()
+        if getattr(report, paths[0].partition(".")[0]) is None:
+            return
+        values = [attrgetter(path)(report) for path in paths]
+        if values[0] or not self.is_optional:
+            of_place = self.write is place and point(report, values[0])
+            written = of_place or " / ".join(map(self.write, values))
+            yield Row(group, self.name, written, self.meaning, self.is_headline)
+
+
+_PERCENTILES = "error.quantiles.p50 error.quantiles.p99 error.quantiles.p99_9"
+_2, _3, _4, _9 = (partial(number, digits=digits) for digits in (2, 3, 4, 9))
+_HEADLINE: dict[str, Any] = {"is_headline": True}
+_OPTIONAL: dict[str, Any] = {"is_optional": True}
+
+#: The table: of each group what is a number. The rest is made by functions, and comes behind these.
+_TABLE: dict[str, tuple[Shown, ...]] = {
+    "data": (),
+    "error": (
+        Shown(
+            "largest error", "error.max_abs", _9, "e is decoded less original, in float64, at "
+            "valid points: finite in both fields, not the fill value, not masked", **_HEADLINE,
+        ),
+        Shown("its place", "error.max_at", place, **_OPTIONAL),
+        Shown("largest modulus", "error.max_modulus", _9, **_OPTIONAL),
+        Shown("RMSE", "error.rmse", _9),
+        Shown("mean (bias)", "error.mean", _3),
+        Shown("P50 / P99 / P99.9", _PERCENTILES, _2),
+        Shown(
+            "PSNR (range)", "error.psnr", decibel, "20 log10(range of the original / RMSE)",
+            **_HEADLINE,
+        ),
+        Shown("SNR (variance)", "error.snr", decibel, "10 log10(variance of the original / MSE)"),
+        Shown("largest / range", "error.max_relative", _4),
+        Shown(
+            "relative to the value, mean / max", "error.pointwise.mean error.pointwise.max", _3,
+            "|e| / |x|, where x is not 0",
+        ),
+        Shown("beyond the histogram", "histogram.beyond", "{} points".format, **_OPTIONAL),
+    ),
+    "similarity": (
+        Shown(
+            "Pearson", "correlation.one_minus_pearson", near_1,
+            "correlation r of both fields; its nines are -log10(1 - r)",
+        ),
+        Shown("nines of Pearson", "correlation.nines", _3, **_HEADLINE),
+        Shown(
+            "SSIM, mean", "ssim.one_minus_mean", near_1, "over uniform windows of valid points, "
+            "population moments, C1 = (0.01 R)^2, C2 = (0.03 R)^2, R the range of the original",
+            **_HEADLINE,
+        ),
+        Shown("SSIM, worst window", "ssim.one_minus_min", near_1),
+        Shown("its lowest corner", "ssim.min_at", place, **_OPTIONAL),
+    ),
+    "derivatives": (
+        Shown(
+            "PSNR of the gradient", "derivatives.gradient_psnr", decibel, "of its length: central "
+            "differences at points that have both neighbours along every axis, as for slopes, "
+            "curvatures (second differences) and the Laplacian (their sum)", **_HEADLINE,
+        ),
+        Shown("largest gradient error", "derivatives.gradient_max_error", _4),
+        Shown("RMSE of slopes, along each axis", "derivatives.slopes", _along_axes),
+        Shown("RMSE of curvatures, along each axis", "derivatives.curvatures", _along_axes),
+        Shown("RMSE of the Laplacian", "derivatives.laplacian_rmse", _4),
+        Shown("SNR of the Laplacian", "derivatives.laplacian_snr", decibel),
+        Shown(
+            "H1 error", "derivatives.h1_error", _4,
+            "root of the mean of e^2 and the squares of its slopes",
+        ),
+    ),
+    "whiteness": (),
+    "distribution": (
+        Shown(
+            "Kolmogorov-Smirnov distance", "distribution.ks_distance", _4,
+            "largest distance of the distribution functions of the values",
+        ),
+        Shown(
+            "Wasserstein distance", "distribution.wasserstein", _4,
+            "mean distance of values of the same rank",
+        ),
+        Shown(
+            "entropy in bits, original / decoded",
+            "distribution.entropy_original distribution.entropy_decoded", _4,
+            "Shannon's, of the distinct values",
+        ),
+    ),
+    "slices": (),
+    "weighted": (
+        Shown("mean, original / decoded", "weighted.original_mean weighted.decoded_mean", _9),
+        Shown("mean error (bias)", "weighted.mean", _3),
+        Shown("RMSE", "weighted.rmse", _9),
+        Shown("Pearson", "weighted.one_minus_pearson", near_1),
+    ),
+    "climate": (
+        Shown(
+            "DSSIM, worst / mean slice", "climate.dssim_min climate.dssim_mean", number,
+            "data SSIM of Baker, Pinard and Hammerling (2024), slices along the last two axes",
+        ),
+        Shown("power ratio, distance from 1 (k < 10)", "spectrum.max_deviation", _3),
+    ),
+    "thresholds": (),
+    "metrics": (),
+    "size": (
+        Shown("raw / stored", "size.raw_bytes size.stored_bytes", partial(bytes_text, digits=2)),
+        Shown("ratio", "size.ratio", _4, **_HEADLINE),
+        Shown("bits per value", "size.bits_per_value", _4),
+        Shown(
+            "accuracy gain, bits", "size.accuracy_gain", _4,
+            "log2(standard deviation / RMSE) less the bits per value",
+        ),
+    ),
+    "undefined": (),
+}  # fmt: skip
 
 
 def _sketch(histogram: Histogram) -> str:
@@ -310,9 +375,10 @@ def text(report: ReportData) -> str:
     lines = [f"{report.provenance.decoded}  {report.dtype} {report.shape}  {verdict(report)}"]
     lines += [f"  FAIL  {finding}" for finding in findings(report)]
     previous = ""
-    for group, name, value in rows(report):
-        lines.append(f"  {group if group != previous else '':<12} {name:<42} {value}")
-        previous = group
+    for row in rows(report):
+        group = row.group if row.group != previous else ""
+        lines.append(f"  {group:<12} {row.name:<42} {row.value}")
+        previous = row.group
     sketch = "every error is 0" if report.error.max_abs == 0 else _sketch(report.histogram)
     lines += [f"  {'histogram':<12} {sketch}", definitions(report)]
     return "\n".join(lines)
@@ -336,26 +402,14 @@ def markdown(report: ReportData) -> str:
         "| | | |",
         "|---|---|---|",
         *(
-            f"| {group} | {_in_markdown(name)} | {_in_markdown(value)} |"
-            for group, name, value in rows(report)
+            f"| {row.group} | {_in_markdown(row.name)} | {_in_markdown(row.value)} |"
+            for row in rows(report)
         ),
         "",
         f"{definitions(report)}. h5lossy {report.provenance.h5lossy}.",
         "",
     ]
     return "\n".join(lines)
-
-
-#: Rows of the table that are also shown large, at the top of the page.
-_HEADLINES = {
-    "largest error",
-    "points over it",
-    "PSNR (range)",
-    "SSIM, mean",
-    "nines of Pearson",
-    "PSNR of the gradient",
-    "ratio",
-}
 
 
 def page(report: ReportData, up: str = "") -> str:
@@ -379,11 +433,16 @@ def page(report: ReportData, up: str = "") -> str:
         headlines="\n".join(
             f'<div class="headline"><b>{_in_html(row.value)}</b>{html.escape(row.name)}</div>'
             for row in table
-            if row.name in _HEADLINES and row.group != "weighted"
+            if row.is_headline
         ),
         findings="\n".join(f"<li>{_in_html(finding)}</li>" for finding in findings(report)),
         figures=drawn,
-        rows=_html_rows(report),
+        rows=_html_rows(table),
+        meanings="\n".join(
+            f"<dt>{html.escape(row.name)}</dt>\n<dd>{html.escape(row.meaning)}</dd>"
+            for row in table
+            if row.meaning
+        ),
         definitions=html.escape(definitions(report)),
         version=html.escape(report.provenance.h5lossy),
     )
@@ -410,14 +469,14 @@ def table_html(report: ReportData) -> str:
     """Write verdict, findings and the table as HTML for a page of another's, a notebook say."""
     found = "".join(f"<li>{_in_html(finding)}</li>" for finding in findings(report))
     head = f"<p><b>{verdict(report)}</b> {_in_html(report.provenance.decoded)}</p>"
-    return f"{head}<ul>{found}</ul><table>\n{_html_rows(report)}\n</table>"
+    return f"{head}<ul>{found}</ul><table>\n{_html_rows(rows(report))}\n</table>"
 
 
-def _html_rows(report: ReportData) -> str:
+def _html_rows(table: Iterable[Row]) -> str:
     return "\n".join(
         f"<tr><th>{group if i == 0 else ''}</th><td>{_in_html(row.name)}</td>"
         f"<td>{_in_html(row.value)}</td></tr>"
-        for group, of_group in itertools.groupby(rows(report), lambda row: row.group)
+        for group, of_group in itertools.groupby(table, lambda row: row.group)
         for i, row in enumerate(of_group)
     )
 

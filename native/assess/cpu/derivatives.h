@@ -33,12 +33,13 @@ struct CellPoints {
 
 // Sums of a cell. Lane i adds columns i, i + 32, ... in order.
 struct StencilLanes {
-  Lanes slope_error[4], gradient_error, laplacian, laplacian_error, error, interior;
+  Lanes slope_error[4], curvature_error[4], gradient_error, laplacian, laplacian_error, error, interior;
 };
 
 // Extrema in the lanes of a vector.
 struct StencilVectors {
-  Vector<double> slope[4] = {}, slope_error[4] = {}, gradient_max = {}, gradient_error = {}, laplacian_error = {};
+  Vector<double> slope[4] = {}, slope_error[4] = {}, curvature[4] = {}, curvature_error[4] = {};
+  Vector<double> gradient_max = {}, gradient_error = {}, laplacian_error = {};
   Vector<double> gradient_min = Vector<double>{} + HUGE_VAL;
 };
 
@@ -55,7 +56,11 @@ inline void add_columns(const CellPoints& points, const double* finer, u32 first
     const auto sum = [column](const Lanes& all) { return load_doubles(all.lane + column % kSumLanes); };
     const auto give = [column](V value, Lanes& all) { store_doubles(all.lane + column % kSumLanes, value); };
     V slope_errors[4] = {};
-    for (u32 axis = kFirst; axis <= kX; ++axis) slope_errors[axis] = sum(lanes.slope_error[axis]);
+    V curvature_errors[4] = {};
+    for (u32 axis = kFirst; axis <= kX; ++axis) {
+      slope_errors[axis] = sum(lanes.slope_error[axis]);
+      curvature_errors[axis] = sum(lanes.curvature_error[axis]);
+    }
     V gradient_errors = sum(lanes.gradient_error), laplacians = sum(lanes.laplacian),
       laplacian_errors = sum(lanes.laplacian_error), errors = sum(lanes.error), interior = none;
     i64 at = column;
@@ -82,8 +87,12 @@ inline void add_columns(const CellPoints& points, const double* finer, u32 first
       Slopes<V> slopes;
       const auto note = [&](u32 axis) {
         slope_errors[axis] = fused_multiply_add(slopes.slope_error, slopes.slope_error, slope_errors[axis]);
+        curvature_errors[axis] =
+            fused_multiply_add(slopes.curvature_error, slopes.curvature_error, curvature_errors[axis]);
         found.slope[axis] = larger_size(slopes.slope, found.slope[axis]);
         found.slope_error[axis] = larger_size(slopes.slope_error, found.slope_error[axis]);
+        found.curvature[axis] = larger_size(slopes.curvature, found.curvature[axis]);
+        found.curvature_error[axis] = larger_size(slopes.curvature_error, found.curvature_error[axis]);
       };
       slopes.template add<true>(centre, points.centre.at(at - 1), points.centre.at(at + 1), 1.0, keep);
       note(kX);
@@ -101,14 +110,14 @@ inline void add_columns(const CellPoints& points, const double* finer, u32 first
         note(kW);
       }
       const Change<V> change = slopes.template change<kFits>();
-      const V bend = keep(slopes.bend), bend_error = keep(slopes.bend_error), error = keep(centre.e);
+      const V error = keep(centre.e);
       gradient_errors += change.square;
-      laplacians = fused_multiply_add(bend, bend, laplacians);
-      laplacian_errors = fused_multiply_add(bend_error, bend_error, laplacian_errors);
+      laplacians = fused_multiply_add(slopes.laplacian, slopes.laplacian, laplacians);
+      laplacian_errors = fused_multiply_add(slopes.laplacian_error, slopes.laplacian_error, laplacian_errors);
       errors = fused_multiply_add(error, error, errors);
       if constexpr (!kPlain) interior += valid;
       found.gradient_error = larger_size(change.size, found.gradient_error);
-      found.laplacian_error = larger_size(bend_error, found.laplacian_error);
+      found.laplacian_error = larger_size(slopes.laplacian_error, found.laplacian_error);
       V length = slopes.length;
       found.gradient_max = larger(length, found.gradient_max);
       if constexpr (!kPlain) length = valid != 0.0 ? length : none + HUGE_VAL;
@@ -116,7 +125,10 @@ inline void add_columns(const CellPoints& points, const double* finer, u32 first
       before_y = centre;
       centre = kFirst <= kY ? after_y : centre;
     }
-    for (u32 axis = kFirst; axis <= kX; ++axis) give(slope_errors[axis], lanes.slope_error[axis]);
+    for (u32 axis = kFirst; axis <= kX; ++axis) {
+      give(slope_errors[axis], lanes.slope_error[axis]);
+      give(curvature_errors[axis], lanes.curvature_error[axis]);
+    }
     give(gradient_errors, lanes.gradient_error);
     give(laplacians, lanes.laplacian);
     give(laplacian_errors, lanes.laplacian_error);
@@ -141,8 +153,11 @@ inline void add_stencils(const CellPoints& points, const double* finer, assess::
   cell.sums.error = total(lanes.error);
   for (u32 axis = kFirst; axis <= kX; ++axis) {
     cell.sums.slope_error[axis] = total(lanes.slope_error[axis]);
+    cell.sums.curvature_error[axis] = total(lanes.curvature_error[axis]);
     cell.extrema.slope[axis] = largest(found.slope[axis]);
     cell.extrema.slope_error[axis] = largest(found.slope_error[axis]);
+    cell.extrema.curvature[axis] = largest(found.curvature[axis]);
+    cell.extrema.curvature_error[axis] = largest(found.curvature_error[axis]);
   }
   cell.extrema.gradient_min = smallest(found.gradient_min);
   cell.extrema.gradient_max = largest(found.gradient_max);

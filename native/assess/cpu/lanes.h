@@ -140,19 +140,29 @@ struct Row {
   double* valid;
 };
 
-// Replaces decoded values (row.e) by errors, and points that are masked, not finite or the fill value by zeros.
-inline void leave_out(double fill, u32 count, Row row) {
+// Whether points are finite in both fields, not the fill value and not masked, where `valid` is 0.
+H5L_INLINE Vector<i64> counted(Vector<double> x, Vector<double> y, Vector<double> valid, double fill) {
   using Bits = Vector<i64>;
   constexpr auto kAllOnes = static_cast<i64>(kExponent<double>);
-  const auto fill_bits = bit_cast<i64>(fill);
+  const Bits x_bits = bit_cast<Bits>(x);
+  const Bits y_bits = bit_cast<Bits>(y);
+  return ((x_bits & kAllOnes) != kAllOnes) & ((y_bits & kAllOnes) != kAllOnes) & (x_bits != bit_cast<i64>(fill)) &
+         (valid != 0.0);
+}
+
+// The fill value; what is no valid value if there is none.
+template <class T>
+inline double fill_of(const assess::Rules& rules) {
+  return rules.has_fill ? static_cast<double>(bit_cast<T>(static_cast<Word<T>>(rules.fill_bits))) : HUGE_VAL;
+}
+
+// Replaces decoded values (row.e) by errors, and points that do not count by zeros.
+inline void leave_out(double fill, u32 count, Row row) {
   for (u32 i = 0; i < count; i += kDoubles) {
     const Vector<double> x = load_doubles(row.x + i);
     const Vector<double> y = load_doubles(row.e + i);
     const Vector<double> valid = load_doubles(row.valid + i);
-    const Bits x_bits = bit_cast<Bits>(x);
-    const Bits y_bits = bit_cast<Bits>(y);
-    const Bits counts =
-        ((x_bits & kAllOnes) != kAllOnes) & ((y_bits & kAllOnes) != kAllOnes) & (x_bits != fill_bits) & (valid != 0.0);
+    const Vector<i64> counts = counted(x, y, valid, fill);
     store_doubles(row.valid + i, counts ? valid : Vector<double>{});
     store_doubles(row.e + i, counts ? y - x : Vector<double>{});
     store_doubles(row.x + i, counts ? x : Vector<double>{});
@@ -195,8 +205,7 @@ inline void read_points(const assess::View& view, const assess::Rules& rules, co
       for (u32 i = 0; i < count; ++i) row.valid[i] = mask[i] == 0 ? 1 : 0;
     }
     for (u32 i = count; i < end; ++i) row.valid[i] = 0;
-    leave_out(rules.has_fill ? static_cast<double>(bit_cast<T>(static_cast<Word<T>>(rules.fill_bits))) : HUGE_VAL, end,
-              row);
+    leave_out(fill_of<T>(rules), end, row);
   }
 }
 

@@ -316,6 +316,11 @@ extern bool stencils(u32 value_bytes, const assess::View& view, const assess::Ru
 extern bool windows(u32 value_bytes, const assess::View& view, const assess::Rules& rules,
                     const assess::FieldPlan& plan, const assess::Column& column, assess::WindowCell* cells);
 
-const assess::Kernels assess_kernels = {points, stencils, windows, boxes};
+extern void range(u32 value_bytes, const assess::View& view, const assess::Rules& rules, const u64 row[4], u64 count,
+                  h5l_assess_slice& slice);
+extern void dssim(u32 value_bytes, const assess::View& view, const assess::Rules& rules, const u64 first[4], u32 rows,
+                  u32 columns, h5l_assess_slice& slice);
+
+const assess::Kernels assess_kernels = {points, stencils, windows, boxes, range, dssim};
 
 }  // namespace h5lossy::H5L_TARGET
