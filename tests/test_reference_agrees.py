@@ -166,6 +166,7 @@ def test_frames_of_values_on_the_borders_of_bins_are_equal(
         assert info.stored_tiles < info.tiles
 
 
+@pytest.mark.slow
 @in_every_setting
 @pytest.mark.parametrize(
     ("size", "bounds_of_size"),
@@ -244,6 +245,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow
 @in_every_setting
 def test_frames_of_any_shape_are_equal(setting: Setting) -> None:
     codec = setting(absolute=1e-2)

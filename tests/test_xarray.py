@@ -579,6 +579,7 @@ PARTS: dict[str, Callable[[xr.Dataset], xr.Dataset]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("is_explicit", [False, True], ids=["own encoding", "encoding(ds)"])
 def test_parts_are_saved_with_chunks_that_fit(
