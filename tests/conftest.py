@@ -26,7 +26,7 @@ from matrix import BACKENDS, BOUNDS, CODEC_NAMES, DECODER, EXAMPLES, FLOATS, cor
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-for name, examples in {"default": 15, "ci": 25, "thorough": 3000}.items():
+for name, examples in {"default": 10, "ci": 15, "thorough": 3000}.items():
     hypothesis.settings.register_profile(
         name,
         max_examples=examples,

@@ -346,6 +346,7 @@ def test_an_assessor_takes_the_slices_of_its_planes(cuts: tuple[int, ...]) -> No
         Assessor(SHAPE, "f4", axes=(0, 1))
 
 
+@pytest.mark.slow
 def test_pictures_and_data_ssim_are_of_slices(tmp_path: Path) -> None:
     x, y = ensemble()
     turned = [f.transpose(2, 0, 3, 1) for f in (x, y)]

@@ -229,6 +229,7 @@ def test_assess_writes_markdown_and_html(files: tuple[Path, Path], tmp_path: Pat
     assert "slice with the largest error" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -493,6 +494,7 @@ def test_sweep_wants_one_dataset(files: tuple[Path, Path]) -> None:
     assert "/a, /g/b" in run("sweep", files[0], code=2).output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("require", ["psnr>=60", "psnr>=50, ssim>=0.9999", "max_error<=0.05"])
 def test_tune_proposes_what_meets_the_thresholds(
     files: tuple[Path, Path], tmp_path: Path, require: str
@@ -537,6 +539,7 @@ def test_what_auto_prefers_is_tried_and_proposed(files: tuple[Path, Path], tmp_p
     assert rows["settings"][-1]["ratio"] >= max(row["ratio"] for row in rows["settings"]) / 1.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "goal",
     [
@@ -564,6 +567,7 @@ def test_a_sample_is_not_the_last_word(monkeypatch: pytest.MonkeyPatch, goal: Go
     assert found.best.size.stored_bytes == pytest.approx(whole.best.size.stored_bytes, rel=0.01)
 
 
+@pytest.mark.slow
 def test_tune_says_what_it_tries(files: tuple[Path, Path]) -> None:
     out = run("tune", files[0], "-d", "a", "--require", "psnr>=60").output
     assert "ok\n" in out
@@ -576,6 +580,7 @@ def test_tune_says_what_it_tries(files: tuple[Path, Path]) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [3.0, 7.5])
 def test_tune_finds_the_best_quality_at_a_ratio(
     files: tuple[Path, Path], tmp_path: Path, ratio: float
@@ -597,6 +602,7 @@ def test_tune_finds_the_best_quality_at_a_ratio(
     assert f"no bound meets psnr>=500, ratio>={ratio:g}" in with_psnr
 
 
+@pytest.mark.slow
 def test_all_datasets_share_a_size(files: tuple[Path, Path]) -> None:
     options = ("--all", "--codecs", "pfpl", "--json")
     found = json.loads(run("tune", files[0], *options, "--size", 40_000).output)["datasets"]

@@ -124,6 +124,7 @@ def test_the_threshold_of_relative_errors_is_the_callers() -> None:
         assess(x, y, relative_threshold=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape", [(), (0, 3), (1,), (500,), (12, 14), (6, 20, 30), (2, 3, 14, 15)], ids=str
 )

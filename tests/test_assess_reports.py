@@ -155,6 +155,7 @@ class _Page(HTMLParser):
         self.text += data
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_fetches_nothing(report: Report) -> None:
     page = _Page()
     html = report.to_html()

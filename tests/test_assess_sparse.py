@@ -43,7 +43,7 @@ def sparse_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     st.sampled_from(list(SHAPES)),
     st.integers(0, 2**32 - 1),

@@ -244,6 +244,7 @@ for _ in range(2000):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ranges_are_what_numpy_says(backend: str) -> None:
     run_python(RANGES, env=environment(H5LOSSY_BACKEND=backend))

@@ -194,7 +194,7 @@ def test_a_wrong_number_of_threads_is_named(file: h5py.File, threads: Any) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("libver", ["earliest", "v108", "v110", "latest"])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
 @pytest.mark.parametrize(
     ("shape", "maxshape", "chunks"),
     [
@@ -937,6 +937,7 @@ def test_a_file_that_others_read(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_threads_at_different_files(tmp_path: Path) -> None:
     failures: list[BaseException] = []
 

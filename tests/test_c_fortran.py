@@ -63,6 +63,7 @@ def check_program(program: Path, name: str, folder: Path) -> None:
     assert "HDF5_PLUGIN_PATH=$(h5lossy plugin-path)" in said or "undefined filter" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_line_in_the_example_builds_it(name: str, tmp_path: Path) -> None:
     for needed in PROGRAMS[name][0]:
@@ -78,6 +79,7 @@ def test_the_line_in_the_example_builds_it(name: str, tmp_path: Path) -> None:
     check_program(tmp_path / program[1], name, tmp_path)
 
 
+@pytest.mark.slow
 def test_cmake_builds_all_examples(tmp_path: Path) -> None:
     for needed in ("cmake", "ninja", "gfortran", "h5fc", "pkg-config", "nf-config"):
         tool(needed)

@@ -495,6 +495,7 @@ ODD_NAMES = [
 ]
 
 
+@pytest.mark.slow
 def test_what_tune_writes_is_what_repack_reads(tmp_path: Path) -> None:
     source, rules, target = tmp_path / "a.h5", tmp_path / "r.toml", tmp_path / "b.h5"
     with h5py.File(source, "w") as file:
@@ -545,6 +546,7 @@ def test_rules_that_were_found_stay_after_an_interruption(
     assert re.findall("^dataset.*", rules.read_text(), re.MULTILINE) == ['dataset = "/a"']
 
 
+@pytest.mark.slow
 def test_a_dataset_that_nothing_fits_gets_no_rule(tmp_path: Path) -> None:
     source, rules = tmp_path / "a.h5", tmp_path / "r.toml"
     with h5py.File(source, "w") as file:

@@ -165,6 +165,7 @@ class RandomFile:
             self.file["field"].dims[axis].label = f"label {axis}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("libver", LIBVERS)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_files_are_kept(tmp_path: Path, seed: int, libver: str) -> None:
@@ -211,6 +212,7 @@ def test_an_attribute_of_any_length_leaves_groups_apart(tmp_path: Path) -> None:
         repack(source)
 
 
+@pytest.mark.slow
 def test_netcdf_files_are_kept(tmp_path: Path) -> None:
     netcdf = pytest.importorskip("netCDF4")
     source = tmp_path / "a.nc"

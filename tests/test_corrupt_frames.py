@@ -169,9 +169,10 @@ def test_every_change_of_a_byte_is_reported(name: str) -> None:
 @pytest.mark.slow
 @each_codec_and_kind
 @pytest.mark.parametrize("float_type", ["<f4", ">f8"])
-def test_every_flipped_bit_is_reported(codec: type[Codec], kind: str, float_type: str) -> None:
+def test_flipped_bits_are_reported(codec: type[Codec], kind: str, float_type: str) -> None:
     frame = frame_of_4_kib(codec, kind, float_type)
-    for at, bit in itertools.product(range(len(frame)), range(8)):
+    # native/every_damage_is_seen.cpp flips all of them.
+    for at, bit in [*itertools.product(range(len(frame)), range(8))][::5]:
         broken = changed(frame, at, frame[at] ^ 1 << bit)
         assert refusal(functools.partial(h5lossy.decode, broken)) is not None, (at, bit)
 
@@ -219,7 +220,7 @@ def test_without_a_checksum_a_changed_payload_is_an_error_or_gives_other_values(
     front = info.header_bytes + 4 * info.tiles
     expected = bits_of(h5lossy.decode(frame))
     errors = others = tried = 0
-    every = 3 if float_type == "<f4" else 5
+    every = 9 if float_type == "<f4" else 15
     for at, bit in [*itertools.product(range(front, len(frame)), range(8))][::every]:
         tried += 1
         broken = changed(frame, at, frame[at] ^ 1 << bit)

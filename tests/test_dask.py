@@ -128,6 +128,7 @@ def test_arrays_that_cannot_be_written_as_they_are(tmp_path: Path) -> None:
             h5lossy.write(dataset, da.ma.masked_less(x, 3))
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """An array that is four times larger than what the process may take for it."""
     code = """

@@ -206,6 +206,7 @@ def jobs(dtype: str) -> list[tuple[Array, Any, int | None]]:
 each_type = pytest.mark.parametrize("dtype", ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"])
 
 
+@pytest.mark.slow
 @each_type
 def test_library_and_reference_write_the_same_frames(decoder: Any, dtype: str) -> None:
     for values, codec, fill in jobs(dtype):
@@ -252,6 +253,7 @@ def test_marks_cost_little(codec: Any) -> None:
     assert len(frame) <= len(plain) * 1.1 + 100
 
 
+@pytest.mark.slow
 @each_type
 def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, dtype: str) -> None:
     picked = random.Random(dtype)

@@ -58,10 +58,12 @@ def test_every_example_is_tested() -> None:
     assert sorted(path.name for path in FOLDER.glob("*.py")) == sorted(EXAMPLES)
 
 
-SLOW = {"10_dask.py": pytest.mark.slow}  # starts a cluster
+QUICK = {"01_h5py.py", "02_h5repack.py", "06_gpu.py", "08_mpi.py"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW.get(n, ())) for n in EXAMPLES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in EXAMPLES]
+)
 def test_example(name: str, tmp_path: Path) -> None:
     needed, file_name, dataset = EXAMPLES[name]
     if "GPU" in needed and not has_gpu():

@@ -201,6 +201,7 @@ def expected_frame(values: Array, codec: Any, fill: Any) -> bytes:
     return reference.encode(values, kind, bound, fill_bits=fill_bits, shape=values.shape)
 
 
+@pytest.mark.slow
 @each_type
 def test_library_and_reference_write_the_same_frames(decoder: Any, name: str) -> None:
     for values, codec, fill in jobs(DTYPES[name], range(15)):
@@ -259,6 +260,7 @@ def test_every_backend_writes_the_same_frames(tmp_path: Path, name: str, backend
     require_frames_of_this_process(backend, tmp_path, jobs(DTYPES[name], range(60, 80)))
 
 
+@pytest.mark.slow
 @each_type
 def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, name: str) -> None:
     picked = random.Random(name)

@@ -309,6 +309,7 @@ def test_h5lossy_says_what_is_wrong_with_a_hostile_file(
                 h5lossy.read(file["x"], selection)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_library_gives_values_of_a_hostile_file(
     hostile_files: dict[str, Path], package: str
@@ -329,6 +330,7 @@ def test_the_tools_of_hdf5_give_nothing_of_a_hostile_file(
     run(tool("h5repack"), "-f", "x:NONE", source, tmp_path / "y.h5", env=env, status=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["verify", "assess", "repack"])
 @pytest.mark.parametrize("name", ["optional flag", "words of a smaller chunk"])
 def test_the_command_line_ends_by_itself(

@@ -484,6 +484,7 @@ def test_a_scale_factor_that_is_no_number_keeps_integers_lossless(tmp_path: Path
     assert configs(tmp_path / "b.h5") == {"x": PFPL(lossless=True)}
 
 
+@pytest.mark.slow
 def test_sweep_and_tune_take_whole_counts(source: Path) -> None:
     options = ("-d", "frames", "--json", "--missing-value", 65535)
     found = json.loads(
@@ -502,6 +503,7 @@ def test_sweep_and_tune_take_whole_counts(source: Path) -> None:
     assert "frames:lossless,codec=" in found["command"]
 
 
+@pytest.mark.slow
 def test_tune_writes_rules_in_the_units_of_packed_data(source: Path) -> None:
     rules, target = source.with_name("rules.toml"), source.with_name("b.h5")
     said = command("tune", source, "--all", "--require", "psnr>=50", "--rules", rules).output

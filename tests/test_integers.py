@@ -211,6 +211,7 @@ def expected_frame(values: Array, codec: Any, fill: int | None) -> bytes:
     return reference.encode(values, kind, bound, fill_bits=bits, shape=values.shape)
 
 
+@pytest.mark.slow
 @each_type
 def test_library_and_reference_write_the_same_frames(dtype: str) -> None:
     for values, codec, fill in random_jobs(dtype, range(20)):
@@ -339,6 +340,7 @@ def with_field(decoder: Any, frame: bytes, at: int, form: str, value: float) -> 
     return sealed(decoder, bytes(changed))
 
 
+@pytest.mark.slow
 @each_type
 def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, dtype: str) -> None:
     picked = random.Random(dtype)

@@ -263,6 +263,7 @@ def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> N
     require_frames_of_this_process(backend, tmp_path, given)
 
 
+@pytest.mark.slow
 @each_type
 def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, dtype: str) -> None:
     picked = random.Random(dtype)

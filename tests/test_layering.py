@@ -81,7 +81,8 @@ def includes(path: Path) -> list[str]:
     return [line.strip('"') for line in lines]
 
 
-def imports(path: Path) -> set[str]:
+@functools.cache
+def imports(path: Path) -> frozenset[str]:
     """Return the modules that a Python file imports anywhere, also for types only."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

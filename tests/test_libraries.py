@@ -312,6 +312,7 @@ print(*(library.registered_by for library in h5lossy.get_config().libhdf5s))
     assert set(said) == {"h5lossy"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spelling",
     ["{'compression': codec, 'chunksizes': (32, 32)}", "dict(codec, chunksizes=(32, 32))"],
@@ -362,6 +363,7 @@ for i in range(0, 50, 10):
     assert_kept(data, values_of(tmp_path / "a.nc"), bound_of(ABSOLUTE), np.float32(-999))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
 def test_xarray_reads_with_every_engine(compressed: Path, engine: str) -> None:
     require("xarray", {"netcdf4": "netCDF4"}.get(engine, engine))
@@ -445,6 +447,7 @@ print(os.path.isfile(ours.path) and os.path.isfile(theirs.path) and ours.path !=
     assert snippet(code).stdout.split() == ["True"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["netCDF4", "tables", "hdf5plugin", "xarray"])
 def test_nothing_is_written_to_the_environment(package: str) -> None:
     require(package)

@@ -422,6 +422,7 @@ def test_a_smaller_bound_is_looked_for_only_for_few_missing_values(
     assert keeping_missing(PFPL(absolute=0.51), missing) == PFPL(absolute=found)
 
 
+@pytest.mark.slow
 def test_repack_asks_about_a_range_of_marks(tmp_path: Path) -> None:
     source, target = tmp_path / "a.h5", tmp_path / "b.h5"
     write(source, field(-1e34))
@@ -467,6 +468,7 @@ def test_a_copy_has_a_missing_value_as_fill_value_only_where_nobody_reads_it(
     assert kept == [np.float32(1e20), np.float32(1e20), None, -1, None]
 
 
+@pytest.mark.slow
 def test_repack_holds_whatever_is_missing(tmp_path: Path) -> None:
     """Masks and missing values of both files agree as netCDF4 reads them; the bound holds."""
     netcdf = pytest.importorskip("netCDF4")

@@ -56,6 +56,8 @@ COMMANDS: dict[str, tuple[list[str], bool]] = {
     "tune --json": (["tune", "--json", "A", "--require", "psnr>=40"], True),
 }
 
+SLOW = {"tune --json": pytest.mark.slow}
+
 
 def run_command(folder: Path, arguments: list[str]) -> Any:
     """Run a command on the files that stand for A, B and C; a traceback fails the test."""
@@ -77,7 +79,10 @@ def make_files(folder: Path, name: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(command, marks=SLOW.get(command, ())) for command in COMMANDS],
+)
 def test_every_command_takes_every_name(tmp_path: Path, command: str, name: str) -> None:
     make_files(tmp_path, NAMES[name])
     arguments, is_json = COMMANDS[command]

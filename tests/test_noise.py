@@ -139,6 +139,7 @@ def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> N
     require_frames_of_this_process(backend, tmp_path, given)
 
 
+@pytest.mark.slow
 @each_type
 def test_library_and_reference_write_the_same_frames(decoder: Any, dtype: str) -> None:
     for values, codec, fill in jobs(dtype, range(25)):

@@ -67,6 +67,7 @@ def test_the_message_is_that_of_the_page(folder: Path, name: str, command: tuple
     assert message_without_plugin(name) not in said.stderr + said.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code", [command for command, *more in READERS.values() if not more], ids=str
 )

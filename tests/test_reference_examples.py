@@ -737,6 +737,7 @@ def field(shape: tuple[int, ...], seed: int = 31) -> Array:
     return (values + (random.random(shape) < 0.001)).astype("<f4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "dims", "piece", "numbers"),
     [

@@ -316,6 +316,7 @@ def integers_from(changes: Array, form: Form, shape: Shape, mode: int) -> Array:
     return interp_prediction.interpolate(changes, form, shape, mode)
 
 
+@pytest.mark.slow
 def test_predictions_move_with_the_integers() -> None:
     rng = np.random.default_rng(5)
     for shape, mode in itertools.islice(boxes(), 0, None, 7):
@@ -486,6 +487,7 @@ def test_costs_are_rounded_logarithms() -> None:
         assert abs(interp_coder.cost_of(frequency) - expected) <= 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 1000, 32768])
 def test_residuals_come_back(count: int) -> None:
     rng = np.random.default_rng(count)

@@ -1147,6 +1147,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "force"), [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGHUP, False)]
 )

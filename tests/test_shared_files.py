@@ -99,6 +99,7 @@ def test_threads_that_write_to_one_file(tmp_path: Path, libver: str, writers: in
         assert "error" not in said.stdout + said.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verify", [False, True])
 def test_threads_that_write_to_one_dataset(tmp_path: Path, verify: bool) -> None:
     """Where nothing is recorded, the parts of two threads may lie in one chunk."""
@@ -121,6 +122,7 @@ def test_threads_that_write_to_one_dataset(tmp_path: Path, verify: bool) -> None
                 assert file["x"].attrs[HASH_ATTRIBUTE].all()
 
 
+@pytest.mark.slow
 def test_who_reads_beside_a_writer_finds_whole_chunks(tmp_path: Path) -> None:
     levels = np.arange(1, 41, dtype="f4")
     done = threading.Event()

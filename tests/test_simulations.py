@@ -79,6 +79,7 @@ np.save("y.npy", y)
         }
 
 
+@pytest.mark.slow
 def test_adios2_writes_and_reads(tmp_path: Path, values: np.ndarray[Any, Any]) -> None:
     adios2 = require("adios2")
     if shutil.which("g++") is None:
@@ -133,6 +134,7 @@ os._exit(0)  # the last file has no end
         assert words in said
 
 
+@pytest.mark.slow
 def test_mdanalysis_writes_and_reads(tmp_path: Path) -> None:
     require("MDAnalysis")
     data = np.random.default_rng(1).normal(size=(200, 50, 3)).cumsum(axis=0).astype("f4")

@@ -275,6 +275,7 @@ def test_other_chunks_that_were_resized_or_are_new_have_no_hash(tmp_path: Path) 
         assert not h5lossy.verify(t).ok
 
 
+@pytest.mark.slow
 def test_appending_takes_the_same_space_for_each_chunk(tmp_path: Path) -> None:
     sizes = []
     for verify in (False, True):
@@ -603,6 +604,7 @@ def test_sparse_datasets_take_time_by_the_chunks_that_are_there(tmp_path: Path) 
         assert [one.chunk for one in h5lossy.verify(file["t"]).outdated] == [(2**13, 10)]
 
 
+@pytest.mark.slow
 def test_hashes_fit_into_an_attribute_of_an_old_file(tmp_path: Path) -> None:
     x = np.arange(5000, dtype="f4")
     with h5py.File(tmp_path / "a.h5", "w", libver=("earliest", "v108")) as file:

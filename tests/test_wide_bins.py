@@ -110,6 +110,7 @@ def test_all_values_of_16_bits_keep_their_bound(dtype: str) -> None:
             check(values.astype(dtype), PFPL(absolute=bound, wide=True), bound, int(info.max))
 
 
+@pytest.mark.slow
 @each_type
 def test_library_and_reference_write_the_same_frames(dtype: str, decoder: Any) -> None:
     most = type_of(dtype).high if np.dtype(dtype).kind == "i" else type_of(dtype).high // 2

@@ -389,6 +389,7 @@ def test_resizable_axes(tmp_path: Path) -> None:
         assert encoding(ds, **BOUND) == {}
 
 
+@pytest.mark.slow
 def test_trees(tmp_path: Path, original: xr.Dataset) -> None:
     coarse = original.isel(lat=slice(16), lon=slice(16)).drop_vars("pr")
     tree = xr.DataTree.from_dict(
@@ -580,6 +581,7 @@ PARTS: dict[str, Callable[[xr.Dataset], xr.Dataset]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("is_explicit", [False, True], ids=["own encoding", "encoding(ds)"])
 def test_parts_are_saved_with_chunks_that_fit(
@@ -620,6 +622,7 @@ def paths(original: xr.Dataset, tmp_path_factory: pytest.TempPathFactory) -> lis
     return sorted(folder.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["engine", "netcdf4", "h5netcdf"])
 @pytest.mark.parametrize("parallel", [False, True])
 def test_many_files(
@@ -662,6 +665,7 @@ def test_the_source_of_a_combined_dataset_is_its_first_file(
         assert restore_encoding(ds)["tas"].encoding["compression"] == CODEC
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [None, {}], ids=["lazy", "dask"])
 def test_a_process_that_gets_an_array_has_the_filter(
     saved: Path, tmp_path: Path, blocks: Any
@@ -1034,6 +1038,7 @@ for engine in {engines}:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "engines"),
     [
@@ -1050,6 +1055,7 @@ def test_files_can_be_read_in_a_new_process(saved: Path, first: str, engines: li
     assert run_python(code, saved, env=environment()).stdout == "values\n" * 3 * len(engines)
 
 
+@pytest.mark.slow
 def test_a_named_engine_of_xarrays_does_not_bring_the_filter(saved: Path) -> None:
     """As docs/howto/xarray.md and docs/errors.md say; an xarray that does better may, too."""
     env = environment()

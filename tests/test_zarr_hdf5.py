@@ -392,6 +392,7 @@ group = zarr.open_group(store, mode="r", zarr_format=3)
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READING)
 def test_the_patches_for_upstream_do_it_too(name: str, folder: Path, tmp_path: Path) -> None:
     spec = importlib.util.find_spec(name)

@@ -10,11 +10,12 @@ namespace h5lossy {
 namespace scalar {
 extern const assess::Kernels assess_kernels;
 }
-#if defined(__x86_64__)
+#ifdef H5L_HAS_AVX2
 namespace avx2 {
 extern const assess::Kernels assess_kernels;
 }
-#elif defined(__aarch64__)
+#endif
+#ifdef H5L_HAS_NEON
 namespace neon {
 extern const assess::Kernels assess_kernels;
 }
@@ -32,9 +33,10 @@ constexpr BackendKernels kBackends[] = {
 #ifdef H5L_HAS_AVX512
     {"avx512", has_avx512, avx512::assess_kernels},
 #endif
-#if defined(__x86_64__)
+#ifdef H5L_HAS_AVX2
     {"avx2", has_avx2, avx2::assess_kernels},
-#elif defined(__aarch64__)
+#endif
+#ifdef H5L_HAS_NEON
     {"neon", [] { return true; }, neon::assess_kernels},
 #endif
     {"scalar", [] { return true; }, scalar::assess_kernels},

@@ -18,13 +18,14 @@ extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
 #include "runtime/codecs.def"
 }  // namespace scalar
-#if defined(__x86_64__)
+#ifdef H5L_HAS_AVX2
 namespace avx2 {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
 #include "runtime/codecs.def"
 }  // namespace avx2
-#elif defined(__aarch64__)
+#endif
+#ifdef H5L_HAS_NEON
 namespace neon {
 extern const ChecksumFunction checksum_function;
 extern const RangeFunctions range_functions;
@@ -48,13 +49,14 @@ constexpr CodecEntry kScalarCodecs[] = {
 #undef H5L_CODEC
 };
 
-#if defined(__x86_64__)
+#ifdef H5L_HAS_AVX2
 constexpr CodecEntry kAvx2Codecs[] = {
 #define H5L_CODEC(number, name) {number, #name, &avx2::name::codec},
 #include "runtime/codecs.def"
 #undef H5L_CODEC
 };
-#elif defined(__aarch64__)
+#endif
+#ifdef H5L_HAS_NEON
 constexpr CodecEntry kNeonCodecs[] = {
 #define H5L_CODEC(number, name) {number, #name, &neon::name::codec},
 #include "runtime/codecs.def"
@@ -73,9 +75,10 @@ constexpr Backend kBackends[] = {
 #ifdef H5L_HAS_AVX512
     {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function, avx512::range_functions},
 #endif
-#if defined(__x86_64__)
+#ifdef H5L_HAS_AVX2
     {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function, avx2::range_functions},
-#elif defined(__aarch64__)
+#endif
+#ifdef H5L_HAS_NEON
     {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function,
      neon::range_functions},  // part of every AArch64
 #endif

@@ -14,11 +14,12 @@ namespace h5lossy {
 namespace scalar {
 extern const test::Twins twins;
 }
-#if defined(__x86_64__)
+#ifdef H5L_HAS_AVX2
 namespace avx2 {
 extern const test::Twins twins;
 }
-#elif defined(__aarch64__)
+#endif
+#ifdef H5L_HAS_NEON
 namespace neon {
 extern const test::Twins twins;
 }
@@ -38,9 +39,10 @@ inline std::vector<Twins> all_twins() {
     if (!backend.runs_here()) continue;
     const Twins known[] = {
         scalar::twins,
-#if defined(__x86_64__)
+#ifdef H5L_HAS_AVX2
         avx2::twins,
-#elif defined(__aarch64__)
+#endif
+#ifdef H5L_HAS_NEON
         neon::twins,
 #endif
 #ifdef H5L_HAS_AVX512
