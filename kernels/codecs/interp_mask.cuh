@@ -44,6 +44,7 @@ H5L_DEVICE void write_masks(const TileStage<T>& stage, const Shape& shape, const
       if (word == 0) continue;
       const bool is_other = (word >> lane() & 1) != 0 && values.bits(w * kMaskBits + lane()) != common;
       const u32 others = ballot(is_other);
+      sync_warp();  // it has been read
       if (lane() == 0) shared.mask[w] = others;
     }
     sync_warp();

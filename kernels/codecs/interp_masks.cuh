@@ -131,13 +131,14 @@ H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, u8* out) {
     end -= n;
     next = load(end);
     sync_warp();
+    u32 words = 0, own_word = 0;  // of these decisions: thread i has the one that was number i to come
     const auto push = [&](u32 k) {
       const u32 of_k = shuffle(packed, k), frequency = of_k & 0xFFF;
       const u64 reciprocal_of_k = u64{of_k >> 16} << 32 | shuffle(low, k);
       const u32 others = kFrequencySum - frequency, before = (of_k >> 12 & 1) != 0 ? others : 0;
       const bool is_full = state >> (32 - kFrequencyBits) >= frequency;
-      words_at -= is_full ? 1 : 0;
-      if (is_full && lane() == 0) decisions[words_at] = static_cast<u16>(state);
+      own_word = is_full && lane() == words ? state : own_word;
+      words += is_full ? 1 : 0;
       state = is_full ? state >> 16 : state;
       // state / frequency * 2048 + state % frequency + the frequencies before
       state += static_cast<u32>(state * reciprocal_of_k >> 43) * others + before;
@@ -150,6 +151,8 @@ H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, u8* out) {
     } else {
       H5L_NO_UNROLL for (u32 k = n; k-- > 0;) push(k);
     }
+    words_at -= words;
+    if (lane() < words) decisions[words_at + words - 1 - lane()] = static_cast<u16>(own_word);
   }
   sync_warp();
   u16* const halves = reinterpret_cast<u16*>(out);
@@ -185,31 +188,29 @@ H5L_DEVICE u8* write_mask_by_warp(const MaskNeighbours& neighbours, u32 count, c
 // ---------------------------------------------------------------------------------------------------------------------
 // Decoders
 
-// The odds of a context, and in the upper half the frequency of a 1 that follows from them.
+// The odds of a context, and in the upper half the frequency of a 0 that follows from them.
 struct MaskOdds {
   u32 rates[kMaskContexts];
 };
-H5L_DEVICE u32 rate_of_odds(u32 odds) { return odds | frequency_of_odds(odds) << 16; }
+H5L_DEVICE u32 rate_of_odds(u32 odds) { return odds | (kFrequencySum - frequency_of_odds(odds)) << 16; }
 
-// The rANS of a mask: one thread's.
+// The rANS of a mask: one thread's. A decision takes as long as its instructions, each of which waits for one before.
 class MaskChain {
  public:
   H5L_DEVICE MaskChain(const u8* words, u32 count, u32 state, u32* rates)
       : words_(words), count_(count), rates_(rates), state_(state), next_(count != 0 ? half_at(words) : 0) {}
 
   H5L_DEVICE u32 decide(u32 context) {
-    const u32 rate = rates_[context], odds = rate & 0xFFFF, ones = rate >> 16, zeros = kFrequencySum - ones;
-    const u32 slot = state_ & (kFrequencySum - 1), above = state_ >> kFrequencyBits;
-    const u32 of_0 = above * zeros + slot, of_1 = above * ones + slot - zeros;
+    const u32 rate = rates_[context], zeros = rate >> 16, odds = rate & 0xFFFF, slot = state_ % kFrequencySum;
     const bool is_1 = slot >= zeros;
-    state_ = is_1 ? of_1 : of_0;
+    const u32 frequency = is_1 ? kFrequencySum - zeros : zeros, rest = is_1 ? slot - zeros : slot;
+    state_ = (state_ >> kFrequencyBits) * frequency + rest;
     if (state_ < kMaskStart) {
       state_ = state_ << 16 | next_;
       ++used_;
       next_ = used_ < count_ ? half_at(words_ + 2 * used_) : 0;  // long before it is needed
     }
-    const u32 after_0 = rate_of_odds(odds_after(odds, 0)), after_1 = rate_of_odds(odds_after(odds, 1));
-    rates_[context] = is_1 ? after_1 : after_0;
+    rates_[context] = rate_of_odds(odds_after(odds, is_1 ? 1 : 0));
     return is_1 ? 1 : 0;
   }
   [[nodiscard]] H5L_DEVICE bool is_done() const { return used_ == count_ && state_ == kMaskStart; }
@@ -221,14 +222,21 @@ class MaskChain {
   u32 state_, next_, used_ = 0;
 };
 
-// The bits of an octet, by one thread. `contexts` are those that the bits before it give.
-H5L_DEVICE u32 read_octet(u64 contexts, u64 near_contexts, u32 inside, u32 before, MaskChain& chain) {
+// The bits of an octet, by one thread. `contexts` are those that the bits before it give, a byte for each bit.
+H5L_DEVICE u32 read_octet(const u32 (&contexts)[2], u64 near_contexts, u32 inside, u32 before, MaskChain& chain) {
   u32 octet = 0;
-  H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
-    if ((inside >> j) == 0) break;
-    before = chain.decide((static_cast<u32>(contexts) & 0xFE) | before);
+  if (near_contexts == 0 && inside == 0xFF) {
+    H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
+      before = chain.decide((contexts[j / 4] >> 8 * (j % 4) & 0xFE) | before);
+      octet |= before << j;
+    }
+    return octet;
+  }
+  u64 all = u64{contexts[0]} | u64{contexts[1]} << 32;
+  H5L_NO_UNROLL for (u32 j = 0; j < 8 && (inside >> j) != 0; ++j) {
+    before = chain.decide((static_cast<u32>(all) & 0xFE) | before);
     octet |= before << j;
-    contexts = (contexts | (before != 0 ? near_contexts : 0)) >> 8;
+    all = (all | (before != 0 ? near_contexts : 0)) >> 8;
   }
   return octet;
 }
@@ -274,7 +282,7 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
         H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts[j / 4] |= ballot((window >> i >> j & 1) != 0) << 8 * (j % 4);
         u32 octet = (0 - before) & here;
         if (lane() == 0 && (!may_break || chain.decide(kBreakOf8 + before) != 0)) {
-          octet = read_octet(u64{contexts[0]} | u64{contexts[1]} << 32, near_contexts, here, before, chain);
+          octet = read_octet(contexts, near_contexts, here, before, chain);
         }
         octet = shuffle(octet, 0);
         known |= octet << i;
@@ -284,6 +292,7 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
         before = last;
       }
     }
+    sync_warp();  // it has been read
     if (lane() == 0) mask[w] = known;
     sync_warp();
   }
