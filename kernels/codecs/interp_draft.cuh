@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The second kernel of Interp's encoder: the usual tiles, of which all values but a few, or those that are alike, have
-// fine points near each other, and that take the first form that is tried, interpolation in a closed form. Their
-// integers have 16 bits, so that a multiprocessor has room for three of them. Whatever turns out to be different is left to the third kernel
-// (interp_form.cuh), which does the same for all tiles.
+// The second kernel of Interp's encoder: the usual tiles, of which all values but a few, or those that are alike,
+// have fine points near each other, and that take the first form that is tried, interpolation in a closed form. Their
+// integers have 16 bits, so that a multiprocessor has room for three of them. Whatever turns out to be different is
+// left to the third kernel (interp_form.cuh), which does the same for all tiles.
 #pragma once
 
 #include "codecs/interp/units.h"

@@ -4,9 +4,10 @@
 // Masks of a tile's values. The definition is in codecs/interp/masks.h: a chain of decisions, each of which has its
 // context from the bits before it, and its odds from earlier decisions with that context.
 //
-// An encoder knows all bits: it lists the decisions, a thread for each bit of a word; then their odds, a thread for each
-// context that some of them have; then the rANS. A decoder's decisions are a chain, which one thread follows; the others
-// have the neighbours: lane k the bits of neighbour k for a whole word, so a context is a ballot. Both are one warp.
+// An encoder knows all bits: it lists the decisions, a thread for each bit of a word; then their odds, a thread for
+// each context that some of them have; then the rANS. A decoder's decisions are a chain, which one thread follows;
+// the others have the neighbours: lane k the bits of neighbour k for a whole word, so a context is a ballot. Both are
+// one warp.
 #pragma once
 
 #include "codecs/interp/masks.h"
@@ -77,8 +78,8 @@ H5L_DEVICE u32 list_decisions(const MaskNeighbours& neighbours, u32 count, const
   return all;
 }
 
-// Calls visit(i, frequency of a 1, bit) for all decisions of a list, each by a thread. Others may be written to the list
-// by visit().
+// Calls visit(i, frequency of a 1, bit) for all decisions of a list, each by a thread. Others may be written to the
+// list by visit().
 template <class Visit>
 H5L_DEVICE void for_frequencies(const MaskNeighbours& neighbours, const u16* list, u32 all, MaskShared& shared,
                                 Visit visit) {
