@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The fifth kernel of Interp's encoder: the rANS of a tile, a chain of steps from the last code to the first, by a
+// The sixth kernel of Interp's encoder: the rANS of a tile, a chain of steps from the last code to the first, by a
 // warp. It needs little memory, so all tiles of many chunks run at once. Words are put in front of the escapes, and
 // states behind what is in front.
 #pragma once
@@ -55,7 +55,7 @@ class TileCoder {
     const u8* const symbols = stage_.symbols(record.slot);
     lanes == kWarpThreads ? code_symbols(symbols) : code_symbols(symbols, lanes);
     if (!plan_.has_own_table) code_classes(lanes);
-    const u32 front = record.front_bytes;
+    const u32 front = record.front_end;
     if (lane() < lanes) {
       u16* const to = reinterpret_cast<u16*>(payload + front + kStateBytes * lane());
       to[0] = static_cast<u16>(state_);
@@ -65,11 +65,11 @@ class TileCoder {
     const u32 rest_end = end - kHalfBytes * halves, front_end = front + lanes * kStateBytes;
     sync_warp();
     if (lane() == 0) {
-      record.front_bytes = front_end;
+      record.front_end = front_end;
       record.rest_begin = begin;
       record.rest_end = rest_end;
     }
-    return front_end + rest_end - begin;
+    return front_end - record.front_begin + rest_end - begin;
   }
 
  private:

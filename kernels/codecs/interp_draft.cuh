@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The second kernel of Interp's encoder: the usual tiles, of which all values but a few have fine points near each
-// other, and that take the first form that is tried, interpolation in a closed form. Their integers have 16 bits, so
-// that a multiprocessor has room for three of them. Whatever turns out to be different is left to the third kernel
-// (interp_form.cuh), which does the same for all tiles.
+// The second kernel of Interp's encoder: the usual tiles, of which all values but a few, or those that are alike,
+// have fine points near each other, and that take the first form that is tried, interpolation in a closed form. Their
+// integers have 16 bits, so that a multiprocessor has room for three of them. Whatever turns out to be different is
+// left to the third kernel (interp_form.cuh), which does the same for all tiles.
 #pragma once
 
 #include "codecs/interp/units.h"
@@ -150,10 +150,21 @@ H5L_DEVICE bool draft(const StagedPlan& plan, u32 chunk, const Shape& shape, con
   const TileValues<T> values(raw_of(plan.finish.encode, chunk), dims, place);
 
   const PositionLimits<T> limits = position_limits(lattice);
-  const W first_bits = *values.at(0);
-  bool first_is_kept;
-  const i32 first_position = find_position<true>(lattice, limits, first_bits, first_is_kept);
-  if (first_position == kNone<i32>) return false;
+  const auto position_of = [&](W bits) {
+    bool is_kept;
+    return find_position<true>(lattice, limits, bits, is_kept);
+  };
+  // The first value that has a position.
+  u32 first = 0;
+  if (position_of(*values.at(0)) == kNone<i32>) {
+    first = count;
+    for (u32 i = thread(); i < count && first == count; i += kDraftThreads) {
+      if (position_of(values.bits(i)) != kNone<i32>) first = i;
+    }
+    first = least_of_block<kDraftWarps>(first, shared.sums);
+    if (first == count) return false;
+  }
+  const i32 first_position = position_of(values.bits(first));
   bool may_be_masked = false;
   if (thread() < kMaskPlaces) {
     const u32 at = mask_place(thread(), count);
@@ -163,20 +174,20 @@ H5L_DEVICE bool draft(const StagedPlan& plan, u32 chunk, const Shape& shape, con
 
   survey_tile<kDraftWarps>(shape, values, AbsolutePositions<T>(lattice, true), shared.survey, shared.prospects);
   const Prospects& prospects = shared.prospects;
-  // A survey sees what is not rare.
-  if (prospects.exceptions != 0 || prospects.interpolation_cost > prospects.lorenzo_cost) return false;
+  if (prospects.interpolation_cost > prospects.lorenzo_cost) return false;
 
   // What is to be coded.
-  const i32 base = fine_point_of(first_position);
+  const i32 base = first == 0 ? fine_point_of(first_position) : rounded_base(fine_point_of(first_position));
   const bool are_quads = ((shape.extents[3] | dims[3] | place.begin[3]) % 4 |
                           static_cast<u32>(reinterpret_cast<u64>(values.begin()) % sizeof(Quad))) == 0;
   u32* const patched = stage.patched();
-  u32* const mask = stage.mask();
-  for (u32 w = thread(); w < mask_words(count); w += kDraftThreads) patched[w] = mask[w] = 0;
+  for (u32 w = thread(); w < mask_words(count); w += kDraftThreads) patched[w] = 0;
   sync_block();
   const i32 first_bin = bin_of(first_position);
   u32 sums[2] = {};  // values beside bins, and exceptions
   bool is_other = false, is_constant = true;
+  bool has_seen = false, has_several = false;  // exceptions, and such of different bits
+  W seen = 0;
   for_fours(values, count, are_quads, [&](u32 i, const W(&bits)[4]) {
     u32 targets[4];
     H5L_UNROLL for (u32 j = 0; j < 4; ++j) {
@@ -189,8 +200,10 @@ H5L_DEVICE bool draft(const StagedPlan& plan, u32 chunk, const Shape& shape, con
       is_constant &= is_exception || bin_of(position) == first_bin;
       if (is_exception) {
         target = kNoTarget;
-        ++sums[1];
-        atomic_add(&mask[(i + j) / kMaskBits], 1u << (i + j) % kMaskBits);
+        sums[1] += i + j < count ? 1 : 0;
+        has_several = has_several || (has_seen && bits[j] != seen);
+        has_seen = true;
+        seen = bits[j];
       }
       targets[j] = static_cast<u32>(target) & 0xFFFF;
     }
@@ -202,22 +215,40 @@ H5L_DEVICE bool draft(const StagedPlan& plan, u32 chunk, const Shape& shape, con
   sum_over_block<kDraftWarps>(sums, shared.sums);
   const u32 exceptions = sums[1];
   if (sums[0] > count / 128) return false;  // mostly values that were decoded before
-  if (exceptions > kFewExceptions || exceptions > count / 128) return false;
   TileRecord record;
   if (exceptions != 0) {
-    if (warp() == 0) {
-      u32 before = 0;
-      H5L_NO_UNROLL for (u32 first = 0; first < mask_words(count); first += kWarpThreads) {
-        const u32 w = first + lane();
-        u32 left = w < mask_words(count) ? mask[w] : 0;
-        const u32 end = before + scan_of_warp(ones(left));
-        for (u32 i = end - ones(left); left != 0; left &= left - 1, ++i) {
-          shared.exceptions[i] = values.bits(w * kMaskBits + lowest_one(left));
+    u32* const mask = stage.mask();
+    H5L_NO_UNROLL for (u32 first = warp() * kWarpThreads; first < count; first += kDraftThreads) {
+      const u32 i = first + lane(), word = ballot(i < count && shared.integers[i] == kNoTarget);
+      if (lane() == 0) mask[i / kMaskBits] = word;
+    }
+    const bool are_few = exceptions <= kFewExceptions && exceptions <= count / 128;
+    if (are_few) {
+      sync_block();
+      if (warp() == 0) {
+        u32 before = 0;
+        H5L_NO_UNROLL for (u32 first = 0; first < mask_words(count); first += kWarpThreads) {
+          const u32 w = first + lane();
+          u32 left = w < mask_words(count) ? mask[w] : 0;
+          const u32 end = before + scan_of_warp(ones(left));
+          for (u32 i = end - ones(left); left != 0; left &= left - 1, ++i) {
+            shared.exceptions[i] = values.bits(w * kMaskBits + lowest_one(left));
+          }
+          before = shuffle(end, kWarpThreads - 1);
         }
-        before = shuffle(end, kWarpThreads - 1);
+        sync_warp();
+        if (lane() == 0) describe_exceptions(shared.exceptions, exceptions, record);
       }
-      sync_warp();
-      if (lane() == 0) describe_exceptions(shared.exceptions, exceptions, record);
+    } else {
+      // All alike, and without a bin.
+      const u32 of = least_of_block<kDraftWarps>(has_seen ? thread() : kDraftThreads, shared.sums);
+      if (thread() == of) shared.exceptions[0] = seen;
+      sync_block();
+      const W common = static_cast<W>(shared.exceptions[0]);
+      T bin;
+      if (find_bin(lattice, limits.fill, common, kNone<i32>, bin)) return false;
+      if (any_in_block(has_several || (has_seen && seen != common))) return false;
+      record.common = common;
     }
     sync_block();
   }
@@ -287,9 +318,9 @@ H5L_DEVICE bool draft(const StagedPlan& plan, u32 chunk, const Shape& shape, con
   const u64 cost = shared.plan.plan.cost;
   const u32 bytes = patches_bytes(entries);
   const u64 whole = cost + u64{128} * bytes;
-  // What exceptions take need not be known if there is room for the most that it can be: a byte for each decision.
-  const u32 decisions = kMostDecisions / kMaxMaskWords * mask_words(count);
-  const u32 most = exceptions == 0 ? 0 : 2 * (8 + decisions) + (exceptions + 1) * static_cast<u32>(sizeof(T)) + 2;
+  // What exceptions take need not be known if there is room for the most that it can be.
+  const u32 most =
+      exceptions == 0 ? 0 : 2 * most_mask_bytes(count) + (kFewExceptions + 1) * static_cast<u32>(sizeof(T)) + 2;
   if (!is_worth_keeping<T>(cost, bytes + most, ~u64{0}, count * static_cast<u32>(sizeof(T))) ||
       is_beaten(whole, prospects.lorenzo_cost) || may_have_finer_units(count, whole)) {
     return false;

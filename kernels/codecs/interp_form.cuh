@@ -51,7 +51,7 @@ struct FormShared {
   u32 sums[8 * kFormWarps];
   u64 samples[8];
   MaskShared masks;
-  u32 entries;
+  u32 entries, mask_bytes;
   TileRecord record;
 };
 
@@ -268,6 +268,7 @@ class FormFinder {
         H5L_NO_UNROLL for (u32 turn = 0; turn < 2; ++turn) {
           const u32 other = first ^ 1;
           if (turn != 0) {
+            count_section();
             if (!is_rivalled(least_, costs[other])) return;
             look_at(other);
           }
@@ -376,6 +377,8 @@ class FormFinder {
   // Finer units on coarse levels.
   H5L_DEVICE void attempt_finer_units() {
     if (!may_have_finer_units(count(), least_) || !best_is_narrow_) return;
+    count_section();
+    if (!may_have_finer_units(count(), least_)) return;
     Form form = best_;
     if (!form.is_closed) return;
     for (u32 code = 2; code < kUnitCodes; ++code) {
@@ -756,48 +759,78 @@ class FormFinder {
     return shared().entries;
   }
 
-  // Measures the section of exceptions, unless the form before had the same ones.
-  H5L_CALLED void measure_section() {
-    const u32 words = mask_words(count());
-    u32* const measured = stage_.measured();
-    bool differs = section_bytes_ == 0;
-    for (u32 w = thread(); w < words; w += kFormThreads) differs = differs || measured[w] != shared().mask[w];
-    if (!any_in_block(differs)) return;
+  // The section of exceptions takes long to measure. Forms with the same exceptions are compared without it; once it
+  // matters, it is measured, and added to the least cost.
+
+  // Whether the form has the exceptions whose section was found last.
+  H5L_DEVICE bool has_section() const {
+    if (!has_section_) return false;
+    bool differs = false;
+    for (u32 w = thread(); w < mask_words(count()); w += kFormThreads) {
+      differs = differs || stage_.measured()[w] != shared().mask[w];
+    }
+    return !any_in_block(differs);
+  }
+
+  H5L_CALLED void find_section() {
     u32 exceptions = 0;
-    for (u32 w = thread(); w < words; w += kFormThreads) {
-      measured[w] = shared().mask[w];
+    for (u32 w = thread(); w < mask_words(count()); w += kFormThreads) {
+      stage_.measured()[w] = shared().mask[w];
       exceptions += ones(shared().mask[w]);
     }
     exceptions = sum_over_block<kFormWarps>(exceptions, shared().sums);
-    u32 different;
-    common_ = choose_common(exceptions, different);
-    u32* const others = stage_.others();
+    has_section_ = true;
+    section_bytes_ = 0;
+    common_ = choose_common(exceptions, different_);
     flags_ = 0;
-    if (different != 0) {
-      u32 first = count();
-      for_exceptions([&](u32 i, bool is_exception, W bits) {
-        const bool is_other = is_exception && bits != common_;
-        if (is_other && i < first) first = i;
-        const u32 word = ballot(is_other);
-        if (lane() == 0) others[i / kMaskBits] = word;
-      });
-      first = least_of_block<kFormWarps>(first, shared().sums);
-      const W first_bits = values_.bits(first);
-      bool has_third = false;
-      for_exceptions([&](u32, bool is_exception, W bits) {
-        has_third = has_third || (is_exception && bits != common_ && bits != first_bits);
-      });
-      flags_ = any_in_block(has_third) ? kHasOthers : kHasOthers | kOthersAreAlike;
-    }
+    if (different_ == 0) return;
+    u32* const others = stage_.others();
+    u32 first = count();
+    for_exceptions([&](u32 i, bool is_exception, W bits) {
+      const bool is_other = is_exception && bits != common_;
+      if (is_other && i < first) first = i;
+      const u32 word = ballot(is_other);
+      if (lane() == 0) others[i / kMaskBits] = word;
+    });
+    first = least_of_block<kFormWarps>(first, shared().sums);
+    const W first_bits = values_.bits(first);
+    bool has_third = false;
+    for_exceptions([&](u32, bool is_exception, W bits) {
+      has_third = has_third || (is_exception && bits != common_ && bits != first_bits);
+    });
+    flags_ = any_in_block(has_third) ? kHasOthers : kHasOthers | kOthersAreAlike;
+  }
+
+  // Of the section, but its masks.
+  [[nodiscard]] H5L_DEVICE u32 bytes_beside_masks() const {
+    const u32 others = flags_ == 0 ? 0 : (flags_ & kOthersAreAlike) != 0 ? 1 : different_;
+    return (1 + others) * static_cast<u32>(sizeof(T)) + 2;
+  }
+  [[nodiscard]] H5L_DEVICE u32 most_section_bytes() const {
+    return bytes_beside_masks() + (flags_ == 0 ? 1 : 2) * most_mask_bytes(count());
+  }
+
+  H5L_CALLED void measure_section() {
+    if (section_bytes_ != 0) return;
     const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
-    const auto measure = [&](const u32* mask) {
-      u16* const list = reinterpret_cast<u16*>(stage_.payload());  // there is none yet
-      return measure_mask_by_block<kFormWarps>(neighbours, count(), mask, shared().masks, list);
-    };
     sync_block();  // the masks are complete
-    section_bytes_ = static_cast<u32>(sizeof(T)) + 2 + measure(shared().mask);
-    if (different == 0) return;
-    section_bytes_ += measure(others) + ((flags_ & kOthersAreAlike) != 0 ? 1 : different) * static_cast<u32>(sizeof(T));
+    if (warp() == 0) {
+      u16* const list = reinterpret_cast<u16*>(stage_.payload());  // there is none yet
+      MaskShared& masks = shared().masks;
+      u32 bytes = measure_mask_by_warp(neighbours, count(), stage_.measured(), masks, list);
+      if (flags_ != 0) bytes += measure_mask_by_warp(neighbours, count(), stage_.others(), masks, list);
+      if (lane() == 0) shared().mask_bytes = bytes;
+    }
+    sync_block();
+    section_bytes_ = bytes_beside_masks() + shared().mask_bytes;
+  }
+
+  // Adds what the section takes to the least cost, if that lacks it.
+  H5L_DEVICE void count_section() {
+    if (!lacks_section_) return;
+    measure_section();
+    least_ += u64{128} * section_bytes_;
+    lacks_section_ = false;
   }
 
   // Calls visit(i, whether it is an exception, its bits if so) for all values.
@@ -881,13 +914,23 @@ class FormFinder {
     Planner<I, FormPlan>(codes, count()).plan();
     const u64 cost = shared().plan.plan.cost;
     u32 bytes = patches_bytes(entries);
+    const u64 surveyed = cost + u64{128} * bytes;
+    const bool is_known = has_exceptions && has_section();
+    if (!is_known) count_section();
+    bool lacks_section = false;
     // More bytes make nothing worth keeping.
     if (has_exceptions && is_worth_keeping<T>(cost, bytes, least_, raw_bytes())) {
-      measure_section();
-      bytes += section_bytes_;
+      if (!is_known) find_section();
+      lacks_section = (lacks_section_ || least_ == kNoCost) &&
+                      is_worth_keeping<T>(cost, bytes + most_section_bytes(), kNoCost, raw_bytes());
+      if (!lacks_section) {
+        count_section();
+        measure_section();
+        bytes += section_bytes_;
+      }
     }
-    const u64 surveyed = cost + u64{128} * patches_bytes(entries);
     if (!is_worth_keeping<T>(cost, bytes, least_, raw_bytes())) return surveyed;
+    lacks_section_ = lacks_section;
     least_ = cost + u64{128} * bytes;
     best_ = form;
     best_is_narrow_ = sizeof(I) == 4;
@@ -981,9 +1024,13 @@ class FormFinder {
   BinSummary bins_;
   i64 base_ = 0;           // of bins
   bool has_bins_ = false;  // the integers are bins, with those of exceptions filled in, and the mask is theirs
-  W common_ = 0;           // of what was measured last
-  u32 flags_ = 0, section_bytes_ = 0;
+  // Of the exceptions' section that was found last; its mask is in the stage.
+  W common_ = 0;
+  u32 flags_ = 0, different_ = 0;
+  u32 section_bytes_ = 0;  // 0 if it was not measured
+  bool has_section_ = false;
   u64 least_ = kNoCost;
+  bool lacks_section_ = false;  // that is not in it
   Form best_;
   bool best_is_narrow_ = false;
   u32 next_ = 0;  // which of the codes are free

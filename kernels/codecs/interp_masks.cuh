@@ -4,9 +4,10 @@
 // Masks of a tile's values. The definition is in codecs/interp/masks.h: a chain of decisions, each of which has its
 // context from the bits before it, and its odds from earlier decisions with that context.
 //
-// An encoder knows all bits: all threads list the decisions, a word each, and then each context has a thread that goes
-// through the list. A decoder is one warp; lane k has the bits of neighbour k for a whole word, so a context is a
-// ballot.
+// An encoder knows all bits: it lists the decisions, a thread for each bit of a word; then their odds, a thread for
+// each context that some of them have; then the rANS. A decoder's decisions are a chain, which one thread follows;
+// the others have the neighbours: lane k the bits of neighbour k for a whole word, so a context is a ballot. Both are
+// one warp.
 #pragma once
 
 #include "codecs/interp/masks.h"
@@ -25,143 +26,136 @@ H5L_DEVICE u32 first_odds(const MaskNeighbours& neighbours, u32 context) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Encoders. All functions are called by the whole thread block, which has met since the mask was written.
-
-inline constexpr u32 kDecisionsAtOnce = 1024;
-inline constexpr u32 kContextGroups = (kMaskContexts + kWarpThreads - 1) / kWarpThreads;
+// Encoders
 
 struct MaskShared {
-  alignas(16) u16 decisions[kDecisionsAtOnce];
-  u32 totals[16];  // of warps
+  u16 odds[kMaskContexts];
+  u16 frequencies[kWarpThreads];
 };
 
-// Calls visit(context, bit) for the decisions of a word.
-template <class Visit>
-H5L_DEVICE void for_decisions(const MaskNeighbours& neighbours, u32 count, const u32* mask, u32 w, Visit visit) {
-  const u32 first = w * kMaskBits, inside = inside_of(w, count), word = mask[w];
-  u32 before = w == 0 ? 0 : mask[w - 1] >> (kMaskBits - 1), windows[kNeighbours];
-  H5L_UNROLL for (u32 k = 0; k < kNeighbours; ++k) {
-    const u32 distance = neighbours.distances[k];
-    windows[k] = bits_before(mask, first, distance, kMaskBits);
-    if (distance != 0 && distance < kMaskBits) windows[k] |= word << distance;
-  }
-  // Whether the bits around the `size` from this one on are alike: see MaskWalk.
-  const auto are_alike = [&](u32 at, u32 size, u32 ones_of_size) {
-    bool differ = false;
-    H5L_UNROLL for (u32 k = 0; k < kNeighbours; ++k) {
-      const u32 around = windows[k] >> at & ones_of_size;
-      differ = differ || (neighbours.distances[k] >= size && around != ((0 - before) & ones_of_size));
-    }
-    return !differ;
-  };
-  if (are_alike(0, kMaskBits, ~u32{0})) {
-    const u32 breaks = u32{word != ((0 - before) & inside)};
-    visit(kBreakOf32 + before, breaks);
-    if (breaks == 0) return;
-  }
-  H5L_NO_UNROLL for (u32 i = 0; i < kMaskBits && (inside >> i) != 0; i += 8) {
-    const u32 bits = word >> i & 0xFF;
-    if (are_alike(i, 8, 0xFF)) {
-      const u32 breaks = u32{bits != ((0 - before) & inside >> i & 0xFF)};
-      visit(kBreakOf8 + before, breaks);
-      if (breaks == 0) continue;
-    }
-    H5L_NO_UNROLL for (u32 j = 0; j < 8 && (inside >> i >> j) != 0; ++j) {
-      u32 context = 0;
-      H5L_UNROLL for (u32 k = 0; k < kNeighbours; ++k) context |= (windows[k] >> i >> j & 1) << k;
-      before = bits >> j & 1;
-      visit(context, before);
-    }
-  }
+H5L_DEVICE u32 distance_of(const MaskNeighbours& neighbours, u32 k) {
+  u32 distance = 0;
+  H5L_UNROLL for (u32 i = 0; i < kNeighbours; ++i) distance = i == k ? neighbours.distances[i] : distance;
+  return distance;
 }
 
 // Lists the decisions in order: twice their contexts, and the bits. Returns how many there are.
-template <u32 warps>
-H5L_DEVICE u32 list_decisions(const MaskNeighbours& neighbours, u32 count, const u32* mask, MaskShared& shared,
-                              u16* list) {
-  constexpr u32 share = kMaxMaskWords / (warps * kWarpThreads);
-  const u32 words = mask_words(count), begin = thread() * share;
-  const u32 end = begin + share < words ? begin + share : words;
-  u32 own = 0;
-  H5L_NO_UNROLL for (u32 w = begin; w < end; ++w) {
-    for_decisions(neighbours, count, mask, w, [&](u32, u32) { ++own; });
+H5L_DEVICE u32 list_decisions(const MaskNeighbours& neighbours, u32 count, const u32* mask, u16* list) {
+  // Each thread is of a bit; of an octet; and, in it, of a neighbour.
+  const u32 place = lane() / 8 * 8, distance = distance_of(neighbours, lane() % kNeighbours);
+  static_assert(kNeighbours == 8);
+  u32 before = 0, all = 0;  // the bit before, and decisions
+  H5L_NO_UNROLL for (u32 w = 0; w < mask_words(count); ++w) {
+    const u32 inside = inside_of(w, count), word = mask[w];
+    u32 window = bits_before(mask, w * kMaskBits, distance, kMaskBits);
+    // Whether the bits around all of a word, and of each octet, are alike: see MaskWalk.
+    const bool are_alike = !any_in_warp(distance >= kMaskBits && window != 0 - before);
+    if (are_alike) {
+      const u32 breaks = u32{word != ((0 - before) & inside)};
+      if (lane() == 0) list[all] = static_cast<u16>((kBreakOf32 + before) << 1 | breaks);
+      ++all;
+      if (breaks == 0) continue;
+    }
+    if (distance != 0 && distance < kMaskBits) window |= word << distance;
+    const u32 octet = word >> place & 0xFF, octet_inside = inside >> place & 0xFF;
+    const u32 octet_before = place == 0 ? before : word >> (place - 1) & 1, alike = (0 - octet_before) & 0xFF;
+    const u32 differ = ballot(distance >= 8 && (window >> place & 0xFF) != alike);
+    const bool may_break = octet_inside != 0 && (differ >> place & 0xFF) == 0;
+    const u32 breaks = u32{octet != (alike & octet_inside)};
+    const u32 coded = ballot(!may_break || breaks != 0) & inside;
+    const u32 of_octets = ballot(may_break && place == lane());
+    u32 context = 0;
+    H5L_UNROLL for (u32 k = 0; k < kNeighbours; ++k) context |= (shuffle(window, k) >> lane() & 1) << k;
+    const u32 at = all + ones(coded & lanes_below()) + ones(of_octets & lanes_below());
+    if (place == lane() && may_break) list[at] = static_cast<u16>((kBreakOf8 + octet_before) << 1 | breaks);
+    if ((coded >> lane() & 1) != 0) {
+      list[at + (of_octets >> lane() & 1)] = static_cast<u16>(context << 1 | (word >> lane() & 1));
+    }
+    all += ones(coded) + ones(of_octets);
+    before = word >> (kMaskBits - 1);
   }
-  const u32 up_to = scan_of_warp(own);
-  if (lane() == kWarpThreads - 1) shared.totals[warp()] = up_to;
-  sync_block();
-  u32 at = up_to - own, all = 0;
-  for (u32 i = 0; i < warps; ++i) {
-    at += i < warp() ? shared.totals[i] : 0;
-    all += shared.totals[i];
-  }
-  H5L_NO_UNROLL for (u32 w = begin; w < end; ++w) {
-    for_decisions(neighbours, count, mask, w,
-                  [&](u32 context, u32 bit) { list[at++] = static_cast<u16>(context << 1 | bit); });
-  }
-  sync_block();
+  sync_warp();
   return all;
 }
 
-// Calls visit(i, frequency of a 1, bit) for all decisions of a list, each by a thread that has its context. Others may
-// be written to the list by visit().
-template <u32 warps, class Visit>
+// Calls visit(i, frequency of a 1, bit) for all decisions of a list, each by a thread. Others may be written to the
+// list by visit().
+template <class Visit>
 H5L_DEVICE void for_frequencies(const MaskNeighbours& neighbours, const u16* list, u32 all, MaskShared& shared,
                                 Visit visit) {
-  constexpr u32 groups = (kContextGroups + warps - 1) / warps;  // of contexts, that a warp has
-  u32 odds[groups];
-  H5L_UNROLL for (u32 g = 0; g < groups; ++g) {
-    odds[g] = first_odds(neighbours, (g * warps + warp()) * kWarpThreads + lane());
+  constexpr u32 kNoContext = 511;
+  static_assert(kMaskContexts <= kNoContext);
+  for (u32 context = lane(); context < kMaskContexts; context += kWarpThreads) {
+    shared.odds[context] = static_cast<u16>(first_odds(neighbours, context));
   }
-  H5L_NO_UNROLL for (u32 first = 0; first < all; first += kDecisionsAtOnce) {
-    sync_block();
-    for (u32 i = thread(); i < kDecisionsAtOnce; i += warps * kWarpThreads) {
-      shared.decisions[i] = first + i < all ? list[first + i] : u16{0xFFFF};  // no one's
+  sync_warp();
+  u32 next = lane() < all ? list[lane()] : 2 * kNoContext;
+  H5L_NO_UNROLL for (u32 first = 0; first < all; first += kWarpThreads) {
+    const u32 i = first + lane(), context = next >> 1, bit = next & 1;
+    next = i + kWarpThreads < all ? list[i + kWarpThreads] : 2 * kNoContext;
+    const u32 bits = ballot(bit != 0);
+    u32 peers = ~u32{0};  // decisions with the same context
+    H5L_UNROLL for (u32 place = 0; place < 9; ++place) {
+      const u32 set = ballot((context >> place & 1) != 0);
+      peers &= (context >> place & 1) != 0 ? set : ~set;
     }
-    sync_block();
-    const u32 n = all - first < kDecisionsAtOnce ? all - first : kDecisionsAtOnce;
-    H5L_NO_UNROLL for (u32 begin = 0; begin < n; begin += 8) {
-      const Quad eight = *reinterpret_cast<const Quad*>(shared.decisions + begin);
-      const u32 pairs[4] = {eight.x, eight.y, eight.z, eight.w};
-      H5L_UNROLL for (u32 k = 0; k < 8; ++k) {
-        const u32 decision = pairs[k / 2] >> 16 * (k % 2) & 0xFFFF;
-        H5L_UNROLL for (u32 g = 0; g < groups; ++g) {
-          if (decision >> 6 != g * warps + warp() || (decision >> 1) % kWarpThreads != lane()) continue;
-          const u32 bit = decision & 1;
-          visit(first + begin + k, frequency_of_odds(odds[g]), bit);
-          odds[g] = odds_after(odds[g], bit);
-        }
+    if (i < all && (peers & lanes_below()) == 0) {
+      u32 odds = shared.odds[context];
+      H5L_NO_UNROLL for (u32 left = peers; left != 0; left &= left - 1) {
+        const u32 one = lowest_one(left);
+        shared.frequencies[one] = static_cast<u16>(frequency_of_odds(odds));
+        odds = odds_after(odds, bits >> one & 1);
       }
+      shared.odds[context] = static_cast<u16>(odds);
     }
+    sync_warp();
+    if (i < all) visit(i, u32{shared.frequencies[lane()]}, bit);
+    sync_warp();
   }
 }
 
-// The rANS of a mask, backwards, by a warp: decisions are frequencies and bits. Words are put where the decisions were.
-// Returns how many there are. Each thread prepares one decision, the chain is the same in all.
+// The rANS of a mask, backwards: decisions are frequencies and bits. Words are put where the decisions were. Returns
+// how many there are. Each thread prepares one decision, the chain is the same in all.
 H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, u8* out) {
   u32 state = kMaskStart, words_at = all;
+  const auto load = [&](u32 end) {  // the decisions before `end` that are done together
+    const u32 n = end % kWarpThreads == 0 ? kWarpThreads : end % kWarpThreads;
+    return end != 0 && lane() < n ? u32{decisions[end - n + lane()]} : 2u;
+  };
+  u32 next = load(all);
   H5L_NO_UNROLL for (u32 end = all; end != 0;) {
-    const u32 n = end % kWarpThreads == 0 ? kWarpThreads : end % kWarpThreads, begin = end - n;
-    const u32 decision = lane() < n ? decisions[begin + lane()] : 2, ones = decision >> 1;
-    const u32 own = (decision & 1) != 0 ? ones : kFrequencySum - ones;
+    const u32 n = end % kWarpThreads == 0 ? kWarpThreads : end % kWarpThreads;
+    const u32 bit = next & 1, frequency_of_1 = next >> 1;
+    const u32 own = bit != 0 ? frequency_of_1 : kFrequencySum - frequency_of_1;
     const u64 reciprocal = ((u64{1} << 43) + own - 1) / own;  // as in Rate
-    const u32 low = static_cast<u32>(reciprocal), packed = static_cast<u32>(reciprocal >> 32) << 16 | decision;
+    const u32 low = static_cast<u32>(reciprocal), packed = static_cast<u32>(reciprocal >> 32) << 16 | bit << 12 | own;
+    end -= n;
+    next = load(end);
     sync_warp();
-    H5L_NO_UNROLL for (u32 k = n; k-- > 0;) {
-      const u32 of_k = shuffle(packed, k), ones_of_k = (of_k & 0xFFFF) >> 1, bit = of_k & 1;
+    u32 words = 0, own_word = 0;  // of these decisions: thread i has the one that was number i to come
+    const auto push = [&](u32 k) {
+      const u32 of_k = shuffle(packed, k), frequency = of_k & 0xFFF;
       const u64 reciprocal_of_k = u64{of_k >> 16} << 32 | shuffle(low, k);
-      const u32 others = bit != 0 ? kFrequencySum - ones_of_k : ones_of_k, frequency = kFrequencySum - others;
-      if (state >> (32 - kFrequencyBits) >= frequency) {
-        --words_at;
-        if (lane() == 0) decisions[words_at] = static_cast<u16>(state);
-        state >>= 16;
-      }
+      const u32 others = kFrequencySum - frequency, before = (of_k >> 12 & 1) != 0 ? others : 0;
+      const bool is_full = state >> (32 - kFrequencyBits) >= frequency;
+      own_word = is_full && lane() == words ? state : own_word;
+      words += is_full ? 1 : 0;
+      state = is_full ? state >> 16 : state;
       // state / frequency * 2048 + state % frequency + the frequencies before
-      const u32 quotient = static_cast<u32>(state * reciprocal_of_k >> 43);
-      state += quotient * others + (bit != 0 ? others : 0);
+      state += static_cast<u32>(state * reciprocal_of_k >> 43) * others + before;
+    };
+    if (n == kWarpThreads) {
+      constexpr u32 at_once = 8;
+      H5L_NO_UNROLL for (u32 k = kWarpThreads; k != 0; k -= at_once) {
+        H5L_UNROLL for (u32 j = 1; j <= at_once; ++j) push(k - j);
+      }
+    } else {
+      H5L_NO_UNROLL for (u32 k = n; k-- > 0;) push(k);
     }
-    end = begin;
-    sync_warp();
+    words_at -= words;
+    if (lane() < words) decisions[words_at + words - 1 - lane()] = static_cast<u16>(own_word);
   }
+  sync_warp();
   u16* const halves = reinterpret_cast<u16*>(out);
   if (lane() == 0) {
     halves[0] = static_cast<u16>(all - words_at);
@@ -172,76 +166,92 @@ H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, u8* out) {
   return all - words_at;
 }
 
-// Bytes as measure_mask says, in all threads. `list` has kMaskScratchBytes.
-template <u32 warps>
-H5L_CALLED u32 measure_mask_by_block(const MaskNeighbours& neighbours, u32 count, const u32* mask, MaskShared& shared,
-                                     u16* list) {
-  const u32 all = list_decisions<warps>(neighbours, count, mask, shared, list);
+// Bytes as measure_mask says. `list` has kMaskScratchBytes.
+H5L_CALLED u32 measure_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u32* mask, MaskShared& shared,
+                                    u16* list) {
+  const u32 all = list_decisions(neighbours, count, mask, list);
   u32 cost = 0;
-  for_frequencies<warps>(neighbours, list, all, shared,
-                         [&](u32, u32 f, u32 bit) { cost += kFrequencyCosts.of[bit != 0 ? f : kFrequencySum - f]; });
-  cost = sum_of_warp(cost);
-  sync_block();
-  if (lane() == 0) shared.totals[warp()] = cost;
-  sync_block();
-  cost = 0;
-  for (u32 i = 0; i < warps; ++i) cost += shared.totals[i];
-  sync_block();
-  return 8 + cost / 128;
+  for_frequencies(neighbours, list, all, shared,
+                  [&](u32, u32 f, u32 bit) { cost += kFrequencyCosts.of[bit != 0 ? f : kFrequencySum - f]; });
+  return 8 + sum_of_warp(cost) / 128;
 }
 
-// Returns the mask's end in `out`, which is even, in all threads. `scratch` has kMaskScratchBytes.
-template <u32 warps>
-H5L_CALLED u8* write_mask_by_block(const MaskNeighbours& neighbours, u32 count, const u32* mask, MaskShared& shared,
-                                   u8* scratch, u8* out) {
+// Returns the mask's end in `out`, which is even. `scratch` has kMaskScratchBytes.
+H5L_DEVICE u8* write_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u32* mask, MaskShared& shared,
+                                  u8* scratch, u8* out) {
   u16* const decisions = reinterpret_cast<u16*>(scratch);
-  const u32 all = list_decisions<warps>(neighbours, count, mask, shared, decisions);
-  for_frequencies<warps>(neighbours, decisions, all, shared,
-                         [&](u32 i, u32 frequency, u32 bit) { decisions[i] = static_cast<u16>(frequency << 1 | bit); });
-  sync_block();
-  if (warp() == 0) {
-    const u32 words = write_decisions(decisions, all, out);
-    if (lane() == 0) shared.totals[0] = words;
-  }
-  sync_block();
-  out += 6 + 2 * shared.totals[0];
-  sync_block();
-  return out;
+  const u32 all = list_decisions(neighbours, count, mask, decisions);
+  for_frequencies(neighbours, decisions, all, shared,
+                  [&](u32 i, u32 frequency, u32 bit) { decisions[i] = static_cast<u16>(frequency << 1 | bit); });
+  return out + 6 + 2 * write_decisions(decisions, all, out);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Decoders
 
+// The odds of a context, and in the upper half the frequency of a 0 that follows from them.
 struct MaskOdds {
-  u16 ones[kMaskContexts];
+  u32 rates[kMaskContexts];
+};
+H5L_DEVICE u32 rate_of_odds(u32 odds) { return odds | (kFrequencySum - frequency_of_odds(odds)) << 16; }
 
-  H5L_DEVICE void begin(const MaskNeighbours& neighbours) {
-    sync_warp();
-    for (u32 context = lane(); context < kMaskContexts; context += kWarpThreads) {
-      ones[context] = static_cast<u16>(first_odds(neighbours, context));
+// The rANS of a mask: one thread's. A decision takes as long as its instructions, each of which waits for one before.
+class MaskChain {
+ public:
+  H5L_DEVICE MaskChain(const u8* words, u32 count, u32 state, u32* rates)
+      : words_(words), count_(count), rates_(rates), state_(state), next_(count != 0 ? half_at(words) : 0) {}
+
+  H5L_DEVICE u32 decide(u32 context) {
+    const u32 rate = rates_[context], zeros = rate >> 16, odds = rate & 0xFFFF, slot = state_ % kFrequencySum;
+    const bool is_1 = slot >= zeros;
+    const u32 frequency = is_1 ? kFrequencySum - zeros : zeros, rest = is_1 ? slot - zeros : slot;
+    state_ = (state_ >> kFrequencyBits) * frequency + rest;
+    if (state_ < kMaskStart) {
+      state_ = state_ << 16 | next_;
+      ++used_;
+      next_ = used_ < count_ ? half_at(words_ + 2 * used_) : 0;  // long before it is needed
     }
-    sync_warp();
+    rates_[context] = rate_of_odds(odds_after(odds, is_1 ? 1 : 0));
+    return is_1 ? 1 : 0;
   }
-  H5L_DEVICE void learn(u32 context, u32 odds, u32 bit) {
-    sync_warp();  // it has been read
-    if (lane() == 0) ones[context] = odds_after(odds, bit);
-    sync_warp();
-  }
+  [[nodiscard]] H5L_DEVICE bool is_done() const { return used_ == count_ && state_ == kMaskStart; }
+
+ private:
+  const u8* const words_;
+  const u32 count_;
+  u32* const rates_;
+  u32 state_, next_, used_ = 0;
 };
 
-// Goes through a mask, which is 0 at first, as MaskWalk does: decide(context) returns the decisions in order.
-template <class Decide>
-H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u32* mask, Decide decide) {
-  u32 distance = 0;
-  H5L_UNROLL for (u32 k = 0; k < kNeighbours; ++k) {
-    if (lane() == k) distance = neighbours.distances[k];
+// The bits of an octet, by one thread. `contexts` are those that the bits before it give, a byte for each bit.
+H5L_DEVICE u32 read_octet(const u32 (&contexts)[2], u64 near_contexts, u32 inside, u32 before, MaskChain& chain) {
+  u32 octet = 0;
+  if (near_contexts == 0 && inside == 0xFF) {
+    H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
+      before = chain.decide((contexts[j / 4] >> 8 * (j % 4) & 0xFE) | before);
+      octet |= before << j;
+    }
+    return octet;
   }
-  // Bits that the lane's neighbour is of, from bit `at` of the word on.
-  const auto moved = [&](u32 bits, u32 at) {
-    return distance != 0 && distance + at < kMaskBits ? bits << (distance + at) : 0;
-  };
+  u64 all = u64{contexts[0]} | u64{contexts[1]} << 32;
+  H5L_NO_UNROLL for (u32 j = 0; j < 8 && (inside >> j) != 0; ++j) {
+    before = chain.decide((static_cast<u32>(all) & 0xFE) | before);
+    octet |= before << j;
+    all = (all | (before != 0 ? near_contexts : 0)) >> 8;
+  }
+  return octet;
+}
+
+// Goes through a mask, which is 0 at first, as MaskWalk does. The chain is that of the first thread.
+H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u32* mask, MaskChain& chain) {
+  const u32 distance = lane() < kNeighbours ? distance_of(neighbours, lane()) : 0;
   u32 farthest = 0;
-  for (const u32 one : neighbours.distances) farthest = one > farthest ? one : farthest;
+  u64 near_contexts = 0;  // what a bit adds to the contexts of those after it
+  H5L_UNROLL for (u32 k = 0; k < kNeighbours; ++k) {
+    const u32 one = neighbours.distances[k];
+    farthest = one > farthest ? one : farthest;
+    if (k != 0 && one != 0 && one < 8) near_contexts |= u64{1} << (8 * one + k);
+  }
   u32 before = 0, run = 0;  // the bit before, and how many like it there were
   H5L_NO_UNROLL for (u32 w = 0; w < mask_words(count); ++w) {
     const u32 first = w * kMaskBits, inside = inside_of(w, count), alike = (0 - before) & inside;
@@ -257,30 +267,33 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
     } else {
       window = bits_before(mask, first, distance, kMaskBits);
     }
-    u32 known = alike;
-    if ((is_known || are_alike(0, kMaskBits, ~u32{0})) && decide(kBreakOf32 + before) == 0) {
+    u32 known = alike, breaks = 1;
+    if (is_known || are_alike(0, kMaskBits, ~u32{0})) {
+      if (lane() == 0) breaks = chain.decide(kBreakOf32 + before);
+      breaks = shuffle(breaks, 0);
+    }
+    if (breaks == 0) {
       run += kMaskBits;
     } else {
       known = 0;
       H5L_NO_UNROLL for (u32 i = 0; i < kMaskBits && (inside >> i) != 0; i += 8) {
-        u32 octet = (0 - before) & inside >> i & 0xFF;
-        if (are_alike(i, 8, 0xFF) && decide(kBreakOf8 + before) == 0) {
-          window |= moved(octet, i);
-          run += 8;
-        } else {
-          octet = 0;
-          H5L_NO_UNROLL for (u32 j = 0; j < 8 && (inside >> i >> j) != 0; ++j) {
-            const u32 bit = decide(ballot((window >> i >> j & 1) != 0));
-            octet |= bit << j;
-            window |= moved(bit, i + j);
-            run = bit == before ? run + 1 : 1;
-            before = bit;
-          }
+        const u32 here = inside >> i & 0xFF;
+        const bool may_break = are_alike(i, 8, 0xFF);
+        u32 contexts[2] = {};  // of each bit, a byte
+        H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts[j / 4] |= ballot((window >> i >> j & 1) != 0) << 8 * (j % 4);
+        u32 octet = (0 - before) & here;
+        if (lane() == 0 && (!may_break || chain.decide(kBreakOf8 + before) != 0)) {
+          octet = read_octet(contexts, near_contexts, here, before, chain);
         }
+        octet = shuffle(octet, 0);
         known |= octet << i;
+        if (distance != 0 && distance + i < kMaskBits) window |= octet << (distance + i);
+        const u32 n = ones(here), last = octet >> (n - 1) & 1, others = (octet ^ (0 - last)) & here;
+        run = others != 0 ? n - 32 + count_leading_zeros(others) : last == before ? run + n : n;
+        before = last;
       }
     }
-    sync_warp();
+    sync_warp();  // it has been read
     if (lane() == 0) mask[w] = known;
     sync_warp();
   }
@@ -292,25 +305,16 @@ H5L_DEVICE const u8* read_mask_by_warp(const MaskNeighbours& neighbours, u32 cou
   for (u32 w = lane(); w < mask_words(count); w += kWarpThreads) mask[w] = 0;
   if (end - from < 6) return nullptr;
   const u32 words = half_at(from);
-  u32 state = half_at(from + 2) | half_at(from + 4) << 16;
+  const u32 state = half_at(from + 2) | half_at(from + 4) << 16;
   from += 6;
   if (end - from < 2 * static_cast<i64>(words)) return nullptr;
-  model.begin(neighbours);
-  u32 used = 0, next = words != 0 ? half_at(from) : 0u;  // loaded long before it is needed
-  walk_mask_by_warp(neighbours, count, mask, [&](u32 context) {
-    const u32 odds = model.ones[context], ones = frequency_of_odds(odds);
-    const u32 slot = state & (kFrequencySum - 1), zeros = kFrequencySum - ones;
-    const u32 bit = slot >= zeros;
-    state = (state >> kFrequencyBits) * (bit != 0 ? ones : zeros) + slot - (bit != 0 ? zeros : 0);
-    if (state < kMaskStart) {
-      state = state << 16 | next;
-      ++used;
-      next = used < words ? half_at(from + 2 * used) : 0u;
-    }
-    model.learn(context, odds, bit);
-    return bit;
-  });
-  return used == words && state == kMaskStart ? from + 2 * words : nullptr;
+  for (u32 context = lane(); context < kMaskContexts; context += kWarpThreads) {
+    model.rates[context] = rate_of_odds(first_odds(neighbours, context));
+  }
+  sync_warp();
+  MaskChain chain(from, words, state, model.rates);
+  walk_mask_by_warp(neighbours, count, mask, chain);
+  return shuffle(u32{chain.is_done()}, 0) != 0 ? from + 2 * words : nullptr;
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The fourth kernel of Interp's encoder: a thread block per tile betters the classes of its best form, and writes its
-// payload, in two pieces, but for the words of the coder; for these it leaves the symbols (interp_code.cuh).
+// The fifth kernel of Interp's encoder: a thread block per tile betters the classes of its best form, and writes its
+// payload, in two pieces, but for masks (interp_mask.cuh) and the words of the coder; for these it leaves the symbols
+// (interp_code.cuh).
 #pragma once
 
 #include "codecs/interp/mask_value.h"
-#include "kernels/codecs/interp_masks.cuh"
 #include "kernels/codecs/interp_plan.cuh"
 
 namespace h5lossy::H5L_TARGET {
@@ -24,7 +24,6 @@ struct PackShared {
   bool are_wide[kMaxBlocks];            // whether some of a block's need more than a byte, and are not there
   bool are_short;                       // the codes, in the stage
   union {
-    MaskShared masks;
     struct {
       union {
         u64 code_costs[kCostRows][kCostSizes];
@@ -45,7 +44,7 @@ struct PackShared {
     } codes;
   };
   u32 totals[kPackWarps];
-  u32 front;  // bytes of the first piece, so far
+  u32 front;  // where the first piece ends, so far
 };
 
 // By a function, since the compiler does not see where a reference in an object leads.
@@ -106,7 +105,7 @@ class Packer {
     }
     for (u32 b = thread(); b < blocks_; b += kPackThreads) stage_.classes()[b] = shared().plan.classes[b];
     if (thread() != 0) return;
-    stage_.record().front_bytes = shared().front;
+    stage_.record().front_end = shared().front;
     stage_.record().plan = shared().plan.plan;
   }
 
@@ -331,10 +330,19 @@ class Packer {
       head.raw_planes = plan.raw_planes;
       head.has_own_table = plan.has_own_table;
       for (u32 s = 0; s < kSymbols; ++s) head.own_table[s] = plan.own_table[s];
-      shared().front = static_cast<u32>(write_head<T>(head, payload_) - payload_);
+      u8* at = payload_;
+      if (head.has_exceptions) {
+        // In front of the masks; how long a head is shows when it is written.
+        constexpr u32 common_bytes = sizeof(T) + 2;
+        at += kMasksAt - common_bytes - (write_head<T>(head, payload_) - payload_);
+        store<W>(payload_ + kMasksAt - common_bytes, stored(static_cast<W>(record.common)));
+        store(payload_ + kMasksAt - 2, static_cast<u16>(record.exception_flags));
+      }
+      const u8* const end = write_head<T>(head, at);
+      stage_.record().front_begin = static_cast<u32>(at - payload_);
+      shared().front = head.has_exceptions ? record.masks_end : static_cast<u32>(end - payload_);
     }
     sync_block();
-    if (record.head.has_exceptions) write_masks(record, slot);
     if (warp() == 0) {
       if (record.head.has_exceptions && (record.exception_flags & kHasOthers) != 0) write_others(record);
       if (record.head.patches != 0) write_patches(slot);
@@ -346,36 +354,6 @@ class Packer {
     const TileRecord& record = stage_.record();
     const MaskValue<T> mask = {static_cast<W>(record.mask), static_cast<W>(record.masked_as)};
     return mask.stored_bits(q_, record.head.is_fine, bits);
-  }
-
-  // The common bits, flags and masks. By the whole thread block, which meets at the end.
-  H5L_DEVICE void write_masks(const TileRecord& record, u32 slot) {
-    const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
-    const W common = static_cast<W>(record.common);
-    u8* const scratch = stage_.symbols(slot);  // they come later
-    u8* out = payload_ + shared().front;
-    if (thread() == 0) {
-      store<W>(out, stored(common));
-      store(out + sizeof(T), static_cast<u16>(record.exception_flags));
-    }
-    const u32* const mask = stage_.mask();
-    MaskShared& memory = shared().masks;
-    out = write_mask_by_block<kPackWarps>(neighbours, shape_.count, mask, memory, scratch, out + sizeof(T) + 2);
-    if ((record.exception_flags & kHasOthers) != 0) {
-      u32* const others = stage_.others();
-      for (u32 w = thread(); w < mask_words(shape_.count); w += kPackThreads) {
-        u32 word = 0;
-        for (u32 left = mask[w]; left != 0; left &= left - 1) {
-          const u32 bit = lowest_one(left);
-          word |= values_.bits(w * kMaskBits + bit) != common ? 1u << bit : 0;
-        }
-        others[w] = word;
-      }
-      sync_block();
-      out = write_mask_by_block<kPackWarps>(neighbours, shape_.count, others, memory, scratch, out);
-    }
-    if (thread() == 0) shared().front = static_cast<u32>(out - payload_);
-    sync_block();
   }
 
   // The bits of exceptions that have not the common ones.

@@ -18,8 +18,8 @@ class TilePayload {
   H5L_DEVICE TilePayload(const TileStage<T>& stage, const TileValues<T>& values)
       : kind_(stage.record().kind),
         constant_(static_cast<W>(stage.record().constant)),
-        front_(stage.record().front_bytes / 2),
-        first_(reinterpret_cast<const u16*>(stage.payload())),
+        front_((stage.record().front_end - stage.record().front_begin) / 2),
+        first_(reinterpret_cast<const u16*>(stage.payload() + stage.record().front_begin)),
         rest_(reinterpret_cast<const u16*>(stage.payload() + stage.record().rest_begin)),
         values_(values) {}
 

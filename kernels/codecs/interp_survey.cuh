@@ -52,7 +52,6 @@ H5L_DEVICE u64 lorenzo_cost_by_warp(const Survey& survey, const u32 (&extents)[k
 // What is known of a tile before it is coded.
 struct Prospects {
   u64 interpolation_cost, lorenzo_cost, second_cost, mask_cost;  // estimates, in 1/8192 bit
-  u64 exceptions;                                                // 0 if the survey saw none
   Rule rule;
   u32 lorenzo_axes, second_axes;
   [[nodiscard]] H5L_DEVICE u64 cost() const {
@@ -364,7 +363,6 @@ H5L_DEVICE void survey_tile(const Shape& shape, const TileValues<T>& values, con
     prospects.rule = weights_of(found.errors, shape.axes).rule;
   } else if (thread() == 3 * kWarpThreads) {
     prospects.mask_cost = mask_cost(found, shape.extents);
-    prospects.exceptions = found.exceptions;
   }
   sync_block();
 }

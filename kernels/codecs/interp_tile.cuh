@@ -40,10 +40,19 @@ struct TileRecord {
   u64 common = 0;      // bits of exceptions, and their flags
   u32 exception_flags = 0;
   u64 mask = ~u64{0}, masked_as = ~u64{0};  // bits of the mask value, and what it is stored as
-  // The payload lies in two pieces: from its beginning on, and from `rest_begin` to `rest_end`.
-  u32 front_bytes = 0, rest_begin = 0, rest_end = 0;
+  u32 masks_end = 0;                        // in the payload
+  // The payload lies in two pieces.
+  u32 front_begin = 0, front_end = 0, rest_begin = 0, rest_end = 0;
 };
 static_assert(sizeof(TileRecord) <= kTileRecordBytes);
+
+// Masks of exceptions are written first. There is room in front of them for a head, the common bits and flags.
+inline constexpr u32 kMasksAt = 64;
+static_assert(kMostHeadBytes + sizeof(u64) + kOwnTableBytes + kOwnLatticeBytes + sizeof(u64) + 2 <= kMasksAt);
+static_assert(kMasksAt + kSlack + 384 + 2 * kMaskLoss <= kPayloadSpare);
+
+// A byte for each decision.
+H5L_DEVICE u32 most_mask_bytes(u32 count) { return 8 + kMostDecisions / kMaxMaskWords * mask_words(count); }
 
 // How a tile is coded, except the plan.
 H5L_DEVICE void describe(TileRecord& record, const Form& form, bool has_exceptions, bool is_narrow, i64 base,

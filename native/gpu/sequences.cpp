@@ -235,23 +235,24 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
   const std::uint64_t tiles = std::uint64_t{plan.chunks} * staged.most_tiles;
   if (tiles > 0x7FFFFFFF || !launcher.clear(plan.sums, work.cleared)) return false;
   const auto blocks = static_cast<std::uint32_t>(tiles);
-  for (const char* const step : {"choose", "draft", "encode", "pack"}) {
-    if (kind == BoundKind::pointwise_relative && std::string_view(step) == "draft")
-      continue;  // there is no such kernel
+  const char* const type = value_bytes == 4 ? "f32" : "f64";
+  for (const std::string_view step : {"choose", "draft", "encode", "mask", "pack", "code"}) {
+    if (kind == BoundKind::pointwise_relative && step == "draft") continue;  // there is no such kernel
     char kernel[kMaxName];
-    name_kernel(kernel, variant, step, value_bytes, kind);
+    if (step == "mask" || step == "code") {
+      std::snprintf(kernel, kMaxName, "%s_%s_%s", variant.codec, step.data(), type);
+    } else {
+      name_kernel(kernel, variant, step.data(), value_bytes, kind);
+    }
     // Small GPUs have not enough shared memory for the integers of a tile: their chunks are left to the host.
     if (launcher.resident_blocks(kernel) == 0) return launcher.clear(staged.finish.frame_bytes, 8 * plan.chunks);
-    const bool is_of_chunks = std::string_view(step) == "choose";
-    if (!launcher.launch(kernel, is_of_chunks ? plan.chunks : blocks, 1, &staged, sizeof staged, false)) return false;
+    if (!launcher.launch(kernel, step == "choose" ? plan.chunks : blocks, 1, &staged, sizeof staged, false))
+      return false;
   }
-  const char* const type = value_bytes == 4 ? "f32" : "f64";
-  char coding[kMaxName], placing[kMaxName], finishing[kMaxName];
-  std::snprintf(coding, kMaxName, "%s_code_%s", variant.codec, type);
+  char placing[kMaxName], finishing[kMaxName];
   std::snprintf(placing, kMaxName, "%s_place_%s", variant.codec, type);
   std::snprintf(finishing, kMaxName, "%s_finish", variant.codec);
-  return launcher.launch(coding, blocks, 1, &staged, sizeof staged, false) &&
-         launcher.launch(placing, std::min(staged.most_tiles, kMaxRows), plan.chunks, &staged, sizeof staged, false) &&
+  return launcher.launch(placing, std::min(staged.most_tiles, kMaxRows), plan.chunks, &staged, sizeof staged, false) &&
          launcher.launch(finishing, finishing_columns(plan), plan.chunks, &staged, sizeof staged, false);
 }
 
