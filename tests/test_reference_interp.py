@@ -517,6 +517,7 @@ def code_blocks(heading: str) -> list[str]:
 
 (
     EXAMPLE, STATES, PLACES, INTEGERS, PATCHED, ROWS, DECIMALS, COUNTS, OF_COUNTS,
+    LABELS, OF_LABELS,
 ) = code_blocks("Worked example")  # fmt: skip
 
 

@@ -1017,18 +1017,22 @@ def decode_interp(frame: Frame, t: FloatType, extents: list[int], payload: bytes
         return [int.from_bytes(payload, "little")] * count
     active = [axis for axis in axes_of(frame.mode) if extents[axis] > 1]
     reader = Reader(payload)
+    if are_words and len(payload) > 2 and payload[2] >> 7:
+        return read_labels(t, extents, reader)
     has_fine_points = not are_words and frame.kind != POINTWISE_RELATIVE
     head = read_head(t, active, reader, has_fine_points=has_fine_points)
     exceptions = read_interp_exceptions(t, extents, reader) if head.has_exceptions else {}
     patches = read_patches(head, count, reader)
-    residuals = read_residuals(head, count, reader)
+    left_out = {*exceptions} - {0} if are_words and 32 * len(exceptions) > count else set()
+    residuals = iter(read_residuals(head, count - len(left_out), reader))
 
     predict = interpolation if head.interpolates else lorenzo
     numbers: list[int] = [0] * count  # relative to base
     for n, (place, prediction, level) in enumerate(predict(head, extents, active, numbers)):
+        residual = 0 if place in left_out else next(residuals)
         if n > 0:  # the first is 0
             patch = patches.get(n, 0) if head.closed else 0
-            step = head.unit(level) * residuals[n] + patch
+            step = head.unit(level) * residual + patch
             numbers[place] = signed(prediction + step, head.V)
 
     def pattern(place: int) -> int:
@@ -1063,60 +1067,116 @@ def read_interp_exceptions(t: FloatType, extents: list[int], reader: Reader) -> 
     return bits
 
 
-def read_mask(extents: list[int], reader: Reader) -> list[int]:
-    """interp.md, "Masks"."""
-    count, bits = math.prod(extents), list[int]()
-    words, state = reader.number(2), reader.number(4)
+class Decisions:
+    """interp.md, "Masks": decisions, and the neighbours whose bits or words are their contexts."""
 
-    strides = zip(strides_of(extents), extents, strict=True)
-    _, r, s, *_ = [t for t, n in strides if n > 1][::-1] + [0] * 3
-    if s:
-        distances, bold = [1, r, s, r - 1, s + 1, s - 1, s + r, s - r], 3
-    elif r:
-        distances, bold = [1, r, r - 1, r + 1, 2, 2 * r, r - 2, r + 2], 2
-    else:
-        distances, bold = [1, 2, 3, 4], 1
-    weights = [0 if d == 0 else 3 * 2048 if k < bold else 2048 for k, d in enumerate(distances)]
-    p = [
-        32768 + sum(w if context >> k & 1 else -w for k, w in enumerate(weights))
-        for context in range(256)
-    ] + [1024] * 4
+    def __init__(self, extents: list[int], reader: Reader) -> None:
+        self.words, self.state, self.reader = reader.number(2), reader.number(4), reader
+        strides = zip(strides_of(extents), extents, strict=True)
+        _, r, s, *_ = [t for t, n in strides if n > 1][::-1] + [0] * 3
+        if s:
+            self.distances, bold = [1, r, s, r - 1, s + 1, s - 1, s + r, s - r], 3
+        elif r:
+            self.distances, bold = [1, r, r - 1, r + 1, 2, 2 * r, r - 2, r + 2], 2
+        else:
+            self.distances, bold = [1, 2, 3, 4, 0, 0, 0, 0], 1
+        weights = [
+            0 if d == 0 else 3 * 2048 if k < bold else 2048 for k, d in enumerate(self.distances)
+        ]
+        self.p = [
+            32768 + sum(w if context >> k & 1 else -w for k, w in enumerate(weights))
+            for context in range(256)
+        ] + [1024] * 4
 
-    def before(d: int) -> int:
-        return bits[-d] if 0 < d <= len(bits) else 0
-
-    def decide(context: int) -> int:
-        nonlocal state, words
-        f = min(max(p[context] >> 5, 8), 2040)
+    def decide(self, context: int) -> int:
+        p, state = self.p[context], self.state
+        f = min(max(p >> 5, 8), 2040)
         slot = state & 2047
         bit = int(slot >= 2048 - f)
         state = f * (state >> 11) + slot - (2048 - f) if bit else (2048 - f) * (state >> 11) + slot
         if state < 1 << 16:
-            require(words > 0, "the words of a mask are too few")
-            words -= 1
-            state = state << 16 | reader.number(2)
-        p[context] += (65535 - p[context]) >> 4 if bit else -(p[context] >> 4)
+            require(self.words > 0, "the words of decisions are too few")
+            self.words -= 1
+            state = state << 16 | self.reader.number(2)
+        self.p[context] += (65535 - p) >> 4 if bit else -(p >> 4)
+        self.state = state
         return bit
 
-    def visit(size: int, end: int) -> None:
-        """Decode a unit, which ends with bit `end` - 1."""
-        around = {before(1)}
-        for d in distances:
-            if d >= size:
-                around |= {before(d - i) for i in range(size)}
-        if len(around) == 1 and not decide((256 if size == 32 else 258) + before(1)):
-            bits.extend([before(1)] * (end - len(bits)))
-        elif size == 32:
-            while len(bits) < end:
-                visit(8, min(len(bits) + 8, end))
-        else:
-            while len(bits) < end:
-                bits.append(decide(sum(before(d) << k for k, d in enumerate(distances))))
+    def finish(self) -> None:
+        require(self.words == 0 and self.state == 1 << 16, "decisions do not end with their words")
 
-    while len(bits) < count:
-        visit(32, min(len(bits) + 32, count))
-    require(words == 0 and state == 1 << 16, "a mask does not end where its words do")
-    return bits
+    def visit(
+        self, count: int, outside: int, context: Callable[[int], int], find: Callable[[], int]
+    ) -> list[int]:
+        """Decode bits or words in units; `context` is that of units of 32, `find` decodes one."""
+        self.found, self.outside = list[int](), outside
+
+        def unit(size: int, end: int) -> None:
+            """Decode a unit, which ends with number `end` - 1."""
+            around = {self.before(1)}
+            for d in self.distances:
+                if d >= size:
+                    around |= {self.before(d - i) for i in range(size)}
+            if len(around) == 1 and not self.decide(
+                context(self.before(1)) + (0 if size == 32 else 2)
+            ):
+                self.found.extend([self.before(1)] * (end - len(self.found)))
+            elif size == 32:
+                while len(self.found) < end:
+                    unit(8, min(len(self.found) + 8, end))
+            else:
+                while len(self.found) < end:
+                    self.found.append(find())
+
+        while len(self.found) < count:
+            unit(32, min(len(self.found) + 32, count))
+        self.finish()
+        return self.found
+
+    def before(self, d: int) -> int:
+        return self.found[-d] if 0 < d <= len(self.found) else self.outside
+
+
+def read_mask(extents: list[int], reader: Reader) -> list[int]:
+    """interp.md, "Masks"."""
+    mask = Decisions(extents, reader)
+
+    def find() -> int:
+        return mask.decide(sum(mask.before(d) << k for k, d in enumerate(mask.distances)))
+
+    return mask.visit(math.prod(extents), 0, lambda bit: 256 + bit, find)
+
+
+def read_labels(t: FloatType, extents: list[int], reader: Reader) -> list[int]:
+    """interp.md, "Labels"."""
+    first, second, third, fourth = reader.take(4)
+    require(first == second == fourth == 0 and third & 0x74 == 0, "the head of labels")
+    base_bytes, size = 2 if third >> 3 & 1 else t.size, 1 << (third & 3)
+    require(size <= t.size, "the size of a literal")
+    base = signed(reader.number(base_bytes), 8 * base_bytes) & t.mask
+    count = reader.number(2)
+    literals = [base + reader.number(size) & t.mask for _ in range(count)]
+    require(count * size % 2 == 0 or reader.number(1) == 0, "the byte behind the literals is 0")
+    literals.reverse()
+    decisions, recent = Decisions(extents, reader), list[int]()
+
+    def find() -> int:
+        near = [decisions.before(d) for d in decisions.distances]
+        for word in dict.fromkeys(near):
+            if decisions.decide(sum((other == word) << k for k, other in enumerate(near))):
+                return word
+        for word in recent:
+            if word not in near and decisions.decide(0):
+                break
+        else:
+            require(literals, "the literals are too few")
+            word = literals.pop()
+        recent[:] = [word, *(other for other in recent if other != word)][:4]
+        return word
+
+    words = decisions.visit(math.prod(extents), base, lambda _: 256, find)
+    require(not literals and reader.at == len(reader.data), "what is behind the last word")
+    return words
 
 
 def read_patches(head: Head, count: int, reader: Reader) -> dict[int, int]:

@@ -191,6 +191,22 @@ def _counts(
     return words
 
 
+def _cells(
+    size: int, *, shape: list[int], sides: list[int], words: list[str], one_in: int = 0
+) -> Array:
+    """Return boxes of these sides, each of one pattern; one value in `one_in` is another one."""
+    patterns = np.array([int(word, 16) for word in words], f"u{size}")
+    at = np.indices(shape)
+    boxes = sum(
+        (axis // side) * (3 + i) for i, (axis, side) in enumerate(zip(at, sides, strict=True))
+    )
+    numbers = _take(1, at[0].size) >> np.uint64(13)
+    chosen = np.asarray(boxes).reshape(-1).astype(np.uint64)
+    if one_in:
+        chosen += np.where(numbers % np.uint64(one_in) == 0, numbers >> np.uint64(20), np.uint64(0))
+    return np.asarray(patterns[chosen % np.uint64(patterns.size)])
+
+
 PIECES: dict[str, Callable[..., Array]] = {
     "walk": _walk,
     "ramp": _ramp,
@@ -201,6 +217,7 @@ PIECES: dict[str, Callable[..., Array]] = {
     "hills": _hills,
     "spoilt": _spoilt,
     "counts": _counts,
+    "cells": _cells,
 }
 
 

@@ -424,6 +424,16 @@ def interp_integer_recipes() -> dict[str, Recipe]:
     add("integers-tiles", "several tiles with tables of their own", "<u2", exact,
         counts([3, 120, 110], [90, 1, 2], 9, bits=6), shape=[3, 120, 110],
         settings={"axes": [-2, -1], "rewritable": True})  # fmt: skip
+    for name, dtype, sides, words, one_in in (
+        ("line", "<u2", [40], "0 9 ffff 103 27 0 5", 200),
+        ("plane", "uint8", [9, 13], "0 1 9 0 80", 90),
+        ("volume", "<i4", [3, 7, 9], "0 ffffff00 7d0 ffff0000 5 0 77", 0),
+        ("far", ">u8", [11, 17], "0 ffffffffffffffff 100000000 9 abc", 0),
+    ):  # fmt: skip
+        shape = {1: [9000], 2: [60, 80], 3: [20, 30, 30]}[len(sides)]
+        add(f"integers-labels-{name}", "labels", dtype, exact, shape=shape, piece={
+            "piece": "cells", "shape": shape, "sides": sides, "words": words.split(),
+            "one_in": one_in})  # fmt: skip
     add("integers-constant", "nothing but zeros within the bound", "<u2", {"absolute": 4},
         counts([9000], [0], 0, bits=2))  # fmt: skip
     add("integers-stored", "noise, which is stored", "<i4", few,

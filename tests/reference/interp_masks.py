@@ -119,6 +119,81 @@ def walk(shape: Shape, mask: Array, is_known: bool, decide: Decide) -> None:
     mask[:] = np.frombuffer(bits, bool)[front:]
 
 
+class Writer:
+    """
+    Writes decisions.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Extents of the tile.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self._model = Model(neighbours_of(shape)[1])
+        self._symbols: list[tuple[int, int]] = []  # the frequency of each, and what is before it
+
+    def decide(self, context: int, bit: bool) -> bool:
+        """Take the next decision, and return it."""
+        f = self._model.frequency(context)
+        self._symbols.append((f, 2048 - f) if bit else (2048 - f, 0))
+        self._model.learn(context, bit)
+        return bit
+
+    def data(self) -> bytes:
+        """Give the number of words, state, and words."""
+        state, words = STATE, list[int]()
+        for f, before in reversed(self._symbols):
+            if state >= f << 21:
+                words.append(state & 0xFFFF)
+                state >>= 16
+            state = (state // f << 11) + state % f + before
+        return (
+            np.array([len(words)], "<u2").tobytes()
+            + np.array([state], "<u4").tobytes()
+            + np.array(words[::-1], "<u2").tobytes()
+        )
+
+
+class Taker:
+    """
+    Undoes `Writer`.
+
+    Parameters
+    ----------
+    reader : blocks.Reader
+        The payload; the decisions are taken from it.
+    shape : tuple of int
+        Extents of the tile.
+    """
+
+    def __init__(self, reader: blocks.Reader, shape: Shape) -> None:
+        count = int.from_bytes(reader.take(2), "little")
+        self._state = int.from_bytes(reader.take(4), "little")
+        self._words = iter(np.frombuffer(reader.take(2 * count), "<u2").tolist())
+        self._model = Model(neighbours_of(shape)[1])
+
+    def decide(self, context: int, _: bool) -> bool:
+        """Return the next decision; raise Corrupt where there is none."""
+        f = self._model.frequency(context)
+        slot = self._state & 2047
+        bit = slot >= 2048 - f
+        state = (f if bit else 2048 - f) * (self._state >> 11) + slot - (2048 - f if bit else 0)
+        if state < STATE:
+            word = next(self._words, None)
+            if word is None:
+                raise Corrupt("the words of decisions are too few")
+            state = state << 16 | word
+        self._state = state
+        self._model.learn(context, bit)
+        return bit
+
+    def finish(self) -> None:
+        """Raise Corrupt if the words are too many, or the last state is wrong."""
+        if self._state != STATE or next(self._words, None) is not None:
+            raise Corrupt("decisions that do not end with their words")
+
+
 def pack_mask(mask: Array, shape: Shape) -> bytes:
     """
     Write a mask.
@@ -135,27 +210,9 @@ def pack_mask(mask: Array, shape: Shape) -> bytes:
     bytes
         Number of words, state, and words.
     """
-    model = Model(neighbours_of(shape)[1])
-    symbols: list[tuple[int, int]] = []  # of each decision, its frequency and what is before it
-
-    def decide(context: int, bit: bool) -> bool:
-        f = model.frequency(context)
-        symbols.append((f, 2048 - f) if bit else (2048 - f, 0))
-        model.learn(context, bit)
-        return bit
-
-    walk(shape, mask.copy(), True, decide)
-    state, words = STATE, list[int]()
-    for f, before in reversed(symbols):
-        if state >= f << 21:
-            words.append(state & 0xFFFF)
-            state >>= 16
-        state = (state // f << 11) + state % f + before
-    return (
-        np.array([len(words)], "<u2").tobytes()
-        + np.array([state], "<u4").tobytes()
-        + np.array(words[::-1], "<u2").tobytes()
-    )
+    writer = Writer(shape)
+    walk(shape, mask.copy(), True, writer.decide)
+    return writer.data()
 
 
 def take_mask(reader: blocks.Reader, shape: Shape) -> Array:
@@ -173,33 +230,9 @@ def take_mask(reader: blocks.Reader, shape: Shape) -> Array:
     -------
     numpy.ndarray
         A boolean for each value.
-
-    Raises
-    ------
-    Corrupt
-        The words are too few or too many, or the last state is wrong.
     """
-    count = int.from_bytes(reader.take(2), "little")
-    state = int.from_bytes(reader.take(4), "little")
-    words = iter(np.frombuffer(reader.take(2 * count), "<u2").tolist())
-    model = Model(neighbours_of(shape)[1])
-
-    def decide(context: int, _: bool) -> bool:
-        nonlocal state
-        f = model.frequency(context)
-        slot = state & 2047
-        bit = slot >= 2048 - f
-        state = (f if bit else 2048 - f) * (state >> 11) + slot - (2048 - f if bit else 0)
-        if state < STATE:
-            word = next(words, None)
-            if word is None:
-                raise Corrupt(f"a mask with {count} words, which are too few")
-            state = state << 16 | word
-        model.learn(context, bit)
-        return bit
-
+    taker = Taker(reader, shape)
     mask = np.zeros(int(np.prod(shape)), bool)
-    walk(shape, mask, False, decide)
-    if state != STATE or next(words, None) is not None:
-        raise Corrupt(f"a mask that does not end with its {count} words")
+    walk(shape, mask, False, taker.decide)
+    taker.finish()
     return mask

@@ -224,6 +224,30 @@ def passes_of(shape: Shape, axes: int) -> tuple[Array, list[Pass]]:
     return first, passes
 
 
+def coding_order(form: Form, shape: Shape, axes: int) -> Array:
+    """
+    Say in which order the values of a tile are coded.
+
+    Parameters
+    ----------
+    form : Form
+        The form.
+    shape : tuple of int
+        Extents of the tile.
+    axes : int
+        Axes of the mode.
+
+    Returns
+    -------
+    numpy.ndarray
+        Numbers of the values in raster order.
+    """
+    if form.predictor == LORENZO:
+        return places_of([range(n) for n in shape], shape)
+    first, passes = passes_of(shape, axes)
+    return np.concatenate([first, *(step.places for step in passes)])
+
+
 @dataclasses.dataclass(frozen=True)
 class Form:
     """
@@ -443,7 +467,7 @@ def _behind(box: Array, axis: int) -> Array:
 
 def fill_exceptions(q: Array, is_free: Array, base: int, shape: Shape) -> Array:
     """
-    Give exceptions the integers that Lorenzo prediction has for them.
+    Give exceptions the integers of values before them, which Lorenzo prediction has for them.
 
     Parameters
     ----------
@@ -473,3 +497,40 @@ def fill_exceptions(q: Array, is_free: Array, base: int, shape: Shape) -> Array:
         part[...] = np.take_along_axis(part, last, axis=axis)
         is_known[...] = True
     return filled.ravel()
+
+
+def predict_exceptions(q: Array, is_free: Array, base: int, axes: int, shape: Shape) -> Array:
+    """
+    Give exceptions the integers that Lorenzo prediction has for them.
+
+    Parameters
+    ----------
+    q : numpy.ndarray
+        Integers of the tile, of no meaning for free values.
+    is_free : numpy.ndarray
+        Of each value, whether it is an exception.
+    base : int
+        The tile's base.
+    axes : int
+        Lorenzo's axes.
+    shape : tuple of int
+        Extents of the tile.
+
+    Returns
+    -------
+    numpy.ndarray
+        The integers.
+    """
+    filled = q.copy()
+    strides = strides_of(shape)
+    for place in np.flatnonzero(is_free).tolist():
+        at = np.unravel_index(place, shape)
+        back = [axis for axis in AXES if at[axis]]
+        along = [strides[axis] for axis in back if has_axis(axes, axis)] or [
+            strides[axis] for axis in back[-1:]
+        ]
+        filled[place] = base if not back else 0
+        for size in range(1, len(along) + 1):
+            for some in itertools.combinations(along, size):
+                filled[place] -= (-1) ** size * filled[place - sum(some)]
+    return filled

@@ -9,6 +9,7 @@
 #include "codecs/block_tiles.h"
 #include "codecs/codec.h"
 #include "codecs/interp/exceptions.h"
+#include "codecs/interp/labels.h"
 #include "codecs/interp/prediction.h"
 #include "codecs/interp/tile_codes.h"
 #include "codecs/interp/values.h"
@@ -77,16 +78,27 @@ struct DecodeMemory {
 };
 
 template <class T, class I>
-bool decode_integers(const ValueRule<T>& rule, const Head& head, const Shape& shape, const u8* patches, const u8* from,
-                     const u8* end, u8* values, DecodeArrays<I>& memory) {
+bool decode_integers(const ValueRule<T>& rule, const Head& head, const Shape& shape, const u32* mask, const u8* patches,
+                     const u8* from, const u8* end, u8* values, DecodeArrays<I>& memory) {
   const i64 base = head.base;
   I* const steps = memory.steps;
   I* const integers = memory.integers;
-  if (!read_codes(head, units_of(shape, head.unit_code), from, static_cast<u32>(end - from), shape.count, steps,
+  const bool is_lorenzo = head.predictor == kLorenzo;
+  u32* const ordered = reinterpret_cast<u32*>(integers);
+  u32 codes = shape.count;
+  if (rule.has_words && head.has_exceptions) {
+    const u32 exceptions = count_bits(mask, shape.count);
+    if (are_left_out(exceptions, shape.count)) {
+      order_mask(shape, is_lorenzo, mask, ordered);
+      codes -= exceptions - (ordered[0] & 1);
+    }
+  }
+  if (!read_codes(head, units_of(shape, head.unit_code), from, static_cast<u32>(end - from), codes, steps,
                   memory.scratch))
     return false;
+  if (codes != shape.count) put_back(ordered, shape.count, codes, steps);
   if (head.is_closed) patch_steps(patches, head.patches, steps);
-  if (head.predictor == kLorenzo) {
+  if (is_lorenzo) {
     const RowValues<T, I> rows = {rule, head, values};
     rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers, {&rows, rows.take});
   } else {
@@ -113,6 +125,10 @@ bool decode_tile(const ValueRule<T>& rule, u32 mode, const Tile& tile, const u8*
   DecodeMemory<T>& memory = *new (workspace) DecodeMemory<T>;
   Head head;
   const u8* const end = payload + payload_bytes;
+  if (rule.has_words && are_labels(payload, payload_bytes)) {
+    return read_labels<T>(mask_neighbours_of(shape.extents), tile.count, payload, end, values,
+                          reinterpret_cast<u16*>(memory.narrow.steps));
+  }
   const u8* from = read_head<T>(payload, end, shape.active, head);
   if (from == nullptr) return false;
   const bool has_plain_bins = rule.is_pointwise || rule.has_words;
@@ -126,9 +142,10 @@ bool decode_tile(const ValueRule<T>& rule, u32 mode, const Tile& tile, const u8*
   const u8* const patches = from;
   from = read_patches(from, end, head.patches, shape.count);
   if (from == nullptr) return false;
-  const bool is_read = sizeof(T) == 4 || head.is_narrow
-                           ? decode_integers<T>(rule, head, shape, patches, from, end, values, memory.narrow)
-                           : decode_integers<T>(rule, head, shape, patches, from, end, values, memory.wide);
+  const bool is_read =
+      sizeof(T) == 4 || head.is_narrow
+          ? decode_integers<T>(rule, head, shape, memory.mask, patches, from, end, values, memory.narrow)
+          : decode_integers<T>(rule, head, shape, memory.mask, patches, from, end, values, memory.wide);
   if (!is_read) return false;
   if (head.has_exceptions) restore_exceptions(exceptions, memory.mask, memory.others, shape.count, values);
   return true;

@@ -108,10 +108,7 @@ struct ExceptionsPlan {
 template <class T>
 ExceptionsPlan<T> measure_exceptions(const MaskNeighbours& neighbours, u32* mask, const u8* values, u32 count,
                                      u32* others) {
-  const u32 words = mask_words(count);
-  u32 exceptions = 0;
-  for (u32 w = 0; w < words; ++w) exceptions += count_ones(mask[w]);
-
+  const u32 words = mask_words(count), exceptions = count_bits(mask, count);
   u32 different;
   ExceptionsPlan<T> plan = {};
   plan.common = choose_common<Word<T>>(mask, values, count, exceptions, different);
@@ -204,6 +201,49 @@ void restore_exceptions(const Exceptions<T>& exceptions, const u32* mask, const 
     for (u32 left = others[w]; left != 0; left &= left - 1, next += exceptions.other_stride) {
       memcpy(values + (w * kMaskBits + lowest_bit(left)) * sizeof(T), next, sizeof(T));
     }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Codes without those of exceptions
+
+// Whether so many exceptions have no codes: of integers, if they are many.
+inline bool are_left_out(u32 exceptions, u32 count) { return 32 * exceptions > count; }
+
+// Leaves the codes of exceptions out, which are 0, but for the first code. Returns how many are left; zeros fill up
+// their last block. `ordered` is the mask in coding order.
+template <class I>
+u32 leave_out(u32* ordered, u32 count, I* codes) {
+  ordered[0] &= ~1u;
+  u32 left = 0;
+  for (u32 first = 0; first < count; first += kMaskBits) {
+    const u32 here = ~ordered[first / kMaskBits] & inside_of(first / kMaskBits, count);
+    if (here == ~u32{0}) {
+      memmove(codes + left, codes + first, kMaskBits * sizeof(I));
+      left += kMaskBits;
+      continue;
+    }
+    for (u32 bits = here; bits != 0; bits &= bits - 1) codes[left++] = codes[first + lowest_bit(bits)];
+  }
+  for (u32 i = left; i % kMaskBits != 0; ++i) codes[i] = 0;
+  return left;
+}
+
+// The way back.
+template <class I>
+void put_back(u32* ordered, u32 count, u32 left, I* codes) {
+  ordered[0] &= ~1u;
+  for (u32 w = mask_words(count); w-- > 0;) {
+    const u32 here = ~ordered[w] & inside_of(w, count);
+    left -= count_ones(here);
+    I block[kMaskBits] = {};
+    u32 next = left;
+    if (here == ~u32{0}) {
+      memcpy(block, codes + left, sizeof block);
+    } else {
+      for (u32 bits = here; bits != 0; bits &= bits - 1) block[lowest_bit(bits)] = codes[next++];
+    }
+    memcpy(codes + w * kMaskBits, block, sizeof block);
   }
 }
 

@@ -125,6 +125,7 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
 template <class T>
 void choose_mask(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, bool is_rewritable, const Shape& shape,
                  const u8* values, const Summary& summary, Memory<T>& memory) {
+  if (lattice.has_words && shape.count >= 2 && may_be_labels<T>(values, shape.count)) writer.attempt_labels();
   const MaskValue<T> mask = shape.count < 2 ? MaskValue<T>() : find_mask_value(lattice, values, shape.count);
   if (!mask.exists()) {
     choose_form(writer, lattice, may_close(shape, summary, is_rewritable), shape, values, summary, memory, nullptr);
@@ -141,6 +142,7 @@ void choose_mask(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
     prospects[i] = survey_tile<T>(shape, values, positions, writer.scratch());
   }
   const u32 first = prospects[1].cost() < prospects[0].cost() ? 1 : 0;
+  if (writer.cost() < prospects[first].cost() / kCostUnits / 4) return;  // labels
   for (u32 n = 0; n < 2; ++n) {
     const u32 i = first ^ n;
     if (i != first && !is_rivalled(writer.cost(), prospects[i].cost())) return;

@@ -60,6 +60,7 @@ struct MaskValue {
 // Masks have wide areas. So values that are equal to the next one are looked at, at so many places of a tile.
 inline constexpr u32 kMaskPlaces = 128;
 inline constexpr u32 kLeastRepeated = 2;
+inline constexpr u32 kLeastRepeatedInside = 16;  // of integers: unless no other is less, or none greater
 
 H5L_FN u32 mask_place(u32 n, u32 count) {
   return static_cast<u32>(u64{(n + 1) * kSpread[kAxes - 1]} * (count - 1) >> 32);
@@ -83,6 +84,33 @@ H5L_FN MaskValue<T> mask_value_of(const Lattice<T>& lattice, Word<T> bits) {
 }
 
 #if !defined(__CUDACC__)
+// Whether words may be labels: half of those at these places are the same as the next one, and half of the others are
+// further than 1 from it.
+template <class T>
+bool may_be_labels(const u8* numbers, u32 count) {
+  u32 repeated = 0, jumps = 0;
+  for (u32 n = 0; n < kMaskPlaces; ++n) {
+    const u8* const place = numbers + mask_place(n, count) * sizeof(T);
+    const auto bits = load<Word<T>>(place), next = load<Word<T>>(place + sizeof(T));
+    const T difference = bit_cast<T>(bits) - bit_cast<T>(next);
+    repeated += bits == next ? 1 : 0;
+    jumps += bits == next || (difference <= 1 && difference >= -1) ? 0 : 1;  // those without a number are far
+  }
+  return 2 * repeated >= kMaskPlaces && 2 * jumps >= kMaskPlaces - repeated;
+}
+
+// Whether no value at these places is less, or none is greater.
+template <class T>
+bool is_at_an_end(const u8* values, u32 count, T value) {
+  bool has_less = false, has_greater = false;
+  for (u32 n = 0; n < kMaskPlaces; ++n) {
+    const auto other = bit_cast<T>(load<Word<T>>(values + mask_place(n, count) * sizeof(T)));
+    has_less = has_less || other < value;
+    has_greater = has_greater || other > value;
+  }
+  return !has_less || !has_greater;
+}
+
 // The most frequent of the values that are repeated.
 template <class T>
 MaskValue<T> find_mask_value(const Lattice<T>& lattice, const u8* values, u32 count) {
@@ -99,7 +127,8 @@ MaskValue<T> find_mask_value(const Lattice<T>& lattice, const u8* values, u32 co
     if (equal > most) mask = repeated[n];
     most = equal > most ? equal : most;
   }
-  return most < kLeastRepeated ? MaskValue<T>() : mask_value_of(lattice, mask);
+  const bool may_be_few = !lattice.has_words || is_at_an_end(values, count, bit_cast<T>(mask));
+  return most < (may_be_few ? kLeastRepeated : kLeastRepeatedInside) ? MaskValue<T>() : mask_value_of(lattice, mask);
 }
 #endif
 

@@ -17,6 +17,12 @@ inline constexpr u32 kMaskBits = 32;
 inline constexpr u32 kMaxMaskWords = kTileValues / kMaskBits;
 H5L_FN constexpr u32 mask_words(u32 count) { return (count + kMaskBits - 1) / kMaskBits; }
 
+H5L_FN u32 count_bits(const u32* mask, u32 count) {
+  u32 bits = 0;
+  for (u32 w = 0; w < mask_words(count); ++w) bits += count_ones(mask[w]);
+  return bits;
+}
+
 // The bits of word w of a mask that have a value.
 H5L_FN u32 inside_of(u32 w, u32 count) {
   return static_cast<u32>(blocks::first_bits(count - w * kMaskBits < kMaskBits ? count - w * kMaskBits : kMaskBits));
@@ -224,19 +230,11 @@ H5L_FN u32 measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask) 
   return 8 + cost / 128;
 }
 
-// `scratch` has kMaskScratchBytes.
-H5L_FN u8* write_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8* scratch, u8* out) {
-  MaskModel model(neighbours);
-  u8* next = scratch;
-  walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) {
-    store(next, static_cast<u16>(model.frequency(context) << 1 | bit));
-    next += 2;
-    model.learn(context, bit);
-    return bit;
-  });
+// Writes decisions, u16 each with the frequency of a 1 in front of its bit, from `scratch` to `scratch_end`.
+H5L_FN u8* write_decisions(const u8* scratch, u8* scratch_end, u8* out) {
   // Words come in the reverse of their order: they are put where the decisions were.
-  u8* const scratch_end = next;
-  u8* words = next;
+  const u8* next = scratch_end;
+  u8* words = scratch_end;
   u32 state = kMaskStart;
   while (next != scratch) {
     next -= 2;
@@ -256,31 +254,61 @@ H5L_FN u8* write_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8
   return out + 6 + bytes;
 }
 
-// Reads a mask, and returns its end; nullptr if it is corrupt.
-H5L_FN const u8* read_mask(const MaskNeighbours& neighbours, u32 count, const u8* from, const u8* end, u32* mask) {
-  memset(mask, 0, mask_words(count) * sizeof(u32));
-  if (end - from < 6) return nullptr;
-  const u32 words = load<u16>(from);
-  u32 state = load<u32>(from + 2);
-  from += 6;
-  if (end - from < 2 * static_cast<i64>(words)) return nullptr;
-  const u8* const last = from + 2 * words;
-  u32 missing = 0;
+// `scratch` has kMaskScratchBytes.
+H5L_FN u8* write_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8* scratch, u8* out) {
   MaskModel model(neighbours);
-  walk_mask(neighbours, count, mask, [&](u32 context, u32) {
-    const u32 ones = model.frequency(context), slot = state & (kFrequencySum - 1), zeros = kFrequencySum - ones;
-    const u32 bit = slot >= zeros;
-    state = (state >> kFrequencyBits) * (bit != 0 ? ones : zeros) + slot - (bit != 0 ? zeros : 0);
-    if (state < kMaskStart) {
-      const bool is_there = from != last;
-      missing += !is_there;
-      state = state << 16 | (is_there ? load<u16>(from) : 0u);
-      from += is_there ? 2 : 0;
-    }
+  u8* next = scratch;
+  walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) {
+    store(next, static_cast<u16>(model.frequency(context) << 1 | bit));
+    next += 2;
     model.learn(context, bit);
     return bit;
   });
-  return missing == 0 && from == last && state == kMaskStart ? from : nullptr;
+  return write_decisions(scratch, next, out);
+}
+
+// Reads decisions, of any bytes.
+class DecisionReader {
+ public:
+  H5L_FN DecisionReader(const MaskNeighbours& neighbours, const u8* from, const u8* end)
+      : model_(neighbours), from_(from), last_(from) {
+    const i64 words = end - from < 6 ? -1 : load<u16>(from);
+    if (words < 0 || end - from < 6 + 2 * words) {
+      missing_ = 1;
+      return;
+    }
+    state_ = load<u32>(from + 2);
+    from_ = from + 6;
+    last_ = from_ + 2 * words;
+  }
+  H5L_FN u32 next(u32 context) {
+    const u32 ones = model_.frequency(context), slot = state_ & (kFrequencySum - 1), zeros = kFrequencySum - ones;
+    const u32 bit = slot >= zeros;
+    state_ = (state_ >> kFrequencyBits) * (bit != 0 ? ones : zeros) + slot - (bit != 0 ? zeros : 0);
+    if (state_ < kMaskStart) {
+      const bool is_there = from_ != last_;
+      missing_ += !is_there;
+      state_ = state_ << 16 | (is_there ? load<u16>(from_) : 0u);
+      from_ += is_there ? 2 : 0;
+    }
+    model_.learn(context, bit);
+    return bit;
+  }
+  // The end, and nullptr if they were corrupt.
+  H5L_FN const u8* finish() const { return missing_ == 0 && from_ == last_ && state_ == kMaskStart ? from_ : nullptr; }
+
+ private:
+  MaskModel model_;
+  const u8 *from_, *last_;
+  u32 state_ = 0, missing_ = 0;
+};
+
+// Reads a mask, and returns its end; nullptr if it is corrupt.
+H5L_FN const u8* read_mask(const MaskNeighbours& neighbours, u32 count, const u8* from, const u8* end, u32* mask) {
+  memset(mask, 0, mask_words(count) * sizeof(u32));
+  DecisionReader reader(neighbours, from, end);
+  walk_mask(neighbours, count, mask, [&](u32 context, u32) { return reader.next(context); });
+  return reader.finish();
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -7,6 +7,7 @@
 #include "codecs/interp/choice.h"
 #include "codecs/interp/coding.h"
 #include "codecs/interp/exceptions.h"
+#include "codecs/interp/labels.h"
 #include "codecs/interp/masks.h"
 #include "codecs/interp/patches.h"
 #include "codecs/interp/prediction.h"
@@ -21,6 +22,7 @@ struct Coded {
   i64 base = 0;
   bool has_exceptions = false;
   u32 patch_entries = 0;
+  u32 codes = 0;  // how many
   Coding coding;
 };
 
@@ -42,7 +44,7 @@ struct Arrays {
   };
   u8* coder_scratch() { return reinterpret_cast<u8*>(integers); }
   static_assert(sizeof(integers) >= kWriteScratchBytes && sizeof(integers) >= kPathBytes &&
-                sizeof(integers) >= kMaskScratchBytes);
+                sizeof(integers) >= kMaskScratchBytes && sizeof(integers) >= kLabelsScratchBytes);
 };
 
 // The encoder's workspace for a tile.

@@ -15,6 +15,24 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Coding order
+
+#if defined(H5L_DECODE_ONLY)
+[[gnu::cold]]  // for small code
+#endif
+void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* ordered) {
+  u32 bits = 0, found = 0;
+  const auto visit = [&](u32 at) {
+    bits |= (mask[at / 32] >> at % 32 & 1) << found;
+    if (++found < 32) return;
+    *ordered++ = bits;
+    bits = found = 0;
+  };
+  for_coded(shape, is_lorenzo, visit);
+  if (found != 0) *ordered = bits;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Interpolation
 
 template <bool kClosed, class I>
@@ -79,6 +97,48 @@ void fill_exceptions(const Shape& shape, I base, I* integers) {
     for (u32 i = first + 1; i < first + shape.extents[3]; ++i) {
       if (integers[i] == kNone<I>) integers[i] = integers[i - 1];
     }
+  }
+}
+
+// What the prediction of an integer is made of: the distances of those that are added, and of those that are taken off.
+struct LorenzoTerms {
+  u32 added[1 << (kAxes - 1)], taken[1 << (kAxes - 1)];
+  u32 adds = 0, takes = 0;
+  // `axes` are not none.
+  LorenzoTerms(const Shape& shape, u32 axes) {
+    for (u32 part = axes; part != 0; part = (part - 1) & axes) {
+      u32 distance = 0;
+      for (u32 a = 0; a < kAxes; ++a) distance += (part & axis_bit(a)) != 0 ? shape.strides[a] : 0;
+      if (count_ones(part) % 2 != 0) {
+        added[adds++] = distance;
+      } else {
+        taken[takes++] = distance;
+      }
+    }
+  }
+};
+
+template <class I>
+void predict_exceptions(const Shape& shape, u32 axes, I* integers) {
+  using U = Unsigned<I>;
+  if (integers[0] == kNone<I>) integers[0] = 0;
+  for (u32 first = 0; first < shape.count; first += shape.extents[3]) {
+    u32 before = 0;  // the axes with values before this row
+    for (u32 a = 0; a < 3; ++a) before |= first / shape.strides[a] % shape.extents[a] != 0 ? axis_bit(a) : 0;
+    const auto predict_from = [&](u32 there, I* from, const I* end) {
+      // Where there is none of the axes, it is the last one.
+      const LorenzoTerms terms(shape, (there & axes) != 0 ? there & axes : there & (0 - there));
+      for (; from != end; ++from) {
+        if (*from != kNone<I>) continue;
+        U sum = 0;
+        for (u32 i = 0; i < terms.adds; ++i) sum += static_cast<U>(*(from - terms.added[i]));
+        for (u32 i = 0; i < terms.takes; ++i) sum -= static_cast<U>(*(from - terms.taken[i]));
+        *from = static_cast<I>(sum);
+      }
+    };
+    I* const row = integers + first;
+    if (first != 0) predict_from(before, row, row + 1);
+    predict_from(before | axis_bit(3), row + 1, row + shape.extents[3]);
   }
 }
 
@@ -492,6 +552,8 @@ template void code_interpolation<false>(const Shape&, const Rule&, const i32*, i
 template void code_interpolation<false>(const Shape&, const Rule&, const i64*, i64, i64*, i64*, u8*, const Units&);
 template void fill_exceptions(const Shape&, i32, i32*);
 template void fill_exceptions(const Shape&, i64, i64*);
+template void predict_exceptions(const Shape&, u32, i32*);
+template void predict_exceptions(const Shape&, u32, i64*);
 template void code_lorenzo(const Shape&, u32, const i32*, i32*, i32*);
 template void code_lorenzo(const Shape&, u32, const i64*, i64*, i64*);
 #endif

@@ -28,10 +28,17 @@ void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, 
 template <class I>
 void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers, u8* scratch);
 
+// Bit i of `ordered`: what `mask` has of the value that is coded as number i.
+void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* ordered);
+
 // Replaces exceptions (kNone) by the integer before them along x; where there is none along y, then z, then w. If all
 // else fails, by base.
 template <class I>
 void fill_exceptions(const Shape& shape, I base, I* integers);
+
+// Replaces them by what is predicted for them.
+template <class I>
+void predict_exceptions(const Shape& shape, u32 axes, I* integers);
 
 // Lorenzo's differences are found for pieces of so many values of a row: of whole sub-blocks and vectors.
 inline constexpr u32 kPieceValues = 1024;

@@ -7,6 +7,7 @@
 #include "codecs/interp/bins.h"
 #include "codecs/interp/choice.h"
 #include "codecs/interp/exceptions.h"
+#include "codecs/interp/labels.h"
 #include "codecs/interp/mask_value.h"
 #include "codecs/interp/memory.h"
 #include "codecs/interp/patches.h"
@@ -70,6 +71,16 @@ class TileWriter {
     return attempt_bins(form);
   }
 
+  // Tries to code the words of integers as labels, which take long to decode: so another form is better if it costs a
+  // little more.
+  void attempt_labels() {
+    const u64 most = kMostLabelCost * count();
+    labels_ = measure_labels<T>(neighbours_, count(), originals_, most, reinterpret_cast<u16*>(scratch()));
+    if (labels_.cost >= most) return;
+    least_ = labels_.cost + labels_.cost / 16;
+    are_labels_ = true;
+  }
+
   // Tries finer units on coarse levels, if the best form is a closed one and cheap: where values cost more, little of
   // what is left to code comes from the rounding of coarse levels.
   void attempt_finer_units() {
@@ -85,6 +96,8 @@ class TileWriter {
   }
 
  private:
+  bool are_words() const { return origin_of_words<T>(plain_) != nullptr; }
+
   static constexpr u64 kNoCost = ~u64{0};
 
   u64 attempt_fine(const Form& form, u32 most_patches) {
@@ -125,7 +138,7 @@ class TileWriter {
     find_bins<T>(q_, values_, memory_.positions, count(), base_, memory_.narrow.integers, bins_);
     if (sizeof(T) == 4 || bins_.is_narrow) {
       stand_in(memory_.narrow);
-      has_bins_ = form.is_lorenzo;  // Lorenzo leaves them as they are
+      has_bins_ = form.is_lorenzo && !(bins_.exceptions != 0 && are_words());  // Lorenzo leaves them as they are
       return attempt_bins(form, memory_.narrow);
     }
     flush();  // wide integers lie where the codes are that were kept
@@ -140,7 +153,8 @@ class TileWriter {
   void stand_in(Arrays<I>& arrays) {
     if (bins_.exceptions != 0) find_exceptions(arrays.integers, count(), memory_.mask);
     if constexpr (kHasFinePoints<Q>) {
-      if (bins_.placed != 0) place_exceptions(q_, values_, count(), base_, bins_.is_narrow, arrays.integers);
+      if (bins_.placed != 0 && !are_words())
+        place_exceptions(q_, values_, count(), base_, bins_.is_narrow, arrays.integers);
     }
   }
 
@@ -164,7 +178,11 @@ class TileWriter {
     I* const integers = arrays.integers;
     I* const codes = codes_of(arrays);
     if (form.is_lorenzo) {
-      if (has_exceptions) fill_exceptions(shape_, I{0}, integers);
+      if (has_exceptions && are_words()) {
+        predict_exceptions(shape_, form.lorenzo_axes, integers);
+      } else if (has_exceptions) {
+        fill_exceptions(shape_, I{0}, integers);
+      }
       code_lorenzo(shape_, form.lorenzo_axes, integers, codes, reinterpret_cast<I*>(arrays.prediction));
       return true;
     }
@@ -185,16 +203,26 @@ class TileWriter {
     coded.base = base;
     coded.patch_entries = measure_patches(patches);
     if (coded.patch_entries > 0xFFFF) return kNoCost;
-    plan_coding(codes_of(arrays), count(), coded.coding);
+    coded.codes = count();
+    if (has_exceptions && are_words()) {
+      u32* const mask = memory_.mask;
+      if (are_left_out(count_bits(mask, count()), count())) {
+        order_mask(shape_, form.is_lorenzo, mask, arrays.additions.others);
+        coded.codes = leave_out(arrays.additions.others, count(), codes_of(arrays));
+      }
+    }
+    plan_coding(codes_of(arrays), coded.codes, coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
     if (has_exceptions) {
       measure_section(arrays.additions.others);
       bytes += section_.bytes;
     }
-    const u64 cost = coded.coding.cost + u64{128} * bytes;
+    const u64 own = coded.coding.cost + u64{128} * bytes;
+    const u64 handicap = are_words() && mask_.exists() ? own / 6 : 0;  // masks take long to decode
     const u64 surveyed = coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
-    if (!is_worth_keeping<T>(coded.coding.cost, bytes, least_, raw_bytes_)) return surveyed;
-    least_ = cost;
+    if (!is_worth_keeping<T>(coded.coding.cost + handicap, bytes, least_, raw_bytes_)) return surveyed;
+    least_ = own + handicap;
+    are_labels_ = false;
     memcpy(memory_.patches, patches.at, patches.count * sizeof(Patch));
     patch_count_ = patches.count;
     memcpy(memory_.best_mask, memory_.mask, sizeof memory_.mask);
@@ -217,6 +245,10 @@ class TileWriter {
   // Writes the form that was kept.
   void flush() {
     has_bins_ = false;
+    if (are_labels_) {
+      take_size(write_labels<T>(labels_, neighbours_, count(), originals_, reinterpret_cast<u16*>(scratch()),
+                                memory_.narrow.coder_scratch(), payload_));
+    }
     if (is_kept_) write(memory_.narrow, memory_.coded[next_ ^ 1], memory_.narrow.codes[next_ ^ 1]);
     is_kept_ = false;
   }
@@ -232,7 +264,7 @@ class TileWriter {
   template <class I>
   void write(Arrays<I>& arrays, Coded<T>& coded, const I* codes) {
     Head head;
-    shorten_coding(codes, count(), coded.coding, arrays.coder_scratch());
+    shorten_coding(codes, coded.codes, coded.coding, arrays.coder_scratch());
     head.predictor = coded.form.is_lorenzo ? kLorenzo : kFourPoints;
     head.is_fine = coded.form.is_fine;
     head.is_closed = coded.form.is_closed;
@@ -261,8 +293,12 @@ class TileWriter {
                               [&](Word<T> bits) { return mask_.stored_bits(plain_, head.is_fine, bits); });
     }
     next = write_patches({memory_.patches, kMaxPatches, patch_count_}, next);
-    next += write_codes(codes, count(), coded.coding, next, arrays.coder_scratch());
-    const u32 size = static_cast<u32>(next - payload_);
+    next += write_codes(codes, coded.codes, coded.coding, next, arrays.coder_scratch());
+    take_size(next);
+  }
+
+  void take_size(const u8* end) {
+    const u32 size = static_cast<u32>(end - payload_);
     size_ = size < raw_bytes_ ? size : kStoreTile;
   }
 
@@ -283,8 +319,10 @@ class TileWriter {
   ExceptionsPlan<T> section_ = {}, best_section_ = {};  // what was measured last, and of the best form
   u64 least_ = kNoCost;
   u32 patch_count_ = 0;
-  u32 next_ = 0;          // which of the codes are free
-  bool is_kept_ = false;  // the others are the best form's, which is to be written when all forms have been tried
+  u32 next_ = 0;  // which of the codes are free
+  LabelsPlan<T> labels_;
+  bool are_labels_ = false;  // the best form
+  bool is_kept_ = false;     // the others are the best form's, which is to be written when all forms have been tried
   u32 size_ = kStoreTile;
   u32 patches_ = kTileValues;
 };

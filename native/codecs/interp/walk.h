@@ -114,6 +114,46 @@ struct Passes {
   }
 };
 
+// Where the entries of a level are, by axis and parity.
+struct LevelLists {
+  List lists[kAxes][2];
+#if defined(H5L_DECODE_ONLY)
+  [[gnu::noinline]]  // for small code
+#endif
+  LevelLists(const Shape& shape, const Places& places, u32 s, bool is_top) {
+    for (u32 a = 0; a < kAxes; ++a) lists[a][0] = all_of(shape.extents[a]);
+    for (u32 i = 0; i < shape.active; ++i) {
+      const u32 a = shape.active_axes[i], extent = shape.extents[a];
+      lists[a][0] = even_of(extent, s, is_top);
+      lists[a][1] = odd_of(extent, s, is_top);
+      for (List& list : lists[a]) {
+        list.first >>= places.shift;
+        list.step >>= places.shift;
+        list.last = list.last == extent - 1 ? places.last[a] : list.last >> places.shift;
+      }
+    }
+  }
+};
+
+// The entries of a pass.
+struct PassGrid {
+  const List* lists[kAxes];
+  u32 counts[kAxes];
+#if defined(H5L_DECODE_ONLY)
+  [[gnu::noinline]]  // for small code
+#endif
+  PassGrid(const Shape& shape, const LevelLists& level, u32 odd) {
+    for (u32 a = 0; a < kAxes; ++a) lists[a] = &level.lists[a][0];
+    for (u32 i = 0; i < shape.active; ++i) lists[shape.active_axes[i]] += odd >> i & 1;
+    for (u32 a = 0; a < kAxes; ++a) counts[a] = lists[a]->count;
+  }
+  H5L_FN bool is_empty() const { return counts[0] == 0 || counts[1] == 0 || counts[2] == 0 || counts[3] == 0; }
+  H5L_FN u32 row(const Places& places, u32 w, u32 z, u32 y) const {
+    return lists[0]->at(w) * places.strides[0] + lists[1]->at(z) * places.strides[1] +
+           lists[2]->at(y) * places.strides[2];
+  }
+};
+
 // Calls visit(position) for all values that are the first along all active axes, in coding order.
 template <class F>
 inline void for_firsts(const Shape& shape, const Places& places, F&& visit) {
@@ -143,8 +183,6 @@ template <class Place, class F, class Around>
 inline void predict_levels(const Shape& shape, const Rule& rule, const Places& places, u32 lowest,
                            const Place* integers, F&& visit, Around&& around) {
   using Weight = Unsigned<typename IntegerOf<Place>::Type>;
-  const u32(&strides)[kAxes] = places.strides;
-  u32 counts[kAxes];
   const Passes passes(shape.active);
   const u32 active = shape.active, top = top_level(shape);
   Blend blends[8];
@@ -153,31 +191,13 @@ inline void predict_levels(const Shape& shape, const Rule& rule, const Places& p
     const u32 s = 1u << level;
     const bool is_top = level == top;
     AxisTaps taps[kMaxActiveAxes];
-    // By axis and parity, where the list's entries are.
-    List lists[kAxes][2];
-    for (u32 a = 0; a < kAxes; ++a) lists[a][0] = all_of(shape.extents[a]);
-    for (u32 i = 0; i < active; ++i) {
-      const u32 a = shape.active_axes[i], extent = shape.extents[a];
-      taps[i] = AxisTaps(shape, places, a, s, is_top);
-      lists[a][0] = even_of(extent, s, is_top);
-      lists[a][1] = odd_of(extent, s, is_top);
-      for (List& list : lists[a]) {
-        list.first >>= places.shift;
-        list.step >>= places.shift;
-        list.last = list.last == extent - 1 ? places.last[a] : list.last >> places.shift;
-      }
-    }
+    for (u32 i = 0; i < active; ++i) taps[i] = AxisTaps(shape, places, shape.active_axes[i], s, is_top);
+    const LevelLists lists(shape, places, s, is_top);
     for (u32 p = 0; p < passes.count; ++p) {
-      const u32 odd = passes.odd[p];
       const Blend& blend = blends[p];
-      const List* list[kAxes];
-      for (u32 a = 0; a < kAxes; ++a) list[a] = &lists[a][0];
-      for (u32 i = 0; i < active; ++i) {
-        const u32 a = shape.active_axes[i];
-        list[a] = &lists[a][odd >> i & 1];
-      }
-      for (u32 a = 0; a < kAxes; ++a) counts[a] = list[a]->count;
-      if (counts[0] == 0 || counts[1] == 0 || counts[2] == 0 || counts[3] == 0) continue;
+      const PassGrid grid(shape, lists, passes.odd[p]);
+      const u32(&counts)[kAxes] = grid.counts;
+      if (grid.is_empty()) continue;
       // Terms along w, z and y are the same for all values of a piece.
       const AxisTaps* term[kMaxActiveAxes] = {};
       u32 term_axes[kMaxActiveAxes] = {}, terms = 0;
@@ -196,12 +216,12 @@ inline void predict_levels(const Shape& shape, const Rule& rule, const Places& p
       }
       around(counts[0] * counts[1] * counts[2] * counts[3], [&] {
         for_pieces(counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-          const u32 row = list[0]->at(w) * strides[0] + list[1]->at(z) * strides[1] + list[2]->at(y) * strides[2];
+          const u32 row = grid.row(places, w, z, y);
           const u32 entries[3] = {w, z, y};
           const Taps* row_taps[kMaxActiveAxes];
           for (u32 t = 0; t < terms; ++t) row_taps[t] = &term[t]->at(entries[term_axes[t]]);
           for (u32 i = x; i < x + length; ++i) {
-            const u32 position = row + list[3]->at(i) * strides[3];
+            const u32 position = row + grid.lists[3]->at(i) * places.strides[3];
             decltype(numbers_of(*integers)) sum = {};
             for (u32 t = 0; t < terms; ++t) sum += weights[t] * predict(*row_taps[t], integers + position);
             if (x_term != nullptr) sum += x_weight * predict(x_term->at(i), integers + position);
@@ -210,6 +230,28 @@ inline void predict_levels(const Shape& shape, const Rule& rule, const Places& p
         });
       });
     }
+  }
+}
+
+// Calls visit(position) for all values, in coding order.
+template <class F>
+inline void for_coded(const Shape& shape, bool is_lorenzo, F&& visit) {
+  Shape box = shape;
+  if (is_lorenzo) box.active = 0;  // one pass with all of them
+  const Places places = places_of(box);
+  const Passes passes(box.active);
+  const auto visit_pass = [&](const LevelLists& lists, u32 odd) {
+    const PassGrid grid(box, lists, odd);
+    if (grid.is_empty()) return;
+    for_pieces(grid.counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
+      const u32 row = grid.row(places, w, z, y);
+      for (u32 i = x; i < x + length; ++i) visit(row + grid.lists[3]->at(i) * places.strides[3]);
+    });
+  };
+  const u32 top = top_level(box);
+  for (u32 level = top + 1; level-- > 0;) {
+    const LevelLists lists(box, places, 1u << level, level == top);
+    for (u32 p = level == top ? 0 : 1; p <= passes.count; ++p) visit_pass(lists, p == 0 ? 0 : passes.odd[p - 1]);
   }
 }
 
