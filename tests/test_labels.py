@@ -17,7 +17,8 @@ from reference import frame as reference
 from reference import interp
 from reference.blocks import Reader
 from reference.common import FLOAT_TYPES
-from reference.interp_labels import IS_LABELS, pack_labels, take_labels
+from reference.interp_labels import IS_LABELS, IS_SHORT, pack_labels, take_labels, walk
+from reference.interp_masks import Writer
 from test_backends_agree import require_frames_of_this_process
 from test_integers import TYPES, each_type, require_damage_is_decoded_alike
 from test_interp_integers import with_payload
@@ -218,3 +219,34 @@ def test_literals_of_an_odd_number_of_bytes_have_a_zero_behind_them() -> None:
     assert payload[place] == 0
     with pytest.raises(CorruptFrameError):
         h5lossy.decode(with_payload(frame, payload[:place] + b"\1" + payload[place + 1 :]))
+
+
+def any_labels(shape: tuple[int, ...], picked: random.Random) -> tuple[bytes, list[int]]:
+    """Return labels by decisions and literals that no encoder takes, as a payload, and words."""
+    writer, literals = Writer(shape), list[int]()
+
+    def decide(context: int, _: bool) -> bool:
+        return writer.decide(context, picked.random() < (0.9 if context >= 256 else 0.15))
+
+    def literal(_: int) -> int:
+        literals.append(picked.randrange(3, 9))
+        return literals[-1]
+
+    words = walk(shape, 0, None, decide, literal)
+    data = bytes([0, 0, IS_LABELS | IS_SHORT, 0, 0, 0]) + len(literals).to_bytes(2, "little")
+    data += bytes(literals) + bytes(len(literals) % 2)
+    return data + writer.data(), words
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 900), (1, 1, 21, 40), (1, 1, 450, 2), (1, 7, 2, 60)])
+def test_literals_may_be_words_that_are_near_or_recent(
+    decoder: Any, shape: tuple[int, ...]
+) -> None:
+    frame = h5lossy.encode(cells("<u2", shape), Interp(lossless=True))
+    for seed in range(4):
+        payload, words = any_labels(shape, random.Random(seed))
+        assert len(payload) != 2 * len(words)
+        given = with_payload(frame, payload)
+        assert h5lossy.decode(given).tolist() == words
+        assert reference.decode(given).tolist() == words
+        assert decoder.decode(given) == np.array(words, "<u2").tobytes()

@@ -93,6 +93,8 @@ class LabelsWalk {
       if (neighbours_with(recent_[r]) == 0 && coder_.decide(0, u32{word == recent_[r]}) != 0) break;
     }
     const W result = r < recents_ ? recent_[r] : coder_.literal(word);
+    // A literal can be one of them, too, though not an encoder's.
+    for (r = 0; r < recents_ && recent_[r] != result;) ++r;
     if (r == recents_) {
       recents_ += recents_ < kRecentWords ? 1 : 0;
       r = recents_ - 1;
