@@ -35,8 +35,8 @@ ASKS_FOR_FUSED = re.compile(
     r"\bh5lossy::\w+::"
     r"(\(anonymous namespace\)::"
     r"(Sweep(<|::)|sweep<|add_up(_\w+)?<|add_valid<|add_(part_of_)?(plain_)?block<|"
-    r"(\S+ )?add_errors<)"
-    r"|stencils\(|add_(columns|stencils)<|fused_multiply_add\()"
+    r"(\S+ )?add_errors<|add_scores<|set_levels\()"
+    r"|stencils\(|dssim\(|add_(columns|stencils)<|fused_multiply_add\()"
 )
 
 # x86: all of AVX and AVX-512 begins with a v, and of the rest the backends may use these. tzcnt is
