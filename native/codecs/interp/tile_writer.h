@@ -57,6 +57,7 @@ class TileWriter {
   void mask(const Q& q, const MaskValue<T>& mask, const Summary& summary) {
     q_ = q;
     mask_ = mask;
+    is_masked_ = q.mask_bits != kNoMask<T>;
     summary_ = summary;
     has_bins_ = false;
   }
@@ -218,7 +219,7 @@ class TileWriter {
       bytes += section_.bytes;
     }
     const u64 own = coded.coding.cost + u64{128} * bytes;
-    const u64 handicap = are_words() && mask_.exists() ? own / 6 : 0;  // masks take long to decode
+    const u64 handicap = are_words() && is_masked_ ? own / 4 : 0;  // masks take long to decode
     const u64 surveyed = coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
     if (!is_worth_keeping<T>(coded.coding.cost + handicap, bytes, least_, raw_bytes_)) return surveyed;
     least_ = own + handicap;
@@ -305,6 +306,7 @@ class TileWriter {
   const Q& plain_;
   Q q_;  // maybe with a mask value
   MaskValue<T> mask_;
+  bool is_masked_ = false;  // values with the mask value's bits are exceptions
   const Shape& shape_;
   const MaskNeighbours neighbours_;
   Summary summary_;
