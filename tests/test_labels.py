@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import h5lossy
-from h5lossy import PFPL, CorruptFrameError, Interp
+from h5lossy import PFPL, CorruptFrameError, Interp, UnsupportedError, _native
 from matrix import BACKENDS
 from reference import frame as reference
 from reference import interp
@@ -250,3 +250,15 @@ def test_literals_may_be_words_that_are_near_or_recent(
         assert h5lossy.decode(given).tolist() == words
         assert reference.decode(given).tolist() == words
         assert decoder.decode(given) == np.array(words, "<u2").tobytes()
+
+
+@each_type
+def test_no_kernel_gets_such_frames(dtype: str) -> None:
+    batch = _native.DeviceBatch(count=1, raw_bytes=4200 * np.dtype(dtype).itemsize)
+    for values in (cells(dtype, (60, 70)), gaps(dtype, (60, 70), 0.3)):
+        frame = encode(values, absolute=2)
+        assert frame[6] == interp.NUMBER
+        info = _native.inspect(frame)
+        assert not _native.has_kernels(info, decode=True)
+        with pytest.raises(UnsupportedError):
+            _native.device_decode_workspace(info, batch)
