@@ -437,9 +437,8 @@ def types_sentence() -> str:
 
     return (
         f"Integers and halves, losslessly: PFPL's ratio is {ratios('PFPL')}.\n"
-        f"Interp's is {ratios('Interp')}; where it is farthest behind, on labels, it is "
-        f"{behind(types, LOSSLESS, 'Interp', JPEG_LS, 1).partition('(')[2].rstrip(')')} of "
-        f"{JPEG_LS}."
+        f"Interp's is {ratios('Interp')}; it is farthest behind {JPEG_LS} on "
+        f"{behind(types, LOSSLESS, 'Interp', JPEG_LS, 1)}."
     )
 
 
