@@ -208,6 +208,24 @@ def test_repack_takes_an_index_or_a_mask(tmp_path: Path) -> None:
     assert "another bound" in refused.output
 
 
+def test_repack_judges_the_bounds_of_regions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_without(dataset: Any, values: Any, block: Any, *, regions: Any) -> None:
+        assert regions
+        h5lossy.write(dataset, values, block)
+
+    monkeypatch.setattr("h5lossy._repacking.compressing.write", write_without)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("t", data=field(), chunks=CHUNKS)
+    said = h5lossy_command(
+        "repack", tmp_path / "a.h5", tmp_path / "b.h5", "--absolute", "1",
+        "--region", "/t", "[20, 40]", "1e-3", status=1,
+    )  # fmt: skip
+    assert "are off by more than absolute 0.001" in " ".join(said.output.split())
+    assert not (tmp_path / "b.h5").exists()
+
+
 @pytest.mark.parametrize(
     ("region", "message"),
     [

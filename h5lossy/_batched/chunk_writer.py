@@ -156,7 +156,8 @@ class ChunkWriter:
         parts = whole.in_array(batch.values, batch.pieces.start[0], self._chosen.chunks, self._fill)
         room = self._buffers.next(len(parts), self._frame_bytes)
         frames: list[Any] = [None] * len(parts)
-        for region, which in groups(self._regions, whole):
+        grouped = groups(self._regions, whole)
+        for region, which in grouped:
             params = self._params if region is None else region.params
             encoded = _native.encode_parts(params, parts[which], room[: len(which)], self._threads)
             room = room[len(which) :]
@@ -169,7 +170,7 @@ class ChunkWriter:
                 raise error
             self._recorder.add(batch.pieces.bounds.start, batch.values, decoded)
             self._recorder.check()
-            for bound, box in bounded_parts(self._regions, whole):
+            for bound, box in bounded_parts(grouped, whole):
                 part = box.within(batch.pieces.bounds).slices
                 self._recorder.check_part(bound, box.start, batch.values[part], decoded[part])
         return frames

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from h5lossy._batched.boxes import Box, Pieces, as_selection
 from h5lossy._bounds import BoundKind, ErrorBound
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import h5py
-    import numpy.typing as npt
 
     from h5lossy import _native
     from h5lossy._codecs import Codec
@@ -78,22 +78,22 @@ def read_regions(given: Any, dataset: h5py.Dataset, params: _native.Params) -> l
     return sorted(found, key=lambda region: -region.bound.value)
 
 
-def groups(
-    regions: list[Region], pieces: Pieces
-) -> Iterator[tuple[Region | None, npt.NDArray[np.intp]]]:
-    """Yield each region with the pieces that take its bound, and None with all others."""
+#: The pieces of a batch by the region whose bound they take; None: that of the dataset.
+Groups: TypeAlias = list[tuple[Region | None, npt.NDArray[np.intp]]]
+
+
+def groups(regions: list[Region], pieces: Pieces) -> Groups:
+    """Return each region with the numbers of the pieces that take its bound."""
     last = np.zeros(len(pieces), np.intp)
     for i, region in enumerate(regions, 1):
         last[region.touches(pieces)] = i
-    for i, one in enumerate((None, *regions)):
-        which = np.flatnonzero(last == i)
-        if len(which):
-            yield one, which
+    found = ((one, np.flatnonzero(last == i)) for i, one in enumerate((None, *regions)))
+    return [(one, which) for one, which in found if len(which)]
 
 
-def bounded_parts(regions: list[Region], pieces: Pieces) -> Iterator[tuple[ErrorBound, Box]]:
+def bounded_parts(grouped: Groups, pieces: Pieces) -> Iterator[tuple[ErrorBound, Box]]:
     """Yield the boxes of the pieces that take a region's bound, each with that bound."""
-    for region, which in groups(regions, pieces):
+    for region, which in grouped:
         if region is not None:
             yield from ((region.bound, pieces.box(i)) for i in which.tolist())
 

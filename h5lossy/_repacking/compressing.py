@@ -17,7 +17,13 @@ from h5py import h5a, h5d, h5z
 from h5lossy import _native
 from h5lossy._batched import read, write
 from h5lossy._batched.boxes import as_selection
-from h5lossy._batched.regions import bounded_parts, read_index, read_regions, with_smaller_bound
+from h5lossy._batched.regions import (
+    bounded_parts,
+    groups,
+    read_index,
+    read_regions,
+    with_smaller_bound,
+)
 from h5lossy._blocks import block_shape, stored_blocks
 from h5lossy._bounds import BoundKind, ErrorSummary
 from h5lossy._codecs import FILTER_ID
@@ -80,7 +86,6 @@ class CompressedCopy:
         self.summary: ErrorSummary | None = None  # known from `check` on
         #: How often the largest integer of the type, which often marks what is no data, was moved.
         self.moved_marks = 0
-        self._problems_of_regions: list[str] = []
         #: What the dataset was compressed with before.
         self.earlier: Codec | None = None
         dataset = plan.open()
@@ -234,11 +239,11 @@ class CompressedCopy:
         """Compare every value, and record what was found for `verify`; raise if one is wrong."""
         new = self.plan.open(file)
         recorder = Recorder(new, self.codec.bound, missing=self._missing) if attributes else None
-        checker = self._compared(new, advance, recorder)
+        checker, of_regions = self._compared(new, advance, recorder)
         if checker.missing_change is not None:
             raise self._missing_error(checker.missing_change)
         self.summary = checker.summary()
-        problems = [*self.summary.problems, *self._problems_of_regions]
+        problems = [*self.summary.problems, *of_regions]
         if problems:
             raise BoundViolationError(
                 f"nothing was written, since {self.plan.path} violates its bound: "
@@ -268,16 +273,19 @@ class CompressedCopy:
             return f"{path} has another bound or codec: {codec}"
         if verify and attributes and not {REPORT_ATTRIBUTE, HASH_ATTRIBUTE} <= {*new.attrs}:
             return f"{path} was not checked when it was written"
-        if values and not (
-            self._compared(new, advance).summary().holds and not self._problems_of_regions
-        ):
-            return f"{path} does not hold the values of SRC within the bound"
+        if values:
+            checker, of_regions = self._compared(new, advance)
+            if of_regions or not checker.summary().holds:
+                return f"{path} does not hold the values of SRC within the bound"
         return ""
 
     def _compared(
         self, new: h5py.Dataset, advance: Advance, recorder: Recorder | None = None
-    ) -> BoundChecker:
-        """Compare every value with the original, but stop at a missing value that changed."""
+    ) -> tuple[BoundChecker, list[str]]:
+        """Compare every value with the original, but stop at a missing value that changed.
+
+        Also returned is what is wrong with the smaller bounds of regions.
+        """
         checker = (
             recorder.checker
             if recorder
@@ -286,36 +294,36 @@ class CompressedCopy:
         add = recorder.add if recorder else checker.add
         params = self.codec.params() if self.plan.regions else None
         regions = [] if params is None else read_regions(self._regions(), new, params)
-        self._problems_of_regions = []
+        of_regions: list[str] = []
         for block, values in self._values("checking", advance):
             decoded = read(new, block)
             add(tuple(axis.start for axis in block), values, decoded)
             if regions:
-                self._check_regions(new, regions, block, values, decoded)
+                of_regions += self._problems_of_regions(new, regions, block, values, decoded)
             if is_integer(new.dtype):
                 is_mark = values == np.iinfo(new.dtype).max
                 self.moved_marks += int(np.count_nonzero(is_mark & (decoded != values)))
             if checker.missing_change is not None:
                 break
-        return checker
+        return checker, of_regions
 
-    def _check_regions(
+    def _problems_of_regions(
         self,
         new: h5py.Dataset,
         regions: list[Region],
         block: tuple[slice, ...],
         values: np.ndarray[Any, Any],
         decoded: np.ndarray[Any, Any],
-    ) -> None:
-        """Compare the chunks of regions in a block, whose bounds are smaller."""
+    ) -> Iterator[str]:
+        """Compare the chunks of regions in a block, and yield what is wrong."""
         chosen = as_selection(block, new)
         assert chosen is not None
         for pieces in chosen.batches(1):
-            for bound, box in bounded_parts(regions, pieces):
+            for bound, box in bounded_parts(groups(regions, pieces), pieces):
                 part = box.within(chosen.box).slices
                 checker = BoundChecker(bound, self._missing, safeguards=self.codec.safeguards)
                 checker.add(box.start, values[part], decoded[part])
-                self._problems_of_regions += checker.summary().problems
+                yield from checker.summary().problems
 
     def _missing_error(self, change: MissingChange) -> H5LossyError:
         """Return the error for a change of which points a reader takes for missing."""
