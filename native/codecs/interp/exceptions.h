@@ -229,7 +229,7 @@ u32 leave_out(u32* ordered, u32 count, I* codes) {
   return left;
 }
 
-// The way back.
+// Undoes leave_out: the codes of exceptions are 0 again.
 template <class I>
 void put_back(u32* ordered, u32 count, u32 left, I* codes) {
   ordered[0] &= ~1u;
