@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -86,8 +87,19 @@ struct Term {
   int offset, weight;
 };
 
+// No std::vector, since there is a list for each value, and sanitizers take long for each allocation.
+struct Terms {
+  int count;
+  Term terms[4];
+  Terms(std::initializer_list<Term> list) : count(static_cast<int>(list.size())) {
+    std::copy(list.begin(), list.end(), terms);
+  }
+  [[nodiscard]] const Term* begin() const { return terms; }
+  [[nodiscard]] const Term* end() const { return terms + count; }
+};
+
 // Weights in 16ths.
-std::vector<Term> row(int i, int s, int n, bool is_top) {
+Terms row(int i, int s, int n, bool is_top) {
   const int last = n - 1;
   if (is_top) return {{-i, 16}};
   if (i + s > last) {
@@ -191,7 +203,7 @@ void interpolate(const Grid& box, const std::vector<int>& codes, const std::vect
           for (size_t k = 0; k < odd.size(); ++k) {
             const int a = box.active[static_cast<size_t>(odd[k])];
             std::uint64_t p = 0;
-            const std::vector<Term> terms = row(coordinates[a], s, box.n[a], l == top);
+            const Terms terms = row(coordinates[a], s, box.n[a], l == top);
             for (const Term& term : terms) {
               p += static_cast<std::uint64_t>(static_cast<i64>(term.weight)) *
                    static_cast<std::uint64_t>(static_cast<i64>(at(position + term.offset * box.stride[a])));
