@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "codecs/blocks.h"
 #include "codecs/interp/simd/levels.h"
 #include "codecs/interp/simd/slices.h"
 #include "codecs/interp/walk.h"
@@ -17,19 +18,41 @@ namespace h5lossy::H5L_TARGET::interp {
 // ---------------------------------------------------------------------------------------------------------------------
 // Coding order
 
+// Bits 0, 2, 4, …
+static u32 every_second(u32 bits) {
+  bits &= 0x55555555;
+  bits = (bits | bits >> 1) & 0x33333333;
+  bits = (bits | bits >> 2) & 0x0F0F0F0F;
+  bits = (bits | bits >> 4) & 0x00FF00FF;
+  return (bits | bits >> 8) & 0xFFFF;
+}
+
 #if defined(H5L_DECODE_ONLY)
 [[gnu::cold]]  // for small code
 #endif
 void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* ordered) {
-  u32 bits = 0, found = 0;
-  const auto visit = [&](u32 at) {
-    bits |= (mask[at / 32] >> at % 32 & 1) << found;
-    if (++found < 32) return;
-    *ordered++ = bits;
-    bits = found = 0;
-  };
-  for_coded(shape, is_lorenzo, visit);
-  if (found != 0) *ordered = bits;
+  u64 bits = 0;
+  u32 found = 0;
+  for_coded(shape, is_lorenzo, [&](u32 first, u32 step, u32 left) {
+    // Values that are side by side, or are every second one, are taken together, unless small code counts.
+    const u32 most = !kEncodes ? 1 : step == 1 ? 32 : step == 2 ? 16 : 1;
+    while (left != 0) {
+      const u32 count = left < most ? left : most, w = first / 32, shift = first % 32;
+      const u32 span = (count - 1) * step + 1;
+      const u64 next = shift + span > 32 ? mask[w + 1] : 0;
+      u64 some = (mask[w] | next << 32) >> shift & blocks::first_bits(span);
+      if (most == 16) some = every_second(static_cast<u32>(some));
+      bits |= some << found;
+      found += count;
+      left -= count;
+      first += count * step;
+      if (found < 32) continue;
+      *ordered++ = static_cast<u32>(bits);
+      bits >>= 32;
+      found -= 32;
+    }
+  });
+  if (found != 0) *ordered = static_cast<u32>(bits);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -233,7 +233,8 @@ inline void predict_levels(const Shape& shape, const Rule& rule, const Places& p
   }
 }
 
-// Calls visit(position) for all values, in coding order.
+// Calls visit(position, step, count) for all values, in coding order: `count` of
+// them, each `step` behind the one before.
 template <class F>
 inline void for_coded(const Shape& shape, bool is_lorenzo, F&& visit) {
   Shape box = shape;
@@ -245,7 +246,11 @@ inline void for_coded(const Shape& shape, bool is_lorenzo, F&& visit) {
     if (grid.is_empty()) return;
     for_pieces(grid.counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
       const u32 row = grid.row(places, w, z, y);
-      for (u32 i = x; i < x + length; ++i) visit(row + grid.lists[3]->at(i) * places.strides[3]);
+      const List& list = *grid.lists[3];
+      const u32 first = list.first + x * list.step, last = list.at(x + length - 1);
+      const bool is_regular = last == first + (length - 1) * list.step;
+      visit(row + first, list.step, is_regular ? length : length - 1);
+      if (!is_regular) visit(row + last, 1, 1);
     });
   };
   const u32 top = top_level(box);
