@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """I/O that fails, and processes that are killed: an error or the right values, nothing else.
 
-H5LOSSY_IO_CASES is the number of calls of each kind that are tried, of up to a few hundred; CI
-tries more than the two that a plain run does.
+H5LOSSY_IO_CASES is the number of calls of each kind that are tried, of up to a few hundred.
 """
 
 from __future__ import annotations
