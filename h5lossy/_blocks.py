@@ -5,16 +5,19 @@
 from __future__ import annotations
 
 import array
+import functools
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
+import h5py
 import numpy as np
+
+from h5lossy._libhdf5 import EXTENSIBLE_ARRAY, chunk_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import h5py
     import numpy.typing as npt
 
 Block = tuple[slice, ...]
@@ -140,16 +143,60 @@ def chunk_offsets(dataset: h5py.Dataset) -> npt.NDArray[np.uint64]:
 
 def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], bool | None]) -> None:
     """Call a function with the `h5py.h5d.StoreInfo` of each chunk in the file until one is True."""
+    place = _place_of_listed(dataset)
 
     def go_on(chunk: Any) -> bool | None:  # chunk_iter stops at the first result that is not None
-        # A damaged index may list what is nowhere.
-        return True if chunk.byte_offset is not None and visit(chunk) else None
+        if chunk.byte_offset is None:  # a damaged index may list what is nowhere
+            return None
+        if place is not None:
+            chunk = chunk._replace(chunk_offset=place(chunk.chunk_offset))
+        return visit(chunk) or None
 
     if hasattr(dataset.id, "chunk_iter"):
         dataset.id.chunk_iter(go_on)
     else:  # HDF5 before 1.12.3: looking them up one by one is slow where there are many
         infos = map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))
         any(map(go_on, infos))
+
+
+def _place_of_listed(dataset: h5py.Dataset) -> Callable[[tuple[int, ...]], tuple[int, ...]] | None:
+    """Return what finds out where a chunk begins that HDF5 lists elsewhere; None if it is right.
+
+    An extensible array, which datasets of the newer formats with one unlimited axis have, numbers
+    chunks as if that axis were the first. HDF5 (1.12 to 2.0) lists them by that number, and says
+    that they are where it leads with the axes in order: h5py's `chunk_iter`, `get_chunk_info` and
+    `get_chunk_info_by_coord`.
+    """
+    maxshape, chunks = dataset.maxshape, dataset.chunks
+    if maxshape.count(None) != 1 or maxshape[0] is None:
+        return None
+    if chunk_index(dataset.id.id) != EXTENSIBLE_ARRAY or not _hdf5_lists_wrong_places():
+        return None
+    unlimited = maxshape.index(None)
+    counts = [-(-(most or n) // n) for most, n in zip(maxshape, chunks, strict=True)]
+    others = [axis for axis in range(len(chunks)) if axis != unlimited]
+
+    def place(listed: tuple[int, ...]) -> tuple[int, ...]:
+        number = 0
+        for axis in range(unlimited, len(chunks)):
+            number = number * counts[axis] + listed[axis] // chunks[axis]
+        found = [0] * len(chunks)
+        for axis in reversed(others):
+            number, found[axis] = divmod(number, counts[axis])
+        found[unlimited] = number
+        return tuple(at * n for at, n in zip(found, chunks, strict=True))
+
+    return place
+
+
+@functools.cache
+def _hdf5_lists_wrong_places() -> bool:
+    """Return whether HDF5 lists the two chunks of a dataset at places where they are not."""
+    with h5py.File("h5lossy", "w", driver="core", backing_store=False, libver="latest") as file:
+        dataset = file.create_dataset("t", (2, 1), "u1", maxshape=(2, None), chunks=(1, 1))
+        dataset[...] = 1
+        file.flush()
+        return bool(dataset.id.get_chunk_info(1).chunk_offset != (1, 0))
 
 
 def first_chunk(dataset: h5py.Dataset) -> tuple[int, ...] | None:

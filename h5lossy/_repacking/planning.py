@@ -22,6 +22,7 @@ from h5lossy._chunking import access_of, chunks_for, is_small
 from h5lossy._codecs import FILTER_ID
 from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._frames import encode, taking
+from h5lossy._libhdf5 import stored_size
 from h5lossy._names import path_text
 from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._repacking.objects import ObjectKey, absent_filters, object_key, walk
@@ -210,7 +211,7 @@ def _objection_to_integers(dataset: h5py.Dataset, wish: Wish) -> str:
     before = after = 0
     for start in found[:: -(-len(found) // _SAMPLE_CHUNKS) or 1].tolist():
         inside = tuple(slice(s, s + c) for s, c in zip(start, chunks, strict=True))
-        before += dataset.id.get_chunk_info_by_coord(tuple(start)).size
+        before += stored_size(dataset.id.id, tuple(start)) or 0
         after += len(encode(dataset[inside], wish.codec, fill_value=None))
     return SMALLER if after > before else ""
 
