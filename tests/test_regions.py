@@ -245,3 +245,10 @@ def test_repack_refuses_what_is_no_region(tmp_path: Path, region: Any, message: 
     )  # fmt: skip
     assert message in " ".join(refused.output.split())
     assert not (tmp_path / "b.h5").exists()
+
+
+@pytest.mark.parametrize("place", [np.s_[5:5], np.s_[:, 40:35], np.s_[5:30, 40:40], np.s_[500:600]])
+def test_an_empty_place_touches_no_chunk(tmp_path: Path, place: Any) -> None:
+    plain = written(tmp_path / "a.h5", PFPL(absolute=1), field(), [])
+    found = written(tmp_path / "b.h5", PFPL(absolute=1), field(), [(place, 0)])
+    np.testing.assert_array_equal(found, plain)
