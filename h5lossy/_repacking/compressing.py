@@ -96,8 +96,11 @@ class CompressedCopy:
             with suppress(H5LossyError):  # cd_values of a later version: reading does not need them
                 self.earlier = codec_of(dataset)
         #: Regions need h5lossy's filter alone.
-        may_have_regions = self.earlier is not None and filters == [FILTER_ID]
-        self._has_regions = may_have_regions and _has_regions(dataset, self.earlier)
+        self._has_regions = (
+            self.earlier is not None
+            and filters == [FILTER_ID]
+            and _has_regions(dataset, self.earlier)
+        )
         exact = () if self.earlier is None else self.earlier.params().exact  # what was, stays
         self._earlier_settings = _earlier_settings(dataset)
         self._missing = missing_when_stored(dataset, (*missing_value, *exact))
