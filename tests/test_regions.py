@@ -245,3 +245,32 @@ def test_repack_refuses_what_is_no_region(tmp_path: Path, region: Any, message: 
     )  # fmt: skip
     assert message in " ".join(refused.output.split())
     assert not (tmp_path / "b.h5").exists()
+
+
+def test_errors_add_up_where_chunks_of_a_region_get_the_bound_of_the_dataset(
+    tmp_path: Path,
+) -> None:
+    source, first, second, third = (tmp_path / f"{name}.h5" for name in "abcd")
+    with h5py.File(source, "w") as file:
+        file.create_dataset("t", data=field(), chunks=CHUNKS)
+    bound = ("--codec", "pfpl", "--absolute", "1")
+    h5lossy_command("repack", source, first, *bound, "--region", "/t", "[:20]", "1e-2")
+    said = h5lossy_command("repack", first, second, *bound)
+    with h5py.File(second) as file:
+        error = float(np.abs(file["t"][...].astype("f8") - field()).max())
+        stated = float(file["t"].attrs["lossy_compression_maximum_absolute_error"])
+    assert 1 < error <= stated
+    assert "the errors add up" in " ".join(said.output.split())
+    # Without regions, the same bound again moves nothing.
+    h5lossy_command("repack", source, third, *bound)
+    again = h5lossy_command("repack", third, tmp_path / "e.h5", *bound)
+    assert "add up" not in again.output
+    with h5py.File(tmp_path / "e.h5") as file:
+        assert file["t"].attrs["lossy_compression_maximum_absolute_error"] == 1
+
+
+@pytest.mark.parametrize("place", [np.s_[5:5], np.s_[:, 40:35], np.s_[5:30, 40:40], np.s_[500:600]])
+def test_an_empty_place_touches_no_chunk(tmp_path: Path, place: Any) -> None:
+    plain = written(tmp_path / "a.h5", PFPL(absolute=1), field(), [])
+    found = written(tmp_path / "b.h5", PFPL(absolute=1), field(), [(place, 0)])
+    np.testing.assert_array_equal(found, plain)

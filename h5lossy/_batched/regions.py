@@ -39,8 +39,8 @@ class Region:
     def touches(self, pieces: Pieces) -> npt.NDArray[np.bool_]:
         """Return which of the pieces have a point of the region."""
         if isinstance(self.where, Box):
-            inside = (pieces.start < self.where.stop) & (pieces.stop > self.where.start)
-            return np.array([*map(all, inside)], bool)
+            shared = np.minimum(pieces.stop, self.where.stop)
+            return np.asarray((np.maximum(pieces.start, self.where.start) < shared).all(axis=1))
         found = (self.where[pieces.box(i).slices].any() for i in range(len(pieces)))
         return np.array([*found], bool)
 
@@ -138,6 +138,7 @@ def _place(where: Any, dataset: h5py.Dataset) -> Box | npt.NDArray[np.bool_]:
     if chosen is None:
         raise InvalidArgumentError(
             "the place of a region is an index of numbers and slices without steps, as "
-            f"np.s_[:, 10:20], or a boolean array, got {where!r}"
+            f"np.s_[:, 10:20], or a boolean array, within {dataset.shape}, the shape of "
+            f"{dataset.name}, got {where!r}"
         )
     return chosen.box

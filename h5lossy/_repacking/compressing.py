@@ -24,7 +24,7 @@ from h5lossy._batched.regions import (
     read_regions,
     with_smaller_bound,
 )
-from h5lossy._blocks import block_shape, stored_blocks
+from h5lossy._blocks import block_shape, chunk_offsets, stored_blocks
 from h5lossy._bounds import BoundKind, ErrorSummary
 from h5lossy._codecs import FILTER_ID
 from h5lossy._datasets import codec_of
@@ -35,9 +35,11 @@ from h5lossy._errors import (
     InvalidArgumentError,
     UnsupportedError,
 )
+from h5lossy._frames import inspect
 from h5lossy._ranges import confirmed_range
 from h5lossy._repacking.objects import filters_in
 from h5lossy._repacking.planning import require_possible_index
+from h5lossy._stored import StoredChunks
 from h5lossy._values import is_integer, own_fill_value
 from h5lossy._variables import text_attribute
 from h5lossy._verification.bound_checker import BoundChecker
@@ -89,9 +91,16 @@ class CompressedCopy:
         #: What the dataset was compressed with before.
         self.earlier: Codec | None = None
         dataset = plan.open()
-        if FILTER_ID in (number for number, *_ in filters_in(dataset.id.get_create_plist())):
+        filters = [number for number, *_ in filters_in(dataset.id.get_create_plist())]
+        if FILTER_ID in filters:
             with suppress(H5LossyError):  # cd_values of a later version: reading does not need them
                 self.earlier = codec_of(dataset)
+        #: Regions need h5lossy's filter alone.
+        self._has_regions = (
+            self.earlier is not None
+            and filters == [FILTER_ID]
+            and _has_regions(dataset, self.earlier)
+        )
         exact = () if self.earlier is None else self.earlier.params().exact  # what was, stays
         self._earlier_settings = _earlier_settings(dataset)
         self._missing = missing_when_stored(dataset, (*missing_value, *exact))
@@ -115,7 +124,7 @@ class CompressedCopy:
         is_absolute = before.bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
         is_same_step = before.step_share == codec.step_share or not is_absolute
         is_same_lattice = is_same_step and before.wide == codec.wide
-        return before.bound != codec.bound or not is_same_lattice
+        return before.bound != codec.bound or not is_same_lattice or self._has_regions
 
     def resolve(self, advance: Advance) -> None:
         """Resolve a range-relative bound, and adjust the bound so that missing values are kept."""
@@ -203,7 +212,7 @@ class CompressedCopy:
         earlier = None
         with suppress(UnsupportedError):
             earlier = text_attribute(new, PROVENANCE_ATTRIBUTE)
-        if earlier is not None and earlier.endswith(text):
+        if earlier is not None and earlier.endswith(text) and not self.adds_error:
             return
         errors = self._errors(new, is_first=is_first) if attributes else {}
         if is_first and attributes:
@@ -377,6 +386,20 @@ class CompressedCopy:
         if self._earlier_settings is not None:
             settings["earlier"] = self._earlier_settings
         return settings
+
+
+def _has_regions(dataset: h5py.Dataset, codec: Codec) -> bool:
+    """Return whether a chunk has another bound than its dataset, and values that were moved."""
+    stored = StoredChunks(dataset)
+    with suppress(H5LossyError):  # reading says what is wrong
+        for place in chunk_offsets(dataset).tolist():
+            frame = stored.frame(tuple(place))
+            info = None if frame is None else inspect(frame)
+            if info is None or info.bound.kind is BoundKind.LOSSLESS:
+                continue
+            if info.requested_bound != codec.bound.value:
+                return True
+    return False
 
 
 def _earlier_settings(dataset: h5py.Dataset) -> Any:
