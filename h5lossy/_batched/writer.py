@@ -87,10 +87,10 @@ def write(
     regions : sequence of pairs, optional
         Where values are to be more exact: a place and a bound, as ``(np.s_[:, 10:20], 1e-5)`` or
         ``(mask, 0)``. The place is an index of the dataset, or a boolean array that broadcasts to
-        its shape; the bound is one of the dataset's kind, and smaller, or 0 for lossless. Chunks
-        that have a point of a region are encoded with its bound, all their values; with the
-        smallest, if it is several regions. The CPU encodes them. The selection has to cover whole
-        chunks.
+        its shape; the bound is one of the dataset's kind (for a modulus that of components, for
+        digits a pointwise-relative one), and smaller, or 0 for lossless. Chunks that have a point
+        of a region are encoded with its bound, all their values; with the smallest, if it is
+        several regions. The CPU encodes them. The selection has to cover whole chunks.
     progress : function or bool, optional
         Called as ``progress(bytes_done, bytes_in_all)`` after each batch, in the calling thread;
         not for steps, lists and masks. True shows a bar on standard error.
