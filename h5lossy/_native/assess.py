@@ -193,20 +193,10 @@ SPECIAL_KINDS = (
     "fill_introduced",
 )
 
-#: One box of `AssessState.boxes`.
-BOX_DTYPE = np.dtype(
-    [
-        ("valid", np.uint64),
-        ("special_failures", np.uint64),
-        ("error_max_abs", np.float64),
-        ("error_squares", np.float64),
-    ]
-)
-
-
-#: One slice of `AssessState.dssim`.
-SLICE_DTYPE = np.dtype(
-    [("low", np.float64), ("high", np.float64), ("sum", np.float64), ("points", np.uint64)]
+#: One box of `AssessState.boxes`, and one slice of `AssessState.dssim`.
+BOX_DTYPE, SLICE_DTYPE = (
+    np.dtype([(f, {"uint64_t": "u8", "double": "f8"}[of.type.cname]) for f, of in kind.fields])
+    for kind in map(ffi.typeof, ("h5l_assess_box", "h5l_assess_slice"))
 )
 
 

@@ -21,7 +21,7 @@ from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, requi
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import AssessOptions, checked_spacing, takes_options
 from h5lossy.assessment._passes import Results, Task, groups_for, halo_of
-from h5lossy.assessment._sliced import GROUPS, SliceSums, slices_of
+from h5lossy.assessment._sliced import OF_NEIGHBOURS, SliceSums, slices_of
 from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import first_cut
 
@@ -92,8 +92,8 @@ class Assessor:
         checked = AssessOptions(metrics=metrics, **options)
         self._task = whole = _task(tuple(int(n) for n in shape), np.dtype(dtype), checked)
         self._slices: SliceSums | None = None
-        if whole.fields.slices is not None and whole.groups & GROUPS:
-            whole = replace(whole, groups=whole.groups - GROUPS)
+        if whole.fields.slices is not None and whole.groups & OF_NEIGHBOURS:
+            whole = replace(whole, groups=whole.groups - OF_NEIGHBOURS)
             self._slices = SliceSums(self._task)
         self._shape = self._task.fields.layout.full_shape
         first, stop = (0, self._shape[0]) if planes is None else planes

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 #: What is computed slice by slice; all else is of points, or has slices of its own.
-GROUPS = frozenset({"ssim", "derivatives", "autocorrelation", "spectrum"})
+OF_NEIGHBOURS = frozenset({"ssim", "derivatives", "autocorrelation", "spectrum"})
 
 #: A slice takes about a millisecond however small it is.
 _MOST_SLICES = 1 << 16
@@ -51,7 +51,7 @@ def find(
     Return what was found, and what of neighbours if these are compared slice by slice.
     """
     fields, layout = task.fields, task.fields.slices
-    groups = task.groups & GROUPS
+    groups = task.groups & OF_NEIGHBOURS
     if layout is None or not groups:
         return Passes(task, memory_limit, progress).run(), None
     done = whole = 0
@@ -61,7 +61,7 @@ def find(
         done, whole = total, total + fields.nbytes
         progress(read, whole)
 
-    found = Passes(replace(task, groups=task.groups - GROUPS), memory_limit, advance).run()
+    found = Passes(replace(task, groups=task.groups - OF_NEIGHBOURS), memory_limit, advance).run()
     sums = SliceSums(task)
     if not sums.why:
         for at, part in _slices(fields, layout, memory_limit):
@@ -119,7 +119,7 @@ class SliceSums:
         self.layout = layout
         self._task = replace(
             task,
-            groups=task.groups & GROUPS,
+            groups=task.groups & OF_NEIGHBOURS,
             bound=None,
             safeguards=NO_SAFEGUARDS,
             own_metrics=(),

@@ -265,6 +265,7 @@ _TABLE: dict[str, tuple[Shown, ...]] = {
         Shown("its place", "error.max_at", place, **_OPTIONAL),
         Shown("largest modulus", "error.max_modulus", _9, **_OPTIONAL),
         Shown("RMSE", "error.rmse", _9),
+        Shown("mean absolute error (MAE)", "error.mean_abs", _9),
         Shown("mean (bias)", "error.mean", _3),
         Shown("P50 / P99 / P99.9", _PERCENTILES, _2),
         Shown(
