@@ -475,19 +475,20 @@ template <class T>
 H5L_DEVICE void unpack(const DecodePlan& plan) {
   const DecodeJob job = plan.jobs[block_row()];
   if (job.form != plan.form) return;
-  const u32 tile = plan.first_tile + block_number();
-  const TilePlace place = place_of(plan.shape, plan.mode, tile);
+  if (block_number() >= job.tiles.wanted) return;
+  const u32 tile = job.tiles.first + block_number();
+  const TilePlace place = place_of(plan, job, tile);
   const u32 raw_bytes = place.shape.count * static_cast<u32>(sizeof(T));
   const TileSpan span = span_of(plan, job, tile, raw_bytes);
   // The second kernel reads these by itself, or reports what is wrong.
   const bool has_codes = span.is_valid && (span.begin | span.bytes) % 2 == 0 && span.bytes != 0 &&
                          span.bytes != sizeof(T) && span.bytes != raw_bytes;
   if (!has_codes) return;
-  const u8* const payload = payloads_of(plan) + span.begin;
+  const u8* const payload = payloads_of(plan, job) + span.begin;
   for (u32 at = thread() * kLineBytes; at < span.bytes; at += kUnpackWarps * kWarpThreads * kLineBytes) {
     prefetch(payload + at);
   }
-  Unpacker<T>(payload, span.bytes, place.shape, Stage(plan, tile, place)).run();
+  Unpacker<T>(payload, span.bytes, place.shape, Stage(plan, job, tile, place)).run();
 }
 
 }  // namespace interp
