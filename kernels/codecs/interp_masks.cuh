@@ -28,8 +28,20 @@ H5L_DEVICE u32 first_odds(const MaskNeighbours& neighbours, u32 context) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Encoders
 
+// What the rANS needs to know of a decision of frequency f. A state is below 2^21 f when it is divided by f, so with
+// 2^(s - 1) < f <= 2^s the quotient is (state * x + y) >> (31 + s), if x is 2^(31 + s) / f, rounded to nearest, and y is
+// x where that is rounded down: x f is off by f / 2 at most, and times the state that is not above 2^(31 + s).
+struct DecisionStep {
+  alignas(16) u32 factor;  // x
+  u32 addend;              // y
+  u32 limit;               // of the state
+  u32 shift;               // s - 1
+  u32 others, before;      // 2048 - f, and the frequencies of symbols before
+};
+
 struct MaskShared {
-  alignas(16) Quad steps[kWarpThreads];  // of the rANS
+  DecisionStep steps[kWarpThreads];
+  u16 words[kWarpThreads];
   u16 odds[kMaskContexts];
   u16 frequencies[kWarpThreads];
 };
@@ -115,16 +127,13 @@ H5L_DEVICE void for_frequencies(const MaskNeighbours& neighbours, const u16* lis
   }
 }
 
-// What the rANS needs to know of a decision of frequency f. A state is below 2^21 f when it is divided by f, so with
-// 2^(s - 1) < f <= 2^s the quotient is (state * x + y) >> (31 + s), if x is 2^(31 + s) / f, rounded to nearest, and y is
-// x where that is rounded down: x f is off by f / 2 at most, and times the state that is not above 2^(31 + s).
-H5L_DEVICE Quad step_of_decision(u32 f, u32 bit) {
+H5L_DEVICE DecisionStep step_of_decision(u32 f, u32 bit) {
   const u32 s = 32 - count_leading_zeros(f - 1), others = kFrequencySum - f;
   const u64 power = u64{1} << (31 + s);
   const u32 down = static_cast<u32>(power / f), rest = static_cast<u32>(power - u64{down} * f);
   const bool is_up = 2 * rest > f;
-  return {down + (is_up ? 1 : 0), rest == 0 || is_up ? 0 : down, f << (32 - kFrequencyBits),
-          others | (s - 1) << 16 | bit << 31};
+  return {down + (is_up ? 1 : 0), rest == 0 || is_up ? 0 : down, f << (32 - kFrequencyBits), s - 1, others,
+          bit != 0 ? others : 0};
 }
 
 // The rANS of a mask, backwards: decisions are frequencies and bits. Words are put where the decisions were. Returns
@@ -143,17 +152,17 @@ H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, MaskShared& shared, u8* 
     end -= n;
     next = load(end);
     sync_warp();
-    u32 words = 0, own_word = 0;  // of these decisions: thread i has the one that was number i to come
+    u32 words = 0;  // of these decisions
     const auto push = [&](u32 k) {
-      const Quad step = shared.steps[k];
-      const u32 others = step.w & 0xFFFF, before = step.w >> 31 != 0 ? others : 0;
-      const bool is_full = state >= step.z;
-      own_word = is_full && lane() == words ? state : own_word;
-      words += is_full ? 1 : 0;
-      state = is_full ? state >> 16 : state;
+      const DecisionStep step = shared.steps[k];
+      if (state >= step.limit) {
+        shared.words[words] = static_cast<u16>(state);  // all threads the same
+        ++words;
+        state >>= 16;
+      }
       // state / frequency * 2048 + state % frequency + the frequencies before
-      const u32 quotient = static_cast<u32>((u64{state} * step.x + step.y) >> 32) >> (step.w >> 16 & 31);
-      state += quotient * others + before;
+      const u32 quotient = static_cast<u32>((u64{state} * step.factor + step.addend) >> 32) >> step.shift;
+      state += quotient * step.others + step.before;
     };
     if (n == kWarpThreads) {
       constexpr u32 at_once = 8;
@@ -164,7 +173,8 @@ H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, MaskShared& shared, u8* 
       H5L_NO_UNROLL for (u32 k = n; k-- > 0;) push(k);
     }
     words_at -= words;
-    if (lane() < words) decisions[words_at + words - 1 - lane()] = static_cast<u16>(own_word);
+    sync_warp();
+    if (lane() < words) decisions[words_at + words - 1 - lane()] = shared.words[lane()];
     sync_warp();  // the steps have been read
   }
   u16* const halves = reinterpret_cast<u16*>(out);
@@ -200,74 +210,91 @@ H5L_DEVICE u8* write_mask_by_warp(const MaskNeighbours& neighbours, u32 count, c
 // ---------------------------------------------------------------------------------------------------------------------
 // Decoders
 
-// The odds of a context, and in the upper half the frequency of a 0 that follows from them.
 struct MaskOdds {
-  alignas(8) u32 rates[kMaskContexts];
+  alignas(8) u32 of[kMaskContexts];
 };
-H5L_DEVICE u32 rate_of_odds(u32 odds) { return odds | (kFrequencySum - frequency_of_odds(odds)) << 16; }
 
 // The rANS of a mask: one thread's. A decision takes as long as its instructions, each of which waits for one before.
 class MaskChain {
  public:
-  H5L_DEVICE MaskChain(const u8* words, u32 count, u32 state, u32* rates)
-      : words_(words), count_(count), rates_(rates), state_(state), next_(count != 0 ? half_at(words) : 0) {}
+  H5L_DEVICE MaskChain(const u8* words, u32 count, u32 state, u32* odds)
+      : words_(words), count_(count), odds_(odds), state_(state) {
+    fill();
+  }
 
   H5L_DEVICE u32 decide(u32 context) {
-    u32 rate = rates_[context];
-    const u32 bit = decide_at(rate);
-    rates_[context] = rate;
+    if (used_ >= refill_at_) fill();
+    u32 odds = odds_[context];
+    const u32 bit = decide_at(odds);
+    odds_[context] = odds;
     return bit;
   }
-  // Eight bits, each in the context that is a byte of `contexts` and has the bit before in place of its bit 0. What is
-  // known of both contexts that a bit may have is loaded before the bit before it is decided; a decision in the same
-  // context as that one takes what came of it.
+  // Eight bits, each in the context that is a byte of `contexts` and has the bit before in place of its bit 0. The odds
+  // of both contexts that a bit may have are loaded before the bit before it is decided; a decision in the same context
+  // as that one takes what came of it.
   H5L_DEVICE u32 decide_octet(const u32 (&contexts)[2], u32 before) {
     const auto both_of = [&](u32 j) {
-      return *reinterpret_cast<const u64*>(rates_ + (contexts[j / 4] >> 8 * (j % 4) & 0xFE));
+      return *reinterpret_cast<const u64*>(odds_ + (contexts[j / 4] >> 8 * (j % 4) & 0xFE));
     };
     u64 next = both_of(0);
-    u32 octet = 0, last = ~u32{0}, rate = 0;
+    u32 octet = 0, last = ~u32{0}, odds = 0;
     H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
+      if (j % kBetweenFills == 0 && used_ >= refill_at_) fill();
       const u64 both = next;
       if (j + 1 < 8) next = both_of(j + 1);
       const u32 context = (contexts[j / 4] >> 8 * (j % 4) & 0xFE) | before;
       const u32 loaded = static_cast<u32>(before != 0 ? both >> 32 : both);
-      rate = context == last ? rate : loaded;
-      before = decide_at(rate);
-      rates_[context] = rate;
+      odds = context == last ? odds : loaded;
+      before = decide_at(odds);
+      odds_[context] = odds;
       last = context;
       octet |= before << j;
     }
     return octet;
   }
+  // Otherwise a decision may take a word each: no encoder writes such a state.
+  [[nodiscard]] H5L_DEVICE bool is_usual() const { return state_ >= kMaskStart; }
   [[nodiscard]] H5L_DEVICE bool is_done() const { return used_ == count_ && state_ == kMaskStart; }
 
  private:
-  // The rate becomes that after the decision. What follows from either bit is found before the bit is.
-  H5L_DEVICE u32 decide_at(u32& rate) {
-    const u32 zeros = rate >> 16, odds = rate & 0xFFFF, slot = state_ % kFrequencySum, high = state_ >> kFrequencyBits;
-    const u32 after_0 = high * zeros + slot, after_1 = high * (kFrequencySum - zeros) + slot - zeros;
-    const u32 odds_0 = odds_after(odds, 0), odds_1 = odds_after(odds, 1);
-    const bool is_1 = slot >= zeros;
-    state_ = is_1 ? after_1 : after_0;
-    if (state_ < kMaskStart) {
-      state_ = state_ << 16 | next_;
-      ++used_;
-      next_ = used_ < count_ ? half_at(words_ + 2 * used_) : 0;  // long before it is needed
+  // A decision takes at most 8 bits, so four of them take at most three words, if the state is a usual one.
+  static constexpr u32 kBetweenFills = 4, kBuffered = 4;
+
+  // The next words; those behind the end are zeros.
+  H5L_DEVICE void fill() {
+    buffer_ = 0;
+    H5L_UNROLL for (u32 k = 0; k < kBuffered; ++k) {
+      if (used_ + k < count_) buffer_ |= u64{half_at(words_ + 2 * (used_ + k))} << 16 * k;
     }
-    rate = rate_of_odds(is_1 ? odds_1 : odds_0);
+    refill_at_ = used_ + 2;
+  }
+
+  // The odds become those after the decision. With the frequency f of a 1, it is a 1 if slot >= 2048 - f, and then the
+  // state is high * f + slot - (2048 - f), otherwise high * (2048 - f) + slot.
+  H5L_DEVICE u32 decide_at(u32& odds) {
+    const u32 f = frequency_of_odds(odds), product = (state_ >> kFrequencyBits) * f;
+    const u32 reach = (state_ | (0 - kFrequencySum)) + f;  // slot - 2048 + f
+    const bool is_1 = static_cast<i32>(reach) >= 0;
+    state_ = is_1 ? product + reach : state_ - product;
+    if (state_ < kMaskStart) {
+      state_ = state_ << 16 | (static_cast<u32>(buffer_) & 0xFFFF);
+      buffer_ >>= 16;
+      ++used_;
+    }
+    odds = odds_after(odds, 0) + (is_1 ? 4095 : 0);  // as odds_after(odds, 1)
     return is_1 ? 1 : 0;
   }
 
   const u8* const words_;
   const u32 count_;
-  u32* const rates_;
-  u32 state_, next_, used_ = 0;
+  u32* const odds_;
+  u64 buffer_ = 0;
+  u32 state_, used_ = 0, refill_at_ = 0;
 };
 
 // The bits of an octet, by one thread. `contexts` are those that the bits before it give, a byte for each bit.
 H5L_DEVICE u32 read_octet(const u32 (&contexts)[2], u64 near_contexts, u32 inside, u32 before, MaskChain& chain) {
-  if (near_contexts == 0 && inside == 0xFF) return chain.decide_octet(contexts, before);
+  if (near_contexts == 0 && inside == 0xFF && chain.is_usual()) return chain.decide_octet(contexts, before);
   u32 octet = 0;
   u64 all = u64{contexts[0]} | u64{contexts[1]} << 32;
   H5L_NO_UNROLL for (u32 j = 0; j < 8 && (inside >> j) != 0; ++j) {
@@ -316,7 +343,8 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
         const u32 here = inside >> i & 0xFF;
         const bool may_break = are_alike(i, 8, 0xFF);
         u32 contexts[2] = {};  // of each bit, a byte
-        H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts[j / 4] |= ballot((window >> i >> j & 1) != 0) << 8 * (j % 4);
+        const u32 own = window >> i;
+        H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts[j / 4] |= ballot((own & 1u << j) != 0) << 8 * (j % 4);
         u32 octet = (0 - before) & here;
         if (lane() == 0 && (!may_break || chain.decide(kBreakOf8 + before) != 0)) {
           octet = read_octet(contexts, near_contexts, here, before, chain);
@@ -335,22 +363,23 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
   }
 }
 
-// Reads a mask at `from`, and returns its end; nullptr if it is corrupt.
-H5L_DEVICE const u8* read_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u8* from, const u8* end,
-                                       MaskOdds& model, u32* mask) {
-  for (u32 w = lane(); w < mask_words(count); w += kWarpThreads) mask[w] = 0;
+// Where a mask at `from` ends; nullptr if there is no room for it.
+H5L_DEVICE const u8* mask_end(const u8* from, const u8* end) {
   if (end - from < 6) return nullptr;
   const u32 words = half_at(from);
-  const u32 state = half_at(from + 2) | half_at(from + 4) << 16;
-  from += 6;
-  if (end - from < 2 * static_cast<i64>(words)) return nullptr;
+  return end - from < 6 + 2 * static_cast<i64>(words) ? nullptr : from + 6 + 2 * words;
+}
+
+// Reads a mask that there is room for. False if it is corrupt.
+H5L_DEVICE bool read_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u8* from, u32* odds, u32* mask) {
+  for (u32 w = lane(); w < mask_words(count); w += kWarpThreads) mask[w] = 0;
   for (u32 context = lane(); context < kMaskContexts; context += kWarpThreads) {
-    model.rates[context] = rate_of_odds(first_odds(neighbours, context));
+    odds[context] = first_odds(neighbours, context);
   }
   sync_warp();
-  MaskChain chain(from, words, state, model.rates);
+  MaskChain chain(from + 6, half_at(from), half_at(from + 2) | half_at(from + 4) << 16, odds);
   walk_mask_by_warp(neighbours, count, mask, chain);
-  return shuffle(u32{chain.is_done()}, 0) != 0 ? from + 2 * words : nullptr;
+  return shuffle(u32{chain.is_done()}, 0) != 0;
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp
