@@ -5,9 +5,9 @@
 // context from the bits before it, and its odds from earlier decisions with that context.
 //
 // An encoder knows all bits: it lists the decisions, a thread for each bit of a word; then their odds, a thread for
-// each context that some of them have; then the rANS. A decoder's decisions are a chain, which one thread follows;
-// the others have the neighbours: lane k the bits of neighbour k for a whole word, so a context is a ballot. Both are
-// one warp.
+// each context that some of them have; then the rANS. A decoder's decisions are a chain; it goes through eight of them
+// as if each were the likely one, and looks behind it how far that was right. Lane k has the bits of neighbour k for a
+// whole word. Both are one warp.
 #pragma once
 
 #include "codecs/interp/masks.h"
@@ -214,98 +214,100 @@ struct MaskOdds {
   alignas(8) u32 of[kMaskContexts];
 };
 
-// The rANS of a mask: one thread's. A decision takes as long as its instructions, each of which waits for one before.
+// The decisions of a mask, by a warp: all threads have the same state.
 class MaskChain {
  public:
   H5L_DEVICE MaskChain(const u8* words, u32 count, u32 state, u32* odds)
-      : words_(words), count_(count), odds_(odds), state_(state) {
-    fill();
-  }
+      : words_(words), count_(count), odds_(odds), state_(state), next_(count != 0 ? half_at(words) : 0) {}
 
   H5L_DEVICE u32 decide(u32 context) {
-    if (used_ >= refill_at_) fill();
-    u32 odds = odds_[context];
-    const u32 bit = decide_at(odds);
-    odds_[context] = odds;
+    const u32 odds = odds_[context], zeros = kFrequencySum - frequency_of_odds(odds);
+    const u32 bit = state_ % kFrequencySum >= zeros ? 1 : 0;
+    state_ = bit != 0 ? after(state_, kFrequencySum - zeros, zeros) : after(state_, zeros, 0);
+    take_word();
+    sync_warp();  // the odds have been read
+    if (lane() == 0) odds_[context] = odds_after(odds, bit);
+    sync_warp();
     return bit;
   }
-  // Eight bits, each in the context that is a byte of `contexts` and has the bit before in place of its bit 0. The odds
-  // of both contexts that a bit may have are loaded before the bit before it is decided; a decision in the same context
-  // as that one takes what came of it.
-  H5L_DEVICE u32 decide_octet(const u32 (&contexts)[2], u32 before) {
-    const auto both_of = [&](u32 j) {
-      return *reinterpret_cast<const u64*>(odds_ + (contexts[j / 4] >> 8 * (j % 4) & 0xFE));
-    };
-    u64 next = both_of(0);
-    u32 octet = 0, last = ~u32{0}, odds = 0;
-    H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
-      if (j % kBetweenFills == 0 && used_ >= refill_at_) fill();
-      const u64 both = next;
-      if (j + 1 < 8) next = both_of(j + 1);
-      const u32 context = (contexts[j / 4] >> 8 * (j % 4) & 0xFE) | before;
-      const u32 loaded = static_cast<u32>(before != 0 ? both >> 32 : both);
-      odds = context == last ? odds : loaded;
-      before = decide_at(odds);
-      odds_[context] = odds;
-      last = context;
-      octet |= before << j;
+
+  // The first `count` bits of an octet, bit j in the thread's context if j is its number modulo 8. That is `context` but
+  // for its bit 0, which is the bit before.
+  //
+  // One decision after the other would wait for memory and all of its instructions. But most bits are what is likely:
+  // so all threads find the likely ones, and their frequencies, and the state goes through these without looking. What
+  // holds up to the first decision that is another one, or after which the state needs a word; then the same begins
+  // again behind it.
+  H5L_DEVICE u32 decide_octet(u32 context, u32 before, u32 count) {
+    const u32 j = lane() % 8;
+    u32 known = 0;
+    H5L_NO_UNROLL for (u32 done = 0; done < count;) {
+      const u64 both = *reinterpret_cast<const u64*>(odds_ + context);
+      const u32 odds_0 = static_cast<u32>(both), odds_1 = static_cast<u32>(both >> 32);  // by the bit before
+      const bool is_left = done <= j && j < count, is_known_1 = (known >> j & 1) != 0;
+      const u32 left = (0xFF << done) & ((1u << count) - 1);
+      const u32 if_0 = ballot(is_left ? odds_0 >= kEvenOdds : is_known_1) & 0xFF,
+                if_1 = ballot(is_left ? odds_1 >= kEvenOdds : is_known_1) & 0xFF;
+      // A bit is 1 in both cases, or in one of them if the one before is: as carries of a sum are.
+      const u32 either = if_0 | if_1, always = if_0 & if_1;
+      const u32 bits = ((either + always + before) ^ either ^ always) >> 1;
+      const u32 own_before = ((bits << 1 | before) >> j) & 1, own_context = context | own_before;
+      const bool is_1 = (bits >> j & 1) != 0;
+      u32 peers = left;  // decisions with the same context
+      H5L_UNROLL for (u32 place = 0; place < kNeighbours; ++place) {
+        const bool is_set = (own_context & 1u << place) != 0;
+        const u32 set = ballot(is_set);
+        peers &= is_set ? set : ~set;
+      }
+      const u32 earlier = ones(peers & ((1u << j) - 1));
+      u32 odds = own_before != 0 ? odds_1 : odds_0;
+      H5L_UNROLL for (u32 k = 0; k < 7; ++k) odds = k < earlier ? odds_after(odds, is_1 ? 1 : 0) : odds;
+      const u32 ones_share = frequency_of_odds(odds), zeros = kFrequencySum - ones_share;
+      const u32 frequency = is_left ? (is_1 ? ones_share : zeros) : kFrequencySum;  // of others: nothing changes
+      const u32 sum_before = is_left && is_1 ? zeros : 0, packed = sum_before << 16 | frequency;
+      u32 state = state_, own_state = state_;
+      H5L_UNROLL for (u32 k = 0; k < 8; ++k) {
+        const u32 of_k = shuffle(packed, k);
+        own_state = k == j ? state : own_state;
+        state = after(state, of_k & 0xFFFF, of_k >> 16);
+      }
+      const bool is_other = is_left && own_state % kFrequencySum - sum_before >= frequency;
+      const u32 own_after = is_other ? after(own_state, kFrequencySum - frequency, is_1 ? 0 : zeros)
+                                     : after(own_state, frequency, sum_before);
+      const u32 others = ballot(is_other), ends = ballot(is_other || own_after < kMaskStart) & left;
+      const u32 last = ends == 0 ? count - 1 : lowest_one(ends);
+      state_ = shuffle(own_after, last);
+      take_word();
+      const u32 decided = left & ((2u << last) - 1);
+      known |= (bits ^ (others & 1u << last)) & decided;
+      if ((decided >> j & 1) != 0 && (peers & decided) >> j == 1 && lane() < 8) {
+        odds_[own_context] = odds_after(odds, known >> j & 1);
+      }
+      sync_warp();
+      done = last + 1;
     }
-    return octet;
+    return known;
   }
-  // Otherwise a decision may take a word each: no encoder writes such a state.
-  [[nodiscard]] H5L_DEVICE bool is_usual() const { return state_ >= kMaskStart; }
   [[nodiscard]] H5L_DEVICE bool is_done() const { return used_ == count_ && state_ == kMaskStart; }
 
  private:
-  // A decision takes at most 8 bits, so four of them take at most three words, if the state is a usual one.
-  static constexpr u32 kBetweenFills = 4, kBuffered = 4;
-
-  // The next words; those behind the end are zeros.
-  H5L_DEVICE void fill() {
-    buffer_ = 0;
-    H5L_UNROLL for (u32 k = 0; k < kBuffered; ++k) {
-      if (used_ + k < count_) buffer_ |= u64{half_at(words_ + 2 * (used_ + k))} << 16 * k;
-    }
-    refill_at_ = used_ + 2;
+  H5L_DEVICE static u32 after(u32 state, u32 frequency, u32 sum_before) {
+    return (state >> kFrequencyBits) * frequency + state % kFrequencySum - sum_before;
   }
-
-  // The odds become those after the decision. With the frequency f of a 1, it is a 1 if slot >= 2048 - f, and then the
-  // state is high * f + slot - (2048 - f), otherwise high * (2048 - f) + slot.
-  H5L_DEVICE u32 decide_at(u32& odds) {
-    const u32 f = frequency_of_odds(odds), product = (state_ >> kFrequencyBits) * f;
-    const u32 reach = (state_ | (0 - kFrequencySum)) + f;  // slot - 2048 + f
-    const bool is_1 = static_cast<i32>(reach) >= 0;
-    state_ = is_1 ? product + reach : state_ - product;
-    if (state_ < kMaskStart) {
-      state_ = state_ << 16 | (static_cast<u32>(buffer_) & 0xFFFF);
-      buffer_ >>= 16;
-      ++used_;
-    }
-    odds = odds_after(odds, 0) + (is_1 ? 4095 : 0);  // as odds_after(odds, 1)
-    return is_1 ? 1 : 0;
+  H5L_DEVICE void take_word() {
+    if (state_ >= kMaskStart) return;
+    state_ = state_ << 16 | next_;
+    ++used_;
+    next_ = used_ < count_ ? half_at(words_ + 2 * used_) : 0;  // long before it is needed
   }
 
   const u8* const words_;
   const u32 count_;
   u32* const odds_;
-  u64 buffer_ = 0;
-  u32 state_, used_ = 0, refill_at_ = 0;
+  u32 state_, next_, used_ = 0;
 };
 
-// The bits of an octet, by one thread. `contexts` are those that the bits before it give, a byte for each bit.
-H5L_DEVICE u32 read_octet(const u32 (&contexts)[2], u64 near_contexts, u32 inside, u32 before, MaskChain& chain) {
-  if (near_contexts == 0 && inside == 0xFF && chain.is_usual()) return chain.decide_octet(contexts, before);
-  u32 octet = 0;
-  u64 all = u64{contexts[0]} | u64{contexts[1]} << 32;
-  H5L_NO_UNROLL for (u32 j = 0; j < 8 && (inside >> j) != 0; ++j) {
-    before = chain.decide((static_cast<u32>(all) & 0xFE) | before);
-    octet |= before << j;
-    all = (all | (before != 0 ? near_contexts : 0)) >> 8;
-  }
-  return octet;
-}
-
-// Goes through a mask, which is 0 at first, as MaskWalk does. The chain is that of the first thread.
+// Goes through a mask, which is 0 at first, as MaskWalk does.
 H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u32* mask, MaskChain& chain) {
   const u32 distance = lane() < kNeighbours ? distance_of(neighbours, lane()) : 0;
   u32 farthest = 0;
@@ -331,28 +333,36 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
       window = bits_before(mask, first, distance, kMaskBits);
     }
     u32 known = alike, breaks = 1;
-    if (is_known || are_alike(0, kMaskBits, ~u32{0})) {
-      if (lane() == 0) breaks = chain.decide(kBreakOf32 + before);
-      breaks = shuffle(breaks, 0);
-    }
+    if (is_known || are_alike(0, kMaskBits, ~u32{0})) breaks = chain.decide(kBreakOf32 + before);
     if (breaks == 0) {
       run += kMaskBits;
     } else {
       known = 0;
       H5L_NO_UNROLL for (u32 i = 0; i < kMaskBits && (inside >> i) != 0; i += 8) {
-        const u32 here = inside >> i & 0xFF;
+        const u32 here = inside >> i & 0xFF, n = ones(here);
         const bool may_break = are_alike(i, 8, 0xFF);
-        u32 contexts[2] = {};  // of each bit, a byte
-        const u32 own = window >> i;
-        H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts[j / 4] |= ballot((own & 1u << j) != 0) << 8 * (j % 4);
         u32 octet = (0 - before) & here;
-        if (lane() == 0 && (!may_break || chain.decide(kBreakOf8 + before) != 0)) {
-          octet = read_octet(contexts, near_contexts, here, before, chain);
+        if (!may_break || chain.decide(kBreakOf8 + before) != 0) {
+          const u32 own = window >> i;
+          if (near_contexts == 0) {
+            u32 context = 0;  // of the thread's bit
+            H5L_UNROLL for (u32 k = 1; k < kNeighbours; ++k) context |= (shuffle(own, k) >> lane() % 8 & 1) << k;
+            octet = chain.decide_octet(context, before, n);
+          } else {
+            octet = 0;
+            u64 contexts = 0;  // of each bit, a byte
+            H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts |= u64{ballot((own & 1u << j) != 0) & 0xFE} << 8 * j;
+            u32 bit = before;
+            H5L_NO_UNROLL for (u32 j = 0; j < n; ++j) {
+              bit = chain.decide((static_cast<u32>(contexts) & 0xFE) | bit);
+              octet |= bit << j;
+              contexts = (contexts | (bit != 0 ? near_contexts : 0)) >> 8;
+            }
+          }
         }
-        octet = shuffle(octet, 0);
         known |= octet << i;
         if (distance != 0 && distance + i < kMaskBits) window |= octet << (distance + i);
-        const u32 n = ones(here), last = octet >> (n - 1) & 1, others = (octet ^ (0 - last)) & here;
+        const u32 last = octet >> (n - 1) & 1, others = (octet ^ (0 - last)) & here;
         run = others != 0 ? n - 32 + count_leading_zeros(others) : last == before ? run + n : n;
         before = last;
       }
@@ -379,7 +389,7 @@ H5L_DEVICE bool read_mask_by_warp(const MaskNeighbours& neighbours, u32 count, c
   sync_warp();
   MaskChain chain(from + 6, half_at(from), half_at(from + 2) | half_at(from + 4) << 16, odds);
   walk_mask_by_warp(neighbours, count, mask, chain);
-  return shuffle(u32{chain.is_done()}, 0) != 0;
+  return chain.is_done();
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp
