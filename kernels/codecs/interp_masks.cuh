@@ -5,9 +5,9 @@
 // context from the bits before it, and its odds from earlier decisions with that context.
 //
 // An encoder knows all bits: it lists the decisions, a thread for each bit of a word; then their odds, a thread for
-// each context that some of them have; then the rANS. A decoder's decisions are a chain; it goes through eight of them
-// as if each were the likely one, and looks behind it how far that was right. Lane k has the bits of neighbour k for a
-// whole word. Both are one warp.
+// each context that some of them have; then the rANS. A decoder's decisions are a chain, which one thread follows;
+// the others have the neighbours: lane k the bits of neighbour k for a whole word, so a context is a ballot. Both are
+// one warp.
 #pragma once
 
 #include "codecs/interp/masks.h"
@@ -156,7 +156,7 @@ H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, MaskShared& shared, u8* 
     const auto push = [&](u32 k) {
       const DecisionStep step = shared.steps[k];
       if (state >= step.limit) {
-        shared.words[words] = static_cast<u16>(state);  // all threads the same
+        if (lane() == 0) shared.words[words] = static_cast<u16>(state);
         ++words;
         state >>= 16;
       }
@@ -210,104 +210,85 @@ H5L_DEVICE u8* write_mask_by_warp(const MaskNeighbours& neighbours, u32 count, c
 // ---------------------------------------------------------------------------------------------------------------------
 // Decoders
 
+// The odds of a context, and in the upper half the frequency of a 0 that follows from them.
 struct MaskOdds {
-  alignas(8) u32 of[kMaskContexts];
+  alignas(8) u32 rates[kMaskContexts];
 };
+H5L_DEVICE u32 rate_of_odds(u32 odds) { return odds | (kFrequencySum - frequency_of_odds(odds)) << 16; }
 
-// The decisions of a mask, by a warp: all threads have the same state.
+// The rANS of a mask: one thread's. A decision takes as long as its instructions, each of which waits for one before.
 class MaskChain {
  public:
-  H5L_DEVICE MaskChain(const u8* words, u32 count, u32 state, u32* odds)
-      : words_(words), count_(count), odds_(odds), state_(state), next_(count != 0 ? half_at(words) : 0) {}
+  H5L_DEVICE MaskChain(const u8* words, u32 count, u32 state, u32* rates)
+      : words_(words), count_(count), rates_(rates), state_(state), next_(count != 0 ? half_at(words) : 0) {}
 
   H5L_DEVICE u32 decide(u32 context) {
-    const u32 odds = odds_[context], zeros = kFrequencySum - frequency_of_odds(odds);
-    const u32 bit = state_ % kFrequencySum >= zeros ? 1 : 0;
-    state_ = bit != 0 ? after(state_, kFrequencySum - zeros, zeros) : after(state_, zeros, 0);
-    take_word();
-    sync_warp();  // the odds have been read
-    if (lane() == 0) odds_[context] = odds_after(odds, bit);
-    sync_warp();
+    u32 rate = rates_[context];
+    const u32 bit = decide_at(rate);
+    rates_[context] = rate;
     return bit;
   }
-
-  // The first `count` bits of an octet, bit j in the thread's context if j is its number modulo 8. That is `context` but
-  // for its bit 0, which is the bit before.
-  //
-  // One decision after the other would wait for memory and all of its instructions. But most bits are what is likely:
-  // so all threads find the likely ones, and their frequencies, and the state goes through these without looking. What
-  // holds up to the first decision that is another one, or after which the state needs a word; then the same begins
-  // again behind it.
-  H5L_DEVICE u32 decide_octet(u32 context, u32 before, u32 count) {
-    const u32 j = lane() % 8;
-    u32 known = 0;
-    H5L_NO_UNROLL for (u32 done = 0; done < count;) {
-      const u64 both = *reinterpret_cast<const u64*>(odds_ + context);
-      const u32 odds_0 = static_cast<u32>(both), odds_1 = static_cast<u32>(both >> 32);  // by the bit before
-      const bool is_left = done <= j && j < count, is_known_1 = (known >> j & 1) != 0;
-      const u32 left = (0xFF << done) & ((1u << count) - 1);
-      const u32 if_0 = ballot(is_left ? odds_0 >= kEvenOdds : is_known_1) & 0xFF,
-                if_1 = ballot(is_left ? odds_1 >= kEvenOdds : is_known_1) & 0xFF;
-      // A bit is 1 in both cases, or in one of them if the one before is: as carries of a sum are.
-      const u32 either = if_0 | if_1, always = if_0 & if_1;
-      const u32 bits = ((either + always + before) ^ either ^ always) >> 1;
-      const u32 own_before = ((bits << 1 | before) >> j) & 1, own_context = context | own_before;
-      const bool is_1 = (bits >> j & 1) != 0;
-      u32 peers = left;  // decisions with the same context
-      H5L_UNROLL for (u32 place = 0; place < kNeighbours; ++place) {
-        const bool is_set = (own_context & 1u << place) != 0;
-        const u32 set = ballot(is_set);
-        peers &= is_set ? set : ~set;
-      }
-      const u32 earlier = ones(peers & ((1u << j) - 1));
-      u32 odds = own_before != 0 ? odds_1 : odds_0;
-      H5L_UNROLL for (u32 k = 0; k < 7; ++k) odds = k < earlier ? odds_after(odds, is_1 ? 1 : 0) : odds;
-      const u32 ones_share = frequency_of_odds(odds), zeros = kFrequencySum - ones_share;
-      const u32 frequency = is_left ? (is_1 ? ones_share : zeros) : kFrequencySum;  // of others: nothing changes
-      const u32 sum_before = is_left && is_1 ? zeros : 0, packed = sum_before << 16 | frequency;
-      u32 state = state_, own_state = state_;
-      H5L_UNROLL for (u32 k = 0; k < 8; ++k) {
-        const u32 of_k = shuffle(packed, k);
-        own_state = k == j ? state : own_state;
-        state = after(state, of_k & 0xFFFF, of_k >> 16);
-      }
-      const bool is_other = is_left && own_state % kFrequencySum - sum_before >= frequency;
-      const u32 own_after = is_other ? after(own_state, kFrequencySum - frequency, is_1 ? 0 : zeros)
-                                     : after(own_state, frequency, sum_before);
-      const u32 others = ballot(is_other), ends = ballot(is_other || own_after < kMaskStart) & left;
-      const u32 last = ends == 0 ? count - 1 : lowest_one(ends);
-      state_ = shuffle(own_after, last);
-      take_word();
-      const u32 decided = left & ((2u << last) - 1);
-      known |= (bits ^ (others & 1u << last)) & decided;
-      if ((decided >> j & 1) != 0 && (peers & decided) >> j == 1 && lane() < 8) {
-        odds_[own_context] = odds_after(odds, known >> j & 1);
-      }
-      sync_warp();
-      done = last + 1;
+  // Eight bits, each in the context that is a byte of `contexts` and has the bit before in place of its bit 0. What is
+  // known of both contexts that a bit may have is loaded before the bit before it is decided; a decision in the same
+  // context as that one takes what came of it.
+  H5L_DEVICE u32 decide_octet(const u32 (&contexts)[2], u32 before) {
+    const auto both_of = [&](u32 j) {
+      return *reinterpret_cast<const u64*>(rates_ + (contexts[j / 4] >> 8 * (j % 4) & 0xFE));
+    };
+    u64 next = both_of(0);
+    u32 octet = 0, last = ~u32{0}, rate = 0;
+    H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
+      const u64 both = next;
+      if (j + 1 < 8) next = both_of(j + 1);
+      const u32 context = (contexts[j / 4] >> 8 * (j % 4) & 0xFE) | before;
+      const u32 loaded = static_cast<u32>(before != 0 ? both >> 32 : both);
+      rate = context == last ? rate : loaded;
+      before = decide_at(rate);
+      rates_[context] = rate;
+      last = context;
+      octet |= before << j;
     }
-    return known;
+    return octet;
   }
   [[nodiscard]] H5L_DEVICE bool is_done() const { return used_ == count_ && state_ == kMaskStart; }
 
  private:
-  H5L_DEVICE static u32 after(u32 state, u32 frequency, u32 sum_before) {
-    return (state >> kFrequencyBits) * frequency + state % kFrequencySum - sum_before;
-  }
-  H5L_DEVICE void take_word() {
-    if (state_ >= kMaskStart) return;
-    state_ = state_ << 16 | next_;
-    ++used_;
-    next_ = used_ < count_ ? half_at(words_ + 2 * used_) : 0;  // long before it is needed
+  // The rate becomes that after the decision. What follows from either bit is found before the bit is.
+  H5L_DEVICE u32 decide_at(u32& rate) {
+    const u32 zeros = rate >> 16, odds = rate & 0xFFFF, slot = state_ % kFrequencySum, high = state_ >> kFrequencyBits;
+    const u32 after_0 = high * zeros + slot, after_1 = high * (kFrequencySum - zeros) + slot - zeros;
+    const u32 odds_0 = odds_after(odds, 0), odds_1 = odds_after(odds, 1);
+    const bool is_1 = slot >= zeros;
+    state_ = is_1 ? after_1 : after_0;
+    if (state_ < kMaskStart) {
+      state_ = state_ << 16 | next_;
+      ++used_;
+      next_ = used_ < count_ ? half_at(words_ + 2 * used_) : 0;  // long before it is needed
+    }
+    rate = rate_of_odds(is_1 ? odds_1 : odds_0);
+    return is_1 ? 1 : 0;
   }
 
   const u8* const words_;
   const u32 count_;
-  u32* const odds_;
+  u32* const rates_;
   u32 state_, next_, used_ = 0;
 };
 
-// Goes through a mask, which is 0 at first, as MaskWalk does.
+// The bits of an octet, by one thread. `contexts` are those that the bits before it give, a byte for each bit.
+H5L_DEVICE u32 read_octet(const u32 (&contexts)[2], u64 near_contexts, u32 inside, u32 before, MaskChain& chain) {
+  if (near_contexts == 0 && inside == 0xFF) return chain.decide_octet(contexts, before);
+  u32 octet = 0;
+  u64 all = u64{contexts[0]} | u64{contexts[1]} << 32;
+  H5L_NO_UNROLL for (u32 j = 0; j < 8 && (inside >> j) != 0; ++j) {
+    before = chain.decide((static_cast<u32>(all) & 0xFE) | before);
+    octet |= before << j;
+    all = (all | (before != 0 ? near_contexts : 0)) >> 8;
+  }
+  return octet;
+}
+
+// Goes through a mask, which is 0 at first, as MaskWalk does. The chain is that of the first thread.
 H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u32* mask, MaskChain& chain) {
   const u32 distance = lane() < kNeighbours ? distance_of(neighbours, lane()) : 0;
   u32 farthest = 0;
@@ -333,36 +314,28 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
       window = bits_before(mask, first, distance, kMaskBits);
     }
     u32 known = alike, breaks = 1;
-    if (is_known || are_alike(0, kMaskBits, ~u32{0})) breaks = chain.decide(kBreakOf32 + before);
+    if (is_known || are_alike(0, kMaskBits, ~u32{0})) {
+      if (lane() == 0) breaks = chain.decide(kBreakOf32 + before);
+      breaks = shuffle(breaks, 0);
+    }
     if (breaks == 0) {
       run += kMaskBits;
     } else {
       known = 0;
       H5L_NO_UNROLL for (u32 i = 0; i < kMaskBits && (inside >> i) != 0; i += 8) {
-        const u32 here = inside >> i & 0xFF, n = ones(here);
+        const u32 here = inside >> i & 0xFF;
         const bool may_break = are_alike(i, 8, 0xFF);
+        u32 contexts[2] = {};  // of each bit, a byte
+        const u32 own = window >> i;
+        H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts[j / 4] |= ballot((own & 1u << j) != 0) << 8 * (j % 4);
         u32 octet = (0 - before) & here;
-        if (!may_break || chain.decide(kBreakOf8 + before) != 0) {
-          const u32 own = window >> i;
-          if (near_contexts == 0) {
-            u32 context = 0;  // of the thread's bit
-            H5L_UNROLL for (u32 k = 1; k < kNeighbours; ++k) context |= (shuffle(own, k) >> lane() % 8 & 1) << k;
-            octet = chain.decide_octet(context, before, n);
-          } else {
-            octet = 0;
-            u64 contexts = 0;  // of each bit, a byte
-            H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts |= u64{ballot((own & 1u << j) != 0) & 0xFE} << 8 * j;
-            u32 bit = before;
-            H5L_NO_UNROLL for (u32 j = 0; j < n; ++j) {
-              bit = chain.decide((static_cast<u32>(contexts) & 0xFE) | bit);
-              octet |= bit << j;
-              contexts = (contexts | (bit != 0 ? near_contexts : 0)) >> 8;
-            }
-          }
+        if (lane() == 0 && (!may_break || chain.decide(kBreakOf8 + before) != 0)) {
+          octet = read_octet(contexts, near_contexts, here, before, chain);
         }
+        octet = shuffle(octet, 0);
         known |= octet << i;
         if (distance != 0 && distance + i < kMaskBits) window |= octet << (distance + i);
-        const u32 last = octet >> (n - 1) & 1, others = (octet ^ (0 - last)) & here;
+        const u32 n = ones(here), last = octet >> (n - 1) & 1, others = (octet ^ (0 - last)) & here;
         run = others != 0 ? n - 32 + count_leading_zeros(others) : last == before ? run + n : n;
         before = last;
       }
@@ -381,15 +354,15 @@ H5L_DEVICE const u8* mask_end(const u8* from, const u8* end) {
 }
 
 // Reads a mask that there is room for. False if it is corrupt.
-H5L_DEVICE bool read_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u8* from, u32* odds, u32* mask) {
+H5L_DEVICE bool read_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u8* from, u32* rates, u32* mask) {
   for (u32 w = lane(); w < mask_words(count); w += kWarpThreads) mask[w] = 0;
   for (u32 context = lane(); context < kMaskContexts; context += kWarpThreads) {
-    odds[context] = first_odds(neighbours, context);
+    rates[context] = rate_of_odds(first_odds(neighbours, context));
   }
   sync_warp();
-  MaskChain chain(from + 6, half_at(from), half_at(from + 2) | half_at(from + 4) << 16, odds);
+  MaskChain chain(from + 6, half_at(from), half_at(from + 2) | half_at(from + 4) << 16, rates);
   walk_mask_by_warp(neighbours, count, mask, chain);
-  return chain.is_done();
+  return shuffle(u32{chain.is_done()}, 0) != 0;
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp
