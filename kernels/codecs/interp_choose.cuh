@@ -14,10 +14,7 @@ namespace interp {
 inline constexpr u32 kChooseThreads = 512, kChooseWarps = kChooseThreads / kWarpThreads;
 
 struct ChooseShared {
-  union {
-    SurveyMemory<kChunkGroups> survey;
-    u64 fitted[kFitPlaces];  // bits of the values that a lattice is fitted to
-  };
+  SurveyMemory<kChunkGroups> survey;
   double samples[2 * OwnSamples::kPlaces];
   u32 are_ordinary[2 * OwnSamples::kPlaces / kWarpThreads];
   OwnSamples own;
@@ -125,15 +122,8 @@ class Chooser {
 
   H5L_DEVICE bool take_lattice(Quantizer& quantizer, W fill, bool is_packed) {
     sync_block();
-    if (is_packed) {
-      for (u32 n = thread(); n < kFitPlaces; n += kChooseThreads) {
-        shared_.fitted[n] = values_[sample_place(n + 1, count_)];
-      }
-      sync_block();
-    }
     if (thread() == 0) {
-      u32 n = 0;  // places come in order
-      const auto bits_at = [&](u64) { return static_cast<W>(shared_.fitted[n++]); };
+      const auto bits_at = [&](u64 place) { return values_[place]; };
       shared_.lattice = is_packed ? fitted_lattice<T>(quantizer, shared_.own, shared_.packed, count_, bits_at)
                                   : decimal_lattice(shared_.step, quantizer.step);
     }
