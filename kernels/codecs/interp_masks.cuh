@@ -28,9 +28,10 @@ H5L_DEVICE u32 first_odds(const MaskNeighbours& neighbours, u32 context) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Encoders
 
-// What the rANS needs to know of a decision of frequency f. A state is below 2^21 f when it is divided by f, so with
-// 2^(s - 1) < f <= 2^s the quotient is (state * x + y) >> (31 + s), if x is 2^(31 + s) / f, rounded to nearest, and y is
-// x where that is rounded down: x f is off by f / 2 at most, and times the state that is not above 2^(31 + s).
+// What the rANS needs to know of a decision of frequency f. A state is below 2^21 f when it is divided by f. So with
+// 2^(s - 1) < f <= 2^s the quotient is (state * x + y) >> (31 + s), if x is 2^(31 + s) / f, rounded to nearest, and y
+// is x where that is rounded down, otherwise 0: x f is off by f / 2 at most, and that times the state is not above
+// 2^(31 + s).
 struct DecisionStep {
   alignas(16) u32 factor;  // x
   u32 addend;              // y

@@ -6,8 +6,8 @@
 // stage.
 //
 // The first warp decodes classes and symbols, in one chain in which each symbol waits for the one before. So all else
-// is left out of it. Meanwhile the second warp decodes the mask of exceptions, another chain, whose end is known before.
-// Then both do what is left: raw planes, escapes, and what numbers stand for.
+// is left out of it. Meanwhile the second warp decodes the mask of exceptions, which is another chain, and whose end is
+// known before. Then both do what is left: raw planes, escapes, and what numbers stand for.
 //
 // A coder of fewer than 32 lanes runs several times side by side: thread t has the state of lane t % L, and keeps the
 // symbols that are its own.

@@ -178,8 +178,8 @@ struct Codec {
   // Where values lie on a coarser lattice than the bound asks for: makes its step that of the quantizer, which is not
   // the chunk's, and returns true. Null if the codec does not look for one.
   bool (*take_own_step)(const Chunk& chunk, Quantizer& quantizer) = nullptr;
-  // Bits of a frame's mode that its layout follows from, the lowest ones, and those that decoders ignore: kernels decode
-  // frames that differ in these in one batch.
+  // Bits of a frame's mode that its layout follows from, the lowest ones, and those that decoders ignore. Kernels
+  // decode frames that differ in these in one batch.
   u32 layout_bits = 0, ignored_bits = 0;
   // How many of the last dims the header of a frame with this mode holds: 0, 3 or 4. With 0 the chunk is one run of
   // values. kNoMode if frames have no such mode.
