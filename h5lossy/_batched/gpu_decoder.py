@@ -163,7 +163,8 @@ class _Decoder:
             begins.setdefault(buffers[k, :_ALIKE_BYTES].tobytes(), k)
         for k in begins.values():
             info = self._info(buffers[k], int(sizes[k]))
-            if info is None or not _native.has_kernels(info, decode=True):
+            how = 0 if info is None else _native.has_kernels(info, decode=True)
+            if info is None or not how:
                 continue
             bound = info.bound_kind
             if bound == _native.BOUND_RANGE_RELATIVE:
@@ -174,7 +175,8 @@ class _Decoder:
             is_any = info.codec == 0 or (bound == _native.BOUND_LOSSLESS and not has_integers)
             if has_integers:
                 bound = _native.BOUND_LOSSLESS
-            kinds.setdefault(None if is_any else (info.codec, bound, info.mode), info)
+            mode = info.mode if how == 1 else 0  # otherwise all modes are decoded together
+            kinds.setdefault(None if is_any else (info.codec, bound, mode), info)
             if len(kinds) > _MOST_KINDS:
                 break
         if len(kinds) > 1:

@@ -87,14 +87,14 @@ def gpu_speedup(codec: int, *, decode: bool) -> float:
     return float(lib.h5l_gpu_speedup(codec, decode))
 
 
-def has_kernels(chunk: Params | FrameFields, *, decode: bool) -> bool:
-    """Return whether GPUs can encode such chunks, or decode such frames."""
+def has_kernels(chunk: Params | FrameFields, *, decode: bool) -> int:
+    """Return whether GPUs can encode such chunks, or decode such frames; 2: with any modes."""
     if isinstance(chunk, Params) and (chunk.wide or chunk.thresholds or chunk.valid_range):
-        return False
+        return 0
     found = lib.h5l_has_kernels(
         chunk.codec, chunk.mode, chunk.value_class, chunk.bound_kind, decode
     )
-    return bool(found)
+    return int(found)
 
 
 def device_of(address: int) -> int:

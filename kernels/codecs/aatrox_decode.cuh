@@ -51,8 +51,8 @@ class Decoder {
     const u32 raw_bytes = count_ * static_cast<u32>(sizeof(T));
     if (!span.is_valid || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
       return report_corrupt(plan_);
-    payload_ = reinterpret_cast<const u32*>(payloads_of(plan_) + span.begin);
-    prefetch_share(payloads_of(plan_) + span.begin, span.bytes, part, kTileParts);
+    payload_ = reinterpret_cast<const u32*>(payloads_of(plan_, job_) + span.begin);
+    prefetch_share(payloads_of(plan_, job_) + span.begin, span.bytes, part, kTileParts);
     words_ = span.bytes / 4;
     section_words_ = 0;
     PayloadSum sum(plan_, job_, tile);
@@ -74,7 +74,7 @@ class Decoder {
       W bins[kThreadValues];
       // Sums published by the tile's warps.
       u64* const published =
-          plan_.published + (u64{block_row()} * plan_.tiles + (tile - plan_.first_tile)) * kTileLayers * kValueWords;
+          plan_.published + (u64{block_row()} * plan_.tiles + (tile - job_.tiles.first)) * kTileLayers * kValueWords;
       read_bins(sum, bins, published);
       H5L_UNROLL for (u32 i = 0; i < kThreadValues; ++i) bits[i] = bits_of_bin(q, bins[i]);
     }

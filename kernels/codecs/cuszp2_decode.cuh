@@ -39,8 +39,8 @@ class Decoder {
     const u32 raw_bytes = place.count() * static_cast<u32>(sizeof(T));
     if (!span.is_valid || span.bytes > raw_bytes || span.begin % 4 != 0 || span.bytes % 4 != 0)
       return report_corrupt(plan_);
-    payload_ = reinterpret_cast<const u32*>(payloads_of(plan_) + span.begin);
-    prefetch_share(payloads_of(plan_) + span.begin, span.bytes, 0, 1);
+    payload_ = reinterpret_cast<const u32*>(payloads_of(plan_, job_) + span.begin);
+    prefetch_share(payloads_of(plan_, job_) + span.begin, span.bytes, 0, 1);
     words_ = span.bytes / 4;
     section_words_ = 0;
     PayloadSum sum(plan_, job_, tile);

@@ -121,7 +121,7 @@ class Decoder {
       : plan_(plan),
         job_(job),
         tile_(tile),
-        place_(place_of(plan.shape, plan.mode, tile)),
+        place_(place_of(plan, job, tile)),
         shape_(place_.shape),
         by_x_(shape_.extents[3]),
         by_y_(shape_.extents[2]),
@@ -130,12 +130,12 @@ class Decoder {
   H5L_DEVICE void decode(const TileSpan& span) {
     const u32 raw_bytes = shape_.count * static_cast<u32>(sizeof(T));
     const bool is_valid = span.is_valid && span.bytes <= raw_bytes && (span.begin | span.bytes) % 2 == 0;
-    const u8* const payload = payloads_of(plan_) + span.begin;
+    const u8* const payload = payloads_of(plan_, job_) + span.begin;
     // Those without are not unpacked, and nothing is left of them.
     const bool has_codes = is_valid && span.bytes != raw_bytes && span.bytes != 0 && span.bytes != sizeof(T);
     if (has_codes) return decode_codes(payload, span.bytes);
     if constexpr (kIsShort) {
-      if (thread() == 0) Stage(plan_, tile_, place_).record().is_left = 0;
+      if (thread() == 0) Stage(plan_, job_, tile_, place_).record().is_left = 0;
       if (!is_valid) return report_corrupt(plan_);
       add_to_checksum(payload, span.bytes, 0);
       if (span.bytes == raw_bytes) {
@@ -177,7 +177,7 @@ class Decoder {
   }
 
   H5L_DEVICE void decode_codes(const u8* payload, u32 bytes) {
-    const Stage stage(plan_, tile_, place_);
+    const Stage stage(plan_, job_, tile_, place_);
     const StageRecord record = stage.record();
     const Head& head = record.head;
     const bool is_narrow = sizeof(T) == 4 || head.is_narrow;
@@ -473,8 +473,9 @@ template <class T, class Q, class Shared>
 H5L_DEVICE void decode(const DecodePlan& plan) {
   DecodeJob job = plan.jobs[block_row()];
   if constexpr (!Shared::kIsShort) {
-    const u32 tile = plan.first_tile + block_number();
-    if (job.form == plan.form && Stage(plan, tile, place_of(plan.shape, plan.mode, tile)).record().is_left == 0) return;
+    if (job.form != plan.form || block_number() >= job.tiles.wanted) return;
+    const u32 tile = job.tiles.first + block_number();
+    if (Stage(plan, job, tile, place_of(plan, job, tile)).record().is_left == 0) return;
     job.check_table = 0;  // the second kernel has done it
   }
   for_own_items<1, false>(plan, job, kTileValues * sizeof(T), [&](u32 tile, u32, const TileSpan& span) {

@@ -376,11 +376,10 @@ class FormFinder {
 
   // Finer units on coarse levels.
   H5L_DEVICE void attempt_finer_units() {
-    if (!may_have_finer_units(count(), least_) || !best_is_narrow_) return;
+    if (!may_have_finer_units(count(), least_) || !best_is_narrow_ || !best_.is_closed) return;
     count_section();
     if (!may_have_finer_units(count(), least_)) return;
     Form form = best_;
-    if (!form.is_closed) return;
     for (u32 code = 2; code < kUnitCodes; ++code) {
       const u64 before = least_;
       form.unit_code = code;

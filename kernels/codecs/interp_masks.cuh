@@ -28,7 +28,21 @@ H5L_DEVICE u32 first_odds(const MaskNeighbours& neighbours, u32 context) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Encoders
 
+// What the rANS needs to know of a decision of frequency f. A state is below 2^21 f when it is divided by f. So with
+// 2^(s - 1) < f <= 2^s the quotient is (state * x + y) >> (31 + s), if x is 2^(31 + s) / f, rounded to nearest, and y
+// is x where that is rounded down, otherwise 0: x f is off by f / 2 at most, and that times the state is not above
+// 2^(31 + s).
+struct DecisionStep {
+  alignas(16) u32 factor;  // x
+  u32 addend;              // y
+  u32 limit;               // of the state
+  u32 shift;               // s - 1
+  u32 others, before;      // 2048 - f, and the frequencies of symbols before
+};
+
 struct MaskShared {
+  DecisionStep steps[kWarpThreads];
+  u16 words[kWarpThreads];
   u16 odds[kMaskContexts];
   u16 frequencies[kWarpThreads];
 };
@@ -114,9 +128,18 @@ H5L_DEVICE void for_frequencies(const MaskNeighbours& neighbours, const u16* lis
   }
 }
 
+H5L_DEVICE DecisionStep step_of_decision(u32 f, u32 bit) {
+  const u32 s = 32 - count_leading_zeros(f - 1), others = kFrequencySum - f;
+  const u64 power = u64{1} << (31 + s);
+  const u32 down = static_cast<u32>(power / f), rest = static_cast<u32>(power - u64{down} * f);
+  const bool is_up = 2 * rest > f;
+  return {down + (is_up ? 1 : 0), rest == 0 || is_up ? 0 : down, f << (32 - kFrequencyBits), s - 1, others,
+          bit != 0 ? others : 0};
+}
+
 // The rANS of a mask, backwards: decisions are frequencies and bits. Words are put where the decisions were. Returns
 // how many there are. Each thread prepares one decision, the chain is the same in all.
-H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, u8* out) {
+H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, MaskShared& shared, u8* out) {
   u32 state = kMaskStart, words_at = all;
   const auto load = [&](u32 end) {  // the decisions before `end` that are done together
     const u32 n = end % kWarpThreads == 0 ? kWarpThreads : end % kWarpThreads;
@@ -126,23 +149,21 @@ H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, u8* out) {
   H5L_NO_UNROLL for (u32 end = all; end != 0;) {
     const u32 n = end % kWarpThreads == 0 ? kWarpThreads : end % kWarpThreads;
     const u32 bit = next & 1, frequency_of_1 = next >> 1;
-    const u32 own = bit != 0 ? frequency_of_1 : kFrequencySum - frequency_of_1;
-    const u64 reciprocal = ((u64{1} << 43) + own - 1) / own;  // as in Rate
-    const u32 low = static_cast<u32>(reciprocal), packed = static_cast<u32>(reciprocal >> 32) << 16 | bit << 12 | own;
+    shared.steps[lane()] = step_of_decision(bit != 0 ? frequency_of_1 : kFrequencySum - frequency_of_1, bit);
     end -= n;
     next = load(end);
     sync_warp();
-    u32 words = 0, own_word = 0;  // of these decisions: thread i has the one that was number i to come
+    u32 words = 0;  // of these decisions
     const auto push = [&](u32 k) {
-      const u32 of_k = shuffle(packed, k), frequency = of_k & 0xFFF;
-      const u64 reciprocal_of_k = u64{of_k >> 16} << 32 | shuffle(low, k);
-      const u32 others = kFrequencySum - frequency, before = (of_k >> 12 & 1) != 0 ? others : 0;
-      const bool is_full = state >> (32 - kFrequencyBits) >= frequency;
-      own_word = is_full && lane() == words ? state : own_word;
-      words += is_full ? 1 : 0;
-      state = is_full ? state >> 16 : state;
+      const DecisionStep step = shared.steps[k];
+      if (state >= step.limit) {
+        if (lane() == 0) shared.words[words] = static_cast<u16>(state);
+        ++words;
+        state >>= 16;
+      }
       // state / frequency * 2048 + state % frequency + the frequencies before
-      state += static_cast<u32>(state * reciprocal_of_k >> 43) * others + before;
+      const u32 quotient = static_cast<u32>((u64{state} * step.factor + step.addend) >> 32) >> step.shift;
+      state += quotient * step.others + step.before;
     };
     if (n == kWarpThreads) {
       constexpr u32 at_once = 8;
@@ -153,9 +174,10 @@ H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, u8* out) {
       H5L_NO_UNROLL for (u32 k = n; k-- > 0;) push(k);
     }
     words_at -= words;
-    if (lane() < words) decisions[words_at + words - 1 - lane()] = static_cast<u16>(own_word);
+    sync_warp();
+    if (lane() < words) decisions[words_at + words - 1 - lane()] = shared.words[lane()];
+    sync_warp();  // the steps have been read
   }
-  sync_warp();
   u16* const halves = reinterpret_cast<u16*>(out);
   if (lane() == 0) {
     halves[0] = static_cast<u16>(all - words_at);
@@ -183,7 +205,7 @@ H5L_DEVICE u8* write_mask_by_warp(const MaskNeighbours& neighbours, u32 count, c
   const u32 all = list_decisions(neighbours, count, mask, decisions);
   for_frequencies(neighbours, decisions, all, shared,
                   [&](u32 i, u32 frequency, u32 bit) { decisions[i] = static_cast<u16>(frequency << 1 | bit); });
-  return out + 6 + 2 * write_decisions(decisions, all, out);
+  return out + 6 + 2 * write_decisions(decisions, all, shared, out);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -191,7 +213,7 @@ H5L_DEVICE u8* write_mask_by_warp(const MaskNeighbours& neighbours, u32 count, c
 
 // The odds of a context, and in the upper half the frequency of a 0 that follows from them.
 struct MaskOdds {
-  u32 rates[kMaskContexts];
+  alignas(8) u32 rates[kMaskContexts];
 };
 H5L_DEVICE u32 rate_of_odds(u32 odds) { return odds | (kFrequencySum - frequency_of_odds(odds)) << 16; }
 
@@ -202,21 +224,52 @@ class MaskChain {
       : words_(words), count_(count), rates_(rates), state_(state), next_(count != 0 ? half_at(words) : 0) {}
 
   H5L_DEVICE u32 decide(u32 context) {
-    const u32 rate = rates_[context], zeros = rate >> 16, odds = rate & 0xFFFF, slot = state_ % kFrequencySum;
+    u32 rate = rates_[context];
+    const u32 bit = decide_at(rate);
+    rates_[context] = rate;
+    return bit;
+  }
+  // Eight bits, each in the context that is a byte of `contexts` and has the bit before in place of its bit 0. What is
+  // known of both contexts that a bit may have is loaded before the bit before it is decided; a decision in the same
+  // context as that one takes what came of it.
+  H5L_DEVICE u32 decide_octet(const u32 (&contexts)[2], u32 before) {
+    const auto both_of = [&](u32 j) {
+      return *reinterpret_cast<const u64*>(rates_ + (contexts[j / 4] >> 8 * (j % 4) & 0xFE));
+    };
+    u64 next = both_of(0);
+    u32 octet = 0, last = ~u32{0}, rate = 0;
+    H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
+      const u64 both = next;
+      if (j + 1 < 8) next = both_of(j + 1);
+      const u32 context = (contexts[j / 4] >> 8 * (j % 4) & 0xFE) | before;
+      const u32 loaded = static_cast<u32>(before != 0 ? both >> 32 : both);
+      rate = context == last ? rate : loaded;
+      before = decide_at(rate);
+      rates_[context] = rate;
+      last = context;
+      octet |= before << j;
+    }
+    return octet;
+  }
+  [[nodiscard]] H5L_DEVICE bool is_done() const { return used_ == count_ && state_ == kMaskStart; }
+
+ private:
+  // The rate becomes that after the decision. What follows from either bit is found before the bit is.
+  H5L_DEVICE u32 decide_at(u32& rate) {
+    const u32 zeros = rate >> 16, odds = rate & 0xFFFF, slot = state_ % kFrequencySum, high = state_ >> kFrequencyBits;
+    const u32 after_0 = high * zeros + slot, after_1 = high * (kFrequencySum - zeros) + slot - zeros;
+    const u32 odds_0 = odds_after(odds, 0), odds_1 = odds_after(odds, 1);
     const bool is_1 = slot >= zeros;
-    const u32 frequency = is_1 ? kFrequencySum - zeros : zeros, rest = is_1 ? slot - zeros : slot;
-    state_ = (state_ >> kFrequencyBits) * frequency + rest;
+    state_ = is_1 ? after_1 : after_0;
     if (state_ < kMaskStart) {
       state_ = state_ << 16 | next_;
       ++used_;
       next_ = used_ < count_ ? half_at(words_ + 2 * used_) : 0;  // long before it is needed
     }
-    rates_[context] = rate_of_odds(odds_after(odds, is_1 ? 1 : 0));
+    rate = rate_of_odds(is_1 ? odds_1 : odds_0);
     return is_1 ? 1 : 0;
   }
-  [[nodiscard]] H5L_DEVICE bool is_done() const { return used_ == count_ && state_ == kMaskStart; }
 
- private:
   const u8* const words_;
   const u32 count_;
   u32* const rates_;
@@ -225,14 +278,8 @@ class MaskChain {
 
 // The bits of an octet, by one thread. `contexts` are those that the bits before it give, a byte for each bit.
 H5L_DEVICE u32 read_octet(const u32 (&contexts)[2], u64 near_contexts, u32 inside, u32 before, MaskChain& chain) {
+  if (near_contexts == 0 && inside == 0xFF) return chain.decide_octet(contexts, before);
   u32 octet = 0;
-  if (near_contexts == 0 && inside == 0xFF) {
-    H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
-      before = chain.decide((contexts[j / 4] >> 8 * (j % 4) & 0xFE) | before);
-      octet |= before << j;
-    }
-    return octet;
-  }
   u64 all = u64{contexts[0]} | u64{contexts[1]} << 32;
   H5L_NO_UNROLL for (u32 j = 0; j < 8 && (inside >> j) != 0; ++j) {
     before = chain.decide((static_cast<u32>(all) & 0xFE) | before);
@@ -280,7 +327,8 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
         const u32 here = inside >> i & 0xFF;
         const bool may_break = are_alike(i, 8, 0xFF);
         u32 contexts[2] = {};  // of each bit, a byte
-        H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts[j / 4] |= ballot((window >> i >> j & 1) != 0) << 8 * (j % 4);
+        const u32 own = window >> i;
+        H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts[j / 4] |= ballot((own & 1u << j) != 0) << 8 * (j % 4);
         u32 octet = (0 - before) & here;
         if (lane() == 0 && (!may_break || chain.decide(kBreakOf8 + before) != 0)) {
           octet = read_octet(contexts, near_contexts, here, before, chain);
@@ -299,22 +347,23 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
   }
 }
 
-// Reads a mask at `from`, and returns its end; nullptr if it is corrupt.
-H5L_DEVICE const u8* read_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u8* from, const u8* end,
-                                       MaskOdds& model, u32* mask) {
-  for (u32 w = lane(); w < mask_words(count); w += kWarpThreads) mask[w] = 0;
+// Where a mask at `from` ends; nullptr if there is no room for it.
+H5L_DEVICE const u8* mask_end(const u8* from, const u8* end) {
   if (end - from < 6) return nullptr;
   const u32 words = half_at(from);
-  const u32 state = half_at(from + 2) | half_at(from + 4) << 16;
-  from += 6;
-  if (end - from < 2 * static_cast<i64>(words)) return nullptr;
+  return end - from < 6 + 2 * static_cast<i64>(words) ? nullptr : from + 6 + 2 * words;
+}
+
+// Reads a mask that there is room for. False if it is corrupt.
+H5L_DEVICE bool read_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u8* from, u32* rates, u32* mask) {
+  for (u32 w = lane(); w < mask_words(count); w += kWarpThreads) mask[w] = 0;
   for (u32 context = lane(); context < kMaskContexts; context += kWarpThreads) {
-    model.rates[context] = rate_of_odds(first_odds(neighbours, context));
+    rates[context] = rate_of_odds(first_odds(neighbours, context));
   }
   sync_warp();
-  MaskChain chain(from, words, state, model.rates);
+  MaskChain chain(from + 6, half_at(from), half_at(from + 2) | half_at(from + 4) << 16, rates);
   walk_mask_by_warp(neighbours, count, mask, chain);
-  return shuffle(u32{chain.is_done()}, 0) != 0 ? from + 2 * words : nullptr;
+  return shuffle(u32{chain.is_done()}, 0) != 0;
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -47,7 +47,6 @@ H5L_DEVICE void place_tiles(const StagedPlan& plan) {
   const u32 chunk = block_row();
   if (plan.quantizers[chunk].kind == BoundKind::lossless) return;
   const ChunkForm form = plan.forms[chunk];
-  const gpu::Shape shape = shape_of(plan, form);
   const u32* const sizes = plan.sizes + u64{chunk} * plan.most_tiles;
   const u64 payload_at = encode.header_bytes + u64{kTileEntryBytes} * form.tiles;
   u8* const frame = frame_of(encode, chunk);
@@ -61,7 +60,7 @@ H5L_DEVICE void place_tiles(const StagedPlan& plan) {
     const u32 bytes = sizes[tile], end = begin + bytes, all = begin + rest;
     if (tile == 0 && thread() == 0) encode.totals[chunk] = all;
     if (payload_at + all >= u64{kHeaderBytes} + encode.shape.raw_bytes) return;  // the frame will not shrink
-    const TilePlace place = place_of(shape, form.mode, tile);
+    const TilePlace place = place_of(plan, form, tile);
     const TileValues<T> values(raw_of(encode, chunk), encode.shape.dims, place);
     const TilePayload<T> payload(TileStage<T>(plan, chunk, tile), values);
     u16* const to = reinterpret_cast<u16*>(frame + payload_at + begin);

@@ -36,19 +36,23 @@ struct TilePlace {
   u32 whole_values = 1;  // of a tile that the chunk's end does not cut
 };
 
-H5L_DEVICE TilePlace place_of(const gpu::Shape& chunk, u32 mode, u32 tile) {
+H5L_DEVICE TilePlace place_of(const u32 (&dims)[kAxes], const u32 (&boxes)[kAxes], u32 mode, u32 tile) {
   TilePlace place;
   u16 extents[kAxes];
-  H5L_UNROLL for (u32 i = kAxes; i-- > 0; tile /= chunk.boxes[i]) {
+  H5L_UNROLL for (u32 i = kAxes; i-- > 0; tile /= boxes[i]) {
     // The extent of a whole box is the least with which so many boxes are enough.
-    const u32 whole = (chunk.dims[i] + chunk.boxes[i] - 1) / chunk.boxes[i];
+    const u32 whole = (dims[i] + boxes[i] - 1) / boxes[i];
     place.whole_values *= whole;
-    place.begin[i] = tile % chunk.boxes[i] * whole;
-    const u32 left = chunk.dims[i] - place.begin[i];
+    place.begin[i] = tile % boxes[i] * whole;
+    const u32 left = dims[i] - place.begin[i];
     extents[i] = static_cast<u16>(left < whole ? left : whole);
   }
   place.shape = shape_of(extents, mode & kAxesMask);
   return place;
+}
+
+H5L_DEVICE TilePlace place_of(const DecodePlan& plan, const DecodeJob& job, u32 tile) {
+  return place_of(plan.shape.dims, job.tiles.boxes, job.mode, tile);
 }
 
 struct StageRecord {
@@ -69,8 +73,8 @@ struct Stage {
   u8* memory;
   u32 values;  // room
 
-  H5L_DEVICE Stage(const DecodePlan& plan, u32 tile, const TilePlace& place)
-      : memory(plan.stages + (u64{block_row()} * plan.tiles + (tile - plan.first_tile)) * plan.stage_bytes),
+  H5L_DEVICE Stage(const DecodePlan& plan, const DecodeJob& job, u32 tile, const TilePlace& place)
+      : memory(plan.stages + (u64{block_row()} * plan.tiles + (tile - job.tiles.first)) * plan.stage_bytes),
         values(stage_values(place.whole_values)) {}
 
   [[nodiscard]] H5L_DEVICE StageRecord& record() const { return *reinterpret_cast<StageRecord*>(memory); }

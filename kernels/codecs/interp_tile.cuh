@@ -109,12 +109,8 @@ struct TileStage {
   [[nodiscard]] H5L_DEVICE i64* integers() const { return reinterpret_cast<i64*>(payload()); }
 };
 
-// The shape of a chunk as its mode says.
-H5L_DEVICE gpu::Shape shape_of(const StagedPlan& plan, const ChunkForm& form) {
-  gpu::Shape shape = plan.finish.encode.shape;
-  shape.tiles = form.tiles;
-  H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) shape.boxes[a] = form.boxes[a];
-  return shape;
+H5L_DEVICE TilePlace place_of(const StagedPlan& plan, const ChunkForm& form, u32 tile) {
+  return place_of(plan.finish.encode.shape.dims, form.boxes, form.mode, tile);
 }
 
 // Calls visit(chunk, tile, place, quantizer, mode) for the thread block's own tiles; it meets after each.
@@ -126,7 +122,7 @@ H5L_DEVICE void for_tiles(const StagedPlan& plan, Visit visit) {
     const ChunkForm form = plan.forms[chunk];
     const Quantizer quantizer = plan.quantizers[chunk];
     if (quantizer.kind == BoundKind::lossless || tile >= form.tiles) continue;
-    visit(chunk, tile, place_of(shape_of(plan, form), form.mode, tile), quantizer, form.mode);
+    visit(chunk, tile, place_of(plan, form, tile), quantizer, form.mode);
     sync_block();
   }
 }

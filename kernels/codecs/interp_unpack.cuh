@@ -5,8 +5,9 @@
 // from predictions to integers. Nothing in a payload is trusted; what is wrong with one shows in the record of its
 // stage.
 //
-// The first warp decodes masks, classes and symbols, in one chain in which each symbol waits for the one before. So all
-// else is left out of it, and done by both warps behind it: raw planes, escapes, and what numbers stand for.
+// The first warp decodes classes and symbols, in one chain in which each symbol waits for the one before. So all else
+// is left out of it. Meanwhile the second warp decodes the mask of exceptions, which is another chain, and whose end is
+// known before. Then both do what is left: raw planes, escapes, and what numbers stand for.
 //
 // A coder of fewer than 32 lanes runs several times side by side: thread t has the state of lane t % L, and keeps the
 // symbols that are its own.
@@ -32,21 +33,23 @@ struct CodesPlan {
 };
 
 struct UnpackShared {
-  union {
-    struct {
-      u32 mask[kMaxMaskWords], others[kMaxMaskWords];
-      MaskOdds odds;
-    } masks;
+  union {  // one after the other
+    MaskOdds odds_of_others;
+    u16 class_sums[kClassContexts][kClasses];  // of the frequencies before
     struct {
       u8 symbols[kSymbolTables][kFrequencySum];  // of each slot
       u32 rates[kSymbolTables][kSymbols];        // frequency, and in the upper half the sum of those before
     } tables;
   };
-  u16 class_sums[kClassContexts][kClasses];  // of the frequencies before
+  MaskOdds odds;
   alignas(4) u8 classes[kMaxBlocks];
-  u16 words[kBufferedWords];
-  u32 planes[kUnpackWarps][kWarpThreads];
+  union {
+    u16 words[kBufferedWords];
+    u32 planes[kUnpackWarps][kWarpThreads];
+  };
   u32 chain_warp;
+  u32 mask_at, others_at;  // in the payload; 0: there is none
+  bool is_mask_fine;
   Head head;
   CodesPlan plan;
   u32 escapes[kUnpackWarps];  // up to the end of a warp's share
@@ -118,15 +121,28 @@ class Unpacker {
     // Not the first one of all thread blocks: those share two of the four schedulers.
     if (thread() == 0) shared().chain_warp = warp_slot() / 4 % kUnpackWarps;
     sync_block();
+    u32 at = 0;
     if (role() == 0) {
-      const bool is_fine = open(record);
+      u32 mask_at = 0, others_at = 0;
+      at = open_head(record, mask_at, others_at);
+      if (lane() == 0) {
+        shared().mask_at = at != 0 ? mask_at : 0;
+        shared().others_at = at != 0 ? others_at : 0;
+      }
+    }
+    sync_block();
+    const bool is_mask_fine = read_own_mask();
+    if (role() == 0) {
+      const bool is_fine = at != 0 && is_mask_fine && open_codes(record, at);
       if (lane() == 0) {
         shared().head = record.head;
         shared().plan.is_fine = is_fine;
       }
+    } else if (lane() == 0) {
+      shared().is_mask_fine = is_mask_fine;
     }
     sync_block();
-    if (shared().plan.is_fine) {
+    if (shared().plan.is_fine && shared().is_mask_fine && has_all_others()) {
       if (sizeof(T) == 4 || shared().head.is_narrow) {
         record.is_fine = make_steps<i32>(record);
       } else {
@@ -142,13 +158,44 @@ class Unpacker {
   H5L_DEVICE static u32 role() { return warp() ^ shared().chain_warp; }
   static_assert(kUnpackWarps == 2);
 
-  // Up to the symbols. By the first warp.
-  H5L_DEVICE bool open(StageRecord& record) {
-    Head& head = record.head;
-    const u8* const codes = read_head<T>(payload_, payload_ + bytes_, shape_.active, head);
-    if (codes == nullptr) return false;
-    u32 at = static_cast<u32>(codes - payload_);
-    if (head.has_exceptions && !read_exceptions(record, at)) return false;
+  // Where the patches or the bits of exceptions begin that are not `common`; 0 if the payload is corrupt. By the first
+  // warp.
+  H5L_DEVICE u32 open_head(StageRecord& record, u32& mask_at, u32& others_at) {
+    const u8* const end = payload_ + bytes_;
+    const u8* at = read_head<T>(payload_, end, shape_.active, record.head);
+    if (at == nullptr || !record.head.has_exceptions) return at == nullptr ? 0 : static_cast<u32>(at - payload_);
+    constexpr u32 head = sizeof(T) + 2;
+    if (end - at < head) return 0;
+    record.common = load<Word<T>>(at);
+    const u32 flags = half_at(at + sizeof(T));
+    if (flags > 3 || flags == kOthersAreAlike) return 0;
+    record.others_stride = (flags & kOthersAreAlike) != 0 ? 0 : sizeof(T);
+    at += head;
+    mask_at = static_cast<u32>(at - payload_);
+    at = mask_end(at, end);
+    if (at != nullptr && (flags & kHasOthers) != 0) {
+      others_at = static_cast<u32>(at - payload_);
+      at = mask_end(at, end);
+    }
+    return at == nullptr ? 0 : static_cast<u32>(at - payload_);
+  }
+
+  // The second warp reads the mask of exceptions, the first one that of those whose bits are not `common`.
+  H5L_DEVICE bool read_own_mask() {
+    const bool is_first = role() == 0;
+    u32* const mask = is_first ? stage_.others() : stage_.mask();
+    u32* const rates = is_first ? shared().odds_of_others.rates : shared().odds.rates;
+    const u32 at = is_first ? shared().others_at : shared().mask_at;
+    if (at != 0) return read_mask_by_warp(mask_neighbours_of(shape_.extents), shape_.count, payload_ + at, rates, mask);
+    for (u32 w = lane(); is_first && shared().mask_at != 0 && w < mask_words(shape_.count); w += kWarpThreads)
+      mask[w] = 0;
+    return true;
+  }
+
+  // From the bits of exceptions up to the symbols. By the first warp.
+  H5L_DEVICE bool open_codes(StageRecord& record, u32 at) {
+    const Head& head = record.head;
+    if (shared().others_at != 0 && !find_others(record, at)) return false;
     record.patches_at = at;
     if (bytes_ - at < patches_bytes(head.patches)) return false;
     at += patches_bytes(head.patches);
@@ -161,49 +208,33 @@ class Unpacker {
     return head.lanes == kWarpThreads ? read_symbols<true>(head, at) : read_symbols<false>(head, at);
   }
 
-  // Reads a mask, and returns its end, or 0 if it is corrupt.
-  H5L_DEVICE u32 read_mask_at(u32 at, u32* mask) {
-    const u8* const end = read_mask_by_warp(mask_neighbours_of(shape_.extents), shape_.count, payload_ + at,
-                                            payload_ + bytes_, shared().masks.odds, mask);
-    return end == nullptr ? 0 : static_cast<u32>(end - payload_);
-  }
-
-  // Moves `at` behind the exceptions.
-  H5L_DEVICE bool read_exceptions(StageRecord& record, u32& at) {
-    constexpr u32 head = sizeof(T) + 2;
-    if (bytes_ - at < head) return false;
-    record.common = load<Word<T>>(payload_ + at);
-    const u32 flags = half_at(payload_ + at + sizeof(T)), words = mask_words(shape_.count);
-    if (flags > 3 || flags == kOthersAreAlike) return false;
-    at = read_mask_at(at + head, shared().masks.mask);
-    if (at == 0) return false;
-    for (u32 w = lane(); w < words; w += kWarpThreads) stage_.mask()[w] = shared().masks.mask[w];
-    if ((flags & kHasOthers) == 0) {
-      for (u32 w = lane(); w < words; w += kWarpThreads) stage_.others()[w] = 0;
-      return true;
-    }
-    sync_warp();
-    at = read_mask_at(at, shared().masks.others);
-    if (at == 0) return false;
+  // Counts the exceptions that have other bits, which begin at `at`; moves it behind these.
+  H5L_DEVICE bool find_others(StageRecord& record, u32& at) const {
+    const u32 words = mask_words(shape_.count);
     u32 before = 0;
-    bool is_inside = true;
+    sync_warp();
     for (u32 first = 0; first < words; first += kWarpThreads) {
       const u32 w = first + lane();
-      const u32 others = w < words ? shared().masks.others[w] : 0;
+      const u32 others = w < words ? stage_.others()[w] : 0;
       const u32 sum = before + scan_of_warp(ones(others));
       before = shuffle(sum, kWarpThreads - 1);
-      if (w >= words) continue;
-      is_inside = is_inside && (others & ~shared().masks.mask[w]) == 0;
-      stage_.others()[w] = others;
-      stage_.ranks()[w] = static_cast<u16>(sum - ones(others));
+      if (w < words) stage_.ranks()[w] = static_cast<u16>(sum - ones(others));
     }
-    const bool are_alike = (flags & kOthersAreAlike) != 0;
-    const u32 bytes = (are_alike ? 1 : before) * static_cast<u32>(sizeof(T));
-    if (any_in_warp(!is_inside) || bytes_ - at < bytes) return false;
+    const u32 bytes = (record.others_stride == 0 ? 1 : before) * static_cast<u32>(sizeof(T));
+    if (bytes_ - at < bytes) return false;
     record.others_at = at;
-    record.others_stride = are_alike ? 0 : sizeof(T);
     at += bytes;
     return true;
+  }
+
+  // Whether those that have other bits are exceptions. By the whole thread block.
+  H5L_DEVICE bool has_all_others() const {
+    if (shared().others_at == 0) return true;
+    bool is_inside = true;
+    for (u32 w = thread(); w < mask_words(shape_.count); w += kUnpackWarps * kWarpThreads) {
+      is_inside = is_inside && (stage_.others()[w] & ~stage_.mask()[w]) == 0;
+    }
+    return !any_in_block(!is_inside);
   }
 
   // The coder's part of the payload begins at `at`. Most coders have as many lanes as a warp.
@@ -475,19 +506,20 @@ template <class T>
 H5L_DEVICE void unpack(const DecodePlan& plan) {
   const DecodeJob job = plan.jobs[block_row()];
   if (job.form != plan.form) return;
-  const u32 tile = plan.first_tile + block_number();
-  const TilePlace place = place_of(plan.shape, plan.mode, tile);
+  if (block_number() >= job.tiles.wanted) return;
+  const u32 tile = job.tiles.first + block_number();
+  const TilePlace place = place_of(plan, job, tile);
   const u32 raw_bytes = place.shape.count * static_cast<u32>(sizeof(T));
   const TileSpan span = span_of(plan, job, tile, raw_bytes);
   // The second kernel reads these by itself, or reports what is wrong.
   const bool has_codes = span.is_valid && (span.begin | span.bytes) % 2 == 0 && span.bytes != 0 &&
                          span.bytes != sizeof(T) && span.bytes != raw_bytes;
   if (!has_codes) return;
-  const u8* const payload = payloads_of(plan) + span.begin;
+  const u8* const payload = payloads_of(plan, job) + span.begin;
   for (u32 at = thread() * kLineBytes; at < span.bytes; at += kUnpackWarps * kWarpThreads * kLineBytes) {
     prefetch(payload + at);
   }
-  Unpacker<T>(payload, span.bytes, place.shape, Stage(plan, tile, place)).run();
+  Unpacker<T>(payload, span.bytes, place.shape, Stage(plan, job, tile, place)).run();
 }
 
 }  // namespace interp

@@ -45,7 +45,7 @@ class ZeroRestorer {
 
   // Starts to copy a payload into the area, extended to multiples of 16 bytes within the frame.
   H5L_DEVICE void load(const TileSpan& span) {
-    const u8* const from = payloads_of(plan_) + span.begin;
+    const u8* const from = payloads_of(plan_, job_) + span.begin;
     shift_ = static_cast<u32>(reinterpret_cast<u64>(from)) & 15;
     const u32 end = shift_ + bytes_;
     const u32 left = job_.payload_bytes - span.begin + shift_;  // bytes left in the frame

@@ -108,13 +108,14 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
 // The header's first fields, compared with the description of the batch.
 struct FrameOpening {
   gpu::FrameForm form;
-  u32 header_bytes, tiles;
+  u32 header_bytes;
+  gpu::FrameTiles tiles;
 };
 
 template <bool has_integers>
 H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& words, const FrameHeader& header,
                                     u64 bytes) {
-  constexpr FrameOpening none = {gpu::FrameForm::none, 0, 0};
+  constexpr FrameOpening none = {gpu::FrameForm::none, 0, {}};
   const gpu::Shape& shape = plan.decode.shape;
   if (bytes < kHeaderBytes || words.at[0] != kFrameMagic || version_of(words) != kFormatVersion) return none;
   if ((flags_of(words) & kMustUnderstandFlags) != 0 || header.raw_bytes != shape.raw_bytes) return none;
@@ -124,7 +125,7 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
   const bool has_words = has_integers && header.codec != H5L_CODEC_STORED;
   if (has_words ? !has_plain_integer_fields(words, header) : !has_valid_step(header)) return none;
   if (!header.has_checksum && words.at[kPayloadSumWord] != 0) return none;
-  FrameOpening opening = {gpu::FrameForm::none, kHeaderBytes, 0};
+  FrameOpening opening = {gpu::FrameForm::none, kHeaderBytes, {}};
   const bool is_lossless = header.bound_kind == H5L_BOUND_LOSSLESS;
   if (header.codec == H5L_CODEC_STORED && header.mode == 0) {
     opening.form = gpu::FrameForm::stored;
@@ -132,15 +133,16 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
     opening.form = gpu::FrameForm::lossless;
     opening.tiles = plan.lossless_tiles;
     if (has_integers) opening.header_bytes = kIntegerHeaderBytes;
-  } else if (!is_lossless && header.codec == plan.codec && header.mode == plan.decode.mode &&
+  } else if (!is_lossless && header.codec == plan.codec && ((header.mode ^ plan.decode.mode) & plan.other_bits) == 0 &&
              kind_class(header.bound_kind) == kind_class(plan.kind)) {
+    opening.tiles = plan.layouts[header.mode & plan.layout_bits];
+    if (opening.tiles.count == 0) return none;
     opening.form = gpu::FrameForm::main;
     opening.header_bytes = plan.decode.header_bytes;
-    opening.tiles = shape.tiles;
   }
   // Later versions may have longer headers, which the host parses.
   if (header.header_bytes != opening.header_bytes) return none;
-  if (opening.header_bytes + u64{kTileEntryBytes} * opening.tiles > bytes) return none;
+  if (opening.header_bytes + u64{kTileEntryBytes} * opening.tiles.count > bytes) return none;
   if (opening.header_bytes == kHeaderBytes) return opening;
   bool has_dims = true;
   const u32 dim_count = has_integers ? 3 : (opening.header_bytes - kHeaderBytes) / 4;
@@ -175,7 +177,7 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   if constexpr (has_integers) unpack_integer_fields(words, header);
   const FrameOpening opening = open_header<has_integers>(plan, words, header, bytes);
   bool is_fine = opening.form != gpu::FrameForm::none;
-  const u64 payload_at = opening.header_bytes + u64{kTileEntryBytes} * opening.tiles;
+  const u64 payload_at = opening.header_bytes + u64{kTileEntryBytes} * opening.tiles.count;
   // If all tiles are decoded, their decoders add up the table's checksum.
   const bool is_whole = decode.wanted == decode.shape.count && opening.form != gpu::FrameForm::stored;
   u32 sum = 0;
@@ -184,13 +186,13 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
     const u32 summed = is_whole ? opening.header_bytes / 4 : static_cast<u32>(payload_at / 4);
     for (u32 i = thread(); i < summed; i += kThreads) sum += header_sum_share(frame[i], i);
     const u32* const ends = frame + opening.header_bytes / 4;
-    for (u32 i = thread(); !is_whole && i < opening.tiles; i += kThreads) {
+    for (u32 i = thread(); !is_whole && i < opening.tiles.count; i += kThreads) {
       is_fine = is_fine && (i == 0 || ends[i - 1] <= ends[i]);
     }
-    last = opening.form == gpu::FrameForm::stored ? decode.shape.raw_bytes
-           : opening.tiles == 0                   ? 0
-           : opening.form == gpu::FrameForm::main ? last_of_main
-                                                  : ends[opening.tiles - 1];
+    last = opening.form == gpu::FrameForm::stored                         ? decode.shape.raw_bytes
+           : opening.tiles.count == 0                                     ? 0
+           : opening.header_bytes / 4 + opening.tiles.count == main_words ? last_of_main
+                                                                          : ends[opening.tiles.count - 1];
     is_fine = is_fine && payload_at + last == bytes;
   }
   u32 total = 0;
@@ -201,6 +203,8 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   DecodeJob job = {};
   job.form = is_fine ? opening.form : gpu::FrameForm::none;
   if (is_fine) {
+    job.mode = header.mode;
+    job.tiles = opening.tiles;
     job.payload_bytes = last;
     job.check_sum = header.has_checksum && decode.wanted == decode.shape.count ? 1 : 0;
     job.payload_sum = words.at[kPayloadSumWord];

@@ -23,8 +23,8 @@ struct TileSpan {
 };
 
 H5L_DEVICE const u8* frame_of(const DecodePlan& plan) { return plan.frames + block_row() * plan.frame_stride; }
-H5L_DEVICE const u8* payloads_of(const DecodePlan& plan) {
-  return frame_of(plan) + plan.header_bytes + u64{kTileEntryBytes} * plan.shape.tiles;
+H5L_DEVICE const u8* payloads_of(const DecodePlan& plan, const DecodeJob& job) {
+  return frame_of(plan) + plan.header_bytes + u64{kTileEntryBytes} * job.tiles.count;
 }
 H5L_DEVICE u8* raw_of(const DecodePlan& plan) { return plan.raw + block_row() * plan.raw_stride; }
 
@@ -64,9 +64,9 @@ H5L_DEVICE TileSpan span_of(const DecodePlan& plan, const DecodeJob& job, u32 ti
 template <u32 parts, bool is_strided, class Decode>
 H5L_DEVICE void for_own_items(const DecodePlan& plan, const DecodeJob& job, u32 tile_bytes, Decode decode) {
   if (job.form != plan.form) return;
-  for (u32 item = block_number(); item < plan.tiles * parts; item += grid_blocks()) {
+  for (u32 item = block_number(); item < job.tiles.wanted * parts; item += grid_blocks()) {
     if (is_strided && item != block_number()) sync_block();  // shared memory is free again
-    const u32 tile = plan.first_tile + item / parts, part = item % parts;
+    const u32 tile = job.tiles.first + item / parts, part = item % parts;
     const TileSpan span = span_of(plan, job, tile, tile_bytes);
     if (job.check_table != 0 && part == 0 && thread() == 0) {
       atomic_add(&sums_of(plan, tile)->table, table_sum_share(span.begin + span.bytes, plan.header_bytes, tile));

@@ -261,7 +261,9 @@ double h5l_gpu_speedup(uint32_t codec, int decode) {
 
 int h5l_has_kernels(uint32_t codec, uint32_t mode, uint32_t value_class, uint32_t bound_kind, int decode) {
   const Direction direction = decode != 0 ? Direction::decode : Direction::encode;
-  return has_kernels(direction, codec, mode, value_class, bound_kind) ? 1 : 0;
+  if (!has_kernels(direction, codec, mode, value_class, bound_kind)) return 0;
+  const CodecEntry* const entry = codec_entry(codec);
+  return decode != 0 && entry != nullptr && entry->codec->layout_bits != 0 ? 2 : 1;
 }
 
 int h5l_device_of(const void* pointer) {

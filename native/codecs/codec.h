@@ -155,6 +155,7 @@ struct TileFunctions {
 
 inline constexpr u32 kMaxAutoModes = 3;
 inline constexpr u32 kMostPossibleModes = 16;
+inline constexpr u32 kMostLayouts = 16;  // of a codec's frames of one shape
 
 // Types of integers: of 1, 2, 4 and 8 bytes, unsigned and signed. Halves are encoded as signed ones of 2 bytes.
 inline constexpr u32 kIntegerSizes = 4;
@@ -177,6 +178,9 @@ struct Codec {
   // Where values lie on a coarser lattice than the bound asks for: makes its step that of the quantizer, which is not
   // the chunk's, and returns true. Null if the codec does not look for one.
   bool (*take_own_step)(const Chunk& chunk, Quantizer& quantizer) = nullptr;
+  // Bits of a frame's mode that its layout follows from, the lowest ones, and those that decoders ignore. Kernels
+  // decode frames that differ in these in one batch.
+  u32 layout_bits = 0, ignored_bits = 0;
   // How many of the last dims the header of a frame with this mode holds: 0, 3 or 4. With 0 the chunk is one run of
   // values. kNoMode if frames have no such mode.
   u32 (*header_dims)(u32 mode);

@@ -215,9 +215,18 @@ enum class DecodeStatus : u32 { ok = 0, corrupt = 1, other = 2 };
 // The kernel that decodes a frame: the one for the batch's codec and bound kind, the one for lossless frames, or none.
 enum class FrameForm : u32 { main = 0, lossless = 1, stored = 2, none = 3 };
 
+// A frame's tiles, which follow from its mode.
+struct FrameTiles {
+  u32 count;          // 0: there is no such mode
+  u32 first, wanted;  // those that may hold any of the wanted values
+  u32 boxes[kAxes];   // along each axis
+};
+
 // The properties of one frame that may differ between frames of a form. The header has been checked.
 struct alignas(16) DecodeJob {
   FrameForm form;
+  u32 mode;
+  FrameTiles tiles;
   u32 payload_bytes;
   u32 check_sum;  // whether the frame has a payload_sum
   u32 payload_sum;
@@ -245,11 +254,10 @@ struct DecodePlan {
   u64 first, wanted;
   const DecodeJob* jobs;
   const WordLattice* lattices;  // of each frame of integers
-  u32 mode;
-  FrameForm form;  // the kernel skips jobs of another form
+  u32 mode;                     // of a codec whose frames in a batch have one
+  FrameForm form;               // the kernel skips jobs of another form
   u32 header_bytes;
-  u32 first_tile;  // the first tile that holds any of the values
-  u32 tiles;       // tiles that may hold any of them
+  u32 tiles;  // of a frame, at most, that may hold any of the values
   Shape shape;
   DecodeSums* sums;  // `slots` for each frame
   u32 slots;         // a power of two
@@ -267,8 +275,12 @@ struct OpenPlan {
   DecodePlan decode;                                      // for frames of the requested kind
   const u64* frame_bytes;                                 // of each frame
   u32 codec, kind, value_class, value_bytes, big_endian;  // the requested kind
-  u32 lossless_codec, lossless_tiles;                     // of lossless frames
-  u32 published_words;                                    // of each frame
+  u32 other_bits;   // of the mode, which are those of the requested one in all frames
+  u32 layout_bits;  // of the mode, which say how a frame is laid out
+  FrameTiles layouts[kMostLayouts];
+  u32 lossless_codec;  // of lossless frames
+  FrameTiles lossless_tiles;
+  u32 published_words;  // of each frame
   DecodeJob* jobs;
   WordLattice* lattices;  // of integers
 };

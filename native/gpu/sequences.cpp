@@ -410,21 +410,22 @@ struct DecodePieces {
   DecodeSums* sums;
   u64* published;
   u8* stages;
-  std::uint32_t items, slots, published_words;  // of a frame
+  std::uint32_t tiles, items, slots, published_words;  // of a frame
 };
 
 DecodePieces take_pieces(Arena& arena, const DecodeCall& call) {
   DecodePieces taken = {};
   taken.jobs = arena.take<DecodeJob>(call.frames);
   if (call.has_integers()) taken.lattices = arena.take<WordLattice>(call.frames);
-  taken.items = call.tiles * (call.variant.layout.is_split ? call.variant.tile_values / kPartValues : 1);
-  taken.slots = std::bit_floor(std::clamp(call.tiles / 32, 1u, kMostSlots));
+  taken.tiles = call.most_tiles();
+  taken.items = taken.tiles * (call.variant.layout.is_split ? call.variant.tile_values / kPartValues : 1);
+  taken.slots = std::bit_floor(std::clamp(taken.tiles / 32, 1u, kMostSlots));
   taken.sums = arena.take<DecodeSums>(std::size_t{call.frames} * taken.slots);
   if (call.variant.layout.is_split) {
-    taken.published_words = call.tiles * warps_of_tile(call.variant) * (call.value_bytes / 4);
+    taken.published_words = taken.tiles * warps_of_tile(call.variant) * (call.value_bytes / 4);
     taken.published = arena.take<u64>(std::size_t{call.frames} * taken.published_words);
   }
-  taken.stages = arena.take<u8>(std::size_t{call.frames} * call.tiles * call.variant.layout.stage_bytes);
+  taken.stages = arena.take<u8>(std::size_t{call.frames} * taken.tiles * call.variant.layout.stage_bytes);
   return taken;
 }
 
@@ -454,8 +455,7 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.mode = variant.mode;
   plan.form = FrameForm::main;
   plan.header_bytes = variant.header_bytes;
-  plan.first_tile = call.first_tile;
-  plan.tiles = call.tiles;
+  plan.tiles = pieces.tiles;
   plan.shape = variant.shape;
   plan.sums = pieces.sums;
   plan.slots = pieces.slots;
@@ -477,12 +477,15 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   open.decode = plan;
   open.frame_bytes = call.frame_bytes;
   open.codec = has_main || is_lossless ? variant.number : kNoCodec;
+  open.other_bits = call.other_bits;
+  open.layout_bits = call.layout_bits;
+  std::copy_n(call.layouts, kMostLayouts, open.layouts);
   open.kind = call.kind;
   open.value_class = call.value_class;
   open.value_bytes = call.value_bytes;
   open.big_endian = call.big_endian ? 1 : 0;
   open.lossless_codec = lossless.number;
-  open.lossless_tiles = lossless.shape.tiles;
+  open.lossless_tiles = call.lossless_tiles;
   open.published_words = pieces.published_words;
   open.jobs = pieces.jobs;
   open.lattices = pieces.lattices;
@@ -509,14 +512,8 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   }
   plan.form = FrameForm::lossless;
   plan.header_bytes = lossless.header_bytes;
-  plan.shape.tiles = lossless.shape.tiles;
-  const bool has_tiles = variant.number == lossless.number;  // of the same shape
-  if (!has_tiles) {
-    const std::uint64_t last = (call.first + call.wanted - 1) / lossless.tile_values;
-    plan.first_tile = static_cast<std::uint32_t>(call.first / lossless.tile_values);
-    plan.tiles = static_cast<std::uint32_t>(last) + 1 - plan.first_tile;
-  }
-  const std::uint32_t blocks = is_lossless ? plan.tiles : std::clamp(plan.tiles, 1u, std::max(1u, 528 / call.frames));
+  const std::uint32_t wanted = call.lossless_tiles.wanted;
+  const std::uint32_t blocks = is_lossless ? wanted : std::clamp(wanted, 1u, std::max(1u, 528 / call.frames));
   return launcher.launch(kernel, blocks, call.frames, &plan, sizeof plan, false);
 }
 

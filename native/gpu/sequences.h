@@ -6,6 +6,7 @@
 // captured into a CUDA graph.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -71,8 +72,11 @@ struct DecodeCall {
   std::uint32_t value_class = 0;
   std::uint32_t value_bytes = 4;
   bool big_endian = false;
-  std::uint64_t first = 0, wanted = 0;      // the values to decode, the same in each frame
-  std::uint32_t first_tile = 0, tiles = 0;  // the tiles that hold them
+  std::uint64_t first = 0, wanted = 0;  // the values to decode, the same in each frame
+  // Of lossy frames by the layout bits of their modes; and of lossless ones.
+  std::uint32_t other_bits = 0, layout_bits = 0;
+  FrameTiles layouts[kMostLayouts] = {};
+  FrameTiles lossless_tiles = {};
   std::uint32_t frames = 0;
   const std::uint8_t* frame = nullptr;
   std::uint64_t frame_stride = 0;
@@ -83,6 +87,12 @@ struct DecodeCall {
 
   // Also of halves: values whose words are integers.
   [[nodiscard]] bool has_integers() const { return !has_floats(value_class); }
+  // The tiles of a lossy frame that may hold wanted values, at most.
+  [[nodiscard]] std::uint32_t most_tiles() const {
+    std::uint32_t most = 0;
+    for (const FrameTiles& tiles : layouts) most = std::max(most, tiles.wanted);
+    return most;
+  }
 };
 
 std::size_t decode_workspace_bytes(const DecodeCall& call);

@@ -62,7 +62,8 @@ double h5l_gpu_speedup(uint32_t codec, int decode);
 
 /* Whether GPUs can encode (decode 0) or decode (1) chunks of this codec, requested with this mode, of values of this
  * class and with a bound of this kind. If not, h5l_encode or h5l_decode uses the CPU, and the functions below return
- * H5L_UNSUPPORTED. */
+ * H5L_UNSUPPORTED. For decoding, 2 says that the frames of a batch may have any modes of this codec; otherwise they
+ * have that of `info`. */
 int h5l_has_kernels(uint32_t codec, uint32_t mode, uint32_t value_class, uint32_t bound_kind, int decode);
 
 /* The GPU that memory belongs to, or -1. */

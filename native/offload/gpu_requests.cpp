@@ -66,6 +66,16 @@ gpu::CodecVariant make_variant(const CodecEntry& entry, std::uint32_t requested,
   return variant;
 }
 
+gpu::FrameTiles tiles_of(const Choice& choice, const gpu::Shape& shape, std::uint64_t first, std::uint64_t wanted) {
+  gpu::FrameTiles tiles = {};
+  std::uint32_t end = 0;
+  tiles.count = shape.tiles;
+  choice.geometry.range(first, wanted, tiles.first, end);
+  tiles.wanted = end - tiles.first;
+  std::copy_n(shape.boxes, kAxes, tiles.boxes);
+  return tiles;
+}
+
 }  // namespace
 
 gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes, std::uint32_t chunks) {
@@ -142,6 +152,7 @@ gpu::DecodeCall make_decode_call(const FrameHeader& header, std::uint64_t first,
   if (header.codec != H5L_CODEC_STORED) choice.header_dims = choice.codec->header_dims(0);
   open_geometry(header, choice);
   call.lossless = make_variant(choice, header.value_class, header.value_bytes, header.raw_bytes);
+  call.lossless_tiles = tiles_of(choice, call.lossless.shape, first, wanted);
   if (header.codec == H5L_CODEC_STORED) {
     call.variant.shape.count = header.raw_bytes / header.value_bytes;
     call.variant.shape.raw_bytes = header.raw_bytes;
@@ -151,11 +162,20 @@ gpu::DecodeCall make_decode_call(const FrameHeader& header, std::uint64_t first,
       has_kernels(Direction::decode, header.codec, header.mode, header.value_class, header.bound_kind) &&
       open_codec(header, choice, Message(nullptr)) == H5L_OK;
   if (!has_codec) return call;
-  open_geometry(header, choice);
-  call.variant = make_variant(choice, header.value_class, header.value_bytes, header.raw_bytes);
-  std::uint32_t end = 0;
-  choice.geometry.range(first, wanted, call.first_tile, end);
-  call.tiles = end - call.first_tile;
+  call.layout_bits = choice.codec->layout_bits;
+  call.other_bits = ~(choice.codec->layout_bits | choice.codec->ignored_bits);
+  FrameHeader other = header;
+  std::uint32_t stage_bytes = 0;  // there is room for the tiles of all modes
+  for (std::uint32_t bits = 0; bits <= call.layout_bits; ++bits) {
+    other.mode = static_cast<std::uint8_t>((header.mode & ~call.layout_bits) | bits);
+    if (open_codec(other, choice, Message(nullptr)) != H5L_OK) continue;
+    open_geometry(other, choice);
+    const gpu::CodecVariant variant = make_variant(choice, header.value_class, header.value_bytes, header.raw_bytes);
+    call.layouts[bits] = tiles_of(choice, variant.shape, first, wanted);
+    stage_bytes = std::max(stage_bytes, variant.layout.stage_bytes);
+    if (other.mode == header.mode) call.variant = variant;
+  }
+  call.variant.layout.stage_bytes = stage_bytes;
   return call;
 }
 
