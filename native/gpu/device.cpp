@@ -4,11 +4,12 @@
 #include "gpu/device.h"
 
 #include <algorithm>
+#include <exception>
 #include <initializer_list>
 #include <utility>
 
-#include "gpu/modules.h"
 #include "platform/platform.h"
+#include "runtime/pool.h"
 
 namespace h5lossy::gpu {
 namespace {
@@ -156,13 +157,38 @@ CudaResult Device::load(const char* kernel, CudaModule& module, std::string& how
   Loaded& loaded = loaded_[is_built_in(unit) ? unit : kernel];
   module = loaded.module;
   if (module != nullptr) return 0;
-  Code code = find_code(unit, kernel, major_, minor_);
+  Code code;
+  if (const auto found = prepared_.find(kernel); found != prepared_.end()) {
+    code = std::move(found->second);
+    prepared_.erase(found);
+  } else {
+    code = find_code(unit, kernel, major_, minor_);
+  }
   how = code.how;
   if (code.image == nullptr) return kCudaNoCode;
   loaded.image = std::move(code.memory);
   const CudaResult result = driver_.load_module(&module, loaded.image.empty() ? code.image : loaded.image.data());
   if (result == 0) loaded.module = module;
   return result;
+}
+
+void Device::prepare(const std::vector<std::string>& names) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<const char*> missing;
+  for (const std::string& name : names) {
+    if (!is_built_in(unit_of(name.c_str())) && !loaded_.contains(name)) missing.push_back(name.c_str());
+  }
+  if (missing.size() < 2) return;
+  std::vector<Code> codes(missing.size());
+  run_batch(missing.size(), static_cast<std::uint32_t>(missing.size()), [&](std::size_t i) {
+    try {
+      codes[i] = find_code(unit_of(missing[i]), missing[i], major_, minor_);
+    } catch (const std::exception&) {  // no memory; load will try again, alone
+    }
+  });
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (codes[i].image != nullptr) prepared_[missing[i]] = std::move(codes[i]);
+  }
 }
 
 const Kernel* Device::kernel(const char* name) {

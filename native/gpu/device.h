@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "gpu/driver.h"
+#include "gpu/modules.h"
 #include "gpu/sequences.h"
 
 namespace h5lossy::gpu {
@@ -44,6 +45,9 @@ class Device {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& how() const { return how_; }
   [[nodiscard]] int ordinal() const { return ordinal_; }
+
+  // Finds the code of those kernels that were not used before, side by side, as NVRTC may have to compile them.
+  void prepare(const std::vector<std::string>& names);
 
   // Null if there is no kernel of this name, it does not fit the device, or it cannot be loaded now.
   const Kernel* kernel(const char* name);
@@ -76,6 +80,7 @@ class Device {
     std::vector<char> image;
   };
   std::unordered_map<std::string, Loaded> loaded_;
+  std::unordered_map<std::string, Code> prepared_;
   std::unordered_map<std::string, Kernel> kernels_;
   std::vector<std::unique_ptr<class StreamBuffers>> free_streams_;
   std::uint32_t stream_count_ = 0;
@@ -107,6 +112,7 @@ class StreamLauncher : public Launcher {
               bool together) override;
   bool clear(void* memory, std::size_t bytes) override;
   std::uint32_t resident_blocks(const char* name) override;
+  void prepare(const std::vector<std::string>& names) override { device_.prepare(names); }
 
  private:
   Device& device_;

@@ -236,24 +236,29 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
   if (tiles > 0x7FFFFFFF || !launcher.clear(plan.sums, work.cleared)) return false;
   const auto blocks = static_cast<std::uint32_t>(tiles);
   const char* const type = value_bytes == 4 ? "f32" : "f64";
-  for (const std::string_view step : {"choose", "draft", "encode", "mask", "pack", "code"}) {
+  std::vector<std::string> kernels;
+  for (const std::string_view step : {"choose", "draft", "encode", "mask", "pack", "code", "place"}) {
     if (kind == BoundKind::pointwise_relative && step == "draft") continue;  // there is no such kernel
     char kernel[kMaxName];
-    if (step == "mask" || step == "code") {
+    if (step == "mask" || step == "code" || step == "place") {
       std::snprintf(kernel, kMaxName, "%s_%s_%s", variant.codec, step.data(), type);
     } else {
       name_kernel(kernel, variant, step.data(), value_bytes, kind);
     }
+    kernels.emplace_back(kernel);
+  }
+  kernels.push_back(std::string(variant.codec) + "_finish");
+  launcher.prepare(kernels);
+  const std::size_t placing = kernels.size() - 2;
+  for (std::size_t i = 0; i < placing; ++i) {
+    const char* const kernel = kernels[i].c_str();
     // Small GPUs have not enough shared memory for the integers of a tile: their chunks are left to the host.
     if (launcher.resident_blocks(kernel) == 0) return launcher.clear(staged.finish.frame_bytes, 8 * plan.chunks);
-    if (!launcher.launch(kernel, step == "choose" ? plan.chunks : blocks, 1, &staged, sizeof staged, false))
-      return false;
+    if (!launcher.launch(kernel, i == 0 ? plan.chunks : blocks, 1, &staged, sizeof staged, false)) return false;
   }
-  char placing[kMaxName], finishing[kMaxName];
-  std::snprintf(placing, kMaxName, "%s_place_%s", variant.codec, type);
-  std::snprintf(finishing, kMaxName, "%s_finish", variant.codec);
-  return launcher.launch(placing, std::min(staged.most_tiles, kMaxRows), plan.chunks, &staged, sizeof staged, false) &&
-         launcher.launch(finishing, finishing_columns(plan), plan.chunks, &staged, sizeof staged, false);
+  return launcher.launch(kernels[placing].c_str(), std::min(staged.most_tiles, kMaxRows), plan.chunks, &staged,
+                         sizeof staged, false) &&
+         launcher.launch(kernels.back().c_str(), finishing_columns(plan), plan.chunks, &staged, sizeof staged, false);
 }
 
 bool encode_with(Launcher& launcher, const EncodeCall& call, const CodecVariant& variant, EncodeWork work,
@@ -463,16 +468,31 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.published = pieces.published;
   plan.stages = pieces.stages;
   plan.stage_bytes = variant.layout.stage_bytes;
-  char kernel[kMaxName] = "";
   // One kernel decodes all integers.
   const bool is_lossless = call.has_integers() || call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
   bool has_main = variant.number != 0 && !is_lossless;
-  if (has_main) {
-    name_kernel(kernel, variant, "decode", call.value_bytes, static_cast<BoundKind>(call.kind));
-    // What keeps the integers of a tile in shared memory needs more of it than small GPUs have.
-    has_main = plan.stage_bytes == 0 || launcher.resident_blocks(kernel) != 0;
-  }
   const CodecVariant& lossless = call.lossless;
+  const char* const opening = call.has_integers() ? "open_integer_frames" : "open_frames";
+  char main_kernel[kMaxName] = "", lossless_kernel[kMaxName], unpacking[kMaxName], short_kernel[kMaxName];
+  if (call.has_integers()) {
+    name_integer_kernel(lossless_kernel, lossless, "decode", call.value_bytes);
+  } else {
+    name_kernel(lossless_kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
+  }
+  std::vector<std::string> kernels = {opening, lossless_kernel};
+  if (has_main) {
+    const auto kind = static_cast<BoundKind>(call.kind);
+    name_kernel(main_kernel, variant, "decode", call.value_bytes, kind);
+    kernels.emplace_back(main_kernel);
+    if (plan.stage_bytes != 0) {
+      std::snprintf(unpacking, kMaxName, "%s_unpack_%s", variant.codec, call.value_bytes == 4 ? "f32" : "f64");
+      name_kernel(short_kernel, variant, "decode_short", call.value_bytes, kind);
+      kernels.insert(kernels.end(), {unpacking, short_kernel});
+    }
+  }
+  launcher.prepare(kernels);
+  // What keeps the integers of a tile in shared memory needs more of it than small GPUs have.
+  has_main = has_main && (plan.stage_bytes == 0 || launcher.resident_blocks(main_kernel) != 0);
   OpenPlan open = {};
   open.decode = plan;
   open.frame_bytes = call.frame_bytes;
@@ -491,30 +511,22 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   open.lattices = pieces.lattices;
   // One thread block opens a frame; the others only clear `published`.
   const std::uint32_t clearing = std::clamp(pieces.published_words / (16 * kThreads), 1u, 128u);
-  const char* const opening = call.has_integers() ? "open_integer_frames" : "open_frames";
   if (!launcher.launch(opening, clearing, call.frames, &open, sizeof open, false)) return false;
   if (call.wanted == 0) return true;
 
   // One thread block for each item: they wait at different times, and many of them hide each other's latency.
   if (has_main && plan.stage_bytes != 0) {
-    char unpacking[kMaxName];
-    std::snprintf(unpacking, kMaxName, "%s_unpack_%s", variant.codec, call.value_bytes == 4 ? "f32" : "f64");
-    if (!launcher.launch(unpacking, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
-    name_kernel(unpacking, variant, "decode_short", call.value_bytes, static_cast<BoundKind>(call.kind));
-    if (!launcher.launch(unpacking, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
+    for (const char* const kernel : {unpacking, short_kernel}) {
+      if (!launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
+    }
   }
-  if (has_main && !launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
+  if (has_main && !launcher.launch(main_kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
   // The lossless frames, which are either few or all; this launch also checks the checksums.
-  if (call.has_integers()) {
-    name_integer_kernel(kernel, lossless, "decode", call.value_bytes);
-  } else {
-    name_kernel(kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
-  }
   plan.form = FrameForm::lossless;
   plan.header_bytes = lossless.header_bytes;
   const std::uint32_t wanted = call.lossless_tiles.wanted;
   const std::uint32_t blocks = is_lossless ? wanted : std::clamp(wanted, 1u, std::max(1u, 528 / call.frames));
-  return launcher.launch(kernel, blocks, call.frames, &plan, sizeof plan, false);
+  return launcher.launch(lossless_kernel, blocks, call.frames, &plan, sizeof plan, false);
 }
 
 bool swap(Launcher& launcher, std::uint8_t* values, std::uint64_t count, std::uint32_t value_bytes) {

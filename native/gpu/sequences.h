@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "frame/frame.h"
@@ -26,6 +27,8 @@ class Launcher {
   virtual bool clear(void* memory, std::size_t bytes) = 0;
   // The number of thread blocks of a kernel that run at the same time; 0 if there is no such kernel.
   virtual std::uint32_t resident_blocks(const char* kernel) = 0;
+  // Says which kernels will be launched, so that those that have to be compiled are compiled side by side.
+  virtual void prepare(const std::vector<std::string>& /*kernels*/) {}
 };
 
 // A codec in one of its modes, for chunks of one shape.
