@@ -206,6 +206,16 @@ def packed(scale: float, offset: float, shape: tuple[int, ...]) -> np.ndarray[An
     return values
 
 
+def unpacked(
+    scale: float, offset: float, shape: tuple[int, ...], dtype: np.dtype[Any], least: int = -9000
+) -> np.ndarray[Any, Any]:
+    """Return integers of 16 bits that were unpacked in the type that the values have."""
+    smooth = field(shape, np.dtype("f8"))
+    counts = np.rint((smooth - smooth.min()) / np.ptp(smooth) * 6000 + least)
+    values: np.ndarray[Any, Any] = counts.astype(dtype) * dtype.type(scale) + dtype.type(offset)
+    return values
+
+
 def lattices() -> dict[str, tuple[np.ndarray[Any, Any], float]]:
     """Return values and how far apart they are."""
     shape = (6, 50, 60)
@@ -224,6 +234,18 @@ def lattices() -> dict[str, tuple[np.ndarray[Any, Any], float]]:
             (3e5, 1e5),
         )
     }
+    found |= {
+        f"{scale} k + {offset}, rounded twice, {code}": (
+            unpacked(scale, offset, shape, np.dtype(code), least), scale,
+        )
+        for code in ("f4", "f8")
+        for scale, offset, least in (
+            (0.01, 477.66, -30000),
+            (0.0017653271, 271.316482, -3000),
+            (3.3e-7 / 7, -1e-3 / 3, 59000),
+            (7e6 / 3, 1e10 / 7, -9000),
+        )
+    }  # fmt: skip
     return found
 
 
@@ -255,8 +277,17 @@ def test_decimals_and_packed_values_are_exact_and_small(name: str) -> None:
     assert max(sizes) < min(sizes) * 1.05  # a smaller bound costs nothing
 
 
+SOME_LATTICES = [
+    "2 digits, f4",
+    "2 digits, f8",
+    "0.0137 k + 288.12",
+    "0.01 k + 477.66, rounded twice, f4",
+    "0.0017653271 k + 271.316482, rounded twice, f8",
+]
+
+
 @pytest.mark.parametrize("order", "<>")
-@pytest.mark.parametrize("name", ["2 digits, f4", "2 digits, f8", "0.0137 k + 288.12"])
+@pytest.mark.parametrize("name", SOME_LATTICES)
 def test_values_beside_the_lattice_are_exceptions(name: str, order: str) -> None:
     values, apart = lattices()[name]
     rng = np.random.default_rng(5)
@@ -286,7 +317,7 @@ def test_zeros_of_either_sign_and_a_fill_value_on_the_lattice(dtype: np.dtype[An
         assert h5lossy.inspect(frame).is_exact
 
 
-@pytest.mark.parametrize("name", ["2 digits, f4", "2 digits, f8", "0.0137 k + 288.12"])
+@pytest.mark.parametrize("name", SOME_LATTICES)
 def test_parts_that_are_overwritten_move_nothing_else(name: str) -> None:
     values, apart = lattices()[name]
     given, held = values.copy(), values.copy()

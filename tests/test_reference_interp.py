@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import itertools
 import json
 import math
 import re
+import struct
 import zlib
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import h5lossy
+from h5lossy import Interp
 from reference import (
     blocks,
     frame,
@@ -516,8 +520,8 @@ def code_blocks(heading: str) -> list[str]:
 
 
 (
-    EXAMPLE, STATES, PLACES, INTEGERS, PATCHED, ROWS, DECIMALS, COUNTS, OF_COUNTS,
-    LABELS, OF_LABELS,
+    EXAMPLE, STATES, PLACES, INTEGERS, PATCHED, ROWS, DECIMALS, PACKED, COUNTS,
+    OF_COUNTS, LABELS, OF_LABELS,
 ) = code_blocks("Worked example")  # fmt: skip
 
 
@@ -615,6 +619,38 @@ def test_the_decimals_of_the_page_are_decoded() -> None:
     numbers = 2000 + 5 * i * (31 - i) // 6 + (i % 3 == 1)
     assert decoded.view("<f4").tolist() == (numbers / 100).astype("<f4").tolist()
     assert f"The first integers are {', '.join(map(str, numbers[:3]))} and {numbers[3]}" in PAGE
+
+
+def test_the_packed_values_of_the_page_are_decoded() -> None:
+    payload = bytes_of(PACKED)
+    decoded = interp.decode_tile(payload, 32, FLOAT_TYPES[8], Quantizer(Kind.ABSOLUTE, 0), mode=33)
+    i = np.arange(32)
+    numbers = 5 * i * (31 - i) // 6 + (i % 3 == 1) - 32765
+    values = (numbers * 0.01 + 500.1).tolist()
+    assert decoded.view("<f8").tolist() == values
+    encoded = h5lossy.encode(np.array(values), Interp(absolute=0.004, axes=(-1,)))
+    assert frame.parse(encoded).tiles == (payload,)
+    first = [", ".join(map(str, some[:3])) + f" and {some[3]}" for some in (numbers, values)]
+    said = f"The first integers are {first[0]}, and the values {first[1]}: ".replace(" -", " −")
+    assert said in PAGE
+
+
+@pytest.mark.parametrize(
+    "d", [0.0, -0.0, np.nan, np.inf, -np.inf, -1e300, -0.1], ids=lambda d: f"D {d}"
+)
+def test_a_lattice_of_no_numbers_of_the_type_is_refused(d: float) -> None:
+    payload = bytearray(bytes_of(DECIMALS))
+    payload[6:14] = struct.pack("<d", d)
+    with pytest.raises(Corrupt, match="own lattice"):
+        interp.decode_tile(bytes(payload), 32, FLOAT32, Quantizer(Kind.ABSOLUTE, 0), mode=33)
+    i = np.arange(32)
+    values = (2000 + 5 * i * (31 - i) // 6 + (i % 3 == 1)) / 100
+    encoded = h5lossy.encode(values.astype("<f4"), Interp(absolute=0.004, axes=(-1,)))
+    parsed = frame.parse(encoded)
+    assert parsed.tiles == (bytes_of(DECIMALS),)
+    broken = frame.build(dataclasses.replace(parsed, tiles=(bytes(payload),)))
+    with pytest.raises(h5lossy.CorruptFrameError, match="tile 0"):
+        h5lossy.decode(broken)
 
 
 @pytest.mark.parametrize("predictor", [0, 2])

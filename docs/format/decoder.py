@@ -961,7 +961,7 @@ def read_head(t: FloatType, active: list[int], reader: Reader, *, has_fine_point
         own_table = [(table >> 11 * s & 2047) + 1 for s in range(16)]
         require(sum(own_table) == 2048, "the sum of the frequencies")
         require(first >> 4 & 3 > 1 and second & 15 == third & 7 == 0, "a head without classes")
-    own_lattice = read_own_lattice(reader) if third >> 6 & 1 else None
+    own_lattice = read_own_lattice(t, reader) if third >> 6 & 1 else None
     interpolates, fine, closed, narrow = not first & 2, first >> 2 & 1, first >> 3 & 1, first >> 7
     wide = not narrow and t is FLOAT64
     units = third >> 4 & 3
@@ -1001,11 +1001,17 @@ def read_head(t: FloatType, active: list[int], reader: Reader, *, has_fine_point
     )
 
 
-def read_own_lattice(reader: Reader) -> tuple[float, float]:
+def read_own_lattice(t: FloatType, reader: Reader) -> tuple[float, float]:
     """interp.md, "Own lattice": D and c."""
     d, c = struct.unpack("<2d", reader.take(16))
-    require(0 < d < math.inf and math.isfinite(c), "D or c is not allowed")
+    require(math.isfinite(d) and d != 0 and math.isfinite(c), "D or c is not allowed")
+    require(d > 0 or (t.fl(d) == d and t.fl(c) == c), "D or c is no number of the type")
     return d, c
+
+
+def own_value(t: FloatType, k: int, d: float, c: float) -> float:
+    """interp.md, "Own lattice": the value of an integer."""
+    return t.fl(float(k) / d + c) if d > 0 else t.fl(t.fl(t.fl(float(k)) * -d) + c)
 
 
 def decode_interp(frame: Frame, t: FloatType, extents: list[int], payload: bytes) -> list[int]:
@@ -1044,8 +1050,7 @@ def decode_interp(frame: Frame, t: FloatType, extents: list[int], payload: bytes
         if place in patches and not head.closed:
             return t.multiple(signed(16 * q + patches[place], t.W), frame.step / 16)
         if head.own_lattice:
-            d, c = head.own_lattice
-            return t.bits(t.fl(float(q) / d + c) + 0.0)
+            return t.bits(own_value(t, q, *head.own_lattice) + 0.0)
         return t.multiple(q, frame.step / 16) if head.fine else value_of(frame, q)
 
     return [pattern(place) for place in range(count)]

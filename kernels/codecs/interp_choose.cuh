@@ -12,14 +12,20 @@ namespace h5lossy::H5L_TARGET {
 namespace interp {
 
 inline constexpr u32 kChooseThreads = 512, kChooseWarps = kChooseThreads / kWarpThreads;
+static_assert(kChooseThreads == kNumbersAtOnce);
 
 struct ChooseShared {
-  SurveyMemory<kChunkGroups> survey;
+  union {
+    SurveyMemory<kChunkGroups> survey;
+    u64 fitted[kFitPlaces];  // bits of the values that a lattice is fitted to
+  };
   double samples[2 * OwnSamples::kPlaces];
   u32 are_ordinary[2 * OwnSamples::kPlaces / kWarpThreads];
   OwnSamples own;
   double step, packed;
   OwnLattice lattice;
+  Products<float> products_of_float;
+  Products<double> products_of_double;
   u32 sums[kChooseWarps];
   u32 shares[kAxisSets];
   u64 costs[kAxisSets];
@@ -109,7 +115,7 @@ class Chooser {
     }
     sync_block();
     find_step(coarse_step(shared_.own, quantizer.step));
-    if (thread() == 0) shared_.packed = packed_step<T>(shared_.own, coarse_step(shared_.own, quantizer.step));
+    if (thread() == 0) shared_.packed = packed_step<T>(shared_.own, quantizer.step);
     sync_block();
   }
 
@@ -120,14 +126,16 @@ class Chooser {
     sync_block();
   }
 
-  H5L_DEVICE bool take_lattice(Quantizer& quantizer, W fill, bool is_packed) {
+  // By thread 0: find() gives the lattice.
+  template <class F>
+  H5L_DEVICE bool take_lattice(Quantizer& quantizer, W fill, F find) {
     sync_block();
-    if (thread() == 0) {
-      const auto bits_at = [&](u64 place) { return values_[place]; };
-      shared_.lattice = is_packed ? fitted_lattice<T>(quantizer, shared_.own, shared_.packed, count_, bits_at)
-                                  : decimal_lattice(shared_.step, quantizer.step);
-    }
+    if (thread() == 0) shared_.lattice = find();
     sync_block();
+    return take_found(quantizer, fill);
+  }
+
+  H5L_DEVICE bool take_found(Quantizer& quantizer, W fill) {
     const OwnLattice own = shared_.lattice;
     if (!are_points(quantizer, own, fill)) return false;
     interp::take_lattice<T>(own, quantizer);
@@ -135,8 +143,79 @@ class Chooser {
     return true;
   }
 
+  H5L_DEVICE bool take_packed(Quantizer& quantizer, W fill) {
+    if (shared_.packed == 0) return false;
+    sync_block();
+    for (u32 n = thread(); n < kFitPlaces; n += kChooseThreads) {
+      shared_.fitted[n] = values_[sample_place(n + 1, count_)];
+    }
+    u32 n = 0;  // places come in order
+    const auto bits_at = [&](u64) { return static_cast<W>(shared_.fitted[n++]); };
+    const auto fit = [&] { return fitted_lattice<T>(quantizer, shared_.own, shared_.packed, count_, bits_at); };
+    if (take_lattice(quantizer, fill, fit)) return true;
+    n = 0;
+    sync_block();
+    if (thread() == 0) {
+      shared_.lattice = {};
+      shared_products() = products<T>(quantizer, shared_.own, shared_.packed, count_, bits_at);
+    }
+    sync_block();
+    find_products(quantizer);
+    return take_found(quantizer, fill);
+  }
+
+  // The first step that has an offset for all samples, and the least number with it: a thread for each number.
+  H5L_DEVICE void find_products(const Quantizer& quantizer) {
+    const auto bits_at = [&](u64 place) { return values_[place]; };
+    const Products<T> found = shared_products();
+    if (!found.exist()) return;
+    u64 looks = 0;
+    H5L_NO_UNROLL for (u32 i = 0; i < kProductSteps; ++i) {
+      const T step = found.step(i);
+      if (step == 0) continue;
+      H5L_NO_UNROLL for (double first = found.first; first <= found.last; first += kChooseThreads) {
+        const double own = first + thread();
+        OffsetRange range = offset_range(found.line.origin, step, own);
+        bool is_left = own <= found.last;
+        u32 places = 0;
+        if (is_left) {
+          visit_packed<T>(
+              quantizer, found.line, count_, bits_at,
+              [&](double x, double half, double number) { narrow(range, x, half, step, own + number); },
+              [&] {
+                places += kChecked;
+                return is_left = has_offset<T>(range);
+              });
+        }
+        looks += sum_over_block<kChooseWarps>(places, shared_.sums);
+        if (!any_in_block(is_left)) {
+          if (looks > kMostLooks) return;
+          continue;
+        }
+        const u32 are_left = ballot(is_left);
+        if (lane() == 0) shared_.sums[warp()] = are_left;
+        sync_block();
+        u32 place = 0;
+        while (shared_.sums[place] == 0) ++place;
+        if (warp() == place && is_left && (are_left & lanes_below()) == 0) {
+          shared_.lattice = {-static_cast<double>(step), static_cast<double>(offset_of<T>(range))};
+        }
+        sync_block();
+        return;
+      }
+    }
+  }
+
+  H5L_DEVICE Products<T>& shared_products() {
+    if constexpr (sizeof(T) == 4) {
+      return shared_.products_of_float;
+    } else {
+      return shared_.products_of_double;
+    }
+  }
+
   H5L_DEVICE bool are_points(const Quantizer& quantizer, const OwnLattice& own, W fill) {
-    if (!own.exists() || !is_own_step<T>(1 / own.points_per_unit, quantizer.step)) return false;
+    if (!own.exists() || !is_own_step<T>(own.step(), quantizer.step)) return false;
     constexpr u32 at_once = 8;
     u64 others = 0;
     H5L_NO_UNROLL for (u32 first = 0; first < count_; first += at_once * kChooseThreads) {
@@ -168,9 +247,10 @@ class Chooser {
     find_samples(quantizer);
     const W fill = quantizer.has_fill ? static_cast<W>(quantizer.fill_bits) : ~W{0};
     const bool is_packed_first = is_larger(shared_.packed, shared_.step);
-    if (is_packed_first && take_lattice(quantizer, fill, true)) return true;
-    if (take_step(quantizer, fill) || take_lattice(quantizer, fill, false)) return true;
-    if (!is_packed_first && take_lattice(quantizer, fill, true)) return true;
+    if (is_packed_first && take_packed(quantizer, fill)) return true;
+    if (take_step(quantizer, fill)) return true;
+    if (take_lattice(quantizer, fill, [&] { return decimal_lattice(shared_.step, least); })) return true;
+    if (!is_packed_first && take_packed(quantizer, fill)) return true;
     if (coarse_step(shared_.own, least) <= least) return false;
     find_step(least);
     return take_step(quantizer, fill);

@@ -256,11 +256,8 @@ void words_from_residuals(Predictor predictor, const Rows& rows, W zero, Words<W
   for (u32 y = 0; y < rows.count; ++y) {
     const W* const residuals = work.residuals + y * length;
     W* const row = work.words() + y * length;
-    if (y == 0) {
-      words_of_row(of_first_row(predictor), above, zero, length, residuals, row);
-    } else {
-      words_of_row(predictor, above, word_before(predictor, above, zero), length, residuals, row);
-    }
+    const Predictor of_row = y == 0 ? of_first_row(predictor) : predictor;
+    words_of_row(of_row, above, y == 0 ? zero : word_before(predictor, above, zero), length, residuals, row);
     if (y + 1 == rows.count) return;
     memcpy(above, row, length * sizeof(W));
     (above - 1)[0] = row[0];

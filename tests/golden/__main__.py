@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
+import numpy as np
 
 import h5lossy
 
@@ -76,6 +77,15 @@ def points(count: int, size: int, per_unit: float, offset: float) -> dict[str, A
     numbers = [abs(i * i % 307 - 150) // 8 + i // 5 for i in range(count)]
     kind = "<" + {4: "f", 8: "d"}[size]
     words = [struct.pack(kind, n / per_unit + offset)[::-1].hex() for n in numbers]
+    return patterns(" ".join(words))
+
+
+def products(count: int, dtype: str, scale: float, offset: float) -> dict[str, Any]:
+    """Return a piece of numbers whose product and sum are rounded to their type."""
+    hills = [abs(i * i % 307 - 150) // 8 + i // 5 for i in range(count)]
+    counts = np.array([50 * hill + i * i % 11 - 9000 for i, hill in enumerate(hills)], dtype)
+    values = counts * counts.dtype.type(scale) + counts.dtype.type(offset)
+    words = [value.tobytes()[::-1].hex() for value in values]
     return patterns(" ".join(words))
 
 
@@ -822,6 +832,10 @@ def interp_recipes() -> dict[str, Recipe]:
         add("decimals", "an own lattice of decimals, and exceptions beside it", dtype,
             {"absolute": 2.0**-9}, points(300, size, 100, 0), patterns(NANS[size].split()[0], 9),
             walk(1, 7, 2, -12), points(150, size, 100, 0), settings={"axes": x})  # fmt: skip
+        add("unpacked", "an own lattice of values that were rounded twice, exceptions beside it",
+            dtype, {"absolute": 2.0**-12}, products(300, dtype, 0.0137, 131.7),
+            patterns(NANS[size].split()[0], 9), walk(1, 7, 2, -12),
+            products(150, dtype, 0.0137, 131.7), settings={"axes": x})  # fmt: skip
         add("own-table", "residuals that are all as likely: a table of the tile's own", dtype,
             {"absolute": 0.5}, walk(9000, 5, 3, 0), settings={"axes": x})  # fmt: skip
         shape, steps, bound = (

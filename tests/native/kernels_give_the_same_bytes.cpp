@@ -247,10 +247,13 @@ void put_on_lattice(std::vector<Bits<T>>& values, double bound, Random& random) 
   const double per_unit = wanted > 1 && random.one_in(2) ? std::floor(wanted) : wanted;
   const double offset = random.one_in(2) ? 0 : 273.15 * bound;
   const std::uint64_t beside_one_in = random.one_in(2) ? 0 : 2000;
+  const bool is_rounded_twice = random.one_in(2);
   for (Bits<T>& bits : values) {
     const double number = std::rint((static_cast<double>(std::bit_cast<T>(bits)) - offset) * per_unit);
     if (!(std::fabs(number) < 1e6) || (beside_one_in != 0 && random.one_in(beside_one_in))) continue;
-    bits = std::bit_cast<Bits<T>>(static_cast<T>(number / per_unit + offset));
+    const volatile T product = static_cast<T>(number) * static_cast<T>(1 / per_unit);  // no fused addition
+    bits = std::bit_cast<Bits<T>>(is_rounded_twice ? product + static_cast<T>(offset)
+                                                   : static_cast<T>(number / per_unit + offset));
   }
 }
 

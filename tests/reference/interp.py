@@ -373,7 +373,9 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_
     own_lattice: tuple[float, float] | None = None
     if third >> 6 & 1:
         d, c = np.frombuffer(reader.take(16), "<f8").tolist()
-        if not (0 < d < np.inf and np.isfinite(c)):
+        with np.errstate(over="ignore"):
+            are_of_type = all(float(float_type.number(number)) == number for number in (d, c))
+        if not np.isfinite([d, c]).all() or d == 0 or (d < 0 and not are_of_type):
             raise Corrupt(f"an own lattice of {d} and {c}")
         if is_fine or entries or are_bins:
             raise Corrupt("an own lattice where there is none")

@@ -106,8 +106,13 @@ def own_values(q: Array, float_type: FloatType, d: float, c: float) -> Array:
     numpy.ndarray
         The patterns.
     """
+    number = float_type.number
     with np.errstate(all="ignore"):
-        values = (q.astype("<f8") / d + c).astype(float_type.float_dtype) + float_type.number(0.0)
+        if d > 0:
+            values = (q.astype("<f8") / d + c).astype(float_type.float_dtype)
+        else:
+            values = q.astype(float_type.float_dtype) * number(-d) + number(c)
+        values = values + number(0.0)
     patterns: Array = values.view(float_type.word_dtype)
     return patterns
 

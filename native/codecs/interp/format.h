@@ -78,14 +78,20 @@ inline constexpr Word<T> kNoMask = static_cast<Word<T>>(~Word<T>{0});
 // Points that are no multiples of a number of the type, as k / 100, or packed values with an offset: tiles may have
 // such a lattice instead of the frame's.
 struct OwnLattice {
-  double points_per_unit = 0;  // 0: none
+  double d =
+      0;  // points per unit; if it is negative, -d is what they are apart, and their products are rounded; 0: none
   double offset = 0;
 
-  H5L_FN bool exists() const { return points_per_unit != 0; }
+  H5L_FN bool exists() const { return d != 0; }
+  H5L_FN bool has_products() const { return d < 0; }
+  H5L_FN double step() const { return has_products() ? -d : 1 / d; }
+  H5L_FN double points_per_unit() const { return has_products() ? -1 / d : d; }
   // The value of a point. `number` is an integer.
   template <class T>
   H5L_FN T value_of(double number) const {
-    return add(static_cast<T>(add(number / points_per_unit, offset)), T{0});  // never -0.0
+    const T value = has_products() ? add(multiply(static_cast<T>(number), static_cast<T>(-d)), static_cast<T>(offset))
+                                   : static_cast<T>(add(number / d, offset));
+    return add(value, T{0});  // never -0.0
   }
 };
 
@@ -239,17 +245,19 @@ H5L_FN u8* write_head(const Head& head, u8* out) {
     out += kOwnTableBytes;
   }
   if (head.own_lattice.exists()) {
-    put(bit_cast<u64>(head.own_lattice.points_per_unit));
+    put(bit_cast<u64>(head.own_lattice.d));
     put(bit_cast<u64>(head.own_lattice.offset));
   }
   return out;
 }
 
-// Whether all points are numbers, or infinite.
+// Whether all points are numbers, or infinite, and those that are computed in the type have numbers of the type.
+template <class T>
 H5L_FN bool is_usable(const OwnLattice& own) {
-  constexpr u64 infinity = u64{0x7FF} << 52;
-  return own.points_per_unit > 0 && bit_cast<u64>(own.points_per_unit) < infinity &&
-         (bit_cast<u64>(own.offset) & ~(u64{1} << 63)) < infinity;
+  const auto is_number = [](double x) { return (bit_cast<u64>(x) & ~kSignBit<double>) < kInfinity<double>; };
+  const auto is_of_type = [](double x) { return static_cast<double>(static_cast<T>(x)) == x; };
+  return own.exists() && is_number(own.d) && is_number(own.offset) &&
+         (!own.has_products() || (is_of_type(own.d) && is_of_type(own.offset)));
 }
 
 // Returns the end; nullptr if no encoder writes such a head. `active` is the number of axes that the tile is
@@ -315,7 +323,7 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   if (has_own_lattice) {
     head.own_lattice = {bit_cast<double>(load<u64>(in)), bit_cast<double>(load<u64>(in + 8))};
     in += kOwnLatticeBytes;
-    if (!is_usable(head.own_lattice)) return nullptr;
+    if (!is_usable<T>(head.own_lattice)) return nullptr;
   }
   const bool is_used = (head.raw_planes != 0) == has_raw_planes && (head.patches != 0) == has_patches;
   return is_used && head.raw_planes <= kMaxRawPlanes ? in : nullptr;

@@ -137,28 +137,24 @@ struct LabelsPlan {
 template <class W>
 struct LabelsMeter {
   static constexpr bool kDecodes = false;
-  MaskModel model;
+  DecisionMeter meter;
   u64 most;
   u32 count, literal_cost;
-  u64 cost = 0;
   u32 literals = 0, decisions = 0;
   bool is_over = false;
   // Gives up if the words so far cost more than their share of the most, and a quarter of it.
   bool goes_on(u32 first) {
-    is_over = is_over || cost >= most || cost * 4 * count >= most * (4 * first + count);
+    is_over = is_over || meter.cost >= most || meter.cost * 4 * count >= most * (4 * first + count);
     is_over = is_over || decisions > kMostLabelDecisions;
     return !is_over;
   }
   static void put(u32, W) {}
   u32 decide(u32 context, u32 bit) {
-    const u32 ones = model.frequency(context);
-    cost += kFrequencyCosts.of[bit != 0 ? ones : kFrequencySum - ones];
-    model.learn(context, bit);
     ++decisions;
-    return bit;
+    return meter.next(context, bit);
   }
   W literal(W word) {
-    cost += literal_cost;
+    meter.cost += literal_cost;
     ++literals;
     return word;
   }
@@ -178,29 +174,23 @@ LabelsPlan<T> measure_labels(const MaskNeighbours& neighbours, u32 count, const 
   const u64 range = static_cast<Word<T>>(static_cast<Word<T>>(greatest) - plan.base);
   while (plan.literal_bytes < 8 && range >> 8 * plan.literal_bytes != 0) plan.literal_bytes *= 2;
   constexpr u64 kOverhead = 128 * 10;
-  LabelsMeter<Word<T>> meter = {MaskModel(neighbours), most, count, 128 * plan.literal_bytes, kOverhead};
+  LabelsMeter<Word<T>> meter = {{MaskModel(neighbours), kOverhead}, most, count, 128 * plan.literal_bytes};
   LabelsWalk<Word<T>, LabelsMeter<Word<T>>>(neighbours, count, plan.base, words, runs, meter).run();
   plan.literals = meter.literals;
-  plan.cost = meter.goes_on(count) ? meter.cost : ~u64{0};
+  plan.cost = meter.goes_on(count) ? meter.meter.cost : ~u64{0};
   return plan;
 }
 
 template <class W>
 struct LabelsWriter {
   static constexpr bool kDecodes = false;
-  MaskModel model;
-  u8* decisions;
+  DecisionWriter decisions;
   W base;
   u32 literal_bytes;
   u8* literals;
   static bool goes_on(u32) { return true; }
   static void put(u32, W) {}
-  u32 decide(u32 context, u32 bit) {
-    store(decisions, static_cast<u16>(model.frequency(context) << 1 | bit));
-    decisions += 2;
-    model.learn(context, bit);
-    return bit;
-  }
+  u32 decide(u32 context, u32 bit) { return decisions.next(context, bit); }
   W literal(W word) {
     const W number = static_cast<W>(word - base);
     memcpy(literals, &number, literal_bytes);
@@ -221,11 +211,11 @@ u8* write_labels(const LabelsPlan<T>& plan, const MaskNeighbours& neighbours, u3
   memcpy(out, &base, is_short ? 2 : sizeof base);
   out += is_short ? 2 : sizeof base;
   store(out, static_cast<u16>(plan.literals));
-  LabelsWriter<Word<T>> writer = {MaskModel(neighbours), scratch, plan.base, plan.literal_bytes, out + 2};
+  LabelsWriter<Word<T>> writer = {DecisionWriter(neighbours, scratch), plan.base, plan.literal_bytes, out + 2};
   LabelsWalk<Word<T>, LabelsWriter<Word<T>>>(neighbours, count, plan.base, words, runs, writer).run();
   out = writer.literals;
   if (plan.literals * plan.literal_bytes % 2 != 0) *out++ = 0;
-  return write_decisions(scratch, writer.decisions, out);
+  return writer.decisions.finish(out);
 }
 #endif
 

@@ -217,54 +217,70 @@ inline constexpr u32 kMaskScratchBytes = kMostDecisions * 2;
 // it at most 33/32 times too large, by 0.045 bit.
 inline constexpr u32 kMaskLoss = kMostDecisions * 45 / 8000 + 2;
 
-// Bytes that write_mask writes, up to kMaskLoss more, or a few less.
-H5L_FN u32 measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask) {
-  MaskModel model(neighbours);
-  u32 cost = 0;
-  walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) {
+// What decisions cost, in 1/16 bit.
+struct DecisionMeter {
+  MaskModel model;
+  u64 cost = 0;
+
+  H5L_FN u32 next(u32 context, u32 bit) {
     const u32 ones = model.frequency(context);
     cost += kFrequencyCosts.of[bit != 0 ? ones : kFrequencySum - ones];
     model.learn(context, bit);
     return bit;
-  });
-  return 8 + cost / 128;
+  }
+};
+
+// Bytes that write_mask writes, up to kMaskLoss more, or a few less.
+H5L_FN u32 measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask) {
+  DecisionMeter meter = {MaskModel(neighbours)};
+  walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) { return meter.next(context, bit); });
+  return 8 + static_cast<u32>(meter.cost / 128);
 }
 
-// Writes decisions, u16 each with the frequency of a 1 in front of its bit, from `scratch` to `scratch_end`.
-H5L_FN u8* write_decisions(const u8* scratch, u8* scratch_end, u8* out) {
-  // Words come in the reverse of their order: they are put where the decisions were.
-  const u8* next = scratch_end;
-  u8* words = scratch_end;
-  u32 state = kMaskStart;
-  while (next != scratch) {
-    next -= 2;
-    const u32 decision = load<u16>(next), ones = decision >> 1, bit = decision & 1;
-    const u32 frequency = bit != 0 ? ones : kFrequencySum - ones;
-    if (state >> (32 - kFrequencyBits) >= frequency) {
-      words -= 2;
-      store(words, static_cast<u16>(state));
-      state >>= 16;
-    }
-    state = (state / frequency << kFrequencyBits) + state % frequency + (bit != 0 ? kFrequencySum - ones : 0);
+// Collects decisions, in two bytes of `scratch` each: the frequency of a 1 in front of its bit.
+class DecisionWriter {
+ public:
+  H5L_FN DecisionWriter(const MaskNeighbours& neighbours, u8* scratch)
+      : model_(neighbours), scratch_(scratch), end_(scratch) {}
+  H5L_FN u32 next(u32 context, u32 bit) {
+    store(end_, static_cast<u16>(model_.frequency(context) << 1 | bit));
+    end_ += 2;
+    model_.learn(context, bit);
+    return bit;
   }
-  const u32 bytes = static_cast<u32>(scratch_end - words);
-  store(out, static_cast<u16>(bytes / 2));
-  store(out + 2, state);
-  memcpy(out + 6, words, bytes);
-  return out + 6 + bytes;
-}
+  // Writes them, and returns the end. Words come in the reverse of their order: they are put where the decisions were.
+  H5L_FN u8* finish(u8* out) const {
+    const u8* next = end_;
+    u8* words = end_;
+    u32 state = kMaskStart;
+    while (next != scratch_) {
+      next -= 2;
+      const u32 decision = load<u16>(next), ones = decision >> 1, bit = decision & 1;
+      const u32 frequency = bit != 0 ? ones : kFrequencySum - ones;
+      if (state >> (32 - kFrequencyBits) >= frequency) {
+        words -= 2;
+        store(words, static_cast<u16>(state));
+        state >>= 16;
+      }
+      state = (state / frequency << kFrequencyBits) + state % frequency + (bit != 0 ? kFrequencySum - ones : 0);
+    }
+    const u32 bytes = static_cast<u32>(end_ - words);
+    store(out, static_cast<u16>(bytes / 2));
+    store(out + 2, state);
+    memcpy(out + 6, words, bytes);
+    return out + 6 + bytes;
+  }
+
+ private:
+  MaskModel model_;
+  u8 *scratch_, *end_;
+};
 
 // `scratch` has kMaskScratchBytes.
 H5L_FN u8* write_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8* scratch, u8* out) {
-  MaskModel model(neighbours);
-  u8* next = scratch;
-  walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) {
-    store(next, static_cast<u16>(model.frequency(context) << 1 | bit));
-    next += 2;
-    model.learn(context, bit);
-    return bit;
-  });
-  return write_decisions(scratch, next, out);
+  DecisionWriter writer(neighbours, scratch);
+  walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) { return writer.next(context, bit); });
+  return writer.finish(out);
 }
 
 // Reads decisions, of any bytes.

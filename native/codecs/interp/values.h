@@ -77,7 +77,7 @@ H5L_FN bool is_close(const Lattice<T>& lattice, T x, T rebuilt) {
 template <class T>
 H5L_FN Word<T> number_of(const OwnLattice& own, Word<T> fill, Word<T> bits) {
   const T x = bit_cast<T>(bits);
-  const double s = multiply(subtract(static_cast<double>(x), own.offset), own.points_per_unit);
+  const double s = multiply(subtract(static_cast<double>(x), own.offset), own.points_per_unit());
   const double number = subtract(add(s, kRounding<double>), kRounding<double>);
   const T point = own.template value_of<T>(number);
   const bool is_point = magnitude(s) < static_cast<double>(kInterpBinLimit<T> - 1) && point == x && bits != fill &&
