@@ -18,13 +18,27 @@ inline constexpr u32 kGroupOfIntegers = 8;
 enum class Predictor : u8 { none = 0, x = 1, y = 2, three = 3, xy = 4 };
 inline constexpr u32 kPredictors = 5;
 
-// The encoder's choice looks at this many rows, the first of which only predicts.
-inline constexpr u32 kSampledRows = 9;
+// The encoder's choice looks at some words of some rows: of each kBandsApart bands of rows the one in their middle. A
+// band has as many rows as it takes for kFewSampled words, and no more words than kMostSampled.
+inline constexpr u32 kBandsApart = 13;
+inline constexpr u32 kFewSampled = 64, kMostSampled = 1024;
+
+struct Sample {
+  u32 first, apart, count;  // words in raster order
+
+  H5L_FN Sample(u32 rows, u32 length) {
+    const u32 band = (kFewSampled + length - 1) / length, bands = rows / band, middle = kBandsApart / 2;
+    const u32 words = rows < band ? rows * length : band * length;
+    count = words < kMostSampled ? words : kMostSampled;
+    first = (bands > middle ? middle : bands == 0 ? 0 : bands - 1) * band * length + (words - count) / 2;
+    apart = kBandsApart * band * length;
+  }
+};
 
 // (a + b + 1) / 2, without wrapping.
 template <class W>
 H5L_FN W average(W a, W b) {
-  if constexpr (sizeof(W) == 1) {
+  if constexpr (sizeof(W) <= 2) {
     return static_cast<W>((u32{a} + u32{b} + 1) >> 1);  // a form that compilers know as one instruction
   } else {
     return static_cast<W>((a | b) - static_cast<W>(static_cast<W>(a ^ b) >> 1));

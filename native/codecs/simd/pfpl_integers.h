@@ -1,38 +1,18 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The bits of one byte of 64 words to eight bytes of each of eight planes, and back: by vector code if the backend has
-// AVX-512 or AVX2, otherwise by the definition.
+// A batch of residuals to bytes of all planes, `stride` bytes apart, and back: by vector code if the backend has AVX-512
+// or AVX2, otherwise by the definition.
 #pragma once
 
 #include "codecs/pfpl_integers.h"
 #include "codecs/portable.h"
 
-namespace h5lossy::H5L_TARGET::simd {
-
-inline constexpr u32 kBlockBytes = 64, kBlockGroups = kBlockBytes / pfpl::kGroupOfIntegers;
-
-// Returns whether any bit is set. Not inlined: it would be there for each byte of each type, and what decodes alone has
-// to be small.
-[[gnu::noinline]] inline bool load_block(const u8* planes, u32 groups, u32 stride, u64 (&block)[8]) {
-  u64 used = 0;
-  for (u32 j = 0; j < 8; ++j, planes += stride) {
-    if (groups == kBlockGroups) {
-      block[j] = load<u64>(planes);
-    } else {
-      block[j] = 0;
-      memcpy(&block[j], planes, groups);
-    }
-    used |= block[j];
-  }
-  return used != 0;
-}
-
-}  // namespace h5lossy::H5L_TARGET::simd
-
 #if defined(H5L_AVX512)
 #include "codecs/simd/pfpl_integers_avx512.h"
-#elif defined(H5L_AVX2)
+#else
+
+#if defined(H5L_AVX2)
 #include "codecs/simd/pfpl_integers_avx2.h"
 #else
 
@@ -66,25 +46,51 @@ inline void restore_block(u64 (&planes)[8], u8 (&bytes)[64]) {
 
 #endif
 
-#if !defined(H5L_AVX512)
-
 namespace h5lossy::H5L_TARGET::simd {
 
-// Of the bits of a word from `shift` on.
-template <class W, u32 shift>
-inline void transpose_byte(const W* words, u64 (&planes)[8]) {
-  alignas(64) u8 bytes[kBlockBytes];
-  for (u32 v = 0; v < kBlockBytes; ++v) bytes[v] = static_cast<u8>(words[v] >> shift);
-  transpose_block(bytes, planes);
+inline constexpr u32 kValuesAtOnce = 64, kGroupsAtOnce = kValuesAtOnce / pfpl::kGroupOfIntegers;
+
+// Byte `i` of words, counted from the most significant, is in planes 8 i to 8 i + 7. Its place is a constant where
+// words are taken apart: compilers find no narrow vector shift by a number that they do not know.
+template <class W, u32 i>
+inline void byte_to_planes(const W* residuals, W used, u32 stride, u8* planes) {
+  constexpr u32 shift = static_cast<u32>(8 * (sizeof(W) - 1 - i));
+  u64 block[8] = {};
+  if (used >> shift != 0) {
+    alignas(64) u8 bytes[kValuesAtOnce];
+    for (u32 v = 0; v < kValuesAtOnce; ++v) bytes[v] = static_cast<u8>(residuals[v] >> shift);
+    transpose_block(bytes, block);
+  }
+  for (u32 j = 0; j < 8; ++j) store(planes + (8 * i + j) * stride, block[j]);
+  if constexpr (i + 1 < sizeof(W)) byte_to_planes<W, i + 1>(residuals, used, stride, planes);
 }
 
-// The inverse, of planes that have `stride` bytes each, of which `groups` are those of the block.
-inline void restore_bytes(const u8* planes, u32 groups, u32 stride, u8 (&bytes)[kBlockBytes]) {
-  u64 block[8];
-  if (load_block(planes, groups, stride, block)) {
+template <class W>
+inline void batch_to_planes(const W* residuals, u32 stride, u8* planes) {
+  W used = 0;
+  for (u32 v = 0; v < kValuesAtOnce; ++v) used |= residuals[v];
+  byte_to_planes<W, 0>(residuals, used, stride, planes);
+}
+
+// Not inlined: it would be there for each byte of each type, and what decodes alone has to be small.
+[[gnu::noinline]] inline void restore_bytes(const u8* planes, u32 stride, u8 (&bytes)[kValuesAtOnce]) {
+  u64 block[8], used = 0;
+  for (u32 j = 0; j < 8; ++j) used |= block[j] = load<u64>(planes + j * stride);
+  if (used != 0) {
     restore_block(block, bytes);
   } else {
     memset(bytes, 0, sizeof bytes);
+  }
+}
+
+template <class W>
+inline void batch_from_planes(const u8* planes, u32 stride, W* residuals) {
+  alignas(64) u8 bytes[sizeof(W)][kValuesAtOnce];
+  for (u32 i = 0; i < sizeof(W); ++i) restore_bytes(planes + 8 * i * stride, stride, bytes[i]);
+  for (u32 v = 0; v < kValuesAtOnce; ++v) {
+    W word = bytes[0][v];
+    for (u32 i = 1; i < sizeof(W); ++i) word = static_cast<W>(static_cast<W>(word << 8) | bytes[i][v]);
+    residuals[v] = word;
   }
 }
 
