@@ -35,10 +35,9 @@ struct Words {
   alignas(64) u8 planes[kStreamBytes];
   alignas(64) W residuals[kMost + simd::kValuesAtOnce];
   alignas(64) W words_with_room[kRoom + kMost + kRoom];
-  alignas(64) W above_with_room[kRoom + kMost + kRoom];  // decoding: a copy of a row, with its ends repeated
+  alignas(64) W above[kMost + kRoom];  // decoding: the row that predicts
 
   W* words() { return words_with_room + kRoom; }
-  W* above() { return above_with_room + kRoom; }
 };
 
 template <class W>
@@ -183,66 +182,82 @@ void residuals_of(Predictor predictor, u32 length, const W* words, u32 first, u3
     if (n != count) residuals_of(predictor, length, words, first + n, count - n, zero, out + n);
     return;
   }
-  const u32 end = whole_vectors<W>(count);
   const W *const own = words + first, *const above = own - length;
-  const auto residual = [&](u32 i, W predicted) { out[i] = to_negabinary(static_cast<W>(own[i] - predicted)); };
-  const auto at_ends = [&](auto predicted, u32 at) {  // `at` 0: of the first words of rows; length - 1: of the last
-    for (u32 i = (at + length - first % length) % length; i < count; i += length) residual(i, predicted(i));
+  const auto everywhere = [&](auto predicted) {
+    for (u32 i = 0; i < count; i += kLanes<W>) {
+      const Vector<W> difference = simd::load_lanes<W>(own + i) - predicted(i);
+      simd::store_lanes(out + i, (difference + kNegabinaryMask<W>)^kNegabinaryMask<W>);
+    }
   };
+  const auto at_ends = [&](u32 end, auto predicted) {  // of rows: 0 or length - 1
+    for (u32 i = (end + length - first % length) % length; i < count; i += length) {
+      out[i] = to_negabinary(static_cast<W>(own[i] - predicted(i)));
+    }
+  };
+  const auto at = [](const W* row) { return simd::load_lanes<W>(row); };
   switch (predictor) {
     case Predictor::none:
-      for (u32 i = 0; i < end; ++i) residual(i, zero);
-      return;
+      return everywhere([&](u32) { return simd::all_lanes(zero); });
     case Predictor::x:
-      for (u32 i = 0; i < end; ++i) residual(i, (own - 1)[i]);
-      return at_ends([&](u32 i) { return first + i == 0 ? zero : above[i]; }, 0);
+      everywhere([&](u32 i) { return at(own + i - 1); });
+      return at_ends(0, [&](u32 i) { return first + i == 0 ? zero : above[i]; });
     case Predictor::y:
-      for (u32 i = 0; i < end; ++i) residual(i, above[i]);
-      return;
+      return everywhere([&](u32 i) { return at(above + i); });
     case Predictor::three:
-      for (u32 i = 0; i < end; ++i) residual(i, average(above[i], average((above - 1)[i], (above + 1)[i])));
-      at_ends([&](u32 i) { return average(above[i], average(above[i], above[length == 1 ? i : i + 1])); }, 0);
-      return at_ends([&](u32 i) { return average(above[i], average(above[i], above[length == 1 ? i : i - 1])); },
-                     length - 1);
+      everywhere([&](u32 i) {
+        return simd::average_lanes(at(above + i), simd::average_lanes(at(above + i - 1), at(above + i + 1)));
+      });
+      at_ends(0, [&](u32 i) { return average(above[i], average(above[i], above[length == 1 ? i : i + 1])); });
+      return at_ends(length - 1,
+                     [&](u32 i) { return average(above[i], average(above[length == 1 ? i : i - 1], above[i])); });
     case Predictor::xy:
-      for (u32 i = 0; i < end; ++i) residual(i, static_cast<W>(above[i] + (own - 1)[i] - (above - 1)[i]));
-      return at_ends([&](u32 i) { return above[i]; }, 0);
+      everywhere([&](u32 i) { return at(above + i) + at(own + i - 1) - at(above + i - 1); });
+      return at_ends(0, [&](u32 i) { return above[i]; });
   }
 }
 
-// The first row has none above, so all predictors but `none` take the word before.
-constexpr Predictor of_first_row(Predictor predictor) {
-  return predictor == Predictor::none ? predictor : Predictor::x;
-}
-
+// Inverse of residuals_of, for a row. `above` becomes the row: a copy, since a processor waits for vectors that it loads
+// if they were stored as parts of two others.
 template <class W>
-W word_before(Predictor predictor, const W* above, W zero) {
-  return predictor == Predictor::x ? above[0] : zero;
-}
-
-// Inverse of residuals_of, of a row. What is in front of the row above and behind it equals its ends.
-template <class W>
-void words_of_row(Predictor predictor, const W* above, W before, u32 length, const W* residuals, W* __restrict__ row) {
-  const u32 end = whole_vectors<W>(length);
-  const auto word = [&](u32 x, W predicted) { row[x] = static_cast<W>(from_negabinary<W>(residuals[x]) + predicted); };
+void words_of_row(Predictor predictor, W before, u32 length, const W* residuals, W* above, W* __restrict__ row) {
+  constexpr u32 n = kLanes<W>;
+  const auto residual = [&](u32 x) { return from_negabinary<W>(simd::load_lanes<W>(residuals + x)); };
+  const auto put = [&](u32 x, Vector<W> words) {
+    simd::store_lanes(row + x, words);
+    simd::store_lanes(above + x, words);
+  };
+  // Running sums of the residuals, to the end of a vector where they are taken from vectors.
+  const auto add_up = [&](W start) {
+    for (u32 x = 0; x < length; x += n) simd::store_lanes(row + x, residual(x));
+    simd::running_sums(row, kVectorBytes > 16 ? whole_vectors<W>(length) : length, start);
+  };
   switch (predictor) {
     case Predictor::none:
-      for (u32 x = 0; x < end; ++x) word(x, before);
+      for (u32 x = 0; x < length; x += n) simd::store_lanes(row + x, residual(x) + before);
       return;
     case Predictor::x:
-      for (u32 x = 0; x < end; ++x) word(x, 0);
-      simd::running_sums(row, length, before);
+      add_up(before);
+      above[0] = row[0];
       return;
     case Predictor::y:
-      for (u32 x = 0; x < end; ++x) word(x, above[x]);
+      for (u32 x = 0; x < length; x += n) put(x, residual(x) + simd::load_lanes<W>(above + x));
       return;
-    case Predictor::three:
-      for (u32 x = 0; x < end; ++x) word(x, average(above[x], average((above - 1)[x], (above + 1)[x])));
+    case Predictor::three: {
+      Vector<W> left = simd::all_lanes(above[0]), own = simd::load_lanes<W>(above);
+      for (u32 x = 0; x < length; x += n) {
+        Vector<W> right = simd::load_lanes<W>(above + x + n);
+        const Vector<W> w = simd::lanes_from<W, n - 1>(left, own);
+        Vector<W> e = simd::lanes_from<W, 1>(own, right);
+        if (x + n >= length) e ^= (e ^ own) & simd::only_lane<W>(length - 1 - x);
+        put(x, residual(x) + simd::average_lanes(own, simd::average_lanes(w, e)));
+        left = own;
+        own = right;
+      }
       return;
+    }
     case Predictor::xy:  // what the row adds to the one above is a sum of residuals
-      for (u32 x = 0; x < end; ++x) word(x, 0);
-      simd::running_sums(row, length, W{0});
-      for (u32 x = 0; x < end; ++x) row[x] = static_cast<W>(row[x] + above[x]);
+      add_up(0);
+      for (u32 x = 0; x < length; x += n) put(x, simd::load_lanes<W>(row + x) + simd::load_lanes<W>(above + x));
       return;
   }
 }
@@ -250,19 +265,14 @@ void words_of_row(Predictor predictor, const W* above, W before, u32 length, con
 template <class W>
 void words_from_residuals(Predictor predictor, const Rows& rows, W zero, Words<W>& work) {
   const u32 length = rows.length;
-  W* const above = work.above();
-  for (u32 y = 0; y < rows.count; ++y) {
-    const W* const residuals = work.residuals + y * length;
-    W* const row = work.words() + y * length;
-    if (y == 0) {
-      words_of_row(of_first_row(predictor), above, zero, length, residuals, row);
-    } else {
-      words_of_row(predictor, above, word_before(predictor, above, zero), length, residuals, row);
-    }
-    if (y + 1 == rows.count) return;
-    memcpy(above, row, length * sizeof(W));
-    (above - 1)[0] = row[0];
-    above[length] = row[length - 1];
+  W *const words = work.words(), *const above = work.above;
+  const bool is_none = predictor == Predictor::none;
+  // The first row has none above, so that all predictors but `none` take the word before.
+  words_of_row(is_none ? predictor : Predictor::x, zero, length, work.residuals, above, words);
+  if (!is_none) memcpy(above, words, length * sizeof(W));
+  for (u32 y = 1; y < rows.count; ++y) {
+    const W before = is_none ? zero : above[0];
+    words_of_row(predictor, before, length, work.residuals + y * length, above, words + y * length);
   }
 }
 

@@ -2,11 +2,50 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // A batch of residuals to bytes of all planes, `stride` bytes apart, and back: by vector code if the backend has AVX-512
-// or AVX2, otherwise by the definition.
+// or AVX2, otherwise by the definition. Averages and neighbours of all words of a vector.
 #pragma once
+
+#include <type_traits>
+#include <utility>
 
 #include "codecs/pfpl_integers.h"
 #include "codecs/portable.h"
+#include "codecs/simd/lanes_common.h"
+
+namespace h5lossy::H5L_TARGET::simd {
+
+template <class V>
+inline V average_lanes(V a, V b) {
+  return (a | b) - ((a ^ b) >> 1);
+}
+
+template <class W, class Function>
+inline auto with_lanes(Function function) {
+  return [&]<u32... i>(std::integer_sequence<u32, i...>) {
+    return function(std::integral_constant<u32, i>()...);
+  }(std::make_integer_sequence<u32, kLanes<W>>());
+}
+
+// The lanes of two vectors one behind the other, from lane `first` on.
+template <class W, u32 first>
+inline Vector<W> lanes_from(Vector<W> a, Vector<W> b) {
+  return with_lanes<W>([&](auto... i) -> Vector<W> {
+#if defined(__clang__)
+    return __builtin_shufflevector(a, b, (first + i)...);
+#else
+    return __builtin_shuffle(a, b, Vector<W>{static_cast<W>(first + i)...});
+#endif
+  });
+}
+
+// All bits of one lane.
+template <class W>
+inline Vector<W> only_lane(u32 lane) {
+  const Vector<W> numbers = with_lanes<W>([](auto... i) { return Vector<W>{static_cast<W>(i)...}; });
+  return (Vector<W>)(numbers == all_lanes(static_cast<W>(lane)));
+}
+
+}  // namespace h5lossy::H5L_TARGET::simd
 
 #if defined(H5L_AVX512)
 #include "codecs/simd/pfpl_integers_avx512.h"

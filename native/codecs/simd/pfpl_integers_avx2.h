@@ -54,6 +54,13 @@ inline void restore_block(const u64 (&planes)[8], u8 (&bytes)[64]) {
   _mm256_store_si256(reinterpret_cast<__m256i*>(bytes + 32), bytes_of_groups(high));
 }
 
+inline Vector<u8> average_lanes(Vector<u8> a, Vector<u8> b) {
+  return (Vector<u8>)_mm256_avg_epu8((__m256i)a, (__m256i)b);
+}
+inline Vector<u16> average_lanes(Vector<u16> a, Vector<u16> b) {
+  return (Vector<u16>)_mm256_avg_epu16((__m256i)a, (__m256i)b);
+}
+
 // Prefix sums: within halves of a vector, and then the last one of the lower half in all of the upper half.
 inline Vector<u8> sum_lanes(Vector<u8> x) {
   x += (Vector<u8>)_mm256_slli_si256((__m256i)x, 1);

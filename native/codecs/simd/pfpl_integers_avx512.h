@@ -96,6 +96,13 @@ inline void batch_from_planes(const u8* planes, u32 stride, W* residuals) {
   }
 }
 
+inline Vector<u8> average_lanes(Vector<u8> a, Vector<u8> b) {
+  return (Vector<u8>)_mm512_avg_epu8((__m512i)a, (__m512i)b);
+}
+inline Vector<u16> average_lanes(Vector<u16> a, Vector<u16> b) {
+  return (Vector<u16>)_mm512_avg_epu16((__m512i)a, (__m512i)b);
+}
+
 // Prefix sums within quarters of a vector, and then the sums of the quarters before. `last` picks the last element of a
 // quarter.
 inline __m512i sums_of_quarters_before(__m512i sums, __m512i last, auto add) {
