@@ -291,20 +291,20 @@ u32 cost_of(const W* residuals, u32 count) {
   return static_cast<u32>(cost);
 }
 
-// The first of those predictors that leave the fewest bytes in a sample.
+// The first of those predictors that leave the fewest bytes of samples, which follow each other.
 template <class W>
 Predictor choose_predictor(const Rows& rows, const W* words, W zero, W* residuals) {
   const u32 predictors = rows.count > 1 ? kPredictors : 2;  // one row: the others are `x`
-  const Sample sample(rows.count, rows.length);
+  const Samples samples(rows.count, rows.length);
+  const u32 n = samples.count, count = samples.number * n;
   Predictor best = Predictor::none;
   u32 least = ~u32{0};
   for (u32 p = 0; p < predictors; ++p) {
     const Predictor predictor = static_cast<Predictor>(p);
-    u32 count = 0;
-    for (u32 i = sample.first; i + sample.count <= rows.count * rows.length; i += sample.apart, count += sample.count) {
-      residuals_of(predictor, rows.length, words, i, sample.count, zero, residuals + count);
+    for (u32 i = 0; i < samples.number; ++i) {
+      residuals_of(predictor, rows.length, words, samples.first + i * samples.apart, n, zero, residuals + i * n);
     }
-    for (u32 j = 0; j < kGroupOfIntegers; ++j) residuals[count + j] = 0;
+    for (u32 i = 0; i < kGroupOfIntegers; ++i) residuals[count + i] = 0;
     const u32 cost = cost_of(residuals, count);
     if (cost < least) {
       least = cost;

@@ -18,20 +18,23 @@ inline constexpr u32 kGroupOfIntegers = 8;
 enum class Predictor : u8 { none = 0, x = 1, y = 2, three = 3, xy = 4 };
 inline constexpr u32 kPredictors = 5;
 
-// The encoder's choice looks at some words of some rows: of each kBandsApart bands of rows the one in their middle. A
-// band has as many rows as it takes for kFewSampled words, and no more words than kMostSampled.
+// The encoder's choice looks at samples of a tile. A band has as many rows as it takes for kFewSampled words; of each
+// kBandsApart bands the one in their middle is a sample, or the kMostSampled words in the middle of it.
 inline constexpr u32 kBandsApart = 13;
 inline constexpr u32 kFewSampled = 64, kMostSampled = 1024;
 
-struct Sample {
-  u32 first, apart, count;  // words in raster order
+// Samples of `count` words each; `first` is the first word, in raster order, of the first one.
+struct Samples {
+  u32 number, first, apart, count;
 
-  H5L_FN Sample(u32 rows, u32 length) {
-    const u32 band = (kFewSampled + length - 1) / length, bands = rows / band, middle = kBandsApart / 2;
-    const u32 words = rows < band ? rows * length : band * length;
+  H5L_FN Samples(u32 rows, u32 length) {
+    const u32 needed = (kFewSampled + length - 1) / length, band_rows = needed < rows ? needed : rows;
+    const u32 bands = rows / band_rows, middle = kBandsApart / 2, band = bands > middle ? middle : bands - 1;
+    const u32 words = band_rows * length;
+    number = (bands - 1 - band) / kBandsApart + 1;
     count = words < kMostSampled ? words : kMostSampled;
-    first = (bands > middle ? middle : bands == 0 ? 0 : bands - 1) * band * length + (words - count) / 2;
-    apart = kBandsApart * band * length;
+    first = band * words + (words - count) / 2;
+    apart = kBandsApart * words;
   }
 };
 
