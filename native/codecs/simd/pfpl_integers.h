@@ -26,6 +26,19 @@ inline auto with_lanes(Function function) {
   }(std::make_integer_sequence<u32, kLanes<W>>());
 }
 
+// All bits of one lane.
+template <class W>
+inline Vector<W> only_lane(u32 lane) {
+  const Vector<W> numbers = with_lanes<W>([](auto... i) { return Vector<W>{static_cast<W>(i)...}; });
+  return (Vector<W>)(numbers == all_lanes(static_cast<W>(lane)));
+}
+
+}  // namespace h5lossy::H5L_TARGET::simd
+
+#if !defined(H5L_AVX2)
+
+namespace h5lossy::H5L_TARGET::simd {
+
 // The lanes of two vectors one behind the other, from lane `first` on.
 template <class W, u32 first>
 inline Vector<W> lanes_from(Vector<W> a, Vector<W> b) {
@@ -38,14 +51,9 @@ inline Vector<W> lanes_from(Vector<W> a, Vector<W> b) {
   });
 }
 
-// All bits of one lane.
-template <class W>
-inline Vector<W> only_lane(u32 lane) {
-  const Vector<W> numbers = with_lanes<W>([](auto... i) { return Vector<W>{static_cast<W>(i)...}; });
-  return (Vector<W>)(numbers == all_lanes(static_cast<W>(lane)));
-}
-
 }  // namespace h5lossy::H5L_TARGET::simd
+
+#endif
 
 #if defined(H5L_AVX512)
 #include "codecs/simd/pfpl_integers_avx512.h"

@@ -61,6 +61,18 @@ inline Vector<u16> average_lanes(Vector<u16> a, Vector<u16> b) {
   return (Vector<u16>)_mm256_avg_epu16((__m256i)a, (__m256i)b);
 }
 
+// The lanes of two vectors one behind the other, from lane `first` on.
+template <class W, u32 first>
+inline Vector<W> lanes_from(Vector<W> a, Vector<W> b) {
+  constexpr u32 bytes = first * sizeof(W);
+  const __m256i between = _mm256_permute2x128_si256((__m256i)a, (__m256i)b, 0x21);
+  if constexpr (bytes < 16) {
+    return (Vector<W>)_mm256_alignr_epi8(between, (__m256i)a, bytes);
+  } else {
+    return (Vector<W>)_mm256_alignr_epi8((__m256i)b, between, bytes - 16);
+  }
+}
+
 // Prefix sums: within halves of a vector, and then the last one of the lower half in all of the upper half.
 inline Vector<u8> sum_lanes(Vector<u8> x) {
   x += (Vector<u8>)_mm256_slli_si256((__m256i)x, 1);
