@@ -276,21 +276,6 @@ void words_from_residuals(Predictor predictor, const Rows& rows, W zero, Words<W
   }
 }
 
-// How many planes have a bit of a group, added up over groups: the bytes that are not zero. Behind the residuals are
-// zeros up to the end of a group.
-template <class W>
-u32 cost_of(const W* residuals, u32 count) {
-  const u8* const bytes = reinterpret_cast<const u8*>(residuals);
-  u64 cost = 0;
-  for (u32 g = 0; g < (count + kGroupOfIntegers - 1) / kGroupOfIntegers; ++g) {
-    u64 used = 0;
-    for (u32 j = 0; j < sizeof(W); ++j) used |= load<u64>(bytes + (g * sizeof(W) + j) * sizeof(u64));
-    for (u32 distance = 32; distance >= kWordBits<W>; distance /= 2) used |= used >> distance;
-    cost += count_ones(u64{static_cast<W>(used)});
-  }
-  return static_cast<u32>(cost);
-}
-
 // The first of those predictors that leave the fewest bytes of samples, which follow each other.
 template <class W>
 Predictor choose_predictor(const Rows& rows, const W* words, W zero, W* residuals) {
@@ -304,8 +289,8 @@ Predictor choose_predictor(const Rows& rows, const W* words, W zero, W* residual
     for (u32 i = 0; i < samples.number; ++i) {
       residuals_of(predictor, rows.length, words, samples.first + i * samples.apart, n, zero, residuals + i * n);
     }
-    for (u32 i = 0; i < kGroupOfIntegers; ++i) residuals[count + i] = 0;
-    const u32 cost = cost_of(residuals, count);
+    memset(residuals + count, 0, kGroupOfIntegers * sizeof(W) + kVectorBytes);
+    const u32 cost = simd::count_plane_bytes(residuals, count);
     if (cost < least) {
       least = cost;
       best = predictor;

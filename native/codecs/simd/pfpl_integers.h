@@ -119,6 +119,20 @@ inline void batch_to_planes(const W* residuals, u32 stride, u8* planes) {
   byte_to_planes<W, 0>(residuals, used, stride, planes);
 }
 
+// The bytes of planes that are not zero. Behind the residuals are zeros, up to the end of a group and of a vector.
+template <class W>
+inline u32 count_plane_bytes(const W* residuals, u32 count) {
+  const u8* bytes = reinterpret_cast<const u8*>(residuals);
+  u32 sum = 0;
+  for (u32 i = 0; i < count; i += pfpl::kGroupOfIntegers) {
+    u64 used = 0;
+    for (u32 j = 0; j < sizeof(W); ++j, bytes += sizeof(u64)) used |= load<u64>(bytes);
+    for (u32 distance = 32; distance >= kWordBits<W>; distance /= 2) used |= used >> distance;
+    sum += count_ones(u64{static_cast<W>(used)});
+  }
+  return sum;
+}
+
 // Not inlined: it would be there for each byte of each type, and what decodes alone has to be small.
 [[gnu::noinline]] inline void restore_bytes(const u8* planes, u32 stride, u8 (&bytes)[kValuesAtOnce]) {
   u64 block[8], used = 0;

@@ -30,10 +30,10 @@ inline constexpr Permutation kBytesTransposed = permutation([](u32 i) { return i
 
 // The instruction multiplies each byte of its first operand's quadword by the second's square of bits. With the values
 // as the square, byte i of a unit matrix picks a plane; the bits of a plane come out in the order of the values.
-inline __m512i planes_of_piece(__m512i values) {
-  const __m512i unit = _mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull));
-  return permute(kBytesTransposed<7>, _mm512_gf2p8affine_epi64_epi8(unit, values, 0));
+inline __m512i planes_of_groups(__m512i groups) {
+  return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull)), groups, 0);
 }
+inline __m512i planes_of_piece(__m512i values) { return permute(kBytesTransposed<7>, planes_of_groups(values)); }
 
 // The inverse of the permutation, and a square with its rows the other way round.
 inline __m512i piece_of_planes(__m512i planes) {
@@ -94,6 +94,22 @@ inline void batch_from_planes(const u8* planes, u32 stride, W* residuals) {
       store_lanes(residuals + (p * n + r) * kLanes<W>, words);
     }
   }
+}
+
+// Quadword q has byte q % n of the words of a group.
+template <u32 n>
+inline constexpr Permutation kBytesOfGroups =
+    permutation([](u32 i) { return (i / 8 / n * 8 + i % 8) * n + i / 8 % n; });
+
+template <class W>
+inline u32 count_plane_bytes(const W* residuals, u32 count) {
+  u64 sum = 0;
+  for (u32 i = 0; i < count; i += kLanes<W>) {
+    const __m512i bytes = permute(kBytesOfGroups<kWordBytes<W>>, _mm512_loadu_si512(residuals + i));
+    const __m512i planes = planes_of_groups(bytes);
+    sum += count_ones(u64{_mm512_test_epi8_mask(planes, planes)});
+  }
+  return static_cast<u32>(sum);
 }
 
 inline Vector<u8> average_lanes(Vector<u8> a, Vector<u8> b) {
