@@ -112,6 +112,8 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   H5L_DEVICE void load_words(const u8* chunk) const {
     constexpr u32 n = kPieceBytes / sizeof(W);
     const ValueWords<W> words(shared_.lattice);
+    const W zero = static_cast<W>(shared_.lattice.zero);
+    const bool are_values = words.are_values();
     const u8* const first = chunk + tile_.first * sizeof(W);
     if (tile_.length % n == 0 && tile_.pitch % n == 0 && reinterpret_cast<u64>(first) % kPieceBytes == 0) {
       RowWalk at(tile_.length / n);
@@ -125,10 +127,13 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
         H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
           const u32 own = i + k * kThreads * n;
           if (own >= tile_.count()) break;
-          W values[n];
-          unpack_piece(pieces[k], values);
-          words.to_words(values);
-          const Quad piece = pack_piece(values);
+          Quad piece = flip_signs(pieces[k], zero);
+          if (!are_values) {
+            W values[n];
+            unpack_piece(pieces[k], values);
+            words.to_words(values);
+            piece = pack_piece(values);
+          }
           u32* const to = reinterpret_cast<u32*>(shared_.input + U::place(own));
           to[0] = piece.x;
           to[1] = piece.y;
