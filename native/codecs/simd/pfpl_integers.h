@@ -77,16 +77,20 @@ inline void transpose_bytes(u64 (&rows)[8]) {
   for (u32 r = 0; r < 4; ++r) swap(r, 4, 0x00000000FFFFFFFFull);
 }
 
-inline void transpose_block(const u8 (&bytes)[64], u64 (&planes)[8]) {
-  memcpy(planes, bytes, sizeof planes);
-  for (u64& group : planes) group = pfpl::transpose_eight(group);
-  transpose_bytes(planes);
+inline void block_to_planes(const u8 (&bytes)[64], u32 stride, u8* planes) {
+  u64 rows[8];
+  memcpy(rows, bytes, sizeof rows);
+  for (u64& group : rows) group = pfpl::transpose_eight(group);
+  transpose_bytes(rows);
+  for (u32 j = 0; j < 8; ++j) store(planes + j * stride, rows[j]);
 }
 
-inline void restore_block(u64 (&planes)[8], u8 (&bytes)[64]) {
-  transpose_bytes(planes);
-  for (u64& group : planes) group = pfpl::transpose_eight(group);
-  memcpy(bytes, planes, sizeof planes);
+inline void block_from_planes(const u8* planes, u32 stride, u8 (&bytes)[64]) {
+  u64 rows[8];
+  for (u32 j = 0; j < 8; ++j) rows[j] = load<u64>(planes + j * stride);
+  transpose_bytes(rows);
+  for (u64& group : rows) group = pfpl::transpose_eight(group);
+  memcpy(bytes, rows, sizeof rows);
 }
 
 }  // namespace h5lossy::H5L_TARGET::simd
@@ -102,13 +106,13 @@ inline constexpr u32 kValuesAtOnce = 64, kGroupsAtOnce = kValuesAtOnce / pfpl::k
 template <class W, u32 i>
 inline void byte_to_planes(const W* residuals, W used, u32 stride, u8* planes) {
   constexpr u32 shift = static_cast<u32>(8 * (sizeof(W) - 1 - i));
-  u64 block[8] = {};
-  if (used >> shift != 0) {
+  if (used >> shift == 0) {
+    for (u32 j = 0; j < 8; ++j) store(planes + (8 * i + j) * stride, u64{0});
+  } else {
     alignas(64) u8 bytes[kValuesAtOnce];
     for (u32 v = 0; v < kValuesAtOnce; ++v) bytes[v] = static_cast<u8>(residuals[v] >> shift);
-    transpose_block(bytes, block);
+    block_to_planes(bytes, stride, planes + 8 * i * stride);
   }
-  for (u32 j = 0; j < 8; ++j) store(planes + (8 * i + j) * stride, block[j]);
   if constexpr (i + 1 < sizeof(W)) byte_to_planes<W, i + 1>(residuals, used, stride, planes);
 }
 
@@ -135,10 +139,10 @@ inline u32 count_plane_bytes(const W* residuals, u32 count) {
 
 // Not inlined: it would be there for each byte of each type, and what decodes alone has to be small.
 [[gnu::noinline]] inline void restore_bytes(const u8* planes, u32 stride, u8 (&bytes)[kValuesAtOnce]) {
-  u64 block[8], used = 0;
-  for (u32 j = 0; j < 8; ++j) used |= block[j] = load<u64>(planes + j * stride);
+  u64 used = 0;
+  for (u32 j = 0; j < 8; ++j) used |= load<u64>(planes + j * stride);
   if (used != 0) {
-    restore_block(block, bytes);
+    block_from_planes(planes, stride, bytes);
   } else {
     memset(bytes, 0, sizeof bytes);
   }
