@@ -19,7 +19,8 @@ inline void block_to_planes(const u8 (&bytes)[64], u32 stride, u8* planes) {
   __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(bytes + 32));
   low = _mm256_shuffle_epi8(low, in_lane);
   high = _mm256_shuffle_epi8(high, in_lane);
-  for (u32 j = 0; j < 8; ++j, planes += stride) {  // each from a register: vectors are slow to load from single stores
+  // Stored from registers: vectors are slow to load from what single stores have just written.
+  for (u32 j = 0; j < 8; ++j, planes += stride) {
     store(planes, static_cast<u32>(_mm256_movemask_epi8(low)));
     store(planes + 4, static_cast<u32>(_mm256_movemask_epi8(high)));
     low = _mm256_add_epi8(low, low);
