@@ -216,8 +216,8 @@ void residuals_of(Predictor predictor, u32 length, const W* words, u32 first, u3
   }
 }
 
-// Inverse of residuals_of, for a row. `above` becomes the row: a copy, since a processor waits for vectors that it loads
-// if they were stored as parts of two others.
+// Inverse of residuals_of, for a row. `above` becomes the row: a copy, since processors wait for a vector that was
+// stored as parts of two others.
 template <class W>
 void words_of_row(Predictor predictor, W before, u32 length, const W* residuals, W* above, W* __restrict__ row) {
   constexpr u32 n = kLanes<W>;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A batch of residuals to bytes of all planes, `stride` bytes apart, and back: by vector code if the backend has AVX-512
-// or AVX2, otherwise by the definition. Averages and neighbours of all words of a vector.
+// A batch of residuals to bytes of all planes, `stride` bytes apart, and back: by vector code if the backend has AVX2
+// or AVX-512, otherwise by the definition. Averages and neighbours of all words of a vector.
 #pragma once
 
 #include <type_traits>
