@@ -319,14 +319,18 @@ void to_planes(const W* residuals, u32 groups, u8* planes) {
 template <class W>
 void from_planes(const u8* planes, u32 groups, W* residuals) {
   constexpr u32 n = simd::kGroupsAtOnce;
-  u32 first = 0;
-  for (; first + n <= groups; first += n, residuals += simd::kValuesAtOnce) {
-    simd::batch_from_planes(planes + first, groups, residuals);
+  alignas(64) u8 part[kWordBits<W> * n];
+  for (u32 first = 0; first < groups; first += n, residuals += simd::kValuesAtOnce) {
+    const u8* from = planes + first;
+    u32 stride = groups;
+    if (groups - first < n) {
+      memset(part, 0, sizeof part);
+      for (u32 j = 0; j < kWordBits<W>; ++j) memcpy(part + j * n, from + j * groups, groups - first);
+      from = part;
+      stride = n;
+    }
+    simd::batch_from_planes(from, stride, residuals);
   }
-  if (first == groups) return;
-  alignas(64) u8 part[kWordBits<W> * n] = {};
-  for (u32 j = 0; j < kWordBits<W>; ++j) memcpy(part + j * n, planes + j * groups + first, groups - first);
-  simd::batch_from_planes(part, n, residuals);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
