@@ -283,8 +283,8 @@ def test_the_page_has_an_example_that_comes_out() -> None:
     assert integers.to_residuals(k, 8, 2, of) == n
     payload = integers.encode_tile(np.array(x, "<u2"), of, lattice, np.array([4, 8]))
     assert payload.hex(" ") in page.replace("| ", "")
-    costs = [integers.cost(integers.to_residuals(k, 8, p, of)[8:]) for p in range(5)]
-    assert f"need {', '.join(map(str, costs[:-1]))} and {costs[-1]} bits" in page
+    costs = [integers.cost(integers.to_residuals(k, 8, p, of)) for p in range(5)]
+    assert f"leaves {', '.join(map(str, costs[:-1]))} and {costs[-1]} bytes" in page
     frame = reference.Frame(
         codec=1,
         value_bytes=2,

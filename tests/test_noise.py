@@ -166,7 +166,7 @@ def test_the_page_has_an_example_that_comes_out() -> None:
     assert [lattice.word(value) for value in x] == k
     assert [lattice.value(word) for word in k] == back
     n = [int(word, 16) for word in rows["n"].split("(")[0].split()]
-    assert integers.to_residuals(k, 16, 2, of) == n
+    assert integers.to_residuals(k, 16, 1, of) == n
     payload = integers.encode_tile(np.array(x, "<u2"), of, lattice, np.array([2, 16]))
     assert payload.hex(" ") in example.replace("| ", "")
     bins = lattice._bins

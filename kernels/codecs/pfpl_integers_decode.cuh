@@ -313,14 +313,22 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     if (!is_inside || tile_.length % n != 0 || tile_.pitch % n != 0 || reinterpret_cast<u64>(to) % kPieceBytes != 0) {
       return false;
     }
+    const WordLattice& lattice = shared_.lattice;
+    const W zero = static_cast<W>(lattice.zero);
+    const bool are_values = lattice.step == 1 && lattice.special_count == 0 && static_cast<W>(lattice.origin) == zero;
     RowWalk at(tile_.length / n);
     for (u32 i = thread() * n; i < tile_.count(); i += kThreads * n, at.step()) {
       const u32* const from = reinterpret_cast<const u32*>(shared_.area + U::place(i));
-      W values[n];
-      unpack_piece({from[0], from[1], from[2], from[3]}, values);
-      to_values(values);
+      const Quad ranks = {from[0], from[1], from[2], from[3]};
+      Quad piece = flip_signs(ranks, zero);
+      if (!are_values) {
+        W values[n];
+        unpack_piece(ranks, values);
+        to_values(values);
+        piece = pack_piece(values);
+      }
       u8* const place = to + (u64{at.y} * tile_.pitch + at.x * n) * sizeof(W);
-      store_streaming(reinterpret_cast<Quad*>(place), pack_piece(values));
+      store_streaming(reinterpret_cast<Quad*>(place), piece);
     }
     return true;
   }

@@ -112,6 +112,8 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   H5L_DEVICE void load_words(const u8* chunk) const {
     constexpr u32 n = kPieceBytes / sizeof(W);
     const ValueWords<W> words(shared_.lattice);
+    const W zero = static_cast<W>(shared_.lattice.zero);
+    const bool are_values = words.are_values();
     const u8* const first = chunk + tile_.first * sizeof(W);
     if (tile_.length % n == 0 && tile_.pitch % n == 0 && reinterpret_cast<u64>(first) % kPieceBytes == 0) {
       RowWalk at(tile_.length / n);
@@ -125,10 +127,13 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
         H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
           const u32 own = i + k * kThreads * n;
           if (own >= tile_.count()) break;
-          W values[n];
-          unpack_piece(pieces[k], values);
-          words.to_words(values);
-          const Quad piece = pack_piece(values);
+          Quad piece = flip_signs(pieces[k], zero);
+          if (!are_values) {
+            W values[n];
+            unpack_piece(pieces[k], values);
+            words.to_words(values);
+            piece = pack_piece(values);
+          }
           u32* const to = reinterpret_cast<u32*>(shared_.input + U::place(own));
           to[0] = piece.x;
           to[1] = piece.y;
@@ -168,26 +173,32 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     }
   }
 
-  // The first of those predictors that need the least bits in the middle of the tile.
+  // The first of those predictors that leave the fewest bytes of samples, which follow each other.
   H5L_DEVICE Predictor choose_predictor() const {
-    const u32 sampled = tile_.rows < kSampledRows ? tile_.rows : kSampledRows;
-    const u32 first_row = (tile_.rows - sampled) / 2, skipped = sampled > 1 ? 1 : 0;
-    const u32 first = (first_row + skipped) * tile_.length, count = (sampled - skipped) * tile_.length;
+    const Samples samples(tile_.rows, tile_.length);
+    const u32 count = samples.number * samples.count;
     const W zero = static_cast<W>(shared_.lattice.zero);
     u32 costs[kPredictors] = {};
-    const RowDivider rows(tile_.length);
+    const RowDivider rows(tile_.length), numbers(samples.count);
     H5L_NO_UNROLL for (u32 g = thread() * kGroupOfIntegers; g < count; g += kThreads * kGroupOfIntegers) {
       W used[kPredictors] = {};
-      u32 x = g - rows.row(g) * tile_.length;
-      H5L_NO_UNROLL for (u32 i = g; i < g + kGroupOfIntegers && i < count; ++i) {
+      const u32 number = numbers.row(g);
+      u32 left = (number + 1) * samples.count - g, i = samples.first + number * samples.apart + samples.count - left;
+      u32 x = i - rows.row(i) * tile_.length;
+      H5L_NO_UNROLL for (u32 k = g; k < g + kGroupOfIntegers && k < count; ++k) {
         W residuals[kPredictors];
-        all_residuals(first + i, x, skipped == 0, skipped == 0 && i == 0, zero, residuals);
+        all_residuals(i, x, i < tile_.length, i == 0, zero, residuals);
         H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) used[p] |= residuals[p];
-        x = x + 1 == tile_.length ? 0 : x + 1;
+        ++i;
+        if (--left == 0) {
+          left = samples.count;
+          i += samples.apart - samples.count;
+          x = i - rows.row(i) * tile_.length;
+        } else {
+          x = x + 1 == tile_.length ? 0 : x + 1;
+        }
       }
-      H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
-        if (used[p] != 0) costs[p] += 64 - count_leading_zeros(u64{used[p]});
-      }
+      H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) costs[p] += count_ones(u64{used[p]});
     }
     H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
       const u32 all = sum_of_warp(costs[p]);
@@ -195,7 +206,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     }
     sync_block();
     u32 best = 0, least = ~u32{0};
-    const u32 predictors = skipped != 0 ? kPredictors : 2;  // one row: the others are `x`
+    const u32 predictors = tile_.rows > 1 ? kPredictors : 2;  // one row: the others are `x`
     for (u32 p = 0; p < predictors; ++p) {
       u32 cost = 0;
       for (u32 w = 0; w < kWarps; ++w) cost += shared_.costs[w][p];

@@ -115,6 +115,18 @@ H5L_DEVICE Quad pack_piece(const W (&values)[kPieceBytes / sizeof(W)]) {
   return {words[0], words[1], words[2], words[3]};
 }
 
+// Values as ranks, or ranks as values; `zero` is the rank of 0.
+template <class W>
+H5L_DEVICE Quad flip_signs(const Quad& piece, W zero) {
+  u32 even = 0, odd = 0;
+  if constexpr (sizeof(W) == 8) {
+    odd = static_cast<u32>(zero >> 32);
+  } else {
+    even = odd = LanesOf<W>::repeat(zero);
+  }
+  return {piece.x ^ even, piece.y ^ odd, piece.z ^ even, piece.w ^ odd};
+}
+
 H5L_DEVICE void copy_lattice(const WordLattice* from, WordLattice& to) {
   constexpr u32 words = sizeof(WordLattice) / 4;
   static_assert(words <= kThreads);
@@ -135,6 +147,9 @@ class ValueWords {
       inverse_ = 1 / static_cast<Number>(static_cast<W>(ranks_.step));
     }
   }
+
+  // Whether words are the values themselves.
+  [[nodiscard]] H5L_DEVICE bool are_values() const { return ranks_.step == 1 && lattice_.exact_count == 0; }
 
   // Replaces values by their words.
   template <u32 n>

@@ -147,7 +147,7 @@ void Geometry::gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_
       return;
     }
     for_box_rows(box, [&](std::uint64_t row, std::size_t row_bytes) {
-      std::memcpy(values, chunk + row * value_bytes_, row_bytes);
+      copy_row(chunk + row * value_bytes_, values, row_bytes);
       values += row_bytes;
     });
   });

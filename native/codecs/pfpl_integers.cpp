@@ -33,12 +33,11 @@ template <class W>
 struct Words {
   static constexpr u32 kMost = kStreamBytes / sizeof(W), kRoom = 64;
   alignas(64) u8 planes[kStreamBytes];
-  alignas(64) W residuals[kMost + kRoom];
+  alignas(64) W residuals[kMost + simd::kValuesAtOnce];
   alignas(64) W words_with_room[kRoom + kMost + kRoom];
-  alignas(64) W above_with_room[kRoom + kMost + kRoom];  // decoding: a copy of a row, with its ends repeated
+  alignas(64) W above[kMost + kRoom];  // decoding: the row that predicts
 
   W* words() { return words_with_room + kRoom; }
-  W* above() { return above_with_room + kRoom; }
 };
 
 template <class W>
@@ -173,78 +172,92 @@ template <class T>
 // ---------------------------------------------------------------------------------------------------------------------
 // Predictors
 
+// The residuals of the words from number `first` on, in negabinary: whole rows, or parts of them. Rows go on in memory,
+// so that only at their ends something else predicts than everywhere.
 template <class W>
-W average_above(const W* above, u32 x, u32 length) {
-  return average(above[x], average(above[x == 0 ? 0 : x - 1], above[x + 1 == length ? x : x + 1]));
-}
-
-// The residuals of a row, in negabinary. `before` predicts its first word where nothing else does.
-template <class W>
-void residuals_of_row(Predictor predictor, const W* above, const W* row, u32 length, W before, W* __restrict__ out) {
-  const u32 end = whole_vectors<W>(length), last = length - 1;
-  const auto residual = [&](u32 x, W predicted) { out[x] = to_negabinary(static_cast<W>(row[x] - predicted)); };
+void residuals_of(Predictor predictor, u32 length, const W* words, u32 first, u32 count, W zero, W* __restrict__ out) {
+  if (first < length && predictor > Predictor::x) {  // no row above
+    const u32 left = length - first, n = count < left ? count : left;
+    residuals_of(Predictor::x, length, words, first, n, zero, out);
+    if (n != count) residuals_of(predictor, length, words, first + n, count - n, zero, out + n);
+    return;
+  }
+  const W *const own = words + first, *const above = own - length;
+  const auto everywhere = [&](auto predicted) {
+    for (u32 i = 0; i < count; i += kLanes<W>) {
+      const Vector<W> difference = simd::load_lanes<W>(own + i) - predicted(i);
+      simd::store_lanes(out + i, (difference + kNegabinaryMask<W>)^kNegabinaryMask<W>);
+    }
+  };
+  const auto at_ends = [&](u32 end, auto predicted) {  // of rows: 0 or length - 1
+    for (u32 i = (end + length - first % length) % length; i < count; i += length) {
+      out[i] = to_negabinary(static_cast<W>(own[i] - predicted(i)));
+    }
+  };
+  const auto at = [](const W* row) { return simd::load_lanes<W>(row); };
   switch (predictor) {
     case Predictor::none:
-      for (u32 x = 0; x < end; ++x) residual(x, before);
-      return;
+      return everywhere([&](u32) { return simd::all_lanes(zero); });
     case Predictor::x:
-      for (u32 x = 0; x < end; ++x) residual(x, (row - 1)[x]);
-      return residual(0, before);
+      everywhere([&](u32 i) { return at(own + i - 1); });
+      return at_ends(0, [&](u32 i) { return first + i == 0 ? zero : above[i]; });
     case Predictor::y:
-      for (u32 x = 0; x < end; ++x) residual(x, above[x]);
-      return;
+      return everywhere([&](u32 i) { return at(above + i); });
     case Predictor::three:
-      for (u32 x = 0; x < end; ++x) residual(x, average(above[x], average((above - 1)[x], (above + 1)[x])));
-      residual(0, average_above(above, 0, length));
-      return residual(last, average_above(above, last, length));
+      everywhere([&](u32 i) {
+        return simd::average_lanes(at(above + i), simd::average_lanes(at(above + i - 1), at(above + i + 1)));
+      });
+      at_ends(0, [&](u32 i) { return average(above[i], average(above[i], above[length == 1 ? i : i + 1])); });
+      return at_ends(length - 1,
+                     [&](u32 i) { return average(above[i], average(above[length == 1 ? i : i - 1], above[i])); });
     case Predictor::xy:
-      for (u32 x = 0; x < end; ++x) residual(x, static_cast<W>(above[x] + (row - 1)[x] - (above - 1)[x]));
-      return residual(0, above[0]);
+      everywhere([&](u32 i) { return at(above + i) + at(own + i - 1) - at(above + i - 1); });
+      return at_ends(0, [&](u32 i) { return above[i]; });
   }
 }
 
-// The first row has none above, so all predictors but `none` take the word before.
-constexpr Predictor of_first_row(Predictor predictor) {
-  return predictor == Predictor::none ? predictor : Predictor::x;
-}
-
+// Inverse of residuals_of, for a row. `above` becomes the row: a copy, since processors wait for a vector that was
+// stored as parts of two others.
 template <class W>
-W word_before(Predictor predictor, const W* above, W zero) {
-  return predictor == Predictor::x ? above[0] : zero;
-}
-
-template <class W>
-void residuals_of(Predictor predictor, const Rows& rows, const W* words, W zero, W* out) {
-  residuals_of_row(of_first_row(predictor), words, words, rows.length, zero, out);
-  for (u32 y = 1; y < rows.count; ++y) {
-    const W *const row = words + y * rows.length, *const above = row - rows.length;
-    residuals_of_row(predictor, above, row, rows.length, word_before(predictor, above, zero), out + y * rows.length);
-  }
-}
-
-// Inverse of residuals_of_row. What is in front of the row above and behind it equals its ends.
-template <class W>
-void words_of_row(Predictor predictor, const W* above, W before, u32 length, const W* residuals, W* __restrict__ row) {
-  const u32 end = whole_vectors<W>(length);
-  const auto word = [&](u32 x, W predicted) { row[x] = static_cast<W>(from_negabinary<W>(residuals[x]) + predicted); };
+void words_of_row(Predictor predictor, W before, u32 length, const W* residuals, W* above, W* __restrict__ row) {
+  constexpr u32 n = kLanes<W>;
+  const auto residual = [&](u32 x) { return from_negabinary<W>(simd::load_lanes<W>(residuals + x)); };
+  const auto put = [&](u32 x, Vector<W> words) {
+    simd::store_lanes(row + x, words);
+    simd::store_lanes(above + x, words);
+  };
+  // Running sums of the residuals, to the end of a vector where they are taken from vectors.
+  const auto add_up = [&](W start) {
+    for (u32 x = 0; x < length; x += n) simd::store_lanes(row + x, residual(x));
+    simd::running_sums(row, kVectorBytes > 16 ? whole_vectors<W>(length) : length, start);
+  };
   switch (predictor) {
     case Predictor::none:
-      for (u32 x = 0; x < end; ++x) word(x, before);
+      for (u32 x = 0; x < length; x += n) simd::store_lanes(row + x, residual(x) + before);
       return;
     case Predictor::x:
-      for (u32 x = 0; x < end; ++x) word(x, 0);
-      simd::running_sums(row, length, before);
+      add_up(before);
+      above[0] = row[0];
       return;
     case Predictor::y:
-      for (u32 x = 0; x < end; ++x) word(x, above[x]);
+      for (u32 x = 0; x < length; x += n) put(x, residual(x) + simd::load_lanes<W>(above + x));
       return;
-    case Predictor::three:
-      for (u32 x = 0; x < end; ++x) word(x, average(above[x], average((above - 1)[x], (above + 1)[x])));
+    case Predictor::three: {
+      Vector<W> left = simd::all_lanes(above[0]), own = simd::load_lanes<W>(above);
+      for (u32 x = 0; x < length; x += n) {
+        Vector<W> right = simd::load_lanes<W>(above + x + n);
+        const Vector<W> w = simd::lanes_from<W, n - 1>(left, own);
+        Vector<W> e = simd::lanes_from<W, 1>(own, right);
+        if (x + n >= length) e ^= (e ^ own) & simd::only_lane<W>(length - 1 - x);
+        put(x, residual(x) + simd::average_lanes(own, simd::average_lanes(w, e)));
+        left = own;
+        own = right;
+      }
       return;
+    }
     case Predictor::xy:  // what the row adds to the one above is a sum of residuals
-      for (u32 x = 0; x < end; ++x) word(x, 0);
-      simd::running_sums(row, length, W{0});
-      for (u32 x = 0; x < end; ++x) row[x] = static_cast<W>(row[x] + above[x]);
+      add_up(0);
+      for (u32 x = 0; x < length; x += n) put(x, simd::load_lanes<W>(row + x) + simd::load_lanes<W>(above + x));
       return;
   }
 }
@@ -252,62 +265,33 @@ void words_of_row(Predictor predictor, const W* above, W before, u32 length, con
 template <class W>
 void words_from_residuals(Predictor predictor, const Rows& rows, W zero, Words<W>& work) {
   const u32 length = rows.length;
-  W* const above = work.above();
+  W *const words = work.words(), *const above = work.above;
+  const bool is_none = predictor == Predictor::none;
   for (u32 y = 0; y < rows.count; ++y) {
-    const W* const residuals = work.residuals + y * length;
-    W* const row = work.words() + y * length;
-    const Predictor of_row = y == 0 ? of_first_row(predictor) : predictor;
-    words_of_row(of_row, above, y == 0 ? zero : word_before(predictor, above, zero), length, residuals, row);
-    if (y + 1 == rows.count) return;
-    memcpy(above, row, length * sizeof(W));
-    (above - 1)[0] = row[0];
-    above[length] = row[length - 1];
+    // The first row has none above, so that all predictors but `none` take the word before.
+    const bool is_first = y == 0 && !is_none;
+    const W before = is_first || is_none ? zero : above[0];
+    words_of_row(is_first ? Predictor::x : predictor, before, length, work.residuals + y * length, above,
+                 words + y * length);
+    if (is_first) memcpy(above, words, length * sizeof(W));
   }
 }
 
-// The bits that are set in any of the words of a group.
-template <class W>
-W used_in_group(const W* words) {
-  const u8* const bytes = reinterpret_cast<const u8*>(words);
-  u64 used = 0;
-  for (u32 j = 0; j < sizeof(W); ++j) used |= load<u64>(bytes + j * sizeof(u64));
-  for (u32 distance = 32; distance >= kWordBits<W>; distance /= 2) used |= used >> distance;
-  return static_cast<W>(used);
-}
-
-template <class W>
-u32 bit_length(W word) {
-  if constexpr (sizeof(W) < sizeof(u64)) {
-    return 63 - count_leading_zeros(u64{word} << 1 | 1);  // without a branch for 0
-  } else {
-    return word == 0 ? 0 : 64 - count_leading_zeros(word);
-  }
-}
-
-// Bits that planes need for residuals in groups: an estimate of the payload.
-template <class W>
-u64 cost_of(const W* residuals, u32 count) {
-  u64 bits = 0;
-  u32 i = 0;
-  for (; i + kGroupOfIntegers <= count; i += kGroupOfIntegers) bits += bit_length(used_in_group(residuals + i));
-  W used = 0;
-  for (; i < count; ++i) used |= residuals[i];
-  return bits + bit_length(used);
-}
-
-// The first of those predictors that need the least bits in the middle of the tile.
+// The first of those predictors that leave the fewest bytes of samples, which follow each other.
 template <class W>
 Predictor choose_predictor(const Rows& rows, const W* words, W zero, W* residuals) {
-  const u32 sampled = rows.count < kSampledRows ? rows.count : kSampledRows;
-  const W* const first = words + (rows.count - sampled) / 2 * rows.length;
-  const u32 skipped = sampled > 1 ? rows.length : 0;
-  const u32 predictors = sampled > 1 ? kPredictors : 2;  // one row: the others are `x`
+  const u32 predictors = rows.count > 1 ? kPredictors : 2;  // one row: the others are `x`
+  const Samples samples(rows.count, rows.length);
+  const u32 n = samples.count, count = samples.number * n;
   Predictor best = Predictor::none;
-  u64 least = ~u64{0};
-  for (u32 i = 0; i < predictors; ++i) {
-    const Predictor predictor = static_cast<Predictor>(i);
-    residuals_of(predictor, {sampled, rows.length}, first, zero, residuals);
-    const u64 cost = cost_of(residuals + skipped, sampled * rows.length - skipped);
+  u32 least = ~u32{0};
+  for (u32 p = 0; p < predictors; ++p) {
+    const Predictor predictor = static_cast<Predictor>(p);
+    for (u32 i = 0; i < samples.number; ++i) {
+      residuals_of(predictor, rows.length, words, samples.first + i * samples.apart, n, zero, residuals + i * n);
+    }
+    memset(residuals + count, 0, kGroupOfIntegers * sizeof(W) + kVectorBytes);
+    const u32 cost = simd::count_plane_bytes(residuals, count);
     if (cost < least) {
       least = cost;
       best = predictor;
@@ -319,51 +303,34 @@ Predictor choose_predictor(const Rows& rows, const W* words, W zero, W* residual
 // ---------------------------------------------------------------------------------------------------------------------
 // Planes
 
-// Byte `i` of words, counted from the most significant, is in planes 8 i to 8 i + 7. Its place is a constant where
-// words are taken apart: compilers find no narrow vector shift by a number that they do not know.
-template <class W, u32 i>
-constexpr u32 kShift = static_cast<u32>(8 * (sizeof(W) - 1 - i));
-
-// `used` has the bits of all residuals of the block.
-template <class W, u32 i>
-void byte_to_planes(const W* residuals, W used, u32 count, u32 groups, u8* planes) {
-  u64 block[8] = {};
-  if (used >> kShift<W, i> != 0) simd::transpose_byte<W, kShift<W, i>>(residuals, block);
-  for (u32 j = 0; j < 8; ++j) {
-    u8* const plane = planes + (8 * i + j) * groups;
-    if (count == simd::kBlockGroups) {
-      store(plane, block[j]);
-    } else {
-      memcpy(plane, &block[j], count);
-    }
-  }
-  if constexpr (i + 1 < sizeof(W)) byte_to_planes<W, i + 1>(residuals, used, count, groups, planes);
-}
-
+// Batches of groups from residuals to planes. Of the last one, planes have fewer bytes.
 template <class W>
 void to_planes(const W* residuals, u32 groups, u8* planes) {
-  constexpr u32 n = simd::kBlockGroups;
-  for (u32 first = 0; first < groups; first += n, residuals += simd::kBlockBytes) {
-    W used = 0;
-    for (u32 v = 0; v < simd::kBlockBytes; ++v) used |= residuals[v];
-    byte_to_planes<W, 0>(residuals, used, groups - first < n ? groups - first : n, groups, planes + first);
+  constexpr u32 n = simd::kGroupsAtOnce;
+  u32 first = 0;
+  for (; first + n <= groups; first += n, residuals += simd::kValuesAtOnce) {
+    simd::batch_to_planes(residuals, groups, planes + first);
   }
+  if (first == groups) return;
+  alignas(64) u8 part[kWordBits<W> * n];
+  simd::batch_to_planes(residuals, n, part);
+  for (u32 j = 0; j < kWordBits<W>; ++j) memcpy(planes + j * groups + first, part + j * n, groups - first);
 }
 
 template <class W>
 void from_planes(const u8* planes, u32 groups, W* residuals) {
-  constexpr u32 n = simd::kBlockGroups;
-  for (u32 first = 0; first < groups; first += n, residuals += simd::kBlockBytes) {
-    const u32 count = groups - first < n ? groups - first : n;
-    alignas(64) u8 bytes[sizeof(W)][simd::kBlockBytes];
-    for (u32 i = 0; i < sizeof(W); ++i) {
-      simd::restore_bytes(planes + first + 8 * i * groups, count, groups, bytes[i]);
+  constexpr u32 n = simd::kGroupsAtOnce;
+  alignas(64) u8 part[kWordBits<W> * n];
+  for (u32 first = 0; first < groups; first += n, residuals += simd::kValuesAtOnce) {
+    const u8* from = planes + first;
+    u32 stride = groups;
+    if (groups - first < n) {
+      memset(part, 0, sizeof part);
+      for (u32 j = 0; j < kWordBits<W>; ++j) memcpy(part + j * n, from + j * groups, groups - first);
+      from = part;
+      stride = n;
     }
-    for (u32 v = 0; v < simd::kBlockBytes; ++v) {
-      W word = bytes[0][v];
-      for (u32 i = 1; i < sizeof(W); ++i) word = static_cast<W>(static_cast<W>(word << 8) | bytes[i][v]);
-      residuals[v] = word;
-    }
+    simd::batch_from_planes(from, stride, residuals);
   }
 }
 
@@ -386,7 +353,7 @@ u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, 
   if (tile.count == 0) return kStoreTile;
   to_words<T>(quantizer, values, tile.count, reinterpret_cast<u8*>(words));
   const Predictor predictor = choose_predictor(rows, words, zero, residuals);
-  residuals_of(predictor, rows, words, zero, residuals);
+  residuals_of(predictor, rows.length, words, 0, tile.count, zero, residuals);
   const u32 groups = tile.count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
   to_planes(residuals, groups, planes);
   memcpy(planes + grouped * sizeof(W), residuals + grouped, (tile.count - grouped) * sizeof(W));

@@ -18,13 +18,30 @@ inline constexpr u32 kGroupOfIntegers = 8;
 enum class Predictor : u8 { none = 0, x = 1, y = 2, three = 3, xy = 4 };
 inline constexpr u32 kPredictors = 5;
 
-// The encoder's choice looks at this many rows, the first of which only predicts.
-inline constexpr u32 kSampledRows = 9;
+// The encoder's choice looks at samples of a tile. A band has as many rows as it takes for kFewSampled words; of each
+// kBandsApart bands the one in their middle is a sample, or the kMostSampled words in the middle of it.
+inline constexpr u32 kBandsApart = 13;
+inline constexpr u32 kFewSampled = 64, kMostSampled = 1024;
+
+// Samples of `count` words each; `first` is the first word, in raster order, of the first one.
+struct Samples {
+  u32 number, first, apart, count;
+
+  H5L_FN Samples(u32 rows, u32 length) {
+    const u32 needed = (kFewSampled + length - 1) / length, band_rows = needed < rows ? needed : rows;
+    const u32 bands = rows / band_rows, middle = kBandsApart / 2, band = bands > middle ? middle : bands - 1;
+    const u32 words = band_rows * length;
+    number = (bands - 1 - band) / kBandsApart + 1;
+    count = words < kMostSampled ? words : kMostSampled;
+    first = band * words + (words - count) / 2;
+    apart = kBandsApart * words;
+  }
+};
 
 // (a + b + 1) / 2, without wrapping.
 template <class W>
 H5L_FN W average(W a, W b) {
-  if constexpr (sizeof(W) == 1) {
+  if constexpr (sizeof(W) <= 2) {
     return static_cast<W>((u32{a} + u32{b} + 1) >> 1);  // a form that compilers know as one instruction
   } else {
     return static_cast<W>((a | b) - static_cast<W>(static_cast<W>(a ^ b) >> 1));

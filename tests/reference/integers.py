@@ -37,7 +37,6 @@ FIELDS = struct.Struct("<IIIQQ")
 
 MOST_EXACT = 2
 
-SAMPLED_ROWS = 9
 
 NONE, X, Y, N3, XY = PREDICTORS = range(5)
 
@@ -697,18 +696,27 @@ def from_planes(planes: bytes, of: IntegerType) -> list[int]:
 
 
 def cost(residuals: Sequence[int]) -> int:
-    """Estimate the bits that planes need."""
+    """Count the bytes of planes that are not zero."""
     groups = [residuals[i : i + 8] for i in range(0, len(residuals), 8)]
-    return sum(int(np.bitwise_or.reduce(np.array(g, np.uint64))).bit_length() for g in groups)
+    return sum(int(np.bitwise_or.reduce(np.array(g, np.uint64))).bit_count() for g in groups)
+
+
+def samples(ny: int, nx: int) -> list[int]:
+    """Give the places of the words that the encoder's choice looks at."""
+    band = min(ny, -(-64 // nx))
+    bands = [range(y * nx, (y + band) * nx) for y in range(0, ny - band + 1, band)]
+    some = bands[6::13] or bands[-1:]
+    left_out = max(0, band * nx - 1024)
+    return [i for part in some for i in part[left_out // 2 :][: 1024 if left_out else None]]
 
 
 def choose(words: Sequence[int], ny: int, nx: int, of: IntegerType) -> int:
     """Give the encoder's predictor of a tile."""
-    rows = min(ny, SAMPLED_ROWS)
-    first = (ny - rows) // 2
-    some = words[first * nx : (first + rows) * nx]
-    skipped = nx if rows > 1 else 0
-    costs = [cost(to_residuals(some, nx, p, of)[skipped:]) for p in PREDICTORS]
+    some = samples(ny, nx)
+    costs = []
+    for predictor in PREDICTORS:
+        residuals = to_residuals(words, nx, predictor, of)
+        costs.append(cost([residuals[i] for i in some]))
     return costs.index(min(costs))
 
 

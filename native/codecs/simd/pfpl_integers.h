@@ -1,38 +1,65 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The bits of one byte of 64 words to eight bytes of each of eight planes, and back: by vector code if the backend has
-// AVX-512 or AVX2, otherwise by the definition.
+// A batch of residuals to bytes of all planes, `stride` bytes apart, and back: by vector code if the backend has AVX2
+// or AVX-512, otherwise by the definition. Averages and neighbours of all words of a vector.
 #pragma once
+
+#include <type_traits>
+#include <utility>
 
 #include "codecs/pfpl_integers.h"
 #include "codecs/portable.h"
+#include "codecs/simd/lanes_common.h"
 
 namespace h5lossy::H5L_TARGET::simd {
 
-inline constexpr u32 kBlockBytes = 64, kBlockGroups = kBlockBytes / pfpl::kGroupOfIntegers;
+template <class V>
+inline V average_lanes(V a, V b) {
+  return (a | b) - ((a ^ b) >> 1);
+}
 
-// Returns whether any bit is set. Not inlined: it would be there for each byte of each type, and what decodes alone has
-// to be small.
-[[gnu::noinline]] inline bool load_block(const u8* planes, u32 groups, u32 stride, u64 (&block)[8]) {
-  u64 used = 0;
-  for (u32 j = 0; j < 8; ++j, planes += stride) {
-    if (groups == kBlockGroups) {
-      block[j] = load<u64>(planes);
-    } else {
-      block[j] = 0;
-      memcpy(&block[j], planes, groups);
-    }
-    used |= block[j];
-  }
-  return used != 0;
+template <class W, class Function>
+inline auto with_lanes(Function function) {
+  return [&]<u32... i>(std::integer_sequence<u32, i...>) {
+    return function(std::integral_constant<u32, i>()...);
+  }(std::make_integer_sequence<u32, kLanes<W>>());
+}
+
+// All bits of one lane.
+template <class W>
+inline Vector<W> only_lane(u32 lane) {
+  const Vector<W> numbers = with_lanes<W>([](auto... i) { return Vector<W>{static_cast<W>(i)...}; });
+  return (Vector<W>)(numbers == all_lanes(static_cast<W>(lane)));
 }
 
 }  // namespace h5lossy::H5L_TARGET::simd
 
+#if !defined(H5L_AVX2)
+
+namespace h5lossy::H5L_TARGET::simd {
+
+// The lanes of two vectors one behind the other, from lane `first` on.
+template <class W, u32 first>
+inline Vector<W> lanes_from(Vector<W> a, Vector<W> b) {
+  return with_lanes<W>([&](auto... i) -> Vector<W> {
+#if defined(__clang__)
+    return __builtin_shufflevector(a, b, (first + i)...);
+#else
+    return __builtin_shuffle(a, b, Vector<W>{static_cast<W>(first + i)...});
+#endif
+  });
+}
+
+}  // namespace h5lossy::H5L_TARGET::simd
+
+#endif
+
 #if defined(H5L_AVX512)
 #include "codecs/simd/pfpl_integers_avx512.h"
-#elif defined(H5L_AVX2)
+#else
+
+#if defined(H5L_AVX2)
 #include "codecs/simd/pfpl_integers_avx2.h"
 #else
 
@@ -50,41 +77,85 @@ inline void transpose_bytes(u64 (&rows)[8]) {
   for (u32 r = 0; r < 4; ++r) swap(r, 4, 0x00000000FFFFFFFFull);
 }
 
-inline void transpose_block(const u8 (&bytes)[64], u64 (&planes)[8]) {
-  memcpy(planes, bytes, sizeof planes);
-  for (u64& group : planes) group = pfpl::transpose_eight(group);
-  transpose_bytes(planes);
+inline void block_to_planes(const u8 (&bytes)[64], u32 stride, u8* planes) {
+  u64 rows[8];
+  memcpy(rows, bytes, sizeof rows);
+  for (u64& group : rows) group = pfpl::transpose_eight(group);
+  transpose_bytes(rows);
+  for (u32 j = 0; j < 8; ++j) store(planes + j * stride, rows[j]);
 }
 
-inline void restore_block(u64 (&planes)[8], u8 (&bytes)[64]) {
-  transpose_bytes(planes);
-  for (u64& group : planes) group = pfpl::transpose_eight(group);
-  memcpy(bytes, planes, sizeof planes);
+inline void block_from_planes(const u8* planes, u32 stride, u8 (&bytes)[64]) {
+  u64 rows[8];
+  for (u32 j = 0; j < 8; ++j) rows[j] = load<u64>(planes + j * stride);
+  transpose_bytes(rows);
+  for (u64& group : rows) group = pfpl::transpose_eight(group);
+  memcpy(bytes, rows, sizeof rows);
 }
 
 }  // namespace h5lossy::H5L_TARGET::simd
 
 #endif
 
-#if !defined(H5L_AVX512)
-
 namespace h5lossy::H5L_TARGET::simd {
 
-// Of the bits of a word from `shift` on.
-template <class W, u32 shift>
-inline void transpose_byte(const W* words, u64 (&planes)[8]) {
-  alignas(64) u8 bytes[kBlockBytes];
-  for (u32 v = 0; v < kBlockBytes; ++v) bytes[v] = static_cast<u8>(words[v] >> shift);
-  transpose_block(bytes, planes);
+inline constexpr u32 kValuesAtOnce = 64, kGroupsAtOnce = kValuesAtOnce / pfpl::kGroupOfIntegers;
+
+// Byte `i` of words, counted from the most significant, is in planes 8 i to 8 i + 7. Its place is a constant where
+// words are taken apart: compilers find no narrow vector shift by a number that they do not know.
+template <class W, u32 i>
+inline void byte_to_planes(const W* residuals, W used, u32 stride, u8* planes) {
+  constexpr u32 shift = static_cast<u32>(8 * (sizeof(W) - 1 - i));
+  if (used >> shift == 0) {
+    for (u32 j = 0; j < 8; ++j) store(planes + (8 * i + j) * stride, u64{0});
+  } else {
+    alignas(64) u8 bytes[kValuesAtOnce];
+    for (u32 v = 0; v < kValuesAtOnce; ++v) bytes[v] = static_cast<u8>(residuals[v] >> shift);
+    block_to_planes(bytes, stride, planes + 8 * i * stride);
+  }
+  if constexpr (i + 1 < sizeof(W)) byte_to_planes<W, i + 1>(residuals, used, stride, planes);
 }
 
-// The inverse, of planes that have `stride` bytes each, of which `groups` are those of the block.
-inline void restore_bytes(const u8* planes, u32 groups, u32 stride, u8 (&bytes)[kBlockBytes]) {
-  u64 block[8];
-  if (load_block(planes, groups, stride, block)) {
-    restore_block(block, bytes);
+template <class W>
+inline void batch_to_planes(const W* residuals, u32 stride, u8* planes) {
+  W used = 0;
+  for (u32 v = 0; v < kValuesAtOnce; ++v) used |= residuals[v];
+  byte_to_planes<W, 0>(residuals, used, stride, planes);
+}
+
+// The bytes of planes that are not zero. Behind the residuals are zeros, up to the end of a group and of a vector.
+template <class W>
+inline u32 count_plane_bytes(const W* residuals, u32 count) {
+  const u8* bytes = reinterpret_cast<const u8*>(residuals);
+  u32 sum = 0;
+  for (u32 i = 0; i < count; i += pfpl::kGroupOfIntegers) {
+    u64 used = 0;
+    for (u32 j = 0; j < sizeof(W); ++j, bytes += sizeof(u64)) used |= load<u64>(bytes);
+    for (u32 distance = 32; distance >= kWordBits<W>; distance /= 2) used |= used >> distance;
+    sum += count_ones(u64{static_cast<W>(used)});
+  }
+  return sum;
+}
+
+// Not inlined: it would be there for each byte of each type, and what decodes alone has to be small.
+[[gnu::noinline]] inline void restore_bytes(const u8* planes, u32 stride, u8 (&bytes)[kValuesAtOnce]) {
+  u64 used = 0;
+  for (u32 j = 0; j < 8; ++j) used |= load<u64>(planes + j * stride);
+  if (used != 0) {
+    block_from_planes(planes, stride, bytes);
   } else {
     memset(bytes, 0, sizeof bytes);
+  }
+}
+
+template <class W>
+inline void batch_from_planes(const u8* planes, u32 stride, W* residuals) {
+  alignas(64) u8 bytes[sizeof(W)][kValuesAtOnce];
+  for (u32 i = 0; i < sizeof(W); ++i) restore_bytes(planes + 8 * i * stride, stride, bytes[i]);
+  for (u32 v = 0; v < kValuesAtOnce; ++v) {
+    W word = bytes[0][v];
+    for (u32 i = 1; i < sizeof(W); ++i) word = static_cast<W>(static_cast<W>(word << 8) | bytes[i][v]);
+    residuals[v] = word;
   }
 }
 

@@ -11,7 +11,7 @@
 namespace h5lossy::H5L_TARGET::simd {
 
 // The highest bit of each byte is taken at once, eight times; the first value of a group goes to the highest bit.
-inline void transpose_block(const u8 (&bytes)[64], u64 (&planes)[8]) {
+inline void block_to_planes(const u8 (&bytes)[64], u32 stride, u8* planes) {
   const __m256i last_first = _mm256_set1_epi64x(0x0001020304050607ll);
   const __m256i in_lane =
       _mm256_add_epi8(last_first, _mm256_set_epi64x(0x0808080808080808ll, 0, 0x0808080808080808ll, 0));
@@ -19,8 +19,10 @@ inline void transpose_block(const u8 (&bytes)[64], u64 (&planes)[8]) {
   __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(bytes + 32));
   low = _mm256_shuffle_epi8(low, in_lane);
   high = _mm256_shuffle_epi8(high, in_lane);
-  for (u64& plane : planes) {
-    plane = static_cast<u32>(_mm256_movemask_epi8(low)) | u64{static_cast<u32>(_mm256_movemask_epi8(high))} << 32;
+  // Stored from registers: vectors are slow to load from what single stores have just written.
+  for (u32 j = 0; j < 8; ++j, planes += stride) {
+    store(planes, static_cast<u32>(_mm256_movemask_epi8(low)));
+    store(planes + 4, static_cast<u32>(_mm256_movemask_epi8(high)));
     low = _mm256_add_epi8(low, low);
     high = _mm256_add_epi8(high, high);
   }
@@ -40,18 +42,35 @@ inline __m256i bytes_of_groups(__m256i groups) {
   return swapped_bits<36>(groups, 0x000000000F0F0F0Fll);
 }
 
-inline void restore_block(const u64 (&planes)[8], u8 (&bytes)[64]) {
+inline void block_from_planes(const u8* planes, u32 stride, u8 (&bytes)[64]) {
+  const auto plane = [&](u32 j) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(planes + j * stride)); };
   __m128i pairs[4];
-  for (u32 i = 0; i < 4; ++i) {
-    pairs[i] = _mm_unpacklo_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(&planes[2 * i])),
-                                 _mm_loadl_epi64(reinterpret_cast<const __m128i*>(&planes[2 * i + 1])));
-  }
+  for (u32 i = 0; i < 4; ++i) pairs[i] = _mm_unpacklo_epi8(plane(2 * i), plane(2 * i + 1));
   const __m128i first = _mm_unpacklo_epi16(pairs[0], pairs[1]), second = _mm_unpackhi_epi16(pairs[0], pairs[1]);
   const __m128i third = _mm_unpacklo_epi16(pairs[2], pairs[3]), fourth = _mm_unpackhi_epi16(pairs[2], pairs[3]);
   const __m256i low = _mm256_set_m128i(_mm_unpackhi_epi32(first, third), _mm_unpacklo_epi32(first, third));
   const __m256i high = _mm256_set_m128i(_mm_unpackhi_epi32(second, fourth), _mm_unpacklo_epi32(second, fourth));
   _mm256_store_si256(reinterpret_cast<__m256i*>(bytes), bytes_of_groups(low));
   _mm256_store_si256(reinterpret_cast<__m256i*>(bytes + 32), bytes_of_groups(high));
+}
+
+inline Vector<u8> average_lanes(Vector<u8> a, Vector<u8> b) {
+  return (Vector<u8>)_mm256_avg_epu8((__m256i)a, (__m256i)b);
+}
+inline Vector<u16> average_lanes(Vector<u16> a, Vector<u16> b) {
+  return (Vector<u16>)_mm256_avg_epu16((__m256i)a, (__m256i)b);
+}
+
+// The lanes of two vectors one behind the other, from lane `first` on.
+template <class W, u32 first>
+inline Vector<W> lanes_from(Vector<W> a, Vector<W> b) {
+  constexpr u32 bytes = first * sizeof(W);
+  const __m256i between = _mm256_permute2x128_si256((__m256i)a, (__m256i)b, 0x21);
+  if constexpr (bytes < 16) {
+    return (Vector<W>)_mm256_alignr_epi8(between, (__m256i)a, bytes);
+  } else {
+    return (Vector<W>)_mm256_alignr_epi8((__m256i)b, between, bytes - 16);
+  }
 }
 
 // Prefix sums: within halves of a vector, and then the last one of the lower half in all of the upper half.
