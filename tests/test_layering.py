@@ -58,7 +58,7 @@ MAY_INCLUDE = {
     "codecs/interp": {"codecs", "codecs/interp/simd", "codecs/simd"},
     "codecs/interp/simd": {"codecs", "codecs/interp", "codecs/simd"},
     "frame": {"codecs", "include"},  # of the codecs, only the checksum, see below
-    "gpu": {"codecs", "frame", "include", "platform"},
+    "gpu": {"codecs", "frame", "include", "platform", "runtime"},
     "runtime": {"codecs", "frame", "include", "platform"},
     "chunk": {"codecs", "frame", "include", "runtime"},
     "decode": {"chunk", "codecs", "frame", "include", "runtime"},

@@ -267,13 +267,12 @@ void words_from_residuals(Predictor predictor, const Rows& rows, W zero, Words<W
   const u32 length = rows.length;
   W *const words = work.words(), *const above = work.above;
   const bool is_none = predictor == Predictor::none;
-  for (u32 y = 0; y < rows.count; ++y) {
-    // The first row has none above, so that all predictors but `none` take the word before.
-    const bool is_first = y == 0 && !is_none;
-    const W before = is_first || is_none ? zero : above[0];
-    words_of_row(is_first ? Predictor::x : predictor, before, length, work.residuals + y * length, above,
-                 words + y * length);
-    if (is_first) memcpy(above, words, length * sizeof(W));
+  // The first row has none above, so that all predictors but `none` take the word before.
+  words_of_row(is_none ? predictor : Predictor::x, zero, length, work.residuals, above, words);
+  if (!is_none) memcpy(above, words, length * sizeof(W));
+  for (u32 y = 1; y < rows.count; ++y) {
+    const W before = is_none ? zero : above[0];
+    words_of_row(predictor, before, length, work.residuals + y * length, above, words + y * length);
   }
 }
 
