@@ -7,6 +7,7 @@
 
 #include "codecs/bounds.h"
 #include "codecs/portable.h"
+#include "codecs/simd/lanes_common.h"
 
 #if defined(H5L_AVX512)
 #include "codecs/simd/lanes_avx512.h"

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codecs/portable.h"
+#include "codecs/simd/lanes.h"  // not only below: the amalgamated decoder has each header once
 
 #if defined(H5L_AVX512)
 #include "codecs/simd/pfpl_planes_avx512.h"
