@@ -11,6 +11,8 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 inline constexpr u32 kFitPlaces = 2048;
+// Of these, so many values may be near no point: half as many again as is_worth_it allows in a chunk.
+inline constexpr u32 kMostFar = 64;
 
 // A zero may be a mask that lies near a point.
 template <class T>
@@ -86,17 +88,21 @@ struct Corrections {
   }
 };
 
-// `bits_at(i)` are those of a value of the chunk.
+// `bits_at(i)` are those of a value of the chunk. None if too many values are near no point.
 template <class T, class F>
 H5L_FN Corrections fit(const Quantizer& quantizer, const PackedLine& line, double rounding, u64 count, F bits_at) {
   const double a = multiply(line.rest_of_step, line.steps), b = line.reach;
   Corrections all = {{a - b, a + b, a + b, a - b}, {-b, -b, b, b}, 4, 0, 0};
+  u32 far = 0;
   for (u32 n = 1; n <= kFitPlaces; ++n) {
     const Word<T> bits = bits_at(sample_place(n, count));
     if (!may_be_packed<T>(quantizer, bits)) continue;
     const T x = bit_cast<T>(bits);
     double number, rest;
-    if (!line.find(static_cast<double>(x), number, rest)) continue;
+    if (!line.find(static_cast<double>(x), number, rest)) {
+      if (++far > kMostFar) return {};
+      continue;
+    }
     const double half = add(half_ulp(x), rounding);
     all.cut(number / line.steps, add(rest, half), -1);
     all.cut(number / line.steps, subtract(rest, half), 1);
@@ -114,6 +120,7 @@ H5L_FN OwnLattice fitted_lattice(const Quantizer& quantizer, const OwnSamples& s
   const PackedLine line = packed_line(samples, step, 0);
   if (sizeof(T) != 4 || line.steps < 1) return {};
   const Corrections all = fit<T>(quantizer, line, 0, count, bits_at);
+  if (all.count == 0) return {};
   return {1 / add(line.step, all.mean(all.a) / line.steps), add(line.origin, all.mean(all.b))};
 }
 
@@ -149,6 +156,7 @@ H5L_FN Products<T> products(const Quantizer& quantizer, const OwnSamples& sample
   Products<T> found = {packed_line(samples, step, rounding), 0, 0, 0, 0, -1};
   if (found.line.steps < 1) return found;
   const Corrections all = fit<T>(quantizer, found.line, rounding, count, bits_at);
+  if (all.count == 0) return found;
   const auto step_of = [&](double a) { return static_cast<T>(add(found.line.step, a / found.line.steps)); };
   found.middle = found.low = found.high = step_of(all.mean(all.a));
   for (u32 i = 0; i < all.count; ++i) {
