@@ -274,3 +274,14 @@ def test_an_empty_place_touches_no_chunk(tmp_path: Path, place: Any) -> None:
     plain = written(tmp_path / "a.h5", PFPL(absolute=1), field(), [])
     found = written(tmp_path / "b.h5", PFPL(absolute=1), field(), [(place, 0)])
     np.testing.assert_array_equal(found, plain)
+
+
+def test_repack_refuses_a_region_of_what_it_copies(tmp_path: Path) -> None:
+    source, packed = tmp_path / "a.h5", tmp_path / "b.h5"
+    with h5py.File(source, "w") as file:
+        file.create_dataset("t", data=field(), chunks=CHUNKS)
+        file["small"] = np.zeros(3, "f4")
+    wanted = ["--absolute", "1", "--region", "/small", "[0]", "0"]
+    refused = h5lossy_command("repack", source, packed, *wanted, status=1)
+    assert "--region '/small' names nothing that is compressed (/small: small)" in refused.output
+    h5lossy_command("repack", source, packed, "--absolute", "1", "--region", "/*", "[0]", "0")

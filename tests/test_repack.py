@@ -1381,7 +1381,7 @@ def test_a_rule_for_what_cannot_be_compressed_says_why(tmp_path: Path) -> None:
         main, ["repack", str(tmp_path / "a.h5"), str(tmp_path / "b.h5"), "--dataset=n:absolute=1"]
     )
     assert result.exit_code == 1
-    assert "names nothing that can be compressed (/n: an enumeration)" in result.output
+    assert "names nothing that is compressed (/n: an enumeration)" in result.output
 
 
 def test_what_nobody_can_describe_is_repacked_all_the_same(source: Path, target: Path) -> None:

@@ -120,20 +120,25 @@ class Rules:
             found = [(path, why) for path in matching(kept, rule.pattern) for why in kept[path]]
             named.append((rule, [why for _, why in found]))
             if not rule.skip and all(why and why not in OBJECTIONS for _, why in found):
-                text = ", ".join(f"{path}: {why}" for path, why in found[:5])
-                raise click.ClickException(
-                    f"{rule.where} {rule.pattern!r} names nothing that can be compressed ({text})"
-                )
+                raise _names_nothing(f"{rule.where} {rule.pattern!r}", found)
         for pattern in self.skip:
             require_match("--skip", pattern, kept)
         for pattern, *_ in self.regions:
             require_match("--region", pattern, kept)
+            found = [(path, why) for path in matching(kept, pattern) for why in kept[path]]
+            if all(why for _, why in found):
+                raise _names_nothing(f"--region {pattern!r}", found)
         for rule, reasons in named:
             if rule.request.codec and NO_BOUND in reasons and all(reasons):
                 raise click.UsageError(
                     f"{rule.where} {rule.pattern!r} names a codec, but no option gives its "
                     "datasets a bound; add one, such as absolute=1e-3"
                 )
+
+
+def _names_nothing(what: str, found: Sequence[tuple[str, str]]) -> click.ClickException:
+    text = ", ".join(f"{path}: {why}" for path, why in found[:5])
+    return click.ClickException(f"{what} names nothing that is compressed ({text})")
 
 
 _HEADING = re.compile(r"\s*\[\[\s*rule\s*\]\]")
