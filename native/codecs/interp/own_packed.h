@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // The lattice of packed values, k·h + c, that were unpacked: step and offset, from some of them. The rules are in
-// in docs/design/interp-encoder.md, "The step of the data".
+// docs/design/interp-encoder.md, "The step of the data".
 #pragma once
 
 #include "codecs/interp/format.h"
