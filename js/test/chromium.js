@@ -9,6 +9,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { delimiter, extname, join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 
 const repository = new URL("../../", import.meta.url);
 const folders = process.env.PATH.split(delimiter);
@@ -64,7 +65,17 @@ export async function run(context, script, more = {}) {
     await ended;
     server.closeAllConnections();
     server.close();
-    rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+    // Chromium's other processes may write for a moment after the first one has ended. Node's own retries do not
+    // remove what is new.
+    for (let tries = 1; ; ++tries) {
+      try {
+        rmSync(profile, { recursive: true, force: true });
+        return;
+      } catch (error) {
+        if (tries === 50) throw error;
+        await setTimeout(100);
+      }
+    }
   });
   return Promise.race([found, ended.then(([code]) => ({ error: `Chromium ended with ${code}` }))]);
 }
