@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -91,16 +92,9 @@ class CompressedCopy:
         #: What the dataset was compressed with before.
         self.earlier: Codec | None = None
         dataset = plan.open()
-        filters = [number for number, *_ in filters_in(dataset.id.get_create_plist())]
-        if FILTER_ID in filters:
+        if FILTER_ID in (number for number, *_ in filters_in(dataset.id.get_create_plist())):
             with suppress(H5LossyError):  # cd_values of a later version: reading does not need them
                 self.earlier = codec_of(dataset)
-        #: Regions need h5lossy's filter alone.
-        self._has_regions = (
-            self.earlier is not None
-            and filters == [FILTER_ID]
-            and _has_regions(dataset, self.earlier)
-        )
         exact = () if self.earlier is None else self.earlier.params().exact  # what was, stays
         self._earlier_settings = _earlier_settings(dataset)
         self._missing = missing_when_stored(dataset, (*missing_value, *exact))
@@ -124,7 +118,25 @@ class CompressedCopy:
         is_absolute = before.bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
         is_same_step = before.step_share == codec.step_share or not is_absolute
         is_same_lattice = is_same_step and before.wide == codec.wide
-        return before.bound != codec.bound or not is_same_lattice or self._has_regions
+        return before.bound != codec.bound or not is_same_lattice or self._had_regions
+
+    @functools.cached_property
+    def _had_regions(self) -> bool:
+        """Whether a chunk of SRC has another bound than the dataset, and values that were moved."""
+        dataset = self.plan.open()
+        filters = filters_in(dataset.id.get_create_plist())
+        if self.earlier is None or len(filters) != 1:  # regions need h5lossy's filter alone
+            return False
+        stored = StoredChunks(dataset)
+        with suppress(H5LossyError):  # reading says what is wrong
+            for place in chunk_offsets(dataset).tolist():
+                frame = stored.frame(tuple(place))
+                info = None if frame is None else inspect(frame)
+                if info is None or info.bound.kind is BoundKind.LOSSLESS:
+                    continue
+                if info.requested_bound != self.earlier.bound.value:
+                    return True
+        return False
 
     def resolve(self, advance: Advance) -> None:
         """Resolve a range-relative bound, and adjust the bound so that missing values are kept."""
@@ -386,20 +398,6 @@ class CompressedCopy:
         if self._earlier_settings is not None:
             settings["earlier"] = self._earlier_settings
         return settings
-
-
-def _has_regions(dataset: h5py.Dataset, codec: Codec) -> bool:
-    """Return whether a chunk has another bound than its dataset, and values that were moved."""
-    stored = StoredChunks(dataset)
-    with suppress(H5LossyError):  # reading says what is wrong
-        for place in chunk_offsets(dataset).tolist():
-            frame = stored.frame(tuple(place))
-            info = None if frame is None else inspect(frame)
-            if info is None or info.bound.kind is BoundKind.LOSSLESS:
-                continue
-            if info.requested_bound != codec.bound.value:
-                return True
-    return False
 
 
 def _earlier_settings(dataset: h5py.Dataset) -> Any:
