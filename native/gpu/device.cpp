@@ -176,7 +176,8 @@ void Device::prepare(const std::vector<std::string>& names) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<const char*> missing;
   for (const std::string& name : names) {
-    if (!is_built_in(unit_of(name.c_str())) && !loaded_.contains(name)) missing.push_back(name.c_str());
+    if (kernels_.contains(name) || loaded_.contains(name) || is_built_in(unit_of(name.c_str()))) continue;
+    missing.push_back(name.c_str());
   }
   if (missing.size() < 2) return;
   std::vector<Code> codes(missing.size());
