@@ -74,8 +74,9 @@ class StoredChunks:
 
     def frame(self, start: Place) -> bytes | None:
         """Return a chunk's bytes as stored; None if h5lossy's filter was not applied."""
-        mask, stored = self._fetch(start)
-        return bytes(stored) if self._layout.ours in self._active(start, mask) else None
+        with self._named(start):
+            mask, stored = self._fetch(start)
+            return bytes(stored) if self._layout.ours in self._active(start, mask) else None
 
     def frame_if_whole(self, start: Place, buffer: npt.NDArray[np.uint8]) -> Any:
         """Return a chunk's bytes, maybe in `buffer`; None if a filter was left out, or it fails."""

@@ -17,6 +17,7 @@ from h5py import h5p, h5z
 
 import h5lossy
 from h5lossy import FILTER_ID, PFPL, CorruptFrameError, _native
+from h5lossy._blocks import chunk_starts
 from h5lossy._stored import StoredChunks
 from hdf5_helpers import (
     FilterClass,
@@ -361,6 +362,25 @@ def test_an_edge_chunk_that_is_exempt_from_filters_is_no_frame(tmp_path: Path) -
                 h5lossy.read(x, selection)
     h5lossy_program("repack", path, tmp_path / "y.h5", "--absolute", "1", status=1)
     assert not (tmp_path / "y.h5").exists()
+
+
+def test_repack_and_info_end_by_themselves_where_a_chunk_is_listed_and_not_found(
+    tmp_path: Path,
+) -> None:
+    path, new = one_chunk(tmp_path / "x.h5", frame_of(40)), tmp_path / "y.h5"
+    content = bytearray(path.read_bytes())
+    # The first key of a B-tree of chunks: bytes, filter mask, and where the chunk begins.
+    at = content.index(b"TREE\x01") + 24 + 8
+    assert content[at : at + 16] == struct.pack("<2Q", 10, 4)
+    content[at : at + 8] = struct.pack("<Q", 10 << 20)
+    path.write_bytes(content)
+    with h5py.File(path) as file:
+        assert chunk_starts(file["x"]) == [(10 << 20, 4)]
+    told = h5lossy_program("repack", path, new, "--dataset", "/x:codec=pfpl,absolute=0.5")
+    assert "errors add up" not in told.stdout
+    assert new.exists()
+    told = h5lossy_program("info", "--frames", path, status=2)
+    assert f"chunk ({10 << 20}, 4) of /x" in told.stderr
 
 
 @pytest.mark.parametrize("command", ["verify", "info", "repack"])

@@ -128,8 +128,8 @@ class CompressedCopy:
         if self.earlier is None or len(filters) != 1:  # regions need h5lossy's filter alone
             return False
         stored = StoredChunks(dataset)
-        with suppress(H5LossyError):  # reading says what is wrong
-            for place in chunk_offsets(dataset).tolist():
+        for place in chunk_offsets(dataset).tolist():
+            with suppress(H5LossyError):  # reading says what is wrong
                 frame = stored.frame(tuple(place))
                 info = None if frame is None else inspect(frame)
                 if info is None or info.bound.kind is BoundKind.LOSSLESS:
