@@ -163,7 +163,7 @@ def _place_of_listed(dataset: h5py.Dataset) -> Callable[[tuple[int, ...]], tuple
     """Return what finds out where a chunk begins that HDF5 lists elsewhere; None if it is right.
 
     An extensible array, which datasets of the newer formats with one unlimited axis have, numbers
-    chunks as if that axis were the first. HDF5 (1.12 to 2.0) lists them by that number, and says
+    chunks as if that axis were the first. HDF5 (1.10 to 2.2) lists them by that number, and says
     that they are where it leads with the axes in order: h5py's `chunk_iter`, `get_chunk_info` and
     `get_chunk_info_by_coord`.
     """
