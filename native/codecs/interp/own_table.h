@@ -95,27 +95,31 @@ H5L_FN Totals totals_with(const OwnTable& own, u32 blocks, u64 cost) {
 template <class I>
 inline OwnTable best_own_table(const I* codes, u32 blocks, u32 step, u32 least) {
   const u32 used = (blocks + step - 1) / step, total = used * kBlockCodes;
-  const auto for_numbers = [&](auto visit) {
-    for (u32 b = 0; b < blocks; b += step) {
-      const I* const block = codes + u64{b} * kBlockCodes;
-      for (u32 i = 0; i < kBlockCodes; ++i) visit(i, zigzag(static_cast<Unsigned<I>>(block[i])));
-    }
-  };
   u64 sum = 0;
   Unsigned<I> all = 0;
-  for_numbers([&](u32, Unsigned<I> number) {
-    sum += number >> least;
-    all |= number;
-  });
+  for (u32 b = 0; b < blocks; b += step) {
+    for (u32 i = 0; i < kBlockCodes; ++i) {
+      const Unsigned<I> number = zigzag(static_cast<Unsigned<I>>(codes[u64{b} * kBlockCodes + i]));
+      sum += number >> least;
+      all |= number;
+    }
+  }
   const u32 planes = least_own_planes(sum, total, least);
   if (planes > kMostRawPlanes<I>) return {};
-  u32 counts[4][kSizes] = {};  // four, so that counting need not wait for the count before
-  for_numbers([&](u32 i, Unsigned<I> number) {
-    const Unsigned<I> size = number >> planes;
-    ++counts[i % 4][size < kSizes ? size : kSizes - 1];
-  });
-  for (u32 size = 0; size < kSizes; ++size) counts[0][size] += counts[1][size] + counts[2][size] + counts[3][size];
-  return best_own_table(counts[0], used, planes, kMostRawPlanes<I>, escape_bytes_of(all));
+  u16 counts[kBlockCodes][kSizes] = {};  // for each place in a block, so that no count waits for the one before
+  for (u32 b = 0; b < blocks; b += step) {
+    u8 sizes[kBlockCodes];  // apart from counting, so that vectors find them
+    for (u32 i = 0; i < kBlockCodes; ++i) {
+      const Unsigned<I> size = zigzag(static_cast<Unsigned<I>>(codes[u64{b} * kBlockCodes + i])) >> planes;
+      sizes[i] = static_cast<u8>(size < kSizes ? size : kSizes - 1);
+    }
+    for (u32 i = 0; i < kBlockCodes; ++i) ++counts[i][sizes[i]];
+  }
+  u32 sums[kSizes] = {};
+  for (const auto& place : counts) {
+    for (u32 size = 0; size < kSizes; ++size) sums[size] += place[size];
+  }
+  return best_own_table(sums, used, planes, kMostRawPlanes<I>, escape_bytes_of(all));
 }
 
 // Takes a table of the tile's own if the whole becomes cheaper. All blocks have the class 1 then.
