@@ -68,7 +68,9 @@ class LabelsWalk {
       for (u32 i = first; i < end; ++i) breaks |= at(i) != word ? 1 : 0;
     }
     if (coder_.decide(context, breaks) != 0) return false;
-    for (u32 i = first; i < end; ++i) set(i, word);
+    const u32 run = first == 0 ? kWordsOutside : runs_[first - 1];
+    for (u32 i = first; i < end; ++i) runs_[i] = static_cast<u16>(run + (i - first + 1));
+    coder_.fill(first, end, word);
     return true;
   }
 
@@ -149,6 +151,7 @@ struct LabelsMeter {
     return !is_over;
   }
   static void put(u32, W) {}
+  static void fill(u32, u32, W) {}
   u32 decide(u32 context, u32 bit) {
     ++decisions;
     return meter.next(context, bit);
@@ -190,6 +193,7 @@ struct LabelsWriter {
   u8* literals;
   static bool goes_on(u32) { return true; }
   static void put(u32, W) {}
+  static void fill(u32, u32, W) {}
   u32 decide(u32 context, u32 bit) { return decisions.next(context, bit); }
   W literal(W word) {
     const W number = static_cast<W>(word - base);
@@ -231,6 +235,9 @@ struct LabelsReader {
   bool is_complete = true;
   bool goes_on(u32) const { return is_complete; }
   void put(u32 i, W word) const { store(words + i * sizeof(W), word); }
+  void fill(u32 first, u32 end, W word) const {
+    for (u32 i = first; i < end; ++i) put(i, word);
+  }
   u32 decide(u32 context, u32) { return decisions.next(context); }
   W literal(W) {
     if (literals == literals_end) {
