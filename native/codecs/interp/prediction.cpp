@@ -34,14 +34,15 @@ void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* order
   u64 bits = 0;
   u32 found = 0;
   for_coded(shape, is_lorenzo, [&](u32 first, u32 step, u32 left) {
-    // Values that are side by side, or are every second one, are taken together, unless small code counts.
-    const u32 most = !kEncodes ? 1 : step == 1 ? 32 : step == 2 ? 16 : 1;
+    // Values within 32 positions are taken together, unless small code counts. Steps are powers of two, and 0 where
+    // there is one value.
+    const u32 most = !kEncodes || step == 0 || step > 16 ? 1 : 32 / step;
     while (left != 0) {
       const u32 count = left < most ? left : most, w = first / 32, shift = first % 32;
       const u32 span = (count - 1) * step + 1;
       const u64 next = shift + span > 32 ? mask[w + 1] : 0;
       u64 some = (mask[w] | next << 32) >> shift & blocks::first_bits(span);
-      if (most == 16) some = every_second(static_cast<u32>(some));
+      for (u32 s = most; s > 1 && s < 32; s *= 2) some = every_second(static_cast<u32>(some));
       bits |= some << found;
       found += count;
       left -= count;
