@@ -151,25 +151,25 @@ class MaskWalk {
   }
 
   // Whether the bits around the `size` from `first` on are alike: the one before, and the neighbours that are `size` or
-  // further back. `windows_` becomes the neighbours' bits.
+  // further back. For an octet `windows_` becomes the neighbours' bits.
   template <u32 size>
   H5L_FN bool are_alike(u32 first) {
+    constexpr bool kKeeps = size == 8;
     if (run_ >= farthest_ || (before_ == 0 && run_ >= first)) {
-      for (u32 k = 0; k < kNeighbours; ++k) {
+      for (u32 k = 0; kKeeps && k < kNeighbours; ++k) {
         const u32 distance = neighbours_.distances[k];
         windows_[k] = (0 - before_) & static_cast<u32>(blocks::first_bits(distance < size ? distance : size));
       }
       return true;
     }
-    u32 any = 0 - before_, all = any;
-    for (u32 k = 0; k < kNeighbours; ++k) {
-      const u32 distance = neighbours_.distances[k];
-      windows_[k] = bits_before(mask_, first, distance, size);
-      if (distance < size) continue;
-      any |= windows_[k];
-      all &= windows_[k] | ~static_cast<u32>(blocks::first_bits(size));
+    const u32 expected = 0 - before_;
+    bool alike = true;
+    for (u32 k = 0; k < kNeighbours && (kKeeps || alike); ++k) {
+      const u32 distance = neighbours_.distances[k], window = bits_before(mask_, first, distance, size);
+      if constexpr (kKeeps) windows_[k] = window;
+      alike = alike && (distance < size || window == (expected & static_cast<u32>(blocks::first_bits(size))));
     }
-    return any == 0 || all == ~u32{0};
+    return alike;
   }
 
   H5L_FN u32 octet(u32 first, u32 bits, u32 inside) {
