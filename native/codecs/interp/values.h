@@ -194,16 +194,15 @@ H5L_FN i32 find_position(const Lattice<T>& l, const PositionLimits<T>& limits, W
   const T rebuilt = multiply(static_cast<T>(fine), l.fine);
   const bool is_equal = rebuilt == x;
   const i32 place = is_equal ? position : position | 1;
-  const T size = is_equal ? T{0} : magnitude(rebuilt);
   const bool close = is_close(l, x, rebuilt);
-  bool found = (shifted >= lowest) & (shifted <= highest) & close & (size <= limits.largest);
+  bool found = (shifted >= lowest) & (shifted <= highest) & close & (is_equal | (magnitude(rebuilt) <= limits.largest));
   if constexpr (has_special) {
-    const u32 from_fill = is_equal ? ~0u : static_cast<u32>(position) - limits.near_fill;
-    found &= (bits != limits.fill) & (bits != l.mask_bits) & (bit_cast<W>(add(rebuilt, T{0})) != limits.fill) &
-             (from_fill > 2 * kNearFill);
+    const bool is_far = is_equal | (static_cast<u32>(position) - limits.near_fill > 2 * kNearFill);
+    found &= (bits != limits.fill) & (bits != l.mask_bits) & (bit_cast<W>(add(rebuilt, T{0})) != limits.fill) & is_far;
   }
   is_kept = found & is_equal;
-  return found ? place : kNone<i32>;
+  const i32 kept = -static_cast<i32>(found);  // a mask: GCC does not vectorize a condition here
+  return (place & kept) | (kNone<i32> & ~kept);
 }
 
 template <bool has_special, class T>
