@@ -101,40 +101,50 @@ template <class T>
 struct ExceptionsPlan {
   Word<T> common;
   u32 flags;
-  u32 bytes;  // by what measure_mask says
+  u32 bytes;         // by what measure_mask says
+  u32 decisions[2];  // of the mask and, if there is one, that of others
 };
+
+// Memory for the decisions of both masks.
+using MaskDecisions = u8[2][kMaskScratchBytes];
 
 // `others` is memory for a mask.
 template <class T>
 ExceptionsPlan<T> measure_exceptions(const MaskNeighbours& neighbours, u32* mask, const u8* values, u32 count,
-                                     u32* others) {
+                                     u32* others, MaskDecisions& decisions) {
   const u32 words = mask_words(count), exceptions = count_bits(mask, count);
   u32 different;
   ExceptionsPlan<T> plan = {};
   plan.common = choose_common<Word<T>>(mask, values, count, exceptions, different);
-  plan.bytes = sizeof(T) + 2 + measure_mask(neighbours, count, mask);
+  const auto measure = [&](u32 which, u32* one) {
+    const MeasuredMask measured = measure_mask(neighbours, count, one, decisions[which]);
+    plan.bytes += measured.bytes;
+    plan.decisions[which] = measured.decisions;
+  };
+  plan.bytes = sizeof(T) + 2;
+  measure(0, mask);
   if (different == 0) return plan;
   for (u32 w = 0; w < words; ++w) others[w] = others_of(mask, values, count, w, plan.common);
   const bool are_alike = count_others(others, values, count, exception_at<Word<T>>(others, values, 0)) == 0;
   plan.flags = are_alike ? kHasOthers | kOthersAreAlike : kHasOthers;
-  plan.bytes += measure_mask(neighbours, count, others) + (are_alike ? 1 : different) * static_cast<u32>(sizeof(T));
+  plan.bytes += (are_alike ? 1 : different) * static_cast<u32>(sizeof(T));
+  measure(1, others);
   return plan;
 }
 
-// Writes what was measured, with stored(bits) instead of the exceptions' bits. `scratch` has kMaskScratchBytes.
+// Writes what was measured last, with stored(bits) instead of the exceptions' bits. `scratch` has kMaskScratchBytes.
 template <class T, class F>
-u8* write_exceptions(const ExceptionsPlan<T>& plan, const MaskNeighbours& neighbours, u32* mask, const u8* values,
-                     u32 count, u32* others, u8* scratch, u8* out, F&& stored) {
+u8* write_exceptions(const ExceptionsPlan<T>& plan, const u32* mask, const u8* values, u32 count,
+                     const MaskDecisions& decisions, u8* scratch, u8* out, F&& stored) {
+  u8* const scratch_end = scratch + kMaskScratchBytes;
   store<Word<T>>(out, stored(plan.common));
   store(out + sizeof(T), static_cast<u16>(plan.flags));
-  out = write_mask(neighbours, count, mask, scratch, out + sizeof(T) + 2);
+  out = write_decisions(decisions[0], plan.decisions[0], scratch_end, out + sizeof(T) + 2);
   if ((plan.flags & kHasOthers) != 0) {
-    const u32 words = mask_words(count);
-    for (u32 w = 0; w < words; ++w) others[w] = others_of(mask, values, count, w, plan.common);
-    out = write_mask(neighbours, count, others, scratch, out);
+    out = write_decisions(decisions[1], plan.decisions[1], scratch_end, out);
     bool is_done = false;
-    for (u32 w = 0; w < words && !is_done; ++w) {
-      for (u32 left = others[w]; left != 0 && !is_done; left &= left - 1) {
+    for (u32 w = 0; w < mask_words(count) && !is_done; ++w) {
+      for (u32 left = others_of(mask, values, count, w, plan.common); left != 0 && !is_done; left &= left - 1) {
         const auto bits = load<Word<T>>(values + (w * kMaskBits + lowest_bit(left)) * sizeof(T));
         store<Word<T>>(out, stored(bits));
         out += sizeof(T);

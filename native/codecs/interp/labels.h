@@ -125,101 +125,76 @@ inline constexpr u32 kIsLabels = 128, kHasShortBase = 8;  // in byte 2 of the he
 // Tiles with more decisions are no labels. A walk is stopped between units of 32 words.
 inline constexpr u32 kMostLabelDecisions = kTileValues;
 inline constexpr u64 kMostLabelCost = 2 * 16;  // of a word
-inline constexpr u32 kLabelsScratchBytes = 2 * (kMostLabelDecisions + 5 + kMaskBits * (kNeighbours + kRecentWords));
-
-template <class T>
-struct LabelsPlan {
-  Word<T> base = 0;
-  u32 literals = 0;
-  u32 literal_bytes = 1;
-  u64 cost = ~u64{0};  // in 1/16 bit; without head and base
-};
+inline constexpr u32 kDecisionsBytes = 2 * (kMostLabelDecisions + 5 + kMaskBits * (kNeighbours + kRecentWords));
+// Then literals, and coded decisions, which both take less than the most, but for the last unit of words.
+inline constexpr u32 kLabelsScratchBytes = kDecisionsBytes + kTileValues / 2;
 
 #if !defined(H5L_DECODE_ONLY)
 template <class W>
-struct LabelsMeter {
+struct LabelsWriter {
   static constexpr bool kDecodes = false;
-  DecisionMeter meter;
+  DecisionWriter decisions;
   u64 most;
-  u32 count, literal_cost;
-  u32 literals = 0, decisions = 0;
+  u32 count;
+  W base;
+  u32 literal_bytes;
+  u8* literals_end;
+  u64 cost;  // of what is no decision, in 1/16 bit
   bool is_over = false;
+  u64 cost_so_far() const { return cost + decisions.cost(); }
   // Gives up if the words so far cost more than their share of the most, and a quarter of it.
   bool goes_on(u32 first) {
-    is_over = is_over || meter.cost >= most || meter.cost * 4 * count >= most * (4 * first + count);
-    is_over = is_over || decisions > kMostLabelDecisions;
+    const u64 so_far = cost_so_far();
+    is_over = is_over || so_far >= most || so_far * 4 * count >= most * (4 * first + count);
+    is_over = is_over || decisions.count() > kMostLabelDecisions;
     return !is_over;
   }
   static void put(u32, W) {}
   static void fill(u32, u32, W) {}
-  u32 decide(u32 context, u32 bit) {
-    ++decisions;
-    return meter.next(context, bit);
-  }
+  u32 decide(u32 context, u32 bit) { return decisions.next(context, bit); }
   W literal(W word) {
-    meter.cost += literal_cost;
-    ++literals;
+    const W number = static_cast<W>(word - base);
+    memcpy(literals_end, &number, literal_bytes);
+    literals_end += literal_bytes;
+    cost += u64{128} * literal_bytes;
     return word;
   }
 };
 
-// Its cost is no less than `most` if it is not worth it.
+// Returns the end; nullptr if the words cost as much as `cost`, or more, which otherwise becomes what they cost.
+// `scratch` has kLabelsScratchBytes.
 template <class T>
-LabelsPlan<T> measure_labels(const MaskNeighbours& neighbours, u32 count, const u8* words, u64 most, u16* runs) {
+u8* write_labels(const MaskNeighbours& neighbours, u32 count, const u8* words, u16* runs, u8* scratch, u8* out,
+                 u64& cost) {
   Int<T> least = static_cast<Int<T>>(load<Word<T>>(words)), greatest = least;
   for (u32 i = 0; i < count; ++i) {
     const auto word = static_cast<Int<T>>(load<Word<T>>(words + i * sizeof(T)));
     least = word < least ? word : least;
     greatest = word > greatest ? word : greatest;
   }
-  LabelsPlan<T> plan;
-  plan.base = static_cast<Word<T>>(least);
-  const u64 range = static_cast<Word<T>>(static_cast<Word<T>>(greatest) - plan.base);
-  while (plan.literal_bytes < 8 && range >> 8 * plan.literal_bytes != 0) plan.literal_bytes *= 2;
+  const auto base = static_cast<Word<T>>(least);
+  const u64 range = static_cast<Word<T>>(static_cast<Word<T>>(greatest) - base);
+  u32 literal_bytes = 1;
+  while (literal_bytes < 8 && range >> 8 * literal_bytes != 0) literal_bytes *= 2;
   constexpr u64 kOverhead = 128 * 10;
-  LabelsMeter<Word<T>> meter = {{MaskModel(neighbours), kOverhead}, most, count, 128 * plan.literal_bytes};
-  LabelsWalk<Word<T>, LabelsMeter<Word<T>>>(neighbours, count, plan.base, words, runs, meter).run();
-  plan.literals = meter.literals;
-  plan.cost = meter.goes_on(count) ? meter.meter.cost : ~u64{0};
-  return plan;
-}
-
-template <class W>
-struct LabelsWriter {
-  static constexpr bool kDecodes = false;
-  DecisionWriter decisions;
-  W base;
-  u32 literal_bytes;
-  u8* literals;
-  static bool goes_on(u32) { return true; }
-  static void put(u32, W) {}
-  static void fill(u32, u32, W) {}
-  u32 decide(u32 context, u32 bit) { return decisions.next(context, bit); }
-  W literal(W word) {
-    const W number = static_cast<W>(word - base);
-    memcpy(literals, &number, literal_bytes);
-    literals += literal_bytes;
-    return word;
-  }
-};
-
-// `scratch` has kLabelsScratchBytes. Returns the end.
-template <class T>
-u8* write_labels(const LabelsPlan<T>& plan, const MaskNeighbours& neighbours, u32 count, const u8* words, u16* runs,
-                 u8* scratch, u8* out) {
-  const auto base = static_cast<Int<T>>(plan.base);
-  const bool is_short = base == static_cast<short>(base);
+  u8* const literals = scratch + kDecisionsBytes;
+  LabelsWriter<Word<T>> writer = {
+      DecisionWriter(neighbours, scratch), cost, count, base, literal_bytes, literals, kOverhead};
+  LabelsWalk<Word<T>, LabelsWriter<Word<T>>>(neighbours, count, base, words, runs, writer).run();
+  if (!writer.goes_on(count)) return nullptr;
+  cost = writer.cost_so_far();
+  const bool is_short = least == static_cast<short>(least);
   out[0] = out[1] = out[3] = 0;
-  out[2] = static_cast<u8>(kIsLabels | (is_short ? kHasShortBase : 0) | (31 - count_leading_zeros(plan.literal_bytes)));
+  out[2] = static_cast<u8>(kIsLabels | (is_short ? kHasShortBase : 0) | (31 - count_leading_zeros(literal_bytes)));
   out += kLeastHeadBytes;
   memcpy(out, &base, is_short ? 2 : sizeof base);
   out += is_short ? 2 : sizeof base;
-  store(out, static_cast<u16>(plan.literals));
-  LabelsWriter<Word<T>> writer = {DecisionWriter(neighbours, scratch), plan.base, plan.literal_bytes, out + 2};
-  LabelsWalk<Word<T>, LabelsWriter<Word<T>>>(neighbours, count, plan.base, words, runs, writer).run();
-  out = writer.literals;
-  if (plan.literals * plan.literal_bytes % 2 != 0) *out++ = 0;
-  return writer.decisions.finish(out);
+  const u32 bytes = static_cast<u32>(writer.literals_end - literals);
+  store(out, static_cast<u16>(bytes / literal_bytes));
+  memcpy(out + 2, literals, bytes);
+  out += 2 + bytes;
+  if (bytes % 2 != 0) *out++ = 0;
+  return write_decisions(scratch, writer.decisions.count(), scratch + kLabelsScratchBytes, out);
 }
 #endif
 

@@ -217,70 +217,60 @@ inline constexpr u32 kMaskScratchBytes = kMostDecisions * 2;
 // it at most 33/32 times too large, by 0.045 bit.
 inline constexpr u32 kMaskLoss = kMostDecisions * 45 / 8000 + 2;
 
-// What decisions cost, in 1/16 bit.
-struct DecisionMeter {
-  MaskModel model;
-  u64 cost = 0;
-
-  H5L_FN u32 next(u32 context, u32 bit) {
-    const u32 ones = model.frequency(context);
-    cost += kFrequencyCosts.of[bit != 0 ? ones : kFrequencySum - ones];
-    model.learn(context, bit);
-    return bit;
-  }
-};
-
-// Bytes that write_mask writes, up to kMaskLoss more, or a few less.
-H5L_FN u32 measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask) {
-  DecisionMeter meter = {MaskModel(neighbours)};
-  walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) { return meter.next(context, bit); });
-  return 8 + static_cast<u32>(meter.cost / 128);
-}
-
-// Collects decisions, in two bytes of `scratch` each: the frequency of a 1 in front of its bit.
+// Collects decisions, in two bytes each, the frequency of a 1 in front of the bit, and adds up what they cost.
 class DecisionWriter {
  public:
-  H5L_FN DecisionWriter(const MaskNeighbours& neighbours, u8* scratch)
-      : model_(neighbours), scratch_(scratch), end_(scratch) {}
+  H5L_FN DecisionWriter(const MaskNeighbours& neighbours, u8* decisions)
+      : model_(neighbours), decisions_(decisions), end_(decisions) {}
   H5L_FN u32 next(u32 context, u32 bit) {
-    store(end_, static_cast<u16>(model_.frequency(context) << 1 | bit));
+    const u32 ones = model_.frequency(context);
+    cost_ += kFrequencyCosts.of[bit != 0 ? ones : kFrequencySum - ones];
+    store(end_, static_cast<u16>(ones << 1 | bit));
     end_ += 2;
     model_.learn(context, bit);
     return bit;
   }
-  // Writes them, and returns the end. Words come in the reverse of their order: they are put where the decisions were.
-  H5L_FN u8* finish(u8* out) const {
-    const u8* next = end_;
-    u8* words = end_;
-    u32 state = kMaskStart;
-    while (next != scratch_) {
-      next -= 2;
-      const u32 decision = load<u16>(next), ones = decision >> 1, bit = decision & 1;
-      const u32 frequency = bit != 0 ? ones : kFrequencySum - ones;
-      if (state >> (32 - kFrequencyBits) >= frequency) {
-        words -= 2;
-        store(words, static_cast<u16>(state));
-        state >>= 16;
-      }
-      state = (state / frequency << kFrequencyBits) + state % frequency + (bit != 0 ? kFrequencySum - ones : 0);
-    }
-    const u32 bytes = static_cast<u32>(end_ - words);
-    store(out, static_cast<u16>(bytes / 2));
-    store(out + 2, state);
-    memcpy(out + 6, words, bytes);
-    return out + 6 + bytes;
-  }
+  H5L_FN u64 cost() const { return cost_; }  // in 1/16 bit
+  H5L_FN u32 count() const { return static_cast<u32>(end_ - decisions_) / 2; }
 
  private:
   MaskModel model_;
-  u8 *scratch_, *end_;
+  u8* const decisions_;
+  u8* end_;
+  u64 cost_ = 0;
 };
 
-// `scratch` has kMaskScratchBytes.
-H5L_FN u8* write_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8* scratch, u8* out) {
-  DecisionWriter writer(neighbours, scratch);
+// Writes what was collected, and returns the end. What is in front of `scratch_end`, up to two bytes for each decision,
+// is free memory.
+H5L_FN u8* write_decisions(const u8* decisions, u32 count, u8* scratch_end, u8* out) {
+  u8* words = scratch_end;  // they come in the reverse of their order
+  u32 state = kMaskStart;
+  for (u32 i = count; i-- > 0;) {
+    const u32 decision = load<u16>(decisions + u64{2} * i), ones = decision >> 1, bit = decision & 1;
+    const u32 frequency = bit != 0 ? ones : kFrequencySum - ones;
+    if (state >> (32 - kFrequencyBits) >= frequency) {
+      words -= 2;
+      store(words, static_cast<u16>(state));
+      state >>= 16;
+    }
+    state = (state / frequency << kFrequencyBits) + state % frequency + (bit != 0 ? kFrequencySum - ones : 0);
+  }
+  const u32 bytes = static_cast<u32>(scratch_end - words);
+  store(out, static_cast<u16>(bytes / 2));
+  store(out + 2, state);
+  memcpy(out + 6, words, bytes);
+  return out + 6 + bytes;
+}
+
+// A mask's decisions, in `decisions`, which has kMaskScratchBytes.
+struct MeasuredMask {
+  u32 bytes;  // that write_decisions writes, up to kMaskLoss more, or a few less
+  u32 decisions;
+};
+H5L_FN MeasuredMask measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8* decisions) {
+  DecisionWriter writer(neighbours, decisions);
   walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) { return writer.next(context, bit); });
-  return writer.finish(out);
+  return {8 + static_cast<u32>(writer.cost() / 128), writer.count()};
 }
 
 // Reads decisions, of any bytes.

@@ -53,6 +53,7 @@ struct Memory {
   i32 positions[kTileValues + kSpareCodes];
   u32 mask[kMaxMaskWords];
   u32 measured[kMaxMaskWords];  // the mask whose section was measured last
+  MaskDecisions decisions;      // of that section
   Coded<T> coded[2];            // the form that is tried, and the best so far; as the codes of 32 bits
   Patch patches[kMaxPatches];   // of the best form, as its mask
   u32 best_mask[kMaxMaskWords];

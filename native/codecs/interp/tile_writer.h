@@ -75,11 +75,12 @@ class TileWriter {
   // Tries to code the words of integers as labels, which take long to decode: so another form is better if it costs a
   // little more.
   void attempt_labels() {
-    const u64 most = kMostLabelCost * count();
-    labels_ = measure_labels<T>(neighbours_, count(), originals_, most, reinterpret_cast<u16*>(scratch()));
-    if (labels_.cost >= most) return;
-    least_ = labels_.cost + labels_.cost / 16;
-    are_labels_ = true;
+    u64 cost = kMostLabelCost * count();
+    const u8* const end = write_labels<T>(neighbours_, count(), originals_, reinterpret_cast<u16*>(scratch()),
+                                          memory_.narrow.coder_scratch(), payload_, cost);
+    if (end == nullptr) return;
+    least_ = cost + cost / 16;
+    take_size(end);
   }
 
   // Tries finer units on coarse levels, if the best form is a closed one and cheap: where values cost more, little of
@@ -215,7 +216,7 @@ class TileWriter {
     plan_coding(codes_of(arrays), coded.codes, coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
     if (has_exceptions) {
-      measure_section(arrays.additions.others);
+      measure_section(memory_.mask, arrays.additions.others);
       bytes += section_.bytes;
     }
     const u64 own = coded.coding.cost + u64{128} * bytes;
@@ -223,11 +224,9 @@ class TileWriter {
     const u64 surveyed = coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
     if (!is_worth_keeping<T>(coded.coding.cost + handicap, bytes, least_, raw_bytes_)) return surveyed;
     least_ = own + handicap;
-    are_labels_ = false;
     memcpy(memory_.patches, patches.at, patches.count * sizeof(Patch));
     patch_count_ = patches.count;
     memcpy(memory_.best_mask, memory_.mask, sizeof memory_.mask);
-    best_section_ = section_;
     if constexpr (sizeof(I) == 8) {
       write(arrays, coded, arrays.codes[0]);
     } else {
@@ -246,20 +245,16 @@ class TileWriter {
   // Writes the form that was kept.
   void flush() {
     has_bins_ = false;
-    if (are_labels_) {
-      take_size(write_labels<T>(labels_, neighbours_, count(), originals_, reinterpret_cast<u16*>(scratch()),
-                                memory_.narrow.coder_scratch(), payload_));
-    }
     if (is_kept_) write(memory_.narrow, memory_.coded[next_ ^ 1], memory_.narrow.codes[next_ ^ 1]);
     is_kept_ = false;
   }
 
-  // Measures the section of exceptions, unless the form before had the same ones.
-  void measure_section(u32* others) {
+  // Measures the section of a mask, unless it is what was measured last.
+  void measure_section(u32* mask, u32* others) {
     const u32 bytes = mask_words(count()) * sizeof(u32);
-    if (section_.bytes != 0 && memcmp(memory_.measured, memory_.mask, bytes) == 0) return;
-    memcpy(memory_.measured, memory_.mask, bytes);
-    section_ = measure_exceptions<T>(neighbours_, memory_.mask, originals_, count(), others);
+    if (section_.bytes != 0 && memcmp(memory_.measured, mask, bytes) == 0) return;
+    memcpy(memory_.measured, mask, bytes);
+    section_ = measure_exceptions<T>(neighbours_, mask, originals_, count(), others, memory_.decisions);
   }
 
   template <class I>
@@ -289,9 +284,10 @@ class TileWriter {
     }
     u8* next = write_head<T>(head, payload_);
     if (head.has_exceptions) {
-      next = write_exceptions(best_section_, neighbours_, memory_.best_mask, originals_, count(),
-                              arrays.additions.others, arrays.coder_scratch(), next,
-                              [&](Word<T> bits) { return mask_.stored_bits(plain_, head.is_fine, bits); });
+      measure_section(memory_.best_mask, arrays.additions.others);
+      next =
+          write_exceptions(section_, memory_.best_mask, originals_, count(), memory_.decisions, arrays.coder_scratch(),
+                           next, [&](Word<T> bits) { return mask_.stored_bits(plain_, head.is_fine, bits); });
     }
     next = write_patches({memory_.patches, kMaxPatches, patch_count_}, next);
     next += write_codes(codes, coded.codes, coded.coding, next, arrays.coder_scratch());
@@ -316,15 +312,13 @@ class TileWriter {
   u8* payload_;
   Memory<T>& memory_;
   BinSummary bins_;
-  i64 base_ = 0;           // of bins
-  bool has_bins_ = false;  // the integers are bins, with those of exceptions filled in, and the mask is theirs
-  ExceptionsPlan<T> section_ = {}, best_section_ = {};  // what was measured last, and of the best form
+  i64 base_ = 0;                    // of bins
+  bool has_bins_ = false;           // the integers are bins, with those of exceptions filled in, and the mask is theirs
+  ExceptionsPlan<T> section_ = {};  // what was measured last
   u64 least_ = kNoCost;
   u32 patch_count_ = 0;
-  u32 next_ = 0;  // which of the codes are free
-  LabelsPlan<T> labels_;
-  bool are_labels_ = false;  // the best form
-  bool is_kept_ = false;     // the others are the best form's, which is to be written when all forms have been tried
+  u32 next_ = 0;          // which of the codes are free
+  bool is_kept_ = false;  // the others are the best form's, which is to be written when all forms have been tried
   u32 size_ = kStoreTile;
   u32 patches_ = kTileValues;
 };
