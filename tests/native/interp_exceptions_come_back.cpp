@@ -332,13 +332,15 @@ class Sections {
     std::memcpy(values.data(), values_.data(), values.size());
     const std::vector<u32> before(mask, mask + words);
     const auto neighbours = interp::mask_neighbours_of(extents_of());
-    const auto plan = interp::measure_exceptions<T>(neighbours, mask, values.data(), count_, scratch);
+    auto& decisions =
+        *reinterpret_cast<interp::MaskDecisions*>(decision_memory_.at_end(sizeof(interp::MaskDecisions)).data());
+    const auto plan = interp::measure_exceptions<T>(neighbours, mask, values.data(), count_, scratch, decisions);
     CHECK(plan.bytes + 2 * interp::kMaskLoss >= expected.size() && plan.bytes <= expected.size() + 20,
           "section of %u bytes, expected %zu", plan.bytes, expected.size());
     const std::span<std::uint8_t> out = section_memory_.at_end(expected.size());
-    const std::span<std::uint8_t> decisions = decision_memory_.at_end(interp::kMaskScratchBytes);
-    const u8* const end = interp::write_exceptions(plan, neighbours, mask, values.data(), count_, scratch,
-                                                   decisions.data(), out.data(), [](Bits<T> bits) { return bits; });
+    const std::span<std::uint8_t> words_memory = word_memory_.at_end(interp::kMaskScratchBytes);
+    const u8* const end = interp::write_exceptions(plan, mask, values.data(), count_, decisions, words_memory.data(),
+                                                   out.data(), [](Bits<T> bits) { return bits; });
     CHECK(std::equal(before.begin(), before.end(), mask), "the mask of %u values was changed", count_);
     CHECK(end == out.data() + out.size(), "%td bytes of %zu", end - out.data(), out.size());
     CHECK(std::equal(out.begin(), out.end(), expected.begin()), "section of %zu bytes", out.size());
@@ -377,7 +379,7 @@ class Sections {
 
   Random random_;
   GuardedMemory section_memory_{400000}, mask_memory_{4096}, scratch_memory_{4096}, value_memory_{32768 * sizeof(T)},
-      decision_memory_{interp::kMaskScratchBytes};
+      decision_memory_{sizeof(interp::MaskDecisions)}, word_memory_{interp::kMaskScratchBytes};
   Extents extents_ = {};
   Array array_ = {};
   u32 count_ = 0;
