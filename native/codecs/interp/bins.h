@@ -98,10 +98,12 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
     summary.is_narrow &= is_narrow_excess(excess);
     if (none == 0) continue;
     summary.exceptions += static_cast<u32>(none);
+    W placed = 0;
     for (u32 i = first; i < end; ++i) {
       const bool is_placed = (bins[i] == kNone<I>)&has_nearest_bin(l, fill, load<W>(values + i * sizeof(T)));
-      summary.placed += is_placed ? 1 : 0;
+      placed += is_placed ? 1 : 0;
     }
+    summary.placed += static_cast<u32>(placed);
   }
 }
 
@@ -110,13 +112,15 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
 template <class T, class I>
 void place_exceptions(const Lattice<T>& lattice, const u8* values, u32 count, i64 base, bool is_narrow, I* bins) {
   using W = Word<T>;
-  const W fill = fill_of(lattice), offset = static_cast<W>(base);
+  const Lattice<T> l = lattice;
+  const W fill = fill_of(l), offset = static_cast<W>(base);
   for (u32 i = 1; i < count; ++i) {
     const W bits = load<W>(values + i * sizeof(T));
-    if (bins[i] != kNone<I> || !has_nearest_bin(lattice, fill, bits)) continue;
-    const T s = multiply(bit_cast<T>(bits), lattice.inverse_step);
+    const T s = multiply(bit_cast<T>(bits), l.inverse_step);
     const W difference = integer_of(subtract(add(s, kRounding<T>), kRounding<T>)) - offset;
-    if (!is_narrow || is_narrow_excess(narrow_excess(difference))) bins[i] = static_cast<I>(difference);
+    const bool is_far = is_narrow & !is_narrow_excess(narrow_excess(difference));
+    const bool is_placed = (bins[i] == kNone<I>)&has_nearest_bin(l, fill, bits);
+    bins[i] = is_placed & !is_far ? static_cast<I>(difference) : bins[i];
   }
 }
 
@@ -131,11 +135,19 @@ inline i32 first_fine_point(const i32* positions, u32 count) {
 // The bin of the first value that has one, 0 if none has.
 template <class T>
 i64 first_bin(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count) {
+  const Lattice<T> l = lattice;
+  const Word<T> fill = fill_of(l);
   T bin;
-  for (u32 i = 0; i < count; ++i) {
-    if (find_bin(lattice, fill_of(lattice), load<Word<T>>(values + i * sizeof(T)), positions[i], bin)) {
-      return static_cast<Int<T>>(integer_of(bin));
-    }
+  const auto has_bin = [&](u32 i) {
+    return find_bin(l, fill, load<Word<T>>(values + i * sizeof(T)), positions[i], bin);
+  };
+  for (u32 first = 0; first < count; first += kBatch) {
+    const u32 end = first + batch_of(first, count);
+    Word<T> some = 0;
+    for (u32 i = first; i < end; ++i) some |= has_bin(i) ? 1 : 0;
+    if (some == 0) continue;
+    while (!has_bin(first)) ++first;
+    return static_cast<Int<T>>(integer_of(bin));
   }
   return 0;
 }

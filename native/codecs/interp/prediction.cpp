@@ -112,15 +112,16 @@ void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps,
 template <class I>
 void fill_exceptions(const Shape& shape, I base, I* integers) {
   const u32(&strides)[kAxes] = shape.strides;
+  const u32 extent = shape.extents[3];
   if (integers[0] == kNone<I>) integers[0] = base;
-  for (u32 first = 0; first < shape.count; first += shape.extents[3]) {
+  for (u32 first = 0; first < shape.count; first += extent) {
     if (integers[first] == kNone<I>) {
       const u32 back = first % strides[1] != 0 ? strides[2] : first % strides[0] != 0 ? strides[1] : strides[0];
       integers[first] = integers[first - back];
     }
-    for (u32 i = first + 1; i < first + shape.extents[3]; ++i) {
-      if (integers[i] == kNone<I>) integers[i] = integers[i - 1];
-    }
+    I* const row = integers + first;
+    I last = row[0];
+    for (u32 x = 1; x < extent; ++x) row[x] = last = row[x] == kNone<I> ? last : row[x];
   }
 }
 
