@@ -47,7 +47,7 @@ void find_bins_of_words(const Lattice<T>& lattice, const u8* values, u32 count, 
   const Lattice<T> l = lattice;
   const W offset = static_cast<W>(base);
   W excess = 0, none = 0;
-  for (u32 i = 0; i < count; ++i) {
+  for (u32 i = 0; i < count; ++i) {  // vectorized
     const W bits = load<W>(values + i * sizeof(T));
     const bool is_bin = is_bin_of_words(l, bits);
     const W difference = integer_of(bit_cast<T>(bits)) - offset;
@@ -75,7 +75,7 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
     u32 missing = 0;
     if (is_plain) {
       const i32 near = static_cast<i32>(base);
-      for (u32 i = first; i < end; ++i) {
+      for (u32 i = first; i < end; ++i) {  // vectorized
         const bool has_position = positions[i] != kNone<i32>;
         missing += has_position ? 0 : 1;
         bins[i] = has_position ? static_cast<I>(bin_of(positions[i]) - near) : kNone<I>;
@@ -87,7 +87,7 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
       }
     }
     W excess = 0, none = 0;
-    for (u32 i = first; i < end; ++i) {
+    for (u32 i = first; i < end; ++i) {  // vectorized
       T bin;
       const bool has_bin = find_bin(l, fill, load<W>(values + i * sizeof(T)), positions[i], bin);
       const W difference = integer_of(bin) - offset;
@@ -99,7 +99,7 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
     if (none == 0) continue;
     summary.exceptions += static_cast<u32>(none);
     W placed = 0;
-    for (u32 i = first; i < end; ++i) {
+    for (u32 i = first; i < end; ++i) {  // vectorized
       const bool is_placed = (bins[i] == kNone<I>)&has_nearest_bin(l, fill, load<W>(values + i * sizeof(T)));
       placed += is_placed ? 1 : 0;
     }
@@ -114,7 +114,7 @@ void place_exceptions(const Lattice<T>& lattice, const u8* values, u32 count, i6
   using W = Word<T>;
   const Lattice<T> l = lattice;
   const W fill = fill_of(l), offset = static_cast<W>(base);
-  for (u32 i = 1; i < count; ++i) {
+  for (u32 i = 1; i < count; ++i) {  // vectorized
     const W bits = load<W>(values + i * sizeof(T));
     const T s = multiply(bit_cast<T>(bits), l.inverse_step);
     const W difference = integer_of(subtract(add(s, kRounding<T>), kRounding<T>)) - offset;
@@ -144,7 +144,7 @@ i64 first_bin(const Lattice<T>& lattice, const u8* values, const i32* positions,
   for (u32 first = 0; first < count; first += kBatch) {
     const u32 end = first + batch_of(first, count);
     Word<T> some = 0;
-    for (u32 i = first; i < end; ++i) some |= has_bin(i) ? 1 : 0;
+    for (u32 i = first; i < end; ++i) some |= has_bin(i) ? 1 : 0;  // vectorized
     if (some == 0) continue;
     while (!has_bin(first)) ++first;
     return static_cast<Int<T>>(integer_of(bin));

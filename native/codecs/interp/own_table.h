@@ -108,8 +108,8 @@ inline OwnTable best_own_table(const I* codes, u32 blocks, u32 step, u32 least) 
   if (planes > kMostRawPlanes<I>) return {};
   u16 counts[kBlockCodes][kSizes] = {};  // for each place in a block, so that no count waits for the one before
   for (u32 b = 0; b < blocks; b += step) {
-    u8 sizes[kBlockCodes];  // apart from counting, so that vectors find them
-    for (u32 i = 0; i < kBlockCodes; ++i) {
+    u8 sizes[kBlockCodes];                   // apart from counting
+    for (u32 i = 0; i < kBlockCodes; ++i) {  // vectorized
       const Unsigned<I> size = zigzag(static_cast<Unsigned<I>>(codes[u64{b} * kBlockCodes + i])) >> planes;
       sizes[i] = static_cast<u8>(size < kSizes ? size : kSizes - 1);
     }

@@ -377,13 +377,13 @@ class SurveyOfPositions {
           if (share == 0) continue;
           u32 errors[kGroupValues];  // local, so that the compiler knows it does not alias `sums`
           memcpy(errors, all[g].errors[weights.axes[k]][level], sizeof(errors));
-          for (u32 i = 0; i < kGroupValues; ++i) {
+          for (u32 i = 0; i < kGroupValues; ++i) {  // vectorized
             unusable[i] |= errors[i] == static_cast<u32>(kUnusable) ? ~0u : 0;
             sums[i] += share * errors[i];
           }
         }
         u32 sum = 0, count = 0, exact_sum = 0;
-        for (u32 i = 0; i < kGroupValues; ++i) {
+        for (u32 i = 0; i < kGroupValues; ++i) {  // vectorized
           const i32 error = static_cast<i32>(sums[i] + 8) >> 4;
           const i32 code = nearest_bin(error);
           sum += static_cast<u32>(code < 0 ? -code : code) & ~unusable[i];

@@ -211,7 +211,7 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
   const Lattice<T> l = lattice;
   const PositionLimits<T> limits = position_limits(l);
   W missing = 0, beside = 0;
-  for (u32 i = 0; i < count; ++i) {
+  for (u32 i = 0; i < count; ++i) {  // vectorized
     bool is_kept;
     const i32 position = find_position<has_special>(l, limits, load<W>(values + i * sizeof(T)), is_kept);
     missing += position == kNone<i32> ? 1 : 0;
@@ -230,7 +230,7 @@ bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count
   constexpr W most = (kFineLimit<T> - 8) * kParts;
   const Lattice<T> l = lattice;
   W others = 0, beside = 0;
-  for (u32 i = 0; i < count; ++i) {
+  for (u32 i = 0; i < count; ++i) {  // vectorized
     const T x = bit_cast<T>(load<W>(values + i * sizeof(T)));
     const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
     const W from_zero = bit_cast<W>(shifted) - kRoundingPartsBits<T>;
@@ -250,7 +250,7 @@ template <class T>
 u32 count_masked(const Lattice<T>& lattice, const u8* values, u32 count) {
   const Word<T> fill = fill_of(lattice), mask = lattice.mask_bits;
   Word<T> masked = 0;
-  for (u32 i = 0; i < count; ++i) {
+  for (u32 i = 0; i < count; ++i) {  // vectorized
     const Word<T> bits = load<Word<T>>(values + i * sizeof(T));
     masked += (((bits & ~kSignBit<T>) >= kInfinity<T>) | (bits == fill) | (bits == mask)) ? 1 : 0;
   }
@@ -264,7 +264,7 @@ u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* pos
   const Word<T> fill = fill_of(l);
   if (count_masked<T>(l, values, count) == missing) return missing;
   Word<T> found = 0;
-  for (u32 i = 0; i < count; ++i) {
+  for (u32 i = 0; i < count; ++i) {  // vectorized
     T bin;
     const bool has_bin = find_bin(l, fill, load<Word<T>>(values + i * sizeof(T)), kNone<i32>, bin);
     found += ((positions[i] == kNone<i32>)&!has_bin) ? 1 : 0;
@@ -284,7 +284,7 @@ void classify_words(const Lattice<T>& lattice, const u8* values, u32 count, i32*
   const Word<T> largest = bit_cast<Word<T>>(static_cast<T>(kFineLimit<T> >> kUnitBits));
   const Lattice<T> l = lattice;
   Word<T> none = 0, missing = 0;
-  for (u32 i = 0; i < count; ++i) {
+  for (u32 i = 0; i < count; ++i) {  // vectorized
     const auto bits = load<Word<T>>(values + i * sizeof(T));
     const bool is_bin = is_bin_of_words(l, bits), has_fine = is_bin & ((bits & ~kSignBit<T>) <= largest);
     none += is_bin ? 0 : 1;
@@ -322,7 +322,7 @@ void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* posit
 
 // Fine points relative to `base`, for a form that is not closed.
 inline void fine_points(const i32* positions, u32 count, i32 base, i32* integers) {
-  for (u32 i = 0; i < count; ++i) {
+  for (u32 i = 0; i < count; ++i) {  // vectorized
     integers[i] = positions[i] == kNone<i32> ? kNone<i32> : fine_point_of(positions[i]) - base;
   }
 }
@@ -353,7 +353,7 @@ H5L_INLINE void store_values(const I* integers, u32 count, i64 base, u8* values,
   static_assert(sizeof(I) <= sizeof(T));
   using W = Word<T>;
   const W offset = static_cast<W>(base);
-  for (u32 i = 0; i < count; ++i) {
+  for (u32 i = 0; i < count; ++i) {  // vectorized
     store(values + i * sizeof(T), give(static_cast<W>(static_cast<Int<T>>(integers[i])) + offset));
   }
 }
