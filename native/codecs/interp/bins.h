@@ -167,29 +167,24 @@ void find_bins(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*
     const u8* const from = values + first * sizeof(T);
     const u32 n = count - first < some ? count - first : some;
     W words[some];
-    u64 exceptions = 0;
+    u32 exceptions = 0;
     if (n == some) {
       simd::Rows<some, W> rows;
-      if (!lanes.template from_values<some>(from, rows)) exceptions = lanes.template exceptions<some>(from, rows);
+      if (!lanes.template from_values<some>(from, rows)) {
+        exceptions = static_cast<u32>(lanes.template exceptions<some>(from, rows));
+      }
       simd::store_rows(rows, words);
     } else {
       for (u32 i = 0; i < n; ++i) {
-        if (!blocks::bin_of(q, load<W>(from + i * sizeof(T)), words[i])) exceptions |= u64{1} << i;
+        if (!blocks::bin_of(q, load<W>(from + i * sizeof(T)), words[i])) exceptions |= 1u << i;
       }
-    }
-    if (exceptions == 0) {
-      for (u32 i = 0; i < n; ++i) {
-        words[i] -= offset;
-        excess |= narrow_excess(words[i]);
-        bins[first + i] = static_cast<I>(words[i]);
-      }
-      continue;
     }
     summary.exceptions += count_ones(exceptions);
-    for (u32 i = 0; i < n; ++i) {
-      const bool has_bin = (exceptions >> i & 1) == 0;
-      excess |= has_bin ? narrow_excess(static_cast<W>(words[i] - offset)) : 0;
-      bins[first + i] = has_bin ? static_cast<I>(words[i] - offset) : kNone<I>;
+    I* const to = bins + first;
+    for (u32 i = 0; i < n; ++i) {                                                // vectorized
+      const W has_bin = (exceptions >> i & 1) - W{1}, word = words[i] - offset;  // a mask
+      excess |= narrow_excess(word) & has_bin;
+      to[i] = has_bin != 0 ? static_cast<I>(word) : kNone<I>;
     }
   }
   summary.is_narrow &= is_narrow_excess(excess);

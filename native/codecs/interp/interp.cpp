@@ -178,11 +178,10 @@ Summary summarize(const Lattice<T>& lattice, const u8* values, u32 count, i32* p
 template <class T>
 Summary summarize(const blocks::FoldedQuantizer<T>& q, const u8* values, u32 count, i32* positions) {
   Summary summary;
-  Word<T> bin;
-  for (u32 i = 0; i < count; ++i) {
-    positions[i] = kNone<i32>;
-    summary.exceptions += !blocks::bin_of(q, load<Word<T>>(values + i * sizeof(T)), bin);
-  }
+  BinSummary bins;
+  find_bins<T>(q, values, nullptr, count, 0, positions, bins);
+  for (u32 i = 0; i < count; ++i) positions[i] = kNone<i32>;
+  summary.exceptions = bins.exceptions;
   return summary;
 }
 
