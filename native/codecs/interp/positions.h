@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codecs/blocks.h"
+#include "codecs/interp/bins.h"
 #include "codecs/interp/format.h"
 #include "codecs/interp/values.h"
 
@@ -94,13 +95,9 @@ class PointwisePositions {
   }
   H5L_FN void refer_to(Word<T> bits, bool) { blocks::bin_of(quantizer_, bits, reference_); }
   H5L_FN i32 position_of(Word<T> bits) const {
-    using Int = typename FloatTraits<T>::Int;
-    constexpr Int limit = kFarthest / kWholeStep;
     Word<T> bin = 0;
     const bool has_bin = blocks::bin_of(quantizer_, bits, bin);
-    const Int steps = static_cast<Int>(bin - reference_);
-    const Int near = steps > limit ? limit : steps < -limit ? -limit : steps;
-    return has_bin ? static_cast<i32>(near) * kWholeStep : kUnusable;
+    return position_of_steps(static_cast<Int<T>>(bin - reference_), has_bin);
   }
 
 #if !defined(__CUDACC__)
@@ -114,11 +111,26 @@ class PointwisePositions {
   }
 
   void convert(const Word<T>* bits, u32 count, i32* positions) const {
-    for (u32 i = 0; i < count; ++i) positions[i] = position_of(bits[i]);
+    constexpr u32 some = 8 * kBatch;
+    Int<T> bins[some];
+    for (u32 first = 0; first < count; first += some) {
+      const u32 n = count - first < some ? count - first : some;
+      const auto* const values = reinterpret_cast<const u8*>(bits + first);
+      BinSummary summary;
+      find_bins<T>(quantizer_, values, nullptr, n, static_cast<Int<T>>(reference_), bins, summary);
+      i32* const to = positions + first;
+      for (u32 i = 0; i < n; ++i) to[i] = position_of_steps(bins[i], bins[i] != kNone<Int<T>>);  // vectorized
+    }
   }
 #endif
 
  private:
+  H5L_FN static i32 position_of_steps(Int<T> steps, bool has_bin) {
+    constexpr Int<T> limit = kFarthest / kWholeStep;
+    const Int<T> near = steps > limit ? limit : steps < -limit ? -limit : steps;
+    return has_bin ? static_cast<i32>(near) * kWholeStep : kUnusable;
+  }
+
   blocks::FoldedQuantizer<T> quantizer_;
   Word<T> reference_ = 0;
 };
