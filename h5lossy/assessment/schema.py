@@ -74,6 +74,11 @@ def part(cls: type[T]) -> type[T]:
     return dataclass(frozen=True, kw_only=True)(cls)
 
 
+def nothing(kind: type[T], **known: Any) -> T:
+    """Return a part whose fields are None, but for those that are given."""
+    return kind(**dict.fromkeys(kind.__annotations__) | known)
+
+
 @part
 class Failure:
     """One check that failed."""
