@@ -284,7 +284,11 @@ class Sweep {
   }
 
   // Sums over whole windows for part of a row, for those planes of [z, end), in one block, that the step selects.
-  void add_up_planes(u64 w, u64 z, u64 end, u32 q, u32 y, u32 column, u32 count) const {
+  void add_up_planes(u64 w, u64 z, u64 end, u32 q, u32 y, u32 column, u32 count) {
+    if (plan_.window[kZ] == 1) {  // up to two axes: the plane has them
+      sums_[0][q] = plane_row(ring_plane(z), q, y) + column;
+      return;
+    }
     const auto to = [&](u64 place) { return sums_[place - z][q]; };
     if (outer_ == nullptr && plan_.step == 1) {
       add_up_ring(z, end, q, y, column, count, to);
