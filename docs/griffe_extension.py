@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import griffe
@@ -28,17 +29,21 @@ class CodecSignatures(griffe.Extension):
 
 
 class FieldComments(griffe.Extension):
-    """Show what ``#:`` says of a field, behind it or in the lines above it."""
+    """Show what ``shown(...)`` and ``#:`` say of a field, behind it or in the lines above it."""
 
     def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
-        """Make the comment of an attribute without a docstring its docstring."""
+        """Make the comment of an attribute without a docstring its docstring, and its meaning."""
         if attr.docstring is not None or attr.lineno is None or attr.endlineno is None:
             return
+        meaning = ""
+        if isinstance(attr.value, griffe.ExprCall) and str(attr.value.function) == "shown":
+            texts = [ast.literal_eval(one) for one in attr.value.arguments if isinstance(one, str)]
+            meaning, attr.value = (*texts, "")[2], None
         lines = attr.lines_collection[attr.filepath]
         comment = [lines[attr.endlineno - 1].partition("  #: ")[2]]
         for line in reversed(lines[: attr.lineno - 1]):
             if not line.lstrip().startswith("#: "):
                 break
             comment.insert(0, line.lstrip().removeprefix("#: "))
-        if any(comment):
-            attr.docstring = griffe.Docstring(" ".join(comment).strip(), parent=attr)
+        if said := " ".join(filter(None, (meaning, *comment))):
+            attr.docstring = griffe.Docstring(said, parent=attr)

@@ -69,7 +69,8 @@ def test_the_documentation_shows_the_comments_of_fields() -> None:
     package = griffe.GriffeLoader(search_paths=[ROOT], extensions=extensions).load("h5lossy")
     schema = package["assessment.schema"]
     for field, text in (
-        ("Errors.psnr", "20 log10(range / RMSE), in dB."),  # behind the field
+        ("Errors.mse", "Mean of the squares, in the unit's square."),  # behind the field
+        ("Errors.psnr", "20 log10(range of the original / RMSE), in dB."),  # of its row
         (
             "Climate.dssim_min_at",
             "The worst slice, by its place along the other axes longer than 1.",

@@ -66,7 +66,7 @@ def type_fields(dtype: np.dtype[Any]) -> dict[str, Any]:
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
     """Return whether a type is that of ml_dtypes, which need not be installed."""
-    return dtype.name == "bfloat16"
+    return dtype.kind == "V" and dtype.name == "bfloat16"
 
 
 def dtype_of(value_class: int, value_bytes: int, *, big_endian: bool) -> np.dtype[Any]:

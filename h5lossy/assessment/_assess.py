@@ -28,7 +28,6 @@ from h5lossy.assessment._options import (
 from h5lossy.assessment._passes import Task, groups_for
 from h5lossy.assessment._sliced import find
 from h5lossy.assessment._slices import take_slices
-from h5lossy.assessment._sparse import MOST_READ
 from h5lossy.assessment._weights import weights_for
 
 if TYPE_CHECKING:
@@ -184,13 +183,13 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
         axes=options.axes,
     )
     stored = stored_parts([x, y, *filter(None, [fields.mask])], fields.layout)
-    if stored is not None and options.own_metrics and x.size > MOST_READ:
+    fields = replace(fields, stored=stored)
+    if options.own_metrics and fields.why_not_read:
         raise InvalidArgumentError(
-            f"metrics of your own read every value, and {x.name} claims {x.size} of them, most of "
-            "which were never written; assess a part of it"
+            f"metrics of your own read every value, and {fields.why_not_read}; assess a part of it"
         )
     return Task(
-        fields=replace(fields, stored=stored),
+        fields=fields,
         options=options,
         bound=bound,
         bound_source=source,

@@ -16,9 +16,8 @@ from h5lossy._blocks import blocks
 from h5lossy._native import default_threads
 from h5lossy._printable import bytes_text
 from h5lossy.assessment._fields import Layout
-from h5lossy.assessment._sparse import MOST_READ
 from h5lossy.assessment._undefined import OVERFLOW, Undefined, fits
-from h5lossy.assessment.schema import Climate
+from h5lossy.assessment.schema import Climate, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,8 +53,8 @@ def climate(
         why = "it needs two axes"
     elif min(layout.shape) <= 2 * _HALO:
         why = f"an axis of a slice is shorter than {2 * _HALO + 1}"
-    elif fields.stored is not None and fields.original.size > MOST_READ:
-        why = f"most of {fields.original.size} values were never written, and it reads all of them"
+    else:
+        why = fields.why_not_read
     if why:
         progress(fields.original.size)
     else:
@@ -65,7 +64,7 @@ def climate(
         undefined["climate"] = why or (
             "every slice is constant, or without valid points, or its range is beyond float64"
         )
-        return Climate(dssim_mean=None, dssim_min=None, dssim_min_at=None, slices=0)
+        return nothing(Climate, slices=0)
     worst = np.unravel_index(np.nanargmin(scores), scores.shape)
     return Climate(
         dssim_mean=math.fsum(found) / found.size,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from h5lossy._printable import bytes_text
-from h5lossy.assessment._sparse import MOST_READ
-from h5lossy.assessment.schema import Distribution
+from h5lossy.assessment.schema import Distribution, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +28,8 @@ def distribution(
 ) -> Distribution:
     """Return distances of the distributions of valid values, if all of them fit in memory."""
     size = fields.original.size
-    why = ""
-    if fields.stored is not None and size > MOST_READ:
-        why = f"most of {size} values were never written"
-    elif size * _POINT_BYTES > memory_limit:
+    why = fields.why_not_read
+    if not why and size * _POINT_BYTES > memory_limit:
         why = f"it needs {bytes_text(size * _POINT_BYTES, 2)} of memory, more than memory_limit"
     progress(size)
     if not why:
@@ -41,7 +38,7 @@ def distribution(
         why = "" if x.size else "there is no valid point"
     if why:
         undefined["distribution"] = why
-        return Distribution(**dict.fromkeys(Distribution.__annotations__, None))
+        return nothing(Distribution)
     with np.errstate(over="ignore"):
         wasserstein = float(np.mean(np.abs(y - x)))
     return Distribution(

@@ -16,7 +16,7 @@ from h5lossy._dims import chosen_axes
 from h5lossy._values import as_bits
 from h5lossy.assessment._coordinates import coordinates
 from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, missing_in
-from h5lossy.assessment._sparse import SPARSE_BYTES, Stored, chunks_of, grouped, times_in
+from h5lossy.assessment._sparse import MOST_READ, SPARSE_BYTES, Stored, chunks_of, grouped, times_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -145,6 +145,13 @@ class Fields:
         """The slices that are compared one by one; None where the whole field is one."""
         layout = Layout(full_shape=self.layout.full_shape, axes=self.axes)
         return layout if layout.others else None
+
+    @property
+    def why_not_read(self) -> str:
+        """Why what reads all values is left out, if it is."""
+        size = self.original.size
+        few = self.stored is not None and size > MOST_READ
+        return f"most of {size} values were never written" if few else ""
 
     @property
     def nbytes(self) -> int:

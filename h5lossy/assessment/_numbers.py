@@ -27,6 +27,7 @@ from h5lossy.assessment.schema import (
     Special,
     Spectrum,
     Values,
+    nothing,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def values(points: PointsResult, which: str, undefined: Undefined) -> Values:
     """Return extent and moments of "original" or "decoded"."""
     if not points.valid:
         undefined[which] = NO_POINTS
-        return Values(min=None, max=None, range=None, mean=None, std=None)
+        return nothing(Values)
     low, high = getattr(points, f"{which}_min"), getattr(points, f"{which}_max")
     mean, squares = points.mean_original, points.squares_original
     if which == "decoded":
@@ -115,7 +116,7 @@ def quantiles(points: PointsResult, undefined: Undefined) -> Quantiles:
     most = max(points.error_max, -points.error_min)
     if most and not _SMALLEST <= most < _LARGEST:
         undefined["error.quantiles"] = f"the histogram has no bins for errors of {most:.3g}"
-        return Quantiles(p50=None, p90=None, p99=None, p99_9=None)
+        return nothing(Quantiles)
     counts = points.log_bins[:_LOG_BINS] + points.log_bins[_LOG_BINS:]
     wanted = [math.ceil(part * points.valid) for part in (0.5, 0.9, 0.99, 0.999)]
     bins = np.searchsorted(np.cumsum(counts, dtype=np.int64), np.array(wanted, np.int64))
@@ -134,12 +135,7 @@ def errors(points: PointsResult, layout: Layout, threshold: Number, undefined: U
     pointwise = _pointwise(points, threshold, undefined)
     if not points.valid:
         undefined["error"] = NO_POINTS
-        parts = {"max_at", "max_modulus", "quantiles", "pointwise"}
-        names = [name for name in Errors.__annotations__ if name not in parts]
-        nothing = Quantiles(p50=None, p90=None, p99=None, p99_9=None)
-        return Errors(
-            **dict.fromkeys(names, None), max_at=None, quantiles=nothing, pointwise=pointwise
-        )
+        return nothing(Errors, quantiles=nothing(Quantiles), pointwise=pointwise)
     n, extent = points.valid, points.original_max - points.original_min
     mse = mean_square(points)
     rmse = abs(points.error_min) if points.error_min == points.error_max else _root(mse)
@@ -240,7 +236,7 @@ def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
         why = OVERFLOW
     if why:
         undefined["correlation"] = why
-        return Correlation(pearson=None, one_minus_pearson=None, nines=None, with_error=None)
+        return nothing(Correlation)
     r, one_minus = pearson(vx, ve, c)
     with_error: Number = None
     if points.error_min == points.error_max or not ve > 0:
@@ -323,10 +319,7 @@ def derivatives(
     n = field.interior
     if not n:
         undefined["derivatives"] = "no point has two valid neighbours along every axis"
-        names = [name for name in Derivatives.__annotations__ if "_" in name]
-        return Derivatives(
-            points=0, spacing=spacing, slopes=(), curvatures=(), **dict.fromkeys(names, None)
-        )
+        return nothing(Derivatives, points=0, spacing=spacing, slopes=(), curvatures=())
 
     def root(squares: float, largest: float = 1.0) -> float:
         """Return a root mean square; NaN where the square of the largest may not have fitted."""

@@ -22,7 +22,6 @@ from h5lossy.assessment._climate import Power
 from h5lossy.assessment._fields import MASK_DTYPE, Fields, Layout
 from h5lossy.assessment._inputs import Input
 from h5lossy.assessment._passes import Passes, Results, Task
-from h5lossy.assessment._sparse import MOST_READ
 from h5lossy.assessment._undefined import Undefined, without_lost_sums
 from h5lossy.assessment.schema import PerSlice, SliceNumbers
 
@@ -135,8 +134,8 @@ class SliceSums:
 
     def _why_not(self, fields: Fields) -> str:
         count = math.prod(self.layout.full_shape[axis] for axis in self.layout.others)
-        if fields.stored is not None and fields.original.size > MOST_READ:
-            return f"most of {fields.original.size} values were never written"
+        if fields.why_not_read:
+            return fields.why_not_read
         if count > _MOST_SLICES:
             return f"of {count} slices at most {_MOST_SLICES} can be taken; choose other axes"
         return "" if count else numbers.NO_POINTS

@@ -270,7 +270,7 @@ class Walker:
                 self._add_piece(state, fields, slab, parts, boxes)
             return math.prod(slab.fresh_shape) * slab.all_times
 
-        if self._on_device:  # there is nothing to read
+        if self._in_memory:  # there is nothing to read
             for slab in self._slabs():
                 progress(add(slab, self._taken(slab)))
             return fields
@@ -282,7 +282,7 @@ class Walker:
         """Yield the slabs with their values, which stay until the one after the next is read."""
         held: Parts | None = None
         for number, slab in enumerate(self._slabs()):
-            held = self._taken(slab) if self._in_memory else self._read(slab, held, number % 2)
+            held = self._read(slab, held, number % 2)
             yield slab, held
 
     def _taken(self, slab: _Slab) -> Parts:

@@ -15,9 +15,8 @@ from h5lossy._dims import broadcast
 from h5lossy._errors import InvalidArgumentError
 from h5lossy.assessment._inputs import Input
 from h5lossy.assessment._numbers import CONSTANT, NO_POINTS, pearson
-from h5lossy.assessment._sparse import MOST_READ
 from h5lossy.assessment._undefined import OVERFLOW, Undefined, fits
-from h5lossy.assessment.schema import Weighted
+from h5lossy.assessment.schema import Weighted, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,8 +68,8 @@ def weighted(
     progress: Callable[[int], None],
 ) -> Weighted:
     """Return weighted means over the valid points; values are summed less `pivot`."""
-    if fields.stored is not None and fields.original.size > MOST_READ:
-        why = f"most of {fields.original.size} values were never written"
+    why = fields.why_not_read
+    if why:
         progress(fields.original.size)
         sums = np.zeros(7)
     else:
@@ -91,7 +90,7 @@ def weighted(
             why, sums = f"squares are {OVERFLOW}", np.zeros(7)
     if not sums[0]:
         undefined["weighted"] = why
-        return Weighted(**dict.fromkeys(Weighted.__annotations__, None))
+        return nothing(Weighted)
     of_x, of_e, size, e_e, x_x, x_e = (sums[1:] / sums[0]).tolist()
     vx, ve, c = x_x - of_x * of_x, e_e - of_e * of_e, x_e - of_x * of_e
     one_minus = None

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a report holds: every number of an assessment, its definition fixed by the schema's name.
 
-``docs/assess.md`` says what each number means; the comment of a field says what it holds. A number
-that is not defined for the given data is None, and `Report.undefined` says why; it is never 0 or 1
-in its stead.
+``docs/assess.md`` defines each of them. A number that is not defined for the given data is None,
+and `Report.undefined` says why; it is never 0 or 1 in its stead.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import math
 import types
 import typing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from h5lossy._errors import InvalidArgumentError
 
@@ -46,10 +45,41 @@ GROUPS: frozenset[str] = frozenset(
 #: Attributes of a report that are not in JSON, and no numbers.
 FOR_PICTURES = frozenset({"slices", "coordinates"})
 
+T = TypeVar("T")
+
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
-@dataclass(frozen=True, kw_only=True)
+class Shown(NamedTuple):
+    """The row of a field in the table that text, Markdown and HTML show (`render.text`)."""
+
+    name: str
+    form: str  # as `format` takes it, or one of those in `render.text`
+    meaning: str = ""  # a sentence, for the documentation, too
+    beside: tuple[str, ...] = ()  # fields of the same part that are in the row, too
+    is_headline: bool = False  # also shown large, at the top of the page
+    is_optional: bool = False  # left out where there is none, or 0
+
+
+def shown(*row: Any, default: Any = dataclasses.MISSING, **more: Any) -> Any:
+    """Declare a field that has a row, which is given as `Shown` takes it."""
+    return field(default=default, metadata={"shown": Shown(*row, **more)})
+
+
+@typing.dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(shown, field)
+)
+def part(cls: type[T]) -> type[T]:
+    """Make a class a part of the report."""
+    return dataclass(frozen=True, kw_only=True)(cls)
+
+
+def nothing(kind: type[T], **known: Any) -> T:
+    """Return a part whose fields are None, but for those that are given."""
+    return kind(**dict.fromkeys(kind.__annotations__) | known)
+
+
+@part
 class Failure:
     """One check that failed."""
 
@@ -59,7 +89,7 @@ class Failure:
     where: tuple[int, ...] | None = None  #: Coordinates of the first point, where there is one.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Special:
     """What became of NaN, infinities, the fill value and missing values, point by point.
 
@@ -97,7 +127,7 @@ class Special:
         return {name: count for name, count in counts.items() if count}
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Values:
     """Extent and moments of one field, over the valid points, in the data's unit."""
 
@@ -108,23 +138,28 @@ class Values:
     std: Number  #: Standard deviation; n in its denominator.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Quantiles:
     """Percentiles of the size of the error, to one sixteenth."""
 
-    p50: Number
+    p50: Number = shown("P50 / P99 / P99.9", ".2g", beside=("p99", "p99_9"))
     p90: Number
     p99: Number
     p99_9: Number  #: From `p50` on: in the data's unit.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Pointwise:
     """Error over the size of the original value, where that is not 0."""
 
     min: Number
     max: Number
-    mean: Number  #: From `min` on: of |e / x|; a part, not percent.
+    mean: Number = shown(
+        "relative to the value, mean / max",
+        ".3g",
+        "|e| / |x|, where x is not 0; a part, not percent.",
+        beside=("max",),
+    )
     zeros: int  #: Original values that are 0.
     zeros_changed: int  #: Those of them that are not 0 any more.
     threshold: Number = None  #: As the user set it.
@@ -132,33 +167,44 @@ class Pointwise:
     over_threshold: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Errors:
     """The error, decoded less original, over the valid points, in the data's unit."""
 
-    min: Number
-    max: Number
-    mean: Number
-    std: Number  #: From `min` on: of the signed error.
-    min_abs: Number  #: Smallest size.
-    max_abs: Number  #: Largest size.
-    max_at: tuple[int, ...] | None  #: Coordinates of the first point with the largest error.
-    max_modulus: Number = None  #: Of complex numbers: largest modulus of an error.
+    max_abs: Number = shown(
+        "largest error",
+        ".9g",
+        "Largest size. The error e is decoded less original, in float64, at valid points: finite "
+        "in both fields, not the fill value, not masked.",
+        is_headline=True,
+    )
+    #: Coordinates of the first point with the largest error.
+    max_at: tuple[int, ...] | None = shown("its place", "place", is_optional=True)
     max_original: Number  #: The original value there.
     max_decoded: Number  #: The decoded value there.
-    mean_abs: Number  #: Mean size.
+    #: Of complex numbers: largest modulus of an error.
+    max_modulus: Number = shown("largest modulus", ".9g", is_optional=True, default=None)
+    rmse: Number = shown("RMSE", ".9g")  #: Root of `mse`.
     mse: Number  #: Mean of the squares, in the unit's square.
-    rmse: Number  #: Root of `mse`.
-    max_relative: Number  #: `max_abs` over the range of the original; a part, not percent.
+    mean_abs: Number = shown("mean absolute error (MAE)", ".9g")  #: Mean size.
+    min_abs: Number  #: Smallest size.
+    mean: Number = shown("mean (bias)", ".3g")
+    std: Number
+    min: Number
+    max: Number  #: From `mean` on: of the signed error.
+    psnr: Number = shown(
+        "PSNR (range)", "dB", "20 log10(range of the original / RMSE), in dB.", is_headline=True
+    )
+    snr: Number = shown("SNR (variance)", "dB", "10 log10(variance of the original / MSE), in dB.")
+    #: `max_abs` over the range of the original; a part, not percent.
+    max_relative: Number = shown("largest / range", ".4g")
     mean_relative: Number  #: `mean_abs` over the range of the original.
     nrmse: Number  #: `rmse` over the range of the original.
-    psnr: Number  #: 20 log10(range / RMSE), in dB.
-    snr: Number  #: 10 log10(variance / MSE), in dB.
     quantiles: Quantiles
     pointwise: Pointwise
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Violation:
     """One point that violates the bound."""
 
@@ -174,7 +220,7 @@ class Violation:
         return self.decoded - self.original
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class BoundCheck:
     """Whether the bound holds, in exact arithmetic."""
 
@@ -201,7 +247,7 @@ class BoundCheck:
         }[self.kind]
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class SafeguardCheck:
     """Whether values keep the safeguards that the decoded dataset has."""
 
@@ -211,17 +257,19 @@ class SafeguardCheck:
     first: tuple[int, ...] | None  #: The first of them.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Correlation:
     """Pearson's correlations."""
 
     pearson: Number  #: Of original and decoded.
-    one_minus_pearson: Number  #: 1 - `pearson`, with all digits.
-    nines: Number  #: -log10(1 - pearson).
+    one_minus_pearson: Number = shown(
+        "Pearson", "near 1", "1 - r, with all digits; r is the correlation of both fields."
+    )
+    nines: Number = shown("nines of Pearson", ".3g", "-log10(1 - r).", is_headline=True)
     with_error: Number  #: Of original and error.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Histogram:
     """Counts of signed errors in bins of one width."""
 
@@ -239,7 +287,7 @@ class Histogram:
         return self.below + self.above
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Similarity:
     """Structural similarity in windows (SSIM)."""
 
@@ -251,13 +299,21 @@ class Similarity:
     value_range: Number
     windows: int  #: Windows without an invalid point.
     mean: Number
-    one_minus_mean: Number  #: 1 - `mean`, with all digits.
+    one_minus_mean: Number = shown(
+        "SSIM, mean",
+        "near 1",
+        "1 - the mean over windows of valid points, with all digits; uniform weights, population "
+        "moments, C1 = (0.01 R)^2, C2 = (0.03 R)^2, R the range of the original.",
+        is_headline=True,
+    )
     min: Number  #: Of the worst window.
-    one_minus_min: Number  #: 1 - `min`, with all digits.
-    min_at: tuple[int, ...] | None  #: Lowest corner of the worst window.
+    #: 1 - `min`, with all digits.
+    one_minus_min: Number = shown("SSIM, worst window", "near 1")
+    #: Lowest corner of the worst window.
+    min_at: tuple[int, ...] | None = shown("its lowest corner", "place", is_optional=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class RelativeHistogram:
     """Counts of sizes of error over the size of the value, where that is not 0."""
 
@@ -269,7 +325,7 @@ class RelativeHistogram:
     opposite: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class AxisDerivative:
     """First or second central differences along one axis.
 
@@ -282,28 +338,44 @@ class AxisDerivative:
     rmse: Number
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Derivatives:
     """What became of slopes and curvature, at points with all neighbours."""
 
     points: int  #: Valid ones with two valid neighbours along each of `ReportData.axes`.
     #: Distance of points along each of them, in the user's unit.
     spacing: tuple[float, ...]
-    slopes: tuple[AxisDerivative, ...]  #: First derivatives.
-    curvatures: tuple[AxisDerivative, ...] = ()  #: Second derivatives.
+    #: First derivatives.
+    slopes: tuple[AxisDerivative, ...] = shown("RMSE of slopes, along each axis", "along axes")
+    #: Second derivatives.
+    curvatures: tuple[AxisDerivative, ...] = shown(
+        "RMSE of curvatures, along each axis", "along axes", default=()
+    )
     gradient_max: Number  #: Largest length of the original's gradient.
     gradient_range: Number  #: Largest less smallest length.
-    gradient_max_error: Number
+    gradient_max_error: Number = shown("largest gradient error", ".4g")
     gradient_rmse: Number  #: From `gradient_max_error` on: of the length.
-    gradient_psnr: Number  #: 20 log10(gradient_range / gradient_rmse), in dB.
+    gradient_psnr: Number = shown(
+        "PSNR of the gradient",
+        "dB",
+        "20 log10(gradient_range / gradient_rmse), in dB, of its length: central differences at "
+        "points that have both neighbours along every axis, as for slopes, curvatures (second "
+        "differences) and the Laplacian (their sum).",
+        is_headline=True,
+    )
     laplacian_rms: Number  #: Root mean square in the original.
     laplacian_max_error: Number
-    laplacian_rmse: Number  #: From `laplacian_max_error` on: of the Laplacian.
-    laplacian_snr: Number = None  #: 20 log10(laplacian_rms / laplacian_rmse), in dB.
-    h1_error: Number  #: Root of the mean of e^2 and the squares of its slopes.
+    #: From `laplacian_max_error` on: of the Laplacian.
+    laplacian_rmse: Number = shown("RMSE of the Laplacian", ".4g")
+    laplacian_snr: Number = shown(
+        "SNR of the Laplacian", "dB", "20 log10(laplacian_rms / laplacian_rmse).", default=None
+    )
+    h1_error: Number = shown(
+        "H1 error", ".4g", "Root of the mean of e^2 and the squares of its slopes."
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class AxisCorrelation:
     """Autocorrelation of the error along one axis, or of the mean over axes."""
 
@@ -314,20 +386,24 @@ class AxisCorrelation:
     band: tuple[Number, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Climate:
     """Metrics of climate science."""
 
-    #: Mean of the data SSIM (Baker, Pinard, Hammerling 2024) of the slices along the last two of
-    #: `ReportData.axes`.
-    dssim_mean: Number
-    dssim_min: Number  #: That of the worst slice.
+    dssim_mean: Number  #: Of all slices.
+    #: That of the worst slice.
+    dssim_min: Number = shown(
+        "DSSIM, worst / mean slice",
+        ".6g",
+        "Data SSIM (Baker, Pinard, Hammerling 2024) of slices along the last two axes.",
+        beside=("dssim_mean",),
+    )
     #: The worst slice, by its place along the other axes longer than 1.
     dssim_min_at: tuple[int, ...] | None
     slices: int  #: That have one.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Spectrum:
     """Power of decoded over power of original, in shells of wavenumber 1, 2, ...
 
@@ -336,10 +412,11 @@ class Spectrum:
 
     ratio: tuple[Number, ...]  #: For wavenumbers 1, 2, ... up to half of the shortest axis.
     k_max: int  #: Wavenumbers below this count for `max_deviation`.
-    max_deviation: Number  #: Largest distance of a ratio from 1.
+    #: Largest distance of a ratio from 1.
+    max_deviation: Number = shown("power ratio, distance from 1 (k < 10)", ".3g")
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class ThresholdCrossing:
     """Points that changed from one side of a threshold to the other."""
 
@@ -348,19 +425,23 @@ class ThresholdCrossing:
     count: int  #: Points.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Size:
     """Size of the decoded dataset in its file."""
 
-    raw_bytes: int  #: Values times their size.
+    #: Values times their size.
+    raw_bytes: int = shown("raw / stored", "bytes", beside=("stored_bytes",))
     stored_bytes: int  #: Of the chunks in the file, as HDF5 counts them.
-    ratio: Number  #: raw_bytes / stored_bytes.
-    bits_per_value: Number  #: Stored.
-    #: log2(std / RMSE) less the bits per value: higher is better, at any rate.
-    accuracy_gain: Number
+    ratio: Number = shown("ratio", ".4g", is_headline=True)  #: raw_bytes / stored_bytes.
+    bits_per_value: Number = shown("bits per value", ".4g")  #: Stored.
+    accuracy_gain: Number = shown(
+        "accuracy gain, bits",
+        ".4g",
+        "log2(standard deviation / RMSE) less the bits per value: higher is better, at any rate.",
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class PerChunk:
     """Error in each chunk, or in boxes of chunks where there are very many."""
 
@@ -372,29 +453,40 @@ class PerChunk:
     special: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Distribution:
     """The values of both fields as distributions, wherever they are."""
 
-    ks_distance: Number  #: Kolmogorov-Smirnov: largest distance of the distribution functions.
-    wasserstein: Number  #: Mean distance of values of the same rank, in the data's unit.
-    entropy_original: Number
-    entropy_decoded: Number  #: From `entropy_original` on: Shannon's, of the values, in bits.
+    ks_distance: Number = shown(
+        "Kolmogorov-Smirnov distance",
+        ".4g",
+        "Largest distance of the distribution functions of the values.",
+    )
+    wasserstein: Number = shown(
+        "Wasserstein distance", ".4g", "Mean distance of values of the same rank, in their unit."
+    )
+    entropy_original: Number = shown(
+        "entropy in bits, original / decoded",
+        ".4g",
+        "Shannon's, of the distinct values.",
+        beside=("entropy_decoded",),
+    )
+    entropy_decoded: Number
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Weighted:
     """Means in which each valid point counts by its weight, in the data's unit."""
 
-    original_mean: Number
+    original_mean: Number = shown("mean, original / decoded", ".9g", beside=("decoded_mean",))
     decoded_mean: Number
-    mean: Number  #: Of the signed error.
+    mean: Number = shown("mean error (bias)", ".3g")  #: Of the signed error.
     mean_abs: Number  #: Of its size.
-    rmse: Number
-    one_minus_pearson: Number  #: As in `Correlation`.
+    rmse: Number = shown("RMSE", ".9g")
+    one_minus_pearson: Number = shown("Pearson", "near 1")  #: As in `Correlation`.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class SliceNumbers:
     """One number of every slice."""
 
@@ -404,7 +496,7 @@ class SliceNumbers:
     values: tuple[Number, ...]  #: Of each slice, in C order; empty for more than 4096.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class PerSlice:
     """Each slice along `ReportData.axes`, assessed as a field of its own.
 
@@ -423,7 +515,7 @@ class PerSlice:
     spectrum_deviation: SliceNumbers | None = None  #: `Spectrum.max_deviation`.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Provenance:
     """Where the numbers come from."""
 
@@ -438,7 +530,7 @@ class Provenance:
     long_name: str | None = None  #: Its attribute ``long_name``, or else ``standard_name``.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class Coordinate:
     """What is known of the places along an axis."""
 
@@ -461,7 +553,7 @@ class Coordinate:
         return f"{name} {index} ({f'{text} {self.units}'.rstrip()})"
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class FieldSlice:
     """Part of both fields: two dimensions, or a line of a field with one. NaN where not valid."""
 
@@ -473,7 +565,7 @@ class FieldSlice:
     error: npt.NDArray[np.float64]  #: Of n points the error that is largest in size.
 
 
-@dataclass(frozen=True, kw_only=True)
+@part
 class ReportData:
     """All that an assessment found; `Report` without the ways to show it."""
 

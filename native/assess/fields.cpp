@@ -18,6 +18,8 @@ namespace {
 // The most cells whose results are kept at a time, unless a plane of the field has more.
 constexpr std::uint64_t kCellsAtOnce = 8192;
 
+constexpr std::align_val_t kCacheLine{64};
+
 FieldPlan make_plan(const h5l_assess_params& params) {
   FieldPlan plan = {};
   const std::uint32_t lead = 4 - params.rank;
@@ -112,6 +114,22 @@ std::vector<std::uint64_t> cells_between(const std::vector<std::uint64_t>& place
   return cells;
 }
 
+// The memory of each worker of a batch.
+class Scratches {
+ public:
+  explicit Scratches(std::uint32_t workers) : each_(workers) {}
+  Scratches(const Scratches&) = delete;
+  Scratches& operator=(const Scratches&) = delete;
+  ~Scratches() {
+    for (const Scratch& one : each_) ::operator delete(one.values, kCacheLine);
+  }
+
+  Scratch& of(std::uint32_t worker) { return each_[worker]; }
+
+ private:
+  std::vector<Scratch> each_;
+};
+
 // The extents of cells along y and x, and the number of cells of a column in a plane along each.
 struct CellLayout {
   std::uint64_t rows, columns, down, across;
@@ -140,12 +158,13 @@ void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4
   const std::uint64_t step = std::max<std::uint64_t>((deep + wanted - 1) / wanted, std::min<std::uint64_t>(deep, 16));
   const std::uint64_t stride = deep * most_cells;
   std::vector<Cell> cells(across * stride);
+  Scratches scratches(threads);
   for (std::uint64_t w = first[kW]; w < end[kW]; ++w) {
     for (std::uint64_t z = first[kZ]; z < end[kZ]; z += deep) {
       const std::uint64_t now = std::min(deep, end[kZ] - z);
       const std::uint64_t segments = (now + step - 1) / step;
       std::atomic<bool> failed = false;
-      run_batch(across * segments, threads, [&](std::size_t i) {
+      run_batch(across * segments, threads, [&](std::size_t i, std::uint32_t worker) {
         const std::uint64_t segment = i % segments;
         const std::uint64_t which = i / segments;
         const std::uint64_t y = which / wide;
@@ -153,7 +172,8 @@ void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4
         const std::uint64_t from = segment * step;
         const std::uint64_t to = std::min(now, from + step);
         const Column column{{w, z + from, rows[y], columns[x]}, {w + 1, z + to, rows[y + 1], columns[x + 1]}};
-        if (!kernel(column, cells.data() + which * stride + from * cells_down[y] * cells_across[x])) failed = true;
+        Cell* const own = cells.data() + which * stride + from * cells_down[y] * cells_across[x];
+        if (!kernel(column, scratches.of(worker), own)) failed = true;
       });
       if (failed) throw std::bad_alloc();
       for (std::uint64_t plane = 0; plane < now; ++plane) {
@@ -173,6 +193,16 @@ void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4
 }
 
 }  // namespace
+
+double* reserve(Scratch& scratch, u64 count) {
+  if (count > scratch.count) {
+    ::operator delete(scratch.values, kCacheLine);
+    scratch.values = static_cast<double*>(::operator new(count * sizeof(double), kCacheLine, std::nothrow));
+    scratch.count = scratch.values == nullptr ? 0 : count;
+    std::fill_n(scratch.values, scratch.count, 0.0);  // vectors are read beyond the end of rows
+  }
+  return scratch.values;
+}
 
 Rules make_rules(const h5l_assess_params& params, const State* state) {
   Rules rules = {};
@@ -205,8 +235,8 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
     for_each_cell<StencilCell>(
         placed.first, placed.end, {kCellRows, std::max<std::uint64_t>(line, kCellColumns), 1, 1}, ~std::uint64_t{0},
         threads,
-        [&](const Column& column, StencilCell* cells) {
-          return kernels.stencils(params.value_bytes, placed.view, rules, plan, column, cells);
+        [&](const Column& column, Scratch& scratch, StencilCell* cells) {
+          return kernels.stencils(params.value_bytes, placed.view, rules, plan, column, scratch, cells);
         },
         [&](const StencilCell& cell) {
           state.stencils.push(cell.sums);
@@ -231,8 +261,8 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
       {kWindowRows, std::max<std::uint64_t>(line, kWindowColumns), kWindowCellsDown,
        line == 0 ? kWindowCellsAcross : 1},
       most_planes, threads,
-      [&](const Column& column, WindowCell* cells) {
-        return kernels.windows(params.value_bytes, placed.view, rules, plan, column, cells);
+      [&](const Column& column, Scratch& scratch, WindowCell* cells) {
+        return kernels.windows(params.value_bytes, placed.view, rules, plan, column, scratch, cells);
       },
       [&](const WindowCell& cell) {
         state.windows.push(cell.sums);

@@ -142,6 +142,16 @@ struct Column {
   u64 first[4], end[4];
 };
 
+// Memory that a thread's sweeps use one after another: at first of zeros, later with what the last one left.
+struct Scratch {
+  double* values;
+  u64 count;
+  double worst;  // half of 1 - SSIM of the worst window so far: cells need not name better ones
+};
+
+// Returns memory of at least `count` values, whole cache lines from the start of one; null if out of memory.
+double* reserve(Scratch& scratch, u64 count);
+
 // A backend's functions. value_bytes chooses between float32 and float64.
 struct Kernels {
   // Adds the leaves of `count` points of one part, in native byte order. `first` is the index of the first point.
@@ -149,9 +159,9 @@ struct Kernels {
                  PointsPart& part);
   // Computes the cells of a column in the order of w and z. False if out of memory.
   bool (*stencils)(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
-                   StencilCell* cells);
+                   Scratch& scratch, StencilCell* cells);
   bool (*windows)(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
-                  WindowCell* cells);
+                  Scratch& scratch, WindowCell* cells);
   // Adds a row of points to the boxes that it crosses.
   void (*boxes)(u32 value_bytes, const View& view, const Rules& rules, const u64 row[4], u64 count, u64 box_columns,
                 h5l_assess_box* boxes);

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import itertools
 import math
 import re
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +21,7 @@ from h5lossy.assessment.render.figure import drawings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from h5lossy.assessment.schema import AxisCorrelation, AxisDerivative, Histogram, ReportData
+    from h5lossy.assessment.schema import AxisCorrelation, Histogram, ReportData
 
 _DOCUMENT, _PAGE, _STYLE = (
     Path(__file__).with_name(name) for name in ("document.html", "page.html", "style.css")
@@ -101,21 +101,47 @@ def findings(report: ReportData) -> Iterator[str]:
 
 def rows(report: ReportData) -> Iterator[Row]:
     """Give the table that text, Markdown and HTML show."""
-    others: dict[str, Iterable[Row]] = {
-        "data": _data(report),
-        "whiteness": _whiteness(report.autocorrelation),
-        "slices": _slices(report),
-        "thresholds": (
-            Row("thresholds", f"{one.name} ({one.threshold:g})", f"{one.count} points cross it")
-            for one in report.threshold_crossings
-        ),
-        "metrics": (Row("metrics", name, _short(value)) for name, value in report.metrics.items()),
-        "undefined": (Row("undefined", name, why) for name, why in report.undefined.items()),
-    }
-    for group, numbers in _TABLE.items():
-        for shown in numbers:
-            yield from shown.row(group, report)
-        yield from others.get(group, ())
+    yield from _data(report)
+    yield from _numbers(report, "error", report.error)
+    if beyond := report.histogram.beyond:
+        yield Row("error", "beyond the histogram", f"{beyond} points")
+    yield from _numbers(report, "similarity", report.correlation, report.ssim)
+    yield from _numbers(report, "derivatives", report.derivatives)
+    yield from _whiteness(report.autocorrelation)
+    yield from _numbers(report, "distribution", report.distribution)
+    yield from _slices(report)
+    yield from _numbers(report, "weighted", report.weighted)
+    yield from _numbers(report, "climate", report.climate, report.spectrum)
+    for one in report.threshold_crossings:
+        crossing = f"{one.name} ({one.threshold:g})"
+        yield Row("thresholds", crossing, f"{one.count} points cross it")
+    for name, value in report.metrics.items():
+        yield Row("metrics", name, _short(value))
+    yield from _numbers(report, "size", report.size)
+    for name, why in report.undefined.items():
+        yield Row("undefined", name, why)
+
+
+def _numbers(report: ReportData, group: str, *parts: Any) -> Iterator[Row]:
+    """Give the rows of the parts of a report that are there: of the fields that are `shown`."""
+    for part in filter(None, parts):
+        for one in dataclasses.fields(part):
+            value, how = getattr(part, one.name), one.metadata.get("shown")
+            if dataclasses.is_dataclass(value):
+                yield from _numbers(report, group, value)
+            if how is None or (how.is_optional and not value):
+                continue
+            values = [value, *(getattr(part, name) for name in how.beside)]
+            written = " / ".join(_written(report, how.form, value) for value in values)
+            yield Row(group, how.name, written, how.meaning, how.is_headline)
+
+
+def _written(report: ReportData, form: str, value: Any) -> str:
+    if form == "place":
+        return point(report, value)
+    if form in _FORMS:
+        return _FORMS[form](value)
+    return "-" if value is None else format(value, form)
 
 
 def _data(report: ReportData) -> Iterator[Row]:
@@ -140,7 +166,7 @@ def _data(report: ReportData) -> Iterator[Row]:
     for which in report.provenance.unpacked:
         yield Row("data", "unpacked", which)
     if report.bound is not None:
-        meaning = "checked in exact arithmetic against the number as it was typed"
+        meaning = "Checked in exact arithmetic against the number as it was typed."
         yield Row("data", "bound", str(report.bound), meaning)
         over = f"{report.bound.violations} of {report.valid}"
         yield Row("data", "points over it", over, is_headline=True)
@@ -169,8 +195,8 @@ def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[Row]:
     first = " ".join("-" if a.values[0] is None else f"{a.values[0]:+.4f}" for a in along)
     yield Row("whiteness", "autocorrelation at lag 1, along each axis", first)
     meaning = (
-        "of the error along each axis, over all pairs at that distance; 95 % of the values of "
-        "white noise are within 1.96 / root(pairs)"
+        "Of the error along each axis, over all pairs at that distance; 95 % of the values of "
+        "white noise are within 1.96 / root(pairs)."
     )
     yield Row(
         "whiteness",
@@ -186,7 +212,7 @@ def _slices(report: ReportData) -> Iterator[Row]:
     if each is None:
         return
     count = " x ".join(map(str, each.shape))
-    meaning = "each assessed as a field of its own; worst: the largest RMSE, the smallest SSIM"
+    meaning = "Each assessed as a field of its own; worst: the largest RMSE, the smallest SSIM."
     yield Row("slices", "slices", f"{count} along {axis_names(report, each.axes)}", meaning)
     yield Row("slices", "each along", axis_names(report, report.axes))
     for name, one, write in (
@@ -222,137 +248,13 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _along_axes(each: Iterable[AxisDerivative]) -> str:
-    """Write the RMSE of a derivative along each axis."""
-    return " ".join(number(one.rmse, 4) for one in each) or "-"
-
-
-class Shown(NamedTuple):
-    """What a row of the table shows of a report."""
-
-    name: str
-    paths: str  # of the numbers, with spaces between them
-    write: Callable[[Any], str]
-    meaning: str = ""
-    is_headline: bool = False
-    is_optional: bool = False  # left out where there is none, or 0
-
-    def row(self, group: str, report: ReportData) -> Iterator[Row]:
-        """Give the row, if the part of the report that has the numbers is there."""
-        paths = self.paths.split()
-        if getattr(report, paths[0].partition(".")[0]) is None:
-            return
-        values = [attrgetter(path)(report) for path in paths]
-        if values[0] or not self.is_optional:
-            of_place = self.write is place and point(report, values[0])
-            written = of_place or " / ".join(map(self.write, values))
-            yield Row(group, self.name, written, self.meaning, self.is_headline)
-
-
-_PERCENTILES = "error.quantiles.p50 error.quantiles.p99 error.quantiles.p99_9"
-_2, _3, _4, _9 = (partial(number, digits=digits) for digits in (2, 3, 4, 9))
-_HEADLINE: dict[str, Any] = {"is_headline": True}
-_OPTIONAL: dict[str, Any] = {"is_optional": True}
-
-#: The table: of each group what is a number. The rest is made by functions, and comes behind these.
-_TABLE: dict[str, tuple[Shown, ...]] = {
-    "data": (),
-    "error": (
-        Shown(
-            "largest error", "error.max_abs", _9, "e is decoded less original, in float64, at "
-            "valid points: finite in both fields, not the fill value, not masked", **_HEADLINE,
-        ),
-        Shown("its place", "error.max_at", place, **_OPTIONAL),
-        Shown("largest modulus", "error.max_modulus", _9, **_OPTIONAL),
-        Shown("RMSE", "error.rmse", _9),
-        Shown("mean absolute error (MAE)", "error.mean_abs", _9),
-        Shown("mean (bias)", "error.mean", _3),
-        Shown("P50 / P99 / P99.9", _PERCENTILES, _2),
-        Shown(
-            "PSNR (range)", "error.psnr", decibel, "20 log10(range of the original / RMSE)",
-            **_HEADLINE,
-        ),
-        Shown("SNR (variance)", "error.snr", decibel, "10 log10(variance of the original / MSE)"),
-        Shown("largest / range", "error.max_relative", _4),
-        Shown(
-            "relative to the value, mean / max", "error.pointwise.mean error.pointwise.max", _3,
-            "|e| / |x|, where x is not 0",
-        ),
-        Shown("beyond the histogram", "histogram.beyond", "{} points".format, **_OPTIONAL),
-    ),
-    "similarity": (
-        Shown(
-            "Pearson", "correlation.one_minus_pearson", near_1,
-            "correlation r of both fields; its nines are -log10(1 - r)",
-        ),
-        Shown("nines of Pearson", "correlation.nines", _3, **_HEADLINE),
-        Shown(
-            "SSIM, mean", "ssim.one_minus_mean", near_1, "over uniform windows of valid points, "
-            "population moments, C1 = (0.01 R)^2, C2 = (0.03 R)^2, R the range of the original",
-            **_HEADLINE,
-        ),
-        Shown("SSIM, worst window", "ssim.one_minus_min", near_1),
-        Shown("its lowest corner", "ssim.min_at", place, **_OPTIONAL),
-    ),
-    "derivatives": (
-        Shown(
-            "PSNR of the gradient", "derivatives.gradient_psnr", decibel, "of its length: central "
-            "differences at points that have both neighbours along every axis, as for slopes, "
-            "curvatures (second differences) and the Laplacian (their sum)", **_HEADLINE,
-        ),
-        Shown("largest gradient error", "derivatives.gradient_max_error", _4),
-        Shown("RMSE of slopes, along each axis", "derivatives.slopes", _along_axes),
-        Shown("RMSE of curvatures, along each axis", "derivatives.curvatures", _along_axes),
-        Shown("RMSE of the Laplacian", "derivatives.laplacian_rmse", _4),
-        Shown("SNR of the Laplacian", "derivatives.laplacian_snr", decibel),
-        Shown(
-            "H1 error", "derivatives.h1_error", _4,
-            "root of the mean of e^2 and the squares of its slopes",
-        ),
-    ),
-    "whiteness": (),
-    "distribution": (
-        Shown(
-            "Kolmogorov-Smirnov distance", "distribution.ks_distance", _4,
-            "largest distance of the distribution functions of the values",
-        ),
-        Shown(
-            "Wasserstein distance", "distribution.wasserstein", _4,
-            "mean distance of values of the same rank",
-        ),
-        Shown(
-            "entropy in bits, original / decoded",
-            "distribution.entropy_original distribution.entropy_decoded", _4,
-            "Shannon's, of the distinct values",
-        ),
-    ),
-    "slices": (),
-    "weighted": (
-        Shown("mean, original / decoded", "weighted.original_mean weighted.decoded_mean", _9),
-        Shown("mean error (bias)", "weighted.mean", _3),
-        Shown("RMSE", "weighted.rmse", _9),
-        Shown("Pearson", "weighted.one_minus_pearson", near_1),
-    ),
-    "climate": (
-        Shown(
-            "DSSIM, worst / mean slice", "climate.dssim_min climate.dssim_mean", number,
-            "data SSIM of Baker, Pinard and Hammerling (2024), slices along the last two axes",
-        ),
-        Shown("power ratio, distance from 1 (k < 10)", "spectrum.max_deviation", _3),
-    ),
-    "thresholds": (),
-    "metrics": (),
-    "size": (
-        Shown("raw / stored", "size.raw_bytes size.stored_bytes", partial(bytes_text, digits=2)),
-        Shown("ratio", "size.ratio", _4, **_HEADLINE),
-        Shown("bits per value", "size.bits_per_value", _4),
-        Shown(
-            "accuracy gain, bits", "size.accuracy_gain", _4,
-            "log2(standard deviation / RMSE) less the bits per value",
-        ),
-    ),
-    "undefined": (),
-}  # fmt: skip
+#: What numbers are written by, but for those with a format of Python's.
+_FORMS: dict[str, Callable[[Any], str]] = {
+    "dB": decibel,
+    "near 1": near_1,
+    "bytes": partial(bytes_text, digits=2),
+    "along axes": lambda each: " ".join(number(one.rmse, 4) for one in each) or "-",
+}
 
 
 def _sketch(histogram: Histogram) -> str:

@@ -312,9 +312,11 @@ void boxes(u32 value_bytes, const assess::View& view, const assess::Rules& rules
 extern const assess::Kernels assess_kernels;
 
 extern bool stencils(u32 value_bytes, const assess::View& view, const assess::Rules& rules,
-                     const assess::FieldPlan& plan, const assess::Column& column, assess::StencilCell* cells);
+                     const assess::FieldPlan& plan, const assess::Column& column, assess::Scratch& scratch,
+                     assess::StencilCell* cells);
 extern bool windows(u32 value_bytes, const assess::View& view, const assess::Rules& rules,
-                    const assess::FieldPlan& plan, const assess::Column& column, assess::WindowCell* cells);
+                    const assess::FieldPlan& plan, const assess::Column& column, assess::Scratch& scratch,
+                    assess::WindowCell* cells);
 
 extern void range(u32 value_bytes, const assess::View& view, const assess::Rules& rules, const u64 row[4], u64 count,
                   h5l_assess_slice& slice);

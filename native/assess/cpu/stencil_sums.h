@@ -17,7 +17,9 @@ using assess::Column;
 using assess::FieldPlan;
 using assess::kLagAxes;
 using assess::kLineColumns;
+using assess::reserve;
 using assess::Rules;
+using assess::Scratch;
 using assess::StencilCell;
 using assess::View;
 

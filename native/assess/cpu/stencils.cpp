@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-#include <new>
-
 #include "assess/cpu/derivatives.h"
 #include "assess/cpu/lanes.h"
 #include "assess/cpu/stencil_sums.h"
@@ -435,13 +433,10 @@ class Sweep {
 }  // namespace
 
 bool stencils(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
-              StencilCell* cells) {
-  constexpr std::align_val_t cache_line{64};
-  const u64 bytes = Sweep::memory_doubles(plan, column) * sizeof(double);
-  void* const memory = ::operator new(bytes, cache_line, std::nothrow);
+              Scratch& scratch, StencilCell* cells) {
+  double* const memory = reserve(scratch, Sweep::memory_doubles(plan, column));
   if (memory == nullptr) return false;
-  Sweep(value_bytes, view, rules, plan, column, static_cast<double*>(memory)).run(cells);
-  ::operator delete(memory, cache_line);
+  Sweep(value_bytes, view, rules, plan, column, memory).run(cells);
   return true;
 }
 

@@ -18,7 +18,9 @@ using assess::kLineColumns;
 using assess::kWindowCellsAcross;
 using assess::kWindowColumns;
 using assess::kWindowRows;
+using assess::reserve;
 using assess::Rules;
+using assess::Scratch;
 using assess::View;
 using assess::WindowCell;
 

@@ -16,7 +16,6 @@
 
 #include <string.h>
 
-#include <new>
 #include <utility>
 
 #include "assess/cpu/lanes.h"
@@ -29,7 +28,8 @@ namespace {
 template <class T>
 class Sweep {
  public:
-  Sweep(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, double* memory)
+  Sweep(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, double* memory,
+        double& worst)
       : view_(view),
         rules_(rules),
         plan_(plan),
@@ -41,7 +41,8 @@ class Sweep {
         cells_across_((columns_ - 1) / cell_columns_ + 1),
         stride_(whole_groups(columns_)),
         plane_(plane_doubles(rules, plan, column)),
-        volumes_(own(column, kZ)) {
+        volumes_(own(column, kZ)),
+        worst_(worst) {
     const u32 wide = wide_stride(plan, column);
     const auto take = [&memory](u64 count) {
       double* const taken = memory;
@@ -56,6 +57,7 @@ class Sweep {
       for (double*& row : sums_[place]) row = take(padded(cell_columns_));
     }
     there_ = take(cells_across_ * padded(cell_columns_));
+    memset(there_, 0, cells_across_ * padded(cell_columns_) * sizeof(double));
     lost_ = take(padded(cell_columns_));
     wide_ = wide;
     quantities_ = quantities_of(rules);
@@ -282,7 +284,11 @@ class Sweep {
   }
 
   // Sums over whole windows for part of a row, for those planes of [z, end), in one block, that the step selects.
-  void add_up_planes(u64 w, u64 z, u64 end, u32 q, u32 y, u32 column, u32 count) const {
+  void add_up_planes(u64 w, u64 z, u64 end, u32 q, u32 y, u32 column, u32 count) {
+    if (plan_.window[kZ] == 1) {  // up to two axes: the plane has them
+      sums_[0][q] = plane_row(ring_plane(z), q, y) + column;
+      return;
+    }
     const auto to = [&](u64 place) { return sums_[place - z][q]; };
     if (outer_ == nullptr && plan_.step == 1) {
       add_up_ring(z, end, q, y, column, count, to);
@@ -393,7 +399,7 @@ class Sweep {
   u64 plane_;
   u64 volumes_;
   u32 quantities_;
-  double worst_ = -1;  // in the column so far
+  double& worst_;  // Scratch::worst
   double* ring_;
   double* outer_;
   double* read_;
@@ -405,23 +411,20 @@ class Sweep {
 };
 
 template <class T>
-bool sweep(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, WindowCell* cells) {
-  const u64 bytes = Sweep<T>::memory_doubles(rules, plan, column) * sizeof(double);
-  constexpr std::align_val_t cache_line{64};
-  void* const memory = ::operator new(bytes, cache_line, std::nothrow);
+bool sweep(const View& view, const Rules& rules, const FieldPlan& plan, const Column& column, Scratch& scratch,
+           WindowCell* cells) {
+  double* const memory = reserve(scratch, Sweep<T>::memory_doubles(rules, plan, column));
   if (memory == nullptr) return false;
-  memset(memory, 0, bytes);  // vectors are read beyond the end of rows
-  Sweep<T>(view, rules, plan, column, static_cast<double*>(memory)).run(cells);
-  ::operator delete(memory, cache_line);
+  Sweep<T>(view, rules, plan, column, memory, scratch.worst).run(cells);
   return true;
 }
 
 }  // namespace
 
 bool windows(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
-             WindowCell* cells) {
-  return value_bytes == 4 ? sweep<float>(view, rules, plan, column, cells)
-                          : sweep<double>(view, rules, plan, column, cells);
+             Scratch& scratch, WindowCell* cells) {
+  return value_bytes == 4 ? sweep<float>(view, rules, plan, column, scratch, cells)
+                          : sweep<double>(view, rules, plan, column, scratch, cells);
 }
 
 }  // namespace h5lossy::H5L_TARGET
