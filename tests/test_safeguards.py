@@ -164,6 +164,24 @@ def test_halves_keep_their_sign() -> None:
         np.testing.assert_array_equal(np.sign(decoded[is_number]), np.sign(values[is_number]))
 
 
+@pytest.mark.parametrize("dtype", ["<i8", ">u8"])
+@pytest.mark.parametrize("make", [PFPL, Interp, Auto])
+def test_integers_of_64_bits_have_one_exact_value(make: type[Codec], dtype: str) -> None:
+    """0 as a threshold is one, so a frame has no room for a fill value besides."""
+    codec = make(absolute=9, keep="sign")
+    values = np.arange(3840).reshape(48, 80).astype(dtype)
+    for fill in (None, 0):
+        decoded = stored(values, codec, fill)[0]
+        np.testing.assert_array_equal(decoded == 0, values == 0)
+    with pytest.raises(UnsupportedError, match=r"at most 1 can be exact.* the threshold's 0"):
+        h5lossy.encode(values, codec, fill_value=7)
+    with (
+        h5py.File(io.BytesIO(), "w") as file,
+        pytest.raises((ValueError, NotImplementedError), match="the threshold's 0"),
+    ):
+        file.create_dataset("x", (9,), dtype, chunks=(9,), fillvalue=7, compression=codec)
+
+
 # ------------------------------------------------------------------------------------------------
 # The setting
 # ------------------------------------------------------------------------------------------------
