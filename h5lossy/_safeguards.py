@@ -12,7 +12,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._values import as_list
+from h5lossy._values import as_list, is_half, is_integer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,6 +49,14 @@ class Safeguards(NamedTuple):
                 f"valid_range takes two numbers, the smaller one first, got {valid_range!r}"
             )
         return cls(unique, (ends[0], ends[1]))
+
+    def problem_of(self, dtype: np.dtype[Any]) -> str:
+        """Say why values of a type can't have these; nothing if they can."""
+        if dtype.kind == "c" and self != NO_SAFEGUARDS:
+            return "complex numbers have no thresholds and no valid range"
+        if (is_integer(dtype) or is_half(dtype)) and (self.valid_range or any(self.thresholds)):
+            return "integers and halves have no threshold but 0, and no valid range"
+        return ""
 
     def broken(self, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return where decoded values have changed sides, or left the valid range."""

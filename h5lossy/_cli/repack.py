@@ -130,8 +130,8 @@ _MOST_ROWS = 100
 @click.option(
     "--packed-units",
     is_flag=True,
-    help="Absolute bounds of packed integers (attributes scale_factor, add_offset) are of the "
-    "stored numbers, and not of the values that these stand for.",
+    help="Absolute bounds and thresholds of packed integers (attributes scale_factor, add_offset) "
+    "are of the stored numbers, and not of the values that these stand for.",
 )
 @click.option(
     "--attributes/--no-attributes",

@@ -27,6 +27,7 @@ from h5lossy._names import path_text
 from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._repacking.objects import ObjectKey, absent_filters, object_key, walk
 from h5lossy._values import fill_bits, is_integer, own_fill_value
+from h5lossy.missing import missing_when_stored
 
 if TYPE_CHECKING:
     from h5lossy._codecs import Codec
@@ -193,8 +194,14 @@ def _for_integers(dataset: h5py.Dataset, wish: Wish) -> tuple[Wish, Packing | No
         packing = Packing.of(dataset, dataset.dtype)
     except H5LossyError as error:
         problem = str(error)
-    asked = wish.has_rule and not problem
-    codec, why = for_integers(wish.codec, dataset.dtype, packing, is_asked_for=asked)
+    codec, why = for_integers(
+        wish.codec,
+        dataset.dtype,
+        packing,
+        fill_value=missing_when_stored(dataset).fill,
+        is_asked_for=wish.has_rule and not problem,
+        is_in_counts=wish.in_counts,
+    )
     kept = None if codec.lossless else packing
     return dataclasses.replace(wish, codec=codec), kept, why and (problem or why)
 
@@ -261,6 +268,9 @@ def _objection_to_type(dataset: h5py.Dataset, codec: Codec) -> str:
     """Return why values of a dataset's type can't have a bound; nothing if they can."""
     if codec.bound.kind is BoundKind.NOISE and not is_integer(dataset.dtype):
         return OF_COUNTS
+    problem = codec.safeguards.problem_of(dataset.dtype)
+    if problem and not is_integer(dataset.dtype):
+        return problem
     if dataset.dtype.kind == "c" and not codec.lossless:
         try:
             fill_bits(own_fill_value(dataset), dataset.dtype)
