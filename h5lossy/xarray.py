@@ -586,12 +586,10 @@ def _obstacle(variable: xr.Variable, resizable: set[Any], codec: Codec) -> str:
         return f"it is saved as {dtype}, which rounds it: convert it with astype, or save float32"
     if codec.bound.kind is BoundKind.NOISE and dtype.kind not in "iu":
         return f"a noise bound is of integers, and it is saved as {dtype}"
-    if dtype.kind not in "iu" and (problem := codec.safeguards.problem_of(dtype)):
-        return problem
     sizes = [n for dim, n in variable.sizes.items() if dim not in resizable]
     if not variable.dims or 0 in sizes:
         return f"it has no values, or no dimensions: its shape is {variable.shape}"
-    return ""
+    return "" if dtype.kind in "iu" else codec.safeguards.problem_of(dtype)
 
 
 def _for_integers(

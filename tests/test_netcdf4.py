@@ -182,7 +182,7 @@ def test_a_refusal_says_why_and_harms_nothing(
 
 @pytest.mark.parametrize("given", [{"exact": 7}, {"keep": "sign"}])
 def test_a_refusal_counts_the_fill_value(tmp_path: Path, given: dict[str, Any]) -> None:
-    """netCDF-C would refuse when the variable is written, as "HDF error", and not close the file."""
+    """netCDF-C would refuse when the variable is written, with "HDF error" alone."""
     codec = h5lossy.PFPL(absolute=3, **given)
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
         t = new_variable(file, "i8")

@@ -472,11 +472,8 @@ def test_repack_leaves_out_what_has_no_such_safeguard(
     said = command("repack", "--absolute", 1, *setting, "-d", rule, source, target)
     assert "complex numbers have no thresholds and no valid range" in said
     with h5py.File(source) as old, h5py.File(target) as new:
-        configs = {
-            name: found and found.config
-            for name in new
-            for found in [h5lossy.describe(new[name])]
-        }
+        described = {name: h5lossy.describe(new[name]) for name in new}
+        configs = {name: found and found.config for name, found in described.items()}
         assert {name for name, codec in configs.items() if codec is None} == left
         assert configs["packed"].lossless is not packed
         assert configs["wide"] == PFPL(lossless=True)
