@@ -41,7 +41,7 @@ from h5lossy._ranges import confirmed_range
 from h5lossy._repacking.objects import filters_in
 from h5lossy._repacking.planning import require_possible_index
 from h5lossy._stored import StoredChunks
-from h5lossy._values import is_integer, own_fill_value
+from h5lossy._values import is_half, is_integer, own_fill_value
 from h5lossy._variables import text_attribute
 from h5lossy._verification.bound_checker import BoundChecker
 from h5lossy._verification.recorder import Recorder
@@ -357,10 +357,24 @@ class CompressedCopy:
         return H5LossyError(
             f"nothing was written: attributes of {path} declare missing values or limits of valid "
             f"ones, which its bound does not keep apart. The value {change.original!s} at "
-            f"{change.at} {what}: it would become {change.decoded!s}. Give this dataset another "
-            f"bound (--dataset '{path}:lossless' always holds), copy it unchanged (--skip), or "
-            "make its missing value HDF5's fill value"
+            f"{change.at} {what}: it would become {change.decoded!s}. Give this dataset "
+            f"{self._safeguard_text(change)}another bound (--dataset '{path}:lossless' always "
+            "holds), copy it unchanged (--skip), or make its missing value HDF5's fill value"
         )
+
+    def _safeguard_text(self, change: MissingChange) -> str:
+        """Return the rule that keeps values in or outside the valid range, where they leave it."""
+        values = np.array([change.original, change.decoded], self._missing.dtype)
+        limits = [float(x) for x in (self._missing.low, self._missing.high) if x is not None]
+        if (
+            len(set(self._missing.outside(values))) == 1
+            or is_integer(values.dtype)
+            or is_half(values.dtype)
+        ):
+            return ""
+        name = "valid-range" if len(limits) == 2 else "threshold"
+        setting = f"{name}={'..'.join(map(repr, limits))}"
+        return f"a safeguard (--dataset '{self.plan.path}:{setting}'), "
 
     def _values(
         self, doing: str, advance: Advance
