@@ -540,6 +540,29 @@ def test_another_codec_with_the_same_bound_adds_no_error(
     assert_same_bits(once[changed], data[changed])
 
 
+def test_errors_add_up_where_a_safeguard_is_dropped(
+    tmp_path: Path, source: Path, target: Path
+) -> None:
+    """Values that it moved are moved again, away from the original by more than the bound."""
+    noise = np.random.default_rng(3).normal(0, 0.05, 256000)
+    data = (0.3 * np.sin(np.arange(256000) / 300) + noise).reshape(500, 512)
+    write(source, x=data)
+    settings = ("--absolute", "0.1", "--codec", "interp")
+    repack(source, target, *settings, "--threshold", "0")
+    for again, adds in ((("--threshold", "0"), False), ((), True)):
+        said = repack(target, tmp_path / "c.h5", *settings, *again, "--force").output
+        assert ("the errors add up: /x (Interp, absolute 0.1)" in said) == adds
+        with h5py.File(tmp_path / "c.h5") as file:
+            stated = file["x"].attrs["lossy_compression_maximum_absolute_error"]
+            found = np.abs(file["x"][...] - data).max()
+        assert stated == (0.2 if adds else 0.1)
+        assert found <= stated
+        assert (found > 0.1) == adds
+    repack(source, target, *settings, "--force")
+    said = repack(target, tmp_path / "c.h5", *settings, "--threshold", "0", "--force").output
+    assert "errors add up" not in said
+
+
 def test_compressing_again_within_another_bound_is_told_and_recorded(
     tmp_path: Path, source: Path, target: Path
 ) -> None:

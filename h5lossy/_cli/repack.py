@@ -394,7 +394,7 @@ class _Result:
         ]
         if again:
             self.notes.append(
-                f"already compressed with another bound or codec, so the errors add up: "
+                "already compressed with another bound, codec or safeguard, so the errors add up: "
                 f"{', '.join(again)}"
             )
         lacking = defaultdict(list)

@@ -40,6 +40,7 @@ from h5lossy._frames import inspect
 from h5lossy._ranges import confirmed_range
 from h5lossy._repacking.objects import filters_in
 from h5lossy._repacking.planning import require_possible_index
+from h5lossy._safeguards import NO_SAFEGUARDS
 from h5lossy._stored import StoredChunks
 from h5lossy._values import is_half, is_integer, own_fill_value
 from h5lossy._variables import text_attribute
@@ -118,6 +119,8 @@ class CompressedCopy:
         is_absolute = before.bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
         is_same_step = before.step_share == codec.step_share or not is_absolute
         is_same_lattice = is_same_step and before.wide == codec.wide
+        # Safeguards move values to places of their own, where only the same ones find them.
+        is_same_lattice &= before.safeguards in {NO_SAFEGUARDS, codec.safeguards}
         return before.bound != codec.bound or not is_same_lattice or self._had_regions
 
     @functools.cached_property
