@@ -296,6 +296,8 @@ def _checked_bound(kind: BoundKind, value: Any) -> float:
     """Return a bound as float64, never looser than given; raise if it is not allowed."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{kind} must be a number, got {value!r}")
+    if isinstance(value, numbers.Integral):
+        value = int(value)  # NumPy would compare as float64
     try:
         bound = float(value)
     except OverflowError:  # an integer beyond float64

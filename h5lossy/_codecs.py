@@ -158,7 +158,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     thresholds : float or sequence of float, optional
         Numbers whose sides the values keep: what is below, at or above one of them is so when it
         comes back. At most four. `lossless` drops them, and the valid range. Of integers and
-        halves, 0 is the only one.
+        halves, 0 is the only one, and counts as one of the values that `exact` names.
     valid_range : (float, float), optional
         Values in this range, its ends included, stay in it, and no other value gets there. For
         floats of 32 and 64 bits.

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
 
 def matches(path: str, pattern: str) -> bool:
@@ -24,6 +24,11 @@ def matches(path: str, pattern: str) -> bool:
         return path == pattern
     wanted = pattern.split("/")[1:] if pattern.startswith("/") else ["**", *pattern.split("/")]
     return _names_match(path.split("/")[1:], wanted)
+
+
+def names_one(paths: Iterable[str], pattern: str) -> bool:
+    """Return whether a pattern names a dataset by one of its paths."""
+    return any(matches(path, pattern) for path in paths)
 
 
 def matching(paths: Collection[str], pattern: str) -> list[str]:

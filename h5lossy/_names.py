@@ -21,11 +21,16 @@ def path_text(path: bytes) -> str:
     return path.decode(errors="surrogateescape")
 
 
+def path_bytes(path: str) -> bytes:
+    """Return a path as the file has it."""
+    return path.encode(errors="surrogateescape")
+
+
 def dataset_at(file: h5py.File, path: str) -> h5py.Dataset | None:
     """Return a dataset of a file; None if there is none."""
     # h5py itself takes no path with a group whose name is not UTF-8.
     try:
-        found = h5o.open(file.id, path.encode(errors="surrogateescape"))
+        found = h5o.open(file.id, path_bytes(path))
     except (KeyError, ValueError):
         return None
     return h5py.Dataset(found) if isinstance(found, h5d.DatasetID) else None

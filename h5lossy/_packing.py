@@ -82,7 +82,13 @@ def meant_dtype(values: Any, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 
 
 def for_integers(
-    codec: Codec, dtype: np.dtype[Any], packing: Packing | None, *, is_asked_for: bool
+    codec: Codec,
+    dtype: np.dtype[Any],
+    packing: Packing | None,
+    *,
+    fill_value: Any,
+    is_asked_for: bool,
+    is_in_counts: bool = False,
 ) -> tuple[Codec, str]:
     """Return a codec that takes integers, and why it is lossless where a bound was given.
 
@@ -102,6 +108,12 @@ def for_integers(
         why = "a noise bound is of counts, and these stand for other values"
     elif codec.bound.kind is BoundKind.NOISE and dtype.itemsize > 4:
         why = "integers of 64 bits have no noise bound"
+    elif why := codec.safeguards.problem_of(dtype):
+        pass
+    elif codec.thresholds and packing is not None and packing.offset and not is_in_counts:
+        why = "a threshold of 0 is of the values, and add_offset makes it another number of these"
+    elif codec.thresholds and dtype.itemsize == 8 and fill_value not in {None, 0}:
+        why = "integers of 64 bits have no threshold beside a fill value other than 0"
     else:
         return codec, ""
     return codec.with_bound(lossless=True), why

@@ -12,7 +12,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._values import as_list
+from h5lossy._values import as_list, is_half, is_integer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,7 +35,8 @@ class Safeguards(NamedTuple):
             if keep not in _KEPT:
                 raise InvalidArgumentError(f"keep must be {' or '.join(_KEPT)}, got {keep!r}")
             found.append(0.0)
-        unique = tuple(sorted({number + 0.0 for number in found}))  # no -0.0
+        # Of what float64 can't hold, the nearest number will do: no value lies between the two.
+        unique = tuple(sorted({float(number) + 0.0 for number in found}))  # no -0.0
         if len(unique) > _native.MAX_THRESHOLDS:
             raise InvalidArgumentError(
                 f"at most {_native.MAX_THRESHOLDS} thresholds are allowed, with the 0 that keep= "
@@ -48,7 +49,21 @@ class Safeguards(NamedTuple):
             raise InvalidArgumentError(
                 f"valid_range takes two numbers, the smaller one first, got {valid_range!r}"
             )
-        return cls(unique, (ends[0], ends[1]))
+        low, high = map(float, ends)
+        # What float64 can't hold is rounded inward: the values in the range are the same.
+        low = low if low >= ends[0] else math.nextafter(low, math.inf)
+        high = high if high <= ends[1] else math.nextafter(high, -math.inf)
+        if low > high:
+            raise InvalidArgumentError(f"valid_range {valid_range!r} has no number of float64")
+        return cls(unique, (low, high))
+
+    def problem_of(self, dtype: np.dtype[Any]) -> str:
+        """Say why values of a type can't have these; nothing if they can."""
+        if dtype.kind == "c" and self != NO_SAFEGUARDS:
+            return "complex numbers have no thresholds and no valid range"
+        if (is_integer(dtype) or is_half(dtype)) and (self.valid_range or any(self.thresholds)):
+            return "integers and halves have no threshold but 0, and no valid range"
+        return ""
 
     def broken(self, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return where decoded values have changed sides, or left the valid range."""
@@ -125,11 +140,16 @@ class Sides:
         )
 
 
-def _numbers(name: str, given: Any) -> list[float]:
-    """Return the finite numbers of an argument."""
+def _numbers(name: str, given: Any) -> list[Any]:
+    """Return the numbers of an argument, which are finite as float64."""
     values = as_list(given)
     if not all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values):
         raise TypeError(f"{name} takes numbers, or a tuple, list or array of them, got {given!r}")
-    if not all(map(math.isfinite, values)):
+    try:
+        is_finite = all(math.isfinite(float(value)) for value in values)
+    except OverflowError:  # an integer beyond float64
+        is_finite = False
+    if not is_finite:
         raise InvalidArgumentError(f"{name} takes finite numbers, got {given!r}")
-    return [*map(float, values)]
+    # NumPy would compare its integers as float64.
+    return [int(v) if isinstance(v, numbers.Integral) else v for v in values]

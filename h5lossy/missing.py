@@ -329,8 +329,10 @@ def with_exact(codec: Any, missing: Missing) -> Any:
     if codec.lossless or not is_whole or not all(v == np.floor(v) for v in missing.values):
         return None
     exact = {*codec.exact, *map(int, missing.values)}
-    fill = set() if missing.fill is None or missing.fill == 0 else {missing.fill}
-    if len(exact | fill) > (1 if dtype.itemsize == 8 else _native.MAX_EXACT):
+    others = {0} if codec.thresholds else set()  # a threshold is one of them
+    if missing.fill is not None and missing.fill != 0:
+        others.add(missing.fill)
+    if len(exact | others) > (1 if dtype.itemsize == 8 else _native.MAX_EXACT):
         return None
     return dataclasses.replace(codec, exact=sorted(exact))
 

@@ -136,7 +136,7 @@ def _check_variable(variable: Any, codec: Codec) -> None:
             f"{name} is of a type that the file defines; h5lossy encodes floats and integers, and "
             "complex numbers of files opened with auto_complex=True"
         )
-    checked_for(codec, dtype)
+    checked_for(codec, dtype, own_fill_value(variable))
     if not variable.dimensions:
         raise UnsupportedError(
             f"{name} has no dimensions, and so no chunks, which filters need; leave it as it is"

@@ -589,7 +589,7 @@ def _obstacle(variable: xr.Variable, resizable: set[Any], codec: Codec) -> str:
     sizes = [n for dim, n in variable.sizes.items() if dim not in resizable]
     if not variable.dims or 0 in sizes:
         return f"it has no values, or no dimensions: its shape is {variable.shape}"
-    return ""
+    return "" if dtype.kind in "iu" else codec.safeguards.problem_of(dtype)
 
 
 def _for_integers(
@@ -605,7 +605,15 @@ def _for_integers(
     packing = Packing.of(SimpleNamespace(attrs=variable.encoding), dtype)
     if packing is None and variable.dtype.kind == "f":  # xarray rounds them to integers
         packing = Packing(1.0, 0.0)
-    chosen, why = for_integers(codec, dtype, packing, is_asked_for=is_asked_for)
+    own, attributes = variable.encoding, variable.attrs
+    declared = own | _undeclared_fill(name, own, attributes, dtype)
+    chosen, why = for_integers(
+        codec,
+        dtype,
+        packing,
+        fill_value=_missing(name, declared, attributes, dtype).fill,
+        is_asked_for=is_asked_for,
+    )
     if why and is_named:
         raise UnsupportedError(f"{name!r} can't be compressed with {codec!r}: {why}")
     if why and packing is not None:

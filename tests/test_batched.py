@@ -1152,8 +1152,9 @@ def test_a_file_of_one_process_cannot_be_written_collectively(
         (np.array(["a"] * 6), "type <U1 can't be written as float32"),
         ({0: 1.0}, "values of type dict can't be written as float32"),
         ({1.0}, "values of type set can't be written as float32"),
+        (None, "values must be numbers, got None"),
     ],
-    ids=["complex", "complex list", "complex blocks", "text", "dict", "set"],
+    ids=["complex", "complex list", "complex blocks", "text", "dict", "set", "None"],
 )
 @pytest.mark.parametrize("selection", [np.s_[:], np.s_[::2]], ids=["all", "steps"])
 def test_values_that_are_no_floats(

@@ -230,8 +230,10 @@ def test_a_bound_is_kept_as_it_was_given(codec: type[Codec], kind: str) -> None:
 def test_a_number_beyond_float64_is_rounded_down(codec: type[Codec]) -> None:
     wide = [np.nextafter(np.longdouble(0.3), np.longdouble(toward)) for toward in (0, 1)]
     thirds = Fraction(1, 10), Fraction(1, 3), Fraction(2, 3)
-    for value in (*thirds, *wide, 2**53 + 1, 2**53 + 3, 10**400):
-        kept = codec(absolute=value).absolute
+    typed = [np.int64(2**53 + 3), np.uint64(2**63 + 2**10 + 2**11 + 1)]
+    for given in (*thirds, *wide, 2**53 + 1, 2**53 + 3, 10**400, *typed):
+        kept = codec(absolute=given).absolute
+        value = int(given) if isinstance(given, np.integer) else given  # compared exactly
         assert kept is not None
         assert kept <= value < math.nextafter(kept, math.inf)
 

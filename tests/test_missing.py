@@ -453,6 +453,37 @@ def test_repack_writes_nothing_where_valid_values_would_not_be_valid(tmp_path: P
     h5lossy_command(*settings, "t:lossless")
 
 
+@pytest.mark.parametrize(
+    ("limits", "setting"),
+    [
+        ({"valid_range": [-0.1, 0.6]}, "valid-range"),
+        ({"valid_min": 0.1}, "threshold"),
+        ({"valid_max": 0.7}, "threshold"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_repack_names_the_rule_that_keeps_values_valid(
+    tmp_path: Path, dtype: str, limits: dict[str, Any], setting: str
+) -> None:
+    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
+    with h5py.File(source, "w") as file:
+        file["t"] = np.sin(np.arange(4000)).astype(dtype)
+        for name, value in limits.items():
+            file["t"].attrs[name] = np.array(value, dtype)
+    settings = ("repack", source, target, "--dataset", "t:absolute=0.3")
+    said = h5lossy_command(*settings, status=1).stderr
+    found = re.search(r"a safeguard \(--dataset '(.*?)'\)", said)
+    assert found is not None
+    assert found[1].startswith(f"/t:{setting}=")
+    h5lossy_command(*settings, "--dataset", found[1])
+    outside = []
+    for path in (source, target):
+        with h5py.File(path) as file:
+            outside.append(no_data(file["t"]).outside(file["t"][...]))
+    np.testing.assert_array_equal(*outside)
+    assert 0 < outside[0].sum() < 4000
+
+
 def test_a_copy_has_a_missing_value_as_fill_value_only_where_nobody_reads_it(
     tmp_path: Path, file: h5py.File
 ) -> None:

@@ -180,6 +180,19 @@ def test_a_refusal_says_why_and_harms_nothing(
         assert file["t"].dtype is str or (file["t"][...] == 3).all()
 
 
+@pytest.mark.parametrize("given", [{"exact": 7}, {"keep": "sign"}])
+def test_a_refusal_counts_the_fill_value(tmp_path: Path, given: dict[str, Any]) -> None:
+    """netCDF-C would refuse when the variable is written, with "HDF error" alone."""
+    codec = h5lossy.PFPL(absolute=3, **given)
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        t = new_variable(file, "i8")
+        with pytest.raises(h5lossy.UnsupportedError, match="the fill value among them"):
+            def_var_filter(t, codec)
+        alone = file.createVariable("alone", "i8", t.dimensions, fill_value=False)
+        def_var_filter(alone, codec)
+        alone[...] = 7
+
+
 @pytest.mark.parametrize("is_late", [lambda t: t.__setitem__(..., 1), lambda t: t[0, 0]])
 def test_after_data_it_is_too_late(tmp_path: Path, is_late: Callable[[Any], Any]) -> None:
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:

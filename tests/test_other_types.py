@@ -451,6 +451,55 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "source.h5"
 
 
+@pytest.mark.parametrize(
+    ("setting", "left", "packed", "half"),
+    [
+        (("--threshold", 0), {"complex", "odd"}, False, {"thresholds": 0}),
+        (("--threshold", 0, "--packed-units"), {"complex", "odd"}, True, {"thresholds": 0}),
+        (("--valid-range", -9, 9), {"complex", "odd", "half"}, False, None),
+        (("--threshold", 0.5), {"complex", "odd", "half"}, False, None),
+    ],
+)
+def test_repack_leaves_out_what_has_no_such_safeguard(
+    source: Path, tmp_path: Path, *, setting: Any, left: set[str], packed: bool, half: Any
+) -> None:
+    with h5py.File(source, "r+") as file:
+        file["packed"].attrs["add_offset"] = 300.0  # where the values change their sign
+        filled = {"fillvalue": -9, "chunks": (60, 100)}
+        file.create_dataset("wide", data=field("<i8", (120, 100)), **filled)
+    target = tmp_path / "small.h5"
+    rule = "wide:absolute=2"
+    said = command("repack", "--absolute", 1, *setting, "-d", rule, source, target)
+    assert "complex numbers have no thresholds and no valid range" in said
+    with h5py.File(source) as old, h5py.File(target) as new:
+        described = {name: h5lossy.describe(new[name]) for name in new}
+        configs = {name: found and found.config for name, found in described.items()}
+        assert {name for name, codec in configs.items() if codec is None} == left
+        assert configs["packed"].lossless is not packed
+        assert configs["wide"] == PFPL(lossless=True)
+        if half:
+            assert configs["half"] == PFPL(absolute=1, **half)
+        assert not configs["real"].lossless
+        np.testing.assert_array_equal(new["wide"], old["wide"])
+    assert "kept losslessly (integers" in said
+    assert packed or "kept losslessly" in said
+    name, *numbers = (str(word) for word in setting if word != "--packed-units")
+    text = f"complex:absolute=1,{name[2:]}={'..'.join(numbers)}"
+    refused = command("repack", "-d", text, source, tmp_path / "none.h5", code=1)
+    assert "names nothing that is compressed (/complex: complex numbers have no" in refused
+
+
+def test_repack_keeps_complex_numbers_losslessly_whatever_their_fill_value(
+    source: Path, tmp_path: Path
+) -> None:
+    command("repack", "--lossless", source, tmp_path / "same.h5")
+    with h5py.File(source) as old, h5py.File(tmp_path / "same.h5") as new:
+        assert h5lossy.describe(new["odd"]).config == PFPL(lossless=True)
+        np.testing.assert_array_equal(new["odd"], old["odd"])
+        assert new["odd"].fillvalue == 1 + 2j
+        assert h5lossy.verify(new["odd"]).recorded == 2
+
+
 def test_repack_takes_all_types(source: Path, tmp_path: Path) -> None:
     rule = "counts:noise=0.5,absolute=2"
     target = tmp_path / "small.h5"

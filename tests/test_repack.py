@@ -540,6 +540,29 @@ def test_another_codec_with_the_same_bound_adds_no_error(
     assert_same_bits(once[changed], data[changed])
 
 
+def test_errors_add_up_where_a_safeguard_is_dropped(
+    tmp_path: Path, source: Path, target: Path
+) -> None:
+    """Values that it moved are moved again, away from the original by more than the bound."""
+    noise = np.random.default_rng(3).normal(0, 0.05, 256000)
+    data = (0.3 * np.sin(np.arange(256000) / 300) + noise).reshape(500, 512)
+    write(source, x=data)
+    settings = ("--absolute", "0.1", "--codec", "interp")
+    repack(source, target, *settings, "--threshold", "0")
+    for again, adds in ((("--threshold", "0"), False), ((), True)):
+        said = repack(target, tmp_path / "c.h5", *settings, *again, "--force").output
+        assert ("the errors add up: /x (Interp, absolute 0.1)" in said) == adds
+        with h5py.File(tmp_path / "c.h5") as file:
+            stated = file["x"].attrs["lossy_compression_maximum_absolute_error"]
+            found = np.abs(file["x"][...] - data).max()
+        assert stated == (0.2 if adds else 0.1)
+        assert found <= stated
+        assert (found > 0.1) == adds
+    repack(source, target, *settings, "--force")
+    said = repack(target, tmp_path / "c.h5", *settings, "--threshold", "0", "--force").output
+    assert "errors add up" not in said
+
+
 def test_compressing_again_within_another_bound_is_told_and_recorded(
     tmp_path: Path, source: Path, target: Path
 ) -> None:
@@ -923,6 +946,41 @@ def test_a_glob_that_names_nothing_is_refused(source: Path, target: Path, option
 
     assert f"{option} '/y*' names no dataset here; there are: /x" in said.stderr
     assert not target.exists()
+
+
+def test_a_dataset_has_a_path_by_each_hard_link(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
+    with h5py.File(source, "w") as file:
+        file["a/x"] = file["b/y"] = np.linspace(0, 1, 9000)
+        file["b/x"] = file["a/x"]
+        file["b/loop"] = file["/"]
+
+    def found(*options: str) -> dict[str, Any]:
+        h5lossy_command("repack", source, target, "--force", *options)
+        with h5py.File(target) as file:
+            assert file["a/x"] == file["b/x"]
+            return {name: h5lossy.describe(file[name]) for name in ("a/x", "b/y")}
+
+    for options, x, y in (
+        (("-d", "/b/x:absolute=0.1"), 0.1, None),
+        (("-d", "/b/*:absolute=0.1"), 0.1, 0.1),
+        (("-d", "/b/x:absolute=0.1", "-d", "/a/*:absolute=0.2"), 0.2, None),
+        (("--absolute", "0.1", "--skip", "b/x"), None, 0.1),
+        (("--absolute", "0.1", "--region", "/b/x", "[:9]", "0.01"), 0.1, 0.1),
+    ):
+        bounds = {name: one and one.bound.value for name, one in found(*options).items()}
+        assert bounds == {"a/x": x, "b/y": y}
+    said = h5lossy_command("repack", source, target, "-d", "/b/z:absolute=1", status=1).stderr
+    assert "'/b/z' names no dataset here; there are: /a/x, /b/x, /b/y" in said
+    for command in ("info", "verify"):
+        assert "/a/x" in h5lossy_command(command, target, "-d", "/b/x").stdout
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\ndataset = "/b/x"\nabsolute = 1e-9\n')
+    assess = "assess", source, target, "--absolute", "1", "--rules", rules
+    assert "/a/x" in h5lossy_command(*assess, status=1).stdout
+    reports = h5lossy.assess_all(source, target, absolute=1, rules={"/b/x": {"absolute": 1e-9}})
+    assert (reports["/a/x"].ok, reports["/b/y"].ok) == (False, True)
+    assert [*h5lossy.assess_all(source, target, absolute=1, variables="/b/x")] == ["/a/x"]
 
 
 @pytest.mark.parametrize("how", ["same", "relative", "symbolic link", "hard link"])

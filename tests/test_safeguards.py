@@ -8,6 +8,7 @@ import dataclasses
 import io
 import json
 import pickle
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -164,6 +165,24 @@ def test_halves_keep_their_sign() -> None:
         np.testing.assert_array_equal(np.sign(decoded[is_number]), np.sign(values[is_number]))
 
 
+@pytest.mark.parametrize("dtype", ["<i8", ">u8"])
+@pytest.mark.parametrize("make", [PFPL, Interp, Auto])
+def test_integers_of_64_bits_have_one_exact_value(make: type[Codec], dtype: str) -> None:
+    """0 as a threshold is one, so a frame has no room for a fill value besides."""
+    codec = make(absolute=9, keep="sign")
+    values = np.arange(3840).reshape(48, 80).astype(dtype)
+    for fill in (None, 0):
+        decoded = stored(values, codec, fill)[0]
+        np.testing.assert_array_equal(decoded == 0, values == 0)
+    with pytest.raises(UnsupportedError, match=r"at most 1 can be exact.* the threshold's 0"):
+        h5lossy.encode(values, codec, fill_value=7)
+    with (
+        h5py.File(io.BytesIO(), "w") as file,
+        pytest.raises((ValueError, NotImplementedError), match="the threshold's 0"),
+    ):
+        file.create_dataset("x", (9,), dtype, chunks=(9,), fillvalue=7, compression=codec)
+
+
 # ------------------------------------------------------------------------------------------------
 # The setting
 # ------------------------------------------------------------------------------------------------
@@ -195,6 +214,8 @@ def test_codecs_carry_them() -> None:
         ({"valid_range": (1, 0)}, "smaller one first"),
         ({"valid_range": 3}, "two numbers"),
         ({"keep": "order"}, "sign or zero"),
+        ({"thresholds": 10**400}, "finite"),
+        ({"valid_range": (np.int64(2**53 + 1), np.int64(2**53 + 1))}, "no number of float64"),
     ],
 )
 def test_what_is_no_safeguard_is_refused(given: dict[str, Any], message: str) -> None:
@@ -202,6 +223,18 @@ def test_what_is_no_safeguard_is_refused(given: dict[str, Any], message: str) ->
         PFPL(absolute=1, **given)
     with pytest.raises(TypeError, match="takes numbers"):
         PFPL(absolute=1, thresholds="0")
+
+
+def test_numbers_beyond_float64_mean_what_they_say() -> None:
+    low, high = np.int64(2**53 + 1), 2**54 + 1
+    assert PFPL(absolute=1, valid_range=(low, high)).valid_range == (2**53 + 2, 2**54)
+    third = Fraction(1, 3)
+    codec = PFPL(absolute=0.1, valid_range=(third, 1 - third), thresholds=third)
+    values = np.array([1 / 3, np.nextafter(1 / 3, 1), 2 / 3, np.nextafter(2 / 3, 1)] * 99)
+    decoded = h5lossy.decode(h5lossy.encode(values, codec)).tolist()
+    for x, y in zip(values.tolist(), decoded, strict=True):
+        assert (third <= x <= 1 - third) == (third <= y <= 1 - third)
+        assert (x < third) == (y < third)
 
 
 @pytest.mark.parametrize("dtype", ["i2", "f2", "c8"])

@@ -246,6 +246,18 @@ def test_what_packed_integers_do_not_take_is_lossless_or_refused() -> None:
         assert encoding(ds, **bound)["tas"]["compression"] == lossless
     with pytest.raises(UnsupportedError, match=f"'tas' can't be compressed with .*{why}"):
         encoding(ds, {"tas": bound})
+    for given, why in (({"keep": "sign"}, "add_offset"), ({"valid_range": (0, 400)}, "no valid")):
+        with pytest.warns(RuntimeWarning, match=f"tas will be saved losslessly: .*{why}"):
+            assert encoding(ds, absolute=0.1, **given)["tas"]["compression"] == lossless
+        with pytest.raises(UnsupportedError, match=f"'tas' can't be compressed with .*{why}"):
+            encoding(ds, {"tas": {"absolute": 0.1} | given})
+    ds["tas"].encoding = {**PACKING, "add_offset": 0.0}
+    found = encoding(ds, absolute=0.1, keep="sign")["tas"]["compression"]
+    assert found == h5lossy.PFPL(absolute=10, keep="sign")
+    ds["tas"].encoding = {**PACKING, "add_offset": 0.0, "dtype": "i8"}
+    with pytest.warns(RuntimeWarning, match="tas will be saved losslessly: .*fill value other"):
+        assert encoding(ds, absolute=0.1, keep="sign")["tas"]["compression"] == lossless
+    ds["tas"].encoding = PACKING
     with pytest.warns(RuntimeWarning, match="a noise bound is of counts"):
         assert encoding(ds, noise=1, absolute=3)["tas"]["compression"] == lossless
     ds["tas"].encoding = {**PACKING, "_Unsigned": "true"}
@@ -303,6 +315,10 @@ def test_halves_complex_numbers_and_noise_are_saved(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="a noise bound is of integers, and it is saved as"):
         encoding(whole, {"half": {"noise": 1}})
     assert [*encoding(whole, {"counts": {"noise": 1}}, noise=1)] == ["counts"]
+    assert [*encoding(whole, absolute=0.5, keep="sign")] == ["half", "counts"]
+    assert [*encoding(whole, absolute=0.5, valid_range=(0, 9))] == ["counts"]
+    with pytest.raises(UnsupportedError, match="complex numbers have no thresholds"):
+        encoding(whole, {"complex": {"absolute": 0.5, "keep": "sign"}})
 
 
 def test_the_type_on_disk_is_kept(tmp_path: Path) -> None:

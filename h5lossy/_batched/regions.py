@@ -114,7 +114,13 @@ def with_smaller_bound(codec: Codec, value: Any) -> Codec:
         return codec.with_bound(lossless=True)
     bound = codec.bound
     if kind is not BoundKind.LOSSLESS:
-        bound = ErrorBound(kind, value, codec.bound.floor)  # raises for what is no bound
+        try:
+            bound = ErrorBound(kind, value, codec.bound.floor)  # raises for what is no bound
+        except TypeError:
+            raise TypeError(
+                "the bound of a region is a number, of the kind that the dataset has "
+                f"({kind}; of an ErrorBound, its value), got {value!r}"
+            ) from None
     if kind is BoundKind.LOSSLESS or bound.value > codec.bound.value:
         raise InvalidArgumentError(
             f"the bound of a region is a smaller one than that of the dataset, {codec.bound}, "

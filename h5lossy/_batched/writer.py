@@ -158,6 +158,8 @@ def write(
         def prepare() -> tuple[Report, Callable[[Place], Source]]:
             """Check all but values and selection; return what takes the values."""
             count = checked_threads(threads)
+            if values is None:  # of which NumPy makes NaN
+                raise InvalidArgumentError("values must be numbers, got None")
             _check(dataset, together=together, verify=verify, has_regions=bool(regions))
             _warn(dataset)
             what = f"writing {dataset.name}" if progress else ""

@@ -22,7 +22,7 @@ from h5lossy._cli._rules import Rules
 from h5lossy._codecs import Auto, Codec, choice_text
 from h5lossy._dims import axes_of, spatial
 from h5lossy._frames import takes
-from h5lossy._globs import matches
+from h5lossy._globs import names_one
 from h5lossy._names import split_place
 from h5lossy._packing import Packing
 from h5lossy._repacking.planning import Plan, chunk_shape, make_plans
@@ -113,21 +113,21 @@ class Choice:
         with open_file(file) as opened:
             rules = Rules(request=Request(bound={"absolute": 1.0}), packed_units=True)
             # Integers that are not packed may be indices or labels: they have to be named.
-            plans = {
-                plan.path: plan
+            plans = [
+                plan
                 for plan in make_plans(opened, rules.wish)
                 if plan.codec and (patterns or not plan.note)
-            }
+            ]
             for one in patterns:
-                require_match("--dataset", one, plans)
+                require_match("--dataset", one, {path: 0 for plan in plans for path in plan.paths})
 
             def read_one(plan: Plan) -> Dataset:
                 return self._field(file, plan.path, plan.open(), wanted)
 
             yield {
-                path: partial(read_one, plan)
-                for path, plan in plans.items()
-                if not patterns or any(matches(path, one) for one in patterns)
+                plan.path: partial(read_one, plan)
+                for plan in plans
+                if not patterns or any(names_one(plan.paths, one) for one in patterns)
             }
 
     def _parsed(self) -> tuple[str, list[str], Chunks]:

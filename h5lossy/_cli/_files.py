@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import R_OK, PathLike, access, fspath
@@ -12,15 +13,14 @@ from typing import Any
 
 import click
 import h5py
-from h5py import h5d
 
 from h5lossy import H5LossyError, NotComparableError
 from h5lossy._cli._console import one_line, printable
 from h5lossy._cli._interrupts import raise_if_interrupted
 from h5lossy._cli._patterns import require_match
-from h5lossy._globs import matches
-from h5lossy._names import dataset_at, path_text
-from h5lossy._repacking.objects import walk
+from h5lossy._globs import names_one
+from h5lossy._names import dataset_at
+from h5lossy._repacking.objects import dataset_paths
 
 #: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
 FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
@@ -119,31 +119,37 @@ class Datasets(Mapping[str, h5py.Dataset]):
     HDF5 gives each open dataset a table for its chunk cache: of 64 KiB in HDF5 2.0.
     """
 
-    def __init__(self, file: h5py.File, names: Iterable[str]) -> None:
+    def __init__(self, file: h5py.File, paths: Iterable[tuple[str, ...]]) -> None:
         self._file = file
-        self._names = dict.fromkeys(names)
+        #: All paths of each, by the first.
+        self.paths = {names[0]: names for names in paths}
 
     def __getitem__(self, name: str) -> h5py.Dataset:
-        found = dataset_at(self._file, name) if name in self._names else None
+        found = dataset_at(self._file, name) if name in self.paths else None
         if found is None:
             raise KeyError(name)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self.paths)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.paths)
 
 
 def datasets_in(file: h5py.File, patterns: Sequence[str]) -> Datasets:
     """Return the datasets of a file that globs name; all without a glob."""
-    names = {path_text(path): 0 for path, obj in walk(file) if isinstance(obj, h5d.DatasetID)}
+    found = dataset_paths(file)
+    names = dict.fromkeys(itertools.chain.from_iterable(found))
     for pattern in patterns:
         require_match("--dataset", pattern, names)
     return Datasets(
         file,
-        (name for name in names if not patterns or any(matches(name, one) for one in patterns)),
+        (
+            paths
+            for paths in found
+            if not patterns or any(names_one(paths, one) for one in patterns)
+        ),
     )
 
 

@@ -30,7 +30,7 @@ from h5lossy._cli._console import one_line
 from h5lossy._cli._options import DEFAULT_CODEC, FLAGS, Request
 from h5lossy._cli._patterns import Chunks, Rule, require_match
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._globs import matches, matching
+from h5lossy._globs import matching, names_one
 from h5lossy._packing import Packing
 from h5lossy._ranges import Extent
 from h5lossy._recommendations import COMMUNITY, Recommendations
@@ -58,11 +58,11 @@ class Rules:
     recommendations: Recommendations | None = None
     missing_value: Sequence[float] = ()
 
-    def wish(self, path: str, dataset: h5py.Dataset) -> Wish:
+    def wish(self, paths: Sequence[str], dataset: h5py.Dataset) -> Wish:
         """Return what is wanted of a dataset."""
-        rules = [rule for rule in self.rules if matches(path, rule.pattern)]
+        rules = [rule for rule in self.rules if names_one(paths, rule.pattern)]
         skipped = bool(rules) and rules[-1].skip
-        skipped = skipped or any(matches(path, pattern) for pattern in self.skip)
+        skipped = skipped or any(names_one(paths, pattern) for pattern in self.skip)
         bounds = [rule for rule in rules if rule.request.bound]
         recommended = None if bounds or skipped else self._recommended(dataset)
         request = self.request
@@ -73,10 +73,10 @@ class Rules:
             request = rule.request.or_else(request)
         return Wish(
             codec=request.make(),
-            chunks=self._chunks(path, dataset.ndim, [rule for rule in rules if rule.chunks]),
+            chunks=self._chunks(paths[0], dataset.ndim, [rule for rule in rules if rule.chunks]),
             is_skipped=skipped,
             recommended=recommended,
-            regions=tuple((at, b) for glob, at, b in self.regions if matches(path, glob)),
+            regions=tuple((at, b) for glob, at, b in self.regions if names_one(paths, glob)),
             has_rule=bool(bounds) or bool(recommended and recommended.bound),
             is_named=any(rule.is_literal for rule in bounds),
             in_counts=self.packed_units or (bool(bounds) and bounds[-1].packed_units),

@@ -256,10 +256,12 @@ def _reports(
         x, y = (stack.enter_context(open_file(file)) for file in files)
         pairs = {path_y or path_x or "": path_x or path_y or ""}
         coordinates: set[str] = set()
+        paths_of: dict[str, tuple[str, ...]] = {name: (name,) for name in pairs}
         if (path_x or path_y) and patterns:
             raise click.UsageError("give -d, or paths behind the files, but not both")
         if not (path_x or path_y):
             names = datasets_in(y, patterns)
+            paths_of = names.paths
             pairs = {name: name for name in names if patterns or _is_compared(names[name])}
             coordinates = set() if patterns else coordinates_of(names.items())
             missing = [name for name in pairs if dataset_at(x, name) is None]
@@ -269,7 +271,7 @@ def _reports(
                 )
             if not pairs:
                 raise click.ClickException(f"{y.filename} has no dataset of numbers to compare")
-        wanted = {name: rules.options(name, settings) for name in pairs}
+        wanted = {name: rules.options(paths_of[name], settings) for name in pairs}
         pairs = {name: other for name, other in pairs.items() if wanted[name] is not None}
         advance = stack.enter_context(progress_bar(None))
         finished = 0
@@ -290,7 +292,7 @@ def _reports(
                         *pair,
                         **(wanted[name_y] or {}),
                         progress=progress,
-                        is_coordinate=name_y in coordinates and not rules.names(name_y),
+                        is_coordinate=name_y in coordinates and not rules.names(paths_of[name_y]),
                     )
             except Ended as error:
                 failed[name_y] = error

@@ -130,8 +130,8 @@ _MOST_ROWS = 100
 @click.option(
     "--packed-units",
     is_flag=True,
-    help="Absolute bounds of packed integers (attributes scale_factor, add_offset) are of the "
-    "stored numbers, and not of the values that these stand for.",
+    help="Absolute bounds and thresholds of packed integers (attributes scale_factor, add_offset) "
+    "are of the stored numbers, and not of the values that these stand for.",
 )
 @click.option(
     "--attributes/--no-attributes",
@@ -187,8 +187,9 @@ def repack(
 
     A GLOB that starts with "/" is matched against a dataset's whole path, any other against the
     path's end: "salt", "ocean/s*". A "*" stays within one name, "**" stands for any number of
-    names. Of a dataset with several hard links the first path counts. A GLOB that names nothing in
-    any SRC is refused. What is said of --dataset rules holds for those of --rules, too.
+    names. A dataset with several hard links has a path by each, and is printed with the first. A
+    GLOB that names nothing in any SRC is refused. What is said of --dataset rules holds for those
+    of --rules, too.
 
     Integers are compressed losslessly, unless they are packed (attribute scale_factor) or a
     --dataset rule gives them a bound, which is in counts and rounded down. An absolute bound of
@@ -246,7 +247,7 @@ def repack(
         with open_file(source, rdcc_nbytes=_CACHE_BYTES, rdcc_w0=1.0) as file:
             plans = make_plans(file, wishes.wish)
             if is_alone:
-                wishes.check([(plan.path, plan.kept) for plan in plans])
+                wishes.check(_paths_of(plans))
             copies = [
                 CompressedCopy(plan, missing_value, confirm_range=confirm_range)
                 for plan in plans
@@ -330,9 +331,14 @@ def _survey(targets: Mapping[Path, Path], wishes: Rules) -> list[tuple[str, str]
         names: list[str] = []
         with suppress(click.ClickException, *UNREADABLE), open_file(source) as file:
             names = names_of_other_files(file)
-            datasets += [(plan.path, plan.kept) for plan in make_plans(file, wishes.wish)]
+            datasets += _paths_of(make_plans(file, wishes.wish))
         _require_unused(source, names, [target.resolve() for target in targets.values()])
     return datasets
+
+
+def _paths_of(plans: Sequence[Plan]) -> list[tuple[str, str]]:
+    """Return all paths of datasets, and why each is not compressed, as `Rules.check` takes them."""
+    return [(path, plan.kept) for plan in plans for path in plan.paths]
 
 
 def _require_unused(source: Path, names: Sequence[str], targets: Iterable[Path]) -> None:
@@ -388,7 +394,7 @@ class _Result:
         ]
         if again:
             self.notes.append(
-                f"already compressed with another bound or codec, so the errors add up: "
+                "already compressed with another bound, codec or safeguard, so the errors add up: "
                 f"{', '.join(again)}"
             )
         lacking = defaultdict(list)

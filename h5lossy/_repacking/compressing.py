@@ -40,8 +40,9 @@ from h5lossy._frames import inspect
 from h5lossy._ranges import confirmed_range
 from h5lossy._repacking.objects import filters_in
 from h5lossy._repacking.planning import require_possible_index
+from h5lossy._safeguards import NO_SAFEGUARDS
 from h5lossy._stored import StoredChunks
-from h5lossy._values import is_integer, own_fill_value
+from h5lossy._values import is_half, is_integer, own_fill_value
 from h5lossy._variables import text_attribute
 from h5lossy._verification.bound_checker import BoundChecker
 from h5lossy._verification.recorder import Recorder
@@ -118,6 +119,8 @@ class CompressedCopy:
         is_absolute = before.bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
         is_same_step = before.step_share == codec.step_share or not is_absolute
         is_same_lattice = is_same_step and before.wide == codec.wide
+        # Safeguards move values to places of their own, where only the same ones find them.
+        is_same_lattice &= before.safeguards in {NO_SAFEGUARDS, codec.safeguards}
         return before.bound != codec.bound or not is_same_lattice or self._had_regions
 
     @functools.cached_property
@@ -357,10 +360,24 @@ class CompressedCopy:
         return H5LossyError(
             f"nothing was written: attributes of {path} declare missing values or limits of valid "
             f"ones, which its bound does not keep apart. The value {change.original!s} at "
-            f"{change.at} {what}: it would become {change.decoded!s}. Give this dataset another "
-            f"bound (--dataset '{path}:lossless' always holds), copy it unchanged (--skip), or "
-            "make its missing value HDF5's fill value"
+            f"{change.at} {what}: it would become {change.decoded!s}. Give this dataset "
+            f"{self._safeguard_text(change)}another bound (--dataset '{path}:lossless' always "
+            "holds), copy it unchanged (--skip), or make its missing value HDF5's fill value"
         )
+
+    def _safeguard_text(self, change: MissingChange) -> str:
+        """Return the rule that keeps values in or outside the valid range, where they leave it."""
+        values = np.array([change.original, change.decoded], self._missing.dtype)
+        limits = [float(x) for x in (self._missing.low, self._missing.high) if x is not None]
+        if (
+            len(set(self._missing.outside(values))) == 1
+            or is_integer(values.dtype)
+            or is_half(values.dtype)
+        ):
+            return ""
+        name = "valid-range" if len(limits) == 2 else "threshold"
+        setting = f"{name}={'..'.join(map(repr, limits))}"
+        return f"a safeguard (--dataset '{self.plan.path}:{setting}'), "
 
     def _values(
         self, doing: str, advance: Advance

@@ -37,9 +37,28 @@ def object_key(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> ObjectKey:
 
 def walk(file: h5py.File) -> Iterator[tuple[bytes, h5g.GroupID | h5d.DatasetID | h5t.TypeID]]:
     """Yield the path and the object of all objects, each once, in the order of `FileCopier`."""
+    return ((path, obj) for path, obj, is_first in _hard_links(file) if is_first)
+
+
+def dataset_paths(file: h5py.File) -> list[tuple[str, ...]]:
+    """Return the paths of each dataset, in the order of `walk`, whose path is the first.
+
+    The others are those of its further hard links; groups count by their first path.
+    """
+    found: dict[ObjectKey, list[bytes]] = {}
+    for path, obj, _ in _hard_links(file):
+        if isinstance(obj, h5d.DatasetID):
+            found.setdefault(object_key(obj), []).append(path)
+    return [tuple(map(path_text, paths)) for paths in found.values()]
+
+
+def _hard_links(
+    file: h5py.File,
+) -> Iterator[tuple[bytes, h5g.GroupID | h5d.DatasetID | h5t.TypeID, bool]]:
+    """Yield the path and the object of each hard link, and whether it is the first to it."""
     root = h5g.open(file.id, b"/")
     seen = {object_key(root)}
-    yield b"/", root
+    yield b"/", root, True
     groups = deque([(b"", root)])
     while groups:
         path, group = groups.popleft()
@@ -48,11 +67,10 @@ def walk(file: h5py.File) -> Iterator[tuple[bytes, h5g.GroupID | h5d.DatasetID |
                 continue
             obj = h5o.open(group, link.name)
             key = object_key(obj)
-            if key in seen:
-                continue
+            is_first = key not in seen
             seen.add(key)
-            yield path + b"/" + link.name, obj
-            if isinstance(obj, h5g.GroupID):
+            yield path + b"/" + link.name, obj, is_first
+            if is_first and isinstance(obj, h5g.GroupID):
                 groups.append((path + b"/" + link.name, obj))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -23,10 +23,11 @@ from h5lossy._codecs import FILTER_ID
 from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._frames import encode, taking
 from h5lossy._libhdf5 import stored_size
-from h5lossy._names import path_text
+from h5lossy._names import path_bytes
 from h5lossy._packing import Packing, for_integers, in_counts
-from h5lossy._repacking.objects import ObjectKey, absent_filters, object_key, walk
+from h5lossy._repacking.objects import ObjectKey, absent_filters, dataset_paths, object_key
 from h5lossy._values import fill_bits, is_integer, own_fill_value
+from h5lossy.missing import missing_when_stored
 
 if TYPE_CHECKING:
     from h5lossy._codecs import Codec
@@ -89,8 +90,8 @@ class Wish:
     regions: Regions = ()
 
 
-#: What is wanted of a dataset, from its path.
-Wishes: TypeAlias = Callable[[str, h5py.Dataset], Wish]
+#: What is wanted of a dataset, from its paths.
+Wishes: TypeAlias = Callable[[Sequence[str], h5py.Dataset], Wish]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ class Plan:
     """What becomes of one dataset: why it is copied unchanged, or its codec and chunks."""
 
     file: h5py.File
-    name: bytes
+    paths: tuple[str, ...]  # of its hard links; what is not UTF-8 stands as lone surrogates
     key: ObjectKey
     shape: tuple[int, ...] | None
     dtype: np.dtype[Any] | None  # None where NumPy has no such type
@@ -117,8 +118,8 @@ class Plan:
 
     @property
     def path(self) -> str:
-        """The first path as text; what is not UTF-8 stands as lone surrogates."""
-        return path_text(self.name)
+        """The first path, which names the dataset in what is printed."""
+        return self.paths[0]
 
     @property
     def stored_codec(self) -> Codec | None:
@@ -133,23 +134,23 @@ class Plan:
 
     def open(self, file: h5py.File | None = None) -> h5py.Dataset:
         """Open the dataset, or its copy: one that stays open keeps HDF5's cache for its chunks."""
-        return h5py.Dataset(h5o.open((file or self.file).id, self.name))
+        return _open(file or self.file, self.path)
+
+
+def _open(file: h5py.File, path: str) -> h5py.Dataset:
+    return h5py.Dataset(h5o.open(file.id, path_bytes(path)))
 
 
 def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
     """Decide what becomes of each dataset."""
-    return [
-        _plan(file, name, h5py.Dataset(obj), wishes)
-        for name, obj in walk(file)
-        if isinstance(obj, h5d.DatasetID)
-    ]
+    return [_plan(file, paths, wishes) for paths in dataset_paths(file)]
 
 
-def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -> Plan:
+def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes) -> Plan:
+    dataset = _open(file, paths[0])
     shape = dataset.shape
-    path = path_text(name)
     kept = _obstacle(dataset)
-    wish = Wish() if kept else wishes(path, dataset)
+    wish = Wish() if kept else wishes(paths, dataset)
     kept = kept or _objection(dataset, wish)
     packing, note = None, ""
     if not kept and is_integer(dataset.dtype):
@@ -162,7 +163,7 @@ def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -
         dtype = dataset.dtype
     plan = Plan(
         file=file,
-        name=name,
+        paths=paths,
         key=object_key(dataset.id),
         shape=shape,
         dtype=dtype,
@@ -172,7 +173,7 @@ def _plan(file: h5py.File, name: bytes, dataset: h5py.Dataset, wishes: Wishes) -
     )
     if kept:
         return plan
-    chunks = chunk_shape(path, dataset, wish.chunks)
+    chunks = chunk_shape(plan.path, dataset, wish.chunks)
     return dataclasses.replace(
         plan,
         codec=wish.codec,
@@ -193,8 +194,14 @@ def _for_integers(dataset: h5py.Dataset, wish: Wish) -> tuple[Wish, Packing | No
         packing = Packing.of(dataset, dataset.dtype)
     except H5LossyError as error:
         problem = str(error)
-    asked = wish.has_rule and not problem
-    codec, why = for_integers(wish.codec, dataset.dtype, packing, is_asked_for=asked)
+    codec, why = for_integers(
+        wish.codec,
+        dataset.dtype,
+        packing,
+        fill_value=missing_when_stored(dataset).fill,
+        is_asked_for=wish.has_rule and not problem,
+        is_in_counts=wish.in_counts,
+    )
     kept = None if codec.lossless else packing
     return dataclasses.replace(wish, codec=codec), kept, why and (problem or why)
 
@@ -261,6 +268,9 @@ def _objection_to_type(dataset: h5py.Dataset, codec: Codec) -> str:
     """Return why values of a dataset's type can't have a bound; nothing if they can."""
     if codec.bound.kind is BoundKind.NOISE and not is_integer(dataset.dtype):
         return OF_COUNTS
+    problem = codec.safeguards.problem_of(dataset.dtype)
+    if problem and not is_integer(dataset.dtype):
+        return problem
     if dataset.dtype.kind == "c" and not codec.lossless:
         try:
             fill_bits(own_fill_value(dataset), dataset.dtype)

@@ -75,7 +75,8 @@ class Recorder:
         self._dataset = dataset
         # The filter keeps this fill value; missing and exact values are compared here.
         missing = missing or no_data(dataset, missing_value=codec.params().exact)
-        missing = missing.with_fill(own_fill_value(dataset))
+        if dataset.dtype.kind != "c":  # whose parts may differ, which only lossless keeps
+            missing = missing.with_fill(own_fill_value(dataset))
         self._checker_of = partial(
             BoundChecker, missing=missing, threads=threads, safeguards=codec.safeguards
         )

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
-from h5py import h5d, h5ds
+from h5py import h5ds
 
 from h5lossy._datasets import describe
 from h5lossy._dims import has_places
 from h5lossy._errors import H5LossyError, InvalidArgumentError
-from h5lossy._globs import matches
-from h5lossy._names import dataset_at, paired_files, path_text
+from h5lossy._globs import names_one
+from h5lossy._names import dataset_at, paired_files
 from h5lossy._printable import one_line
-from h5lossy._repacking.objects import walk
+from h5lossy._repacking.objects import dataset_paths
 from h5lossy._values import has_numbers
 from h5lossy._variables import referred_to
 from h5lossy.assessment._assess import assess
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from h5lossy.assessment.report import Report
+
+    #: Name, paths for globs, original and decoded, and whether it is a coordinate. The original is
+    #: None if it is not there.
+    _Pair = tuple[str, tuple[str, ...], Any, Any, bool]
 
 
 @takes_options
@@ -97,9 +101,10 @@ def assess_all(
     components = [f"/{name.lstrip('/')}" for name in divergence or ()]
     taken: dict[str, dict[str, tuple[Any, Any]]] = {}
     reports, failed, divergences, unchanged = {}, {}, {}, []
-    for name, path, x, y, is_coordinate in _pairs(original, decoded):
+    for name, paths, x, y, is_coordinate in _pairs(original, decoded):
+        path = next((one for one in paths if one in components), paths[0])
         if path in components and x is not None:
-            file = name.removesuffix(path.lstrip("/")).removesuffix("/")
+            file = name.removesuffix(paths[0].lstrip("/")).removesuffix("/")
             of_file = taken.setdefault(file, {})
             of_file[path] = x, y
             if len(of_file) == len(components):  # while the files are open
@@ -110,15 +115,15 @@ def assess_all(
                     mask=mask,
                     memory_limit=memory_limit,
                 )
-        is_wanted = globs is None or any(matches(path, glob) for glob in globs)
-        wanted = checked.options(path, options) if is_wanted else None
+        is_wanted = globs is None or any(names_one(paths, glob) for glob in globs)
+        wanted = checked.options(paths, options) if is_wanted else None
         if wanted is None or is_no_variable(y):
             continue
         if x is None or isinstance(x, OSError):
             failed[name] = "the original has no such variable" if x is None else one_line(x)
             continue
         try:
-            is_named = globs is not None or checked.names(path)
+            is_named = globs is not None or checked.names(paths)
             given = {**same, **wanted, "is_coordinate": is_coordinate and not is_named}
             report = assess_variable(x, y, **given)
         except (H5LossyError, OSError, RuntimeError, TypeError) as error:
@@ -168,11 +173,8 @@ def coordinates_of(datasets: Iterable[tuple[str, h5py.Dataset]]) -> set[str]:
     return kept & named
 
 
-def _pairs(original: Any, decoded: Any) -> Iterator[tuple[str, str, Any, Any, bool]]:
-    """Yield name, path for globs, original and decoded, and whether it is a coordinate.
-
-    The original is None if it is not there.
-    """
+def _pairs(original: Any, decoded: Any) -> Iterator[_Pair]:
+    """Yield what is compared."""
     if isinstance(original, h5py.Group) and isinstance(decoded, h5py.Group):
         yield from _of_files(original.file, decoded.file, "")
     elif isinstance(original, Mapping) and isinstance(decoded, Mapping):
@@ -181,7 +183,7 @@ def _pairs(original: Any, decoded: Any) -> Iterator[tuple[str, str, Any, Any, bo
         coordinates.update(*(referred_to(decoded[name]) for name in (*data, *coordinates)))
         for name in dict.fromkeys([*data, *getattr(decoded, "coords", ())]):
             first, second = (given.get(name) for given in (original, decoded))
-            yield str(name), f"/{str(name).lstrip('/')}", first, second, name in coordinates
+            yield str(name), (f"/{str(name).lstrip('/')}",), first, second, name in coordinates
     else:
         for path in map(Path, (original, decoded)):
             if not path.exists():
@@ -195,15 +197,18 @@ def _pairs(original: Any, decoded: Any) -> Iterator[tuple[str, str, Any, Any, bo
                 except OSError as error:
                     if not name:
                         raise
-                    yield name, name, error, None, False
+                    yield name, (name,), error, None, False
                     continue
                 yield from _of_files(first, second, f"{name}:" if name else "")
 
 
-def _of_files(x: h5py.File, y: h5py.File, prefix: str) -> Iterator[tuple[str, str, Any, Any, bool]]:
-    names = [path_text(path) for path, found in walk(y) if isinstance(found, h5d.DatasetID)]
-    coordinates = coordinates_of((name, y_of) for name in names if (y_of := dataset_at(y, name)))
-    for name in names:
+def _of_files(x: h5py.File, y: h5py.File, prefix: str) -> Iterator[_Pair]:
+    found = dataset_paths(y)
+    coordinates = coordinates_of(
+        (name, y_of) for name, *_ in found if (y_of := dataset_at(y, name))
+    )
+    for paths in found:
+        name = paths[0]
         dataset = dataset_at(y, name)
         if dataset is not None and has_numbers(dataset):
-            yield prefix + name, name, dataset_at(x, name), dataset, name in coordinates
+            yield prefix + name, paths, dataset_at(x, name), dataset, name in coordinates

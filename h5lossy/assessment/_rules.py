@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._globs import has_wildcards, matches
+from h5lossy._globs import has_wildcards, names_one
 from h5lossy.assessment._options import AssessOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from os import PathLike
 
 _BOUNDS = {*BoundKind, "bound"}
@@ -62,11 +62,11 @@ class Rules:
                 raise InvalidArgumentError(f"{where}: rule for {glob!r}: {error}") from None
         self._unused = {glob for glob, _ in self._rules}
 
-    def options(self, path: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    def options(self, paths: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the options for a variable; None if it is skipped."""
         found = dict(options)
         for glob, more in self._rules:
-            if not _matches(path, glob):
+            if not _matches(paths, glob):
                 continue
             self._unused.discard(glob)
             if _BOUNDS & more.keys():  # it takes the place of another one
@@ -74,9 +74,9 @@ class Rules:
             found |= more
         return None if found.pop("skip", False) else found
 
-    def names(self, path: str) -> bool:
+    def names(self, paths: Sequence[str]) -> bool:
         """Return whether a rule names this variable, and no others."""
-        return any(not has_wildcards(glob) and _matches(path, glob) for glob, _ in self._rules)
+        return any(not has_wildcards(glob) and _matches(paths, glob) for glob, _ in self._rules)
 
     def check_used(self) -> None:
         """Refuse rules that named nothing: most likely these are slips of the pen."""
@@ -86,8 +86,8 @@ class Rules:
             )
 
 
-def _matches(path: str, glob: str) -> bool:
-    return matches(path if path.startswith("/") else f"/{path}", glob)
+def _matches(paths: Sequence[str], glob: str) -> bool:
+    return names_one((path if path.startswith("/") else f"/{path}" for path in paths), glob)
 
 
 def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:

@@ -151,8 +151,9 @@ h5l_status check_type(const h5l_params& params, const Message& why) {
 }
 
 h5l_status check_exact_values(const h5l_params& params, const Message& why) {
-  if (params.exact_count == 0 || params.value_bytes == 0) return H5L_OK;
+  if (params.value_bytes == 0) return H5L_OK;
   if (!has_integers(params)) {
+    if (params.exact_count == 0) return H5L_OK;
     return why.fail(H5L_UNSUPPORTED,
                     "exact values are for integers and halves; of floats and complex numbers the dataset's fill value, "
                     "NaN and infinities are exact: make the value that has to stay the fill value, or NaN");
@@ -166,10 +167,11 @@ h5l_status check_exact_values(const h5l_params& params, const Message& why) {
   }
   const std::uint32_t count = exact_values(params).count, most = params.value_bytes == 8 ? 1 : H5L_MAX_EXACT;
   if (count <= most) return H5L_OK;
-  return why.fail(H5L_UNSUPPORTED,
-                  "of values of %u bits at most %u can be exact, the fill value among them, got %u; leave one out, or "
-                  "give lossless",
-                  8 * params.value_bytes, most, count);
+  return why.fail(
+      H5L_UNSUPPORTED,
+      "of values of %u bits at most %u can be exact, the fill value among them%s, got %u; leave one out, or "
+      "give lossless",
+      8 * params.value_bytes, most, params.threshold_count != 0 ? " and the threshold's 0" : "", count);
 }
 
 h5l_status check_params(const h5l_params& params, const Message& why) {

@@ -32,7 +32,8 @@ std::size_t encode_to_buffer(const h5l_params& params, std::span<const std::uint
   static std::atomic_flag said;
   if (params.value_bytes == 0) {
     say_once(said,
-             "the type of a dataset is unknown, so its chunks are stored without compression; a program that links "
+             "the type of a dataset is unknown, so its chunks are stored without compression; text and other values of "
+             "variable length can't be compressed, so create their dataset without this filter; a program that links "
              "HDF5 statically hides the type: use the shared library, or give all 16 cd_values");
   } else if (chunk_bytes(params) != raw.size()) {
     // Decoding would refuse the frame.
