@@ -97,6 +97,20 @@ def test_a_pipe_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-8"])
+def test_what_standard_output_has_no_character_for_fails_no_command(
+    tmp_path: Path, encoding: str
+) -> None:
+    old, new, env = tmp_path / "a.h5", tmp_path / "b.h5", environment(PYTHONIOENCODING=encoding)
+    with h5py.File(old, "w") as file:
+        file["\N{GREEK SMALL LETTER THETA}"] = field((100, 100)).astype("i4")
+    said = h5lossy_program("repack", old, new, "--dataset", "/*:noise=2", env=env).stdout
+    assert new.exists()
+    assert f"file: {old}" in said
+    shown = h5lossy_program("info", new, env=env).stdout
+    assert "√" in shown if encoding == "utf-8" else r"\u221ax counts" in shown
+
+
 # ------------------------------------------------------------------------------------------------
 # cd-values
 # ------------------------------------------------------------------------------------------------

@@ -67,7 +67,8 @@ def print_table(
         lines = [
             "   ".join(map(_justified, line, widths, justify)).rstrip() for line in (columns, *rows)
         ]
-        rule = "─" * (sum(widths) + 3 * len(widths) - 1)
+        dash = "─" if (sys.stdout.encoding or "").lower().startswith("utf") else "-"
+        rule = dash * (sum(widths) + 3 * len(widths) - 1)
         click.echo("\n".join(["", f"  {lines[0]}", f" {rule}", *(f"  {x}" for x in lines[1:]), ""]))
         return
     console = Console(markup=False, highlight=False, emoji=False)
