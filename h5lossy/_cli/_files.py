@@ -78,8 +78,9 @@ def raise_failures(failed: Mapping[Path, Exception], count: int, code: int = 0) 
         return
     if not failed:
         click.get_current_context().exit(code)
-    if count == 1 and not code:
-        raise next(iter(failed.values()))
+    only = next(iter(failed.values()))
+    if count == 1 and not code and isinstance(only, click.ClickException):
+        raise only
     lines = [  # a message need not begin with the file's name again
         f"{printable(str(path))}: {why_of(error).removeprefix(f'{path} ')}"
         for path, error in failed.items()
@@ -87,7 +88,7 @@ def raise_failures(failed: Mapping[Path, Exception], count: int, code: int = 0) 
     codes = [getattr(error, "exit_code", FAILED) for error in failed.values()]
     first = f"{len(failed)} of {count} files failed:"
     if count == 1:
-        first, *lines = why_of(next(iter(failed.values()))).splitlines()
+        first, *lines = why_of(only).splitlines()
     raise Ended(first, min(filter(None, [*codes, code])), *lines)
 
 

@@ -130,10 +130,14 @@ def _alone_with(path: Path) -> Iterator[int]:
     except OSError as error:
         raise Ended(f"{path} can't be opened for writing: {error.strerror}", NO_VERDICT) from error
     try:
-        lock(fd)
+        try:
+            lock(fd)
+        except BlockingIOError as error:
+            raise _refused(path, "another program has it open; close it there first") from error
+        except OSError as error:
+            why = f"it can't be locked ({error.strerror}), so another program may have it open"
+            raise _refused(path, f"{why}; copy it to a disk of this machine first") from error
         yield fd
-    except BlockingIOError as error:
-        raise _refused(path, "another program has it open; close it there first") from error
     finally:
         os.close(fd)
 

@@ -11,6 +11,7 @@ import importlib.util
 import io
 import os
 import platform
+import subprocess
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -145,7 +146,7 @@ def _import_others() -> list[str]:
             continue
         try:
             importlib.import_module(name)
-        except (ImportError, OSError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001 - NumPy of another version: ValueError, for one
             broken.append(f"{name} is installed, but import {name} fails: {error}")
     return broken
 
@@ -206,7 +207,10 @@ def _print_devices(config: Config) -> None:
     is_usable = any(not device.problem for device in config.devices)
     say(config.device_selection)
     if is_usable and config.backend is not None:
-        _compare_devices()
+        try:
+            _compare_devices()
+        except (subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
+            say(f"the speeds of CPU and GPU could not be compared: {one_line(error)}")
 
 
 def _compare_devices() -> None:

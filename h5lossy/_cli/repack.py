@@ -266,6 +266,7 @@ def repack(
                         progress_bar(work.work_bytes) as advance,
                     ):
                         result.dangling = work.write(temporary, advance)
+                        result.note_sizes(temporary)
             result.add_notes(others)
             result.describe(written=not dry_run)
         if not (as_json or quiet):
@@ -369,7 +370,13 @@ class _Result:
             raise click.ClickException(
                 f"{self.target} exists, and {why}; give another name, or --force to replace it"
             )
+        self.note_sizes(self.path)
         self.existed = True
+
+    def note_sizes(self, written: Path) -> None:
+        """Note the sizes of both files, while nobody else knows the new one."""
+        self.plain["source_bytes"] = self.source.stat().st_size
+        self.plain["target_bytes"] = written.stat().st_size
 
     def add_notes(self, other_files: Sequence[str]) -> None:
         """Note what a user should know of other files and of the datasets."""
@@ -436,8 +443,6 @@ class _Result:
         self.plain["notes"] = self.notes
         if written and self.work.copies:
             self.plain["existed"] = self.existed
-            self.plain["source_bytes"] = self.source.stat().st_size
-            self.plain["target_bytes"] = self.path.stat().st_size
 
     def show(self, *, dry_run: bool, in_full: bool, is_alone: bool) -> None:
         """Print the datasets, or one line for all of them."""

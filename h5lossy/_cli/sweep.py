@@ -61,7 +61,7 @@ def parse_bounds(text: str) -> list[float]:
             lead = float(text.split("..", maxsplit=1)[0])
             return [float(f"{lead * 10.0 ** (sign * i):.12g}") for i in range(steps + 1)]
         return [float(part) for part in text.split(",")]
-    except ValueError:
+    except (ValueError, OverflowError):  # a range to infinity
         raise click.UsageError(
             f"--bounds takes numbers as 1e-1,1e-2 or a range as 1e-1..1e-4, got {text!r}"
         ) from None
