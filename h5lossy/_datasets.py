@@ -94,8 +94,10 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
     UnsupportedError
         If a later version of h5lossy wrote it.
     InvalidArgumentError
-        If the cd_values in the file are not h5lossy's; another program may have used its filter
-        number.
+        If the cd_values in the file are not h5lossy's (another program may have used its filter
+        number), or the file is closed.
+    CorruptFrameError
+        If the file's index of the chunks is damaged.
 
     Examples
     --------
