@@ -15,11 +15,11 @@ import h5py
 from h5py import h5d
 
 from h5lossy import H5LossyError, NotComparableError
-from h5lossy._cli._console import one_line, printable
 from h5lossy._cli._interrupts import raise_if_interrupted
 from h5lossy._cli._patterns import require_match
 from h5lossy._globs import matches
 from h5lossy._names import dataset_at, path_text
+from h5lossy._printable import one_line, printable
 from h5lossy._repacking.objects import walk
 
 #: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
@@ -40,7 +40,7 @@ def no_verdict() -> Iterator[None]:
         raise
     except click.ClickException as error:
         raise Ended(error.format_message(), NO_VERDICT) from error
-    except (H5LossyError, OSError, MemoryError, RuntimeError, ValueError, KeyError) as error:
+    except UNREADABLE as error:
         raise Ended(one_line(error), NO_VERDICT) from error
 
 

@@ -18,10 +18,11 @@ import h5py
 from h5py import h5a, h5o
 
 from h5lossy._blocks import for_each_chunk
-from h5lossy._cli._console import one_line, some_names
+from h5lossy._cli._console import some_names
 from h5lossy._cli._files import FAILED, NO_VERDICT, UNREADABLE, Ended
 from h5lossy._cli._system import BINARY, lock
 from h5lossy._names import path_text
+from h5lossy._printable import one_line
 from h5lossy._repacking.objects import attribute_names, has_variable_length, walk
 from h5lossy._repacking.values import blocks_of
 from h5lossy._superblock import Superblock, read_superblock

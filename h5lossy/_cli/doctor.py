@@ -22,7 +22,7 @@ import h5py
 import numpy as np
 
 from h5lossy import PLUGIN_PATH, Config, H5LossyError, get_config, largest_error
-from h5lossy._cli._console import error_text, one_line, print_table, printable, say, say_json
+from h5lossy._cli._console import error_text, print_table, say, say_json
 from h5lossy._cli._files import FAILED, Ended, for_each_file, no_verdict, raise_failures
 from h5lossy._cli._needs import needs_of
 from h5lossy._cli._options import files_argument, json_option
@@ -30,6 +30,7 @@ from h5lossy._cli._repair import repair as mend
 from h5lossy._cli._system import SET_PLUGIN_PATH
 from h5lossy._codecs import CODECS, Codec
 from h5lossy._device_speeds import expected_speedups, measure
+from h5lossy._printable import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

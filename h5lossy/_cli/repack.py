@@ -18,10 +18,8 @@ import numpy as np
 from h5lossy import BoundKind
 from h5lossy._chunking import SMALL_CHUNK_BYTES
 from h5lossy._cli._console import (
-    bytes_text,
     error_text,
     print_table,
-    printable,
     ratio_text,
     say,
     say_json,
@@ -45,6 +43,7 @@ from h5lossy._cli._options import (
 from h5lossy._cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import RecommendationsFile, Rules, RulesFile
+from h5lossy._printable import bytes_text, printable
 from h5lossy._repacking.compressing import CompressedCopy
 from h5lossy._repacking.planning import Plan, make_plans
 from h5lossy._repacking.repacking import Repacking, names_of_other_files
