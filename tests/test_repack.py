@@ -1045,6 +1045,17 @@ def test_only_the_copy_that_would_be_written_counts_as_done(
     assert target.read_bytes() == before
 
 
+def test_a_source_that_cannot_be_compared_is_no_fault_of_the_copy(
+    source: Path, target: Path
+) -> None:
+    x = field((70, 90))
+    x[:3] = 1e20
+    write(source, x=x)
+    repack(source, target, "--range-relative", "1e-3", "--confirm-range")
+    said = repack(source, target, "--range-relative", "1e-3", "--check-existing", status=1)
+    assert f"{target} exists, and can't be compared with SRC: /x: range_relative" in said.stderr
+
+
 def test_a_folder_that_does_not_exist_is_told(source: Path) -> None:
     write(source, x=field((70, 90)))
 
