@@ -18,6 +18,7 @@ from h5lossy import H5LossyError, NotComparableError
 from h5lossy._cli._interrupts import raise_if_interrupted
 from h5lossy._cli._patterns import require_match
 from h5lossy._globs import matches
+from h5lossy._libhdf5 import filters_in
 from h5lossy._names import dataset_at, path_text
 from h5lossy._printable import one_line, printable
 from h5lossy._repacking.objects import walk
@@ -150,9 +151,7 @@ def datasets_in(file: h5py.File, patterns: Sequence[str]) -> Datasets:
 
 def filters_of(dataset: h5py.Dataset) -> list[tuple[int, str]]:
     """Return number and name of a dataset's filters; what is behind a semicolon is no name."""
-    creation = dataset.id.get_create_plist()
-    found = map(creation.get_filter, range(creation.get_nfilters()))
     return [
         (number, name.decode("utf-8", "replace").partition(";")[0] or "filter")
-        for number, _, _, name in found
+        for number, _, _, name in filters_in(dataset.id.get_create_plist())
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from h5py import h5, h5a, h5d, h5g, h5l, h5o, h5p, h5t, h5z
 
 from h5lossy._errors import H5LossyError
-from h5lossy._libhdf5 import link_storage, set_link_storage
+from h5lossy._libhdf5 import filters_in, link_storage, set_link_storage
 from h5lossy._names import path_text
 from h5lossy._printable import one_line
 
@@ -146,11 +146,6 @@ def external_files(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> set[str]:
         names = {creation.get_virtual_filename(i) for i in range(creation.get_virtual_count())}
         return names - {"."}
     return {path_text(creation.get_external(i)[0]) for i in range(creation.get_external_count())}
-
-
-def filters_in(creation: h5p.PropDCID) -> list[tuple[int, int, tuple[int, ...], bytes]]:
-    """Return number, flags, values and name of the filters of a dataset."""
-    return [creation.get_filter(i) for i in range(creation.get_nfilters())]
 
 
 def absent_filters(creation: h5p.PropDCID) -> str:
