@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
+from h5lossy._errors import CorruptFrameError, H5LossyError
 from h5lossy._libhdf5 import EXTENSIBLE_ARRAY, chunk_index
+from h5lossy._names import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -152,11 +154,18 @@ def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], bool | None]) -
             chunk = chunk._replace(chunk_offset=place(chunk.chunk_offset))
         return visit(chunk) or None
 
-    if hasattr(dataset.id, "chunk_iter"):
-        dataset.id.chunk_iter(go_on)
-    else:  # HDF5 before 1.12.3: looking them up one by one is slow where there are many
-        infos = map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))
-        any(map(go_on, infos))
+    try:
+        if hasattr(dataset.id, "chunk_iter"):
+            dataset.id.chunk_iter(go_on)
+        else:  # HDF5 before 1.12.3: looking them up one by one is slow where there are many
+            infos = map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))
+            any(map(go_on, infos))
+    except H5LossyError:  # of `visit`
+        raise
+    except (OSError, RuntimeError, ValueError) as error:
+        raise CorruptFrameError(
+            f"the chunks of {name_of(dataset)} in {dataset.file.filename} can't be listed: {error}"
+        ) from error
 
 
 def _place_of_listed(dataset: h5py.Dataset) -> Callable[[tuple[int, ...]], tuple[int, ...]] | None:

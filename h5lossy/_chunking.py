@@ -51,7 +51,7 @@ def chunks_for(
     dtype: DTypeLike,
     access: str = Access.MAPS,
     *,
-    maxshape: Sequence[int | None] | None = None,
+    maxshape: int | Sequence[int | None] | None = None,
     blocks: Sequence[int | Sequence[int]] | None = None,
 ) -> tuple[int, ...]:
     """Choose the chunk shape of a dataset: chunks of at most 1 MiB, cut as evenly as possible.
@@ -72,7 +72,7 @@ def chunks_for(
         - "series": all values along the first axis, such as the time series of one place. A chunk
           holds all of the first axis if it fits, and is about equally long along the others.
         - "balanced": boxes, or slices across any axis. A chunk is about equally long along all.
-    maxshape : sequence of (int or None), optional
+    maxshape : int or sequence of (int or None), optional
         As `h5py.Group.create_dataset` takes it. A resizable axis that is empty counts as 1024.
     blocks : sequence of (int or sequence of int), optional
         For each axis, the length of the blocks in which values are written, or all these lengths,
@@ -92,6 +92,8 @@ def chunks_for(
     """
     extents = _extents(shape)
     most = extents if maxshape is None else maxshape
+    if isinstance(most, int):
+        most = (most,)
     written = extents if blocks is None else blocks
     for name, given in (("maxshape", most), ("blocks", written)):
         if len(given) != len(extents):

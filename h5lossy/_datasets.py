@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from h5lossy._blocks import for_each_chunk
 from h5lossy._codecs import FILTER_ID, Codec, codec_from_params, unpacked
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._libhdf5 import filters_in
 from h5lossy._names import name_of
 from h5lossy._per_dataset import once_per_dataset
 from h5lossy._public import name_publicly
@@ -94,8 +95,10 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
     UnsupportedError
         If a later version of h5lossy wrote it.
     InvalidArgumentError
-        If the cd_values in the file are not h5lossy's; another program may have used its filter
-        number.
+        If the cd_values in the file are not h5lossy's (another program may have used its filter
+        number), or the file is closed.
+    CorruptFrameError
+        If the file's index of the chunks is damaged.
 
     Examples
     --------
@@ -111,8 +114,7 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
     config = codec_of(dataset)
     if config is None:
         return None
-    creation = dataset.id.get_create_plist()
-    filters = [creation.get_filter(i) for i in range(creation.get_nfilters())]
+    filters = filters_in(dataset.id.get_create_plist())
     index = [filter_id for filter_id, *_ in filters].index(FILTER_ID)
     count = unfiltered = raw_bytes = stored_bytes = 0
     shape, chunks, dtype = dataset.shape, dataset.chunks, dataset.dtype
@@ -152,8 +154,7 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
 @once_per_dataset
 def codec_of(dataset: h5py.Dataset) -> Codec | None:
     """Return the codec of a dataset, as `describe` does, without reading anything of its chunks."""
-    creation = dataset.id.get_create_plist()
-    for number, _, words, _ in map(creation.get_filter, range(creation.get_nfilters())):
+    for number, _, words, _ in filters_in(dataset.id.get_create_plist()):
         if number == FILTER_ID:
             try:
                 return codec_from_params(unpacked(words))

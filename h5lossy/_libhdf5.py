@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions of h5py's HDF5 that h5py does not wrap."""
+"""Functions of h5py's HDF5 that h5py does not wrap, or wraps for one thing at a time."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ FIXED_ARRAY, EXTENSIBLE_ARRAY = 3, 4
 
 _NO_SIZE = (1 << 64) - 1
 _HAS_MPI: bool = h5py.get_config().mpi
+
+
+def filters_in(creation: h5py.h5p.PropDCID) -> list[tuple[int, int, tuple[int, ...], bytes]]:
+    """Return number, flags, values and name of the filters of a dataset."""
+    return [creation.get_filter(i) for i in range(creation.get_nfilters())]
 
 
 def chunk_options(creation_list: int) -> int:

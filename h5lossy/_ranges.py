@@ -17,6 +17,7 @@ from h5lossy._arrays import as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._stored import stored_chunks
 from h5lossy._values import Data, as_reals, blocks, checked_dtype, unmasked
+from h5lossy._variables import require_open
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ def _joined(one: tuple[float, float] | None, other: tuple[float, float]) -> tupl
 
 def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data, Missing]:
     """Return the data with a shape and a checked dtype, and which of its values are no data."""
+    require_open(data)
     if is_device_array(data):
         declaring: Any = np.empty(0, checked_dtype(cupy_memory(data).dtype, on_device=True))
     else:

@@ -22,7 +22,7 @@ from h5py._objects import phil
 from h5lossy import _native
 from h5lossy._blocks import chunk_starts, for_each_chunk
 from h5lossy._errors import CorruptFrameError, H5LossyError
-from h5lossy._libhdf5 import chunk_options, is_parallel, stored_size
+from h5lossy._libhdf5 import chunk_options, filters_in, is_parallel, stored_size
 from h5lossy._per_dataset import once_per_dataset
 from h5lossy._values import as_bits, as_reals, unwritten_value
 
@@ -242,7 +242,7 @@ class _Layout:
 def _layout_of(dataset: h5py.Dataset) -> _Layout | None:
     """Find out how chunks are stored; None if the dataset does not have our filter."""
     creation = dataset.id.get_create_plist()
-    filters = [creation.get_filter(i) for i in range(creation.get_nfilters())]
+    filters = filters_in(creation)
     numbers = [number for number, *_ in filters]
     if _native.FILTER_ID not in numbers:
         return None

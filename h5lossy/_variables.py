@@ -35,7 +35,7 @@ def takes_variables(function: Function) -> Function:
     @functools.wraps(function)
     def call(dataset: Any, *args: Any, **kwargs: Any) -> Any:
         if type(dataset) is h5py.Dataset:  # most are, and a context takes as long as a small chunk
-            return function(dataset, *args, **kwargs)
+            return function(_own_dataset(dataset), *args, **kwargs)
         with dataset_of(dataset) as opened:
             return function(opened, *args, **kwargs)
 
@@ -193,7 +193,14 @@ def _own_dataset(given: Any) -> h5py.Dataset:
             "dataset must be an h5py.Dataset, or a variable of netCDF4 or h5netcdf, "
             f"got {type(dataset).__name__}"
         )
+    require_open(dataset)
     return dataset
+
+
+def require_open(data: Any) -> None:
+    """Raise for a dataset of h5py whose file is closed."""
+    if isinstance(data, h5py.Dataset) and not data:
+        raise InvalidArgumentError("the dataset's file is closed")
 
 
 def _is_open_here(path: str) -> bool:

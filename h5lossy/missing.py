@@ -34,7 +34,7 @@ from h5lossy._values import (
     own_fill_value,
     real_dtype,
 )
-from h5lossy._variables import attribute_of
+from h5lossy._variables import attribute_of, require_open
 from h5lossy._warnings import warn
 
 if TYPE_CHECKING:
@@ -201,6 +201,7 @@ def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Mis
     missing_value : number or sequence of numbers
         Missing in addition to what the field declares.
     """
+    require_open(data)
     dtype = np.dtype(data.dtype)
     is_own = isinstance(fill_value, str)
     if is_own and fill_value != "auto":

@@ -356,16 +356,22 @@ def verify(
     Raises
     ------
     InvalidArgumentError
-        If no variable says which file it is from, or one is of several files.
+        If no variable says which file it is from, one is of several files, or the file is not HDF5
+        or has no such group.
     """
     found: dict[str, Verification] = {}
     by_file = _by_file(ds)
     if not by_file:
         raise InvalidArgumentError("no variable is from a file; open one with xarray.open_dataset")
     for source, variables in by_file.items():
+        if Path(source).is_file() and not h5py.is_hdf5(source):
+            raise InvalidArgumentError(f"{source} is not an HDF5 file, so h5lossy did not write it")
         with h5py.File(source, "r") as file:
+            within = file.get(group or "/")
+            if not isinstance(within, h5py.Group):
+                raise InvalidArgumentError(f"{source} has no group {group}")
             for name, variable in variables.items():
-                dataset = dataset_named(file[group or "/"], name)
+                dataset = dataset_named(within, name)
                 if not isinstance(dataset, h5py.Dataset):
                     raise InvalidArgumentError(f"{source} has no variable {name} in this group")
                 if codec_of(dataset) is None:

@@ -89,6 +89,7 @@ def test_the_exit_code_is_2_where_it_cannot_tell(files: tuple[Path, Path], tmp_p
         f"verify {y} -d nothing",
         f"verify {y} --against {tmp_path}/other.h5",
         f"sweep {x} -d a --bounds much",
+        f"sweep {x} -d a --bounds 1..inf",
         f"sweep {x} -d a --codecs zip",
         "tune nothing.h5 --require psnr>=60",
         f"tune {x} -d a --require psnr=60",

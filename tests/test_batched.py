@@ -905,10 +905,19 @@ def test_a_broken_chunk_is_named(file: h5py.File) -> None:
 def test_files_that_cannot_be_written(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "x.h5", "w") as file:
         _, ours = twins(file, (5, 6), chunks=(2, 4))
-    with pytest.raises(InvalidArgumentError, match="closed"):
-        h5lossy.write(ours, 1.0)
-    with pytest.raises(InvalidArgumentError, match="closed"):
-        h5lossy.read(ours)
+    bound = h5lossy.ErrorBound("absolute", 1)
+    for use in (
+        lambda: h5lossy.write(ours, 1.0),
+        lambda: h5lossy.read(ours),
+        lambda: h5lossy.describe(ours),
+        lambda: h5lossy.verify(ours),
+        lambda: h5lossy.encode(ours, CODEC),
+        lambda: h5lossy.PFPL(range_relative=1).resolve(ours),
+        lambda: h5lossy.largest_error(np.zeros((5, 6), "f4"), ours, bound),
+        lambda: h5lossy.missing.no_data(ours),
+    ):
+        with pytest.raises(InvalidArgumentError, match="the dataset's file is closed"):
+            use()
     with h5py.File(tmp_path / "x.h5") as file:
         with pytest.raises(InvalidArgumentError, match=r"x\.h5 is open for reading only"):
             h5lossy.write(file["ours0"], 1.0)

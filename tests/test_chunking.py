@@ -71,6 +71,8 @@ def test_h5py_takes_the_chunks_of_a_dataset_that_grows() -> None:
             chunks = h5lossy.chunks_for(shape, "f8", access, maxshape=most)
             assert chunks == (1024, 5, 3)
             file.create_dataset(access, shape, "f8", maxshape=most, chunks=chunks)
+        chunks = h5lossy.chunks_for(0, "f8", maxshape=500)
+        assert file.create_dataset("t", 0, "f8", maxshape=500, chunks=chunks).chunks == (500,)
 
 
 def test_blocks_are_lengths_or_what_dask_has() -> None:

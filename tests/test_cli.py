@@ -4,12 +4,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import importlib
 import json
 import math
+import os
 import re
 import shlex
 import struct
+import subprocess
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,6 +99,20 @@ def test_a_pipe_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
     done = run("bash", "-o", "pipefail", "-c", f"{ours} | head -n 1", status=None)
 
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-8"])
+def test_what_standard_output_has_no_character_for_fails_no_command(
+    tmp_path: Path, encoding: str
+) -> None:
+    old, new, env = tmp_path / "a.h5", tmp_path / "b.h5", environment(PYTHONIOENCODING=encoding)
+    with h5py.File(old, "w") as file:
+        file["\N{GREEK SMALL LETTER THETA}"] = field((100, 100)).astype("i4")
+    said = h5lossy_program("repack", old, new, "--dataset", "/*:noise=2", env=env).stdout
+    assert new.exists()
+    assert f"file: {old}" in said
+    shown = h5lossy_program("info", new, env=env).stdout
+    assert "√" in shown if encoding == "utf-8" else r"\u221ax counts" in shown
 
 
 # ------------------------------------------------------------------------------------------------
@@ -372,6 +390,29 @@ def test_doctor_says_what_is_wrong_and_ends_with_status_1() -> None:
 
     assert "H5LOSSY_BACKEND=turbo" in said.stdout
     assert "no usable backend 'turbo': unset H5LOSSY_BACKEND, or set it to " in said.stderr
+
+
+def test_doctor_goes_on_where_a_package_cannot_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "tables.py").write_text("raise ValueError('numpy.dtype size changed')\n")
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    said = h5lossy_program("doctor", env=environment(PYTHONPATH=path), status=1)
+
+    assert "tables is installed, but import tables fails: numpy.dtype size changed" in said.stderr
+    assert f"tried {ABSOLUTE!r}: 49996 values" in said.stdout
+
+
+def test_doctor_goes_on_where_the_speed_of_a_gpu_cannot_be_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(device: str) -> None:
+        raise subprocess.CalledProcessError(-6, ["measure", device])
+
+    module = importlib.import_module("h5lossy._cli.doctor")
+    monkeypatch.setattr(module, "measure", fail)
+    gpu = h5lossy.Device(name="a GPU", kernels="built in", problem="")
+    module._print_devices(dataclasses.replace(h5lossy.get_config(), devices=(gpu,)))
+
+    assert "could not be compared: Command '['measure', 'cpu']' died" in capsys.readouterr().out
 
 
 def test_doctor_finds_a_filter_that_is_not_registered() -> None:

@@ -228,6 +228,21 @@ def test_what_cannot_be_repaired(tmp_path: Path) -> None:
     assert "--repair takes the files" in doctored().stderr
 
 
+def test_a_file_that_cannot_be_locked_is_not_repaired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lock(_: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("h5lossy._cli._repair.lock", lock)
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = 1
+    said = doctored(path)
+    assert said.exit_code == 2, said
+    assert f"{path} can't be repaired, and was not changed: it can't be locked" in said.stderr
+
+
 @pytest.mark.parametrize("end", [1 << 60, (1 << 64) - 2])
 def test_a_file_is_not_extended_beyond_the_room_on_the_disk(tmp_path: Path, end: int) -> None:
     path = tmp_path / "x.h5"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import re
 import struct
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from h5py import h5p, h5z
+from h5py import h5o, h5p, h5z
 
 import h5lossy
 from h5lossy import FILTER_ID, PFPL, CorruptFrameError, _native
@@ -381,6 +382,45 @@ def test_repack_and_info_end_by_themselves_where_a_chunk_is_listed_and_not_found
     assert new.exists()
     told = h5lossy_program("info", "--frames", path, status=2)
     assert f"chunk ({10 << 20}, 4) of /x" in told.stderr
+
+
+@pytest.mark.parametrize("what", ["/b", "/b/t"])
+def test_an_object_that_cannot_be_opened_is_named(tmp_path: Path, what: str) -> None:
+    path, new = tmp_path / "x.h5", tmp_path / "y.h5"
+    with h5py.File(path, "w") as file:
+        for name in ("a/t", "b/t"):
+            file.create_dataset(name, (64, 64), "f4", chunks=(64, 64), compression=CODEC)
+        at = h5o.get_info(file[what].id).addr
+    content = bytearray(path.read_bytes())
+    content[at : at + 4] = b"\xff" * 4
+    path.write_bytes(content)
+    for command in (["info"], ["verify"], ["doctor"]):
+        assert f"{what} can't be read" in h5lossy_program(*command, path, status=2).stderr
+    told = h5lossy_program("repack", path, new, "--absolute", "1", status=1).stderr
+    assert f"{what} can't be read" in told
+
+
+def test_a_damaged_index_of_chunks_is_that_of_one_dataset(tmp_path: Path) -> None:
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        for name in "ab":
+            file.create_dataset(name, data=np.ones((8, 8)), chunks=(4, 4), compression=CODEC)
+    content = bytearray(path.read_bytes())
+    at = content.index(b"TREE\x01")  # the node of the index of a
+    content[at : at + 4] = b"LOST"
+    path.write_bytes(content)
+    wrong = rf"the chunks of /a in {re.escape(str(path))} can't be listed: .*B-tree"
+    with h5py.File(path) as file:
+        for use in (h5lossy.describe, h5lossy.verify, h5lossy.read):
+            with pytest.raises(CorruptFrameError, match=wrong):
+                use(file["a"])
+        assert (h5lossy.read(file["b"]) == 1).all()
+    told = h5lossy_program("info", path, status=2)
+    assert re.search(wrong, told.stderr)
+    assert re.search("^  /b ", told.stdout, re.MULTILINE)
+    told = h5lossy_program("doctor", path, status=1)
+    assert re.search(wrong, told.stderr)
+    assert "codecs: 1 pfpl" in told.stdout
 
 
 @pytest.mark.parametrize("command", ["verify", "info", "repack"])

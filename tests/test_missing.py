@@ -727,3 +727,9 @@ def test_the_files_own_bound_is_about_what_is_stored(file: h5py.File) -> None:
     assert h5lossy.verify(y, against=x).ok
     assert not assess(x, y, absolute=0.25).ok
     assert assess(x, y, absolute=25.0).ok
+
+
+@pytest.mark.parametrize("bound", [h5lossy.PFPL(absolute=1), 0.5, None])
+def test_largest_error_takes_a_bound_and_nothing_else(bound: Any) -> None:
+    with pytest.raises(TypeError, match=r"bound must be an ErrorBound, .*\.bound, got "):
+        h5lossy.largest_error([1.0], [1.0], bound)

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from h5py import h5a, h5g, h5o, h5s, h5t
+from h5py import h5a, h5d, h5g, h5o, h5s, h5t
 
 from h5lossy import PFPL
 from h5lossy._cli import main
@@ -116,6 +116,17 @@ def test_no_attribute_ends_a_command_with_a_traceback(
         result = run_command(tmp_path, COMMANDS[command][0])
         may_fail = attribute in {"scale_factor", "add_offset", *RECORDS}
         assert result.exit_code == 0 or may_fail, (command, result.output)
+
+
+def test_what_h5py_refuses_ends_no_command_with_a_traceback(tmp_path: Path) -> None:
+    make_files(tmp_path, b"x")
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        h5d.create(file.id, b"time", h5t.UNIX_D32LE, h5s.create_simple((3,)))
+    result = run_command(tmp_path, ["repack", "A", "C", "--absolute", "1"])
+    assert result.exit_code == 0, result.output
+    region = ["--region", "/x", "/time", "0.5"]  # a mask of a type that NumPy lacks
+    result = run_command(tmp_path, ["repack", "A", "C", "--force", "--absolute", "1", *region])
+    assert (result.exit_code, result.output.startswith("Error: ")) == (1, True), result.output
 
 
 def matches_slowly(path: str, pattern: str) -> bool:

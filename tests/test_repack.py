@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import importlib
 import json
 import math
 import os
@@ -1101,6 +1103,17 @@ def test_only_the_copy_that_would_be_written_counts_as_done(
     assert target.read_bytes() == before
 
 
+def test_a_source_that_cannot_be_compared_is_no_fault_of_the_copy(
+    source: Path, target: Path
+) -> None:
+    x = field((70, 90))
+    x[:3] = 1e20
+    write(source, x=x)
+    repack(source, target, "--range-relative", "1e-3", "--confirm-range")
+    said = repack(source, target, "--range-relative", "1e-3", "--check-existing", status=1)
+    assert f"{target} exists, and can't be compared with SRC: /x: range_relative" in said.stderr
+
+
 def test_a_folder_that_does_not_exist_is_told(source: Path) -> None:
     write(source, x=field((70, 90)))
 
@@ -1250,6 +1263,32 @@ def test_killed_it_leaves_nothing_under_the_final_name(large: Path, target: Path
     write(small, x=field((70, 90)))
     repack(small, target, "--absolute", "1")
     assert sorted(target.parent.iterdir()) == [target, small]
+
+
+def test_a_copy_that_is_done_needs_no_folder_that_can_be_flushed(
+    source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush = os.fsync
+
+    def flush_files(fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        flush(fd)
+
+    write(source, x=field((70, 90)))
+    monkeypatch.setattr(os, "fsync", flush_files)
+    h5lossy_command("repack", source, target, "--absolute", "1")
+    assert sorted(target.parent.iterdir()) == [source, target]
+
+
+def test_a_copy_that_is_taken_away_at_once_is_done(
+    source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(source, x=field((70, 90)))
+    result = importlib.import_module("h5lossy._cli.repack")._Result
+    monkeypatch.setattr(result, "add_notes", lambda *_: target.unlink())
+    said = h5lossy_command("repack", source, target, "--absolute", "1").output
+    assert f"file: {source}" in said
 
 
 def test_what_others_are_at_work_on_stays(source: Path, target: Path) -> None:

@@ -152,6 +152,15 @@ def test_opened_datasets_are_verified_in_their_files(original: xr.Dataset, saved
                 h5lossy.xarray.verify(ds, against=original.drop_vars("tas"))
     with pytest.raises(InvalidArgumentError, match="no variable is from a file"):
         h5lossy.xarray.verify(original)
+    with xr.open_dataset(saved) as ds, pytest.raises(InvalidArgumentError, match="has no group g"):
+        h5lossy.xarray.verify(ds, group="g")
+    classic = saved.with_name("classic.nc")
+    original[["tas"]].to_netcdf(classic, engine="netcdf4", format="NETCDF3_64BIT")
+    with (
+        xr.open_dataset(classic) as ds,
+        pytest.raises(InvalidArgumentError, match=r"classic\.nc is not an HDF5 file"),
+    ):
+        h5lossy.xarray.verify(ds)
 
 
 def test_chunks_are_those_of_chunks_for() -> None:

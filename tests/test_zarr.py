@@ -639,9 +639,12 @@ def test_a_name_alone_is_refused(data: Any) -> None:
             cls.from_dict(data)
 
 
-def test_a_bound_may_be_given_in_digits() -> None:
-    by_name = Serializer("PFPL", significant_digits=3)
-    assert by_name.codec == Serializer(PFPL(significant_digits=3)).codec
+@pytest.mark.parametrize(
+    "settings", [{"significant_digits": 3}, {"modulus": 1}, {"absolute": 1, "keep": "sign"}]
+)
+def test_all_arguments_of_a_codec_may_be_given_with_its_name(settings: dict[str, Any]) -> None:
+    by_name = Serializer("PFPL", **settings)
+    assert by_name.codec == PFPL(**settings)
     assert Serializer.from_dict(by_name.to_dict()) == by_name
 
 

@@ -100,7 +100,6 @@ def read(
     """
     if threads is not None:
         threads = checked_threads(threads)
-    check_open(dataset)
     chosen = as_selection(selection, dataset)
     what = f"reading {dataset.name}" if progress else ""
     with reporting(progress, what) as report:
@@ -134,12 +133,6 @@ def checked_threads(threads: Any) -> int:
 def _default_threads(_setting: str | None, _second: int) -> int:
     """Return the number of threads, which the library reads in ten files: once a second."""
     return _native.default_threads()
-
-
-def check_open(dataset: h5py.Dataset) -> None:
-    """Raise if the file of a dataset is closed."""
-    if not dataset:
-        raise InvalidArgumentError("the dataset's file is closed")
 
 
 def _read_to_gpu(

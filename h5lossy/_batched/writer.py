@@ -15,7 +15,7 @@ from h5py._objects import phil
 from h5lossy._batched.boxes import Place, as_selection
 from h5lossy._batched.chunk_writer import ChunkWriter
 from h5lossy._batched.collective import BoxWriter, is_collective, tell_others, write_together
-from h5lossy._batched.reader import check_open, checked_threads, read
+from h5lossy._batched.reader import checked_threads, read
 from h5lossy._batched.regions import read_regions
 from h5lossy._batched.sources import Source, all_at_once, make_source
 from h5lossy._bounds import BoundKind
@@ -147,7 +147,6 @@ def write(
     """
     try:
         dataset = dataset_to_write(dataset)
-        check_open(dataset)
     except Exception as error:
         if collective:
             tell_others(error)
@@ -231,8 +230,7 @@ def _check(dataset: h5py.Dataset, *, together: bool, verify: bool, has_regions: 
             "verify=True records attributes, which HDF5 can't make in SWMR mode; write without, "
             "and compare with h5lossy.assess afterwards"
         )
-    codec = codec_of(dataset) if verify else None
-    if codec is not None:
+    if verify and codec_of(dataset) is not None:
         checked_dtype(dataset.dtype)
     if together and verify:
         raise InvalidArgumentError(

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import signal
+import sys
 import warnings
 from collections import UserDict
 from typing import Any
@@ -58,6 +60,13 @@ class _Commands(click.Group):
         """Print the list of commands without loading them."""
         with formatter.section("Commands"):
             formatter.write_dl([*_SHORT_HELP.items()])
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command; what standard output has no character for is escaped."""
+        # Work that is done must not fail because of a name, or of a sign in a table.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -16,26 +16,12 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from h5lossy._names import path_text
-from h5lossy._printable import bytes_text, one_line, printable, printable_lines
+from h5lossy._printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from h5lossy import ErrorSummary
-
-__all__ = [
-    "bytes_text",
-    "error_text",
-    "one_line",
-    "print_table",
-    "printable",
-    "printable_lines",
-    "ratio_text",
-    "say",
-    "say_json",
-    "shape_text",
-    "some_names",
-]
 
 #: Most names in a message or a note.
 _MOST_NAMES = 4
@@ -67,7 +53,8 @@ def print_table(
         lines = [
             "   ".join(map(_justified, line, widths, justify)).rstrip() for line in (columns, *rows)
         ]
-        rule = "─" * (sum(widths) + 3 * len(widths) - 1)
+        dash = "─" if (sys.stdout.encoding or "").lower().startswith("utf") else "-"
+        rule = dash * (sum(widths) + 3 * len(widths) - 1)
         click.echo("\n".join(["", f"  {lines[0]}", f" {rule}", *(f"  {x}" for x in lines[1:]), ""]))
         return
     console = Console(markup=False, highlight=False, emoji=False)

@@ -15,11 +15,12 @@ import click
 import h5py
 
 from h5lossy import H5LossyError, NotComparableError
-from h5lossy._cli._console import one_line, printable
 from h5lossy._cli._interrupts import raise_if_interrupted
 from h5lossy._cli._patterns import require_match
 from h5lossy._globs import names_one
+from h5lossy._libhdf5 import filters_in
 from h5lossy._names import dataset_at
+from h5lossy._printable import one_line, printable
 from h5lossy._repacking.objects import dataset_paths
 
 #: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
@@ -40,7 +41,7 @@ def no_verdict() -> Iterator[None]:
         raise
     except click.ClickException as error:
         raise Ended(error.format_message(), NO_VERDICT) from error
-    except (H5LossyError, OSError, MemoryError, RuntimeError, ValueError, KeyError) as error:
+    except UNREADABLE as error:
         raise Ended(one_line(error), NO_VERDICT) from error
 
 
@@ -78,8 +79,9 @@ def raise_failures(failed: Mapping[Path, Exception], count: int, code: int = 0) 
         return
     if not failed:
         click.get_current_context().exit(code)
-    if count == 1 and not code:
-        raise next(iter(failed.values()))
+    only = next(iter(failed.values()))
+    if count == 1 and not code and isinstance(only, click.ClickException):
+        raise only
     lines = [  # a message need not begin with the file's name again
         f"{printable(str(path))}: {why_of(error).removeprefix(f'{path} ')}"
         for path, error in failed.items()
@@ -87,7 +89,7 @@ def raise_failures(failed: Mapping[Path, Exception], count: int, code: int = 0) 
     codes = [getattr(error, "exit_code", FAILED) for error in failed.values()]
     first = f"{len(failed)} of {count} files failed:"
     if count == 1:
-        first, *lines = why_of(next(iter(failed.values()))).splitlines()
+        first, *lines = why_of(only).splitlines()
     raise Ended(first, min(filter(None, [*codes, code])), *lines)
 
 
@@ -155,9 +157,7 @@ def datasets_in(file: h5py.File, patterns: Sequence[str]) -> Datasets:
 
 def filters_of(dataset: h5py.Dataset) -> list[tuple[int, str]]:
     """Return number and name of a dataset's filters; what is behind a semicolon is no name."""
-    creation = dataset.id.get_create_plist()
-    found = map(creation.get_filter, range(creation.get_nfilters()))
     return [
         (number, name.decode("utf-8", "replace").partition(";")[0] or "filter")
-        for number, _, _, name in found
+        for number, _, _, name in filters_in(dataset.id.get_create_plist())
     ]

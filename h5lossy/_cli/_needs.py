@@ -17,10 +17,11 @@ from h5py import h5z
 
 from h5lossy import FILTER_ID, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_starts
-from h5lossy._cli._console import one_line, printable, say, some_names
+from h5lossy._cli._console import say, some_names
 from h5lossy._cli._files import filters_of, open_file
 from h5lossy._cli._system import SET_PLUGIN_PATH
 from h5lossy._names import path_text
+from h5lossy._printable import one_line, printable
 from h5lossy._repacking.objects import external_files, walk
 from h5lossy._stored import StoredChunks
 

@@ -42,7 +42,8 @@ def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Pat
         write_through(temporary)
         raise_if_interrupted()
         temporary.replace(path)
-    write_through(path.parent)
+    with contextlib.suppress(OSError):  # some file systems can't, and the file is there
+        write_through(path.parent)
 
 
 def _require_replaceable(path: Path, *, replace: bool) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from h5lossy import PFPL, BoundError, BoundKind, ErrorBound, InvalidArgumentError
+from h5lossy import PFPL, BoundKind, ErrorBound, InvalidArgumentError
 from h5lossy._bounds import FLOAT_BOUNDS
 from h5lossy._codecs import CODECS, Codec, choice_text
 from h5lossy._values import is_integer
@@ -129,7 +129,7 @@ class Request:
         request = cls(bound=bound, codec=codec, settings=settings, safeguards=safeguards)
         try:
             request.make()
-        except (BoundError, InvalidArgumentError) as error:
+        except InvalidArgumentError as error:
             raise click.UsageError(str(error)) from None
         return request
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from h5lossy._cli._console import printable
 from h5lossy._cli._interrupts import raise_if_interrupted
+from h5lossy._printable import printable
 from h5lossy._progress import bar
 
 if TYPE_CHECKING:

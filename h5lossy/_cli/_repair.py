@@ -18,10 +18,11 @@ import h5py
 from h5py import h5a, h5o
 
 from h5lossy._blocks import for_each_chunk
-from h5lossy._cli._console import one_line, some_names
+from h5lossy._cli._console import some_names
 from h5lossy._cli._files import FAILED, NO_VERDICT, UNREADABLE, Ended
 from h5lossy._cli._system import BINARY, lock
 from h5lossy._names import path_text
+from h5lossy._printable import one_line
 from h5lossy._repacking.objects import attribute_names, has_variable_length, walk
 from h5lossy._repacking.values import blocks_of
 from h5lossy._superblock import Superblock, read_superblock
@@ -130,10 +131,14 @@ def _alone_with(path: Path) -> Iterator[int]:
     except OSError as error:
         raise Ended(f"{path} can't be opened for writing: {error.strerror}", NO_VERDICT) from error
     try:
-        lock(fd)
+        try:
+            lock(fd)
+        except BlockingIOError as error:
+            raise _refused(path, "another program has it open; close it there first") from error
+        except OSError as error:
+            why = f"it can't be locked ({error.strerror}), so another program may have it open"
+            raise _refused(path, f"{why}; copy it to a disk of this machine first") from error
         yield fd
-    except BlockingIOError as error:
-        raise _refused(path, "another program has it open; close it there first") from error
     finally:
         os.close(fd)
 

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy._bounds import BoundKind
-from h5lossy._cli._console import one_line
 from h5lossy._cli._options import DEFAULT_CODEC, FLAGS, Request
 from h5lossy._cli._patterns import Chunks, Rule, require_match
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._globs import matching, names_one
 from h5lossy._packing import Packing
+from h5lossy._printable import one_line
 from h5lossy._ranges import Extent
 from h5lossy._recommendations import COMMUNITY, Recommendations
 from h5lossy._repacking.planning import NO_BOUND, OBJECTIONS, Wish

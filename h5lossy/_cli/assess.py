@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import h5lossy
-from h5lossy._cli._console import printable, say, say_json
+from h5lossy._cli._console import say, say_json
 from h5lossy._cli._files import (
     FAILED,
     Ended,
@@ -35,6 +35,7 @@ from h5lossy._cli._options import (
 )
 from h5lossy._cli._progress import progress_bar
 from h5lossy._names import dataset_at, paired_files, split_place
+from h5lossy._printable import printable
 from h5lossy._values import has_numbers
 from h5lossy.assessment import GROUPS, PROFILES
 from h5lossy.assessment._many import assess_variable, coordinates_of, is_no_variable

@@ -14,11 +14,12 @@ import h5py
 import numpy as np
 
 from h5lossy import BoundKind, ErrorBound, ErrorSummary
-from h5lossy._cli._console import bytes_text, error_text, print_table, ratio_text, say, shape_text
+from h5lossy._cli._console import error_text, print_table, ratio_text, say, shape_text
 from h5lossy._cli._interrupts import interruptible
 from h5lossy._cli._options import Request, codec_text, request_option
 from h5lossy._cli._progress import progress_bar
 from h5lossy._codecs import CODECS
+from h5lossy._printable import bytes_text
 from h5lossy._verification.bound_checker import BoundChecker
 from h5lossy.missing import Missing
 

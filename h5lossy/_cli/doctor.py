@@ -11,6 +11,7 @@ import importlib.util
 import io
 import os
 import platform
+import subprocess
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -21,7 +22,7 @@ import h5py
 import numpy as np
 
 from h5lossy import PLUGIN_PATH, Config, H5LossyError, get_config, largest_error
-from h5lossy._cli._console import error_text, one_line, print_table, printable, say, say_json
+from h5lossy._cli._console import error_text, print_table, say, say_json
 from h5lossy._cli._files import FAILED, Ended, for_each_file, no_verdict, raise_failures
 from h5lossy._cli._needs import needs_of
 from h5lossy._cli._options import files_argument, json_option
@@ -29,6 +30,7 @@ from h5lossy._cli._repair import repair as mend
 from h5lossy._cli._system import SET_PLUGIN_PATH
 from h5lossy._codecs import CODECS, Codec
 from h5lossy._device_speeds import expected_speedups, measure
+from h5lossy._printable import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +147,7 @@ def _import_others() -> list[str]:
             continue
         try:
             importlib.import_module(name)
-        except (ImportError, OSError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001 - NumPy of another version: ValueError, for one
             broken.append(f"{name} is installed, but import {name} fails: {error}")
     return broken
 
@@ -206,7 +208,10 @@ def _print_devices(config: Config) -> None:
     is_usable = any(not device.problem for device in config.devices)
     say(config.device_selection)
     if is_usable and config.backend is not None:
-        _compare_devices()
+        try:
+            _compare_devices()
+        except (subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
+            say(f"the speeds of CPU and GPU could not be compared: {one_line(error)}")
 
 
 def _compare_devices() -> None:

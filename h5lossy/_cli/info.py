@@ -13,16 +13,7 @@ import click
 
 from h5lossy import DatasetInfo, ErrorBound, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_offsets, first_chunk
-from h5lossy._cli._console import (
-    bytes_text,
-    one_line,
-    print_table,
-    printable,
-    ratio_text,
-    say,
-    say_json,
-    shape_text,
-)
+from h5lossy._cli._console import print_table, ratio_text, say, say_json, shape_text
 from h5lossy._cli._files import (
     NO_VERDICT,
     UNREADABLE,
@@ -43,6 +34,7 @@ from h5lossy._cli._options import (
     frame_codec_text,
     json_option,
 )
+from h5lossy._printable import bytes_text, one_line, printable
 from h5lossy._stored import StoredChunks
 
 if TYPE_CHECKING:

@@ -18,10 +18,8 @@ import numpy as np
 from h5lossy import BoundKind
 from h5lossy._chunking import SMALL_CHUNK_BYTES
 from h5lossy._cli._console import (
-    bytes_text,
     error_text,
     print_table,
-    printable,
     ratio_text,
     say,
     say_json,
@@ -45,6 +43,7 @@ from h5lossy._cli._options import (
 from h5lossy._cli._patterns import Chunks, Rule, parse_chunks
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import RecommendationsFile, Rules, RulesFile
+from h5lossy._printable import bytes_text, printable
 from h5lossy._repacking.compressing import CompressedCopy
 from h5lossy._repacking.planning import Plan, make_plans
 from h5lossy._repacking.repacking import Repacking, names_of_other_files
@@ -267,6 +266,7 @@ def repack(
                         progress_bar(work.work_bytes) as advance,
                     ):
                         result.dangling = work.write(temporary, advance)
+                        result.note_sizes(temporary)
             result.add_notes(others)
             result.describe(written=not dry_run)
         if not (as_json or quiet):
@@ -375,7 +375,13 @@ class _Result:
             raise click.ClickException(
                 f"{self.target} exists, and {why}; give another name, or --force to replace it"
             )
+        self.note_sizes(self.path)
         self.existed = True
+
+    def note_sizes(self, written: Path) -> None:
+        """Note the sizes of both files, while nobody else knows the new one."""
+        self.plain["source_bytes"] = self.source.stat().st_size
+        self.plain["target_bytes"] = written.stat().st_size
 
     def add_notes(self, other_files: Sequence[str]) -> None:
         """Note what a user should know of other files and of the datasets."""
@@ -442,8 +448,6 @@ class _Result:
         self.plain["notes"] = self.notes
         if written and self.work.copies:
             self.plain["existed"] = self.existed
-            self.plain["source_bytes"] = self.source.stat().st_size
-            self.plain["target_bytes"] = self.path.stat().st_size
 
     def show(self, *, dry_run: bool, in_full: bool, is_alone: bool) -> None:
         """Print the datasets, or one line for all of them."""

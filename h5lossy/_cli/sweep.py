@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy._bounds import FLOAT_BOUNDS, BoundKind, ErrorBound, require_comparable
-from h5lossy._cli._console import print_table, printable, say, say_json
+from h5lossy._cli._console import print_table, say, say_json
 from h5lossy._cli._field import Choice, candidate_name, choice_options, plain_number, taking
 from h5lossy._cli._files import no_verdict
 from h5lossy._cli._options import FileToWrite, json_option
 from h5lossy._cli._progress import progress_bar
+from h5lossy._printable import printable
 from h5lossy.assessment.render.figure import new_figure, save
 from h5lossy.assessment.render.text import number
 from h5lossy.assessment.tradeoff import Tradeoff, front, measure
@@ -61,7 +62,7 @@ def parse_bounds(text: str) -> list[float]:
             lead = float(text.split("..", maxsplit=1)[0])
             return [float(f"{lead * 10.0 ** (sign * i):.12g}") for i in range(steps + 1)]
         return [float(part) for part in text.split(",")]
-    except ValueError:
+    except (ValueError, OverflowError):  # a range to infinity
         raise click.UsageError(
             f"--bounds takes numbers as 1e-1,1e-2 or a range as 1e-1..1e-4, got {text!r}"
         ) from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import BoundKind
-from h5lossy._cli._console import bytes_text, printable, say, say_json, shape_text
+from h5lossy._cli._console import say, say_json, shape_text
 from h5lossy._cli._field import (
     Choice,
     Dataset,
@@ -26,6 +26,7 @@ from h5lossy._cli._options import FileToWrite, json_option, threads_option
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import exact_pattern, rule_text
 from h5lossy._codecs import choice_text
+from h5lossy._printable import bytes_text, printable
 from h5lossy.assessment import MEASURES, Requirement, number_of_bytes, parse_requirements
 from h5lossy.assessment.render.text import number
 from h5lossy.assessment.tuning import Goal, Search, Tuned, share

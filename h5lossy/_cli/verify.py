@@ -12,7 +12,7 @@ import click
 
 import h5lossy
 from h5lossy import NotComparableError, Verification, describe
-from h5lossy._cli._console import one_line, printable, say, say_json
+from h5lossy._cli._console import say, say_json
 from h5lossy._cli._files import (
     FAILED,
     NO_VERDICT,
@@ -31,6 +31,7 @@ from h5lossy._cli._files import (
 from h5lossy._cli._options import dataset_option, json_option, quiet_option
 from h5lossy._cli._progress import Advance, progress_bar
 from h5lossy._names import dataset_at, hdf5_files_in
+from h5lossy._printable import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

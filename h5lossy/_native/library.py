@@ -119,7 +119,7 @@ _EXCEPTIONS: dict[int, type[Exception]] = {
 }
 
 #: What is raised for a frame that cannot be decoded.
-FRAME_ERRORS = (CorruptFrameError, TruncatedFrameError, UnsupportedError)
+FRAME_ERRORS = (CorruptFrameError, UnsupportedError)
 
 
 def exception(status: int, message: Any) -> Exception:

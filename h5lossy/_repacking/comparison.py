@@ -16,11 +16,10 @@ import numpy as np
 from h5py import h5a, h5d, h5g, h5l, h5o, h5p, h5r, h5s, h5t
 
 from h5lossy._errors import UnsupportedError
-from h5lossy._libhdf5 import fill_bytes
+from h5lossy._libhdf5 import fill_bytes, filters_in
 from h5lossy._names import path_text
 from h5lossy._repacking.objects import (
     attribute_names,
-    filters_in,
     group_properties,
     has_variable_length,
     links,

@@ -37,8 +37,8 @@ from h5lossy._errors import (
     UnsupportedError,
 )
 from h5lossy._frames import inspect
+from h5lossy._libhdf5 import filters_in
 from h5lossy._ranges import confirmed_range
-from h5lossy._repacking.objects import filters_in
 from h5lossy._repacking.planning import require_possible_index
 from h5lossy._safeguards import NO_SAFEGUARDS
 from h5lossy._stored import StoredChunks

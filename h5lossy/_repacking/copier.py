@@ -21,7 +21,6 @@ What can't be kept, since HDF5 or h5py offers no way:
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5s, h5t
 
-from h5lossy._errors import H5LossyError, UnsupportedError
+from h5lossy._errors import UnsupportedError
 from h5lossy._names import path_text
 from h5lossy._repacking.objects import (
     Link,
@@ -39,6 +38,7 @@ from h5lossy._repacking.objects import (
     group_properties,
     has_variable_length,
     links,
+    name_in_errors,
     object_key,
     set_group_properties,
 )
@@ -46,7 +46,7 @@ from h5lossy._repacking.values import ValueCopier
 from h5lossy._verification.records import ATTRIBUTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 #: Makes a new dataset, without values and without a name: (target file, old dataset, its datatype
@@ -111,13 +111,13 @@ class FileCopier:
         """Copy everything."""
         self._copy_objects()
         for path in self._paths.values():
-            with _naming(path):
+            with name_in_errors(path, "copied"):
                 self._copy_attributes(h5o.open(self._source, path), h5o.open(self._target, path))
         for old, new in self._types.values():
             if object_key(old) not in self._paths:
                 self._copy_attributes(old, new)
         for path in self._with_references:
-            with _naming(path):
+            with name_in_errors(path, "copied"):
                 old, new = (h5d.open(file, path) for file in (self._source, self._target))
                 self._values.copy_dataset(old, new)
 
@@ -170,7 +170,7 @@ class FileCopier:
             set_group_properties(creation, group_properties(obj))
             return h5g.create(copy, name, naming, creation)
         if isinstance(obj, h5d.DatasetID):
-            with _naming(path):
+            with name_in_errors(path, "copied"):
                 self._copy_dataset(obj, group, copy, path, naming)
         else:
             h5o.link(self._target_type(obj), copy, name, naming)
@@ -265,12 +265,3 @@ def _require_filters(dataset: h5d.DatasetID) -> None:
             f"its values have to be decoded, and there is no filter {filters} here; "
             "set HDF5_PLUGIN_PATH to a folder that has it"
         )
-
-
-@contextlib.contextmanager
-def _naming(path: bytes) -> Iterator[None]:
-    """Add the path of an object to errors."""
-    try:
-        yield
-    except (H5LossyError, OSError, RuntimeError, TypeError, ValueError) as error:
-        raise H5LossyError(f"{path_text(path)} can't be copied: {error}") from error

@@ -5,20 +5,33 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from h5py import h5, h5a, h5d, h5g, h5l, h5o, h5p, h5t, h5z
 
-from h5lossy._libhdf5 import link_storage, set_link_storage
+from h5lossy._errors import H5LossyError
+from h5lossy._libhdf5 import filters_in, link_storage, set_link_storage
 from h5lossy._names import path_text
+from h5lossy._printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import h5py
 
-#: An object of a file: the number that HDF5 gives the file, and the address of the object's header.
-ObjectKey = tuple[int, int]
+#: An object of a file: the number that HDF5 gives the file, and the address of the object's header,
+#: each in two parts.
+ObjectKey = tuple[tuple[int, int], tuple[int, int]]
+
+
+@contextmanager
+def name_in_errors(path: bytes, what: str) -> Iterator[None]:
+    """Say in an error that an object can't be read, or copied, and which one."""
+    try:
+        yield
+    except (H5LossyError, OSError, RuntimeError, TypeError, ValueError, KeyError) as error:
+        raise H5LossyError(f"{path_text(path)} can't be {what}: {one_line(error)}") from error
 
 
 class Link(NamedTuple):
@@ -31,8 +44,9 @@ class Link(NamedTuple):
 
 def object_key(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> ObjectKey:
     """Return which object this is, whatever path it was opened by."""
-    info = h5o.get_info(obj)
-    return info.fileno, info.addr
+    # h5o.get_info would read all of a dataset's index of chunks, to say how large it is.
+    info = h5g.get_objinfo(obj)
+    return info.fileno, info.objno
 
 
 def walk(file: h5py.File) -> Iterator[tuple[bytes, h5g.GroupID | h5d.DatasetID | h5t.TypeID]]:
@@ -62,16 +76,20 @@ def _hard_links(
     groups = deque([(b"", root)])
     while groups:
         path, group = groups.popleft()
-        for link in links(group):
+        with name_in_errors(path or b"/", "read"):
+            found = links(group)
+        for link in found:
             if link.kind != h5l.TYPE_HARD:
                 continue
-            obj = h5o.open(group, link.name)
-            key = object_key(obj)
+            place = path + b"/" + link.name
+            with name_in_errors(place, "read"):
+                obj = h5o.open(group, link.name)
+                key = object_key(obj)
             is_first = key not in seen
             seen.add(key)
-            yield path + b"/" + link.name, obj, is_first
+            yield place, obj, is_first
             if is_first and isinstance(obj, h5g.GroupID):
-                groups.append((path + b"/" + link.name, obj))
+                groups.append((place, obj))
 
 
 def links(group: h5g.GroupID) -> list[Link]:
@@ -146,11 +164,6 @@ def external_files(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> set[str]:
         names = {creation.get_virtual_filename(i) for i in range(creation.get_virtual_count())}
         return names - {"."}
     return {path_text(creation.get_external(i)[0]) for i in range(creation.get_external_count())}
-
-
-def filters_in(creation: h5p.PropDCID) -> list[tuple[int, int, tuple[int, ...], bytes]]:
-    """Return number, flags, values and name of the filters of a dataset."""
-    return [creation.get_filter(i) for i in range(creation.get_nfilters())]
 
 
 def absent_filters(creation: h5p.PropDCID) -> str:

@@ -22,7 +22,7 @@ from h5lossy._chunking import access_of, chunks_for, is_small
 from h5lossy._codecs import FILTER_ID
 from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._frames import encode, taking
-from h5lossy._libhdf5 import stored_size
+from h5lossy._libhdf5 import filters_in, stored_size
 from h5lossy._names import path_bytes
 from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._repacking.objects import ObjectKey, absent_filters, dataset_paths, object_key
@@ -209,10 +209,10 @@ def _for_integers(dataset: h5py.Dataset, wish: Wish) -> tuple[Wish, Packing | No
 def _objection_to_integers(dataset: h5py.Dataset, wish: Wish) -> str:
     """Return why integers that nobody named are better left in the filters that they have."""
     assert wish.codec is not None
-    creation, chunks = dataset.id.get_create_plist(), dataset.chunks
-    if wish.is_named or not wish.codec.lossless or not chunks or not creation.get_nfilters():
-        return ""
-    if FILTER_ID in [creation.get_filter(i)[0] for i in range(creation.get_nfilters())]:
+    chunks = dataset.chunks
+    filters = [number for number, *_ in filters_in(dataset.id.get_create_plist())]
+    is_asked_for = wish.is_named or not wish.codec.lossless
+    if is_asked_for or not (chunks and filters) or FILTER_ID in filters:
         return ""
     found = chunk_offsets(dataset)
     before = after = 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import h5py
 
 from h5lossy._errors import H5LossyError
+from h5lossy._printable import one_line
 from h5lossy._repacking.comparison import difference
 from h5lossy._repacking.copier import FileCopier, copy_user_block, create_like
 from h5lossy._repacking.objects import external_files, walk
@@ -88,7 +89,7 @@ class Repacking:
                     if why:
                         return f"is not this copy of SRC: {why}"
         except (OSError, RuntimeError, KeyError, ValueError) as error:
-            return f"can't be read: {error}"
+            return f"can't be compared with SRC: {one_line(error)}"
         return ""
 
 

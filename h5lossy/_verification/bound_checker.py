@@ -269,6 +269,11 @@ def largest_error(
     >>> summary.max_error, summary.fraction, summary.holds
     (0.25, 1.0, True)
     """
+    if not isinstance(bound, ErrorBound):
+        raise TypeError(
+            "bound must be an ErrorBound, such as ErrorBound('absolute', 1e-3) or that of a codec, "
+            f"PFPL(absolute=1e-3).bound, got {bound!r}"
+        )
     original, missing = prepared(original, fill_value, missing_value)
     decoded, _ = prepared(decoded, None)
     types = [data.dtype.newbyteorder("=") for data in (original, decoded)]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import operator
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -203,7 +204,7 @@ def codec_of(codec: Codec | str, settings: dict[str, Any]) -> Codec:
             "codec must be a codec such as PFPL(absolute=1e-3), or the name of one "
             f"({', '.join(_CLASSES)}), got {codec!r}"
         )
-    known = [field.name for field in dataclasses.fields(cls)] + ["significant_digits", "modulus"]
+    known = [*inspect.signature(cls.__init__).parameters][1:]
     unknown = [name for name in settings if name not in known]
     if unknown:
         raise InvalidArgumentError(
