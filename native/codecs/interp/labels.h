@@ -175,7 +175,7 @@ LabelsPlan<T> measure_labels(const MaskNeighbours& neighbours, u32 count, const 
   while (plan.literal_bytes < 8 && range >> 8 * plan.literal_bytes != 0) plan.literal_bytes *= 2;
   constexpr u64 kOverhead = 128 * 10;
   LabelsMeter<Word<T>> meter = {{MaskModel(neighbours), kOverhead}, most, count, 128 * plan.literal_bytes};
-  LabelsWalk<Word<T>, LabelsMeter<Word<T>>>(neighbours, count, plan.base, words, runs, meter).run();
+  LabelsWalk(neighbours, count, plan.base, words, runs, meter).run();
   plan.literals = meter.literals;
   plan.cost = meter.goes_on(count) ? meter.meter.cost : ~u64{0};
   return plan;
@@ -212,7 +212,7 @@ u8* write_labels(const LabelsPlan<T>& plan, const MaskNeighbours& neighbours, u3
   out += is_short ? 2 : sizeof base;
   store(out, static_cast<u16>(plan.literals));
   LabelsWriter<Word<T>> writer = {DecisionWriter(neighbours, scratch), plan.base, plan.literal_bytes, out + 2};
-  LabelsWalk<Word<T>, LabelsWriter<Word<T>>>(neighbours, count, plan.base, words, runs, writer).run();
+  LabelsWalk(neighbours, count, plan.base, words, runs, writer).run();
   out = writer.literals;
   if (plan.literals * plan.literal_bytes % 2 != 0) *out++ = 0;
   return writer.decisions.finish(out);
@@ -231,7 +231,7 @@ struct LabelsReader {
   bool is_complete = true;
   bool goes_on(u32) const { return is_complete; }
   void put(u32 i, W word) const { store(words + i * sizeof(W), word); }
-  u32 decide(u32 context, u32) { return decisions.next(context); }
+  u32 decide(u32 context, u32 bit) { return decisions.next(context, bit); }
   W literal(W) {
     if (literals == literals_end) {
       is_complete = false;
@@ -265,7 +265,7 @@ bool read_labels(const MaskNeighbours& neighbours, u32 count, const u8* from, co
   if (end - from < static_cast<i64>(padded) || (padded != bytes && from[bytes] != 0)) return false;
   LabelsReader<Word<T>> reader = {
       DecisionReader(neighbours, from + padded, end), words, base, literal_bytes, from, from + bytes};
-  LabelsWalk<Word<T>, LabelsReader<Word<T>>>(neighbours, count, base, words, runs, reader).run();
+  LabelsWalk(neighbours, count, base, words, runs, reader).run();
   return reader.is_complete && reader.literals == reader.literals_end && reader.decisions.finish() == end;
 }
 

@@ -107,13 +107,13 @@ H5L_FN u32 bits_before(const u32* mask, u32 first, u32 distance, u32 size) {
   return static_cast<u32>(bits & blocks::first_bits(left));
 }
 
-// Goes through a mask: code(context, bit) gets the decisions in order, and returns them. That of a decoder knows them
+// Goes through a mask: coder.next(context, bit) gets the decisions in order, and returns them. A decoder knows them
 // by itself, and the mask, which is 0 then, becomes what they say.
-template <class Code>
+template <class Coder>
 class MaskWalk {
  public:
-  H5L_FN MaskWalk(const MaskNeighbours& neighbours, u32 count, u32* mask, Code& code)
-      : neighbours_(neighbours), count_(count), mask_(mask), code_(code) {
+  H5L_FN MaskWalk(const MaskNeighbours& neighbours, u32 count, u32* mask, Coder& coder)
+      : neighbours_(neighbours), count_(count), mask_(mask), coder_(coder) {
     for (const u32 distance : neighbours.distances) {
       farthest_ = distance > farthest_ ? distance : farthest_;
     }
@@ -127,7 +127,7 @@ class MaskWalk {
     for (u32 w = 0; w < mask_words(count_); ++w) {
       const u32 first = w * kMaskBits, inside = inside_of(w, count_), word = mask_[w];
       const u32 alike = (0 - before_) & inside;
-      if (are_alike<kMaskBits>(first) && code_(kBreakOf32 + before_, u32{word != alike}) == 0) {
+      if (are_alike<kMaskBits>(first) && coder_.next(kBreakOf32 + before_, u32{word != alike}) == 0) {
         mask_[w] = alike;
         run_ += kMaskBits;
         continue;
@@ -174,7 +174,7 @@ class MaskWalk {
 
   H5L_FN u32 octet(u32 first, u32 bits, u32 inside) {
     const u32 alike = (0 - before_) & inside;
-    if (are_alike<8>(first) && code_(kBreakOf8 + before_, u32{bits != alike}) == 0) {
+    if (are_alike<8>(first) && coder_.next(kBreakOf8 + before_, u32{bits != alike}) == 0) {
       run_ += 8;
       return alike;
     }
@@ -183,7 +183,7 @@ class MaskWalk {
     contexts = transposed(contexts);
     u32 known = 0;
     for (u32 j = 0; j < 8 && (inside >> j) != 0; ++j, contexts >>= 8) {
-      const u32 bit = code_(static_cast<u32>(contexts & 0xFE) | before_, bits >> j & 1);
+      const u32 bit = coder_.next(static_cast<u32>(contexts & 0xFE) | before_, bits >> j & 1);
       known |= bit << j;
       contexts |= bit != 0 ? near_contexts_ : 0;
       run_ = bit == before_ ? run_ + 1 : 1;
@@ -195,17 +195,12 @@ class MaskWalk {
   const MaskNeighbours& neighbours_;
   const u32 count_;
   u32* const mask_;
-  Code& code_;
+  Coder& coder_;
   u32 farthest_ = 0;
   u64 near_contexts_ = 0;     // what a bit adds to the contexts of those after it
   u32 before_ = 0, run_ = 0;  // the bit before, and how many like it there were
   u32 windows_[kNeighbours] = {};
 };
-
-template <class Code>
-H5L_FN void walk_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, Code&& code) {
-  MaskWalk<Code>(neighbours, count, mask, code).run();
-}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // A coded mask: u16 number of words | u32 state | u16 words
@@ -233,7 +228,7 @@ struct DecisionMeter {
 // Bytes that write_mask writes, up to kMaskLoss more, or a few less.
 H5L_FN u32 measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask) {
   DecisionMeter meter = {MaskModel(neighbours)};
-  walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) { return meter.next(context, bit); });
+  MaskWalk(neighbours, count, mask, meter).run();
   return 8 + static_cast<u32>(meter.cost / 128);
 }
 
@@ -279,7 +274,7 @@ class DecisionWriter {
 // `scratch` has kMaskScratchBytes.
 H5L_FN u8* write_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8* scratch, u8* out) {
   DecisionWriter writer(neighbours, scratch);
-  walk_mask(neighbours, count, mask, [&](u32 context, u32 bit) { return writer.next(context, bit); });
+  MaskWalk(neighbours, count, mask, writer).run();
   return writer.finish(out);
 }
 
@@ -297,7 +292,7 @@ class DecisionReader {
     from_ = from + 6;
     last_ = from_ + 2 * words;
   }
-  H5L_FN u32 next(u32 context) {
+  H5L_FN u32 next(u32 context, u32) {
     const u32 ones = model_.frequency(context), slot = state_ & (kFrequencySum - 1), zeros = kFrequencySum - ones;
     const u32 bit = slot >= zeros;
     state_ = (state_ >> kFrequencyBits) * (bit != 0 ? ones : zeros) + slot - (bit != 0 ? zeros : 0);
@@ -323,7 +318,7 @@ class DecisionReader {
 H5L_FN const u8* read_mask(const MaskNeighbours& neighbours, u32 count, const u8* from, const u8* end, u32* mask) {
   memset(mask, 0, mask_words(count) * sizeof(u32));
   DecisionReader reader(neighbours, from, end);
-  walk_mask(neighbours, count, mask, [&](u32 context, u32) { return reader.next(context); });
+  MaskWalk(neighbours, count, mask, reader).run();
   return reader.finish();
 }
 
