@@ -189,27 +189,17 @@ Summary summarize(const blocks::FoldedQuantizer<T>& q, const u8* values, u32 cou
 // make exceptions.
 template <class T>
 const u8* values_to_encode(const Lattice<T>& lattice, const u8* values, u32 count, T* numbers) {
-  if (lattice.has_words) {
-    const Lattice<T> l = lattice;
-    for (u32 i = 0; i < count; ++i) {
-      numbers[i] = bit_cast<T>(number_of_word(l, load<Word<T>>(values + i * sizeof(T))));
-    }
+  const auto encode_each = [values, count, numbers](auto encoded) {
+    for (u32 i = 0; i < count; ++i) numbers[i] = bit_cast<T>(encoded(load<Word<T>>(values + i * sizeof(T))));
     return reinterpret_cast<const u8*>(numbers);
-  }
+  };
+  if (lattice.has_words) return encode_each([l = lattice](Word<T> word) { return number_of_word(l, word); });
   if (lattice.cuts != nullptr) {
-    for (u32 i = 0; i < count; ++i) {
-      const Word<T> bits = load<Word<T>>(values + i * sizeof(T));
-      numbers[i] = bit_cast<T>(is_guarded(lattice, bits) ? kNoMask<T> : bits);
-    }
-    return reinterpret_cast<const u8*>(numbers);
+    return encode_each([&](Word<T> bits) { return is_guarded(lattice, bits) ? kNoMask<T> : bits; });
   }
   if (!lattice.own.exists()) return values;
-  const OwnLattice own = lattice.own;
-  const Word<T> fill = lattice.fill_bits;
-  for (u32 i = 0; i < count; ++i) {
-    numbers[i] = bit_cast<T>(number_of<T>(own, fill, load<Word<T>>(values + i * sizeof(T))));
-  }
-  return reinterpret_cast<const u8*>(numbers);
+  return encode_each(
+      [own = lattice.own, fill = lattice.fill_bits](Word<T> bits) { return number_of<T>(own, fill, bits); });
 }
 template <class T>
 const u8* values_to_encode(const blocks::FoldedQuantizer<T>&, const u8* values, u32, T*) {

@@ -125,22 +125,25 @@ void fill_exceptions(const Shape& shape, I base, I* integers) {
   }
 }
 
-// What the prediction of an integer is made of: the distances of those that are added, and of those that are taken off.
+// What the prediction of an integer along some axes is made of: the distances of those that are added, and of those that
+// are taken off, of which the first one is the integer itself.
 struct LorenzoTerms {
-  u32 added[1 << (kAxes - 1)], taken[1 << (kAxes - 1)];
-  u32 adds = 0, takes = 0;
-  // `axes` are not none.
-  LorenzoTerms(const Shape& shape, u32 axes) {
-    for (u32 part = axes; part != 0; part = (part - 1) & axes) {
-      u32 distance = 0;
-      for (u32 a = 0; a < kAxes; ++a) distance += (part & axis_bit(a)) != 0 ? shape.strides[a] : 0;
-      if (count_ones(part) % 2 != 0) {
-        added[adds++] = distance;
-      } else {
-        taken[takes++] = distance;
+  u32 added[1 << (kAxes - 1)] = {}, taken[1 << (kAxes - 1)] = {};
+  u32 axes = 0;  // how many
+  LorenzoTerms() = default;
+  LorenzoTerms(const Shape& shape, u32 along) {
+    for (u32 a = 0; a < kAxes; ++a) {
+      if ((along & axis_bit(a)) == 0) continue;
+      const u32 n = each(axes++), stride = shape.strides[a];
+      if (n == 0) added[0] = stride;
+      for (u32 i = 0; i < n; ++i) {
+        added[n + i] = taken[i] + stride;
+        taken[n + i] = added[i] + stride;
       }
     }
   }
+  // How many are added, and taken off, for so many axes.
+  static constexpr u32 each(u32 axes) { return (1u << axes) / 2; }
 };
 
 template <class I>
@@ -156,8 +159,8 @@ void predict_exceptions(const Shape& shape, u32 axes, I* integers) {
       for (; from != end; ++from) {
         if (*from != kNone<I>) continue;
         U sum = 0;
-        for (u32 i = 0; i < terms.adds; ++i) sum += static_cast<U>(*(from - terms.added[i]));
-        for (u32 i = 0; i < terms.takes; ++i) sum -= static_cast<U>(*(from - terms.taken[i]));
+        for (u32 i = 0; i < terms.each(terms.axes); ++i) sum += static_cast<U>(*(from - terms.added[i]));
+        for (u32 i = 1; i < terms.each(terms.axes); ++i) sum -= static_cast<U>(*(from - terms.taken[i]));
         *from = static_cast<I>(sum);
       }
     };
@@ -211,49 +214,41 @@ inline Code* move_group(const Shape& shape, u32 count, W* const* rows, Code* cod
   return codes + length;
 }
 
-// The neighbours that a row's difference is made of: rows that are one step back along some of the axes, less those
-// that are back along two, plus those that are back along all three.
-template <class W>
-struct Neighbours {
-  u32 axes = 0;  // how many: 0 to 3
-  const W* one[3] = {};
-  const W* two[3] = {};
-  const W* three = nullptr;
+// The terms of rows along the axes but x, by where they are.
+class RowTerms {
+ public:
+  RowTerms(const Shape& shape, u32 axes) : axes_(axes) {
+    for (u32 set = 0; set < 8; ++set) terms_[set] = LorenzoTerms(shape, set << 1);
+  }
+  bool along_x() const { return (axes_ & axis_bit(3)) != 0; }
+  const LorenzoTerms& at(const u32 (&coordinates)[3]) const {
+    u32 found = 0;  // the axes that there are neighbours along
+    for (u32 a = 0; a < 3; ++a) found |= coordinates[a] != 0 ? axes_ & axis_bit(a) : 0;
+    return terms_[found >> 1];
+  }
+
+ private:
+  u32 axes_;
+  LorenzoTerms terms_[8];
 };
 
 template <class W>
-inline Neighbours<W> neighbours_of(const Shape& shape, u32 axes, const u32 (&coordinates)[3], const W* row) {
-  Neighbours<W> found;
-  u32 strides[3];
-  for (u32 a = 0; a < 3; ++a) {
-    if ((axes & axis_bit(a)) != 0 && coordinates[a] != 0) strides[found.axes++] = shape.strides[a];
-  }
-  for (u32 i = 0; i < found.axes; ++i) {
-    found.one[i] = row - strides[i];
-    for (u32 j = 0; j < i; ++j) found.two[i + j - 1] = row - strides[i] - strides[j];
-  }
-  if (found.axes == 3) found.three = row - strides[0] - strides[1] - strides[2];
-  return found;
+H5L_INLINE Vector<W> lanes_at(const W* from) {
+  Vector<W> lanes;
+  memcpy(&lanes, from, sizeof lanes);
+  return lanes;
 }
 
-// The prediction of entry i of a row, along all axes but x.
+// The predictions of the integers from `at` on, along kCount axes but x.
 template <u32 kCount, class W>
-H5L_INLINE Vector<W> predicted_lanes(const Neighbours<W>& from, u32 i) {
-  const auto at = [&](const W* row) {
-    Vector<W> lanes;
-    memcpy(&lanes, row + i, sizeof lanes);
-    return lanes;
-  };
-  if constexpr (kCount == 0) {
-    return Vector<W>{};
-  } else if constexpr (kCount == 1) {
-    return at(from.one[0]);
-  } else if constexpr (kCount == 2) {
-    return at(from.one[0]) + at(from.one[1]) - at(from.two[0]);
-  } else {
-    return at(from.one[0]) + at(from.one[1]) + at(from.one[2]) - at(from.two[0]) - at(from.two[1]) - at(from.two[2]) +
-           at(from.three);
-  }
+H5L_INLINE Vector<W> predicted_lanes(const LorenzoTerms& terms, const W* at) {
+  constexpr u32 each = LorenzoTerms::each(kCount);
+  Vector<W> sum = {};
+#pragma GCC unroll 4
+  for (u32 i = 0; i < each; ++i) sum += lanes_at(at - terms.added[i]);
+#pragma GCC unroll 4
+  for (u32 i = 1; i < each; ++i) sum -= lanes_at(at - terms.taken[i]);
+  return sum;
 }
 
 template <class F>
@@ -287,29 +282,37 @@ inline bool has_short_rows(const Shape& shape) {
   return shape.extents[2] > 4 && shape.extents[3] <= (shape.extents[1] > 1 ? 4 : 8);
 }
 
-// Rows of one plane, side by side, that have the same neighbours along w, z and y.
-template <class U>
-inline void find_differences(const Shape& shape, u32 axes, const u32 (&coordinates)[3], u32 rows, const U* row,
-                             U* out) {
-  const u32 length = shape.extents[3], values = rows * length;
-  const Neighbours<U> from = neighbours_of(shape, axes, coordinates, row);
-  const bool along_x = from.axes == 0 || (axes & axis_bit(3)) != 0;
-  U has_before[kLanes<U> + 8];  // from a row's first value on
-  for (u32 i = 0; i < kLanes<U> + 8; ++i) has_before[i] = along_x && i % length != 0 ? ~U{0} : U{0};
-  with_count(from.axes, [&](auto count) {
+// Differences of values that have the same neighbours along w, z and y. has_before(i) gives a mask of those of the
+// vector at i that have one along x; `is_first` is whether none has one before `row`.
+template <class U, class HasBefore>
+H5L_INLINE void find_differences(LorenzoTerms terms, const U* row, u32 values, bool is_first, U* out,
+                                 HasBefore has_before) {
+  with_count(terms.axes, [&](auto count) {
+    const auto rest_at = [&](const U* at) { return lanes_at(at) - predicted_lanes<count()>(terms, at); };
     Vector<U> before = {};
-    for (u32 i = 0, x = 0; i < values; i += kLanes<U>, x = (x + kLanes<U>) % length) {
-      Vector<U> now, mask;
-      memcpy(&now, row + i, sizeof now);
-      memcpy(&mask, has_before + x, sizeof mask);
-      now -= predicted_lanes<count()>(from, i);
+    if (!is_first) before = rest_at(row - kLanes<U>);
+    // The last vector may be too long: the next row is still to come.
+    for (u32 i = 0; i < values; i += kLanes<U>) {
+      const Vector<U> now = rest_at(row + i);
       const Vector<U> difference =
-          now - (words_before<U>(before, now, std::make_integer_sequence<u32, kLanes<U>>{}) & mask);
+          now - (words_before<U>(before, now, std::make_integer_sequence<u32, kLanes<U>>{}) & has_before(i));
       memcpy(out + i, &difference, sizeof difference);
       before = now;
     }
   });
-  if (from.axes != 0) return;
+}
+
+// Rows of one plane, side by side.
+template <class U>
+inline void code_plane(const Shape& shape, const RowTerms& all, const u32 (&coordinates)[3], u32 rows, const U* row,
+                       U* out) {
+  const u32 length = shape.extents[3], values = rows * length;
+  const LorenzoTerms& terms = all.at(coordinates);
+  const bool along_x = terms.axes == 0 || all.along_x();
+  U has_before[kLanes<U> + 8];  // from a row's first value on
+  for (u32 i = 0; i < kLanes<U> + 8; ++i) has_before[i] = along_x && i % length != 0 ? ~U{0} : U{0};
+  find_differences(terms, row, values, true, out, [&](u32 i) { return lanes_at(has_before + i % length); });
+  if (terms.axes != 0) return;
   if ((coordinates[0] | coordinates[1] | coordinates[2]) == 0) {
     out[0] = 0;
     return;
@@ -319,7 +322,7 @@ inline void find_differences(const Shape& shape, u32 axes, const u32 (&coordinat
 }
 
 template <class U>
-inline void code_short_rows(const Shape& shape, u32 axes, const U* box, U* codes, U* differences) {
+inline void code_short_rows(const Shape& shape, const RowTerms& terms, const U* box, U* codes, U* differences) {
   const u32 length = shape.extents[3], height = shape.extents[2], batch = 4 * kPieceValues / length / 4 * 4;
   for (u32 w = 0; w < shape.extents[0]; ++w) {
     for (u32 z = 0; z < shape.extents[1]; z += 2) {
@@ -330,10 +333,10 @@ inline void code_short_rows(const Shape& shape, u32 axes, const U* box, U* codes
           const u32 position = w * shape.strides[0] + (z + k) * shape.strides[1] + y * length;
           U* const out = differences + k * rows * length;
           const u32 first = y == 0 ? 1 : 0;
-          if (first != 0) find_differences(shape, axes, {w, z + k, 0}, 1, box + position, out);
+          if (first != 0) code_plane(shape, terms, {w, z + k, 0}, 1, box + position, out);
           if (rows == first) continue;
           const u32 done = first * length;
-          find_differences(shape, axes, {w, z + k, y + first}, rows - first, box + position + done, out + done);
+          code_plane(shape, terms, {w, z + k, y + first}, rows - first, box + position + done, out + done);
         }
         // Four rows of one plane, then of the other.
         const u32 step = planes == 1 ? rows : 4;
@@ -355,38 +358,26 @@ void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* codes, I* 
   const U* const box = reinterpret_cast<const U*>(integers);
   U* to = reinterpret_cast<U*>(codes);
   const u32 length = shape.extents[3];
+  const RowTerms all(shape, axes);
   if (has_short_rows(shape)) {
-    code_short_rows(shape, axes, box, to, reinterpret_cast<U*>(rows));
+    code_short_rows(shape, all, box, to, reinterpret_cast<U*>(rows));
     for (u32 i = shape.count; i % kBlockCodes != 0; ++i) to[i] = 0;
     return;
   }
   Shape piece = shape;
   for_row_groups(shape, [&](const RowGroup& group) {
     U* differences[8];
-    Vector<U> ends[8] = {};  // the last vectors of the rows' pieces before
     for (u32 first = 0; first < length; first += kPieceValues) {
       const u32 values = length - first < kPieceValues ? length - first : kPieceValues;
       for (u32 k = 0; k < group.count; ++k) {
         const U* const row = box + group.positions[k] + first;
         U* const out = differences[k] = reinterpret_cast<U*>(rows) + k * values;
         const u32(&at)[3] = group.coordinates[k];
-        const Neighbours<U> from = neighbours_of(shape, axes, at, row);
-        const bool along_x = from.axes == 0 || (axes & axis_bit(3)) != 0;
-        with_count(from.axes, [&](auto count) {
-          Vector<U> before = ends[k];
-          // The last vector may be too long: the next row is still to come.
-          for (u32 i = 0; i < values; i += kLanes<U>) {
-            Vector<U> now;
-            memcpy(&now, row + i, sizeof now);
-            now -= predicted_lanes<count()>(from, i);
-            const Vector<U> difference =
-                now - words_before<U>(before, now, std::make_integer_sequence<u32, kLanes<U>>{});
-            memcpy(out + i, along_x ? &difference : &now, sizeof now);
-            before = now;
-          }
-          ends[k] = before;
-        });
-        if (from.axes != 0 || first != 0) continue;
+        const LorenzoTerms& terms = all.at(at);
+        const bool along_x = terms.axes == 0 || all.along_x();
+        const Vector<U> mask = Vector<U>{} - static_cast<U>(along_x);
+        find_differences(terms, row, values, first == 0, out, [mask](u32) { return mask; });
+        if (terms.axes != 0 || first != 0) continue;
         out[0] = group.positions[k] == 0 ? 0 : row[0] - *(row - back_of(shape, at));
       }
       piece.extents[3] = values;
@@ -433,20 +424,19 @@ H5L_INLINE Vector<U> last_of(Vector<U> words) {
 
 // A row's steps become integers: sums along x, if they are along x, and the prediction along the other axes.
 template <u32 kCount, bool kAlongX, class U>
-inline void sum_row(const Neighbours<U>& from, U* row, u32 length) {
+inline void sum_row(LorenzoTerms terms, U* row, u32 length) {
   Vector<U> before = {};
   const bool is_too_long = length % kLanes<U> != 0;
   Vector<U> behind = {};
-  if (is_too_long) memcpy(&behind, row + length, sizeof behind);
+  if (is_too_long) behind = lanes_at(row + length);
   for (u32 i = 0; i < length; i += kLanes<U>) {
-    Vector<U> now;
-    memcpy(&now, row + i, sizeof now);
+    Vector<U> now = lanes_at(row + i);
     if constexpr (kAlongX) {
       const Vector<U> sums = sums_of<U>(now);
       now = sums + before;
       before += last_of<U>(sums);  // the loop-carried dependency is one addition
     }
-    now += predicted_lanes<kCount>(from, i);
+    now += predicted_lanes<kCount>(terms, row + i);
     memcpy(row + i, &now, sizeof now);
   }
   if (is_too_long) memcpy(row + length, &behind, sizeof behind);
@@ -454,39 +444,38 @@ inline void sum_row(const Neighbours<U>& from, U* row, u32 length) {
 
 // A row's steps, at `row`, become integers.
 template <class U>
-inline void rebuild_row(const Shape& shape, u32 axes, const u32 (&coordinates)[3], u32 position, U base, U* row) {
+inline void rebuild_row(const Shape& shape, const RowTerms& all, const u32 (&coordinates)[3], u32 position, U base,
+                        U* row) {
   const u32 length = shape.extents[3];
-  const Neighbours<U> from = neighbours_of<U>(shape, axes, coordinates, row);
-  if (from.axes == 0) {
+  const LorenzoTerms& terms = all.at(coordinates);
+  if (terms.axes == 0) {
     row[0] = position == 0 ? base : row[0] + *(row - back_of(shape, coordinates));
-    sum_row<0, true>(from, row, length);
+    sum_row<0, true>(terms, row, length);
     return;
   }
-  with_count(from.axes, [&](auto count) {
-    if ((axes & axis_bit(3)) != 0) {
-      sum_row<count(), true>(from, row, length);
+  with_count(terms.axes, [&](auto count) {
+    if (all.along_x()) {
+      sum_row<count(), true>(terms, row, length);
     } else {
-      sum_row<count(), false>(from, row, length);
+      sum_row<count(), false>(terms, row, length);
     }
   });
 }
 
 // The rows of a plane but the first. `steps_of(y)` is where a row's steps are, `first` the first row.
 template <u32 kWidth, class U, class StepsOf>
-inline void rebuild_plane(const Shape& shape, u32 axes, u32 w, u32 z, U* first, StepsOf&& steps_of) {
+inline void rebuild_plane(const Shape& shape, const RowTerms& all, u32 w, u32 z, U* first, StepsOf&& steps_of) {
   using ShortWords = typename ShortRow<U, kWidth>::Words;
   const u32 length = shape.extents[3], height = shape.extents[2];
-  const bool along_x = (axes & axis_bit(3)) != 0, along_y = (axes & axis_bit(2)) != 0;
-  const Neighbours<U> others = neighbours_of<U>(shape, axes & ~axis_bit(2), {w, z, 0}, first);
+  const LorenzoTerms others = all.at({w, z, 0});
+  const bool along_y = all.at({w, z, 1}).axes != others.axes;
   with_count(others.axes, [&](auto count) {
     // What is not predicted along w and z is summed along x and y.
     ShortWords above = {};
     if (along_y) {
       U row[kWidth + kLanes<U>] = {};
       for (u32 i = 0; i < length; i += kLanes<U>) {
-        Vector<U> lanes;
-        memcpy(&lanes, first + i, sizeof lanes);
-        lanes -= predicted_lanes<count()>(others, i);
+        const Vector<U> lanes = lanes_at(first + i) - predicted_lanes<count()>(others, first + i);
         memcpy(row + i, &lanes, sizeof lanes);
       }
       memcpy(&above, row, sizeof above);
@@ -496,22 +485,21 @@ inline void rebuild_plane(const Shape& shape, u32 axes, u32 w, u32 z, U* first, 
     for (u32 y = 1; y < height; ++y, to += length) {
       ShortWords row;
       memcpy(&row, steps_of(y), sizeof row);
-      if (along_x) ShortRow<U, kWidth>::sum(row);
+      if (all.along_x()) ShortRow<U, kWidth>::sum(row);
       row += above;
       if (along_y) above = row;
       memcpy(to, &row, sizeof row);
     }
     for (u32 i = length; count() != 0 && i < height * length; i += kLanes<U>) {
-      Vector<U> lanes;
-      memcpy(&lanes, first + i, sizeof lanes);
-      lanes += predicted_lanes<count()>(others, i);
+      const Vector<U> lanes = lanes_at(first + i) + predicted_lanes<count()>(others, first + i);
       memcpy(first + i, &lanes, sizeof lanes);
     }
   });
 }
 
 template <class I>
-void rebuild_short_rows(const Shape& shape, u32 axes, const I* steps, I base, I* integers, const TakeRows<I>& taker) {
+void rebuild_short_rows(const Shape& shape, const RowTerms& terms, const I* steps, I base, I* integers,
+                        const TakeRows<I>& taker) {
   using U = Unsigned<I>;
   const u32 length = shape.extents[3], height = shape.extents[2];
   for (u32 w = 0; w < shape.extents[0]; ++w) {
@@ -526,16 +514,16 @@ void rebuild_short_rows(const Shape& shape, u32 axes, const I* steps, I base, I*
         const auto rebuild_single = [&](u32 y) {
           U* const row = reinterpret_cast<U*>(integers) + position + y * length;
           memcpy(row, steps_of(y), length * sizeof(U));
-          rebuild_row(shape, axes, {w, z + k, y}, position + y * length, static_cast<U>(base), row);
+          rebuild_row(shape, terms, {w, z + k, y}, position + y * length, static_cast<U>(base), row);
         };
         rebuild_single(0);
         U* const first = reinterpret_cast<U*>(integers) + position;
-        if (neighbours_of<U>(shape, axes, {w, z + k, 1}, first + length).axes == 0) {
+        if (terms.at({w, z + k, 1}).axes == 0) {
           for (u32 y = 1; y < height; ++y) rebuild_single(y);
         } else if (length <= 4) {
-          rebuild_plane<4>(shape, axes, w, z + k, first, steps_of);
+          rebuild_plane<4>(shape, terms, w, z + k, first, steps_of);
         } else {
-          rebuild_plane<8>(shape, axes, w, z + k, first, steps_of);
+          rebuild_plane<8>(shape, terms, w, z + k, first, steps_of);
         }
         taker.take(taker.own, position, integers + position, height * length);
       }
@@ -549,9 +537,10 @@ void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base, I* in
   using U = Unsigned<I>;
   U* const box = reinterpret_cast<U*>(integers);
   const U* next = reinterpret_cast<const U*>(steps);
+  const RowTerms terms(shape, axes);
   if constexpr (kHasSpecialShapes) {
     if (has_short_rows(shape)) {
-      rebuild_short_rows(shape, axes, steps, base, integers, taker);
+      rebuild_short_rows(shape, terms, steps, base, integers, taker);
       return;
     }
   }
@@ -563,7 +552,7 @@ void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base, I* in
     u32 first = group.positions[0];
     for (u32 k = 0; k < group.count; ++k) {
       const u32 position = group.positions[k], behind = position + length;
-      rebuild_row(shape, axes, group.coordinates[k], position, static_cast<U>(base), rows[k]);
+      rebuild_row(shape, terms, group.coordinates[k], position, static_cast<U>(base), rows[k]);
       if (k + 1 < group.count && group.positions[k + 1] == behind) continue;
       taker.take(taker.own, first, integers + first, behind - first);
       if (k + 1 < group.count) first = group.positions[k + 1];

@@ -4,42 +4,15 @@
 // simd/coder.h for AVX-512.
 #pragma once
 
-#include <immintrin.h>
-
-#include "codecs/interp/coder.h"
-#include "codecs/interp/simd/coder_tables.h"
+#include "codecs/interp/simd/coder_costs.h"
 
 namespace h5lossy::H5L_TARGET::interp::simd {
-
-inline void store_half(void* to, __m256i vector) { _mm256_storeu_si256(static_cast<__m256i*>(to), vector); }
 
 inline __m512i zigzag_lanes(__m512i codes, i32) {
   return _mm512_xor_si512(_mm512_slli_epi32(codes, 1), _mm512_srai_epi32(codes, 31));
 }
 inline __m512i zigzag_lanes(__m512i codes, i64) {
   return _mm512_xor_si512(_mm512_slli_epi64(codes, 1), _mm512_srai_epi64(codes, 63));
-}
-
-// The zigzags of a block, without the lowest planes, in lanes of 32 bits. Larger ones become 2^32 - 1.
-struct Sizes {
-  __m512i low, high;
-};
-
-inline Sizes sizes_of(const i32* codes, u32 raw_planes) {
-  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes));
-  return {_mm512_srl_epi32(zigzag_lanes(_mm512_loadu_si512(codes), i32{}), shift),
-          _mm512_srl_epi32(zigzag_lanes(_mm512_loadu_si512(codes + 16), i32{}), shift)};
-}
-
-inline Sizes sizes_of(const i64* codes, u32 raw_planes) {
-  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes));
-  __m256i parts[4];
-  for (u32 i = 0; i < 4; ++i) {
-    const __m512i numbers = zigzag_lanes(_mm512_loadu_si512(codes + 8 * i), i64{});
-    parts[i] = _mm512_cvtusepi64_epi32(_mm512_srl_epi64(numbers, shift));
-  }
-  return {_mm512_inserti64x4(_mm512_castsi256_si512(parts[0]), parts[1], 1),
-          _mm512_inserti64x4(_mm512_castsi256_si512(parts[2]), parts[3], 1)};
 }
 
 // The zigzags of a block in lanes of 16 bits; larger ones become 65535.
@@ -102,152 +75,7 @@ inline __m512i from_planes(__m512i planes) {
   return _mm512_shuffle_epi8(transpose_squares(squares), _mm512_load_si512(kNumbersOfHalves.sources));
 }
 
-// As many as there can be lanes, the last ones out of reach.
-struct LaneThresholds {
-  alignas(64) u32 at[16];
-};
-inline constexpr LaneThresholds kLaneThresholds = [] {
-  LaneThresholds lanes = {};
-  for (u32 k = 0; k < 16; ++k) lanes.at[k] = k < kClassThresholds ? kThresholds.at[k] : ~0u;
-  return lanes;
-}();
-
-// Lane i: the sum of the lanes of vector i.
-inline __m512i sums_of_vectors(const __m512i (&vectors)[16]) {
-  __m512i eight[8], four[4];
-  for (u32 i = 0; i < 8; ++i) {
-    const __m512i a = vectors[i], b = vectors[i + 8];
-    eight[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-  }
-  for (u32 i = 0; i < 4; ++i) {
-    const __m512i a = eight[i], b = eight[i + 4];
-    four[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-  }
-  const auto add_quarters = [](__m512i a, __m512i b) {
-    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xDD));
-  };
-  const __m512i sums = add_quarters(add_quarters(four[0], four[1]), add_quarters(four[2], four[3]));
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15);
-  return _mm512_permutexvar_epi32(order, sums);
-}
-
-struct Avx512 : Definition {
-  using OwnReading = OwnNearest;
-  static void prepare(const u16 (&frequencies)[kSymbols], OwnReading& own) { prepare_own(frequencies, own); }
-
-  static constexpr u32 kGroup = 16;
-
-  // Sixteen blocks at a time, so that sums across a vector are made for all of them together.
-  template <class I>
-  static u32 find_candidates(const I* codes, u32 blocks, Coding& plan) {
-    const __m512i ones = _mm512_set1_epi32(1);
-    __m512i all = _mm512_setzero_si512();
-    for (u32 first = 0; first < blocks; first += kGroup) {
-      __m512i sums[kGroup];
-      for (u32 i = 0; i < kGroup; ++i) {
-        sums[i] = _mm512_setzero_si512();
-        if (first + i >= blocks) continue;
-        const Sizes block = sizes_of(codes + u64{first + i} * kBlockCodes, plan.raw_planes);
-        all = _mm512_ternarylogic_epi32(all, block.low, block.high, 0xFE);
-        sums[i] = _mm512_add_epi32(_mm512_srli_epi32(_mm512_add_epi32(block.low, ones), 1),
-                                   _mm512_srli_epi32(_mm512_add_epi32(block.high, ones), 1));
-      }
-      const __m512i halves = sums_of_vectors(sums);
-      const __mmask16 is_used = _mm512_test_epi32_mask(halves, halves);
-      const __m512i reached = thresholds_reached(halves);
-      const __m512i candidates = _mm512_maskz_max_epu32(is_used, reached, ones);
-      const __mmask16 is_there =
-          static_cast<__mmask16>(first + kGroup <= blocks ? 0xFFFF : (1u << (blocks - first)) - 1);
-      // Converted and stored in two steps, since the memory sanitizer does not know the store that converts.
-      _mm_mask_storeu_epi8(plan.candidates + first, is_there, _mm512_cvtepi32_epi8(candidates));
-      const __m512i classes = _mm512_maskz_add_epi32(is_used, reached, ones);
-      _mm_mask_storeu_epi8(plan.classes + first, is_there, _mm512_cvtepi32_epi8(classes));
-    }
-    return static_cast<u32>(_mm512_reduce_or_epi32(all));
-  }
-
-  template <class I>
-  static void cost_candidates(const I* codes, u32 blocks, u32 set, Coding& plan) {
-    u16 used[kMaxBlocks];
-    u32 count = 0;
-    for (u32 b = 0; b < blocks; ++b) {
-      plan.costs[b] = zero_costs(set);
-      used[count] = static_cast<u16>(b);
-      count += plan.candidates[b] != 0;
-    }
-    for (u32 first = 0; first < count; first += kGroup) {
-      cost_some(codes, used + first, count - first < kGroup ? count - first : kGroup, set, plan);
-    }
-  }
-
-  template <class I>
-  static void cost_some(const I* codes, const u16* used, u32 count, u32 set, Coding& plan) {
-    __m512i pairs[kCandidates / 2][kGroup];
-    for (u32 i = 0; i < kGroup; ++i) {
-      pairs[0][i] = pairs[1][i] = _mm512_setzero_si512();
-      if (i >= count) continue;
-      const Sizes block = sizes_of(codes + u64{used[i]} * kBlockCodes, plan.raw_planes);
-      const __m512i sizes = _mm512_packus_epi32(block.low, block.high);  // in any order, and at most 65535
-      const u32 first = plan.candidates[used[i]];
-      const auto costs_in = [&](u32 c) {
-        const __m512i planes = _mm512_set1_epi32(static_cast<int>(raw_planes_of(c) * 0x10001));
-        const __m512i symbols = _mm512_min_epu16(_mm512_srlv_epi16(sizes, planes), _mm512_set1_epi16(kEscape));
-        const __m512i table = _mm512_load_si512(kCostTables.of[set][table_of(c)]);
-        return _mm512_madd_epi16(_mm512_permutexvar_epi16(symbols, table), _mm512_set1_epi16(1));
-      };
-      for (u32 j = 0; j < 2; ++j) {
-        pairs[j][i] = _mm512_add_epi32(costs_in(first + 2 * j), _mm512_slli_epi32(costs_in(first + 2 * j + 1), 16));
-      }
-    }
-    alignas(64) u32 costs[2][kGroup];
-    for (u32 j = 0; j < 2; ++j) _mm512_store_si512(costs[j], sums_of_vectors(pairs[j]));
-    for (u32 i = 0; i < count; ++i) {
-      const u32 b = used[i];
-      plan.costs[b] = (costs[0][i] | u64{costs[1][i]} << 32) + kPlaneCosts.costs[plan.candidates[b]];
-    }
-  }
-
-  template <class I>
-  static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
-                               Tally<I>& tally) {
-    __m512i sums[kTableSets / 2] = {};
-    for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
-      const u32 c = plan.classes[b];
-      if (c == 0) continue;
-      const u32 planes = plan.raw_planes + raw_planes_of(c);
-      const Sizes rests = sizes_of(codes, planes);
-      // In any order.
-      const __m256i symbols = _mm512_cvtepi16_epi8(
-          _mm512_min_epu16(_mm512_packus_epi32(rests.low, rests.high), _mm512_set1_epi16(kEscape)));
-      if (_mm256_cmpeq_epi8_mask(symbols, _mm256_set1_epi8(static_cast<char>(kEscape))) != 0) {
-        count_escapes(codes, planes, tally);
-      }
-      const __m512i twice = _mm512_broadcast_i64x4(symbols);
-      const auto& tables = kSetCosts.costs[table_of(c)];
-      for (u32 i = 0; i < kTableSets / 2; ++i) {
-        const __m512i found = _mm512_shuffle_epi8(_mm512_load_si512(tables[2 * i]), twice);
-        sums[i] = _mm512_add_epi64(sums[i], _mm512_sad_epu8(found, _mm512_setzero_si512()));
-      }
-    }
-    for (u32 set = 0; set < kTableSets; ++set) {
-      const __mmask8 half = set % 2 == 0 ? 0x0F : 0xF0;
-      costs[set] += static_cast<u64>(_mm512_mask_reduce_add_epi64(half, sums[set / 2]));
-    }
-  }
-
-  static __m512i thresholds_reached(__m512i halves) {
-    // The exponent is exact below 2^24; above, all thresholds are reached.
-    const __m512i exponents = _mm512_srli_epi32(_mm512_castps_si512(_mm512_cvtepi32_ps(halves)), 23);
-    const __m512i above_4 = _mm512_sub_epi32(exponents, _mm512_set1_epi32(127 + 2));
-    const __m512i j =
-        _mm512_min_epi32(_mm512_max_epi32(above_4, _mm512_setzero_si512()), _mm512_set1_epi32(kClassThresholds));
-    const __m512i thresholds = _mm512_permutexvar_epi32(j, _mm512_load_si512(kLaneThresholds.at));
-    const __mmask16 is_above = _mm512_cmpge_epu32_mask(halves, thresholds);
-    // Not more than there are: sums that mean nothing, of sizes that are too large, may be anything.
-    return _mm512_min_epu32(_mm512_mask_add_epi32(j, is_above, j, _mm512_set1_epi32(1)),
-                            _mm512_set1_epi32(kClassThresholds));
-  }
-
+struct Avx512 : VectorCosts {
   // One symbol of 16 lanes; puts the words of lanes that are full in front.
   static void push_lanes(const LaneRates& rates, __m512i symbols, __m512i& states, u8*& words) {
     const auto look_up = [symbols](const u32(&table)[kSymbols]) {

@@ -88,14 +88,6 @@ inline void prepare_own(const u16 (&frequencies)[kSymbols], OwnNearest& own) {
   Definition::prepare(frequencies, own);
 }
 
-// Costs of symbols as in the comparison of classes, twice.
-inline constexpr auto kCostTables =
-    make_tables<u16[2 * kSymbols]>(kSymbolFrequencies, [](const u16 (&frequencies)[kSymbols], u16 (&to)[2 * kSymbols]) {
-      for (u32 s = 0; s < 2 * kSymbols; ++s) {
-        to[s] = static_cast<u16>(cost_of(frequencies[s % kSymbols]) + (s % kSymbols == kEscape ? kEscapeCost : 0));
-      }
-    });
-
 // Costs of symbols as bytes, twice.
 struct SetCosts {
   alignas(64) u8 costs[kSymbolTables][kTableSets][2 * kSymbols];

@@ -256,34 +256,7 @@ inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&w
   });
 }
 
-// All ghosts of an axis that are cubic, in places of `length`.
-inline void mix_planes(u32* at, u32 length, const Axis& axis) {
-  const i64 stride = axis.stride;
-  const u32 *const a = at + (axis.regular - 3) * stride, *const b = a + stride, *const c = b + stride;
-  const u32 *const second = at + stride, *const third = second + stride,
-                   *const last = c + 3 * stride;  // 2 ghosts before
-  u32 *const left = at - stride, *const right = at + axis.regular * stride, *const next = right + stride;
-  const auto beyond = [](Lanes x, Lanes y, Lanes z) {  // of the parabola through x, y and z
-    const Lanes slope = z - y;
-    return (slope << 1) + slope + x;
-  };
-  const Lanes behind_left = load_lanes(left + length), behind_right = load_lanes(right + length);
-  for (u32 k = 0; k < length; k += kCount) {
-    const Lanes ghost = beyond(load_lanes(a + k), load_lanes(b + k), load_lanes(c + k));
-    store_lanes(left + k, beyond(load_lanes(third + k), load_lanes(second + k), load_lanes(at + k)));
-    store_lanes(right + k, ghost);
-  }
-  store_lanes(left + length, behind_left);
-  store_lanes(right + length, behind_right);
-  if (!axis.is_irregular) return;
-  const u32 w0 = axis.ghosts[1].weights[0], w1 = axis.ghosts[1].weights[1], w3 = axis.ghosts[1].weights[3];
-  for_lanes(next, length, [&](u32 k) {
-    store_lanes(next + k, w0 * load_lanes(b + k) + w1 * load_lanes(c + k) + 9 * load_lanes(right + k) +
-                              w3 * load_lanes(last + k));
-  });
-}
-
-// The same for single places, `stride` apart, once for each of `count` rows.
+// The ghosts of an axis whose places follow each other, in each of `count` rows, `stride` apart.
 inline void mix_rows(u32* at, u32 count, u32 stride, const Axis& axis) {
   const Ghost* const ghosts = axis.ghosts;
   if (axis.is_cubic) {
@@ -329,10 +302,6 @@ inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a, c
           level.parts[part] + place_of(level, part, 0, w) * w_stride + place_of(level, part, 1, z) * z_stride;
       if (a == 3) {  // also in rows of ghosts
         mix_rows(at, place_of(level, part, 2, rows - 1) + 1, y_stride, axis);
-        continue;
-      }
-      if (axis.is_cubic && length >= kCount) {
-        mix_planes(at, length, axis);
         continue;
       }
       for (u32 g = 0; g < axis.ghost_count; ++g) {
