@@ -118,9 +118,9 @@ void place_exceptions(const Lattice<T>& lattice, const u8* values, u32 count, i6
     const W bits = load<W>(values + i * sizeof(T));
     const T s = multiply(bit_cast<T>(bits), l.inverse_step);
     const W difference = integer_of(subtract(add(s, kRounding<T>), kRounding<T>)) - offset;
-    const bool is_far = is_narrow & !is_narrow_excess(narrow_excess(difference));
-    const bool is_placed = (bins[i] == kNone<I>)&has_nearest_bin(l, fill, bits);
-    bins[i] = is_placed & !is_far ? static_cast<I>(difference) : bins[i];
+    const bool is_near = !is_narrow | is_narrow_excess(narrow_excess(difference));
+    const bool is_placed = (bins[i] == kNone<I>)&has_nearest_bin(l, fill, bits) & is_near;
+    bins[i] = is_placed ? static_cast<I>(difference) : bins[i];
   }
 }
 
