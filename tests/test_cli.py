@@ -394,7 +394,7 @@ def test_doctor_says_what_is_wrong_and_ends_with_status_1() -> None:
 
 def test_doctor_goes_on_where_a_package_cannot_be_imported(tmp_path: Path) -> None:
     (tmp_path / "tables.py").write_text("raise ValueError('numpy.dtype size changed')\n")
-    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
     said = h5lossy_program("doctor", env=environment(PYTHONPATH=path), status=1)
 
     assert "tables is installed, but import tables fails: numpy.dtype size changed" in said.stderr

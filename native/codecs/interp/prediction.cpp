@@ -125,8 +125,8 @@ void fill_exceptions(const Shape& shape, I base, I* integers) {
   }
 }
 
-// What the prediction of an integer along some axes is made of: the distances of those that are added, and of those that
-// are taken off, of which the first one is the integer itself.
+// What the prediction of an integer along some axes is made of: the distances of those that are added, and of those
+// that are taken off, of which the first one is the integer itself.
 struct LorenzoTerms {
   u32 added[1 << (kAxes - 1)] = {}, taken[1 << (kAxes - 1)] = {};
   u32 axes = 0;  // how many

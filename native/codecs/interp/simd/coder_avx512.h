@@ -4,7 +4,7 @@
 // simd/coder.h for AVX-512.
 #pragma once
 
-#include "codecs/interp/simd/coder_costs.h"
+#include "codecs/interp/simd/coder_costs_avx2.h"
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// simd/coder.h for AVX2 and AVX-512: what classes and sets of tables cost.
+// simd/coder.h for AVX2, and for AVX-512, too: what classes and sets of tables cost.
 #pragma once
 
 #include <immintrin.h>
