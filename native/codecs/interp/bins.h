@@ -132,26 +132,6 @@ inline i32 first_fine_point(const i32* positions, u32 count) {
   return 0;
 }
 
-// The bin of the first value that has one, 0 if none has.
-template <class T>
-i64 first_bin(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count) {
-  const Lattice<T> l = lattice;
-  const Word<T> fill = fill_of(l);
-  T bin;
-  const auto has_bin = [&](u32 i) {
-    return find_bin(l, fill, load<Word<T>>(values + i * sizeof(T)), positions[i], bin);
-  };
-  for (u32 first = 0; first < count; first += kBatch) {
-    const u32 end = first + batch_of(first, count);
-    Word<T> some = 0;
-    for (u32 i = first; i < end; ++i) some |= has_bin(i) ? 1 : 0;  // vectorized
-    if (some == 0) continue;
-    while (!has_bin(first)) ++first;
-    return static_cast<Int<T>>(integer_of(bin));
-  }
-  return 0;
-}
-
 #if !defined(__CUDACC__)
 
 // Pointwise-relative: no fine points, so no positions either.
@@ -190,18 +170,21 @@ void find_bins(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*
   summary.is_narrow &= is_narrow_excess(excess);
 }
 
-#endif
-
-template <class T>
-i64 first_bin(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*, u32 count) {
-  Word<T> bin;
-  for (u32 i = 0; i < count; ++i) {
-    if (blocks::bin_of(q, load<Word<T>>(values + i * sizeof(T)), bin)) return static_cast<Int<T>>(bin);
+// The bin of the first value that has one, 0 if none has. Many in front of it may have none, so batches are looked at.
+template <template <class> class Q, class T>
+i64 first_bin(const Q<T>& q, const u8* values, const i32* positions, u32 count) {
+  Int<T> bins[kBatch];
+  for (u32 first = 0; first < count; first += kBatch) {
+    const u32 n = batch_of(first, count);
+    BinSummary summary;
+    const i32* const places = positions == nullptr ? nullptr : positions + first;
+    find_bins<T>(q, values + first * sizeof(T), places, n, 0, bins, summary);
+    for (u32 i = 0; summary.exceptions != n && i < n; ++i) {
+      if (bins[i] != kNone<Int<T>>) return bins[i];
+    }
   }
   return 0;
 }
-
-#if !defined(__CUDACC__)
 
 // Whether all values have the same bin, `base`. Ends early if not.
 template <class T, class Q>

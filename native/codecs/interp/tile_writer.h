@@ -136,7 +136,7 @@ class TileWriter {
   u64 attempt_bins(const Form& form) {
     if (has_bins_ && form.is_lorenzo) return attempt_bins(form, memory_.narrow);
     bins_ = {};
-    base_ = first_bin<T>(q_, values_, memory_.positions, count());
+    base_ = first_bin(q_, values_, memory_.positions, count());
     find_bins<T>(q_, values_, memory_.positions, count(), base_, memory_.narrow.integers, bins_);
     if (sizeof(T) == 4 || bins_.is_narrow) {
       stand_in(memory_.narrow);
