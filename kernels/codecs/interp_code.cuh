@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The sixth kernel of Interp's encoder: the rANS of a tile, a chain of steps from the last code to the first, by a
+// The seventh kernel of Interp's encoder: the rANS of a tile, a chain of steps from the last code to the first, by a
 // warp. It needs little memory, so all tiles of many chunks run at once. Words are put in front of the escapes, and
 // states behind what is in front.
 #pragma once

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The second kernel of Interp's encoder: the usual tiles, of which all values but a few, or those that are alike,
-// have fine points near each other, and that take the first form that is tried, interpolation in a closed form. Their
-// integers have 16 bits, so that a multiprocessor has room for three of them. Whatever turns out to be different is
-// left to the third kernel (interp_form.cuh), which does the same for all tiles.
+// The second and the third kernel of Interp's encoder: usual tiles, whose integers are near each other, so that 16 bits
+// are enough, and a multiprocessor has room for three of them. All their values, but a few or those that are alike, have
+// fine points, or all have bins. The second kernel tries interpolation in a closed form, the third one all forms.
+// Whatever turns out to be different is left to the fourth one (interp_form.cuh), which does the same for all tiles.
 #pragma once
 
 #include "codecs/interp/units.h"
+#include "kernels/codecs/interp_lorenzo.cuh"
 #include "kernels/codecs/interp_plan.cuh"
 #include "kernels/codecs/interp_survey.cuh"
 
@@ -21,8 +22,14 @@ inline constexpr bool kHasDrafts<T, Lattice<T>> = true;
 
 inline constexpr u32 kDraftThreads = 256, kDraftWarps = kDraftThreads / kWarpThreads;
 
-inline constexpr u32 kFewExceptions = 64;
+inline constexpr u32 kFewExceptions = kTileValues / 128;
 inline constexpr i16 kNoTarget = -32768;  // of an exception
+
+// What a section of exceptions begins with.
+struct CommonBits {
+  u64 common = 0;
+  u32 flags = 0;
+};
 
 struct DraftShared {
   union {
@@ -36,8 +43,11 @@ struct DraftShared {
     SmallPassTable passes;
     PlanShared<kDraftWarps> plan;
   };
+  TilePlace place;
   Prospects prospects;
-  u32 sums[3 * kDraftWarps];
+  CommonBits common;
+  i64 base;
+  u32 sums[4 * kDraftWarps];
   u32 entries;
 };
 
@@ -95,256 +105,470 @@ H5L_DEVICE void for_fours(const TileValues<T>& values, u32 count, bool are_quads
   }
 }
 
-// The common bits of `count` exceptions, more than none, as choose_common (codecs/interp/exceptions.h) finds them, and
-// their flags.
-H5L_DEVICE void describe_exceptions(const u64* bits, u32 count, TileRecord& record) {
+// Of `count` exceptions, more than none, as choose_common (codecs/interp/exceptions.h) finds them. By a warp.
+H5L_DEVICE CommonBits common_of_exceptions(const u64* bits, u32 count) {
   constexpr u32 kSamples = 8;
   const auto count_of = [&](u64 wanted) {
     u32 equal = 0;
-    for (u32 i = 0; i < count; ++i) equal += bits[i] == wanted ? 1 : 0;
-    return equal;
+    for (u32 i = lane(); i < count; i += kWarpThreads) equal += bits[i] == wanted ? 1 : 0;
+    return sum_of_warp(equal);
   };
-  u64 common = 0;
+  // The first one of which is_one is true, `count` if there is none.
+  const auto first_of = [&](auto is_one) {
+    u32 first = count;
+    for (u32 i = lane(); i < count && first == count; i += kWarpThreads) first = is_one(bits[i]) ? i : first;
+    return least_of_warp(first);
+  };
+  CommonBits found;
   u32 different = ~u32{0};
   const auto try_bits = [&](u64 candidate) {
     const u32 others = count - count_of(candidate);
     if (others < different) {
-      common = candidate;
+      found.common = candidate;
       different = others;
     }
     return 2 * different <= count;
   };
   bool is_found = false;
-  for (u32 k = 0; k < kSamples && !is_found; ++k) is_found = try_bits(bits[count * k / kSamples]);
-  for (u32 i = 0; i < count && !is_found; ++i) {
-    bool is_sample = false;
-    for (u32 k = 0; k < kSamples; ++k) is_sample = is_sample || bits[i] == bits[count * k / kSamples];
-    if (is_sample) continue;
-    try_bits(bits[i]);
-    is_found = true;
+  H5L_NO_UNROLL for (u32 k = 0; k < kSamples && !is_found; ++k) is_found = try_bits(bits[count * k / kSamples]);
+  if (!is_found) {
+    const u32 first = first_of([&](u64 own) {
+      bool is_sample = false;
+      H5L_NO_UNROLL for (u32 k = 0; k < kSamples; ++k) is_sample = is_sample || own == bits[count * k / kSamples];
+      return !is_sample;
+    });
+    if (first < count) try_bits(bits[first]);
   }
-  record.common = common;
-  u32 first = count;
-  bool are_alike = true;
-  for (u32 i = 0; i < count; ++i) {
-    if (bits[i] == common) continue;
-    first = first == count ? i : first;
-    are_alike = are_alike && bits[i] == bits[first];
+  const u32 first = first_of([&](u64 own) { return own != found.common; });
+  if (first < count) {
+    const u64 other = bits[first];
+    const bool are_alike = first_of([&](u64 own) { return own != found.common && own != other; }) == count;
+    found.flags = are_alike ? kHasOthers | kOthersAreAlike : kHasOthers;
   }
-  record.exception_flags = first == count ? 0 : are_alike ? kHasOthers | kOthersAreAlike : kHasOthers;
+  return found;
 }
 
-// Returns whether the tile has been coded.
-template <class T>
-H5L_DEVICE bool draft(const StagedPlan& plan, u32 chunk, const Shape& shape, const TilePlace& place,
-                      const Quantizer& quantizer, u32 mode, const TileStage<T>& stage) {
+// The first of the two kernels tries the first form only, and only if that is interpolation; the second one all of them.
+// One for both would be so large that instructions have to be waited for.
+template <class T, bool only_first>
+class Drafter {
   using W = Word<T>;
-  DraftShared& shared = draft_shared();
-  const Lattice<T> lattice = tile_lattice_of<T>(quantizer);
-  const u32 count = shape.count;
-  u32 in_use = 0;
-  H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) in_use |= shape.extents[a] > 1 ? axis_bit(a) : 0;
-  if (count < 2 || shape.axes != in_use || !SmallPassTable::has_room(shape)) return false;
-  if ((mode & (kRewritable | kExact)) != 0 || lattice.own.exists()) return false;
-  const u32(&dims)[kAxes] = plan.finish.encode.shape.dims;
-  const TileValues<T> values(raw_of(plan.finish.encode, chunk), dims, place);
+  static constexpr u64 kNoCost = ~u64{0};
 
-  const PositionLimits<T> limits = position_limits(lattice);
-  const auto position_of = [&](W bits) {
+ public:
+  H5L_DEVICE Drafter(const StagedPlan& plan, u32 chunk, u32 mode, const TileStage<T>& stage)
+      : plan_(plan), stage_(stage), chunk_(chunk), mode_(mode) {}
+
+  // Returns whether the tile has been coded. Its place is in shared memory.
+  H5L_DEVICE bool run() {
+    if (count() < 2 || (mode_ & kExact) != 0 || lattice().own.exists() || !look_at_places()) return false;
+    survey_tile<kDraftWarps>(shape(), values(), AbsolutePositions<T>(lattice(), can_close_), shared().survey,
+                             shared().prospects);
+    return choose_form() && (only_first || choose_units());
+  }
+
+ private:
+  // What all threads know, they read each time: registers are few.
+  H5L_DEVICE static DraftShared& shared() { return draft_shared(); }
+  H5L_DEVICE static const Shape& shape() { return shared().place.shape; }
+  H5L_DEVICE static u32 count() { return shape().count; }
+  H5L_DEVICE Lattice<T> lattice() const { return tile_lattice_of<T>(plan_.quantizers[chunk_]); }
+  H5L_DEVICE TileValues<T> values() const {
+    return {raw_of(plan_.finish.encode, chunk_), plan_.finish.encode.shape.dims, shared().place};
+  }
+
+  H5L_DEVICE static i32 position_of(const Lattice<T>& lattice, const PositionLimits<T>& limits, W bits) {
     bool is_kept;
     return find_position<true>(lattice, limits, bits, is_kept);
-  };
-  // The first value that has a position.
-  u32 first = 0;
-  if (position_of(*values.at(0)) == kNone<i32>) {
-    first = count;
-    for (u32 i = thread(); i < count && first == count; i += kDraftThreads) {
-      if (position_of(values.bits(i)) != kNone<i32>) first = i;
+  }
+  // The bin of a value, and whether it has one.
+  H5L_DEVICE static bool bin_of_value(const Lattice<T>& lattice, const PositionLimits<T>& limits, W bits, i32 position,
+                                      W& bin) {
+    T number;
+    const bool has_bin = find_bin(lattice, limits.fill, bits, position, number);
+    bin = integer_of(number);
+    return has_bin;
+  }
+
+  // False if there may be a mask value. Whether closed forms are possible is found by all values, but first it is
+  // assumed to be as it is for some of them.
+  H5L_DEVICE bool look_at_places() {
+    const Lattice<T> own = lattice();
+    const PositionLimits<T> limits = position_limits(own);
+    bool may_be_masked = false, lacks_fine = false;
+    if (thread() < kMaskPlaces) {
+      const TileValues<T> all = values();
+      const u32 at = mask_place(thread(), count());
+      const W bits = *all.at(at);
+      W bin;
+      may_be_masked = is_repeated(own, bits, *all.at(at + 1));
+      lacks_fine = position_of(own, limits, bits) == kNone<i32> && bin_of_value(own, limits, bits, kNone<i32>, bin);
     }
-    first = least_of_block<kDraftWarps>(first, shared.sums);
-    if (first == count) return false;
+    if (any_in_block(may_be_masked)) return false;
+    can_close_ = (mode_ & kRewritable) == 0 && shape().active != 0 &&
+                 sum_over_block<kDraftWarps>(lacks_fine ? 1u : 0u, shared().sums) <= kMaskPlaces / 64;
+    return true;
   }
-  const i32 first_position = position_of(values.bits(first));
-  bool may_be_masked = false;
-  if (thread() < kMaskPlaces) {
-    const u32 at = mask_place(thread(), count);
-    may_be_masked = is_repeated(lattice, *values.at(at), *values.at(at + 1));
-  }
-  if (any_in_block(may_be_masked)) return false;
 
-  survey_tile<kDraftWarps>(shape, values, AbsolutePositions<T>(lattice, true), shared.survey, shared.prospects);
-  const Prospects& prospects = shared.prospects;
-  if (prospects.interpolation_cost > prospects.lorenzo_cost) return false;
-
-  // What is to be coded.
-  const i32 base = first == 0 ? fine_point_of(first_position) : rounded_base(fine_point_of(first_position));
-  const bool are_quads = ((shape.extents[3] | dims[3] | place.begin[3]) % 4 |
-                          static_cast<u32>(reinterpret_cast<u64>(values.begin()) % sizeof(Quad))) == 0;
-  u32* const patched = stage.patched();
-  for (u32 w = thread(); w < mask_words(count); w += kDraftThreads) patched[w] = 0;
-  sync_block();
-  const i32 first_bin = bin_of(first_position);
-  u32 sums[2] = {};  // values beside bins, and exceptions
-  bool is_other = false, is_constant = true;
-  bool has_seen = false, has_several = false;  // exceptions, and such of different bits
-  W seen = 0;
-  for_fours(values, count, are_quads, [&](u32 i, const W(&bits)[4]) {
-    u32 targets[4];
-    H5L_UNROLL for (u32 j = 0; j < 4; ++j) {
-      bool is_kept;
-      const i32 position = find_position<true>(lattice, limits, bits[j], is_kept);
-      const bool is_exception = position == kNone<i32>;
-      i32 target = 2 * ((position >> 6) - base) + (is_kept ? 1 : 0);
-      sums[0] += is_kept && is_beside_bin(position) && i + j < count ? 1 : 0;
-      is_other |= !is_exception && (target != static_cast<i16>(target) || target == kNoTarget);
-      is_constant &= is_exception || bin_of(position) == first_bin;
-      if (is_exception) {
-        target = kNoTarget;
-        sums[1] += i + j < count ? 1 : 0;
-        has_several = has_several || (has_seen && bits[j] != seen);
-        has_seen = true;
-        seen = bits[j];
+  // As attempt_both (interp_form.cuh). False if the tile is left to the next kernel.
+  H5L_DEVICE bool choose_form() {
+    enum class Attempt { interpolation, lorenzo, second_axes };
+    const Prospects& prospects = shared().prospects;
+    const bool begins_with_lorenzo = prospects.lorenzo_cost < prospects.interpolation_cost;
+    const u64 rival = begins_with_lorenzo ? prospects.interpolation_cost : prospects.lorenzo_cost;
+    if constexpr (only_first) {
+      const u64 estimate = prospects.interpolation_cost / kCostUnits;
+      if (begins_with_lorenzo || !can_close_ || is_beaten(estimate, rival) || may_have_finer_units(count(), estimate)) {
+        return false;
       }
-      targets[j] = static_cast<u32>(target) & 0xFFFF;
+      Form form;
+      form.rule = prospects.rule;
+      form.is_fine = form.is_closed = true;
+      const u64 cost = try_form(form);
+      return cost != kNoCost && !is_beaten(cost, rival) && !may_have_finer_units(count(), cost);
     }
-    u32* const to = reinterpret_cast<u32*>(shared.integers + i);
-    to[0] = targets[0] | targets[1] << 16;
-    to[1] = targets[2] | targets[3] << 16;
-  });
-  if (any_in_block(is_other) || !any_in_block(!is_constant)) return false;
-  sum_over_block<kDraftWarps>(sums, shared.sums);
-  const u32 exceptions = sums[1];
-  if (sums[0] > count / 128) return false;  // mostly values that were decoded before
-  TileRecord record;
-  if (exceptions != 0) {
-    u32* const mask = stage.mask();
-    H5L_NO_UNROLL for (u32 first = warp() * kWarpThreads; first < count; first += kDraftThreads) {
-      const u32 i = first + lane(), word = ballot(i < count && shared.integers[i] == kNoTarget);
-      if (lane() == 0) mask[i / kMaskBits] = word;
+    Attempt attempt = begins_with_lorenzo ? Attempt::lorenzo : Attempt::interpolation;
+    u64 of_kind = kNoCost;  // of Lorenzo's along two sets of axes, the lower
+    H5L_NO_UNROLL for (bool is_rivalled = shape().active != 0;;) {
+      Form form;
+      form.is_lorenzo = attempt != Attempt::interpolation;
+      if (form.is_lorenzo) {
+        form.lorenzo_axes = attempt == Attempt::lorenzo ? prospects.lorenzo_axes : prospects.second_axes;
+      } else {
+        form.rule = prospects.rule;
+        form.is_fine = form.is_closed = can_close_;
+      }
+      const u64 cost = try_form(form);
+      if (cost == kNoCost) return false;
+      of_kind = cost < of_kind ? cost : of_kind;
+      if (attempt == Attempt::lorenzo && 64 * prospects.second_cost < 65 * prospects.lorenzo_cost) {
+        attempt = Attempt::second_axes;
+        continue;
+      }
+      if (!is_rivalled || !is_beaten(of_kind, rival)) return true;
+      is_rivalled = false;
+      attempt = begins_with_lorenzo ? Attempt::interpolation : Attempt::lorenzo;
+      of_kind = kNoCost;
     }
-    const bool are_few = exceptions <= kFewExceptions && exceptions <= count / 128;
-    if (are_few) {
+  }
+
+  // As attempt_finer_units (interp_form.cuh).
+  H5L_DEVICE bool choose_units() {
+    if (!is_closed_ || !may_have_finer_units(count(), least_)) return true;
+    if (best_exceptions_ != 0) return false;  // what they take matters
+    Form form;
+    form.rule = shared().prospects.rule;
+    form.is_fine = form.is_closed = true;
+    H5L_NO_UNROLL for (form.unit_code = 2; form.unit_code < kUnitCodes; ++form.unit_code) {
+      const u64 before = least_;
+      if (try_form(form) == kNoCost) return false;
+      if (least_ == before) return true;
+    }
+    return true;
+  }
+
+  // What a form takes, without exceptions; kNoCost if the tile is left to the next kernel.
+  H5L_DEVICE u64 try_form(const Form& form) {
+    if (!form.is_lorenzo && (shape().axes != axes_in_use() || !SmallPassTable::has_room(shape()))) return kNoCost;
+    u32* const patched = patched_of(next_);
+    for (u32 w = thread(); w < mask_words(count()); w += kDraftThreads) patched[w] = stage_.mask()[w] = 0;
+    sync_block();
+    if (!(only_first || form.is_closed ? load<true>(true) : load<false>(!form.is_lorenzo))) return kNoCost;
+    i16* const codes = stage_.template codes<i16>(next_);
+    if (count() + thread() < blocks_of(count()) * kBlockCodes) codes[count() + thread()] = 0;
+    const bool fits = !only_first && form.is_lorenzo ? difference(form.lorenzo_axes, codes) : interpolate(form, codes);
+    if (any_in_block(!fits)) return kNoCost;
+    return finish(form, codes);
+  }
+
+  H5L_DEVICE u32 axes_in_use() const {
+    u32 axes = 0;
+    H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) axes |= shape().extents[a] > 1 ? axis_bit(a) : 0;
+    return axes;
+  }
+  H5L_DEVICE bool are_few() const { return exceptions_ <= count() / 128; }
+  H5L_DEVICE u32* patched_of(u32 slot) const { return slot == 0 ? stage_.patched() : stage_.measured(); }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // What is to be coded
+
+  // The first value that a closed form has a fine point for, or another form a bin; count() if there is none.
+  template <bool closed>
+  H5L_DEVICE static u32 first_value(const TileValues<T>& values, const Lattice<T>& lattice,
+                                    const PositionLimits<T>& limits) {
+    const auto is_one = [&](u32 i) {
+      const W bits = values.bits(i);
+      const i32 position = position_of(lattice, limits, bits);
+      if constexpr (closed) return position != kNone<i32>;
+      W bin;
+      return bin_of_value(lattice, limits, bits, position, bin);
+    };
+    if (is_one(0)) return 0;
+    u32 first = count();
+    for (u32 i = thread(); i < count() && first == count(); i += kDraftThreads) first = is_one(i) ? i : first;
+    return least_of_block<kDraftWarps>(first, shared().sums);
+  }
+
+  // Targets of closed forms, or bins, and the mask of exceptions; false if the tile is left to the next kernel. For open
+  // interpolation, bins are targets too: kept ones, in units of 1.
+  template <bool closed>
+  H5L_DEVICE bool load(bool are_targets) {
+    const Lattice<T> own = lattice();
+    const PositionLimits<T> limits = position_limits(own);
+    const TileValues<T> all = values();
+    const u32 first = first_value<closed>(all, own, limits);
+    if (first == count()) return false;
+    const i32 first_position = position_of(own, limits, all.bits(first));
+    W first_bin;
+    bin_of_value(own, limits, all.bits(first), first_position, first_bin);
+    const i64 base = !closed      ? static_cast<i64>(static_cast<Int<T>>(first_bin))
+                     : first == 0 ? fine_point_of(first_position)
+                                  : rounded_base(fine_point_of(first_position));
+    if (thread() == 0) shared().base = base;
+    const bool are_plain = bins_are_plain(own, static_cast<Int<T>>(first_bin));
+    const TilePlace& place = shared().place;
+    const bool are_quads = ((place.shape.extents[3] | plan_.finish.encode.shape.dims[3] | place.begin[3]) % 4 |
+                            static_cast<u32>(reinterpret_cast<u64>(all.begin()) % sizeof(Quad))) == 0;
+    u32* const mask = stage_.mask();
+    u32* const patched = patched_of(next_);
+    i8* const deltas = stage_.deltas(next_);
+    u32 sums[4] = {};  // exceptions, others without a fine point, kept values beside bins, and those with a patch
+    bool is_other = false, is_constant = true;
+    bool has_seen = false, has_several = false;  // exceptions, and such of different bits
+    W seen = 0;
+    for_fours(all, count(), are_quads, [&](u32 i, const W(&bits)[4]) {
+      u32 targets[4], exceptions = 0, patches = 0;
+      H5L_UNROLL for (u32 j = 0; j < 4; ++j) {
+        bool is_kept;
+        const i32 position = find_position<true>(own, limits, bits[j], is_kept);
+        const bool is_there = i + j < count(), has_position = position != kNone<i32>;
+        W bin = static_cast<W>(static_cast<Int<T>>(bin_of(position)));
+        bool has_bin = has_position;
+        if (!closed && (!has_position || !are_plain)) has_bin = bin_of_value(own, limits, bits[j], position, bin);
+        const bool is_exception = closed ? !has_position : !has_bin;
+        const bool is_beside = is_kept && is_beside_bin(position);
+        auto target = static_cast<Int<T>>(closed ? 2 * ((position >> 6) - static_cast<i32>(base)) + (is_kept ? 1 : 0)
+                                                 : bin - static_cast<W>(base));
+        is_constant &= is_exception || bin == first_bin;
+        if (is_exception) {
+          exceptions |= is_there ? 1u << j : 0;
+          has_several = has_several || (has_seen && bits[j] != seen);
+          has_seen = true;
+          seen = bits[j];
+        }
+        bool has_target = !is_exception;
+        if (!closed && is_exception && i + j != 0 && has_nearest_bin(own, limits.fill, bits[j])) {
+          const T s = multiply(bit_cast<T>(bits[j]), own.inverse_step);
+          target = static_cast<Int<T>>(integer_of(subtract(add(s, kRounding<T>), kRounding<T>)) - static_cast<W>(base));
+          has_target = true;
+        }
+        if (!closed && are_targets) {
+          is_other |= has_target && target != static_cast<Int<T>>(static_cast<i16>(target));
+          target = 2 * static_cast<Int<T>>(static_cast<i16>(target)) + 1;
+        }
+        is_other |= has_target && (target != static_cast<i16>(target) || target == kNoTarget);
+        target = has_target ? target : Int<T>{kNoTarget};
+        sums[1] += !has_position && has_bin && is_there ? 1 : 0;
+        sums[2] += is_beside && is_there ? 1 : 0;
+        if (!closed && is_beside && has_bin && is_there) {
+          deltas[i + j] = static_cast<i8>(fine_point_of(position) - static_cast<i32>(kUnit) * bin_of(position));
+          patches |= 1u << j;
+        }
+        targets[j] = static_cast<u32>(target) & 0xFFFF;
+      }
+      u32* const to = reinterpret_cast<u32*>(shared().integers + i);
+      to[0] = targets[0] | targets[1] << 16;
+      to[1] = targets[2] | targets[3] << 16;
+      sums[0] += ones(exceptions);
+      sums[3] += ones(patches);
+      if (exceptions != 0) atomic_add(&mask[i / kMaskBits], exceptions << i % kMaskBits);
+      if (patches != 0) atomic_add(&patched[i / 32], patches << i % 32);
+    });
+    if (any_in_block(is_other) || !any_in_block(!is_constant)) return false;
+    sum_over_block<kDraftWarps>(sums, shared().sums);
+    if (sums[2] > count() / 128) return false;  // mostly values that were decoded before
+    // As was assumed? Closed forms know this of few exceptions, and of those that have no bin.
+    const bool lacks_fine = sums[1] > count() / 128;
+    if (!closed && (mode_ & kRewritable) == 0 && shape().active != 0 && can_close_ == lacks_fine) return false;
+    // Forms of both kinds are compared only if they have the same exceptions, or one of them has none.
+    if (least_ != kNoCost && sums[0] != 0 && best_exceptions_ != 0 && (sums[0] != best_exceptions_ || !are_plain)) {
+      return false;
+    }
+    exceptions_ = sums[0];
+    patches_ = sums[3];
+    if (exceptions_ == 0 || least_ != kNoCost) return true;
+
+    // The common bits of exceptions, and their flags.
+    if (are_few()) {
       sync_block();
       if (warp() == 0) {
         u32 before = 0;
-        H5L_NO_UNROLL for (u32 first = 0; first < mask_words(count); first += kWarpThreads) {
-          const u32 w = first + lane();
-          u32 left = w < mask_words(count) ? mask[w] : 0;
+        H5L_NO_UNROLL for (u32 begin = 0; begin < mask_words(count()); begin += kWarpThreads) {
+          const u32 w = begin + lane();
+          u32 left = w < mask_words(count()) ? mask[w] : 0;
           const u32 end = before + scan_of_warp(ones(left));
           for (u32 i = end - ones(left); left != 0; left &= left - 1, ++i) {
-            shared.exceptions[i] = values.bits(w * kMaskBits + lowest_one(left));
+            shared().exceptions[i] = all.bits(w * kMaskBits + lowest_one(left));
           }
           before = shuffle(end, kWarpThreads - 1);
         }
         sync_warp();
-        if (lane() == 0) describe_exceptions(shared.exceptions, exceptions, record);
+        const CommonBits found = common_of_exceptions(shared().exceptions, exceptions_);
+        if (lane() == 0) shared().common = found;
       }
     } else {
       // All alike, and without a bin.
-      const u32 of = least_of_block<kDraftWarps>(has_seen ? thread() : kDraftThreads, shared.sums);
-      if (thread() == of) shared.exceptions[0] = seen;
+      const u32 of = least_of_block<kDraftWarps>(has_seen ? thread() : kDraftThreads, shared().sums);
+      if (thread() == of) shared().common = {seen, 0};
       sync_block();
-      const W common = static_cast<W>(shared.exceptions[0]);
-      T bin;
-      if (find_bin(lattice, limits.fill, common, kNone<i32>, bin)) return false;
+      const W common = static_cast<W>(shared().common.common);
+      W bin;
+      if (bin_of_value(own, limits, common, kNone<i32>, bin)) return false;
       if (any_in_block(has_several || (has_seen && seen != common))) return false;
-      record.common = common;
     }
     sync_block();
+    return true;
   }
 
-  Form form;
-  form.rule = prospects.rule;
-  form.is_fine = form.is_closed = true;
-  const DraftIntegers integers;
-  i16* const codes = stage.template codes<i16>(0);
-  i8* const deltas = stage.deltas(0);
-  SmallPassTable& table = shared.passes;
-  const u32 passes = table.begin_interpolation(shape, form.rule, thread(), kDraftThreads);
-  sync_block();
-  if (warp() == 0) table.finish_interpolation(shape, passes);
-  if (thread() == 0) {
-    integers[0] = 0;
-    codes[0] = 0;
-  }
-  if (count + thread() < blocks_of(count) * kBlockCodes) codes[count + thread()] = 0;
-  sync_block();
-  u32 patches = 0;
-  for_phases(shape, passes, [&](u32 from, u32 end) {
-    for_quads<kDraftWarps>(table, from, end, [&](const Pass& pass, u32 number) {
-      PassQuad quad;
-      if (!find_quad(pass, number, quad)) return;
-      u32 predicted[kQuad];
-      predict_quad<i32>(table, pass, quad, integers, predicted);
-      H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
-        if (!quad.has(j)) break;
-        const u32 code = quad.codes[j], at = quad.places[j];
-        const i32 prediction = static_cast<i32>(predicted[j]) >> 8;
-        i32 target = integers[at];
-        if (target == kNoTarget) target = 2 * prediction + 1;
-        // As take_target and split_step.
-        const i32 distance = (target >> 1) - prediction, steps = (distance + static_cast<i32>(kUnit / 2)) >> kUnitBits;
-        const i32 delta = distance - steps * static_cast<i32>(kUnit);
-        const bool is_kept = (target & 1) != 0;
-        const i32 integer = (target >> 1) - (is_kept ? 0 : delta);
-        is_other |= integer != static_cast<i16>(integer) || steps != static_cast<i16>(steps);
-        integers[at] = static_cast<i16>(integer);
-        codes[code] = static_cast<i16>(steps);
-        if (is_kept && delta != 0) {
-          ++patches;
-          atomic_add(&patched[code / 32], 1u << code % 32);
-          deltas[code] = static_cast<i8>(delta);
+  // -------------------------------------------------------------------------------------------------------------------
+  // Forms: each returns whether all integers and codes of the thread fit 16 bits
+
+  H5L_DEVICE bool interpolate(const Form& form, i16* codes) {
+    const DraftIntegers integers;
+    SmallPassTable& table = shared().passes;
+    const u32 passes = table.begin_interpolation(shape(), form.rule, thread(), kDraftThreads);
+    sync_block();
+    if (warp() == 0) table.finish_interpolation(shape(), passes);
+    if (thread() == 0) integers[0] = codes[0] = 0;
+    sync_block();
+    u32* const patched = patched_of(next_);
+    i8* const deltas = stage_.deltas(next_);
+    const Units units = units_of(shape(), form.unit_code);
+    u32 patches = 0;
+    bool fits = true;
+    for_phases(shape(), passes, [&](u32 from, u32 end) {
+      for_quads<kDraftWarps>(table, from, end, [&](const Pass& pass, u32 number) {
+        PassQuad quad;
+        if (!find_quad(pass, number, quad)) return;
+        u32 predicted[kQuad];
+        predict_quad<i32>(table, pass, quad, integers, predicted);
+        const u32 unit_bits = only_first ? kUnitBits : form.is_closed ? units.bits_at(pass.begin) : 0;
+        H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+          if (!quad.has(j)) break;
+          const u32 code = quad.codes[j], at = quad.places[j];
+          const i32 prediction = static_cast<i32>(predicted[j]) >> 8;
+          i32 target = integers[at];
+          if (target == kNoTarget) target = 2 * prediction + 1;
+          // As take_target and split_step.
+          const i32 distance = (target >> 1) - prediction, steps = (distance + (1 << unit_bits) / 2) >> unit_bits;
+          const i32 delta = distance - (steps << unit_bits);
+          const bool is_kept = (target & 1) != 0;
+          const i32 integer = (target >> 1) - (is_kept ? 0 : delta);
+          fits &= integer == static_cast<i16>(integer) && steps == static_cast<i16>(steps);
+          integers[at] = static_cast<i16>(integer);
+          codes[code] = static_cast<i16>(steps);
+          if (is_kept && delta != 0) {
+            ++patches;
+            atomic_add(&patched[code / 32], 1u << code % 32);
+            deltas[code] = static_cast<i8>(delta);
+          }
         }
-      }
+      });
     });
-  });
-  if (any_in_block(is_other)) return false;
-  for (u32 i = thread(); i < blocks_of(count) * kBlockCodes * sizeof(i16) / sizeof(Quad); i += kDraftThreads) {
-    reinterpret_cast<Quad*>(shared.integers)[i] = reinterpret_cast<const Quad*>(codes)[i];
+    if (form.is_closed) patches_ = sum_over_block<kDraftWarps>(patches, shared().sums);
+    return fits;
   }
-  patches = sum_over_block<kDraftWarps>(patches, shared.sums);
-  if (patches > kMaxPatches) return false;
-  u32 entries = 0;
-  if (patches != 0) {
-    if (warp() == 0) {
-      entries = patch_entries_by_warp(patched, mask_words(count));
-      if (lane() == 0) shared.entries = entries;
+
+  H5L_DEVICE bool difference(u32 axes, i16* codes) {
+    const DraftIntegers integers;
+    if (exceptions_ != 0) fill_exceptions<kDraftWarps>(shape(), integers, i32{kNoTarget});
+    bool fits = true;
+    code_lorenzo<kDraftWarps, i32>(shape(), axes, shared().passes, integers, [&](u32 at, i32 code) {
+      fits &= code == static_cast<i16>(code);
+      codes[at] = static_cast<i16>(code);
+    });
+    return fits;
+  }
+
+  // Keeps the form if it is the best so far, and returns what it takes without exceptions.
+  H5L_DEVICE u64 finish(const Form& form, const i16* codes) {
+    for (u32 i = thread(); i < blocks_of(count()) * kBlockCodes * sizeof(i16) / sizeof(Quad); i += kDraftThreads) {
+      reinterpret_cast<Quad*>(shared().integers)[i] = reinterpret_cast<const Quad*>(codes)[i];
     }
     sync_block();
-    entries = shared.entries;
-  }
-  if (entries > 0xFFFF) return false;
-  Planner<i32, DraftPlan, i16>(codes, count).plan();
-  const u64 cost = shared.plan.plan.cost;
-  const u32 bytes = patches_bytes(entries);
-  const u64 whole = cost + u64{128} * bytes;
-  // What exceptions take need not be known if there is room for the most that it can be.
-  const u32 most =
-      exceptions == 0 ? 0 : 2 * most_mask_bytes(count) + (kFewExceptions + 1) * static_cast<u32>(sizeof(T)) + 2;
-  if (!is_worth_keeping<T>(cost, bytes + most, ~u64{0}, count * static_cast<u32>(sizeof(T))) ||
-      is_beaten(whole, prospects.lorenzo_cost) || may_have_finer_units(count, whole)) {
-    return false;
-  }
-  if (thread() == 0) {
-    describe(record, form, exceptions != 0, true, base, entries, 0, sizeof(i16));
-    record.plan = shared.plan.plan;
-    record.is_drafted = 1;
-    stage.record() = record;
-  }
-  for (u32 b = thread(); b < blocks_of(count); b += kDraftThreads) {
-    stage.classes()[b] = shared.plan.classes[b];
-    stage.candidates()[b] = shared.plan.candidates[b];
-  }
-  return true;
-}
-
-template <class T>
-H5L_DEVICE void draft_tiles(const StagedPlan& plan) {
-  for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32 mode) {
-    const TileStage<T> stage(plan, chunk, tile);
-    if (!draft(plan, chunk, place.shape, place, quantizer, mode, stage) && thread() == 0) {
-      stage.record().is_drafted = 0;
+    if (patches_ > kMaxPatches) return kNoCost;
+    u32 entries = 0;
+    if (patches_ != 0) {
+      if (warp() == 0) {
+        entries = patch_entries_by_warp(patched_of(next_), mask_words(count()));
+        if (lane() == 0) shared().entries = entries;
+      }
+      sync_block();
+      entries = shared().entries;
     }
+    if (entries > 0xFFFF) return kNoCost;
+    Planner<i32, DraftPlan, i16>(codes, count()).plan();
+    const u64 cost = shared().plan.plan.cost;
+    const u32 bytes = patches_bytes(entries);
+    const u64 whole = cost + u64{128} * bytes;
+    // What exceptions take need not be known if there is room for the most that it can be.
+    const u32 most = exceptions_ == 0 ? 0
+                                      : 2 * most_mask_bytes(count()) +
+                                            (are_few() ? 1 + exceptions_ : 1) * static_cast<u32>(sizeof(T)) + 2;
+    // The least that a section of exceptions takes, of the form that has one if the other has none.
+    constexpr u64 kLeastSection = 128 * (sizeof(T) + 10);
+    if (least_ != kNoCost && exceptions_ == 0 && best_exceptions_ != 0) {
+      if (whole >= least_ + kLeastSection) return kNoCost;  // they have to be measured
+    } else if (least_ != kNoCost && exceptions_ != 0 && best_exceptions_ == 0) {
+      return whole + kLeastSection >= least_ ? whole : kNoCost;
+    } else if (whole >= least_) {
+      return whole;
+    }
+    if (!is_worth_keeping<T>(cost, bytes + most, ~u64{0}, count() * static_cast<u32>(sizeof(T)))) return kNoCost;
+    least_ = whole;
+    best_exceptions_ = exceptions_;
+    is_closed_ = form.is_closed;
+    if (thread() == 0) {
+      TileRecord record;
+      describe(record, form, exceptions_ != 0, true, shared().base, entries, next_, sizeof(i16));
+      record.plan = shared().plan.plan;
+      record.is_drafted = 1;
+      record.common = shared().common.common;
+      record.exception_flags = exceptions_ == 0 ? 0 : shared().common.flags;
+      stage_.record() = record;
+    }
+    for (u32 b = thread(); b < blocks_of(count()); b += kDraftThreads) {
+      stage_.classes()[b] = shared().plan.classes[b];
+      stage_.candidates()[b] = shared().plan.candidates[b];
+    }
+    for (u32 w = thread(); next_ != 0 && w < mask_words(count()); w += kDraftThreads) {
+      stage_.patched()[w] = stage_.measured()[w];
+    }
+    next_ ^= 1;
+    return whole;
+  }
+
+  const StagedPlan& plan_;
+  const TileStage<T> stage_;
+  const u32 chunk_, mode_;
+  bool can_close_ = false;
+  u32 exceptions_ = 0, patches_ = 0;  // of the form that is tried
+  u64 least_ = kNoCost;               // of the best form
+  bool is_closed_ = false;            // it is
+  u32 best_exceptions_ = 0;           // and has so many
+  u32 next_ = 0;                      // which of the codes are free
+};
+
+template <class T, bool only_first>
+H5L_DEVICE void draft_tiles(const StagedPlan& plan) {
+  for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer&, u32 mode) {
+    const TileStage<T> stage(plan, chunk, tile);
+    if (!only_first && stage.record().is_drafted != 0) return;
+    sync_block();  // the record has been read
+    if (thread() == 0) draft_shared().place = place;
+    sync_block();
+    const bool is_coded = Drafter<T, only_first>(plan, chunk, mode, stage).run();
+    if (!is_coded && thread() == 0) stage.record().is_drafted = 0;
   });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The third kernel of Interp's encoder: a thread block per tile that the second one has left (interp_draft.cuh) tries
+// The fourth kernel of Interp's encoder: a thread block per tile that those before have left (interp_draft.cuh) tries
 // the forms that a tile may take, as interp.cpp does on a CPU, and leaves the codes of the best one, their plan, its
 // exceptions and its patches to the next kernel.
 //
@@ -567,8 +567,10 @@ class FormFinder {
   H5L_CALLED bool code_open(const Form& form, bool has_exceptions, bool is_narrow, Integers integers, I* codes) {
     if (form.is_lorenzo) {
       sync_block();
-      if (has_exceptions) fill_exceptions<I>(integers);
-      code_lorenzo(form.lorenzo_axes, integers, codes);
+      if (has_exceptions) fill_exceptions<kFormWarps>(shape_, integers, kNone<I>);
+      code_lorenzo<kFormWarps, I>(shape_, form.lorenzo_axes, shared().passes, integers,
+                                  [&](u32 at, I code) { codes[at] = code; });
+      pad(codes);
       return true;
     }
     interpolate<I>(form.rule, integers, I{0}, codes, [](I target, I prediction, u32, I& integer) {
@@ -644,79 +646,6 @@ class FormFinder {
         codes[code] = step;
       }
     }
-  }
-
-  // -------------------------------------------------------------------------------------------------------------------
-  // Lorenzo
-
-  // Exceptions without an integer get that of the value before them along x; at the beginnings of rows along y, then z,
-  // then w.
-  template <class I, class Integers>
-  H5L_DEVICE void fill_exceptions(Integers integers) {
-    const u32(&strides)[kAxes] = shape_.strides;
-    const u32(&extents)[kAxes] = shape_.extents;
-    const auto fill = [&](u32 at, u32 before) {
-      if (integers[at] == kNone<I>) integers[at] = integers[before];
-    };
-    if (thread() == 0) {
-      if (integers[0] == kNone<I>) integers[0] = 0;
-      for (u32 w = 1; w < extents[0]; ++w) fill(w * strides[0], (w - 1) * strides[0]);
-    }
-    sync_block();
-    for (u32 w = thread(); w < extents[0]; w += kFormThreads) {
-      for (u32 z = 1; z < extents[1]; ++z) fill(w * strides[0] + z * strides[1], w * strides[0] + (z - 1) * strides[1]);
-    }
-    sync_block();
-    for (u32 slice = thread(); slice < extents[0] * extents[1]; slice += kFormThreads) {
-      for (u32 y = 1; y < extents[2]; ++y) {
-        fill(slice * strides[1] + y * strides[2], slice * strides[1] + (y - 1) * strides[2]);
-      }
-    }
-    sync_block();
-    H5L_NO_UNROLL for (u32 row = warp() * strides[2]; row < count(); row += kFormWarps * strides[2]) {
-      I before = integers[row];
-      for (u32 first = 0; first < extents[3]; first += kWarpThreads) {
-        const bool is_there = first + lane() < extents[3];
-        const I own = is_there ? integers[row + first + lane()] : kNone<I>;
-        const u32 present = ballot(own != kNone<I>), up_to = present & (lanes_below() | 1u << lane());
-        const I last = shuffle(own, up_to == 0 ? 0 : 31 - count_leading_zeros(up_to));
-        const I integer = up_to == 0 ? before : last;
-        if (is_there) integers[row + first + lane()] = integer;
-        before = shuffle(integer, kWarpThreads - 1);
-      }
-    }
-    sync_block();
-  }
-
-  template <class I, class Integers>
-  H5L_DEVICE void code_lorenzo(u32 axes, Integers integers, I* codes) {
-    using U = Unsigned<I>;
-    PassTable& table = shared().passes;
-    if (thread() == 0) table.make_for_box(shape_);
-    sync_block();
-    for_quads<kFormWarps>(table, 0, 1, [&](const Pass& pass, u32 number) {
-      PassQuad quad;
-      if (!find_quad(pass, number, quad)) return;
-      H5L_NO_UNROLL for (u32 j = 0; j < kQuad && quad.has(j); ++j) {
-        const u32 i = quad.places[j];
-        u32 set = 0, last = 0;
-        H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) {
-          if (quad.entries[a] + (a == pass.along ? j * quad.step : 0) == 0) continue;
-          last = shape_.strides[a];
-          set |= axes & axis_bit(a);
-        }
-        U code = static_cast<U>(integers[i]);
-        if (set == 0) code -= static_cast<U>(integers[i - last]);
-        H5L_NO_UNROLL for (u32 part = set; part != 0; part = (part - 1) & set) {
-          u32 back = 0;
-          H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) back += (part & axis_bit(a)) != 0 ? shape_.strides[a] : 0;
-          const U other = static_cast<U>(integers[i - back]);
-          code += (ones(part) & 1) != 0 ? U{0} - other : other;
-        }
-        codes[quad.codes[j]] = static_cast<I>(code);
-      }
-    });
-    pad(codes);
   }
 
   // Codes fill whole blocks.

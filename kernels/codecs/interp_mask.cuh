@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The fourth kernel of Interp's encoder: a warp per tile writes the masks of its exceptions, where they are in its
+// The fifth kernel of Interp's encoder: a warp per tile writes the masks of its exceptions, where they are in its
 // payload. Each is a chain, so all tiles of many chunks run at once.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The fifth kernel of Interp's encoder: a thread block per tile betters the classes of its best form, and writes its
+// The sixth kernel of Interp's encoder: a thread block per tile betters the classes of its best form, and writes its
 // payload, in two pieces, but for masks (interp_mask.cuh) and the words of the coder; for these it leaves the symbols
 // (interp_code.cuh).
 #pragma once

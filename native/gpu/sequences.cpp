@@ -237,8 +237,8 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
   const auto blocks = static_cast<std::uint32_t>(tiles);
   const char* const type = value_bytes == 4 ? "f32" : "f64";
   std::vector<std::string> kernels;
-  for (const std::string_view step : {"choose", "draft", "encode", "mask", "pack", "code", "place"}) {
-    if (kind == BoundKind::pointwise_relative && step == "draft") continue;  // there is no such kernel
+  for (const std::string_view step : {"choose", "draft", "redraft", "encode", "mask", "pack", "code", "place"}) {
+    if (kind == BoundKind::pointwise_relative && step.ends_with("draft")) continue;  // there is no such kernel
     char kernel[kMaxName];
     if (step == "mask" || step == "code" || step == "place") {
       std::snprintf(kernel, kMaxName, "%s_%s_%s", variant.codec, step.data(), type);

@@ -257,6 +257,35 @@ void put_on_lattice(std::vector<Bits<T>>& values, double bound, Random& random) 
   }
 }
 
+// A field as measured or simulated: waves along all axes, with noise, of which some values may be missing.
+template <class T>
+std::vector<Bits<T>> some_field(const h5l_params& params, std::size_t count, double bound, Random& random) {
+  const std::vector<std::uint32_t> extents(params.shape, params.shape + params.rank);
+  const Bits<T> fill = static_cast<Bits<T>>(params.fill_bits);
+  const double bins = std::ldexp(1.0, static_cast<int>(3 + random.below(11)));  // some have no fine points
+  const double noise = random.one_in(2) ? 0.1 : std::ldexp(1.0, static_cast<int>(random.below(6)));
+  const double level = random.one_in(2) ? 0 : 3 * bins;
+  double phases[4], lengths[4];
+  for (int a = 0; a < 4; ++a) {
+    phases[a] = 7 * random.fraction();
+    lengths[a] = 1 + 20 * random.fraction();
+  }
+  const std::uint64_t missing = random.below(4);  // none, one in many, and regions of one value, or of many
+  std::vector<Bits<T>> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    double wave = extents.empty() ? std::sin(static_cast<double>(i) / lengths[0]) : 0;
+    std::size_t rest = i;
+    for (std::size_t a = extents.size(); a-- > 0; rest /= extents[a]) {
+      wave += std::sin(phases[a] + static_cast<double>(rest % extents[a]) / lengths[a]);
+    }
+    const double number = level + bins * wave + noise * random.fraction();
+    values[i] = std::bit_cast<Bits<T>>(static_cast<T>(2 * bound * number));
+    if (missing == 1 && random.one_in(700)) values[i] = random.one_in(3) ? fill : kInf<T> | 1;
+    if (missing > 1 && wave > 1) values[i] = missing == 2 ? fill : kInf<T> | static_cast<Bits<T>>(1 + random.below(9));
+  }
+  return values;
+}
+
 // Damage: broken for both, or the same values from both.
 void check_damage(const Frame& whole, const Bytes& expected, std::size_t first, Random& random, const char* what) {
   Bytes broken = expected;
@@ -310,9 +339,11 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
   std::vector<Bytes> chunks(1 + random.below(kIsSlow ? 2 : 3));
   for (Bytes& chunk : chunks) {
     std::vector<Bits<T>> values = source.make(count);
+    const bool is_field = codec_can_choose(method) && setting.kind == H5L_BOUND_ABSOLUTE && !random.one_in(4);
+    if (is_field) values = some_field<T>(params, count, setting.bound, random);
     // Long runs of one value too: of the fill value, of zeros, of others. Now and then they begin and end where parts of
     // tiles do, as rows of a mask may.
-    for (std::uint64_t runs = random.below(4); runs > 0; --runs) {
+    for (std::uint64_t runs = is_field ? 0 : random.below(4); runs > 0; --runs) {
       std::size_t begin = random.below(count), end = begin + random.below(count - begin + 1);
       if (random.one_in(3)) {
         begin = begin / gpu::kPartValues * gpu::kPartValues;
@@ -322,12 +353,12 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
       std::fill(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end),
                 value);
     }
-    if (codec_can_choose(method) && setting.kind == H5L_BOUND_ABSOLUTE && random.one_in(2)) {
+    if (codec_can_choose(method) && setting.kind == H5L_BOUND_ABSOLUTE && !is_field && random.one_in(2)) {
       put_on_lattice<T>(values, setting.bound, random);
     }
     chunk = to_bytes<T>(values, false);
     // Some codecs recognise what they have decoded.
-    if (codec_can_choose(method) && random.one_in(2)) chunk = decode(encode(params, chunk));
+    if (codec_can_choose(method) && random.one_in(is_field ? 8 : 2)) chunk = decode(encode(params, chunk));
   }
   const std::size_t offset = sizeof(T) * random.below(2);
   std::vector<Bytes> frames;

@@ -31,7 +31,7 @@ H5L_FN bool is_narrow_excess(W excess) {
 // to 2^15 fine points: less than 8.02, and the bound is 8.07. But a bin may be the fill value, unless that is far from
 // all, or beyond the largest number.
 template <class T>
-bool bins_are_plain(const Lattice<T>& lattice, i64 base) {
+H5L_FN bool bins_are_plain(const Lattice<T>& lattice, i64 base) {
   constexpr Int<T> whole = kFineLimit<T> / kUnit;
   constexpr T largest_bin = static_cast<T>(whole + 1);
   const bool all_finite = bit_cast<Word<T>>(multiply(largest_bin, lattice.step)) < kInfinity<T>;
