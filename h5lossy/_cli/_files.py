@@ -19,9 +19,8 @@ from h5lossy._cli._interrupts import raise_if_interrupted
 from h5lossy._cli._patterns import require_match
 from h5lossy._globs import names_one
 from h5lossy._libhdf5 import filters_in
-from h5lossy._names import dataset_at
 from h5lossy._printable import one_line, printable
-from h5lossy._repacking.objects import dataset_paths
+from h5lossy._repacking.objects import dataset_paths, open_dataset
 
 #: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
 FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
@@ -127,10 +126,9 @@ class Datasets(Mapping[str, h5py.Dataset]):
         self.paths = {names[0]: names for names in paths}
 
     def __getitem__(self, name: str) -> h5py.Dataset:
-        found = dataset_at(self._file, name) if name in self.paths else None
-        if found is None:
+        if name not in self.paths:
             raise KeyError(name)
-        return found
+        return open_dataset(self._file, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.paths)

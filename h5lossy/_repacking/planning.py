@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import h5py
 import numpy as np
-from h5py import h5d, h5ds, h5o, h5t
+from h5py import h5d, h5ds, h5t
 
 from h5lossy._blocks import TINY_BYTES, chunk_offsets
 from h5lossy._bounds import BoundKind
@@ -23,9 +23,14 @@ from h5lossy._codecs import FILTER_ID
 from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._frames import encode, taking
 from h5lossy._libhdf5 import filters_in, stored_size
-from h5lossy._names import path_bytes
 from h5lossy._packing import Packing, for_integers, in_counts
-from h5lossy._repacking.objects import ObjectKey, absent_filters, dataset_paths, object_key
+from h5lossy._repacking.objects import (
+    ObjectKey,
+    absent_filters,
+    dataset_paths,
+    object_key,
+    open_dataset,
+)
 from h5lossy._values import fill_bits, is_integer, own_fill_value
 from h5lossy.missing import missing_when_stored
 
@@ -134,11 +139,7 @@ class Plan:
 
     def open(self, file: h5py.File | None = None) -> h5py.Dataset:
         """Open the dataset, or its copy: one that stays open keeps HDF5's cache for its chunks."""
-        return _open(file or self.file, self.path)
-
-
-def _open(file: h5py.File, path: str) -> h5py.Dataset:
-    return h5py.Dataset(h5o.open(file.id, path_bytes(path)))
+        return open_dataset(file or self.file, self.path)
 
 
 def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
@@ -147,7 +148,7 @@ def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
 
 
 def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes) -> Plan:
-    dataset = _open(file, paths[0])
+    dataset = open_dataset(file, paths[0])
     shape = dataset.shape
     kept = _obstacle(dataset)
     wish = Wish() if kept else wishes(paths, dataset)

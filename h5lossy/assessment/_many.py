@@ -20,7 +20,7 @@ from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._globs import names_one
 from h5lossy._names import dataset_at, paired_files
 from h5lossy._printable import one_line
-from h5lossy._repacking.objects import dataset_paths
+from h5lossy._repacking.objects import dataset_paths, open_dataset
 from h5lossy._values import has_numbers
 from h5lossy._variables import referred_to
 from h5lossy.assessment._assess import assess
@@ -204,11 +204,9 @@ def _pairs(original: Any, decoded: Any) -> Iterator[_Pair]:
 
 def _of_files(x: h5py.File, y: h5py.File, prefix: str) -> Iterator[_Pair]:
     found = dataset_paths(y)
-    coordinates = coordinates_of(
-        (name, y_of) for name, *_ in found if (y_of := dataset_at(y, name))
-    )
+    coordinates = coordinates_of((name, open_dataset(y, name)) for name, *_ in found)
     for paths in found:
         name = paths[0]
-        dataset = dataset_at(y, name)
-        if dataset is not None and has_numbers(dataset):
+        dataset = open_dataset(y, name)
+        if has_numbers(dataset):
             yield prefix + name, paths, dataset_at(x, name), dataset, name in coordinates
