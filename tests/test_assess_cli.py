@@ -603,6 +603,12 @@ def test_tune_finds_the_best_quality_at_a_ratio(
     assert f"no bound meets psnr>=500, ratio>={ratio:g}" in with_psnr
 
 
+@pytest.mark.parametrize("size", ["0", "0.4", "1e999", "much"])
+def test_sizes_that_are_none_are_refused(files: tuple[Path, Path], size: str) -> None:
+    said = run("tune", files[0], "-d", "a", "--size", size, code=2).output
+    assert "--size must be a number of bytes, at least 1" in said
+
+
 @pytest.mark.slow
 def test_all_datasets_share_a_size(files: tuple[Path, Path]) -> None:
     options = ("--all", "--codecs", "pfpl", "--json")
