@@ -19,6 +19,7 @@ from h5lossy._cli._interrupts import raise_if_interrupted
 from h5lossy._cli._patterns import require_match
 from h5lossy._globs import names_one
 from h5lossy._libhdf5 import filters_in
+from h5lossy._names import dataset_at
 from h5lossy._printable import one_line, printable
 from h5lossy._repacking.objects import dataset_paths, open_dataset
 
@@ -112,6 +113,14 @@ def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
         is_other = access(path, R_OK) and not h5py.is_hdf5(path)
         why = "is not an HDF5 file" if is_other else f"can't be opened: {one_line(error)}"
     raise Ended(f"{fspath(path)} {why}", NO_VERDICT)
+
+
+def dataset_in(file: h5py.File, path: str) -> h5py.Dataset:
+    """Return a dataset of a file; end with a message if there is none."""
+    found = dataset_at(file, path)
+    if found is None:
+        raise click.ClickException(f"{file.filename} has no dataset {printable(path)}")
+    return found
 
 
 class Datasets(Mapping[str, h5py.Dataset]):
