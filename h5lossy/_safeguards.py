@@ -65,6 +65,11 @@ class Safeguards(NamedTuple):
             return "integers and halves have no threshold but 0, and no valid range"
         return ""
 
+    def include(self, others: Safeguards) -> bool:
+        """Return whether these promise what others do."""
+        is_same_range = others.valid_range in {None, self.valid_range}
+        return is_same_range and {*others.thresholds} <= {*self.thresholds}
+
     def broken(self, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return where decoded values have changed sides, or left the valid range."""
         is_broken = np.zeros(original.shape, bool)

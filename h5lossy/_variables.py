@@ -197,10 +197,10 @@ def _own_dataset(given: Any) -> h5py.Dataset:
     return dataset
 
 
-def require_open(data: Any) -> None:
-    """Raise for a dataset of h5py whose file is closed."""
-    if isinstance(data, h5py.Dataset) and not data:
-        raise InvalidArgumentError("the dataset's file is closed")
+def require_open(data: Any, name: str = "the dataset") -> None:
+    """Raise for an object of h5py whose file is closed."""
+    if isinstance(data, h5py.HLObject) and not data:
+        raise InvalidArgumentError(f"the file of {name} is closed")
 
 
 def _is_open_here(path: str) -> bool:

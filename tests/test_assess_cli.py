@@ -603,6 +603,31 @@ def test_tune_finds_the_best_quality_at_a_ratio(
     assert f"no bound meets psnr>=500, ratio>={ratio:g}" in with_psnr
 
 
+@pytest.mark.parametrize("size", ["0", "0.4", "1e999", "much"])
+def test_sizes_that_are_none_are_refused(files: tuple[Path, Path], size: str) -> None:
+    said = run("tune", files[0], "-d", "a", "--size", size, code=2).output
+    assert "--size must be a number of bytes, at least 1" in said
+
+
+def test_rules_that_were_found_survive_a_full_disk(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    resource = pytest.importorskip("resource", reason="only POSIX limits the size of files")
+    rules = tmp_path / "rules.toml"
+    options = ["--all", "--codecs", "pfpl", "--require", "psnr>=40", "--rules", rules]
+    run("tune", files[0], *options)
+    whole = rules.read_text()
+    second = whole.index("\n# ratio", whole.index("[[rule]]"))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (second + 9, limits[1]))
+    try:
+        said = run("tune", files[0], *options, code=2).output
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert f"{rules} can't be written: [Errno 27] File too large" in " ".join(said.split())
+    assert rules.read_text() == whole[: second + 9]
+
+
 @pytest.mark.slow
 def test_all_datasets_share_a_size(files: tuple[Path, Path]) -> None:
     options = ("--all", "--codecs", "pfpl", "--json")

@@ -916,8 +916,34 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
         lambda: h5lossy.largest_error(np.zeros((5, 6), "f4"), ours, bound),
         lambda: h5lossy.missing.no_data(ours),
     ):
-        with pytest.raises(InvalidArgumentError, match="the dataset's file is closed"):
+        with pytest.raises(InvalidArgumentError, match="the file of the dataset is closed"):
             use()
+    values = np.zeros((5, 6), "f4")
+    assessor = h5lossy.Assessor((5, 6), "f4")
+    for use, what in (
+        (lambda: h5lossy.assess(ours, values), "original"),
+        (lambda: h5lossy.assess(values, ours), "decoded"),
+        (lambda: h5lossy.assess(values, values, mask=ours), "mask"),
+        (lambda: h5lossy.assess(values, values, weights=ours), "weights"),
+        (lambda: h5lossy.assess_divergence([values, ours], [values, values]), "original"),
+        (lambda: h5lossy.assess_all(file, tmp_path), "original"),
+        (lambda: h5lossy.assess_all(tmp_path, file), "decoded"),
+        (lambda: assessor.update(values, ours), "decoded"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"the file of {what} is closed"):
+            use()
+    failed = h5lossy.assess_all({"a": values, "b": ours}, {"a": ours, "b": values}).failed
+    assert failed == {
+        "a": "the file of decoded is closed",
+        "b": "the file of original is closed",
+    }
+    with h5py.File(tmp_path / "x.h5", "r+") as file:
+        with pytest.raises(InvalidArgumentError, match="the file of the values is closed"):
+            h5lossy.write(file["ours0"], ours)
+        with pytest.raises(InvalidArgumentError, match="the file of the region is closed"):
+            h5lossy.write(file["ours0"], values, regions=[(ours, 0)])
+        with pytest.raises(TypeError, match=r"must be of one kind .*, got File and \w+Path"):
+            h5lossy.assess_all(file, tmp_path / "x.h5")
     with h5py.File(tmp_path / "x.h5") as file:
         with pytest.raises(InvalidArgumentError, match=r"x\.h5 is open for reading only"):
             h5lossy.write(file["ours0"], 1.0)

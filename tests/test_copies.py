@@ -420,7 +420,7 @@ def test_virtual_datasets_that_grow_with_their_sources_are_kept(
     with h5py.File(target) as new:
         assert new["grows"].shape == ((7, 10) if folder == "." else (0, 10))
     with h5py.File(source) as old, h5py.File(tmp_path / "y.h5") as new:
-        assert "/grows: the storage" in difference(old, new, set())
+        assert "/grows: the files that hold its values" in difference(old, new, set())
 
 
 # ------------------------------------------------------------------------------------------------

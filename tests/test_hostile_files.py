@@ -384,18 +384,24 @@ def test_repack_and_info_end_by_themselves_where_a_chunk_is_listed_and_not_found
     assert f"chunk ({10 << 20}, 4) of /x" in told.stderr
 
 
-@pytest.mark.parametrize("what", ["/b", "/b/t"])
-def test_an_object_that_cannot_be_opened_is_named(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize(("what", "where"), [("/b", 0), ("/b/t", 0), ("/b/t", b"\3\2\3")])
+def test_an_object_that_cannot_be_opened_is_named(
+    tmp_path: Path, what: str, where: int | bytes
+) -> None:
+    """The version of its header is none, or that of its layout, which is read when it is opened."""
     path, new = tmp_path / "x.h5", tmp_path / "y.h5"
     with h5py.File(path, "w") as file:
         for name in ("a/t", "b/t"):
             file.create_dataset(name, (64, 64), "f4", chunks=(64, 64), compression=CODEC)
         at = h5o.get_info(file[what].id).addr
     content = bytearray(path.read_bytes())
-    content[at : at + 4] = b"\xff" * 4
+    at = at if where == 0 else content.index(where, at)
+    content[at] = 0xFF
     path.write_bytes(content)
     for command in (["info"], ["verify"], ["doctor"]):
         assert f"{what} can't be read" in h5lossy_program(*command, path, status=2).stderr
+    with pytest.raises(h5lossy.H5LossyError, match=f"{what} can't be read"):
+        h5lossy.assess_all(path, path)
     told = h5lossy_program("repack", path, new, "--absolute", "1", status=1).stderr
     assert f"{what} can't be read" in told
 

@@ -15,6 +15,7 @@ from h5lossy._batched.boxes import Box, Pieces, as_selection
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._codecs import codec_from_params
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._variables import require_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,6 +133,7 @@ def with_smaller_bound(codec: Codec, value: Any) -> Codec:
 
 def _place(where: Any, dataset: h5py.Dataset) -> Box | npt.NDArray[np.bool_]:
     """Return the box that an index means, or a mask of the dataset's shape."""
+    require_open(where, "the region")
     if getattr(getattr(where, "dtype", None), "kind", "") == "b":
         try:
             return np.broadcast_to(np.asarray(where), dataset.shape)

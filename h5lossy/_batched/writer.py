@@ -26,7 +26,7 @@ from h5lossy._libhdf5 import is_parallel
 from h5lossy._progress import Progress, Report, reporting
 from h5lossy._stored import stored_chunks
 from h5lossy._values import checked_dtype, own_fill_value
-from h5lossy._variables import dataset_to_write
+from h5lossy._variables import dataset_to_write, require_open
 from h5lossy._verification.recorder import Recorder
 from h5lossy._warnings import warn
 from h5lossy.missing import no_data, warn_of_zero
@@ -159,6 +159,7 @@ def write(
             count = checked_threads(threads)
             if values is None:  # of which NumPy makes NaN
                 raise InvalidArgumentError("values must be numbers, got None")
+            require_open(values, "the values")
             _check(dataset, together=together, verify=verify, has_regions=bool(regions))
             _warn(dataset)
             what = f"writing {dataset.name}" if progress else ""

@@ -21,7 +21,7 @@ from h5lossy._globs import names_one
 from h5lossy._libhdf5 import filters_in
 from h5lossy._names import dataset_at
 from h5lossy._printable import one_line, printable
-from h5lossy._repacking.objects import dataset_paths
+from h5lossy._repacking.objects import dataset_paths, open_dataset
 
 #: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
 FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
@@ -115,6 +115,14 @@ def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
     raise Ended(f"{fspath(path)} {why}", NO_VERDICT)
 
 
+def dataset_in(file: h5py.File, path: str) -> h5py.Dataset:
+    """Return a dataset of a file; end with a message if there is none."""
+    found = dataset_at(file, path)
+    if found is None:
+        raise click.ClickException(f"{file.filename} has no dataset {printable(path)}")
+    return found
+
+
 class Datasets(Mapping[str, h5py.Dataset]):
     """Datasets of a file by their paths, opened when they are asked for.
 
@@ -127,10 +135,9 @@ class Datasets(Mapping[str, h5py.Dataset]):
         self.paths = {names[0]: names for names in paths}
 
     def __getitem__(self, name: str) -> h5py.Dataset:
-        found = dataset_at(self._file, name) if name in self.paths else None
-        if found is None:
+        if name not in self.paths:
             raise KeyError(name)
-        return found
+        return open_dataset(self._file, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.paths)

@@ -18,6 +18,7 @@ from h5lossy._cli._console import say, say_json
 from h5lossy._cli._files import (
     FAILED,
     Ended,
+    dataset_in,
     datasets_in,
     for_each_file,
     no_verdict,
@@ -196,10 +197,10 @@ def assess(
     with no_verdict(), ExitStack() as stack:
         settings = _settings(options, bound) | {"slices": html is not None}
         if options["mask"] is not None:
-            settings["mask"] = _dataset(*_opened(options["mask"], "--mask", stack))
+            settings["mask"] = dataset_in(*_opened(options["mask"], "--mask", stack))
         settings["weights"] = options["weights"]
         if options["weights"] not in {None, "latitude"}:
-            settings["weights"] = _dataset(*_opened(options["weights"], "--weights", stack))
+            settings["weights"] = dataset_in(*_opened(options["weights"], "--weights", stack))
         places = split_place(original), split_place(decoded)
         files = paired_files(*(Path(file) for file, _ in places))
         paths = tuple(path for _, path in places)
@@ -288,7 +289,7 @@ def _reports(
 
             try:
                 with no_verdict():
-                    pair = _dataset(x, name_x), _dataset(y, name_y)
+                    pair = dataset_in(x, name_x), dataset_in(y, name_y)
                     report = assess_variable(
                         *pair,
                         **(wanted[name_y] or {}),
@@ -326,7 +327,7 @@ def _divergence(
     with ExitStack() as stack:
         opened = [stack.enter_context(open_file(file)) for file in files]
         return h5lossy.assess_divergence(
-            *([_dataset(file, name) for name in names] for file in opened),
+            *([dataset_in(file, name) for name in names] for file in opened),
             **{name: settings[name] for name in taken if name in settings},
         )
 
@@ -366,11 +367,3 @@ def _opened(place: str, option: str, stack: ExitStack) -> tuple[h5py.File, str]:
     if path is None:
         raise click.UsageError(f"{option} takes FILE:/PATH, got {place!r}")
     return stack.enter_context(open_file(file)), path
-
-
-def _dataset(file: h5py.File, path: str) -> h5py.Dataset:
-    """Return a dataset of a file."""
-    found = dataset_at(file, path)
-    if found is None:
-        raise click.ClickException(f"there is no dataset {printable(path)} in {file.filename}")
-    return found

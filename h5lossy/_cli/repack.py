@@ -47,6 +47,7 @@ from h5lossy._printable import bytes_text, printable
 from h5lossy._repacking.compressing import CompressedCopy
 from h5lossy._repacking.planning import Plan, make_plans
 from h5lossy._repacking.repacking import Repacking, names_of_other_files
+from h5lossy._safeguards import NO_SAFEGUARDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -133,6 +134,12 @@ _MOST_ROWS = 100
     "are of the stored numbers, and not of the values that these stand for.",
 )
 @click.option(
+    "--no-safeguards",
+    is_flag=True,
+    help="Drop the thresholds and valid ranges that compressed datasets of SRC have. By default "
+    "they are kept, unless others are given.",
+)
+@click.option(
     "--attributes/--no-attributes",
     default=True,
     help="Record the bounds and the results of the check in attributes. [default: attributes]",
@@ -164,6 +171,7 @@ def repack(
     missing_value: Sequence[float],
     confirm_range: bool,
     packed_units: bool,
+    no_safeguards: bool,
     force: bool,
     check_existing: bool,
     dry_run: bool,
@@ -225,6 +233,8 @@ def repack(
             "give a bound for all datasets, for example --range-relative 1e-4, "
             "or for some: --dataset 'GLOB:absolute=1e-3', --recommendations community"
         )
+    if no_safeguards:
+        request = request.without_safeguards()
     targets = _targets(sources, target)
     wishes = Rules(
         request=request,
@@ -403,6 +413,16 @@ class _Result:
                 "already compressed with another bound, codec or safeguard, so the errors add up: "
                 f"{', '.join(again)}"
             )
+        for word, others in (("kept", False), ("not kept", True)):
+            guarded = [
+                f"{printable(copy.plan.path)} ({copy.earlier.safeguards})"
+                for copy in self.work.copies
+                if copy.earlier is not None and copy.earlier.safeguards != NO_SAFEGUARDS
+                if not copy.codec.lossless
+                if others is not copy.codec.safeguards.include(copy.earlier.safeguards)
+            ]
+            if guarded:
+                self.notes.append(f"safeguards of SRC are {word}: {', '.join(guarded)}")
         lacking = defaultdict(list)
         for plan in self.work.plans:
             if plan.recommended is not None and plan.recommended.bound is not None:

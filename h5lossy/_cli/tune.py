@@ -26,7 +26,7 @@ from h5lossy._cli._options import FileToWrite, json_option, threads_option
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import exact_pattern, rule_text
 from h5lossy._codecs import choice_text
-from h5lossy._printable import bytes_text, printable
+from h5lossy._printable import bytes_text, one_line, printable
 from h5lossy.assessment import MEASURES, Requirement, number_of_bytes, parse_requirements
 from h5lossy.assessment.render.text import number
 from h5lossy.assessment.tuning import Goal, Search, Tuned, share
@@ -169,9 +169,16 @@ def tune(
     outcomes: list[_Outcome] = []
     with no_verdict(), progress_bar(None) as advance:
         for one in _found(choice, wanted, search_in, every=every, show=not as_json):
-            outcomes.append(one)
             if rules_path is not None:  # each at once: the next dataset may take hours
-                rules_path.write_text(_rules_text(outcomes, wanted.texts), encoding="utf-8")
+                head = "" if outcomes else f"# h5lossy tune: {', '.join(wanted.texts)}\n"
+                try:
+                    with rules_path.open("a" if outcomes else "w", encoding="utf-8") as file:
+                        file.write(f"{head}\n{_rule_text(one)}")
+                except OSError as error:
+                    raise click.ClickException(
+                        f"{rules_path} can't be written: {one_line(error)}"
+                    ) from error
+            outcomes.append(one)
     command = _command(outcomes, rules_path, choice.missing_value)
     if as_json:
         datasets = [_plain(one, wanted.requirements) for one in outcomes]
@@ -269,18 +276,14 @@ def _command(
     return f"h5lossy repack {shlex.quote(found[0].file)} OUT.h5 {rules}{missing}"
 
 
-def _rules_text(outcomes: Sequence[_Outcome], wanted: Sequence[str]) -> str:
-    """Write what was found as a file of rules; what got none is a comment."""
-    parts = [f"# h5lossy tune: {', '.join(wanted)}\n"]
-    for one in outcomes:
-        if one.settings and one.found and one.found.best:
-            ratio = one.found.best.size.ratio
-            limits = "".join(f", limited by {one_limit}" for one_limit in one.found.limits)
-            comment = "" if ratio is None else f"# ratio {ratio:.4g}{limits}\n"
-            parts.append(comment + rule_text(one.path, one.settings))
-        else:
-            parts.append(f"# {printable(one.path)}: {printable(one.why)}\n")
-    return "\n".join(parts)
+def _rule_text(one: _Outcome) -> str:
+    """Write what was found as a rule of a file; where nothing was, as a comment."""
+    if not (one.settings and one.found and one.found.best):
+        return f"# {printable(one.path)}: {printable(one.why)}\n"
+    ratio = one.found.best.size.ratio
+    limits = "".join(f", limited by {one_limit}" for one_limit in one.found.limits)
+    comment = "" if ratio is None else f"# ratio {ratio:.4g}{limits}\n"
+    return comment + rule_text(one.path, one.settings)
 
 
 def _plain(one: _Outcome, requirements: Sequence[Requirement]) -> dict[str, Any]:

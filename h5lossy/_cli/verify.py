@@ -20,6 +20,7 @@ from h5lossy._cli._files import (
     OUTDATED,
     UNREADABLE,
     Datasets,
+    dataset_in,
     datasets_in,
     filters_of,
     for_each_file,
@@ -30,7 +31,7 @@ from h5lossy._cli._files import (
 )
 from h5lossy._cli._options import dataset_option, json_option, quiet_option
 from h5lossy._cli._progress import Advance, progress_bar
-from h5lossy._names import dataset_at, hdf5_files_in
+from h5lossy._names import hdf5_files_in
 from h5lossy._printable import one_line, printable
 
 if TYPE_CHECKING:
@@ -145,7 +146,9 @@ class _Run:
         with progress_bar(total) as advance:
             for name, dataset in datasets.items():
                 if name not in self.failed:
-                    other = _counterpart(original, name) if sizes[name] is not None else None
+                    other = None
+                    if original is not None and sizes[name] is not None:
+                        other = dataset_in(original, name)
                     self.verify(name, dataset, other, advance)
 
     def show(self) -> None:
@@ -215,15 +218,6 @@ class _Run:
         if not lossy:
             return "nothing in this file was compressed by h5lossy: nothing was verified"
         return f"verified {_count(len(lossy), 'dataset')}: OK"
-
-
-def _counterpart(original: h5py.File | None, name: str) -> Any:
-    if original is None:
-        return None
-    found = dataset_at(original, name)
-    if found is None:
-        raise click.ClickException(f"{original.filename} has no dataset {printable(name)}")
-    return found
 
 
 def _count(number: int, what: str) -> str:

@@ -185,7 +185,9 @@ class _Comparison:
             _require_equal(path, "the fill value", *map(_fill_value, (old, new)))
         if is_remade:
             return
-        _require_equal(path, "the storage", *map(_storage, (old, new), lists))
+        storage = [*map(_storage, (old, new), lists)]
+        for what in storage[0]:
+            _require_equal(path, what, *(one[what] for one in storage))
         if type_id.detect_class(h5t.REFERENCE):
             types = types_to_read(old)
             for block in blocks_of(h5py.Dataset(old)):
@@ -255,8 +257,8 @@ def _fill_value(dataset: h5d.DatasetID) -> Any:
     return h5py.Dataset(dataset).fillvalue if is_text else None
 
 
-def _storage(dataset: h5d.DatasetID, creation: h5p.PropDCID) -> tuple[Any, ...]:
-    """Return how the values of a dataset that is not compressed are stored."""
+def _storage(dataset: h5d.DatasetID, creation: h5p.PropDCID) -> dict[str, Any]:
+    """Return how the values of a dataset that is not compressed are stored, by what to call it."""
     layout = creation.get_layout()
     filters = filters_in(creation)
     others = [creation.get_external(i) for i in range(creation.get_external_count())]
@@ -270,15 +272,15 @@ def _storage(dataset: h5d.DatasetID, creation: h5p.PropDCID) -> tuple[Any, ...]:
             )
             for i in range(creation.get_virtual_count())
         ]
-    return (
-        layout,
-        creation.get_chunk() if layout == h5d.CHUNKED else None,
-        filters,
-        creation.get_alloc_time(),
-        others,
+    return {
+        "the chunk shape": creation.get_chunk() if layout == h5d.CHUNKED else None,
+        "the layout": layout,
+        "the filters": filters,
+        "the allocation time": creation.get_alloc_time(),
+        "the files that hold its values": others,
         # Filters that run again may give other sizes.
-        None if filters or layout == h5d.VIRTUAL else dataset.get_storage_size(),
-    )
+        "the size": None if filters or layout == h5d.VIRTUAL else dataset.get_storage_size(),
+    }
 
 
 def _extents(holder: h5a.AttrID | h5d.DatasetID) -> tuple[Any, ...]:

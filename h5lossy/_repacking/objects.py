@@ -8,17 +8,16 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import h5py
 from h5py import h5, h5a, h5d, h5g, h5l, h5o, h5p, h5t, h5z
 
 from h5lossy._errors import H5LossyError
 from h5lossy._libhdf5 import filters_in, link_storage, set_link_storage
-from h5lossy._names import path_text
+from h5lossy._names import path_bytes, path_text
 from h5lossy._printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import h5py
 
 #: An object of a file: the number that HDF5 gives the file, and the address of the object's header,
 #: each in two parts.
@@ -51,28 +50,40 @@ def object_key(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> ObjectKey:
 
 def walk(file: h5py.File) -> Iterator[tuple[bytes, h5g.GroupID | h5d.DatasetID | h5t.TypeID]]:
     """Yield the path and the object of all objects, each once, in the order of `FileCopier`."""
-    return ((path, obj) for path, obj, is_first in _hard_links(file) if is_first)
+    seen = set()
+    for path, key, _ in _hard_links(file):
+        if key not in seen:
+            seen.add(key)
+            with name_in_errors(path, "read"):
+                obj = h5o.open(file.id, path)
+            yield path, obj
 
 
 def dataset_paths(file: h5py.File) -> list[tuple[str, ...]]:
     """Return the paths of each dataset, in the order of `walk`, whose path is the first.
 
-    The others are those of its further hard links; groups count by their first path.
+    The others are those of its further hard links; groups count by their first path. No dataset is
+    opened, which takes longer.
     """
     found: dict[ObjectKey, list[bytes]] = {}
-    for path, obj, _ in _hard_links(file):
-        if isinstance(obj, h5d.DatasetID):
-            found.setdefault(object_key(obj), []).append(path)
+    for path, key, kind in _hard_links(file):
+        if kind == h5g.DATASET:
+            found.setdefault(key, []).append(path)
     return [tuple(map(path_text, paths)) for paths in found.values()]
 
 
-def _hard_links(
-    file: h5py.File,
-) -> Iterator[tuple[bytes, h5g.GroupID | h5d.DatasetID | h5t.TypeID, bool]]:
-    """Yield the path and the object of each hard link, and whether it is the first to it."""
+def open_dataset(file: h5py.File, path: str) -> h5py.Dataset:
+    """Open a dataset that `dataset_paths` has found."""
+    place = path_bytes(path)
+    with name_in_errors(place, "read"):
+        return h5py.Dataset(h5o.open(file.id, place))
+
+
+def _hard_links(file: h5py.File) -> Iterator[tuple[bytes, ObjectKey, int]]:
+    """Yield the path of each hard link, and which object it leads to, of which kind."""
     root = h5g.open(file.id, b"/")
     seen = {object_key(root)}
-    yield b"/", root, True
+    yield b"/", object_key(root), h5g.GROUP
     groups = deque([(b"", root)])
     while groups:
         path, group = groups.popleft()
@@ -83,13 +94,12 @@ def _hard_links(
                 continue
             place = path + b"/" + link.name
             with name_in_errors(place, "read"):
-                obj = h5o.open(group, link.name)
-                key = object_key(obj)
-            is_first = key not in seen
+                info = h5g.get_objinfo(group, link.name)
+                key = info.fileno, info.objno
+                if info.type == h5g.GROUP and key not in seen:
+                    groups.append((place, h5g.open(group, link.name)))
+            yield place, key, info.type
             seen.add(key)
-            yield place, obj, is_first
-            if is_first and isinstance(obj, h5g.GroupID):
-                groups.append((place, obj))
 
 
 def links(group: h5g.GroupID) -> list[Link]:

@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import h5py
 import numpy as np
-from h5py import h5d, h5ds, h5o, h5t
+from h5py import h5d, h5ds, h5t
 
 from h5lossy._blocks import TINY_BYTES, chunk_offsets
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import access_of, chunks_for, is_small
 from h5lossy._codecs import FILTER_ID
+from h5lossy._datasets import codec_of
 from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._frames import encode, taking
 from h5lossy._libhdf5 import filters_in, stored_size
-from h5lossy._names import path_bytes
 from h5lossy._packing import Packing, for_integers, in_counts
-from h5lossy._repacking.objects import ObjectKey, absent_filters, dataset_paths, object_key
+from h5lossy._repacking.objects import (
+    ObjectKey,
+    absent_filters,
+    dataset_paths,
+    object_key,
+    open_dataset,
+)
 from h5lossy._values import fill_bits, is_integer, own_fill_value
 from h5lossy.missing import missing_when_stored
 
@@ -86,6 +92,7 @@ class Wish:
     has_rule: bool = False  # whether a rule for some datasets gives the bound
     is_named: bool = False  # whether it has no wildcards
     in_counts: bool = False  # whether the bound of packed values is one of the stored numbers
+    has_safeguards: bool = False  # whether it says which there are, or that there are none
     recommended: Recommendation | None = None  # where recommendations, and no rule, give the bound
     regions: Regions = ()
 
@@ -106,7 +113,9 @@ class Plan:
     #: Of the values, where it is compressed; else of what is stored.
     nbytes: int
     kept: str = ""
-    codec: Codec | None = None  # that was requested
+    #: That was requested, with the safeguards of `earlier` unless it has its own.
+    codec: Codec | None = None
+    earlier: Codec | None = None  # of the dataset itself
     #: Of packed integers; their bound was requested for the values, unless `in_counts`.
     packing: Packing | None = None
     in_counts: bool = False
@@ -134,11 +143,7 @@ class Plan:
 
     def open(self, file: h5py.File | None = None) -> h5py.Dataset:
         """Open the dataset, or its copy: one that stays open keeps HDF5's cache for its chunks."""
-        return _open(file or self.file, self.path)
-
-
-def _open(file: h5py.File, path: str) -> h5py.Dataset:
-    return h5py.Dataset(h5o.open(file.id, path_bytes(path)))
+        return open_dataset(file or self.file, self.path)
 
 
 def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
@@ -147,7 +152,7 @@ def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
 
 
 def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes) -> Plan:
-    dataset = _open(file, paths[0])
+    dataset = open_dataset(file, paths[0])
     shape = dataset.shape
     kept = _obstacle(dataset)
     wish = Wish() if kept else wishes(paths, dataset)
@@ -174,9 +179,14 @@ def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes) -> Plan:
     if kept:
         return plan
     chunks = chunk_shape(plan.path, dataset, wish.chunks)
+    codec, earlier = wish.codec, _earlier_codec(dataset)
+    assert codec is not None
+    if earlier is not None and not (wish.has_safeguards or codec.lossless):
+        codec = dataclasses.replace(codec, **earlier.safeguards._asdict())
     return dataclasses.replace(
         plan,
-        codec=wish.codec,
+        codec=codec,
+        earlier=earlier,
         packing=packing,
         in_counts=wish.in_counts,
         regions=wish.regions,
@@ -184,6 +194,13 @@ def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes) -> Plan:
         chunks=chunks,
         has_small_chunks=is_small(shape, chunks, dataset.dtype.itemsize),
     )
+
+
+def _earlier_codec(dataset: h5py.Dataset) -> Codec | None:
+    """Return the codec of a dataset; None for cd_values of a later version, which reads all."""
+    with suppress(H5LossyError):
+        return codec_of(dataset)
+    return None
 
 
 def _for_integers(dataset: h5py.Dataset, wish: Wish) -> tuple[Wish, Packing | None, str]:

@@ -21,7 +21,7 @@ from h5lossy._errors import InvalidArgumentError, NotComparableError, Unsupporte
 from h5lossy._names import dataset_at, name_of, split_place
 from h5lossy._packing import Packing
 from h5lossy._values import as_reals, is_half, no_number, real_dtype, unmasked
-from h5lossy._variables import as_stored
+from h5lossy._variables import as_stored, require_open
 from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Input:
     """One of the two fields; the name is for messages and reports."""
 
     def __init__(self, values: Any, name: str) -> None:
+        require_open(values, name)
         values = as_shown(values)
         if is_device_array(values):
             values = cupy_memory(values).owner
@@ -212,6 +213,7 @@ def opened(original: Any, decoded: Any) -> Iterator[tuple[Input, Input]]:
 
 def _open(values: Any, name: str, stack: ExitStack) -> Input:
     if not isinstance(values, str | Path):
+        require_open(values, name)
         own = name_of(values) if isinstance(values, h5py.Dataset) else getattr(values, "name", None)
         return Input(values, own or name)
     file, path = split_place(str(values))

@@ -20,9 +20,9 @@ from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._globs import names_one
 from h5lossy._names import dataset_at, paired_files
 from h5lossy._printable import one_line
-from h5lossy._repacking.objects import dataset_paths
+from h5lossy._repacking.objects import dataset_paths, open_dataset
 from h5lossy._values import has_numbers
-from h5lossy._variables import referred_to
+from h5lossy._variables import referred_to, require_open
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment._divergence import assess_divergence
 from h5lossy.assessment._options import takes_options
@@ -144,6 +144,8 @@ def assess_all(
 
 def assess_variable(x: Any, y: Any, *, is_coordinate: bool, **options: Any) -> Report | None:
     """Compare a variable; None if it is a coordinate, and unchanged."""
+    require_open(x, "original")
+    require_open(y, "decoded")
     if not is_coordinate:
         return assess(x, y, **options)
     if x.shape == y.shape and x.dtype == y.dtype:
@@ -156,7 +158,8 @@ def assess_variable(x: Any, y: Any, *, is_coordinate: bool, **options: Any) -> R
 
 def is_no_variable(found: Any) -> bool:
     """Return whether a dataset is a mere dimension of netCDF."""
-    return isinstance(found, h5py.Dataset) and h5ds.is_scale(found.id) and not has_places(found)
+    is_open = isinstance(found, h5py.Dataset) and bool(found)
+    return is_open and h5ds.is_scale(found.id) and not has_places(found)
 
 
 def coordinates_of(datasets: Iterable[tuple[str, h5py.Dataset]]) -> set[str]:
@@ -175,6 +178,8 @@ def coordinates_of(datasets: Iterable[tuple[str, h5py.Dataset]]) -> set[str]:
 
 def _pairs(original: Any, decoded: Any) -> Iterator[_Pair]:
     """Yield what is compared."""
+    for given, name in ((original, "original"), (decoded, "decoded")):
+        require_open(given, name)
     if isinstance(original, h5py.Group) and isinstance(decoded, h5py.Group):
         yield from _of_files(original.file, decoded.file, "")
     elif isinstance(original, Mapping) and isinstance(decoded, Mapping):
@@ -184,6 +189,11 @@ def _pairs(original: Any, decoded: Any) -> Iterator[_Pair]:
         for name in dict.fromkeys([*data, *getattr(decoded, "coords", ())]):
             first, second = (given.get(name) for given in (original, decoded))
             yield str(name), (f"/{str(name).lstrip('/')}",), first, second, name in coordinates
+    elif isinstance(original, Mapping) or isinstance(decoded, Mapping):
+        raise TypeError(
+            "original and decoded must be of one kind (paths, h5py.File, xarray.Dataset or mapping "
+            f"of arrays), got {type(original).__name__} and {type(decoded).__name__}"
+        )
     else:
         for path in map(Path, (original, decoded)):
             if not path.exists():
@@ -204,11 +214,9 @@ def _pairs(original: Any, decoded: Any) -> Iterator[_Pair]:
 
 def _of_files(x: h5py.File, y: h5py.File, prefix: str) -> Iterator[_Pair]:
     found = dataset_paths(y)
-    coordinates = coordinates_of(
-        (name, y_of) for name, *_ in found if (y_of := dataset_at(y, name))
-    )
+    coordinates = coordinates_of((name, open_dataset(y, name)) for name, *_ in found)
     for paths in found:
         name = paths[0]
-        dataset = dataset_at(y, name)
-        if dataset is not None and has_numbers(dataset):
+        dataset = open_dataset(y, name)
+        if has_numbers(dataset):
             yield prefix + name, paths, dataset_at(x, name), dataset, name in coordinates

@@ -214,11 +214,12 @@ def memory_bytes(limit: int | str) -> int:
 def number_of_bytes(name: str, given: int | str) -> int:
     """Read a number of bytes, which may be text with a unit."""
     found = _SIZE.fullmatch(str(given).strip().lower())
-    if not found:
+    count = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 1 <= count < math.inf:
         raise InvalidArgumentError(
-            f'{name} must be a number of bytes or like "256 MiB", got {given!r}'
+            f'{name} must be a number of bytes, at least 1, or like "256 MiB", got {given!r}'
         )
-    return int(float(found[1]) * _UNITS[found[2]])
+    return int(count)
 
 
 def _groups_and_metrics(metrics: Any) -> tuple[set[str], tuple[Metric, ...]]:
