@@ -193,11 +193,19 @@ SPECIAL_KINDS = (
     "fill_introduced",
 )
 
-#: One box of `AssessState.boxes`, and one slice of `AssessState.dssim`.
-BOX_DTYPE, SLICE_DTYPE = (
-    np.dtype([(f, {"uint64_t": "u8", "double": "f8"}[of.type.cname]) for f, of in kind.fields])
-    for kind in map(ffi.typeof, ("h5l_assess_box", "h5l_assess_slice"))
-)
+
+def _record(ctype: str) -> np.dtype[Any]:
+    """Return the type of an array of C structs."""
+    types = {name: field.type for name, field in ffi.typeof(ctype).fields}
+    lengths = {name: (of.length,) if of.kind == "array" else () for name, of in types.items()}
+    words = {"uint64_t": "u8", "double": "f8"}
+    return np.dtype([(n, words[of.cname.partition("[")[0]], lengths[n]) for n, of in types.items()])
+
+
+#: One box of `AssessState.boxes`, one slice of `AssessState.dssim`, and of `AssessState.slices`.
+BOX_DTYPE = _record("h5l_assess_box")
+SLICE_DTYPE = _record("h5l_assess_slice")
+SLICE_RESULT_DTYPE = _record("h5l_assess_slice_result")
 
 
 def compared(
@@ -280,6 +288,21 @@ class AssessState:
     def dssim(self, piece: Piece, slices: npt.NDArray[Any]) -> None:
         """Add the data SSIM of a piece to its slices, whose ranges are complete."""
         call("assess_dssim", self._params, piece, slices, slices.size)
+
+    def slices(
+        self,
+        original: npt.NDArray[Any],
+        decoded: npt.NDArray[Any],
+        mask: Mask,
+        found: npt.NDArray[Any],
+    ) -> None:
+        """Assess slices along the first axis of C-contiguous arrays, into a `SLICE_RESULT_DTYPE`.
+
+        Their stencils, lags and windows are added to the state. A ``value_range`` of NaN stands for
+        that of the original's valid values.
+        """
+        arrays = (original, decoded, mask)
+        call("assess_slices", self._params, self._words, *arrays, found, found.size)
 
     def merge(self, other: AssessState) -> None:
         """Add the sums of another state, of other points."""
@@ -560,6 +583,23 @@ class WideState(_JudgingState):
     def dssim(self, piece: Piece, slices: npt.NDArray[Any]) -> None:
         """Add the data SSIM of a piece to its slices."""
         super().dssim(self._as_numbers(piece), slices)
+
+    def slices(
+        self,
+        original: npt.NDArray[Any],
+        decoded: npt.NDArray[Any],
+        mask: Mask,
+        found: npt.NDArray[Any],
+    ) -> None:
+        """Assess slices along the first axis, whose ranges are given."""
+        super().slices(self._floats(original), decoded.astype(np.float64), mask, found)
+        errors, _ = _differences(original, decoded)
+        of_errors = np.zeros(found.shape, SLICE_RESULT_DTYPE)
+        points = dataclasses.replace(self.errors.params, lags=0, stencils=False, window=())
+        state = AssessState(points)
+        state.slices(np.zeros_like(errors), errors, self._left_out(original, mask), of_errors)
+        for name in set(_OF_ERRORS) & set(SLICE_RESULT_DTYPE.names or ()):
+            found[name] = of_errors[name]
 
     def boxes(self, piece: Piece, extent: tuple[int, ...], boxes: npt.NDArray[Any]) -> None:
         """Add a piece to boxes of `BOX_DTYPE`."""

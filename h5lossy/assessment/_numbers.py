@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -213,15 +213,15 @@ def size(raw_bytes: int, stored_bytes: int, count: int, original: Values, error:
     )
 
 
-def pearson(vx: float, ve: float, c: float) -> tuple[float, float]:
-    """Return Pearson's r and 1 - r from the moments of original and error.
+def pearson(vx: Any, ve: Any, c: Any) -> tuple[Any, Any]:
+    """Return Pearson's r and 1 - r from the moments of original and error, numbers or arrays.
 
     1 - r^2 = (Vx Ve - C^2) / (Vx Vy) has no cancellation, so the nines are right beyond 1e-16.
     """
     vy = vx + 2 * c + ve
-    lost = max(0.0, ve / vy - (c / vx) * (c / vy))
-    r = math.copysign(math.sqrt(max(0.0, 1.0 - lost)), (vx + c) / vx)
-    return r, lost / (1 + r) if r > 0 else 1 - r
+    lost = np.fmax(0.0, ve / vy - (c / vx) * (c / vy))
+    r = np.copysign(np.sqrt(np.maximum(0.0, 1.0 - lost)), (vx + c) / vx)
+    return r, np.where(r > 0, lost / (1 + r), 1 - r)
 
 
 def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
@@ -237,7 +237,7 @@ def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
     if why:
         undefined["correlation"] = why
         return nothing(Correlation)
-    r, one_minus = pearson(vx, ve, c)
+    r, one_minus = map(float, pearson(vx, ve, c))
     with_error: Number = None
     if points.error_min == points.error_max or not ve > 0:
         undefined["correlation.with_error"] = CONSTANT_ERROR
