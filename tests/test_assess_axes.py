@@ -57,9 +57,7 @@ def test_each_slice_is_assessed_as_a_field_of_its_own(dtype: str) -> None:
     report = assess(x, y, metrics="full", fill_value=None if x.dtype.kind == "f" else 0)
     assert (report.axes, report.per_slice.axes, report.per_slice.shape) == ((2, 3), (0, 1), (3, 2))
     for i, at in enumerate(np.ndindex(3, 2)):
-        one = assess(
-            x[at], y[at], metrics="full", fill_value=None if x.dtype.kind == "f" else 0
-        )
+        one = assess(x[at], y[at], metrics="full", fill_value=None if x.dtype.kind == "f" else 0)
         for name, want in {
             "max_abs": one.error.max_abs,
             "rmse": one.error.rmse,
