@@ -112,8 +112,9 @@ h5l_status take_points(const h5l_assess_params* params, void* state, std::uint64
   if (device == nullptr) {
     if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
   }
+  ThreadCounters counters(threads);
   try {
-    add_points({*params, *kernels, original, decoded, mask, threads, device}, first, count,
+    add_points({*params, *kernels, original, decoded, mask, threads, device, counters}, first, count,
                *static_cast<State*>(state));
   } catch (const DeviceFailure& failure) {
     return why.fail(H5L_DEVICE_ERROR, "%s", failure.what.c_str());
@@ -319,8 +320,9 @@ h5l_status h5l_assess_slices(const h5l_assess_params* params, void* state, const
     std::uint32_t threads = 1;
     if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
     if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
-    add_slices({*params, *kernels, original, decoded, mask, threads, nullptr}, placed, points, slices, slice_count,
-               *static_cast<State*>(state));
+    ThreadCounters counters(threads);
+    add_slices({*params, *kernels, original, decoded, mask, threads, nullptr, counters}, placed, points, slices,
+               slice_count, *static_cast<State*>(state));
     return H5L_OK;
   });
 }
@@ -333,7 +335,7 @@ h5l_status h5l_assess_merge(const h5l_assess_params* params, void* state, const 
     const Kernels* kernels = nullptr;
     if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
     const auto copy = std::make_unique<State>(*static_cast<const State*>(other));
-    flush_pending(*params, *kernels, *copy);
+    flush_pending(*params, *kernels, ThreadCounters(1).of(0), *copy);
     add_state(*static_cast<State*>(state), *copy);
     return H5L_OK;
   });
@@ -350,7 +352,7 @@ h5l_status h5l_assess_result(const h5l_assess_params* params, const void* state,
     std::unique_ptr<State> copy;  // with the points of the incomplete leaf
     if (known->pending.count != 0) {
       copy = std::make_unique<State>(*known);
-      flush_pending(*params, *kernels, *copy);
+      flush_pending(*params, *kernels, ThreadCounters(1).of(0), *copy);
       known = copy.get();
     }
     if (points != nullptr) finalize_points(*known, *points);

@@ -24,7 +24,10 @@ constexpr std::uint64_t kSlicesOfThread = 16;
 
 // What a thread needs to assess one slice after the other.
 struct Work {
+  explicit Work(std::uint32_t threads) : counters(threads) {}
+
   State state;
+  ThreadCounters counters;
   h5l_assess_points_result points;
   h5l_assess_field_result field;
 };
@@ -39,8 +42,8 @@ double range_of(const PointsCall& call, std::uint64_t count, const h5l_assess_po
   restart(*state);
   h5l_assess_params params = call.params;
   params.decoded_big_endian = params.original_big_endian;
-  add_points({params, call.kernels, call.x, call.x, call.mask, call.threads, nullptr}, 0, count, *state);
-  flush_pending(params, call.kernels, *state);
+  add_points({params, call.kernels, call.x, call.x, call.mask, call.threads, nullptr, call.counters}, 0, count, *state);
+  flush_pending(params, call.kernels, call.counters.of(0), *state);
   const h5l_assess_points_result& found = state->points;
   return found.valid == 0 ? NAN : found.original_max - found.original_min;
 }
@@ -50,7 +53,7 @@ void assess_slice(const PointsCall& call, std::uint64_t count, Placed placed, Wo
   State& state = work.state;
   restart(state);
   add_points(call, 0, count, state);
-  flush_pending(call.params, call.kernels, state);
+  flush_pending(call.params, call.kernels, call.counters.of(0), state);
   finalize_points(state, work.points);
   h5l_assess_params params = call.params;
   if (params.window[0] != 0) {
@@ -99,7 +102,7 @@ void add_slices(const PointsCall& call, const Placed& placed, std::uint64_t poin
   const std::uint64_t at_once = std::min<std::uint64_t>(count, workers * kSlicesOfThread);
   const std::uint64_t bytes = points * call.params.value_bytes;
   std::vector<std::unique_ptr<Work>> works(workers);
-  for (auto& work : works) work = std::make_unique<Work>();
+  for (auto& work : works) work = std::make_unique<Work>(threads);
   std::vector<FieldTotal> totals(at_once);
   for (std::uint64_t done = 0; done < count; done += at_once) {
     const std::uint64_t now = std::min(at_once, count - done);
@@ -112,7 +115,8 @@ void add_slices(const PointsCall& call, const Placed& placed, std::uint64_t poin
                               static_cast<const u8*>(call.y) + slice * bytes,
                               call.mask == nullptr ? nullptr : call.mask + slice * points,
                               threads,
-                              nullptr};
+                              nullptr,
+                              works[worker]->counters};
       try {
         assess_slice(own, points, placed, *works[worker], slices[slice], totals[i]);
       } catch (const std::bad_alloc&) {
