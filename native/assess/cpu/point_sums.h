@@ -319,7 +319,8 @@ H5L_INLINE void store_sums(const Sums<V, Count>& s, u32 lane, LaneSums& all) {
 template <class T>
 H5L_INLINE void prefetch_ahead(const T* values, u32 lane, u32 round) {
   const auto* const bytes = reinterpret_cast<const u8*>(values + kLeafValues + round + lane * kRounds);
-  for (u32 at = 0; at < kDoubles * kRounds * sizeof(T); at += 64) __builtin_prefetch(bytes + at, 0, sizeof(T) == 4 ? 3 : 2);
+  for (u32 at = 0; at < kDoubles * kRounds * sizeof(T); at += 64)
+    __builtin_prefetch(bytes + at, 0, sizeof(T) == 4 ? 3 : 2);
 }
 
 // Delays the counting of two vectors' errors by two steps, so that loading the indices does not wait for storing them.
