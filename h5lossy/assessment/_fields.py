@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -59,16 +58,6 @@ class Layout:
     def others(self) -> tuple[int, ...]:
         """The axes longer than 1 that are not in `axes`."""
         return tuple(a for a, n in enumerate(self.full_shape) if n != 1 and a not in self.axes)
-
-    @property
-    def index(self) -> tuple[int, ...]:
-        """The place along `others`."""
-        return tuple(self.at[axis] for axis in self.others)
-
-    def each(self) -> Iterator[Layout]:
-        """Yield the layout at each place along `others`, in C order."""
-        for index in itertools.product(*(range(self.full_shape[axis]) for axis in self.others)):
-            yield self.at_index(index)
 
     def at_index(self, index: Sequence[int]) -> Layout:
         """Return the layout at a place along `others`."""

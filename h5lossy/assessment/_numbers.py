@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 NO_POINTS = "there is no valid point"
 NO_ORIGINAL = "the original has no valid value"
 CONSTANT = "the original or the decoded field is constant"
+CONSTANT_ORIGINAL = "the original is constant: it has no range"
+NO_WINDOW = "every window holds a point that is not valid"
+NO_NEIGHBOURS = "no point has two valid neighbours along every axis"
 CONSTANT_ERROR = "the error is the same everywhere"
 
 _LOG_BINS = 2048  # of one sign
@@ -267,6 +270,12 @@ def histogram(points: PointsResult, undefined: Undefined) -> Histogram:
     )
 
 
+def too_short(shape: tuple[int, ...], sides: tuple[int, ...]) -> str:
+    """Return why no window fits, if that is so."""
+    short = [side for n, side in zip(shape, sides, strict=True) if n < side]
+    return f"an axis is shorter than the window of {short[0]}" if short else ""
+
+
 def similarity(
     field: FieldResult,
     layout: Layout,
@@ -281,16 +290,16 @@ def similarity(
     why = ""
     if len(shape) > 4:
         why = f"of {len(shape)} axes longer than 1 at most 4 can be taken"
-    elif short := [side for n, side in zip(shape, sides, strict=True) if n < side]:
-        why = f"an axis is shorter than the window of {short[0]}"
+    elif short := too_short(shape, sides):
+        why = short
     elif value_range is None:
         why = NO_ORIGINAL
     elif not value_range:
-        why = "the original is constant: it has no range"
+        why = CONSTANT_ORIGINAL
     elif math.isinf(value_range):
         why = OVERFLOW
     elif not field.windows:
-        why = "every window holds a point that is not valid"
+        why = NO_WINDOW
     lost: Number = None
     worst: Number = None
     if why:
@@ -318,7 +327,7 @@ def derivatives(
     """Return what became of slopes, curvatures, gradient and Laplacian."""
     n = field.interior
     if not n:
-        undefined["derivatives"] = "no point has two valid neighbours along every axis"
+        undefined["derivatives"] = NO_NEIGHBOURS
         return nothing(Derivatives, points=0, spacing=spacing, slopes=(), curvatures=())
 
     def root(squares: float, largest: float = 1.0) -> float:

@@ -21,7 +21,7 @@ from h5lossy._blocks import blocks
 from h5lossy._safeguards import NO_SAFEGUARDS
 from h5lossy.assessment import _numbers as numbers
 from h5lossy.assessment._climate import powers
-from h5lossy.assessment._fields import Layout
+from h5lossy.assessment._fields import Layout, position
 from h5lossy.assessment._inputs import Input
 from h5lossy.assessment._passes import Passes, Results, Task
 from h5lossy.assessment._undefined import OVERFLOW, Undefined, fit
@@ -226,7 +226,7 @@ class SliceSums:
         worst = self._worst
         if worst is None:
             return self.layout
-        return self.layout.at_index([int(i) for i in np.unravel_index(worst, self.grid)])
+        return self.layout.at_index(position(worst, self.grid))
 
     @property
     def value_range(self) -> float | None:
@@ -251,19 +251,12 @@ class SliceSums:
                     f"{len(values) - len(known)} of {len(values)} slices have none: {why}"
                 )
             worst = int(np.abs(known).argmax()) if known.size else None
+            listed = values[: len(values) if len(values) <= _MOST_LISTED else 0]
             each[name] = SliceNumbers(
                 worst=None if worst is None else float(known[worst]),
-                worst_at=(
-                    None
-                    if worst is None
-                    else tuple(map(int, np.unravel_index(at[worst], self.grid)))
-                ),
+                worst_at=None if worst is None else position(int(at[worst]), self.grid),
                 mean=math.fsum(known.tolist()) / len(known) if known.size else None,
-                values=(
-                    tuple(None if math.isnan(v) else v for v in values.tolist())
-                    if len(values) <= _MOST_LISTED
-                    else ()
-                ),
+                values=tuple(None if math.isnan(v) else v for v in listed.tolist()),
             )
         return PerSlice(axes=self.layout.others, shape=self.grid, **each)
 
@@ -289,40 +282,32 @@ def _of_points(found: npt.NDArray[Any]) -> dict[str, Numbers]:
     has_x, has_e = _fit(found)
     is_known = has_x & has_e
     mse = np.where(has_e, ve, np.nan) / found["valid"] + mean * mean
-    is_constant = (found["original_min"] == found["original_max"]) | (
-        found["decoded_min"] == found["decoded_max"]
-    )
+    is_constant = [found[f"{name}_min"] == found[f"{name}_max"] for name in ("original", "decoded")]
     has_moments = is_known & (vx > 0) & (vx + 2 * c + ve > 0)
+    none = (has_none, numbers.NO_POINTS)
+    constant = (is_constant[0] | is_constant[1], numbers.CONSTANT)
+    rmse = np.where(low == high, np.abs(low), np.sqrt(np.where(mse < 0, 0.0, mse)))
+    pearson = numbers.pearson(vx, ve, c)[1]
     return {
-        "max_abs": _known(np.maximum(high, -low), [(has_none, numbers.NO_POINTS)]),
-        "rmse": _known(
-            np.where(low == high, np.abs(low), np.sqrt(np.where(mse < 0, 0.0, mse))),
-            [(has_none, numbers.NO_POINTS)],
-        ),
-        "mean": _known(mean, [(has_none, numbers.NO_POINTS)]),
-        "one_minus_pearson": _known(
-            numbers.pearson(vx, ve, c)[1],
-            [
-                (has_none, numbers.NO_POINTS),
-                (is_constant, numbers.CONSTANT),
-                (~has_moments, OVERFLOW),
-            ],
-        ),
+        "max_abs": _known(np.maximum(high, -low), [none]),
+        "rmse": _known(rmse, [none]),
+        "mean": _known(mean, [none]),
+        "one_minus_pearson": _known(pearson, [none, constant, (~has_moments, OVERFLOW)]),
     }
 
 
 def _of_windows(found: npt.NDArray[Any], layout: Layout, sides: tuple[int, ...]) -> Numbers:
     """Return 1 - SSIM: `numbers.similarity`."""
     value_range = found["value_range"]
-    short = [side for n, side in zip(layout.shape, sides, strict=True) if n < side]
+    short = numbers.too_short(layout.shape, sides)
     return _known(
         found["window_sum"] / found["windows"],
         [
-            (bool(short), f"an axis is shorter than the window of {max(short, default=0)}"),
+            (bool(short), short),
             (np.isnan(value_range), numbers.NO_ORIGINAL),
-            (value_range == 0, "the original is constant: it has no range"),
+            (value_range == 0, numbers.CONSTANT_ORIGINAL),
             (np.isinf(value_range), OVERFLOW),
-            (found["windows"] == 0, "every window holds a point that is not valid"),
+            (found["windows"] == 0, numbers.NO_WINDOW),
         ],
     )
 
@@ -332,13 +317,11 @@ def _of_derivatives(found: npt.NDArray[Any]) -> dict[str, Numbers]:
     has_x, has_e = _fit(found)
     is_known = {"gradient": has_x & has_e, "laplacian": has_e}
     n = found["interior"]
+    none = (n == 0, numbers.NO_NEIGHBOURS)
     return {
         f"{name}_rmse": _known(
             np.sqrt(found[f"{name}_error_squares"] / n),
-            [
-                (n == 0, "no point has two valid neighbours along every axis"),
-                (~(fits & fit(found[f"{name}_error_max"])), OVERFLOW),
-            ],
+            [none, (~(fits & fit(found[f"{name}_error_max"])), OVERFLOW)],
         )
         for name, fits in is_known.items()
     }
