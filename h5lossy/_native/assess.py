@@ -529,6 +529,8 @@ class WideState(_JudgingState):
         own = dataclasses.replace(self._params, fill_bits=None, bound_kind=BOUND_NONE)
         self.errors = AssessState(own)
         self.worst: tuple[int, Point] | None = None
+        self.became_fill = 0  # values, which count as such
+        self.first_became_fill: int | None = None
 
     @property
     def _is_judging(self) -> bool:
@@ -558,7 +560,12 @@ class WideState(_JudgingState):
         self, first: int, original: npt.NDArray[Any], decoded: npt.NDArray[Any], mask: Mask
     ) -> None:
         """Take points in C order from number `first` on."""
-        super().points(first, self._floats(original), self._floats(decoded), mask)
+        x, y = self._floats(original), self._floats(decoded)
+        became = np.flatnonzero((y == _FILL) & (x != _FILL) & (True if mask is None else mask == 0))
+        if became.size:
+            y[became] = decoded[became]
+            self._take_became_fill(became.size, first + int(became[0]))
+        super().points(first, x, y, mask)
         errors, sizes = _differences(original, decoded)
         left_out = self._left_out(original, mask)
         self.errors.points(first, np.zeros_like(errors), errors, left_out)
@@ -623,6 +630,8 @@ class WideState(_JudgingState):
         self.errors.merge(other.errors)
         if other.worst is not None:
             self._take_worst(other.worst)
+        if other.first_became_fill is not None:
+            self._take_became_fill(other.became_fill, other.first_became_fill)
 
     def points_result(self) -> PointsResult:
         """Return the results for all points so far."""
@@ -630,6 +639,9 @@ class WideState(_JudgingState):
         own: dict[str, Any] = {name: getattr(errors, name) for name in _OF_ERRORS}
         if self.worst is not None:
             own["worst"] = self.worst[1]
+        if self.first_became_fill is not None:
+            own["special"] = found.special | {"fill_introduced": self.became_fill}
+            own["special_first"] = found.special_first | {"fill_introduced": self.first_became_fill}
         return dataclasses.replace(found, **own, share=None)
 
     def _floats(self, values: npt.NDArray[Any]) -> Floats:
@@ -646,6 +658,12 @@ class WideState(_JudgingState):
     def _as_numbers(self, piece: Piece) -> Piece:
         """Do the same; a decoded value that became the fill value counts."""
         return dataclasses.replace(self._rounded(piece), decoded=piece.decoded.astype(np.float64))
+
+    def _take_became_fill(self, count: int, first: int) -> None:
+        """Count values that became the fill value; keep the first place."""
+        before = self.first_became_fill
+        self.became_fill += count
+        self.first_became_fill = first if before is None else min(before, first)
 
     def _take_worst(self, found: tuple[int, Point]) -> None:
         """Keep the largest difference, and of equals the first."""
