@@ -308,6 +308,12 @@ def test_alternating_error() -> None:
     assert report.autocorrelation[0].values[:2] == pytest.approx((-1, 1), abs=1e-9)
 
 
+def test_correlation_of_a_mirrored_field_is_minus_1() -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    found = assess(x, -x).correlation
+    assert (found.pearson, found.one_minus_pearson) == (-1, 2)
+
+
 def test_a_constant_shift_leaves_gradients_and_has_no_autocorrelation() -> None:
     x = _generator["field"]((12, 14, 16))
     report = assess(x, x + 0.25)

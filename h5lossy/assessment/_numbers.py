@@ -224,7 +224,7 @@ def pearson(vx: Any, ve: Any, c: Any) -> tuple[Any, Any]:
     vy = vx + 2 * c + ve
     lost = np.fmax(0.0, ve / vy - (c / vx) * (c / vy))
     r = np.copysign(np.sqrt(np.maximum(0.0, 1.0 - lost)), (vx + c) / vx)
-    return r, np.where(r > 0, lost / (1 + r), 1 - r)
+    return r, np.where(r > 0, lost / (1 + np.maximum(r, 0.0)), 1 - r)
 
 
 def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
