@@ -200,6 +200,26 @@ def test_golden_data_ssim_comes_out(name: str) -> None:
     assert found.dssim_min == pytest.approx(golden["dssim_ldcpy_astropy"], abs=1e-12)
 
 
+def test_integers_of_64_bits_that_became_the_fill_value_count_as_what_they_are() -> None:
+    x = np.arange(2000, dtype="i8").reshape(40, 50)
+    y = x.copy()
+    y[3, 4], y[30, 2], y[0, 5] = 7, 7, 8  # 7 is the fill value, and at its place
+    wide = assess(x, y, fill_value=7, absolute=1500)
+    floats = assess(x.astype("f8"), y.astype("f8"), fill_value=7, absolute=1500)
+    assert wide.special == floats.special
+    assert (wide.special.fill_introduced, wide.special.first["fill_introduced"]) == (2, (3, 4))
+    for part in ("original", "decoded", "error", "correlation", "ssim", "derivatives"):
+        assert getattr(wide, part) == getattr(floats, part), part
+    halves = [
+        h5lossy.Assessor(x.shape, "i8", fill_value=7, absolute=1500, planes=planes, metrics="bound")
+        for planes in ((20, 40), (0, 20))
+    ]
+    for half, rows in zip(halves, (slice(20, 40), slice(0, 20)), strict=True):
+        half.update(x[rows], y[rows])
+    halves[0].merge(halves[1])
+    assert halves[0].result().special == wide.special
+
+
 @pytest.mark.parametrize("dtype", ["f4", ">f8", "f2", "i2", ">i8"])
 @pytest.mark.parametrize(
     ("shape", "axes"),
@@ -286,6 +306,12 @@ def test_alternating_error() -> None:
     report = assess(x, y)
     assert report.error.rmse == pytest.approx(2.0**-10, rel=1e-12)
     assert report.autocorrelation[0].values[:2] == pytest.approx((-1, 1), abs=1e-9)
+
+
+def test_correlation_of_a_mirrored_field_is_minus_1() -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    found = assess(x, -x).correlation
+    assert (found.pearson, found.one_minus_pearson) == (-1, 2)
 
 
 def test_a_constant_shift_leaves_gradients_and_has_no_autocorrelation() -> None:

@@ -47,13 +47,17 @@ def with_scales(file: h5py.File, name: str, values: Any, dims: Any = DIMS, **opt
     return dataset
 
 
-def test_each_slice_is_assessed_as_a_field_of_its_own() -> None:
+@pytest.mark.parametrize("dtype", ["f4", ">f8", "i8", "u8", "f2"])
+def test_each_slice_is_assessed_as_a_field_of_its_own(dtype: str) -> None:
     x, y = ensemble()
-    x[1, 1, 4, 5] = y[1, 1, 4, 5] = np.nan
-    report = assess(x, y, metrics="full")
+    if dtype in {"i8", "u8"}:
+        x, y = (2**60 + np.rint(1000 * f.astype(float)).astype(dtype) for f in (x, y))
+    x, y = x.astype(dtype), y.astype(dtype)
+    x[1, 1, 4, 5] = y[1, 1, 4, 5] = np.nan if x.dtype.kind == "f" else 0
+    report = assess(x, y, metrics="full", fill_value=None if x.dtype.kind == "f" else 0)
     assert (report.axes, report.per_slice.axes, report.per_slice.shape) == ((2, 3), (0, 1), (3, 2))
     for i, at in enumerate(np.ndindex(3, 2)):
-        one = assess(x[at], y[at], metrics="full")
+        one = assess(x[at], y[at], metrics="full", fill_value=None if x.dtype.kind == "f" else 0)
         for name, want in {
             "max_abs": one.error.max_abs,
             "rmse": one.error.rmse,
@@ -288,6 +292,36 @@ def test_constant_slices_have_no_similarity_and_the_report_says_so() -> None:
     )
     assert report.ssim.mean is not None
     assert type(report).from_json(report.to_json()) == report
+
+
+@pytest.mark.parametrize("shape", [(3, 0, 5), (0, 5, 5)])
+def test_empty_slices_have_no_numbers_and_the_report_says_so(shape: tuple[int, ...]) -> None:
+    report = assess(np.zeros(shape), np.zeros(shape), axes=(1, 2), metrics="full")
+    assert report.per_slice.rmse is None
+    assert "no valid point" in report.undefined["per_slice"]
+    assert report.ssim.mean is None
+
+
+def test_of_equal_windows_the_worst_is_that_of_the_first_slice() -> None:
+    x = np.zeros((2, 20, 20))
+    x[:, 0, 0] = 1
+    y = x.copy()
+    y[0, 15, 15] = y[1, 8, 8] = 0.5
+    report = assess(x, y, axes=(1, 2), data_range=1.0)
+    alone = [assess(*pair, data_range=1.0).ssim for pair in zip(x, y, strict=True)]
+    assert alone[0].one_minus_min == alone[1].one_minus_min
+    assert alone[0].min_at > alone[1].min_at
+    assert report.ssim.min_at == (0, *alone[0].min_at)
+
+
+def test_a_slice_without_a_valid_point_says_so() -> None:
+    x, y = ensemble()
+    x[0, 1] = np.nan
+    report = assess(x, y)
+    for name in ("max_abs", "rmse", "mean", "one_minus_pearson"):
+        assert getattr(report.per_slice, name).values[1] is None
+        assert report.undefined[f"per_slice.{name}"].endswith("there is no valid point")
+    assert "two valid neighbours" in report.undefined["per_slice.gradient_rmse"]
 
 
 def test_gaps_of_a_spectrum_are_filled_with_the_mean() -> None:

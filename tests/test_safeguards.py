@@ -366,3 +366,61 @@ def test_stencils_bound_their_values() -> None:
     assert ErrorBound.for_stencil([0.1, 0.2], 0.3).value <= 1
     with pytest.raises(InvalidArgumentError, match="weights"):
         ErrorBound.for_stencil([0, 0], 1)
+
+
+def rising(dtype: Any, seed: int) -> list[Array]:
+    """Return sequences that do not fall, some longer than tiles by a few values."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for n in (1, 40, 1025, 4097, 8200):
+        found += [
+            np.full(n, rng.normal()),
+            np.cumsum(rng.exponential(10.0 ** rng.integers(-4, 0), n)),
+            np.sort(rng.choice([-1, 1], n) * 10 ** rng.uniform(-44, 3, n)),
+            np.sort(rng.integers(-30, 30, n) * 0.5),
+        ]
+    return [one.astype(dtype) for one in found]
+
+
+BOUNDS: list[dict[str, float]] = [
+    {"absolute": 0.01},
+    {"absolute": 1e-6},
+    {"pointwise_relative": 0.01},
+    {"range_relative": 1e-3},
+]
+
+
+@pytest.mark.parametrize("bound", BOUNDS, ids=str)
+@each_codec
+def test_the_running_maximum_of_what_rose_is_within_the_bound(
+    cls: Any, settings: dict[str, Any], bound: dict[str, float], dtype: np.dtype[Any]
+) -> None:
+    codec = cls(**bound, **settings)
+    for x in rising(dtype, 5):
+        came = h5lossy.decode(h5lossy.encode(x, codec))
+        for one, wanted in ((came, x), (-came[::-1], -x[::-1])):
+            risen = np.maximum.accumulate(one)
+            assert h5lossy.largest_error(wanted, risen, codec.bound).violations == 0
+            assert not (np.diff(risen) < 0).any()
+
+
+@pytest.mark.parametrize("bound", BOUNDS, ids=str)
+@pytest.mark.parametrize("cls", [PFPL, CuSZp2, AATROX, Auto])
+def test_what_rose_falls_beside_exact_values_only(
+    cls: Any, bound: dict[str, float], dtype: np.dtype[Any]
+) -> None:
+    for x in rising(dtype, 6):
+        came = h5lossy.decode(h5lossy.encode(x, cls(**bound)))
+        exact = came == x
+        falls = came[1:] < came[:-1]
+        assert not (falls & ~exact[1:] & ~exact[:-1]).any()
+
+
+def test_what_rose_may_fall() -> None:
+    """The counterexamples of docs/howto/safeguards.md."""
+    x = np.full(4097, 0.613, "f4")
+    came = h5lossy.decode(h5lossy.encode(x, PFPL(absolute=0.01)))
+    assert came[-1] == x[-1] < came[0]
+    x = np.sort(np.random.default_rng(3).normal(size=200))
+    came = h5lossy.decode(h5lossy.encode(x, Interp(absolute=0.01)))
+    assert (np.diff(came) < 0).any()

@@ -193,11 +193,19 @@ SPECIAL_KINDS = (
     "fill_introduced",
 )
 
-#: One box of `AssessState.boxes`, and one slice of `AssessState.dssim`.
-BOX_DTYPE, SLICE_DTYPE = (
-    np.dtype([(f, {"uint64_t": "u8", "double": "f8"}[of.type.cname]) for f, of in kind.fields])
-    for kind in map(ffi.typeof, ("h5l_assess_box", "h5l_assess_slice"))
-)
+
+def _record(ctype: str) -> np.dtype[Any]:
+    """Return the type of an array of C structs."""
+    types = {name: field.type for name, field in ffi.typeof(ctype).fields}
+    lengths = {name: (of.length,) if of.kind == "array" else () for name, of in types.items()}
+    words = {"uint64_t": "u8", "double": "f8"}
+    return np.dtype([(n, words[of.cname.partition("[")[0]], lengths[n]) for n, of in types.items()])
+
+
+#: One box of `AssessState.boxes`, one slice of `AssessState.dssim`, and of `AssessState.slices`.
+BOX_DTYPE = _record("h5l_assess_box")
+SLICE_DTYPE = _record("h5l_assess_slice")
+SLICE_RESULT_DTYPE = _record("h5l_assess_slice_result")
 
 
 def compared(
@@ -280,6 +288,21 @@ class AssessState:
     def dssim(self, piece: Piece, slices: npt.NDArray[Any]) -> None:
         """Add the data SSIM of a piece to its slices, whose ranges are complete."""
         call("assess_dssim", self._params, piece, slices, slices.size)
+
+    def slices(
+        self,
+        original: npt.NDArray[Any],
+        decoded: npt.NDArray[Any],
+        mask: Mask,
+        found: npt.NDArray[Any],
+    ) -> None:
+        """Assess slices along the first axis of C-contiguous arrays, into a `SLICE_RESULT_DTYPE`.
+
+        Their stencils, lags and windows are added to the state. A ``value_range`` of NaN stands for
+        that of the original's valid values.
+        """
+        arrays = (original, decoded, mask)
+        call("assess_slices", self._params, self._words, *arrays, found, found.size)
 
     def merge(self, other: AssessState) -> None:
         """Add the sums of another state, of other points."""
@@ -506,6 +529,8 @@ class WideState(_JudgingState):
         own = dataclasses.replace(self._params, fill_bits=None, bound_kind=BOUND_NONE)
         self.errors = AssessState(own)
         self.worst: tuple[int, Point] | None = None
+        self.became_fill = 0  # values, which count as such
+        self.first_became_fill: int | None = None
 
     @property
     def _is_judging(self) -> bool:
@@ -535,7 +560,12 @@ class WideState(_JudgingState):
         self, first: int, original: npt.NDArray[Any], decoded: npt.NDArray[Any], mask: Mask
     ) -> None:
         """Take points in C order from number `first` on."""
-        super().points(first, self._floats(original), self._floats(decoded), mask)
+        x, y = self._floats(original), self._floats(decoded)
+        became = np.flatnonzero((y == _FILL) & (x != _FILL) & (True if mask is None else mask == 0))
+        if became.size:
+            y[became] = decoded[became]
+            self._take_became_fill(became.size, first + int(became[0]))
+        super().points(first, x, y, mask)
         errors, sizes = _differences(original, decoded)
         left_out = self._left_out(original, mask)
         self.errors.points(first, np.zeros_like(errors), errors, left_out)
@@ -561,6 +591,23 @@ class WideState(_JudgingState):
         """Add the data SSIM of a piece to its slices."""
         super().dssim(self._as_numbers(piece), slices)
 
+    def slices(
+        self,
+        original: npt.NDArray[Any],
+        decoded: npt.NDArray[Any],
+        mask: Mask,
+        found: npt.NDArray[Any],
+    ) -> None:
+        """Assess slices along the first axis, whose ranges are given."""
+        super().slices(self._floats(original), decoded.astype(np.float64), mask, found)
+        errors, _ = _differences(original, decoded)
+        of_errors = np.zeros(found.shape, SLICE_RESULT_DTYPE)
+        points = dataclasses.replace(self.errors.params, lags=0, stencils=False, window=())
+        state = AssessState(points)
+        state.slices(np.zeros_like(errors), errors, self._left_out(original, mask), of_errors)
+        for name in set(_OF_ERRORS) & set(SLICE_RESULT_DTYPE.names or ()):
+            found[name] = of_errors[name]
+
     def boxes(self, piece: Piece, extent: tuple[int, ...], boxes: npt.NDArray[Any]) -> None:
         """Add a piece to boxes of `BOX_DTYPE`."""
         of_values, of_errors = (np.zeros(boxes.size, BOX_DTYPE) for _ in range(2))
@@ -583,6 +630,8 @@ class WideState(_JudgingState):
         self.errors.merge(other.errors)
         if other.worst is not None:
             self._take_worst(other.worst)
+        if other.first_became_fill is not None:
+            self._take_became_fill(other.became_fill, other.first_became_fill)
 
     def points_result(self) -> PointsResult:
         """Return the results for all points so far."""
@@ -590,6 +639,9 @@ class WideState(_JudgingState):
         own: dict[str, Any] = {name: getattr(errors, name) for name in _OF_ERRORS}
         if self.worst is not None:
             own["worst"] = self.worst[1]
+        if self.first_became_fill is not None:
+            own["special"] = found.special | {"fill_introduced": self.became_fill}
+            own["special_first"] = found.special_first | {"fill_introduced": self.first_became_fill}
         return dataclasses.replace(found, **own, share=None)
 
     def _floats(self, values: npt.NDArray[Any]) -> Floats:
@@ -606,6 +658,12 @@ class WideState(_JudgingState):
     def _as_numbers(self, piece: Piece) -> Piece:
         """Do the same; a decoded value that became the fill value counts."""
         return dataclasses.replace(self._rounded(piece), decoded=piece.decoded.astype(np.float64))
+
+    def _take_became_fill(self, count: int, first: int) -> None:
+        """Count values that became the fill value; keep the first place."""
+        before = self.first_became_fill
+        self.became_fill += count
+        self.first_became_fill = first if before is None else min(before, first)
 
     def _take_worst(self, found: tuple[int, Point]) -> None:
         """Keep the largest difference, and of equals the first."""

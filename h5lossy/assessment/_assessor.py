@@ -21,7 +21,7 @@ from h5lossy.assessment._inputs import Input, combined_mask, common_dtype, requi
 from h5lossy.assessment._make_report import make_report
 from h5lossy.assessment._options import AssessOptions, checked_spacing, takes_options
 from h5lossy.assessment._passes import Results, Task, groups_for, halo_of
-from h5lossy.assessment._sliced import OF_NEIGHBOURS, SliceSums, slices_of
+from h5lossy.assessment._sliced import OF_NEIGHBOURS, SliceSums
 from h5lossy.assessment._undefined import Undefined
 from h5lossy.assessment._walk import first_cut
 
@@ -198,11 +198,11 @@ class Assessor:
     def _add_slices(self, planes: list[npt.NDArray[Any]]) -> None:
         """Assess the slices of complete planes."""
         assert self._slices is not None
-        x, y, mask = (Input(part, name) for part, name in zip(planes, _NAMES, strict=True))
-        part = replace(self._task.fields, original=x, decoded=y, mask=mask)
-        start = (self._next, *(0,) * (len(self._shape) - 1))
-        for at, one in slices_of(part, self._slices.layout, start):
-            self._slices.add(at, one, _MEMORY_LIMIT)
+        layout = self._slices.layout
+        here = slice(self._next, self._next + len(planes[0]))
+        block = (here, *(slice(0, n) for n in self._slices.grid[1:]))
+        x, y, mask = map(layout.stacked, planes)
+        self._slices.add(block, x, y, mask, _MEMORY_LIMIT)
 
     def _take_fields(self, parts: list[npt.NDArray[Any]], stop: int) -> None:
         """Take stencils, pairs and windows of the planes from `_own` to `stop`."""

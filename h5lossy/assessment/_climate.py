@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def _scores(
     """Return the data SSIM of each slice; NaN where one has none."""
     rows, columns = layout.shape
     at_once = fields.slices_at_once(layout, most_bytes)
-    row_bytes = math.prod(at_once) * columns * fields.point_bytes
+    row_bytes = math.prod(at_once) * fields.slice_bytes(layout) // rows
     step = rows
     if rows * row_bytes > most_bytes:
         step = max(1, most_bytes // (row_bytes * _ROWS)) * _ROWS
@@ -115,22 +115,11 @@ def _piece(fields: Fields, layout: Layout, part: tuple[slice, ...], own: slice) 
     """Read some rows of some slices, one after the other, and those that their means extend to."""
     rows, columns = layout.shape
     read = slice(own.start, min(own.stop + 2 * _HALO, rows))
-    whole = layout.selection((read, slice(0, columns)))
-    others = replace(layout, axes=layout.others).full(part, slice(0, 1))
-    selection = tuple(
-        others[axis] if axis in layout.others else one for axis, one in enumerate(whole)
-    )
-    x, mask = fields.read_original(selection)
-
-    def stacked(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        last = np.moveaxis(values, layout.axes, (-2, -1))
-        return np.ascontiguousarray(last.reshape(-1, *last.shape[-2:]))
-
-    original = stacked(x)
+    original, decoded, mask = fields.read_slices(layout, part, (read, slice(0, columns)))
     return _native.Piece(
         original=original,
-        decoded=stacked(fields.decoded.read(selection, fields.dtype)),
-        mask=None if mask is None else stacked(mask),
+        decoded=decoded,
+        mask=mask,
         origin=(0, own.start, 0),
         own_origin=(0, own.start, 0),
         own_extent=(len(original), own.stop - own.start, columns),

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -60,16 +59,6 @@ class Layout:
         """The axes longer than 1 that are not in `axes`."""
         return tuple(a for a, n in enumerate(self.full_shape) if n != 1 and a not in self.axes)
 
-    @property
-    def index(self) -> tuple[int, ...]:
-        """The place along `others`."""
-        return tuple(self.at[axis] for axis in self.others)
-
-    def each(self) -> Iterator[Layout]:
-        """Yield the layout at each place along `others`, in C order."""
-        for index in itertools.product(*(range(self.full_shape[axis]) for axis in self.others)):
-            yield self.at_index(index)
-
     def at_index(self, index: Sequence[int]) -> Layout:
         """Return the layout at a place along `others`."""
         return replace(self, at=replace(self, axes=self.others).full(index, 0))
@@ -88,6 +77,12 @@ class Layout:
         """Return what is given along `axes` for all axes, with `other` along the rest."""
         given = dict(zip(self.axes, along, strict=False))
         return tuple(given.get(axis, other) for axis in range(len(self.full_shape)))
+
+    def stacked(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return an array's slices along `axes` one after the other, C-contiguous."""
+        last = np.moveaxis(values, self.axes, range(-len(self.axes), 0))
+        count = math.prod(last.shape[: -len(self.axes)])
+        return np.ascontiguousarray(last.reshape(count, *last.shape[-len(self.axes) :]))
 
     def chunks(self, field: Input) -> tuple[int, ...] | None:
         """Return a field's chunk extents along `axes`."""
@@ -158,10 +153,9 @@ class Fields:
         """Size of the original, in the type of comparison."""
         return self.original.size * self.dtype.itemsize
 
-    @property
-    def point_bytes(self) -> int:
-        """Size of both values of a point and its mask."""
-        return 2 * self.dtype.itemsize + 1
+    def slice_bytes(self, layout: Layout) -> int:
+        """Return the size of both values of all points of a slice, and their masks."""
+        return math.prod(layout.shape) * (2 * self.dtype.itemsize + 1)
 
     def slices_at_once(self, layout: Layout, most_bytes: int) -> tuple[int, ...]:
         """Return how many slices are read together along each of `layout.others`.
@@ -172,7 +166,7 @@ class Fields:
         others = tuple(layout.full_shape[axis] for axis in layout.others)
         chunks = [[f.chunks[axis] for axis in layout.others] for f in inputs if f.chunks]
         unit = tuple(map(min, others, map(max, zip(*chunks, strict=True)))) if chunks else None
-        slice_bytes = math.prod(layout.shape) * self.point_bytes
+        slice_bytes = self.slice_bytes(layout)
         most = max(most_bytes, slice_bytes)
         block = block_shape(others, unit, slice_bytes, most_bytes=most)
         is_large = math.prod(block) * slice_bytes > most_bytes
@@ -191,6 +185,21 @@ class Fields:
         x = self.original.read(selection, self.dtype)
         mask = None if self.mask is None else self.mask.read(selection, MASK_DTYPE)
         return x, self.marked(x, mask)
+
+    def read_slices(
+        self, layout: Layout, block: tuple[slice, ...], own: tuple[slice, ...] | None = None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """Read some slices, or a part of each, one after the other: both fields and the mask."""
+        own = own or tuple(slice(0, n) for n in layout.shape)
+        given = dict(zip((*layout.others, *layout.axes), (*block, *own), strict=True))
+        selection = tuple(given.get(axis, slice(0, 1)) for axis in range(len(layout.full_shape)))
+        x, mask = self.read_original(selection)
+        y = self.decoded.read(selection, self.dtype)
+        return (
+            layout.stacked(x),
+            layout.stacked(y),
+            None if mask is None else layout.stacked(mask),
+        )
 
     def read(self, selection: tuple[slice, ...]) -> Part:
         """Read a part of both fields as float64, 0 where a point is not valid, and which are."""

@@ -41,7 +41,7 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
     layout, missing, absent = fields.layout, fields.missing, found.absent
     undefined, params = found.undefined, found.params
     # Neighbours: of the whole field, or of each of its slices.
-    near, power = (layout, found.power) if slices is None else (slices.window_layout, slices.power)
+    near, power = (layout, found.power) if slices is None else (slices.worst_slice, slices.power)
     value_range = found.value_range if slices is None else slices.value_range
     spacing = params.spacing if slices is None else slices.params.spacing
     sides = windows_along(options.window, fields.axes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 NO_POINTS = "there is no valid point"
 NO_ORIGINAL = "the original has no valid value"
 CONSTANT = "the original or the decoded field is constant"
+CONSTANT_ORIGINAL = "the original is constant: it has no range"
+NO_WINDOW = "every window holds a point that is not valid"
+NO_NEIGHBOURS = "no point has two valid neighbours along every axis"
 CONSTANT_ERROR = "the error is the same everywhere"
 
 _LOG_BINS = 2048  # of one sign
@@ -213,15 +216,15 @@ def size(raw_bytes: int, stored_bytes: int, count: int, original: Values, error:
     )
 
 
-def pearson(vx: float, ve: float, c: float) -> tuple[float, float]:
-    """Return Pearson's r and 1 - r from the moments of original and error.
+def pearson(vx: Any, ve: Any, c: Any) -> tuple[Any, Any]:
+    """Return Pearson's r and 1 - r from the moments of original and error, numbers or arrays.
 
     1 - r^2 = (Vx Ve - C^2) / (Vx Vy) has no cancellation, so the nines are right beyond 1e-16.
     """
     vy = vx + 2 * c + ve
-    lost = max(0.0, ve / vy - (c / vx) * (c / vy))
-    r = math.copysign(math.sqrt(max(0.0, 1.0 - lost)), (vx + c) / vx)
-    return r, lost / (1 + r) if r > 0 else 1 - r
+    lost = np.fmax(0.0, ve / vy - (c / vx) * (c / vy))
+    r = np.copysign(np.sqrt(np.maximum(0.0, 1.0 - lost)), (vx + c) / vx)
+    return r, np.where(r > 0, lost / (1 + np.maximum(r, 0.0)), 1 - r)
 
 
 def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
@@ -237,7 +240,7 @@ def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
     if why:
         undefined["correlation"] = why
         return nothing(Correlation)
-    r, one_minus = pearson(vx, ve, c)
+    r, one_minus = map(float, pearson(vx, ve, c))
     with_error: Number = None
     if points.error_min == points.error_max or not ve > 0:
         undefined["correlation.with_error"] = CONSTANT_ERROR
@@ -267,6 +270,12 @@ def histogram(points: PointsResult, undefined: Undefined) -> Histogram:
     )
 
 
+def too_short(shape: tuple[int, ...], sides: tuple[int, ...]) -> str:
+    """Return why no window fits, if that is so."""
+    short = [side for n, side in zip(shape, sides, strict=True) if n < side]
+    return f"an axis is shorter than the window of {short[0]}" if short else ""
+
+
 def similarity(
     field: FieldResult,
     layout: Layout,
@@ -281,16 +290,16 @@ def similarity(
     why = ""
     if len(shape) > 4:
         why = f"of {len(shape)} axes longer than 1 at most 4 can be taken"
-    elif short := [side for n, side in zip(shape, sides, strict=True) if n < side]:
-        why = f"an axis is shorter than the window of {short[0]}"
+    elif short := too_short(shape, sides):
+        why = short
     elif value_range is None:
         why = NO_ORIGINAL
     elif not value_range:
-        why = "the original is constant: it has no range"
+        why = CONSTANT_ORIGINAL
     elif math.isinf(value_range):
         why = OVERFLOW
     elif not field.windows:
-        why = "every window holds a point that is not valid"
+        why = NO_WINDOW
     lost: Number = None
     worst: Number = None
     if why:
@@ -318,7 +327,7 @@ def derivatives(
     """Return what became of slopes, curvatures, gradient and Laplacian."""
     n = field.interior
     if not n:
-        undefined["derivatives"] = "no point has two valid neighbours along every axis"
+        undefined["derivatives"] = NO_NEIGHBOURS
         return nothing(Derivatives, points=0, spacing=spacing, slopes=(), curvatures=())
 
     def root(squares: float, largest: float = 1.0) -> float:

@@ -8,7 +8,11 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from h5lossy._native import FieldResult, PointsResult
 
 #: Up to this exponent, of either sign, squares fit in float64, with room for sums of many, for
@@ -21,6 +25,12 @@ OVERFLOW = "beyond the range of float64"
 def fits(*values: float) -> bool:
     """Return whether squares of numbers of at most this size fit in float64, and their sums."""
     return all(not v or (math.isfinite(v) and abs(math.frexp(v)[1]) <= _FITS) for v in values)
+
+
+def fit(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return the same for each number of an array."""
+    is_near = np.abs(np.frexp(values)[1]) <= _FITS
+    return np.asarray((values == 0) | (np.isfinite(values) & is_near))
 
 
 def known(value: float) -> float | None:

@@ -95,7 +95,7 @@ def weighted(
     vx, ve, c = x_x - of_x * of_x, e_e - of_e * of_e, x_e - of_x * of_e
     one_minus = None
     if vx > 0 and vx + 2 * c + ve > 0:
-        _, one_minus = pearson(vx, ve, c)
+        one_minus = float(pearson(vx, ve, c)[1])
     else:
         undefined["weighted.one_minus_pearson"] = CONSTANT
     return Weighted(

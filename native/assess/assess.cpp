@@ -14,6 +14,7 @@
 #include "assess/gpu/stream.h"
 #include "assess/kernels.h"
 #include "assess/points.h"
+#include "assess/slices.h"
 #include "assess/state.h"
 #include "assess/take.h"
 #include "frame/message.h"
@@ -111,8 +112,9 @@ h5l_status take_points(const h5l_assess_params* params, void* state, std::uint64
   if (device == nullptr) {
     if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
   }
+  ThreadCounters counters(threads);
   try {
-    add_points({*params, *kernels, original, decoded, mask, threads, device}, first, count,
+    add_points({*params, *kernels, original, decoded, mask, threads, device, counters}, first, count,
                *static_cast<State*>(state));
   } catch (const DeviceFailure& failure) {
     return why.fail(H5L_DEVICE_ERROR, "%s", failure.what.c_str());
@@ -292,6 +294,39 @@ h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_pi
   });
 }
 
+h5l_status h5l_assess_slices(const h5l_assess_params* params, void* state, const void* original, const void* decoded,
+                             const uint8_t* mask, h5l_assess_slice_result* slices, size_t slice_count,
+                             h5l_message* message) {
+  return guarded(message, [&](const Message& why) {
+    if (const h5l_status status = check(params, why); status != H5L_OK) return status;
+    if (const h5l_status status = check_field(*params, why); status != H5L_OK) return status;
+    if (const h5l_status status = check_state(state, why); status != H5L_OK) return status;
+    if (slice_count != 0 && (original == nullptr || decoded == nullptr || slices == nullptr)) {
+      return why.fail(H5L_INVALID_ARGUMENT, "original, decoded and slices must not be null");
+    }
+    if (params->on_device != 0) return why.fail(H5L_UNSUPPORTED, "slices need values in host memory");
+    h5l_assess_piece piece = {};
+    std::uint64_t points = 1;
+    for (std::uint32_t axis = params->rank; axis-- != 0;) {
+      const auto bytes = static_cast<std::int64_t>(points * params->value_bytes);
+      piece.original_strides[axis] = piece.decoded_strides[axis] = bytes;
+      piece.mask_strides[axis] = static_cast<std::int64_t>(points);
+      piece.extent[axis] = piece.own_extent[axis] = params->shape[axis];
+      points *= params->shape[axis];
+    }
+    Placed placed;
+    if (const h5l_status status = place(*params, piece, 0, placed, why); status != H5L_OK) return status;
+    const Kernels* kernels = nullptr;
+    std::uint32_t threads = 1;
+    if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
+    if (const h5l_status status = choose_threads(params->threads, threads, why); status != H5L_OK) return status;
+    ThreadCounters counters(threads);
+    add_slices({*params, *kernels, original, decoded, mask, threads, nullptr, counters}, placed, points, slices,
+               slice_count, *static_cast<State*>(state));
+    return H5L_OK;
+  });
+}
+
 h5l_status h5l_assess_merge(const h5l_assess_params* params, void* state, const void* other, h5l_message* message) {
   return guarded(message, [&](const Message& why) {
     if (const h5l_status status = check(params, why); status != H5L_OK) return status;
@@ -300,7 +335,7 @@ h5l_status h5l_assess_merge(const h5l_assess_params* params, void* state, const 
     const Kernels* kernels = nullptr;
     if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
     const auto copy = std::make_unique<State>(*static_cast<const State*>(other));
-    flush_pending(*params, *kernels, *copy);
+    flush_pending(*params, *kernels, ThreadCounters(1).of(0), *copy);
     add_state(*static_cast<State*>(state), *copy);
     return H5L_OK;
   });
@@ -317,7 +352,7 @@ h5l_status h5l_assess_result(const h5l_assess_params* params, const void* state,
     std::unique_ptr<State> copy;  // with the points of the incomplete leaf
     if (known->pending.count != 0) {
       copy = std::make_unique<State>(*known);
-      flush_pending(*params, *kernels, *copy);
+      flush_pending(*params, *kernels, ThreadCounters(1).of(0), *copy);
       known = copy.get();
     }
     if (points != nullptr) finalize_points(*known, *points);

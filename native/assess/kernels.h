@@ -42,6 +42,16 @@ inline constexpr i32 kNoGrid = -2147483647 - 1;
 inline constexpr i32 kFinestGrid = -126;
 inline constexpr i32 kWidestGrid = 121;
 
+// Errors are counted by sign, exponent (2^-127 and less to 2^129 and more) and six bits of the mantissa. Both
+// histograms follow from these counts for any width of the linear bins. There are two tables, because incrementing the
+// same counter twice in a row stalls.
+inline constexpr u32 kCountersOfOctave = 64;
+inline constexpr u32 kCounters = 256 * kCountersOfOctave;  // of one sign
+inline constexpr u32 kNoCounter = 2 * kCounters;           // one that is never read
+struct Counters {
+  u32 count[2][2 * kCounters + 16];
+};
+
 // The results of up to kLeafValues * kPartLeaves points.
 struct PointsPart {
   Moments leaves[kPartLeaves];
@@ -154,9 +164,10 @@ double* reserve(Scratch& scratch, u64 count);
 
 // A backend's functions. value_bytes chooses between float32 and float64.
 struct Kernels {
-  // Adds the leaves of `count` points of one part, in native byte order. `first` is the index of the first point.
+  // Adds the leaves of `count` points of one part, in native byte order. `first` is the index of the first point. All
+  // counters are 0, before and after.
   void (*points)(const h5l_assess_params& params, u64 first, const void* x, const void* y, const u8* mask, u32 count,
-                 PointsPart& part);
+                 Counters& counters, PointsPart& part);
   // Computes the cells of a column in the order of w and z. False if out of memory.
   bool (*stencils)(u32 value_bytes, const View& view, const Rules& rules, const FieldPlan& plan, const Column& column,
                    Scratch& scratch, StencilCell* cells);

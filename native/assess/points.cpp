@@ -58,12 +58,12 @@ class NativeValues {
 
 }  // namespace
 
-void flush_pending(const h5l_assess_params& params, const Kernels& kernels, State& state) {
+void flush_pending(const h5l_assess_params& params, const Kernels& kernels, Counters& counters, State& state) {
   Pending& pending = state.pending;
   if (pending.count == 0) return;
   const auto part = new_part();
   kernels.points(params, pending.first, pending.x, pending.y, pending.has_mask != 0 ? pending.mask : nullptr,
-                 pending.count, *part);
+                 pending.count, counters, *part);
   add_part(state, *part);
   pending.count = 0;
   pending.has_mask = 0;
@@ -135,14 +135,15 @@ void add_parts(const PointsCall& call, std::uint64_t start, std::uint64_t first,
     const std::uint64_t now = std::min(at_once, parts - done);
     for (std::uint64_t i = 0; i < now; ++i) results[i] = new_part();
     std::atomic<bool> failed = false;
-    run_batch(now, call.threads, [&](std::size_t i) {
+    run_batch(now, call.threads, [&](std::size_t i, std::uint32_t worker) {
       const std::uint64_t offset = (done + i) * kPart;
       const auto size = static_cast<std::uint32_t>(std::min(kPart, count - offset));
       try {
         NativeValues x(call.x, size, call.params.value_bytes, call.params.original_big_endian != 0);
         NativeValues y(call.y, size, call.params.value_bytes, call.params.decoded_big_endian != 0);
         call.kernels.points(call.params, first + offset, x.part(start + offset, size), y.part(start + offset, size),
-                            call.mask == nullptr ? nullptr : call.mask + start + offset, size, *results[i]);
+                            call.mask == nullptr ? nullptr : call.mask + start + offset, size, call.counters.of(worker),
+                            *results[i]);
       } catch (const std::bad_alloc&) {
         failed = true;
       }
@@ -216,14 +217,14 @@ bool all_valid(const h5l_assess_params& params, const State& state) {
 }
 
 void add_points(const PointsCall& call, std::uint64_t first, std::uint64_t count, State& state) {
-  if (first != state.next) flush_pending(call.params, call.kernels, state);
+  if (first != state.next) flush_pending(call.params, call.kernels, call.counters.of(0), state);
   std::uint64_t start = 0;
   const std::uint64_t to_border = (kLeafValues - first % kLeafValues) % kLeafValues;
   if (to_border != 0) {
     const auto taken = static_cast<std::uint32_t>(std::min(count, to_border));
     find_pivot(call, 0, taken, state);
     add_pending(call, 0, first, taken, state);
-    if (taken == to_border) flush_pending(call.params, call.kernels, state);
+    if (taken == to_border) flush_pending(call.params, call.kernels, call.counters.of(0), state);
     start = taken;
   }
   const std::uint64_t whole = (count - start) / kLeafValues * kLeafValues;

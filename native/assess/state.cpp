@@ -141,9 +141,23 @@ WindowSums together(const WindowSums& a, const WindowSums& b) { return {a.window
 
 void clear(State& state) {
   std::memset(static_cast<void*>(&state), 0, sizeof state);
+  restart(state);
+}
+
+void restart(State& state) {
+  state.next = 0;
+  state.has_pivot = 0;
+  state.pivot_x = state.pivot_e = 0;
+  state.points = {};
   state.points.grid_exponent = kNoGrid;
+  state.moments.depth = 0;
+  state.pending.count = state.pending.has_mask = 0;
+  state.stencils.depth = 0;
+  state.extrema = {};
   state.extrema.gradient_min = HUGE_VAL;
+  state.windows.depth = 0;
   state.window_worst = -1;
+  std::fill(state.window_at, state.window_at + 4, u64{0});
 }
 
 void take_pivot(State& state, double original, double decoded) {
@@ -216,19 +230,38 @@ void add_state(State& state, const State& other) {
   std::copy(more.linear_bins, more.linear_bins + H5L_ASSESS_LINEAR_BINS, bins);
   add_linear_bins(all, more.grid_exponent, bins);
   state.moments.push(other.moments.total());
+  FieldTotal total;
+  take_field_total(other, total);
+  add_field_total(state, total);
+}
+
+void take_field_total(const State& state, FieldTotal& total) {
+  total.has_pivot = state.has_pivot;
+  total.pivot_x = state.pivot_x;
+  total.pivot_e = state.pivot_e;
+  total.has_stencils = state.stencils.depth;
+  if (total.has_stencils != 0) total.stencils = state.stencils.total();
+  total.extrema = state.extrema;
+  total.has_windows = state.windows.depth;
+  if (total.has_windows != 0) total.windows = state.windows.total();
+  total.window_worst = state.window_worst;
+  std::copy(state.window_at, state.window_at + 4, total.window_at);
+}
+
+void add_field_total(State& state, const FieldTotal& more) {
   if (state.has_pivot == 0) {
-    state.has_pivot = other.has_pivot;
-    state.pivot_x = other.pivot_x;
-    state.pivot_e = other.pivot_e;
+    state.has_pivot = more.has_pivot;
+    state.pivot_x = more.pivot_x;
+    state.pivot_e = more.pivot_e;
   }
-  if (other.stencils.depth != 0) {
-    StencilSums sums = other.stencils.total();
-    move_pivot(sums, other.pivot_e - state.pivot_e);
+  if (more.has_stencils != 0) {
+    StencilSums sums = more.stencils;
+    move_pivot(sums, more.pivot_e - state.pivot_e);
     state.stencils.push(sums);
-    add_extrema(state.extrema, other.extrema);
+    add_extrema(state.extrema, more.extrema);
   }
-  if (other.windows.depth != 0) state.windows.push(other.windows.total());
-  add_worst_window(state, other.window_worst, other.window_at);
+  if (more.has_windows != 0) state.windows.push(more.windows);
+  add_worst_window(state, more.window_worst, more.window_at);
 }
 
 }  // namespace h5lossy::assess

@@ -77,12 +77,28 @@ WindowSums together(const WindowSums& a, const WindowSums& b);
 
 void clear(State& state);
 
+// Makes a state empty, but leaves what is not read until it is written.
+void restart(State& state);
+
 // Sets the pivots from the first valid point; does nothing after that.
 void take_pivot(State& state, double original, double decoded);
 
 void add_part(State& state, const PointsPart& part);
 void add_extrema(StencilExtrema& all, const StencilExtrema& more);
 void add_worst_window(State& state, double lost, const u64* at);
+
+// The sums of stencils, lags and windows of a state, and its pivots.
+struct FieldTotal {
+  u32 has_pivot, has_stencils, has_windows;
+  double pivot_x, pivot_e;
+  StencilSums stencils;
+  StencilExtrema extrema;
+  WindowSums windows;
+  double window_worst;
+  u64 window_at[4];
+};
+void take_field_total(const State& state, FieldTotal& total);
+void add_field_total(State& state, const FieldTotal& more);
 
 // Adds another state, without its pending points.
 void add_state(State& state, const State& other);

@@ -156,6 +156,19 @@ typedef struct h5l_assess_slice {
   uint64_t points;
 } h5l_assess_slice;
 
+/* What h5l_assess_slices finds in one slice: as in the results above. */
+typedef struct h5l_assess_slice_result {
+  double value_range; /* SSIM's; if given as NaN, that of the original's valid values, still NaN without one */
+  uint64_t valid;
+  double original_min, original_max, decoded_min, decoded_max, error_min, error_max;
+  double mean_error, squares_original, squares_error, products;
+  uint64_t interior;
+  double gradient_error_max, gradient_error_squares, laplacian_error_max, laplacian_error_squares;
+  uint64_t windows;
+  double window_sum, window_worst;
+  uint64_t window_at[H5L_ASSESS_MAX_RANK];
+} h5l_assess_slice_result;
+
 /* A part of the field in memory, and the points that it owns. A stencil, pair or window belongs to its lowest
  * corner, so a piece extends beyond its own points by a halo of max(lags, largest window - 1, 2) along each axis, or
  * to the end of the field. Values may have any alignment; along the last axis they are adjacent. */
@@ -199,6 +212,12 @@ h5l_status h5l_assess_ranges(const h5l_assess_params* params, const h5l_assess_p
                              size_t slice_count, h5l_message* message);
 h5l_status h5l_assess_dssim(const h5l_assess_params* params, const h5l_assess_piece* piece, h5l_assess_slice* slices,
                             size_t slice_count, h5l_message* message);
+
+/* Assesses fields of one shape, the slices of a larger one, that follow each other in host memory, each in C order.
+ * The sums of stencils, lags and windows of each are added to the state, in this order. */
+h5l_status h5l_assess_slices(const h5l_assess_params* params, void* state, const void* original, const void* decoded,
+                             const uint8_t* mask, h5l_assess_slice_result* slices, size_t slice_count,
+                             h5l_message* message);
 
 /* Adds another state, of other points of the same field, to this one. `params` are the other's. */
 h5l_status h5l_assess_merge(const h5l_assess_params* params, void* state, const void* other, h5l_message* message);

@@ -102,21 +102,19 @@ struct Copy {
   }
 };
 
-Result assess(const Field& field, Random& random, bool in_pieces, std::uint32_t threads, std::size_t offset,
-              bool big_endian) {
-  h5l_assess_params params = params_of(field, threads);
+Result assess(const Field& field, h5l_assess_params params, Random& random, bool in_pieces, std::size_t offset,
+              bool big_endian, void* state) {
   params.original_big_endian = params.decoded_big_endian = big_endian ? 1 : 0;
   const std::uint32_t swap = big_endian ? field.value_bytes : 0;
   const std::uint64_t count = count_of(field.shape);
-  std::vector<std::uint64_t> state((h5l_assess_state_bytes() + 7) / 8);
-  REQUIRE(h5l_assess_begin(state.data(), nullptr) == H5L_OK);
+  REQUIRE(h5l_assess_begin(state, nullptr) == H5L_OK);
   for (std::uint64_t at = 0; at < count;) {
     const std::uint64_t n = in_pieces ? std::min<std::uint64_t>(count - at, 1 + random.below(9000)) : count;
     const Copy x(field.original.data() + at * field.value_bytes, n * field.value_bytes, offset, swap);
     const Copy y(field.decoded.data() + at * field.value_bytes, n * field.value_bytes, offset, swap);
     const Copy mask(field.mask.data() + at, n, 0, 0);
-    REQUIRE(h5l_assess_points(&params, state.data(), at, n, x.data, y.data, field.has_mask ? mask.data : nullptr,
-                              nullptr) == H5L_OK);
+    REQUIRE(h5l_assess_points(&params, state, at, n, x.data, y.data, field.has_mask ? mask.data : nullptr, nullptr) ==
+            H5L_OK);
     at += n;
   }
   const std::uint64_t rows = field.shape[0];
@@ -144,13 +142,19 @@ Result assess(const Field& field, Random& random, bool in_pieces, std::uint32_t 
     piece.origin[0] = piece.own_origin[0] = at;
     piece.extent[0] = end - at;
     piece.own_extent[0] = n;
-    REQUIRE(h5l_assess_field(&params, state.data(), &piece, nullptr) == H5L_OK);
+    REQUIRE(h5l_assess_field(&params, state, &piece, nullptr) == H5L_OK);
     at += n;
   }
   Result result;
   std::memset(static_cast<void*>(&result), 0, sizeof result);
-  REQUIRE(h5l_assess_result(&params, state.data(), &result.points, &result.field, nullptr) == H5L_OK);
+  REQUIRE(h5l_assess_result(&params, state, &result.points, &result.field, nullptr) == H5L_OK);
   return result;
+}
+
+Result assess(const Field& field, Random& random, bool in_pieces, std::uint32_t threads, std::size_t offset,
+              bool big_endian) {
+  std::vector<std::uint64_t> state((h5l_assess_state_bytes() + 7) / 8);
+  return assess(field, params_of(field, threads), random, in_pieces, offset, big_endian, state.data());
 }
 
 bool same(const Result& a, const Result& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
@@ -231,6 +235,78 @@ void backends_do_not_matter() {
   }
 }
 
+// Each slice gives the numbers of a field of its own, and all together the sums of their states.
+void slices_are_fields(Random& random) {
+  for_fields(random, [&](const Field& field) {
+    if (field.shape.size() == 1) return;
+    Field one = field;
+    one.shape.erase(one.shape.begin());
+    const std::size_t count = field.shape[0];
+    const std::uint64_t points = count_of(one.shape);
+    const std::uint64_t bytes = points * field.value_bytes;
+    h5l_assess_params params = params_of(one, 1);
+    std::vector<h5l_assess_slice_result> slices(count);
+    for (std::size_t i = 0; i < count; ++i) slices[i].value_range = i % 3 == 0 ? NAN : 3.5;
+    std::vector<std::uint64_t> state((h5l_assess_state_bytes() + 7) / 8);
+    std::vector<std::uint64_t> merged(state.size()), own(state.size());
+    for (const auto& each : {state.data(), merged.data()}) REQUIRE(h5l_assess_begin(each, nullptr) == H5L_OK);
+    const auto run = [&](void* to) {
+      const std::uint8_t* const mask = field.has_mask ? field.mask.data() : nullptr;
+      REQUIRE(h5l_assess_slices(&params, to, field.original.data(), field.decoded.data(), mask, slices.data(), count,
+                                nullptr) == H5L_OK);
+    };
+    run(state.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto part = [i](const Bytes& from, std::uint64_t size) {
+        return Bytes(from.begin() + static_cast<std::ptrdiff_t>(i * size),
+                     from.begin() + static_cast<std::ptrdiff_t>((i + 1) * size));
+      };
+      one.original = part(field.original, bytes);
+      one.decoded = part(field.decoded, bytes);
+      one.mask = part(field.mask, points);
+      const h5l_assess_slice_result& slice = slices[i];
+      h5l_assess_params alone = params;
+      alone.value_range = slice.value_range;
+      REQUIRE(i % 3 == 0 || slice.value_range == 3.5);
+      const Result found = assess(one, alone, random, false, 0, false, own.data());
+      if (i % 3 == 0 && found.points.special[H5L_SPECIAL_INF_INTRODUCED] == 0 && found.points.valid != 0) {
+        REQUIRE(slice.value_range == found.points.original_max - found.points.original_min);
+      }
+      const double numbers[] = {found.points.original_min, found.points.original_max,     found.points.decoded_min,
+                                found.points.decoded_max,  found.points.error_min,        found.points.error_max,
+                                found.points.mean_error,   found.points.squares_original, found.points.squares_error,
+                                found.points.products};
+      REQUIRE(std::memcmp(numbers, &slice.original_min, sizeof numbers) == 0);
+      REQUIRE(slice.valid == found.points.valid && slice.interior == found.field.interior);
+      REQUIRE(slice.gradient_error_max == found.field.gradient_error_max);
+      REQUIRE(slice.gradient_error_squares == found.field.gradient_error_squares);
+      REQUIRE(slice.laplacian_error_max == found.field.laplacian_error_max);
+      REQUIRE(slice.laplacian_error_squares == found.field.laplacian_error_squares);
+      REQUIRE(slice.windows == found.field.windows && slice.window_sum == found.field.window_sum);
+      REQUIRE(slice.window_worst == found.field.window_worst);
+      REQUIRE(std::equal(slice.window_at, slice.window_at + 4, found.field.window_at));
+      REQUIRE(h5l_assess_merge(&alone, merged.data(), own.data(), nullptr) == H5L_OK);
+    }
+    h5l_assess_field_result all, wanted;
+    std::memset(static_cast<void*>(&all), 0, sizeof all);
+    std::memset(static_cast<void*>(&wanted), 0, sizeof wanted);
+    REQUIRE(h5l_assess_result(&params, state.data(), nullptr, &all, nullptr) == H5L_OK);
+    REQUIRE(h5l_assess_result(&params, merged.data(), nullptr, &wanted, nullptr) == H5L_OK);
+    REQUIRE(std::memcmp(&all, &wanted, sizeof all) == 0);
+    // The same on several threads, which share the slices or each of them.
+    const std::vector<h5l_assess_slice_result> before = slices;
+    for (const std::uint32_t threads : {2u, 7u, 80u}) {
+      params.threads = threads;
+      REQUIRE(h5l_assess_begin(own.data(), nullptr) == H5L_OK);
+      run(own.data());
+      REQUIRE(std::memcmp(slices.data(), before.data(), count * sizeof slices[0]) == 0);
+      std::memset(static_cast<void*>(&wanted), 0, sizeof wanted);
+      REQUIRE(h5l_assess_result(&params, own.data(), nullptr, &wanted, nullptr) == H5L_OK);
+      REQUIRE(std::memcmp(&all, &wanted, sizeof all) == 0);
+    }
+  });
+}
+
 void wrong_requests_are_refused() {
   Field field{{10, 10}, 4, {}, {}, {}, false};
   Random random(1);
@@ -273,6 +349,19 @@ void wrong_requests_are_refused() {
       refused([](auto&, auto& part) { part.extent[0] = 9, part.own_extent[0] = 8; }));  // too short for what it owns
   REQUIRE(refused([](auto&, auto& part) { part.original_strides[1] = 8; }));
   REQUIRE(refused([](auto&, auto& part) { part.decoded = nullptr; }));
+  h5l_assess_slice_result slice = {};
+  const auto slices = [&](const h5l_assess_params& params, const void* values, auto* found) {
+    return h5l_assess_slices(&params, state.data(), values, values, nullptr, found, 1, &message);
+  };
+  REQUIRE(slices(good, field.original.data(), &slice) == H5L_OK);
+  REQUIRE(slices(good, nullptr, &slice) == H5L_INVALID_ARGUMENT);
+  REQUIRE(slices(good, field.original.data(), decltype(&slice){}) == H5L_INVALID_ARGUMENT);
+  h5l_assess_params other = good;
+  other.shape[1] = 0;
+  REQUIRE(slices(other, field.original.data(), &slice) == H5L_INVALID_ARGUMENT);
+  other = good;
+  other.on_device = 1;
+  REQUIRE(slices(other, field.original.data(), &slice) == H5L_UNSUPPORTED);
 }
 
 }  // namespace
@@ -281,6 +370,7 @@ int main() {
   backends_do_not_matter();  // first: a fork has the backend that this process has chosen
   Random random(20);
   pieces_do_not_matter(random);
+  slices_are_fields(random);
   wrong_requests_are_refused();
   return 0;
 }

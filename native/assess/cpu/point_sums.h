@@ -15,9 +15,13 @@
 namespace h5lossy::H5L_TARGET {
 namespace {
 
+using assess::Counters;
+using assess::kCounters;
+using assess::kCountersOfOctave;
 using assess::kFinestGrid;
 using assess::kLeafValues;
 using assess::kLinearBins;
+using assess::kNoCounter;
 using assess::kNoGrid;
 using assess::kWidestGrid;
 using assess::Moments;
@@ -32,16 +36,6 @@ constexpr u32 kRun = 64;
 
 // Rounds of all lanes that are processed together: the upper halves of two vectors fill one vector.
 constexpr u32 kRounds = 2;
-
-// Errors are counted by sign, exponent (2^-127 and less to 2^129 and more) and six bits of the mantissa. Both
-// histograms follow from these counts for any width of the linear bins. There are two tables, because incrementing the
-// same counter twice in a row stalls.
-constexpr u32 kCountersOfOctave = 64;
-constexpr u32 kCounters = 256 * kCountersOfOctave;  // of one sign
-constexpr u32 kNoCounter = 2 * kCounters;           // one that is never read
-struct Counters {
-  u32 count[2][2 * kCounters + 16];
-};
 
 // Results of the first pass over a leaf. Extrema are correct only if all values are finite.
 template <class T>
@@ -320,11 +314,13 @@ H5L_INLINE void store_sums(const Sums<V, Count>& s, u32 lane, LaneSums& all) {
   give_count(s.over, all.over), give_count(s.changed, all.changed);
 }
 
-// Prefetches the next leaf evenly while this one is summed. Prefetching beyond the end is harmless.
+// Prefetches the next leaf evenly while this one is summed; of float64 it does not fit in the L1 cache. Prefetching
+// beyond the end is harmless.
 template <class T>
 H5L_INLINE void prefetch_ahead(const T* values, u32 lane, u32 round) {
   const auto* const bytes = reinterpret_cast<const u8*>(values + kLeafValues + round + lane * kRounds);
-  for (u32 at = 0; at < kDoubles * kRounds * sizeof(T); at += 64) __builtin_prefetch(bytes + at);
+  for (u32 at = 0; at < kDoubles * kRounds * sizeof(T); at += 64)
+    __builtin_prefetch(bytes + at, 0, sizeof(T) == 4 ? 3 : 2);
 }
 
 // Delays the counting of two vectors' errors by two steps, so that loading the indices does not wait for storing them.

@@ -6,7 +6,6 @@
 
 #include <math.h>
 
-#include <memory>
 #include <utility>
 
 #include "assess/cpu/lanes.h"
@@ -17,8 +16,8 @@
 namespace h5lossy::H5L_TARGET {
 namespace {
 
-// Fills in the table of a part. The bins' width is chosen for errors of up to `most` in size.
-void make_table(const Counters& counters, double most, PointsPart& part) {
+// Fills in the table of a part, and clears the counters. The bins' width is chosen for errors of up to `most` in size.
+void make_table(Counters& counters, double most, PointsPart& part) {
   if (most > 0) {
     int exponent = kWidestGrid + 7;
     if (most < HUGE_VAL) static_cast<void>(frexp(most, &exponent));  // most < 2^exponent
@@ -29,12 +28,13 @@ void make_table(const Counters& counters, double most, PointsPart& part) {
     u32* const linear = part.bins + sign * 128;
     u32* const log = part.bins + kLinearBins + sign * (H5L_ASSESS_LOG_BINS / 2);
     for (u32 octave = 0; octave < 256; ++octave) {
-      const u32* const from[2] = {counters.count[0] + sign * kCounters + octave * kCountersOfOctave,
-                                  counters.count[1] + sign * kCounters + octave * kCountersOfOctave};
+      u32* const from[2] = {counters.count[0] + sign * kCounters + octave * kCountersOfOctave,
+                            counters.count[1] + sign * kCounters + octave * kCountersOfOctave};
       u32 count[kCountersOfOctave];
       u32 any = 0;
       for (u32 i = 0; i < kCountersOfOctave; ++i) any |= count[i] = from[0][i] + from[1][i];
       if (any == 0) continue;
+      for (u32* const own : from) memset(own, 0, sizeof count);
       // The octave begins at 2^above widths.
       const i32 above = part.grid_exponent == kNoGrid ? -1 : static_cast<i32>(octave) - 127 - part.grid_exponent;
       for (u32 i = 0; i < kCountersOfOctave; ++i) {
@@ -219,17 +219,16 @@ void add_leaves(const h5l_assess_params& params, u64 first, const T* x, const T*
 }
 
 void points(const h5l_assess_params& params, u64 first, const void* x, const void* y, const u8* mask, u32 count,
-            PointsPart& part) {
-  const std::unique_ptr<Counters> counters(new Counters());  // all zeros
+            Counters& counters, PointsPart& part) {
   if (params.value_bytes == 4) {
-    add_leaves(params, first, static_cast<const float*>(x), static_cast<const float*>(y), mask, count, *counters, part);
+    add_leaves(params, first, static_cast<const float*>(x), static_cast<const float*>(y), mask, count, counters, part);
   } else {
-    add_leaves(params, first, static_cast<const double*>(x), static_cast<const double*>(y), mask, count, *counters,
+    add_leaves(params, first, static_cast<const double*>(x), static_cast<const double*>(y), mask, count, counters,
                part);
   }
   if (part.valid == 0) return;
   const double most = -part.e_min > part.e_max ? -part.e_min : part.e_max;
-  make_table(*counters, params.histogram_limit > 0 ? params.histogram_limit : most, part);
+  make_table(counters, params.histogram_limit > 0 ? params.histogram_limit : most, part);
 }
 
 // Adds a segment of a row that lies in one box. Only eight lanes, because boxes may be narrow.
