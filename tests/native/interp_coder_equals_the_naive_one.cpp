@@ -54,7 +54,7 @@ class Coder {
     compare(first, plan, count);
     const naive::Plan shortened = naive::shortened(codes, first);
     const naive::Plan expected = naive::with_own_table(codes, shortened);
-    interp::shorten_coding(in, count, plan, scratch_.at_end(interp::kPathBytes).data());
+    interp::shorten_coding(in, count, plan, scratch_.at_end(interp::kShortenBytes).data());
     compare(expected, plan, count);
     seen.shortened += shortened.cost < first.cost;
     seen.unshortened += shortened.cost == first.cost;

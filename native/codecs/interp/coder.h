@@ -345,20 +345,20 @@ struct Definition {
   // mean nothing.
   template <class I>
   static u32 find_candidates(const I* codes, u32 blocks, Coding& plan) {
-    Unsigned<I> all = 0;
+    Unsigned<I> bits[kBlockCodes] = {};  // by place in a block, so that they come together at the end only
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
       u32 halves = 0;
-      Unsigned<I> bits = 0;
-      for (u32 i = 0; i < kBlockCodes; ++i) {
+      for (u32 i = 0; i < kBlockCodes; ++i) {  // vectorized
         const Unsigned<I> size = zigzag(static_cast<Unsigned<I>>(codes[i])) >> plan.raw_planes;
-        bits |= size;
+        bits[i] |= size;
         halves += (static_cast<u32>(size) + 1) >> 1;
       }
       const u32 reached = thresholds_reached(halves);
-      plan.candidates[b] = static_cast<u8>(bits == 0 ? 0 : first_candidate(reached));
-      plan.classes[b] = static_cast<u8>(bits == 0 ? 0 : reached + 1);
-      all |= bits;
+      plan.candidates[b] = static_cast<u8>(halves == 0 ? 0 : first_candidate(reached));
+      plan.classes[b] = static_cast<u8>(halves == 0 ? 0 : reached + 1);
     }
+    Unsigned<I> all = 0;
+    for (const Unsigned<I> some : bits) all |= some;
     return u64{all} >> 32 == 0 ? static_cast<u32>(all) : ~0u;
   }
 

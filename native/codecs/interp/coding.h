@@ -66,7 +66,8 @@ inline constexpr u32 kMaxWords = kTileValues + kMaxBlocks;
 
 // Bytes of scratch memory. Words are made from the last to the first, and vectors reach a little in front of them.
 inline constexpr u32 kWriteScratchBytes = 64 + kMaxWords * kWordBytes;
-inline constexpr u32 kPathBytes = (kCandidates + 1) * kMaxBlocks;
+inline constexpr u32 kShortenBytes = kTileValues;  // of shorten_coding
+static_assert(kShortenBytes >= (kCandidates + 1) * kMaxBlocks);
 
 // Room that write_codes needs in `out`. Words need little more than what they cost: a state is at least 32 times the
 // frequency of the symbol that it takes, so rounding makes it at most 33/32 times too large, by 0.045 bit; and a
@@ -117,10 +118,11 @@ H5L_FN constexpr Thresholds make_thresholds() {
 H5L_TABLE Thresholds kThresholds = make_thresholds();
 
 H5L_FN u32 thresholds_reached(u32 halves) {
-  // Each lies between 4 and 8 times its power of two.
-  if (halves < 4) return 0;
-  const u32 j = 29 - count_leading_zeros(halves);
-  return j >= kClassThresholds ? kClassThresholds : j + (halves >= kThresholds.at[j]);
+  // Each lies between 4 and 8 times its power of two. No branches, as they would often be foreseen wrongly.
+  constexpr u32 last = kClassThresholds - 1;
+  const u32 j = 29 - count_leading_zeros(halves | 4);
+  const u32 reached = j + (halves >= kThresholds.at[j < last ? j : last] ? 1 : 0);
+  return reached < kClassThresholds ? reached : kClassThresholds;
 }
 
 // The first class that is compared in a block that is not 0.

@@ -134,8 +134,13 @@ void choose_mask(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
   }
   Lattice<T> lattices[2] = {lattice, lattice};
   lattices[1].mask_bits = mask.bits;
-  Summary summaries[2] = {summary};
-  classify(lattices[1], values, shape.count, memory.positions, summaries[1]);
+  Summary summaries[2] = {summary, summary}, one;
+  i32 place;
+  classify(lattice, reinterpret_cast<const u8*>(&mask.bits), 1, &place, one);
+  const u32 masked = count_equal<T>(values, shape.count, mask.bits);
+  summaries[1].exceptions += masked * (1 - one.exceptions);
+  summaries[1].without_fine -= masked * one.without_fine;
+  summaries[1].beside_bins -= masked * one.beside_bins;
   Prospects prospects[2];
   for (u32 i = 0; i < 2; ++i) {
     const AbsolutePositions<T> positions(lattices[i], may_close(shape, summaries[i], is_rewritable));
@@ -146,9 +151,8 @@ void choose_mask(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
   for (u32 n = 0; n < 2; ++n) {
     const u32 i = first ^ n;
     if (i != first && !is_rivalled(writer.cost(), prospects[i].cost())) return;
-    if (i != 1 || i != first) {  // otherwise they are there
-      summaries[i] = {};
-      classify(lattices[i], values, shape.count, memory.positions, summaries[i]);
+    if (i == 1 || i != first) {  // otherwise they are there
+      place_equal<T>(values, shape.count, mask.bits, i == 1 ? kNone<i32> : place, memory.positions);
     }
     writer.mask(lattices[i], mask, summaries[i]);
     const u64 before = writer.cost();

@@ -127,14 +127,14 @@ class MaskWalk {
     for (u32 w = 0; w < mask_words(count_); ++w) {
       const u32 first = w * kMaskBits, inside = inside_of(w, count_), word = mask_[w];
       const u32 alike = (0 - before_) & inside;
-      if (are_alike<kMaskBits>(first) && code_(kBreakOf32 + before_, u32{word != alike}) == 0) {
+      if (looks_alike(first) && code_(kBreakOf32 + before_, u32{word != alike}) == 0) {
         mask_[w] = alike;
         run_ += kMaskBits;
         continue;
       }
       mask_[w] = 0;
       for (u32 i = 0; i < kMaskBits && (inside >> i) != 0; i += 8) {
-        mask_[w] |= octet(first + i, word >> i & 0xFF, inside >> i & 0xFF) << i;
+        mask_[w] |= octet(first, i, word >> i & 0xFF, inside >> i & 0xFF) << i;
       }
     }
   }
@@ -150,36 +150,37 @@ class MaskWalk {
     return x ^ swapped ^ swapped << 28;
   }
 
-  // Whether the bits around the `size` from `first` on are alike: the one before, and the neighbours that are `size` or
-  // further back. For an octet `windows_` becomes the neighbours' bits.
-  template <u32 size>
-  H5L_FN bool are_alike(u32 first) {
-    constexpr bool kKeeps = size == 8;
-    if (run_ >= farthest_ || (before_ == 0 && run_ >= first)) {
-      for (u32 k = 0; kKeeps && k < kNeighbours; ++k) {
-        const u32 distance = neighbours_.distances[k];
-        windows_[k] = (0 - before_) & static_cast<u32>(blocks::first_bits(distance < size ? distance : size));
-      }
-      return true;
-    }
+  // Whether the bits around a word are alike: the one before, and the neighbours that are a word or further back, which
+  // are found here.
+  H5L_FN bool looks_alike(u32 first) {
     const u32 expected = 0 - before_;
+    const bool is_known = run_ >= farthest_ || (before_ == 0 && run_ >= first);
     bool alike = true;
-    for (u32 k = 0; k < kNeighbours && (kKeeps || alike); ++k) {
-      const u32 distance = neighbours_.distances[k], window = bits_before(mask_, first, distance, size);
-      if constexpr (kKeeps) windows_[k] = window;
-      alike = alike && (distance < size || window == (expected & static_cast<u32>(blocks::first_bits(size))));
+    for (u32 k = 0; k < kNeighbours; ++k) {
+      const u32 distance = neighbours_.distances[k];
+      if (distance < kMaskBits) continue;
+      windows_[k] = is_known ? expected : bits_before(mask_, first, distance, kMaskBits);
+      alike &= windows_[k] == expected;
     }
     return alike;
   }
 
-  H5L_FN u32 octet(u32 first, u32 bits, u32 inside) {
-    const u32 alike = (0 - before_) & inside;
-    if (are_alike<8>(first) && code_(kBreakOf8 + before_, u32{bits != alike}) == 0) {
+  // The eight bits from bit i of a word on.
+  H5L_FN u32 octet(u32 word, u32 i, u32 bits, u32 inside) {
+    const u32 expected = (0 - before_) & 0xFF, alike = expected & inside;
+    u32 windows[kNeighbours];
+    bool is_alike = true;
+    for (u32 k = 0; k < kNeighbours; ++k) {
+      const u32 distance = neighbours_.distances[k];
+      windows[k] = distance < kMaskBits ? bits_before(mask_, word + i, distance, 8) : windows_[k] >> i & 0xFF;
+      is_alike &= distance < 8 || windows[k] == expected;
+    }
+    if (is_alike && code_(kBreakOf8 + before_, u32{bits != alike}) == 0) {
       run_ += 8;
       return alike;
     }
     u64 contexts = 0;  // of each bit, a byte
-    for (u32 k = 1; k < kNeighbours; ++k) contexts |= u64{windows_[k]} << 8 * k;
+    for (u32 k = 1; k < kNeighbours; ++k) contexts |= u64{windows[k]} << 8 * k;
     contexts = transposed(contexts);
     u32 known = 0;
     for (u32 j = 0; j < 8 && (inside >> j) != 0; ++j, contexts >>= 8) {
@@ -197,9 +198,9 @@ class MaskWalk {
   u32* const mask_;
   Code& code_;
   u32 farthest_ = 0;
-  u64 near_contexts_ = 0;     // what a bit adds to the contexts of those after it
-  u32 before_ = 0, run_ = 0;  // the bit before, and how many like it there were
-  u32 windows_[kNeighbours] = {};
+  u64 near_contexts_ = 0;          // what a bit adds to the contexts of those after it
+  u32 before_ = 0, run_ = 0;       // the bit before, and how many like it there were
+  u32 windows_[kNeighbours] = {};  // the neighbours of a word's bits that are a word or further back
 };
 
 template <class Code>

@@ -43,7 +43,7 @@ struct Arrays {
     Additions additions;
   };
   u8* coder_scratch() { return reinterpret_cast<u8*>(integers); }
-  static_assert(sizeof(integers) >= kWriteScratchBytes && sizeof(integers) >= kPathBytes &&
+  static_assert(sizeof(integers) >= kWriteScratchBytes && sizeof(integers) >= kShortenBytes &&
                 sizeof(integers) >= kMaskScratchBytes && sizeof(integers) >= kLabelsScratchBytes);
 };
 

@@ -91,43 +91,72 @@ H5L_FN Totals totals_with(const OwnTable& own, u32 blocks, u64 cost) {
           .cost = cost};
 }
 
-// For every `step`-th block, with `least` raw planes at least.
+// Sizes that no choice tells apart have the same number below this.
+inline constexpr u32 kSizeNumbers = 32;
+H5L_FN constexpr u32 number_of_size(u32 size) { return size < 16 ? size : size < 32 ? size / 2 + 8 : size / 4 + 16; }
+static_assert(kSymbols == 16 && kPlaneChoices == 3 && number_of_size(kSizes - 1) == kSizeNumbers - 1);
+
+#if !defined(__CUDACC__)
+
+// How often each number occurs among those of some blocks. They are compared, some numbers at a time, since counters
+// would wait for each other.
+inline void count_numbers(const u8* numbers, u32 blocks, u32 (&counts)[kSizeNumbers]) {
+  constexpr u32 width = kVectorBytes < kBlockCodes ? kVectorBytes : kBlockCodes, together = 4, most = 255 * width;
+  using Bytes [[gnu::vector_size(width)]] = u8;
+  for (u32 first = 0, count = blocks * kBlockCodes; first < count; first += most) {
+    const u32 end = count - first < most ? count : first + most;
+    for (u32 n = 0; n < kSizeNumbers; n += together) {
+      Bytes found[together] = {};
+      for (u32 i = first; i < end; i += width) {
+        Bytes some;
+        memcpy(&some, numbers + i, sizeof some);
+        for (u32 k = 0; k < together; ++k) found[k] -= static_cast<Bytes>(some == static_cast<u8>(n + k));
+      }
+      for (u32 k = 0; k < together; ++k) {
+        for (u32 i = 0; i < width; ++i) counts[n + k] += found[k][i];
+      }
+    }
+  }
+}
+
+// For every `step`-th block, with `least` raw planes at least. `scratch` has kTileValues bytes.
 template <class I>
-inline OwnTable best_own_table(const I* codes, u32 blocks, u32 step, u32 least) {
+inline OwnTable best_own_table(const I* codes, u32 blocks, u32 step, u32 least, u8* scratch) {
   const u32 used = (blocks + step - 1) / step, total = used * kBlockCodes;
+  const u32 run = step == 1 ? total : kBlockCodes;
   u64 sum = 0;
   Unsigned<I> all = 0;
-  for (u32 b = 0; b < blocks; b += step) {
-    for (u32 i = 0; i < kBlockCodes; ++i) {
-      const Unsigned<I> number = zigzag(static_cast<Unsigned<I>>(codes[u64{b} * kBlockCodes + i]));
+  for (u32 first = 0; first < blocks * kBlockCodes; first += step * run) {
+    for (u32 i = 0; i < run; ++i) {  // vectorized
+      const Unsigned<I> number = zigzag(static_cast<Unsigned<I>>(codes[first + i]));
       sum += number >> least;
       all |= number;
     }
   }
   const u32 planes = least_own_planes(sum, total, least);
   if (planes > kMostRawPlanes<I>) return {};
-  u16 counts[kBlockCodes][kSizes] = {};  // for each place in a block, so that no count waits for the one before
-  for (u32 b = 0; b < blocks; b += step) {
-    u8 sizes[kBlockCodes];                   // apart from counting
+  u8* numbers = scratch;
+  for (u32 b = 0; b < blocks; b += step, numbers += kBlockCodes) {
     for (u32 i = 0; i < kBlockCodes; ++i) {  // vectorized
       const Unsigned<I> size = zigzag(static_cast<Unsigned<I>>(codes[u64{b} * kBlockCodes + i])) >> planes;
-      sizes[i] = static_cast<u8>(size < kSizes ? size : kSizes - 1);
+      numbers[i] = static_cast<u8>(number_of_size(static_cast<u32>(size < kSizes ? size : kSizes - 1)));
     }
-    for (u32 i = 0; i < kBlockCodes; ++i) ++counts[i][sizes[i]];
   }
-  u32 sums[kSizes] = {};
-  for (const auto& place : counts) {
-    for (u32 size = 0; size < kSizes; ++size) sums[size] += place[size];
+  u32 counts[kSizeNumbers] = {}, sizes[kSizes] = {};
+  count_numbers(scratch, used, counts);
+  for (u32 size = 0; size < kSizes; size += size < 16 ? 1 : size < 32 ? 2 : 4) {
+    sizes[size] = counts[number_of_size(size)];
   }
-  return best_own_table(sums, used, planes, kMostRawPlanes<I>, escape_bytes_of(all));
+  return best_own_table(sizes, used, planes, kMostRawPlanes<I>, escape_bytes_of(all));
 }
 
-// Takes a table of the tile's own if the whole becomes cheaper. All blocks have the class 1 then.
+// Takes a table of the tile's own if the whole becomes cheaper. All blocks have the class 1 then. `scratch` has
+// kTileValues bytes.
 template <class I>
-inline void try_own_table(const I* codes, u32 blocks, Coding& plan) {
+inline void try_own_table(const I* codes, u32 blocks, Coding& plan, u8* scratch) {
   if (plan.lanes < kLeastOwnLanes) return;
-  if (!is_promising(best_own_table(codes, blocks, kOwnStep, plan.raw_planes).cost, plan.cost)) return;
-  const OwnTable own = best_own_table(codes, blocks, 1, plan.raw_planes);
+  if (!is_promising(best_own_table(codes, blocks, kOwnStep, plan.raw_planes, scratch).cost, plan.cost)) return;
+  const OwnTable own = best_own_table(codes, blocks, 1, plan.raw_planes, scratch);
   const u64 cost = cost_with(own, blocks, plan.cost);
   if (cost == kNoTable) return;
   plan.has_own_table = true;
@@ -136,5 +165,7 @@ inline void try_own_table(const I* codes, u32 blocks, Coding& plan) {
   plan.raw_planes = own.raw_planes;
   static_cast<Totals&>(plan) = totals_with(own, blocks, cost);
 }
+
+#endif
 
 }  // namespace h5lossy::H5L_TARGET::interp

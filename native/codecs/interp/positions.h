@@ -43,27 +43,28 @@ class AbsolutePositions {
     mask_ = on_bins ? -kWholeStep : -1;
   }
   H5L_FN i32 position_of(Word<T> bits) const {
+    const T t = multiply(subtract(bit_cast<T>(bits), reference_), scale_);
+    // One limit, which compilers make fewer instructions of; NaN becomes the lower one.
     constexpr T limit = static_cast<T>(kFarthest);
-    T t = multiply(subtract(bit_cast<T>(bits), reference_), scale_);
-    t = t > limit ? limit : t;
-    t = t > -limit ? t : -limit;  // also NaN
-    const i32 position = (static_cast<i32>(t) + rounding_) & mask_;
+    const T size = magnitude(t);
+    const i32 distance = static_cast<i32>(size < limit ? size : limit);
+    const i32 sign = static_cast<i32>(t > 0) - 1;  // no branch, as signs cannot be foreseen
+    const i32 position = (((distance ^ sign) - sign) + rounding_) & mask_;
     return is_ordinary(bits) ? position : kUnusable;
   }
 
 #if !defined(__CUDACC__)
   // False if no value is ordinary.
   bool start(const Word<T>* bits, u32 count) {
-    Word<T> first = 0;
-    bool found = false, any_far = false;
+    const AbsolutePositions own = *this;
+    Word<T> ordinary = 0, far = 0;  // a bit for each value
     for (u32 i = 0; i < count; ++i) {
-      if (!is_ordinary(bits[i])) continue;
-      if (!found) first = bits[i];
-      found = true;
-      any_far = any_far || is_far(bits[i]);
+      const Word<T> bit = own.is_ordinary(bits[i]) ? Word<T>{1} << i : 0;
+      ordinary |= bit;
+      far |= own.is_far(bits[i]) ? bit : 0;
     }
-    if (found) refer_to(first, any_far);
-    return found;
+    if (ordinary != 0) refer_to(bits[lowest_bit(ordinary)], far != 0);
+    return ordinary != 0;
   }
 
   void convert(const Word<T>* bits, u32 count, i32* positions) const {

@@ -61,10 +61,10 @@ void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* order
 
 template <bool kClosed, class I>
 void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, I base, I* integers, I* codes,
-                        u8* scratch, const Units& units) {
+                        u8* scratch, const Units& units, bool wants_integers) {
   if constexpr (sizeof(I) == 4) {
     if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
-      levels::code<kClosed>(*space, targets, base, units, integers, codes);
+      levels::code<kClosed>(*space, targets, base, units, wants_integers, integers, codes);
       return;
     }
     slices::Slices some;
@@ -119,9 +119,16 @@ void fill_exceptions(const Shape& shape, I base, I* integers) {
       const u32 back = first % strides[1] != 0 ? strides[2] : first % strides[0] != 0 ? strides[1] : strides[0];
       integers[first] = integers[first - back];
     }
-    I* const row = integers + first;
-    I last = row[0];
-    for (u32 x = 1; x < extent; ++x) row[x] = last = row[x] == kNone<I> ? last : row[x];
+    constexpr u32 some = 32;  // most are without an exception
+    I last = integers[first];
+    for (u32 x = 0; x < extent; x += some) {
+      I* const part = integers + first + x;
+      const u32 count = extent - x < some ? extent - x : some;
+      I none = 0;
+      for (u32 i = 0; i < count; ++i) none += part[i] == kNone<I> ? 1 : 0;
+      for (u32 i = 0; none != 0 && i < count; ++i) part[i] = last = part[i] == kNone<I> ? last : part[i];
+      last = part[count - 1];
+    }
   }
 }
 
@@ -561,9 +568,11 @@ void rebuild_lorenzo(const Shape& shape, u32 axes, const I* steps, I base, I* in
 }
 
 #if !defined(H5L_DECODE_ONLY)
-template void code_interpolation<true>(const Shape&, const Rule&, const i32*, i32, i32*, i32*, u8*, const Units&);
-template void code_interpolation<false>(const Shape&, const Rule&, const i32*, i32, i32*, i32*, u8*, const Units&);
-template void code_interpolation<false>(const Shape&, const Rule&, const i64*, i64, i64*, i64*, u8*, const Units&);
+template void code_interpolation<true>(const Shape&, const Rule&, const i32*, i32, i32*, i32*, u8*, const Units&, bool);
+template void code_interpolation<false>(const Shape&, const Rule&, const i32*, i32, i32*, i32*, u8*, const Units&,
+                                        bool);
+template void code_interpolation<false>(const Shape&, const Rule&, const i64*, i64, i64*, i64*, u8*, const Units&,
+                                        bool);
 template void fill_exceptions(const Shape&, i32, i32*);
 template void fill_exceptions(const Shape&, i64, i64*);
 template void predict_exceptions(const Shape&, u32, i32*);

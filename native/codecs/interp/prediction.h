@@ -19,10 +19,11 @@ inline constexpr u32 kInterpolationBytes = sizeof(I) == 4 ? 352 * 1024 : 64;
 
 // The encoder's side. `targets` have kNone for exceptions, whose codes are 0. Closed: a target is where the value lies,
 // in 64ths of a fine point, and is met to half a unit, or exactly if it is a multiple of 64; codes are distances from
-// predictions. Open: it is the integer. Gives integers and codes. No closed form has integers of 64 bits.
+// predictions. Open: it is the integer. Gives codes, and integers unless none are wanted: then anything may be there.
+// No closed form has integers of 64 bits.
 template <bool kClosed, class I>
 void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, I base, I* integers, I* codes,
-                        u8* scratch, const Units& units = {});
+                        u8* scratch, const Units& units = {}, bool wants_integers = true);
 
 // The decoder's side: steps lead from predictions to integers. The first one is not used.
 template <class I>

@@ -248,13 +248,17 @@ class SurveyOfPositions {
           const u32 at[kAxes] = {0, z, y, x};
           offsets_[count_] = 0;
           for (u32 a = 0; a < kAxes; ++a) {
-            at_step_[a][at[a]] |= 1u << count_;
+            before_step_[a][at[a] + 1] |= 1u << count_;
             offsets_[count_] += at[a] * strides_[a];
           }
         }
       }
     }
     all_ = static_cast<u32>(blocks::first_bits(count_));
+    values_ = stride;
+    for (auto& before : before_step_) {
+      for (u32 step = 0; step < kGroupValues; ++step) before[step + 1] |= before[step];
+    }
   }
 
   void sum_up(const Group* all, u32 groups, Survey& survey) const {
@@ -284,7 +288,8 @@ class SurveyOfPositions {
         }
       }
       const bool takes_two = dims_[axis] < 7 && dims_[axis] > 2;  // hardly a value has four
-      u32 sum = 0, count = 0;
+      constexpr u32 kNotTypical = ~u32{0};
+      u32 typical[kGroupValues];
       for (u32 i = 0; i < kGroupValues; ++i) {
         const i32 a = near[0][i], b = near[1][i], c = near[2][i], d = near[3][i];
         const bool has_two = (here[i] != kUnusable) & (b != kUnusable) & (c != kUnusable);
@@ -294,14 +299,16 @@ class SurveyOfPositions {
         const i32 four = static_cast<i32>(9 * middle - outer) >> 4, two = static_cast<i32>(middle) >> 1;
         const i32 error = static_cast<i32>(static_cast<u32>(here[i]) - static_cast<u32>(has_four ? four : two));
         errors[level][i] = has_two ? error : kUnusable;
-        const bool is_typical = has_four | (takes_two & has_two);
-        sum += is_typical ? static_cast<u32>(error < 0 ? -error : error) : 0;
-        count += is_typical ? 1 : 0;
+        typical[i] = has_four | (takes_two & has_two) ? static_cast<u32>(error < 0 ? -error : error) : kNotTypical;
       }
-      if (level == 0) {
-        error_sums_[axis] += sum;
-        error_counts_[axis] += count;
+      if (level != 0) continue;
+      u32 sum = 0, count = 0;
+      for (u32 i = 0; i < kGroupValues; ++i) {  // vectorized
+        sum += typical[i] == kNotTypical ? 0 : typical[i];
+        count += typical[i] == kNotTypical ? 0 : 1;
       }
+      error_sums_[axis] += sum;
+      error_counts_[axis] += count;
     }
   }
 
@@ -334,14 +341,16 @@ class SurveyOfPositions {
     }
     for (u32 set = 1; set < kAxisSets; ++set) {
       if ((set & ~set_) != 0) continue;
-      u32 sum = 0, count = 0;
-      for (u32 i = 0; i < kGroupValues; ++i) {
-        const i32 difference = sums[set][i] & usable[set][i];
-        sum += static_cast<u32>(difference < 0 ? -difference : difference);
-        count += usable[set][i] != 0;
-      }
-      lorenzo_[set].add(sum, count, ordinary);
+      u32 sum = 0;
+      for (u32 i = 0; i < kGroupValues; ++i) sum += counted(sums[set][i], usable[set][i]);  // vectorized
+      lorenzo_[set].add(sum / kCounted, sum % kCounted, ordinary);
     }
+  }
+
+  // A code that is usable (-1, otherwise 0): one sum has the magnitudes, at most 2^19 each, and how many they are.
+  static constexpr u32 kCounted = 2 * kGroupValues;
+  static u32 counted(i32 code, i32 usable) {
+    return (static_cast<u32>(code < 0 ? -code : code) * kCounted + 1) & static_cast<u32>(usable);
   }
 
   // How often just one of two neighbours along an axis is an exception.
@@ -350,7 +359,7 @@ class SurveyOfPositions {
     u32 any = 0, changed = 0;
     for (u32 i = 0; i < kGroupValues; ++i) any |= differs(i);
     for (u32 i = 0; any != 0 && i < kGroupValues; ++i) changed |= differs(i) << i;
-    const u32 inside = origin[axis] == 0 ? all_ & ~at_step_[axis][0] : all_;
+    const u32 inside = origin[axis] == 0 ? all_ & ~before_step_[axis][1] : all_;
     pairs_[axis] += count_ones(inside);
     changes_[axis] += count_ones(changed & inside);
   }
@@ -371,28 +380,27 @@ class SurveyOfPositions {
           continue;
         }
         u32 sums[kGroupValues] = {};
-        u32 unusable[kGroupValues] = {};
+        i32 usable[kGroupValues];
+        for (i32& each : usable) each = -1;
         for (u32 k = 0; k < weights.count; ++k) {
           const u32 share = blend.weights[k];
           if (share == 0) continue;
           u32 errors[kGroupValues];  // local, so that the compiler knows it does not alias `sums`
           memcpy(errors, all[g].errors[weights.axes[k]][level], sizeof(errors));
           for (u32 i = 0; i < kGroupValues; ++i) {  // vectorized
-            unusable[i] |= errors[i] == static_cast<u32>(kUnusable) ? ~0u : 0;
+            usable[i] &= errors[i] == static_cast<u32>(kUnusable) ? 0 : -1;
             sums[i] += share * errors[i];
           }
         }
-        u32 sum = 0, count = 0, exact_sum = 0;
+        u32 sum = 0, exact_sum = 0;
         for (u32 i = 0; i < kGroupValues; ++i) {  // vectorized
           const i32 error = static_cast<i32>(sums[i] + 8) >> 4;
-          const i32 code = nearest_bin(error);
-          sum += static_cast<u32>(code < 0 ? -code : code) & ~unusable[i];
-          exact_sum += static_cast<u32>(error < 0 ? -error : error) & ~unusable[i];
-          count += unusable[i] == 0 ? 1 : 0;
+          sum += counted(nearest_bin(error), usable[i]);
+          exact_sum += static_cast<u32>((error < 0 ? -error : error) & usable[i]);
         }
-        total.add(sum, count, all[g].ordinary);
+        total.add(sum / kCounted, sum % kCounted, all[g].ordinary);
         magnitude += exact_sum;
-        errors_seen += count;
+        errors_seen += sum % kCounted;
       }
       costs[level] = total.groups != 0 ? total.mean() : level == 0 ? 0 : costs[level - 1];
       magnitudes[level] = errors_seen != 0 ? 16 * magnitude / errors_seen : level == 0 ? 0 : magnitudes[level - 1];
@@ -409,8 +417,10 @@ class SurveyOfPositions {
   // Copies of the group that is looked at.
   static constexpr u32 kMaxCopies = kAxisSets + kAxes * (4 * kSurveyLevels - 1);
   i32 at_[kMaxCopies][kGroupValues];
-  u32 all_ = 0;                            // a bit for each value of a group
-  u32 at_step_[kAxes][kGroupValues] = {};  // those that are so far from the first one
+  u32 inside_[kMaxCopies];                         // a bit for each value of a copy that is in the box
+  u64 values_ = 0;                                 // of the box
+  u32 all_ = 0;                                    // a bit for each value of a group
+  u32 before_step_[kAxes][kGroupValues + 1] = {};  // those that are less far from the first one
 
   u64 values_seen_ = 0, exceptions_ = 0;
   u64 error_sums_[kAxes] = {};
@@ -440,16 +450,18 @@ class Surveyor : SurveyOfPositions {
 
  private:
   // Reads a copy of a group: its values moved along the axes of a set by the same number of values. Returns its number.
+  // What is outside of the box becomes other values of it, or stays as it was.
   u32 read_copy(const Place& place, u32 set, i32 move) {
     u64 first = place.first;
-    bool is_inside = true;
+    u32 inside = all_;
     for (u32 a = 0; a < kAxes; ++a) {
       if ((set & axis_bit(a)) == 0) continue;
-      const i64 begin = i64{place.origin[a]} + move;
-      is_inside = is_inside && begin >= 0 && begin + shape_[a] <= dims_[a];
+      const i64 begin = i64{place.origin[a]} + move, left = dims_[a] - begin, extent = shape_[a];
       first += static_cast<u64>(move) * strides_[a];
+      if (begin < 0) inside &= ~before_step_[a][-begin < extent ? -begin : extent];
+      if (left < extent) inside &= before_step_[a][left > 0 ? left : 0];
     }
-    const u32 inside = is_inside ? all_ : inside_of(place, set, move);
+    inside_[copies_] = inside;
     Word<T>(&bits)[kGroupValues] = bits_[copies_];
     if (shape_[3] == 4) {
       read_rows<4>(first, inside, bits);
@@ -463,35 +475,19 @@ class Surveyor : SurveyOfPositions {
     return copies_++;
   }
 
-  // A bit for each value of such a copy that is in the box.
-  u32 inside_of(const Place& place, u32 set, i32 move) const {
-    u32 inside = all_;
-    for (u32 a = 0; a < kAxes; ++a) {
-      if ((set & axis_bit(a)) == 0) continue;
-      for (u32 step = 0; step < shape_[a]; ++step) {
-        const i64 at = i64{place.origin[a]} + move + step;
-        if (at < 0 || at >= dims_[a]) inside &= ~at_step_[a][step];
-      }
-    }
-    return inside;
-  }
-
   template <u32 length>
   void read_rows(u64 first, u32 inside, Word<T> (&bits)[kGroupValues]) {
-    constexpr u32 row = static_cast<u32>(blocks::first_bits(length));
     for (u32 i = 0; i < count_; i += length) {
       const u64 from = first + offsets_[i];  // before the values, maybe, and then wrapped
-      if ((inside >> i & row) == row) {
+      if (from <= values_ - length) [[likely]] {
         reader_.template read<length>(from, bits + i);
         continue;
       }
       for (u32 k = 0; k < length; ++k) {
-        bits[i + k] = kOutside;
         if ((inside >> (i + k) & 1) != 0) reader_.template read<1>(from + k, bits + i + k);
       }
     }
-    if (!reader_.is_big_endian) return;
-    for (u32 i = 0; i < count_; ++i) bits[i] = (inside >> i & 1) != 0 ? swapped(bits[i]) : kOutside;
+    for (u32 i = 0; reader_.is_big_endian && i < count_; ++i) bits[i] = swapped(bits[i]);
   }
 
   void visit(u32 g, Group& group) {
@@ -528,6 +524,11 @@ class Surveyor : SurveyOfPositions {
     }
     // All copies in one call, which avoids store-forwarding stalls.
     positions_.convert(bits_[0], copies_ * kGroupValues, at_[0]);
+    for (u32 copy = 0; copy < copies_; ++copy) {
+      const u32 inside = inside_[copy];
+      if (inside == ~u32{0}) continue;
+      for (u32 i = 0; i < kGroupValues; ++i) at_[copy][i] = (inside >> i & 1) != 0 ? at_[copy][i] : kUnusable;
+    }
     for (u32 i = 0; i < kGroupValues; ++i) group.ordinary += at_[here][i] != kUnusable ? 1 : 0;
     exceptions_ += count_ - group.ordinary;
     for (u32 a = 0; a < kAxes; ++a) {

@@ -51,21 +51,26 @@ constexpr ModelCosts kModelCosts = [] {
 
 // The model whose classes cost the least, the first of equals; and their cost.
 u32 choose_model(const u8* classes, u32 blocks, u64& cost) {
-  u32 costs[kClassModels] = {};
+  Vector<u32> sums[kClassModels / kLanes<u32>] = {};
   u32 context = kClassContexts - 1;
   for (u32 b = 0; b < blocks; ++b) {
     const u32 c = classes[b];
-    for (u32 m = 0; m < kClassModels; ++m) costs[m] += kModelCosts.models[context][c][m];
+    for (u32 i = 0; i < kClassModels / kLanes<u32>; ++i) {
+      Vector<u32> some;
+      memcpy(&some, kModelCosts.models[context][c] + i * kLanes<u32>, sizeof some);
+      sums[i] += some;
+    }
     context = c;
   }
-  u32 best = 0;
+  u32 costs[kClassModels], best = 0;
+  memcpy(costs, sums, sizeof costs);
   for (u32 m = 1; m < kClassModels; ++m) best = costs[m] < costs[best] ? m : best;
   cost = costs[best];
   return best;
 }
 
 // The classes, each one of its block's candidates, whose costs add up to the least with those of classes in the plan's
-// model. `scratch` has kPathBytes, and gets them at its beginning.
+// model. `scratch` has kShortenBytes, and gets them at its beginning.
 void cheapest_path(const Coding& plan, u32 blocks, u8* scratch) {
   using Four [[gnu::vector_size(16)]] = u32;
   using FourShort [[gnu::vector_size(8)]] = u16;
@@ -178,7 +183,7 @@ void plan_coding(const I* codes, u32 count, Coding& plan) {
   plan.has_own_table = false;
   if (Blocks::find_candidates(codes, blocks, plan) > kMeanLimit) [[unlikely]] {
     plan.raw_planes = choose_raw_planes(codes, count);
-    Blocks::find_candidates(codes, blocks, plan);
+    if (plan.raw_planes != 0) Blocks::find_candidates(codes, blocks, plan);
   }
   add_up(codes, blocks, plan);
 }
@@ -202,7 +207,7 @@ void shorten_coding(const I* codes, u32 count, Coding& plan, u8* scratch) {
     exchange();
     static_cast<Totals&>(plan) = totals;
   }
-  try_own_table(codes, blocks, plan);
+  try_own_table(codes, blocks, plan, scratch);
 }
 
 template <class I>

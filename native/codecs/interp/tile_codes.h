@@ -15,7 +15,7 @@ template <class I>
 void plan_coding(const I* codes, u32 count, Coding& plan);
 
 // Takes the cheapest path of classes instead, if the whole becomes cheaper; then a table of the tile's own. `scratch`
-// has kPathBytes.
+// has kShortenBytes.
 template <class I>
 void shorten_coding(const I* codes, u32 count, Coding& plan, u8* scratch);
 

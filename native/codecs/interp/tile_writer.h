@@ -114,7 +114,8 @@ class TileWriter {
     if (has_exceptions) find_exceptions(memory_.positions, count(), memory_.mask);
     if (form.is_closed) {
       const Units units = units_of(shape_, form.unit_code);
-      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, arrays.prediction, units);
+      code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, arrays.prediction, units,
+                               has_exceptions);
       patches_ = kTileValues;
       if (has_exceptions && !are_near(integers, count())) return kNoCost;
       const u32 ends[] = {units.quarters, units.halves, count()};
@@ -188,7 +189,8 @@ class TileWriter {
       code_lorenzo(shape_, form.lorenzo_axes, integers, codes, reinterpret_cast<I*>(arrays.prediction));
       return true;
     }
-    code_interpolation<false>(shape_, form.rule, integers, I{0}, integers, codes, arrays.prediction);
+    code_interpolation<false>(shape_, form.rule, integers, I{0}, integers, codes, arrays.prediction, {},
+                              has_exceptions);
     if (sizeof(I) == 8 || !has_exceptions) return sizeof(I) == 8 || is_narrow;
     u32 excess = 0;
     for (u32 i = 0; i < count(); ++i) excess |= narrow_excess(static_cast<u32>(integers[i]));
@@ -215,15 +217,20 @@ class TileWriter {
     }
     plan_coding(codes_of(arrays), coded.codes, coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
+    u64 cost = 0;  // with the handicap of masks, which take long to decode
+    const auto is_best = [&] {
+      const u64 own = coded.coding.cost + u64{128} * bytes, handicap = are_words() && is_masked_ ? own / 4 : 0;
+      cost = own + handicap;
+      return is_worth_keeping<T>(coded.coding.cost + handicap, bytes, least_, raw_bytes_);
+    };
+    const u64 surveyed = coded.coding.cost + u64{128} * bytes;
+    if (!is_best()) return surveyed;  // whatever the exceptions take
     if (has_exceptions) {
       measure_section(memory_.mask, arrays.additions.others);
       bytes += section_.bytes;
+      if (!is_best()) return surveyed;
     }
-    const u64 own = coded.coding.cost + u64{128} * bytes;
-    const u64 handicap = are_words() && is_masked_ ? own / 4 : 0;  // masks take long to decode
-    const u64 surveyed = coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
-    if (!is_worth_keeping<T>(coded.coding.cost + handicap, bytes, least_, raw_bytes_)) return surveyed;
-    least_ = own + handicap;
+    least_ = cost;
     memcpy(memory_.patches, patches.at, patches.count * sizeof(Patch));
     patch_count_ = patches.count;
     memcpy(memory_.best_mask, memory_.mask, sizeof memory_.mask);

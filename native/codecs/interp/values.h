@@ -238,8 +238,8 @@ bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count
     const T rebuilt = multiply(static_cast<T>(fine_point_of(position)), l.fine);
     const bool is_kept = rebuilt == x;
     others += (is_close(l, x, rebuilt) & (from_zero + most <= 2 * most)) ? 0 : 1;
-    beside += (is_kept & is_beside_bin(position)) ? 1 : 0;
-    positions[i] = is_kept ? position : position | 1;
+    beside += (is_kept & ((from_zero & (kUnit * kParts - 1)) != 0)) ? 1 : 0;  // is_beside_bin, in words
+    positions[i] = static_cast<i32>(static_cast<u32>(is_kept ? from_zero : from_zero | 1));
   }
   if (others == 0) beside_bins += static_cast<u32>(beside);
   return others == 0;
@@ -317,6 +317,22 @@ void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* posit
     const u32 exceptions = count_exceptions(lattice, from, positions + first, n, missing);
     summary.exceptions += exceptions;
     summary.without_fine += missing - exceptions;
+  }
+}
+
+// How many values have these bits.
+template <class T>
+u32 count_equal(const u8* values, u32 count, Word<T> bits) {
+  Word<T> equal = 0;
+  for (u32 i = 0; i < count; ++i) equal += load<Word<T>>(values + i * sizeof(T)) == bits ? 1 : 0;  // vectorized
+  return static_cast<u32>(equal);
+}
+
+// Gives them this position.
+template <class T>
+void place_equal(const u8* values, u32 count, Word<T> bits, i32 position, i32* positions) {
+  for (u32 i = 0; i < count; ++i) {  // vectorized
+    positions[i] = load<Word<T>>(values + i * sizeof(T)) == bits ? position : positions[i];
   }
 }
 

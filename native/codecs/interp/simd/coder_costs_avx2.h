@@ -95,25 +95,36 @@ struct VectorCosts : Definition {
   static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
                                Tally<I>& tally) {
     const __m256i last = _mm256_set1_epi32(kEscape), zero = _mm256_setzero_si256();
-    __m256i sums[kTableSets] = {};
+    __m256i sums[kTableSets] = {}, items = zero;
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
       const u32 c = plan.classes[b];
       if (c == 0) continue;
       const u32 planes = plan.raw_planes + raw_planes_of(c);
       __m256i rests[4];
       numbers_of(codes, planes, rests);
+      const __m256i most = _mm256_max_epu32(_mm256_max_epu32(rests[0], rests[1]), _mm256_max_epu32(rests[2], rests[3]));
       for (__m256i& rest : rests) rest = _mm256_min_epu32(rest, last);
       // In any order.
       const __m256i symbols =
           _mm256_packus_epi16(_mm256_packus_epi32(rests[0], rests[1]), _mm256_packus_epi32(rests[2], rests[3]));
       const __m256i is_escape = _mm256_cmpeq_epi8(symbols, _mm256_set1_epi8(static_cast<char>(kEscape)));
-      if (_mm256_testz_si256(is_escape, is_escape) == 0) count_escapes(codes, planes, tally);
+      if constexpr (sizeof(I) == 4) {  // no branch, as escapes cannot be foreseen; of items the highest bits are enough
+        const __m256i is_item = _mm256_cmpeq_epi32(_mm256_min_epu32(most, last), last);
+        const __m256i some = _mm256_sll_epi32(most, _mm_cvtsi32_si128(static_cast<int>(planes)));
+        items = _mm256_or_si256(items, _mm256_and_si256(is_item, some));
+        tally.escapes += count_ones(static_cast<u32>(_mm256_movemask_epi8(is_escape)));
+      } else if (_mm256_testz_si256(is_escape, is_escape) == 0) {
+        count_escapes(codes, planes, tally);
+      }
       const auto& tables = kSetCosts.costs[table_of(c)];
       for (u32 set = 0; set < kTableSets; ++set) {
         const __m256i table = _mm256_load_si256(reinterpret_cast<const __m256i*>(tables[set]));
         sums[set] = _mm256_add_epi64(sums[set], _mm256_sad_epu8(_mm256_shuffle_epi8(table, symbols), zero));
       }
     }
+    u32 each[8];
+    store_half(each, items);
+    for (const u32 item : each) tally.items |= item;
     for (u32 set = 0; set < kTableSets; ++set) {
       const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums[set]), _mm256_extracti128_si256(sums[set], 1));
       costs[set] += static_cast<u64>(_mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two))));

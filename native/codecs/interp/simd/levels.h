@@ -442,7 +442,8 @@ struct MakeTake {
 };
 
 template <bool kClosed>
-inline void code(Workspace& space, const i32* targets, i32 base, const Units& units, i32* integers, i32* codes) {
+inline void code(Workspace& space, const i32* targets, i32 base, const Units& units, bool wants_integers, i32* integers,
+                 i32* codes) {
   const Plan& plan = space.plan;
   // The targets are only read.
   Grid grid = grid_of(plan.shape, const_cast<u32*>(reinterpret_cast<const u32*>(targets)));
@@ -470,7 +471,7 @@ inline void code(Workspace& space, const i32* targets, i32 base, const Units& un
         next = move_codes<false>(plan, level, part, slab, places, offset, next);
       });
     });
-    merge_level(plan, space.levels, l, places);
+    if (l != 0 || wants_integers) merge_level(plan, space.levels, l, places);
   }
   for (u32 i = plan.shape.count; i % kBlockCodes != 0; ++i) *next++ = 0;
 }
