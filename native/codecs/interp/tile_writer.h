@@ -181,7 +181,7 @@ class TileWriter {
     I* const codes = codes_of(arrays);
     if (form.is_lorenzo) {
       if (has_exceptions && are_words()) {
-        predict_exceptions(shape_, form.lorenzo_axes, integers);
+        predict_exceptions(shape_, form.lorenzo_axes, memory_.mask, integers);
       } else if (has_exceptions) {
         fill_exceptions(shape_, I{0}, integers);
       }
@@ -215,13 +215,15 @@ class TileWriter {
     }
     plan_coding(codes_of(arrays), coded.codes, coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
+    const u64 surveyed = coded.coding.cost + u64{128} * bytes;
+    const auto handicap_of = [&](u64 cost) { return are_words() && is_masked_ ? cost / 4 : 0; };  // masks decode slowly
+    if (surveyed + handicap_of(surveyed) >= least_) return surveyed;  // before a mask is measured
     if (has_exceptions) {
       measure_section(memory_.mask, arrays.additions.others);
       bytes += section_.bytes;
     }
     const u64 own = coded.coding.cost + u64{128} * bytes;
-    const u64 handicap = are_words() && is_masked_ ? own / 4 : 0;  // masks take long to decode
-    const u64 surveyed = coded.coding.cost + u64{128} * patches_bytes(coded.patch_entries);
+    const u64 handicap = handicap_of(own);
     if (!is_worth_keeping<T>(coded.coding.cost + handicap, bytes, least_, raw_bytes_)) return surveyed;
     least_ = own + handicap;
     memcpy(memory_.patches, patches.at, patches.count * sizeof(Patch));
