@@ -30,6 +30,7 @@ class Whole {
     return geometry_.is_linear() ? raw_.data() + geometry_.first_value(tile) * value_bytes_ : nullptr;
   }
 
+  [[nodiscard]] RowsAhead ahead(std::uint32_t tile) const { return geometry_.rows_of(tile, raw_.data()); }
   void put(std::uint32_t tile, const std::uint8_t* values) const { geometry_.scatter(tile, values, raw_.data()); }
 
  private:

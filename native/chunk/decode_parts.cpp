@@ -42,6 +42,7 @@ class Partial {
     return geometry_.is_linear() ? part_.memory(geometry_.first_value(tile), count, array_) : nullptr;
   }
 
+  [[nodiscard]] RowsAhead ahead(std::uint32_t) const { return {}; }
   void put(std::uint32_t tile, const std::uint8_t* values) const {
     geometry_.for_rows(tile, region_, [&](std::uint64_t first, std::uint32_t in_tile, std::uint32_t count) {
       part_.scatter(first, count, values + std::size_t{in_tile} * part_.value_bytes(), array_);

@@ -53,6 +53,7 @@ h5l_status decode_tiles(const Frame& frame, const Choice& choice, const Destinat
     geometry.place(tile, placed);
     // Payloads are read from both ends, which hardware prefetchers do not handle.
     if (i + 1 < to.tiles()) prefetch(frame.tile_payload(to.tile(i + 1)));
+    placed.tile.ahead = to.ahead(tile);
     const std::size_t tile_bytes = std::size_t{placed.tile.count} * header.value_bytes;
     std::uint8_t* const own = workspace.data() + worker_bytes * worker;
     std::uint8_t* const in_place = to.memory(tile, placed.tile.count);

@@ -120,10 +120,11 @@ h5l_status encode_tiles(const TileJob& job, EncodedTiles& encoded, const Message
   TileEncoder encoder(job.params, job.quantizer, job.choice);
   if (!encoder.ok()) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a workspace");
   for (std::uint32_t i = 0; i < job.choice.geometry.tiles(); ++i) {
-    const Bytes payload = encoder.encode(job.raw, i);
-    if (payload.size() > job.payloads.size() - encoded.payload_bytes) return H5L_OK;
+    const MutableBytes room = job.payloads.subspan(encoded.payload_bytes);
+    const Bytes payload = encoder.encode(job.raw, i, room);
+    if (payload.size() > room.size()) return H5L_OK;
     const auto size = static_cast<std::uint32_t>(payload.size());
-    if (size != 0) std::memcpy(job.payloads.data() + encoded.payload_bytes, payload.data(), size);
+    if (size != 0 && payload.data() != room.data()) std::memcpy(room.data(), payload.data(), size);
     if (job.checksum != nullptr) encoded.sum += job.checksum(payload.data(), size, i, 0);
     encoded.payload_bytes += size;
     write_u32(job.table.data() + kTileEntryBytes * i, static_cast<std::uint32_t>(encoded.payload_bytes));

@@ -104,6 +104,17 @@ void Geometry::place(std::uint32_t tile, PlacedTile& placed) const {
   });
 }
 
+RowsAhead Geometry::rows_of(std::uint32_t tile, const std::uint8_t* chunk) const {
+  RowsAhead rows;
+  if (tile >= tiles_ || tile_boxes_ != 1 || is_linear_) return rows;
+  for_boxes(tile, [&](const PlacedBox& box) {
+    if (box.size[0] != 1 || box.size[1] != 1 || box.size[3] == dims_[3]) return;
+    rows = {chunk + first_of(box) * value_bytes_, box.size[2], box.size[3] * value_bytes_,
+            std::uint64_t{dims_[3]} * value_bytes_};
+  });
+  return rows;
+}
+
 void Geometry::range(std::uint64_t first, std::uint64_t count, std::uint32_t& begin, std::uint32_t& end) const {
   begin = end = 0;
   if (count == 0 || tiles_ == 0) return;

@@ -65,6 +65,9 @@ class Geometry {
   template <class Visit>
   void for_rows(std::uint32_t tile, const Region& region, Visit visit) const;
 
+  // The rows of a tile that is one box, and part of a slice.
+  [[nodiscard]] RowsAhead rows_of(std::uint32_t tile, const std::uint8_t* chunk) const;
+
   // Copies a tile's values out of a chunk, or into it.
   void gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const;
   void scatter(std::uint32_t tile, const std::uint8_t* values, std::uint8_t* chunk) const;

@@ -19,16 +19,18 @@ TileEncoder::TileEncoder(const h5l_params& params, const Quantizer& quantizer, c
       payload_room_(choice.geometry.max_tile_bytes() + choice.codec->spare_bytes),
       workspace_(codec_room_ + payload_room_ + (needs_copy_ ? choice.geometry.max_tile_bytes() : 0)) {}
 
-Bytes TileEncoder::encode(Bytes raw, std::uint32_t i) {
+Bytes TileEncoder::encode(Bytes raw, std::uint32_t i, std::span<std::uint8_t> room) {
   choice_.geometry.place(i, placed_);
   const std::size_t tile_bytes = std::size_t{placed_.tile.count} * params_.value_bytes;
   const std::uint8_t* values = raw.data() + choice_.geometry.first_value(i) * params_.value_bytes;
-  std::uint8_t* const out = workspace_.data() + codec_room_;
+  std::uint8_t* const own = workspace_.data() + codec_room_;
+  std::uint8_t* const out = room.size() >= payload_room_ ? room.data() : own;
   if (needs_copy_) {
-    std::uint8_t* const copy = out + payload_room_;
+    std::uint8_t* const copy = own + payload_room_;
     if (!choice_.geometry.is_linear()) {
       choice_.geometry.gather(i, raw.data(), copy);
       values = copy;
+      placed_.tile.ahead = choice_.geometry.rows_of(i + 1, raw.data());
     }
     if (params_.big_endian != 0) copy_swapped(values, copy, tile_bytes, params_.value_bytes);
     values = copy;

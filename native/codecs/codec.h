@@ -119,6 +119,14 @@ struct Box {
   u16 extents[kAxes];
 };
 
+// Rows of a chunk that are copied when a tile has been encoded (those of the next tile) or decoded (its own ones). A
+// codec may prefetch them. None if they are side by side, which processors foresee.
+struct RowsAhead {
+  const u8* first = nullptr;
+  u32 count = 0, bytes = 0;
+  u64 apart = 0;  // bytes from one row to the next
+};
+
 // One tile. Its values are ordered box by box, and in raster order within a box; positions outside the chunk have none.
 struct Tile {
   u32 count;  // values
@@ -126,6 +134,7 @@ struct Tile {
   const Box* boxes;
   // The decoded output is too large to stay in a cache: a codec may use non-temporal stores.
   bool non_temporal = false;
+  RowsAhead ahead = {};
 };
 
 // The chunk for which a mode is chosen.

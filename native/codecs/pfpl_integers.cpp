@@ -40,6 +40,8 @@ struct Words {
   W* words() { return words_with_room + kRoom; }
 };
 
+inline constexpr u32 kLineBytes = 64;
+
 template <class W>
 constexpr u32 whole_vectors(u32 count) {
   return (count + kLanes<W> - 1) / kLanes<W> * kLanes<W>;
@@ -340,6 +342,18 @@ Rows rows_of(const Tile& tile) {
   return {u32{extents[0]} * extents[1] * extents[2], extents[3]};
 }
 
+// Prefetches one of several parts of the rows ahead. Few lines can be on their way at a time, so this is done between
+// the stages; and into the second cache, as rows that are a power of two apart displace each other in the first one.
+[[gnu::noinline]] void fetch_ahead(const Tile& tile, u32 part, u32 parts) {
+  asm volatile("");  // GCC drops calls of functions that only prefetch
+  const RowsAhead& rows = tile.ahead;
+  for (u32 y = rows.count * part / parts; y < rows.count * (part + 1) / parts; ++y) {
+    const u8* const row = rows.first + y * rows.apart;
+    for (u32 i = 0; i < rows.bytes; i += kLineBytes) __builtin_prefetch(row + i, 0, 2);
+    __builtin_prefetch(row + rows.bytes - 1, 0, 2);
+  }
+}
+
 template <class T>
 u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, u8* payload, u8* workspace) {
   using W = typename T::Word;
@@ -350,14 +364,21 @@ u32 encode(const Quantizer& quantizer, u32, const Tile& tile, const u8* values, 
   const W zero = T::sign;  // the rank of word 0
   const u32 raw_bytes = tile.count * static_cast<u32>(sizeof(W));
   if (tile.count == 0) return kStoreTile;
+  const auto fetch = [&](u32 sixth) { fetch_ahead(tile, sixth, 6); };
+  fetch(0);
   to_words<T>(quantizer, values, tile.count, reinterpret_cast<u8*>(words));
+  fetch(1);
   const Predictor predictor = choose_predictor(rows, words, zero, residuals);
+  fetch(2);
   residuals_of(predictor, rows.length, words, 0, tile.count, zero, residuals);
+  fetch(3);
   const u32 groups = tile.count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
   to_planes(residuals, groups, planes);
+  fetch(4);
   memcpy(planes + grouped * sizeof(W), residuals + grouped, (tile.count - grouped) * sizeof(W));
   for (u32 i = raw_bytes; i % 8 != 0; ++i) planes[i] = 0;  // zero removal reads eight bytes at a time
   const u32 size = simd::remove_zeros(planes, raw_bytes, payload);
+  fetch(5);
   if (size == 0) return 0;
   payload[size] = static_cast<u8>(predictor);
   return size + 1 < raw_bytes ? size + 1 : kStoreTile;
@@ -373,11 +394,16 @@ bool decode(const Quantizer& quantizer, u32, const Tile& tile, const u8* payload
   const u32 raw_bytes = tile.count * static_cast<u32>(sizeof(W));
   const u8 predictor = payload[payload_bytes - 1];
   if (predictor >= kPredictors) return false;
+  const auto fetch = [&](u32 fourth) { fetch_ahead(tile, fourth, 4); };
+  fetch(0);
   if (!simd::restore_zeros(payload, payload_bytes - 1, planes, raw_bytes)) return false;
   const u32 groups = tile.count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
+  fetch(1);
   from_planes(planes, groups, residuals);
+  fetch(2);
   memcpy(residuals + grouped, planes + grouped * sizeof(W), (tile.count - grouped) * sizeof(W));
   words_from_residuals<W>(static_cast<Predictor>(predictor), rows_of(tile), T::sign, work);
+  fetch(3);
   to_values<T>(quantizer, reinterpret_cast<const u8*>(work.words()), tile.count, values);
   return true;
 }

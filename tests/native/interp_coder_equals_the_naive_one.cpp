@@ -143,6 +143,25 @@ void check_all() {
   CHECK(seen.most_raw_planes == (sizeof(I) == 4 ? 20 : 48), "%u raw planes", seen.most_raw_planes);
 }
 
+// Quotients of all frequencies: of the least and the largest states, and where a quotient changes.
+void check_quotients() {
+  Random random(29);
+  for (u32 frequency = 1; frequency <= interp::kFrequencySum; ++frequency) {
+    const u64 reciprocal = interp::reciprocal_of(frequency);
+    const auto check = [&](u64 state) {
+      const u32 quotient = interp::quotient_of(static_cast<u32>(state), reciprocal);
+      CHECK(quotient == state / frequency, "%llu / %u: %u", static_cast<unsigned long long>(state), frequency,
+            quotient);
+    };
+    constexpr u32 most = 1u << 21;
+    for (u32 i = 0; i < 1000; ++i) {
+      const u64 quotient = i < 500 ? i % 2 == 0 ? i / 2 + 1 : most - i / 2 : 1 + random.below(most);
+      check(quotient * frequency - 1);
+      if (quotient < most) check(quotient * frequency);
+    }
+  }
+}
+
 // Bytes that must never change. An escape of 4 bytes, two blocks, raw planes.
 void check_golden() {
   std::vector<i32> codes(40);
@@ -162,6 +181,7 @@ void check_golden() {
 }  // namespace
 
 void check_backend() {
+  check_quotients();
   check_golden();
   check_all<i32>();
   check_all<i64>();

@@ -179,7 +179,7 @@ inline void push(const Rate& rate, u32& state, u8*& words) {
     words -= is_full * kWordBytes;
     x >>= 16 * is_full;
   }
-  state = x + rate.sum + static_cast<u32>(x * rate.reciprocal >> 43) * (kFrequencySum - rate.frequency);
+  state = x + rate.sum + quotient_of(x, rate.reciprocal) * (kFrequencySum - rate.frequency);
 }
 
 inline u32 after(u32 frequency, u32 sum, u32 state) {

@@ -80,8 +80,6 @@ constexpr u32 room_of(const Coding& plan) { return static_cast<u32>(plan.cost / 
 
 // How to code a symbol: a state x, below 2^21 times the frequency, becomes
 //   (x / frequency << 11) + x % frequency + sum = x + sum + x / frequency * (2048 - frequency).
-// The quotient is x * reciprocal >> 43: the reciprocal is 2^43 / frequency, rounded up by less than 1, so the product
-// is too large by less than x, and x is below 2^43 / frequency. It stays below 2^64.
 struct Rate {
   u64 reciprocal;
   u32 limit;  // states from here on put out a word first
@@ -93,8 +91,8 @@ H5L_FN constexpr void make_rates(const u16 (&frequencies)[kSymbols], Rate (&rate
   u32 sum = 0;
   for (u32 s = 0; s < kSymbols; ++s) {
     const u32 frequency = frequencies[s];
-    rates[s] = {((u64{1} << 43) + frequency - 1) / frequency, frequency << (32 - kFrequencyBits),
-                static_cast<u16>(frequency), static_cast<u16>(sum)};
+    rates[s] = {reciprocal_of(frequency), frequency << (32 - kFrequencyBits), static_cast<u16>(frequency),
+                static_cast<u16>(sum)};
     sum += frequency;
   }
 }

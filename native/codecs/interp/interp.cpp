@@ -147,7 +147,7 @@ void choose_mask(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
     prospects[i] = survey_tile<T>(shape, values, positions, writer.scratch());
   }
   const u32 first = prospects[1].cost() < prospects[0].cost() ? 1 : 0;
-  if (writer.cost() < prospects[first].cost() / kCostUnits / 4) return;  // labels
+  if (writer.cost() < prospects[first].cost() / kCostUnits) return;  // labels
   for (u32 n = 0; n < 2; ++n) {
     const u32 i = first ^ n;
     if (i != first && !is_rivalled(writer.cost(), prospects[i].cost())) return;

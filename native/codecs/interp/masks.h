@@ -241,6 +241,16 @@ class DecisionWriter {
   u64 cost_ = 0;
 };
 
+struct Reciprocals {
+  u64 of[kFrequencySum + 1];
+};
+H5L_FN constexpr Reciprocals make_reciprocals() {
+  Reciprocals reciprocals = {};
+  for (u32 f = 1; f <= kFrequencySum; ++f) reciprocals.of[f] = reciprocal_of(f);
+  return reciprocals;
+}
+H5L_TABLE Reciprocals kReciprocals = make_reciprocals();
+
 // Writes what was collected, and returns the end. What is in front of `scratch_end`, up to two bytes for each decision,
 // is free memory.
 H5L_FN u8* write_decisions(const u8* decisions, u32 count, u8* scratch_end, u8* out) {
@@ -254,7 +264,9 @@ H5L_FN u8* write_decisions(const u8* decisions, u32 count, u8* scratch_end, u8* 
       store(words, static_cast<u16>(state));
       state >>= 16;
     }
-    state = (state / frequency << kFrequencyBits) + state % frequency + (bit != 0 ? kFrequencySum - ones : 0);
+    // The same as (state / frequency << kFrequencyBits) + state % frequency + sum of the frequencies before.
+    const u32 quotient = quotient_of(state, kReciprocals.of[frequency]), others = kFrequencySum - frequency;
+    state += quotient * others + (bit != 0 ? others : 0);
   }
   const u32 bytes = static_cast<u32>(scratch_end - words);
   store(out, static_cast<u16>(bytes / 2));

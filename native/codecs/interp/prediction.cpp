@@ -16,47 +16,6 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Coding order
-
-// Bits 0, 2, 4, …
-static u32 every_second(u32 bits) {
-  bits &= 0x55555555;
-  bits = (bits | bits >> 1) & 0x33333333;
-  bits = (bits | bits >> 2) & 0x0F0F0F0F;
-  bits = (bits | bits >> 4) & 0x00FF00FF;
-  return (bits | bits >> 8) & 0xFFFF;
-}
-
-#if defined(H5L_DECODE_ONLY)
-[[gnu::cold]]  // for small code
-#endif
-void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* ordered) {
-  u64 bits = 0;
-  u32 found = 0;
-  for_coded(shape, is_lorenzo, [&](u32 first, u32 step, u32 left) {
-    // Values within 32 positions are taken together, unless small code counts. Steps are powers of two, and 0 where
-    // there is one value.
-    const u32 most = !kEncodes || step == 0 || step > 16 ? 1 : 32 / step;
-    while (left != 0) {
-      const u32 count = left < most ? left : most, w = first / 32, shift = first % 32;
-      const u32 span = (count - 1) * step + 1;
-      const u64 next = shift + span > 32 ? mask[w + 1] : 0;
-      u64 some = (mask[w] | next << 32) >> shift & blocks::first_bits(span);
-      for (u32 s = most; s > 1 && s < 32; s *= 2) some = every_second(static_cast<u32>(some));
-      bits |= some << found;
-      found += count;
-      left -= count;
-      first += count * step;
-      if (found < 32) continue;
-      *ordered++ = static_cast<u32>(bits);
-      bits >>= 32;
-      found -= 32;
-    }
-  });
-  if (found != 0) *ordered = static_cast<u32>(bits);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 // Interpolation
 
 template <bool kClosed, class I>
@@ -152,60 +111,6 @@ struct LorenzoTerms {
   // How many are added, and taken off, for so many axes.
   static constexpr u32 each(u32 axes) { return (1u << axes) / 2; }
 };
-
-template <class I>
-void predict_exceptions(const Shape& shape, u32 axes, I* integers) {
-  using U = Unsigned<I>;
-  if (integers[0] == kNone<I>) integers[0] = 0;
-  for (u32 first = 0; first < shape.count; first += shape.extents[3]) {
-    u32 before = 0;  // the axes with values before this row
-    for (u32 a = 0; a < 3; ++a) before |= first / shape.strides[a] % shape.extents[a] != 0 ? axis_bit(a) : 0;
-    const auto predict_from = [&](u32 there, I* from, const I* end) {
-      // Where there is none of the axes, it is the last one.
-      const LorenzoTerms terms(shape, (there & axes) != 0 ? there & axes : there & (0 - there));
-      for (; from != end; ++from) {
-        if (*from != kNone<I>) continue;
-        U sum = 0;
-        for (u32 i = 0; i < terms.each(terms.axes); ++i) sum += static_cast<U>(*(from - terms.added[i]));
-        for (u32 i = 1; i < terms.each(terms.axes); ++i) sum -= static_cast<U>(*(from - terms.taken[i]));
-        *from = static_cast<I>(sum);
-      }
-    };
-    I* const row = integers + first;
-    if (first != 0) predict_from(before, row, row + 1);
-    predict_from(before | axis_bit(3), row + 1, row + shape.extents[3]);
-  }
-}
-
-// Rows that lie together in coding order: of a layer of sub-blocks.
-struct RowGroup {
-  u32 count = 0;
-  u32 positions[8] = {};       // of the first values
-  u32 coordinates[8][3] = {};  // w, z and y
-};
-
-// Calls visit(group) for all groups, in coding order.
-template <class F>
-inline void for_row_groups(const Shape& shape, F&& visit) {
-  const u32(&counts)[kAxes] = shape.extents;
-  const u32(&strides)[kAxes] = shape.strides;
-  const u32 depth = counts[1] > 1 ? 2 : 1, height = counts[1] > 1 || counts[2] > 1 ? 4 : 1;
-  for (u32 w = 0; w < counts[0]; ++w) {
-    for (u32 z = 0; z < counts[1]; z += depth) {
-      for (u32 y = 0; y < counts[2]; y += height) {
-        RowGroup group;
-        for (u32 i = z; i < z + depth && i < counts[1]; ++i) {
-          for (u32 j = y; j < y + height && j < counts[2]; ++j, ++group.count) {
-            group.positions[group.count] = w * strides[0] + i * strides[1] + j * strides[2];
-            const u32 at[3] = {w, i, j};
-            memcpy(group.coordinates[group.count], at, sizeof at);
-          }
-        }
-        visit(group);
-      }
-    }
-  }
-}
 
 // The rows of a group to or from coding order. Returns the end of the codes.
 template <bool kToRows, class W, class Code>
@@ -355,6 +260,36 @@ inline void code_short_rows(const Shape& shape, const RowTerms& terms, const U* 
           }
         }
       }
+    }
+  }
+}
+
+template <class I>
+void predict_exceptions(const Shape& shape, u32 axes, const u32* mask, I* integers) {
+  using U = Unsigned<I>;
+  U* const box = reinterpret_cast<U*>(integers);
+  const u32 length = shape.extents[3];
+  const auto predict = [&](u32 there, u32 first, u32 exceptions) {
+    if (exceptions == 0) return;
+    // Where there is none of the axes, it is the last one.
+    const LorenzoTerms terms(shape, (there & axes) != 0 ? there & axes : there & (0 - there));
+    const u32 each = terms.each(terms.axes);
+    for (; exceptions != 0; exceptions &= exceptions - 1) {
+      U* const at = box + first + blocks::lowest_bit(exceptions);
+      U sum = 0;
+      for (u32 i = 0; i < each; ++i) sum += *(at - terms.added[i]);
+      for (u32 i = 1; i < each; ++i) sum -= *(at - terms.taken[i]);
+      *at = sum;
+    }
+  };
+  if ((mask[0] & 1) != 0) box[0] = 0;
+  for (u32 first = 0; first < shape.count; first += length) {
+    u32 before = 0;  // the axes with values before this row
+    for (u32 a = 0; a < 3; ++a) before |= first / shape.strides[a] % shape.extents[a] != 0 ? axis_bit(a) : 0;
+    if (first != 0) predict(before, first, static_cast<u32>(mask_bits(mask, first, 1)));
+    for (u32 x = 1; x < length; x += 32) {
+      const u32 count = length - x < 32 ? length - x : 32;
+      predict(before | axis_bit(3), first + x, static_cast<u32>(mask_bits(mask, first + x, count)));
     }
   }
 }
@@ -575,8 +510,8 @@ template void code_interpolation<false>(const Shape&, const Rule&, const i64*, i
                                         bool);
 template void fill_exceptions(const Shape&, i32, i32*);
 template void fill_exceptions(const Shape&, i64, i64*);
-template void predict_exceptions(const Shape&, u32, i32*);
-template void predict_exceptions(const Shape&, u32, i64*);
+template void predict_exceptions(const Shape&, u32, const u32*, i32*);
+template void predict_exceptions(const Shape&, u32, const u32*, i64*);
 template void code_lorenzo(const Shape&, u32, const i32*, i32*, i32*);
 template void code_lorenzo(const Shape&, u32, const i64*, i64*, i64*);
 #endif

@@ -8,6 +8,7 @@
 // are in coding order, and padded with zeros to whole blocks.
 #pragma once
 
+#include "codecs/blocks.h"
 #include "codecs/interp/grid.h"
 #include "codecs/interp/units.h"
 
@@ -29,6 +30,13 @@ void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, 
 template <class I>
 void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers, u8* scratch);
 
+// At most 32 bits of a mask, from bit `first` on.
+inline u64 mask_bits(const u32* mask, u32 first, u32 count) {
+  const u32 w = first / 32, shift = first % 32;
+  const u64 next = shift + count > 32 ? mask[w + 1] : 0;
+  return (mask[w] | next << 32) >> shift & blocks::first_bits(count);
+}
+
 // Bit i of `ordered`: what `mask` has of the value that is coded as number i.
 void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* ordered);
 
@@ -37,9 +45,9 @@ void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* order
 template <class I>
 void fill_exceptions(const Shape& shape, I base, I* integers);
 
-// Replaces them by what is predicted for them.
+// Replaces those of a mask by what is predicted for them.
 template <class I>
-void predict_exceptions(const Shape& shape, u32 axes, I* integers);
+void predict_exceptions(const Shape& shape, u32 axes, const u32* mask, I* integers);
 
 // Lorenzo's differences are found for pieces of so many values of a row: of whole sub-blocks and vectors.
 inline constexpr u32 kPieceValues = 1024;

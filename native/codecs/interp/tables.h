@@ -405,6 +405,12 @@ H5L_FN constexpr FrequencyCosts make_frequency_costs() {
 }
 H5L_TABLE FrequencyCosts kFrequencyCosts = make_frequency_costs();
 
+// The quotient of a state, below 2^21 times the frequency, and the frequency, without a division. The reciprocal is
+// 2^43 / frequency, rounded up by less than 1, so the product is too large by less than the state, and that is below
+// 2^43 / frequency. It stays below 2^64.
+H5L_FN constexpr u64 reciprocal_of(u32 frequency) { return ((u64{1} << 43) + frequency - 1) / frequency; }
+H5L_FN constexpr u32 quotient_of(u32 state, u64 reciprocal) { return static_cast<u32>(state * reciprocal >> 43); }
+
 struct Costs {
   u16 symbols[kTableSets][kSymbolTables][kSymbols];
   u16 classes[kClassModels][kClassContexts][kClasses];

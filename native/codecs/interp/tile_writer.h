@@ -182,7 +182,7 @@ class TileWriter {
     I* const codes = codes_of(arrays);
     if (form.is_lorenzo) {
       if (has_exceptions && are_words()) {
-        predict_exceptions(shape_, form.lorenzo_axes, integers);
+        predict_exceptions(shape_, form.lorenzo_axes, memory_.mask, integers);
       } else if (has_exceptions) {
         fill_exceptions(shape_, I{0}, integers);
       }

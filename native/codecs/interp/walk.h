@@ -233,6 +233,36 @@ inline void predict_levels(const Shape& shape, const Rule& rule, const Places& p
   }
 }
 
+// Rows that lie together in coding order: of a layer of sub-blocks.
+struct RowGroup {
+  u32 count = 0;
+  u32 positions[8] = {};       // of the first values
+  u32 coordinates[8][3] = {};  // w, z and y
+};
+
+// Calls visit(group) for all groups, in coding order.
+template <class F>
+inline void for_row_groups(const Shape& shape, F&& visit) {
+  const u32(&counts)[kAxes] = shape.extents;
+  const u32(&strides)[kAxes] = shape.strides;
+  const u32 depth = counts[1] > 1 ? 2 : 1, height = counts[1] > 1 || counts[2] > 1 ? 4 : 1;
+  for (u32 w = 0; w < counts[0]; ++w) {
+    for (u32 z = 0; z < counts[1]; z += depth) {
+      for (u32 y = 0; y < counts[2]; y += height) {
+        RowGroup group;
+        for (u32 i = z; i < z + depth && i < counts[1]; ++i) {
+          for (u32 j = y; j < y + height && j < counts[2]; ++j, ++group.count) {
+            group.positions[group.count] = w * strides[0] + i * strides[1] + j * strides[2];
+            const u32 at[3] = {w, i, j};
+            memcpy(group.coordinates[group.count], at, sizeof at);
+          }
+        }
+        visit(group);
+      }
+    }
+  }
+}
+
 // Calls visit(position, step, count) for all values, in coding order: `count` of
 // them, each `step` behind the one before.
 template <class F>
