@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // The second and the third kernel of Interp's encoder: usual tiles, whose integers are near each other, so that 16 bits
-// are enough, and a multiprocessor has room for three of them. All their values, but a few or those that are alike, have
-// fine points, or all have bins. The second kernel tries interpolation in a closed form, the third one all forms.
+// are enough, and a multiprocessor has room for three of them. All their values, but a few or those that are alike,
+// have fine points, or all have bins. The second kernel tries interpolation in a closed form, the third one all forms.
 // Whatever turns out to be different is left to the fourth one (interp_form.cuh), which does the same for all tiles.
 #pragma once
 
@@ -148,7 +148,7 @@ H5L_DEVICE CommonBits common_of_exceptions(const u64* bits, u32 count) {
   return found;
 }
 
-// The first of the two kernels tries the first form only, and only if that is interpolation; the second one all of them.
+// The first of the two kernels tries the first form only, and only if that is interpolation; the second one all forms.
 // One for both would be so large that instructions have to be waited for.
 template <class T, bool only_first>
 class Drafter {
@@ -309,8 +309,8 @@ class Drafter {
     return least_of_block<kDraftWarps>(first, shared().sums);
   }
 
-  // Targets of closed forms, or bins, and the mask of exceptions; false if the tile is left to the next kernel. For open
-  // interpolation, bins are targets too: kept ones, in units of 1.
+  // Targets of closed forms, or bins, and the mask of exceptions; false if the tile is left to the next kernel. For
+  // open interpolation, bins are targets too: kept ones, in units of 1.
   template <bool closed>
   H5L_DEVICE bool load(bool are_targets) {
     const Lattice<T> own = lattice();
