@@ -164,7 +164,14 @@ class Drafter {
     if (count() < 2 || (mode_ & kExact) != 0 || lattice().own.exists() || !look_at_places()) return false;
     survey_tile<kDraftWarps>(shape(), values(), AbsolutePositions<T>(lattice(), can_close_), shared().survey,
                              shared().prospects);
-    return choose_form() && (only_first || choose_units());
+    if (!choose_form()) return false;
+    if constexpr (!only_first) {
+      if (!choose_units()) return false;
+      for (u32 w = thread(); next_ == 0 && w < mask_words(count()); w += kDraftThreads) {
+        stage_.patched()[w] = stage_.measured()[w];
+      }
+    }
+    return true;
   }
 
  private:
@@ -541,9 +548,6 @@ class Drafter {
       stage_.classes()[b] = shared().plan.classes[b];
       stage_.candidates()[b] = shared().plan.candidates[b];
     }
-    for (u32 w = thread(); next_ != 0 && w < mask_words(count()); w += kDraftThreads) {
-      stage_.patched()[w] = stage_.measured()[w];
-    }
     next_ ^= 1;
     return whole;
   }
@@ -556,7 +560,7 @@ class Drafter {
   u64 least_ = kNoCost;               // of the best form
   bool is_closed_ = false;            // it is
   u32 best_exceptions_ = 0;           // and has so many
-  u32 next_ = 0;                      // which of the codes are free
+  u32 next_ = 0;                      // which of the codes are free: not those of the best form
 };
 
 template <class T, bool only_first>
