@@ -125,7 +125,8 @@ class SliceSums:
         most = int(memory_limit * _OF_LIMIT)
         # On a GPU, and where memory does not hold it, each is read as a field is.
         is_apart = fields.device is not None or fields.slice_bytes(layout) > most
-        for block in blocks(self.grid, fields.slices_at_once(layout, most)):
+        at_once = (1,) * len(self.grid) if is_apart else fields.slices_at_once(layout, most)
+        for block in blocks(self.grid, at_once):
             if is_apart:
                 self._read_one(block, memory_limit)
             else:

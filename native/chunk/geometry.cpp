@@ -109,8 +109,10 @@ RowsAhead Geometry::rows_of(std::uint32_t tile, const std::uint8_t* chunk) const
   if (tile >= tiles_ || tile_boxes_ != 1 || is_linear_) return rows;
   for_boxes(tile, [&](const PlacedBox& box) {
     if (box.size[0] != 1 || box.size[1] != 1 || box.size[3] == dims_[3]) return;
-    rows = {chunk + first_of(box) * value_bytes_, box.size[2], box.size[3] * value_bytes_,
-            std::uint64_t{dims_[3]} * value_bytes_};
+    rows.first = chunk + first_of(box) * value_bytes_;
+    rows.count = box.size[2];
+    rows.bytes = box.size[3] * value_bytes_;
+    rows.apart = std::uint64_t{dims_[3]} * value_bytes_;
   });
   return rows;
 }
