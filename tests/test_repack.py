@@ -551,9 +551,11 @@ def test_errors_add_up_where_a_safeguard_is_dropped(
     write(source, x=data)
     settings = ("--absolute", "0.1", "--codec", "interp")
     repack(source, target, *settings, "--threshold", "0")
-    for again, adds in ((("--threshold", "0"), False), (("--no-safeguards",), True)):
+    for again, adds in ((("--threshold", "0"), False), ((), True)):
         said = repack(target, tmp_path / "c.h5", *settings, *again, "--force").output
         assert ("the errors add up: /x (Interp, absolute 0.1)" in said) == adds
+        assert ("safeguards of SRC are not kept" in said) == adds
+        assert ("ask for them: /x (threshold 0)" in said) == adds
         with h5py.File(tmp_path / "c.h5") as file:
             stated = file["x"].attrs["lossy_compression_maximum_absolute_error"]
             found = np.abs(file["x"][...] - data).max()
@@ -563,59 +565,6 @@ def test_errors_add_up_where_a_safeguard_is_dropped(
     repack(source, target, *settings, "--force")
     said = repack(target, tmp_path / "c.h5", *settings, "--threshold", "0", "--force").output
     assert "errors add up" not in said
-
-
-def test_safeguards_of_the_source_are_kept(source: Path, target: Path) -> None:
-    rng = np.random.default_rng(4)
-    made = {
-        "sign": Interp(absolute=0.01, thresholds=0),
-        "share": PFPL(absolute=0.01, valid_range=(0, 1)),
-        "half": PFPL(absolute=0.01, thresholds=0),
-        "counts": PFPL(absolute=1, thresholds=0),
-        "plain": PFPL(absolute=0.01),
-    }
-    values = {name: rng.normal(0.3, 0.5, (90, 100)).astype("f4") for name in made}
-    values["half"] = values["half"].astype("f2")
-    values["counts"] = np.rint(values["counts"] * 9).astype("i2")
-    with h5py.File(source, "w") as file:
-        for name, codec in made.items():
-            file.create_dataset(name, data=values[name], chunks=(90, 100), compression=codec)
-        # The threshold is of the stored numbers, whatever they stand for.
-        file["counts"].attrs.update(scale_factor=0.1, add_offset=270.0)
-    with h5py.File(source) as file:
-        once = {name: file[name][...] for name in made}
-    kept = "note: safeguards of SRC are kept: "
-
-    said = repack(source, target, "--absolute", "0.2").output
-
-    which = "/counts (threshold 0), /half (threshold 0), /share (in [0, 1]), /sign (threshold 0)"
-    assert f"{kept}{which}\n" in said
-    assert "not kept" not in said
-    with h5py.File(target) as file:
-        for name, codec in made.items():
-            config = h5lossy.describe(file[name]).config
-            assert config.safeguards == codec.safeguards
-            assert config.absolute == (2 if name == "counts" else 0.2)
-            assert not codec.safeguards.broken(once[name], file[name][...]).any()
-    assert "done before" in repack(source, target, "--absolute", "0.2").output
-
-    # What is given for some, or for all, is in their place.
-    rules = ("-d", "/sign:no-safeguards", "-d", "/share:threshold=0.5,valid-range=0..1")
-    said = repack(source, target, "--absolute", "0.2", *rules, "--force").output
-    assert f"{kept}/counts (threshold 0), /half (threshold 0), /share (in [0, 1])\n" in said
-    assert "note: safeguards of SRC are not kept: /sign (threshold 0)\n" in said
-    with h5py.File(target) as file:
-        assert h5lossy.describe(file["sign"]).config == PFPL(absolute=0.2)
-        share = PFPL(absolute=0.2, thresholds=0.5, valid_range=(0, 1))
-        assert h5lossy.describe(file["share"]).config == share
-    said = repack(source, target, "--absolute", "0.2", "--no-safeguards", "--force").output
-    assert "safeguards of SRC are kept" not in said
-    assert said.count("(threshold 0)") == 3
-    said = repack(source, target, "--lossless", "--force").output
-    assert "safeguards of SRC" not in said
-    for none in (("--no-safeguards", "--threshold", "0"), ("-d", "/x:no-safeguards,threshold=0")):
-        said = repack(source, target, "--absolute", "1", *none, status=2).output
-        assert "no-safeguards goes with no threshold and no valid-range" in said
 
 
 def test_compressing_again_within_another_bound_is_told_and_recorded(

@@ -133,12 +133,6 @@ class Request:
             raise click.UsageError(str(error)) from None
         return request
 
-    def without_safeguards(self) -> Request:
-        """Ask for none, where a compressed source has some."""
-        if self.safeguards:
-            raise click.UsageError("no-safeguards goes with no threshold and no valid-range")
-        return dataclasses.replace(self, safeguards={"thresholds": ()})
-
     def make(self, codec: type[Codec] = DEFAULT_CODEC) -> Codec | None:
         """Make the filter, of `codec` where none was named; None where no bound was given."""
         if not self.bound:

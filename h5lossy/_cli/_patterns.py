@@ -31,11 +31,10 @@ _SETTINGS = (
     *(name.replace("_", "-") + ("" if name in FLAGS else "=VALUE") for name in OWN_SETTINGS),
     "threshold=T",
     "valid-range=LOW..HIGH",
-    "no-safeguards",
     "chunks=SHAPE",
 )
 
-_PACKED_UNITS, _NO_SAFEGUARDS = "packed_units", "no_safeguards"
+_PACKED_UNITS = "packed_units"
 
 _NUMBERS: dict[str, tuple[type, str]] = {
     **{str(kind): (float, "a number") for kind in BOUND_VALUES},
@@ -113,7 +112,7 @@ class Rule:
         for setting in settings:
             name, _, value = setting.strip().partition("=")
             name = name.replace("-", "_")
-            if name in {BoundKind.LOSSLESS, _PACKED_UNITS, _NO_SAFEGUARDS, *FLAGS} and not value:
+            if name in {BoundKind.LOSSLESS, _PACKED_UNITS, *FLAGS} and not value:
                 typed[name] = True
             elif name in _NUMBERS:
                 typed[DIGITS if name == "digits" else name] = _number(name, value)
@@ -130,10 +129,8 @@ class Rule:
                 raise click.BadParameter(
                     f"{setting!r} is no setting; there are {', '.join(_SETTINGS)}"
                 )
-        packed_units, has_none = (typed.pop(n, False) for n in (_PACKED_UNITS, _NO_SAFEGUARDS))
+        packed_units = typed.pop(_PACKED_UNITS, False)
         if packed_units and not {*BOUNDS} & {*typed}:
             raise click.BadParameter("packed-units goes with a bound, such as absolute=5")
         request = Request.parse(typed)
-        if has_none:
-            request = request.without_safeguards()
         return cls(pattern=pattern, request=request, chunks=chunks, packed_units=packed_units)

@@ -80,7 +80,6 @@ class Rules:
             has_rule=bool(bounds) or bool(recommended and recommended.bound),
             is_named=any(rule.is_literal for rule in bounds),
             in_counts=self.packed_units or (bool(bounds) and bounds[-1].packed_units),
-            has_safeguards=bool(request.safeguards),
         )
 
     def _recommended(self, dataset: h5py.Dataset) -> Recommendation | None:

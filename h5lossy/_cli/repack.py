@@ -47,7 +47,6 @@ from h5lossy._printable import bytes_text, printable
 from h5lossy._repacking.compressing import CompressedCopy
 from h5lossy._repacking.planning import Plan, make_plans
 from h5lossy._repacking.repacking import Repacking, names_of_other_files
-from h5lossy._safeguards import NO_SAFEGUARDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -134,12 +133,6 @@ _MOST_ROWS = 100
     "are of the stored numbers, and not of the values that these stand for.",
 )
 @click.option(
-    "--no-safeguards",
-    is_flag=True,
-    help="Drop the thresholds and valid ranges that compressed datasets of SRC have. By default "
-    "they are kept, unless others are given.",
-)
-@click.option(
     "--attributes/--no-attributes",
     default=True,
     help="Record the bounds and the results of the check in attributes. [default: attributes]",
@@ -171,7 +164,6 @@ def repack(
     missing_value: Sequence[float],
     confirm_range: bool,
     packed_units: bool,
-    no_safeguards: bool,
     force: bool,
     check_existing: bool,
     dry_run: bool,
@@ -233,8 +225,6 @@ def repack(
             "give a bound for all datasets, for example --range-relative 1e-4, "
             "or for some: --dataset 'GLOB:absolute=1e-3', --recommendations community"
         )
-    if no_safeguards:
-        request = request.without_safeguards()
     targets = _targets(sources, target)
     wishes = Rules(
         request=request,
@@ -413,16 +403,17 @@ class _Result:
                 "already compressed with another bound, codec or safeguard, so the errors add up: "
                 f"{', '.join(again)}"
             )
-        for word, others in (("kept", False), ("not kept", True)):
-            guarded = [
-                f"{printable(copy.plan.path)} ({copy.earlier.safeguards})"
-                for copy in self.work.copies
-                if copy.earlier is not None and copy.earlier.safeguards != NO_SAFEGUARDS
-                if not copy.codec.lossless
-                if others is not copy.codec.safeguards.include(copy.earlier.safeguards)
-            ]
-            if guarded:
-                self.notes.append(f"safeguards of SRC are {word}: {', '.join(guarded)}")
+        dropped = [
+            f"{printable(copy.plan.path)} ({copy.earlier.safeguards})"
+            for copy in self.work.copies
+            if copy.earlier is not None and not copy.codec.lossless
+            if not copy.codec.safeguards.include(copy.earlier.safeguards)
+        ]
+        if dropped:
+            self.notes.append(
+                "safeguards of SRC are not kept; --threshold and --valid-range, or a rule, ask for "
+                f"them: {', '.join(dropped)}"
+            )
         lacking = defaultdict(list)
         for plan in self.work.plans:
             if plan.recommended is not None and plan.recommended.bound is not None:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -171,10 +173,13 @@ def tune(
         for one in _found(choice, wanted, search_in, every=every, show=not as_json):
             if rules_path is not None:  # each at once: the next dataset may take hours
                 head = "" if outcomes else f"# h5lossy tune: {', '.join(wanted.texts)}\n"
+                before = rules_path.stat().st_size if outcomes else 0
                 try:
                     with rules_path.open("a" if outcomes else "w", encoding="utf-8") as file:
                         file.write(f"{head}\n{_rule_text(one)}")
                 except OSError as error:
+                    with suppress(OSError):  # half a rule may be one of another bound
+                        os.truncate(rules_path, before)
                     raise click.ClickException(
                         f"{rules_path} can't be written: {one_line(error)}"
                     ) from error

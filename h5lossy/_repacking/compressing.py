@@ -90,8 +90,12 @@ class CompressedCopy:
         self.summary: ErrorSummary | None = None  # known from `check` on
         #: How often the largest integer of the type, which often marks what is no data, was moved.
         self.moved_marks = 0
-        self.earlier = plan.earlier
+        #: What the dataset was compressed with before.
+        self.earlier: Codec | None = None
         dataset = plan.open()
+        if FILTER_ID in (number for number, *_ in filters_in(dataset.id.get_create_plist())):
+            with suppress(H5LossyError):  # cd_values of a later version: reading does not need them
+                self.earlier = codec_of(dataset)
         exact = () if self.earlier is None else self.earlier.params().exact  # what was, stays
         self._earlier_settings = _earlier_settings(dataset)
         self._missing = missing_when_stored(dataset, (*missing_value, *exact))

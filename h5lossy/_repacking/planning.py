@@ -20,7 +20,6 @@ from h5lossy._blocks import TINY_BYTES, chunk_offsets
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import access_of, chunks_for, is_small
 from h5lossy._codecs import FILTER_ID
-from h5lossy._datasets import codec_of
 from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._frames import encode, taking
 from h5lossy._libhdf5 import filters_in, stored_size
@@ -92,7 +91,6 @@ class Wish:
     has_rule: bool = False  # whether a rule for some datasets gives the bound
     is_named: bool = False  # whether it has no wildcards
     in_counts: bool = False  # whether the bound of packed values is one of the stored numbers
-    has_safeguards: bool = False  # whether it says which there are, or that there are none
     recommended: Recommendation | None = None  # where recommendations, and no rule, give the bound
     regions: Regions = ()
 
@@ -113,9 +111,7 @@ class Plan:
     #: Of the values, where it is compressed; else of what is stored.
     nbytes: int
     kept: str = ""
-    #: That was requested, with the safeguards of `earlier` unless it has its own.
-    codec: Codec | None = None
-    earlier: Codec | None = None  # of the dataset itself
+    codec: Codec | None = None  # that was requested
     #: Of packed integers; their bound was requested for the values, unless `in_counts`.
     packing: Packing | None = None
     in_counts: bool = False
@@ -179,14 +175,9 @@ def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes) -> Plan:
     if kept:
         return plan
     chunks = chunk_shape(plan.path, dataset, wish.chunks)
-    codec, earlier = wish.codec, _earlier_codec(dataset)
-    assert codec is not None
-    if earlier is not None and not (wish.has_safeguards or codec.lossless):
-        codec = dataclasses.replace(codec, **earlier.safeguards._asdict())
     return dataclasses.replace(
         plan,
-        codec=codec,
-        earlier=earlier,
+        codec=wish.codec,
         packing=packing,
         in_counts=wish.in_counts,
         regions=wish.regions,
@@ -194,13 +185,6 @@ def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes) -> Plan:
         chunks=chunks,
         has_small_chunks=is_small(shape, chunks, dataset.dtype.itemsize),
     )
-
-
-def _earlier_codec(dataset: h5py.Dataset) -> Codec | None:
-    """Return the codec of a dataset; None for cd_values of a later version, which reads all."""
-    with suppress(H5LossyError):
-        return codec_of(dataset)
-    return None
 
 
 def _for_integers(dataset: h5py.Dataset, wish: Wish) -> tuple[Wish, Packing | None, str]:
