@@ -557,9 +557,9 @@ class Drafter {
   const u32 chunk_, mode_;
   bool can_close_ = false;
   u32 exceptions_ = 0, patches_ = 0;  // of the form that is tried
-  u64 least_ = kNoCost;               // of the best form
-  bool is_closed_ = false;            // it is
-  u32 best_exceptions_ = 0;           // and has so many
+  u64 least_ = kNoCost;               // what the best form takes, without exceptions
+  bool is_closed_ = false;            // whether the best form is
+  u32 best_exceptions_ = 0;           // of the best form
   u32 next_ = 0;                      // which of the codes are free: not those of the best form
 };
 
