@@ -276,7 +276,9 @@ class Drafter {
 
   // What a form takes, without exceptions; kNoCost if the tile is left to the next kernel.
   H5L_DEVICE u64 try_form(const Form& form) {
-    if (!form.is_lorenzo && (shape().axes != axes_in_use() || !SmallPassTable::has_room(shape()))) return kNoCost;
+    if (!form.is_lorenzo && ((only_first && shape().axes != axes_in_use()) || !SmallPassTable::has_room(shape()))) {
+      return kNoCost;
+    }
     u32* const patched = patched_of(next_);
     for (u32 w = thread(); w < mask_words(count()); w += kDraftThreads) patched[w] = stage_.mask()[w] = 0;
     sync_block();
@@ -445,40 +447,51 @@ class Drafter {
     SmallPassTable& table = shared().passes;
     const u32 passes = table.begin_interpolation(shape(), form.rule, thread(), kDraftThreads);
     sync_block();
-    if (warp() == 0) table.finish_interpolation(shape(), passes);
-    if (thread() == 0) integers[0] = codes[0] = 0;
-    sync_block();
     u32* const patched = patched_of(next_);
     i8* const deltas = stage_.deltas(next_);
     const Units units = units_of(shape(), form.unit_code);
+    const auto bits_at = [&](u32 code) { return only_first ? kUnitBits : form.is_closed ? units.bits_at(code) : 0; };
     u32 patches = 0;
     bool fits = true;
+    // As take_target and split_step.
+    const auto take = [&](i32 target, i32 prediction, u32 code, u32 unit_bits, i32& integer) {
+      if (target == kNoTarget) target = 2 * prediction + 1;
+      const i32 distance = (target >> 1) - prediction, steps = (distance + (1 << unit_bits) / 2) >> unit_bits;
+      const i32 delta = distance - (steps << unit_bits);
+      const bool is_kept = (target & 1) != 0;
+      integer = (target >> 1) - (is_kept ? 0 : delta);
+      fits &= integer == static_cast<i16>(integer) && steps == static_cast<i16>(steps);
+      if (is_kept && delta != 0) {
+        ++patches;
+        atomic_add(&patched[code / 32], 1u << code % 32);
+        deltas[code] = static_cast<i8>(delta);
+      }
+      return steps;
+    };
+    if (warp() == 0) {
+      table.finish_interpolation(shape(), passes);
+      sync_warp();
+      if constexpr (!only_first) {
+        code_first_pass(table.passes[0], integers, i32{0}, codes, [&](i32 target, i32 before, u32 code, i32& integer) {
+          return take(target, before, code, bits_at(code), integer);
+        });
+      }
+    }
+    if (only_first && thread() == 0) integers[0] = codes[0] = 0;
+    sync_block();
     for_phases(shape(), passes, [&](u32 from, u32 end) {
       for_quads<kDraftWarps>(table, from, end, [&](const Pass& pass, u32 number) {
         PassQuad quad;
         if (!find_quad(pass, number, quad)) return;
         u32 predicted[kQuad];
         predict_quad<i32>(table, pass, quad, integers, predicted);
-        const u32 unit_bits = only_first ? kUnitBits : form.is_closed ? units.bits_at(pass.begin) : 0;
+        const u32 unit_bits = bits_at(pass.begin);
         H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
           if (!quad.has(j)) break;
           const u32 code = quad.codes[j], at = quad.places[j];
-          const i32 prediction = static_cast<i32>(predicted[j]) >> 8;
-          i32 target = integers[at];
-          if (target == kNoTarget) target = 2 * prediction + 1;
-          // As take_target and split_step.
-          const i32 distance = (target >> 1) - prediction, steps = (distance + (1 << unit_bits) / 2) >> unit_bits;
-          const i32 delta = distance - (steps << unit_bits);
-          const bool is_kept = (target & 1) != 0;
-          const i32 integer = (target >> 1) - (is_kept ? 0 : delta);
-          fits &= integer == static_cast<i16>(integer) && steps == static_cast<i16>(steps);
-          integers[at] = static_cast<i16>(integer);
-          codes[code] = static_cast<i16>(steps);
-          if (is_kept && delta != 0) {
-            ++patches;
-            atomic_add(&patched[code / 32], 1u << code % 32);
-            deltas[code] = static_cast<i8>(delta);
-          }
+          i32 integer;
+          put(codes[code], take(integers[at], static_cast<i32>(predicted[j]) >> 8, code, unit_bits, integer));
+          put(integers[at], integer);
         }
       });
     });

@@ -78,24 +78,6 @@ inline constexpr u32 kThreadsWith<interp::FormShared> = interp::kFormThreads;
 
 namespace interp {
 
-// Where the value is that comes in a grid's coding order as number `code`.
-H5L_DEVICE u32 place_of_code(const Pass& pass, u32 code) {
-  const List(&lists)[kAxes] = pass.places;
-  const u32 nx = lists[3].count, ny = lists[2].count, nz = lists[1].count;
-  const auto least = [](u32 left, u32 bits) { return left < 1u << bits ? left : 1u << bits; };
-  const u32 w = code / (nz * ny * nx);
-  u32 rest = code - w * nz * ny * nx;
-  const u32 z = rest / (ny * nx << pass.z_bits) << pass.z_bits, depth = least(nz - z, pass.z_bits);
-  rest -= z * ny * nx;
-  const u32 y = rest / (depth * nx << pass.y_bits) << pass.y_bits, height = least(ny - y, pass.y_bits);
-  rest -= y * depth * nx;
-  const u32 x = rest / (depth * height << pass.x_bits) << pass.x_bits, width = least(nx - x, pass.x_bits);
-  rest -= x * depth * height;
-  const u32 in_slice = rest % (height * width);
-  return lists[0].at(w) + lists[1].at(z + rest / (height * width)) + lists[2].at(y + in_slice / width) +
-         lists[3].at(x + in_slice % width);
-}
-
 template <class T, class Q>
 class FormFinder {
   using W = Word<T>;
@@ -613,39 +595,6 @@ class FormFinder {
       });
     });
     pad(codes);
-  }
-
-  // Each integer is predicted by the one before. In closed forms the distances between them are whole units, but those
-  // from kept values and to them.
-  template <class I, class Integers, class Take>
-  H5L_DEVICE void code_first_pass(const Pass& pass, Integers integers, I base, I* codes, Take take) {
-    I before = base;
-    H5L_NO_UNROLL for (u32 first = 0; first < pass.count; first += kWarpThreads) {
-      const u32 code = first + lane();
-      const bool is_there = code < pass.count;
-      const u32 place = is_there ? place_of_code(pass, code) : 0;
-      I target = is_there ? integers[place] : kNone<I>;
-      I integer = 0, step = 0;
-      const u32 n = pass.count - first < kWarpThreads ? pass.count - first : kWarpThreads;
-      H5L_NO_UNROLL for (u32 k = 0; k < n; ++k) {
-        const I of_k = shuffle(target, k);
-        I next = base;
-        I own_step = 0;
-        if (first + k != 0) {
-          if (lane() == k) own_step = take(of_k, before, first + k, next);
-          next = shuffle(next, k);
-        }
-        if (lane() == k) {
-          integer = next;
-          step = own_step;
-        }
-        before = next;
-      }
-      if (is_there) {
-        integers[place] = integer;
-        codes[code] = step;
-      }
-    }
   }
 
   // Codes fill whole blocks.

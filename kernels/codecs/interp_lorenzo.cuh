@@ -10,11 +10,6 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-template <class Element, class I>
-H5L_DEVICE void put(Element& to, I integer) {
-  to = static_cast<Element>(integer);
-}
-
 // Exceptions without an integer, which have `none`, get that of the value before them along x; at the beginnings of
 // rows along y, then z, then w. The thread block meets at the end.
 template <u32 warps, class Integers, class I>

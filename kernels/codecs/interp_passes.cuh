@@ -270,6 +270,61 @@ H5L_DEVICE void predict_quad(const Table& table, const Pass& pass, const PassQua
   }
 }
 
+// Where the value is that comes in a grid's coding order as number `code`.
+H5L_DEVICE u32 place_of_code(const Pass& pass, u32 code) {
+  const List(&lists)[kAxes] = pass.places;
+  const u32 nx = lists[3].count, ny = lists[2].count, nz = lists[1].count;
+  const auto least = [](u32 left, u32 bits) { return left < 1u << bits ? left : 1u << bits; };
+  const u32 w = code / (nz * ny * nx);
+  u32 rest = code - w * nz * ny * nx;
+  const u32 z = rest / (ny * nx << pass.z_bits) << pass.z_bits, depth = least(nz - z, pass.z_bits);
+  rest -= z * ny * nx;
+  const u32 y = rest / (depth * nx << pass.y_bits) << pass.y_bits, height = least(ny - y, pass.y_bits);
+  rest -= y * depth * nx;
+  const u32 x = rest / (depth * height << pass.x_bits) << pass.x_bits, width = least(nx - x, pass.x_bits);
+  rest -= x * depth * height;
+  const u32 in_slice = rest % (height * width);
+  return lists[0].at(w) + lists[1].at(z + rest / (height * width)) + lists[2].at(y + in_slice / width) +
+         lists[3].at(x + in_slice % width);
+}
+
+template <class Element, class I>
+H5L_DEVICE void put(Element& to, I integer) {
+  to = static_cast<Element>(integer);
+}
+
+// Codes the first pass of an interpolation, by a warp: the first value is the base, and each other one is predicted by
+// the one before. take(target, prediction, number of the code, integer) returns the code.
+template <class I, class Integers, class Code, class Take>
+H5L_DEVICE void code_first_pass(const Pass& pass, Integers integers, I base, Code* codes, Take take) {
+  I before = base;
+  H5L_NO_UNROLL for (u32 first = 0; first < pass.count; first += kWarpThreads) {
+    const u32 code = first + lane();
+    const bool is_there = code < pass.count;
+    const u32 place = is_there ? place_of_code(pass, code) : 0;
+    const I target = is_there ? static_cast<I>(integers[place]) : I{0};
+    I integer = 0, step = 0;
+    const u32 n = pass.count - first < kWarpThreads ? pass.count - first : kWarpThreads;
+    H5L_NO_UNROLL for (u32 k = 0; k < n; ++k) {
+      const I of_k = shuffle(target, k);
+      I next = base, own_step = 0;
+      if (first + k != 0) {
+        if (lane() == k) own_step = take(of_k, before, first + k, next);
+        next = shuffle(next, k);
+      }
+      if (lane() == k) {
+        integer = next;
+        step = own_step;
+      }
+      before = next;
+    }
+    if (is_there) {
+      put(integers[place], integer);
+      put(codes[code], step);
+    }
+  }
+}
+
 // Calls visit(pass, quad number) for passes that do not need each other, by all warps of a thread block.
 template <u32 warps, class Table, class Visit>
 H5L_DEVICE void for_quads(const Table& table, u32 first, u32 end, Visit visit) {
