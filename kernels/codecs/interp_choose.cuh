@@ -26,7 +26,7 @@ struct ChooseShared {
   OwnLattice lattice;
   Products<float> products_of_float;
   Products<double> products_of_double;
-  u32 sums[kChooseWarps];
+  u32 sums[2 * kChooseWarps];
   u32 shares[kAxisSets];
   u64 costs[kAxisSets];
 };
@@ -217,15 +217,19 @@ class Chooser {
   H5L_DEVICE bool are_points(const Quantizer& quantizer, const OwnLattice& own, W fill) {
     if (!own.exists() || !is_own_step<T>(own.step(), quantizer.step)) return false;
     constexpr u32 at_once = 8;
-    u64 others = 0;
-    H5L_NO_UNROLL for (u32 first = 0; first < count_; first += at_once * kChooseThreads) {
-      u32 here = 0;
+    constexpr u32 step = at_once * kChooseThreads;
+    PointCounts counts;
+    H5L_NO_UNROLL for (u32 first = 0; first < count_; first += step) {
+      u32 sums[2] = {};  // ordinary values, and those that are not points
       H5L_NO_UNROLL for (u32 k = 0; k < at_once; ++k) {
         const u32 i = first + k * kChooseThreads + thread();
-        here += i < count_ && is_beside_points<T>(quantizer, own, fill, values_[i]) ? 1 : 0;
+        if (i >= count_ || !is_ordinary<T>(quantizer, values_[i])) continue;
+        ++sums[0];
+        sums[1] += number_of<T>(own, fill, values_[i]) == kNoMask<T> ? 1 : 0;
       }
-      others += sum_over_block<kChooseWarps>(here, shared_.sums);
-      if (!is_worth_it<T>(own, quantizer.step, others, count_)) return false;
+      sum_over_block<kChooseWarps>(sums, shared_.sums);
+      counts = {count_ - first < step ? count_ : first + step, counts.ordinary + sums[0], counts.others + sums[1]};
+      if (!counts.template may_be_worth_it<T>(own, quantizer.step, count_)) return false;
     }
     return true;
   }

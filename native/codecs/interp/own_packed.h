@@ -11,8 +11,9 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 inline constexpr u32 kFitPlaces = 2048;
-// Of these, so many values may be near no point: half as many again as is_worth_it allows in a chunk.
-inline constexpr u32 kMostFar = 64;
+inline constexpr u32 kLeastFitted = 64;  // ordinary values that say enough
+// Of these, so many may be near no point: half as many again as is_worth_it allows in a chunk.
+H5L_FN bool are_too_many(u32 far, u32 fitted) { return 32 * far > fitted; }
 
 // A zero may be a mask that lies near a point.
 template <class T>
@@ -88,19 +89,20 @@ struct Corrections {
   }
 };
 
-// `bits_at(i)` are those of a value of the chunk. None if too many values are near no point.
+// `bits_at(i)` are those of a value of the chunk. None if few values may be packed, or too many are near no point.
 template <class T, class F>
 H5L_FN Corrections fit(const Quantizer& quantizer, const PackedLine& line, double rounding, u64 count, F bits_at) {
   const double a = multiply(line.rest_of_step, line.steps), b = line.reach;
   Corrections all = {{a - b, a + b, a + b, a - b}, {-b, -b, b, b}, 4, 0, 0};
-  u32 far = 0;
+  u32 fitted = 0, far = 0;
   for (u32 n = 1; n <= kFitPlaces; ++n) {
     const Word<T> bits = bits_at(sample_place(n, count));
     if (!may_be_packed<T>(quantizer, bits)) continue;
+    ++fitted;
     const T x = bit_cast<T>(bits);
     double number, rest;
     if (!line.find(static_cast<double>(x), number, rest)) {
-      if (++far > kMostFar) return {};
+      if (are_too_many(++far, kFitPlaces)) return {};
       continue;
     }
     const double half = add(half_ulp(x), rounding);
@@ -109,7 +111,7 @@ H5L_FN Corrections fit(const Quantizer& quantizer, const PackedLine& line, doubl
     all.least_number = number < all.least_number ? number : all.least_number;
     all.greatest_number = number > all.greatest_number ? number : all.greatest_number;
   }
-  return all;
+  return fitted < kLeastFitted || are_too_many(far, fitted) ? Corrections{} : all;
 }
 
 // Packed values that were computed as doubles and then rounded to float: step and offset have to be right to a small

@@ -50,12 +50,12 @@ H5L_FN OwnLattice decimal_lattice(double step, double least) {
 // Whether a step is so much larger than another one that it comes first.
 H5L_FN bool is_larger(double step, double other) { return step > multiply(1.5, other); }
 
-// Whether a lattice is worth it though some values are none of its points, and become exceptions.
+// Whether a lattice is worth it though `others` of the `ordinary` values are none of its points, and become exceptions.
 template <class T>
-H5L_FN bool is_worth_it(const OwnLattice& own, double least, u64 others, u64 count) {
+H5L_FN bool is_worth_it(const OwnLattice& own, double least, u64 others, u64 ordinary) {
   constexpr u32 bits_of_exception = 8 * sizeof(T) + 16;
   return multiply(static_cast<double>(others), bits_of_exception) <=
-         multiply(static_cast<double>(count), subtract(1, multiply(least, own.points_per_unit())));
+         multiply(static_cast<double>(ordinary), subtract(1, multiply(least, own.points_per_unit())));
 }
 
 // The quantizer gets a step near the lattice's, which the header states and the choice of axes uses.
@@ -68,11 +68,16 @@ H5L_FN void take_lattice(const OwnLattice& own, Quantizer& quantizer) {
   quantizer.base = bit_cast<u64>(own.offset);
 }
 
-// Whether a value is neither a point nor without one anyway.
-template <class T>
-H5L_FN bool is_beside_points(const Quantizer& quantizer, const OwnLattice& own, Word<T> fill, Word<T> bits) {
-  return number_of<T>(own, fill, bits) == kNoMask<T> && is_ordinary<T>(quantizer, bits);
-}
+// How many values have been looked at, how many of them are ordinary, and how many of these are not points.
+struct PointCounts {
+  u64 all = 0, ordinary = 0, others = 0;
+
+  // False if the lattice is not worth it, however many of the values that are left are ordinary.
+  template <class T>
+  H5L_FN bool may_be_worth_it(const OwnLattice& own, double least, u64 count) const {
+    return is_worth_it<T>(own, least, others, ordinary + (count - all));
+  }
+};
 
 #if !defined(__CUDACC__)
 // Whether all ordinary values of `count` are bins of this step.
@@ -96,13 +101,18 @@ bool are_points(const Quantizer& quantizer, const ValueReader<T>& reader, u64 co
   if (!own.exists() || !is_own_step<T>(own.step(), quantizer.step)) return false;
   constexpr u64 kSome = 1024;
   const Word<T> fill = quantizer.has_fill ? static_cast<Word<T>>(quantizer.fill_bits) : kNoMask<T>;
-  u64 others = 0;
+  PointCounts counts;
   for (u64 first = 0; first < count; first += kSome) {
     const u64 end = count - first < kSome ? count : first + kSome;
-    u32 here = 0;
-    for (u64 i = first; i < end; ++i) here += is_beside_points<T>(quantizer, own, fill, reader.bits(i)) ? 1 : 0;
-    others += here;
-    if (!is_worth_it<T>(own, quantizer.step, others, count)) return false;
+    u32 ordinary = 0, others = 0;
+    for (u64 i = first; i < end; ++i) {
+      const Word<T> bits = reader.bits(i);
+      const bool counts_here = is_ordinary<T>(quantizer, bits);
+      ordinary += counts_here ? 1 : 0;
+      others += counts_here && number_of<T>(own, fill, bits) == kNoMask<T> ? 1 : 0;
+    }
+    counts = {end, counts.ordinary + ordinary, counts.others + others};
+    if (!counts.may_be_worth_it<T>(own, quantizer.step, count)) return false;
   }
   return true;
 }
