@@ -164,12 +164,9 @@ class Drafter {
     if (count() < 2 || (mode_ & kExact) != 0 || lattice().own.exists() || !look_at_places()) return false;
     survey_tile<kDraftWarps>(shape(), values(), AbsolutePositions<T>(lattice(), can_close_), shared().survey,
                              shared().prospects);
-    if (!choose_form()) return false;
-    if constexpr (!only_first) {
-      if (!choose_units()) return false;
-      for (u32 w = thread(); next_ == 0 && w < mask_words(count()); w += kDraftThreads) {
-        stage_.patched()[w] = stage_.measured()[w];
-      }
+    if (!(only_first ? try_first_form() : choose_form())) return false;
+    for (u32 w = thread(); !only_first && next_ == 0 && w < mask_words(count()); w += kDraftThreads) {
+      stage_.patched()[w] = stage_.measured()[w];
     }
     return true;
   }
@@ -217,61 +214,70 @@ class Drafter {
     return true;
   }
 
-  // As attempt_both (interp_form.cuh). False if the tile is left to the next kernel.
-  H5L_DEVICE bool choose_form() {
-    enum class Attempt { interpolation, lorenzo, second_axes };
-    const Prospects& prospects = shared().prospects;
-    const bool begins_with_lorenzo = prospects.lorenzo_cost < prospects.interpolation_cost;
-    const u64 rival = begins_with_lorenzo ? prospects.interpolation_cost : prospects.lorenzo_cost;
-    if constexpr (only_first) {
-      const u64 estimate = prospects.interpolation_cost / kCostUnits;
-      if (begins_with_lorenzo || !can_close_ || is_beaten(estimate, rival) || may_have_finer_units(count(), estimate)) {
-        return false;
-      }
-      Form form;
-      form.rule = prospects.rule;
-      form.is_fine = form.is_closed = true;
-      const u64 cost = try_form(form);
-      return cost != kNoCost && !is_beaten(cost, rival) && !may_have_finer_units(count(), cost);
-    }
-    Attempt attempt = begins_with_lorenzo ? Attempt::lorenzo : Attempt::interpolation;
-    u64 of_kind = kNoCost;  // of Lorenzo's along two sets of axes, the lower
-    H5L_NO_UNROLL for (bool is_rivalled = shape().active != 0;;) {
-      Form form;
-      form.is_lorenzo = attempt != Attempt::interpolation;
-      if (form.is_lorenzo) {
-        form.lorenzo_axes = attempt == Attempt::lorenzo ? prospects.lorenzo_axes : prospects.second_axes;
-      } else {
-        form.rule = prospects.rule;
-        form.is_fine = form.is_closed = can_close_;
-      }
-      const u64 cost = try_form(form);
-      if (cost == kNoCost) return false;
-      of_kind = cost < of_kind ? cost : of_kind;
-      if (attempt == Attempt::lorenzo && 64 * prospects.second_cost < 65 * prospects.lorenzo_cost) {
-        attempt = Attempt::second_axes;
-        continue;
-      }
-      if (!is_rivalled || !is_beaten(of_kind, rival)) return true;
-      is_rivalled = false;
-      attempt = begins_with_lorenzo ? Attempt::interpolation : Attempt::lorenzo;
-      of_kind = kNoCost;
-    }
+  // What a tile begins with: Lorenzo or interpolation, and what the other one is estimated to take.
+  H5L_DEVICE static bool begins_with_lorenzo() {
+    return shared().prospects.lorenzo_cost < shared().prospects.interpolation_cost;
   }
-
-  // As attempt_finer_units (interp_form.cuh).
-  H5L_DEVICE bool choose_units() {
-    if (!is_closed_ || !may_have_finer_units(count(), least_)) return true;
-    if (best_exceptions_ != 0) return false;  // what they take matters
+  H5L_DEVICE static u64 rival_cost() {
+    return begins_with_lorenzo() ? shared().prospects.interpolation_cost : shared().prospects.lorenzo_cost;
+  }
+  H5L_DEVICE Form interpolation() const {
     Form form;
     form.rule = shared().prospects.rule;
-    form.is_fine = form.is_closed = true;
-    H5L_NO_UNROLL for (form.unit_code = 2; form.unit_code < kUnitCodes; ++form.unit_code) {
-      const u64 before = least_;
-      if (try_form(form) == kNoCost) return false;
-      if (least_ == before) return true;
+    form.is_fine = form.is_closed = can_close_;
+    return form;
+  }
+
+  // False if another form may be better than a closed one, or the tile is left to a later kernel.
+  H5L_DEVICE bool try_first_form() {
+    const u64 estimate = shared().prospects.interpolation_cost / kCostUnits;
+    if (begins_with_lorenzo() || !can_close_ || is_beaten(estimate, rival_cost()) ||
+        may_have_finer_units(count(), estimate)) {
+      return false;
     }
-    return true;
+    const u64 cost = try_form(interpolation());
+    return cost != kNoCost && !is_beaten(cost, rival_cost()) && !may_have_finer_units(count(), cost);
+  }
+
+  // As attempt_both and attempt_finer_units (interp_form.cuh). False if the tile is left to the next kernel. Forms are
+  // tried by one call, since what it calls is large.
+  H5L_DEVICE bool choose_form() {
+    enum class Attempt { interpolation, lorenzo, second_axes, finer_units };
+    const Prospects& prospects = shared().prospects;
+    Attempt attempt = begins_with_lorenzo() ? Attempt::lorenzo : Attempt::interpolation;
+    bool is_rivalled = shape().active != 0;
+    u64 of_kind = kNoCost;  // of Lorenzo's along two sets of axes, the lower
+    u32 unit_code = 1;
+    H5L_NO_UNROLL for (;;) {
+      Form form = interpolation();
+      form.is_lorenzo = attempt == Attempt::lorenzo || attempt == Attempt::second_axes;
+      if (form.is_lorenzo) {
+        form.is_fine = form.is_closed = false;
+        form.lorenzo_axes = attempt == Attempt::lorenzo ? prospects.lorenzo_axes : prospects.second_axes;
+      }
+      if (attempt == Attempt::finer_units) form.unit_code = unit_code;
+      const u64 before = least_, cost = try_form(form);
+      if (cost == kNoCost) return false;
+      if (attempt != Attempt::finer_units) {
+        of_kind = cost < of_kind ? cost : of_kind;
+        if (attempt == Attempt::lorenzo && 64 * prospects.second_cost < 65 * prospects.lorenzo_cost) {
+          attempt = Attempt::second_axes;
+          continue;
+        }
+        if (is_rivalled && is_beaten(of_kind, rival_cost())) {
+          is_rivalled = false;
+          attempt = begins_with_lorenzo() ? Attempt::interpolation : Attempt::lorenzo;
+          of_kind = kNoCost;
+          continue;
+        }
+        if (!is_closed_ || !may_have_finer_units(count(), least_)) return true;
+        if (best_exceptions_ != 0) return false;  // what they take matters
+        attempt = Attempt::finer_units;
+      } else if (least_ == before) {
+        return true;
+      }
+      if (++unit_code == kUnitCodes) return true;
+    }
   }
 
   // What a form takes, without exceptions; kNoCost if the tile is left to the next kernel.

@@ -567,17 +567,23 @@ class FormFinder {
   // -------------------------------------------------------------------------------------------------------------------
   // Interpolation
 
+  // The passes, of which warp 0 may use the first at once. All threads have written what they wrote before.
+  H5L_CALLED u32 make_passes(const Rule& rule) {
+    const u32 passes = shared().passes.begin_interpolation(shape_, rule, thread(), kFormThreads);
+    sync_block();
+    if (warp() == 0) {
+      shared().passes.finish_interpolation(shape_, passes);
+      sync_warp();
+    }
+    return passes;
+  }
+
   // take(target, prediction, number of the code, integer) returns the code. The targets are in place of the integers.
   template <class I, class Integers, class Take>
   H5L_DEVICE void interpolate(const Rule& rule, Integers integers, I base, I* codes, Take take) {
     PassTable& table = shared().passes;
-    const u32 passes = table.begin_interpolation(shape_, rule, thread(), kFormThreads);
-    sync_block();  // also: the targets are there
-    if (warp() == 0) {
-      table.finish_interpolation(shape_, passes);
-      sync_warp();
-      code_first_pass(table.passes[0], integers, base, codes, take);
-    }
+    const u32 passes = make_passes(rule);
+    if (warp() == 0) code_first_pass(table.passes[0], integers, base, codes, take);
     sync_block();
     for_phases(shape_, passes, [&](u32 from, u32 end) {
       for_quads<kFormWarps>(table, from, end, [&](const Pass& pass, u32 number) {
@@ -837,6 +843,17 @@ class FormFinder {
   // -------------------------------------------------------------------------------------------------------------------
   // Recognised weights
 
+  H5L_CALLED u32 find_place(u32 odd, u32 number, RulePlace& found) const {
+    return find_rule_place(
+        shape_, odd, number,
+        [&](u32 place, i32& fine) {
+          const i32 position = position_of(value_at(place));
+          fine = fine_point_of(position);
+          return position != kNone<i32>;
+        },
+        found);
+  }
+
   H5L_CALLED Rule recognise_rule() {
     auto& memory = shared().rule;
     constexpr u32 kSets[] = {1, 1, kWeightCodes * kWeightCodes, kWeightSets};
@@ -845,15 +862,10 @@ class FormFinder {
     if (thread() < kWeightSets) memory.matches[thread()] = 0;
     H5L_NO_UNROLL for (u32 odd = 1; odd < 1u << shape_.active; ++odd) {
       if (ones(odd) < 2) continue;
-      const auto fine_point_at = [&](u32 place, i32& fine) {
-        const i32 position = position_of(value_at(place));
-        fine = fine_point_of(position);
-        return position != kNone<i32>;
-      };
       sync_block();
       H5L_NO_UNROLL for (u32 first = warp() * kWarpThreads; first < kRulePlaces; first += kFormThreads) {
         RulePlace found;
-        const u32 round = find_rule_place(shape_, odd, first + lane(), fine_point_at, found);
+        const u32 round = find_place(odd, first + lane(), found);
         H5L_UNROLL for (u32 r = 0; r < kRuleRounds; ++r) {
           const u32 bits = ballot(round == r);
           if (lane() == 0) memory.rounds[r][first / 32] = bits;
@@ -869,7 +881,7 @@ class FormFinder {
           const u32 end = before + scan_of_warp(ones(bits));
           for (u32 number = end - ones(bits); bits != 0 && number < kRuleSamples; ++number, bits &= bits - 1) {
             RulePlace found;
-            find_rule_place(shape_, odd, w % 128 * 32 + lowest_one(bits), fine_point_at, found);
+            find_place(odd, w % 128 * 32 + lowest_one(bits), found);
             RuleSample& sample = memory.samples[number];
             sample.fine = found.fine;
             for (u32 i = 0; i < kMaxActiveAxes; ++i) sample.along[i] = found.along[i];
