@@ -264,6 +264,19 @@ def test_numbers_that_mask_cost_a_mask(land: float, rewritable: bool, dtype: np.
     assert len(frames[1]) <= len(frames[0])
 
 
+def test_little_data_among_fill_values_is_not_kept_as_it_is(dtype: np.dtype[Any]) -> None:
+    """Few values always fit some lattice, and those that do not would be exceptions."""
+    bound, size = {"absolute": 0.01}, (13, 13, 13)
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        values = np.full((64, 64, 64), FILL, dtype)
+        box = tuple(slice(n, n + 13) for n in random.integers(0, 50, 3))
+        values[box] = 300 + random.normal(size=size).cumsum(0) + random.normal(size=size).cumsum(2)
+        frame = h5lossy.encode(values, Interp(**bound), fill_value=FILL)
+        assert_kept(values, h5lossy.decode(frame, shape=values.shape), bound, FILL)
+        assert len(frame) < 3.5 * 13**3, seed  # 4.1 of float32 if they were exceptions
+
+
 def test_zeros_that_are_data_are_a_mask_only_where_that_is_smaller(dtype: np.dtype[Any]) -> None:
     y, x = np.mgrid[0:60, 0:80] / 10
     rain = np.maximum(9 * np.sin(2 * x) * np.cos(2 * y), 0).astype(dtype)
