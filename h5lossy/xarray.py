@@ -566,14 +566,9 @@ def _encoding_of(
                 "chunksizes": chunks_for(variable.shape, dtype, blocks=variable.chunks),
                 **_kept(name, variable, dtype, codec, is_kept=is_kept),
             }
-            before = opened_with.get(name)
-            if found[name]["compression"] != before:
+            if found[name]["compression"] != opened_with.get(name):
                 _warn_of_statement(name, variable, codec)
-            if before and not (codec.lossless or codec.safeguards.include(before.safeguards)):
-                warn(
-                    f"{name}: safeguards that it was opened with are not kept "
-                    f"({before.safeguards}); give thresholds and valid_range again to keep them"
-                )
+                _warn_of_safeguards(name, opened_with.get(name), codec)
         elif name in named:
             raise UnsupportedError(f"{name!r} can't be compressed: {obstacle}")
     return found
@@ -695,6 +690,16 @@ def _warn_of_statement(name: Any, variable: xr.Variable, codec: Codec) -> None:
             f"{name}: the data were compressed before, and the errors add up; to say so in the "
             f"file, ds[{name!r}].attrs[{PROVENANCE_ATTRIBUTE!r}] = {wanted!r}{stale}"
         )
+
+
+def _warn_of_safeguards(name: Any, before: Codec | None, codec: Codec) -> None:
+    """Warn where a codec does not promise what the one did that a variable was opened with."""
+    if before is None or codec.lossless or codec.safeguards.include(before.safeguards):
+        return
+    warn(
+        f"{name}: safeguards that it was opened with are not kept ({before.safeguards}); give "
+        "thresholds and valid_range again to keep them"
+    )
 
 
 def _restore_from(group: h5py.Group, name: str, variable: xr.Variable) -> None:
