@@ -92,7 +92,7 @@ def test_the_text_says_what_matters(good: Report, bad: Report) -> None:
     text = good.to_text()
     assert "PASS" in text.splitlines()[0]
     assert re.search(rf"PSNR \(range\) +{good.error.psnr:.2f} dB", text)
-    assert re.search(rf"points over it +0 of {good.valid}\n", text)
+    assert re.search(rf"points over the bound +0 of {good.valid}\n", text)
     assert f" {good.error.max_abs:.9g}\n" in text, "enough digits to compare with the bound"
     assert f"mean absolute error (MAE)  {good.error.mean_abs:.9g}" in re.sub(" {3,}", "  ", text)
     assert text.isascii(), "standard output may have no other characters"

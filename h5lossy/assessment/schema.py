@@ -550,6 +550,7 @@ class Coordinate:
             return f"{name} {index}"
         value = self.values[index]
         text = str(value) if self.values.dtype.kind == "M" else f"{value:.6g}"
+        text = text.removesuffix("T00:00:00")
         return f"{name} {index} ({f'{text} {self.units}'.rstrip()})"
 
 
