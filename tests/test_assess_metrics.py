@@ -206,6 +206,7 @@ def test_maps_are_north_up_over_coordinates(
         ("days since 1582-10-14", "gregorian", "31 days since 1582-10-14"),
         ("days since 2011-02-30", "", "31 days since 2011-02-30"),
         ("months since 2011-02-01", "", "31 months since 2011-02-01"),
+        ("seconds since 2011-02-01", "", "2011-02-01T00:00:31"),
     ],
 )
 def test_times_are_dates_in_the_common_calendar(
@@ -220,7 +221,10 @@ def test_times_are_dates_in_the_common_calendar(
         file["t"].make_scale("t")
         field.dims[0].attach_scale(file["t"])
         report = assess(field, field)
+        file["t"][...] = [0.125, 0.25]
+        early = assess(field, field).coordinates[0]
     assert report.coordinates[0].at(0) == f"t 0 ({shown})"
+    assert (early.at(0) == f"t 0 (0.125 {units})") == (units[:7] == "seconds" or "since" in shown)
 
 
 def test_without_matplotlib_there_are_tables(tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ def _coordinate(axis: Axis, n: int) -> Coordinate:
 
 def _dates(given: Any, units: str, values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     """Return times as dates, if they are such in a calendar that NumPy has."""
+    if values.dtype.kind == "M":
+        return values
     since = _SINCE.fullmatch(units)
     if since is None or text_of(given, "calendar").lower() not in _CALENDARS:
         return None
@@ -81,7 +83,8 @@ def _dates(given: Any, units: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]
     if not np.abs(seconds).max() < _MOST_SECONDS:
         return None
     dates: npt.NDArray[Any] = start + np.rint(seconds).astype("m8[s]")
-    return dates if min(dates.min(), start) >= _SAME_FROM else None
+    is_known = len(np.unique(dates)) == len(dates)  # parts of seconds are better told as numbers
+    return dates if is_known and min(dates.min(), start) >= _SAME_FROM else None
 
 
 def _values(given: Any, n: int) -> npt.NDArray[Any] | None:

@@ -536,7 +536,7 @@ class Coordinate:
 
     name: str = ""  #: That of the axis, if it has one.
     long_name: str = ""  #: The coordinate's attribute ``long_name``.
-    units: str = ""  #: Its attribute ``units``.
+    units: str = ""  #: Its attribute ``units``; none of dates.
     rises: bool = (
         False  #: Whether it grows upwards in pictures, as latitudes do, and depths do not.
     )
