@@ -129,8 +129,9 @@ def encoding(
     RuntimeWarning
         If nothing can be compressed, if `recommendations` have no bound for a data variable (with
         the reason; it gets `codec` or `bound`, if that is given), if packed integers can't have
-        the bound and are saved losslessly, or if missing values or the attribute
-        ``lossy_compression`` need attention.
+        the bound and are saved losslessly, if a type can't have the safeguards and is saved as it
+        is, if safeguards that a variable was opened with are not kept, or if missing values or the
+        attribute ``lossy_compression`` need attention.
 
     Notes
     -----
@@ -539,9 +540,13 @@ def _encoding_of(
             codec = advised.get(name, default)
         if codec is None:
             continue
+        dtype = _stored_dtype(variable)
         obstacle = _obstacle(variable, resizable, codec)
+        if not obstacle and dtype.kind not in "iu":  # of those, `_for_integers` warns
+            obstacle = codec.safeguards.problem_of(dtype)
+            if obstacle and name not in named:
+                warn(f"{name} will be saved without compression: {obstacle}")
         if not obstacle:
-            dtype = _stored_dtype(variable)
             if dtype.kind in "iu" and not is_kept:
                 codec = _for_integers(
                     name,
@@ -563,6 +568,7 @@ def _encoding_of(
             }
             if found[name]["compression"] != opened_with.get(name):
                 _warn_of_statement(name, variable, codec)
+                _warn_of_safeguards(name, opened_with.get(name), codec)
         elif name in named:
             raise UnsupportedError(f"{name!r} can't be compressed: {obstacle}")
     return found
@@ -595,7 +601,7 @@ def _obstacle(variable: xr.Variable, resizable: set[Any], codec: Codec) -> str:
     sizes = [n for dim, n in variable.sizes.items() if dim not in resizable]
     if not variable.dims or 0 in sizes:
         return f"it has no values, or no dimensions: its shape is {variable.shape}"
-    return "" if dtype.kind in "iu" else codec.safeguards.problem_of(dtype)
+    return ""
 
 
 def _for_integers(
@@ -684,6 +690,16 @@ def _warn_of_statement(name: Any, variable: xr.Variable, codec: Codec) -> None:
             f"{name}: the data were compressed before, and the errors add up; to say so in the "
             f"file, ds[{name!r}].attrs[{PROVENANCE_ATTRIBUTE!r}] = {wanted!r}{stale}"
         )
+
+
+def _warn_of_safeguards(name: Any, before: Codec | None, codec: Codec) -> None:
+    """Warn where a codec does not promise what the one did that a variable was opened with."""
+    if before is None or codec.lossless or codec.safeguards.include(before.safeguards):
+        return
+    warn(
+        f"{name}: safeguards that it was opened with are not kept ({before.safeguards}); give "
+        "thresholds and valid_range again to keep them"
+    )
 
 
 def _restore_from(group: h5py.Group, name: str, variable: xr.Variable) -> None:

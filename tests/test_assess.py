@@ -715,29 +715,6 @@ def test_columns_know_of_what_is_not_valid_in_those_to_come(
     assert_same(columns, whole)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 7, 100])
-def test_states_merge(parts: int) -> None:
-    x, y = noisy((50_000,))
-    params = _native.AssessParams(value_bytes=4)
-    whole = _native.AssessState(params)
-    whole.points(0, x, y, None)
-    cuts = np.linspace(0, x.size, parts + 1).astype(int)
-    states = []
-    for a, b in itertools.pairwise(cuts.tolist()):
-        states.append(_native.AssessState(params))
-        states[-1].points(a, x[a:b], y[a:b], None)
-    merged = _native.AssessState(params, states[-1].to_bytes())
-    for other in states[-2::-1]:
-        merged.merge(other)
-    mine, theirs = merged.points_result(), whole.points_result()
-    assert mine.count == theirs.count
-    assert (mine.log_bins == theirs.log_bins).all()
-    assert (mine.linear_bins == theirs.linear_bins).all()
-    assert mine.worst == theirs.worst
-    for name in ("mean_original", "mean_error", "squares_original", "squares_error", "products"):
-        assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-12)
-
-
 def test_axes_permute() -> None:
     x, y = noisy((20, 24, 28), np.float64)
     report, turned = assess(x, y), assess(x.transpose(2, 0, 1), y.transpose(2, 0, 1))

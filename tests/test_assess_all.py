@@ -126,13 +126,21 @@ def test_coordinates_have_to_be_unchanged(kind: str, tmp_path: Path) -> None:
     named = assess_all(*pair, rules={"/lon": {"absolute": 0.5}})
     assert named.ok
     assert named[f"{root}lon"].bound.kind == "absolute"
+    found.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    in_files = f"<p>{pair[1]} compared with {pair[0]}</p>"
+    assert (in_files in page, "compared with" in page) == (kind == "files",) * 2
+    assert "first finding" in found.to_text()
+    assert "first finding" not in named.to_text()
     if kind == "files":
-        said = CliRunner().invoke(main, ["assess", *map(str, pair)])
+        arguments = ["assess", *map(str, pair), "--html", str(tmp_path / "page.html")]
+        said = CliRunner().invoke(main, arguments)
         assert said.exit_code == 1
-        assert (
-            f"unchanged coordinates: {pair[1]}:/lat_bnds, {pair[1]}:/t, {pair[1]}:/lat\n"
-            in said.output
-        )
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert in_files in page
+        assert "<summary>3 unchanged coordinates</summary><p>/lat_bnds, /t, /lat</p>" in page
+        assert ">/field</a>" in page
+        assert "unchanged coordinates: /lat_bnds, /t, /lat\n" in said.output
 
 
 def test_rules_say_what_each_variable_has_to_meet() -> None:

@@ -197,6 +197,36 @@ def test_maps_are_north_up_over_coordinates(
     assert np.array_equal(rows, x[::-1, 0] if falling else x[:, 0])
 
 
+@pytest.mark.parametrize(
+    ("units", "calendar", "shown"),
+    [
+        ("days since 2011-5-16 00:00:00", "", "2011-06-16"),
+        ("hours since 2000-02-28 12:30", "standard", "2000-02-29T19:30:00"),
+        ("days since 1583-01-01", "noleap", "31 days since 1583-01-01"),
+        ("days since 1582-10-14", "gregorian", "31 days since 1582-10-14"),
+        ("days since 2011-02-30", "", "31 days since 2011-02-30"),
+        ("months since 2011-02-01", "", "31 months since 2011-02-01"),
+        ("seconds since 2011-02-01", "", "2011-02-01T00:00:31"),
+    ],
+)
+def test_times_are_dates_in_the_common_calendar(
+    units: str, calendar: str, shown: str, tmp_path: Path
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        field = file.create_dataset("x", data=np.arange(10.0).reshape(2, 5))
+        file["t"] = [31.0, 59.0]
+        file["t"].attrs.update(
+            {"units": units, "calendar": calendar} if calendar else {"units": units}
+        )
+        file["t"].make_scale("t")
+        field.dims[0].attach_scale(file["t"])
+        report = assess(field, field)
+        file["t"][...] = [0.125, 0.25]
+        early = assess(field, field).coordinates[0]
+    assert report.coordinates[0].at(0) == f"t 0 ({shown})"
+    assert (early.at(0) == f"t 0 (0.125 {units})") == (units[:7] == "seconds" or "since" in shown)
+
+
 def test_without_matplotlib_there_are_tables(tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')")
     said = run_python(

@@ -130,6 +130,21 @@ def test_time_is_taken_by_what_is_stored(
     assert report.climate.dssim_mean is None
 
 
+def test_many_axes_are_cut_where_one_plane_does_not_fit(tmp_path: Path) -> None:
+    """Half of all values are 8 GiB of the first field, and 4 MiB of the second."""
+    chunks = (1,) * 8 + (2,) * 12
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(2,) * 20).astype("f4")
+    y = x + rng.normal(size=x.shape).astype("f4")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        never = [file.create_dataset(n, (2,) * 32, "f4", chunks=(1,) * 12 + chunks) for n in "ab"]
+        report = assess(*never, absolute=1e-3)
+        assert report.valid == 1 << 32
+        pair = [file.create_dataset(n, data=v, chunks=chunks) for n, v in (("x", x), ("y", y))]
+        in_parts = assess(*pair, memory_limit=1 << 20)
+    assert_same(in_parts, assess(x, y), WHERE, near=1e-12)
+
+
 def test_metrics_of_your_own_read_every_value(tmp_path: Path) -> None:
     class Own:
         name, halo = "own", 0

@@ -324,8 +324,10 @@ def test_halves_complex_numbers_and_noise_are_saved(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="a noise bound is of integers, and it is saved as"):
         encoding(whole, {"half": {"noise": 1}})
     assert [*encoding(whole, {"counts": {"noise": 1}}, noise=1)] == ["counts"]
-    assert [*encoding(whole, absolute=0.5, keep="sign")] == ["half", "counts"]
-    assert [*encoding(whole, absolute=0.5, valid_range=(0, 9))] == ["counts"]
+    with pytest.warns(RuntimeWarning, match="complex will be saved without"):
+        assert [*encoding(whole, absolute=0.5, keep="sign")] == ["half", "counts"]
+    with pytest.warns(RuntimeWarning, match="(half|complex) will be saved without"):
+        assert [*encoding(whole, absolute=0.5, valid_range=(0, 9))] == ["counts"]
     with pytest.raises(UnsupportedError, match="complex numbers have no thresholds"):
         encoding(whole, {"complex": {"absolute": 0.5, "keep": "sign"}})
 
@@ -568,6 +570,22 @@ def test_codec_and_values_are_kept(
         assert stored(tmp_path / "a.nc", name).config == stored(saved, name).config
         assert stored(tmp_path / "a.nc", name).chunks == SHAPE
         assert_same_bits(values(tmp_path / "a.nc", name), values(saved, name))
+
+
+def test_safeguards_are_not_left_out_in_silence(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(40, 60))
+    ds = xr.Dataset({kind: (("y", "x"), values.astype(kind)) for kind in ("f4", "f2", "c8")})
+    with pytest.warns(RuntimeWarning, match="saved without compression") as caught:
+        found = encoding(ds, absolute=1e-2, thresholds=0.5)
+    assert [str(one.message).split()[0] for one in caught] == ["f2", "c8"]
+    assert list(found) == ["f4"]
+    ds[["f4"]].to_netcdf(tmp_path / "a.nc", engine="h5netcdf", encoding=found)
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5lossy") as opened:
+        for arguments in ({"absolute": 0.1}, {"absolute": 0.1, "thresholds": 0}):
+            with pytest.warns(RuntimeWarning, match=r"f4: safeguards .* \(threshold 0\.5\)"):
+                encoding(opened, **arguments)
+        assert encoding(opened)["f4"]["compression"].thresholds == (0.5,)
+        encoding(opened, absolute=0.1, thresholds=(0, 0.5))  # warnings are errors
 
 
 def test_results_of_computations_can_have_the_same_codecs(saved: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,16 @@ _LONGEST = 1 << 20
 #: Units of what is drawn downwards, besides all whose attribute ``positive`` is "down".
 _PRESSURES = {"Pa", "hPa", "kPa", "mb", "mbar", "millibar", "millibars"}
 
+#: Units of times that are shown as dates, and how many seconds they are; up to how many seconds;
+#: and from when on the calendars of these names are one.
+_SINCE = re.compile(
+    r"(second|minute|hour|day)s? since (\d+)-(\d+)-(\d+)(?:[ T](\d+):(\d+)(?::(\d+)(?:\.0*)?)?)?Z?"
+)
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+_CALENDARS = {"", "standard", "gregorian", "proleptic_gregorian"}
+_MOST_SECONDS = 1e12
+_SAME_FROM = np.datetime64("1582-10-15")
+
 
 def coordinates(axes: Sequence[Axis], shape: tuple[int, ...]) -> tuple[Coordinate, ...]:
     """Return what the axes say of the places along them; nothing if they have no names."""
@@ -48,7 +59,32 @@ def _coordinate(axis: Axis, n: int) -> Coordinate:
     values = None
     with contextlib.suppress(H5LossyError, *UNREADABLE):
         values = _values(given, n)
+    dates = None if values is None else _dates(given, units, values)
+    if dates is not None:
+        return replace(found, values=dates, units="")
     return found if values is None else replace(found, values=values)
+
+
+def _dates(given: Any, units: str, values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """Return times as dates, if they are such in a calendar that NumPy has."""
+    if values.dtype.kind == "M":
+        return values
+    since = _SINCE.fullmatch(units)
+    if since is None or text_of(given, "calendar").lower() not in _CALENDARS:
+        return None
+    try:
+        # NumPy takes two digits each, and four of the year.
+        year, month, day, *time = (int(part or 0) for part in since.groups()[1:])
+        clock = ":".join(f"{part:02}" for part in time)
+        start = np.datetime64(f"{year:04}-{month:02}-{day:02}T{clock}", "s")
+    except ValueError:  # year 0, or 30 February
+        return None
+    seconds = values * _SECONDS[since[1]]
+    if not np.abs(seconds).max() < _MOST_SECONDS:
+        return None
+    dates: npt.NDArray[Any] = start + np.rint(seconds).astype("m8[s]")
+    is_known = len(np.unique(dates)) == len(dates)  # parts of seconds are better told as numbers
+    return dates if is_known and min(dates.min(), start) >= _SAME_FROM else None
 
 
 def _values(given: Any, n: int) -> npt.NDArray[Any] | None:

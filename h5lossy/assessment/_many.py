@@ -18,7 +18,7 @@ from h5lossy._datasets import describe
 from h5lossy._dims import has_places
 from h5lossy._errors import H5LossyError, InvalidArgumentError
 from h5lossy._globs import names_one
-from h5lossy._names import dataset_at, paired_files
+from h5lossy._names import dataset_at, name_of, paired_files
 from h5lossy._printable import one_line
 from h5lossy._repacking.objects import dataset_paths, open_dataset
 from h5lossy._values import has_numbers
@@ -132,7 +132,7 @@ def assess_all(
         if report is None:
             unchanged.append(name)
             continue
-        named = replace(report.provenance, original=name, decoded=name)
+        named = replace(report.provenance, original=_place(x, name), decoded=_place(y, name))
         reports[name] = replace(report, provenance=named)
     checked.check_used()
     if divergence and not divergences:
@@ -154,6 +154,11 @@ def assess_variable(x: Any, y: Any, *, is_coordinate: bool, **options: Any) -> R
             return None
     kept = {name: options[name] for name in ("threads", "memory_limit") if name in options}
     return assess(x, y, lossless=True, metrics="bound", **kept)
+
+
+def _place(field: Any, name: str) -> str:
+    """Return the file of a dataset and its path there; of others the name of the variable."""
+    return f"{field.file.filename}:{name_of(field)}" if isinstance(field, h5py.Dataset) else name
 
 
 def is_no_variable(found: Any) -> bool:

@@ -197,6 +197,9 @@ class Walker:
                 best, thickness = (cost, -points, widths), thick
         if best is not None:
             return thickness, best[2]
+        if len(self._shape) > _native.ASSESS_MAX_RANK:  # nothing needs neighbours: cut anywhere
+            most = max(1, int(self._limit * _OF_LIMIT))
+            return 1, block_shape(whole, tuple(others), point_bytes, most_bytes=most)
         cuts = _OTHER_CUTS.get(len(self._shape), ())
         return 1, (*map(min, cuts, whole), *whole[len(cuts) :])
 

@@ -536,7 +536,7 @@ class Coordinate:
 
     name: str = ""  #: That of the axis, if it has one.
     long_name: str = ""  #: The coordinate's attribute ``long_name``.
-    units: str = ""  #: Its attribute ``units``.
+    units: str = ""  #: Its attribute ``units``; none of dates.
     rises: bool = (
         False  #: Whether it grows upwards in pictures, as latitudes do, and depths do not.
     )
@@ -550,6 +550,7 @@ class Coordinate:
             return f"{name} {index}"
         value = self.values[index]
         text = str(value) if self.values.dtype.kind == "M" else f"{value:.6g}"
+        text = text.removesuffix("T00:00:00")
         return f"{name} {index} ({f'{text} {self.units}'.rstrip()})"
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,6 +40,9 @@ _COLUMNS = 3
 
 #: Longer legends stand line by line.
 _LEGEND_LETTERS = 36
+
+#: A longer name of what the values are stands on several lines.
+_LABEL_LETTERS = 28
 
 #: What the axis of a spectrum shows on both sides of 1, at least.
 _LEAST_REACH = 0.02
@@ -448,7 +452,8 @@ def _maps(one: FieldSlice, report: ReportData) -> list[Panel]:
 
 def _quantity(report: ReportData) -> str:
     """Name what the values are."""
-    return printable(report.provenance.long_name or "value")
+    name = printable(report.provenance.long_name or "value")
+    return textwrap.fill(name, _LABEL_LETTERS, break_long_words=False)
 
 
 def _curves(one: FieldSlice, report: ReportData) -> list[Panel]:

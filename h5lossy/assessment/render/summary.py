@@ -16,7 +16,7 @@ from h5lossy.assessment.render.text import decibel, document, findings, near_1, 
 from h5lossy.assessment.render.text import page as report_page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from h5lossy.assessment.schema import ReportData
 
@@ -43,10 +43,11 @@ def worst_first(reports: Mapping[str, ReportData]) -> list[str]:
 
 
 def table(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Return a line for each variable, those that can't be compared first."""
+    """Return headings and a line for each variable, those that can't be compared first."""
     lines = [(name, "ERROR", *[""] * 5, why) for name, why in failed.items()]
     lines += [_line(name, reports[name]) for name in worst_first(reports)]
-    return [tuple(map(printable, line)) for line in lines]
+    columns = None if any(line[-1] for line in lines) else -1  # findings, if there are any
+    return [tuple(map(printable, line[:columns])) for line in (HEADINGS, *lines)]
 
 
 def _line(name: str, report: ReportData) -> tuple[str, ...]:
@@ -75,16 +76,23 @@ def result(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> str:
 
 def of_coordinates(unchanged: Sequence[str]) -> str:
     """Say in one line which coordinates are unchanged."""
-    return f"unchanged coordinates: {', '.join(unchanged)}" if unchanged else ""
+    file = file_of(unchanged)
+    names = ", ".join(name.removeprefix(file) for name in unchanged)
+    return f"unchanged coordinates: {names}" if unchanged else ""
+
+
+def file_of(names: Iterable[str]) -> str:
+    """Return what stands before the path of every name, a file and a colon; nothing if several."""
+    files = {file + colon for file, colon, _ in (name.rpartition(":") for name in names)}
+    return files.pop() if len(files) == 1 else ""
 
 
 def text(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> str:
     """Write the table for a terminal."""
-    lines = [HEADINGS, *table(reports, failed)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
+    lines = table(reports, failed)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     written = [
-        "  ".join([*(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[-1]]).rstrip()
-        for line in lines
+        "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
     ]
     return "\n".join([*written, result(reports, failed)])
 
@@ -93,19 +101,29 @@ def table_html(
     reports: Mapping[str, ReportData], failed: Mapping[str, str], links: Mapping[str, str]
 ) -> str:
     """Write the table as HTML; `links` are the pages of variables."""
+    file = file_of([*reports, *failed])
+    about = {
+        printable(name): " · ".join(filter(None, (of.provenance.long_name, of.provenance.units)))
+        for name, of in reports.items()
+    }
+    to = {printable(name): link for name, link in links.items()}
 
     def cell(i: int, line: tuple[str, ...]) -> str:
         shown = html.escape(line[i])
-        if i == 0 and line[0] in links:
-            shown = f'<a href="{html.escape(links[line[0]])}">{shown}</a>'
-        kind = f' class="{line[1].lower()}-word"' if i == 1 else ""
-        return f"<td{kind}>{shown}</td>"
+        if i == 0:
+            shown = html.escape(line[0].removeprefix(printable(file)))
+            if line[0] in to:
+                shown = f'<a href="{html.escape(to[line[0]])}">{shown}</a>'
+            if about.get(line[0]):
+                shown += f"<div><small>{html.escape(printable(about[line[0]]))}</small></div>"
+        kind = {1: f"{line[1].lower()}-word", len(HEADINGS) - 1: "finding"}.get(i)
+        return f'<td class="{kind}">{shown}</td>' if kind else f"<td>{shown}</td>"
 
+    headings, *lines = table(reports, failed)
     rows = "\n".join(
-        f"<tr>{''.join(cell(i, line) for i in range(len(line)))}</tr>"
-        for line in table(reports, failed)
+        f"<tr>{''.join(cell(i, line) for i in range(len(line)))}</tr>" for line in lines
     )
-    heads = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
+    heads = "".join(f"<th>{heading}</th>" for heading in headings)
     return f'<div class="wide"><table>\n<tr>{heads}</tr>\n{rows}\n</table></div>'
 
 
@@ -120,9 +138,17 @@ def page(
     passed = "FAIL" if is_wrong else "PASS"
     if not is_wrong and any(verdict(report) == "measured" for report in reports.values()):
         passed = "measured"
-    body = table_html(reports, failed, {printable(name): to for name, to in links.items()})
-    last = html.escape(printable(of_coordinates(unchanged)))
-    return document(passed, html.escape(result(reports, failed)), f"{body}\n<p>{last}</p>\n")
+    body = table_html(reports, failed, links)
+    if unchanged:
+        names = of_coordinates(unchanged).partition(": ")[2]
+        body += (
+            f"\n<details><summary>{len(unchanged)} unchanged coordinates</summary>"
+            f"<p>{html.escape(printable(names))}</p></details>\n"
+        )
+    sources = [report.provenance for report in reports.values()]
+    files = [file_of([getattr(one, of) for one in sources])[:-1] for of in ("decoded", "original")]
+    about = f"<p>{html.escape(printable(' compared with '.join(files)))}</p>\n"
+    return document(passed, html.escape(result(reports, failed)), body, about if all(files) else "")
 
 
 class Pages:

@@ -169,9 +169,9 @@ def _data(report: ReportData) -> Iterator[Row]:
         meaning = "Checked in exact arithmetic against the number as it was typed."
         yield Row("data", "bound", str(report.bound), meaning)
         over = f"{report.bound.violations} of {report.valid}"
-        yield Row("data", "points over it", over, is_headline=True)
+        yield Row("data", "points over the bound", over, is_headline=True)
         if report.bound.share is not None:
-            yield Row("data", "largest share of it", number(report.bound.share, 4))
+            yield Row("data", "largest share of the bound", number(report.bound.share, 4))
     if (sides := report.safeguards) is not None:
         yield Row("data", "safeguards", str(Safeguards(sides.thresholds, sides.valid_range)))
         yield Row("data", "points that break them", f"{sides.broken} of {report.points}")
@@ -377,10 +377,11 @@ def table_html(report: ReportData) -> str:
 
 def _html_rows(table: Iterable[Row]) -> str:
     return "\n".join(
-        f"<tr><th>{group if i == 0 else ''}</th><td>{_in_html(row.name)}</td>"
-        f"<td>{_in_html(row.value)}</td></tr>"
-        for group, of_group in itertools.groupby(table, lambda row: row.group)
-        for i, row in enumerate(of_group)
+        f'<tr><th colspan="2">{group}</th></tr>\n'
+        + "\n".join(
+            f"<tr><td>{_in_html(row.name)}</td><td>{_in_html(row.value)}</td></tr>" for row in rows
+        )
+        for group, rows in itertools.groupby(table, lambda row: row.group)
     )
 
 
