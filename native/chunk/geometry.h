@@ -68,6 +68,9 @@ class Geometry {
   // The rows of a tile that is one box, and part of a slice.
   [[nodiscard]] RowsAhead rows_of(std::uint32_t tile, const std::uint8_t* chunk) const;
 
+  // Where a tile's values are in a chunk if they lie there one after another; null otherwise.
+  [[nodiscard]] const std::uint8_t* run_of(std::uint32_t tile, const std::uint8_t* chunk) const;
+
   // Copies a tile's values out of a chunk, or into it.
   void gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const;
   void scatter(std::uint32_t tile, const std::uint8_t* values, std::uint8_t* chunk) const;

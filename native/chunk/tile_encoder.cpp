@@ -28,12 +28,17 @@ Bytes TileEncoder::encode(Bytes raw, std::uint32_t i, std::span<std::uint8_t> ro
   if (needs_copy_) {
     std::uint8_t* const copy = own + payload_room_;
     if (!choice_.geometry.is_linear()) {
-      choice_.geometry.gather(i, raw.data(), copy);
-      values = copy;
+      values = choice_.geometry.run_of(i, raw.data());
+      if (values == nullptr) {
+        choice_.geometry.gather(i, raw.data(), copy);
+        values = copy;
+      }
       placed_.tile.ahead = choice_.geometry.rows_of(i + 1, raw.data());
     }
-    if (params_.big_endian != 0) copy_swapped(values, copy, tile_bytes, params_.value_bytes);
-    values = copy;
+    if (params_.big_endian != 0) {
+      copy_swapped(values, copy, tile_bytes, params_.value_bytes);
+      values = copy;
+    }
   }
   const std::uint32_t size = functions_.encode(quantizer_, choice_.mode, placed_.tile, values, out, workspace_.data());
   return size == kStoreTile ? Bytes(values, tile_bytes) : Bytes(out, size);
