@@ -293,6 +293,10 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
 
     def params(self) -> _native.Params:
         """Return the settings as the library takes them, without anything about the data."""
+        return self._params
+
+    @functools.cached_property  # each chunk that is encoded asks for it
+    def _params(self) -> _native.Params:
         bound = self.bound
         return _native.Params(
             codec=self.codec_number,

@@ -8,7 +8,6 @@ itself, so decoding takes nothing but its bytes.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import operator
 from dataclasses import dataclass
@@ -188,9 +187,9 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
         codec = codec.resolve(array, fill_value)
     with as_stored(array):
         values = loaded(array[...])
-    fill = fill_value
-    if is_own:  # NaN is one, too, for masked points
-        fill = own_fill_value(values) if missing.fill is None else missing.fill
+    fill = missing.fill  # in the array's type
+    if fill is None:  # NaN is one, too, for masked points
+        fill = own_fill_value(values) if is_own else fill_value
     values = np.asarray(unmasked(values, fill), dtype=array.dtype, order="C")
     params = frame_params(codec, fill, values)
     return _native.encode(params, values) if out is None else _encode_into(params, values, out)
@@ -416,8 +415,7 @@ def chunk_params(
                     f"the exact value {number} is none of {dtype.name}, which has numbers from "
                     f"{info.min} to {info.max}; give one that the data has"
                 )
-    return dataclasses.replace(
-        codec.params(),
+    return codec.params().replaced(
         **_native.type_fields(dtype),
         fill_bits=fill_bits(fill_value, dtype),
         # The components of complex numbers are one more axis.

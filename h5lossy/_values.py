@@ -116,6 +116,8 @@ def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any,
     given = np.asarray(fill_value)
     if given.ndim or not (given.dtype.kind in "iu" or is_float(given.dtype)):
         raise InvalidArgumentError(f"fill_value must be one real number, got {fill_value!r}")
+    if given.dtype == dtype:
+        return given
     with np.errstate(all="ignore"):
         fill = given.astype(dtype)
     exact = bool(fill == given) or (is_float(dtype) and bool(np.isnan(given)))

@@ -110,6 +110,8 @@ class Missing:
 
     def with_fill(self, fill_value: Any) -> Missing:
         """Return the same with another fill value; the previous one becomes a missing value."""
+        if fill_value is None and self.is_empty:
+            return self
         fill = None if fill_value is None else checked_fill_value(fill_value, self.dtype)[()]
         if fill is not None and np.isnan(fill):
             fill = None
@@ -419,6 +421,8 @@ def _finite(values: npt.NDArray[Any]) -> tuple[Any, ...]:
 
 def _given(missing_value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     """Return the missing values that a caller gives, in the given type."""
+    if isinstance(missing_value, tuple) and not missing_value:
+        return ()
     given = np.ravel(np.asarray(missing_value))
     if given.size and given.dtype.kind not in "fiu":
         raise InvalidArgumentError(

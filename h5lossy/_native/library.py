@@ -174,6 +174,12 @@ class Struct:
         """Return what the C struct has besides the dataclass's own fields, or instead of them."""
         return {}
 
+    def replaced(self, **fields: Any) -> Self:
+        """Return the same with other values of some fields."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self) | fields)  # several times as fast as __init__, as in from_c
+        return made
+
     def to_c(self, ctype: Any) -> Any:
         """Return a new C struct."""
         get, pointers = _members(ctype)

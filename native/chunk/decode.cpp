@@ -27,7 +27,8 @@ class Whole {
 
   // Where a tile's values are contiguous in memory, so that it is decoded in place; null if nowhere.
   [[nodiscard]] std::uint8_t* memory(std::uint32_t tile, std::uint32_t) const {
-    return geometry_.is_linear() ? raw_.data() + geometry_.first_value(tile) * value_bytes_ : nullptr;
+    const std::uint64_t run = geometry_.run_of(tile);
+    return run != Geometry::kNoRun ? raw_.data() + run * value_bytes_ : nullptr;
   }
 
   [[nodiscard]] RowsAhead ahead(std::uint32_t tile) const { return geometry_.rows_of(tile, raw_.data()); }

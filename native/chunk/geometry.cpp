@@ -117,6 +117,20 @@ RowsAhead Geometry::rows_of(std::uint32_t tile, const std::uint8_t* chunk) const
   return rows;
 }
 
+std::uint64_t Geometry::run_of(std::uint32_t tile) const {
+  if (is_linear_) return first_value(tile);
+  if (tile_boxes_ != 1) return kNoRun;
+  std::uint32_t runs = 0;
+  std::uint64_t first = 0;
+  for_boxes(tile, [&](const PlacedBox& box) {
+    first = first_of(box);
+    std::size_t a = kAxes - 1;
+    while (a > 0 && box.size[a] == dims_[a]) --a;
+    for (runs = 1; a > 0; --a) runs *= box.size[a - 1];
+  });
+  return runs == 1 ? first : kNoRun;
+}
+
 void Geometry::range(std::uint64_t first, std::uint64_t count, std::uint32_t& begin, std::uint32_t& end) const {
   begin = end = 0;
   if (count == 0 || tiles_ == 0) return;

@@ -68,6 +68,10 @@ class Geometry {
   // The rows of a tile that is one box, and part of a slice.
   [[nodiscard]] RowsAhead rows_of(std::uint32_t tile, const std::uint8_t* chunk) const;
 
+  // The place in a chunk of a tile's first value, if the others follow it there; kNoRun otherwise.
+  static constexpr std::uint64_t kNoRun = ~std::uint64_t{0};
+  [[nodiscard]] std::uint64_t run_of(std::uint32_t tile) const;
+
   // Copies a tile's values out of a chunk, or into it.
   void gather(std::uint32_t tile, const std::uint8_t* chunk, std::uint8_t* values) const;
   void scatter(std::uint32_t tile, const std::uint8_t* values, std::uint8_t* chunk) const;

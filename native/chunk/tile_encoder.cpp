@@ -22,17 +22,19 @@ TileEncoder::TileEncoder(const h5l_params& params, const Quantizer& quantizer, c
 Bytes TileEncoder::encode(Bytes raw, std::uint32_t i, std::span<std::uint8_t> room) {
   choice_.geometry.place(i, placed_);
   const std::size_t tile_bytes = std::size_t{placed_.tile.count} * params_.value_bytes;
-  const std::uint8_t* values = raw.data() + choice_.geometry.first_value(i) * params_.value_bytes;
+  const std::uint64_t run = choice_.geometry.run_of(i);
   std::uint8_t* const own = workspace_.data() + codec_room_;
   std::uint8_t* const out = room.size() >= payload_room_ ? room.data() : own;
-  if (needs_copy_) {
-    std::uint8_t* const copy = own + payload_room_;
-    if (!choice_.geometry.is_linear()) {
-      choice_.geometry.gather(i, raw.data(), copy);
-      values = copy;
-      placed_.tile.ahead = choice_.geometry.rows_of(i + 1, raw.data());
-    }
-    if (params_.big_endian != 0) copy_swapped(values, copy, tile_bytes, params_.value_bytes);
+  std::uint8_t* const copy = own + payload_room_;
+  const std::uint8_t* values = copy;
+  if (run != Geometry::kNoRun) {
+    values = raw.data() + run * params_.value_bytes;
+  } else {
+    choice_.geometry.gather(i, raw.data(), copy);
+  }
+  placed_.tile.ahead = choice_.geometry.rows_of(i + 1, raw.data());
+  if (params_.big_endian != 0) {
+    copy_swapped(values, copy, tile_bytes, params_.value_bytes);
     values = copy;
   }
   const std::uint32_t size = functions_.encode(quantizer_, choice_.mode, placed_.tile, values, out, workspace_.data());

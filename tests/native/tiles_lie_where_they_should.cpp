@@ -85,6 +85,9 @@ class Walk {
     for (std::uint32_t i = 0; i < geometry.tiles(); ++i) {
       const NaiveTile& tile = expected[i];
       check_place(geometry, i, tile);
+      const bool is_run = layout.boxes == 1 && tile.values.back() - tile.values.front() == tile.values.size() - 1;
+      CHECK(geometry.run_of(i) == (is_run ? tile.values.front() : Geometry::kNoRun), "%s: tile %u is%s a run",
+            text_of(dims).c_str(), i, is_run ? "" : " not");
       const std::span<std::uint8_t> values = tile_.at_end(tile.values.size() * value_bytes);
       geometry.gather(i, in.data(), values.data());
       for (std::size_t j = 0; j < tile.values.size(); ++j) {

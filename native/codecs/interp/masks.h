@@ -241,15 +241,7 @@ class DecisionWriter {
   u64 cost_ = 0;
 };
 
-struct Reciprocals {
-  u64 of[kFrequencySum + 1];
-};
-H5L_FN constexpr Reciprocals make_reciprocals() {
-  Reciprocals reciprocals = {};
-  for (u32 f = 1; f <= kFrequencySum; ++f) reciprocals.of[f] = reciprocal_of(f);
-  return reciprocals;
-}
-H5L_TABLE Reciprocals kReciprocals = make_reciprocals();
+H5L_TABLE ByFrequency<u64> kReciprocals = by_frequency(reciprocal_of);
 
 // Writes what was collected, and returns the end. What is in front of `scratch_end`, up to two bytes for each decision,
 // is free memory.

@@ -477,9 +477,18 @@ class Surveyor : SurveyOfPositions {
 
   template <u32 length>
   void read_rows(u64 first, u32 inside, Word<T> (&bits)[kGroupValues]) {
-    for (u32 i = 0; i < count_; i += length) {
-      const u64 from = first + offsets_[i];  // before the values, maybe, and then wrapped
-      if (from <= values_ - length) [[likely]] {
+    // Where the first and the last row begin: before the values, maybe, and then wrapped.
+    const u64 last = first + offsets_[count_ - length];
+    const bool all_there = first <= values_ - length && last <= values_ - length && reader_.convert == nullptr;
+    if (all_there) [[likely]] {
+      const u8* const from = reader_.values + first * sizeof(T);
+      const u32 count = count_;
+#pragma GCC unroll 8
+      for (u32 i = 0; i < count; i += length) memcpy(bits + i, from + offsets_[i] * sizeof(T), length * sizeof(T));
+    }
+    for (u32 i = 0; !all_there && i < count_; i += length) {
+      const u64 from = first + offsets_[i];
+      if (from <= values_ - length) {
         reader_.template read<length>(from, bits + i);
         continue;
       }

@@ -395,15 +395,18 @@ H5L_FN constexpr u16 cost_of(u32 frequency) {
   return static_cast<u16>((log + 1) / 2);
 }
 
-struct FrequencyCosts {
-  u16 of[kFrequencySum + 1];
+// What follows from each frequency.
+template <class Number>
+struct ByFrequency {
+  Number of[kFrequencySum + 1];
 };
-H5L_FN constexpr FrequencyCosts make_frequency_costs() {
-  FrequencyCosts costs = {};
-  for (u32 f = 1; f <= kFrequencySum; ++f) costs.of[f] = cost_of(f);
-  return costs;
+template <class Number>
+H5L_FN constexpr ByFrequency<Number> by_frequency(Number (*number_of)(u32)) {
+  ByFrequency<Number> numbers = {};
+  for (u32 f = 1; f <= kFrequencySum; ++f) numbers.of[f] = number_of(f);
+  return numbers;
 }
-H5L_TABLE FrequencyCosts kFrequencyCosts = make_frequency_costs();
+H5L_TABLE ByFrequency<u16> kFrequencyCosts = by_frequency(cost_of);
 
 // The quotient of a state, below 2^21 times the frequency, and the frequency, without a division. The reciprocal is
 // 2^43 / frequency, rounded up by less than 1, so the product is too large by less than the state, and that is below
