@@ -84,7 +84,7 @@ class Decoder {
   }
 
  private:
-  // Byte offset of a layer's codes; 0 if it has none.
+  // Byte offset of a layer's codes; 0 if the layer has none.
   [[nodiscard]] H5L_DEVICE u32 codes_at(u32 layer) const {
     return (layers_ >> layer & 1) == 0 ? 0 : 4 + kLayerBlocks * ones(layers_ & ((u32{1} << layer) - 1));
   }
@@ -98,8 +98,8 @@ class Decoder {
     return (codes * 0x01010101u >> 24) + ones((codes + 0x7F7F7F7Fu) & 0x80808080u);
   }
 
-  // The codes that a thread reads: those of its run, four per word, and that of its own block. 0 for blocks without a
-  // code and past the end.
+  // The codes that a thread reads: those of its run, four per word, and that of its own block. They are 0 for blocks
+  // without a code and past the end.
   struct Codes {
     u32 at;  // the word of the first code; 0: none
     u32 words[kRunBlocks / 4];
@@ -167,8 +167,8 @@ class Decoder {
     return codes_bytes % 4 == 0 || load_constant(payload_ + codes_words - 1) >> (8 * (codes_bytes % 4)) == 0;
   }
 
-  // The part's share of the checksum, except planes: the codes of its layers, a share of the exceptions, and in the
-  // first part everything before and after the codes.
+  // The part's share of the checksum, except planes: the codes of its layers, a share of the exceptions, and, for the
+  // first part, everything before and after the codes.
   H5L_DEVICE void add_others(PayloadSum& sum) const {
     if (!sum.is_enabled()) return;
     if (thread() / (kThreads / kTileParts) == part_) {

@@ -8,7 +8,7 @@
 
 namespace h5lossy::H5L_TARGET::aatrox {
 
-// Finds the offsets of a thread block's items, which are parts of tiles. One warp does.
+// Finds the offsets of a thread block's items, which are parts of tiles. Called by one warp.
 template <class T>
 class PartPlaces {
  public:
@@ -88,8 +88,8 @@ class PartPlaces {
   u32 sum_ = kComplete;
 };
 
-// Exceptions of a part and of each thread. In shared memory: keeping them in registers would cost the common parts
-// without exceptions.
+// Exceptions of a part and of each thread. They are in shared memory: in registers they would slow down the common
+// parts without exceptions.
 struct alignas(16) Exceptions {
   ThreadExceptions threads[kThreads];
   u64 common;
@@ -416,7 +416,7 @@ class Encoder {
     sync_block();
     if (thread() == 0) {
       if (part_number == 0) has_before = false;
-      // Without ordinary values all differences are 0, whatever is before the part.
+      // If the part has no ordinary values, all its differences are 0, whatever precedes it.
       const bool is_waiting = part_number != 0 && !has_before && next_ordinary(0) != kThreads;
       for (u32 i = 1; is_waiting && i <= part_number && !has_before; ++i) {
         const PartWord part = unpack(wait_for(plan_.parts + item - i));

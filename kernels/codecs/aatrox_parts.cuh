@@ -123,9 +123,9 @@ H5L_DEVICE TileLayout layout_of(u64 word, u32 values, u32 before) {
   return tile;
 }
 
-// The size of a tile follows from one word, the sum over its parts: payload words in the lowest bits, whether the first
-// bin is not 0, and the numbers of parts with exceptions, of parts with nothing else, and of all parts. The last count
-// reaches the highest bit when the sum is complete.
+// The size of a tile follows from one word, the sum over its parts. From the lowest bits up, it has the payload words,
+// whether the first bin is not 0, and the numbers of parts with exceptions, of parts with nothing else, and of all
+// parts. The last count reaches the highest bit when the sum is complete.
 inline constexpr u32 kWordsBits = 17, kInitialAt = 19, kExceptionsAt = 20, kOnlyCommonAt = 24, kPartsAt = 28;
 static_assert(u32{1} << kPartsAt == kComplete / kTileParts);
 

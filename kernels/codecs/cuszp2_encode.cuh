@@ -13,7 +13,7 @@ namespace h5lossy::H5L_TARGET::cuszp2 {
 
 using namespace blocks;
 
-// The section of exceptions, of a thread and of the tile. In shared memory: keeping it in registers would cost the
+// The section of exceptions, of a thread and of the tile. It is in shared memory: in registers it would slow down the
 // common tiles without exceptions.
 template <class T>
 struct Section {

@@ -57,7 +57,7 @@ class Decoder : ZeroRestorer<DecodeShared> {
 
  private:
   // Eight planes, from bit 8 s on, as bytes of the thread's values. Branch-free if all eight are used or the call is
-  // rare, so that their loads overlap.
+  // rare, so that the loads overlap.
   template <bool is_seldom>
   H5L_DEVICE void restore_bytes(u32 s, u32 (&rows)[8]) const {
     const u32 used = planes_used_ >> (24 - 8 * s) & 0xFF;  // the lowest plane first
@@ -65,7 +65,7 @@ class Decoder : ZeroRestorer<DecodeShared> {
     H5L_UNROLL for (u32 c = 0; c < 8; ++c) rows[c] = 0;
     if (used == 0) return;
     if constexpr (is_seldom) {
-      // In most warps, high planes are 0: they belong to the exceptions of other warps.
+      // In most warps, high planes are 0: only the exceptions of other warps use them.
       const u32 own = (31 - 8 * s - lane() / 4) * (kThreads / 8) + 4 * warp() + lane() % 4;
       if (!any_in_warp(shared_.pieces[own].flags != 0)) return;
     }
@@ -73,7 +73,7 @@ class Decoder : ZeroRestorer<DecodeShared> {
       H5L_UNROLL for (u32 c = 0; c < 8; ++c) rows[c] = plane(c);
     } else {
       H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
-        if ((used & (0xFF >> c)) == 0) break;  // nor are higher ones
+        if ((used & (0xFF >> c)) == 0) break;  // and neither are higher ones
         rows[c] = plane(c);
       }
     }
@@ -186,7 +186,7 @@ class Decoder : ZeroRestorer<DecodeShared> {
   }
 };
 
-// The kernel for lossless frames also ends a call: it copies stored frames and compares the checksums.
+// The kernel for lossless frames also finishes a call: it copies stored frames and compares the checksums.
 template <class T, class Q>
 H5L_DEVICE void decode(const DecodePlan& plan) {
   DecodeShared& shared = *reinterpret_cast<DecodeShared*>(shared_memory());

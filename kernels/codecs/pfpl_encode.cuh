@@ -17,7 +17,7 @@ template <class T, class Q>
 class Encoder : ZeroRemover<EncodeShared> {
   using W = Word<T>;
   static constexpr u32 kValues = kRowBytes / sizeof(T);
-  static constexpr W kBias = static_cast<W>(kWordBias<Q>);  // differences do not contain it
+  static constexpr W kBias = static_cast<W>(kWordBias<Q>);  // not part of differences
 
  public:
   static constexpr bool kIsLossless = kIsLosslessQuantizer<Q>;
@@ -62,7 +62,7 @@ class Encoder : ZeroRemover<EncodeShared> {
     return has_words && size < raw_bytes ? size : raw_bytes;
   }
 
-  // An upper limit of the payload's size, which most threads do not have yet.
+  // An upper bound of the payload's size, since most threads do not know the exact size yet.
   [[nodiscard]] H5L_DEVICE u32 room() const { return room_ == 0 ? 16 : room_; }
 
   // Keeps the words in the rows of values while another tile is copied out.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's decoder of integers: a thread block per tile. The stream of planes becomes residuals, in place, and these
-// become words.
+// PFPL's decoder of integers: a thread block per tile. The stream of planes becomes residuals, in place, and then
+// words.
 #pragma once
 
 #include "kernels/codecs/pfpl_integers_tile.cuh"
@@ -84,7 +84,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
       transpose_unit((k * kThreads + thread()) * U::groups, groups, words[k]);
     }
-    // The last values follow as they are.
+    // The last values are not in groups, and follow unchanged.
     const u32 own = grouped + thread();
     W rest = 0;
     if (own < tile_.count()) rest = reinterpret_cast<const W*>(shared_.area)[own];
@@ -142,8 +142,8 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   }
   [[nodiscard]] H5L_DEVICE W residual(u32 i) const { return static_cast<W>(from_negabinary<W>(word(i))); }
 
-  // What is a sum along rows: all words, the first row where the others need those above, or what a row adds to the one
-  // above. A row goes on from the first word of the one above, from `zero`, or from 0.
+  // Sums along rows: all words, or, for predictors that need the row above, the first row or the differences to the row
+  // above. A row continues from the first word of the row above, from `zero`, or from 0.
   H5L_DEVICE void sum_rows(Predictor predictor, W zero) {
     const u32 count = tile_.count(), length = tile_.length;
     const bool is_first_row = predictor == Predictor::y || predictor == Predictor::three;
@@ -155,7 +155,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     }
     const bool has_chain = predictor != Predictor::xy;
     const u32 first_x = first % length;
-    Sum chain = 0, sum = 0;  // of first words, and of the words behind the last of these
+    Sum chain = 0, sum = 0;  // of first words, and of the words after the last of these
     bool restarts = false;
     u32 x = first_x;
     const auto add = [&](u32 i) {
@@ -204,7 +204,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     sum = lane() == 0 ? behind : before + (restart_before != 0 ? 0 : behind);
   }
 
-  // The same with predictor `three`, where a warp has room for a row in registers: `n` words for each lane.
+  // The same for predictor `three`, if a warp can hold a row in registers: `n` words per lane.
   template <u32 n>
   H5L_DEVICE void add_narrow_rows() const {
     using Lane = LanesOf<W>;
@@ -240,7 +240,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     sync_block();
   }
 
-  // What all rows but the first are is added to what is predicted from the rows above. Rows are of `length` words.
+  // Adds to each row but the first what is predicted from the rows above. Rows have `length` words.
   template <class At, class Lane>
   H5L_DEVICE void add_rows(Predictor predictor, u32 length, At at, Lane) const {
     using Word = typename Lane::Word;
@@ -293,7 +293,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     H5L_UNROLL for (u32 k = 0; k < n; ++k) words[k] = values[k];
   }
 
-  // Stores the values that are wanted, one at a time.
+  // Stores the requested values, one at a time.
   template <class ValueOf>
   H5L_DEVICE void put(ValueOf value_of_number) const {
     W* const raw = reinterpret_cast<W*>(raw_of(plan_));
@@ -336,7 +336,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   RowTile tile_ = {};
 };
 
-// The kernel also ends a call: it copies stored frames and compares the checksums.
+// The kernel also finishes a call: it copies stored frames and compares the checksums.
 template <class W>
 H5L_DEVICE void decode_integers(const DecodePlan& plan) {
   auto& shared = *reinterpret_cast<IntegerDecodeShared*>(shared_memory());

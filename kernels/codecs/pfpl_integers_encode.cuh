@@ -33,7 +33,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     tile.raw_bytes = row_tile_of(plan_.shape, tile.work.index).count() * static_cast<u32>(sizeof(W));
   }
 
-  // Values are loaded when the tile's turn comes; until then they are brought closer.
+  // Values are loaded when the tile's turn comes; until then they are only prefetched.
   H5L_DEVICE void start(const OwnTile& tile) const {
     const RowTile rows = row_tile_of(plan_.shape, tile.work.index);
     const u32 lines = (rows.length * static_cast<u32>(sizeof(W)) + kLineBytes - 1) / kLineBytes;
@@ -117,7 +117,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const u8* const first = chunk + tile_.first * sizeof(W);
     if (tile_.length % n == 0 && tile_.pitch % n == 0 && reinterpret_cast<u64>(first) % kPieceBytes == 0) {
       RowWalk at(tile_.length / n);
-      constexpr u32 at_once = 4;  // pieces that are on their way
+      constexpr u32 at_once = 4;  // pieces in flight
       H5L_NO_UNROLL for (u32 i = thread() * n; i < tile_.count(); i += at_once * kThreads * n) {
         Quad pieces[at_once];
         H5L_UNROLL for (u32 k = 0; k < at_once; ++k, at.step()) {
@@ -155,7 +155,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   // ---------------------------------------------------------------------------------------------------------------
   // Predictors
 
-  // The residuals of a word with all predictors; `is_first` says that there is no row above.
+  // The residuals of a word with all predictors; `is_first_row` says that there is no row above.
   H5L_DEVICE void all_residuals(u32 i, u32 x, bool is_first_row, bool is_first, W zero,
                                 W (&residuals)[kPredictors]) const {
     const u32 length = tile_.length;
@@ -173,7 +173,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     }
   }
 
-  // The first of those predictors that leave the fewest bytes of samples, which follow each other.
+  // Chooses the first predictor that leaves the fewest bytes on the samples, which are concatenated.
   H5L_DEVICE Predictor choose_predictor() const {
     const Samples samples(tile_.rows, tile_.length);
     const u32 count = samples.number * samples.count;
@@ -206,7 +206,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     }
     sync_block();
     u32 best = 0, least = ~u32{0};
-    const u32 predictors = tile_.rows > 1 ? kPredictors : 2;  // one row: the others are `x`
+    const u32 predictors = tile_.rows > 1 ? kPredictors : 2;  // with one row, the others equal `x`
     for (u32 p = 0; p < predictors; ++p) {
       u32 cost = 0;
       for (u32 w = 0; w < kWarps; ++w) cost += shared_.costs[w][p];
@@ -229,7 +229,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     }
   }
 
-  // From the last words to the first, since residuals need words before them.
+  // Runs from the last word to the first, since residuals need the words before them.
   template <class Residuals>
   H5L_DEVICE void replace_words(Residuals residuals) const {
     const u32 words = (tile_.count() + kPerWord - 1) / kPerWord;
@@ -241,7 +241,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     }
   }
 
-  // Of values that are side by side in a row.
+  // For values that are adjacent in a row.
   H5L_DEVICE Packed residuals_of_word(u32 m, const RowDivider& rows, W zero) const {
     const u32 y = rows.row(m), x = m - y * rows.length, last = rows.length - 1;
     const Packed own = packed(m), zeros = Lane::repeat(zero);
@@ -259,13 +259,13 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       const Packed predicted = Lane::average(n, Lane::average(Lane::before(n, nw), Lane::behind(n, ne)));
       return Lane::to_negabinary(Lane::subtract(own, predicted));
     }
-    // The differences of a row and the one above, and of these their differences.
+    // The differences between the row and the row above, and then the differences of these.
     const Packed more = Lane::subtract(own, n);
     const W before = x == 0 ? W{0} : static_cast<W>(Lane::last(packed(m - 1)) - nw);
     return Lane::to_negabinary(Lane::subtract(more, Lane::before(more, before)));
   }
 
-  // Of values whose rows begin anywhere.
+  // For values whose rows begin anywhere.
   H5L_DEVICE Packed single_residuals(u32 m, const RowDivider& rows, W zero) const {
     Packed all = 0;
     H5L_NO_UNROLL for (u32 k = 0; k < kPerWord; ++k) {
@@ -302,7 +302,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     if (own < count) rest = word(own);
     sync_block();
     const u32 raw_bytes = count * static_cast<u32>(sizeof(W));
-    for (u32 at = raw_bytes / 4 + thread(); at < kStreamBytes / 4; at += kThreads) {  // behind the stream are zeros
+    for (u32 at = raw_bytes / 4 + thread(); at < kStreamBytes / 4; at += kThreads) {  // zeros follow the stream
       reinterpret_cast<u32*>(shared_.input)[at] = 0;
     }
     if (raw_bytes % 4 != 0) sync_block();
@@ -318,7 +318,8 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     if (own < count) reinterpret_cast<W*>(shared_.input)[own] = rest;
   }
 
-  // As take_stream and write_planes do with words in registers: in loops, since this code is long enough.
+  // Does the same as take_stream and write_planes do with words in registers, but in loops, since this code is long
+  // enough.
   H5L_DEVICE void mark_stream() const {
     u8* const bytes = reinterpret_cast<u8*>(shared_.bitmap0);
     H5L_NO_UNROLL for (u32 first = thread(); first < kStreamBytes / 4; first += 4 * kThreads) {
@@ -343,7 +344,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
 
   [[nodiscard]] H5L_DEVICE u32 stream_word(u32 w) const { return reinterpret_cast<const u32*>(shared_.input)[w]; }
 
-  // Writes the bytes of a unit's groups, of which there are `left` before the plane's end.
+  // Writes the bytes of a unit's groups; `left` bytes remain before the plane's end.
   H5L_DEVICE void put_plane(u32 at, u32 bytes, u32 left) const {
     u8* const to = shared_.input + at;
     if (U::groups == 4 && left >= 4 && at % 4 == 0) {

@@ -10,8 +10,8 @@
 
 namespace h5lossy::H5L_TARGET::pfpl {
 
-// A thread transposes values in units of four groups (64 bits: two). Behind each unit is a gap, so that threads that
-// access the same word of their units have no bank conflicts.
+// A thread transposes values in units of four groups (64 bits: two). A gap after each unit avoids bank conflicts
+// between threads that access the same word of their units.
 template <class W>
 struct Units {
   static constexpr u32 values = sizeof(W) == 8 ? 16 : 32;
@@ -20,17 +20,17 @@ struct Units {
   static constexpr u32 of_thread = kStreamBytes / kThreads / 4 / words;
   static constexpr u32 gap = sizeof(W) == 8 ? 8 : 4;
 
-  // The byte at which a value is.
+  // The byte offset of a value.
   H5L_DEVICE static u32 place(u32 i) { return i * static_cast<u32>(sizeof(W)) + i / values * gap; }
 };
-inline constexpr u32 kUnitsBytes = kStreamBytes + kStreamBytes / 32 * 4;  // of values of 8 bits, which have most gaps
+inline constexpr u32 kUnitsBytes = kStreamBytes + kStreamBytes / 32 * 4;  // for 8-bit values, which have the most gaps
 
 template <class W>
 H5L_DEVICE W* value_in_units(u8* area, u32 i) {
   return reinterpret_cast<W*>(area + Units<W>::place(i));
 }
 
-// The type of an attribute that a type of 64 bits has no use for.
+// The type of an attribute that 64-bit types do not use.
 template <class T>
 struct NumberOf {
   using Type = T;
@@ -40,7 +40,7 @@ struct NumberOf<void> {
   using Type = float;
 };
 
-// What words are added up in, modulo 2^W.
+// The type in which words are added up, modulo 2^W.
 template <class W>
 struct SumOf {
   using Type = u32;
@@ -50,14 +50,14 @@ struct SumOf<u64> {
   using Type = u64;
 };
 
-// Values side by side in a word: arithmetic on all of them at once, modulo 2^W each.
+// Several adjacent values in a word: arithmetic on all of them at once, modulo 2^W each.
 template <class W>
 struct SingleLane {
   using Word = W;
   H5L_DEVICE static W repeat(W value) { return value; }
   H5L_DEVICE static W first(W word) { return word; }
   H5L_DEVICE static W last(W word) { return word; }
-  // The values one to the left, or to the right, with another one from there.
+  // The values shifted by one to the left or to the right, with another value moved in.
   H5L_DEVICE static W before(W, W left) { return left; }
   H5L_DEVICE static W behind(W, W right) { return right; }
   H5L_DEVICE static W add(W a, W b) { return static_cast<W>(a + b); }
@@ -115,7 +115,7 @@ H5L_DEVICE Quad pack_piece(const W (&values)[kPieceBytes / sizeof(W)]) {
   return {words[0], words[1], words[2], words[3]};
 }
 
-// Values as ranks, or ranks as values; `zero` is the rank of 0.
+// Converts values to ranks, or ranks to values; `zero` is the rank of 0.
 template <class W>
 H5L_DEVICE Quad flip_signs(const Quad& piece, W zero) {
   u32 even = 0, odd = 0;
@@ -133,7 +133,7 @@ H5L_DEVICE void copy_lattice(const WordLattice* from, WordLattice& to) {
   if (thread() < words) reinterpret_cast<u32*>(&to)[thread()] = reinterpret_cast<const u32*>(from)[thread()];
 }
 
-// The words of values, as ranks. The lattice stays where it is.
+// Converts values to words, as ranks. Keeps a reference to the lattice.
 template <class W>
 class ValueWords {
  public:
@@ -171,7 +171,7 @@ class ValueWords {
   }
 
  private:
-  // Without regard to exact values.
+  // Ignores exact values.
   H5L_DEVICE W bin_of(W rank) const {
     if (ranks_.step == 1) return rank;
     if constexpr (sizeof(W) == 8) {
@@ -186,18 +186,18 @@ class ValueWords {
   using Wide = typename QuotientOf<W>::Type;
   using Number = typename NumberOf<Wide>::Type;
   const WordLattice& lattice_;
-  Lattice ranks_;  // of values that are ranks
+  Lattice ranks_;  // for values that are ranks
   W zero_;
   Number ahead_ = 0, inverse_ = 0;
 };
 
-// The rows in which numbers up to 2^14 are.
+// Divides numbers up to 2^14 into rows.
 struct RowDivider {
   u32 length, inverse;
 
   H5L_DEVICE explicit RowDivider(u32 row_length) : length(row_length), inverse(~u32{0} / row_length + 1) {}
   [[nodiscard]] H5L_DEVICE u32 row(u32 i) const {
-    return inverse == 0 ? i : static_cast<u32>(u64{i} * inverse >> 32);  // 0: rows of one
+    return inverse == 0 ? i : static_cast<u32>(u64{i} * inverse >> 32);  // 0: rows of one value
   }
 };
 

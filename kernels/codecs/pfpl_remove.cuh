@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The last part of PFPL's encoders: from a stream of planes to a payload.
+// The last part of PFPL's encoders: from the stream of planes to the payload.
 #pragma once
 
 #include "codecs/pfpl_zero_removal.h"

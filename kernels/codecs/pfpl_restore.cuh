@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The first part of PFPL's decoders: from a payload to its stream of planes.
+// The first part of PFPL's decoders: from the payload to the stream of planes.
 #pragma once
 
 #include "codecs/pfpl_zero_removal.h"
@@ -187,7 +187,8 @@ class ZeroRestorer {
     return permute_signed(bytes, 0, shuffle(selector_, piece.flags >> shift));
   }
 
-  // Replaces the payload in the area by the stream of planes. Short code rather than fast, if it is seldom needed.
+  // Replaces the payload in the area by the stream of planes. If it is seldom needed, short code is better than fast
+  // code.
   template <bool is_seldom>
   H5L_DEVICE void restore_stream() {
     constexpr u32 own_words = kStreamBytes / 4 / kThreads;

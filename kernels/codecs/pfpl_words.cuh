@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's words (codecs/pfpl.h) for whole rows, with few instructions and no conversions, and back. They work if every
-// value of a row passes with its first candidate.
+// PFPL's words (codecs/pfpl.h) for whole rows, with few instructions and no conversions, and back. Works if every value
+// of a row passes with its first candidate.
 #pragma once
 
 #include "codecs/pfpl.h"
@@ -28,7 +28,7 @@ inline constexpr u64 kWordBias = 0;
 template <class T>
 inline constexpr u64 kWordBias<AbsoluteQuantizer<T>> = kWholeBits<T>;
 
-// The word of a bin, which is a number.
+// The word of a bin that is given as a floating-point number.
 template <class T>
 H5L_DEVICE Word<T> zigzag_of_number(T bin) {
   // |2 bin + 1/2| is the zigzag number plus a half; the sum with 2^m - 1/2 holds it in the mantissa.
@@ -63,7 +63,7 @@ H5L_DEVICE bool repeat_words(const AbsoluteQuantizer<T>& q, u8* rows, u32 count)
   const auto word_of_exception = [&](W bits) { return static_cast<W>(bits + bias); };
   u32 exceptions =
       repeat_row<row_bytes>(q, rows, inside, [](T bin) { return zigzag_of_number(bin); }, word_of_exception);
-  // Bits that are read as a code are an exception only if the fill value is such bits, or 0.
+  // Bits that would be read as a code are an exception only if the fill value has such bits, or is 0.
   if (!q.has_fill || !is_code<T>(q.fill_bits)) exceptions = 0;
   for (; exceptions != 0; exceptions &= exceptions - 1) {
     const W bits = *value_in_rows<row_bytes, W>(rows, thread(), lowest_one(exceptions)) - bias;
@@ -100,7 +100,7 @@ H5L_DEVICE Word<T> value_of_code(const AbsoluteQuantizer<T>& q, Word<T> word) {
   return bit_cast<W>(multiply(multiply_add_exact(and_half, bit_cast<T>(signed_down), T(-0.25)), q.step));
 }
 
-// Decodes words in place. Rows with other words than codes are rare; the others take no tests.
+// Decodes words in place. Rows with words that are not codes are rare; all other rows need no tests.
 template <class T, class W, u32 n>
 H5L_DEVICE void values_of_words(const AbsoluteQuantizer<T>& q, W (&words)[n]) {
   W used = 0;

@@ -33,8 +33,8 @@ H5L_DEVICE void add_planes(PayloadSum& sum, const EightPlanes& eight, u32 planes
 // see(EightPlanes) gets them in groups of eight. Called by all threads of a warp.
 //
 // Signs are applied before the planes are transposed, where one operation serves 32 values: a negative difference is
-// the complement of its magnitude plus 1, with the carry going from plane to plane. Above a block's planes, both are
-// sign bits.
+// the complement of its magnitude plus 1, with the carry going from plane to plane. Above the planes of a block, all
+// bits of a difference are sign bits.
 template <u32 max_planes, class PlaneOf, class See, class W>
 H5L_DEVICE void load_differences(PlaneOf plane_of, u32 planes, See see, W (&words)[32]) {
   constexpr u32 slices = (max_planes + 7) / 8;  // bytes of a difference

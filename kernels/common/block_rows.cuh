@@ -50,8 +50,8 @@ H5L_DEVICE Word<T> bin_of_number(T number) {
   return static_cast<Word<T>>(static_cast<typename FloatTraits<T>::Int>(number));
 }
 
-// Quantizes a row again, after one of its values has failed: makes each value a bin, as a number, and returns the
-// exceptions. They get theirs in fill_forward, and keep their bits in the row of values.
+// Quantizes a row again after one of its values has failed: turns each value into a bin, as a floating-point number,
+// and returns the exceptions. fill_forward gives these a bin; their own bits stay in the row of values.
 template <class T>
 H5L_DEVICE u32 repeat_bins(const AbsoluteQuantizer<T>& q, u8* rows, u32 inside, T (&bins)[kThreadValues]) {
   const u32 exceptions = repeat_row<kRowBytes<T>>(

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Device primitives: threads, warps and barriers, loads and stores, and single instructions that the compiler does not
-// emit by itself. Kernels use nothing else of CUDA, so the same sources run on a CPU with tests/native/emulated_gpu.h,
-// and the kernel tests need no GPU.
+// emit by itself. Kernels use nothing else from CUDA, so the same sources run on a CPU with
+// tests/native/emulated_gpu.h, and the kernel tests need no GPU.
 //
 // Warp and block collectives must be called by all threads of the warp or block.
 #pragma once
@@ -54,7 +54,7 @@ H5L_DEVICE u32 thread() { return threadIdx.x; }
 H5L_DEVICE u32 block_number() { return blockIdx.x; }
 H5L_DEVICE u32 block_row() { return blockIdx.y; }
 H5L_DEVICE u32 grid_blocks() { return gridDim.x; }
-// The place of the thread's warp on the multiprocessor, whose four schedulers have every fourth one each.
+// The slot of the thread's warp on the multiprocessor. Each of the four schedulers has every fourth slot.
 H5L_DEVICE u32 warp_slot() {
   u32 slot;
   asm volatile("mov.u32 %0, %%warpid;" : "=r"(slot));
@@ -233,7 +233,7 @@ H5L_DEVICE double multiply_add_exact(double a, double b, double c) { return __fm
 H5L_DEVICE float larger(float a, float b) { return fmaxf(a, b); }
 H5L_DEVICE double larger(double a, double b) { return fmax(a, b); }
 
-// A fused multiply-add where the single rounding is intended.
+// A fused multiply-add for places where a single rounding is intended.
 H5L_DEVICE double fused_multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 // 1 / a for a normal number, accurate to about 19 bits.
 H5L_DEVICE double reciprocal_estimate(double a) {
@@ -317,7 +317,7 @@ H5L_DEVICE double divide_by_short(double a, double b) {
   return fused_multiply_add(rest, reciprocal, quotient);
 }
 
-// One to four bytes, of any alignment, as the low ones of a word.
+// One to four bytes of any alignment, in the low bytes of a word.
 H5L_DEVICE u32 load_some(const u8* from, u32 bytes) {
   if (bytes == 4 && reinterpret_cast<u64>(from) % 4 == 0) return load_constant(reinterpret_cast<const u32*>(from));
   u32 word = 0;
@@ -492,7 +492,7 @@ H5L_DEVICE bool rows_are_own(const u8* values, u32 bytes) {
   return bytes == kThreads * row_bytes && reinterpret_cast<u64>(values) % 16 == 0;
 }
 
-// Calls move(offset in the rows, offset in the values) for this thread's pieces of the warp's rows. All offsets are one
+// Calls move(offset in the rows, offset in the values) for this thread's pieces of the warp's rows. Every offset is one
 // of three plus a constant.
 template <u32 row_bytes, class Rows, class Values, class Move>
 H5L_DEVICE void for_own_pieces(Rows* rows, Values* values, Move move) {

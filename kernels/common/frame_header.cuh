@@ -66,7 +66,7 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
   const EncodePlan& encode = plan.encode;
   const u32 chunk = block_row();
   const Quantizer& quantizer = quantizer_of(encode, chunk);
-  if (!has_integers && (quantizer.kind == BoundKind::lossless) != is_lossless) return;  // another launch does
+  if (!has_integers && (quantizer.kind == BoundKind::lossless) != is_lossless) return;  // another launch handles it
   u32* const totals = reinterpret_cast<FinishShared*>(shared_memory())->totals;
   u8* const frame = frame_of(encode, chunk);
   const u32 payload = encode.totals[chunk];
@@ -241,7 +241,8 @@ struct RangeShared {
   u64 largest[kWarps], smallest[kWarps];
 };
 
-// Thread blocks per chunk. They go from its end to its beginning, which the encoder then still finds in L2.
+// Several thread blocks per chunk. They read it from its end to its beginning, so that the encoder finds the beginning
+// in L2.
 template <class T>
 H5L_DEVICE void range_of_chunk(const gpu::RangePlan& plan) {
   using W = Word<T>;
@@ -335,8 +336,8 @@ H5L_DEVICE u64 divisor_of_warp(u64 value) {
   return value;
 }
 
-// The range of a chunk, and the greatest common divisor of all differences to its first value. Thread blocks per chunk;
-// most know after some values that the divisor is 1.
+// The range of a chunk, and the greatest common divisor of all differences to its first value. Several thread blocks
+// per chunk; most find after a few values that the divisor is 1.
 template <class W>
 H5L_DEVICE void measure_integers_of(const gpu::IntegerPlan& plan) {
   constexpr u32 first_values = 256;
@@ -393,7 +394,7 @@ H5L_DEVICE void measure_integers(const gpu::IntegerPlan& plan) {
   }
 }
 
-// A thread block per chunk.
+// One thread block per chunk.
 H5L_DEVICE void make_lattices(const gpu::IntegerPlan& plan) {
   if (warp() != 0) return;
   const u32 chunk = block_row();
@@ -423,7 +424,7 @@ H5L_DEVICE void make_lattices(const gpu::IntegerPlan& plan) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Codec auto
 
-// Thread blocks per piece: copies it into the sample.
+// Several thread blocks per piece: copies the piece into the sample.
 H5L_DEVICE void take_samples(const gpu::AutoPlan& plan) {
   const gpu::SamplePart& part = plan.parts[plan.part];
   const u32 chunk = block_row() / part.sampled, j = block_row() % part.sampled;
@@ -439,8 +440,8 @@ H5L_DEVICE void take_samples(const gpu::AutoPlan& plan) {
   }
 }
 
-// A thread block per chunk: whether the sample's frames are smaller than those of earlier candidates. Sizes fit 32
-// bits: a sample has at most kHeaderBytes per 8192 values of overhead.
+// One thread block per chunk: tests whether the sample's frames are smaller than those of earlier candidates. Sizes fit
+// in 32 bits: a sample has an overhead of at most kHeaderBytes per 8192 values.
 H5L_DEVICE void compare_candidates(const gpu::AutoPlan& plan) {
   const u32 chunk = block_row();
   u64 estimate = 0;
@@ -493,7 +494,7 @@ H5L_DEVICE void swap_values(const gpu::SwapPlan& plan) {
   }
 }
 
-// Thread blocks per frame.
+// Several thread blocks per frame.
 H5L_DEVICE void pack_frames(const gpu::PackPlan& plan) {
   const u32 frame = block_row();
   u32 quads = 0;  // units of 16 bytes before this frame

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Integers in kernels: their types, and lattices as kernels use them (codecs/integers.h).
+// Integers in kernels: their types, and lattices in the form that kernels use (codecs/integers.h).
 #pragma once
 
 #include "codecs/integers.h"
@@ -12,7 +12,7 @@ namespace h5lossy::H5L_TARGET {
 
 using gpu::WordLattice;
 
-// The bit of the sign in words of a type; those of halves are as those of signed integers.
+// The sign bit in words of a type. Halves have that of signed integers.
 H5L_DEVICE u64 sign_of_words(u32 value_class, u32 value_bytes) {
   return value_class == H5L_CLASS_UNSIGNED ? 0 : u64{1} << (8 * value_bytes - 1);
 }
@@ -40,7 +40,7 @@ H5L_DEVICE WordLattice word_lattice_of(const Quantizer& quantizer, u32 value_cla
   return words;
 }
 
-// Whether kernels decode a frame with these fields; the host says what is wrong with others.
+// Whether kernels can decode a frame with these fields; for other frames, the host reports the error.
 H5L_DEVICE bool has_plain_integer_fields(const HeaderWords& words, const FrameHeader& header) {
   const u64 largest = largest_bits(header);
   if (words.at[kNoiseWord - 1] != 0 || header.noise != 0) return false;
@@ -86,10 +86,10 @@ H5L_DEVICE RowTile row_tile_of(const gpu::Shape& shape, u32 tile) {
     size[i] = left < shape.box[1 + i] ? left : shape.box[1 + i];
   }
   const u64 first = (u64{begin[0]} * shape.dims[2] + begin[1]) * shape.dims[3] + begin[2];
-  return {first, size[0] * size[1], size[2], shape.dims[3]};  // more than one slice: whole ones
+  return {first, size[0] * size[1], size[2], shape.dims[3]};  // if more than one slice, whole ones
 }
 
-// The position of a thread's next value, or piece of values, in rows of `length` of them: every kThreads-th is its own.
+// The position of a thread's next value, or piece of values, in rows of `length`. A thread owns every kThreads-th one.
 class RowWalk {
  public:
   H5L_DEVICE explicit RowWalk(u32 length)

@@ -59,10 +59,11 @@ H5L_DEVICE WorkItem step(const EncodePlan& plan, WorkItem work) {
   return work;
 }
 
-// The first item from `work` on in a chunk that this kernel encodes. If there is none, its chunk is past the last one.
+// The first item at or after `work` in a chunk that this kernel encodes. If there is none, its chunk is past the last
+// one.
 template <bool is_lossless>
 H5L_DEVICE WorkItem skip_others(const EncodePlan& plan, WorkItem work) {
-  if (plan.quantizers == nullptr) return work;  // all chunks are
+  if (plan.quantizers == nullptr) return work;  // this kernel encodes all chunks
   while (work.chunk < plan.chunks && (plan.quantizers[work.chunk].kind == BoundKind::lossless) != is_lossless) {
     work = step(plan, work);
   }
@@ -89,7 +90,7 @@ struct OwnTile {
 };
 
 // Copies `bytes` of a payload, from word `first_word` on, and returns their checksum. Bytes of the last word past the
-// end are not part of it.
+// end are not included.
 H5L_DEVICE u32 emit(u8* to, const u32* words, u32 bytes, u32 first_word, u32 tile) {
   constexpr u32 at_once = 4;  // words of a thread
   const u32 whole = bytes / 4, rest = bytes % 4;
@@ -149,7 +150,7 @@ H5L_DEVICE void add_sums(const EncodePlan& plan, u32 chunk, u32 sum, u32& table_
 }
 
 // Returns where a tile's payload goes, or null if the frame will not shrink and nothing is written. Writes the tile
-// table, and adds the entry to its sum; of the parts of a tile, the first does.
+// table, and adds the entry to its sum; if a tile has several parts, only its first part does this.
 H5L_DEVICE u8* place_tile(const EncodePlan& plan, u32 chunk, u32 tile, u32 begin, u32 end, u32& table_sum,
                           bool is_first = true) {
   u8* const frame = frame_of(plan, chunk);
@@ -174,7 +175,7 @@ H5L_DEVICE void publish_size(const EncodePlan& plan, OwnTile& tile, u32 bytes) {
   atomic_add(plan.group_sums + work.chunk * plan.groups_per_chunk + work.index / kGroupTiles, kOneOfGroup | bytes);
 }
 
-// Finds the offsets of a thread block's tiles. One warp does, with its state in shared memory.
+// Finds the offsets of a thread block's tiles. Called by one warp, with its state in shared memory.
 class TilePlaces {
  public:
   struct Shared {
@@ -263,7 +264,7 @@ class TilePlaces {
 // Tiles of a thread block in flight: those that wait in the ring, the current and the next one. A power of two.
 inline constexpr u32 kLoopTiles = 8;
 
-// State of the thread block. In shared memory, since registers are needed for values.
+// State of the thread block. It is in shared memory, since values need the registers.
 template <class Places>
 struct LoopShared {
   typename Places::Shared places;
@@ -338,7 +339,7 @@ H5L_DEVICE void encode_tiles(const EncodePlan& plan, Encoder& encoder, LoopShare
       const u32 room = encoder.room(), tail = is_empty ? size : waiting.at;
       const u32 at = place_in_ring(is_empty ? 0 : head, tail, room, size);
       is_written = at != kNoRoom;
-      // Also if another tile of this size would not fit.
+      // Also if another tile of this size would not fit into the ring.
       places_one = !is_empty && (!is_written || number - oldest == Encoder::kMostWaiting ||
                                  place_in_ring(at + room, tail, room, size) == kNoRoom);
       if (places_one) prefetch_place();

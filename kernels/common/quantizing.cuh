@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // The quantizers of codecs/bounds.h for whole rows, with few instructions and no conversions. They work if every value
-// of a row passes with its first candidate; otherwise repeat_row() or the functions of bounds.h repeat the row.
+// of a row passes with its first candidate; otherwise repeat_row() or the functions of bounds.h process the row again.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -35,8 +35,8 @@ H5L_DEVICE Q quantizer_as(const Quantizer& q) {
 template <class T>
 inline constexpr Word<T> kWholeBits = Word<T>{FloatTraits<T>::bias + kMantissaBits<T>} << kMantissaBits<T>;
 
-// Whether one of a row's values may be the fill value or decode to it: its distance is at most the bound. A fill value
-// that no bin can reach, as most are, takes no tests: values equal to it fail anyway.
+// Whether one of a row's values may be the fill value or decode to it: its distance is at most the bound. Most fill
+// values cannot be reached by a bin, and then need no tests: values equal to them fail anyway.
 template <class Q, class T, u32 n>
 H5L_DEVICE bool is_near_fill(const Q&, const T (&)[n]) {
   return false;  // these rows are quantized value by value
@@ -85,8 +85,8 @@ H5L_DEVICE bool bins_of_row(const Q&, const T (&values)[n], T (&bins)[n]) {
   return false;
 }
 
-// Quantizes the thread's row again, after one of its values has failed. In the row, a value with a bin becomes
-// ordinary(bin), and an exception becomes exceptional(its bits). Returns the exceptions: bit i is value i.
+// Quantizes the thread's row again after one of its values has failed. In the row, a value with a bin is replaced by
+// ordinary(bin), and an exception by exceptional(its bits). Returns the exceptions: bit i is value i.
 //
 // A first candidate beyond the limit, or a value that is the fill value, is an exception whatever the second candidate;
 // NaN is beyond the limit, too. The few other values that fail are left to bounds.h.

@@ -28,7 +28,7 @@ H5L_DEVICE const u8* payloads_of(const DecodePlan& plan, const DecodeJob& job) {
 }
 H5L_DEVICE u8* raw_of(const DecodePlan& plan) { return plan.raw + block_row() * plan.raw_stride; }
 
-// Several thread blocks may call it.
+// May be called by several thread blocks.
 H5L_DEVICE void report_corrupt(const DecodePlan& plan) {
   if (thread() == 0) store_relaxed(plan.statuses + block_row(), static_cast<u32>(gpu::DecodeStatus::corrupt));
 }
@@ -131,8 +131,8 @@ H5L_DEVICE void finish_values(const DecodePlan& plan, const u8* rows, u64 first,
   }
 }
 
-// Copies `count` raw values from a payload, from value `first` of the chunk on, clipped to the requested range. word(i)
-// is their i-th word.
+// Copies `count` raw values from a payload, starting with value `first` of the chunk, clipped to the requested range.
+// word(i) is the i-th word of the values.
 template <class W, class WordOf>
 H5L_DEVICE void copy_values(const DecodePlan& plan, u64 first, u32 count, WordOf word) {
   constexpr u32 value_words = sizeof(W) / 4;

@@ -58,7 +58,7 @@ Sample::Sample(const Chunk& chunk) {
   edge.apart = slice;
   edge.pieces = width / piece_width;
   choose(edge);
-  // The shares of the chunk that the parts represent, times a common factor that avoids division.
+  // The number of values that each part stands for, times a common factor that avoids a division.
   rows.weight = count / row * edge.size * piece_width;
   edge.weight = width * rows.size * piece_rows;
 }
@@ -78,7 +78,7 @@ h5l_status pick_codec(const Backend& backend, const h5l_params& params, const Qu
       const bool needs_copy = part.runs > 1 && part.run != part.apart;
       const Workspace copy(needs_copy ? piece_bytes : 0);
       if (!encoder.ok() || !copy.ok()) return false;
-      // Stops once the candidate can no longer be picked.
+      // Stop once the candidate can no longer be picked.
       for (std::uint64_t j = 0; j < part.size && (choice.codec == nullptr || estimate < least); ++j) {
         const Bytes from = raw.subspan(bytes_of(part.begin(j)));
         for (std::uint64_t i = 0; needs_copy && i < part.runs; ++i) {

@@ -27,14 +27,14 @@ struct Sample {
     }
     [[nodiscard]] std::uint64_t values() const { return runs * run; }  // of a piece
 
-    std::uint32_t dims[kAxes] = {1};  // of a piece as a chunk of its own
+    std::uint32_t dims[kAxes] = {1};  // of a piece encoded as its own chunk
     std::uint64_t first = 0;          // index of the first piece's first value in the chunk
     std::uint64_t runs = 1;           // in a piece
     std::uint64_t run = 0;            // values in a run
-    std::uint64_t apart = 0;          // values from the start of a run to the start of the next one
+    std::uint64_t apart = 0;          // distance from the start of a run to the start of the next one
     std::uint64_t pieces = 0;         // in the chunk
     std::uint64_t size = 0;           // pieces in the sample
-    std::uint64_t weight = 1;         // of their frames' sizes in the estimate
+    std::uint64_t weight = 1;         // of the parts' frame sizes in the estimate
   };
 
   explicit Sample(const Chunk& chunk);

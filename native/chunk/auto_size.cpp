@@ -23,7 +23,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// Measures a chunk's frame, and stops where it is no smaller than `least`. False if out of memory.
+// Measures a chunk's frame, and stops as soon as it is no smaller than `least`. False if out of memory.
 bool measure_frame(const h5l_params& params, const Quantizer& quantizer, const Choice& choice, Bytes raw,
                    std::size_t least, std::uint32_t threads, std::size_t& bytes) {
   const Geometry& geometry = choice.geometry;
@@ -59,7 +59,7 @@ bool has_fine_points(const Quantizer& quantizer, bool big_endian, Bytes raw) {
     if (big_endian) copy_swapped(raw.data() + begin, reinterpret_cast<std::uint8_t*>(words), bytes, sizeof(T));
     for (std::size_t i = 0; i < bytes / sizeof(T); ++i) {
       const T x = std::bit_cast<T>(words[i]), t = x * inverse;
-      const bool is_near = std::abs(t) < static_cast<T>(kMostFine<T>) + T{0.5};  // not if NaN
+      const bool is_near = std::abs(t) < static_cast<T>(kMostFine<T>) + T{0.5};  // false for NaN
       const int number = static_cast<int>(is_near ? t + std::copysign(T{0.5}, t) : T{0});
       const bool is_fill = quantizer.has_fill && words[i] == fill;
       found += number % kFineUnit != 0 && static_cast<T>(number) * fine == x && !is_fill;

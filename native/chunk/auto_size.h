@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Codec 0 (auto) for size: whether the frame of another codec is smaller than that of the one that auto tries for size
-// only (size_codec), and may take its place. The rule is in docs/format/auto.md.
+// Codec 0 (auto) for size: first encodes with the codec that it tries only for size (size_codec), then checks whether
+// another codec's frame is smaller and may replace it. The rule is in docs/format/auto.md.
 #pragma once
 
 #include <cstddef>
@@ -16,24 +16,24 @@
 
 namespace h5lossy {
 
-// How the codec for size subdivides the step of an absolute bound: its decoded values can be multiples of step /
-// kFineUnit, up to this number of them. docs/design/bound.md says why that matters here.
+// The codec for size decodes values to multiples of step / kFineUnit, up to this multiple, under an absolute bound.
+// docs/design/bound.md says why the other codecs must know that.
 inline constexpr int kFineUnit = 16;
 template <class T>
 inline constexpr int kMostFine = sizeof(T) == 4 ? (1 << 15) - 1 : 1 << 20;
 
-// The quantizer of the other codecs, from the first one's: its step, and half of that as the bound. What they decode to
-// stays as it is with the first one, too.
+// The quantizer of the other codecs, from that of the codec for size: the same step, with half of it as the bound. So
+// values that they decode do not move when the codec for size encodes them later.
 Quantizer quantizer_of_others(const Quantizer& quantizer);
 
-// Finds the candidate of auto with the smallest frame, the first of equals, if it has fewer than `least` bytes. If not,
-// `choice` stays as it is.
+// Finds auto's candidate with the smallest frame, the first of equals, if that frame has fewer than `least` bytes.
+// Otherwise leaves `choice` unchanged.
 [[nodiscard]] h5l_status find_smaller(const h5l_params& params, const Quantizer& quantizer,
                                       std::span<const std::uint8_t> raw, std::size_t least, Choice& choice,
                                       const Message& why, std::uint32_t threads);
 
-// Whether a value of the chunk is a multiple of step / kFineUnit, but not of the step. The first codec may have made
-// it, and the others would move it again.
+// Whether a value of the chunk is a multiple of step / kFineUnit, but not of the step. The codec for size may have
+// decoded such a value, and the other codecs would move it again.
 bool has_fine_points(const h5l_params& params, const Quantizer& quantizer, std::span<const std::uint8_t> raw);
 
 }  // namespace h5lossy

@@ -14,7 +14,7 @@ void lay_out(std::uint32_t value_bytes, std::uint64_t count, Choice& choice) {
   choice.geometry = Geometry(choice.layout, value_bytes, count, choice.dims);
 }
 
-// A codec as it is for values of a class; null if it takes none.
+// A codec's table for values of this class; null if it does not support them.
 const Codec* codec_for(const CodecEntry& entry, std::uint32_t value_class) {
   return has_floats(value_class) ? entry.codec : entry.codec->for_integers;
 }

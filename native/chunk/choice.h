@@ -20,20 +20,20 @@ namespace h5lossy {
 struct Choice {
   std::uint32_t number = 0;
   std::uint32_t mode = 0;
-  const Codec* codec = nullptr;    // that of integers, for them
+  const Codec* codec = nullptr;    // for integers, the table for integers
   std::uint32_t header_dims = 0;   // the number of dims in the frame's header
   std::uint32_t dims[kAxes] = {};  // the dims that tiles are cut from
   TileLayout layout = {};
   Geometry geometry;
 
-  // For values of a type that there is.
+  // The type must be supported.
   [[nodiscard]] const TileFunctions& functions(std::uint32_t value_class, std::uint32_t value_bytes) const;
   [[nodiscard]] std::uint32_t header_bytes(std::uint32_t value_class) const {
     return has_floats(value_class) ? header_bytes_of(header_dims) : kIntegerHeaderBytes;
   }
 };
 
-// A codec as it is for values of a class; null if it takes none.
+// A codec's table for values of this class; null if it does not support them.
 const Codec* codec_for(const CodecEntry& entry, std::uint32_t value_class);
 
 // Lays out a chunk of `count` values for the codec, mode and dims of a choice.

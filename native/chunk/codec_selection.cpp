@@ -11,8 +11,8 @@
 namespace h5lossy {
 namespace {
 
-// The dims that tiles are cut from. A header holds only the last `header_dims`, so earlier ones are multiplied into the
-// first of these. With header_dims 0, the chunk is one run of values.
+// Folds a chunk's dims to those that tiles are cut from. A header holds only the last `header_dims`, so earlier dims
+// are multiplied into the first of these. With header_dims 0, the chunk is one run of values.
 void fold_dims(const std::uint32_t (&dims)[kAxes], std::uint32_t header_dims, std::uint32_t (&folded)[kAxes]) {
   const std::size_t first = header_dims == 0 ? kAxes - 1 : kAxes - header_dims;
   std::fill_n(folded, kAxes, 1);

@@ -14,7 +14,7 @@
 namespace h5lossy {
 namespace {
 
-// A whole chunk in a buffer of its size, as a destination of tiles.
+// Destination of tiles: a buffer for the whole chunk.
 class Whole {
  public:
   Whole(const Geometry& geometry, std::uint32_t value_bytes, std::span<std::uint8_t> raw)
@@ -25,7 +25,7 @@ class Whole {
   [[nodiscard]] std::uint32_t tile(std::uint32_t i) const { return i; }
   [[nodiscard]] bool needs_room() const { return !geometry_.is_linear(); }
 
-  // Where a tile's values are contiguous in memory, so that it is decoded in place; null if nowhere.
+  // The memory of a tile's values, if contiguous, so that the tile is decoded in place; otherwise null.
   [[nodiscard]] std::uint8_t* memory(std::uint32_t tile, std::uint32_t) const {
     const std::uint64_t run = geometry_.run_of(tile);
     return run != Geometry::kNoRun ? raw_.data() + run * value_bytes_ : nullptr;

@@ -14,7 +14,7 @@
 namespace h5lossy {
 namespace {
 
-// A part of a chunk in an array, as a destination of the tiles that hold some of it.
+// Destination of tiles: a part of a chunk in an array. Only tiles that hold some of it are decoded.
 class Partial {
  public:
   Partial(const Geometry& geometry, const Part& part, std::uint8_t* array)
@@ -69,7 +69,7 @@ class Partial {
 // Copies values of a stored frame.
 void copy_stored(const Frame& frame, const Part& part, std::uint8_t* array) {
   if (!frame.header.big_endian) return part.scatter(0, part.chunk_values(), frame.payload.data(), array);
-  constexpr std::uint64_t most = 2048;  // values of up to 8 bytes
+  constexpr std::uint64_t most = 2048;  // number of values of up to 8 bytes
   std::uint8_t values[most * 8];
   for (std::uint64_t at = part.next(0); at != Part::kNone; at = part.next(at + most)) {
     const std::uint64_t count = std::min(most, part.chunk_values() - at);
@@ -109,7 +109,7 @@ h5l_status decode_part(const Frame& frame, const Part& part, std::uint8_t* array
   Choice choice;
   if (const h5l_status status = open_choice(frame, choice, why); status != H5L_OK) return status;
   const Partial some(choice.geometry, part, array);
-  // Short rows of boxes are copied faster to a chunk.
+  // Boxes with short rows are decoded faster to a whole chunk first.
   if (some.are_most_of(frame) && !choice.geometry.is_linear()) {
     std::uint8_t* const chunk = scratch.get(header.raw_bytes);
     if (chunk == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a chunk");

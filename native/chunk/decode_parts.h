@@ -21,8 +21,8 @@ namespace h5lossy {
 // Whether more than half of the tiles hold values of a part. False if the frame cannot be opened.
 [[nodiscard]] bool needs_most_tiles(const Frame& frame, const Part& part);
 
-// Checks the payload's checksum, then does the same. If most tiles are needed, may decode the whole chunk to
-// `scratch` first.
+// Checks the payload's checksum, then does the same as decode_values. If most tiles are needed, may decode the whole
+// chunk to `scratch` first.
 [[nodiscard]] h5l_status decode_part(const Frame& frame, const Part& part, std::uint8_t* array, Scratch& scratch,
                                      const Message& why, std::uint32_t threads = 1);
 

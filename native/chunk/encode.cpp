@@ -49,7 +49,7 @@ FrameHeader make_header(const h5l_params& params, const Choice& choice, const Qu
   return header;
 }
 
-// The codec for a chunk, and for size the first one to try; null where a sample decides.
+// The codec for a chunk, or for auto for size the first one to try; null if a sample decides.
 const CodecEntry* codec_to_try(const Backend& backend, const h5l_params& params, const Quantizer& quantizer) {
   const bool is_lossless = quantizer.kind == BoundKind::lossless;
   if (has_integers(params) && !prefers_size(params)) return &integer_codec(backend.codecs, params.codec);
@@ -58,7 +58,7 @@ const CodecEntry* codec_to_try(const Backend& backend, const h5l_params& params,
   return params.codec == H5L_CODEC_AUTO ? nullptr : find_codec(backend.codecs, params.codec);
 }
 
-// Whether the values have a step of their own; then it is the quantizer's.
+// Whether the values have a step of their own; if so, sets it in the quantizer.
 bool take_own_step(const CodecEntry* entry, const h5l_params& params, Bytes raw, Quantizer& quantizer) {
   const bool may_have = entry != nullptr && entry->codec->take_own_step != nullptr && !has_integers(params);
   if (!may_have || quantizer.kind == BoundKind::lossless) return false;
@@ -76,7 +76,7 @@ bool has_own_step(const h5l_params& params, Quantizer quantizer, Bytes raw) {
   return take_own_step(codec_to_try(*backend, params, quantizer), params, raw, quantizer);
 }
 
-// The codec and mode for a chunk that is not empty, and its step where the values have one of their own.
+// Chooses codec and mode for a chunk that is not empty, and its step if the values have one of their own.
 h5l_status choose(const h5l_params& params, Quantizer& quantizer, Bytes raw, Choice& choice, const Message& why) {
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
@@ -139,7 +139,7 @@ h5l_status encode_as(const Choice& choice, const h5l_params& params, const Quant
   const FrameHeader header = make_header(params, choice, quantizer, raw.size());
   const std::uint32_t tiles = choice.geometry.tiles();
   const std::size_t payload_at = payload_begin(header, tiles);
-  const std::size_t largest_frame = kHeaderBytes + raw.size() - 1;  // smaller than the chunk stored
+  const std::size_t largest_frame = kHeaderBytes + raw.size() - 1;  // one byte smaller than the stored chunk
   EncodedTiles encoded;
   if (payload_at <= largest_frame) {
     const TileJob job = {params,
@@ -176,7 +176,7 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
   if (has_safeguards(params) && !has_integers(params) && quantizer.kind != BoundKind::lossless) {
     cuts = make_cuts(params, quantizer);
     quantizer.cuts = &cuts;
-    // Before the choice, so that encoding what was decoded chooses the same.
+    // Move values before choosing, so that encoding decoded values makes the same choice.
     if (cuts.reach > 0 && !has_own_step(params, quantizer, raw)) {
       moved = move_from_cuts(params, quantizer, raw);
       if (moved == nullptr) return why.fail(H5L_OUT_OF_MEMORY, "out of memory for a copy of the chunk");
@@ -197,7 +197,7 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
     return status;
   }
 
-  // For size: another codec, if its frame is smaller. Integers have the same words with all.
+  // Auto for size: use another codec if its frame is smaller. Integers have the same words with all codecs.
   const Quantizer of_others = are_integers ? quantizer : quantizer_of_others(quantizer);
   choice = {};
   status = find_smaller(params, of_others, raw, frame_bytes, choice, why, threads);

@@ -20,11 +20,11 @@ namespace h5lossy {
                                       std::span<std::uint8_t> frame, std::size_t& frame_bytes, const Message& why,
                                       std::uint32_t threads = 1);
 
-// Whether the chunk has a type and is not empty; others are stored.
+// Whether the chunk has a type and is not empty; all other chunks are stored.
 bool has_typed_values(const h5l_params& params, std::size_t raw_bytes);
 
-// Writes a stored frame. The type is unknown if params.value_bytes is 0 or does not divide the size. Cannot fail, since
-// it needs no backend.
+// Writes a stored frame. The type is unknown if params.value_bytes is 0 or does not divide the size. Needs no backend,
+// so it cannot fail.
 void store_chunk(const h5l_params& params, std::span<const std::uint8_t> raw, std::span<std::uint8_t> frame,
                  std::size_t& frame_bytes);
 

@@ -39,7 +39,7 @@ Geometry::Geometry(const TileLayout& layout, std::uint32_t value_bytes, std::uin
   const auto has_box = [&](std::uint32_t z, std::uint32_t y, std::uint32_t x) {
     return box_[0] == 1 && box_[1] == z && box_[2] == y && box_[3] == x;
   };
-  const bool is_copied_whole = value_bytes == 4 || value_bytes == 8;  // copy_whole knows no others
+  const bool is_copied_whole = value_bytes == 4 || value_bytes == 8;  // copy_whole supports only these
   shape_ = !is_copied_whole   ? Shape::any
            : has_box(1, 8, 8) ? Shape::square8
            : has_box(4, 4, 4) ? Shape::cube4
@@ -160,7 +160,7 @@ void Geometry::copy_whole(const PlacedBox& box, Part chunk, Values values) const
   return copy_rows<32, 4, 4, to_box>(part, rows_apart, slices_apart, values);
 }
 
-// Short rows take longer to call memcpy for than to copy.
+// Calling memcpy takes longer than copying a short row.
 static void copy_row(const std::uint8_t* from, std::uint8_t* to, std::size_t bytes) {
   for (; bytes >= 64; bytes -= 64, from += 64, to += 64) std::memcpy(to, from, 64);
   if (bytes != 0) std::memcpy(to, from, bytes);

@@ -65,7 +65,7 @@ class Geometry {
   template <class Visit>
   void for_rows(std::uint32_t tile, const Region& region, Visit visit) const;
 
-  // The rows of a tile that is one box, and part of a slice.
+  // The rows of a tile that is one box and part of a slice.
   [[nodiscard]] RowsAhead rows_of(std::uint32_t tile, const std::uint8_t* chunk) const;
 
   // The place in a chunk of a tile's first value, if the others follow it there; kNoRun otherwise.
@@ -88,8 +88,8 @@ class Geometry {
   template <class Visit>
   void for_boxes(std::uint32_t tile, Visit visit) const;
 
-  // Calls visit(index of its first value, bytes) for each row of a box along x, in order. Rows that are side by side in
-  // the chunk are one.
+  // Calls visit(index of its first value, bytes) for each row of a box along x, in order. Rows that are adjacent in the
+  // chunk are merged.
   template <class Visit>
   void for_box_rows(const PlacedBox& box, Visit visit) const;
 

@@ -20,7 +20,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// Values as ranks: unsigned numbers in the order of the values.
+// Maps values to ranks: unsigned numbers in the order of the values.
 template <class W>
 class Ranks {
  public:
@@ -50,8 +50,8 @@ W distance(W a, W b) {
   return static_cast<W>(a < b ? b - a : a - b);
 }
 
-// Whether numbers are multiples of another one, without a division for each: times the inverse of the odd part, modulo
-// 2^W, multiples are the numbers up to the largest quotient.
+// Tests numbers for divisibility without a division each: multiplied by the inverse of the divisor's odd part, modulo
+// 2^W, exactly the multiples give numbers up to the largest quotient.
 template <class W>
 class MultiplesOf {
  public:
@@ -69,7 +69,8 @@ class MultiplesOf {
   W low_, inverse_, most_;
 };
 
-// The greatest common divisor of all differences; 0 if all values are equal. Most chunks say 1 after a few values.
+// The greatest common divisor of all differences; 0 if all values are equal. For most chunks it is 1 after a few
+// values.
 template <class W>
 W stride_of(const Ranks<W>& ranks) {
   constexpr std::size_t first_values = 256, block = 4096;
@@ -98,7 +99,8 @@ void find_stride(const h5l_params& params, Bytes raw, Quantizer& quantizer) {
   scalar::take_stride(quantizer, stride, ranks[0], ranks.sign(), sizeof(W));
 }
 
-// Whether a value is left out of the range: the fill value, the other exact ones, and padding. +0.0 and -0.0 are equal.
+// Tests whether a value is left out of the range: exact values (the fill value among them), and padding. +0.0 and -0.0
+// are equal.
 class LeftOut {
  public:
   explicit LeftOut(const h5l_params& params) : params_(params), exact_(exact_values(params)) {}
@@ -113,7 +115,7 @@ class LeftOut {
   ExactValues exact_;
 };
 
-// The bound in counts for a range-relative one, over values that are not left out.
+// The bound in counts for a range-relative bound, from the values that are not left out.
 template <class W>
 std::uint64_t bound_of_range(const h5l_params& params, Bytes raw) {
   const Ranks<W> ranks(params, raw);
@@ -134,14 +136,15 @@ bool is_finite_half(std::uint32_t value_class, std::uint32_t bits) {
 
 static_assert(kMostExact == H5L_MAX_EXACT);
 
-// Gives a quantizer its exact values. 0 is exact in any case as the fill value, but other values may become it then.
+// Sets a quantizer's exact values. A fill value of 0 comes back in any case, but other values may become 0 unless it is
+// exact.
 void take_exact_values(const h5l_params& params, Quantizer& quantizer) {
   const ExactValues values = exact_values(params);
-  quantizer.exact_count = std::min(values.count, kMostExact);  // check_params sees to it
+  quantizer.exact_count = std::min(values.count, kMostExact);  // check_params ensures that they fit
   std::copy_n(values.bits, quantizer.exact_count, quantizer.exact);
 }
 
-// Whether words are left for exact values and those above them; for one also where there is none.
+// Whether words are left for the exact values and for the values above them, even if there are no such values.
 bool has_room(const h5l_params& params, const Quantizer& quantizer) {
   const bool is_signed = params.value_class != H5L_CLASS_UNSIGNED;
   const std::uint64_t most = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes + (is_signed ? 1 : 0));
@@ -229,7 +232,7 @@ ExactValues exact_values(const h5l_params& params) {
     std::uint64_t bits = 0;
     if (find_bits(params, params.exact[i], bits)) add(bits);
   }
-  if (params.threshold_count != 0) add(0);  // the only threshold: with it, no value changes its sign
+  if (params.threshold_count != 0) add(0);  // the only threshold, which keeps values from changing sign
   return values;
 }
 

@@ -13,7 +13,7 @@
 
 namespace h5lossy {
 
-// Also true of halves, whose bins are numbered, and whose words are those of integers.
+// Also true for halves, whose bins are numbered, so their words are integers.
 inline bool has_integers(const h5l_params& params) { return !has_floats(params.value_class); }
 
 // The exact values of a request, the fill value among them, as bits in ascending order.
@@ -23,22 +23,23 @@ struct ExactValues {
 };
 ExactValues exact_values(const h5l_params& params);
 
-// The bits of a whole number in the type; false if it has none, or they are another number's.
+// Finds the bits of a whole number in the type. False if the type cannot hold the number.
 bool find_bits(const h5l_params& params, std::int64_t number, std::uint64_t& bits);
 
-// The inverse. False if the bits are of a half that is no whole number of 64 bits.
+// The inverse. False if the bits are those of a half that is not a whole number of 64 bits.
 bool find_number(const h5l_params& params, std::uint64_t bits, std::int64_t& number);
 
-// The bound in counts: that of the request, rounded down; at most half the type's range. 0: lossless.
+// The requested bound rounded down to counts, at most half the type's range. 0: lossless.
 std::uint64_t bound_in_counts(double bound, std::uint32_t value_bytes);
 
-// The quantizer of a chunk that is not empty, without bins. Reads the values of a lossless one, for their stride.
+// The quantizer of a chunk that is not empty, without bins. If it is lossless, reads the values to find their stride.
 Quantizer make_integer_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw);
 
-// The same, where kernels look at the values: without the step of a range-relative bound, and without a stride.
+// The same for kernels, which read the values themselves: without the step of a range-relative bound, and without a
+// stride.
 Quantizer integer_quantizer_without_values(const h5l_params& params);
 
-// The range of the valid values of halves, as h5l_value_range has it.
+// The range of the valid values of halves, as in h5l_value_range.
 h5l_range half_range(const h5l_params& params, std::span<const std::uint8_t> raw);
 
 // The fields of a header for a quantizer.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The bins of the last few rules, for all threads.
+// Caches the bins of the last few rules for all threads.
 
 #include <algorithm>
 #include <array>

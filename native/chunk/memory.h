@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Arrays of plain data from malloc: null, and no exception, if there is no memory.
+// Arrays of plain data from malloc: null instead of an exception if memory runs out.
 #pragma once
 
 #include <cstddef>

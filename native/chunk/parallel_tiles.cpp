@@ -18,7 +18,7 @@
 namespace h5lossy {
 namespace {
 
-// One thread's encoder, and its buffer for the payloads of a run.
+// One thread's encoder, and its buffer for the payloads of a run of tiles.
 struct Worker {
   TileEncoder encoder;
   Workspace payloads;

@@ -40,7 +40,7 @@ Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> r
     case BoundKind::pointwise_relative:
       return scalar::make_pointwise<T>(quantizer, params.bound);
     case BoundKind::lossless:
-    case BoundKind::noise:  // of integers only
+    case BoundKind::noise:  // integers only
       break;
   }
   return quantizer;

@@ -17,10 +17,10 @@ namespace h5lossy {
 // Checks the user's choices: codec, bound, mode.
 [[nodiscard]] h5l_status check_request(const h5l_params& params, const Message& why);
 
-// Checks that there is such a type, and that the request, which has been checked, can be met for it.
+// Checks that the type exists, and that the request, which has been checked, can be met for it.
 [[nodiscard]] h5l_status check_type(const h5l_params& params, const Message& why);
 
-// Checks the exact values, of which the fill value is one, of a request that has been checked, for a type that it has.
+// Checks the exact values, including the fill value. The request and the type have been checked.
 [[nodiscard]] h5l_status check_exact_values(const h5l_params& params, const Message& why);
 
 // Also checks the data's properties: type, shape and fill value.
@@ -29,19 +29,19 @@ namespace h5lossy {
 // Whether the request is for the smallest frame of all codecs (docs/format/auto.md).
 bool prefers_size(const h5l_params& params);
 
-// Whether values are moved before a chunk is encoded: by the host, since GPUs have no kernels for that.
+// Whether values are moved before a chunk is encoded. The host must do this: there are no kernels for it.
 bool moves_values(const h5l_params& params);
 
 // Whether codecs must treat the fill value specially. NaN and zero (of floats, +0.0) are always kept bit for bit.
 bool fill_must_match_exactly(const h5l_params& params);
 
-// The range of the valid values (h5l_value_range). The type is one of floats.
+// The range of the valid values (h5l_value_range). The type is a float.
 h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw);
 
 // The absolute bound for a range-relative one (h5l_absolute_bound).
 double absolute_bound(double range_relative, double min, double max);
 
-// The quantizer for one chunk. Reads the data for a range-relative bound, and for the stride of lossless integers.
+// The quantizer for one chunk. Reads the data for a range-relative bound, and to find the stride of lossless integers.
 Quantizer make_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw);
 
 }  // namespace h5lossy

@@ -23,7 +23,7 @@ using Word = scalar::Word<T>;
 
 static_assert(kMostCuts == 2 * H5L_MAX_THRESHOLDS + 2);
 
-// The first number of the type that is not below a number.
+// The smallest number of the type that is not below a given number.
 template <class T>
 T first_from(double number) {
   constexpr T largest = std::numeric_limits<T>::max(), infinity = std::numeric_limits<T>::infinity();
@@ -61,7 +61,7 @@ Cuts cuts_of(const h5l_params& params, const Quantizer& quantizer) {
   return cuts;
 }
 
-// Where values near a cut are moved to. What is moved stays where it is the next time.
+// Moves values near a cut. A moved value does not move again.
 template <class T>
 class Moves {
  public:
@@ -72,7 +72,7 @@ class Moves {
     return scalar::is_near_cut(quantizer_.cuts, std::bit_cast<T>(bits)) && !is_fill(bits);
   }
 
-  // x itself if it is a fine point, or if nothing else will do.
+  // x itself if it is a fine point, or if no other rule applies.
   [[nodiscard]] T move(T x) const {
     const T fine = step_ / kFineUnit, number = std::round(x / fine);
     if (std::abs(number) <= static_cast<T>(kMostFine<T>) && number * fine == x) return x;
@@ -93,8 +93,8 @@ class Moves {
     return std::abs(x - other) < bound_ && !is_fill(std::bit_cast<Word<T>>(other));
   }
 
-  // About the middle of those numbers of x's bin that the cuts leave on x's side, and no fine point: as an exception,
-  // it takes fewer bits.
+  // About the middle of the numbers in x's bin that the cuts leave on x's side, but not a fine point, since an
+  // exception takes fewer bits.
   [[nodiscard]] T middle_beside(T x, T bin) const {
     T low = bin - step_ / 2, high = bin + step_ / 2;
     for (u32 i = 0; i < quantizer_.cuts->count; ++i) {
@@ -119,7 +119,7 @@ void move_values(const Quantizer& quantizer, bool is_swapped, std::span<std::uin
     const std::size_t count = here.size() / sizeof(T);
     std::memcpy(words, here.data(), here.size());
     if (is_swapped) copy_swapped(here.data(), reinterpret_cast<std::uint8_t*>(words), here.size(), sizeof(T));
-    u32 found = 0;  // a loop of its own, which compilers vectorize: most batches have none
+    u32 found = 0;  // a separate loop, so that compilers vectorize it: most batches have no such value
     for (u32 c = 0; c < quantizer.cuts->count; ++c) {
       const T cut = static_cast<T>(quantizer.cuts->numbers[c]), reach = static_cast<T>(quantizer.cuts->reach);
       for (std::size_t i = 0; i < count; ++i) found += std::abs(std::bit_cast<T>(words[i]) - cut) < reach ? 1 : 0;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Safeguards, which promise more than a bound: values do not change sides of a threshold, nor leave their valid range.
-// The rules and their proof are in docs/design/bound.md, "Safeguards".
+// Safeguards promise more than a bound: values do not change sides of a threshold, nor leave their valid range. The
+// rules and their proof are in docs/design/bound.md, "Safeguards".
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace h5lossy {
 
 bool has_safeguards(const h5l_params& params);
 
-// Whether they are numbers, and go with the bound and the type.
+// Checks that the safeguards are numbers, and allowed for the bound and the type.
 h5l_status check_safeguards(const h5l_params& params, const Message& why);
 
 // The cuts for a quantizer of floats that is not lossless.
 Cuts make_cuts(const h5l_params& params, const Quantizer& quantizer);
 
-// The values of a chunk, those moved that are near to one of the quantizer's cuts, within the bound and on their side:
-// to their bin, or else to a number that values beside them are moved to, too, so that exceptions repeat. Null if there
-// is no memory.
+// Copies a chunk and moves values that are near one of the quantizer's cuts, within the bound and on their side: to
+// their bin, or else to a number that nearby values are also moved to, so that exceptions repeat. Null if out of
+// memory.
 Array<std::uint8_t> move_from_cuts(const h5l_params& params, const Quantizer& quantizer,
                                    std::span<const std::uint8_t> raw);
 

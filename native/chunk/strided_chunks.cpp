@@ -10,7 +10,7 @@
 namespace h5lossy {
 namespace {
 
-// Calls visit(word), where the word has as many bytes as a value.
+// Calls visit(word) with a word of the size of a value.
 template <class Visit>
 void with_word(std::uint32_t value_bytes, Visit visit) {
   switch (value_bytes) {
@@ -25,7 +25,7 @@ void with_word(std::uint32_t value_bytes, Visit visit) {
   }
 }
 
-// Copies values that are not adjacent in one of two places.
+// Copies values that are not adjacent in the source or in the destination.
 template <class Word>
 void copy_apart(const std::uint8_t* from, std::int64_t from_stride, std::uint8_t* to, std::int64_t to_stride,
                 std::uint64_t count) {
@@ -128,7 +128,7 @@ bool Part::find(std::uint64_t at, Cursor& cursor) const {
     left %= axis.apart;
     if (index[i] < axis.first) break;
     if (index[i] - axis.first < axis.extent) continue;
-    do {  // past the end of this axis: on to the next index of an axis before it
+    do {  // past the end of this axis: advance an earlier axis
       if (i == 0) return false;
       --i;
     } while (++index[i] - axes_[i].first == axes_[i].extent);
@@ -186,7 +186,7 @@ Region Part::region(const std::uint32_t (&dims)[kAxes]) const {
   Region region = {};
   std::copy_n(dims, kAxes, region.end);
   std::uint32_t left = axis_count_;
-  std::uint64_t extent = 1, first = 0, last = 0;  // of some of the chunk's axes, taken as one
+  std::uint64_t extent = 1, first = 0, last = 0;  // of adjacent axes of the chunk, merged
   for (std::size_t i = kAxes; i-- > 0;) {
     while (extent < dims[i] && left > 0) {
       const Axis& axis = axes_[--left];

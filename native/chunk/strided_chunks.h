@@ -17,7 +17,7 @@ namespace h5lossy {
 [[nodiscard]] h5l_status check_parts(const h5l_parts& parts, std::size_t count, const std::size_t* chunk_bytes,
                                      std::uint32_t value_bytes, const Message& why);
 
-// A box of a chunk, and the memory of its values in an array. Places in the chunk are numbers of values in C order.
+// A box of a chunk, and where its values are in an array. A place in the chunk is the index of a value in C order.
 class Part {
  public:
   static constexpr std::uint64_t kNone = UINT64_MAX;
@@ -25,7 +25,7 @@ class Part {
   // Part i. The parts have passed check_parts.
   Part(const h5l_parts& parts, std::size_t i, std::uint32_t value_bytes);
 
-  // A run of values of a chunk that has `chunk_values`, in an array of the same order.
+  // A run of values of a chunk of `chunk_values`, in an array of the same order.
   Part(std::uint64_t chunk_values, std::uint64_t first, std::uint64_t count, std::uint32_t value_bytes);
 
   [[nodiscard]] std::uint64_t chunk_values() const { return axes_[0].chunk * axes_[0].apart; }
@@ -37,25 +37,25 @@ class Part {
     return axis_count_ == 1 && axes_[0].extent == axes_[0].chunk && axes_[0].stride == value_bytes_;
   }
 
-  // The first place at or behind `at` that is in the part, or kNone.
+  // The first place at or after `at` that is in the part, or kNone.
   [[nodiscard]] std::uint64_t next(std::uint64_t at) const;
 
-  // The smallest box, in a chunk of these dims, that contains the part; a larger one where the chunk's axes do not
+  // The smallest box, in a chunk of these dims, that contains the part; a larger one if the chunk's axes do not
   // correspond to the dims.
   [[nodiscard]] Region region(const std::uint32_t (&dims)[kAxes]) const;
 
-  // Copies the part from the array into a chunk, the rest of which becomes padding.
+  // Copies the part from the array into a chunk, and fills the rest of the chunk with padding.
   void gather(const std::uint8_t* array, std::uint64_t padding_bits, std::uint8_t* chunk) const;
 
-  // Copies those of the chunk's values [first, first + count) into the array that are in the part.
+  // Copies the chunk's values [first, first + count) that are in the part to the array.
   void scatter(std::uint64_t first, std::uint64_t count, const std::uint8_t* values, std::uint8_t* array) const;
 
-  // The memory of the chunk's values [first, first + count) in the array; null unless all are in the part, and
+  // The memory of the chunk's values [first, first + count) in the array; null unless all of them are in the part and
   // contiguous.
   [[nodiscard]] std::uint8_t* memory(std::uint64_t first, std::uint64_t count, std::uint8_t* array) const;
 
  private:
-  // An axis of the chunk, or several that the part covers as one.
+  // An axis of the chunk, or several axes that the part treats as one.
   struct Axis {
     std::uint64_t chunk, first, extent;
     std::int64_t stride;      // in the array, in bytes

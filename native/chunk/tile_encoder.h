@@ -24,8 +24,8 @@ class TileEncoder {
   // False if out of memory.
   [[nodiscard]] bool ok() const { return workspace_.ok(); }
 
-  // The payload of tile i of a chunk, valid until the next call: at the front of `room` if the largest one fits there,
-  // but for a tile that is stored.
+  // Encodes tile i of a chunk. The payload is valid until the next call. It is at the front of `room` if the largest
+  // payload fits there, unless the tile is stored.
   std::span<const std::uint8_t> encode(std::span<const std::uint8_t> raw, std::uint32_t i,
                                        std::span<std::uint8_t> room = {});
 

@@ -10,7 +10,7 @@
 namespace h5lossy {
 namespace {
 
-// The least work for which a thread is woken: about 100 us, several times the cost of waking it.
+// The least work worth waking a thread for: about 100 us, several times the cost of waking it.
 constexpr std::size_t kLeastThreadBytes = 1 << 20;
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 
 __extension__ using Int128 = __int128;
 
-// V: the type of the values.
+// V is the type of the values.
 template <class V>
 class WideBins {
  public:
@@ -36,7 +36,7 @@ class WideBins {
 
   [[nodiscard]] std::size_t slice() const { return slice_; }
 
-  // `multiples` has room for a slice: those of the slice before, as far as this one's have not replaced them.
+  // `multiples` has room for one slice. It holds those of the previous slice until this slice's replace them.
   void move(std::span<const std::uint8_t> raw, std::uint8_t* moved, Number* multiples) const {
     const std::size_t count = raw.size() / sizeof(V);
     for (std::size_t i = 0, place = 0; i < count; ++i, place = place + 1 == slice_ ? 0 : place + 1) {
@@ -69,7 +69,7 @@ class WideBins {
     return std::find(&quantizer_.exact[0], end, u64{static_cast<W>(value)}) != end;
   }
 
-  // The median of left, above, and their sum less the one between them (JPEG-LS, ITU-T T.87, A.4.1).
+  // The median of left, above, and left + above - above-left (JPEG-LS, ITU-T T.87, A.4.1).
   [[nodiscard]] Number from_left_and_above(const Number* at, std::size_t place) const {
     const bool has_left = place % length_ != 0, has_above = place >= length_;
     if (!has_left && !has_above) return 0;
@@ -79,24 +79,24 @@ class WideBins {
     return std::clamp(sum, std::min(left, above), std::max(left, above));
   }
 
-  // What a multiple of the step comes back as.
+  // The value that a multiple of the step decodes to.
   [[nodiscard]] V middle(Number multiple) const {
     return static_cast<V>(std::clamp(multiple * step_, Number{Limits::min()}, Number{Limits::max()}));
   }
 
-  // The value next to an exact one that is not exact, on the side of a value in its bin.
+  // The nearest value to an exact one, on the side of `value`, that is not exact.
   [[nodiscard]] V beside_exact(V exact, V value) const {
     do exact = static_cast<V>(value > exact ? exact + 1 : exact - 1);
     while (is_exact(exact));
     return exact;
   }
 
-  // What a value comes back as. `multiple` is the predicted one, and becomes that of the value.
+  // The decoded value for a value. `multiple` is the predicted multiple on entry, and the chosen one on return.
   V choose(V value, Number& multiple) const {
     if (is_exact(value)) return value;
     const Number floor = floor_of_steps(value), lower = std::max(floor, first_), upper = std::min(floor + 1, last_);
     const V below = middle(lower), above = middle(upper);
-    if (value == below || value == above) {  // it has been decoded before, or could have been
+    if (value == below || value == above) {  // decoded before, or equal to such a value
       multiple = value == below ? lower : upper;
       return value;
     }
@@ -118,7 +118,7 @@ Array<std::uint8_t> move(const h5l_params& params, const Quantizer& quantizer, s
   Array<std::uint8_t> moved = allocate<std::uint8_t>(raw.size());
   const auto multiples = allocate<typename WideBins<V>::Number>(bins.slice());
   if (moved == nullptr || multiples == nullptr) return nullptr;
-  std::fill_n(multiples.get(), bins.slice(), 0);  // each is set before it is read, which compilers do not see
+  std::fill_n(multiples.get(), bins.slice(), 0);  // each is set before it is read, but compilers do not see that
   bins.move(raw, moved.get(), multiples.get());
   return moved;
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Bins that overlap (docs/format/integers.md, "Wide bins"): of the two multiples of the step that are within the bound
-// of an integer, the one that its neighbours predict.
+// Overlapping bins (docs/format/integers.md, "Wide bins"): of the two multiples of the step within the bound of an
+// integer, picks the one that the neighbours predict.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace h5lossy {
 
-// The values of a chunk, each moved to what it is to come back as; null if there is no memory.
+// Returns a copy of a chunk in which each value is replaced by its decoded value; null if out of memory.
 Array<std::uint8_t> in_wide_bins(const h5l_params& params, const Quantizer& quantizer,
                                  std::span<const std::uint8_t> raw);
 

@@ -28,7 +28,7 @@ struct Format {
 
 Format format_of(std::uint32_t value_class) { return value_class == H5L_CLASS_HALF ? Format{10, 15} : Format{7, 127}; }
 
-// A sum of two doubles: exactly the difference or the product of two.
+// A sum of two doubles that is exactly the difference or the product of two doubles.
 struct Exact {
   double high, low;
 };
@@ -38,19 +38,19 @@ Exact difference(double a, double b) {
   return {high, (a - (high + back)) + (back - b)};
 }
 
-// Of a double and a half, whose product with either part of `a` takes no rounding; nor do the sums. WebAssembly has no
-// fused multiplication and addition.
+// The exact product of a double and a half. Products of the half with either part of `a` need no rounding, and neither
+// do the sums. No fused multiply-add, since WebAssembly has none.
 Exact exact_product(double a, double half) {
   const double high = a * half;
   const auto upper = std::bit_cast<double>(std::bit_cast<std::uint64_t>(a) & ~((std::uint64_t{1} << 27) - 1));
   return {high, (upper * half - high) + (a - upper) * half};
 }
 
-// A bound as a double, or as a product; `a` is a difference of halves. Where the rounded numbers differ, they decide:
-// what was rounded off is less than their distance.
+// Compares a bound, as a double or a product, with `a`, a difference of halves. If the rounded parts differ, they
+// decide: the remainders are smaller than their distance.
 bool is_at_most(const Exact& a, const Exact& b) { return a.high < b.high || (a.high == b.high && a.low <= b.low); }
 
-// Magnitudes of halves: how far errors may reach. Those of infinity and NaN are no numbers, and each is on its own.
+// The error bound of halves by magnitude. Magnitudes of infinity and NaN are not numbers, and each has its own bin.
 class HalfErrors {
  public:
   explicit HalfErrors(const BinRule& rule)
@@ -65,14 +65,14 @@ class HalfErrors {
 
   [[nodiscard]] bool ok() const { return values_ != nullptr; }
 
-  // What a bin comes back as that begins here: the largest number that is near enough.
+  // What a bin that begins here decodes to: the largest number within the bound.
   [[nodiscard]] std::uint64_t middle_from(std::uint64_t first) const {
     std::uint64_t middle = first;
     while (is_near(first, middle + 1, first)) ++middle;
     return middle;
   }
 
-  // Where the bin ends: the first number behind the middle that is not near enough.
+  // The end of the bin: the first number after the middle that is not within the bound.
   [[nodiscard]] std::uint64_t end_behind(std::uint64_t middle) const {
     std::uint64_t end = middle + 1;
     while (is_near(middle, end, end)) ++end;
@@ -94,7 +94,7 @@ class HalfErrors {
   Array<double> values_;
 };
 
-// The same of integers without their sign, under a noise bound.
+// The same for the magnitudes of integers under a noise bound.
 class NoiseErrors {
  public:
   explicit NoiseErrors(const BinRule& rule)
@@ -112,7 +112,7 @@ class NoiseErrors {
 
   [[nodiscard]] std::uint64_t end_behind(std::uint64_t middle) const {
     std::uint64_t end = middle + 1;
-    // The bound never falls, so what it allows at one number is near enough in between, too.
+    // The bound never falls, so all numbers up to that distance are within it.
     while (end <= top && end <= middle + bound(end)) end = middle + bound(end) + 1;
     return std::min(end, top + 1);
   }
@@ -129,7 +129,7 @@ class NoiseErrors {
   std::uint64_t floor_, scale_;
 };
 
-// Numbers that are added one by one.
+// A list of numbers, appended one by one.
 class Numbers {
  public:
   [[nodiscard]] bool add(std::uint64_t number) {
@@ -150,7 +150,7 @@ class Numbers {
   std::size_t size_ = 0, room_ = 0;
 };
 
-// Cuts all magnitudes into bins. The first one comes back as 0.
+// Cuts all magnitudes into bins. The first one decodes to 0.
 template <class Errors>
 bool cut(const Errors& errors, MadeBins& made) {
   if (!errors.ok()) return false;
@@ -166,8 +166,8 @@ bool cut(const Errors& errors, MadeBins& made) {
   return true;
 }
 
-// How values of up to 16 bits are ordered, and where their sign is. Ordinals are the values of integers; of halves,
-// magnitudes with a sign, so both zeros are 0.
+// The order of values of up to 16 bits, and the position of their sign. The ordinals of integers are the values; those
+// of halves are signed magnitudes, so both zeros are 0.
 struct Order {
   explicit Order(const BinRule& rule)
       : is_half(rule.kind != BoundKind::noise),
@@ -194,7 +194,7 @@ struct Order {
   std::uint32_t count, sign;
 };
 
-// As lattices do (codecs/integers.h).
+// Takes exact values out of their bins, as lattices do (codecs/integers.h).
 void take_out(const Order& order, const BinRule& rule, std::uint32_t last, WordTables& tables) {
   const std::uint32_t count = rule.exact_count;
   const auto is_exact = [&](std::uint32_t bits) { return std::count(rule.exact, rule.exact + count, bits) != 0; };
@@ -235,7 +235,7 @@ bool make_tables(const BinRule& rule, MadeBins& made) {
   if (made.tables == nullptr) return false;
   WordTables& tables = made.tables[0];
   const std::uint32_t bins = made.bins.count;
-  for (std::uint32_t word = 0; word < order.count; ++word) {  // those that no value has are those of the last bin
+  for (std::uint32_t word = 0; word < order.count; ++word) {  // words without a value decode like the last bin
     const bool is_negative = (word & order.sign) != 0;
     const std::uint32_t bin = std::min(is_negative ? order.count - word : word, bins - 1);
     const int middle = static_cast<int>(made.middle[bin]);
@@ -249,7 +249,7 @@ bool make_tables(const BinRule& rule, MadeBins& made) {
     const std::uint32_t negative = order.is_half ? magnitude | order.sign : (order.count - magnitude) % order.count;
     tables.ranks[negative] = order.rank_of(0u - bin);
   }
-  made.last = order.rank_of(tables.ranks[order.bits_of(static_cast<int>(order.count) - 1)]);  // its own inverse
+  made.last = order.rank_of(tables.ranks[order.bits_of(static_cast<int>(order.count) - 1)]);  // the inverse of itself
   take_out(order, rule, made.last, tables);
   made.first.reset();
   made.middle.reset();
@@ -262,7 +262,7 @@ bool make_list(const BinRule& rule, MadeBins& made) {
   if (made.starts == nullptr) return false;
   std::fill_n(made.starts.get(), scalar::kBinKeys + 2, bins - 1);
   for (std::uint32_t bin = bins; bin-- > 0;) {
-    // All keys from that of the bin's first value up to the next bin's have values in it first, but for its own.
+    // All keys from that of the bin's first value up to the next bin's belong to this bin, except its own key.
     const std::uint32_t key = scalar::bin_key(made.first[bin]);
     const std::uint32_t end = bin + 1 < bins ? scalar::bin_key(made.first[bin + 1]) : scalar::kBinKeys + 1;
     for (std::uint32_t k = key + 1; k <= end; ++k) made.starts[k] = bin;
@@ -300,7 +300,7 @@ BinRule rule_of(std::uint32_t value_class, std::uint32_t value_bytes, const Quan
     rule.bound = quantizer.bound;
     if (rule.kind == BoundKind::range_relative) rule.kind = BoundKind::absolute;
   }
-  if (value_bytes <= 2) {  // of more, lattices take them out
+  if (value_bytes <= 2) {  // for larger types, lattices take them out
     rule.exact_count = quantizer.exact_count;
     for (std::uint32_t i = 0; i < kMostExact; ++i) rule.exact[i] = static_cast<std::uint32_t>(quantizer.exact[i]);
   }

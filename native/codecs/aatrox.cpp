@@ -19,7 +19,7 @@ using namespace blocks;
 
 inline constexpr u32 n = kBlockValues;
 
-// Writes the codes of the iteration layers with a nonzero one, and the padding. Returns their end.
+// Writes the codes of the iteration layers that have a nonzero code, and the padding. Returns their end.
 u8* write_codes(const u8* widths, u32 blocks, u8* out) {
   u8* next = out + 4;
   u32 layers = 0;
@@ -60,7 +60,7 @@ const u8* read_codes(const u8* payload, u32 payload_bytes, u32 blocks, u32 max_w
 u32 planes_of_width(u32 width) { return width == 0 ? 0 : width + 1; }
 
 // Quantizes a block that is not full or has exceptions: its bins, by position, and its exceptions. `last` and `initial`
-// are the tile's last and first bins so far, and undefined while `has_initial` is false.
+// are the tile's last and first bins so far; they are undefined while `has_initial` is false.
 template <class W, class Bins>
 [[gnu::noinline]] u64 quantize_part(const Bins& quantizer, const u8* values, u64 inside, W last, bool& has_initial,
                                     W& initial, simd::Rows<n, W>& bins) {
@@ -93,7 +93,7 @@ u32 encode_tile(const Q& q, const Tile& tile, const u8* values, u8* payload, u8*
   u8* const first_planes = payload + 4 + padded(blocks) + sizeof(W);
   u8* planes = first_planes;
   W initial = 0;
-  bool has_initial = false;  // false while all values were exceptions
+  bool has_initial = false;  // false as long as all values were exceptions
   u32 any_width = 0;
 
   const simd::Bins<T, Q> quantizer(q);

@@ -13,7 +13,7 @@
 namespace h5lossy::H5L_TARGET::blocks {
 
 // ---------------------------------------------------------------------------------------------------------------------
-// From values to integers. An absolute bin already is one.
+// From values to integers. An absolute bin is already an integer.
 
 template <class T>
 H5L_FN bool bin_of(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) {
@@ -236,7 +236,7 @@ H5L_FN constexpr u64 first_bits(u32 count) { return count >= 64 ? ~u64{0} : (u64
 template <u32 n>
 class Insides {
  public:
-  // A run of values: full blocks, but for the last one.
+  // A run of values: all blocks are full except the last one.
   H5L_FN explicit Insides(u32 values)
       : blocks_((values + n - 1) / n), last_(first_bits(values - (blocks_ == 0 ? 0 : blocks_ - 1) * n)) {}
   // A mask for each block.

@@ -67,7 +67,7 @@ H5L_FN T magnitude(T x) {
   return bit_cast<T>(static_cast<Word<T>>(bit_cast<Word<T>>(x) & ~kSignBit<T>));
 }
 
-// Whether a value is so near to a cut that it must come back as it is. GPUs leave chunks with safeguards to the host.
+// Whether a value is so near to a cut that it must come back unchanged. GPUs leave chunks with safeguards to the host.
 template <class T>
 H5L_FN bool is_near_cut(const Cuts* cuts, T x) {
   if constexpr (kIsForGpu) return false;
@@ -95,7 +95,7 @@ H5L_FN bool is_cut_off(const Cuts* cuts, T x, T rebuilt) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Absolute; range-relative becomes absolute with a bound of its own
+// Absolute. Range-relative bounds become absolute bounds of the chunk.
 
 template <class T>
 struct AbsoluteQuantizer {
@@ -148,7 +148,7 @@ H5L_FN bool quantize(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) 
   if (q.has_fill && bits == q.fill_bits) return false;
   const T x = bit_cast<T>(bits);
   const T t = steps_to_truncate(q, x);
-  if (!(magnitude(t) < static_cast<T>(kBinLimit<T> + 1))) return false;  // also NaN; the cast would be undefined
+  if (!(magnitude(t) < static_cast<T>(kBinLimit<T> + 1))) return false;  // also for NaN, whose cast is undefined
   bin = static_cast<Word<T>>(static_cast<typename FloatTraits<T>::Int>(t));
   T rebuilt = rebuild(q, bin);
   T difference = subtract(x, rebuilt);
@@ -158,7 +158,7 @@ H5L_FN bool quantize(const AbsoluteQuantizer<T>& q, Word<T> bits, Word<T>& bin) 
   bin = difference < 0 ? bin - 1 : bin + 1;
   rebuilt = rebuild(q, bin);
   difference = subtract(x, rebuilt);
-  // Behind a cut that made it fail, a rounded distance of B may be more than B.
+  // If a cut made the first candidate fail, a rounded distance of B may be more than B.
   return bin_is_good(q, bin, x, rebuilt, difference) &&
          (kIsForGpu || q.cuts == nullptr || magnitude(difference) < q.bound);
 }

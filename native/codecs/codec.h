@@ -7,8 +7,8 @@
 
 #include "codecs/portable.h"
 
-// H5L_ENCODER: an entry of a codec's table that only encoders need, null in the library that only decodes, so that it
-// has none of their code. H5L_RARE: a function that is not worth much code there.
+// H5L_ENCODER: an entry of a codec's table that only encoders need. It is null in the decode-only library, which
+// therefore contains no encoder code. H5L_RARE: a function that should be compiled for size in that library.
 #if defined(H5L_DECODE_ONLY)
 #define H5L_ENCODER(entry) nullptr
 #define H5L_RARE [[gnu::cold, gnu::noinline]]
@@ -31,58 +31,59 @@ enum class BoundKind : u32 { absolute = 0, pointwise_relative = 1, range_relativ
 // The class of a value's type. The numbers are those in frames and cd_values.
 enum class ValueClass : u32 { floating = 0, unsigned_integer = 1, signed_integer = 2, half = 3, bfloat = 4 };
 
-// Bins that no formula gives, of types of up to 16 bits (docs/format/integers.md): the word of each value and the value
-// of each word, by their bits. Words are ranks (codecs/integers.h).
+// Bins that follow no formula, for types of up to 16 bits (docs/format/integers.md): the word of each value and the
+// value of each word, indexed by their bits. Words are ranks (codecs/integers.h).
 struct WordTables {
   u16 ranks[65536];
   u16 values[65536];
 };
 
-// The same of 32 bits: bins of values without their sign, in order.
+// The same for 32 bits: the bins of magnitudes, in order.
 struct WordBins {
   u32 count = 0;
   const u32* first = nullptr;   // where each begins
-  const u32* middle = nullptr;  // what it comes back as
-  const u32* starts = nullptr;  // by a value's key: the bin of the first value with this key; and one more
+  const u32* middle = nullptr;  // what it decodes to
+  const u32* starts = nullptr;  // for each key: the bin of the first value with this key; and one more entry
 };
 
 inline constexpr u32 kMostExact = 2;
 
-// Safeguards of floats (docs/design/bound.md): for each of these numbers of the value's type, values below it stay
-// there, and the others do not get there.
+// Safeguards of floats (docs/design/bound.md). Each cut is a number of the value's type: values below it stay below it,
+// and no other value gets there.
 inline constexpr u32 kMostCuts = 10;
 struct Cuts {
   u32 count = 0;
-  double reach = 0;  // values nearer to a cut than this are exceptions, unless they come back as they are
+  double reach = 0;  // values nearer to a cut than this are exceptions, unless they decode to themselves
   double numbers[kMostCuts] = {};
 };
 
 // How the values of a chunk become integers (codecs/bounds.h). Numbers of the value's type are stored as double, which
-// is exact. A decoder uses kind, step and scale only; of integers (codecs/integers.h), all but bound, step and
+// is exact. A decoder uses only kind, step and scale; for integers (codecs/integers.h), all but bound, step and
 // inverse_step.
 struct Quantizer {
   BoundKind kind = BoundKind::lossless;
   bool has_fill = false;  // floats only
-  bool is_exact = false;  // the step is that of a lattice which all values lie on
+  bool is_exact = false;  // the step is that of a lattice that contains all values
   u64 fill_bits = 0;
   double bound = 0;         // B: absolute and range-relative
   double step = 0;          // 2 B
   double inverse_step = 0;  // 1 / step, rounded to the value's type
-  u64 scale = 0;            // S: pointwise-relative; of integers, the step of an absolute bound
-  // Lossless integers: all values are `base` more than a multiple of `stride`. Of floats, bits that a codec keeps here.
+  u64 scale = 0;            // S: pointwise-relative; for integers, the step of an absolute bound
+  // Lossless integers: every value is `base` plus a multiple of `stride`. For floats, a codec may keep bits of its own
+  // here.
   u64 base = 0;
   u64 stride = 1;
-  // Not null: what gives words in place of a lattice. Whoever makes the quantizer keeps it.
+  // If not null, gives the words instead of a lattice. The creator of the quantizer keeps it alive.
   const WordTables* tables = nullptr;
   const WordBins* bins = nullptr;
-  const Cuts* cuts = nullptr;  // the same; null without safeguards
+  const Cuts* cuts = nullptr;  // likewise; null without safeguards
   u32 noise = 0;               // C of a noise bound, whose floor is `scale`
   // Integers only: the bits of the exact values, the smaller number first.
   u32 exact_count = 0;
   u64 exact[kMostExact] = {};
 };
 
-// How a codec turns the bound B of a chunk into a step. A frame has the step, so decoders do not need the rule.
+// How a codec derives a step from the bound B of a chunk. Frames store the step, so decoders do not need the rule.
 struct StepRule {
   double share = 1;        // the step is 2 * fl(B * share); a number of both types
   double least_bound = 1;  // in units of the type's smallest normal number; chunks with a smaller B are lossless
@@ -104,13 +105,13 @@ inline constexpr u32 kMaxTileBoxes = 64;
 struct TileLayout {
   u32 box[kAxes];  // extents of a box inside the chunk: {1, 1, 1, n} is a run of n values
   u32 boxes = 1;   // boxes in a tile
-  // For the host code that launches the mode's GPU kernels.
+  // For the host code that launches the GPU kernels of this mode.
   bool is_split = false;           // several thread blocks share a tile
   const char* kernel_suffix = "";  // of the kernels' names
-  // Decoding takes two kernels: the first one unpacks a tile's payload, and leaves so many bytes to the second. 0: one.
+  // If not 0, decoding takes two kernels: the first one unpacks a tile's payload into this many bytes for the second.
   u32 stage_bytes = 0;
-  // Encoding takes several kernels, with so many bytes for each tile between them, and a chunk's values choose its mode
-  // on the GPU. 0: one kernel, and modes that do not depend on values.
+  // If not 0, encoding takes several kernels that share this many bytes for each tile, and the mode is chosen on the
+  // GPU from the chunk's values. If 0, it takes one kernel, and the mode does not depend on the values.
   u32 encode_stage_bytes = 0;
 };
 
@@ -119,15 +120,15 @@ struct Box {
   u16 extents[kAxes];
 };
 
-// Rows of a chunk that are copied when a tile has been encoded (those of the next tile) or decoded (its own ones). A
-// codec may prefetch them. None if they are side by side, which processors foresee.
+// Rows of a chunk that are accessed outside the codec: copied in before the next tile is encoded, or out after this one
+// is decoded. A codec may prefetch them. None if they are adjacent, since hardware prefetchers handle that.
 struct RowsAhead {
   const u8* first = nullptr;
   u32 count = 0, bytes = 0;
   u64 apart = 0;  // bytes from one row to the next
 };
 
-// One tile. Its values are ordered box by box, and in raster order within a box; positions outside the chunk have none.
+// One tile. Its values are ordered box by box, in raster order within a box; positions outside the chunk have no value.
 struct Tile {
   u32 count;  // values
   u32 box_count;
@@ -166,7 +167,7 @@ inline constexpr u32 kMaxAutoModes = 3;
 inline constexpr u32 kMostPossibleModes = 16;
 inline constexpr u32 kMostLayouts = 16;  // of a codec's frames of one shape
 
-// Types of integers: of 1, 2, 4 and 8 bytes, unsigned and signed. Halves are encoded as signed ones of 2 bytes.
+// Types of integers: 1, 2, 4 and 8 bytes, unsigned and signed. Halves are encoded as signed integers of 2 bytes.
 inline constexpr u32 kIntegerSizes = 4;
 inline constexpr u32 kIntegerClasses = 2;
 
@@ -181,30 +182,31 @@ struct Codec {
   // The mode of a chunk's frame for a requested one. kNoMode if it depends on the values, and they are not available.
   u32 (*choose_mode)(const Chunk& chunk, u32 requested, u8* workspace);
   u32 choice_bytes = 0;  // size of choose_mode's workspace
-  // Modes that have all layouts of those that choose_mode may return for a requested one; returns how many. Null if
-  // kernels do not choose modes.
+  // Fills in modes that together have every layout that choose_mode may return for a requested mode; returns their
+  // number. Null if kernels do not choose modes.
   u32 (*possible_modes)(const Chunk& chunk, u32 requested, u32 (&modes)[kMostPossibleModes]) = nullptr;
-  // Where values lie on a coarser lattice than the bound asks for: makes its step that of the quantizer, which is not
-  // the chunk's, and returns true. Null if the codec does not look for one.
+  // If all values lie on a coarser lattice than the bound requires, sets the step of `quantizer`, which must not be
+  // that of the chunk, to the step of the lattice, and returns true. Null if the codec does not look for such a
+  // lattice.
   bool (*take_own_step)(const Chunk& chunk, Quantizer& quantizer) = nullptr;
-  // Bits of a frame's mode that its layout follows from, the lowest ones, and those that decoders ignore. Kernels
-  // decode frames that differ in these in one batch.
+  // Masks of mode bits: the lowest ones, which determine a frame's layout, and those that decoders ignore. Kernels
+  // decode frames that differ only in these bits in one batch.
   u32 layout_bits = 0, ignored_bits = 0;
-  // How many of the last dims the header of a frame with this mode holds: 0, 3 or 4. With 0 the chunk is one run of
-  // values. kNoMode if frames have no such mode.
+  // The number of trailing dims that the header of a frame with this mode holds: 0, 3 or 4. With 0 the chunk is one run
+  // of values. kNoMode if frames have no such mode.
   u32 (*header_dims)(u32 mode);
-  // For a mode of frames, and a chunk of these dims; dims that the header does not hold are multiplied into the next
-  // one.
+  // The layout for a mode of frames and a chunk of these dims. Dims that the header does not hold are multiplied into
+  // the next one.
   TileLayout (*layout)(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]);
-  // The requested modes that codec 0 (auto) compares, in this order (docs/format/auto.md). Their codecs have the
-  // default step rule, since a chunk gets its quantizer before its codec. One codec has none: auto tries it for size
-  // only.
+  // The requested modes that codec 0 (auto) compares, in this order (docs/format/auto.md). These codecs have the
+  // default step rule, since a chunk gets its quantizer before its codec. One codec has no such modes: auto tries it
+  // only for size.
   u32 auto_modes[kMaxAutoModes] = {};
   u32 auto_mode_count = 1;
   TileFunctions float32;
   TileFunctions float64;
   TileFunctions integers[kIntegerClasses][kIntegerSizes] = {};
-  // The codec of this number for integers, which has tiles and modes of its own; null if it takes none.
+  // This codec's table for integers, with its own tiles and modes; null if the codec does not support them.
   const Codec* for_integers = nullptr;
 };
 

@@ -28,7 +28,7 @@ H5L_INLINE void words_of(const simd::Rows<n, W>& bins, simd::Rows<n, W>& words) 
   }
 }
 
-// `prediction` is a constant, or a number: then blocks of n tell one dimension from more.
+// `prediction` is a constant or a runtime number. For a number, the block size n tells one dimension from more.
 template <u32 n, class W, class Prediction>
 H5L_INLINE void bins_of(const simd::LoadedPlanes<n, W>& planes, Prediction prediction, bool keep_first, W first,
                         simd::Rows<n, W>& bins) {
@@ -69,7 +69,8 @@ u64 mask_of(u32 dimensions, const Box& box) {
   return slice * (first_bits(16 * u32{z}) & 0x0001000100010001u);
 }
 
-// Blocks of 32 values are runs, and so are whole boxes: masks are only needed where the chunk ends inside a tile.
+// Blocks of 32 values are runs, and boxes inside the chunk are whole: masks are needed only where the chunk ends inside
+// a tile.
 template <u32 n>
 Insides<n> insides_of(u32 dimensions, const Tile& tile, u64 (&masks)[kMaxTileBoxes]) {
   if (n == 32 || tile.count == tile.box_count * n) return Insides<n>(tile.count);
@@ -126,7 +127,7 @@ u32 encode_tile(const Q& q, u32 dimensions, const Tile& tile, const u8* values, 
       u32 count = planes_of_bits<W>(rest | first_word);
       u32 first_size = 0;
       [[maybe_unused]] W first_mask = ~W{0};  // masks the first word
-      if constexpr (may_be_outlier) {         // branch-free: the smaller one is unpredictable
+      if constexpr (may_be_outlier) {         // branch-free, since which one is smaller is unpredictable
         const u32 outlier_count = width_of<W>(rest | 1);
         const u32 size = first_size_of<W>(first_word >> 1);
         const u32 picked = u32{0} - static_cast<u32>(outlier_count * (n / 8) + size < count * (n / 8));
@@ -166,7 +167,7 @@ u32 load_code(const u8* codes, u32 block) {
   return load<u16>(codes + kCodeBytes<T> * block);
 }
 
-// `prediction` and `may_be_outlier` are constants, or a number and a bool.
+// `prediction` and `may_be_outlier` are constants, or a runtime number and bool.
 template <u32 n, class T, class Q, class Prediction, class Bool>
 bool decode_tile(const Q& q, u32 dimensions, Prediction prediction, Bool may_be_outlier, const Tile& tile,
                  const u8* payload, u32 payload_bytes, u8* values) {
@@ -185,7 +186,7 @@ bool decode_tile(const Q& q, u32 dimensions, Prediction prediction, Bool may_be_
 
   bool is_good = true;
   u32 planes_size = 0, first_bytes = 0;
-  for (u32 b = 0; b < blocks; ++b) {  // branch-free, so that it is vectorized
+  for (u32 b = 0; b < blocks; ++b) {  // branch-free, so that compilers vectorize it
     Code code;
     is_good &=
         unpack_code<T>(load_code<T>(payload, b), may_be_outlier, max_width<T>(prediction != kNoPrediction), code);
@@ -283,7 +284,7 @@ bool decode(const Quantizer& quantizer, u32 mode_byte, const Tile& tile, const u
   if (!unpack_mode(mode_byte, mode)) return false;
   return with_quantizer<T>(quantizer, [&](const auto& q) {
     const bool may_be_outlier = mode.selection == Selection::outlier;
-    if constexpr (!kEncodes) {  // one loop for all of them is a fourth of the code
+    if constexpr (!kEncodes) {  // one loop for all cases has a quarter of the code size
       const u32 prediction = mode.selection == Selection::fixed ? kNoPrediction : mode.dimensions;
       return mode.dimensions == 1
                  ? decode_tile<32, T>(q, 1, prediction, may_be_outlier, tile, payload, payload_bytes, values)

@@ -10,8 +10,8 @@
 
 namespace h5lossy::H5L_TARGET {
 
-// Quantizes n values, nearly all of which pass with their first candidate. False if one does not: then the bins are
-// undefined, and quantize() decides.
+// Quantizes n values if each passes with its first candidate, as nearly all do. Otherwise returns false: the bins are
+// then undefined, and quantize() decides.
 template <bool has_fill, u32 n, class T>
 bool bins_of_group(const AbsoluteQuantizer<T>& q, const u8* values, Word<T>* bins) {
   Word<T> doubtful = 0;

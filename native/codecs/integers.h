@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Lattices of integers (docs/format/integers.md): what a value is coded as, and what it comes back as, in integer
-// arithmetic only. Numbers of signed types are in two's complement in unsigned words, so that nothing overflows.
+// Lattices of integers (docs/format/integers.md): the word of a value, and the value of a word, in integer arithmetic
+// only. Signed numbers are in two's complement in unsigned words, so that overflow is defined.
 #pragma once
 
 #include "codecs/bits.h"
@@ -11,7 +11,7 @@
 
 namespace h5lossy::H5L_TARGET {
 
-// A product modulo 2^W. Narrow words would become signed numbers, which may overflow.
+// A product modulo 2^W. Narrow words would be promoted to signed integers, which may overflow.
 template <class W>
 H5L_FN W product(W a, W b) {
   return static_cast<W>((a + 0u) * (b + 0u));
@@ -24,9 +24,9 @@ struct IntegerType {
   static constexpr W sign = is_signed ? static_cast<W>(W{1} << (kWordBits<W> - 1)) : W{0};
 };
 
-// The type in which (u + r + 0.5) / s is computed: its result, truncated, is the exact quotient, since it is at least
-// 0.5 / s from an integer, and the two roundings move it by less than (u + r + 1) / s * 2^-22 (float, for words of 16
-// bits) or 2^-51 (double, 32 bits). No type does it for 64 bits.
+// The type in which (u + r + 0.5) / s is computed. The truncated result is the exact quotient, since the exact value is
+// at least 0.5 / s from an integer, and the two roundings move it by less than (u + r + 1) / s * 2^-22 (float, for
+// words of 16 bits) or 2^-51 (double, 32 bits). No type does this for 64 bits.
 template <class W>
 struct QuotientOf {
   using Type = void;
@@ -44,18 +44,18 @@ struct QuotientOf<u32> {
   using Type = double;
 };
 
-// A word that does not come back as origin + word * step.
+// A word that does not decode to origin + word * step.
 struct SpecialWord {
   u64 word, value;
 };
 
-// A value that comes back as it is and has a word of its own, and the words of the others in its bin, on its two sides.
+// An exact value, its word, and the words of the other values in its bin, on either side of it.
 struct ExactValue {
   u64 value, word, bin, below, above;
 };
 
-// The values origin + k * step, and the bins of step values around them. With step 1, words are values. It serves all
-// types: their words are numbers up to `mask`.
+// The values origin + k * step, and the bins of `step` values around them. With step 1, words are values. One struct
+// serves all types: words are numbers up to `mask`.
 struct Lattice {
   u64 mask = 0;
   u64 sign = 0;  // the bit of a signed type's sign
@@ -64,7 +64,7 @@ struct Lattice {
   u64 first = 0;                   // the word of the type's least value
   u64 shift = 0;                   // k = first + floor((rank + shift) / step)
   u64 last = 0;                    // the word of the type's largest value
-  const WordBins* bins = nullptr;  // in place of step, origin, first and shift
+  const WordBins* bins = nullptr;  // instead of step, origin, first and shift
   u32 exact_count = 0;
   ExactValue exact[kMostExact] = {};
   u32 special_count = 0;
@@ -84,7 +84,7 @@ struct Lattice {
   }
 };
 
-// Values of the same leading bits have the same key. Keys rise with the values.
+// Values with the same leading bits have the same key. Keys rise with the values.
 inline constexpr u32 kBinKeys = 33 * 128;
 H5L_FN u32 bin_key(u32 value) {
   return static_cast<u32>((bit_cast<u64>(static_cast<double>(value) + 1.0) >> 45) - (u64{1023} << 7));
@@ -104,7 +104,7 @@ H5L_FN u32 find_bin(const WordBins& bins, u32 value) {
   return low;
 }
 
-// The word of a value in bins, and the value of a word. `sign` is that of the type.
+// The word of a value in bins, and the value of a word. `sign` is the sign bit of the type.
 H5L_FN u32 word_in_bins(const WordBins& bins, u32 sign, u32 value) {
   const bool is_negative = (value & sign) != 0;
   const u32 bin = find_bin(bins, is_negative ? u32{0} - value : value);
@@ -125,8 +125,9 @@ H5L_FN bool is_exact(const Quantizer& quantizer, u64 value) {
   return false;
 }
 
-// An exact value has a word behind all others. Where it is what its bin would come back as, the values on its two sides
-// come back as the nearest ones that are not exact. 0 keeps its word, so that tiles of zeros are empty.
+// Gives an exact value its own word, after all others. If it is the value that its bin decodes to, the other values of
+// the bin, on either side, decode to the nearest value that is not exact. 0 keeps its word, so that tiles of zeros stay
+// empty.
 H5L_RARE H5L_FN void take_out(const Quantizer& quantizer, u32 number, u64 bin, bool splits, Lattice& lattice) {
   const u64 value = quantizer.exact[number], mask = lattice.mask;
   const u64 own = (lattice.last + 1 + number) & mask, above = (own + quantizer.exact_count) & mask;
@@ -145,9 +146,10 @@ H5L_RARE H5L_FN void take_out(const Quantizer& quantizer, u32 number, u64 bin, b
   lattice.add_special(exact.word, value);
 }
 
-// The bins of `step` values each: the one of 0 begins `ahead` before it, or before that less a step if it `borrows`.
+// Places the bins of `step` values each: the bin of 0 begins `ahead` before 0, or `ahead - step` if it `borrows`.
 H5L_FN void place_bins(Lattice& lattice, u64 step, u64 ahead, bool borrows) {
-  // The least value plus the offset of the bins, in steps: -quotient * step - rest + ahead, less a step if it borrows.
+  // The smallest value plus the offset of the bins, in steps: -quotient * step - rest + ahead, less a step if it
+  // borrows.
   const u64 quotient = lattice.sign / step, rest = lattice.sign % step;
   const bool is_behind = ahead < rest;
   lattice.step = step;
@@ -155,7 +157,7 @@ H5L_FN void place_bins(Lattice& lattice, u64 step, u64 ahead, bool borrows) {
   lattice.first = (u64{0} - quotient - (is_behind ? 1 : 0) - (borrows ? 1 : 0)) & lattice.mask;
 }
 
-// `mask` has all bits of a word, and `sign` the one of the type's sign.
+// `mask` has all bits of a word, and `sign` the sign bit of the type.
 H5L_RARE H5L_FN Lattice lattice_of(const Quantizer& quantizer, u64 mask, u64 sign) {
   Lattice lattice = {.mask = mask, .sign = sign};
   if (quantizer.bins != nullptr) {
@@ -179,7 +181,7 @@ H5L_RARE H5L_FN Lattice lattice_of(const Quantizer& quantizer, u64 mask, u64 sig
   }
   const u64 bound = quantizer.scale / 2;
   place_bins(lattice, quantizer.scale, bound, false);
-  // The outermost bins may have their middle outside of the type.
+  // The middle of the outermost bins may be outside the type's range.
   u64 place = 0;
   if (lattice.shift > bound) lattice.add_special(lattice.first, lattice.least());
   lattice.last = lattice.divide(lattice.largest(), place);
@@ -193,7 +195,7 @@ H5L_RARE H5L_FN Lattice lattice_of(const Quantizer& quantizer, u64 mask, u64 sig
   return lattice;
 }
 
-// The largest integer that is not above a number times an integer, at most 2^64 - 1.
+// The largest integer that is not above number * integer, at most 2^64 - 1.
 H5L_FN u64 floor_of_product(double number, u64 integer) {
   const u64 bits = bit_cast<u64>(number);
   const u32 raised = static_cast<u32>(bits >> 52);  // the sign bit is 0
@@ -214,19 +216,19 @@ H5L_FN u64 floor_of_product(double number, u64 integer) {
   return exponent <= static_cast<i32>(count_leading_zeros(words[0])) ? words[0] << exponent : ~u64{0};
 }
 
-// The bound in counts for a range-relative one, from the least and the largest rank of valid values.
+// The bound in counts for a range-relative one, from the smallest and the largest rank of valid values.
 H5L_FN u64 bound_of_integer_range(double bound, u64 least, u64 largest, u32 value_bytes) {
   if (least >= largest) return 0;
   const u64 most = ~u64{0} >> (65 - 8 * value_bytes), counts = floor_of_product(bound, largest - least);
   return counts < most ? counts : most;
 }
 
-// Notes the stride of lossless values, of which one has this rank: a rank is `sign` more than its value.
+// Sets the stride of lossless values, given the rank of one of them. A rank is its value plus `sign`.
 H5L_FN void take_stride(Quantizer& quantizer, u64 stride, u64 a_rank, u64 sign, u32 value_bytes) {
   if (stride <= 1) return;
   const u64 rank = a_rank % stride, shift = sign % stride;
   const u64 base = rank >= shift ? rank - shift : rank + (stride - shift);
-  if (value_bytes == 8 && base != 0) return;  // the header has no room for it
+  if (value_bytes == 8 && base != 0) return;  // the header has no room for a base
   quantizer.stride = stride;
   quantizer.base = base;
 }

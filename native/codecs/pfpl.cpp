@@ -31,7 +31,7 @@ bool words_of_any(const Q& q, const u8* values, u32 count, Word<T>* words) {
   return all_have_words;
 }
 
-// A group, in the common case; false if quantize() has to decide about a value.
+// Quantizes a group in the common case; false if quantize() has to decide about a value.
 template <class T>
 bool words_of_group(const AbsoluteQuantizer<T>& q, const u8* group, Word<T>* words) {
   constexpr u32 n = kGroupValues<T>;
@@ -80,7 +80,7 @@ void to_planes(const W* words, u32 first, u32 groups, W* planes) {
     alignas(kVectorBytes) W gathered[n][kLanes<W>];
     W used_bits = 0;
     for (u32 lane = 0; lane < kLanes<W>; ++lane) {
-      const W* group = words + (lane < lanes ? lane : 0) * n;  // idle lanes repeat the first group
+      const W* group = words + (lane < lanes ? lane : 0) * n;  // idle lanes repeat group `first`
       for (u32 i = 0; i < n; ++i) {
         gathered[i][lane] = group[i];
         used_bits |= group[i];
@@ -94,7 +94,7 @@ void to_planes(const W* words, u32 first, u32 groups, W* planes) {
   }
 }
 
-// Number of leading planes that are zero in all groups.
+// The number of leading planes that are zero in all groups.
 template <class W>
 u32 count_zero_rows(const W* planes, u32 groups) {
   for (u32 j = 0; j < kWordBits<W>; ++j) {

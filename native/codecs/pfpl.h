@@ -79,7 +79,7 @@ H5L_FN bool word_of(const PointwiseQuantizer<T>& q, Word<T> bits, Word<T>& word)
     return true;
   }
   word = word_of_pattern<T>(bits == kDefaultNegativeNan<T> ? 0 : bits);
-  return bits <= kCodeMask<T> || bits == kDefaultNegativeNan<T>;  // another negative NaN would be read as a code
+  return bits <= kCodeMask<T> || bits == kDefaultNegativeNan<T>;  // other negative NaNs would be read as codes
 }
 
 template <class T>
@@ -121,7 +121,7 @@ H5L_FN auto with_quantizer(const Quantizer& quantizer, Run run) {
     case BoundKind::pointwise_relative:
       return run(pointwise_quantizer<T>(quantizer));
     case BoundKind::lossless:
-    case BoundKind::noise:  // of integers only
+    case BoundKind::noise:  // integers only
       break;
   }
   return run(NoQuantizer<T>{});

@@ -19,23 +19,23 @@ namespace {
 using namespace pfpl;
 
 // Words are kept as ranks (IntegerType), so that the same unsigned arithmetic predicts words of all types: a rank
-// differs from its word by a constant, which residuals do not see.
+// differs from its word by a constant, which cancels in residuals.
 
-// A tile's words as rows. The row before the first, where a predictor asks for it, is that of the tile's first word.
+// A tile's words as rows. A predictor that needs the row before the first one gets the tile's first word in its place.
 struct Rows {
   u32 count, length;
 };
 
-// Loops over a row go on to the end of a vector, which gives vector code without scalar remainders. They read and write
-// up to a vector behind the row, and read one word in front of it. What is behind a row of the output is the next row,
-// which is written later.
+// Loops over a row run to the end of a vector, which avoids scalar remainders. They read and write up to one vector
+// past the row, and read one word before it. Writing past a row is safe: it only touches the next row, which is written
+// later.
 template <class W>
 struct Words {
   static constexpr u32 kMost = kStreamBytes / sizeof(W), kRoom = 64;
   alignas(64) u8 planes[kStreamBytes];
   alignas(64) W residuals[kMost + simd::kValuesAtOnce];
   alignas(64) W words_with_room[kRoom + kMost + kRoom];
-  alignas(64) W above[kMost + kRoom];  // decoding: the row that predicts
+  alignas(64) W above[kMost + kRoom];  // decoding: the row above
 
   W* words() { return words_with_room + kRoom; }
 };
@@ -56,7 +56,7 @@ Lattice lattice_of(const Quantizer& quantizer) {
   return H5L_TARGET::lattice_of(quantizer, static_cast<W>(~W{0}), T::sign);
 }
 
-// Without regard to exact values.
+// Ignores exact values.
 template <class T>
 void bins_of(const Lattice& lattice, u32 count, typename T::Word* words) {
   using W = typename T::Word;
@@ -135,7 +135,7 @@ void values_of(const Lattice& lattice, const typename T::Word* words, u32 count,
   }
 }
 
-// The same by tables. Types of more bits have none.
+// The same with tables. Larger types have none.
 template <class W>
 void look_up_words(const WordTables& tables, const u8* values, u32 count, W* words) {
   if constexpr (sizeof(W) <= 2) {
@@ -174,8 +174,8 @@ template <class T>
 // ---------------------------------------------------------------------------------------------------------------------
 // Predictors
 
-// The residuals of the words from number `first` on, in negabinary: whole rows, or parts of them. Rows go on in memory,
-// so that only at their ends something else predicts than everywhere.
+// Computes the residuals, in negabinary, of the words from number `first` on: whole rows, or parts of them. Rows are
+// adjacent in memory, so only the ends of rows need another prediction.
 template <class W>
 void residuals_of(Predictor predictor, u32 length, const W* words, u32 first, u32 count, W zero, W* __restrict__ out) {
   if (first < length && predictor > Predictor::x) {  // no row above
@@ -191,7 +191,7 @@ void residuals_of(Predictor predictor, u32 length, const W* words, u32 first, u3
       simd::store_lanes(out + i, (difference + kNegabinaryMask<W>)^kNegabinaryMask<W>);
     }
   };
-  const auto at_ends = [&](u32 end, auto predicted) {  // of rows: 0 or length - 1
+  const auto at_ends = [&](u32 end, auto predicted) {  // the ends of rows: 0 or length - 1
     for (u32 i = (end + length - first % length) % length; i < count; i += length) {
       out[i] = to_negabinary(static_cast<W>(own[i] - predicted(i)));
     }
@@ -218,8 +218,8 @@ void residuals_of(Predictor predictor, u32 length, const W* words, u32 first, u3
   }
 }
 
-// Inverse of residuals_of, for a row. `above` becomes the row: a copy, since processors wait for a vector that was
-// stored as parts of two others.
+// Inverse of residuals_of, for one row. `above` becomes a copy of the row: loading a vector that was just stored as
+// parts of two others would stall.
 template <class W>
 void words_of_row(Predictor predictor, W before, u32 length, const W* residuals, W* above, W* __restrict__ row) {
   constexpr u32 n = kLanes<W>;
@@ -228,7 +228,7 @@ void words_of_row(Predictor predictor, W before, u32 length, const W* residuals,
     simd::store_lanes(row + x, words);
     simd::store_lanes(above + x, words);
   };
-  // Running sums of the residuals, to the end of a vector where they are taken from vectors.
+  // Computes running sums of the residuals, up to the end of a vector if they are added in vectors.
   const auto add_up = [&](W start) {
     for (u32 x = 0; x < length; x += n) simd::store_lanes(row + x, residual(x));
     simd::running_sums(row, kVectorBytes > 16 ? whole_vectors<W>(length) : length, start);
@@ -257,7 +257,7 @@ void words_of_row(Predictor predictor, W before, u32 length, const W* residuals,
       }
       return;
     }
-    case Predictor::xy:  // what the row adds to the one above is a sum of residuals
+    case Predictor::xy:  // the differences to the row above are running sums of residuals
       add_up(0);
       for (u32 x = 0; x < length; x += n) put(x, simd::load_lanes<W>(row + x) + simd::load_lanes<W>(above + x));
       return;
@@ -269,7 +269,7 @@ void words_from_residuals(Predictor predictor, const Rows& rows, W zero, Words<W
   const u32 length = rows.length;
   W *const words = work.words(), *const above = work.above;
   const bool is_none = predictor == Predictor::none;
-  // The first row has none above, so that all predictors but `none` take the word before.
+  // The first row has no row above, so all predictors but `none` use the previous word.
   words_of_row(is_none ? predictor : Predictor::x, zero, length, work.residuals, above, words);
   if (!is_none) memcpy(above, words, length * sizeof(W));
   for (u32 y = 1; y < rows.count; ++y) {
@@ -278,7 +278,7 @@ void words_from_residuals(Predictor predictor, const Rows& rows, W zero, Words<W
   }
 }
 
-// The first of those predictors that leave the fewest bytes of samples, which follow each other.
+// Chooses the first predictor that leaves the fewest bytes on the samples, which are concatenated.
 template <class W>
 Predictor choose_predictor(const Rows& rows, const W* words, W zero, W* residuals) {
   const u32 predictors = rows.count > 1 ? kPredictors : 2;  // one row: the others are `x`
@@ -304,7 +304,7 @@ Predictor choose_predictor(const Rows& rows, const W* words, W zero, W* residual
 // ---------------------------------------------------------------------------------------------------------------------
 // Planes
 
-// Batches of groups from residuals to planes. Of the last one, planes have fewer bytes.
+// Converts batches of groups from residuals to planes. The last batch has fewer bytes in each plane.
 template <class W>
 void to_planes(const W* residuals, u32 groups, u8* planes) {
   constexpr u32 n = simd::kGroupsAtOnce;
@@ -342,10 +342,10 @@ Rows rows_of(const Tile& tile) {
   return {u32{extents[0]} * extents[1] * extents[2], extents[3]};
 }
 
-// Prefetches one of several parts of the rows ahead. Few lines can be on their way at a time, so this is done between
-// the stages; and into the second cache, as rows that are a power of two apart displace each other in the first one.
+// Prefetches one of several parts of the rows ahead. Few cache lines can be in flight at a time, so this is done
+// between the stages, and into L2, since rows that are a power of two apart evict each other from L1.
 [[gnu::noinline]] void fetch_ahead(const Tile& tile, u32 part, u32 parts) {
-  asm volatile("");  // GCC drops calls of functions that only prefetch
+  asm volatile("");  // GCC removes calls of functions that only prefetch
   const RowsAhead& rows = tile.ahead;
   for (u32 y = rows.count * part / parts; y < rows.count * (part + 1) / parts; ++y) {
     const u8* const row = rows.first + y * rows.apart;

@@ -11,15 +11,15 @@
 
 namespace h5lossy::H5L_TARGET::pfpl {
 
-// Values whose bits are transposed together: a byte of each plane.
+// Values whose bits are transposed together: one byte of each plane.
 inline constexpr u32 kGroupOfIntegers = 8;
 
 // Predictors, with their numbers in the payload.
 enum class Predictor : u8 { none = 0, x = 1, y = 2, three = 3, xy = 4 };
 inline constexpr u32 kPredictors = 5;
 
-// The encoder's choice looks at samples of a tile. A band has as many rows as it takes for kFewSampled words; of each
-// kBandsApart bands the one in their middle is a sample, or the kMostSampled words in the middle of it.
+// The encoder chooses from samples of a tile. A band has the fewest rows that hold kFewSampled words; one of each
+// kBandsApart bands, the middle one, is a sample, or the kMostSampled words in the middle of it.
 inline constexpr u32 kBandsApart = 13;
 inline constexpr u32 kFewSampled = 64, kMostSampled = 1024;
 
@@ -42,7 +42,7 @@ struct Samples {
 template <class W>
 H5L_FN W average(W a, W b) {
   if constexpr (sizeof(W) <= 2) {
-    return static_cast<W>((u32{a} + u32{b} + 1) >> 1);  // a form that compilers know as one instruction
+    return static_cast<W>((u32{a} + u32{b} + 1) >> 1);  // compilers recognize this form as one instruction
   } else {
     return static_cast<W>((a | b) - static_cast<W>(static_cast<W>(a ^ b) >> 1));
   }
@@ -67,8 +67,8 @@ H5L_FN TileLayout integer_layout(u32 value_bytes, const u32 (&dims)[kAxes]) {
   return {.box = {1, 1, at_least_one(extents[0]), at_least_one(extents[1])}};
 }
 
-// The bytes of eight values, the first in the lowest byte, to a byte of each of eight planes: the most significant
-// plane in the lowest byte, the first value in the highest bit. Its own inverse.
+// Transposes the bytes of eight values, the first in the lowest byte, to one byte of each of eight planes, with the
+// most significant plane in the lowest byte and the first value in the highest bit. Its own inverse.
 H5L_FN u64 transpose_eight(u64 bytes) {
   u64 swapped = (bytes ^ (bytes >> 9)) & 0x0055005500550055ull;
   bytes ^= swapped ^ (swapped << 9);

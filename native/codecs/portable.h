@@ -5,8 +5,8 @@
 // operations that no compiler may fuse.
 //
 // The codec headers are compiled once for each backend, with its instruction set. Everything in them is in a namespace
-// of the backend (H5L_TARGET): the linker merges inline functions of the same name, and a merged function with AVX-512
-// would then run on machines without.
+// of the backend (H5L_TARGET): otherwise the linker would merge inline functions of the same name, and a function
+// compiled for AVX-512 might run on a machine without it.
 #pragma once
 
 #if defined(__FAST_MATH__)
@@ -29,14 +29,14 @@
 #endif
 #else
 #define H5L_FN inline
-#define H5L_TABLE inline constexpr  // begins the definition of an array that kernels index, too
+#define H5L_TABLE inline constexpr  // begins the definition of an array that kernels use, too
 #ifndef H5L_TARGET
 #define H5L_TARGET scalar
 #endif
 #endif
 
-// For code on vectors that stays in registers only if everything is inlined into one function. With the checks of a
-// sanitizer such a function takes a compiler minutes.
+// For vector code that stays in registers only if everything is inlined into one function. With a sanitizer's checks,
+// such a function takes minutes to compile.
 #ifdef H5L_SANITIZED
 #define H5L_INLINE inline
 #else
@@ -89,7 +89,7 @@ inline constexpr u32 kVectorBytes = 32;
 inline constexpr u32 kVectorBytes = 16;
 #endif
 
-// Whether 64-bit integers are converted to double by an instruction.
+// Whether an instruction converts 64-bit integers to double.
 #if defined(H5L_AVX512) || defined(__aarch64__)
 inline constexpr bool kConvertsIntegers = true;
 #else

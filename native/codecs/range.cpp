@@ -73,7 +73,7 @@ FoundRange range_of(const ValidValues& valid, const u8* values, u64 count) {
   if (!valid.is_swapped) {
     for (; done + vector <= count; done += vector) scan.take(values + done * sizeof(W));
   }
-  // Byte-swapped values, and the rest that fills no vector. Missing lanes are infinity, which is invalid.
+  // Byte-swapped values, and the remainder that does not fill a vector. Missing lanes are infinity, which is invalid.
   while (done < count) {
     alignas(kVectorBytes) W some[some_values];
     const u32 there = count - done < some_values ? static_cast<u32>(count - done) : some_values;

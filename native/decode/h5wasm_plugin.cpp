@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The filter for h5wasm, HDF5 in WebAssembly: a plugin that decodes, and needs nothing that h5wasm does not offer to
-// plugins.
+// The filter for h5wasm, HDF5 in WebAssembly: a decode-only plugin that needs only what h5wasm offers to plugins.
 
 #include <cstdint>
 #include <cstdlib>
@@ -13,7 +12,7 @@
 namespace h5lossy {
 namespace {
 
-// Of H5Zpublic.h and H5PLextern.h.
+// From H5Zpublic.h and H5PLextern.h.
 constexpr unsigned kFlagReverse = 0x0100;
 constexpr int kPluginTypeFilter = 0;
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What decoding needs of the runtime, for a library without threads: the scalar backend, one thread, and bins for one
-// call.
+// The parts of the runtime that decoding needs, for a library without threads: the scalar backend, one thread, and bins
+// that are made anew for each call.
 
 #include <span>
 

@@ -43,7 +43,7 @@ void write_pair(std::span<std::uint32_t, H5L_MAX_CD_VALUES> words, std::size_t a
 constexpr std::uint32_t kThresholdsMask = 0xFF, kHasValidRange = 1u << 8;
 static_assert(kLocalEnd + 1 + 2 * (H5L_MAX_THRESHOLDS + 2) == H5L_MAX_CD_VALUES);
 
-// Safeguards are behind all other words. Returns their end.
+// Safeguards follow all other words. Returns their end.
 std::size_t pack_safeguards(const h5l_params& params, std::size_t at,
                             std::span<std::uint32_t, H5L_MAX_CD_VALUES> words) {
   if (!has_safeguards(params)) return at;
@@ -84,8 +84,8 @@ h5l_status unpack_safeguards(std::span<const std::uint32_t, H5L_MAX_CD_VALUES> w
   return check_safeguards(params, why);
 }
 
-// The fill value is the first of two words, and exact values are the last ones of them, so that one may be both. Of
-// types of 8 bytes there is one place for either.
+// The fill value is the first of two words, and exact values are the last of them, so one word may be both. Types of 8
+// bytes have room for only one of them.
 void pack_exact_values(const h5l_params& params, bool has_fill, std::span<std::uint32_t, H5L_MAX_CD_VALUES> words) {
   std::uint64_t bits[H5L_MAX_EXACT] = {};
   for (std::uint32_t i = 0; i < params.exact_count; ++i) static_cast<void>(find_bits(params, params.exact[i], bits[i]));
@@ -180,7 +180,8 @@ h5l_status unpack_cd_values(std::span<const std::uint32_t> given, h5l_params& pa
   params = {};
   std::uint32_t buffer[H5L_MAX_CD_VALUES] = {};
   std::copy_n(given.begin(), std::min<std::size_t>(given.size(), H5L_MAX_CD_VALUES), buffer);
-  // NCO copies the first word only. Values that came within a bound stay as they are, so that its copies are exact.
+  // NCO copies only the first word. Values that were decoded within a bound must not move again, so its copies are
+  // lossless.
   if (given.size() == 1) buffer[kBoundKindAt] = H5L_BOUND_LOSSLESS;
   const std::span<const std::uint32_t, H5L_MAX_CD_VALUES> words(buffer);
 

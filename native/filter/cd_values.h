@@ -15,8 +15,8 @@ namespace h5lossy {
 // The fewest words that a user must give: everything up to the bound. Lossless needs no bound.
 inline constexpr std::size_t kRequestedWords = 4;
 
-// Writes 16 words if the type is known (params.value_bytes), else the first 5, or 8 or 10 with exact values; and behind
-// them the safeguards, if there are any.
+// Writes 16 words if the type is known (params.value_bytes), else the first 5, or 8 or 10 with exact values;
+// safeguards, if any, follow.
 // Returns the number of words.
 std::size_t pack_cd_values(const h5l_params& params, std::span<std::uint32_t, H5L_MAX_CD_VALUES> words);
 

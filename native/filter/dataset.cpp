@@ -22,11 +22,11 @@ namespace {
 
 using hdf5::hid_t;
 
-// Whether the type is one of integers that fill their bytes; sets the type if so.
+// Whether the type is an integer that fills its bytes; if so, sets the type.
 bool read_integer_type(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
   const std::size_t size = h5.get_size(type);
   const int order = h5.get_class(type) == hdf5::kClassInteger ? h5.get_order(type) : -1;
-  const int sign = order >= 0 ? h5.get_sign(type) : -1;  // of other types, HDF5 would print an error
+  const int sign = order >= 0 ? h5.get_sign(type) : -1;  // for other types, HDF5 would print an error
   const std::uint32_t value_class = sign == hdf5::kSignNone ? H5L_CLASS_UNSIGNED : H5L_CLASS_SIGNED;
   const bool is_known = (order == hdf5::kOrderLittle || order == hdf5::kOrderBig) &&
                         (sign == hdf5::kSignNone || sign == hdf5::kSignTwosComplement) && size <= 8 &&
@@ -39,7 +39,7 @@ bool read_integer_type(const hdf5::Functions& h5, hid_t type, h5l_params& params
   return true;
 }
 
-// The floats that there are.
+// The supported floats.
 struct FloatFormat {
   std::uint32_t value_class, value_bytes;
   std::size_t mantissa_bits, exponent_bits, bias;
@@ -51,8 +51,8 @@ constexpr FloatFormat kFloatFormats[] = {
     {H5L_CLASS_BFLOAT, 2, 7, 8, 127},
 };
 
-// Whether the type is one of these, and not another float of the same size (bfloat16 in 4 bytes, VAX, …); sets the type
-// if so.
+// Whether the type is one of these, and not another float of the same size (bfloat16 in 4 bytes, VAX, …); if so, sets
+// the type.
 bool read_float_type(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
   std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
   const int order = h5.get_class(type) == hdf5::kClassFloat ? h5.get_order(type) : -1;
@@ -74,7 +74,7 @@ bool read_float_type(const hdf5::Functions& h5, hid_t type, h5l_params& params) 
   return false;
 }
 
-// Whether the type is of IEEE float32 or float64; sets the type if so. Closes it.
+// Whether the type is IEEE float32 or float64; if so, sets the type. Closes it.
 bool read_component(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
   if (type < 0) return false;
   const bool is_float = read_float_type(h5, type, params) && params.value_class == H5L_CLASS_FLOAT;
@@ -82,8 +82,8 @@ bool read_component(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
   return is_float;
 }
 
-// Whether the type is one of complex numbers: HDF5's own, or as h5py has them, a compound of two equal floats, r and i.
-// Sets the type if so.
+// Whether the type is a complex number: HDF5's own, or, as in h5py, a compound of two equal floats, r and i. If so,
+// sets the type.
 bool read_complex_type(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
   const int type_class = h5.get_class(type);
   h5l_params imaginary = {};
@@ -102,8 +102,8 @@ bool read_complex_type(const hdf5::Functions& h5, hid_t type, h5l_params& params
   return is_complex;
 }
 
-// Whether the type is one of bits that only have to come back: an enum, a bit field, or an integer that does not fill
-// its bytes. Sets the type if so, to unsigned integers.
+// Whether values of the type are bits that must come back unchanged: an enum, a bit field, or an integer that does not
+// fill its bytes. If so, sets the type to unsigned integers.
 bool read_bits_type(const hdf5::Functions& h5, hid_t type, h5l_params& params) {
   const int type_class = h5.get_class(type);
   if (type_class != hdf5::kClassEnum && type_class != hdf5::kClassBitfield && type_class != hdf5::kClassInteger) {
@@ -191,7 +191,7 @@ h5l_status read_request(const hdf5::Functions& h5, hid_t dcpl, h5l_params& param
   const std::span<const unsigned> given(words, std::min<std::size_t>(count, H5L_MAX_CD_VALUES));
   if (const h5l_status status = unpack_cd_values(given, params, Message(&refusal)); status != H5L_OK) {
     static std::atomic_flag said;
-    say_once(said, "%s", refusal.text);  // NCO passes one word on, and netCDF drops HDF5's error stack
+    say_once(said, "%s", refusal.text);  // NCO passes on only one word, and netCDF drops HDF5's error stack
     return why.fail(status, "%s", refusal.text);
   }
   return check_filters_behind(h5, dcpl, why);
@@ -236,7 +236,7 @@ h5l_status read_dataset(const hdf5::Functions& h5, hid_t dcpl, hid_t type, hid_t
   const Backend* backend = nullptr;
   if (const h5l_status status = choose_backend(backend, why); status != H5L_OK) return status;
   if (const h5l_status status = read_request(h5, dcpl, params, why); status != H5L_OK) return status;
-  params.has_fill = 0;  // those of another dataset, from whose cd_values these are
+  params.has_fill = 0;  // set by another dataset, if the cd_values were copied from it
   params.fill_bits = 0;
   if (const h5l_status status = check_dataset_type(h5, type, params, why); status != H5L_OK) return status;
   if (const h5l_status status = check_exact_values(params, why); status != H5L_OK) return status;

@@ -10,8 +10,8 @@
 
 namespace h5lossy {
 
-// Sets the type of values, if chunks of them can have frames. `are_bits` is set where values are no numbers, but bits
-// that have to come back.
+// Sets the type of values, if frames support it. Sets `are_bits` if values are not numbers, but bits that must come
+// back unchanged.
 [[nodiscard]] bool read_type(const hdf5::Functions& h5, hdf5::hid_t type, h5l_params& params, bool& are_bits);
 
 // Invalid requests are refused here, when the dataset is created: a filter that fails on a chunk loses the chunk.

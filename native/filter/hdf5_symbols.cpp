@@ -12,7 +12,8 @@
 namespace h5lossy::hdf5 {
 namespace {
 
-// "HDF5 library version: 2.0.0" in a library's memory; "" if it is not there. The format that prints it is there, too.
+// Finds "HDF5 library version: 2.0.0" in a library's memory; "" if it is missing. The memory also holds the format
+// string that prints it.
 const char* find_version(std::string_view image) {
   constexpr std::string_view beginning = "HDF5 library version: ";
   for (std::size_t at = image.find(beginning); at != image.npos; at = image.find(beginning, at + 1)) {
@@ -22,7 +23,7 @@ const char* find_version(std::string_view image) {
   return "";
 }
 
-// The functions of a library in which all names have this prefix.
+// The functions of a library whose names all have this prefix.
 bool find_prefixed(const platform::Module& library, const char* prefix, Functions& f) {
   const auto find = [&](const char* name, auto& symbol) {
     char prefixed[64];
@@ -47,7 +48,7 @@ bool find_prefixed(const platform::Module& library, const char* prefix, Function
       find("H5E_ERR_CLS_g", f.error_class) && find("H5E_PLINE_g", f.error_major) &&
       find("H5E_CANTINIT_g", f.error_minor);
   if (!found) return false;
-  // Not a part of HDF5's interface: libhdf5.so exports it, hdf5.dll does not.
+  // Not part of HDF5's API: libhdf5.so exports it, hdf5.dll does not.
   if (!find("H5_lib_vers_info_g", f.version_text)) f.version_text = find_version(library.image());
   return true;
 }
@@ -62,9 +63,9 @@ void Functions::push(const h5l_message& message) const {
 
 bool find_functions(void* return_address, Functions& f) {
   const platform::Module library(return_address);
-  // VTK puts a prefix before the names of its HDF5.
+  // VTK prefixes the names of its HDF5.
   if (!find_prefixed(library, "", f) && !find_prefixed(library, "vtkhdf5_", f)) return false;
-  // A search of all loaded code can find a different HDF5 than the caller.
+  // A search of all loaded code can find a different HDF5 than the caller's.
   return library.holds(reinterpret_cast<const void*>(f.get_class));
 }
 

@@ -58,7 +58,7 @@ h5l_status check_fields(const FrameFront& front, const FrameHeader& header, cons
     const h5l_status status = check_integer_fields(front.bytes, header, why);
     if (status != H5L_OK) return status;
   }
-  // Stored frames keep the kind that was requested, also where the type was not known.
+  // Stored frames keep the requested kind, even if the type is unknown.
   const bool may_be_noise =
       header.value_class == H5L_CLASS_UNSIGNED || header.value_class == H5L_CLASS_SIGNED || !header.is_typed();
   if (header.bound_kind > (may_be_noise ? H5L_BOUND_NOISE : H5L_BOUND_LOSSLESS)) {

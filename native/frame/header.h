@@ -30,8 +30,8 @@ constexpr u32 header_bytes_of(u32 dim_count) { return kHeaderBytes + 4 * dim_cou
 
 constexpr bool is_half(u32 value_class) { return value_class == H5L_CLASS_HALF || value_class == H5L_CLASS_BFLOAT; }
 
-// Whether there is such a type among those whose values become words of integers (docs/format/integers.md): integers
-// and halves.
+// Whether such a type exists among those whose values become integer words (docs/format/integers.md): integers and
+// halves.
 constexpr bool is_integer_type(u32 value_class, u32 value_bytes) {
   if (is_half(value_class)) return value_bytes == 2;
   return (value_class == H5L_CLASS_UNSIGNED || value_class == H5L_CLASS_SIGNED) &&
@@ -62,7 +62,7 @@ struct FrameHeader {
   u64 exact_bits = 0;
   u64 stride_bits = 0;
 
-  // Of 64 bits there is room for a stride without a base, and for one exact value.
+  // A 64-bit type has room for a stride without a base, and for one exact value.
   [[nodiscard]] H5L_FN u64 base() const { return value_bytes == 8 ? 0 : stride_bits & 0xFFFFFFFFu; }
   [[nodiscard]] H5L_FN u64 stride() const { return value_bytes == 8 ? stride_bits : stride_bits >> 32; }
   [[nodiscard]] H5L_FN u64 first_exact() const { return value_bytes == 8 ? exact_bits : exact_bits & 0xFFFFFFFFu; }
@@ -70,13 +70,13 @@ struct FrameHeader {
   H5L_FN void set_stride(u64 base, u64 stride) { stride_bits = value_bytes == 8 ? stride : base | stride << 32; }
   H5L_FN void set_exact(u64 first, u64 second) { exact_bits = value_bytes == 8 ? first : first | second << 32; }
 
-  // False for bytes of a type that was not known.
+  // False for bytes of an unknown type.
   [[nodiscard]] H5L_FN bool is_typed() const { return value_bytes != 1 || value_class != H5L_CLASS_FLOAT; }
 };
 
 // The header as little-endian words, with the checksums.
 inline constexpr u32 kHeaderSumWord = 4, kPayloadSumWord = 5, kFirstDimWord = kHeaderBytes / 4;
-inline constexpr u32 kNoiseWord = kFirstDimWord + kMaxDims;  // the first of the fields of integers
+inline constexpr u32 kNoiseWord = kFirstDimWord + kMaxDims;  // first field of integer frames
 struct HeaderWords {
   u32 at[kIntegerHeaderBytes / 4];
 };
@@ -112,7 +112,7 @@ H5L_FN HeaderWords pack_header(const FrameHeader& header, u32 payload_sum) {
 H5L_FN u32 version_of(const HeaderWords& words) { return words.at[1] & 0xFF; }
 H5L_FN u32 flags_of(const HeaderWords& words) { return words.at[2] >> 16; }
 
-// All fields except the dims, whose number depends on the codec's mode, and those of integers.
+// All fields except the dims, whose number depends on the codec's mode, and the fields of integers.
 H5L_FN FrameHeader unpack_header(const HeaderWords& words) {
   FrameHeader header;
   header.header_bytes = 4 * (words.at[1] >> 8 & 0xFF);
@@ -134,7 +134,7 @@ H5L_FN void unpack_dims(const HeaderWords& words, u32 dim_count, FrameHeader& he
   for (u32 i = 0; i < kMaxDims; ++i) header.dims[i] = i < dim_count ? words.at[kFirstDimWord + i] : 0;
 }
 
-// Of frames of integers that are not stored.
+// The fields of integer frames that are not stored.
 H5L_FN void unpack_integer_fields(const HeaderWords& words, FrameHeader& header) {
   const u32* const fields = words.at + kNoiseWord;
   header.noise = fields[0];
@@ -153,7 +153,7 @@ H5L_FN u64 largest_scale(const FrameHeader& header) { return (u64{1} << (header.
 
 H5L_FN u64 largest_bits(const FrameHeader& header) { return ~u64{0} >> (64 - 8 * header.value_bytes); }
 
-// Whether an encoder could have written these exact values, of which a frame of 64 bits has room for one.
+// Whether an encoder could have written these exact values; a 64-bit frame has room for one.
 H5L_FN bool has_valid_exact_values(const FrameHeader& header) {
   const u64 infinity = header.value_class == H5L_CLASS_HALF ? 0x7C00 : 0x7F80;
   const u64 first = header.first_exact(), second = header.second_exact();

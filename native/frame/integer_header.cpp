@@ -27,7 +27,7 @@ h5l_status check_exact_values(const FrameHeader& header, const Message& why) {
                   static_cast<unsigned long long>(header.exact_bits), header.exact_count);
 }
 
-// Of a frame of halves that is not lossless.
+// For a frame of halves that is not lossless.
 h5l_status check_half_fields(const FrameHeader& header, const Message& why) {
   const auto bound = std::bit_cast<double>(header.step_bits);
   const bool is_relative = header.bound_kind == H5L_BOUND_POINTWISE_RELATIVE;

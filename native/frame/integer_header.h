@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The fields of a frame's header that only frames of integers have (docs/format/integers.md).
+// The header fields that only frames of integers have (docs/format/integers.md).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace h5lossy {
 
-// Checks the fields of a frame of integers that has a codec, except those that all frames have.
+// Checks the fields of a frame of integers that is not stored, except those that all frames have.
 [[nodiscard]] h5l_status check_integer_fields(std::span<const std::uint8_t> front, const FrameHeader& header,
                                               const Message& why);
 

@@ -10,7 +10,7 @@
 
 namespace h5lossy {
 
-// The library that only decodes has one text for each status, and no code that formats.
+// The decode-only library has one text for each status, and no formatting code.
 class Message {
  public:
   explicit Message(h5l_message*) {}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Allocates consecutive pieces of a buffer. Without a buffer, only computes the size needed.
+// Allocates consecutive pieces of a buffer. Without a buffer, it only computes the required size.
 #pragma once
 
 #include <algorithm>

@@ -24,7 +24,7 @@ CudaPointer address(const void* pointer) { return static_cast<CudaPointer>(reint
 class Transfers {
  public:
   Transfers(Device& device, CudaStream stream) : device_(device), driver_(device.driver()), stream_(stream) {}
-  // The buffers are reused, so all copies must have ended.
+  // The buffers are reused, so wait for all copies to end.
   ~Transfers() {
     if (!is_idle_) driver_.wait_for_stream(stream_);
   }
@@ -106,7 +106,7 @@ bool decode_chunk(Device& device, DecodeCall call, std::span<const std::uint8_t>
   if (!buffers->reserve(frame_room + raw_room + kAlignment + workspace, frame_room + raw_room + kAlignment))
     return false;
   std::uint8_t* const memory = buffers->memory();
-  std::uint8_t* const small = memory + frame_room + raw_room;  // everything except values
+  std::uint8_t* const small = memory + frame_room + raw_room;  // everything except the values
   std::uint8_t* const pinned = buffers->pinned();
   std::uint8_t* const pinned_small = pinned + frame_room + raw_room;
   call.frame = memory;

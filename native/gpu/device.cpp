@@ -150,8 +150,8 @@ CudaResult Device::start(std::string& why) {
   return result;
 }
 
-// Loads the module with a kernel into the current context: that of its unit, or one of its own if NVRTC compiles it.
-// `how` receives the code's origin, or the reason why there is none.
+// Loads the module that holds a kernel into the current context: that of its unit, or, if NVRTC compiles it, one of its
+// own. `how` receives the code's origin, or the reason why there is none.
 CudaResult Device::load(const char* kernel, CudaModule& module, std::string& how) {
   const char* const unit = unit_of(kernel);
   Loaded& loaded = loaded_[is_built_in(unit) ? unit : kernel];
@@ -184,7 +184,7 @@ void Device::prepare(const std::vector<std::string>& names) {
   run_batch(missing.size(), static_cast<std::uint32_t>(missing.size()), [&](std::size_t i) {
     try {
       codes[i] = find_code(unit_of(missing[i]), missing[i], major_, minor_);
-    } catch (const std::exception&) {  // no memory; load will try again, alone
+    } catch (const std::exception&) {  // out of memory; load will try again, one kernel at a time
     }
   });
   for (std::size_t i = 0; i < missing.size(); ++i) {
@@ -211,7 +211,7 @@ CudaResult Device::find(const char* name, Kernel& kernel, std::string& how) {
   const std::string symbol = std::string("h5l_") + name;
   CudaPointer sizes_at = 0;
   std::size_t size = 0;
-  std::uint32_t sizes[2] = {};  // of shared memory, and of thread blocks
+  std::uint32_t sizes[2] = {};  // bytes of shared memory, and number of thread blocks
   int resident = 0;
   if (result == 0) result = driver_.function(&kernel.function, module, symbol.c_str());
   if (result == 0) result = driver_.global(&sizes_at, &size, module, (symbol + "_sizes").c_str());
@@ -237,7 +237,7 @@ void Device::report(CudaResult result, const char* what) {
   note(result, what);
 }
 
-// The mutex is held.
+// The caller holds the mutex.
 void Device::note(CudaResult result, const std::string& what) {
   last_error_ = name_ + ": " + what + ": " + name_of(driver_, result);
   if (!is_recoverable(result)) is_broken_.store(true, std::memory_order_relaxed);
@@ -278,7 +278,7 @@ std::uint32_t StreamLauncher::resident_blocks(const char* name) {
 bool StreamBuffers::reserve(std::size_t device_bytes, std::size_t pinned_bytes) {
   const Driver& driver = device_.driver();
   CudaResult result = 0;
-  // A failing call may write garbage to its result, so members are set only after success.
+  // A failing call may write garbage to its result, so set members only after success.
   if (stream_ == nullptr) {
     CudaStream stream = nullptr;
     result = driver.create_stream(&stream, kStreamNonBlocking);

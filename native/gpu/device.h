@@ -46,7 +46,7 @@ class Device {
   [[nodiscard]] const std::string& how() const { return how_; }
   [[nodiscard]] int ordinal() const { return ordinal_; }
 
-  // Finds the code of those kernels that were not used before, side by side, as NVRTC may have to compile them.
+  // Finds the code of kernels that have not been used before, in parallel, since NVRTC may have to compile them.
   void prepare(const std::vector<std::string>& names);
 
   // Null if there is no kernel of this name, it does not fit the device, or it cannot be loaded now.
@@ -75,7 +75,7 @@ class Device {
   std::atomic<bool> is_broken_{false};
   std::mutex mutex_;  // guards the members below
   std::string last_error_;
-  struct Loaded {  // one or more kernels
+  struct Loaded {  // may hold several kernels
     CudaModule module = nullptr;
     std::vector<char> image;
   };

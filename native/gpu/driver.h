@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// CUDA's driver (libcuda.so.1) and run-time compiler (libnvrtc.so), opened on first use, since the library must load
-// where they are missing. Their functions are declared here, so that building needs no CUDA headers.
+// CUDA's driver (libcuda.so.1) and run-time compiler (libnvrtc.so), opened on first use, since the library must also
+// load on machines without them. Their functions are declared here, so that building needs no CUDA headers.
 #pragma once
 
 #include <cstddef>

@@ -32,7 +32,7 @@ const H5LEmbeddedFile* find_file(const char* name) {
   return nullptr;
 }
 
-// FNV-1a of all sources, so that cached code is not used with other sources.
+// FNV-1a of all sources, so that code cached for other sources is not used.
 std::uint64_t compute_hash() {
   std::uint64_t hash = 0xCBF29CE484222325u;
   for (const H5LEmbeddedFile* file = h5l_embedded_files; file->name != nullptr; ++file) {
@@ -147,7 +147,7 @@ bool compile(const Nvrtc& nvrtc, const std::string& main_source, const char* ker
   return is_done;
 }
 
-// A first use takes seconds, which would look like a program that hangs.
+// Compiling takes seconds, which would look like a hang.
 void tell_once(const std::string& nvrtc_name, const std::string& folder) {
   static std::atomic<bool> has_told{false};
   if (has_told.exchange(true)) return;

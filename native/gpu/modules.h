@@ -16,16 +16,16 @@ struct Code {
   std::string how;              // "built in", "compiled by NVRTC 13.0", or the reason why there is none
 };
 
-// The kernel that this library loads when it opens a device, to find out whether it can have any.
+// The kernel that this library loads when it opens a device, to find out whether it can load any.
 const char* first_kernel();
 
-// The unit that a kernel is in: "codecs" or "assess".
+// The unit that contains a kernel: "codecs" or "assess".
 const char* unit_of(const char* kernel);
 
 // Whether a unit is built in, with all its kernels in one image.
 bool is_built_in(const char* unit);
 
-// The code of a kernel, or with null of all kernels of a unit, for a device of this compute capability.
+// The code of one kernel, or of all kernels of a unit if `kernel` is null, for a device of this compute capability.
 Code find_code(const char* unit, const char* kernel, int major, int minor);
 
 }  // namespace h5lossy::gpu

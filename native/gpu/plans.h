@@ -32,15 +32,16 @@ struct Shape {
   u32 boxes[kAxes];  // along each axis
 };
 
-// The lattice of one chunk of integers (codecs/integers.h), of any type: numbers are modulo 2^W, and words are ranks.
+// The lattice of one chunk of integers (codecs/integers.h) of any type. All arithmetic is modulo 2^W, and words are
+// ranks.
 inline constexpr u32 kMostSpecialWords = 2 + 3 * kMostExact;
 struct WordOfExact {
-  u64 value, word, bin, below, above;  // its rank, its word, and those of its bin and of the values on its two sides
+  u64 value, word, bin, below, above;  // its rank, its word, and the words of its bin and of the values on either side
 };
 struct alignas(16) WordLattice {
   u64 zero;           // the rank of word 0
-  u64 step, origin;   // a word comes back as origin + word * step,
-  u32 special_count;  // but for these, of which the last one counts
+  u64 step, origin;   // a word decodes to origin + word * step,
+  u32 special_count;  // except for these; the last match counts
   u64 special_words[kMostSpecialWords], special_values[kMostSpecialWords];
   // For encoding, as in Lattice.
   u64 first, shift;
@@ -87,14 +88,14 @@ struct FinishPlan {
   u64* frame_bytes;  // of each chunk
 };
 
-// What a chunk's own values chose: its mode, and the tiles that follow from it.
+// What the values of a chunk determine: its mode, and the tiles that follow from it.
 struct ChunkForm {
   u32 mode;
   u32 tiles;
   u32 boxes[kAxes];  // along each axis
 };
 
-// An encoder whose mode, and so the tiles, may be another one for each chunk. It takes several kernels, with memory for
+// An encoder that chooses the mode, and so the tiles, for each chunk. It takes several kernels, which keep memory for
 // each tile between them.
 struct StagedPlan {
   FinishPlan finish;      // mode, tiles and boxes are those of `forms`; `mode` is as requested
@@ -124,7 +125,7 @@ struct RangePlan {
   Quantizer* quantizers;
 };
 
-// The quantizers and lattices of chunks of integers, from their ranges and strides where these matter.
+// The quantizers and lattices of chunks of integers, from their ranges and strides if these are needed.
 struct IntegerPlan {
   const u8* raw;
   u64 raw_stride;
@@ -133,11 +134,11 @@ struct IntegerPlan {
   u32 value_class;
   u32 value_bytes;
   u32 from_range;
-  u32 skip_zeros;  // which are excluded from the range, as exact values are
+  u32 skip_zeros;  // zeros are excluded from the range, like exact values
   double bound;
   Quantizer quantizer;  // template for the chunks' quantizers
   u64* ends;            // as in RangePlan, of ranks
-  u64* strides;         // of each thread block that measures a chunk, `blocks` for each chunk; 0 at the start
+  u64* strides;         // of each thread block that measures a chunk, `blocks` per chunk; 0 at the start
   u32 blocks;           // 0: nothing was measured
   Quantizer* quantizers;
   WordLattice* lattices;
@@ -254,7 +255,7 @@ struct DecodePlan {
   u64 first, wanted;
   const DecodeJob* jobs;
   const WordLattice* lattices;  // of each frame of integers
-  u32 mode;                     // of a codec whose frames in a batch have one
+  u32 mode;                     // if all frames of a batch of this codec have one mode
   FrameForm form;               // the kernel skips jobs of another form
   u32 header_bytes;
   u32 tiles;  // of a frame, at most, that may hold any of the values
@@ -265,7 +266,7 @@ struct DecodePlan {
   // If items are parts of tiles: sums that the warps of a tile publish, a word for each four bytes of a value; 0 at the
   // start.
   u64* published;
-  // If a kernel unpacks tiles for a second one, which decodes them: `stage_bytes` for each tile.
+  // If one kernel unpacks tiles for a second one, which decodes them: `stage_bytes` for each tile.
   u8* stages;
   u32 stage_bytes;
 };
@@ -275,8 +276,8 @@ struct OpenPlan {
   DecodePlan decode;                                      // for frames of the requested kind
   const u64* frame_bytes;                                 // of each frame
   u32 codec, kind, value_class, value_bytes, big_endian;  // the requested kind
-  u32 other_bits;   // of the mode, which are those of the requested one in all frames
-  u32 layout_bits;  // of the mode, which say how a frame is laid out
+  u32 other_bits;   // bits of the mode that must equal those of the requested mode in all frames
+  u32 layout_bits;  // bits of the mode that determine the layout of a frame
   FrameTiles layouts[kMostLayouts];
   u32 lossless_codec;  // of lossless frames
   FrameTiles lossless_tiles;

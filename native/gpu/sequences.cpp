@@ -21,7 +21,7 @@ std::uint32_t items_per_chunk(const CodecVariant& variant) {
   return variant.layout.is_split ? (variant.shape.count + kPartValues - 1) / kPartValues : variant.shape.tiles;
 }
 
-// As in kernels.def.
+// The kernel's name, as in kernels.def.
 void name_integer_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction,
                          std::uint32_t value_bytes) {
   std::snprintf(name, kMaxName, "%s_%s_w%u", variant.codec, direction, 8 * value_bytes);
@@ -39,7 +39,7 @@ void name_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char
 struct EncodeWork {
   FinishPlan plan;
   std::size_t cleared;  // bytes, from plan.encode.sums on
-  StagedPlan staged;    // if it has several kernels
+  StagedPlan staged;    // if the encoder has several kernels
 };
 
 EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant& variant) {
@@ -102,7 +102,7 @@ struct EncodeMemory {
   Arena scratch;  // reused by one candidate after another
 };
 
-// Whether chunks of integers are looked at before they are encoded: for their range, or stride.
+// Whether chunks of integers are measured before they are encoded, to find their range or stride.
 bool measures_integers(const EncodeCall& call) {
   return call.from_range || call.plan.encode.quantizer.kind == BoundKind::lossless;
 }
@@ -224,7 +224,7 @@ std::uint32_t finishing_columns(const EncodePlan& plan) {
   return std::clamp(plan.shape.raw_bytes / (64 * 1024), 1u, std::max(1u, 1024 / plan.chunks));
 }
 
-// Chooses modes, finds the forms of tiles, codes them, and puts them in their places.
+// Chooses modes, finds the forms of tiles, codes them, and places the payloads in the frames.
 bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVariant& variant, EncodeWork work,
                       const Quantizer* quantizers) {
   StagedPlan& staged = work.staged;
@@ -252,7 +252,7 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
   const std::size_t placing = kernels.size() - 2;
   for (std::size_t i = 0; i < placing; ++i) {
     const char* const kernel = kernels[i].c_str();
-    // Small GPUs have not enough shared memory for the integers of a tile: their chunks are left to the host.
+    // Small GPUs lack the shared memory for the integers of a tile: leave their chunks to the host.
     if (launcher.resident_blocks(kernel) == 0) return launcher.clear(staged.finish.frame_bytes, 8 * plan.chunks);
     if (!launcher.launch(kernel, i == 0 ? plan.chunks : blocks, 1, &staged, sizeof staged, false)) return false;
   }
@@ -282,7 +282,7 @@ bool encode_with(Launcher& launcher, const EncodeCall& call, const CodecVariant&
                          &work.plan, sizeof work.plan, false);
 }
 
-// One kernel encodes all chunks of integers, with and without loss.
+// One kernel encodes all chunks of integers, lossless or not.
 bool encode_integers(Launcher& launcher, const EncodeCall& call, const EncodeMemory& memory) {
   EncodeWork work = memory.main;
   EncodePlan& plan = work.plan.encode;
@@ -404,10 +404,10 @@ bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace)
 
 namespace {
 
-// Warps that decode a split tile, one layer each.
+// Warps that decode a split tile; each decodes one layer.
 std::uint32_t warps_of_tile(const CodecVariant& variant) { return variant.tile_values / kPartValues * (kThreads / 32); }
 
-constexpr std::uint32_t kNoCodec = 256;  // of no frame
+constexpr std::uint32_t kNoCodec = 256;  // matches no frame
 
 struct DecodePieces {
   DecodeJob* jobs;
@@ -491,7 +491,7 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
     }
   }
   launcher.prepare(kernels);
-  // What keeps the integers of a tile in shared memory needs more of it than small GPUs have.
+  // A kernel that keeps the integers of a tile in shared memory needs more of it than small GPUs have.
   has_main = has_main && (plan.stage_bytes == 0 || launcher.resident_blocks(main_kernel) != 0);
   OpenPlan open = {};
   open.decode = plan;
@@ -514,14 +514,14 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   if (!launcher.launch(opening, clearing, call.frames, &open, sizeof open, false)) return false;
   if (call.wanted == 0) return true;
 
-  // One thread block for each item: they wait at different times, and many of them hide each other's latency.
+  // Use one thread block for each item: many thread blocks, which wait at different times, hide each other's latency.
   if (has_main && plan.stage_bytes != 0) {
     for (const char* const kernel : {unpacking, short_kernel}) {
       if (!launcher.launch(kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
     }
   }
   if (has_main && !launcher.launch(main_kernel, pieces.items, call.frames, &plan, sizeof plan, false)) return false;
-  // The lossless frames, which are either few or all; this launch also checks the checksums.
+  // The lossless frames: either few frames or all of them. This launch also checks the checksums.
   plan.form = FrameForm::lossless;
   plan.header_bytes = lossless.header_bytes;
   const std::uint32_t wanted = call.lossless_tiles.wanted;

@@ -27,7 +27,7 @@ class Launcher {
   virtual bool clear(void* memory, std::size_t bytes) = 0;
   // The number of thread blocks of a kernel that run at the same time; 0 if there is no such kernel.
   virtual std::uint32_t resident_blocks(const char* kernel) = 0;
-  // Says which kernels will be launched, so that those that have to be compiled are compiled side by side.
+  // Announces which kernels will be launched, so that those that must be compiled are compiled in parallel.
   virtual void prepare(const std::vector<std::string>& /*kernels*/) {}
 };
 
@@ -40,7 +40,7 @@ struct CodecVariant {
   std::uint32_t tile_values = 0;
   TileLayout layout = {};
   Shape shape = {};
-  std::uint32_t most_tiles = 0;  // for encoding, of all modes that may be chosen on the GPU
+  std::uint32_t most_tiles = 0;  // for encoding: the most tiles of any mode that may be chosen on the GPU
 };
 
 // One codec that auto may pick: its variants for the chunks, and for the pieces of each part of the sample.
@@ -76,7 +76,7 @@ struct DecodeCall {
   std::uint32_t value_bytes = 4;
   bool big_endian = false;
   std::uint64_t first = 0, wanted = 0;  // the values to decode, the same in each frame
-  // Of lossy frames by the layout bits of their modes; and of lossless ones.
+  // For lossy frames by the layout bits of their modes, and for lossless frames.
   std::uint32_t other_bits = 0, layout_bits = 0;
   FrameTiles layouts[kMostLayouts] = {};
   FrameTiles lossless_tiles = {};
@@ -88,7 +88,7 @@ struct DecodeCall {
   std::uint64_t raw_stride = 0;
   std::uint32_t* statuses = nullptr;  // of each frame: DecodeStatus
 
-  // Also of halves: values whose words are integers.
+  // Also true for halves, whose words are integers.
   [[nodiscard]] bool has_integers() const { return !has_floats(value_class); }
   // The tiles of a lossy frame that may hold wanted values, at most.
   [[nodiscard]] std::uint32_t most_tiles() const {

@@ -36,7 +36,7 @@ extern "C" {
 /* Largest number of chunk dimensions that cd_values hold; leading ones of a higher rank are multiplied into one. */
 #define H5L_MAX_RANK 8
 
-/* The most exact values of a chunk: the fill value is one of them, and integers of 8 bytes have one. */
+/* The most exact values of a chunk. The fill value counts as one of them; integers of 8 bytes can have only one. */
 #define H5L_MAX_EXACT 2
 #define H5L_MAX_THRESHOLDS 4
 
@@ -51,7 +51,7 @@ extern "C" {
 #define H5L_CODEC_AATROX 3
 #define H5L_CODEC_INTERP 4
 
-/* Modes of "auto" (docs/format/auto.md): what the codec of a chunk is picked for. */
+/* Modes of "auto" (docs/format/auto.md): what it optimizes for. */
 #define H5L_AUTO_SPEED 0 /* the smallest frame among the fast codecs, by a sample */
 #define H5L_AUTO_SIZE 1  /* the smallest frame of all */
 
@@ -68,7 +68,7 @@ extern "C" {
 #define H5L_CLASS_SIGNED 2   /* signed ones, in two's complement */
 #define H5L_CLASS_HALF 3     /* IEEE floats of 2 bytes (float16) */
 #define H5L_CLASS_BFLOAT 4   /* bfloat16: the upper 2 bytes of a float32 */
-#define H5L_CLASS_COMPLEX 5  /* pairs of IEEE floats of 4 or 8 bytes each, which value_bytes says */
+#define H5L_CLASS_COMPLEX 5  /* pairs of IEEE floats of 4 or 8 bytes each; value_bytes gives the size of one */
 
 typedef enum h5l_status {
   H5L_OK = 0,
@@ -89,12 +89,12 @@ typedef struct h5l_message {
 
 /* How to encode a chunk. Zero-initialize it, then set the fields that apply. */
 typedef struct h5l_params {
-  uint32_t codec;        /* its number; 0 lets h5lossy choose */
+  uint32_t codec;        /* its number; 0: h5lossy chooses */
   uint32_t bound_kind;   /* H5L_BOUND_* */
   double bound;          /* > 0 and finite; pointwise-relative also < 1; noise from 1/16 to 256; 0 for lossless */
   uint32_t mode;         /* the codec's own mode; 0 is its default */
   uint32_t no_checksum;  /* 1: leave out the payload checksum */
-  uint32_t value_bytes;  /* of a value; 0 if the type is unknown: the bytes are stored without compression */
+  uint32_t value_bytes;  /* of a value; 0: the type is unknown, and the bytes are stored without compression */
   uint32_t big_endian;   /* 1: the values are big-endian in memory; 0 if they have one byte */
   uint32_t has_fill;     /* 1: values with the bits fill_bits are kept exactly, and no other value decodes to them */
   uint32_t maybe_padded; /* 1: zeros may be padding, so a range-relative bound leaves them out of the range */
@@ -104,8 +104,8 @@ typedef struct h5l_params {
   uint32_t value_class;         /* H5L_CLASS_*. All but H5L_CLASS_FLOAT: by codecs 0 and 1. Integers: absolute (in
                                    counts), noise (up to 4 bytes) or lossless */
   uint32_t noise_floor;         /* kind noise: the bound is never less than so many counts; at most 32768 */
-  uint32_t exact_count; /* integers and halves with a bound: how many of `exact` are kept as the fill value is */
-  int64_t exact[H5L_MAX_EXACT]; /* whole numbers that the type has, in any order (uint64: in two's complement) */
+  uint32_t exact_count;         /* integers and halves with a bound: entries of `exact`, kept like the fill value */
+  int64_t exact[H5L_MAX_EXACT]; /* whole numbers that the type can hold, in any order (uint64: in two's complement) */
   uint32_t wide; /* 1: integers with an absolute or range-relative bound of b counts are within b of two multiples of
                     b + 1, and come back as the one that their neighbours predict */
   /* Safeguards, with a bound: finite numbers; a value below, at or above a threshold stays so, and one in the valid
@@ -121,7 +121,7 @@ typedef struct h5l_frame_info {
   uint32_t version;
   uint32_t codec;       /* its number; 0 is stored */
   uint32_t bound_kind;  /* as used: lossless if the requested bound was too small to be useful */
-  uint32_t value_bytes; /* of a value; 1 also if the type is unknown, and then value_class is H5L_CLASS_FLOAT */
+  uint32_t value_bytes; /* of a value; if the type is unknown, 1, and value_class is H5L_CLASS_FLOAT */
   uint32_t big_endian;
   uint32_t mode;
   uint32_t has_checksum;
@@ -161,8 +161,8 @@ const char* h5l_codec_name(uint32_t codec);
 /* The backend in use ("scalar"), or NULL if h5l_self_test fails. */
 const char* h5l_backend_name(void);
 
-/* The name of the i-th backend of this build, best first; NULL past the last. `usable` may be NULL; it is set to 1
- * if this machine can run the backend, else to 0. */
+/* The name of the i-th backend of this build, best first; NULL past the last. If `usable` is not NULL, it is set to
+ * 1 if this machine can run the backend, else to 0. */
 const char* h5l_backend_at(uint32_t i, int* usable);
 
 /* Checks that this machine's arithmetic gives the exact bits that the format needs. Runs once; later calls return
@@ -173,21 +173,21 @@ h5l_status h5l_self_test(h5l_message* message);
 /* Largest frame for raw_bytes of input: raw_bytes + 40. 0 if raw_bytes is too large for a frame (4 GiB - 40). */
 size_t h5l_max_encoded_size(size_t raw_bytes);
 
-/* Encodes a chunk. `frame` needs h5l_max_encoded_size(raw_bytes) bytes and must not overlap `raw`; `message` may be
- * NULL, here and below. */
+/* Encodes a chunk. `frame` needs h5l_max_encoded_size(raw_bytes) bytes and must not overlap `raw`. `message` may be
+ * NULL in all functions. */
 h5l_status h5l_encode(const h5l_params* params, const void* raw, size_t raw_bytes, void* frame, size_t capacity,
                       size_t* frame_bytes, h5l_message* message);
 
 /* Reads and checks a frame's header and tile table, but not its payload. */
 h5l_status h5l_inspect(const void* frame, size_t frame_bytes, h5l_frame_info* info, h5l_message* message);
 
-/* The same for the first bytes of a frame: at least 64, or all of it. stored_tiles is 0. If they include the tile
- * table (header_bytes + 4 * tiles of `info`), the status is that of h5l_inspect. If not, neither the header's
- * checksum nor the fields that it covers are checked; use `info` only to find the number of bytes needed. */
+/* The same for the first bytes of a frame: at least 64, or all of it. stored_tiles is set to 0. If the bytes include
+ * the tile table (header_bytes + 4 * tiles of `info`), the status is that of h5l_inspect. If not, neither the
+ * header's checksum nor the fields that it covers are checked; use `info` only to find the number of bytes needed. */
 h5l_status h5l_inspect_header(const void* header, size_t header_bytes, size_t frame_bytes, h5l_frame_info* info,
                               h5l_message* message);
 
-/* Decodes a whole frame after checking all of it. raw_bytes must be that of h5l_inspect. */
+/* Decodes a whole frame after checking all of it. raw_bytes must be the value that h5l_inspect returns. */
 h5l_status h5l_decode(const void* frame, size_t frame_bytes, void* raw, size_t raw_bytes, h5l_message* message);
 
 /* Decodes values [first, first + count), reading only the tiles that hold them. The payload checksum is not checked,
@@ -240,8 +240,8 @@ h5l_status h5l_decode_batch(const h5l_params* params, const h5l_parts* parts, si
                             const size_t* frame_bytes, void* const* raw, const size_t* raw_bytes, h5l_status* statuses,
                             h5l_message* messages, uint32_t threads, h5l_message* message);
 
-/* Writes cd_values (docs/format/cd_values.md): 5 words, 8 or 10 with exact values, 16 if
- * value_bytes is set; and up to 13 for safeguards. */
+/* Writes cd_values (docs/format/cd_values.md): 5 words, or 8 or 10 with exact values, or 16 if value_bytes is set;
+ * plus up to 13 for safeguards. */
 h5l_status h5l_pack_cd_values(const h5l_params* params, uint32_t words[H5L_MAX_CD_VALUES], size_t* count,
                               h5l_message* message);
 

@@ -82,15 +82,15 @@ typedef struct h5l_assess_params {
   uint32_t on_device; /* 1: values and masks are in the memory of one GPU, and all work on them has finished */
 } h5l_assess_params;
 
-/* One point of the field, by its index in C order. */
+/* One point of the field, identified by its index in C order. */
 typedef struct h5l_assess_point {
   uint64_t at;
   double original;
   double decoded;
 } h5l_assess_point;
 
-/* Reductions over all points. Sums of squares are about the means. Without a valid point, everything except counts
- * is 0. */
+/* Reductions over all points. Sums of squares are about the means. If there is no valid point, everything except
+ * counts is 0. */
 typedef struct h5l_assess_points_result {
   uint64_t count; /* points seen */
   uint64_t valid; /* finite in both, not the fill value, not masked */
@@ -108,7 +108,7 @@ typedef struct h5l_assess_points_result {
   uint64_t over_threshold;
   uint64_t threshold_crossings[H5L_ASSESS_MAX_THRESHOLDS];
   uint64_t violations;
-  uint32_t listed;       /* entries of violation */
+  uint32_t listed;       /* number of entries of violation */
   int32_t grid_exponent; /* bins of the linear histogram are 2^this wide; INT32_MIN: all errors are 0 */
   h5l_assess_point violation[H5L_ASSESS_LISTED]; /* the first ones */
   /* Errors from 0 up, then negative ones, each in eighths of octaves from 2^-127 up: bin i begins at
@@ -130,15 +130,15 @@ typedef struct h5l_assess_field_result {
   double laplacian_squares, laplacian_error_max, laplacian_error_squares;
   double error_squares; /* of the error itself, at the same points */
   double pivot_error;
-  /* For lag k + 1: pairs, sum of products, sum of both. Index H5L_ASSESS_MAX_RANK is the paper's mean over the axes
-   * (its equation 2). */
+  /* For lag k + 1: number of pairs, sum of products, sum of both values. Index H5L_ASSESS_MAX_RANK is the paper's
+   * mean over the axes (its equation 2). */
   double lag_pairs[H5L_ASSESS_MAX_RANK + 1][H5L_ASSESS_MAX_LAGS],
       lag_products[H5L_ASSESS_MAX_RANK + 1][H5L_ASSESS_MAX_LAGS],
       lag_sums[H5L_ASSESS_MAX_RANK + 1][H5L_ASSESS_MAX_LAGS];
   uint64_t windows;
   double window_sum;                       /* of 1 - SSIM */
   double window_worst;                     /* largest 1 - SSIM */
-  uint64_t window_at[H5L_ASSESS_MAX_RANK]; /* its lowest corner, the first of several */
+  uint64_t window_at[H5L_ASSESS_MAX_RANK]; /* lowest corner of the worst window, the first of several */
 } h5l_assess_field_result;
 
 /* Statistics of one box of a grid (h5l_assess_boxes). */
@@ -149,7 +149,8 @@ typedef struct h5l_assess_box {
   double error_squares; /* sum, not about the mean */
 } h5l_assess_box;
 
-/* The data SSIM of one slice (h5l_assess_ranges, h5l_assess_dssim). Begin with low = HUGE_VAL, high = -HUGE_VAL. */
+/* The data SSIM of one slice (h5l_assess_ranges, h5l_assess_dssim). Initialize with low = HUGE_VAL, high =
+ * -HUGE_VAL. */
 typedef struct h5l_assess_slice {
   double low, high; /* the range of the valid values of both fields */
   double sum;       /* of the data SSIM at `points` points; 0 if the range is empty, one number or infinite */
@@ -158,7 +159,7 @@ typedef struct h5l_assess_slice {
 
 /* What h5l_assess_slices finds in one slice: as in the results above. */
 typedef struct h5l_assess_slice_result {
-  double value_range; /* SSIM's; if given as NaN, that of the original's valid values, still NaN without one */
+  double value_range; /* SSIM's range; if NaN, it becomes that of the original's valid values, NaN without one */
   uint64_t valid;
   double original_min, original_max, decoded_min, decoded_max, error_min, error_max;
   double mean_error, squares_original, squares_error, products;
@@ -177,7 +178,7 @@ typedef struct h5l_assess_piece {
   const void* decoded;
   const uint8_t* mask; /* points where it is not 0 are excluded; may be NULL */
   int64_t original_strides[H5L_ASSESS_MAX_RANK], decoded_strides[H5L_ASSESS_MAX_RANK],
-      mask_strides[H5L_ASSESS_MAX_RANK]; /* in bytes; the last is a value's size */
+      mask_strides[H5L_ASSESS_MAX_RANK]; /* in bytes; the last is the size of a value */
   uint64_t origin[H5L_ASSESS_MAX_RANK], extent[H5L_ASSESS_MAX_RANK];
   uint64_t own_origin[H5L_ASSESS_MAX_RANK], own_extent[H5L_ASSESS_MAX_RANK];
 } h5l_assess_piece;
@@ -185,7 +186,7 @@ typedef struct h5l_assess_piece {
 /* Size of a state. */
 size_t h5l_assess_state_bytes(void);
 
-/* Initialises an empty state; its address must be a multiple of 8. */
+/* Initializes an empty state; its address must be a multiple of 8. */
 h5l_status h5l_assess_begin(void* state, h5l_message* message);
 
 /* Adds the points first, first + 1, ... in C order; `mask` may be NULL. */
@@ -194,7 +195,7 @@ h5l_status h5l_assess_points(const h5l_assess_params* params, void* state, uint6
 
 /* Adds the stencils, lags and windows of the points that a piece owns. All points of the piece, including the halo,
  * must have been passed to h5l_assess_points before: if all points so far are valid, those of the piece are assumed
- * to be. */
+ * to be valid. */
 h5l_status h5l_assess_field(const h5l_assess_params* params, void* state, const h5l_assess_piece* piece,
                             h5l_message* message);
 
@@ -204,22 +205,23 @@ h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_pi
                             const uint64_t box_extent[H5L_ASSESS_MAX_RANK], h5l_assess_box* boxes, size_t box_count,
                             h5l_message* message);
 
-/* The data SSIM of Baker, Pinard and Hammerling (doi 10.1109/TVCG.2023.3332843) of the slices along the last two axes,
- * which pieces hold whole along the others and the last. First all pieces are given to h5l_assess_ranges, then to
- * h5l_assess_dssim. A point belongs to the lowest corner of the 11 x 11 points around it, so these pieces extend 10
- * points beyond those that they own; they begin at multiples of 64 rows. `slices` are in C order. */
+/* The data SSIM of Baker, Pinard and Hammerling (doi 10.1109/TVCG.2023.3332843) of the slices along the last two
+ * axes. A piece holds the full extent of the last axis and of all axes before these two. Pass all pieces first to
+ * h5l_assess_ranges, then to h5l_assess_dssim. A point belongs to the lowest corner of the 11 x 11 points around it,
+ * so for h5l_assess_dssim a piece extends 10 points beyond those that it owns; it begins at a multiple of 64 rows.
+ * `slices` are in C order. */
 h5l_status h5l_assess_ranges(const h5l_assess_params* params, const h5l_assess_piece* piece, h5l_assess_slice* slices,
                              size_t slice_count, h5l_message* message);
 h5l_status h5l_assess_dssim(const h5l_assess_params* params, const h5l_assess_piece* piece, h5l_assess_slice* slices,
                             size_t slice_count, h5l_message* message);
 
-/* Assesses fields of one shape, the slices of a larger one, that follow each other in host memory, each in C order.
- * The sums of stencils, lags and windows of each are added to the state, in this order. */
+/* Assesses the slices of a larger field: fields of one shape that follow each other in host memory, each in C order.
+ * Their sums of stencils, lags and windows are added to the state in this order. */
 h5l_status h5l_assess_slices(const h5l_assess_params* params, void* state, const void* original, const void* decoded,
                              const uint8_t* mask, h5l_assess_slice_result* slices, size_t slice_count,
                              h5l_message* message);
 
-/* Adds another state, of other points of the same field, to this one. `params` are the other's. */
+/* Adds another state, of other points of the same field, to this one. `params` are those of the other state. */
 h5l_status h5l_assess_merge(const h5l_assess_params* params, void* state, const void* other, h5l_message* message);
 
 /* Computes the results so far, without changing the state. Either result may be NULL. */

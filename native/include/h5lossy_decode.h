@@ -34,12 +34,12 @@ extern "C" {
 /* cffi: begin */
 
 /* Classes of types. */
-#define H5LD_CLASS_FLOAT 0    /* IEEE floats of 4 or 8 bytes; of 1 byte: bytes of a type that was not known */
+#define H5LD_CLASS_FLOAT 0    /* IEEE floats of 4 or 8 bytes; 1 byte: bytes of an unknown type */
 #define H5LD_CLASS_UNSIGNED 1 /* unsigned integers of 1, 2, 4 or 8 bytes */
 #define H5LD_CLASS_SIGNED 2   /* signed ones, in two's complement */
 #define H5LD_CLASS_HALF 3     /* IEEE floats of 2 bytes (float16) */
 #define H5LD_CLASS_BFLOAT 4   /* bfloat16: the upper 2 bytes of a float32 */
-#define H5LD_CLASS_COMPLEX 5  /* pairs of IEEE floats of 4 or 8 bytes each, which value_bytes says */
+#define H5LD_CLASS_COMPLEX 5  /* pairs of IEEE floats of 4 or 8 bytes each; value_bytes gives the size of one */
 
 /* What a bound limits. */
 #define H5LD_BOUND_ABSOLUTE 0
@@ -50,7 +50,7 @@ extern "C" {
 
 typedef enum h5ld_status {
   H5LD_OK = 0,
-  H5LD_INVALID_ARGUMENT = 1, /* a null pointer, or a byte order that there is not */
+  H5LD_INVALID_ARGUMENT = 1, /* a null pointer, or an unknown byte order */
   H5LD_UNSUPPORTED = 2,      /* made by a newer version of h5lossy */
   H5LD_OUTPUT_TOO_SMALL = 3,
   H5LD_TRUNCATED = 4, /* the frame ends too early */
@@ -59,23 +59,23 @@ typedef enum h5ld_status {
 } h5ld_status;
 
 typedef enum h5ld_byte_order {
-  H5LD_AS_STORED = 0, /* that of the dataset, which big_endian says */
+  H5LD_AS_STORED = 0, /* the byte order of the dataset, as in big_endian */
   H5LD_LITTLE_ENDIAN = 1,
   H5LD_BIG_ENDIAN = 2
 } h5ld_byte_order;
 
-/* What a frame is. */
+/* Properties of a frame. */
 typedef struct h5ld_info {
   uint64_t count;       /* values; a complex number is one */
   uint64_t raw_bytes;   /* of all values */
   double bound;         /* as requested; 0 if lossless */
   uint32_t bound_kind;  /* H5LD_BOUND_*; lossless if the bound was too small to be useful */
-  uint32_t codec;       /* its number in docs/format/frame.md; 0: values are stored as they are */
+  uint32_t codec;       /* its number in docs/format/frame.md; 0: values are stored unencoded */
   uint32_t value_class; /* H5LD_CLASS_* */
   uint32_t value_bytes; /* of a value; of a complex number, of each of its two parts */
   uint32_t big_endian;  /* 1: the values of the dataset are big-endian */
-  uint32_t rank;        /* how many dims there are: 0 (the codec has no use for them), 3 or 4 */
-  uint32_t dims[4];     /* (w,) z, y, x: the shape of the chunk, the first of more axes multiplied into one */
+  uint32_t rank;        /* number of dims: 0 (the codec does not use them), 3 or 4 */
+  uint32_t dims[4];     /* (w,) z, y, x: the shape of the chunk; if it has more axes, the leading ones are multiplied */
 } h5ld_info;
 
 /* "1.2.3". */
@@ -84,8 +84,8 @@ const char* h5ld_version(void);
 /* What a status means, and what to do. */
 const char* h5ld_status_text(h5ld_status status);
 
-/* Reads and checks the header of a frame and its table of tiles, but not what they hold. If the status is not H5LD_OK,
- * `info` is zero. */
+/* Reads and checks the header and the tile table of a frame, but not its payload. If the status is not H5LD_OK,
+ * `info` is zeroed. */
 h5ld_status h5ld_inspect(const void* frame, size_t frame_bytes, h5ld_info* info);
 
 /* Checks and decodes a frame. `values` has `values_bytes`, at least the raw_bytes of h5ld_inspect, and must not overlap

@@ -60,10 +60,10 @@ size_t h5l_describe_device_selection(char* text, size_t capacity);
  * memory, from the library's table of measured speeds; 0 if the table has no entry. */
 double h5l_gpu_speedup(uint32_t codec, int decode);
 
-/* Whether GPUs can encode (decode 0) or decode (1) chunks of this codec, requested with this mode, of values of this
- * class and with a bound of this kind. If not, h5l_encode or h5l_decode uses the CPU, and the functions below return
- * H5L_UNSUPPORTED. For decoding, 2 says that the frames of a batch may have any modes of this codec; otherwise they
- * have that of `info`. */
+/* Whether GPUs can encode (decode 0) or decode (1) chunks of this codec, requested with this mode, for values of
+ * this class and a bound of this kind. If not, h5l_encode or h5l_decode uses the CPU, and the functions below return
+ * H5L_UNSUPPORTED. For decoding, 2 means that the frames of a batch may have different modes of this codec;
+ * otherwise all must have the mode of `info`. */
 int h5l_has_kernels(uint32_t codec, uint32_t mode, uint32_t value_class, uint32_t bound_kind, int decode);
 
 /* The GPU that memory belongs to, or -1. */
@@ -89,7 +89,8 @@ h5l_status h5l_device_encode_workspace(const h5l_params* params, const h5l_devic
                                        h5l_message* message);
 
 /* Starts encoding chunks, in the byte order of the GPU. A range-relative bound refers to each chunk's own range.
- * frame_bytes[i] is 0 if chunk i is left to the host, as all of a codec are whose kernels this GPU cannot run. */
+ * frame_bytes[i] is 0 if chunk i is left to the host; if this GPU cannot run the kernels of a codec, all of its
+ * chunks are. */
 h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* batch, h5l_message* message);
 
 /* Workspace for h5l_device_decode, for any range of values. */
@@ -111,7 +112,7 @@ h5l_status h5l_device_pack(const h5l_device_batch* batch, void* packed, h5l_mess
 /* Chunks of an array on a GPU. */
 typedef struct h5l_device_array {
   void* data;
-  uint32_t value_bytes;          /* 1, 2, 4 or 8; of complex numbers those of a component, which are one more axis */
+  uint32_t value_bytes;          /* 1, 2, 4 or 8; of a component for complex numbers: components are one more axis */
   uint32_t rank;                 /* 1 to H5L_MAX_RANK */
   int64_t strides[H5L_MAX_RANK]; /* in bytes */
   uint64_t shape[H5L_MAX_RANK];

@@ -15,8 +15,7 @@
 
 namespace h5lossy {
 
-// The GPU for a chunk of this size, for a codec in the mode of a request or a frame, and values and a bound of these
-// kinds; null for the CPU.
+// Selects the GPU for a chunk of this size; null for the CPU. The mode is that of a request or a frame.
 gpu::Device* select_device(Direction direction, std::uint32_t codec, std::uint32_t mode, std::uint32_t value_class,
                            std::uint32_t bound_kind, std::size_t raw_bytes);
 

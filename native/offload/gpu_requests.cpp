@@ -35,7 +35,7 @@ gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_class, 
   return variant;
 }
 
-// Returns an empty variant if the codec has no kernels for encoding, or needs the values to choose a mode.
+// Returns an empty variant if the codec has no encode kernels, or needs the values to choose a mode.
 gpu::CodecVariant make_variant(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk,
                                std::size_t raw_bytes) {
   Choice choice;
@@ -47,7 +47,7 @@ gpu::CodecVariant make_variant(const CodecEntry& entry, std::uint32_t requested,
                ? make_variant(choice, value_class, chunk.value_bytes, raw_bytes)
                : gpu::CodecVariant{};
   }
-  // Kernels choose the mode: there is room for the tiles of all that are possible.
+  // Kernels choose the mode: allocate for the tiles of every possible mode.
   std::uint32_t modes[kMostPossibleModes];
   const std::uint32_t count = codec->possible_modes(chunk, requested, modes);
   gpu::CodecVariant variant;
@@ -114,7 +114,7 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
       }
       return true;
     });
-    if (!has_all) {  // a candidate runs only on the CPU, so the call gets no kernels
+    if (!has_all) {  // one candidate runs only on the CPU, so the call gets no kernels
       call.candidates.clear();
       call.variant = {};
     }
@@ -165,7 +165,7 @@ gpu::DecodeCall make_decode_call(const FrameHeader& header, std::uint64_t first,
   call.layout_bits = choice.codec->layout_bits;
   call.other_bits = ~(choice.codec->layout_bits | choice.codec->ignored_bits);
   FrameHeader other = header;
-  std::uint32_t stage_bytes = 0;  // there is room for the tiles of all modes
+  std::uint32_t stage_bytes = 0;  // allocate for the tiles of every mode
   for (std::uint32_t bits = 0; bits <= call.layout_bits; ++bits) {
     other.mode = static_cast<std::uint8_t>((header.mode & ~call.layout_bits) | bits);
     if (open_codec(other, choice, Message(nullptr)) != H5L_OK) continue;

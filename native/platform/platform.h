@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What differs between operating systems. CMakeLists.txt compiles posix.cpp or windows.cpp; no other source asks which
-// system it is for.
+// Everything that differs between operating systems. CMakeLists.txt compiles posix.cpp or windows.cpp; no other source
+// tests for the operating system.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace h5lossy::platform {
 
 // ---- Libraries ------------------------------------------------------------------------------------------------------
 
-// The library, or the program, whose code holds an address. It has to stay loaded.
+// The library or program whose code holds an address. It has to stay loaded.
 class Module {
  public:
   explicit Module(const void* address);
@@ -24,12 +24,12 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // A function or variable that it exports; null if there is none. Of a program's, all loaded code may be searched, so
-  // holds() says whether it is the module's own.
+  // A function or variable that the module exports; null if there is none. For a program, all loaded code may be
+  // searched; holds() tells whether the result is the module's own.
   [[nodiscard]] void* find(const char* symbol) const;
   [[nodiscard]] bool holds(const void* address) const;
 
-  // Its code and data in memory. Empty where find() finds all that there is.
+  // The module's code and data in memory. Empty if find() finds everything.
   [[nodiscard]] std::string_view image() const;
 
  private:
@@ -37,8 +37,8 @@ class Module {
   const void* base_ = nullptr;
 };
 
-// malloc, calloc and free. On Windows, each C library in a process has its own, and a buffer that passes from one
-// module to another has to be freed by the C library that it came from.
+// malloc, calloc and free. On Windows, each C library in a process has its own, and a buffer must be freed by the C
+// library that allocated it.
 struct Allocator {
   void* (*allocate)(std::size_t bytes);
   void* (*allocate_zeros)(std::size_t count, std::size_t bytes);
@@ -54,13 +54,13 @@ void* find_symbol(void* library, const char* symbol);
 [[nodiscard]] bool is_loaded(const char* name);
 
 extern const char kCudaDriver[];
-// The file of NVRTC of a major version of CUDA; 0: any.
+// The file name of NVRTC for a major version of CUDA; 0: any version.
 [[nodiscard]] std::string nvrtc_name(int major);
 
 // ---- Environment and files ------------------------------------------------------------------------------------------
 
-// An environment variable as it is now. Windows' C libraries have copies of the environment, of which one does not see
-// what was set through another.
+// The current value of an environment variable. Windows' C libraries keep copies of the environment, and one does not
+// see changes made through another.
 class Variable {
  public:
   explicit Variable(const char* name) noexcept;
@@ -105,14 +105,14 @@ class NoSignals {
   std::unique_ptr<struct SignalMask> before_;
 };
 
-// Has a function called in each forked child. False if that is impossible.
+// Makes each forked child call a function. False if that is impossible.
 [[nodiscard]] bool call_in_forked_children(void (*function)());
 
 // Called before this library starts threads. False if they could outlive its code. Windows cannot wait for threads
 // while it unloads a library, so a library that has started one stays until the process ends.
 [[nodiscard]] bool prepare_for_threads();
 
-// Whether the process is ending and the system has ended all other threads, with whatever locks they held.
+// Whether the process is exiting and the system has already ended all other threads, whatever locks they held.
 [[nodiscard]] bool has_lost_its_threads();
 
 }  // namespace h5lossy::platform

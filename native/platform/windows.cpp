@@ -31,7 +31,7 @@ Symbol cast(FARPROC symbol) {
   return reinterpret_cast<Symbol>(reinterpret_cast<void*>(symbol));
 }
 
-// What a module's headers say. All offsets are from where it is loaded.
+// A module's PE headers. All offsets are from its load address.
 class Headers {
  public:
   explicit Headers(const void* base) : base_(static_cast<const char*>(base)) {
@@ -40,7 +40,7 @@ class Headers {
 
   [[nodiscard]] std::string_view image() const { return {base_, nt_->OptionalHeader.SizeOfImage}; }
 
-  // The address of a function that the module imports by name, from whichever library; null if it does not.
+  // The address of a function that the module imports by name, from any library; null if it imports none.
   [[nodiscard]] void* find_import(const char* wanted) const {
     const IMAGE_DATA_DIRECTORY& directory = nt_->OptionalHeader.DataDirectory[IMAGE_DIRECTORY_ENTRY_IMPORT];
     if (directory.VirtualAddress == 0) return nullptr;
@@ -92,7 +92,7 @@ bool find_allocator(const void* address, Allocator& found) {
 }
 
 void* open_library(const char* name) {
-  // The folder of a library that is named by its path is searched for what it needs, too.
+  // For a library named by its path, its folder is searched for its dependencies, too.
   std::string path = name;
   std::replace(path.begin(), path.end(), '/', '\\');
   const bool is_path = path.find('\\') != path.npos;
@@ -112,7 +112,7 @@ std::string nvrtc_name(int major) {
 }
 
 Variable::Variable(const char* name) noexcept {
-  // The size counts the final zero, and the length does not: they are equal only if the variable has just changed.
+  // The size includes the final zero, the length does not: they are equal only if the variable has just changed.
   const DWORD size = GetEnvironmentVariableA(name, nullptr, 0);
   if (size <= 1) return;
   memory_.reset(new (std::nothrow) char[size]);
@@ -126,7 +126,7 @@ std::string cache_home() {
   return local.text() == nullptr ? "" : local.text();
 }
 
-// Folders of a user are closed to others.
+// Folders of a user are not readable by others.
 void make_folder(const char* path) { _mkdir(path); }
 
 File open_to_read(const char* path) { return File(std::fopen(path, "rbN")); }
@@ -135,7 +135,7 @@ std::uint64_t process_number() { return GetCurrentProcessId(); }
 
 std::uint32_t usable_cpus() {
   DWORD_PTR own = 0, all = 0;
-  // Zero in a process with CPUs of several groups of 64; then all CPUs count.
+  // Zero if the process has CPUs of several groups of 64; then all CPUs count.
   if (GetProcessAffinityMask(GetCurrentProcess(), &own, &all) != 0 && own != 0) {
     return static_cast<std::uint32_t>(std::popcount(own));
   }
@@ -144,7 +144,7 @@ std::uint32_t usable_cpus() {
 
 struct SignalMask {};
 
-// Windows has no signals of other processes, and no fork.
+// Windows has neither signals from other processes nor fork.
 NoSignals::NoSignals() = default;
 NoSignals::~NoSignals() = default;
 
@@ -157,7 +157,7 @@ bool prepare_for_threads() {
 }
 
 bool has_lost_its_threads() {
-  // No import library has it.
+  // No import library exports this function.
   static const auto is_ending =
       cast<BOOLEAN(NTAPI*)(void)>(GetProcAddress(GetModuleHandleA("ntdll.dll"), "RtlDllShutdownInProgress"));
   return is_ending != nullptr && is_ending() != 0;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Which backend a process uses.
+// Chooses the backend that a process uses.
 #pragma once
 
 #include <cstring>

@@ -13,7 +13,7 @@ namespace h5lossy {
 // GPU speed divided by CPU speed for chunks in host memory; 0 if the table has no entry.
 double gpu_speedup(Direction direction, std::uint32_t codec);
 
-// Whether the table has an entry for some CPU. A codec that it has none for is faster on CPUs.
+// Whether the table has an entry for this codec on any CPU. A codec without one is faster on CPUs.
 bool has_gpu_speed(Direction direction, std::uint32_t codec);
 
 }  // namespace h5lossy

@@ -23,7 +23,7 @@ struct Batch {
   const std::size_t count;
   const BatchItem item;
   const void* const context;
-  std::uint32_t free_workers;  // how many more threads may join; a thread that joins gets this number as its index
+  std::uint32_t free_workers;  // threads that may still join; a joining thread gets this number as its index
   std::uint32_t helpers = 0;   // pool threads working on the batch
   Batch* next = nullptr;       // in the pool's list
   std::atomic<std::size_t> taken{0};
@@ -116,7 +116,7 @@ std::atomic<Pool*> current_pool = nullptr;
 std::atomic<bool> fork_is_watched = false;
 std::atomic<bool> unloading = false;
 
-// A forked child has no pool threads, and the mutex may stay locked for ever, so the object is not touched.
+// A forked child has no pool threads, and the mutex may stay locked forever, so the object is not touched.
 void forget_pool() { current_pool = nullptr; }
 
 // Null while unloading, or if there is no memory for a pool.

@@ -80,7 +80,7 @@ constexpr Backend kBackends[] = {
 #endif
 #ifdef H5L_HAS_NEON
     {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function,
-     neon::range_functions},  // part of every AArch64
+     neon::range_functions},  // every AArch64 CPU has it
 #endif
     {"scalar", [] { return true; }, kScalarCodecs, scalar::checksum_function, scalar::range_functions},
 };
@@ -138,12 +138,12 @@ const RangeFunctions& best_ranges() {
 bool has_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode, std::uint32_t value_class,
                  std::uint32_t bound_kind) {
   const bool encodes = direction == Direction::encode;
-  if (encodes && codec == H5L_CODEC_AUTO && mode == H5L_AUTO_SIZE) return false;  // the GPU's sequence is for speed
+  if (encodes && codec == H5L_CODEC_AUTO && mode == H5L_AUTO_SIZE) return false;  // the GPU only has auto for speed
   const CodecEntry* const entry = codec_entry(codec);
   if (has_floats(value_class)) {
     return entry == nullptr || (encodes ? entry->codec->has_encode_kernels : entry->codec->has_decode_kernels);
   }
-  // Bins that grow are tables, which kernels do not have.
+  // Bins of varying width are tables, which kernels do not support.
   const bool has_lattice = bound_kind == H5L_BOUND_LOSSLESS || (!is_half(value_class) && bound_kind != H5L_BOUND_NOISE);
   if (entry == nullptr && !encodes) return true;  // stored
   const Codec* const codec_of_integers = integer_codec(all_codecs(), codec).codec->for_integers;

@@ -36,13 +36,14 @@ std::span<const Backend> backends();
 // test. Chosen once per process.
 [[nodiscard]] h5l_status choose_backend(const Backend*& backend, const Message& why);
 
-// The checksum of that backend. Scalar if no backend is usable: a checksum is not affected by floating-point errors.
+// The checksum of that backend. Falls back to scalar if no backend is usable: a checksum is not affected by
+// floating-point errors.
 ChecksumFunction best_checksum();
 
 // The same for ranges of values.
 const RangeFunctions& best_ranges();
 
-// Null for a number that this build does not have.
+// Null if this build does not have the codec.
 inline const CodecEntry* find_codec(std::span<const CodecEntry> codecs, std::uint32_t codec) {
   for (const CodecEntry& entry : codecs) {
     if (entry.number == codec) return &entry;
@@ -50,7 +51,7 @@ inline const CodecEntry* find_codec(std::span<const CodecEntry> codecs, std::uin
   return nullptr;
 }
 
-// The codec that encodes chunks losslessly when this codec (or auto) is requested: itself, or the first one that can.
+// The codec that encodes losslessly when this codec (or auto) is requested: itself, or the first one that can.
 const CodecEntry& lossless_codec(std::span<const CodecEntry> codecs, std::uint32_t codec);
 
 // The codec that encodes integers when this codec is requested, or auto: itself, or the first one that can.
@@ -60,15 +61,15 @@ const CodecEntry& integer_codec(std::span<const CodecEntry> codecs, std::uint32_
 std::span<const CodecEntry> all_codecs();
 inline const CodecEntry* codec_entry(std::uint32_t codec) { return find_codec(all_codecs(), codec); }
 
-// Whether chunks of a codec, or of auto, can be encoded or decoded on a GPU if they are requested with this mode, for
-// values of this class and a bound of this kind.
+// Whether a GPU can encode or decode chunks of a codec, or of auto, requested with this mode, for values of this class
+// and a bound of this kind.
 bool has_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode, std::uint32_t value_class,
                  std::uint32_t bound_kind);
 
-// The codec that auto tries for size only (docs/format/auto.md).
+// The codec that auto tries only for size (docs/format/auto.md).
 const CodecEntry& size_codec(std::span<const CodecEntry> codecs);
 
-// As in codecs.def; null for a number that this build does not have.
+// The name in codecs.def; null if this build does not have the codec.
 const char* codec_name(std::uint32_t codec);
 
 }  // namespace h5lossy

@@ -44,7 +44,7 @@ class LaneQuantizer<AbsoluteQuantizer<T>> {
     return {bin, good<false>(bits, bin, distance(bits, bin))};
   }
 
-  // Whether no cut is between values and the bins of try_once().
+  // Whether no cut lies between the values and the bins of try_once().
   [[nodiscard]] H5L_INLINE Mask<W> keep_sides(Vector<W> bits, Vector<W> bin) const {
     return guards_.allow(bits, to_bits(bin));
   }
@@ -153,7 +153,7 @@ class Bins {
       bins.at[r] = tried.bin;
       good = r == 0 ? tried.good : good & tried.good;
     }
-    if (lanes_.have_cuts()) [[unlikely]] {  // checked apart: the loop above is faster without them
+    if (lanes_.have_cuts()) [[unlikely]] {  // checked separately: the loop above is faster without cuts
       for (u32 r = 0; r < Rows<n, W>::count; ++r) {
         good = good & lanes_.keep_sides(load_lanes<W>(values + r * kVectorBytes), bins.at[r]);
       }
@@ -235,7 +235,7 @@ class Bins {
 
 namespace h5lossy::H5L_TARGET::blocks {
 
-// For both kinds of bounds, so that what takes it is compiled once.
+// For both kinds of bounds, so that the caller's code is compiled only once.
 template <class T>
 struct EitherQuantizer {
   explicit EitherQuantizer(const Quantizer& quantizer)

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The words of a fixed-length block, in registers from its values to its planes and back: differences and their sums
-// for any prediction, and signs. With AVX-512 or AVX2; otherwise arrays and plain loops, which are also the definition.
+// The words of a fixed-length block, kept in registers from its values to its planes and back: differences and their
+// sums for any prediction, and signs. Uses AVX-512 or AVX2; otherwise arrays and plain loops, which are also the
+// definition.
 //
 // `before` is a prediction: a constexpr function from a position above 0 to the position that predicts it. Position 0
 // is predicted from the word before the block, the *edge*.

@@ -94,13 +94,13 @@ template <auto before, class W, u32 group>
 inline constexpr Places<W> kEntries =
     places<W>([](u32 lane) { return (lane & group) == 0 ? 0 : entry<before>(lane, group); });
 
-// What each lane of an upper half of 2 * group lanes adds (see entry), for more than 16 bytes; zeros elsewhere.
+// The addends of each lane of an upper half of 2 * group lanes (see entry), for more than 16 bytes; zeros elsewhere.
 template <auto before, u32 group, class W>
 H5L_INLINE Vector<W> entries_of_halves(Vector<W> row) {
   return from_lower_half<group, W>(row, kEntries<before, W, group>);
 }
 
-// Fills lanes of row `r` that are in `holes` with the nearest earlier word that is not, or with `last`.
+// Fills the lanes of row `r` that are in `holes` with the nearest earlier word outside of `holes`, or with `last`.
 template <u32 r, u32 n, class W>
 H5L_INLINE void fill_rows_forward(u64 holes, Vector<W> last, Rows<n, W>& rows) {
   constexpr u32 lanes = kLanes<W>;

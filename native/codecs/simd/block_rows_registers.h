@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What block_rows.h needs of rows in registers, whatever the instruction set.
+// The parts of block_rows.h for rows in registers that do not depend on the instruction set.
 #pragma once
 
 #include "codecs/portable.h"

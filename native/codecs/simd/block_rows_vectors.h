@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What block_rows.h has for AVX-512 and AVX2 alike.
+// The parts of block_rows.h that AVX-512 and AVX2 share.
 #pragma once
 
 #if defined(H5L_AVX512)
@@ -126,7 +126,7 @@ constexpr u32 before_row(u32 r) {
   return before((r == 0 ? 1 : r) * kLanes<W>);
 }
 
-// Within a row, all lanes but lane 0 are predicted from the same row, and all rows alike.
+// Within a row, all lanes but lane 0 are predicted from the same row, in the same way for all rows.
 template <auto before, class W>
 constexpr u32 before_lane(u32 lane) {
   return before(lane);

@@ -50,8 +50,8 @@ inline V choose(V mask, V yes, V no) {
   return (V)_mm256_blendv_epi8((__m256i)no, (__m256i)yes, (__m256i)mask);
 }
 
-// There is no instruction between integers and doubles: a number below 2^51 in magnitude appears in the low bits of its
-// sum with this one. Sums of larger numbers and NaN differ in higher bits, so that they are no bins either.
+// AVX2 cannot convert between integers and doubles: a number below 2^51 in magnitude appears in the low bits of its sum
+// with this one. Sums of larger numbers and NaN differ in higher bits, so they are out of the range of bins, too.
 inline constexpr double kIntegerInMantissa = 0x1.8p52;
 
 inline Vector<u32> truncated(Vector<float> x) { return (Vector<u32>)_mm256_cvttps_epi32(x); }
@@ -104,7 +104,7 @@ inline Vector<u64> sum_lanes(Vector<u64> x) {
   return x + (Vector<u64>)_mm256_unpackhi_epi64(lower_half, lower_half);
 }
 
-// Stores a vector past the caches; `stores` is not plain.
+// Stores a vector with non-temporal stores; `stores` is not plain.
 template <class V>
 inline void stream_lanes(void* to, V lanes, Stores stores) {
   __m128i* const pieces = static_cast<__m128i*>(to);

@@ -101,7 +101,7 @@ inline Vector<u64> sum_lanes(Vector<u64> x) {
   return x + (Vector<u64>)_mm512_maskz_permutexvar_epi64(0xF0, _mm512_set1_epi64(3), (__m512i)x);
 }
 
-// Stores a vector past the caches; `stores` is not plain.
+// Stores a vector with non-temporal stores; `stores` is not plain.
 template <class V>
 inline void stream_lanes(void* to, V lanes, Stores stores) {
   __m128i* const pieces = static_cast<__m128i*>(to);

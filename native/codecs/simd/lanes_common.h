@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What lanes.h has for AVX-512 and AVX2 alike.
+// The parts of lanes.h that AVX-512 and AVX2 share.
 #pragma once
 
 #include "codecs/portable.h"
@@ -26,8 +26,8 @@ inline void store_lanes(void* to, V lanes) {
   memcpy(to, &lanes, sizeof lanes);
 }
 
-// How to store vectors from an address on. Non-temporal stores must be aligned: as whole vectors, or in pieces of 16
-// bytes, which is the alignment of memory from an allocator.
+// How to store vectors from an address on. Non-temporal stores must be aligned, either to whole vectors or to 16 bytes,
+// the alignment that allocators give.
 enum class Stores { plain, non_temporal, non_temporal_16 };
 
 inline Stores non_temporal_stores(const void* to) {

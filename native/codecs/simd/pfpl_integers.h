@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A batch of residuals to bytes of all planes, `stride` bytes apart, and back: by vector code if the backend has AVX2
-// or AVX-512, otherwise by the definition. Averages and neighbours of all words of a vector.
+// Transposes a batch of residuals to bytes of all planes, `stride` bytes apart, and back: with vector code if the
+// backend has AVX2 or AVX-512, otherwise by the definition. Also averages and neighbours of all words of a vector.
 #pragma once
 
 #include <type_traits>
@@ -39,7 +39,7 @@ inline Vector<W> only_lane(u32 lane) {
 
 namespace h5lossy::H5L_TARGET::simd {
 
-// The lanes of two vectors one behind the other, from lane `first` on.
+// The lanes of two concatenated vectors, from lane `first` on.
 template <class W, u32 first>
 inline Vector<W> lanes_from(Vector<W> a, Vector<W> b) {
   return with_lanes<W>([&](auto... i) -> Vector<W> {
@@ -101,8 +101,8 @@ namespace h5lossy::H5L_TARGET::simd {
 
 inline constexpr u32 kValuesAtOnce = 64, kGroupsAtOnce = kValuesAtOnce / pfpl::kGroupOfIntegers;
 
-// Byte `i` of words, counted from the most significant, is in planes 8 i to 8 i + 7. Its place is a constant where
-// words are taken apart: compilers find no narrow vector shift by a number that they do not know.
+// Byte `i` of words, counted from the most significant, is in planes 8 i to 8 i + 7. The shift that extracts a byte is
+// a constant, since compilers find no narrow vector shift by a variable.
 template <class W, u32 i>
 inline void byte_to_planes(const W* residuals, W used, u32 stride, u8* planes) {
   constexpr u32 shift = static_cast<u32>(8 * (sizeof(W) - 1 - i));
@@ -123,7 +123,8 @@ inline void batch_to_planes(const W* residuals, u32 stride, u8* planes) {
   byte_to_planes<W, 0>(residuals, used, stride, planes);
 }
 
-// The bytes of planes that are not zero. Behind the residuals are zeros, up to the end of a group and of a vector.
+// Counts the bytes of planes that are not zero. After the residuals there must be zeros, up to the end of a group and
+// of a vector.
 template <class W>
 inline u32 count_plane_bytes(const W* residuals, u32 count) {
   const u8* bytes = reinterpret_cast<const u8*>(residuals);
@@ -137,7 +138,7 @@ inline u32 count_plane_bytes(const W* residuals, u32 count) {
   return sum;
 }
 
-// Not inlined: it would be there for each byte of each type, and what decodes alone has to be small.
+// Not inlined, to keep the decode-only library small: there would be a copy for each byte of each type.
 [[gnu::noinline]] inline void restore_bytes(const u8* planes, u32 stride, u8 (&bytes)[kValuesAtOnce]) {
   u64 used = 0;
   for (u32 j = 0; j < 8; ++j) used |= load<u64>(planes + j * stride);

@@ -10,7 +10,8 @@
 
 namespace h5lossy::H5L_TARGET::simd {
 
-// The highest bit of each byte is taken at once, eight times; the first value of a group goes to the highest bit.
+// One instruction takes the highest bit of each byte, eight times in all; the first value of a group goes to the
+// highest bit.
 inline void block_to_planes(const u8 (&bytes)[64], u32 stride, u8* planes) {
   const __m256i last_first = _mm256_set1_epi64x(0x0001020304050607ll);
   const __m256i in_lane =
@@ -19,7 +20,7 @@ inline void block_to_planes(const u8 (&bytes)[64], u32 stride, u8* planes) {
   __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(bytes + 32));
   low = _mm256_shuffle_epi8(low, in_lane);
   high = _mm256_shuffle_epi8(high, in_lane);
-  // Stored from registers: vectors are slow to load from what single stores have just written.
+  // Stored from registers, since loading a vector from bytes that were just stored one by one stalls.
   for (u32 j = 0; j < 8; ++j, planes += stride) {
     store(planes, static_cast<u32>(_mm256_movemask_epi8(low)));
     store(planes + 4, static_cast<u32>(_mm256_movemask_epi8(high)));
@@ -61,7 +62,7 @@ inline Vector<u16> average_lanes(Vector<u16> a, Vector<u16> b) {
   return (Vector<u16>)_mm256_avg_epu16((__m256i)a, (__m256i)b);
 }
 
-// The lanes of two vectors one behind the other, from lane `first` on.
+// The lanes of two concatenated vectors, from lane `first` on.
 template <class W, u32 first>
 inline Vector<W> lanes_from(Vector<W> a, Vector<W> b) {
   constexpr u32 bytes = first * sizeof(W);
@@ -73,7 +74,7 @@ inline Vector<W> lanes_from(Vector<W> a, Vector<W> b) {
   }
 }
 
-// Prefix sums: within halves of a vector, and then the last one of the lower half in all of the upper half.
+// Prefix sums: within each half of a vector, then the last sum of the lower half is added to the whole upper half.
 inline Vector<u8> sum_lanes(Vector<u8> x) {
   x += (Vector<u8>)_mm256_slli_si256((__m256i)x, 1);
   x += (Vector<u8>)_mm256_slli_si256((__m256i)x, 2);

@@ -28,14 +28,15 @@ inline void transpose_lanes(__m512i (&rows)[2]) {  // lanes of 256 bits
 template <u32 flip>
 inline constexpr Permutation kBytesTransposed = permutation([](u32 i) { return i % 8 * 8 + ((i / 8) ^ flip); });
 
-// The instruction multiplies each byte of its first operand's quadword by the second's square of bits. With the values
-// as the square, byte i of a unit matrix picks a plane; the bits of a plane come out in the order of the values.
+// The instruction multiplies each byte of its first operand's quadword by the bit matrix in the second's. With the
+// values as the matrix, byte i of a unit matrix selects a plane; the bits of a plane come out in the order of the
+// values.
 inline __m512i planes_of_groups(__m512i groups) {
   return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull)), groups, 0);
 }
 inline __m512i planes_of_piece(__m512i values) { return permute(kBytesTransposed<7>, planes_of_groups(values)); }
 
-// The inverse of the permutation, and a square with its rows the other way round.
+// The inverse of the permutation, and a matrix with its rows reversed.
 inline __m512i piece_of_planes(__m512i planes) {
   const __m512i square = _mm512_set1_epi64(static_cast<i64>(0x0102040810204080ull));
   return _mm512_gf2p8affine_epi64_epi8(square, permute(kBytesTransposed<0>, planes), 0);
@@ -119,8 +120,8 @@ inline Vector<u16> average_lanes(Vector<u16> a, Vector<u16> b) {
   return (Vector<u16>)_mm512_avg_epu16((__m512i)a, (__m512i)b);
 }
 
-// Prefix sums within quarters of a vector, and then the sums of the quarters before. `last` picks the last element of a
-// quarter.
+// Prefix sums within quarters of a vector, to which the sums of the earlier quarters are added. `last` selects the last
+// element of a quarter.
 inline __m512i sums_of_quarters_before(__m512i sums, __m512i last, auto add) {
   const __m512i total = _mm512_shuffle_epi8(sums, last);
   sums = add(sums, _mm512_maskz_shuffle_i64x2(0xFC, total, total, 0x90));

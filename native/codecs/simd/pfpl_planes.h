@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // PFPL's bit planes (docs/format/pfpl.md) and running sums, in whole vectors on backends with AVX-512 or AVX2.
-// The rest, and everything on other backends, is in codecs/pfpl.cpp.
+// Remainders, and everything on other backends, are in codecs/pfpl.cpp.
 #pragma once
 
 #include "codecs/portable.h"
-#include "codecs/simd/lanes.h"  // not only below: the amalgamated decoder has each header once
+#include "codecs/simd/lanes.h"  // needed here, too: the amalgamated decoder includes each header once
 
 #if defined(H5L_AVX512)
 #include "codecs/simd/pfpl_planes_avx512.h"

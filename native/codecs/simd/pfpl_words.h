@@ -21,7 +21,7 @@ inline Vector<Word<T>> zigzag_lanes(Vector<Word<T>> bin) {
 template <class Q>
 class Words;
 
-// What a bin is checked against. The loops without cuts are compiled without them, which makes them faster.
+// What a bin is checked against. There is a loop without cuts, because it is faster.
 enum class Guarded { no, from_fill, from_all };
 
 template <Guarded guarded, class T>

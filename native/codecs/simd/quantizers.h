@@ -19,7 +19,7 @@ inline Vector<Word<T>> sign_of_lanes(Vector<Word<T>> lanes) {
   return (Vector<Word<T>>)((Vector<Int>)lanes >> (8 * sizeof(T) - 1));
 }
 
-// What a value must not come back as: the fill value, or a number behind a cut.
+// What a value must not decode to: the fill value, or a number on the other side of a cut.
 template <class T>
 class GuardLanes {
  public:
