@@ -11,9 +11,9 @@ absolute 0.001
 
 Importing h5lossy registers the filter in every HDF5 library that the process has loaded. It also
 puts a finder at the front of `sys.meta_path`, which registers the filter again right after h5py,
-netCDF4, PyTables, GDAL or rasterio is imported, since each of them loads an HDF5 library of its own
-(`h5lossy.register`). It changes nothing else, the environment included. What a name needs is
-imported when it is first used.
+netCDF4, PyTables, GDAL or rasterio is imported, since each of these loads its own HDF5 library
+(`h5lossy.register`). It changes nothing else, not even the environment. Modules are imported when
+one of their names is first used.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: Submodules that are imported where they are asked for.
+#: Submodules that are imported on first use.
 _SUBMODULES = ("assessment", "missing")
 
 _HOMES = {name: home for home, names in NAMES.items() for name in names}
@@ -91,7 +91,7 @@ __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
 if not TYPE_CHECKING:  # where any name would do
 
     def __getattr__(name: str) -> Any:
-        """Import what a name of the package stands for."""
+        """Import the object behind a public name."""
         if name in _HOMES:
             value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
         elif name == "__version__":
@@ -105,7 +105,7 @@ if not TYPE_CHECKING:  # where any name would do
 
 
 def __dir__() -> list[str]:
-    """List the names, those that were not used yet included."""
+    """List the names, including those that were not used yet."""
     return sorted({*globals(), *__all__})
 
 

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Arrays on a GPU: CuPy's, PyTorch's, and all that have ``__cuda_array_interface__`` or DLPack.
 
-No other module knows these libraries. None is imported before an array of it is passed; new arrays
-come from the library of the given one, or from CuPy.
+No other module knows these libraries. A library is only imported once an array of it is passed; new
+arrays come from the library of the given array, or from CuPy.
 
-An array may be passed while its library still works on it. All work here waits for that, on the
-current stream of PyTorch (`device_memory` of its tensors) or of CuPy (all other arrays).
+An array may be passed while its library still works on it. All work here waits for that work, on
+the current stream of PyTorch (`device_memory` of its tensors) or of CuPy (all other arrays).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _DLPACK_CUDA = {2, 13}
 _ANY_DIRECTION = 4  # cudaMemcpyDefault
 
-#: Values whose range is found at once: the memory for it is some times as large.
+#: Values whose range is found at once; this takes several times their memory.
 _RANGE_VALUES = 1 << 26
 
 
@@ -47,12 +47,12 @@ def is_device_array(array: Any) -> bool:
     try:
         kind = int(array.__dlpack_device__()[0])
     except (BufferError, RuntimeError, TypeError, ValueError):
-        return False  # such as arrays on several devices: NumPy takes them, or raises
+        return False  # such as arrays on several devices: NumPy copies them, or raises
     return kind in _DLPACK_CUDA
 
 
 def as_shown(array: Any) -> Any:
-    """Return a tensor of PyTorch without gradient and negative bit; everything else as it is."""
+    """Return a PyTorch tensor without gradient and negative bit; anything else unchanged."""
     return array.detach().resolve_neg() if _is_of("torch", "Tensor", array) else array
 
 
@@ -103,7 +103,7 @@ class DeviceMemory:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the values stand one behind the other in C order."""
+        """Whether the values are contiguous in C order."""
         expected = self.dtype.itemsize
         for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if extent != 1 and stride != expected:
@@ -113,7 +113,7 @@ class DeviceMemory:
 
 
 class _CuPy:
-    """What is done with arrays by CuPy."""
+    """Operations on arrays, done by CuPy."""
 
     def __init__(self) -> None:
         try:
@@ -150,14 +150,14 @@ class _CuPy:
         interface = array.__cuda_array_interface__
         stream = interface.get("stream")
         with self._cupy.cuda.Device(_device_at(interface["data"][0])) as on:
-            if stream is None:  # only version 3 names streams, and then not every library its own
+            if stream is None:  # only version 3 names streams, and some libraries do not name one
                 on.synchronize()
             else:
                 self._cupy.cuda.runtime.streamSynchronize(stream)
         return self._seen_by_interface(array)
 
     def _seen_by_interface(self, array: Any) -> Any:
-        # Of an array on a GPU that is not the current one, CuPy makes a copy.
+        # CuPy would copy an array on a GPU that is not the current one.
         device = _device_at(array.__cuda_array_interface__["data"][0])
         with _taking(array), self._cupy.cuda.Device(device):
             return self._cupy.asarray(array)
@@ -182,7 +182,7 @@ class _CuPy:
         with memory.owner.device:
             try:
                 host: np.ndarray[Any, Any] = self._cupy.asnumpy(memory.owner)
-            except MemoryError:  # other orders than C are copied first
+            except MemoryError:  # arrays not in C order are copied first
                 host = np.empty(memory.shape, memory.dtype)
                 for part, to in zip(memory.owner, host, strict=True):
                     to[...] = self.to_host(self.wrap(part))
@@ -253,7 +253,7 @@ class _CuPy:
             self._cupy.cuda.get_current_stream().synchronize()
 
     def pinned(self, size: int) -> np.ndarray[Any, Any]:
-        """Return bytes of the host that the GPU copies from and to by itself, if there are any."""
+        """Return pinned host bytes, which the GPU copies by itself, if there are any."""
         try:
             return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
         except (MemoryError, self._cupy.cuda.runtime.CUDARuntimeError):
@@ -290,7 +290,7 @@ class _CuPy:
 
 
 class _Torch:
-    """The part of it that PyTorch does with its own tensors, for `encode` and `decode`."""
+    """The operations that PyTorch does with its own tensors, for `encode` and `decode`."""
 
     def __init__(self) -> None:
         self._torch: Any = importlib.import_module("torch")
@@ -302,7 +302,8 @@ class _Torch:
             )
         tensor = as_shown(tensor)
         name = str(tensor.dtype).removeprefix("torch.")
-        # NumPy has no bfloat16, for example; where a package adds it, PyTorch still copies none.
+        # NumPy has no bfloat16, for example, and even if a package adds it, PyTorch does not copy
+        # it.
         if name == "bfloat16" or name not in np.sctypeDict:
             raise UnsupportedError(
                 f"h5lossy takes no tensors of {tensor.dtype}; convert it with float first"
@@ -322,7 +323,7 @@ class _Torch:
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: int) -> DeviceMemory:
         name = np.dtype(dtype).name
-        # Older versions have no unsigned types but bytes.
+        # Older versions have no unsigned types except uint8.
         kind = getattr(self._torch, name, None) or getattr(self._torch, name.removeprefix("u"))
         return self.wrap(self._torch.empty(shape, dtype=kind, device=f"cuda:{device}"))
 
@@ -364,13 +365,13 @@ def device_memory(array: Any) -> DeviceMemory:
 
 
 def cupy_memory(array: Any) -> DeviceMemory:
-    """Describe an array on a GPU as an array of CuPy's, whatever it is."""
+    """Describe any array on a GPU as a CuPy array."""
     memory: DeviceMemory = _library("cupy").wrap(array)
     return memory
 
 
 def cupy_memory_to_fill(array: Any) -> DeviceMemory:
-    """Describe an array that values are copied into as CuPy's; raise if it is not writable."""
+    """Describe an array that is written to as a CuPy array; raise if it is not writable."""
     if _is_of("jax", "Array", array):
         raise InvalidArgumentError(
             'arrays of JAX can\'t be written to; give out="cupy", and the result to '
@@ -387,7 +388,7 @@ def cupy_memory_to_fill(array: Any) -> DeviceMemory:
 
 
 def new_cupy_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceMemory:
-    """Make an array of CuPy's on its current GPU."""
+    """Make a CuPy array on CuPy's current GPU."""
     memory: DeviceMemory = _library("cupy").empty(shape, dtype)
     return memory
 
@@ -398,4 +399,4 @@ def device_of(memory: DeviceMemory) -> int:
 
 
 def _device_at(address: int) -> int:
-    return max(0, _native.device_of(address))  # of no values -1
+    return max(0, _native.device_of(address))  # -1 if there are no values

@@ -28,11 +28,11 @@ Block = tuple[slice, ...]
 #: two and their difference.
 BLOCK_BYTES = 32 << 20
 
-#: Most chunks of a block: each costs about a kilobyte beside its values, and several kilobytes in
-#: HDF5.
+#: Most chunks of a block: each costs about a kilobyte on top of its values, and several kilobytes
+#: in HDF5.
 MOST_CHUNKS = 4096
 
-#: Up to here a dataset's chunk index may take more room than its values.
+#: Up to this size, a dataset's chunk index may take more room than its values.
 TINY_BYTES = 4096
 
 
@@ -81,13 +81,13 @@ def blocks(shape: tuple[int, ...], block: tuple[int, ...]) -> Iterator[Block]:
 def stored_blocks(
     dataset: h5py.Dataset, block: tuple[int, ...], piece: tuple[int, ...] | None = None
 ) -> Iterator[Block]:
-    """Cut a dataset into blocks, half-stored ones into pieces; leave out those without a chunk."""
+    """Cut a dataset into blocks, and half-stored ones into pieces; leave out empty ones."""
     shape = dataset.shape
     if dataset.chunks is None:
         if dataset.id.get_storage_size() > 0:
             yield from blocks(shape, block)
         return
-    # A chunk of 0 bytes, which no writer leaves, is there all the same: to be read, and refused.
+    # A chunk of 0 bytes, which no writer leaves, still exists: it has to be read, and refused.
     starts = chunk_starts(dataset)
     if len(starts) == math.prod(map(_pieces, shape, dataset.chunks)):
         yield from blocks(shape, block)
@@ -108,7 +108,7 @@ def stored_blocks(
 def _with_chunks(
     whole: Block, block: tuple[int, ...], starts: list[tuple[int, ...]], chunks: tuple[int, ...]
 ) -> Iterator[tuple[Block, list[tuple[int, ...]]]]:
-    """Cut a block into smaller ones; yield those that some chunks reach into, and these."""
+    """Cut a block into smaller ones; yield those that reach into stored chunks, and these."""
     found: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for chunk_start in starts:
         reached = (
@@ -132,12 +132,12 @@ def grid_of(dataset: h5py.Dataset) -> tuple[int, ...]:
 
 
 def chunk_starts(dataset: h5py.Dataset) -> list[tuple[int, ...]]:
-    """List where the chunks begin that are in the file."""
+    """List where the chunks in the file begin."""
     return list(map(tuple, chunk_offsets(dataset).tolist()))
 
 
 def chunk_offsets(dataset: h5py.Dataset) -> npt.NDArray[np.uint64]:
-    """Return where the chunks begin that are in the file: a row for each, in 8 bytes an axis."""
+    """Return where the chunks in the file begin: a row per chunk, 8 bytes per axis."""
     offsets = array.array("Q")
     for_each_chunk(dataset, lambda chunk: offsets.extend(chunk.chunk_offset))
     return np.frombuffer(offsets or b"", np.uint64).reshape(-1, len(dataset.shape))
@@ -148,7 +148,7 @@ def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], bool | None]) -
     place = _place_of_listed(dataset)
 
     def go_on(chunk: Any) -> bool | None:  # chunk_iter stops at the first result that is not None
-        if chunk.byte_offset is None:  # a damaged index may list what is nowhere
+        if chunk.byte_offset is None:  # a damaged index may list a chunk without an address
             return None
         if place is not None:
             chunk = chunk._replace(chunk_offset=place(chunk.chunk_offset))
@@ -160,7 +160,7 @@ def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], bool | None]) -
         else:  # HDF5 before 1.12.3: looking them up one by one is slow where there are many
             infos = map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))
             any(map(go_on, infos))
-    except H5LossyError:  # of `visit`
+    except H5LossyError:  # raised by `visit`
         raise
     except (OSError, RuntimeError, ValueError) as error:
         raise CorruptFrameError(
@@ -169,12 +169,12 @@ def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], bool | None]) -
 
 
 def _place_of_listed(dataset: h5py.Dataset) -> Callable[[tuple[int, ...]], tuple[int, ...]] | None:
-    """Return what finds out where a chunk begins that HDF5 lists elsewhere; None if it is right.
+    """Return a function that corrects where HDF5 lists chunks; None if HDF5 lists them correctly.
 
-    An extensible array, which datasets of the newer formats with one unlimited axis have, numbers
-    chunks as if that axis were the first. HDF5 (1.10 to 2.2) lists them by that number, and says
-    that they are where it leads with the axes in order: h5py's `chunk_iter`, `get_chunk_info` and
-    `get_chunk_info_by_coord`.
+    An extensible array, the index of datasets of the newer formats with one unlimited axis, numbers
+    chunks as if that axis were the first. HDF5 (1.10 to 2.2) lists chunks by that number, but
+    converts it to a place with the axes in their own order; so do h5py's `chunk_iter`,
+    `get_chunk_info` and `get_chunk_info_by_coord`.
     """
     maxshape, chunks = dataset.maxshape, dataset.chunks
     if maxshape.count(None) != 1 or maxshape[0] is None:
@@ -200,7 +200,7 @@ def _place_of_listed(dataset: h5py.Dataset) -> Callable[[tuple[int, ...]], tuple
 
 @functools.cache
 def _hdf5_lists_wrong_places() -> bool:
-    """Return whether HDF5 lists the two chunks of a dataset at places where they are not."""
+    """Return whether HDF5 lists the two chunks of a dataset at wrong places."""
     with h5py.File("h5lossy", "w", driver="core", backing_store=False, libver="latest") as file:
         dataset = file.create_dataset("t", (2, 1), "u1", maxshape=(2, None), chunks=(1, 1))
         dataset[...] = 1

@@ -46,8 +46,8 @@ class BoundKind(StrEnum):
     """``|x - x'| <= bound * sqrt(|x|)``, rounded down to counts, for integers."""
 
     MODULUS = "modulus"
-    """``|x - x'| <= bound`` of complex numbers. It is only compared: codecs have an absolute bound
-    of components, which implies it (`h5lossy.Codec`)."""
+    """``|x - x'| <= bound`` of complex numbers. Only comparisons use it: codecs get an absolute
+    bound of components that implies it (`h5lossy.Codec`)."""
 
     @property
     def number(self) -> int:
@@ -60,7 +60,7 @@ class BoundKind(StrEnum):
         return _KINDS[number]
 
 
-#: The bounds of floats that have a value.
+#: The bounds of floats that take a value.
 FLOAT_BOUNDS = (BoundKind.ABSOLUTE, BoundKind.POINTWISE_RELATIVE, BoundKind.RANGE_RELATIVE)
 
 _NUMBERS: dict[BoundKind, int] = {
@@ -70,10 +70,10 @@ _NUMBERS: dict[BoundKind, int] = {
 }
 _KINDS = {number: kind for kind, number in _NUMBERS.items()}
 
-#: The bounds that frames have.
+#: The bounds that frames can have.
 STORED_BOUNDS = tuple(_NUMBERS)
 
-#: Of noise, as the library has it.
+#: The limits of a noise bound in the library.
 _LARGEST_FLOOR = 1 << 15
 
 
@@ -123,11 +123,11 @@ class ErrorBound:
 
     @classmethod
     def for_stencil(cls, weights: npt.ArrayLike, bound: float) -> ErrorBound:
-        """Return the bound of values with which a weighted sum of them is within another one.
+        """Return the bound on values that keeps a weighted sum of them within another bound.
 
-        Derivatives, means and sums are weighted sums of neighbours: if each is off by at most b,
-        the sum is off by at most b times the sum of the weights' magnitudes. What computing the sum
-        rounds comes on top.
+        Derivatives, means and sums are weighted sums of neighbours: if each value is off by at most
+        b, the sum is off by at most b times the sum of the weights' magnitudes. Rounding in the sum
+        itself comes on top.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class ErrorBound:
         return cls(BoundKind.ABSOLUTE, shared)  # type: ignore[arg-type]  # rounds it down
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
+        """Return it in a form that JSON can hold."""
         floor = {"floor": self.floor} if self.kind is BoundKind.NOISE else {}
         return {"kind": str(self.kind), "value": self.value, **floor}
 
@@ -211,7 +211,7 @@ class ErrorSummary:
         return not self.violations and not self.special_changed
 
 
-#: float64 has no more significant decimal digits that all numbers keep.
+#: float64 keeps at most this many significant decimal digits of every number.
 _MOST_DIGITS = 15
 
 
@@ -237,7 +237,7 @@ def bound_of_digits(significant_digits: Any) -> float:
 
 
 def bound_of_modulus(modulus: Any) -> float:
-    """Return the largest bound of two components that keeps the modulus of both within one.
+    """Return the largest bound of two components that keeps the modulus of both within a bound.
 
     >>> bound_of_modulus(1)
     0.7071067811865475

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 #: value costs a whole chunk.
 CHUNK_BYTES = 1 << 20
 
-#: Chunks that divide given blocks are not made smaller than this for it.
+#: Chunks that evenly divide given blocks are not made smaller than this.
 _SMALLEST_CHUNK_BYTES = CHUNK_BYTES // 32
 
-#: Below this ratios suffer: at 16 KiB by 5 to 25 % with PFPL, and by 10 to 50 % with Interp.
+#: Below this size ratios suffer: at 16 KiB by 5 to 25 % with PFPL, and by 10 to 50 % with Interp.
 SMALL_CHUNK_BYTES = 16 << 10
 
-#: Below this a header takes a considerable part of a frame.
+#: Below this size a header takes a considerable part of a frame.
 _TINY_CHUNK_BYTES = 1 << 10
 
-#: Fewer small chunks than this do not matter.
+#: With fewer chunks than this, small chunks do not matter.
 _MANY_CHUNKS = 64
 
-#: The length of a resizable axis that is still empty, when its chunks are chosen.
+#: The assumed length of an empty resizable axis when chunks are chosen.
 _LENGTH_OF_EMPTY = 1024
 
 
@@ -156,7 +156,7 @@ def _piece(length: int, block: int | Sequence[int]) -> int:
 def _cut(
     pieces: tuple[int, ...], lengths: tuple[int, ...], access: str, most_values: int
 ) -> tuple[int, ...]:
-    """Cut pieces evenly; those shorter than their axis without a rest."""
+    """Cut pieces evenly, and pieces shorter than their axis without a remainder."""
     rank = len(pieces)
     first, *others = range(rank)
     groups = {
@@ -188,7 +188,7 @@ def _even_length(extents: list[int], room: int) -> int:
 
 
 def small_chunks_text(shape: tuple[float, ...], chunks: tuple[int, ...], value_bytes: int) -> str:
-    """Say what is wrong with chunks that are many and hardly larger than a header; else nothing.
+    """Say what is wrong with many chunks that are hardly larger than a header; else nothing.
 
     >>> small_chunks_text((2000,), (1,), 4)[:47]
     'chunks of 4 bytes (1,), each of which costs a h'

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The codecs as HDF5 filter settings: immutable, checked, and what h5py takes for a filter.
+"""The codecs as HDF5 filter settings: immutable, validated, and accepted by h5py as filters.
 
-A codec is a subclass of `Codec` with a number and a name, a place in `CODECS`, and a field for each
-setting of its own (`_choices`). The command line and the tests take all they need from these.
+A codec is a subclass of `Codec` with a number and a name, an entry in `CODECS`, and a field for
+each of its own settings (`_choices`). The command line and the tests derive everything from these.
 Settings reach the library as cd_values (``docs/format/cd_values.md``), which the library itself
 packs and unpacks.
 """
@@ -47,13 +47,13 @@ FILTER_ID: int = _native.FILTER_ID
 """The filter's HDF5 number: 46412, from the range for which no registration is needed."""
 
 FILTER_NAME = "h5lossy"
-"""The filter's name where hdf5plugin's functions take a name for a number."""
+"""The filter's name, for hdf5plugin's functions, which take a name instead of a number."""
 
 FILTERS: dict[str, int] = {FILTER_NAME: FILTER_ID}
-"""Name and number of the filter, as hdf5plugin lists its own."""
+"""Name and number of the filter, in the form of hdf5plugin's list."""
 
 
-#: The bounds that have a value.
+#: The bounds that take a value.
 _BOUND_FIELDS: tuple[BoundKind, ...] = tuple(
     kind for kind in STORED_BOUNDS if kind is not BoundKind.LOSSLESS
 )
@@ -64,12 +64,12 @@ def _choices(
     bits: dict[Any, int], text: str, read: Callable[[Any], Any] | None = None
 ) -> dict[str, Any]:
     """Make the metadata of a field of a codec: its choices with the bits of each in the mode."""
-    # `read` returns the choice that an argument means, where it can be written in several ways.
+    # `read` returns the choice that an argument means, if it can be written in several ways.
     return {"choices": tuple(bits), "bits": bits, "help": text, "read": read}
 
 
 def choice_text(choice: Any) -> str:
-    """Write a choice as the command line has it.
+    """Return a choice as typed on the command line.
 
     >>> choice_text("outlier"), choice_text((-2, -1))
     ('outlier', '-2,-1')
@@ -93,7 +93,7 @@ def _check_arguments(cls: type[Codec], values: Sequence[object], arguments: dict
 
 
 class _StepShare:
-    """A codec's attribute: the bin width of a frame whose bound is 0.5. Of a class, by default."""
+    """A class attribute of a codec: the bin width of a frame whose bound is 0.5."""
 
     def __get__(self, codec: Codec | None, cls: type[Codec]) -> float:
         return _step_share(cls.codec_number, 0 if codec is None else codec.params().mode)
@@ -105,19 +105,19 @@ def _step_share(codec: int, mode: int) -> float:
     return _native.inspect(_native.encode(params, np.zeros(999))).step
 
 
-# eq=False keeps the comparison and hash of FilterRefBase, by filter number and options: dataclass's
-# own would compare by field, and h5py, h5netcdf and hdf5plugin compare filters of different
+# eq=False keeps the comparison and hash of FilterRefBase, by filter number and options: those of
+# dataclass would compare by field, but h5py, h5netcdf and hdf5plugin compare filters of different
 # classes.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no types
     """Base of the codecs: PFPL, CuSZp2, AATROX, Interp and Auto.
 
-    For every finite value the bound holds, in exact arithmetic. NaN, infinities, the dataset's fill
-    value and those that are `exact` come back bit for bit. Exactly one bound is given; there is no
+    The bound holds for every finite value, in exact arithmetic. NaN, infinities, the dataset's fill
+    value and values named by `exact` come back bit for bit. Exactly one bound is given; there is no
     default.
 
-    Give a codec to h5py as ``compression=``, or by ``**`` where keyword arguments are passed on
-    (h5netcdf, xarray):
+    Give a codec to h5py as ``compression=``, or by ``**`` to functions that pass keyword arguments
+    on (h5netcdf, xarray):
 
         f.create_dataset("t", data=t, chunks=(64, 512), compression=h5lossy.PFPL(absolute=1e-3))
         f.create_dataset("t", data=t, chunks=(64, 512), **h5lossy.PFPL(absolute=1e-3))
@@ -130,47 +130,47 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         Largest ``|x - x'| / |x|``; the sign is kept, and 0 stays 0. Greater than 0, and less than
         1.
     range_relative : float, optional
-        Largest ``|x - x'| / (max - min)``. Greater than 0, and finite. In the filter it is the
-        range of each chunk, which is stricter than that of the whole: see `resolve`.
+        Largest ``|x - x'| / (max - min)``. Greater than 0, and finite. The filter uses the range of
+        each chunk, which is stricter than that of the whole: see `resolve`.
     noise : float, optional
-        For integers of up to 32 bits that count something, photons for instance: largest
-        ``|x - x'| / sqrt(|x|)``, in counts, rounded down. From 1/16 to 256. With `absolute` beside
-        it, the bound is never less than that: ``max(absolute, noise * sqrt(|x|))``.
+        For integers of up to 32 bits that count something, such as photons: largest ``|x - x'| /
+        sqrt(|x|)``, in counts, rounded down. From 1/16 to 256. If `absolute` is also given, the
+        bound is never less than that: ``max(absolute, noise * sqrt(|x|))``.
     significant_digits : int, optional
         Another way to give `pointwise_relative`: 0.5 * 10**-n, for n from 1 to 15. No value is off
         by more than half a unit of its n-th significant decimal digit, as netCDF's quantization
         promises for its number of significant digits.
     modulus : float, optional
-        For complex numbers, another way to give `absolute`, which is the bound of real and
-        imaginary part each: the largest one with which ``|x - x'|``, the modulus of the difference,
-        is not above this.
+        For complex numbers, another way to give `absolute`, which bounds the real and the imaginary
+        part each: the largest absolute bound that keeps ``|x - x'|``, the modulus of the
+        difference, within this value.
     exact : int or sequence of int, optional
-        For integers and halves: values that come back as they are, and that no other value becomes,
-        such as 65535 and 65534 for gaps and dead pixels. The dataset's fill value is one in any
-        case, but for 0, and need not be given. At most two in all; of integers of 64 bits, one.
+        For integers and halves: values that come back unchanged, and that no other value becomes,
+        such as 65535 and 65534 for gaps and dead pixels. The dataset's fill value always is one,
+        unless it is 0, and need not be given. At most two in all; for integers of 64 bits, one.
         Numbers from 2**63 on are for uint64: cd_values have the same words for 2**64 less.
-        `lossless` does not need them, and drops them.
+        `lossless` does not need them, and ignores them.
     wide : bool, optional
-        For integers with an absolute or range-relative bound: bins that overlap, so that each value
+        For integers with an absolute or range-relative bound: overlapping bins, so that each value
         comes back as one of two multiples of the bound plus 1, the one that its neighbours suggest.
-        Smaller where neighbours differ by less than the bound (noise), and larger where they do
-        not. The largest error is the same, the mean one larger. `lossless` drops it.
+        Frames are smaller if neighbours differ by less than the bound (noise), and larger
+        otherwise. The largest error is the same, the mean error larger. `lossless` ignores it.
     thresholds : float or sequence of float, optional
-        Numbers whose sides the values keep: what is below, at or above one of them is so when it
-        comes back. At most four. `lossless` drops them, and the valid range. Of integers and
-        halves, 0 is the only one, and counts as one of the values that `exact` names.
+        Numbers whose sides values keep: a value below, at or above one of them still is when it
+        comes back. At most four. `lossless` ignores them, and the valid range. For integers and
+        halves, 0 is the only one allowed, and counts as one of the values that `exact` names.
     valid_range : (float, float), optional
-        Values in this range, its ends included, stay in it, and no other value gets there. For
+        Values in this range, its ends included, stay in it, and no other value moves into it. For
         floats of 32 and 64 bits.
     keep : {"sign", "zero"}, optional
         Another way to give 0 as a threshold: no value changes its sign, zeros stay zero, and no
         other value becomes zero.
     lossless : bool, optional
-        Keep every bit. The frames are then PFPL's, since no other codec has a lossless form; of
+        Keep every bit. The frames are then PFPL's, since no other codec has a lossless form; for
         integers and halves Interp has one, too.
     checksum : bool, optional
-        Whether frames carry a checksum of their payload, so that a damaged file is an error and not
-        wrong data. It takes 4 bytes a chunk. On by default.
+        Whether frames carry a checksum of their payload, so that a damaged file raises an error
+        instead of giving wrong data. It takes 4 bytes a chunk. On by default.
 
     Raises
     ------
@@ -206,14 +206,14 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     filter_name: ClassVar[str] = FILTER_NAME
     codec_number: ClassVar[int]
     codec_name: ClassVar[str]
-    #: The bit of a frame's mode which says that the values have a lattice of their own, and are
-    #: exact; no request has it.
+    #: The bit of a frame's mode that says that the values lie on their own lattice, and are exact;
+    #: it is never requested.
     exact_bit: ClassVar[int] = 0
-    #: The width of a bin as a share of twice the bound, as the library has it.
+    #: The width of a bin as a fraction of twice the bound, as in the library.
     step_share: ClassVar[_StepShare] = _StepShare()
 
     def __new__(cls, *values: object, **arguments: Any) -> Self:
-        """Check the names of the arguments before ``__init__``, to say which there are."""
+        """Check the names of arguments before ``__init__``, so that errors can list valid names."""
         if "relative" in arguments:
             raise TypeError(
                 "relative has two meanings in this field: give range_relative, a fraction of "
@@ -228,7 +228,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     def __post_init__(
         self, significant_digits: int | None, modulus: float | None, keep: str | None
     ) -> None:
-        values: dict[str, Any] = self.__dict__  # a frozen dataclass has no other way
+        values: dict[str, Any] = self.__dict__  # a frozen dataclass allows nothing else
         for flag in ("wide", "lossless", "checksum"):
             given_flag = getattr(self, flag)
             if not isinstance(given_flag, bool | np.bool_):
@@ -268,13 +268,13 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
             values[own.name] = _checked_choice(own, values[own.name])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what was given: equal codecs are pickled alike, used or not."""
+        """Return only what was given, so that equal codecs have equal pickles."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @classmethod
     @functools.cache
     def choices(cls) -> tuple[dataclasses.Field[Any], ...]:
-        """Return the fields of the codec's own: ``metadata`` has their ``choices`` and ``help``."""
+        """Return the codec's own fields: ``metadata`` has their ``choices`` and ``help``."""
         return tuple(own for own in dataclasses.fields(cls) if "choices" in own.metadata)
 
     @functools.cached_property
@@ -292,7 +292,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         return words if words[4] else words[:4]
 
     def params(self) -> _native.Params:
-        """Return the settings as the library takes them, without anything about the data."""
+        """Return the settings as the library takes them, without any property of the data."""
         return self._params
 
     @functools.cached_property  # each chunk that is encoded asks for it
@@ -320,7 +320,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         return self.exact  # type: ignore[return-value]  # what __post_init__ makes of it
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make this setting, without those left at their default."""
+        """Return the arguments that make this setting, without those at their default."""
         return {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -335,12 +335,12 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         missing_value: Any = (),
         confirm_range: bool = False,
     ) -> Self:
-        """Turn a range-relative bound into the absolute one that it means for `data` as a whole.
+        """Turn a range-relative bound into the absolute bound that it means for all of `data`.
 
-        The filter itself sees one chunk at a time and can only take each chunk's own range, which
-        keeps the promise but is often much stricter. Resolve first to get the best ratio, and data
-        that can be appended to: an absolute bound is kept when a chunk is read, changed and written
-        again.
+        The filter itself sees one chunk at a time and can only use each chunk's own range, which
+        keeps the promise but is often much stricter. Resolve first for the best ratio, and for data
+        that will be appended to or changed: an absolute bound is kept when a chunk is read, changed
+        and written again.
 
         Parameters
         ----------
@@ -395,7 +395,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
 
     @classmethod
     def from_params(cls, params: _native.Params) -> Self:
-        """Return the setting that `params` holds; the inverse of `params`."""
+        """Return the setting that `params` describes; the inverse of `params`."""
         if params.codec != cls.codec_number:
             raise InvalidArgumentError(
                 f"these cd_values are of codec {params.codec}, {cls.__name__} is {cls.codec_number}"
@@ -417,7 +417,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
 
     @classmethod
     def chosen_by(cls, mode: int) -> dict[str, Any]:
-        """Return the codec's own settings (`choices`) that a mode stands for; 0: the defaults."""
+        """Return the codec's own settings (`choices`) that a mode means; 0: the defaults."""
         fields = cls.choices()
         if mode == 0:
             return {own.name: own.default for own in fields}
@@ -427,7 +427,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         raise UnsupportedError(f"{cls.__name__} has no mode {mode:#04x} in this version of h5lossy")
 
     def _mode(self) -> int:
-        """Return the mode as the library takes it: 0 where nothing differs from the defaults."""
+        """Return the mode as the library takes it: 0 if all settings are the defaults."""
         settings = {own: getattr(self, own.name) for own in self.choices()}
         if all(value == own.default for own, value in settings.items()):
             return 0
@@ -525,7 +525,7 @@ class AATROX(Codec):
     codec_name: ClassVar[str] = "aatrox"
 
 
-#: The name that `AATROX` had before; code that uses it goes on working.
+#: The former name of `AATROX`; code that uses it keeps working.
 Aatrox = AATROX
 
 #: One to three of the last four.
@@ -533,7 +533,7 @@ _AXES = [axes for n in (1, 2, 3) for axes in itertools.combinations((-4, -3, -2,
 
 
 def _read_axes(value: Any) -> Any:
-    """Return the choice of axes that an argument means: the order does not matter."""
+    """Return the choice of axes that an argument means, regardless of order."""
     message = (
         'axes must be "auto", or one to three of -1 (the last axis), -2, -3 and -4, as (-2, -1), '
         f"got {value!r}"
@@ -558,12 +558,12 @@ class Interp(Codec):
     The codec for archives, networks and slow disks: its frames are much smaller than those of the
     other codecs, and take several times as long to write and to read.
 
-    Integers and halves have the same values as with `PFPL`, and smaller frames. `rewritable` is of
-    no matter to them: their frames never lose when a part is overwritten.
+    Integers and halves have the same values as with `PFPL`, in smaller frames. `rewritable` has no
+    effect on them: their frames never lose ratio when a part is overwritten.
 
-    What `Codec` promises holds here with one difference. A value changes at most once, however
-    often it is written and whatever is overwritten around it, but a chunk that is decoded and
-    encoded again may get another frame, of another size.
+    `Codec`'s promises hold here with one difference. A value changes at most once, however often it
+    is written and whatever is overwritten around it, but a chunk that is decoded and encoded again
+    may get another frame, of another size.
 
     Parameters
     ----------
@@ -579,13 +579,13 @@ class Interp(Codec):
         of 64. If more than four are left, the first ones count as one, -4. An axis that a chunk
         does not have is ignored.
     rewritable : bool, optional
-        For data of which parts are overwritten time and again, or that is appended step by step to
-        chunks that span many. A chunk that is changed in part keeps its other values exactly as
-        they were decoded, and these are harder to predict than the original: by default, such a
-        chunk loses much of its ratio, and gets it back only when all of it is written afresh. With
-        True it loses little, but the ratio is lower from the start: on average by a fifth with a
-        bound of 1e-2 of the range, by a few per cent with tight ones. False by default, which is
-        right for data that is written in whole chunks.
+        For data of which parts are overwritten again and again, or that is appended step by step to
+        chunks that span many steps. A chunk that is changed in part keeps its other values exactly
+        as they were decoded, and these are harder to predict than the original: by default, such a
+        chunk loses much of its ratio until all of it is written again. With True it loses little,
+        but the ratio is lower from the start: on average by a fifth with a bound of 1e-2 of the
+        range, by a few per cent with tight ones. False by default, which is right for data that is
+        written in whole chunks.
 
     Notes
     -----
@@ -622,7 +622,7 @@ class Interp(Codec):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Auto(Codec):
-    """Codec 0: h5lossy picks a codec for each chunk, after a small frame.
+    """Codec 0: h5lossy picks a codec for each chunk that gives a small frame.
 
     Parameters
     ----------
@@ -698,7 +698,7 @@ def _check_filter(filter_id: object, *others: str) -> None:
 
 
 def unpacked(filter_options: Sequence[int]) -> _native.Params:
-    """Return what requested or stored cd_values mean, as the library reads them."""
+    """Return what requested or stored cd_values mean, according to the library."""
     refusal = InvalidArgumentError(
         f"cd_values are whole numbers from 0 to 2**32 - 1, got {filter_options!r}"
     )
@@ -719,7 +719,7 @@ def checked_codec(codec: Any) -> Codec:
 
 
 def codec_from_params(params: _native.Params) -> Codec:
-    """Return the setting that `params` holds."""
+    """Return the setting that `params` describes."""
     if params.codec not in CODECS:
         raise UnsupportedError(
             f"this version of h5lossy has no codec {params.codec}, only "
@@ -729,7 +729,7 @@ def codec_from_params(params: _native.Params) -> Codec:
 
 
 def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> Codec:
-    """Return the setting that a dataset was made with, exactly.
+    """Return exactly the setting that a dataset was made with.
 
     Parameters
     ----------
@@ -778,7 +778,7 @@ def _read_exact(given: Any) -> tuple[int, ...]:
 
 
 def _checked_choice(own: dataclasses.Field[Any], value: Any) -> Any:
-    """Return the choice that a value is equal to."""
+    """Return the choice that equals a value."""
     choices: tuple[Any, ...] = own.metadata["choices"]
     if own.metadata["read"] is not None:
         return own.metadata["read"](value)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What h5lossy consists of in this process."""
+"""Facts about h5lossy in this process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What h5lossy consists of in this process (`get_config`).
+    """Facts about h5lossy in this process (`get_config`).
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Config:
 
 
 def get_config() -> Config:
-    """Return what h5lossy consists of in this process."""
+    """Return facts about h5lossy in this process."""
     return Config(
         version=_native.version(),
         build=_native.build(),

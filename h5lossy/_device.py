@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames of arrays on a GPU, which stay there."""
+"""Frames of arrays on a GPU: both stay in its memory."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def decode(memory: DeviceMemory, info: _native.FrameFields, first: int, flat: De
         status = int(library.to_host(small)[0]) & 0xFFFFFFFF
     if status == 0:
         return
-    # Corrupt, or of a kind that only the CPU decodes.
+    # Corrupt, or of a kind that only the CPU can decode.
     host = library.to_host(memory).view(np.uint8)
     values = np.empty(flat.size, info.dtype)
     if flat.nbytes == info.raw_bytes:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""How fast the CPU and the GPU process chunks: by the library's table, and measured here.
+"""Speeds at which the CPU and the GPU process chunks: from the library's table, and measured here.
 
 A process has one device and one backend, so each is measured in a process of its own.
 """
@@ -65,7 +65,7 @@ def _gb_per_s(work: Callable[[], object]) -> float:
 
 
 def _measure_here() -> Speeds:
-    """Return the speeds of the device that this process has."""
+    """Return the speeds of the device of this process."""
     noise = np.random.default_rng(46412).normal(0, 1e-2, _CHUNK_BYTES // 4)
     chunk = (np.sin(np.linspace(0, 60, noise.size)) + noise).astype(np.float32)
     speeds: Speeds = {}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the axes of a field mean, as HDF5's dimension scales and the CF conventions say."""
+"""The meaning of a field's axes, according to HDF5's dimension scales and the CF conventions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from h5lossy._variables import is_h5netcdf_variable, is_netcdf4_variable, text_a
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-#: What is spatial of a field that says nothing of its axes.
+#: Names of axes that are spatial in a field that says nothing about its axes.
 _MOST_UNNAMED = 3
 _LAST = 2
 
@@ -45,7 +45,7 @@ _UNITS = {
 #: The attribute NAME of scales that netCDF writes for dimensions without a variable.
 _NO_COORDINATE = "This is a netCDF dimension but not a netCDF variable"
 
-#: What is raised for scales of a damaged file.
+#: Exceptions for the scales of a damaged file.
 UNREADABLE = (OSError, RuntimeError, KeyError, TypeError, ValueError, AttributeError)
 
 
@@ -59,16 +59,16 @@ class Axis(NamedTuple):
 
     @property
     def is_latitude(self) -> bool:
-        """Whether it is one of the Earth, in degrees."""
+        """Whether it is a horizontal coordinate of the Earth, in degrees."""
         return self.kind == "Y" and bool(_UNITS["Y"].fullmatch(text_of(self.coordinate, "units")))
 
 
-#: That of the two components of complex numbers.
+#: The axis of the two components of complex numbers.
 COMPONENT = Axis("component")
 
 
 def axes_of(values: Any) -> tuple[Axis, ...]:
-    """Return what a field says of its axes; nothing if it has no names for them."""
+    """Return what a field says about its axes; nothing if it has no names for them."""
     found: Iterable[tuple[str, Any]] = ()
     if is_h5netcdf_variable(values):
         values = values._h5ds  # noqa: SLF001 - it has no public name
@@ -93,7 +93,7 @@ def _scale_of(dim: Any) -> tuple[str, h5py.Dataset | None]:
 
 
 def has_places(scale: h5py.Dataset) -> bool:
-    """Return whether a scale is a coordinate, and not a mere dimension of netCDF."""
+    """Return whether a scale is a coordinate, not just a netCDF dimension without a variable."""
     return not text_of(scale, "NAME").startswith(_NO_COORDINATE)
 
 
@@ -130,10 +130,11 @@ def text_of(coordinate: Any, name: str) -> str:
 
 
 def spatial(axes: Sequence[Axis], long: tuple[int, ...]) -> tuple[int, ...]:
-    """Return along which of the axes longer than 1 neighbours are compared.
+    """Return the axes longer than 1 along which neighbours are compared.
 
-    They are the horizontal ones, or else the last two of which it is not known that they are time,
-    level or member. If nothing is known, all of three at most, and the last two of more.
+    These are the horizontal axes; otherwise the last two of the axes that are not known to be time,
+    level or member. If nothing is known, they are all axes if there are at most three, and the last
+    two if there are more.
     """
     kinds = {axis: axes[axis].kind for axis in long}
     horizontal = tuple(axis for axis in long if kinds[axis] in {"X", "Y"})
@@ -178,7 +179,7 @@ def broadcast(
     shape: tuple[int, ...],
     axes: Sequence[Axis],
 ) -> npt.NDArray[Any]:
-    """Repeat an array along the axes that it does not have: by names, or else as NumPy does."""
+    """Repeat an array along the axes that it lacks: by names, or else by NumPy's rules."""
     names, theirs = [axis.name for axis in own], [axis.name for axis in axes]
     extents = values.shape
     if names and all(name and theirs.count(name) == 1 for name in names):

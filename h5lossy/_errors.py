@@ -15,8 +15,8 @@
     └── NativeError          (RuntimeError)         a fault of h5lossy's own, or of HDF5
 
 The built-in bases are those that h5py and hdf5plugin raise in the same places, so code that catches
-these goes on working. An argument of the wrong Python type is a `TypeError`, and a lack of memory
-is a `MemoryError`, as everywhere.
+these keeps working. An argument of the wrong Python type raises `TypeError`, and running out of
+memory `MemoryError`, as usual.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class UnsupportedError(H5LossyError, NotImplementedError):
 
 
 class CorruptFrameError(H5LossyError, OSError):
-    """A frame that contradicts itself, or whose checksum is wrong. No values were given back."""
+    """A frame that contradicts itself, or whose checksum is wrong. No values were returned."""
 
 
 class TruncatedFrameError(CorruptFrameError):
@@ -53,15 +53,15 @@ class TruncatedFrameError(CorruptFrameError):
 
 
 class BoundViolationError(H5LossyError, RuntimeError):
-    """Decoded values that violate their bound: a fault of ours or the machine. Please report it."""
+    """Decoded values that violate their bound: a bug, or a hardware fault. Please report it."""
 
 
 class IncompleteWriteError(H5LossyError, RuntimeError):
     """`h5lossy.write` ended early; ``__cause__`` says why.
 
-    The file can be read. Chunks that are not in `written` hold what they held before; the one at
-    which writing itself failed may be damaged if it was there already. `written` says where the
-    chunks begin that were written, `total` how many were to be.
+    The file can be read. Chunks that are not in `written` are unchanged; the one at which writing
+    itself failed may be damaged if it existed before. `written` lists where the written chunks
+    begin, `total` how many were to be written.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class DeviceError(H5LossyError, RuntimeError):
 
 
 class NativeError(H5LossyError, RuntimeError):
-    """A fault of h5lossy's own, or an HDF5 library that refused the filter. Please report it."""
+    """A bug in h5lossy, or an HDF5 library that refused the filter. Please report it."""
 
 
 name_publicly(__name__)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reading frames from the file itself: many by one call, where HDF5 takes one for each chunk."""
+"""Reading frames directly from the file: many per system call; HDF5 needs a call for each chunk."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     import h5py
     import numpy.typing as npt
 
-#: Bytes between two frames that are read along, since that is faster than a second call.
+#: Gaps of up to this many bytes between two frames are read along, which beats a second call.
 _MOST_BETWEEN = 4096
 
-#: Most buffers of a call; a third of what Linux allows, as there may be one between two frames.
+#: Most buffers per call: a third of Linux's limit, since a gap may need a buffer, too.
 _MOST_FRAMES = 340
 
 
 def opened_for_frames(dataset: h5py.Dataset) -> int | None:
-    """Return a descriptor of the dataset's file, to be closed; None where HDF5 has to read it.
+    """Return a file descriptor of the dataset's file, to be closed; None if HDF5 has to read it.
 
-    HDF5 may hold chunks that are not in the file yet if it has been opened for writing, and may
-    read another state of the index if somebody else writes to it.
+    If the file is open for writing, HDF5 may hold chunks that are not in the file yet; if another
+    process writes to it, HDF5 may read another state of the index.
     """
     if sys.platform == "win32" or not hasattr(os, "preadv"):
         return None
@@ -37,10 +37,10 @@ def opened_for_frames(dataset: h5py.Dataset) -> int | None:
         is_plain = file.driver == "sec2" and file.mode == "r" and not file.swmr_mode
         if not is_plain or file.userblock_size:
             return None
-        # Another thread may close the file, and the next one gets the same number.
+        # Another thread may close the file, and the next file to be opened gets the same number.
         try:
             return os.dup(file.id.get_vfd_handle())
-        except OSError:  # no descriptor is left
+        except OSError:  # no descriptors left
             return None
 
 

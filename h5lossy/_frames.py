@@ -3,7 +3,7 @@
 """Arrays to frames and back, without HDF5.
 
 A *frame* is what the filter stores in place of one chunk (``docs/format/frame.md``). It describes
-itself, so decoding takes nothing but its bytes.
+itself, so decoding needs nothing but its bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FrameInfo:
-    """What the header of a frame holds (`inspect`).
+    """The contents of a frame's header (`inspect`).
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class FrameInfo:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the values have a lattice of their own, near `step`, so that none was moved."""
+        """Whether the values have their own lattice, with a step near `step`: none was moved."""
         return any(self.mode & cls.exact_bit for cls in self._classes())
 
     def _classes(self) -> list[type[Codec]]:
@@ -212,7 +212,7 @@ def _encode_into(params: _native.Params, values: npt.NDArray[Any], out: Any) -> 
 
 
 def _require_host(out: Any) -> None:
-    """Raise where memory of the host is given for what stays on a GPU."""
+    """Raise if host memory is given for a result that stays on a GPU."""
     if out is not None:
         raise InvalidArgumentError("out is memory of the host, and what is on a GPU stays there")
 
@@ -293,7 +293,7 @@ def decode(
         )
     if memory is not None:
         _require_host(out)
-        native = dtype.newbyteorder("=")  # GPUs have no other
+        native = dtype.newbyteorder("=")  # GPUs support no other
         target = memory.library.empty((end - first,), native, device_of(memory))
         on_gpu = _shaped(target.owner, end - first, shape)
         _device.decode(memory, info, first, target)
@@ -327,7 +327,7 @@ def _check_out(out: Any, count: int, dtype: np.dtype[Any], shape: Any) -> None:
 
 
 def _check_apart(out: npt.NDArray[Any], given: npt.NDArray[Any]) -> None:
-    """Raise if writing to `out` may destroy what is still to be read."""
+    """Raise if writing to `out` may destroy data that is still to be read."""
     if np.may_share_memory(out, given):
         raise InvalidArgumentError("out must not be memory that holds what is encoded or decoded")
 
@@ -406,7 +406,7 @@ def taking(codec: Codec, dtype: np.dtype[Any]) -> Codec:
 def chunk_params(
     codec: Codec, dtype: np.dtype[Any], shape: tuple[int, ...], fill_value: Any
 ) -> _native.Params:
-    """Return all that the library has to know of a chunk."""
+    """Return everything that the library has to know about a chunk."""
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         for number in codec.params().exact:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions of h5py's HDF5 that h5py does not wrap, or wraps for one thing at a time."""
+"""HDF5 functions that h5py does not wrap, or wraps only for one thing at a time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def chunk_index(dataset: int) -> int:
 
 
 def stored_size(dataset: int, place: tuple[int, ...]) -> int | None:
-    """Return how many bytes a chunk takes in the file; None where HDF5 finds none, or fails."""
+    """Return how many bytes a chunk takes in the file; None if HDF5 finds none, or fails."""
     status, size = _storage_size(dataset, place)
     return None if status < 0 or size == _NO_SIZE else size
 
@@ -47,7 +47,7 @@ def has_no_chunks(dataset: int, place: tuple[int, ...]) -> bool:
 
 
 def allocated_end(file: h5py.h5f.FileID) -> int:
-    """Return where what HDF5 has allocated in a file ends; the file may be longer or shorter."""
+    """Return the end of HDF5's allocations in a file; the file may be longer or shorter."""
     get = _function("H5Fget_eoa", "int (*)(int64_t, uint64_t *)")
     end = ffi.new("uint64_t *")
     with phil:
@@ -57,9 +57,9 @@ def allocated_end(file: h5py.h5f.FileID) -> int:
 
 
 def end_after_flush(file: h5py.h5f.FileID, enough: int) -> int:
-    """Return where what HDF5 has allocated will end after a flush, or less if that is `enough`."""
-    # A flush gives back what is left of the blocks that HDF5 takes small pieces from. That is free
-    # space, but in none of the free sections.
+    """Return where HDF5's allocations will end after a flush, or less if that is `enough`."""
+    # A flush frees what is left of the blocks from which HDF5 takes small pieces. That space is
+    # free, but is in none of the free-space sections.
     end, left = allocated_end(file), file.get_freespace()
     if not left or end - left >= enough:
         return end - int(left)
@@ -75,8 +75,8 @@ def is_parallel(given: h5py.Dataset | h5py.File) -> bool:
     """Return whether several processes have opened a file, or that of a dataset, together."""
     if not _HAS_MPI:
         return False
-    # Not by its driver: HDF5 duplicates the communicator when it is asked for that, and a process
-    # that asks alone waits for the others.
+    # Not by its driver: asking HDF5 for that duplicates the communicator, and a process that asks
+    # alone would wait for the others.
     try:
         given.file.id.get_mpi_atomicity()
     except ValueError:
@@ -103,8 +103,8 @@ def fill_bytes(creation_list: h5py.h5p.PropDCID, type_id: h5py.h5t.TypeID) -> by
     return bytes(ffi.buffer(value))
 
 
-#: What h5py does not wrap of a group's creation list: when links are stored in a heap, and the
-#: estimates of their number and of the length of their names.
+#: Properties of a group's creation list that h5py does not wrap: when links are stored in a heap,
+#: and the estimates of their number and of the length of their names.
 _LINK_STORAGE = ("link_phase_change", "est_link_info")
 
 
@@ -135,11 +135,11 @@ def _require_success(status: int, name: str) -> None:
 
 def _storage_size(dataset: int, place: tuple[int, ...]) -> tuple[int, int]:
     """Return the status of ``H5Dget_chunk_storage_size``, and the size."""
-    # H5Dget_chunk_info_by_coord and H5Dget_storage_size go through all chunks, and this goes by the
-    # index. What HDF5 holds of the chunk in memory goes to the file first, unless no chunk at all
-    # is stored yet.
+    # H5Dget_chunk_info_by_coord and H5Dget_storage_size go through all chunks; this function uses
+    # the index. Unless no chunk at all is stored yet, it first writes the chunk to the file if HDF5
+    # holds it in memory.
     get = _function("H5Dget_chunk_storage_size", "int (*)(int64_t, const uint64_t *, uint64_t *)")
-    size = ffi.new("uint64_t *", _NO_SIZE)  # left as it is where no chunk is stored at all
+    size = ffi.new("uint64_t *", _NO_SIZE)  # unchanged if no chunk at all is stored
     offset = ffi.new("uint64_t []", place)
     with phil:
         status = get(dataset, offset, size)
@@ -158,6 +158,6 @@ def _number_of(function: str, identifier: int) -> int:
 
 @functools.cache
 def _function(name: str, signature: str) -> Any:
-    """Return a function, None where HDF5 has no such."""
+    """Return a function; None if this HDF5 does not have it."""
     found = functions_in(h5py.h5z.__file__, {name: signature})
     return found[name] if found else None

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The HDF5 libraries that are loaded in this process: finding them, and registering a filter.
 
-Each of the wheels of h5py, netCDF4, PyTables and others has an HDF5 library of its own, and each
-library has its own list of filters. What counts as one is any loaded file, or the program itself,
-that defines all functions of `_FUNCTIONS`. Names don't decide: a static HDF5 may be in any file,
-and plugins of hdf5plugin define some of the functions as stand-ins. VTK puts a prefix before the
-names of all functions of its HDF5.
+Each of the wheels of h5py, netCDF4, PyTables and others contains its own HDF5 library, and each
+library has its own list of filters. Any loaded file, or the program itself, counts as one if it
+defines all functions of `_FUNCTIONS`. File names don't matter: a static HDF5 may be in any file,
+and plugins of hdf5plugin define some of the functions as stubs. VTK prefixes the names of all
+functions of its HDF5.
 
 Importing h5lossy runs this, so it imports neither h5py nor NumPy.
 """
@@ -39,13 +39,13 @@ _FUNCTIONS = {
     "H5Eget_auto2": "int (*)(int64_t, void **, void **)",
     "H5Eset_auto2": "int (*)(int64_t, void *, void *)",
 }
-#: What may come before the names of functions.
+#: Prefixes of function names.
 _PREFIXES = ("", "vtkhdf5_")
 
 _DEFAULT_ERROR_STACK = 0
 
-# h5py guards its library, which need not be thread-safe, by phil. The other packages have no such
-# lock. Neither is held for longer than a call into HDF5, and nothing is waited for meanwhile.
+# phil guards h5py's library, which need not be thread-safe. The other packages have no such lock.
+# No lock is held for longer than a call into HDF5, and nothing is waited for meanwhile.
 _others_lock = threading.Lock()
 
 #: Addresses of the libraries that have our filter.
@@ -59,7 +59,7 @@ class LoadedHDF5:
         self._functions = functions
         self._lock = lock
         register = functions["H5Zregister"]
-        # Identifies the library, even where two copies of one file are loaded.
+        # Identifies the library, even if two copies of one file are loaded.
         self.address = int(ffi.cast("uintptr_t", register))
         self.path = loader.file_of(register)
 
@@ -72,10 +72,10 @@ class LoadedHDF5:
         return numbers[0], numbers[1], numbers[2]
 
     def has_filter(self, filter_id: int) -> bool:
-        """Return whether a filter is registered, without searching for a plugin of it."""
+        """Return whether a filter is registered, without searching for a plugin."""
         call = self._functions
         handler, data = ffi.new("void **"), ffi.new("void **")
-        # "Not there" is an error to HDF5, which it would print.
+        # HDF5 treats "not there" as an error, and would print it.
         with self._lock:
             silenced = call["H5Eget_auto2"](_DEFAULT_ERROR_STACK, handler, data) >= 0
             if silenced:
@@ -105,8 +105,8 @@ def loaded_libraries() -> list[LoadedHDF5]:
     """Return the HDF5 libraries of this process, that of h5py first if h5py is imported."""
     of_h5py = []
     lock: AbstractContextManager[Any] = _others_lock
-    if "h5py" in sys.modules:  # imported, or just being so in another thread, which this awaits
-        importlib.import_module("h5py")  # the package, as its modules don't wait for each other
+    if "h5py" in sys.modules:  # imported, or being imported in another thread, for which this waits
+        importlib.import_module("h5py")  # the package: its modules don't wait for each other
         of_h5py = [importlib.import_module("h5py.h5z").__file__]
         lock = importlib.import_module("h5py._objects").phil
     found: dict[int, LoadedHDF5] = {}

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 assert sys.platform != "win32"
 
-# dlopen and its kin are called directly: cffi's own dlopen crashes where RTLD_NOLOAD finds nothing,
-# since then there is no error message.
+# dlopen and its relatives are called directly: cffi's own dlopen crashes if RTLD_NOLOAD finds
+# nothing, since there is no error message then.
 ffi: Any = ffi_of("process")
 process: Any = ffi.dlopen(None)
 
-# Never loads anything, and changes nothing about how it is loaded.
+# Never loads anything, and does not change how anything is loaded.
 _FLAGS: int = os.RTLD_LAZY | os.RTLD_LOCAL | os.RTLD_NOLOAD
 
 
@@ -51,8 +51,8 @@ def loaded_files() -> Iterator[str]:
             if name != ffi.NULL:
                 yield os.fsdecode(ffi.string(name))
         return
-    # Not dl_iterate_phdr: it calls back while it holds the loader's lock, and a callback in Python
-    # may have to wait for a thread that holds the GIL and waits for that lock.
+    # Not dl_iterate_phdr: it calls back while it holds the loader's lock, and a Python callback may
+    # have to wait for a thread that holds the GIL and waits for that lock.
     with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123  # pathlib takes time to import
         lines = maps.read().splitlines()
     paths: dict[str, None] = {}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The libraries of this process, on Windows: what `_loader_posix` is elsewhere."""
+"""The libraries of this process on Windows, the counterpart of `_loader_posix`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ffi: Any = ffi_of("process")
 
 #: Flags of GetModuleHandleExW: the library is never unloaded, or its reference is not counted; and
-#: an address is given in place of a name.
+#: an address is given instead of a name.
 _PIN, _UNCOUNTED, _BY_ADDRESS = 1, 2, 4
 
 #: The longest path that Windows has.
@@ -64,7 +64,7 @@ def loaded_files() -> Iterator[str]:
             break
         count = needed[0] // handle_bytes + 16  # another thread may load some meanwhile
     for i in range(needed[0] // handle_bytes):
-        if path := _path(handles[i]):  # else it was unloaded meanwhile
+        if path := _path(handles[i]):  # otherwise it was unloaded meanwhile
             yield path
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names of HDF5 files in folders, and of objects in these files.
 
-A name is bytes without NUL and "/", most often UTF-8. Here names are text; bytes that are not UTF-8
-stand in it as lone surrogates.
+A name is bytes without NUL and "/", usually UTF-8. Here names are text; bytes that are not UTF-8
+are represented by lone surrogates.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def path_text(path: bytes) -> str:
 
 
 def path_bytes(path: str) -> bytes:
-    """Return a path as the file has it."""
+    """Return a path as the bytes in the file."""
     return path.encode(errors="surrogateescape")
 
 
 def dataset_at(file: h5py.File, path: str) -> h5py.Dataset | None:
     """Return a dataset of a file; None if there is none."""
-    # h5py itself takes no path with a group whose name is not UTF-8.
+    # h5py itself does not take a path with a group whose name is not UTF-8.
     try:
         found = h5o.open(file.id, path_bytes(path))
     except (KeyError, ValueError):
@@ -54,7 +54,7 @@ def paired_files(original: Path, decoded: Path) -> dict[Path, Path]:
 
 
 def split_place(text: str) -> tuple[str, str | None]:
-    """Split ``file.h5:/path`` at the first place that a file stands before; without a path: None.
+    """Split ``file.h5:/path`` at the first place that follows a file's name; without a path: None.
 
     >>> split_place("a.h5:/ocean/salt"), split_place("a.h5")
     (('a.h5', '/ocean/salt'), ('a.h5', None))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packed data of the CF conventions: numbers that stand for values, and bounds for both."""
+"""Packed data of the CF conventions: numbers that represent values, and bounds for both."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Packing:
 
     scale: float
     offset: float
-    #: The type that ``_Unsigned`` says numbers are of, where it is not their own.
+    #: The type that ``_Unsigned`` gives the numbers, if it is not their own.
     meant: np.dtype[Any] | None = None
 
     @classmethod
     def of(cls, values: Any, dtype: np.dtype[Any]) -> Packing | None:
-        """Return the packing that the attributes describe; None if numbers are the values."""
+        """Return the packing that attributes describe; None if numbers and values are the same."""
         found, declared = [], False
         for name, plain in (("scale_factor", 1.0), ("add_offset", 0.0)):
             try:
@@ -65,7 +65,7 @@ class Packing:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the numbers are the values."""
+        """Whether numbers and values are the same."""
         return self == Packing(1.0, 0.0)
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Packing:
 
 
 def meant_dtype(values: Any, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """Return the type that the attribute ``_Unsigned`` makes of integers; None if it is theirs."""
+    """Return the type that the attribute ``_Unsigned`` gives integers; None if it is their own."""
     if dtype.kind not in "iu":
         return None
     says = str(text_attribute(values, "_Unsigned") or "").lower()
@@ -90,10 +90,10 @@ def for_integers(
     is_asked_for: bool,
     is_in_counts: bool = False,
 ) -> tuple[Codec, str]:
-    """Return a codec that takes integers, and why it is lossless where a bound was given.
+    """Return a codec that supports integers, and why it is lossless although a bound was given.
 
-    Most integers in a file are no measurements, but indices, flags or labels, which no bound
-    suits: only what stands for other values, and what was asked for by name, gets one.
+    Most integers in a file are not measurements, but indices, flags or labels, which no bound
+    suits: only packed integers, and those that were named explicitly, get one.
     """
     codec = taking(codec, dtype)
     if codec.bound.kind is BoundKind.LOSSLESS:
@@ -120,7 +120,7 @@ def for_integers(
 
 
 def in_counts(codec: Codec, scale: float) -> Codec:
-    """Return a codec whose absolute bound is of the stored integers, for one of their values.
+    """Convert a codec's absolute bound on values to one on the stored integers.
 
     The bound is rounded down to whole counts, in exact arithmetic. Below one it is lossless.
     """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is found out about a dataset once, since HDF5 never changes it."""
+"""Facts about a dataset that are found out once, since HDF5 never changes them."""
 
 from __future__ import annotations
 

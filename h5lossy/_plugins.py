@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Making the filter known to every HDF5 library in the process.
+"""Registering the filter in every HDF5 library of the process.
 
 - `import h5lossy` registers the filter in all that are loaded by then, and
 - a finder on `sys.meta_path` does so again right after one of the packages of `_HAVE_HDF5` is

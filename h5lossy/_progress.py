@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from h5lossy._errors import InvalidArgumentError
 
-#: Takes the bytes that are done, and all there are.
+#: Takes the number of bytes done, and the total.
 Report: TypeAlias = Callable[[int, int], object]
 
 #: What a caller may give: a function, True for a bar, False for nothing.
@@ -36,7 +36,7 @@ def reporting(progress: Progress | None, what: str) -> Iterator[Report]:
 
 def bar(*, only_on_terminal: bool = False) -> Any:
     """Return a `rich.progress.Progress` on standard error that counts bytes."""
-    # Few programs show a bar, and this import takes longer than all others.
+    # Few programs show a bar, and this import takes longer than all others together.
     from rich import progress as bars  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Column  # noqa: PLC0415

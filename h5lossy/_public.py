@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the package consists of: its public names, and the folder of the plugin."""
+"""The public names of the package, and the folder of the plugin."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAMES = {
 
 
 def name_publicly(module: str) -> None:
-    """Give what a module of `NAMES` defines its public name, for messages and pickles."""
+    """Set the module of each public name to the package, for messages and pickles."""
     package, _, home = module.partition(".")
     for name in NAMES[home]:
         public = getattr(sys.modules[module], name)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The range of a field: what a range-relative bound is a part of."""
+"""The range of a field, which a range-relative bound is a fraction of."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 #: Returns the blocks of an array or dataset.
 ReadBlocks: TypeAlias = Callable[[Data], Iterable[np.ndarray[Any, Any]]]
 
-#: A range is refused if the range without an extreme that occurs several times is smaller than this
-#: part of it.
+#: A range is refused if, without an extreme that occurs several times, it is smaller by this
+#: factor.
 LONE = 1e-6
 
 #: Number of values that are sampled from each block.
@@ -35,16 +35,16 @@ _SAMPLE = 64
 
 
 class Extent:
-    """The range of values that are added block by block; `missing` is left out."""
+    """The range of values that are added block by block; values in `missing` are left out."""
 
     def __init__(self, missing: Missing) -> None:
         self.missing = missing.of_reals()
-        #: Of integers, integers.
+        #: Integers if the values are integers.
         self.ends: tuple[float, float] | None = None
         self._params = _native.Params(
             **_native.type_fields(self.missing.dtype), fill_bits=self.missing.fill_bits
         )
-        #: Some inner values, from all blocks.
+        #: Some values other than the extremes, from all blocks.
         self._sample: list[np.ndarray[Any, Any]] = []
 
     @classmethod
@@ -108,7 +108,7 @@ def confirmed_range(
 ) -> tuple[float, float] | None:
     """Return the range that a range-relative bound refers to; None without a valid value."""
     # Real data hardly ever have an extreme that is repeated and far from all other values.
-    # Undeclared missing values are such: 1e20, -1e34, or both.
+    # Undeclared missing values do: 1e20, -1e34, or both.
     extent = Extent.of(data, missing, read_blocks)
     if extent.ends is None or confirmed or not extent.may_be_lone:
         return extent.ends
@@ -135,14 +135,14 @@ def _check_extremes(
     marks: list[Any],
     counts: list[int],
 ) -> None:
-    """Raise if the range without one or both extremes, which occur so often, is tiny."""
+    """Raise if the range is tiny without one or both extremes, which occur this often."""
     low, high = ends
     without = {(1,): _joined(inner, (low, low)), (0,): _joined(inner, (high, high)), (0, 1): inner}
     for which, rest in without.items():
         if rest is None or min(counts[i] for i in which) < 2:
             continue
         whole, left = Fraction(high) - Fraction(low), Fraction(rest[1]) - Fraction(rest[0])
-        # If all others are one value, that value would be lost; 0 stays 0 under any bound.
+        # If all other values are equal, they would be lost; 0 stays 0 under any bound.
         left = left or abs(Fraction(rest[0]))
         if 0 < left < Fraction(LONE) * whole:
             names = [str(marks[i]) for i in which]
@@ -159,12 +159,12 @@ def _check_extremes(
 
 
 def _joined(one: tuple[float, float] | None, other: tuple[float, float]) -> tuple[float, float]:
-    """Return the range that covers two."""
+    """Return the range that covers two ranges."""
     return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
 def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data, Missing]:
-    """Return the data with a shape and a checked dtype, and which of its values are no data."""
+    """Return the data with a shape and a checked dtype, and which of its values are missing."""
     require_open(data)
     if is_device_array(data):
         declaring: Any = np.empty(0, checked_dtype(cupy_memory(data).dtype, on_device=True))

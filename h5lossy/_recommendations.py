@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bounds that a community recommends for variables, by what they are in the CF conventions.
+"""Bounds that a community recommends for variables, found by their CF metadata.
 
 The file is that of the package compression-recommendations (PyPI), or one of its format: a list of
 `filters`, all of which must match a variable, with the `requirements` for it. A variable gets the
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from os import PathLike
 
-#: The file of the package, where it is installed.
+#: The file of the package, if it is installed.
 COMMUNITY = "community"
 
 _PACKAGE = "compression_recommendations"
 
-#: The units of absolute bounds, which the file does not have: those that ECMWF's data come in, and
-#: not always those of CF's table (energy per area that adds up over an hour, for fluxes).
+#: The units of absolute bounds, which the file does not state: those of ECMWF's data, which are not
+#: always those of CF's table (fluxes are energy per area, accumulated over an hour).
 _UNITS_OF = {
     "air_pressure_at_mean_sea_level": "Pa",
     "air_temperature": "K",
@@ -64,14 +64,14 @@ _UNITS_OF = {
     "toa_outgoing_longwave_flux": "J m-2",
 }
 
-#: Attributes of variables, by the filters that they answer; cfgrib writes those of GRIB.
+#: Attributes of variables that answer each filter; cfgrib writes those of GRIB.
 _MARKERS = {
     "cf-standard-name": "standard_name",
     "cf-short-name": "GRIB_cfVarName",
     "grib-short-name": "GRIB_shortName",
 }
 
-#: A pointwise bound implies that of the mean.
+#: A pointwise bound implies the same bound on the mean.
 _KINDS = {
     "max-pointwise-absolute-error-bound": BoundKind.ABSOLUTE,
     "mean-absolute-error-bound": BoundKind.ABSOLUTE,
@@ -81,26 +81,26 @@ _KINDS = {
     "mean-range-relative-error-bound": BoundKind.RANGE_RELATIVE,
 }
 
-#: What a bound does not imply, but may go with one; lossless implies all.
+#: Requirements that a bound does not imply, but that may accompany one; lossless implies all.
 _BESIDE = {"data-limits", "isovalue", "missing-value"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """What is recommended for a variable, and the bound that was taken.
+    """What is recommended for a variable, and the bound that follows.
 
     Attributes
     ----------
     bound : ErrorBound or None
-        In the variable's own unit. None: there is no recommendation, or none that can be kept.
+        In the variable's own unit. None: there is no recommendation, or none that can be met.
     why : str
         Why there is no bound.
     source : str
-        What the recommendation is for, and whose it is.
+        What the recommendation is for, and who gives it.
     requirements : tuple of str
         What is recommended; the bound implies it.
     not_promised : tuple of str
-        What is recommended, too, but not implied.
+        What is also recommended, but not implied.
     """
 
     bound: ErrorBound | None = None
@@ -183,10 +183,10 @@ class Recommendations:
         return cls(entries=entries, name=f"{name} {version}".strip(), units=_UNITS_OF | units)
 
     def of(self, variable: Any, extent: Callable[[], tuple[float, float] | None]) -> Recommendation:
-        """Return what is recommended for a variable of h5py or xarray.
+        """Return the recommendation for a variable of h5py or xarray.
 
-        `extent` finds the smallest and the largest value, in the variable's unit, where a file has
-        an absolute and a relative requirement for it.
+        `extent` finds the smallest and the largest value, in the variable's unit, if a file has an
+        absolute and a relative requirement for it.
         """
         markers = {name: text_attribute(variable, has) for name, has in _MARKERS.items()}
         if not any(markers.values()):
@@ -250,7 +250,7 @@ class Recommendations:
         return ErrorBound(kind, value), beside  # type: ignore[arg-type]  # rounded down
 
     def _unit_ratio(self, variable: Any, unit: str | None, standard_name: str | None) -> Fraction:
-        """Return how much of the recommendation's unit the variable's unit is."""
+        """Return the factor from the recommendation's unit to the variable's unit."""
         wanted = text_attribute(variable, "GRIB_units") or self.units.get(standard_name or "")
         if wanted is None:
             raise _RefusalError("the unit of its absolute bound is not known")
@@ -266,9 +266,9 @@ class Recommendations:
 
 
 def level_kind(variable: Any) -> str | None:
-    """Return "pressure" or "single", as the axes and scalar coordinates of a variable say it.
+    """Return "pressure" or "single", according to a variable's axes and scalar coordinates.
 
-    None where it has other levels, or axes of which that is not known.
+    None if it has other levels, or axes whose meaning is not known.
     """
     axes = axes_of(variable)
     long = [axis for axis, n in zip(axes, variable.shape or (), strict=False) if n > 1]
@@ -298,7 +298,7 @@ def _is_pressure(coordinate: Any) -> bool:
 
 
 def _require_form(one: Mapping[str, Any], inner: str) -> None:
-    """Raise unless a filter or a requirement has what is read of it; `inner` names its parts."""
+    """Raise unless a filter or a requirement has the entries that are read, `inner` its parts."""
     kind = one["kind"]
     if kind in {"any", "all"}:
         for each in one[inner]:
@@ -310,7 +310,7 @@ def _require_form(one: Mapping[str, Any], inner: str) -> None:
 
 
 def _matches(one: Mapping[str, Any], markers: Mapping[str, str | None]) -> bool:
-    """Return whether a filter matches; what no attribute answers (level-value, tag) does not."""
+    """Return whether a filter matches; filters without an attribute (level-value, tag) do not."""
     kind = one["kind"]
     if kind == "any":
         return any(_matches(each, markers) for each in one["filters"])
@@ -350,13 +350,13 @@ def _joined(
     relative = least.get(BoundKind.POINTWISE_RELATIVE)
     if relative is None:
         return BoundKind.ABSOLUTE, min(absolute)
-    # No value is larger, so no error is larger than that of the largest one.
+    # No value is larger, so its relative bound limits all errors.
     values = [value / largest for value in absolute if largest]
     return BoundKind.POINTWISE_RELATIVE, min([relative, *values])
 
 
 def _keeps_sign(one: Mapping[str, Any]) -> bool:
-    """Return whether limits are those of the sign, which a pointwise-relative bound keeps."""
+    """Return whether limits are at zero, which a pointwise-relative bound keeps."""
     limits = [one[name] for name in ("minimum", "maximum") if one.get(name) is not None]
     return one["kind"] == "data-limits" and len(limits) == 1 and not float(limits[0])
 

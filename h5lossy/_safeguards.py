@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Safeguards: what a codec promises of a value besides the bound of its error."""
+"""Safeguards: what a codec promises about a value besides the bound on its error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from h5lossy._values import as_list, is_half, is_integer
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-#: What `keep` may name: a threshold of 0 keeps both.
+#: The values of `keep`: a threshold of 0 keeps both.
 _KEPT = ("sign", "zero")
 
 
@@ -35,7 +35,7 @@ class Safeguards(NamedTuple):
             if keep not in _KEPT:
                 raise InvalidArgumentError(f"keep must be {' or '.join(_KEPT)}, got {keep!r}")
             found.append(0.0)
-        # Of what float64 can't hold, the nearest number will do: no value lies between the two.
+        # If float64 cannot hold a number, the nearest one will do: no value lies between the two.
         unique = tuple(sorted({float(number) + 0.0 for number in found}))  # no -0.0
         if len(unique) > _native.MAX_THRESHOLDS:
             raise InvalidArgumentError(
@@ -50,7 +50,7 @@ class Safeguards(NamedTuple):
                 f"valid_range takes two numbers, the smaller one first, got {valid_range!r}"
             )
         low, high = map(float, ends)
-        # What float64 can't hold is rounded inward: the values in the range are the same.
+        # If float64 cannot hold an end, it is rounded inward: the same values are in the range.
         low = low if low >= ends[0] else math.nextafter(low, math.inf)
         high = high if high <= ends[1] else math.nextafter(high, -math.inf)
         if low > high:
@@ -58,7 +58,7 @@ class Safeguards(NamedTuple):
         return cls(unique, (low, high))
 
     def problem_of(self, dtype: np.dtype[Any]) -> str:
-        """Say why values of a type can't have these; nothing if they can."""
+        """Say why values of a type cannot have these safeguards; nothing if they can."""
         if dtype.kind == "c" and self != NO_SAFEGUARDS:
             return "complex numbers have no thresholds and no valid range"
         if (is_integer(dtype) or is_half(dtype)) and (self.valid_range or any(self.thresholds)):
@@ -66,7 +66,7 @@ class Safeguards(NamedTuple):
         return ""
 
     def include(self, others: Safeguards) -> bool:
-        """Return whether these promise what others do."""
+        """Return whether these safeguards promise everything that others promise."""
         is_same_range = others.valid_range in {None, self.valid_range}
         return is_same_range and {*others.thresholds} <= {*self.thresholds}
 
@@ -109,7 +109,7 @@ class Sides:
         self.first: Broken | None = None
 
     def empty(self) -> Sides:
-        """Return a counter of the same kind that has counted nothing."""
+        """Return an empty counter of the same kind."""
         return Sides(self.safeguards)
 
     def add(
@@ -119,7 +119,7 @@ class Sides:
         decoded: npt.NDArray[Any],
         mask: npt.NDArray[np.uint8] | None = None,
     ) -> None:
-        """Take points from number `start` on, but for those where the mask is 1."""
+        """Add points from number `start` on, except those where the mask is 1."""
         broken = self.safeguards.broken(original, decoded)
         if mask is not None:
             broken &= mask != 1
@@ -129,7 +129,7 @@ class Sides:
             self._count(count, Broken(start + i, original[i].item(), decoded[i].item()))
 
     def merge(self, other: Sides) -> None:
-        """Add what was found for other points of the same fields."""
+        """Add the results for other points of the same fields."""
         if other.first is not None:
             self._count(other.broken, other.first)
 
@@ -156,5 +156,5 @@ def _numbers(name: str, given: Any) -> list[Any]:
         is_finite = False
     if not is_finite:
         raise InvalidArgumentError(f"{name} takes finite numbers, got {given!r}")
-    # NumPy would compare its integers as float64.
+    # NumPy would compare its own integers as float64.
     return [int(v) if isinstance(v, numbers.Integral) else v for v in values]

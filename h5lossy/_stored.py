@@ -3,8 +3,8 @@
 """The bytes that a file holds for a chunk, and the values that HDF5 reads from them.
 
 HDF5 before 2.2 trusts the file: it reads a whole chunk from the output of a filter, or from the
-stored bytes if no filter is applied, however few they are. Here the sizes are first compared with
-those in the dataset's header.
+stored bytes if no filter is applied, however few there are. Here the sizes are first compared with
+those that the dataset's header implies.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 Place = tuple[int, ...]
 
-#: Classes of types whose size in the file may differ from that in memory.
+#: Type classes whose size in the file may differ from that in memory.
 _REFERRING = {h5t.VLEN, h5t.REFERENCE, h5t.COMPOUND, h5t.ARRAY, h5t.STRING}
 
-#: HDF5 2's own complex numbers, which are in memory what h5py's compounds are.
+#: HDF5 2's own complex numbers, which h5py reads as its compounds.
 _COMPLEX = getattr(h5t, "COMPLEX", None)
 
-#: Filters may make a chunk larger: ours by a header, Deflate by a thousandth, and the worst of
-#: others by less than the chunk itself and this. HDF5 allocates whatever size the file gives.
+#: Filters may make a chunk larger: ours by a header, Deflate by a thousandth, and all others by
+#: less than the chunk itself plus this. HDF5 allocates whatever size the file states.
 _ROOM_BYTES = 64 << 10
 
 
@@ -53,10 +53,10 @@ class ReadChunk(NamedTuple):
 
 
 class StoredChunks:
-    """The chunks of one dataset, which has our filter, among others or alone.
+    """The chunks of one dataset that has our filter, alone or among others.
 
-    Chunks are named by where they begin. `CorruptFrameError` is raised for one that HDF5 can't
-    read, or would misread.
+    Chunks are named by where they begin. A chunk that HDF5 cannot read, or would misread, raises
+    `CorruptFrameError`.
     """
 
     def __init__(self, dataset: h5py.Dataset) -> None:
@@ -64,7 +64,7 @@ class StoredChunks:
         assert layout is not None
         self._dataset = dataset
         self._layout: _Layout = layout
-        #: What decodes the chunks outside of HDF5; None where HDF5 has to do it.
+        #: Decodes the chunks outside of HDF5; None if HDF5 has to do it.
         self.decoding = layout.decoding
 
     def values(self, start: Place) -> npt.NDArray[Any]:
@@ -79,7 +79,7 @@ class StoredChunks:
             return bytes(stored) if self._layout.ours in self._active(start, mask) else None
 
     def frame_if_whole(self, start: Place, buffer: npt.NDArray[np.uint8]) -> Any:
-        """Return a chunk's bytes, maybe in `buffer`; None if a filter was left out, or it fails."""
+        """Return a chunk's bytes, maybe in `buffer`; None if a filter was skipped, or fails."""
         chunk = self._dataset.id
         try:
             with phil:
@@ -94,7 +94,7 @@ class StoredChunks:
         return None if mask or not len(stored) else stored
 
     def read(self, start: Place) -> ReadChunk:
-        """Return the values of a stored chunk, and its frame; an error does not name the chunk."""
+        """Return the values of a stored chunk, and its frame; errors do not name the chunk."""
         dataset = self._dataset
         inside = tuple(
             slice(at, min(at + length, extent))
@@ -117,7 +117,7 @@ class StoredChunks:
 
     @contextmanager
     def read_by_hdf5(self, places: Iterable[Place] | None = None) -> Iterator[None]:
-        """Check lengths before the block has HDF5 read chunks; if it fails, name the broken one."""
+        """Check lengths before the block lets HDF5 read chunks; name the broken one on failure."""
         self.check_lengths(places)
         try:
             yield
@@ -134,7 +134,7 @@ class StoredChunks:
         for place in places:
             if stored_size(self._dataset.id.id, place) is not None:
                 with self._named(place):
-                    # Without the bytes, only a search through all chunks finds the mask.
+                    # Without the bytes, only a search through all chunks can find the mask.
                     mask, stored = self._fetch(place)
                     self._check_length(place, mask, len(stored))
 
@@ -143,7 +143,7 @@ class StoredChunks:
             self._check_length(chunk.chunk_offset, chunk.filter_mask, chunk.size)
 
     def _fetch(self, start: Place) -> tuple[int, bytes]:
-        """Return a chunk's filter mask, and its bytes, if there can be so many."""
+        """Return a chunk's filter mask, and its bytes, if their number is plausible."""
         self._check_size(stored_size(self._dataset.id.id, start) or 0)
         with phil:
             mask, stored = self._dataset.id.read_direct_chunk(start)
@@ -162,7 +162,7 @@ class StoredChunks:
         self._check_size(length)
         active = self._active(start, mask)
         if active and self._layout.filters[active[-1]][0] == h5z.FILTER_FLETCHER32 and length < 4:
-            # HDF5's filter takes the checksum's 4 bytes off without a look.
+            # HDF5's filter removes the 4 bytes of the checksum without checking the length.
             raise CorruptFrameError(f"the chunk has {length} bytes, and its checksum alone takes 4")
         if self._layout.ours in active:
             return  # the filter checks its input
@@ -202,7 +202,7 @@ class StoredChunks:
 
     @property
     def encoding(self) -> _native.Params | None:
-        """What encodes chunks outside of HDF5 as the filter does; None where HDF5 has to do it."""
+        """Encodes chunks outside of HDF5 as the filter does; None if HDF5 has to do it."""
         if is_parallel(self._dataset):
             return None  # the processes have to agree on the place of each chunk
         return self._layout.encoding
@@ -225,15 +225,15 @@ class _Layout:
     """How the chunks of a dataset that has our filter are stored."""
 
     filters: list[tuple[int, int, tuple[int, ...], bytes]]
-    ours: int  # which of them is our filter
+    ours: int  # index of our filter
     leaves_edges: bool  # whether filters are not applied to chunks at the edge
     is_plain: bool  # whether the type in the file is that of NumPy's
     #: Bytes that HDF5 reads for a chunk; None if the type's size in the file may differ.
     chunk_bytes: int | None
-    most_bytes: int  # no filter makes more of a chunk
-    #: The chunk's bytes and type by the cd_values; None if these do not give them.
+    most_bytes: int  # the most bytes that filters make of a chunk
+    #: The chunk's bytes and type according to the cd_values; None if they lack these.
     described: tuple[int, str] | None
-    #: What decodes and encodes chunks outside of HDF5; None where HDF5 has to do it.
+    #: Decodes and encodes chunks outside of HDF5; None if HDF5 has to do it.
     decoding: _native.Params | None
     encoding: _native.Params | None
 
@@ -249,7 +249,7 @@ def _layout_of(dataset: h5py.Dataset) -> _Layout | None:
     ours = numbers.index(_native.FILTER_ID)
     leaves_edges = bool(chunk_options(creation.id))
     dtype, type_id = dataset.dtype, dataset.id.get_type()
-    # Frames of h5py's bool hold unsigned integers, as those of all enums do.
+    # Frames of h5py's bool hold unsigned integers, like those of all enums.
     is_plain = not dtype.hasobject and dtype.kind != "b" and bool(type_id == h5t.py_create(dtype))
     is_plain |= dtype.kind == "c" and type_id.get_class() == _COMPLEX
     nbytes = math.prod(dataset.chunks) * type_id.get_size()

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The superblock of an HDF5 file, by "HDF5 File Format Specification", II.A, versions 0 to 3.
+"""The superblock of an HDF5 file ("HDF5 File Format Specification", II.A, versions 0 to 3).
 
-It states how long the file is. HDF5 refuses a file that is shorter; one that is longer is fine.
+It states how long the file is. HDF5 refuses a shorter file; a longer one is fine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 #: Bytes that hold any superblock: version 1 with addresses of 8 bytes, as far as it is read here.
 _MOST_BYTES = 96
 
-#: Bits of the consistency flags, which version 3 has: a writer has the file open, or one for SWMR.
+#: Consistency flags, since version 3: a writer has the file open, or an SWMR writer has.
 _OPEN_FLAGS = 0x01 | 0x04
 
 _WORD = 0xFFFFFFFF
@@ -30,14 +30,14 @@ _WORD = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Superblock:
-    """What a superblock says that matters if its writer was killed."""
+    """The fields of a superblock that matter if its writer was killed."""
 
     at: int  # in the file: 0, or after a user block
     version: int
     image: bytes  # all of it, as far as it is known here
     address_bytes: int
-    end_at: int  # where in the image the end of the file is stated
-    flags_at: int  # and where the consistency flags are
+    end_at: int  # offset in the image of the end of the file
+    flags_at: int  # offset in the image of the consistency flags
 
     @property
     def end(self) -> int:
@@ -108,7 +108,7 @@ def _read_at(fd: int, at: int) -> bytes:
 
 @contextmanager
 def _moved_to(fd: int, at: int) -> Iterator[None]:
-    """Have the file's position elsewhere in the block; HDF5 on Windows knows where it left it."""
+    """Restore the file's position after the block: on Windows, HDF5 relies on it."""
     before = os.lseek(fd, 0, os.SEEK_CUR)
     os.lseek(fd, at, os.SEEK_SET)
     try:

@@ -60,12 +60,12 @@ _NONE = {"", "1", "~", "dimensionless", "fraction", "(0 - 1)", "0-1"}
 
 
 def has_offset(unit: str) -> bool:
-    """Return whether the zero of a unit is none of the quantity, so that ratios mean nothing."""
+    """Return whether the zero of a unit is arbitrary, so that ratios of values mean nothing."""
     return unit.strip() in _WITH_OFFSET
 
 
 def ratio_of(unit: str, other: str) -> Fraction | None:
-    """Return how much of another unit a difference of 1 is; None if they can't be compared.
+    """Return a difference of 1 in another unit; None if the units can't be compared.
 
     Examples
     --------

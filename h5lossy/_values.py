@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The values that h5lossy takes: types, fill values, and data that may not fit in memory."""
+"""The values that h5lossy supports: types, fill values, and data that may not fit in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Data: TypeAlias = Any
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Return whether a type is one of integers; h5py's enums are not, though NumPy says so."""
+    """Return whether a type is an integer; h5py's enums are not, although NumPy says so."""
     return dtype.kind in "iu" and h5py.check_enum_dtype(dtype) is None
 
 
@@ -42,7 +42,7 @@ def has_numbers(dataset: h5py.Dataset) -> bool:
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:
-    """Return whether a type is float16 or bfloat16, which become integers in frames."""
+    """Return whether a type is float16 or bfloat16, which frames store as integers."""
     return (dtype.kind == "f" and dtype.itemsize == 2) or _native.is_bfloat16(dtype)
 
 
@@ -73,22 +73,22 @@ def checked_dtype(dtype: np.dtype[Any], *, on_device: bool = False) -> np.dtype[
 
 
 def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of `as_reals`: of complex numbers their components', of halves float32."""
+    """Return the type of `as_reals`: for complex numbers that of components, for halves float32."""
     if dtype.kind == "c":
         return np.dtype(f"{dtype.str[0]}f{dtype.itemsize // 2}")
     return np.dtype(np.float32) if is_half(dtype) else dtype
 
 
 def as_list(given: Any) -> list[Any]:
-    """Return an argument that is one thing, or a tuple, list or array of them, as a list."""
+    """Return an argument that is one object, or a tuple, list or array of them, as a list."""
     plain = given.tolist() if isinstance(given, np.ndarray) else given
     return [*plain] if isinstance(plain, list | tuple) else [plain]
 
 
 def as_reals(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return values as the library measures them: exactly, with the payloads of NaN.
+    """Return values in the type in which the library compares them, with the payloads of NaN.
 
-    Complex numbers have one more axis then, the last one, of their two components.
+    Complex numbers get one more axis, the last one, for their two components.
     """
     if values.dtype.kind == "c":
         return values[..., np.newaxis].view(real_dtype(values.dtype))
@@ -97,7 +97,7 @@ def as_reals(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     bits = as_bits(values).astype(np.uint32)
     if _native.is_bfloat16(values.dtype):
         return np.asarray(bits << 16).view(np.float32)
-    # Processors that convert signalling NaNs make others of them.
+    # Processors change signalling NaNs when they convert them.
     is_number = bits & 0x7C00 != 0x7C00
     widened = np.where(is_number, values, 0).astype(np.float32)
     others = (bits & 0x8000) << 16 | 0x7F800000 | (bits & 0x3FF) << 13
@@ -161,7 +161,7 @@ def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
 
 def own_fill_value(data: Data) -> Any:
     """Return the fill value that was given to a dataset, variable or masked array; else None."""
-    if np.ma.is_masked(data):  # and np.ma.masked has none of its own
+    if np.ma.is_masked(data):  # np.ma.masked has no fill value of its own
         fill = data.dtype.type(np.ma.array(data).fill_value)
         # NumPy's default for integers, 999999, is another number where it does not fit.
         default = np.asarray(np.ma.default_fill_value(data.dtype))
@@ -169,7 +169,7 @@ def own_fill_value(data: Data) -> Any:
         return None if is_wrapped and fill == default.astype(data.dtype) else fill
     if is_netcdf4_variable(data):
         fill = data.get_fill_value()
-        # netCDF-C's default comes in the machine's byte order, whatever the type says.
+        # netCDF-C's default has the machine's byte order, whatever the type says.
         return fill.view(fill.dtype.newbyteorder("=")) if isinstance(fill, np.ndarray) else fill
     dataset = data._h5ds if is_h5netcdf_variable(data) else data  # noqa: SLF001 - no public name
     if not isinstance(dataset, h5py.Dataset):
@@ -182,7 +182,7 @@ def own_fill_value(data: Data) -> Any:
 
 @once_per_dataset
 def unwritten_value(dataset: h5py.Dataset) -> npt.NDArray[Any]:
-    """Return what a dataset holds where nothing has been written: a read-only 0-d array."""
+    """Return the value that a dataset reads where nothing was written: a read-only 0-d array."""
     fill = np.zeros((), dataset.dtype)
     creation = dataset.id.get_create_plist()
     # Without a fill value, HDF5 leaves h5py's buffer as it is: zeros.
@@ -212,7 +212,7 @@ def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
 def read_block(data: Data, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
     """Read one selection in C order, in the data's own type.
 
-    Masked points are NaN, or of integers the array's fill value, which `no_data` leaves out.
+    Masked points become NaN, or for integers the array's fill value, which `no_data` leaves out.
     """
     stand_in = no_number(data.dtype)
     if stand_in is None:
@@ -222,7 +222,7 @@ def read_block(data: Data, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
 
 
 def loaded(values: Any) -> Any:
-    """Return any library's array on the host as NumPy's, masked if it has masked points."""
+    """Return any library's array as a NumPy array on the host, masked if it has masked points."""
     if type(values) is np.ndarray:
         return values
     if isinstance(values, list | tuple) and has_masks(values):
@@ -238,7 +238,7 @@ def loaded(values: Any) -> Any:
 
 
 def no_number(dtype: np.dtype[Any]) -> Any:
-    """Return what stands for a masked point in a type; None if nothing can."""
+    """Return what represents a masked point in a type; None if nothing can."""
     if dtype.kind == "c":
         return complex(np.nan, np.nan)
     return np.nan if is_float(dtype) else None
@@ -254,7 +254,7 @@ def has_masks(values: Any) -> bool:
 
 
 def unmasked(values: Any, fill: Any) -> npt.NDArray[Any]:
-    """Return the same as a plain array, with `fill` at masked points; None: refuse them."""
+    """Return a plain array, with `fill` at masked points; None: refuse masked points."""
     values = loaded(values)
     if not isinstance(values, np.ma.MaskedArray):
         return np.asarray(values)

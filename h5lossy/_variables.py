@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Variables of netCDF4 and h5netcdf as h5py's datasets, and attributes of any library's.
+"""Variables of netCDF4 and h5netcdf as h5py datasets, and attributes of any library's objects.
 
-h5netcdf has its files from h5py, and so h5py's dataset is at hand. netCDF4 has an HDF5 library of
-its own: its files are opened a second time, which HDF5's file locks allow for reading only. Where
-both packages share one library, as in conda, the second file is the first one. Attributes may be of
-types that NumPy does not have.
+h5netcdf opens its files with h5py, so the h5py dataset is available. netCDF4 has its own HDF5
+library: its files are opened a second time, which HDF5's file locks allow for reading only. If both
+packages share one library, as in conda, the second file is the first one. Attributes may have types
+that NumPy lacks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def takes_variables(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(dataset) is h5py.Dataset:  # most are, and a context takes as long as a small chunk
+        if type(dataset) is h5py.Dataset:  # most are; a context costs as much as a small chunk
             return function(_own_dataset(dataset), *args, **kwargs)
         with dataset_of(dataset) as opened:
             return function(opened, *args, **kwargs)
@@ -44,7 +44,7 @@ def takes_variables(function: Function) -> Function:
 
 @contextmanager
 def dataset_of(given: Any) -> Iterator[h5py.Dataset]:
-    """Give the dataset that a variable is in the file, for reading; a dataset is given as it is."""
+    """Give the dataset that a variable is in the file, for reading; datasets are unchanged."""
     if not is_netcdf4_variable(given):
         yield _own_dataset(given)
         return
@@ -72,13 +72,13 @@ def dataset_of(given: Any) -> Iterator[h5py.Dataset]:
 
 def dataset_named(group: h5py.Group, name: str) -> Any:
     """Return what a variable of netCDF is in its group; None if nothing has its name."""
-    # netCDF-C puts a prefix before the name of a variable that is called like a dimension, but is
-    # not its coordinate; what has the name itself is then the dimension.
+    # netCDF-C prefixes the name of a variable that has the name of a dimension but is not its
+    # coordinate; the object with the name itself is then the dimension.
     return group.get(f"_nc4_non_coord_{name}", group.get(name))
 
 
 def dataset_to_write(given: Any) -> h5py.Dataset:
-    """Return the dataset that a variable of h5netcdf is; raise for one of netCDF4."""
+    """Return the dataset of an h5netcdf variable; raise for one of netCDF4."""
     if is_netcdf4_variable(given):
         raise UnsupportedError(
             f"h5lossy.write can't write the variable {given.name} of netCDF4, whose HDF5 library "
@@ -126,8 +126,8 @@ def text_attribute(data: Any, name: str) -> str | None:
     return content if isinstance(content, str) else None
 
 
-#: Attributes of the CF conventions that name variables which say where the data are: bounds of
-#: cells, vertical coordinates and the like. xarray has them among the data variables.
+#: Attributes of the CF conventions that name variables describing the grid: bounds of cells,
+#: vertical coordinates and the like. xarray has these among the data variables.
 _CF_REFERENCES = (
     "bounds",
     "cell_measures",
@@ -146,8 +146,8 @@ def referred_to(data: Any) -> set[str]:
     for attribute in _CF_REFERENCES:
         with contextlib.suppress(UnsupportedError):
             texts.append(text_attribute(data, attribute) or "")
-    # "area: areacella" and the like: what ends in a colon says what the next one is, but
-    # "crs: x y" is of a variable crs.
+    # In "area: areacella" and the like, a word with a colon describes the next one, but "crs: x y"
+    # refers to a variable crs.
     return {name.removesuffix(":") for text in texts for name in text.split()}
 
 
@@ -186,7 +186,7 @@ def _own_dataset(given: Any) -> h5py.Dataset:
     if is_h5netcdf_variable(given):
         try:
             dataset = given._h5ds  # noqa: SLF001 - it has no public name
-        except (AttributeError, ValueError) as error:  # it knows its file by a weak reference
+        except (AttributeError, ValueError) as error:  # it refers to its file weakly
             raise InvalidArgumentError("the variable's file is closed") from error
     if not isinstance(dataset, h5py.Dataset):
         raise TypeError(

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Proof that a dataset still holds what was written, and that this was within its bound.
+"""Checks that a dataset still holds what was written, and that this was within its bound.
 
 When a dataset is written with ``verify=True``, each chunk is decoded again and compared with its
-original; two attributes hold the result (`records`). As every decoder gives the same bits
-on every machine, `verify` can check later, without the original, that the values which were
-compared are those that are read.
+original; two attributes hold the result (`records`). Every decoder gives the same bits on every
+machine, so `verify` can check later, without the original, that the values that are read are those
+that were compared.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def verify(
 
 
 def _too_small(dataset: h5py.Dataset, codec: Codec) -> list[Problem]:
-    """Return which attributes promise more than the bound: those of a dataset that was copied."""
+    """Return attributes that promise more than the bound: they are copies of another dataset's."""
     stated, least = stated_errors(dataset), largest_errors(dataset, codec.bound)
     return [
         Problem(
@@ -204,7 +204,7 @@ def _too_small(dataset: h5py.Dataset, codec: Codec) -> list[Problem]:
 
 
 class _Found(NamedTuple):
-    """What was found of a chunk: the hash of its values, and what is wrong with its bound."""
+    """The result for a chunk: the hash of its values, and what is wrong with its bound."""
 
     value_hash: int
     has_checksum: bool
@@ -219,7 +219,7 @@ class _Batch(NamedTuple):
 
 @dataclass
 class _Group:
-    """What was found of the chunks that share a hash."""
+    """The result for the chunks that share a hash."""
 
     first: Place
     total: int = 0
@@ -301,7 +301,7 @@ class _ChunkCheck:
             self._done += int(batch.extents.prod(axis=1).sum()) * self._unwritten.itemsize
             report_bytes(self._done)
 
-        if self.chunks <= self._step:  # to start a thread takes as long as to decode 100 KiB
+        if self.chunks <= self._step:  # starting a thread takes as long as decoding 100 KiB
             for batch in self._fetch():
                 finish(batch, self._decode(batch))
         else:
@@ -350,7 +350,7 @@ class _ChunkCheck:
         for k, (number, frame) in enumerate(batch.frames.items()):
             if k not in failures:
                 inside = tuple(map(slice, extents[k]))
-                # Where this fails, `_read` says why.
+                # If this fails, `_read` reports why.
                 with suppress(H5LossyError):
                     found[number] = self._judged(frame, rows[k][inside], hashes[k])
         return found

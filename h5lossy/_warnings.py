@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Warnings that point to a line of the user's."""
+"""Warnings that point to a line of the user's code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Packages whose lines are no user's, though they may stand between these and the warning.
+#: Packages that may be on the call stack between h5lossy and the user's code.
 _PASSED_OVER = {"contextlib", "h5lossy", "importlib", "xarray"}
 
 

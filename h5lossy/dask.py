@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Dask: workers that have the filter, and an assessment that runs on them.
 
-`h5lossy.write` takes dask arrays without this module, which is for a cluster of processes:
+`h5lossy.write` takes dask arrays without this module, which is needed for a cluster of processes:
 
     client.register_plugin(h5lossy.dask.FilterPlugin())     # all workers, also later ones
 
@@ -68,10 +68,10 @@ def assess(
     fill_value: float | str | Missing | None = "auto",
     **options: Any,
 ) -> Report:
-    """Measure what was lost, as `h5lossy.assess` does, where dask computes: on a cluster's workers.
+    """Measure what was lost, like `h5lossy.assess`, where dask computes: on a cluster's workers.
 
-    The numbers of the report are those of `h5lossy.assess`, but for the last few of 16 digits, and
-    do not depend on the workers. It raises what `h5lossy.assess` does.
+    The numbers of the report equal those of `h5lossy.assess`, except for the last few of 16 digits,
+    and do not depend on the workers. Exceptions are those of `h5lossy.assess`.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def assess(
                 "them by default"
             )
     types = [field.given.newbyteorder("=") for field in (x, y)]
-    if x.is_complex or types[0] == types[1]:  # which may have bounds of their own
+    if x.is_complex or types[0] == types[1]:  # complex and mixed types have their own checks
         dtype = np.result_type(*types)
     missing = missing_in(x, y, real, fill_value, options.pop("missing_value", ()))
     groups = {metrics} if isinstance(metrics, str) else set(metrics)
@@ -129,7 +129,7 @@ def assess(
         assessor = Assessor(values[0].shape, dtype, planes=band, metrics=groups, **options)
         own = slice(*assessor.wanted)
         found.append(delayed(_after)(Assessor.update, assessor, *(part[own] for part in values)))
-    while len(found) > 1:  # pairs of neighbours, whatever worker is first
+    while len(found) > 1:  # merge pairs of neighbours, whichever worker finishes first
         found = [
             delayed(_after)(Assessor.merge, *pair) if len(pair) == 2 else pair[0]
             for pair in (found[i : i + 2] for i in range(0, len(found), 2))
@@ -155,7 +155,7 @@ def _computed_by_dask(values: Any, name: str) -> dask.array.Array:
 
 
 def _after(change: Callable[..., None], assessor: Assessor, *given: Any) -> Assessor:
-    # A task must not change what it was given: it may run again.
+    # A task must not change its arguments: it may run again.
     mine = copy.deepcopy(assessor)
     change(mine, *given)
     return mine

@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which values of a field are no data, for all functions that take a range, compress or compare.
+"""Which values of a field are no data, for all functions that need a range, compress or compare.
 
-`no_data` says it by value: the fill value of an HDF5 dataset or of a masked array, the attributes
-of the netCDF and CF conventions (``_FillValue``, ``missing_value``, ``valid_min``, ``valid_max``,
-``valid_range``) and the caller's arguments. A *missing* value has to be restored bit for bit; a
-value *outside* of the valid interval keeps the bound; neither counts in a range or a metric.
+`no_data` defines this by value: the fill value of an HDF5 dataset or of a masked array, the
+attributes of the netCDF and CF conventions (``_FillValue``, ``missing_value``, ``valid_min``,
+``valid_max``, ``valid_range``) and the caller's arguments. A *missing* value has to be restored bit
+for bit; a value *outside* of the valid interval keeps the bound; neither counts in a range or a
+metric.
 
-A mask says it by place. Masked points count nowhere either, and are stored as the fill value
+A mask defines it by place. Masked points do not count either, and are stored as the fill value
 (`h5lossy._values.unmasked`).
 """
 
@@ -44,14 +45,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-#: What `Missing.mark` writes; the points that the mask itself leaves out are 1.
+#: The marks that `Missing.mark` writes; points that the mask itself excludes are 1.
 MISSING, OUTSIDE = 2, 3
 
 
 class Changes(NamedTuple):
     """Points of two fields that are data in only one of them, or whose missing value changed."""
 
-    #: Missing in the original, and other bits in the other field; or invalid only in the original.
+    #: Missing in the original, with other bits in the other field; or invalid only in the original.
     lost: npt.NDArray[np.bool_]
     #: Data in the original, and missing or invalid in the other field.
     introduced: npt.NDArray[np.bool_]
@@ -64,8 +65,8 @@ class Missing:
     Attributes
     ----------
     fill : numpy scalar or None
-        The fill value, compared bit for bit; never NaN. Of complex numbers that of components,
-        each of which counts for itself.
+        The fill value, compared bit for bit; never NaN. For complex numbers that of components,
+        each of which counts separately.
     values : tuple of numpy scalars
         Further missing values, compared with ``==``.
     low, high : numpy scalar or None
@@ -85,7 +86,7 @@ class Missing:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is more than the fill value, all that the native library handles."""
+        """Whether there is more than the fill value, the only one the native library handles."""
         return bool(self.values) or self.low is not None or self.high is not None
 
     @property
@@ -94,7 +95,7 @@ class Missing:
         return self.fill is None and not self.has_more
 
     def as_type(self, dtype: np.dtype[Any]) -> Missing:
-        """Return the same in another type, as the nearest values that it has."""
+        """Return the same for another type, with the nearest values that it can hold."""
 
         def typed(value: Any) -> Any:
             with np.errstate(over="ignore"):
@@ -182,7 +183,7 @@ class Missing:
 
 
 def _native_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return values such that unequal bits are unequal."""
+    """Return values such that values with different bits are unequal."""
     return as_bits(np.ascontiguousarray(values)) if is_float(values.dtype) else values
 
 
@@ -284,7 +285,7 @@ def warn_of_zero(name: Any, fill_value: Any, codec: Any) -> None:
 #: A bound is reduced by at most 1 / _FINEST to keep missing values exact.
 _FINEST = 16
 
-#: For more missing values than this no bound is looked for: hardly any keeps them all, and the time
+#: For more missing values than this, no bound is searched: hardly any keeps them all, and the time
 #: grows with the square of their number.
 _MOST_MISSING = 16
 
@@ -292,18 +293,18 @@ _MOST_MISSING = 16
 def keeping_missing(codec: Any, missing: Missing) -> Any:
     """Return a codec that keeps the missing values exact, if there is one.
 
-    Of integers and halves they are its `exact` ones, where there are not too many. Otherwise the
-    filter keeps only HDF5's fill value: another value, such as -999, stays exact only if it is a
-    multiple of the bin width, which is twice the bound, or somewhat less (`Codec.step_share`); of
-    integers, one more. It is the same codec if it keeps them anyway, or if no slightly smaller
-    absolute bound does.
+    For integers and halves the missing values become `exact`, if there are not too many. Otherwise
+    the filter keeps only HDF5's fill value: another value, such as -999, stays exact only if it is
+    a multiple of the bin width, which is twice the bound, or somewhat less (`Codec.step_share`);
+    for integers, twice the bound plus 1. The codec is unchanged if it keeps them anyway, or if no
+    slightly smaller absolute bound does.
     """
     if not 0 < len(missing.values) <= _MOST_MISSING:
         return codec
     exact = with_exact(codec, missing)
     if exact is not None:
         return exact
-    # Enough values that the frame is not a stored one.
+    # Use enough values that the frame is not a stored one.
     values = np.repeat(np.array(missing.values, missing.dtype), 4096)
     if codec.bound.kind is not BoundKind.ABSOLUTE or _keeps(codec, values):
         return codec
@@ -326,13 +327,13 @@ def keeping_missing(codec: Any, missing: Missing) -> Any:
 
 
 def with_exact(codec: Any, missing: Missing) -> Any:
-    """Return a codec of which the missing values are `exact`; None where that is not possible."""
+    """Return a codec whose `exact` values are the missing values; None if that is not possible."""
     dtype = missing.dtype
     is_whole = dtype.kind in "iu" or is_half(dtype)
     if codec.lossless or not is_whole or not all(v == np.floor(v) for v in missing.values):
         return None
     exact = {*codec.exact, *map(int, missing.values)}
-    others = {0} if codec.thresholds else set()  # a threshold is one of them
+    others = {0} if codec.thresholds else set()  # a threshold counts as one of them
     if missing.fill is not None and missing.fill != 0:
         others.add(missing.fill)
     if len(exact | others) > (1 if dtype.itemsize == 8 else _native.MAX_EXACT):
@@ -351,7 +352,7 @@ def _keeps(codec: Any, values: npt.NDArray[Any]) -> bool:
 
 
 def _declared(data: Any, name: str) -> Any:
-    """Return an attribute, also where xarray has moved it; not of what it has unpacked."""
+    """Return an attribute, even if xarray has moved it, but not if xarray has unpacked the data."""
     value = attribute_of(data, name)
     encoding: Mapping[str, Any] | None = getattr(data, "encoding", None)
     if value is None and encoding and not {"scale_factor", "add_offset"} & encoding.keys():
@@ -408,7 +409,7 @@ class _Attributes:
 def _of_type(
     given: npt.NDArray[Any], dtype: np.dtype[Any], *, keep_all: bool = False
 ) -> npt.NDArray[Any]:
-    """Return the nearest numbers of a type, without integers that it does not have."""
+    """Return the nearest numbers of a type, leaving out integers that it cannot hold."""
     with np.errstate(all="ignore"):
         typed = given.astype(dtype)
         return typed if keep_all or is_float(dtype) else typed[typed == given]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The filter for variables of netCDF4, the Python package, which can't set it by itself.
+"""The filter for variables of netCDF4, the Python package, which cannot set it by itself.
 
 >>> import h5lossy.netcdf4, netCDF4, numpy as np
 >>> with netCDF4.Dataset("a.nc", "w", memory=1) as nc:
@@ -42,15 +42,15 @@ _READ_ONLY, _TOO_LATE = -37, (-39, -123)
 
 
 def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
-    """Have a new variable of netCDF4 compressed by h5lossy, as netCDF-C's ``nc_def_var_filter``.
+    """Make h5lossy compress a new netCDF4 variable, like netCDF-C's ``nc_def_var_filter``.
 
-    Call it right after ``createVariable``, before any data is written or read. Give that
-    `chunksizes`, best of about 1 MiB: netCDF's own choice may be a single step, or all of the
-    data. Leave its `compression` and `fletcher32` out, since netCDF would apply them first. All
-    else works as always, `fill_value` and `endian` included. The last call counts.
+    Call it right after ``createVariable``, before any data is written or read. Pass `chunksizes` to
+    ``createVariable``, preferably of about 1 MiB: netCDF's own choice may be a single step, or all
+    of the data. Leave out `compression` and `fletcher32`, since netCDF would apply them first.
+    Everything else works as usual, including `fill_value` and `endian`. The last call counts.
 
-    The function is that of the netCDF-C library that the package netCDF4 itself calls. Two HDF5
-    libraries are in the process then, netCDF4's and h5py's; both have the filter.
+    This calls the netCDF-C library that the package netCDF4 itself uses. The process then has two
+    HDF5 libraries, netCDF4's and h5py's; both have the filter.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""xarray: compress a dataset when it is saved, and keep codec and bound of one that was opened.
+"""xarray: compress a dataset when it is saved, and keep codec and bound when one is opened.
 
-This module is imported on its own, for it needs xarray and h5netcdf. xarray imports it, too, to
+This module is imported separately, since it needs xarray and h5netcdf. xarray also imports it to
 find the engine "h5lossy".
 """
 
@@ -57,11 +57,11 @@ except ImportError as error:
     ) from error
 
 
-#: How values are made from what is stored.
+#: Encoding entries that say how values are made from stored numbers.
 _SCALE = ("scale_factor", "add_offset")
 
-#: What an encoding says of filters beside `compression`, in the terms of netCDF4 and of h5py.
-#: Shuffle is one, since h5py would apply it before the codec, which refuses that.
+#: Encoding entries for filters other than `compression`, in the terms of netCDF4 and of h5py.
+#: Shuffle is one of them, since h5py would apply it before the codec, which refuses that.
 _OTHER_FILTERS = (
     "blosc",
     "blosc_shuffle",
@@ -276,11 +276,11 @@ def codecs_of(ds: xr.Dataset) -> dict[str, Codec]:
         if codec.absolute is None or codec.bound.kind is not BoundKind.ABSOLUTE:
             continue
         if _stored_dtype(ds.variables[name]).kind in "iu":
-            # Not below their product, so that `encoding` finds the same counts in it.
+            # Not below their product, so that `encoding` gets the same counts from it.
             product = math.floor(codec.absolute) * Fraction(scale)
             found[name] = codec.with_bound(absolute=rounded_up(product))
         elif scale != 1:
-            # Their product, rounded down: as if the scale were the range of the values.
+            # Their product, rounded down, as if the scale were the range of the values.
             as_range = codec.with_bound(range_relative=codec.absolute)
             found[name] = as_range.resolved_for((0.0, scale))
     return found
@@ -293,10 +293,10 @@ def _opened_with(ds: xr.Dataset) -> dict[str, Codec]:
 
 
 def restore_encoding(ds: xr.Dataset, *, group: str | None = None) -> xr.Dataset:
-    """Give the variables of an opened dataset the codec that they have in their files.
+    """Give the variables of an opened dataset the codecs of their files.
 
-    This is for datasets that another engine than "h5lossy" opened, which would not be saved with
-    the codec.
+    This is for datasets that were opened with an engine other than "h5lossy", which would not be
+    saved with their codecs.
 
     Parameters
     ----------
@@ -400,7 +400,7 @@ def _by_file(ds: xr.Dataset) -> dict[str, dict[str, xr.Variable]]:
 
 
 class H5LossyStore(H5NetCDFStore):  # type: ignore[misc]  # xarray is not needed for the checks
-    """A file that xarray reads, with codecs; pickled, it brings the filter to other processes."""
+    """A file that xarray reads, with codecs; unpickling it registers the filter."""
 
     __slots__ = ()
 
@@ -446,7 +446,7 @@ class H5LossyBackendEntrypoint(H5netcdfBackendEntrypoint):  # type: ignore[misc]
     open_dataset_parameters: ClassVar = _parameters(H5netcdfBackendEntrypoint.open_dataset)
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:  # noqa: ARG002
-        """Say that xarray should not choose this engine without being told."""
+        """Make sure that xarray does not choose this engine unless told to."""
         return False
 
     def open_dataset(self, filename_or_obj: Any, **options: Any) -> xr.Dataset:
@@ -464,7 +464,7 @@ def _open(
     """Open a group of a file, or also all groups below it; the rest is up to xarray."""
     names = _parameters(StoreBackendEntrypoint.open_dataset)
     decoding = {name: options.pop(name) for name in names if name in options}
-    if options.get("phony_dims") is None:  # what xarray is going to have as its default
+    if options.get("phony_dims") is None:  # the default that xarray is going to have
         options["phony_dims"] = "access"
     with contextlib.ExitStack() as on_error:
         store = H5LossyStore.open(_openable(filename_or_obj), **options)
@@ -639,7 +639,7 @@ def _kept(
     """Return what remains of a variable's own encoding, which the result of `encoding` replaces."""
     own = variable.encoding
     if not is_kept and dtype.kind == "f" and any(key in own for key in _SCALE):
-        own = {}  # of other numbers than those that are stored now
+        own = {}  # it describes other numbers than those that are stored now
     names = ("dtype", "_FillValue", "missing_value", "_Unsigned", *_SCALE)
     kept = {key: own[key] for key in names if key in own}
     kept |= _undeclared_fill(name, own, variable.attrs, dtype)
@@ -673,13 +673,13 @@ def _undeclared_fill(name: Any, own: Any, attributes: Any, dtype: np.dtype[Any])
 
 
 def _warn_of_statement(name: Any, variable: xr.Variable, codec: Codec) -> None:
-    """Warn where what was lost before would not be said, or as if that were all."""
+    """Warn if an earlier loss would not be stated, or stated as if it were the only one."""
     said = variable.attrs.get(PROVENANCE_ATTRIBUTE)
     earlier = variable.encoding.get(PROVENANCE_ATTRIBUTE, said)
     if not isinstance(earlier, str):
         return
     packing = ", ".join(f"{key} {own[key]}" for key in _SCALE if key in (own := variable.encoding))
-    if packing and packing not in earlier:  # it is about numbers that are stored no more
+    if packing and packing not in earlier:  # it describes numbers that are no longer stored
         earlier += f", of numbers packed with {packing}"
     wanted = earlier if codec.lossless else f"{earlier}; {loss_text(codec)}"
     numbers = [] if codec.lossless else [*ERROR_ATTRIBUTES.values()]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Selections that are boxes of a dataset, and the pieces of chunks that lie in them."""
+"""Selections that are boxes of a dataset, and the parts of chunks that lie in them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Box:
         return Box(tuple(map(max, self.start, other.start)), tuple(map(min, self.stop, other.stop)))
 
     def places(self, chunks: Place) -> Iterator[Place]:
-        """Yield where each chunk begins that the box has a part of, in C order."""
+        """Yield where each chunk begins that intersects the box, in C order."""
         axes = (
             range(first - first % length, end, length)
             for first, end, length in zip(self.start, self.stop, chunks, strict=True)
@@ -67,7 +67,7 @@ class Box:
         )
 
     def __str__(self) -> str:
-        """Return the box as an index is written."""
+        """Return the box in index notation."""
         ends = zip(self.start, self.stop, strict=True)
         return f"[{', '.join(f'{start}:{stop}' for start, stop in ends)}]"
 
@@ -79,19 +79,19 @@ def chunk_box(place: Place, chunks: Place) -> Box:
 
 @dataclass(frozen=True)
 class Pieces:
-    """The parts of some chunks that lie in a box: a row of each array for each chunk."""
+    """The parts of some chunks that lie in a box; each array has a row per chunk."""
 
-    places: npt.NDArray[np.int64]  # where the chunks begin
-    start: npt.NDArray[np.int64]  # the first value of each in the box
-    stop: npt.NDArray[np.int64]  # and the end of its values there
-    whole: npt.NDArray[np.bool_]  # whether the box has all its values that lie in the dataset
+    places: npt.NDArray[np.int64]  # where each chunk begins
+    start: npt.NDArray[np.int64]  # first value of each chunk in the box
+    stop: npt.NDArray[np.int64]  # end of its values in the box
+    whole: npt.NDArray[np.bool_]  # whether the box has all of its values in the dataset
 
     def __len__(self) -> int:
         return len(self.places)
 
     @property
     def bounds(self) -> Box:
-        """The box from the first to the last of the pieces."""
+        """The box that encloses all pieces."""
         return Box(_place(self.start[0]), _place(self.stop[-1]))
 
     def __getitem__(self, which: Any) -> Pieces:
@@ -120,12 +120,12 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Selection:
-    """A box of a dataset, which of its axes the result has, and the chunks that it touches."""
+    """A box of a dataset, which of its axes the result keeps, and the chunks that it touches."""
 
     box: Box
-    kept: tuple[bool, ...]  # whether each axis of the dataset is one of the result, too
+    kept: tuple[bool, ...]  # whether each axis of the dataset is also an axis of the result
     extents: Place
-    chunks: Place  # extents of a chunk; of a single value where there are no chunks
+    chunks: Place  # extents of a chunk; 1 along all axes if the dataset is not chunked
     value_bytes: int
     #: Where batches may begin and end along each axis, in numbers of chunks, from the first chunk
     #: to the end of the last. Default: between any two chunks.
@@ -142,11 +142,11 @@ class Selection:
 
     @property
     def with_all_axes(self) -> tuple[slice | None, ...]:
-        """The index that gives the result all axes again."""
+        """The index that restores all axes of the dataset in the result."""
         return tuple(slice(None) if kept else None for kept in self.kept)
 
     def cut_near(self, cuts: tuple[Place, ...] | None) -> Selection:
-        """Cut batches at the chunks' edges that are closest to these places in the result."""
+        """Cut batches at the chunk edges that are closest to these places in the result."""
         if cuts is None:
             return self
         left, edges = iter(cuts), []
@@ -192,7 +192,7 @@ class Selection:
 
     @property
     def whole(self) -> Box | None:
-        """The part of the box that consists of whole chunks; None where there is no such chunk."""
+        """The part of the box that consists of whole chunks; None if there is none."""
         start = tuple(-(-at // c) * c for at, c in zip(self.box.start, self.chunks, strict=True))
         stop = tuple(
             at if at == extent else at // c * c
@@ -258,9 +258,9 @@ class Selection:
 def as_selection(
     index: Any, dataset: h5py.Dataset, *, may_be_empty: bool = False
 ) -> Selection | None:
-    """Return the box that an index means; None for all that is not a box of at least one value."""
-    # Steps, lists, masks, names of fields, and whatever is wrong: h5py reads and writes these, or
-    # raises.
+    """Return the box that an index means; None if it is not a box of at least one value."""
+    # h5py handles everything else (steps, lists, masks, field names), and raises for invalid
+    # indices.
     shape = dataset.shape
     if not shape:
         return None
@@ -290,7 +290,7 @@ def as_selection(
 
 
 def _ends(part: Any, extent: int) -> tuple[int, int] | None:
-    """Return where a number or slice begins and ends along its axis; None if it is neither."""
+    """Return where a number or slice begins and ends along its axis; None for anything else."""
     try:
         if isinstance(part, slice):
             first, end, step = part.indices(extent)

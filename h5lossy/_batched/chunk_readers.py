@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from h5lossy._stored import StoredChunks
 
 
-#: In place of the bytes of a chunk.
+#: Placeholder for the bytes of a chunk.
 _NOT_STORED = 2**32 - 1
 
-#: Up to so many chunks, of so many bytes together, batches cost more than they save.
+#: Up to this many chunks, of this many bytes in all, batches cost more than they save.
 _FEW_CHUNKS, _FEW_BYTES = 16, 256 << 10
 
 
@@ -59,13 +59,13 @@ class ChunkReader:
         self._chosen = chosen
         self._fill = unwritten_value(dataset)
         self._listed: npt.NDArray[np.uint32] | None = None
-        #: Where the file has the chunks that are listed, if frames can be read from there.
+        #: Where the listed chunks are in the file, if frames can be read from there.
         self._offsets: npt.NDArray[np.uint64] | None = None
         self._file: int | None = None
         self._done = 0
 
     def close(self) -> None:
-        """Give back what `_frames` reads from."""
+        """Release the memory that `_frames` reads from."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -75,7 +75,7 @@ class ChunkReader:
         self._target[index] = values
 
     def _read_whole(self, place: Place, *, is_stored: bool) -> None:
-        """Read a chunk that is not a good frame of ours; raise if it is broken."""
+        """Read a chunk that is not an intact frame of ours; raise if it is broken."""
         chunk = chunk_box(place, self._chosen.chunks)
         box = chunk.intersection(self._chosen.box)
         if is_stored:
@@ -90,20 +90,20 @@ class ChunkReader:
             self._read_whole(place, is_stored=size is not None)
 
     def _stored_bytes(self, places: npt.NDArray[np.int64]) -> list[int | None]:
-        """Return the bytes of chunks in the file, of few by HDF5's index; None if not stored."""
+        """Return the sizes of chunks in the file, looking up a few one by one; None: not stored."""
         if self._listed is None:
             if len(places) <= _FEW_CHUNKS or self._chosen.has_few_chunks:
                 dataset = self._dataset.id.id
                 sizes = [stored_size(dataset, place) for place in map(tuple, places.tolist())]
                 if None not in sizes:
                     return sizes
-            # None of `stored_size` may also be an error, which this raises.
+            # `stored_size` also returns None for an error, which this call raises.
             self._listed = self._list_chunks()
         at = places // self._chosen.chunks - self._chosen.first
         return [None if n == _NOT_STORED else n for n in self._listed[tuple(at.T)].tolist()]
 
     def _list_chunks(self) -> npt.NDArray[np.uint32]:
-        """Return the bytes of all chunks of the selection, and keep where they are."""
+        """Return the sizes of all chunks of the selection, and keep their offsets."""
         chosen = self._chosen
         stored = np.full(chosen.counts, _NOT_STORED, np.uint32)  # there may be millions
         self._file = opened_for_frames(self._dataset)
@@ -124,7 +124,7 @@ class ChunkReader:
     def _frames(
         self, places: npt.NDArray[np.int64], rows: dict[int, npt.NDArray[np.uint8]]
     ) -> dict[int, Any]:
-        """Return the frames of chunks that have a row; those left out have to be read whole."""
+        """Return the frames of chunks by row; chunks that are left out have to be read whole."""
         frames: dict[int, Any] = {}
         if self._offsets is not None and self._listed is not None and rows:
             assert self._file is not None
@@ -155,7 +155,7 @@ class _Batch(NamedTuple):
 
 
 class HostReader(ChunkReader):
-    """Batches go through `_fetch`, `_decode` and `_finish`, in this order."""
+    """Reads batches with `_fetch`, `_decode` and `_finish`, in this order."""
 
     @property
     def is_short(self) -> bool:
@@ -181,7 +181,7 @@ class HostReader(ChunkReader):
             overlap(batches, partial(self._decode, threads), self._finish)
 
     def _fetch(self, threads: int, buffers: FrameBuffers) -> Iterator[_Batch]:
-        """Yield each batch and its frames by their number; read the chunks that have none."""
+        """Yield each batch and its frames by number; read chunks without a frame at once."""
         most = _native.max_encoded_size(self._chosen.chunk_bytes)
         for pieces in self._chosen.batches(threads):
             sizes = self._stored_bytes(pieces.places)
@@ -200,7 +200,7 @@ class HostReader(ChunkReader):
             yield _Batch(pieces, frames)
 
     def _decode(self, threads: int, batch: _Batch) -> dict[int, Exception]:
-        """Decode the frames of a batch; return what went wrong, by the frame's place in it."""
+        """Decode the frames of a batch; return the errors by the frame's place in it."""
         if not batch.frames:
             return {}
         pieces, frames = batch.pieces[list(batch.frames)], list(batch.frames.values())

@@ -53,7 +53,7 @@ class ChunkWriter:
         report: Report,
     ) -> None:
         self._dtype = dataset.dtype
-        self._name = dataset.name  # a dataset has none when its file has been closed
+        self._name = dataset.name  # None if the file has been closed
         self._params = params
         self._regions = regions
         self._source = source
@@ -65,12 +65,12 @@ class ChunkWriter:
         self._frame_bytes = _native.max_encoded_size(chosen.chunk_bytes)
         self._store = ChunkStore(dataset)
         self._recorder: Recorder | None = None
-        #: The box of whole chunks where a GPU encodes them: they are written before the others.
+        #: The box of whole chunks that a GPU encodes: they are written before the others.
         self._first: Box | None = None
         self._done = 0
 
     def run(self, recorder: Recorder | None = None) -> None:
-        """Write all chunks, checked first with a recorder; an error says which were written."""
+        """Write all chunks, checked first by a recorder; an error says which were written."""
         self._recorder = recorder
         try:
             try:
@@ -105,7 +105,7 @@ class ChunkWriter:
                 else:
                     return
         if self._chosen.nbytes <= BLOCK_BYTES and len(self._chosen) <= MOST_CHUNKS:
-            for batch in self._fetch():  # one batch, which nothing could overlap with
+            for batch in self._fetch():  # one batch, so there is nothing to overlap with
                 self._put(batch, self._encode(batch))
         else:
             overlap(self._fetch(), self._encode, self._put)
@@ -133,7 +133,7 @@ class ChunkWriter:
             try:
                 yield self._filled(pieces)
             except Exception:
-                # The part of this batch whose values were read is written all the same.
+                # Write the part of this batch whose values were read.
                 rows = self._chosen.box.start[0] + self._source.held()
                 come = pieces[pieces.stop[:, 0] <= rows]
                 if self._chosen.kept[0] and len(come):
@@ -144,7 +144,7 @@ class ChunkWriter:
         return _Batch(pieces, self._values(pieces.bounds))
 
     def _values(self, box: Box) -> npt.NDArray[Any]:
-        """Return the values of a box, as the dataset holds them."""
+        """Return the values of a box in the dataset's type."""
         values = self._source.read(self._chosen.of_kept(box))
         return as_stored(values, self._dtype).reshape(box.shape)
 
@@ -193,7 +193,7 @@ class ChunkWriter:
     # --------------------------------------------------------------------------------------------
 
     def _write_from_gpu(self, memory: DeviceMemory, whole: Box) -> None:
-        """Write the box of whole chunks, of which only frames come to the host, then the others."""
+        """Write the box of whole chunks, copying only frames to the host, then the other chunks."""
         chunks = self._chosen.chunks
         part = cupy_memory(memory.owner[whole.within(self._chosen.box).slices])
         places = self._order()

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writing through HDF5, a box at a time: alone, or in all processes that have a file open together.
+"""Writing through HDF5, a box at a time: alone, or collectively in all processes of an open file.
 
-With parallel HDF5, HDF5 encodes through the filter, since only it can agree on the place of each
-chunk in the file: direct chunk writes of different lengths leave the processes with different ideas
+In parallel HDF5, HDF5 calls the filter itself, since only HDF5 can agree on the place of each chunk
+in the file: direct chunk writes of different lengths would leave the processes with different ideas
 of where the file ends. A process that fails while the others write would leave them waiting
-forever. So all of them say before each transfer whether they are ready, and either all write or all
-raise.
+forever. So before each transfer, every process announces whether it is ready, and then either all
+write or all raise.
 """
 
 from __future__ import annotations
@@ -42,30 +42,31 @@ class _Failed(Exception):  # noqa: N818  # never leaves this module
 
 
 class Ranks:
-    """The processes that have a file open together; a process alone has no communicator."""
+    """The processes that have the file open together; a single process has no communicator."""
 
     def __init__(self, file: h5py.File | None = None) -> None:
         self.rank: int = 0
         self._comm: Any = None
         if file is not None:
-            # A duplicate of the file's, so no message is mixed up with those of others.
+            # A duplicate of the file's communicator, so that messages do not mix with those of
+            # others.
             self._comm, info = file.id.get_access_plist().get_fapl_mpio()
             if info:
                 info.Free()
             self.rank = self._comm.Get_rank()
 
     def close(self) -> None:
-        """Give the communicator back."""
+        """Free the communicator."""
         if self._comm is not None:
             self._comm.Free()
 
     def gather(self, mine: Any) -> list[Any]:
-        """Return what each process gives."""
+        """Gather what each process gives."""
         return [mine] if self._comm is None else [*self._comm.allgather(mine)]
 
     @contextmanager
     def agreeing(self) -> Iterator[None]:
-        """Run the block in all processes; raise `_Failed` where only others fail."""
+        """Run the block in all processes; raise `_Failed` where only others have failed."""
         failure: BaseException | None = None
         try:
             yield
@@ -81,8 +82,8 @@ class Ranks:
 
 
 def tell_others(error: Exception) -> None:
-    """Tell the processes that wait for this one, which was given no dataset of their file."""
-    # That is the one parallel file that is open here; if there are several, they go on waiting.
+    """Tell waiting processes about this one, which was given no dataset of their file."""
+    # Uses the one parallel file that is open here; if there are several, the others keep waiting.
     opened = [h5py.File(file) for file in h5f.get_obj_ids(h5f.OBJ_ALL, h5f.OBJ_FILE)]
     shared = [file for file in opened if is_parallel(file)]
     if len(shared) == 1:
@@ -96,7 +97,7 @@ def write_together(
     selection: Any,
     prepare: Callable[[], tuple[Report, Callable[[Place], Source]]],
 ) -> None:
-    """Do what ``write(..., collective=True)`` does, in all processes that have the file open."""
+    """Implement ``write(..., collective=True)``, in all processes that have the file open."""
     if not is_parallel(dataset):
         error = InvalidArgumentError(
             f"collective=True is for files that are open with driver='mpio', and "
@@ -147,7 +148,7 @@ def _chosen_by_one(dataset: h5py.Dataset, selection: Any) -> Selection:
 
 
 class _About(NamedTuple):
-    """What a process tells the others of its part."""
+    """What a process tells the others about its part."""
 
     name: str
     shape: Place
@@ -157,7 +158,7 @@ class _About(NamedTuple):
 
 
 class BoxWriter:
-    """Writes the values of this process in boxes; `ranks` are those that it writes with, if any."""
+    """Writes the values of this process in boxes; `ranks` are all writing processes, if any."""
 
     def __init__(
         self,
@@ -203,7 +204,7 @@ class BoxWriter:
             )
 
     def run(self, rounds: int | None = None) -> None:
-        """Write a box in each round; where there are no more, take part without."""
+        """Write one box per round; after the last one, take part with an empty selection."""
         try:
             for i in range(len(self._boxes) if rounds is None else rounds):
                 box = self._boxes[i] if i < len(self._boxes) else None
@@ -225,7 +226,7 @@ class BoxWriter:
         if box is None:
             return np.empty(0, dtype)
         values = self._source.read(self._chosen.of_kept(box))
-        if self._together:  # HDF5 converts nothing then
+        if self._together:  # HDF5 converts nothing in collective writes
             values = np.ascontiguousarray(as_stored(values, dtype))
         return values.reshape(box.shape)
 
@@ -241,7 +242,7 @@ class BoxWriter:
             self._report(done * self._chosen.value_bytes, self._chosen.nbytes)
 
     def _transfer(self, box: Box | None, block: npt.NDArray[Any]) -> None:
-        """Call ``H5Dwrite``, as all processes have to; h5py would not for an empty selection."""
+        """Call ``H5Dwrite``, as all processes must; h5py skips it for an empty selection."""
         there = self._dataset.id.get_space()
         here = h5s.create_simple(block.shape)
         if box is None:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES = 80
 
-#: Frames that have so many bytes in common at least are taken to be of one kind; a frame that is
-#: not is decoded by the host.
+#: Frames whose first bytes agree up to this number are taken to be of one kind; the host decodes a
+#: frame that turns out to be of another kind.
 _ALIKE_BYTES = 16
 
-#: Room of the frames that are copied to the GPU at once: a copy takes as long as reading a short
-#: frame does.
+#: Buffer size for frames that are copied to the GPU at once: one copy takes as long as reading a
+#: short frame.
 _COPIED_BYTES = 2 << 20
 
 #: Most combinations of codec, bound and mode that are decoded in one batch; the host decodes the
@@ -53,11 +53,11 @@ def decode(
     start: tuple[int, ...],
     read: Callable[[int, npt.NDArray[np.uint8]], dict[int, Any]],
 ) -> Iterator[tuple[int, list[int]]]:
-    """Decode all chunks that an array has part of, into the array; `start` is in its first chunk.
+    """Decode all chunks that an array intersects into the array; `start` is in the first chunk.
 
-    `read(chunk, buffers)` returns the frames of this chunk and the next ones, one for each buffer,
-    by their number from 0, in the buffer or elsewhere; it may leave some out. Yields, after each
-    batch, how many chunks have been tried, and the numbers of those that were not decoded.
+    `read(chunk, buffers)` returns the frames of this chunk and the next ones, one per buffer, by
+    their number from 0, in the buffer or elsewhere; it may leave some out. After each batch, yields
+    how many chunks have been tried, and the numbers of those that were not decoded.
     """
     work = GpuChunks(memory, chunks, start)
     batches = work.batches()
@@ -77,7 +77,7 @@ def decode(
 
 
 class _Decoder:
-    """Decodes batches; `start` one, and `finish` it when the next one has been started."""
+    """Decodes batches: `start` begins one, and `finish` waits for it after the next `start`."""
 
     def __init__(
         self, chunks: GpuChunks, read: Callable[[int, npt.NDArray[np.uint8]], dict[int, Any]]
@@ -158,7 +158,7 @@ class _Decoder:
     ) -> list[_native.FrameFields]:
         """Return the header of one frame of each kind."""
         kinds: dict[tuple[int, int, int] | None, _native.FrameFields] = {}
-        begins: dict[bytes, int] = {}  # frames that begin alike are looked at once
+        begins: dict[bytes, int] = {}  # look at only one of several frames that begin alike
         for k in np.flatnonzero(sizes).tolist():
             begins.setdefault(buffers[k, :_ALIKE_BYTES].tobytes(), k)
         for k in begins.values():
@@ -169,8 +169,8 @@ class _Decoder:
             bound = info.bound_kind
             if bound == _native.BOUND_RANGE_RELATIVE:
                 bound = _native.BOUND_ABSOLUTE  # decoded alike
-            # Stored frames, and lossless ones of floats, are decoded as any kind; all of integers
-            # are one.
+            # Stored frames, and lossless frames of floats, are decoded like any kind; all frames of
+            # integers are one kind.
             has_integers = info.dtype.kind in "iu" or info.dtype.itemsize == 2
             is_any = info.codec == 0 or (bound == _native.BOUND_LOSSLESS and not has_integers)
             if has_integers:

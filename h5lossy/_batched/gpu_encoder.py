@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Encoding the chunks of an array on a GPU.
 
-Chunks are cut out, padded and encoded there, a batch at a time; only their frames are copied. While
-the caller stores the frames of one batch, those of the next one are copied, and the batch after it
-is encoded.
+Chunks are cut out, padded and encoded on the GPU, a batch at a time; only their frames are copied.
+While the caller stores the frames of one batch, those of the next one are copied, and the batch
+after that is encoded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _encode_on_host(
     first: int,
     sizes: npt.NDArray[np.int64],
 ) -> dict[int, npt.NDArray[np.uint8]]:
-    """Encode the chunks of a batch whose frames have no size: those are left to the host."""
+    """Encode the chunks of a batch whose frames have no size: the GPU left them to the host."""
     left = np.flatnonzero(sizes == 0).tolist()
     if not left:
         return {}
@@ -114,6 +114,6 @@ def encode(
             ends = zip(slot.begins.tolist(), slot.ends.tolist(), strict=False)
             encoded = [slot.host_frames[begin:end] for begin, end in ends]
             yield [slot.host_made.get(k, frame) for k, frame in enumerate(encoded)]
-    finally:  # no copy may still run when this memory is freed
+    finally:  # no copy may still be running when this memory is freed
         work.mark().synchronize()
         work.mark(copies).synchronize()

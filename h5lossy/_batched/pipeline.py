@@ -27,9 +27,9 @@ def overlap(
     work: Callable[[_Batch], _Result],
     finish: Callable[[_Batch, _Result], None],
 ) -> None:
-    """Do `work` on each batch in a helper thread; fetch and finish batches in this one meanwhile.
+    """Do `work` on batches in a helper thread; fetch and finish others in this thread meanwhile.
 
-    If a batch cannot be fetched, the ones before it are finished, and then the error is raised.
+    If a batch cannot be fetched, the earlier ones are finished before the error is raised.
     """
     failure: Exception | None = None
     started: deque[tuple[_Batch, Future[_Result]]] = deque()
@@ -54,7 +54,7 @@ def overlap(
 
 @contextmanager
 def helper_thread() -> Iterator[Callable[..., Future[Any]]]:
-    """Yield a function that runs another in a helper thread, or in this one."""
+    """Yield a function that runs another one in a helper thread, or in this thread."""
     try:
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # fails at exit
 
@@ -68,7 +68,7 @@ def helper_thread() -> Iterator[Callable[..., Future[Any]]]:
 
 
 def _run_at_once(work: Callable[..., _Result], *given: Any) -> Future[_Result]:
-    """Do what `Executor.submit` does, in this thread."""
+    """Do the work of `Executor.submit` in this thread."""
     future: Future[_Result] = Future()
     try:
         future.set_result(work(*given))
@@ -78,10 +78,10 @@ def _run_at_once(work: Callable[..., _Result], *given: Any) -> Future[_Result]:
 
 
 class FrameBuffers:
-    """Buffers that take turns: one for the batch at work, one for the batch before or after it.
+    """Buffers used in turn: one for the current batch, one for the batch before or after it.
 
-    They are reused, since the first use of fresh memory takes about as long as encoding. `sparse`
-    is for frames that leave most of their room unused.
+    They are reused, since the first use of fresh memory takes as long as encoding. `sparse` is for
+    frames that leave most of their room unused.
     """
 
     def __init__(self, count: int = 2, *, sparse: bool = False) -> None:
@@ -105,10 +105,10 @@ def aligned(frame_bytes: int) -> int:
 
 
 def _small_pages(size: int) -> npt.NDArray[np.uint8]:
-    """Return memory of which only what is used costs anything."""
-    if sys.platform == "win32":  # which has no huge pages that nobody asked for
+    """Return memory whose unused pages cost nothing."""
+    if sys.platform == "win32":  # uses huge pages only on request
         return np.empty(size, np.uint8)
-    # NumPy asks for huge pages, of which a short frame in a long row takes a whole one.
+    # NumPy requests huge pages, and then a short frame in a long row would take a whole one.
     try:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:

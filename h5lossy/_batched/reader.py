@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import h5py
 
 
-#: The library starts no more.
+#: The library starts at most this many.
 _MOST_THREADS = 1024
 
 
@@ -194,7 +194,7 @@ def _read_by_h5py(
     out: Any,
     report: Report,
 ) -> Any:
-    """Read at once, or part by part into `out`; broken chunks of ours are named."""
+    """Read at once, or part by part into `out`; errors name broken chunks."""
     touched = None
     if chosen is not None and chunks is not None:
         touched = chosen.box.places(chosen.chunks) if chosen.has_few_chunks else None

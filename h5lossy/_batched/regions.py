@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from h5lossy import _native
     from h5lossy._codecs import Codec
 
-#: What `Params` say of the data, and not of the setting.
+#: The fields of `Params` that describe the data, not the setting.
 _OF_DATA = ("value_class", "value_bytes", "big_endian", "fill_bits", "maybe_padded", "shape")
 
 
@@ -79,7 +79,7 @@ def read_regions(given: Any, dataset: h5py.Dataset, params: _native.Params) -> l
     return sorted(found, key=lambda region: -region.bound.value)
 
 
-#: The pieces of a batch by the region whose bound they take; None: that of the dataset.
+#: The pieces of a batch by the region whose bound they get; None: the dataset's bound.
 Groups: TypeAlias = list[tuple[Region | None, npt.NDArray[np.intp]]]
 
 

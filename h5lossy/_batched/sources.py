@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-#: Values; more would not be faster, and take more memory.
+#: Number of values; more would not be faster, and take more memory.
 _CONVERTED_AT_ONCE = 1 << 14
 
 #: Iterables that are one array.
@@ -82,7 +82,7 @@ def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any
         return values
     if values.dtype.newbyteorder("=") == dtype.newbyteorder("="):
         return values.astype(dtype)
-    # NumPy rounds alike, but treats numbers beyond the largest float otherwise.
+    # NumPy rounds in the same way, but treats numbers beyond the largest float differently.
     given, wanted = h5t.py_create(values.dtype, logical=True), h5t.py_create(dtype)
     # HDF5 converts in place, so each value needs the space of the wider type.
     room = np.empty(_CONVERTED_AT_ONCE * max(values.itemsize, dtype.itemsize), np.uint8)
@@ -131,7 +131,7 @@ class _Array:
 
 
 class _Blocks:
-    """Blocks that follow each other along axis 0; keeps the rows that will still be read."""
+    """Consecutive blocks along axis 0; keeps only the rows that will still be read."""
 
     memory: DeviceMemory | None = None
     cuts: tuple[tuple[int, ...], ...] | None = None
@@ -164,11 +164,11 @@ class _Blocks:
         return self._rows[(slice(0, rows.stop - rows.start), *others)]
 
     def held(self) -> int:
-        """Return the number of rows of axis 0 that there are, after `read` has failed."""
+        """Return the number of rows of axis 0 that exist, after `read` has failed."""
         return self._first + len(self._rows)
 
     def finish(self) -> None:
-        """Raise if there are more values."""
+        """Raise if values are left over."""
         if self.held() > self._shape[0] or any(map(len, self._blocks)):
             raise InvalidArgumentError(
                 f"the blocks have more than the {self._shape[0]} rows along axis 0 of the selection"
@@ -203,14 +203,14 @@ def _takes_slices(values: Any) -> bool:
         isinstance(getattr(values, "shape", None), tuple)
         and hasattr(values, "__getitem__")
         and not isinstance(values, np.generic | memoryview)
-        and not hasattr(values, "iloc")  # an index of pandas means columns
+        and not hasattr(values, "iloc")  # pandas indexes columns
     )
 
 
 def _edges_of_blocks(values: Any) -> tuple[tuple[int, ...], ...] | None:
     """Return where dask's blocks begin and end along each axis; None for other arrays."""
     chunks = getattr(values, "chunks", None)
-    # dask's chunks are tuples of tuples; those of HDF5 and Zarr are extents.
+    # dask's chunks are tuples of tuples; HDF5's and Zarr's are extents.
     if not isinstance(chunks, tuple) or not all(isinstance(axis, tuple) for axis in chunks):
         return None
     return tuple(tuple(itertools.accumulate(axis, initial=0)) for axis in chunks)
@@ -224,9 +224,9 @@ def _gives_blocks(values: Any) -> bool:
 
 
 def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:
-    """Convert what is no array, or raise `InvalidArgumentError`."""
+    """Convert anything that is not an array, or raise `InvalidArgumentError`."""
     try:
-        # NumPy would take the real part of complex numbers with a warning only.
+        # NumPy would drop the imaginary part with only a warning.
         given = unmasked(values, fill)
         converted = np.asarray(given, dtype=dtype) if given.dtype.kind != "c" else given
     except (TypeError, ValueError) as error:
@@ -238,7 +238,7 @@ def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:
 
 
 def _check_type(given: Any, dtype: np.dtype[Any]) -> None:
-    """Raise for values that no float can hold. What has no type of NumPy's is converted later."""
+    """Raise for values that no float can hold. Values without a NumPy type are converted later."""
     if isinstance(given, np.dtype) and dtype.kind == "f" and given.kind not in "biuf":
         advice = "; give their real and imaginary parts" if given.kind == "c" else ""
         raise InvalidArgumentError(f"values of type {given} can't be written as {dtype}{advice}")

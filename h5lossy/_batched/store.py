@@ -1,19 +1,19 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Putting chunks into a file so that a full disk or a killed process costs one of them at most.
+"""Writing chunks to a file so that a full disk or a killed process costs at most one of them.
 
 HDF5 writes its index of the chunks late. If the disk is full by then, the whole file is lost. So
-disk space for a chunk and its index is reserved before the chunk is written.
+space for a chunk and its index entry is reserved before the chunk is written.
 
 Reserved space is never released: truncating the file to its earlier size would destroy what other
-threads have written meanwhile. Unused space behind the end of a file is small and harmless.
+threads have written meanwhile. Unused space at the end of a file is small and harmless.
 
-HDF5 gives the space of a chunk that is replaced to the next one. Before that, the index in the file
+When a chunk is replaced, HDF5 reuses its space for the next one. Before that, the index in the file
 must no longer refer to it, so the dataset is flushed.
 
-A file that is shorter than its superblock states can't be opened. When HDF5 flushes a file whose
+A file that is shorter than its superblock states cannot be opened. When HDF5 flushes a file whose
 last chunk was freed, it first truncates the file, and then writes the superblock. So before such a
-flush the shorter length is put into the superblock here.
+flush, the shorter length is written to the superblock here.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _GROWTH_BYTES = 128
 #: Reserved beyond what the next chunk needs, since a reservation takes as long as a small chunk.
 _AHEAD_BYTES = 32 << 10
 
-#: An entry of an index that has its full size from the first chunk on.
+#: An entry of an index that has its full size from the start.
 _ENTRY_BYTES = 24
 
 #: If more than this was allocated since the last flush, a flush is faster than reserving it.
@@ -72,19 +72,19 @@ _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 
 
 class ChunkStore:
-    """Writes the chunks of one dataset; reserves space in files that are on a disk in one piece."""
+    """Writes the chunks of one dataset; reserves space if the file is on a disk in one piece."""
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
         self._file = h5i.get_file_id(dataset.id)
         self._is_on_disk, self._index = _storage_of(dataset)
-        #: What the index takes as soon as there is one; 0 if there is one, as far as is known.
+        #: Space for the index once it exists; 0 if it is known to exist.
         self._first_bytes = 0
         if self._index == FIXED_ARRAY:
             self._first_bytes = math.prod(grid_of(dataset)) * _ENTRY_BYTES
         #: The length that the superblock in the file states.
         self._stated = 0
-        #: Up to here there is disk space.
+        #: Disk space is reserved up to here.
         self._end = 0
         if self._is_on_disk:
             with phil:
@@ -104,7 +104,7 @@ class ChunkStore:
             put_into_file(self._dataset.id, place)
 
     def flush(self) -> None:
-        """Have HDF5 write its caches, for which space has been reserved."""
+        """Make HDF5 write its caches, for which space has been reserved."""
         with phil:
             if not self._is_on_disk:
                 h5f.flush(self._file)
@@ -131,12 +131,12 @@ class ChunkStore:
             if old is None or old == size:
                 return
             if allocated_end(self._file) > self._stated:
-                self.flush()  # what is beyond the stated end can't be read after a kill
+                self.flush()  # data beyond the stated end cannot be read after a kill
             else:
                 self._dataset.id.flush()
 
     def _begin(self) -> None:
-        """Find out where the disk space ends for what is in HDF5's caches, which has an address."""
+        """Find where the reserved space ends for what HDF5's caches hold, which has an address."""
         found = read_superblock(self._file.get_vfd_handle())
         self._stated = found.end if found else 0
         if allocated_end(self._file) - self._stated > _UNFLUSHED_BYTES:
@@ -162,7 +162,7 @@ class ChunkStore:
         self._first_bytes = 0
 
     def _index_bytes(self, place: Place) -> int:
-        """Return how much an index that has chunks takes at most for one more."""
+        """Return the most that an index with this many chunks takes for one more."""
         if self._index != EXTENSIBLE_ARRAY:
             return _INDEX_BYTES
         # Chunks are counted along the unlimited axis last. How far it reaches does not matter: a
@@ -194,7 +194,7 @@ def _storage_of(dataset: h5py.Dataset) -> tuple[bool, int]:
 
 
 def _fallocate(fd: int, begin: int, size: int) -> int:
-    """Return 0 or the errno. Not posix_fallocate, which writes zeros where it has no other way."""
+    """Return 0 or the errno. Not posix_fallocate, which may fall back to writing zeros."""
     code = errno.EOPNOTSUPP
     if sys.platform == "linux":
         from h5lossy._loader_posix import ffi, process  # noqa: PLC0415  # not on Windows

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """libh5lossy for Python: its C API as typed functions, and its statuses as exceptions.
 
-The functions release the GIL while C runs, and hold nothing between calls: all of them are
+The functions release the GIL while C code runs, and keep no state between calls, so all of them are
 thread-safe.
 """
 

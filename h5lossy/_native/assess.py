@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What decoded data differs by: ``h5l_assess_*``. ``h5lossy_assess.h`` explains every field."""
+"""How decoded data differs: ``h5l_assess_*``. ``h5lossy_assess.h`` explains every field."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Mask = npt.NDArray[np.uint8] | None
 
-# Not beside the plugin: HDF5 opens every library in that folder.
+# Not next to the plugin: HDF5 opens every library in that folder.
 ASSESS_PATH = Path(PLUGIN_PATH).parent / "lib" / file_name("h5lossy_assess")
 
 _library = Library(ASSESS_PATH, "assess")
@@ -64,11 +64,11 @@ class AssessParams(Struct):
     spacing: tuple[float, ...] = ()
     value_range: float = 0.0
     on_device: bool = False
-    #: The arrays are of 64-bit integers, which the library does not know: see `WideState`.
+    #: The arrays are 64-bit integers, which the library does not support: see `WideState`.
     is_wide: bool = False
     #: The arrays are of the components of complex numbers: see `ComplexState`.
     is_complex: bool = False
-    #: Bounds that the library does not know: of noise with its floor, of moduli.
+    #: Bounds that the library does not support: noise with its floor, and moduli.
     noise: tuple[float, int] | None = None
     modulus: float | None = None
 
@@ -145,7 +145,7 @@ class PointsResult(Struct):
     grid_exponent: int
     log_bins: npt.NDArray[np.uint64]
     linear_bins: npt.NDArray[np.uint64]
-    #: Largest error as a part of the bound at its value, of noise and moduli.
+    #: Largest error as a fraction of the bound at its value, for noise and moduli.
     share: float | None
     modulus_max: float | None  # the largest error of a complex number
 
@@ -211,7 +211,7 @@ SLICE_RESULT_DTYPE = _record("h5l_assess_slice_result")
 def compared(
     dtype: np.dtype[Any], fill_bits: int | None, *, is_complex: bool = False
 ) -> dict[str, Any]:
-    """Return the fields of `AssessParams` for two fields of one type; of components, that type."""
+    """Return the fields of `AssessParams` for two fields of one type; complex: of components."""
     is_big_endian = dtype.newbyteorder("<") != dtype
     return {
         "value_bytes": dtype.itemsize,
@@ -248,7 +248,7 @@ class AssessState:
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An array that is pickled out of band may come back at any address, and read-only.
+        # An array that was pickled out of band may come back at any address, and read-only.
         return AssessState, (self.params, self.to_bytes())
 
     @property
@@ -267,12 +267,12 @@ class AssessState:
         decoded: npt.NDArray[Any],
         mask: npt.NDArray[np.uint8] | None,
     ) -> None:
-        """Take points in C order from number `first` on; all arrays are C-contiguous."""
+        """Add points in C order from number `first` on; all arrays are C-contiguous."""
         arrays = (original, decoded, mask)
         call("assess_points", self._params, self._words, first, original.size, *arrays)
 
     def field(self, piece: Piece) -> None:
-        """Take stencils, lags and windows of a piece."""
+        """Add stencils, lags and windows of a piece."""
         call("assess_field", self._params, self._words, piece)
 
     def boxes(self, piece: Piece, extent: tuple[int, ...], boxes: npt.NDArray[Any]) -> None:
@@ -327,10 +327,10 @@ class AssessState:
         return FieldResult.from_c(result("assess_result", self._params, self._words, None))
 
 
-#: Stands for the fill value among values in float64: no integer of 64 bits is so large.
+#: Replaces the fill value among values in float64: no 64-bit integer is so large.
 _FILL = 2.0**65
 
-#: What is taken of the errors; all else is of the values.
+#: Results that are taken from the errors; all others are taken from the values.
 _OF_ERRORS = (
     "error_min",
     "error_max",
@@ -354,7 +354,7 @@ def new_state(params: AssessParams) -> AssessState:
 
 
 class _JudgingState(AssessState):
-    """An `AssessState` that finds violations itself, of bounds that the library does not know."""
+    """An `AssessState` that finds violations itself, of bounds that the library does not have."""
 
     def __init__(self, params: AssessParams, state: bytes | None = None) -> None:
         super().__init__(params, state)
@@ -368,7 +368,7 @@ class _JudgingState(AssessState):
 
     @property
     def _is_judging(self) -> bool:
-        """Whether the bound is one of those."""
+        """Whether the bound is one of these."""
         return True
 
     def merge(self, other: AssessState) -> None:
@@ -384,7 +384,7 @@ class _JudgingState(AssessState):
         found = super().points_result()
         if not self._is_judging:
             return found
-        # Rounded, the share of what keeps the bound may be above 1.
+        # After rounding, the fraction may be above 1 even if the bound is kept.
         share = self.share if self.violations else min(self.share, 1.0)
         return dataclasses.replace(
             found, violations=self.violations, listed=self.listed, share=share
@@ -415,7 +415,7 @@ class _JudgingState(AssessState):
     def _errors(
         self, original: npt.NDArray[Any], decoded: npt.NDArray[Any], mask: Mask
     ) -> tuple[Floats, Floats]:
-        """Return floats as float64, and their errors, each rounded once; 0 where none counts."""
+        """Return floats as float64, and their errors, each rounded once; 0 at excluded points."""
         x, y = original.astype(np.float64), decoded.astype(np.float64)
         with np.errstate(all="ignore"):
             errors = y - x
@@ -427,12 +427,12 @@ class _JudgingState(AssessState):
 
 
 class NoiseState(_JudgingState):
-    """An `AssessState` for a bound of noise, of integers of up to 32 bits in float64."""
+    """An `AssessState` for noise bounds, of integers of up to 32 bits in float64."""
 
     def points(
         self, first: int, original: npt.NDArray[Any], decoded: npt.NDArray[Any], mask: Mask
     ) -> None:
-        """Take points in C order from number `first` on."""
+        """Add points in C order from number `first` on."""
         super().points(first, original, decoded, mask)
         assert self.params.noise is not None
         x, errors = self._errors(original, decoded, mask)
@@ -450,7 +450,7 @@ def noise_limits(noise: float, floor: int, sizes: Floats) -> Floats:
     with np.errstate(invalid="ignore"):  # of NaN
         roots = noise * np.sqrt(sizes)
     limits = np.floor(roots)
-    # Both operations are off by one unit in the last place together.
+    # Together, the two operations are off by at most one unit in the last place.
     is_near = np.flatnonzero(np.floor(roots * (1 - 2**-51)) != np.floor(roots * (1 + 2**-51)))
     if is_near.size:
         own, at = np.unique(sizes[is_near], return_inverse=True)
@@ -460,10 +460,10 @@ def noise_limits(noise: float, floor: int, sizes: Floats) -> Floats:
 
 
 class ComplexState(_JudgingState):
-    """An `AssessState` for complex numbers: components one after the other, in pairs.
+    """An `AssessState` for complex numbers: consecutive components, in pairs.
 
-    The library judges bounds of components. One of moduli is judged here: where it is violated, by
-    each component that is off.
+    The library checks bounds of components. A bound of moduli is checked here: if a number violates
+    it, each of its components that is off counts as a violation.
     """
 
     def __init__(self, params: AssessParams, state: bytes | None = None) -> None:
@@ -477,7 +477,7 @@ class ComplexState(_JudgingState):
     def points(
         self, first: int, original: npt.NDArray[Any], decoded: npt.NDArray[Any], mask: Mask
     ) -> None:
-        """Take points in C order from number `first` on, which is even."""
+        """Add points in C order from number `first` on, which is even."""
         super().points(first, original, decoded, mask)
         _, errors = self._errors(original, decoded, mask)
         pairs = errors.reshape(-1, 2)
@@ -519,9 +519,9 @@ class ComplexState(_JudgingState):
 class WideState(_JudgingState):
     """An `AssessState` for integers of 64 bits, signed or not, of either byte order.
 
-    The library computes in float64, which holds all integers up to 2**53 only. It is given the
-    values, rounded, and in a second state the exact differences, each rounded once. What violates
-    an absolute bound is decided here, in integers. Neighbours are compared as rounded values.
+    The library computes in float64, which holds integers only up to 2**53 exactly. It gets the
+    rounded values, and in a second state the exact differences, each rounded once. Violations of an
+    absolute bound are decided here, in integers. Neighbours are compared as rounded values.
     """
 
     def __init__(self, params: AssessParams, state: bytes | None = None) -> None:
@@ -529,7 +529,7 @@ class WideState(_JudgingState):
         own = dataclasses.replace(self._params, fill_bits=None, bound_kind=BOUND_NONE)
         self.errors = AssessState(own)
         self.worst: tuple[int, Point] | None = None
-        self.became_fill = 0  # values, which count as such
+        self.became_fill = 0  # values that became the fill value, and count as values
         self.first_became_fill: int | None = None
 
     @property
@@ -559,7 +559,7 @@ class WideState(_JudgingState):
     def points(
         self, first: int, original: npt.NDArray[Any], decoded: npt.NDArray[Any], mask: Mask
     ) -> None:
-        """Take points in C order from number `first` on."""
+        """Add points in C order from number `first` on."""
         x, y = self._floats(original), self._floats(decoded)
         became = np.flatnonzero((y == _FILL) & (x != _FILL) & (True if mask is None else mask == 0))
         if became.size:
@@ -580,7 +580,7 @@ class WideState(_JudgingState):
             self._take(first, original, decoded, wrong)
 
     def field(self, piece: Piece) -> None:
-        """Take stencils, lags and windows of a piece."""
+        """Add stencils, lags and windows of a piece."""
         super().field(self._as_numbers(piece))
 
     def ranges(self, piece: Piece, slices: npt.NDArray[Any]) -> None:
@@ -647,7 +647,7 @@ class WideState(_JudgingState):
     def _floats(self, values: npt.NDArray[Any]) -> Floats:
         """Return values as the library takes them."""
         rounded = values.astype(np.float64)
-        if self.params.fill_bits:  # 0 is 0 in float64, too
+        if self.params.fill_bits:  # 0 is exact in float64, too
             rounded[_bits(values) == self.params.fill_bits] = _FILL
         return rounded
 
@@ -656,7 +656,7 @@ class WideState(_JudgingState):
         return dataclasses.replace(piece, original=both[0], decoded=both[1])
 
     def _as_numbers(self, piece: Piece) -> Piece:
-        """Do the same; a decoded value that became the fill value counts."""
+        """Do the same; a decoded value that became the fill value counts as a value."""
         return dataclasses.replace(self._rounded(piece), decoded=piece.decoded.astype(np.float64))
 
     def _take_became_fill(self, count: int, first: int) -> None:
@@ -666,14 +666,14 @@ class WideState(_JudgingState):
         self.first_became_fill = first if before is None else min(before, first)
 
     def _take_worst(self, found: tuple[int, Point]) -> None:
-        """Keep the largest difference, and of equals the first."""
+        """Keep the largest difference, the first of equal ones."""
         before = self.worst
         if before is None or (found[0], -found[1].at) > (before[0], -before[1].at):
             self.worst = found
 
 
 def _point(first: int, original: npt.NDArray[Any], decoded: npt.NDArray[Any], i: int) -> Point:
-    """Return a point, with integers as integers, which float64 need not hold."""
+    """Return a point whose integers stay integers, since float64 may not hold them."""
     return Point(at=first + i, original=original[i].item(), decoded=decoded[i].item())
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""GPUs: which there are, and chunks in their memory. ``h5lossy_device.h`` explains every field."""
+"""GPUs of this machine, and chunks in their memory. ``h5lossy_device.h`` explains every field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts(Struct):
-    """``h5l_counts``: chunks that this process has encoded and decoded, and on what."""
+    """``h5l_counts``: how many chunks this process has encoded and decoded, on CPU and GPU."""
 
     cpu_encoded: int
     cpu_decoded: int
@@ -83,7 +83,7 @@ def device_selection() -> str:
 
 
 def gpu_speedup(codec: int, *, decode: bool) -> float:
-    """Return how many times as fast as this CPU a GPU is by the library's table; 0: not there."""
+    """Return how many times faster than this CPU a GPU is by the library's table; 0: unknown."""
     return float(lib.h5l_gpu_speedup(codec, decode))
 
 

@@ -41,14 +41,14 @@ BOUND_RANGE_RELATIVE: int = lib.H5L_BOUND_RANGE_RELATIVE
 BOUND_LOSSLESS: int = lib.H5L_BOUND_LOSSLESS
 BOUND_NOISE: int = lib.H5L_BOUND_NOISE
 
-#: NumPy's letters for the classes of types, by ``H5L_CLASS_*``; NumPy itself has no bfloat16.
+#: NumPy's letters for type classes, by ``H5L_CLASS_*``; NumPy itself has no bfloat16.
 TYPE_LETTERS = "fuif"
 
 
 def type_fields(dtype: np.dtype[Any]) -> dict[str, Any]:
     """Return the fields of `Params` that hold the type of a float or an integer."""
     size = dtype.itemsize
-    if dtype.kind == "c":  # a value of the library's is a component
+    if dtype.kind == "c":  # a value of the library is a component
         value_class: int = lib.H5L_CLASS_COMPLEX
         size //= 2
     elif is_bfloat16(dtype):
@@ -70,7 +70,7 @@ def is_bfloat16(dtype: np.dtype[Any]) -> bool:
 
 
 def dtype_of(value_class: int, value_bytes: int, *, big_endian: bool) -> np.dtype[Any]:
-    """Return the type that the library describes so; bfloat16 without ml_dtypes is two bytes."""
+    """Return the type that the library describes; without ml_dtypes, bfloat16 is two bytes."""
     if value_class == lib.H5L_CLASS_BFLOAT:
         try:
             bfloat16: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
@@ -84,7 +84,7 @@ def dtype_of(value_class: int, value_bytes: int, *, big_endian: bool) -> np.dtyp
 
 @dataclass(frozen=True, kw_only=True)
 class Params(Struct):
-    """``h5l_params``: what to do with a chunk of values. ``h5lossy.h`` explains every field."""
+    """``h5l_params``: how to encode a chunk of values. ``h5lossy.h`` explains every field."""
 
     codec: int = 0
     bound_kind: int = 0
@@ -124,7 +124,7 @@ class Params(Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class FrameFields(Struct):
-    """``h5l_frame_info``: what a frame describes itself as. ``h5lossy.h`` explains every field."""
+    """``h5l_frame_info``: what a frame says about itself. ``h5lossy.h`` explains every field."""
 
     version: int
     codec: int
@@ -170,7 +170,7 @@ def version() -> str:
 
 
 def build() -> str:
-    """Return which compiler made the library, and how: "GNU 12.2.0, Release"."""
+    """Return the compiler and build type of the library: "GNU 12.2.0, Release"."""
     return text(lib.h5l_build())
 
 
@@ -288,19 +288,19 @@ def absolute_bound(range_relative: float, smallest: float, largest: float) -> fl
 
 @dataclass(frozen=True, kw_only=True)
 class Parts(Struct):
-    """``h5l_parts``: parts of chunks that lie in an array, a row of integers for each part."""
+    """``h5l_parts``: parts of chunks in an array; arrays here have a row for each part."""
 
     array: npt.NDArray[Any]  # any strides; its type is that of the chunks
     chunk: tuple[int, ...]  # extents of a chunk
-    corners: npt.NDArray[np.int64]  # place of each part's first value in `array`
-    first: npt.NDArray[np.int64]  # the same place in the part's chunk
+    corners: npt.NDArray[np.int64]  # index of each part's first value in `array`
+    first: npt.NDArray[np.int64]  # index of that value in the part's chunk
     extents: npt.NDArray[np.int64]  # of each part
-    padding: npt.NDArray[Any]  # one value, which an encoded chunk has where its part has nothing
+    padding: npt.NDArray[Any]  # one value, which fills an encoded chunk outside of its part
 
     def __post_init__(self) -> None:
-        for name in ("first", "extents"):  # C-contiguous, for C
+        for name in ("first", "extents"):  # C needs them C-contiguous
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), np.int64))
-        # The library's values are components: complex numbers have one more axis for it.
+        # The library's values are components: complex numbers get one more axis.
         more: dict[str, Any] = {}
         if self.array.dtype.kind == "c":
             more = {
@@ -341,7 +341,7 @@ class Parts(Struct):
 
 
 def default_threads() -> int:
-    """Return how many threads a batch gets where its caller names no number."""
+    """Return how many threads a batch gets if its caller gives no number."""
     return int(result("default_threads")[0])
 
 
@@ -350,7 +350,7 @@ def encode_parts(
 ) -> list[npt.NDArray[np.uint8]]:
     """Encode chunks on several threads; raise for the first that fails.
 
-    `room` has a row of `max_encoded_size` bytes for each chunk; the frames lie in there.
+    `room` has a row of `max_encoded_size` bytes for each chunk, which gets the frame.
     """
     count, capacity = len(parts), room.shape[1]
     frame_bytes = np.empty(count, np.uintp)

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """libh5lossy itself: opened by cffi, called by name, its statuses raised as exceptions.
 
-The build makes the declarations from the C headers, so there is no second list of functions and no
-compiled Python module. They have no type information: `Any` ends at the functions of this package.
+The build generates the declarations from the C headers, so there is no second list of functions and
+no compiled Python module. They have no type information: `Any` ends at the functions of this
+package.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _opened(ffi: Any, path: Path) -> Any:
             "To build it, in the source tree: pip install ."
         )
     # HDF5 closes files, and so calls the filter, as late as at exit, when Python has dropped its
-    # modules. The library must still be there.
+    # modules. The library must still be loaded then.
     try:
         if sys.platform == "win32":
             opened = ffi.dlopen(str(path))
@@ -107,7 +108,7 @@ _library = Library(LIBRARY_PATH, "library")
 ffi, lib = _library.ffi, _library.lib
 call, result, attempt = _library.call, _library.result, _library.attempt
 
-# A shortage of memory is MemoryError, which is what Python's own allocations on the way raise.
+# Out of memory is MemoryError, as for Python's own allocations on the way.
 _OK = lib.H5L_OK
 _EXCEPTIONS: dict[int, type[Exception]] = {
     lib.H5L_INVALID_ARGUMENT: InvalidArgumentError,
@@ -162,7 +163,7 @@ def writable(array: Any) -> Any:
 
 
 def _shared(buffer: Any) -> Any:
-    """Return bfloat16 as bytes: Python's buffers have no such type."""
+    """Return bfloat16 as bytes: Python's buffer protocol has no such type."""
     kind = getattr(getattr(buffer, "dtype", None), "kind", "")
     return buffer.reshape(-1).view("u1") if kind == "V" else buffer
 
@@ -171,7 +172,7 @@ class Struct:
     """Base of dataclasses for C structs: fields of one name have one value."""
 
     def _derived(self) -> dict[str, Any]:
-        """Return what the C struct has besides the dataclass's own fields, or instead of them."""
+        """Return the C struct's fields that add to, or replace, the dataclass's own."""
         return {}
 
     def replaced(self, **fields: Any) -> Self:
@@ -205,11 +206,11 @@ class Struct:
 
 
 def _to_c(pointer: Any, value: Any) -> Any:
-    """Return what C takes for a value of Python's.
+    """Return the C argument for a Python value.
 
-    Where it takes a pointer, of the type `pointer`, that is a new struct for a `Struct`, NULL for
-    None, and the address of an array of NumPy's or CuPy's, which is not kept alive; a number is an
-    address already.
+    For a pointer parameter, of type `pointer`, this is a new struct for a `Struct`, NULL for None,
+    and the address of a NumPy or CuPy array, which is not kept alive; a number already is an
+    address.
     """
     if pointer is None or isinstance(value, ffi.CData):
         return value

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """h5lossy for Zarr, kerchunk and VirtualiZarr; needs ``pip install 'h5lossy[zarr]'``.
 
-`Serializer` is for Zarr format 3, `Compressor` for format 2. Both store a chunk as the frame that
-the filter makes of it in HDF5: the bound, NaN, infinities and the fill value are kept as there.
+`Serializer` is for Zarr format 3, `Compressor` for format 2. Both store a chunk as the same frame
+as the filter in HDF5, with the same promises for the bound, NaN, infinities and the fill value.
 
-Zarr and numcodecs find these codecs by themselves where h5lossy is installed: nothing has to be
-imported to read.
+Zarr and numcodecs find these codecs by themselves if h5lossy is installed: reading needs no import.
 
 >>> import numpy as np, zarr
 >>> from h5lossy import PFPL
@@ -29,7 +28,7 @@ try:
 except ImportError as error:
     raise ImportError(f"h5lossy.zarr needs zarr ({error}): pip install 'h5lossy[zarr]'") from error
 
-# Before 3.1.6, Zarr put some selections together wrongly where a codec reads parts of chunks.
+# Before 3.1.6, Zarr assembled some selections wrongly if a codec reads parts of chunks.
 if tuple(map(int, re.findall(r"\d+", zarr.__version__)[:3])) < (3, 1, 6):
     raise ImportError(
         f"h5lossy.zarr needs zarr 3.1.6 or later, and this is {zarr.__version__}: "

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The codec for Zarr format 2, and for all else that takes codecs of numcodecs."""
+"""The codec for Zarr format 2, and for everything else that uses codecs of numcodecs."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ class Compressor(abc.Codec):  # type: ignore[misc]
             raise InvalidArgumentError("give both of dtype and chunks, or neither")
         self._fill_value = None
         if fill_value is not None:
-            # Where no type is given, the value has to fit that of each chunk that is encoded.
+            # Without a type, the value has to fit that of each chunk that is encoded.
             if isinstance(fill_value, list):  # a complex number in JSON
                 fill_value = complex(*fill_value)
             fill_bits(fill_value, self._dtype or np.asarray(fill_value).dtype)
             fill: Any = np.asarray(fill_value).item()  # for JSON
-            part = fill.real  # which the other one of a complex number equals
+            part = fill.real  # the other component of a complex number is equal
             if math.isfinite(part) and (part != 0 or math.copysign(1, part) < 0):
                 self._fill_value = fill
 
@@ -242,7 +242,7 @@ def _extents(chunks: Sequence[int]) -> tuple[int, ...]:
 def encoded(codec: Codec, fill_value: Any, values: np.ndarray[Any, Any]) -> bytes:
     """Return the frame that the filter would make of a chunk, with the values in C order."""
     params = frame_params(codec, fill_value, values)
-    # Chunks at the edge are padded. A fill value of +0.0 needs no care, and has none in HDF5.
+    # Chunks at the edge are padded. A fill value of +0.0 needs no care, and HDF5 has none then.
     params = dataclasses.replace(params, fill_bits=params.fill_bits or None, maybe_padded=True)
     return _native.encode(params, np.asarray(values, order="C"))
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""HDF5 files through kerchunk and VirtualiZarr, which know filters by lists of their own."""
+"""HDF5 files through kerchunk and VirtualiZarr, which have fixed lists of filters."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def register_kerchunk() -> None:
     Call it once in a process that makes references, before ``SingleHdf5ToZarr``. The references can
     then be read wherever h5lossy is installed, without this function.
 
-    kerchunk has no place to register filters: this replaces a private method, which goes on doing
-    the work for all other filters. A version without that method is an `UnsupportedError`.
+    kerchunk has no way to register filters: this replaces a private method, which still handles all
+    other filters. A version without that method raises `UnsupportedError`.
     """
     from kerchunk.hdf import SingleHdf5ToZarr  # noqa: PLC0415
 

@@ -27,14 +27,14 @@ from h5lossy.zarr.compressor import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-#: Zarr's own types, for which its releases have no common import.
+#: Zarr's own types, which its releases import from different places.
 Buffer: TypeAlias = Any
 NDBuffer: TypeAlias = Any
 ArraySpec: TypeAlias = Any
 
 
 class _ZarrCodec:
-    """What the codecs have in common: chunks are decoded in a thread, and frames have any size."""
+    """The common part of the codecs: chunks are decoded in a thread, and frames have any size."""
 
     is_fixed_size: ClassVar[bool] = False
     codec_name: ClassVar[str]
@@ -135,8 +135,8 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
 class FrameReader(_ZarrCodec, BytesBytesCodec):  # type: ignore[misc]
     """`Compressor` as a codec from bytes to bytes, with which VirtualiZarr reads HDF5 files.
 
-    It takes what `Compressor.from_config` does. It does not encode: bytes have neither type nor
-    byte order, without which there is no bound.
+    It takes the configurations of `Compressor.from_config`. It does not encode: bytes have neither
+    type nor byte order, without which there is no bound.
     """
 
     compressor: Compressor
