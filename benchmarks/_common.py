@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the benchmarks share: how time is taken, what the machine was, where results go."""
+"""The shared parts of the benchmarks: timing, a description of the machine, and result files."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
-"""Where plots.py leaves figures."""
+"""The folder for the figures of plots.py."""
 
 STREAMING_BYTES = 256 << 20
 """Size of the copy that every speed is compared with: far larger than any cache."""
 
 FIELD = "turbulence/vorticity"
-"""What speeds are measured on, among the fields of the corpus: real, and hard to compress."""
+"""The field of the corpus that speeds are measured on: real, and hard to compress."""
 
 SZ3_FILTER = "SZ3 (hdf5plugin)"
-"""The SZ3 that is an HDF5 filter. Those of pysz are newer, and have names by their version."""
+"""The SZ3 that is an HDF5 filter. Those of pysz are newer, and named by their version."""
 
 BEST_SZ3 = "best SZ3"
 """The smallest of all SZ3s, for each field and bound."""
 
 PEERS = ("ZFP", SZ3_FILTER, "SPERR", "Blosc2", "EBCC", BEST_SZ3)
-"""Names of others' codecs in results, besides the SZ3s of pysz."""
+"""Names of other projects' codecs in results, besides the SZ3s of pysz."""
 
 SPEED_SCALE = 1e-3
-"""The bound that stands beside a speed where there is only one: this part of the range."""
+"""The bound of speeds that are given for one bound only, as a fraction of the range."""
 
 
 def is_sz3(name: str) -> bool:
@@ -55,7 +55,7 @@ def is_sz3(name: str) -> bool:
 
 
 def is_peer(name: str) -> bool:
-    """Say whether a name in results is of others' codecs."""
+    """Say whether a name in results is another project's codec."""
     return name in PEERS or is_sz3(name)
 
 
@@ -97,10 +97,10 @@ class FilterRow(TypedDict):
 
 
 class Stored(NamedTuple):
-    """What became of data that was written through HDF5 and read back."""
+    """The result of writing data through HDF5 and reading it back."""
 
     bytes: int
-    """Of all chunks, padding included."""
+    """For all chunks, padding included."""
     values: np.ndarray
     write_s: float
     read_s: float
@@ -126,7 +126,7 @@ def cpu_time(run: Callable[[], object], *, runs: int = 15) -> Timing:
     """
     Time a call after a warm-up, by the CPU time of this thread.
 
-    The machines that run this are shared: wall-clock time says how busy they were.
+    The machines that run this are shared: wall-clock time would show how busy they were.
     """
     run()
     seconds = []
@@ -150,7 +150,7 @@ def through_hdf5(
         written = time.process_time_ns()
         size = dataset.id.get_storage_size()
         image = file.id.get_file_image()
-    # From its image, since the file itself would give back what is in the chunk cache.
+    # Read its image, since the open file would return what is in the chunk cache.
     begin_read = time.process_time_ns()
     with h5py.File(io.BytesIO(image)) as file:
         values = file["x"][...]
@@ -164,7 +164,7 @@ def chunk_by_chunk(
     encode: Callable[[np.ndarray], np.ndarray],
     decode: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> Stored:
-    """Encode and decode whole chunks in memory; `decode` is told what the result is like."""
+    """Encode and decode whole chunks in memory; `decode` gets an array like the result."""
     decoded, size, write_s, read_s = np.empty_like(values), 0, 0.0, 0.0
     for corner in product(*(range(0, n, c) for n, c in zip(values.shape, chunks, strict=True))):
         place = tuple(slice(at, at + c) for at, c in zip(corner, chunks, strict=True))
@@ -180,7 +180,7 @@ def chunk_by_chunk(
 
 
 def geometric_mean(ratios: Iterable[float]) -> float:
-    """Mean of ratios that does not depend on which way they are taken."""
+    """Mean of ratios that is the same for the inverse ratios."""
     return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
@@ -264,7 +264,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def scale_of(bound: str) -> float | None:
-    """Give the part of the range that a bound of throughput.json is; None for other kinds."""
+    """Give the fraction of the range that a bound of throughput.json is; None for other kinds."""
     try:
         return float(bound)
     except ValueError:
@@ -277,7 +277,7 @@ def load_if_there(name: str) -> dict[str, Any] | None:
 
 
 def run_backend(script: str, name: str, options: list[str]) -> dict[str, Any]:
-    """Return what a script with --worker prints with one backend, which a process chooses once."""
+    """Return what a --worker script prints with one backend, which a process chooses only once."""
     done = subprocess.run(
         [sys.executable, script, *options, "--worker"],
         env=os.environ | {"H5LOSSY_BACKEND": name},

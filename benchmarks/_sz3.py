@@ -3,8 +3,8 @@
 """
 SZ3 in memory, by PyPI's pysz: newer versions than that of hdf5plugin, which have no HDF5 filter.
 
-What a wheel writes says which SZ3 it holds: pysz 1.1.0 has SZ3 3.4.0, pysz 1.0.3 has SZ3 3.3.2.
-Results have names by the version, so that those of one stay where another is measured:
+The output of a wheel shows which SZ3 it contains: pysz 1.1.0 has SZ3 3.4.0, pysz 1.0.3 has SZ3
+3.3.2. Results are named by the version, so those of one version stay when another is measured:
 
     pip install --no-deps --target old pysz==1.0.3
     PYTHONPATH=old python benchmarks/rate_distortion.py --only 'SZ3 3.3.2 interp'
@@ -23,7 +23,7 @@ except ImportError:
     pysz = None
 
 VERSION_AT = slice(4, 8)
-"""Where a stream has the version: its parts in the order of their weight, the last byte first."""
+"""Offset of the version in a stream: its parts by decreasing weight, the last byte first."""
 
 
 def config(bound: float, algorithm: str) -> Any:
@@ -46,7 +46,7 @@ def decode(frame: np.ndarray, like: np.ndarray) -> np.ndarray:
 
 
 def version() -> str:
-    """Read which SZ3 the wheel holds from what it writes."""
+    """Determine the SZ3 version of the wheel from its output."""
     frame = encode(np.zeros((64, 64), np.float32), config(1.0, "INTERP_LORENZO"))
     *_, patch, minor, major = frame[VERSION_AT].tolist()
     return f"{major}.{minor}.{patch}"

@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-How near auto comes to the smallest frame that any of its candidates would have.
+How close auto comes to the smallest frame of all of its candidates.
 
     H5LOSSY_CORPUS=... python benchmarks/auto.py
 
-Each real field is cut to 1 to 40 slices of its slowest axis (of one dimension: parts of it), from
-its beginning and from its middle. Each cut is one chunk, and once more what is cut into chunks of
-about 1 MiB, of 256 KiB and of 64 KiB (whole slices, as benchmarks/fields.py cuts them). The bounds
-are absolute: 1e-2 to 1e-5 of the range of the field's valid values. 1 is the best there is.
+Each real field is cut to 1 to 40 slices of its slowest axis (in one dimension: to parts of it),
+from its beginning and from its middle. Each cut is one chunk, and is also cut into chunks of about
+1 MiB, of 256 KiB and of 64 KiB (whole slices, as in benchmarks/fields.py). The bounds are absolute:
+1e-2 to 1e-5 of the range of the field's valid values. 1 is the best possible result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHUNK_BYTES = (1 << 62, 1 << 20, 1 << 18, 1 << 16)
 
 
 class Result(NamedTuple):
-    """The size of auto's frames for a chunk, as a part of the smallest one's."""
+    """The size of auto's frames for a chunk, as a fraction of the smallest frames."""
 
     ratio: float
     field: str
@@ -44,7 +44,7 @@ class Result(NamedTuple):
 
 
 def candidates(rank: int, bound: float) -> list[Codec]:
-    """Give what auto tries for chunks of so many extents other than 1."""
+    """Give auto's candidates for chunks with this many extents other than 1."""
     in_blocks = [
         h5lossy.CuSZp2(absolute=bound, dimensions=n) for n in range(1, min(3, max(rank, 1)) + 1)
     ]
@@ -82,7 +82,7 @@ def measure(chunk: np.ndarray, bound: float, fill_value: float | None) -> float:
 
 
 def main() -> None:
-    """Measure, print how often auto is how far off, and where most."""
+    """Measure, and print how far off auto is, how often, and where most."""
     found: list[Result] = []
     for name, field, fill_value in real_fields():
         for scale in SCALES:
@@ -91,7 +91,7 @@ def main() -> None:
                 seen = set()
                 for cut in cuts(field):
                     if size < 1 << 62 and cut.nbytes <= size:
-                        continue  # was one chunk already
+                        continue  # was already one chunk
                     for chunk in pieces(cut, size):
                         place = chunk.__array_interface__["data"][0], chunk.shape
                         if place not in seen:

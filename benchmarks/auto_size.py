@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-How near auto for size comes to the smallest frames of all codecs, and how long it takes.
+How close auto for size comes to the smallest frames of all codecs, and how long it takes.
 
     H5LOSSY_CORPUS=... python benchmarks/auto_size.py
 
-Sizes: of each real field, as float32 and as float64, up to four chunks each of about 64 KiB and
-256 KiB, and two of 1 MiB (whole slices). A case is the sum over a field's chunks of one size with
-one bound; it is compared with the smallest sum of any codec in any mode, auto for speed among
-them. Times: of a chunk of 1 MiB of each field, by the CPU time of one thread.
+Sizes: of each real field, as float32 and as float64, up to four chunks each of about 64 KiB and 256
+KiB, and two of 1 MiB (whole slices). A case is the sum over a field's chunks of one size with one
+bound; it is compared with the smallest such sum of any codec in any mode, including auto for speed.
+Times: for a chunk of 1 MiB of each field, CPU time of one thread.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ The metrics of ClimateBenchPress on the climate fields of the corpus.
     H5LOSSY_CORPUS=... python benchmarks/climate.py
 
 Each field with latitudes and longitudes is written as in `rate_distortion`, with the absolute
-bounds that ClimateBenchPress gives variables of which it knows no spread: 1e-4, 1e-3 and 1e-2 of
-the range. What comes back is compared by `h5lossy.assess`: the largest and the mean absolute error,
-PSNR, data SSIM and spectra. Its spectra are not compared in the unit of ClimateBenchPress's
-Spectral Error, the square of a power, but as the largest deviation of their ratio from 1 below
-wavenumber 10, which fields of different units have in common.
+bounds that ClimateBenchPress gives variables of unknown spread: 1e-4, 1e-3 and 1e-2 of the range.
+`h5lossy.assess` compares what is read back: the largest and the mean absolute error, PSNR, data
+SSIM and spectra. Spectra are not compared in the unit of ClimateBenchPress's Spectral Error, the
+square of a power, but by the largest deviation of their ratio from 1 below wavenumber 10, which is
+comparable between fields of different units.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ boxes
     Part of one chunk overwritten ten times, the file opened and closed for each: boxes of a quarter
     of each extent, which hold the original shifted by three bounds, up and down in turn.
 
-Bounds are 1e-2 and 1e-3 of the range. All go through HDF5, but for the SZ3s of pysz (see _sz3.py),
-whose chunks are kept in memory and treated as HDF5 would. A value is *moved* when it reads
-differently after a write elsewhere in its chunk. Where a peer knows no mask, masked values are set
-to the smallest valid one. Results go to results/demonstrations.json; --only measures some codecs,
-and keeps what is there of the others.
+Bounds are 1e-2 and 1e-3 of the range. All data goes through HDF5, except for the SZ3s of pysz (see
+_sz3.py), whose chunks are kept in memory and treated as HDF5 would. A value is *moved* when it
+reads differently after a write elsewhere in its chunk. If a peer does not support masks, masked
+values are set to the smallest valid one. Results go to results/demonstrations.json; --only measures
+some codecs, and keeps existing results of the others.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def store_ocean(names: list[str]) -> list[Row]:
 
 
 class Rewritable(Protocol):
-    """Stored data of which parts can be written anew; it grows along the first axis."""
+    """Stored data of which parts can be rewritten; it grows along the first axis."""
 
     def put(self, place: tuple[slice, ...], values: np.ndarray) -> None:
         """Write a part, and let the data grow as far as it reaches."""
@@ -339,7 +339,7 @@ def overwrite(
 
 
 def merged(before: list[Row], rows: list[Row]) -> list[Row]:
-    """Put rows in the place of older ones of the same case, and new ones behind their kind."""
+    """Replace older rows of the same case, and add new rows after their kind."""
     every = {(row["what"], row["scale"], row["name"]): row for row in (*before, *rows)}
     kinds = list(dict.fromkeys(key[:2] for key in every))
     return [every[key] for key in sorted(every, key=lambda key: kinds.index(key[:2]))]

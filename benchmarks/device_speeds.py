@@ -5,7 +5,7 @@
     python benchmarks/device_speeds.py
 
 measures the GPU, and the CPU with each backend that it can run. A backend that this machine cannot
-run keeps its lines, and a GPU is measured anew for all.
+run keeps its lines; the GPU's speed is replaced in all lines.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> None:
         f"{cpu_name()} ({', '.join(here)})\n"
     )
     for (codec, direction, backend), speed in speeds.items():
-        if (codec, direction) != ("auto", "decode"):  # frames say which codec it was
+        if (codec, direction) != ("auto", "decode"):  # frames name the codec that was used
             gpu = on_gpu[codec][direction]
             text += f"H5L_DEVICE_SPEED({codec}, {direction}, {backend}, {speed:.1f}, {gpu:.1f})\n"
     TABLE.write_text(text, encoding="utf-8")

@@ -1,21 +1,21 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Compression ratio and largest error on real fields, every value judged; beside ZFP and SZ3.
+Compression ratio and largest error on real fields, with every value checked; ZFP and SZ3 too.
 
     H5LOSSY_CORPUS=... python benchmarks/fields.py [--only Interp PFPL]
 
 Each field is written through HDF5 (in memory) in chunks of about 1 MiB, with an absolute bound of
 1e-2, 1e-3 and 1e-4 of the range of its valid values, and read back. A chunk is as many whole
-trailing slices as fit, so values stay in their order. The ratio is that of the stored chunks,
-padding of edge chunks included, for all codecs alike. The geometric means are over the fields with
-the attribute core=1. gzip is level 4 behind HDF5's byte shuffle, lossless.
+A chunk is as many whole trailing slices as fit, so values stay in order. The ratio is that of the
+stored chunks, including the padding of edge chunks, for all codecs alike. The geometric means are
+over the fields with the attribute core=1. gzip is level 4 after HDF5's byte shuffle, lossless.
 
 ZFP (fixed accuracy) and SZ3 (absolute bound) are hdf5plugin's; newer SZ3s are those of pysz (see
-_sz3.py), in memory. They run in a process of their own, since some fields crash them; what is
-outside of the bound is counted. The best SZ3 is the smallest for each field and bound.
+_sz3.py), in memory. They run in a separate process, since some fields crash them; values outside of
+the bound are counted. The best SZ3 is the smallest for each field and bound.
 
---only measures some codecs, and keeps what results/fields.json has of the others.
+--only measures some codecs, and keeps the others' results in results/fields.json.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def chunk_shape(data: np.ndarray) -> tuple[int, ...]:
 def measure(
     name: str, data: np.ndarray, fill_value: Any, bound: float
 ) -> dict[str, float | int | None]:
-    """Compress a field with one codec or peer; judge every value."""
+    """Compress a field with one codec or peer; check every value."""
     chunks = chunk_shape(data)
     if name in _sz3.ALGORITHMS:
         padding = 0 if fill_value is None else fill_value
@@ -103,7 +103,7 @@ def measure(
 
 
 def measure_peer(name: str, data: np.ndarray, fill_value: Any, bound: float) -> dict[str, Any]:
-    """Measure a peer where its crash does no harm."""
+    """Measure a peer in a process whose crash does no harm."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
             return pool.submit(measure, name, data, fill_value, bound).result(timeout=600)

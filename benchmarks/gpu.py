@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-How fast the GPU encodes and decodes, beside a copy on the device.
+How fast the GPU encodes and decodes, compared with a copy on the device.
 
     python benchmarks/gpu.py [--quick] [--commit NAME] [--json FILE]
 
 Times are CUDA events around whole calls, from the first kernel's start to the last one's end:
-memory is there before, and nothing is copied to the host. "graph" is the same call, captured into a
-CUDA graph: no kernel waits for the host to launch it. GB/s are 10^9 original bytes a second.
+memory is allocated before, and nothing is copied to the host. "graph" is the same call, captured
+into a CUDA graph: no kernel waits for the host to launch it. GB/s are 10^9 original bytes a second.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def graph_of(run: Callable[[], None]) -> Callable[[], None]:
 
 
 def copy_speed(field: Any) -> dict[str, float]:
-    """Measure a copy on the device, between several places: it depends on where they are."""
+    """Measure a copy on the device, between several places, since the speed depends on them."""
     seconds, places = [], []
     for _ in range(3):
         source, target = field.copy(), cupy.empty_like(field)
@@ -92,7 +92,7 @@ def speed(size: int, seconds: list[float]) -> dict[str, float]:
 
 
 class Batch:
-    """Chunks of a field on the device, with all that a call needs."""
+    """Chunks of a field on the device, with everything that a call needs."""
 
     def __init__(
         self,
@@ -149,9 +149,9 @@ class Batch:
         _native.device_decode(self.info, self.decode_batch, first, count, self.statuses.data.ptr)
 
     def check(self, bound: float) -> dict[str, float]:
-        """Return ratio and largest error, once all values have been found to keep the bound.
+        """Return ratio and largest error, after checking that all values keep the bound.
 
-        Chunks that the kernels leave to the host have no part in it, but for their number.
+        Chunks that the kernels leave to the host are only counted.
         """
         self.out.fill(0)
         self.decode()
@@ -185,7 +185,7 @@ def measure(field: Any, chunk_values: int, name: str, bound: float) -> dict[str,
 
 
 def real_data(cube: Any, span: float, *, quick: bool) -> Iterator[dict[str, Any]]:
-    """Measure what is not a clean field of float32: 256 chunks of 1 MiB in one call."""
+    """Measure data other than a clean field of float32: 256 chunks of 1 MiB in one call."""
     count = 256
     clean = in_chunks(cube)[:count]
     smooth = in_chunks(grf(cube.shape, 3.0, seed=1))[:count]
@@ -239,7 +239,7 @@ def in_chunks(cube: Any) -> Any:
 
 
 def measure_auto(field: Any, chunk_values: int, bound: float) -> dict[str, Any]:
-    """Measure encoding where each chunk's codec is picked; decoding is that of the picked ones."""
+    """Measure encoding that picks each chunk's codec; decoding is that of the picked codecs."""
     batch = Batch(field, chunk_values, h5lossy.Auto(absolute=bound))
     return {
         "codec": "auto",
@@ -251,7 +251,7 @@ def measure_auto(field: Any, chunk_values: int, bound: float) -> dict[str, Any]:
 
 
 def random_access(field: Any, name: str, bound: float) -> dict[str, Any]:
-    """Time one range of 4096 values, from the call until its end is seen by the host."""
+    """Time one range of 4096 values, from the call until the host sees its end."""
     batch = Batch(field, field.size, CODECS[name](absolute=bound))
     stream = cupy.cuda.get_current_stream()
     empty = cupy.RawKernel('extern "C" __global__ void nothing() {}', "nothing")

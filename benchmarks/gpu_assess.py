@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-How fast a GPU assesses arrays that it holds, beside a copy on the device.
+How fast a GPU assesses arrays in its memory, compared with a copy on the device.
 
     python benchmarks/gpu_assess.py [--size N] [--json FILE]
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A little of everything on the GPU, small enough for compute-sanitizer.
+"""Some cases of everything on the GPU, small enough for compute-sanitizer.
 
-For initcheck: ``gpu_sanitize.py --uploaded``. It knows only of memory that was written by a copy or
-by a kernel that it watches, which are ours; so all that these read is brought from the host then,
-into memory that nothing has had before.
+For initcheck: ``gpu_sanitize.py --uploaded``. initcheck only knows memory that was written by a
+copy or by a kernel that it watches, and it watches ours; so everything that our kernels read is
+then copied from the host, into memory that has not been used before.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BOUNDS: list[dict[str, float]] = [
 ]
 KINDS = ["rough", "special", "masked", "random_bits"]
 
-QUICK_STEP = 11  # has no factor in common with the numbers above
+QUICK_STEP = 11  # coprime to the numbers above
 
 
 def uploaded_frames(codec: Codec, values: np.ndarray[Any, Any]) -> None:

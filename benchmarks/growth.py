@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""How costs grow with chunks, datasets and calls: ratios of CPU times, each beside its aim.
+"""How costs grow with chunks, datasets and calls: ratios of CPU times, each next to its target.
 
     python benchmarks/growth.py [--only WORD] [--json]
 
 Each row compares two costs in one process, in turns, so that a loaded machine hardly matters. A
-cost is the lower quartile of CPU times, those of threads and child processes included.
+cost is the lower quartile of CPU times, including those of threads and child processes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CODEC = h5lossy.PFPL(absolute=1e-3)
 #: Values of a chunk.
 LENGTH = 8
 
-#: The options of a file and the maximal extents that give a dataset each of HDF5's chunk indexes.
+#: The file options and maximal extents that give a dataset each of HDF5's chunk indexes.
 INDEXES: dict[str, tuple[str, Any]] = {
     "B-tree 1": ("earliest", None),
     "fixed array": ("v110", None),
@@ -47,7 +47,7 @@ INDEXES: dict[str, tuple[str, Any]] = {
 
 
 class Row(NamedTuple):
-    """Two pieces of work, and how many times as much as the second the first may cost."""
+    """Two pieces of work, and the largest allowed ratio of the first one's cost to the second's."""
 
     name: str
     aim: float
@@ -147,7 +147,7 @@ def large(name: str, shape: tuple[int, ...], chunks: tuple[int, ...]) -> h5py.Da
 
 
 def many(work: Work, count: int = 50) -> Work:
-    """Repeat what takes less than the clock resolves."""
+    """Repeat work that takes less than the clock resolves."""
 
     def repeated() -> None:
         for _ in range(count):

@@ -18,9 +18,9 @@ memory
     The library's batches on arrays in memory, against a copy by as many threads.
 
 The field is the turbulence vorticity of the corpus, repeated to the size; float32, chunks of 64 x
-64 x 64 (1 MiB), 1e-3 of the range; in the first section other bounds too. Speeds count original
-bytes: medians, in the first section of CPU time, in the others by the clock on the wall. The cases
-of a section take turns. Everything that is read back is judged.
+64 x 64 (1 MiB), 1e-3 of the range; the first section has other bounds too. Speeds count original
+bytes: medians, of CPU time in the first section and of wall-clock time in the others. The cases of
+a section take turns. Every value that is read back is checked.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def speed(seconds: list[float], size: int) -> dict[str, float]:
 
 
 def affordable(wanted: int, *, copies: float, folder: Path | None = None) -> int:
-    """Give `wanted` bytes, or as many as memory (and a folder) hold `copies` of, with a margin."""
+    """Give `wanted` bytes, or as many as memory (and a folder) can hold `copies` of, with room."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if folder is not None:
         free = min(free, 2 * shutil.disk_usage(folder).free)
@@ -117,7 +117,7 @@ def judge(data: np.ndarray, back: np.ndarray, bound: float) -> float:
 
 
 def filters(bound: float, *, and_lossless: bool) -> tuple[dict[str, Any], list[str]]:
-    """Give the filters that are here, and what is said about those that are not."""
+    """Give the filters that are available, and a message about those that are not."""
     found: dict[str, Any] = {"no filter": None} if and_lossless else {}
     found |= {
         "PFPL": h5lossy.PFPL(absolute=bound),
@@ -288,7 +288,7 @@ def measure_batched(
     for count in threads:
         write(count)()
         if path.read_bytes() != content:
-            # The index may lie elsewhere; the chunks may not differ.
+            # The index may be elsewhere; the chunks must not differ.
             read(None)()
             if not np.array_equal(out, expected):
                 raise SystemExit(f"{count} threads wrote other values")
@@ -385,7 +385,7 @@ BASES = {
     "batched": ("PFPL", "pipeline"),
     "memory": ("PFPL", "memory"),
 }
-"""Name and way of the case that the others of a section are compared with; the first such."""
+"""Name and way of the case that the others of a section are compared with; the first match."""
 
 
 def cells_of(row: Row, base: Row | None) -> list[str]:

@@ -17,9 +17,9 @@ through HDF5
     is encoding and decoding the same chunks in memory, without HDF5. A backend has a process of
     its own; SZ3 does not depend on it, and its times there show how much the machine varies.
 
-All with an absolute bound of 1e-3 of the range; medians of the CPU time of the whole process, in
-which everything takes turns, and beside it a memcpy of 256 MiB. Only ratios within one process mean
-something.
+Everything uses an absolute bound of 1e-3 of the range; medians of the CPU time of the whole
+process, in which all cases take turns, along with a memcpy of 256 MiB. Only ratios within one
+process are meaningful.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class InMemory(NamedTuple):
 
     encode: Callable[[np.ndarray], Any]
     decode: Callable[[Any, np.ndarray], np.ndarray]
-    """Decode to an array like another, which it may use for that."""
+    """Decode to an array like another one, which it may reuse."""
 
 
 def codecs(bound: float) -> dict[str, Any]:
-    """Give what is compared."""
+    """Give the codecs to compare."""
     return {
         "no filter": None,
         "PFPL": h5lossy.PFPL(absolute=bound),

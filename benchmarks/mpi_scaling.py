@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Weak scaling of parallel HDF5: as much for each rank, with 1, 2 and 4 of them.
+Weak scaling of parallel HDF5: the same size per rank, with 1, 2 and 4 ranks.
 
     python benchmarks/mpi_scaling.py     # with an h5py that is built for MPI
 
-All ranks write one file together, or each a file of its own; each reads what its neighbour wrote.
-A copy in memory by all ranks at once stands beside, as it says how many of them have a core.
+All ranks write one file together, or each writes its own file; each reads what its neighbour wrote.
+A copy in memory by all ranks at once shows how many of them have a core.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BOUND = 1e-3
 
 
 def field(rank: int) -> np.ndarray:
-    """Smooth waves with some noise, unlike on each rank."""
+    """Smooth waves with some noise, different on each rank."""
     t, y, x = (np.linspace(0, 6, n, dtype=np.float32) for n in SHAPE)
     waves = np.sin(t[:, None, None] + rank + y[:, None]) * np.cos(3 * x)
     noise = np.random.default_rng(rank).normal(0, 0.002, SHAPE)

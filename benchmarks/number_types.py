@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Ratio and speed on integers, halves and complex numbers, beside others' codecs.
+Ratio and speed on integers, halves and complex numbers, compared with other projects' codecs.
 
     H5LOSSY_CORPUS=... python benchmarks/number_types.py [--runs N] [--backends avx2]
 
@@ -13,12 +13,12 @@ within 1e-3 of the range. Labels and masks are stored losslessly only.
 Bitshuffle with Zstd (level 3) or LZ4 and SZ3 are hdf5plugin's, through HDF5 without its chunk
 cache, from a file in memory; h5lossy is measured in this way, too, and in memory. pcodec (level 8)
 and JPEG-LS of imagecodecs are in memory, and so are newer SZ3s, those of pysz (see _sz3.py). Types
-that a peer does not take are given to it as another that has all their values, or as their bits,
-and results are clipped and rounded to the type again; that is not timed.
+If a peer does not support a type, it gets another type that has all of its values, or its bits, and
+results are clipped and rounded to the type again; that is not timed.
 
-All codecs of a field take turns; CPU time of the process, which has one thread, medians, beside a
-memcpy of 1 and of 256 MiB. Every value is judged. A backend has a process of its own, with h5lossy
-and Bitshuffle+LZ4 only, but for the best one; all have to write the same bytes.
+All codecs of a field take turns; CPU time of the process, which has one thread, medians, along with
+a memcpy of 1 and of 256 MiB. Every value is checked. Each backend has its own process, with h5lossy
+and Bitshuffle+LZ4 only, except the best backend; all have to write the same bytes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ FAMILIES = (
     *("detector", "microscopy", "medical", "signals", "earth", "packed"),
     *("labels", "half", "complex"),
 )
-"""What the attribute `family` of the corpus may be."""
+"""Values of the attribute `family` of the corpus."""
 
 COUNTS = 2
 """The absolute bound of integers."""
@@ -78,11 +78,11 @@ OURS, OURS_HDF5, INTERP = "PFPL", "PFPL, through HDF5", "Interp"
 JPEG_LS = "JPEG-LS"
 PACKAGES = ("h5py", "hdf5plugin", "imagecodecs", "pcodec", "pysz")
 ROW = 1000
-"""Values in a row of the image that JPEG-LS gets of a signal."""
+"""Length of a row of the image that JPEG-LS gets for a signal."""
 
 
 class Coder(NamedTuple):
-    """A codec with the chunks of a field: two calls to time, and what they leave."""
+    """A codec with the chunks of a field: two calls to time, and their results."""
 
     encode: Callable[[], object]
     decode: Callable[[], object]
@@ -117,7 +117,7 @@ def in_memory(
 
 
 def of_ours(parts: list[np.ndarray], codec: h5lossy.Codec) -> Coder:
-    """Call the library without HDF5, for memory that is there already."""
+    """Call the library without HDF5, with memory that is allocated before."""
     params = chunk_params(codec, parts[0].dtype, parts[0].shape, None)
     rooms = {id(part): np.zeros(h5lossy.max_encoded_size(part.nbytes), "u1") for part in parts}
 
@@ -174,7 +174,7 @@ def of_pcodec(parts: list[np.ndarray]) -> Coder:
 
 
 def of_jpeg_ls(parts: list[np.ndarray], near: int) -> Coder:
-    """Call JPEG-LS, which takes images: all axes but the last one are one."""
+    """Call JPEG-LS, which takes images: all axes but the last one are merged."""
     images = [part.reshape(-1, ROW if part.ndim == 1 else part.shape[-1]) for part in parts]
     coder = in_memory(
         images,
@@ -200,7 +200,7 @@ def converted(
     there: Callable[[np.ndarray], np.ndarray],
     back: Callable[[np.ndarray], np.ndarray],
 ) -> Coder:
-    """Give chunks of another type to a peer, and what it makes of them in their own type."""
+    """Give a peer chunks of another type, and convert its results to their own type."""
     coder = make([there(part) for part in parts])
     return coder._replace(
         decoded=lambda: [
@@ -233,7 +233,7 @@ def as_wider(
 
 
 def offset_binary(parts: list[np.ndarray], near: int) -> Coder:
-    """Give signed integers to JPEG-LS as unsigned ones in the same order."""
+    """Give JPEG-LS signed integers as unsigned ones in the same order."""
     own = parts[0].dtype
     bits = f"u{own.itemsize}"
     top = np.array(1 << 8 * own.itemsize - 1, bits)
@@ -246,7 +246,7 @@ def offset_binary(parts: list[np.ndarray], near: int) -> Coder:
 
 
 def lossless_peers(parts: list[np.ndarray]) -> dict[str, Coder]:
-    """Give the peers that keep every bit."""
+    """Give the lossless peers."""
     dtype = parts[0].dtype
     filters = {ZSTD: hdf5plugin.Bitshuffle(cname="zstd"), LZ4: hdf5plugin.Bitshuffle(cname="lz4")}
     is_bfloat16 = dtype == "bfloat16"
@@ -267,7 +267,7 @@ def lossless_peers(parts: list[np.ndarray]) -> dict[str, Coder]:
 
 
 def jpeg_ls(parts: list[np.ndarray], near: int) -> dict[str, Coder]:
-    """Give JPEG-LS, where it takes the type."""
+    """Give JPEG-LS, if it supports the type."""
     dtype = parts[0].dtype
     if dtype.kind not in "iu" or dtype.itemsize > 2:
         return {}
@@ -322,7 +322,7 @@ def coders(
     codec = h5lossy.PFPL(**bound)
     found = {OURS: of_ours(parts, codec)}
     dtype = parts[0].dtype
-    if dtype != "bfloat16":  # which h5py does not have
+    if dtype != "bfloat16":  # h5py does not have it
         found[OURS_HDF5] = of_filter(parts, codec)
     if not and_peers:
         lossless = lossless_peers(parts) if case == LOSSLESS else {}
@@ -339,7 +339,7 @@ def coders(
 def measure(
     parts: list[np.ndarray], codecs: dict[str, Coder], bound: dict[str, Any], runs: int
 ) -> dict[str, Any]:
-    """Time codecs in turn, and judge every value."""
+    """Time codecs in turn, and check every value."""
     size = sum(part.nbytes for part in parts)
     writes = take_turns({name: coder.encode for name, coder in codecs.items()}, runs)
     reads = take_turns({name: coder.decode for name, coder in codecs.items()}, runs)
@@ -374,7 +374,7 @@ def work(runs: int, *, and_peers: bool) -> None:
     backend = h5lossy.get_config().backend
     console = Console(stderr=True)
     for name, values, _ in track(list(real_fields()), backend, console=console, transient=True):
-        # As few chunks as the size allows, all equal.
+        # As few chunks as the size allows, all of the same size.
         counts = [-(-n // c) for n, c in zip(values.shape, chunk_shape(values), strict=True)]
         chunks = tuple(n // count for n, count in zip(values.shape, counts, strict=True))
         whole = tuple(slice(n // c * c) for n, c in zip(values.shape, chunks, strict=True))
@@ -396,7 +396,7 @@ def work(runs: int, *, and_peers: bool) -> None:
 
 
 def check_frames(runs: dict[str, Any]) -> None:
-    """Refuse results of backends that do not write the same bytes."""
+    """Refuse results of backends that write different bytes."""
     first, *others = runs.values()
     for run in others:
         for row, other in zip(first["rows"], run["rows"], strict=True):
@@ -407,7 +407,7 @@ def check_frames(runs: dict[str, Any]) -> None:
 
 
 def compared(rows: list[dict[str, Any]], own: str) -> dict[str, dict[str, Any]]:
-    """Give how many times as small a codec is as each other one, where that kept the bound."""
+    """Give the ratio of a codec divided by that of each other codec that kept the bound."""
     summary: dict[str, dict[str, Any]] = {}
     for case in (LOSSLESS, ABSOLUTE, RANGE):
         found = {row["field"]: row["cases"][case]["codecs"] for row in rows if case in row["cases"]}
@@ -434,7 +434,7 @@ def compared(rows: list[dict[str, Any]], own: str) -> dict[str, dict[str, Any]]:
 
 
 def is_frame(row: dict[str, Any]) -> bool:
-    """Say whether a field is what cameras and detectors write with 16 bits."""
+    """Say whether a field is 16-bit data of cameras and detectors."""
     return row["dtype"] == "uint16" and row["family"] in {"detector", "microscopy"}
 
 
@@ -442,7 +442,7 @@ GROUPS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "16-bit frames": is_frame,
     "integers": lambda row: np.dtype(row["dtype"]).kind in "iu",
 }
-"""What speeds are summed up over."""
+"""The groups that speeds are summed over."""
 
 
 def speeds(runs: dict[str, Any]) -> list[dict[str, Any]]:

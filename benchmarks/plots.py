@@ -6,7 +6,7 @@ Draw ratio against speed from results/*.json, for docs/benchmarks.md.
     pip install '.[plot]'
     python benchmarks/plots.py
 
-A figure whose results are not there is left out, with a line that says so.
+A figure without results is left out, with a message.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 STYLE = {
-    # The same bytes for the same results, and text that a reader can select.
+    # Give the same bytes for the same results, and selectable text.
     "svg.hashsalt": "h5lossy",
     "svg.fonttype": "none",
     "font.size": 9,
@@ -55,7 +55,7 @@ COLOURS |= {"Interp": "C9", "Interp rewritable": "C8", BEST_SZ3: COLOURS[SZ3_FIL
 """A codec has one colour in all figures; peers are grey."""
 
 Points = list[tuple[float, float, float]]
-"""Ratio, GB/s, and how large the bound is, for the order."""
+"""Ratio, GB/s, and the size of the bound, which sorts them."""
 
 
 def with_best_sz3(names: Iterable[str]) -> list[str]:
@@ -64,7 +64,7 @@ def with_best_sz3(names: Iterable[str]) -> list[str]:
 
 
 def draw_line(axes: Axes, points: Points, colour: str, *, dashed: bool, label: str | None) -> None:
-    """Draw one codec, from the tightest bound to the loosest."""
+    """Draw one codec, from the tightest to the loosest bound."""
     points = sorted(points, key=lambda point: point[2])
     axes.plot(
         [ratio for ratio, _, _ in points],
@@ -85,7 +85,7 @@ def draw_level(axes: Axes, speed: float, text: str) -> None:
 
 
 def set_numbers(axis: Axis) -> None:
-    """Write numbers as people do, at 1, 2, 5 and 10, on a logarithmic axis."""
+    """Write plain numbers, at 1, 2, 5 and 10, on a logarithmic axis."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_formatter(NullFormatter())
@@ -144,7 +144,7 @@ def plot_throughput(results: dict[str, Any]) -> None:
 
 
 def plot_hdf5(results: dict[str, Any]) -> None:
-    """Draw what users of HDF5 get from it, with the peers."""
+    """Draw the speeds of HDF5's users, with the peers."""
     rows = [row for row in results["rows"] if row["section"] == "pipeline"]
     names = list(dict.fromkeys(row["name"] for row in rows if row["name"] != "no filter"))
     with mpl.rc_context(STYLE):
@@ -179,7 +179,7 @@ def plot_fields(results: dict[str, Any]) -> None:
                 if not (result := row["bounds"][scale]["codecs"][name]).get("broken")
                 and result["ratio"] is not None
             ]
-            # A peer is judged by the same rule, and left out where it broke it.
+            # A peer is held to the same rule, and left out where it broke its bound.
             marker = "x" if name in PEERS else "o"
             axes.plot(
                 *zip(*found, strict=True), marker, color=COLOURS[name], markersize=4, label=name
@@ -204,7 +204,7 @@ MARKERS = {BEST_SZ3: "s", "SPERR": "^", "ZFP": "v", "EBCC": "D"}
 def plot_rate_distortion(results: dict[str, Any]) -> None:
     """Draw PSNR against bits per value: means over the fields, and some fields."""
     rows, names = results["rows"], with_best_sz3(results["measured"])
-    # A mean is over the same fields for all, so a codec that takes few fields has none.
+    # A mean is over the same fields for all codecs, so a codec with few fields has none.
     whole = [
         name
         for name in names
@@ -249,10 +249,10 @@ def plot_rate_distortion(results: dict[str, Any]) -> None:
 
 
 FRONT_FIELD = "climate/glosea_surface_temperature"
-"""A field that everybody knows, and that all codecs take."""
+"""A familiar field that all codecs support."""
 FRONT_NAMES = ("Interp", "PFPL", "auto", "cuSZp2-O", "AATROX", *MARKERS)
 FRONT_LINES = {"auto": (0, (2, 2)), "AATROX": (0, (2, 2))}
-"""Dashed, since they lie on those of the names before."""
+"""Dashed, since they coincide with those of the names before."""
 
 
 def plot_front(results: dict[str, Any]) -> None:
@@ -293,12 +293,12 @@ FIGURES = {
     "rate_distortion": plot_rate_distortion,
     "front": plot_front,
 }
-"""The figures. Each has its name from its results, unless `DRAWN_FROM` says otherwise."""
+"""The figures. Each is named like its results, unless `DRAWN_FROM` says otherwise."""
 DRAWN_FROM = {"front": "rate_distortion"}
 
 
 def main() -> None:
-    """Draw what there are results of."""
+    """Draw all figures that have results."""
     for name, plot in FIGURES.items():
         source = DRAWN_FROM.get(name, name)
         results = load_if_there(source)

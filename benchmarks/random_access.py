@@ -6,9 +6,9 @@ Time to decode a range of values from the middle of a frame, against the length 
     H5LOSSY_CORPUS=... python benchmarks/random_access.py
 
 The field is the turbulence vorticity of the corpus, repeated to 16 MiB of float32 in one frame,
-1e-3 of its range. Only the tiles that hold a wanted value are decoded, so short ranges cost one
-tile: 4096 values for PFPL and cuSZp2, 32768 for AATROX; with blocks of three dimensions, where the
-values of a tile are scattered, the tiles that a range goes through.
+1e-3 of its range. Only tiles that hold a requested value are decoded, so short ranges cost one
+tile: 4096 values for PFPL and cuSZp2, 32768 for AATROX; blocks of three dimensions scatter the
+values of a tile, so all tiles that a range crosses are decoded.
 """
 
 from __future__ import annotations

@@ -1,28 +1,28 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Rate against distortion on real fields: Interp beside h5lossy's other codecs and beside others'.
+Rate and distortion on real fields: Interp, h5lossy's other codecs and other projects' codecs.
 
     H5LOSSY_CORPUS=... python benchmarks/rate_distortion.py [--only Interp SPERR] [--repeats N]
 
 Each field is written through HDF5 (in memory) with an absolute bound of 1e-2 to 1e-5 of the range
-of its valid values, and read back; every value is judged. A chunk is the whole field, its longest
+of its valid values, and read back; every value is checked. A chunk is the whole field, its longest
 axis halved until there are at most 300 000 values; the field is cropped to whole chunks, so that
 nothing is padded.
 
-Others' codecs run in a process of their own, since some fields crash them. They know no missing
-values, which are set to the smallest valid one for them; h5lossy gets the field as it is.
-SPERR and ZFP are hdf5plugin's. SPERR takes two or three axes: of more, the first ones are merged.
-SZ3 is there three times: hdf5plugin's, and both predictors of that in pysz (see _sz3.py), chunk by
-chunk in memory, without a container; the best of them counts for each field and bound.
-EBCC is measured where numcodecs-wasm-ebcc is installed, in memory, too: float32, in slices of at
-least 32 × 32.
+Other projects' codecs run in a separate process, since some fields crash them. They do not support
+missing values, so these are set to the smallest valid value for them; h5lossy gets the field
+unchanged. SPERR and ZFP are hdf5plugin's. SPERR takes two or three axes: if there are more, the
+first ones are merged. SZ3 is measured three times: hdf5plugin's, and both predictors of that in
+pysz (see _sz3.py), chunk by chunk in memory, without a container; the best of them counts for each
+field and bound. EBCC is measured if numcodecs-wasm-ebcc is installed, in memory, too: float32, in
+slices of at least 32 × 32.
 
-The same fields at equal distortion: the bits that Interp and SPERR need for 60, 80 and 100 dB, with
-bounds that are searched. SPERR is measured with a PSNR instead of a bound, too.
+The same fields are compared at equal distortion: the bits that Interp and SPERR need for 60, 80 and
+100 dB, with bounds that are searched for. SPERR is also measured with a PSNR instead of a bound.
 
---only measures some codecs, and keeps what results/rate_distortion.json has of the others; --only
-alone measures nothing, and compares anew.
+--only measures some codecs, and keeps the others' results in results/rate_distortion.json; without
+names, it measures nothing and only compares again.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ NAMES = (*OURS, *FILTERS, *_sz3.ALGORITHMS, "EBCC")
 TARGETS = (60, 80, 100)
 """dB at which bits are compared."""
 TOLERANCE = 0.05
-"""dB by which a search may end above its target."""
+"""A search may end this many dB above its target."""
 MOST_STEPS = 20
 TIGHTER = (0.1, 0.2, 0.4)
-"""dB beyond its end at which a search tries once more."""
+"""A search tries once more this many dB beyond its end."""
 SPERR_BY_PSNR = "SPERR by PSNR"
 COMPARED_WITH = {"Interp": "Interp", "SPERR": "SPERR", SPERR_BY_PSNR: "SPERR"}
-"""What is searched for the targets, and which codec of --only it belongs to."""
+"""What is searched for the targets, and the name in --only that it belongs to."""
 
 
 class Field(NamedTuple):
@@ -106,7 +106,7 @@ class Field(NamedTuple):
     extent: float
 
     def without_mask(self) -> np.ndarray:
-        """Give the values with the smallest valid one in place of all that are not valid."""
+        """Give the values with invalid ones replaced by the smallest valid one."""
         return np.where(self.valid, self.values, self.values[self.valid].min())
 
 
@@ -133,8 +133,8 @@ def fields() -> Iterator[Field]:
 
 def through_ebcc(values: np.ndarray, chunks: tuple[int, ...], bound: float) -> Stored:
     """Encode and decode chunk by chunk in memory."""
-    # The base layer is what the residual's bound is searched from: with EBCC's default, 100, tight
-    # bounds are off by a factor of up to 96 instead of up to 1.5.
+    # The search for the residual's bound starts from the base layer: with EBCC's default, 100,
+    # tight bounds are off by a factor of up to 96 instead of up to 1.5.
     ratio = 30.0 if bound >= 0.5 * SCALES[0] * np.ptp(values) else 10.0
     codec = Ebcc(residual="absolute", error=bound, base_cr=ratio)
     return chunk_by_chunk(
@@ -146,7 +146,7 @@ def through_ebcc(values: np.ndarray, chunks: tuple[int, ...], bound: float) -> S
 
 
 def unfit(name: str, field: Field) -> str | None:
-    """Say why a codec does not take a field."""
+    """Say why a codec does not support a field."""
     values, chunks = field.values, field.chunks
     if name == "EBCC" and Ebcc is None:
         return "not installed"
@@ -180,7 +180,7 @@ def store(name: str, field: Field, bound: float) -> Stored:
 
 
 def measure(name: str, field: Field, bound: float, repeats: int) -> dict[str, Any]:
-    """Compress a field, and judge every value."""
+    """Compress a field, and check every value."""
     if reason := unfit(name, field):
         return {"ratio": None, "failed": reason}
     runs = [store(name, field, bound) for _ in range(1 if name == "EBCC" else repeats)]
@@ -205,7 +205,7 @@ def measure(name: str, field: Field, bound: float, repeats: int) -> dict[str, An
 
 
 class Apart:
-    """Another process, started anew after a crash."""
+    """Another process, restarted after a crash."""
 
     def __init__(self) -> None:
         self.pool: ProcessPoolExecutor | None = None
@@ -227,10 +227,10 @@ def bits_at(
     target: float, name: str, field: Field, run: Callable[..., dict[str, Any]]
 ) -> dict[str, Any]:
     """
-    Search the bound with which a codec reaches a PSNR, and give the fewest bits per value.
+    Search for the bound at which a codec reaches a PSNR, and give the fewest bits per value.
 
-    The search is over the PSNR that bins would have if values lay anywhere in them. Bits may jump
-    where steps meet those of the numbers themselves: so bounds a little tighter are tried, too.
+    The search starts from the PSNR for uniformly distributed values. Bits may jump where steps
+    coincide with those of the numbers themselves, so slightly tighter bounds are tried, too.
     """
     level, low, high = target, -math.inf, math.inf
     reached: list[dict[str, Any]] = []
@@ -268,7 +268,7 @@ def bits_at(
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Compare every codec with the best SZ3, bound by bound, on the fields that it takes."""
+    """Compare every codec with the best SZ3, for each bound, on the fields that it supports."""
     found: dict[str, dict[str, Any]] = {}
     for i, scale in enumerate(SCALES):
         found[f"{scale:g}"] = {}
@@ -292,7 +292,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def psnr_summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Compare the bits of Interp with those of SPERR, target by target."""
+    """Compare the bits of Interp with those of SPERR, for each target."""
     found: dict[str, dict[str, Any]] = {}
     for target in map(str, TARGETS):
         found[target] = {}
@@ -317,7 +317,7 @@ def psnr_summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def versions() -> dict[str, str]:
-    """Give the versions of others' packages."""
+    """Give the versions of other projects' packages."""
     found = {}
     for package in PACKAGES:
         try:

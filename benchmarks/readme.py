@@ -3,11 +3,11 @@
 """
 Write README's table, docs/benchmarks.md and results on other pages from results/*.json.
 
-So no number is typed:
+So that no number is typed by hand:
 
     python benchmarks/readme.py [--check]
 
-What a benchmark that has not been run would say is left out.
+Parts without benchmark results are left out.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 
 def sentences(text: str) -> str:
-    """Put each sentence on a line of its own."""
+    """Put each sentence on its own line."""
     return text.replace(". ", ".\n")
 
 
@@ -76,7 +76,7 @@ def where(results: Results) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# What the tables say
+# What the tables show
 # --------------------------------------------------------------------------------------------------
 
 
@@ -97,7 +97,7 @@ def memcpy(throughput: Results) -> str:
 
 
 def filter_row(hdf5: Results, name: str) -> Results | None:
-    """Find what HDF5 makes of a filter, on one thread with the bound `SPEED_SCALE`."""
+    """Find the results of a filter in HDF5, on one thread with the bound `SPEED_SCALE`."""
     for row in hdf5["rows"]:
         if (row["name"], row["section"]) == (name, "pipeline") and (
             row["scale"] in {SPEED_SCALE, None}
@@ -117,7 +117,7 @@ def filter_speeds(hdf5: Results, name: str) -> list[str]:
 
 
 def worst_error(fields: Results) -> float:
-    """Give the largest error of any codec of ours, as a part of the bound."""
+    """Give the largest error of any of our codecs, as a fraction of the bound."""
     return max(
         result["error_fraction"]
         for row in fields["rows"]
@@ -158,12 +158,12 @@ SZ3S = (
     "which is SZ3's default (*interp*), and LORENZO_REG (*Lorenzo*). *Best SZ3* is the smallest of "
     "all of them for each field and bound."
 )
-"""Which SZ3 is meant."""
+"""Explains which SZ3 is meant."""
 
 
 def gpu_speed(gpu: Results, name: str, way: str) -> str:
     """Give GB/s on a GPU, of chunks of 1 MiB at `SPEED_SCALE`."""
-    clean = [row for row in gpu.get("data", []) if row["data"] == "clean"]  # of Interp
+    clean = [row for row in gpu.get("data", []) if row["data"] == "clean"]  # for Interp
     for row in [*gpu["kernels"], *gpu.get("auto", []), *clean]:
         case = (row["codec"], row["chunk_bytes"], row.get("bound", SPEED_SCALE))
         if case == (name, SHOWN_BYTES, SPEED_SCALE) and way in row:
@@ -172,7 +172,7 @@ def gpu_speed(gpu: Results, name: str, way: str) -> str:
 
 
 def interp_cells(results: Results) -> dict[str, list[str]]:
-    """Give the speeds of Interp and of SZ3s in memory that stand in a run of their own."""
+    """Give the speeds of Interp and of SZ3s in memory, which have a run of their own."""
     cells = {
         name: [f"{mean[way]:.2f}¹" for way in ("write_gb_per_s", "read_gb_per_s")] + [NONE, NONE]
         for name, mean in results["memory"][0]["means"].items()
@@ -189,7 +189,7 @@ def interp_through_hdf5(results: Results) -> Results:
 
 
 def interp_beside_sz3(results: Results) -> str:
-    """Tell in two sentences what is compared in the run of Interp's own."""
+    """Compare speeds of Interp's own run, in two sentences."""
     memory = results["memory"][0]
     beside = " and ".join(
         f"{mean['write_of_interp']:.1f} and {mean['read_of_interp']:.1f} times {name}'s speed"
@@ -208,7 +208,7 @@ def interp_beside_sz3(results: Results) -> str:
 
 
 def results_table() -> str:
-    """Give the table of README and of two pages."""
+    """Give the table for README and two pages."""
     fields, throughput, hdf5, gpu = map(load, ("fields", "throughput", "hdf5", "gpu"))
     means, scale = fields["geometric_mean"], f"{SPEED_SCALE:g}"
     violations = bound_violations(fields)
@@ -234,7 +234,7 @@ def results_table() -> str:
 
 
 def ratios_and_violations() -> str:
-    """Say what the table's first columns are."""
+    """Explain the table's first columns."""
     fields = load("fields")
     core = sum(row["core"] for row in fields["rows"])
     cases = f"{len(fields['rows'])} fields and {len(fields['geometric_mean'])} bounds"
@@ -269,7 +269,7 @@ def summary() -> str:
 
 
 def front_page() -> str:
-    """Give the table, and what it takes to read it."""
+    """Give the table, and what is needed to read it."""
     gpu = load("gpu")["device"]
     text = (
         f"{ratios_and_violations()} Speeds are GB/s of float32 data: of the codec alone and of an "
@@ -280,7 +280,7 @@ def front_page() -> str:
 
 
 def gpu_conditions(gpu: Results) -> str:
-    """Say what the GPU's numbers were measured on, and how."""
+    """Say how and on what the GPU's numbers were measured."""
     return (
         f"{gpu['device']}, float32, {gpu['field_bytes'] >> 20} MiB like turbulence "
         "(E(k) ~ k^-5/3), absolute bound as a part of the range; from memory to memory on the "
@@ -298,7 +298,7 @@ def gpu_cell(gpu: Results, row: Results, way: str) -> str:
 
 
 def between_marks(path: Path, results: str) -> str:
-    """Give a file with results between the marks."""
+    """Give a file with the results inserted between the marks."""
     before, _, rest = path.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     if not rest or not after:
@@ -326,16 +326,16 @@ SHOWN_CASES = {
     RANGE: "Halves, and complex numbers by their components. SZ3 gets halves as float32, which "
     "have to be rounded to halves again: that is what breaks its bound.",
 }
-"""What results/types.json shows, and what is said of it."""
+"""The parts of results/types.json that are shown, with their texts."""
 
 
 def short(field: str) -> str:
-    """Give the name of a field without that of its file."""
+    """Give the name of a field without its file."""
     return field.partition("/")[2]
 
 
 def best_rows(types: Results) -> list[Results]:
-    """Give the rows of the backend that was measured with all others' codecs."""
+    """Give the rows of the backend that was measured along with all other codecs."""
     return next(iter(types["backends"].values()))["rows"]
 
 
@@ -380,7 +380,7 @@ def violated_by(types: Results, case: str) -> str:
 
 
 def small_and_fast() -> str:
-    """Tell in some sentences how small and how fast integers are, and where others are better."""
+    """Describe ratio and speed on integers, and where other codecs are better."""
     types = load("types")
     backend = next(iter(types["backends"]))
     sz3s = [name for name in types["summary"]["PFPL"][ABSOLUTE] if is_sz3(name)]
@@ -426,7 +426,7 @@ fields.
 
 
 def types_sentence() -> str:
-    """Tell README in some sentences of other types than floats."""
+    """Summarize types other than floats for README."""
     types = load("types")
 
     def ratios(own: str) -> str:
@@ -443,7 +443,7 @@ def types_sentence() -> str:
 
 
 def types_section(types: Results) -> list[str]:
-    """Tell ratio and speed on integers, halves and complex numbers."""
+    """Describe ratio and speed on integers, halves and complex numbers."""
     versions = ", ".join(f"{name} {version}" for name, version in types["packages"].items())
     backends = types["backends"]
     copies = "; ".join(
@@ -513,7 +513,7 @@ def types_section(types: Results) -> list[str]:
 
 
 def type_cell(row: Results, case: str, codec: str) -> str:
-    """Give a ratio; where the bound was not kept, how many values were off by more."""
+    """Give a ratio; if the bound was not kept, how many values exceeded it."""
     found = row["cases"][case]["codecs"].get(codec)
     if found is None:
         return NONE
@@ -528,12 +528,12 @@ def type_cell(row: Results, case: str, codec: str) -> str:
 
 
 def figure(name: str, text: str) -> list[str]:
-    """Show a figure of plots.py, where it was drawn."""
+    """Show a figure of plots.py, if it was drawn."""
     return [f"![{text}](benchmarks/{name}.svg)", ""] if (DOCS / f"{name}.svg").exists() else []
 
 
 def speed_section(throughput: Results) -> list[str]:
-    """Tell the speed of the bare codecs."""
+    """Describe the speed of the bare codecs."""
     codecs = list(dict.fromkeys(row["codec"] for row in throughput["rows"]))
     backends = throughput["backends"]
     lines = [
@@ -590,7 +590,7 @@ SECTIONS = {
 
 
 def hdf5_section(hdf5: Results) -> list[str]:
-    """Tell the speed through HDF5."""
+    """Describe the speed through HDF5."""
     headings = ("", "bound", "way", "threads", "ratio", "error / bound", "write", "read")
     conditions = (
         f"{hdf5['field']}, float32, repeated; chunks of 1 MiB, files on tmpfs. GB/s of original "
@@ -626,7 +626,7 @@ def hdf5_section(hdf5: Results) -> list[str]:
 
 
 def gpu_section(gpu: Results) -> list[str]:
-    """Tell the speed of the codecs on a GPU."""
+    """Describe the speed of the codecs on a GPU."""
     graphs = (
         "**CUDA graph**: the same call, captured before, so that no kernel waits for the host to "
         "launch it"
@@ -669,7 +669,7 @@ def gpu_section(gpu: Results) -> list[str]:
 
 
 def gpu_data(gpu: Results) -> list[str]:
-    """Tell the speed on a GPU with other data than a clean field of float32."""
+    """Describe the speed on a GPU for data other than a clean field of float32."""
     text = (
         "256 chunks of 1 MiB in one call: of 64 × 64 × 64 values, or 512 × 1024 of uint16. "
         "*Fill values* are where a smoother field exceeds a threshold. Bounds are parts of the "
@@ -692,7 +692,7 @@ def gpu_data(gpu: Results) -> list[str]:
 
 
 def fields_section(fields: Results) -> list[str]:
-    """Tell the ratio on every field."""
+    """Describe the ratio on every field."""
     names = list(fields["rows"][0]["bounds"][0]["codecs"])
     conditions = (
         "Absolute bound as a part of the range, chunks of about 1 MiB, every value checked. Core "
@@ -732,12 +732,12 @@ BELOW_SZ3 = {
 
 
 def rate_section(results: Results) -> list[str]:
-    """Tell rate and distortion on every field, beside others' codecs."""
+    """Describe rate and distortion on every field, along with other projects' codecs."""
     rows, scales = results["rows"], list(results["summary"])
     sz3s = [SZ3_FILTER, *filter(is_newer_sz3, results["measured"]), BEST_SZ3]
     every = [name for name in results["measured"] if not is_sz3(name)]
     every[every.index("PFPL") : every.index("PFPL")] = sz3s
-    # In the tables of fields the newest of pysz is enough; versions sort as text so far.
+    # In the tables of fields, only the newest pysz is shown; versions sort as text so far.
     newest = max((name.split()[1] for name in sz3s if is_newer_sz3(name)), default="")
     names = [name for name in every if not is_newer_sz3(name) or name.split()[1] == newest]
     packages: dict[str, dict[str, None]] = {}
@@ -813,7 +813,7 @@ def is_newer_sz3(name: str) -> bool:
 
 
 def psnr_section(results: Results) -> list[str]:
-    """Tell the bits that Interp and SPERR need for the same PSNR."""
+    """Describe the bits that Interp and SPERR need for the same PSNR."""
     rows, targets = results["rows"], results["psnr_summary"]
     compared = [
         f"At {target} dB Interp needs {found['bits_of_interp']:.2f} times the bits of {name} "
@@ -880,7 +880,7 @@ def below_sz3(rows: list[Results]) -> list[str]:
 
 
 def memory_speed_section(results: Results) -> list[str]:
-    """Tell how fast Interp is beside the SZ3s of pysz, in memory."""
+    """Compare the speed of Interp with that of pysz's SZ3s, in memory."""
     copies = ", ".join(f"{found['memcpy']['gb_per_s']:.1f}" for found in results["memory"])
     loads = ", ".join(f"{found['load'][0]:.1f}" for found in results["memory"])
     text = (
@@ -919,7 +919,7 @@ def memory_speed_section(results: Results) -> list[str]:
 
 
 def interp_speed_section(results: Results) -> list[str]:
-    """Tell how fast Interp is beside SZ3, in memory and through HDF5."""
+    """Compare the speed of Interp with that of SZ3, in memory and through HDF5."""
     backends, rows = results["backends"], []
     for backend, found in backends.items():
         for row in found["rows"]:
@@ -964,11 +964,11 @@ DEMONSTRATIONS = {
     "boxes": "Ten boxes of a quarter of each extent overwritten in one chunk, with the file opened "
     "and closed for each. *Moved*: values outside the boxes.",
 }
-"""What the parts of results/demonstrations.json show."""
+"""Explains the parts of results/demonstrations.json."""
 
 
 def demonstrations_section(results: Results) -> list[str]:
-    """Tell what becomes of data that is not simply written once."""
+    """Describe what happens to data that is not simply written once."""
     text = (
         "`benchmarks/demonstrations.py`, all through HDF5, but for the SZ3s of pysz: what HDF5 "
         f"would do with their chunks was done in memory. {where(results)}."
@@ -991,7 +991,7 @@ def demonstrations_section(results: Results) -> list[str]:
 
 
 def trajectories() -> str:
-    """Give ratios of a trajectory by axes, frames of a chunk and codec."""
+    """Give the ratios of a trajectory by axes, frames per chunk and codec."""
     results = load("trajectories")
     names = ("Interp", "PFPL", BEST_SZ3)
     scales = dict.fromkeys(row["scale"] for row in results["rows"])
@@ -1003,7 +1003,7 @@ def trajectories() -> str:
     cells = [
         [layout, str(frames), *(" / ".join(ratios[name]) for name in names)]
         for (layout, frames), ratios in cases.items()
-        if frames > 1 or layout.startswith("frame")  # the same as the other
+        if frames > 1 or layout.startswith("frame")  # same as the other one
     ]
     text = (
         f"Ratios of {' × '.join(map(str, results['shape']))} float32 (frame, particle, xyz), with "
@@ -1016,7 +1016,7 @@ def trajectories() -> str:
 
 
 def climate_section(results: Results) -> list[str]:
-    """Tell ClimateBenchPress's metrics on climate fields."""
+    """Describe ClimateBenchPress's metrics on climate fields."""
     rows = []
     for scale in results["scales"]:
         found = [row["codecs"] for row in results["rows"] if row["scale"] == scale]
@@ -1053,7 +1053,7 @@ def climate_section(results: Results) -> list[str]:
 
 
 def mean_of(found: list[dict[str, Any]], key: str) -> float:
-    """Give the mean of what is defined."""
+    """Give the mean of the defined values."""
     return statistics.fmean(one[key] for one in found if one[key] is not None)
 
 
@@ -1074,7 +1074,7 @@ def assess_rows(results: Results) -> list[list[str]]:
 
 
 def assess_section(cpu: Results, gpu: Results | None) -> list[str]:
-    """Tell the speed of the assessment, on one core and on a GPU."""
+    """Describe the speed of the assessment, on one core and on a GPU."""
 
     def shape(results: Results) -> str:
         return " × ".join(map(str, results["shape"]))
@@ -1103,7 +1103,7 @@ def assess_section(cpu: Results, gpu: Results | None) -> list[str]:
 
 
 def mpi_section(results: Results) -> list[str]:
-    """Tell how parallel HDF5 scales."""
+    """Describe how parallel HDF5 scales."""
     ways = list(results["rows"][0]["speeds"])
     rows = [
         [
@@ -1180,7 +1180,7 @@ def page() -> str:
 
 
 def main() -> None:
-    """Write all, or compare all."""
+    """Write everything, or compare everything."""
     parser = argparse.ArgumentParser(description="Write the results into README and docs.")
     parser.add_argument("--check", action="store_true", help="only say whether they are as written")
     check = parser.parse_args().check

@@ -1,17 +1,17 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What safeguards cost on real fields, beside numcodecs-safeguards.
+The cost of safeguards on real fields, and a comparison with numcodecs-safeguards.
 
     H5LOSSY_CORPUS=... python benchmarks/safeguards.py
 
 For each core field of floats, an absolute bound of 1e-2 and 1e-3 of its range, and each safeguard:
-the size in HDF5 (in memory, chunks of about 1 MiB), as a share of the ratio and of the encoder's
-speed (CPU time, one thread) without it, geometric means over the fields. "physical" is the range
-[0, largest value] where no value is negative, and else one that all values are far inside of.
+the ratio in HDF5 (in memory, chunks of about 1 MiB) and the encoder's speed (CPU time, one thread),
+as fractions of those without it, geometric means over the fields. "physical" is the range [0,
+largest value] if no value is negative, and otherwise one whose ends are far from all values.
 
-Then signs beside numcodecs-safeguards 0.1.0rc5, which has to be installed: its codec around PFPL,
-and h5lossy's own, on up to 2 MB of each field without a fill value, 1e-3 of the range.
+Then signs are compared with numcodecs-safeguards 0.1.0rc5, which has to be installed: its codec
+around PFPL, and h5lossy's own, on up to 2 MB of each field without a fill value, 1e-3 of the range.
 
 """
 
@@ -43,7 +43,7 @@ PEER_BYTES = 2 << 20
 
 
 def safeguards_of(valid: np.ndarray) -> dict[str, dict[str, Any]]:
-    """Name what is asked of a field with these valid values."""
+    """Name the safeguards for a field with these valid values."""
     low, high = float(valid.min()), float(valid.max())
     inside = (0.0, 2 * high) if low >= 0 else (2 * low - high, 2 * high - low)
     return {

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fields that are made, not measured: as large as wanted, and the same on every run."""
+"""Generated fields: of any size, and the same on every run."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Speed of the bare codecs on one thread, with every backend of this machine, beside memcpy.
+Speed of the bare codecs on one thread, with every backend of this machine, and of memcpy.
 
     H5LOSSY_CORPUS=... python benchmarks/throughput.py [--quick] [--codecs PFPL] [--backends avx2]
 
 The field is the turbulence vorticity of the corpus, repeated to the chunk's size. GB/s counts the
-original bytes, from memory to memory that is there already; x is the ratio to a streaming copy of
-256 MiB in the same process. Every value of every frame is judged, and the frames of all backends
-are compared. Only a run of everything replaces results/throughput.json.
+original bytes, from memory to memory that is already allocated; x is the ratio to a streaming copy
+of 256 MiB in the same process. Every value of every frame is checked, and the frames of all
+backends are compared. Only a full run replaces results/throughput.json.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ ALL_BOUNDS_BYTES = 1 << 20
 CHUNK_BYTES = (64 << 10, ALL_BOUNDS_BYTES, 4 << 20, STREAMING_BYTES)
 DTYPES = ("float32", "float64")
 ROWS = 128
-"""Rows, of the field's own length, of a slice of the chunk."""
+"""Number of rows, of the field's own length, in a slice of the chunk."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One codec, bound, type and chunk size. The bound is a part of the range, or another kind."""
+    """One codec, bound, type and chunk size. The bound is a fraction of the range, or other."""
 
     codec: str
     bound: str
@@ -83,7 +83,7 @@ class Case:
 
 
 def cases(codecs: list[str], *, quick: bool) -> Iterator[Case]:
-    """Give what is measured: every bound in one size, every size with one bound."""
+    """Give the cases: every bound with one size, every size with one bound."""
     for dtype in DTYPES[:1] if quick else DTYPES:
         for size in (ALL_BOUNDS_BYTES,) if quick else CHUNK_BYTES:
             for codec in codecs:
@@ -96,7 +96,7 @@ def cases(codecs: list[str], *, quick: bool) -> Iterator[Case]:
 
 
 def measure(case: Case, field: np.ndarray, streaming: float) -> dict[str, Any]:
-    """Encode and decode one chunk; judge the error, and time both."""
+    """Encode and decode one chunk; check the error, and time both."""
     extent = float(field.max()) - float(field.min())
     count = case.chunk_bytes // np.dtype(case.dtype).itemsize
     rows = min(ROWS, count // field.shape[-1])
@@ -154,7 +154,7 @@ def work(codecs: list[str], *, quick: bool) -> None:
 
 
 def check_frames(rows: list[dict[str, Any]]) -> None:
-    """Refuse results of backends that do not write the same bytes."""
+    """Refuse results of backends that write different bytes."""
     frames: dict[tuple[str, ...], str] = {}
     for row in rows:
         case = (row["setting"], row["dtype"], str(row["chunk_bytes"]))

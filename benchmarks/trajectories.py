@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Compress a trajectory by how its axes are laid out, and by how many frames a chunk has.
+Compress a trajectory with several orders of its axes, and several numbers of frames per chunk.
 
     H5LOSSY_CORPUS=... python benchmarks/trajectories.py
 
