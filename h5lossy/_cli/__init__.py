@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line: ``h5lossy COMMAND``, one module a command.
 
-Exit codes: 0 done; 1 a check failed, or it can't be done; 2 wrong usage, or something that can't be
-read; 3 fields that can't be compared; 4 an outdated record; 128 + N interrupted by signal N.
-docs/howto/command-line.md says what they mean for each command.
+Exit codes: 0 done; 1 a check failed, or the command could not do what was asked; 2 wrong usage, or
+something can't be read; 3 fields can't be compared; 4 a record is outdated; 128 + N interrupted by
+signal N. docs/howto/command-line.md says what they mean for each command.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from h5lossy._printable import one_line, printable, printable_lines
 
 __all__ = ["main"]
 
-#: The commands, and what their list says of them.
+#: The commands, with their texts in the list.
 _SHORT_HELP = {
     "assess": "Compare decoded data with its original, with a verdict.",
     "cd-values": "Print a bound, and a codec, as other tools take it.",
@@ -43,7 +43,7 @@ _SHORT_HELP = {
 
 
 class _LoadedWhenCalled(UserDict[str, Any]):
-    """Commands by name, each imported when it is asked for."""
+    """Commands by name, each imported when it is needed."""
 
     def __getitem__(self, name: str) -> click.Command:
         short_help = self.data[name]
@@ -54,7 +54,7 @@ class _LoadedWhenCalled(UserDict[str, Any]):
 
 
 class _Commands(click.Group):
-    """Turns what may go wrong in any command into one line and an exit code."""
+    """Turns errors of any command into one line and an exit code."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Print the list of commands without loading them."""
@@ -62,8 +62,8 @@ class _Commands(click.Group):
             formatter.write_dl([*_SHORT_HELP.items()])
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run a command; what standard output has no character for is escaped."""
-        # Work that is done must not fail because of a name, or of a sign in a table.
+        """Run a command; escape characters that standard output cannot encode."""
+        # Finished work must not fail because of a name, or of a sign in a table.
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         return super().main(*args, **options)
@@ -84,7 +84,7 @@ class _Commands(click.Group):
             if error.errno == errno.EPIPE:  # our reader has closed the pipe; click handles that
                 raise
             raise _failure(error) from error
-        except (click.exceptions.Exit, click.Abort):  # RuntimeErrors, too
+        except (click.exceptions.Exit, click.Abort):  # these are RuntimeErrors, too
             raise
         # h5py raises RuntimeError, ValueError and KeyError where HDF5 refuses a call.
         except (H5LossyError, MemoryError, RuntimeError, ValueError, KeyError) as error:
@@ -92,7 +92,7 @@ class _Commands(click.Group):
 
 
 def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
-    """Print a warning as the messages are: it may hold names from files, too."""
+    """Print a warning like other messages: it may contain names from files, too."""
     click.echo(f"Warning: {printable(' '.join(str(message).split()))}", err=True)
 
 

@@ -41,10 +41,10 @@ def say_json(content: Any) -> None:
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Sequence[str] = ()
 ) -> None:
-    """Print a table; a narrow terminal leaves out `optional` columns, the first ones first."""
+    """Print a table; a narrow terminal drops `optional` columns, the first ones first."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
-    # Columns of numbers are flush right.
+    # Columns of numbers are right-aligned.
     justify: list[JustifyMethod] = [
         "right" if all(cell[:1].isdigit() or cell in {"", "-"} for cell in cells) else "left"
         for cells in zip(*rows, strict=True)
@@ -67,7 +67,7 @@ def print_table(
     for heading in optional:
         if width(left_out) > console.width:
             left_out.append(heading)
-    for heading in left_out[::-1]:  # what was left out before a wider one may have room after all
+    for heading in left_out[::-1]:  # dropping a wider column may leave room for an earlier one
         others = [one for one in left_out if one != heading]
         if width(others) <= console.width:
             left_out = others
@@ -101,7 +101,7 @@ def shape_text(shape: tuple[int, ...] | None) -> str:
 
 
 def ratio_text(raw_bytes: int, stored_bytes: int) -> str:
-    """Write raw over stored bytes."""
+    """Return the ratio of raw to stored bytes as text."""
     return f"{raw_bytes / stored_bytes:.2f}" if stored_bytes else "-"
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class _Numbers:
-    """The numbers of a dataset as they are stored, without what its attributes make of them."""
+    """The stored numbers of a dataset, without unpacking or other effects of attributes."""
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
@@ -52,20 +52,20 @@ class _Numbers:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset(Field):
-    """A dataset that is read part by part, with the chunks to try."""
+    """A dataset that is read part by part, and the chunks to try."""
 
     file: str
     path: str
-    is_packed: bool  # then bounds are of the stored integers
+    is_packed: bool  # then bounds are in stored counts
 
 
-#: What is tried, by name: codecs in their default mode, and the one that picks the smallest frames.
+#: The candidates by name: codecs in their default mode, and auto for the smallest frames.
 CANDIDATES: dict[str, Callable[..., Codec]] = {
     **CODEC_NAMES,
     "auto-size": partial(Auto, prefer="size"),
 }
 
-#: The candidates by default: all but the one that chooses among the others for speed.
+#: The default candidates: all except the one that chooses among the others for speed.
 _CODECS = ",".join(name for name, codec in CANDIDATES.items() if codec is not Auto)
 
 
@@ -82,7 +82,7 @@ class Choice:
 
     @property
     def candidates(self) -> list[Callable[..., Codec]]:
-        """What is tried; each makes a codec of a bound."""
+        """The candidates; each makes a codec from a bound."""
         found = []
         for name in self.codecs.split(","):
             codec = CANDIDATES.get(name.strip().lower())
@@ -99,7 +99,7 @@ class Choice:
             datasets = datasets_in(opened, patterns)
             found = [name for name, one in datasets.items() if has_numbers(one) and one.shape]
             fields = [name for name in found if not is_integer(datasets[name].dtype)]
-            if len(fields) == 1:  # the only one that needs no name
+            if len(fields) == 1:  # a single dataset needs no name
                 found = fields
             if len(found) != 1:
                 names = ", ".join(found[:6]) or "none"
@@ -108,7 +108,7 @@ class Choice:
 
     @contextmanager
     def each(self) -> Iterator[dict[str, Callable[[], Dataset]]]:
-        """Open the file, and yield what reads each dataset of it that ``repack`` would compress."""
+        """Open the file, and yield a reader for each dataset that ``repack`` would compress."""
         file, patterns, wanted = self._parsed()
         with open_file(file) as opened:
             rules = Rules(request=Request(bound={"absolute": 1.0}), packed_units=True)
@@ -136,7 +136,7 @@ class Choice:
         return file, [one for one in (path, self.pattern) if one], parse_chunks(self.chunks)
 
     def _field(self, file: str, name: str, dataset: h5py.Dataset, wanted: Chunks) -> Dataset:
-        """Return a dataset with what it says of itself."""
+        """Return a dataset with its own description."""
         checked_dtype(dataset.dtype)
         if isinstance(wanted, tuple):
             if len(wanted) != dataset.ndim:
@@ -200,10 +200,10 @@ def candidate_name(codec: Codec) -> str:
 
 
 def own_settings(codec: Codec) -> dict[str, Any]:
-    """Return what a codec has of its own and not by default."""
+    """Return a codec's own settings that differ from the defaults."""
     return {name: v for name, v in codec.get_config().items() if name in OWN_SETTINGS}
 
 
 def plain_number(value: float | None) -> float | str | None:
-    """Return what JSON can hold: infinities are text, as in reports."""
+    """Return a form for JSON: infinities are text, as in reports."""
     return str(value) if value is not None and math.isinf(value) else value

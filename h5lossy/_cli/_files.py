@@ -23,16 +23,16 @@ from h5lossy._names import dataset_at
 from h5lossy._printable import one_line, printable
 from h5lossy._repacking.objects import dataset_paths, open_dataset
 
-#: A check failed; a check could not be made; the fields can't be compared; a record is outdated.
+#: A check failed; a check could not be made; fields can't be compared; a record is outdated.
 FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
 
-#: What may be raised for a dataset that can't be read.
+#: Exceptions for a dataset that can't be read.
 UNREADABLE = (H5LossyError, OSError, MemoryError, RuntimeError, ValueError, KeyError, TypeError)
 
 
 @contextmanager
 def no_verdict() -> Iterator[None]:
-    """Turn what keeps a check from being made into its exit codes."""
+    """Turn errors that keep a check from being made into its exit codes."""
     try:
         yield
     except NotComparableError as error:
@@ -46,7 +46,7 @@ def no_verdict() -> Iterator[None]:
 
 
 class Ended(click.ClickException):
-    """Ends the command with a message, of one line or several, and an exit code."""
+    """Ends the command with a message of one or more lines, and an exit code."""
 
     def __init__(self, text: str, code: int, *more_lines: str) -> None:
         super().__init__("\n".join(" ".join(line.split()) for line in (text, *more_lines)))
@@ -59,14 +59,14 @@ class Ended(click.ClickException):
 
 
 def for_each_file(paths: Sequence[Path], work: Callable[[Path], None]) -> dict[Path, Exception]:
-    """Do the work for every file. Return the failures: one file that fails does not stop others."""
+    """Do the work for every file; continue after failures, and return them."""
     failed: dict[Path, Exception] = {}
     for i, path in enumerate(paths):
         if i:
             raise_if_interrupted()
         try:
             work(path)
-        except BrokenPipeError:  # nobody reads what is printed
+        except BrokenPipeError:  # the reader of the output is gone
             raise
         except (click.ClickException, *UNREADABLE) as error:
             failed[path] = error
@@ -74,7 +74,7 @@ def for_each_file(paths: Sequence[Path], work: Callable[[Path], None]) -> dict[P
 
 
 def raise_failures(failed: Mapping[Path, Exception], count: int, code: int = 0) -> None:
-    """End the command if some of `count` files failed, or with a code that stands already."""
+    """End the command if some of `count` files failed, or if an exit code is already set."""
     if not failed and not code:
         return
     if not failed:
@@ -82,7 +82,7 @@ def raise_failures(failed: Mapping[Path, Exception], count: int, code: int = 0) 
     only = next(iter(failed.values()))
     if count == 1 and not code and isinstance(only, click.ClickException):
         raise only
-    lines = [  # a message need not begin with the file's name again
+    lines = [  # a message need not repeat the file's name
         f"{printable(str(path))}: {why_of(error).removeprefix(f'{path} ')}"
         for path, error in failed.items()
     ]
@@ -99,7 +99,7 @@ def why_of(error: Exception) -> str:
 
 
 def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
-    """Open an HDF5 file for reading; end with a message that says why that can't be done."""
+    """Open an HDF5 file for reading; end with a message that says why if that fails."""
     try:
         if Path(path).is_fifo():  # opening it would wait for a writer
             raise Ended(f"{fspath(path)} is not an HDF5 file", NO_VERDICT)
@@ -147,7 +147,7 @@ class Datasets(Mapping[str, h5py.Dataset]):
 
 
 def datasets_in(file: h5py.File, patterns: Sequence[str]) -> Datasets:
-    """Return the datasets of a file that globs name; all without a glob."""
+    """Return the datasets that globs name; all datasets without a glob."""
     found = dataset_paths(file)
     names = dict.fromkeys(itertools.chain.from_iterable(found))
     for pattern in patterns:
@@ -163,7 +163,7 @@ def datasets_in(file: h5py.File, patterns: Sequence[str]) -> Datasets:
 
 
 def filters_of(dataset: h5py.Dataset) -> list[tuple[int, str]]:
-    """Return number and name of a dataset's filters; what is behind a semicolon is no name."""
+    """Return number and name of a dataset's filters; a name ends at a semicolon."""
     return [
         (number, name.decode("utf-8", "replace").partition(";")[0] or "filter")
         for number, _, _, name in filters_in(dataset.id.get_create_plist())

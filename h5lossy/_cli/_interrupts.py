@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Signals that end long work between two of its steps, so that it can clean up.
+"""Signals that end long work between two of its steps, so that the work can clean up.
 
-An exception out of a signal's handler would do for most programs. But Python drops it when the
+An exception raised by a signal handler would do for most programs. But Python drops it if the
 signal comes while a finalizer runs, and h5py and cffi run one for almost every call.
 """
 
@@ -31,21 +31,21 @@ class InterruptedBySignal(BaseException):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Note SIGINT, SIGTERM and SIGHUP while the block runs, for `raise_if_interrupted`."""
+    """Record SIGINT, SIGTERM and SIGHUP while the block runs, for `raise_if_interrupted`."""
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         _received.append(number)
-        if len(_received) > 1:  # the first one has not ended it
+        if len(_received) > 1:  # the first signal has not ended the command
             raise InterruptedBySignal(number)
 
     _received.clear()
     before = {}
     try:
         for number in (getattr(signal, name) for name in _NAMES if hasattr(signal, name)):
-            # Those of a shell's background jobs may be ignored, and stay so.
+            # A shell's background jobs may have some of them ignored, and that stays so.
             if signal.getsignal(number) not in {signal.SIG_IGN, None}:
                 before[number] = signal.signal(number, interrupt)
-    except ValueError:  # only Python's main thread may; what ends another one is not our business
+    except ValueError:  # only Python's main thread may set handlers
         pass
     try:
         yield
@@ -55,6 +55,6 @@ def interruptible() -> Iterator[None]:
 
 
 def raise_if_interrupted() -> None:
-    """Raise if a signal was received; to be called between steps of work."""
+    """Raise if a signal was received; called between steps of work."""
     if _received:
         raise InterruptedBySignal(_received[-1])

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a program needs in order to read a file, and where to get it."""
+"""What a program needs to read a file, and where to get it."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from h5lossy._stored import StoredChunks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The filters that HDF5 itself has; an HDF5 library may be built without zlib or szip.
+#: HDF5's built-in filters; an HDF5 library may be built without zlib or szip.
 _OF_HDF5 = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset"}
 
 _LZF = 32000
 
-#: The filters that hdf5plugin has: bzip2, Blosc, LZ4, Bitshuffle, zfp, zstd, SZ, FCIDECOMP, SZ3,
-#: Blosc2 and SPERR.
+#: The filters of hdf5plugin: bzip2, Blosc, LZ4, Bitshuffle, zfp, zstd, SZ, FCIDECOMP, SZ3, Blosc2
+#: and SPERR.
 _OF_HDF5PLUGIN = {307, 32001, 32004, 32008, 32013, 32015, 32017, 32018, 32024, 32026, 32028}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """A filter that datasets of a file have."""
+    """A filter that datasets of a file use."""
 
     number: int
-    name: str  # as the file has it
+    name: str  # the name in the file
     is_here: bool  # whether the HDF5 library of this process has it
 
     @property
@@ -69,16 +69,16 @@ class Needs:
     datasets: dict[str, list[Filter]] = field(default_factory=dict)
     #: How many datasets each codec of h5lossy has.
     codecs: Counter[str] = field(default_factory=Counter)
-    #: How many datasets have a first frame of each format version.
+    #: Number of datasets whose first frame has each format version.
     versions: Counter[int] = field(default_factory=Counter)
     #: Why this h5lossy can't read a dataset, by its path.
     problems: dict[str, str] = field(default_factory=dict)
-    #: Whether there is each of the other files that the file takes values from, by its name.
+    #: Whether each of the other files exists that the file takes values from, by its name.
     others: dict[str, bool] = field(default_factory=dict)
 
     @property
     def filters(self) -> dict[Filter, list[str]]:
-        """The paths of the datasets that have each filter."""
+        """The paths of the datasets that use each filter."""
         found: dict[Filter, list[str]] = {}
         for path, filters in self.datasets.items():
             for one in filters:
@@ -87,7 +87,7 @@ class Needs:
 
     @property
     def missing(self) -> list[str]:
-        """What is not here."""
+        """What is missing."""
         return [
             *(f"filter {one.number} ({one.name})" for one in self.filters if not one.is_here),
             *(f"file {name}" for name, is_there in self.others.items() if not is_there),
@@ -133,7 +133,7 @@ class Needs:
 
 
 def needs_of(path: Path) -> Needs:
-    """Find out what a file needs. No value is decoded."""
+    """Find out what is needed to read a file. No value is decoded."""
     needs = Needs()
     with open_file(path) as file:
         for name, obj in walk(file):
@@ -168,7 +168,7 @@ def _look_at(path: str, dataset: h5py.Dataset, needs: Needs) -> None:
 
 
 def _is_there(name: str, path: Path) -> bool:
-    """Return whether HDF5 would find another file by its name, in which "%b" is a number."""
+    """Return whether HDF5 would find another file by its name, where "%b" is a number."""
     pattern = re.sub(r"%\d*b", "*", glob.escape(name))
     folders = (path.resolve().parent, Path.cwd())
     # Path.glob takes no absolute names.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A file that appears under its name when it is complete, or not at all."""
+"""A file that gets its name when it is complete, or does not appear at all."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Pat
     """Yield a temporary name, and rename to `path` at the end of the block.
 
     The temporary file is in a folder next to `path` that only this user can open. Folders left
-    there by processes of this machine that were killed are deleted. A new file gets the owner,
-    group and permissions of `like`, and one that replaces another those of that one.
+    there by killed processes of this machine are deleted. A new file gets the owner, group and
+    permissions of `like`; one that replaces another file gets those of that file.
     """
     if not path.parent.is_dir():
         raise click.ClickException(f"there is no folder {path.parent}")
@@ -42,7 +42,7 @@ def complete_or_absent(path: Path, *, replace: bool, like: Path) -> Iterator[Pat
         write_through(temporary)
         raise_if_interrupted()
         temporary.replace(path)
-    with contextlib.suppress(OSError):  # some file systems can't, and the file is there
+    with contextlib.suppress(OSError):  # not all file systems can, and the file is complete
         write_through(path.parent)
 
 
@@ -58,7 +58,7 @@ def _require_replaceable(path: Path, *, replace: bool) -> None:
 
 
 # ------------------------------------------------------------------------------------------------
-# The folder that the temporary file is in
+# The folder of the temporary file
 # ------------------------------------------------------------------------------------------------
 
 _FILE = "file"
@@ -106,7 +106,8 @@ def _delete_abandoned(parent: Path) -> None:
 
 def _lock(folder: Path) -> int:
     """Lock a folder and return the file descriptor that holds the lock, or raise OSError."""
-    # Windows has neither flag: only administrators make links there, and Python passes no file on.
+    # Windows has neither flag: only administrators can make links there, and Python does not pass
+    # files to child processes.
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | flags, 0o600)
     try:
@@ -122,11 +123,11 @@ def _lock(folder: Path) -> int:
 def _delete(folder: Path, locked: int | None) -> None:
     try:
         (folder / _FILE).unlink(missing_ok=True)
-        with contextlib.suppress(PermissionError):  # Windows deletes no file that is open
+        with contextlib.suppress(PermissionError):  # Windows does not delete open files
             (folder / _LOCK).unlink(missing_ok=True)
     finally:
         if locked is not None:
             os.close(locked)  # on NFS, a folder with an open file cannot be removed
-    with contextlib.suppress(OSError):  # another process took it for abandoned, and deletes it
+    with contextlib.suppress(OSError):  # another process considers it abandoned
         (folder / _LOCK).unlink(missing_ok=True)
         folder.rmdir()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The options that several commands share: a bound, a codec, and what the codecs have of their own.
+"""The options that several commands share: a bound, a codec, and the codecs' own settings.
 
 Codecs and their settings are taken from `h5lossy._codecs`.
 """
@@ -33,22 +33,22 @@ Result = TypeVar("Result")
 
 DEFAULT_CODEC: type[Codec] = PFPL
 
-#: A codec's argument; the command line says "digits".
+#: A codec's argument that is called "digits" on the command line.
 DIGITS = "significant_digits"
 
-#: What gives a bound; all but lossless have a value. Beside noise, absolute is its floor.
+#: The options that give a bound; all but lossless take a value. With noise, absolute is its floor.
 BOUND_VALUES = (*FLOAT_BOUNDS, BoundKind.NOISE, BoundKind.MODULUS, DIGITS)
 BOUNDS = (*BOUND_VALUES, BoundKind.LOSSLESS)
 
 #: The arguments of all codecs that promise more than a bound.
 SAFEGUARDS = ("thresholds", "valid_range")
 
-#: The codecs by the names that a user types.
+#: The codecs by the names on the command line.
 CODEC_NAMES: dict[str, type[Codec]] = {cls.codec_name: cls for cls in CODECS.values()}
 
 
 class Number(click.types.FloatParamType):
-    """A number; whole ones are exact."""
+    """A number; whole numbers are exact."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return an int or a float."""
@@ -59,7 +59,7 @@ class Number(click.types.FloatParamType):
 
 
 class FileToWrite(click.Path):
-    """A file that is written at the end of long work: it is refused at once if it cannot be."""
+    """A file to be written at the end of long work: refused at once if it cannot be written."""
 
     def __init__(self, suffix: str = "") -> None:
         super().__init__(dir_okay=False, writable=True)
@@ -79,7 +79,7 @@ class FileToWrite(click.Path):
 
 
 def _fields_by_name() -> dict[str, list[tuple[type[Codec], dataclasses.Field[Any]]]]:
-    """Return what codecs have of their own; several may have a field of one name."""
+    """Return the codecs' own settings; several codecs may have a field of one name."""
     found: dict[str, list[tuple[type[Codec], dataclasses.Field[Any]]]] = {}
     for cls in CODECS.values():
         for own in cls.choices():
@@ -92,14 +92,14 @@ _OWN_FIELDS = _fields_by_name()
 #: The settings that only some codecs have, by name.
 OWN_SETTINGS: tuple[str, ...] = tuple(_OWN_FIELDS)
 
-#: Those of them that are given without a value.
+#: Those of them that take no value.
 FLAGS: frozenset[str] = frozenset(
     name
     for name, fields in _OWN_FIELDS.items()
     if all(isinstance(own.default, bool) for _, own in fields)
 )
 
-#: Most choices that a command's help lists; of more, the text says what they are.
+#: Most choices that a command's help lists; for more, the text describes them.
 _MOST_LISTED = 8
 
 
@@ -134,7 +134,7 @@ class Request:
         return request
 
     def make(self, codec: type[Codec] = DEFAULT_CODEC) -> Codec | None:
-        """Make the filter, of `codec` where none was named; None where no bound was given."""
+        """Make the filter, with `codec` if none was named; None if no bound was given."""
         if not self.bound:
             return None
         return (self.codec or codec)(**self.bound, **self.settings, **self.safeguards)
@@ -173,7 +173,7 @@ def _own_settings(codec_name: str | None, given: Mapping[str, Any]) -> dict[str,
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    """Return what a setting consists of as typed, in any order and in either case."""
+    """Return the parts of a typed setting, in any order and in either case."""
     return tuple(sorted(part.strip() for part in text.lower().split(",")))
 
 
@@ -291,7 +291,7 @@ def _parse_bound(typed: dict[str, Any]) -> ErrorBound | None:
     """Return the bound that was typed, if any."""
     request = Request.parse(typed)
     codec = request.make()
-    if BoundKind.MODULUS in request.bound:  # what is compared need not have a bound of components
+    if BoundKind.MODULUS in request.bound:  # comparisons need no bound of components
         return ErrorBound(BoundKind.MODULUS, request.bound[BoundKind.MODULUS])
     return None if codec is None else codec.bound
 
@@ -347,7 +347,7 @@ _THREADS_VARIABLE = "H5LOSSY_NUM_THREADS"
 
 
 def _set_threads(ctx: click.Context, _option: click.Parameter, count: int | None) -> None:
-    """Set the number of threads of all that the command calls."""
+    """Set the number of threads for everything that the command calls."""
     if count is None:
         return
     before = os.environ.get(_THREADS_VARIABLE)
@@ -384,7 +384,7 @@ def range_options(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def codec_text(codec: Codec, name: str | None = None) -> str:
-    """Write a codec for a table, with its own settings unless they are the defaults.
+    """Return a codec as text for a table, with its own settings unless they are the defaults.
 
     Examples
     --------
@@ -396,7 +396,7 @@ def codec_text(codec: Codec, name: str | None = None) -> str:
 
 
 def bound_text(bound: ErrorBound, dtype: np.dtype[Any], value: str = "") -> str:
-    """Write a bound; an absolute one of integers, and one of noise, as the counts they mean."""
+    """Return a bound as text; of integers, and of noise, in the counts that they mean."""
     if bound.kind is BoundKind.LOSSLESS:
         return str(bound)
     if bound.kind is BoundKind.NOISE:
@@ -409,7 +409,7 @@ def bound_text(bound: ErrorBound, dtype: np.dtype[Any], value: str = "") -> str:
 
 
 def frame_codec_text(info: FrameInfo) -> str:
-    """Write the codec of a frame: its name, and its own settings unless they are the defaults."""
+    """Return the codec of a frame as text, with its own settings unless they are the defaults."""
     codec = CODEC_NAMES.get(info.codec)
     defaults = {own.name: own.default for own in codec.choices()} if codec else {}
     changed = {name: value for name, value in info.settings.items() if value != defaults[name]}
@@ -417,6 +417,6 @@ def frame_codec_text(info: FrameInfo) -> str:
 
 
 def _in_brackets(settings: Mapping[str, Any]) -> str:
-    """Write settings behind the name of a codec."""
+    """Append settings to the name of a codec."""
     text = ", ".join(f"{name}={value}" for name, value in settings.items())
     return f"({text})" if text else ""

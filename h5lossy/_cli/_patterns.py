@@ -52,7 +52,7 @@ def _number(name: str, text: str) -> Any:
 
 
 def require_match(option: str, pattern: str, paths: Collection[str]) -> None:
-    """Refuse a pattern that names nothing: most likely it is a slip of the pen."""
+    """Refuse a pattern that matches nothing: most likely it is a typo."""
     if not matching(paths, pattern):
         some = ", ".join([*paths][:5]) + (", ..." if len(paths) > 5 else "")
         raise click.ClickException(
@@ -81,18 +81,18 @@ def parse_chunks(text: str) -> Chunks:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What ``--dataset 'GLOB:absolute=1e-3,chunks=64x64'`` says, or a rule of a file."""
+    """A rule: ``--dataset 'GLOB:absolute=1e-3,chunks=64x64'``, or a rule of a file."""
 
     pattern: str
     request: Request
-    chunks: Chunks | None  # None where none is given
-    packed_units: bool = False  # whether the bound of packed values is one of the stored numbers
-    skip: bool = False  # in rules of a file only: copy the datasets unchanged
+    chunks: Chunks | None  # None if not given
+    packed_units: bool = False  # whether the bound of packed values is in stored counts
+    skip: bool = False  # only in files of rules: copy the datasets unchanged
     where: str = "--dataset"  # for messages
 
     @property
     def is_literal(self) -> bool:
-        """Whether the pattern spells a name out, without wildcards."""
+        """Whether the pattern is a name without wildcards."""
         return not has_wildcards(self.pattern)
 
     @classmethod
@@ -101,7 +101,7 @@ class Rule:
         found = re.fullmatch(r"(.+)(?<!chunks=auto):((?:[^:]|(?<=chunks=auto):)+)", text, re.DOTALL)
         if found is None:
             raise click.BadParameter(f"expected 'GLOB:SETTING,...', got {text!r}")
-        # A comma in front of a negative number belongs to the value: axes=-2,-1.
+        # A comma before a negative number belongs to the value: axes=-2,-1.
         return cls.of(found[1], re.split(r",(?!\s*-\d)", found[2]))
 
     @classmethod
@@ -119,7 +119,7 @@ class Rule:
             elif name == "threshold":
                 numbers = tuple(_number(name, text) for text in value.split(","))
                 typed["thresholds"] = (*typed.get("thresholds", ()), *numbers)
-            elif name == "valid_range":  # a file of rules has a list
+            elif name == "valid_range":  # a list in a file of rules
                 typed[name] = tuple(_number(name, text) for text in re.split(r",|\.\.", value))
             elif name == "codec" or name in OWN_SETTINGS:
                 typed[name] = value.lower()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-#: Of "1000.0/1000.0 MB 1000.0 MB/s 0:00:00", and the spaces between these and what is before.
+#: Width of "1000.0/1000.0 MB 1000.0 MB/s 0:00:00", and the spaces between and before these.
 _NUMBERS_WIDTH = 16 + 11 + 7 + 4
 
 
@@ -40,7 +40,7 @@ class Advance(Protocol):
     def __call__(
         self, done_bytes: int, doing: str | None = None, total_bytes: int | None = None
     ) -> None:
-        """Count `done_bytes` more, and say what is being done. Ends `interruptible` work."""
+        """Count `done_bytes` more, and show the current step. Ends `interruptible` work."""
 
 
 @contextmanager

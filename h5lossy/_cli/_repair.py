@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mending what a killed writer leaves of an HDF5 file: its length, and the mark that it is open.
+"""Repairing what a killed writer leaves of an HDF5 file: its length, and the mark that it is open.
 
-Nothing is written but the superblock, and zeros behind the end of the file. If the file is not
-whole afterwards, both are undone.
+Only the superblock, and zeros after the end of the file, are written. If the file is not intact
+afterwards, both are undone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def repair(path: Path) -> list[str]:
-    """Mend a file, and return what was changed; raise `Ended`, and change nothing, if it can't."""
+    """Repair a file, and return what was changed; if it can't, raise `Ended` and change nothing."""
     with _alone_with(path) as fd:
         found = read_superblock(fd)
         length = os.fstat(fd).st_size
@@ -84,8 +84,8 @@ def _refuse_cut(path: Path, missing: int, unreadable: list[str]) -> NoReturn:
 
 
 def _shortest(path: Path, fd: int, tried: list[Superblock], unreadable: int) -> Superblock:
-    """Write and return the first superblock with which no more is unreadable than that."""
-    # What is behind the end may not be HDF5's, or be attributes of the group at the root, say.
+    """Write and return the first superblock with which nothing more is unreadable than that."""
+    # Data after the end may not be HDF5's, or may be attributes of the root group, for example.
     for superblock in tried:
         superblock.write(fd)
         with suppress(Ended):
@@ -95,7 +95,7 @@ def _shortest(path: Path, fd: int, tried: list[Superblock], unreadable: int) -> 
 
 
 def _refuse_cut_heap(path: Path, fd: int, length: int) -> None:
-    """Raise if the file's end cuts a heap of strings, in whose zeros HDF5 2.0 searches for ever."""
+    """Raise if the file's end cuts a heap of strings: HDF5 2.0 would search its zeros forever."""
     missing = os.fstat(fd).st_size - length
     with mmap.mmap(fd, length, access=mmap.ACCESS_READ) as content:
         at = content.find(_HEAP)
@@ -118,8 +118,8 @@ def _changes(found: Superblock, mended: Superblock, length: int) -> list[str]:
     return said
 
 
-#: How a global heap collection begins ("HDF5 File Format Specification", III.E), and the most bytes
-#: that one has.
+#: The first bytes of a global heap collection ("HDF5 File Format Specification", III.E), and the
+#: largest size of one.
 _HEAP, _LARGEST_HEAP = b"GCOL\1\0\0\0", 1 << 32
 
 
@@ -164,7 +164,7 @@ def _contents(path: Path) -> tuple[int, list[str]]:
 
 
 def _read_heaps(obj: h5py.h5g.GroupID | h5py.h5d.DatasetID | h5py.h5t.TypeID) -> None:
-    """Read strings and all else of variable length, which is not where `_end_of` looks."""
+    """Read strings and other data of variable length, which `_end_of` does not cover."""
     if isinstance(obj, h5py.h5t.TypeID):
         return
     owner = h5py.Group(obj) if isinstance(obj, h5py.h5g.GroupID) else h5py.Dataset(obj)
@@ -178,7 +178,7 @@ def _read_heaps(obj: h5py.h5g.GroupID | h5py.h5d.DatasetID | h5py.h5t.TypeID) ->
 
 
 def _end_of(obj: h5py.h5g.GroupID | h5py.h5d.DatasetID | h5py.h5t.TypeID) -> int:
-    """Return where the values of a dataset end in the file; 0 where there are none."""
+    """Return where the values of a dataset end in the file; 0 if there are none."""
     if not isinstance(obj, h5py.h5d.DatasetID):
         return 0
     dataset, ends = h5py.Dataset(obj), [0]

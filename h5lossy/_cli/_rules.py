@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the options of ``repack`` say of each dataset, and files of rules.
+"""What the options of ``repack`` mean for each dataset, and files of rules.
 
 ``tune --rules`` writes such files, and ``repack --rules`` reads them:
 
@@ -59,7 +59,7 @@ class Rules:
     missing_value: Sequence[float] = ()
 
     def wish(self, paths: Sequence[str], dataset: h5py.Dataset) -> Wish:
-        """Return what is wanted of a dataset."""
+        """Return what is requested for a dataset."""
         rules = [rule for rule in self.rules if names_one(paths, rule.pattern)]
         skipped = bool(rules) and rules[-1].skip
         skipped = skipped or any(names_one(paths, pattern) for pattern in self.skip)
@@ -83,7 +83,7 @@ class Rules:
         )
 
     def _recommended(self, dataset: h5py.Dataset) -> Recommendation | None:
-        """Return what is recommended for a dataset; None if nobody asked, or not of coordinates."""
+        """Return the recommendation for a dataset; None if not requested, or for coordinates."""
         if self.recommendations is None or dataset.dtype.kind not in "fiu":
             return None
 
@@ -98,7 +98,7 @@ class Rules:
         return self.recommendations.of(dataset, extent)
 
     def _chunks(self, path: str, rank: int, rules: Sequence[Rule]) -> Chunks:
-        """Return the chunks of the last rule that has any; of another rank they do not count."""
+        """Return the chunks of the last rule that has any; chunks of another rank do not count."""
         wanted = rules[-1].chunks if rules else self.chunks
         if isinstance(wanted, tuple) and rank and len(wanted) != rank:
             if rules and rules[-1].is_literal:
@@ -110,7 +110,7 @@ class Rules:
         return wanted or "keep"
 
     def check(self, datasets: Sequence[tuple[str, str]]) -> None:
-        """Refuse a rule that does nothing; `datasets` are paths, and why each is not compressed."""
+        """Refuse a rule without effect; `datasets` are paths, and why each is not compressed."""
         kept: dict[str, list[str]] = {}
         for path, why in datasets:
             kept.setdefault(path, []).append(why)
@@ -162,12 +162,12 @@ class RulesFile(click.Path):
             self.fail(f"{path} is not UTF-8: {error}", param, ctx)
         except click.UsageError as error:
             self.fail(error.format_message().removeprefix("Invalid value: "), param, ctx)
-        except (ValueError, RecursionError) as error:  # with a line, if it is the syntax
+        except (ValueError, RecursionError) as error:  # syntax errors have a line
             self.fail(f"{path} is not TOML: {error}", param, ctx)
 
 
 class RecommendationsFile(click.Path):
-    """A file of recommendations, or the word for that of the installed package."""
+    """A file of recommendations, or the word for the installed package's file."""
 
     def __init__(self) -> None:
         super().__init__(exists=True, dir_okay=False)
@@ -200,7 +200,7 @@ def exact_pattern(path: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Write a number or a text. JSON's texts are TOML's, but for one character."""
+    """Return a number or text as TOML. JSON's texts are TOML's, except for one character."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return "true" if value is True else repr(value)
@@ -228,7 +228,7 @@ def _parse(name: str, text: str) -> list[Rule]:
 
 
 def _rules(table: dict[str, Any], where: str) -> list[Rule]:
-    """Read one table: a rule for each of its globs."""
+    """Read one table, as a rule for each of its globs."""
     patterns = table.pop("dataset", None)
     if isinstance(patterns, str):
         patterns = [patterns]
@@ -250,14 +250,14 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_off(name: str, value: Any) -> bool:
-    """Return whether a setting is a codec's flag that is not set."""
+    """Return whether a setting is a codec's flag that is off."""
     if value is False and name.replace("-", "_") not in FLAGS:
         raise click.UsageError(f"{name} is never false; leave it out")
     return value is False
 
 
 def _setting(name: str, value: Any) -> str:
-    """Write a setting as --dataset takes it."""
+    """Return a setting in the form of --dataset."""
     if value is True:
         return name
     values = value if isinstance(value, list) else [value]

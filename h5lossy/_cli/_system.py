@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What differs between operating systems for commands that replace and mend files."""
+"""Differences between operating systems for commands that replace and repair files."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ else:
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: For `os.open`: the file's bytes as they are.
+#: For `os.open`: no conversion of line ends.
 BINARY: int = getattr(os, "O_BINARY", 0)
 
-#: For `os.mkdir`. Windows' folders and files have the access list of the folder they are made in,
-#: and keep it when they are moved.
+#: For `os.mkdir`. On Windows, folders and files have the access list of the folder that they are
+#: made in, and keep it when they are moved.
 PRIVATE = 0o777 if sys.platform == "win32" else 0o700
 
-#: What a person types so that HDF5's programs find the plugin.
+#: The command that makes HDF5's programs find the plugin.
 SET_PLUGIN_PATH = (
     "$env:HDF5_PLUGIN_PATH = h5lossy plugin-path"
     if sys.platform == "win32"
     else "export HDF5_PLUGIN_PATH=$(h5lossy plugin-path)"
 )
 
-#: Where Linux keeps an access control list.
+#: The attribute in which Linux keeps an access control list.
 _ACCESS_LIST = "system.posix_acl_access"
 
-#: Windows lets nobody else read bytes that are locked, so what is locked is where no file has any.
+#: Windows lets nobody else read locked bytes, so the lock is beyond the end of any file.
 _BEYOND = 1 << 62
 
 
@@ -56,7 +56,7 @@ def lock(fd: int) -> None:
 
 
 def is_own(path: Path) -> bool:
-    """Return whether this user has made what is at a path; Windows' access lists say who may."""
+    """Return whether this user made the file at a path; on Windows, access lists decide."""
     return sys.platform == "win32" or path.lstat().st_uid == os.geteuid()
 
 
@@ -87,8 +87,8 @@ def _copy_access_list(model: Path, path: Path) -> None:
 
 
 def write_through(path: Path) -> None:
-    """Have the system put a file, or the names in a folder, on the disk."""
-    if sys.platform == "win32" and path.is_dir():  # cannot be opened; NTFS has a journal of names
+    """Flush a file, or the names in a folder, to the disk."""
+    if sys.platform == "win32" and path.is_dir():  # cannot be opened; NTFS journals names
         return
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | BINARY)
     try:

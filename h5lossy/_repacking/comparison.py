@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What differs between a file and its copy, other than the values of the compressed datasets.
+"""Differences between a file and its copy, other than the values of the compressed datasets.
 
-Links and the identity of objects, types, extents, properties, attributes and references. The values
-of datasets that HDF5 copied are not compared.
+Compared are links and the identity of objects, types, extents, properties, attributes and
+references. The values of datasets that HDF5 copied are not compared.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _MOST_TEXT = 100
 
 
 class _DifferenceError(Exception):
-    """Ends a comparison, with a text that says what differs."""
+    """Ends a comparison, with a text that describes the difference."""
 
 
 def difference(source: h5py.File, target: h5py.File, remade: Collection[ObjectKey]) -> str:
-    """Return the first difference; nothing if there is none but the compression of `remade`."""
+    """Return the first difference; nothing if only the compression of `remade` differs."""
     try:
         _Comparison(source, target, remade).run()
     except _DifferenceError as found:
@@ -111,7 +111,7 @@ class _Comparison:
         return paths
 
     def _pair(self, path: bytes, old: Any, new: Any) -> bool:
-        """Note that objects correspond, unless one has another counterpart; return if it is new."""
+        """Record that objects correspond, unless one has another counterpart; return if new."""
         before, after = object_key(old), object_key(new)
         if self._copies.get(before, after) != after or self._originals.get(after, before) != before:
             raise _DifferenceError(f"{path_text(path)} is not the same object as other links mean")
@@ -119,7 +119,7 @@ class _Comparison:
         return self._copies.setdefault(before, after) is after
 
     def _compare_objects(self, path: bytes, old: Any, new: Any) -> None:
-        """Compare two objects, but not what is linked in them."""
+        """Compare two objects, but not the objects that they link to."""
         if isinstance(old, h5g.GroupID):
             _require_equal(path, "the properties", *map(group_properties, (old, new)))
             order = old.get_create_plist().get_attr_creation_order()
@@ -161,7 +161,7 @@ class _Comparison:
         except UnsupportedError:
             if type_id.detect_class(h5t.REFERENCE):
                 raise
-            return  # NumPy has no such type: its values can be copied, but not compared
+            return  # NumPy has no such type: values can be copied, but not compared
         values = [np.empty(old.shape, dtype) for _ in (old, new)]
         for attribute, place in zip((old, new), values, strict=True):
             attribute.read(place, memory_type)
@@ -178,7 +178,7 @@ class _Comparison:
         before = lists[0]
         _require_equal(path, "the fill time", *(one.get_fill_time() for one in lists))
         is_filled = before.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
-        if is_filled or not is_remade:  # a compressed dataset may get one that it did not have
+        if is_filled or not is_remade:  # a compressed dataset may get a new one
             states = (one.fill_value_defined() for one in lists)
             _require_equal(path, "whether there is a fill value", *states)
         if is_filled and not type_id.detect_class(h5t.REFERENCE):
@@ -196,8 +196,8 @@ class _Comparison:
                     raise _DifferenceError(f"{path_text(path)} has other references")
 
     def _is_same(self, dtype: np.dtype[Any], before: Any, after: Any) -> bool:
-        """Return whether values are the same, and references mean an object and its copy."""
-        dtype = dtype.base  # values of an array type have its axes
+        """Return whether values are equal, where references must mean an object and its copy."""
+        dtype = dtype.base  # the values of an array type have its axes
         base = h5py.check_vlen_dtype(dtype)
         if not dtype.hasobject:
             return bool(before.tobytes() == after.tobytes())
@@ -228,7 +228,7 @@ class _Comparison:
 
 
 def _selected(space: h5s.SpaceID) -> tuple[Any, ...]:
-    """Return what is selected, which old files encode in another way."""
+    """Return a selection in a form that does not depend on the encoding of old files."""
     kind = space.get_select_type()
     places: Any = None
     if _is_unlimited(space):
@@ -241,7 +241,7 @@ def _selected(space: h5s.SpaceID) -> tuple[Any, ...]:
 
 
 def _is_unlimited(space: h5s.SpaceID) -> bool:
-    """Return whether a selection, then of a virtual dataset, grows with the dataset."""
+    """Return whether a selection of a virtual dataset grows with the dataset."""
     if space.get_select_type() != h5s.SEL_HYPERSLABS or not space.is_regular_hyperslab():
         return False
     _, _, counts, blocks = space.get_regular_hyperslab()
@@ -258,7 +258,7 @@ def _fill_value(dataset: h5d.DatasetID) -> Any:
 
 
 def _storage(dataset: h5d.DatasetID, creation: h5p.PropDCID) -> dict[str, Any]:
-    """Return how the values of a dataset that is not compressed are stored, by what to call it."""
+    """Return how the values of a dataset that is not compressed are stored, by property name."""
     layout = creation.get_layout()
     filters = filters_in(creation)
     others = [creation.get_external(i) for i in range(creation.get_external_count())]
@@ -284,7 +284,7 @@ def _storage(dataset: h5d.DatasetID, creation: h5p.PropDCID) -> dict[str, Any]:
 
 
 def _extents(holder: h5a.AttrID | h5d.DatasetID) -> tuple[Any, ...]:
-    """Return the extents of a dataset or an attribute, now and at most."""
+    """Return the current and the maximal extents of a dataset or an attribute."""
     space = holder.get_space()
     kind = space.get_simple_extent_type()
     if kind == h5s.NULL:
@@ -312,7 +312,7 @@ def _require_equal(path: bytes, what: str, before: Any, after: Any) -> None:
     """Raise if something was not kept."""
     if before == after:
         return
-    if isinstance(before, list) and isinstance(after, list):  # of names: what is there in one only
+    if isinstance(before, list) and isinstance(after, list):  # names: show the difference
         before, after = (
             [one for one in some if one not in others]
             for some, others in ((before, after), (after, before))

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from h5lossy._repacking.planning import Plan
     from h5lossy._verification.bound_checker import MissingChange
 
-#: Takes the bytes that were done since its last call, and what is being done.
+#: Takes the bytes done since its last call, and the current step.
 Advance: TypeAlias = Callable[[int, str], object]
 
 #: Attributes of old HDF5 files are smaller than 64 KiB.
@@ -83,23 +83,23 @@ class CompressedCopy:
     def __init__(self, plan: Plan, missing_value: Sequence[float], *, confirm_range: bool) -> None:
         assert plan.codec is not None
         self.plan = plan
-        #: `codec` is the requested one until `resolve` makes it the one that is stored.
+        #: `codec` is the requested one until `resolve` replaces it by the stored one.
         self.requested = plan.codec
         self.codec = plan.stored_codec or plan.codec
-        self.raw_bytes = self.stored_bytes = 0  # known from `write` on
-        self.summary: ErrorSummary | None = None  # known from `check` on
-        #: How often the largest integer of the type, which often marks what is no data, was moved.
+        self.raw_bytes = self.stored_bytes = 0  # set by `write`
+        self.summary: ErrorSummary | None = None  # set by `check`
+        #: How often the largest integer of the type, which often marks missing data, was moved.
         self.moved_marks = 0
-        #: What the dataset was compressed with before.
+        #: The setting of an earlier compression.
         self.earlier: Codec | None = None
         dataset = plan.open()
         if FILTER_ID in (number for number, *_ in filters_in(dataset.id.get_create_plist())):
             with suppress(H5LossyError):  # cd_values of a later version: reading does not need them
                 self.earlier = codec_of(dataset)
-        exact = () if self.earlier is None else self.earlier.params().exact  # what was, stays
+        exact = () if self.earlier is None else self.earlier.params().exact  # they stay exact
         self._earlier_settings = _earlier_settings(dataset)
         self._missing = missing_when_stored(dataset, (*missing_value, *exact))
-        self._ends: tuple[float, float] | None = None  # of a range-relative bound, once resolved
+        self._ends: tuple[float, float] | None = None  # extremes, once a range is resolved
         self._confirm_range = confirm_range
         recommended = plan.recommended
         has_bound = recommended is not None and recommended.bound is not None
@@ -107,19 +107,19 @@ class CompressedCopy:
 
     @property
     def needs_range(self) -> bool:
-        """Whether `resolve` reads all values, as a range-relative bound was requested."""
+        """Whether `resolve` reads all values, because a range-relative bound was requested."""
         return self.requested.bound.kind is BoundKind.RANGE_RELATIVE
 
     @property
     def adds_error(self) -> bool:
-        """Whether the values have been moved to other bins before, so that the errors add up."""
+        """Whether the values were moved to other bins before, so that the errors add up."""
         before, codec = self.earlier, self.codec
         if before is None:
             return False
         is_absolute = before.bound.kind in {BoundKind.ABSOLUTE, BoundKind.RANGE_RELATIVE}
         is_same_step = before.step_share == codec.step_share or not is_absolute
         is_same_lattice = is_same_step and before.wide == codec.wide
-        # Safeguards move values to places of their own, where only the same ones find them.
+        # Safeguards move values to special places, which only the same safeguards keep.
         is_same_lattice &= before.safeguards in {NO_SAFEGUARDS, codec.safeguards}
         return before.bound != codec.bound or not is_same_lattice or self._had_regions
 
@@ -128,11 +128,11 @@ class CompressedCopy:
         """Whether a chunk of SRC has another bound than the dataset, and values that were moved."""
         dataset = self.plan.open()
         filters = filters_in(dataset.id.get_create_plist())
-        if self.earlier is None or len(filters) != 1:  # regions need h5lossy's filter alone
+        if self.earlier is None or len(filters) != 1:  # regions require h5lossy's filter alone
             return False
         stored = StoredChunks(dataset)
         for place in chunk_offsets(dataset).tolist():
-            with suppress(H5LossyError):  # reading says what is wrong
+            with suppress(H5LossyError):  # reading reports the error
                 frame = stored.frame(tuple(place))
                 info = None if frame is None else inspect(frame)
                 if info is None or info.bound.kind is BoundKind.LOSSLESS:
@@ -157,7 +157,7 @@ class CompressedCopy:
         self.codec = self._as_stored(self.requested)
 
     def _as_stored(self, requested: Codec) -> Codec:
-        """Return what a requested codec comes to."""
+        """Return the effective codec for a requested one."""
         codec = self.plan.of_stored(requested)
         if codec.bound.kind is BoundKind.RANGE_RELATIVE:
             codec = codec.resolved_for(self._ends)
@@ -187,7 +187,7 @@ class CompressedCopy:
         return (values != 0) & (values == values)  # noqa: PLR0124  # NaN
 
     def create(self, file: h5f.FileID, old: h5d.DatasetID, type_id: h5t.TypeID) -> h5d.DatasetID:
-        """Make the new dataset, as `FileCopier` needs it."""
+        """Make the new dataset for `FileCopier`."""
         dataset = h5py.Dataset(old)
         require_possible_index(self.plan, dataset.maxshape)
         creation = old.get_create_plist()
@@ -216,7 +216,7 @@ class CompressedCopy:
     def _write_loss(self, new: h5py.Dataset, *, attributes: bool) -> None:
         """State what was lost in words, and as a number if there is one; earlier losses remain.
 
-        Without attributes, no number stays that is too small now.
+        Without attributes, a number that is now too small is removed.
         """
         if self.codec.lossless:
             return
@@ -243,7 +243,7 @@ class CompressedCopy:
                 del new.attrs[name]
 
     def _errors(self, new: h5py.Dataset, *, is_first: bool) -> dict[BoundKind, float]:
-        """Return the most that values are off in all; nothing where one number does not say it."""
+        """Return the largest total error of values; nothing if one number cannot express it."""
         errors = largest_errors(new, self.codec.bound)
         before = stated_errors(new)
         if is_first:
@@ -255,12 +255,12 @@ class CompressedCopy:
         total = {}
         for kind in errors.keys() & before.keys():
             first, second = Fraction(before[kind]), Fraction(errors[kind])
-            is_relative = kind is BoundKind.POINTWISE_RELATIVE  # the second one of what is left
+            is_relative = kind is BoundKind.POINTWISE_RELATIVE  # to what the first left
             total[kind] = rounded_up(first + second + (first * second if is_relative else 0))
         return total
 
     def check(self, file: h5py.File, advance: Advance, *, attributes: bool) -> None:
-        """Compare every value, and record what was found for `verify`; raise if one is wrong."""
+        """Compare every value, and record the result for `verify`; raise if one is wrong."""
         new = self.plan.open(file)
         recorder = Recorder(new, self.codec.bound, missing=self._missing) if attributes else None
         checker, of_regions = self._compared(new, advance, recorder)
@@ -308,7 +308,7 @@ class CompressedCopy:
     ) -> tuple[BoundChecker, list[str]]:
         """Compare every value with the original, but stop at a missing value that changed.
 
-        Also returned is what is wrong with the smaller bounds of regions.
+        Also returns what is wrong with the smaller bounds of regions.
         """
         checker = (
             recorder.checker
@@ -350,7 +350,7 @@ class CompressedCopy:
                 yield from checker.summary().problems
 
     def _missing_error(self, change: MissingChange) -> H5LossyError:
-        """Return the error for a change of which points a reader takes for missing."""
+        """Return the error for points that readers now take for missing, or no longer do."""
         path = self.plan.path
         what = (
             "would no longer be missing or invalid, or not with the same bits"
@@ -366,7 +366,7 @@ class CompressedCopy:
         )
 
     def _safeguard_text(self, change: MissingChange) -> str:
-        """Return the rule that keeps values in or outside the valid range, where they leave it."""
+        """Return the rule that keeps values in or outside the valid range, if they leave it."""
         values = np.array([change.original, change.decoded], self._missing.dtype)
         limits = [float(x) for x in (self._missing.low, self._missing.high) if x is not None]
         if (
@@ -388,7 +388,8 @@ class CompressedCopy:
         doing = f"{doing} {self.plan.path}"
         left = self.plan.nbytes
         block = block_shape(shape, unit, size, cover=chunks)
-        # Chunks of the target that no chunk of the source reaches into are not written, either.
+        # Chunks of the target that no stored chunk of the source reaches into are not written,
+        # either.
         piece = block_shape(chunks or shape, unit, size)
         advance(0, doing)
         for part in stored_blocks(dataset, block, piece):
@@ -403,7 +404,7 @@ class CompressedCopy:
         return {**self.requested.get_config(), **regions}
 
     def _settings(self) -> dict[str, Any]:
-        """Return what the dataset's attribute says; an earlier one is kept within it."""
+        """Return the dataset's attribute; an earlier one is kept in it."""
         settings: dict[str, Any] = {
             "codec": self.codec.codec_name,
             "requested": self._requested_settings(),
@@ -418,7 +419,7 @@ class CompressedCopy:
 
 
 def _earlier_settings(dataset: h5py.Dataset) -> Any:
-    """Return what the settings of an earlier compression say; as text, where they are not ours."""
+    """Return the settings of an earlier compression; as text, if they are not ours."""
     try:
         earlier = text_attribute(dataset, SETTINGS_ATTRIBUTE)
     except UnsupportedError as error:  # of a type that cannot be ours

@@ -3,12 +3,12 @@
 """Copying an HDF5 file object by object, so that some of its datasets may change on the way.
 
 `H5Ocopy` of a whole file can't change a filter, and copying objects one at a time with it would
-tear apart what hangs together: objects with several names, references, shared datatypes. Hence
-two passes. The first goes through the links in their own order and makes each object once. The
-second copies what may point at any object: attributes, and datasets that hold references; every
-reference is made anew for the object that it means.
+break connections between objects: several names, references, shared datatypes. So there are two
+passes. The first follows the links in their own order and makes each object once. The second copies
+everything that may refer to any object: attributes, and datasets that hold references; every
+reference is made anew for the copy of its object.
 
-What can't be kept, since HDF5 or h5py offers no way:
+These can't be kept, since HDF5 or h5py offers no way:
 
 - the times in object headers, and holes in the file;
 - comments (`H5Oset_comment`) on groups and changed datasets: h5py's function for them returns
@@ -62,8 +62,8 @@ def create_like(source: h5py.File, path: Path) -> h5py.File:
     creation = source.id.get_create_plist()
     # The root group is created with the file, but its properties are not in the file's own list.
     set_group_properties(creation, group_properties(h5g.open(source.id, b"/")))
-    # Superblock 3 is HDF5 1.10's. In files below it 1.8 is the oldest that holds all that they
-    # may hold: earlier formats have no room for an attribute of more than 64 KiB.
+    # Superblock 3 is HDF5 1.10's. For older files, 1.8 is the oldest version that can hold all of
+    # their contents: earlier formats have no room for an attribute of more than 64 KiB.
     oldest = h5f.LIBVER_V110 if creation.get_version()[0] >= 3 else h5f.LIBVER_V18
     access = h5p.create(h5p.FILE_ACCESS)
     access.set_fclose_degree(h5f.CLOSE_STRONG)
@@ -72,14 +72,14 @@ def create_like(source: h5py.File, path: Path) -> h5py.File:
 
 
 def copy_user_block(source: Path, target: Path, size: int) -> None:
-    """Copy the bytes in front of the HDF5 part of a file, of which there may be none."""
+    """Copy the bytes before the HDF5 part of a file, if there are any."""
     if size:
         with source.open("rb") as old, target.open("r+b") as new:
             new.write(old.read(size))
 
 
 class FileCopier:
-    """Copies all of one file to a new one, but for the values of the datasets that change."""
+    """Copies a file to a new one, except the values of the datasets that change."""
 
     def __init__(
         self,
@@ -95,16 +95,16 @@ class FileCopier:
         self._copied = copied
         self._paths: dict[ObjectKey, bytes] = {}
         self._values = ValueCopier(self._source, self._target, self._paths)
-        # HDF5 commits a datatype under a name only, but its own link may be copied later, or never
-        # (a datatype lives on without a name as long as a dataset uses it). So all get their first
-        # name in a group that has none itself and vanishes with this object.
+        # HDF5 commits a datatype only under a name, but its own link may be copied later, or never
+        # (a datatype without a name lives as long as a dataset uses it). So each gets its first
+        # name in a group that itself has no name and vanishes with this object.
         self._anonymous_group = h5g.create(self._target, None)
         self._types: dict[ObjectKey, tuple[h5t.TypeID, h5t.TypeID]] = {}
         self._with_references: list[bytes] = []
 
     @property
     def dangling(self) -> int:
-        """How many references meant no object of the source; they are null in the target."""
+        """How many references had no object in the source; they are null in the target."""
         return self._values.dangling
 
     def copy(self) -> None:
@@ -136,7 +136,7 @@ class FileCopier:
     def _copy_link(
         self, group: h5g.GroupID, copy: h5g.GroupID, path: bytes, link: Link
     ) -> h5g.GroupID | None:
-        """Make a link and, where it is the first to its object, the object; return a new group."""
+        """Make a link, and the object if this is its first link; return a new group."""
         naming = h5p.create(h5p.LINK_CREATE)
         naming.set_char_encoding(link.charset)
         if link.kind == h5l.TYPE_HARD:
@@ -155,7 +155,7 @@ class FileCopier:
     def _copy_hard_link(
         self, group: h5g.GroupID, copy: h5g.GroupID, path: bytes, naming: h5p.PropLCID
     ) -> h5g.GroupID | None:
-        """Make a hard link and, where it is the first to its object, the object."""
+        """Make a hard link, and the object if this is its first link."""
         name = path.rpartition(b"/")[2]
         obj = h5o.open(group, name)
         key = object_key(obj)
@@ -164,8 +164,8 @@ class FileCopier:
             return None
         self._paths[key] = path
         if isinstance(obj, h5g.GroupID):
-            # Not the source's own list: of many links it has the address of their heap, which HDF5
-            # would take over for the new group.
+            # Not the source's own list: for many links it has the address of their heap, which HDF5
+            # would copy to the new group.
             creation = h5p.create(h5p.GROUP_CREATE)
             set_group_properties(creation, group_properties(obj))
             return h5g.create(copy, name, naming, creation)
@@ -184,7 +184,7 @@ class FileCopier:
         path: bytes,
         naming: h5p.PropLCID,
     ) -> None:
-        """Make a dataset, and its values unless the caller does or they are references."""
+        """Make a dataset, and its values unless the caller writes them or they are references."""
         name = path.rpartition(b"/")[2]
         type_id = dataset.get_type()
         make = self._remake.get(object_key(dataset))
@@ -198,7 +198,7 @@ class FileCopier:
             # No filter runs, unless values have parts elsewhere in the file.
             h5o.copy(group, name, copy, name, _without_attributes(), naming)
         else:
-            # HDF5 takes the addresses out of the list of a dataset, as opposed to that of a group.
+            # HDF5 removes the addresses from the list of a dataset, unlike that of a group.
             new = h5d.create(
                 self._target,
                 None,
@@ -214,7 +214,7 @@ class FileCopier:
         self._copied(dataset.get_storage_size())
 
     def _target_type(self, type_id: h5t.TypeID) -> h5t.TypeID:
-        """Return the target's counterpart of a committed datatype; any other one as it is."""
+        """Return the target's counterpart of a committed datatype; other datatypes unchanged."""
         if not type_id.committed():
             return type_id
         key = object_key(type_id)
@@ -225,7 +225,7 @@ class FileCopier:
         return self._types[key][1]
 
     def _copy_attributes(self, obj: Any, copy: Any) -> None:
-        """Copy all attributes of an object, but not the records of an earlier compression."""
+        """Copy all attributes of an object, except the records of an earlier compression."""
         stale = _RECORDS if object_key(obj) in self._remake else ()
         for name in attribute_names(obj):
             if name in stale:
@@ -246,9 +246,9 @@ def _without_attributes() -> h5p.PropCopyID:
 
 def _can_be_copied_by_hdf5(dataset: h5d.DatasetID, type_id: h5t.TypeID) -> bool:
     """Return whether H5Ocopy makes a faithful copy of one dataset."""
-    # It makes a new datatype of a committed one and clears references. Of a fill value with parts
-    # of variable length it copies the address in the old file, and so ruins the new one (seen with
-    # HDF5 2.0.0; netCDF gives such a fill value to every variable of strings).
+    # It makes a committed datatype into a new one and clears references. If a fill value has parts
+    # of variable length, it copies the address in the old file, and so corrupts the new one (seen
+    # with HDF5 2.0.0; netCDF gives such a fill value to every variable of strings).
     fill_value = dataset.get_create_plist().fill_value_defined()
     return not (
         type_id.committed()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The objects of an HDF5 file, and what leads from one to another."""
+"""The objects of an HDF5 file, and the links and references between them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from h5lossy._printable import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: An object of a file: the number that HDF5 gives the file, and the address of the object's header,
-#: each in two parts.
+#: Identifies an object of a file: the number that HDF5 gives the file, and the address of the
+#: object's header, each in two parts.
 ObjectKey = tuple[tuple[int, int], tuple[int, int]]
 
 
 @contextmanager
 def name_in_errors(path: bytes, what: str) -> Iterator[None]:
-    """Say in an error that an object can't be read, or copied, and which one."""
+    """Name the object in an error about reading or copying it."""
     try:
         yield
     except (H5LossyError, OSError, RuntimeError, TypeError, ValueError, KeyError) as error:
@@ -42,8 +42,8 @@ class Link(NamedTuple):
 
 
 def object_key(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> ObjectKey:
-    """Return which object this is, whatever path it was opened by."""
-    # h5o.get_info would read all of a dataset's index of chunks, to say how large it is.
+    """Return which object this is, whatever path opened it."""
+    # h5o.get_info would read all of a dataset's chunk index to compute its size.
     info = h5g.get_objinfo(obj)
     return info.fileno, info.objno
 
@@ -62,8 +62,8 @@ def walk(file: h5py.File) -> Iterator[tuple[bytes, h5g.GroupID | h5d.DatasetID |
 def dataset_paths(file: h5py.File) -> list[tuple[str, ...]]:
     """Return the paths of each dataset, in the order of `walk`, whose path is the first.
 
-    The others are those of its further hard links; groups count by their first path. No dataset is
-    opened, which takes longer.
+    The others are those of its further hard links; groups count only by their first path. No
+    dataset is opened, which would take longer.
     """
     found: dict[ObjectKey, list[bytes]] = {}
     for path, key, kind in _hard_links(file):
@@ -80,7 +80,7 @@ def open_dataset(file: h5py.File, path: str) -> h5py.Dataset:
 
 
 def _hard_links(file: h5py.File) -> Iterator[tuple[bytes, ObjectKey, int]]:
-    """Yield the path of each hard link, and which object it leads to, of which kind."""
+    """Yield the path of each hard link, and the object that it leads to, with its kind."""
     root = h5g.open(file.id, b"/")
     seen = {object_key(root)}
     yield b"/", object_key(root), h5g.GROUP
@@ -106,7 +106,7 @@ def links(group: h5g.GroupID) -> list[Link]:
     """Return the links of a group, in their own order."""
     found: list[Link] = []
     index, order = _sequence(group.get_create_plist().get_link_creation_order())
-    # iterate() hands out the same `info` each time.
+    # iterate() returns the same `info` object each time.
     group.links.iterate(
         lambda name, info: found.append(Link(name, info.type, info.cset)),
         info=True,
@@ -156,14 +156,14 @@ def attribute_names(obj: Any) -> list[bytes]:
 
 
 def _sequence(tracking: int) -> tuple[int, int]:
-    """Return the order of creation where it is known, else that in the file, as HDF5 does."""
+    """Return the order of creation if it is known, else that in the file, like HDF5."""
     if tracking & h5p.CRT_ORDER_TRACKED:
         return h5.INDEX_CRT_ORDER, h5.ITER_INC
     return h5.INDEX_NAME, h5.ITER_NATIVE
 
 
 def external_files(obj: h5g.GroupID | h5d.DatasetID | h5t.TypeID) -> set[str]:
-    """Return the names of the other files that an object refers to: as they are, often relative."""
+    """Return the names of the files that an object refers to, unchanged and often relative."""
     if isinstance(obj, h5g.GroupID):
         external = (link for link in links(obj) if link.kind == h5l.TYPE_EXTERNAL)
         return {path_text(obj.links.get_val(link.name)[0]) for link in external}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What becomes of each dataset of a file, decided before anything is written."""
+"""Decides what happens to each dataset of a file, before anything is written."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OF_COUNTS = "a noise bound is of integers"
 
 UNEQUAL_FILL = "the parts of its fill value differ, which only lossless keeps"
 
-#: Why a dataset is copied unchanged although it could be compressed.
+#: Reasons to copy a dataset unchanged although it could be compressed.
 OBJECTIONS = {
     NO_BOUND,
     SMALLER,
@@ -65,57 +65,57 @@ _TYPES = [
     for size in sizes
 ]
 _TYPES += [
-    getattr(h5t, name)  # of HDF5 2
+    getattr(h5t, name)  # new in HDF5 2
     for name in (f"COMPLEX_IEEE_F{bits}{order}" for bits in (32, 64) for order in ("LE", "BE"))
     if hasattr(h5t, name)
 ]
 
-#: Chunks that are encoded to find out whether another filter made them smaller.
+#: Number of chunks that are encoded to find out whether another filter made them smaller.
 _SAMPLE_CHUNKS = 5
 
-#: A fixed array, the index of datasets whose extents are limited, takes about 24 bytes for each.
+#: A fixed array, the index of datasets with limited extents, takes about 24 bytes per chunk.
 _MOST_CHUNKS = 1 << 30
 
 
-#: Places whose chunks get a smaller bound: an index or the path of a mask, as text, and the bound.
+#: Regions with a smaller bound: an index or the path of a mask, as text, and the bound.
 Regions: TypeAlias = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What a user wants of one dataset."""
+    """What a user requests for one dataset."""
 
     codec: Codec | None = None
     chunks: tuple[int, ...] | str = "keep"
     is_skipped: bool = False
-    has_rule: bool = False  # whether a rule for some datasets gives the bound
-    is_named: bool = False  # whether it has no wildcards
-    in_counts: bool = False  # whether the bound of packed values is one of the stored numbers
-    recommended: Recommendation | None = None  # where recommendations, and no rule, give the bound
+    has_rule: bool = False  # whether a rule gives the bound
+    is_named: bool = False  # whether that rule has no wildcards
+    in_counts: bool = False  # whether the bound of packed values is in stored counts
+    recommended: Recommendation | None = None  # if recommendations, and no rule, give the bound
     regions: Regions = ()
 
 
-#: What is wanted of a dataset, from its paths.
+#: Returns what is requested for a dataset with these paths.
 Wishes: TypeAlias = Callable[[Sequence[str], h5py.Dataset], Wish]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What becomes of one dataset: why it is copied unchanged, or its codec and chunks."""
+    """The plan for one dataset: why it is copied unchanged, or its codec and chunks."""
 
     file: h5py.File
-    paths: tuple[str, ...]  # of its hard links; what is not UTF-8 stands as lone surrogates
+    paths: tuple[str, ...]  # of its hard links; bytes that are not UTF-8 are lone surrogates
     key: ObjectKey
     shape: tuple[int, ...] | None
     dtype: np.dtype[Any] | None  # None where NumPy has no such type
-    #: Of the values, where it is compressed; else of what is stored.
+    #: Type of the values if the dataset is compressed; else of what is stored.
     nbytes: int
     kept: str = ""
-    codec: Codec | None = None  # that was requested
-    #: Of packed integers; their bound was requested for the values, unless `in_counts`.
+    codec: Codec | None = None  # as requested
+    #: For packed integers; their bound was requested for the values, unless `in_counts`.
     packing: Packing | None = None
     in_counts: bool = False
-    recommended: Recommendation | None = None  # of what is compressed, or would be with a bound
+    recommended: Recommendation | None = None  # of what is, or could be, compressed
     regions: Regions = ()  # with bounds as requested
     note: str = ""  # why integers are kept losslessly
     chunks: tuple[int, ...] = ()
@@ -123,22 +123,22 @@ class Plan:
 
     @property
     def path(self) -> str:
-        """The first path, which names the dataset in what is printed."""
+        """The first path, which names the dataset in output."""
         return self.paths[0]
 
     @property
     def stored_codec(self) -> Codec | None:
-        """The codec with the bound of the stored numbers."""
+        """The codec with its bound on the stored numbers."""
         return self.codec and self.of_stored(self.codec)
 
     def of_stored(self, codec: Codec) -> Codec:
-        """Return a requested codec with the bound of the stored numbers."""
+        """Return a requested codec with its bound on the stored numbers."""
         if self.packing is None or self.in_counts:
             return codec
         return in_counts(codec, self.packing.scale)
 
     def open(self, file: h5py.File | None = None) -> h5py.Dataset:
-        """Open the dataset, or its copy: one that stays open keeps HDF5's cache for its chunks."""
+        """Open the dataset, or its copy; an open dataset keeps HDF5's cache for its chunks."""
         return open_dataset(file or self.file, self.path)
 
 
@@ -188,7 +188,7 @@ def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes) -> Plan:
 
 
 def _for_integers(dataset: h5py.Dataset, wish: Wish) -> tuple[Wish, Packing | None, str]:
-    """Return what is wanted of integers, their packing, and why they are kept losslessly."""
+    """Return what is requested for integers, their packing, and why they are kept losslessly."""
     assert wish.codec is not None
     packing, problem = None, ""
     try:
@@ -208,7 +208,7 @@ def _for_integers(dataset: h5py.Dataset, wish: Wish) -> tuple[Wish, Packing | No
 
 
 def _objection_to_integers(dataset: h5py.Dataset, wish: Wish) -> str:
-    """Return why integers that nobody named are better left in the filters that they have."""
+    """Return why integers that nobody named should keep their filters."""
     assert wish.codec is not None
     chunks = dataset.chunks
     filters = [number for number, *_ in filters_in(dataset.id.get_create_plist())]
@@ -241,13 +241,13 @@ def _obstacle(dataset: h5py.Dataset) -> str:
     filters = absent_filters(creation)
     if filters:
         with suppress(ImportError):
-            importlib.import_module("hdf5plugin")  # registers those that it has
+            importlib.import_module("hdf5plugin")  # registers its filters
         filters = absent_filters(creation)
     return f"no filter {filters} here" if filters else ""
 
 
 def _objection(dataset: h5py.Dataset, wish: Wish) -> str:
-    """Return why a dataset is better not compressed; nothing if it may be."""
+    """Return why a dataset should not be compressed; nothing if it should."""
     if wish.is_skipped:
         return "skipped"
     is_scale = not wish.is_named and h5ds.is_scale(dataset.id)
@@ -281,7 +281,7 @@ def _objection_to_type(dataset: h5py.Dataset, codec: Codec) -> str:
 
 
 def chunk_shape(path: str, dataset: h5py.Dataset, wanted: tuple[int, ...] | str) -> tuple[int, ...]:
-    """Return the chunks that a dataset gets."""
+    """Return the chunks for a dataset."""
     size, most = dataset.dtype.itemsize, dataset.maxshape
     if wanted == "keep" and dataset.chunks and _fits_frame(dataset.chunks, size):
         return tuple(dataset.chunks)
@@ -303,7 +303,7 @@ def _fits_frame(chunks: tuple[int, ...], size: int) -> bool:
 
 
 def require_possible_index(plan: Plan, most: tuple[int | None, ...]) -> None:
-    """Raise where HDF5 would make an index for more chunks than a disk holds."""
+    """Raise if HDF5 would make an index for more chunks than a disk can hold."""
     if None in most:
         return
     count = math.prod(-(-m // c) for m, c in zip(most, plan.chunks, strict=True) if m)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The copy of a whole file: written, checked, compared with its source, or found to exist."""
+"""The copy of a whole file: written, checked and compared with its source, or found to exist."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Repacking:
-    """What becomes of one file, and whether its values are checked and records are written."""
+    """The plan for one file, and whether its values are checked and records are written."""
 
     source: h5py.File
     plans: Sequence[Plan]
@@ -43,7 +43,7 @@ class Repacking:
         return compressed + sum(plan.nbytes for plan in self.plans if plan.kept)
 
     def write(self, path: Path, advance: Advance) -> int:
-        """Write the new file, check it, and return how many references were dangling."""
+        """Write the new file, check it, and return the number of dangling references."""
         source, remade = self.source, {copy.plan.key: copy.create for copy in self.copies}
         for copy in self.copies:
             copy.resolve(advance)
@@ -68,7 +68,7 @@ class Repacking:
         return copier.dangling
 
     def why_not_done(self, path: Path, advance: Advance, *, values: bool) -> str:
-        """Return why a file is not what would be written; nothing if it is. `values`: read all."""
+        """Return why a file differs from what would be written, or nothing. `values`: read all."""
         if path.stat().st_mtime_ns < Path(self.source.filename).stat().st_mtime_ns:
             return "is older than SRC"
         if not h5py.is_hdf5(path):
@@ -105,7 +105,7 @@ def discarded_on_failure(file: h5py.File) -> Iterator[h5py.File]:
         yield file
         file.flush()
     except BaseException:
-        # A file that HDF5 can't close, as on a full disk, crashes the process at exit.
+        # If HDF5 can't close a file, as on a full disk, it crashes the process at exit.
         if file.driver == "sec2" and hasattr(os, "memfd_create"):
             memory = os.memfd_create("h5lossy")
             os.dup2(memory, file.id.get_vfd_handle(), inheritable=False)

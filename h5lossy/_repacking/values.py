@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Copying values: as bytes, whatever their type, and references made anew."""
+"""Copying values: as bytes, whatever their type, but references are made anew."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def types_to_read(
     holder: h5a.AttrID | h5d.DatasetID, *, as_objects: bool = False
 ) -> tuple[np.dtype[Any], h5t.TypeID]:
-    """Return NumPy's and HDF5's type for the values in memory: references as objects, else bytes.
+    """Return NumPy's and HDF5's types for values in memory: references as objects, else bytes.
 
-    So every type is copied as it is, even one that NumPy does not have. h5py frees what
-    variable-length values point to when it has written them.
+    So every type can be copied, even one that NumPy does not have. h5py frees the memory that
+    variable-length values point to after it has written them.
     """
     type_id = holder.get_type()
     if not as_objects and not type_id.detect_class(h5t.REFERENCE):
@@ -42,14 +42,15 @@ def types_to_read(
 
 
 def blocks_of(dataset: h5py.Dataset) -> Iterator[Block]:
-    """Yield blocks of a dataset, but none where its values are elsewhere or were never written."""
+    """Yield blocks of a dataset, except where its values are elsewhere or were never written."""
     if dataset.shape is None or dataset.is_virtual or dataset.external:
         return
     chunks = stored_chunks(dataset)
     if chunks is not None:
         chunks.check_lengths()
-    # One stored chunk at a time where there are chunks: a larger block may hold unwritten ones, and
-    # of variable-length data with a fill value HDF5 can't read those from a file open for reading.
+    # If there are chunks, one stored chunk at a time: a larger block may include unwritten ones,
+    # and for variable-length data with a fill value, HDF5 can't read those from a file open for
+    # reading.
     value_bytes = dataset.id.get_type().get_size()
     block = dataset.chunks or block_shape(dataset.shape, None, value_bytes)
     yield from stored_blocks(dataset, block)
@@ -70,12 +71,12 @@ def read_block(
 
 
 class ValueCopier:
-    """Copies values, and makes each reference anew for the copy of the object that it means."""
+    """Copies values, and makes each reference anew for the copy of its object."""
 
     def __init__(
         self, source: h5f.FileID, target: h5f.FileID, paths: Mapping[ObjectKey, bytes]
     ) -> None:
-        #: How many references meant no object of the source, and are null in the target.
+        #: How many references had no object in the source, and are null in the target.
         self.dangling = 0
         self._source = source
         self._target = target
@@ -111,7 +112,7 @@ class ValueCopier:
                 values[i] = self._target_reference(values[i])
 
     def _target_reference(self, reference: h5r.Reference) -> h5r.Reference:
-        """Return a reference to the copy of what this one means; a null reference for nothing."""
+        """Return a reference to the copy of a reference's object; null references stay null."""
         path = None
         if reference:
             with contextlib.suppress(KeyError, OSError, RuntimeError, ValueError):

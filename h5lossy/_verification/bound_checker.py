@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether decoded values keep a bound: the one comparison that all functions make."""
+"""Whether decoded values keep a bound: the one comparison that all functions use."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class BoundChecker:
         self._sides = Sides(safeguards)
         self._is_complex = missing.dtype.kind == "c"
         self._given = missing.dtype
-        # The type that values are compared in: float64 holds integers of up to 32 bits.
+        # The type in which values are compared: float64 holds integers of up to 32 bits.
         self._number = int if missing.dtype.kind in "iu" else float
         is_small = self._number is int and missing.dtype.itemsize < 8
         self._missing = missing.as_type(np.dtype(np.float64)) if is_small else missing.of_reals()
@@ -74,7 +74,7 @@ class BoundChecker:
         self._missing_changed = 0
         self._max_of_blocks = 0.0
         self._count = 0
-        #: The first point of each block: points are numbered in the order in which they are added.
+        #: The first point of each block: points are numbered in the order of adding them.
         self._firsts: list[int] = []
         self._blocks: list[tuple[Place, Place]] = []
 
@@ -115,7 +115,7 @@ class BoundChecker:
         return tuple(int(s + o) for s, o in zip(start, inside, strict=False))
 
     def summary(self) -> ErrorSummary:
-        """Return what was found so far."""
+        """Return the results so far."""
         points, bound = self.points(), self.bound
         special = points.special
         lost = special["nan_introduced"] + special["inf_introduced"]
@@ -139,7 +139,7 @@ class BoundChecker:
         )
 
     def _problems(self, points: _native.PointsResult) -> list[str]:
-        """Return what is wrong, each kind with its first place."""
+        """Return a problem of each kind, with its first place."""
         found = []
         if self.missing_change is not None:
             found.append(

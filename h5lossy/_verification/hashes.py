@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hashes of a dataset's chunks, and their sums over groups of chunks.
 
-The hash of a chunk is that of its decoded values and its place. It is 0 if all values are those
-that the dataset has where nothing is stored, so that it does not matter whether such a chunk is
-stored. The hash of a group is the sum, modulo 2**64, of those of its chunks: chunks can be added,
-taken out and replaced one by one, and two groups become one by addition.
-docs/howto/verify.md has the formulas. The hashes reveal accidents, not forgery.
+A chunk's hash covers its decoded values and its place. It is 0 if all values are those that the
+dataset has where nothing is stored, so it does not matter whether such a chunk is stored. The hash
+of a group is the sum, modulo 2**64, of those of its chunks: chunks can be added, removed and
+replaced one by one, and two groups are merged by addition. docs/howto/verify.md has the formulas.
+The hashes reveal accidents, not forgery.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     Words = npt.NDArray[np.uint64]
 
-#: Values that share the weights.
+#: Number of values that share one set of weights.
 _BLOCK = 1 << 14
 
-#: Values that are converted at a time: a CPU's cache holds them.
+#: Number of values that are converted at a time, so that a CPU's cache holds them.
 _AT_ONCE_BYTES = 1 << 17
 
 _MASK = (1 << 64) - 1
@@ -40,7 +40,7 @@ def hash_chunks(
     rows: npt.NDArray[Any], places: npt.NDArray[np.uint64], unwritten: Any, threads: int = 1
 ) -> Words:
     """Return the hashes of chunks, a row of values and a row of coordinates for each."""
-    # Values outside of the dataset are `unwritten`, of which nothing goes into the hash.
+    # Values outside of the dataset are set to `unwritten`, which contributes nothing to the hash.
     nothing = np.asarray(unwritten, rows.dtype).reshape(1)
     if rows.dtype.kind == "c":  # components, each a value
         rows = rows.view(real_dtype(rows.dtype))
@@ -66,7 +66,7 @@ def hash_chunks(
 
     workers, hashes = min(threads, len(parts)), None
     if workers > 1:
-        # No thread can be started, nor this be imported, when Python exits; or a limit is met.
+        # No thread can be started, or this imported, while Python exits; or a limit is reached.
         with suppress(RuntimeError):
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
@@ -99,10 +99,10 @@ def _weights(seed: int) -> Words:
 
 
 class Hashes:
-    """The hashes of groups of chunks: of as many with consecutive numbers as `size`, 2**n, says.
+    """The hashes of groups of `size` consecutive chunks each, where `size` is a power of two.
 
-    Hashes of consecutive groups stand side by side: that is all that the text holds, and to add a
-    chunk takes no time by the number of groups.
+    Hashes of consecutive groups are stored together: the text has only these runs, and adding a
+    chunk takes the same time for any number of groups.
     """
 
     def __init__(self, size: int = 1) -> None:
@@ -132,7 +132,7 @@ class Hashes:
         run[at : at + 8] = (total & _MASK).to_bytes(8, "big")
 
     def _find(self, group: int) -> tuple[bytearray | None, int]:
-        """Return where the hash of a group stands, or can be appended."""
+        """Return where the hash of a group is, or can be appended."""
         i = bisect.bisect(self._firsts, group) - 1
         at = 8 * (group - self._firsts[i]) if i >= 0 else 0
         return (self._runs[i], at) if i >= 0 and at <= len(self._runs[i]) else (None, 0)
@@ -145,7 +145,7 @@ class Hashes:
                     yield group, value
 
     def cut(self, most_bytes: int) -> Hashes:
-        """Return larger groups, of which the text has at most so many bytes; or these."""
+        """Return larger groups whose text has at most this many bytes; or these groups."""
         found = self
         while len(found.text()) > most_bytes:
             larger = Hashes(2 * found.size)

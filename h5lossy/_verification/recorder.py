@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks chunks as they are written, and records what was found (`records`)."""
+"""Checks chunks as they are written, and records the results (`records`)."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ _SMALLEST_ERROR, _LARGEST_ERROR = 2.0**-400, 2.0**400
 class Recorder:
     """Checks chunks with a `BoundChecker`, and hashes their decoded values.
 
-    Bound and missing values are by default those of the dataset. A range-relative bound is taken of
-    each chunk's own range, which is never looser. `target` are the whole chunks that are going to
-    be written; without it all have been, and no earlier record stays valid in part.
+    Bound and missing values are by default those of the dataset. A range-relative bound uses each
+    chunk's own range, which is never looser. `target` are the whole chunks that are going to be
+    written; without it, all chunks are, and no part of an earlier record stays valid.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Recorder:
         self._dataset = dataset
         # The filter keeps this fill value; missing and exact values are compared here.
         missing = missing or no_data(dataset, missing_value=codec.params().exact)
-        if dataset.dtype.kind != "c":  # whose parts may differ, which only lossless keeps
+        if dataset.dtype.kind != "c":  # unequal components are possible, which only lossless keeps
             missing = missing.with_fill(own_fill_value(dataset))
         self._checker_of = partial(
             BoundChecker, missing=missing, threads=threads, safeguards=codec.safeguards
@@ -88,7 +88,7 @@ class Recorder:
         self._hashes: dict[Place, int] = {}
         self._is_checked = True
         self._threads = threads or _native.default_threads()
-        #: Hashes of the chunks that are going to be replaced, if hashes are of several chunks.
+        #: Hashes of the chunks that are going to be replaced, if a hash covers several chunks.
         self._replaced = dict(self._recorded_in(target)) if target else {}
 
     def add(self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> None:
@@ -119,7 +119,7 @@ class Recorder:
         return [*map(int, hash_chunks(flat, at, self._unwritten, self._threads))]
 
     def check(self) -> None:
-        """Raise `BoundViolationError` if anything that was added so far violates the bound."""
+        """Raise `BoundViolationError` if anything added so far violates the bound."""
         self._is_checked = True
         self._require_kept(self.checker)
 
@@ -130,7 +130,7 @@ class Recorder:
         original: npt.NDArray[Any],
         decoded: npt.NDArray[Any],
     ) -> None:
-        """Raise likewise if a part of what was added violates a smaller bound."""
+        """Do the same for a part of what was added, with a smaller bound."""
         checker = self._checker_of(bound)
         checker.add(start, original, decoded)
         self._require_kept(checker)
@@ -146,7 +146,7 @@ class Recorder:
         """Check what was added last, write the record, and return its report."""
         if not self._is_checked:
             self.check()
-        # Of chunks that were not added, hashes stay; what was found for the whole dataset does not.
+        # Hashes of chunks that were not added stay; results for the whole dataset do not.
         is_whole = not self._are_others_stored(())
         record = None if is_whole else self._earlier()
         if record is None:
@@ -184,7 +184,7 @@ class Recorder:
         return found if found.of | {"shape": None} == self._of | {"shape": None} else None
 
     def _are_others_stored(self, same: Sequence[int]) -> bool:
-        """Return whether the file has chunks that were not added, but for the first `same` ones."""
+        """Return whether the file has chunks that were not added, except the first `same` ones."""
         others: list[Place] = []
 
         def is_other(chunk: Any) -> bool:
@@ -197,9 +197,9 @@ class Recorder:
         return bool(others)
 
     def _drop_resized(self, record: Record) -> None:
-        """Remove the hashes of chunks that were resized and not added; say if some have none."""
+        """Remove hashes of resized chunks that were not added; return whether some have none."""
         axes = [*zip(record.of["shape"], self._of["shape"], self._chunks, strict=True)]
-        # Of the chunks that there were, so many along each axis are as they were.
+        # The first chunks along each axis, up to this number, are unchanged.
         same = [-(-b // c) if b == a else min(b, a) // c for b, a, c in axes]
         for place in self._resized(record, same, [-(-b // c) for b, _, c in axes]):
             self._drop(record, place)
@@ -220,7 +220,7 @@ class Recorder:
                 yield place
 
     def _others(self, same: Sequence[int], grid: Sequence[int]) -> Iterator[Place]:
-        """Yield the places that were not added, but for the first `same` ones along each axis."""
+        """Yield the places that were not added, except the first `same` ones along each axis."""
         for axis in range(len(grid)):
             ranges = [*map(range, same[:axis]), range(same[axis], grid[axis])]
             ranges += map(range, grid[axis + 1 :])
@@ -265,7 +265,7 @@ class Recorder:
             else:
                 stored.append((place, start))
         record = self._earlier() if stored else None
-        if record is None or record.hashes.size == 1:  # then each has a hash of its own
+        if record is None or record.hashes.size == 1:  # then each chunk has its own hash
             return
         chunks = StoredChunks(self._dataset)
         for place, start in stored:
@@ -305,7 +305,7 @@ class Recorder:
 
 
 def _places(axes: Sequence[range]) -> Iterator[Place]:
-    """Yield what `itertools.product` does, without a tuple of all that an axis has."""
+    """Yield the same as `itertools.product`, without a tuple of each whole axis."""
     if not axes:
         yield ()
         return

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a dataset's attributes say of the check that was made when it was written.
+"""Attributes of a dataset that record the check that was made when it was written.
 
 `REPORT_ATTRIBUTE` holds JSON: the dataset, the largest error and other sums. `HASH_ATTRIBUTE` holds
 `Hashes`. docs/howto/verify.md describes both.
@@ -33,31 +33,31 @@ if TYPE_CHECKING:
     from h5lossy._bounds import ErrorBound
     from h5lossy._codecs import Codec
 
-#: What was found when the dataset was written, and of what dataset: JSON.
+#: The results of the check, and which dataset they are about: JSON.
 REPORT_ATTRIBUTE = "h5lossy_report"
 
 #: Hashes of the decoded values: text, see `Hashes`.
 HASH_ATTRIBUTE = "h5lossy_hashes"
 
-#: What `repack` was asked for, and what it used: JSON.
+#: The settings that `repack` was given, and those that it used: JSON.
 SETTINGS_ATTRIBUTE = "h5lossy"
 
 #: What was lost, in words. CF's section 8.4, "Lossy Compression via Quantization", has attributes
-#: for four algorithms, of which none is ours, and no others; it allows attributes of other names.
+#: for four algorithms only, none of which is ours; it allows attributes of other names.
 PROVENANCE_ATTRIBUTE = "lossy_compression"
 
-#: The same as a number, for the values that unpacked numbers stand for: the most that they are off
-#: after all that `PROVENANCE_ATTRIBUTE` tells of. The names are made like the
-#: ``quantization_maximum_relative_error`` that NCO and others write beside CF's attributes.
+#: The same as a number, for the values that packed numbers represent: the largest error after
+#: everything that `PROVENANCE_ATTRIBUTE` lists. The names follow
+#: ``quantization_maximum_relative_error``, which NCO and others write next to CF's attributes.
 ERROR_ATTRIBUTES = {
     BoundKind.ABSOLUTE: "lossy_compression_maximum_absolute_error",
     BoundKind.POINTWISE_RELATIVE: "lossy_compression_maximum_relative_error",
 }
 
-#: All attributes that are only true of the dataset for which they were written.
+#: All attributes that are true only of the dataset for which they were written.
 ATTRIBUTES = (SETTINGS_ATTRIBUTE, REPORT_ATTRIBUTE, HASH_ATTRIBUTE)
 
-#: Those that stay true of its values, until more is lost.
+#: Those that stay true of its values until more is lost.
 LOSS_ATTRIBUTES = (PROVENANCE_ATTRIBUTE, *ERROR_ATTRIBUTES.values())
 
 SCHEMA = "h5lossy.verification/3"
@@ -70,14 +70,14 @@ Place = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Record:
-    """A record as it stands in a file: the JSON object, and the hashes."""
+    """A record in a file: the JSON object, and the hashes."""
 
     report: dict[str, Any]
     hashes: Hashes
 
     @property
     def of(self) -> dict[str, Any]:
-        """What it says of its dataset (`description`)."""
+        """What it says about its dataset (`description`)."""
         found: dict[str, Any] = self.report["dataset"]
         return found
 
@@ -102,9 +102,9 @@ class Record:
 
 
 def description(dataset: h5py.Dataset, codec: Codec, unwritten: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return what a record says of its dataset: all that changes its values, or what they keep."""
+    """Return a record's description of its dataset: all that affects its values or bounds."""
     safeguards = str(codec.safeguards)
-    # Programs that copy a dataset do not keep all of the other cd_values.
+    # Programs that copy a dataset may drop some of the other cd_values.
     return {
         "type": dataset.dtype.str,
         "shape": list(dataset.shape),
@@ -116,8 +116,8 @@ def description(dataset: h5py.Dataset, codec: Codec, unwritten: npt.NDArray[Any]
 
 
 def strides_of(dataset: h5py.Dataset) -> list[int]:
-    """Return by how much the number of a chunk grows along each axis, whatever the extents."""
-    # Most along an unlimited axis, so that chunks that are appended have consecutive numbers.
+    """Return how much a chunk's number grows along each axis, whatever the extents."""
+    # Most along an unlimited axis, so that appended chunks have consecutive numbers.
     most = dataset.maxshape
     counts = [
         1 << 64 if n is None else max(1, -(-n // c))
@@ -135,7 +135,7 @@ def digest(report: dict[str, Any], hashes: str) -> str:
 
 
 def loss_text(codec: Codec, scale: float | None = None, reason: str = "") -> str:
-    """Say what a codec loses, of packed data with their scale, for `PROVENANCE_ATTRIBUTE`."""
+    """Describe the loss by a codec, with the scale of packed data, for `PROVENANCE_ATTRIBUTE`."""
     bound = codec.bound
     kind = str(bound.kind).replace("_", "-")
     of_numbers = "" if scale is None else f" of the numbers packed with scale_factor {scale!r}"
@@ -151,9 +151,9 @@ def loss_text(codec: Codec, scale: float | None = None, reason: str = "") -> str
 
 
 def largest_errors(dataset: h5py.Dataset, bound: ErrorBound) -> dict[BoundKind, float]:
-    """Return the most that values of a dataset are off by a bound of what is stored.
+    """Return the largest error of a dataset's values under a bound on what is stored.
 
-    Nothing where one number does not say it: of bounds that depend on other values, and of packed
+    Nothing if no single number expresses it: for bounds that depend on other values, and for packed
     numbers whose relative error is not that of the values.
     """
     if bound.kind not in ERROR_ATTRIBUTES:
@@ -202,7 +202,7 @@ def _overwrite_text(dataset: h5py.Dataset, name: str, text: str) -> None:
         if is_ours and attribute.shape == () and size <= kind.get_size():
             attribute.write(np.array(text.ljust(kind.get_size()), f"S{kind.get_size()}"))
             return
-        size += size // 2  # HDF5 does not use the space of a deleted attribute again
+        size += size // 2  # HDF5 does not reuse the space of a deleted attribute
     write_text(dataset, name, text.ljust(size))
 
 
@@ -241,7 +241,7 @@ def read_record(dataset: h5py.Dataset) -> Record | None:
 
 
 def _check_types(report: dict[str, Any]) -> None:
-    """Raise if a record lacks what `verify` uses: a right digest is no proof of its origin."""
+    """Raise if a record lacks what `verify` uses: a correct digest does not prove its origin."""
     dataset, found, size = report["dataset"], report["found"], report["chunks_per_hash"]
     strides, rank = report["strides"], len(dataset["shape"])
     unwritten = bytes.fromhex(dataset["unwritten"])
