@@ -181,9 +181,9 @@ def assess(
 ) -> None:
     """Compare DECODED with ORIGINAL: what was lost, and whether the bound holds.
 
-    Both are HDF5 files, or datasets in them, as file.h5:/path, or folders, whose files of the same
-    name are compared. One dataset has all its numbers printed, and several a line each, the worst
-    first. Without a bound the one that DECODED's datasets state is checked, if h5lossy
+    Both are HDF5 files, datasets in them (file.h5:/path), or folders, of which files of the same
+    name are compared. For a single dataset all numbers are printed; for several, one line each, the
+    worst first. Without a bound, the one recorded in DECODED's datasets is checked, if h5lossy
     compressed them. The documentation, "What each number means", defines all numbers.
 
     Exit codes: 0 all checks passed; 1 a check failed; 2 wrong usage, or a file that can't be read;

@@ -54,9 +54,9 @@ _LEVEL_BYTES = _SIDE * _SIDE * 4
 def demo(request: Request, size: int, keep: Path | None) -> None:
     """Write a field through the filter and check every value.
 
-    The field is float32: planetary waves with turbulence on them, the same every time. It is
-    stored with every codec, or the one of --codec (absolute 0.01 where no bound is given), and
-    with gzip. The exit code is 1 if a value violates a bound.
+    The field is float32: planetary waves with turbulence, the same every time. It is stored with
+    every codec, or with that of --codec (absolute 0.01 if no bound is given), and with gzip. The
+    exit code is 1 if a value violates a bound.
     """
     request = request.or_else(Request(bound={"absolute": 0.01}))
     made = [request.make(cls) for cls in ([request.codec] if request.codec else CODECS.values())]

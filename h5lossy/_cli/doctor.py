@@ -64,12 +64,12 @@ def doctor(paths: Sequence[Path], *, import_libraries: bool, repair: bool, as_js
     memory with each codec. The last lines say what to do about what is broken.
 
     With FILE: shows the filters of its datasets, codecs and format version of those that h5lossy
-    compressed, and other files that it takes values from; whether all that is here, and what to
-    install where it is not. Nothing is decoded.
+    compressed, and other files that it takes values from; whether all of these are here, and what
+    to install if not. Nothing is decoded.
 
-    With --repair: mends what a killed writer leaves of a file: a length below the one that the file
-    states ("truncated file"), and the mark that a writer has it open (as h5clear -s does). Only
-    free space is added; a file that lacks values or objects is refused, and not changed.
+    With --repair: repairs what a killed writer leaves of a file: a length below the one that the
+    file states ("truncated file"), and the mark that a writer has it open (as h5clear -s does).
+    Only free space is added; a file that lacks values or objects is refused, and not changed.
 
     Exit codes: 0 all is here and works; 1 something is broken or missing; 2 wrong usage, or a file
     that can't be read.

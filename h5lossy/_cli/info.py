@@ -73,12 +73,12 @@ def info(
 ) -> None:
     """Print codec, bound and ratio of the datasets in each FILE.
 
-    Those are shown that h5lossy compressed. Nothing is decoded, and the filter need not be
-    registered. "skipped" counts the chunks that HDF5 stored without the filter. "frames" is what
-    the frames themselves say: the codec and the bound that were really used ("stored" is a chunk
-    kept as it was; lossless, and then pfpl, takes the place of a bound that is too small to help),
-    and how many of the tiles were kept as they were. Where the codec is auto, each chunk has one of
-    its own: --frames counts them all.
+    Only datasets that h5lossy compressed are shown. Nothing is decoded, and the filter need not be
+    registered. "skipped" counts the chunks that HDF5 stored without the filter. "frames" shows what
+    the frames themselves contain: the codec and the bound that were really used ("stored" means a
+    chunk that was not made smaller; a bound that is too small to help is replaced by lossless, and
+    the codec then is pfpl), and how many tiles are stored. With codec auto, each chunk has its own
+    codec: --frames counts them all.
 
     Exit codes: 0 done; 2 wrong usage, or a file or dataset that can't be read.
     """

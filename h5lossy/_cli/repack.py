@@ -172,28 +172,27 @@ def repack(
 ) -> None:
     """Copy SRC to DST with its numbers compressed: floats, complex numbers and integers.
 
-    DST is a file, or a folder, where each of several SRC gets its own name. One that fails does
-    not stop the others; at the end all that failed are listed.
+    DST is a file, or a folder, where each of several SRC gets its own name. A SRC that fails does
+    not stop the others; at the end all failures are listed.
 
-    The bound options hold for every dataset of floats or complex numbers of the HDF5 file SRC;
-    without one, only datasets that a --dataset rule or --recommendations give a bound are
-    compressed. --codec holds for all that are compressed, unless a rule names another. A
-    range-relative bound is taken over the whole dataset and stored as the absolute one that it
-    comes to. Each compressed dataset records both in its attribute "h5lossy", and the bound in
-    words in "lossy_compression" and, where one number says it, in
+    The bound options apply to every dataset of floats or complex numbers in the HDF5 file SRC;
+    without one, only datasets that get a bound from a --dataset rule or --recommendations are
+    compressed. --codec applies to all compressed datasets, unless a rule names another. A
+    range-relative bound is taken over the whole dataset and stored as the resulting absolute bound.
+    Each compressed dataset records both in its attribute "h5lossy", and the bound in words in
+    "lossy_compression" and, if one number can express it, in
     "lossy_compression_maximum_absolute_error" or "lossy_compression_maximum_relative_error".
-    Records are of plain ASCII and numbers, which every netCDF model supports.
+    Records are plain ASCII and numbers, which every netCDF model supports.
 
     A GLOB that starts with "/" is matched against a dataset's whole path, any other against the
-    path's end: "salt", "ocean/s*". A "*" stays within one name, "**" stands for any number of
-    names. A dataset with several hard links has a path by each, and is printed with the first. A
-    GLOB that names nothing in any SRC is refused. What is said of --dataset rules holds for those
-    of --rules, too.
+    path's end: "salt", "ocean/s*". "*" matches within one name, "**" any number of names. A dataset
+    with several hard links has several paths, and is printed with the first. A GLOB that matches
+    nothing in any SRC is refused. The same applies to the rules of --rules.
 
     Integers are compressed losslessly, unless they are packed (attribute scale_factor) or a
     --dataset rule gives them a bound, which is in counts and rounded down. An absolute bound of
-    packed ones is of the values that they stand for; both are printed. Integers that another filter
-    made smaller than that are copied unchanged, and so are enumerations.
+    packed integers is in the units of their values; both bounds are printed. Integers that another
+    filter made smaller than h5lossy would are copied unchanged, and so are enumerations.
 
     Missing values (HDF5's fill value, the attributes _FillValue and missing_value, and
     --missing-value) are restored bit for bit. Values that valid_min, valid_max or valid_range make
@@ -203,9 +202,9 @@ def repack(
     Everything else is kept: attributes, groups, links of every kind, references, dimension scales,
     datatypes, fill values, the user block, and other datasets with the filters that they have. The
     copy is compared with SRC in all of these. Datasets of 4 KiB or less, and dimension scales
-    (coordinates must be exact to be found again), are compressed only if a rule without wildcards
-    gives them a bound. Virtual and externally stored datasets never are; like links to other files,
-    they continue to refer to those files.
+    (coordinates must stay exact for lookups), are compressed only if a rule without wildcards gives
+    them a bound. Virtual and externally stored datasets never are; like links to other files, they
+    continue to refer to those files.
 
     Not kept are the times of objects, HDF5's comments on groups and on what is compressed, and
     filters for the links of a group. Links of a program's own class and references of HDF5 1.12's
@@ -216,8 +215,9 @@ def repack(
     allow. Only regular files are replaced. SRC is never written to. If there is nothing to
     compress, nothing is written, and the exit code is 1.
 
-    A DST that exists counts as done if it is newer than SRC and the copy that would be written, by
-    its structure and the settings of its datasets. Any other is replaced only with --force.
+    An existing DST counts as done if it is newer than SRC and matches the copy that would be
+    written, in its structure and the settings of its datasets. Any other is replaced only with
+    --force.
     """
     rules = [*itertools.chain(*file_rules), *rules]
     if not (request.bound or recommendations or any(rule.request.bound for rule in rules)):

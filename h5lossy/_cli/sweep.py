@@ -101,9 +101,9 @@ def sweep(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Encode one dataset of FILE with several codecs and bounds, and print what each gives.
+    """Encode one dataset of FILE with several codecs and bounds, and print the results.
 
-    Nothing is written to FILE. Speeds are of one thread, for orientation. A star marks the front:
+    Nothing is written to FILE. Speeds are for one thread, for orientation. A star marks the front:
     no other setting has fewer bits and a smaller RMSE.
 
     Exit codes: 0 done; 1 there is nothing to draw; 2 wrong usage, or a file that can't be read.

@@ -140,15 +140,15 @@ def tune(
 ) -> None:
     """Find the codec and the bound that make one dataset of FILE smallest, or each one.
 
-    With --ratio or --size, those that are most exact. All codecs are tried, with their dimensions
-    and modes, with absolute and pointwise-relative bounds. The result meets all thresholds: the
-    whole dataset has been encoded, decoded and assessed with it. A large dataset is first searched
-    in a sample of its chunks. What limits the result is said. Bounds and errors of integers are in
-    counts, also of packed ones. With --all, a dataset that nothing fits does not stop the others;
-    it gets no rule.
+    With --ratio or --size, find the most exact ones instead. All codecs are tried, with their
+    dimensions and modes, and with absolute and pointwise-relative bounds. The result meets all
+    thresholds: the whole dataset has been encoded, decoded and assessed with it. A large dataset is
+    first searched in a sample of its chunks. The output says what limits the result. Bounds and
+    errors of integers are in counts, even for packed ones. With --all, a dataset without a result
+    does not stop the others; it gets no rule.
 
-    Exit codes: 0 found; 1 for a dataset there is nothing that meets them; 2 wrong usage, or a file
-    that can't be read.
+    Exit codes: 0 found; 1 nothing meets the thresholds, for at least one dataset; 2 wrong usage, or
+    a file that can't be read.
     """
     with no_verdict():
         wanted = _Wanted.parse(require, ratio, size)

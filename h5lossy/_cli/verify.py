@@ -68,19 +68,19 @@ def verify(
 ) -> None:
     """Decode all that h5lossy compressed in each FILE, and compare it with the records.
 
-    A folder stands for the HDF5 files in it, and in its folders.
+    A folder means the HDF5 files in it and in its subfolders.
 
     Checksums are checked, and every chunk is decoded as HDF5 would read it. If the data was
     verified when it was written (by h5lossy repack, or h5lossy.write with verify=True), the
     decoded values are compared with the recorded hashes: if these match, the values are bit for bit
-    those that were compared with the original. Needs no original. With --against, there is a full
-    comparison, as by h5lossy assess.
+    those that were compared with the original. No original is needed. With --against, there is a
+    full comparison, as by h5lossy assess.
 
     A record is OUTDATED if the data is intact, but was edited, compressed again, resized or
     replaced since. A record is not a signature: whoever can write FILE can write it, too.
 
-    Exit codes, the first that fits: 1 something is damaged; 2 wrong usage, or something that can't
-    be read; 3 fields that can't be compared; 4 a record is outdated; 0 all is well.
+    Exit codes, the first that applies: 1 something is damaged; 2 wrong usage, or something can't be
+    read; 3 fields can't be compared; 4 a record is outdated; 0 all is well.
     """
     with no_verdict():
         names = {
