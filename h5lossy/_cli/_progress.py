@@ -25,7 +25,7 @@ def shortened(text: str, width: int) -> str:
     Examples
     --------
     >>> shortened("compressing /a/group/surface_temperature", 80)
-    'compressing …ace_temperature'
+    'compressing …e_temperature'
     """
     room = max(width - width // 5 - _NUMBERS_WIDTH, 16)
     if len(text) <= room:
