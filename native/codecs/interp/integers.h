@@ -5,6 +5,8 @@
 // floats holds for them (docs/format/interp.md, "Integers").
 #pragma once
 
+#include <type_traits>
+
 #include "codecs/codec.h"
 #include "codecs/integers.h"
 #include "codecs/interp/format.h"
@@ -133,14 +135,22 @@ void read_numbers(const ValueReader<T>& reader, u64 place, u32 count, Word<T>* b
       }
     }
   }
-  const bool by_words = are_words(quantizer);
-  if (by_words) type.words().to_words(quantizer, values, count, ranks);
-  for (u32 i = 0; i < count; ++i) {
-    const W value = load<W>(values + i * sizeof(W));
-    const W rank = by_words ? load<W>(ranks + i * sizeof(W)) : static_cast<W>(value ^ static_cast<W>(type.sign()));
-    const u64 word = u64{rank} - type.sign();
-    const T number = is_signed ? static_cast<T>(static_cast<i64>(word)) : static_cast<T>(word);
-    bits[i] = value != 0 && is_exact(quantizer, value) ? kNoMask<T> : bit_cast<Word<T>>(number);
+  const u8* from = values;
+  W flip = 0;
+  if (are_words(quantizer)) {
+    type.words().to_words(quantizer, values, count, ranks);
+    from = ranks;
+    flip = static_cast<W>(type.sign());
+  }
+  using Number = std::conditional_t<is_signed, std::make_signed_t<W>, W>;
+  for (u32 i = 0; i < count; ++i) {  // vectorized
+    bits[i] = bit_cast<Word<T>>(static_cast<T>(static_cast<Number>(load<W>(from + i * sizeof(W)) ^ flip)));
+  }
+  for (u32 e = 0; e < quantizer.exact_count; ++e) {
+    const auto exact = static_cast<W>(quantizer.exact[e]);
+    for (u32 i = 0; i < count; ++i) {
+      if (exact != 0 && load<W>(values + i * sizeof(W)) == exact) bits[i] = kNoMask<T>;
+    }
   }
 }
 
