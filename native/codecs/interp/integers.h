@@ -119,11 +119,11 @@ Lattice<T> lattice_of_numbers(const Quantizer& quantizer) {
   return lattice;
 }
 
-template <class T, class W, bool is_signed>
-void read_numbers(const ValueReader<T>& reader, u64 place, u32 count, Word<T>* bits) {
+template <class T, class W, bool is_signed, u32 count>
+void read_some(const ValueReader<T>& reader, u64 place, Word<T>* bits) {
   constexpr IntegerType type = {sizeof(W), is_signed};
   const Quantizer& quantizer = reader.chunk->quantizer;
-  alignas(u64) u8 values[kGroupValues * sizeof(W)], ranks[kGroupValues * sizeof(W)];
+  alignas(u64) u8 values[count * sizeof(W)], ranks[count * sizeof(W)];
   memcpy(values, reader.values + place * sizeof(W), count * sizeof(W));
   if (reader.chunk->big_endian) {
     for (u32 i = 0; i < count; ++i) {
@@ -152,6 +152,16 @@ void read_numbers(const ValueReader<T>& reader, u64 place, u32 count, Word<T>* b
       if (exact != 0 && load<W>(values + i * sizeof(W)) == exact) bits[i] = kNoMask<T>;
     }
   }
+}
+
+// Of so many values that compilers have instructions for them.
+template <class T, class W, bool is_signed>
+void read_numbers(const ValueReader<T>& reader, u64 place, u32 count, Word<T>* bits) {
+  const auto read = count == kGroupValues ? read_some<T, W, is_signed, kGroupValues>
+                    : count == 8          ? read_some<T, W, is_signed, 8>
+                    : count == 4          ? read_some<T, W, is_signed, 4>
+                                          : read_some<T, W, is_signed, 1>;
+  read(reader, place, bits);
 }
 
 template <class T>
