@@ -43,8 +43,9 @@ class BitRow {
 // Adds the bits of a row, at the places of a list.
 static void take_row(const u32* mask, u32 row, const List& list, BitRow& bits) {
   const bool is_regular = list.last == list.first + (list.count - 1) * list.step;
-  // Values within 32 positions are taken together. Steps are powers of two, and 0 where there is one value.
-  const u32 step = list.step, most = step == 0 || step > 16 ? 1 : 32 / step;
+  // Values within 32 positions are taken together, unless small code counts. Steps are powers of two, and 0 where there
+  // is one value.
+  const u32 step = list.step, most = !kEncodes || step == 0 || step > 16 ? 1 : 32 / step;
   u32 first = row + list.first;
   for (u32 left = is_regular ? list.count : list.count - 1; left != 0;) {
     const u32 count = left < most ? left : most;
@@ -64,7 +65,7 @@ static void take_pieces(const u32* rows, u32 words, u32 count, u32 length, BitRo
   for (u32 x = 0; x < length; x += width) {
     const u32* const from = rows + x / 32;
     const u32 left = length - x < width ? length - x : width;
-    if (left == width && count == most) {
+    if (kEncodes && left == width && count == most) {
       u32 some = 0;
       for (u32 k = 0; k < most; ++k) some |= (from[k * words] >> x % 32 & all) << k * width;
       bits.put(some, 32);
