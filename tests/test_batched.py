@@ -942,6 +942,8 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
             h5lossy.write(file["ours0"], ours)
         with pytest.raises(InvalidArgumentError, match="the file of the region is closed"):
             h5lossy.write(file["ours0"], values, regions=[(ours, 0)])
+        with pytest.raises(IncompleteWriteError, match="the file of the block is closed"):
+            h5lossy.write(file["ours0"], iter([ours]))
         with pytest.raises(TypeError, match=r"must be of one kind .*, got File and \w+Path"):
             h5lossy.assess_all(file, tmp_path / "x.h5")
     with h5py.File(tmp_path / "x.h5") as file:

@@ -33,6 +33,8 @@ EXAMPLES = {
     "11_detector.py": ((), "detector.nxs", "entry/data"),
     "12_kspace.py": ((), "kspace.h5", "kspace"),
     "13_electrophysiology.py": ((), "recording.h5", "raw"),
+    "14_microscope.py": ((), "volume.h5", "volume"),
+    "15_packed_climate.py": (("netCDF4", "h5lossy"), "small.nc", "t2m"),
 }
 
 

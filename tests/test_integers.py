@@ -483,7 +483,10 @@ def test_enums_are_kept_without_loss(tmp_path: Path, name: str) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         codec = PFPL(lossless=True)
         file.create_dataset("x", data=values, chunks=(500,), compression=codec)
-        h5lossy.write(file.create_dataset("y", data=values, chunks=(500,), compression=codec), 1)
+        y = file.create_dataset("y", data=values, chunks=(500,), compression=codec)
+        with pytest.raises(UnsupportedError, match=r"verify=True compares numbers, which /y does"):
+            h5lossy.write(y, values, verify=True)
+        h5lossy.write(y, 1)
         with pytest.raises(ValueError, match=r"bit field .* take no error bound; give lossless"):
             file.create_dataset("z", data=values, chunks=(500,), compression=PFPL(absolute=1))
     with h5py.File(tmp_path / "a.h5") as file:

@@ -18,6 +18,7 @@ from h5py import h5t
 from h5lossy._arrays import DeviceMemory, as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._values import has_masks, loaded, own_fill_value, unmasked
+from h5lossy._variables import require_open
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -55,7 +56,7 @@ def make_source(
             cuts=_edges_of_blocks(values),
         )
     if _gives_blocks(values):
-        return _Blocks((unmasked(as_shown(block), fill) for block in values), shape, dtype)
+        return _Blocks((_opened(block, fill) for block in values), shape, dtype)
     return _Array(_fitted(_as_array(values, dtype, fill), shape).__getitem__)
 
 
@@ -221,6 +222,11 @@ def _gives_blocks(values: Any) -> bool:
     return isinstance(values, Iterable) and not (
         hasattr(values, "__array__") or isinstance(values, (*_ARRAY_LIKES, Mapping, AbstractSet))
     )
+
+
+def _opened(block: Any, fill: Any) -> Any:
+    require_open(block, "the block")
+    return unmasked(as_shown(block), fill)
 
 
 def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:

@@ -21,11 +21,11 @@ from h5lossy._batched.sources import Source, all_at_once, make_source
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import small_chunks_text
 from h5lossy._datasets import codec_of
-from h5lossy._errors import InvalidArgumentError
+from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._libhdf5 import is_parallel
 from h5lossy._progress import Progress, Report, reporting
 from h5lossy._stored import stored_chunks
-from h5lossy._values import checked_dtype, own_fill_value
+from h5lossy._values import has_numbers, own_fill_value
 from h5lossy._variables import dataset_to_write, require_open
 from h5lossy._verification.recorder import Recorder
 from h5lossy._warnings import warn
@@ -110,7 +110,7 @@ def write(
         the call fails in another process; without it, if the file is one of parallel HDF5 and the
         dataset has filters.
     UnsupportedError
-        If it is a variable of netCDF4.
+        If it is a variable of netCDF4, or what is verified are no numbers.
 
     Warns
     -----
@@ -231,8 +231,11 @@ def _check(dataset: h5py.Dataset, *, together: bool, verify: bool, has_regions: 
             "verify=True records attributes, which HDF5 can't make in SWMR mode; write without, "
             "and compare with h5lossy.assess afterwards"
         )
-    if verify and codec_of(dataset) is not None:
-        checked_dtype(dataset.dtype)
+    if verify and codec_of(dataset) is not None and not has_numbers(dataset):
+        raise UnsupportedError(
+            f"verify=True compares numbers, which {dataset.name} does not hold; write without, and "
+            "compare with what h5lossy.read returns: of enums and bool it is what was written"
+        )
     if together and verify:
         raise InvalidArgumentError(
             "verify=True records what one process wrote, and cannot be combined with "

@@ -458,6 +458,36 @@ void check_lorenzo(const Setting& setting, const std::vector<I>& given, I base, 
   check_equal(expected, batches, setting, "integer of a batch from Lorenzo");
 }
 
+// A mask in coding order, in memory that ends with its last word.
+void check_order(Random& random, const Setting& setting) {
+  const Grid box(setting.extents, setting.mode);
+  const Shape shape = interp::shape_of(setting.extents, setting.mode);
+  std::vector<int> order[2];
+  interpolate(box, setting.weights, std::vector<i32>(static_cast<size_t>(box.count)),
+              [&](int position, i32, bool) { order[0].push_back(position); });
+  Lists all;
+  for (int a = 0; a < 4; ++a) {
+    for (int i = 0; i < box.n[a]; ++i) all[a].push_back(i);
+  }
+  in_coding_order(all, [&](const int (&c)[4]) { order[1].push_back(box.position(c)); });
+  const u32 words = static_cast<u32>(box.count + 31) / 32;
+  const GuardedMemory memory[] = {GuardedMemory(4 * words), GuardedMemory(4 * words)};
+  auto* const mask = reinterpret_cast<u32*>(memory[0].at_end(4 * words).data());
+  auto* const ordered = reinterpret_cast<u32*>(memory[1].at_end(4 * words).data());
+  std::fill(mask, mask + words, 0);
+  const u64 one_in = 1 + random.below(3);
+  for (u32 i = 0; i < static_cast<u32>(box.count); ++i) mask[i / 32] |= (random.one_in(one_in) ? 1u : 0u) << i % 32;
+  for (const bool is_lorenzo : {false, true}) {
+    interp::order_mask(shape, is_lorenzo, mask, ordered);
+    u32 i = 0;
+    for (const int position : order[is_lorenzo ? 1 : 0]) {
+      CHECK((ordered[i / 32] >> i % 32 & 1) == (mask[position / 32] >> position % 32 & 1), "%s: bit %u",
+            name_of(setting).c_str(), i);
+      ++i;
+    }
+  }
+}
+
 template <class I>
 void check_setting(Random& random, const Setting& setting) {
   const Grid box(setting.extents, setting.mode);
@@ -514,12 +544,14 @@ void check_backend() {
       setting.mode = mode;
       setting.weights.resize(Grid(setting.extents, mode).active.size());
       check_setting<i32>(random, setting);
+      check_order(random, setting);
       if (random.one_in(4)) check_setting<i64>(random, setting);
     }
   }
   for (int i = 0; i < cases(800); ++i) {
     const Setting setting = any_setting(random);
     check_setting<i32>(random, setting);
+    check_order(random, setting);
     if (i % 4 == 0) check_setting<i64>(random, setting);
     check_shift(random, setting);
   }

@@ -5,6 +5,8 @@
 // floats holds for them (docs/format/interp.md, "Integers").
 #pragma once
 
+#include <type_traits>
+
 #include "codecs/codec.h"
 #include "codecs/integers.h"
 #include "codecs/interp/format.h"
@@ -117,11 +119,11 @@ Lattice<T> lattice_of_numbers(const Quantizer& quantizer) {
   return lattice;
 }
 
-template <class T, class W, bool is_signed>
-void read_numbers(const ValueReader<T>& reader, u64 place, u32 count, Word<T>* bits) {
+template <class T, class W, bool is_signed, u32 count>
+void read_some(const ValueReader<T>& reader, u64 place, Word<T>* bits) {
   constexpr IntegerType type = {sizeof(W), is_signed};
   const Quantizer& quantizer = reader.chunk->quantizer;
-  alignas(u64) u8 values[kGroupValues * sizeof(W)], ranks[kGroupValues * sizeof(W)];
+  alignas(u64) u8 values[count * sizeof(W)], ranks[count * sizeof(W)];
   memcpy(values, reader.values + place * sizeof(W), count * sizeof(W));
   if (reader.chunk->big_endian) {
     for (u32 i = 0; i < count; ++i) {
@@ -133,15 +135,33 @@ void read_numbers(const ValueReader<T>& reader, u64 place, u32 count, Word<T>* b
       }
     }
   }
-  const bool by_words = are_words(quantizer);
-  if (by_words) type.words().to_words(quantizer, values, count, ranks);
-  for (u32 i = 0; i < count; ++i) {
-    const W value = load<W>(values + i * sizeof(W));
-    const W rank = by_words ? load<W>(ranks + i * sizeof(W)) : static_cast<W>(value ^ static_cast<W>(type.sign()));
-    const u64 word = u64{rank} - type.sign();
-    const T number = is_signed ? static_cast<T>(static_cast<i64>(word)) : static_cast<T>(word);
-    bits[i] = value != 0 && is_exact(quantizer, value) ? kNoMask<T> : bit_cast<Word<T>>(number);
+  const u8* from = values;
+  W flip = 0;
+  if (are_words(quantizer)) {
+    type.words().to_words(quantizer, values, count, ranks);
+    from = ranks;
+    flip = static_cast<W>(type.sign());
   }
+  using Number = std::conditional_t<is_signed, std::make_signed_t<W>, W>;
+  for (u32 i = 0; i < count; ++i) {  // vectorized
+    bits[i] = bit_cast<Word<T>>(static_cast<T>(static_cast<Number>(load<W>(from + i * sizeof(W)) ^ flip)));
+  }
+  for (u32 e = 0; e < quantizer.exact_count; ++e) {
+    const auto exact = static_cast<W>(quantizer.exact[e]);
+    for (u32 i = 0; i < count; ++i) {
+      if (exact != 0 && load<W>(values + i * sizeof(W)) == exact) bits[i] = kNoMask<T>;
+    }
+  }
+}
+
+// Of so many values that compilers have instructions for them.
+template <class T, class W, bool is_signed>
+void read_numbers(const ValueReader<T>& reader, u64 place, u32 count, Word<T>* bits) {
+  const auto read = count == kGroupValues ? read_some<T, W, is_signed, kGroupValues>
+                    : count == 8          ? read_some<T, W, is_signed, 8>
+                    : count == 4          ? read_some<T, W, is_signed, 4>
+                                          : read_some<T, W, is_signed, 1>;
+  read(reader, place, bits);
 }
 
 template <class T>

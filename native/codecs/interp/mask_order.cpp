@@ -40,33 +40,71 @@ class BitRow {
   u32 found_ = 0;
 };
 
+// Adds the bits of a row, at the places of a list.
+static void take_row(const u32* mask, u32 row, const List& list, BitRow& bits) {
+  const bool is_regular = list.last == list.first + (list.count - 1) * list.step;
+  // Values within 32 positions are taken together, unless small code counts. Steps are powers of two, and 0 where there
+  // is one value.
+  const u32 step = list.step, most = !kEncodes || step == 0 || step > 16 ? 1 : 32 / step;
+  u32 first = row + list.first;
+  for (u32 left = is_regular ? list.count : list.count - 1; left != 0;) {
+    const u32 count = left < most ? left : most;
+    u64 some = mask_bits(mask, first, (count - 1) * step + 1);
+    for (u32 s = most; s > 1 && s < 32; s *= 2) some = every_second(static_cast<u32>(some));
+    bits.put(some, count);
+    left -= count;
+    first += count * step;
+  }
+  if (!is_regular) bits.put(mask_bits(mask, row + list.last, 1), 1);
+}
+
+// Adds the bits of `count` rows of `length` bits, each `words` behind the one before, by pieces of `width`.
+template <u32 width>
+static void take_pieces(const u32* rows, u32 words, u32 count, u32 length, BitRow& bits) {
+  constexpr u32 all = (1u << width) - 1, most = 32 / width;
+  for (u32 x = 0; x < length; x += width) {
+    const u32* const from = rows + x / 32;
+    const u32 left = length - x < width ? length - x : width;
+    if (kEncodes && left == width && count == most) {
+      u32 some = 0;
+      for (u32 k = 0; k < most; ++k) some |= (from[k * words] >> x % 32 & all) << k * width;
+      bits.put(some, 32);
+    } else {
+      for (u32 k = 0; k < count; ++k) bits.put(from[k * words] >> x % 32 & ((1u << left) - 1), left);
+    }
+  }
+}
+
 #if defined(H5L_DECODE_ONLY)
 [[gnu::cold]]  // for small code
 #endif
 void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* ordered) {
   BitRow bits(ordered);
-  const u32 length = shape.extents[3];
-  if (kEncodes && is_lorenzo && (shape.extents[1] > 1 || shape.extents[2] > 1)) {
-    const u32 width = shape.extents[1] > 1 ? 4 : 8;
-    for_row_groups(shape, [&](const RowGroup& group) {
-      for (u32 x = 0; x < length; x += width) {
-        const u32 count = length - x < width ? length - x : width;
-        for (u32 k = 0; k < group.count; ++k) bits.put(mask_bits(mask, group.positions[k] + x, count), count);
+  for_passes(shape, is_lorenzo, [&](const Places& places, const PassGrid& grid) {
+    const u32(&counts)[kAxes] = grid.counts;
+    const List& list = *grid.lists[3];
+    const bool has_depth = counts[1] > 1, has_rows = has_depth || counts[2] > 1;
+    const u32 depth = has_depth ? 2 : 1, height = has_rows ? 4 : 1, words = counts[3] / 32 + 1;
+    u32 rows[kTileValues / 32 + 8];
+    for (u32 w = 0; w < counts[0]; ++w) {
+      for (u32 z = 0; z < counts[1]; z += depth) {
+        for (u32 y = 0; y < counts[2]; y += height) {
+          if (!has_rows) {
+            take_row(mask, grid.row(places, w, z, y), list, bits);
+            continue;
+          }
+          u32 count = 0;
+          for (u32 i = z; i < z + depth && i < counts[1]; ++i) {
+            for (u32 j = y; j < y + height && j < counts[2]; ++j) {
+              BitRow row(rows + words * count++);
+              take_row(mask, grid.row(places, w, i, j), list, row);
+              row.finish();
+            }
+          }
+          has_depth ? take_pieces<4>(rows, words, count, counts[3], bits)
+                    : take_pieces<8>(rows, words, count, counts[3], bits);
+        }
       }
-    });
-    return bits.finish();
-  }
-  for_coded(shape, is_lorenzo, [&](u32 first, u32 step, u32 left) {
-    // Values within 32 positions are taken together, unless small code counts. Steps are powers of two, and 0 where
-    // there is one value.
-    const u32 most = !kEncodes || step == 0 || step > 16 ? 1 : 32 / step;
-    while (left != 0) {
-      const u32 count = left < most ? left : most;
-      u64 some = mask_bits(mask, first, (count - 1) * step + 1);
-      for (u32 s = most; s > 1 && s < 32; s *= 2) some = every_second(static_cast<u32>(some));
-      bits.put(some, count);
-      left -= count;
-      first += count * step;
     }
   });
   bits.finish();

@@ -263,30 +263,20 @@ inline void for_row_groups(const Shape& shape, F&& visit) {
   }
 }
 
-// Calls visit(position, step, count) for all values, in coding order: `count` of
-// them, each `step` behind the one before.
+// Calls visit(places, grid) for all passes that have values, in coding order.
 template <class F>
-inline void for_coded(const Shape& shape, bool is_lorenzo, F&& visit) {
+inline void for_passes(const Shape& shape, bool is_lorenzo, F&& visit) {
   Shape box = shape;
   if (is_lorenzo) box.active = 0;  // one pass with all of them
   const Places places = places_of(box);
   const Passes passes(box.active);
-  const auto visit_pass = [&](const LevelLists& lists, u32 odd) {
-    const PassGrid grid(box, lists, odd);
-    if (grid.is_empty()) return;
-    for_pieces(grid.counts, [&](u32 w, u32 z, u32 y, u32 x, u32 length) {
-      const u32 row = grid.row(places, w, z, y);
-      const List& list = *grid.lists[3];
-      const u32 first = list.first + x * list.step, last = list.at(x + length - 1);
-      const bool is_regular = last == first + (length - 1) * list.step;
-      visit(row + first, list.step, is_regular ? length : length - 1);
-      if (!is_regular) visit(row + last, 1, 1);
-    });
-  };
   const u32 top = top_level(box);
   for (u32 level = top + 1; level-- > 0;) {
     const LevelLists lists(box, places, 1u << level, level == top);
-    for (u32 p = level == top ? 0 : 1; p <= passes.count; ++p) visit_pass(lists, p == 0 ? 0 : passes.odd[p - 1]);
+    for (u32 p = level == top ? 0 : 1; p <= passes.count; ++p) {
+      const PassGrid grid(box, lists, p == 0 ? 0 : passes.odd[p - 1]);
+      if (!grid.is_empty()) visit(places, grid);
+    }
   }
 }
 
