@@ -66,6 +66,10 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "a.h5"
 
 
+# Records are alike for all codecs.
+of_one_codec = pytest.mark.parametrize("path", CODECS[:1], indirect=True, ids=repr)
+
+
 def test_what_was_written_is_what_is_read(path: Path) -> None:
     with h5py.File(path) as file:
         found = h5lossy.verify(file["t"], against=field())
@@ -243,7 +247,8 @@ def test_records_follow_a_dataset_that_grows_and_is_rewritten(
             found = h5lossy.verify(t)
             assert (found.problems, found.outdated) == ((), ())
             assert found.recorded == found.chunks
-        for chunk in stored_chunks(t):
+        chunks = stored_chunks(t)
+        for chunk in chunks[:: 1 + len(chunks) // 9]:
             before = t.id.read_direct_chunk(chunk.chunk_offset)[1]
             value = t[chunk.chunk_offset]
             t[chunk.chunk_offset] = value + 1
@@ -404,6 +409,7 @@ def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
             record_of(t, x + 1)
 
 
+@of_one_codec
 @pytest.mark.parametrize("text", ["", "[]", "[" * 60_000, "{}", '{"schema": 9}', 5, np.arange(3)])
 def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: Any) -> None:
     with h5py.File(path, "r+") as file:
@@ -414,6 +420,7 @@ def test_a_record_that_makes_no_sense_is_a_problem(path: Path, text: Any) -> Non
     assert found.problems[0].chunk is None
 
 
+@of_one_codec
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -504,6 +511,7 @@ def _with_a_smaller_error(attributes: Any) -> None:
     attributes[REPORT_ATTRIBUTE] = np.bytes_(json.dumps(report))
 
 
+@of_one_codec
 @pytest.mark.parametrize(
     "edit",
     [
