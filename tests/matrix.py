@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
+import pytest
 
 import h5lossy
 from checks import assert_same_bits
@@ -22,7 +23,13 @@ from h5lossy import _native
 from h5lossy._codecs import CODECS, Codec, choice_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+
+def slow_but(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
+    """Return the values of a parameter, of which all but these are for slow tests."""
+    return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in values]
+
 
 DECODER = Path(__file__).parents[1] / "docs" / "format" / "decoder.py"
 """The decoder beside the format's pages."""

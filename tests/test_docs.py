@@ -253,7 +253,9 @@ def test_codecs_that_pages_show_can_be_made() -> None:
 @pytest.mark.parametrize("page", ["design/ecosystem.md", "design/reliability.md", "readers.md"])
 def test_tests_that_a_page_names_exist(page: str) -> None:
     text = (PAGES / page).read_text(encoding="utf-8")
-    named = re.findall(r"`((?:gpu/|native/|js/test/)?[\w.]+\.(?:py|cpp|c|js))(?:::(\w+))?`", text)
+    named = re.findall(
+        r"`((?:gpu/|native/|js/test/)?[\w.]+\.(?:py|cpp|cmake|c|js))(?:::(\w+))?`", text
+    )
     assert len(named) >= 20
     missing = [
         f"{file}::{test}"

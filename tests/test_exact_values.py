@@ -31,7 +31,7 @@ from reference import integers
 from reference.common import Kind
 from test_decoder import decoded_alike
 from test_halves import all_values, bits, finite
-from test_integers import pattern, sealed, type_of
+from test_integers import each_type, pattern, sealed, type_of
 from test_noise import allowed
 
 if TYPE_CHECKING:
@@ -201,9 +201,6 @@ def jobs(dtype: str) -> list[tuple[Array, Any, int | None]]:
         exact = marks if seed % 2 or len(marks) == 1 else marks[:-1] if fill else marks
         made.append((values.astype(dtype), PFPL(**bound, exact=[*map(int, exact)]), fill))
     return made
-
-
-each_type = pytest.mark.parametrize("dtype", ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"])
 
 
 @pytest.mark.slow

@@ -384,7 +384,14 @@ def test_repack_and_info_end_by_themselves_where_a_chunk_is_listed_and_not_found
     assert f"chunk ({10 << 20}, 4) of /x" in told.stderr
 
 
-@pytest.mark.parametrize(("what", "where"), [("/b", 0), ("/b/t", 0), ("/b/t", b"\3\2\3")])
+@pytest.mark.parametrize(
+    ("what", "where"),
+    [
+        ("/b", 0),
+        pytest.param("/b/t", 0, marks=pytest.mark.slow),
+        pytest.param("/b/t", b"\3\2\3", marks=pytest.mark.slow),
+    ],
+)
 def test_an_object_that_cannot_be_opened_is_named(
     tmp_path: Path, what: str, where: int | bytes
 ) -> None:

@@ -22,14 +22,12 @@ from h5lossy._cli import main
 from h5lossy._verification.records import PROVENANCE_ATTRIBUTE
 from h5lossy.assessment import Assessor
 from hdf5_helpers import environment, h5lossy_command, run, tool
+from test_integers import each_type
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from click.testing import Result
-
-TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"]
-each_type = pytest.mark.parametrize("dtype", TYPES)
 
 Array = np.ndarray[Any, Any]
 

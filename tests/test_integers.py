@@ -29,7 +29,7 @@ from h5lossy import (
     _native,
 )
 from hdf5_helpers import environment, h5lossy_command, run, tool
-from matrix import BACKENDS
+from matrix import BACKENDS, slow_but
 from reference import frame as reference
 from reference import integers
 from reference.common import Kind
@@ -37,7 +37,8 @@ from test_backends_agree import require_frames_of_this_process
 from test_decoder import decoded_alike
 
 TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"]
-each_type = pytest.mark.parametrize("dtype", TYPES)
+# Of each size, both signs and both byte orders: the others are slow tests.
+each_type = pytest.mark.parametrize("dtype", slow_but(TYPES, {"i1", "<u2", ">u4", ">i8"}))
 
 Array = np.ndarray[Any, Any]
 

@@ -17,7 +17,7 @@
 namespace h5lossy::test {
 namespace {
 
-constexpr std::size_t kThreads = 8;
+constexpr std::size_t kThreads = 16;
 
 struct Chunk {
   Words words;

@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
-#: Where each suite is, and what of it has to do with files and codecs. netCDF4, Zarr and kerchunk
-#: come without theirs.
+#: Where each suite is, and what of it has to do with files and codecs. netCDF4's, Zarr's and
+#: kerchunk's wheels come without theirs.
 PEERS = {
     "h5py": ("h5py.tests",),
     "h5netcdf": ("h5netcdf.tests",),
