@@ -602,7 +602,7 @@ def test_the_example_with_a_patch_is_right() -> None:
     order = np.concatenate([first, *(step.places for step in passes)]).tolist()
     [number] = np.flatnonzero(applied.patches).tolist()
     assert (order[number], applied.patches[number], applied.q[1]) == (1, -4, 5)
-    assert f"So it is residual number {number} that is patched" in PAGE
+    assert f"So residual number {number} is patched" in PAGE
     decoded = interp.decode_tile(
         payload, 64, FLOAT32, golden.quantizer, mode=3, inside=inside
     ).view("<f4")

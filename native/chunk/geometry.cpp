@@ -104,31 +104,37 @@ void Geometry::place(std::uint32_t tile, PlacedTile& placed) const {
   });
 }
 
+Geometry::PlacedBox Geometry::first_box(std::uint32_t tile) const {
+  PlacedBox box;
+  std::uint32_t number = tile * tile_boxes_;
+  for (std::size_t i = kAxes; i-- > 0; number /= boxes_[i]) {
+    box.begin[i] = number % boxes_[i] * box_[i];
+    box.size[i] = std::min(box_[i], dims_[i] - box.begin[i]);
+  }
+  return box;
+}
+
 RowsAhead Geometry::rows_of(std::uint32_t tile, const std::uint8_t* chunk) const {
   RowsAhead rows;
   if (tile >= tiles_ || tile_boxes_ != 1 || is_linear_) return rows;
-  for_boxes(tile, [&](const PlacedBox& box) {
-    if (box.size[0] != 1 || box.size[1] != 1 || box.size[3] == dims_[3]) return;
-    rows.first = chunk + first_of(box) * value_bytes_;
-    rows.count = box.size[2];
-    rows.bytes = box.size[3] * value_bytes_;
-    rows.apart = std::uint64_t{dims_[3]} * value_bytes_;
-  });
+  const PlacedBox box = first_box(tile);
+  if (box.size[0] != 1 || box.size[1] != 1 || box.size[3] == dims_[3]) return rows;
+  rows.first = chunk + first_of(box) * value_bytes_;
+  rows.count = box.size[2];
+  rows.bytes = box.size[3] * value_bytes_;
+  rows.apart = std::uint64_t{dims_[3]} * value_bytes_;
   return rows;
 }
 
 std::uint64_t Geometry::run_of(std::uint32_t tile) const {
   if (is_linear_) return first_value(tile);
   if (tile_boxes_ != 1) return kNoRun;
-  std::uint32_t runs = 0;
-  std::uint64_t first = 0;
-  for_boxes(tile, [&](const PlacedBox& box) {
-    first = first_of(box);
-    std::size_t a = kAxes - 1;
-    while (a > 0 && box.size[a] == dims_[a]) --a;
-    for (runs = 1; a > 0; --a) runs *= box.size[a - 1];
-  });
-  return runs == 1 ? first : kNoRun;
+  const PlacedBox box = first_box(tile);
+  std::size_t a = kAxes - 1;
+  while (a > 0 && box.size[a] == dims_[a]) --a;
+  std::uint32_t runs = 1;
+  for (; a > 0; --a) runs *= box.size[a - 1];
+  return runs == 1 ? first_of(box) : kNoRun;
 }
 
 void Geometry::range(std::uint64_t first, std::uint64_t count, std::uint32_t& begin, std::uint32_t& end) const {

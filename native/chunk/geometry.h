@@ -84,6 +84,8 @@ class Geometry {
     [[nodiscard]] std::uint32_t values() const { return size[0] * size[1] * size[2] * size[3]; }
   };
 
+  [[nodiscard]] PlacedBox first_box(std::uint32_t tile) const;
+
   // Calls visit(box) for each box of a tile, in order.
   template <class Visit>
   void for_boxes(std::uint32_t tile, Visit visit) const;
@@ -120,14 +122,8 @@ class Geometry {
 
 template <class Visit>
 void Geometry::for_boxes(std::uint32_t tile, Visit visit) const {
-  const std::uint32_t first = tile * tile_boxes_;
-  PlacedBox box;
-  std::uint32_t number = first;
-  for (std::size_t i = kAxes; i-- > 0; number /= boxes_[i]) {
-    box.begin[i] = number % boxes_[i] * box_[i];
-    box.size[i] = std::min(box_[i], dims_[i] - box.begin[i]);
-  }
-  for (std::uint32_t left = std::min(tile_boxes_, all_boxes_ - first);;) {
+  PlacedBox box = first_box(tile);
+  for (std::uint32_t left = std::min(tile_boxes_, all_boxes_ - tile * tile_boxes_);;) {
     visit(box);
     if (--left == 0) return;
     for (std::size_t i = kAxes - 1;; --i) {  // the next box along x, or in the next row of boxes
