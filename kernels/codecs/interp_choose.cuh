@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The first kernel of Interp's encoder: a thread block per chunk finds out whether its values have a step of their own,
-// and chooses the axes that interpolation works along. The definitions are in codecs/interp/own_step.h and choice.h.
+// The first kernel of Interp's encoder: a thread block per chunk finds out whether the chunk's values have a step of
+// their own, and chooses the axes along which interpolation works. The definitions are in codecs/interp/own_step.h and
+// choice.h.
 #pragma once
 
 #include "codecs/interp/own_step.h"
@@ -17,7 +18,7 @@ static_assert(kChooseThreads == kNumbersAtOnce);
 struct ChooseShared {
   union {
     SurveyMemory<kChunkGroups> survey;
-    u64 fitted[kFitPlaces];  // bits of the values that a lattice is fitted to
+    u64 fitted[kFitPlaces];  // bits of the values to which a lattice is fitted
   };
   double samples[2 * OwnSamples::kPlaces];
   u32 are_ordinary[2 * OwnSamples::kPlaces / kWarpThreads];
@@ -56,7 +57,7 @@ class Chooser {
     }
   }
 
-  // By the whole thread block; the quantizer may get another step.
+  // Called by the whole thread block; may change the quantizer's step.
   H5L_DEVICE ChunkForm choose(Quantizer& quantizer) {
     u32 mode = plan_.finish.encode.mode;
     if constexpr (kIsLattice<Q>) {
@@ -74,7 +75,7 @@ class Chooser {
   }
 
  private:
-  // Some ordinary values, and the step that they may have.
+  // Finds some ordinary values, and the step that they may have.
   H5L_DEVICE void find_samples(const Quantizer& quantizer) {
     constexpr u32 places = OwnSamples::kPlaces;
     if (thread() < 2 * places) {
@@ -92,7 +93,7 @@ class Chooser {
       for (u32 i = 0; i < places; ++i) {
         if (is_there(i) && magnitude(samples[i]) > magnitude(largest)) largest = samples[i];
       }
-      // From the largest one, and of neighbours.
+      // Differences from the largest value, and between neighbours.
       const auto is_number = [&](u32 i) { return is_there(i) && is_there(i % places); };
       const auto number_of = [&](u32 i) {
         return magnitude(subtract(samples[i], i < places ? largest : samples[i - places]));
@@ -119,14 +120,14 @@ class Chooser {
     sync_block();
   }
 
-  // The step of the samples, in shared memory.
+  // Finds the step of the samples; it is left in shared memory.
   H5L_DEVICE void find_step(double least) {
     sync_block();
     if (thread() == 0) shared_.step = own_step_of(shared_.own, least, false);
     sync_block();
   }
 
-  // By thread 0: find() gives the lattice.
+  // Thread 0 calls find(), which returns the lattice.
   template <class F>
   H5L_DEVICE bool take_lattice(Quantizer& quantizer, W fill, F find) {
     sync_block();
@@ -149,7 +150,7 @@ class Chooser {
     for (u32 n = thread(); n < kFitPlaces; n += kChooseThreads) {
       shared_.fitted[n] = values_[sample_place(n + 1, count_)];
     }
-    u32 n = 0;  // places come in order
+    u32 n = 0;  // places are asked for in order
     const auto bits_at = [&](u64) { return static_cast<W>(shared_.fitted[n++]); };
     const auto fit = [&] { return fitted_lattice<T>(quantizer, shared_.own, shared_.packed, count_, bits_at); };
     if (take_lattice(quantizer, fill, fit)) return true;
@@ -164,7 +165,8 @@ class Chooser {
     return take_found(quantizer, fill);
   }
 
-  // The first step that has an offset for all samples, and the least number with it: a thread for each number.
+  // Finds the first step that has an offset for all samples, and the least number for which it has one: a thread per
+  // number.
   H5L_DEVICE void find_products(const Quantizer& quantizer) {
     const auto bits_at = [&](u64 place) { return values_[place]; };
     const Products<T> found = shared_products();
@@ -220,7 +222,7 @@ class Chooser {
     constexpr u32 step = at_once * kChooseThreads;
     PointCounts counts;
     H5L_NO_UNROLL for (u32 first = 0; first < count_; first += step) {
-      u32 sums[2] = {};  // ordinary values, and those that are not points
+      u32 sums[2] = {};  // ordinary values, and those that are no lattice points
       H5L_NO_UNROLL for (u32 k = 0; k < at_once; ++k) {
         const u32 i = first + k * kChooseThreads + thread();
         if (i >= count_ || !is_ordinary<T>(quantizer, values_[i])) continue;
@@ -314,7 +316,7 @@ class Chooser {
     return fine_point_at(lattice, bit_cast<T>(values_[place]), fine);
   }
 
-  // A warp for each set of axes, a thread for each place.
+  // A warp per set of axes, a thread per place.
   H5L_DEVICE u32 recognise_axes(const Lattice<T>& lattice, const AxisCandidates& candidates) {
     if (thread() < kAxisSets) shared_.shares[thread()] = 0;
     sync_block();

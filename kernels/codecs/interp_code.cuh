@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The seventh kernel of Interp's encoder: the rANS of a tile, a chain of steps from the last code to the first, by a
-// warp. It needs little memory, so all tiles of many chunks run at once. Words are put in front of the escapes, and
-// states behind what is in front.
+// The seventh kernel of Interp's encoder: one warp per tile runs its rANS, a chain of steps from the last code to the
+// first. It needs little memory, so all tiles of many chunks run at once. Words are written before the escapes, and
+// states after the front piece of the payload.
 #pragma once
 
 #include "kernels/codecs/interp_tile.cuh"
@@ -11,7 +11,7 @@
 namespace h5lossy::H5L_TARGET {
 namespace interp {
 
-// Symbols are loaded so many blocks ahead.
+// Symbols are loaded in pieces of this many blocks, one piece ahead.
 inline constexpr u32 kSymbolBlocks = 64;
 
 struct CodeShared {
@@ -86,8 +86,8 @@ class TileCoder {
     }
   }
 
-  // With as many lanes as the warp has. Rates of some blocks are loaded at once, while those before are used: they do
-  // not wait for the states.
+  // With as many lanes as the warp has. The rates of several blocks are loaded while the previous ones are used, since
+  // they do not depend on the states.
   H5L_DEVICE void code_symbols(const u8* symbols) {
     constexpr u32 at_once = 4, groups = kSymbolBlocks / at_once, bytes = kSymbolBlocks * kBlockCodes;
     const auto start = [&](u32 piece) {

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The second and third kernels of Interp's decoder: a thread block per tile makes integers of the steps that
-// interp_unpack.cuh left, in shared memory (those of 64 bits: in the tile's stage), and values of the integers.
+// The second and third kernels of Interp's decoder: a thread block per tile turns the steps that interp_unpack.cuh left
+// into integers, in shared memory (64-bit ones: in the tile's stage), and the integers into values.
 //
-// Most tiles have integers that 16 bits are enough for, so a multiprocessor has room for three of them. The second
-// kernel decodes these; one that turns out to have others is left to the third.
+// In most tiles, 16 bits are enough for integers, so a multiprocessor has room for three such tiles. The second kernel
+// decodes these. If a tile turns out to have larger integers, it is left to the third kernel.
 //
-// Passes that have the same number of odd axes do not need each other: they are one phase, with a barrier behind it.
-// Most have few values; their steps are in shared memory before.
+// Passes with the same number of odd axes do not depend on each other: they form one phase, which ends with a barrier.
+// Most passes have few values; the steps of these are first copied to shared memory.
 #pragma once
 
 #include "codecs/interp/masks.h"
@@ -19,10 +19,11 @@ namespace h5lossy::H5L_TARGET {
 
 namespace interp {
 
-// Lines that are summed up are cut into pieces of so many values; all lines of more than one have 63 at most.
+// Lines to be summed are cut into pieces of this many values; lines with more than one piece have 63 pieces at most,
+// all together.
 inline constexpr u32 kPieceValues = 1024, kMostPieces = 64;
 
-// Steps of the first passes.
+// The number of steps of the first passes that are copied to shared memory.
 inline constexpr u32 kFirstSteps = 1024;
 
 struct DecodeShared {
@@ -43,19 +44,19 @@ struct ShortDecodeShared {
   u32 passes_in_use;
 };
 
-// By a function, since the compiler does not see where a reference in an object leads.
+// A function, since the compiler cannot tell which memory a reference stored in an object refers to.
 template <class Shared>
 H5L_DEVICE Shared& decode_shared() {
   return *reinterpret_cast<Shared*>(shared_memory());
 }
 
-// A tile's integers, in raster order: of 16 or 32 bits in shared memory, of 64 in its stage.
+// A tile's integers, in raster order: 16-bit and 32-bit ones are in shared memory, 64-bit ones in the tile's stage.
 template <class Shared>
 struct SharedIntegers {
   H5L_DEVICE auto& operator[](u32 i) const { return decode_shared<Shared>().integers[i]; }
 };
 
-// Returns false if there is no room for this integer.
+// Returns false if the integer does not fit.
 template <class Shared>
 H5L_DEVICE bool put(SharedIntegers<Shared> integers, u32 i, i32 integer) {
   if constexpr (Shared::kIsShort) {
@@ -98,14 +99,14 @@ H5L_DEVICE Word<T> bits_of_integer(const blocks::FoldedQuantizer<T>& q, Word<T> 
   return blocks::bits_of(q, integer);
 }
 
-// With a patch on bins.
+// The same with a patch, for bins.
 template <class T>
 H5L_DEVICE Word<T> bits_of_patched(const Lattice<T>& lattice, Word<T> integer, i32 delta) {
   return bits_of_integer(lattice, static_cast<Word<T>>(integer * kUnit + static_cast<Word<T>>(i64{delta})), true);
 }
 template <class T>
 H5L_DEVICE Word<T> bits_of_patched(const blocks::FoldedQuantizer<T>&, Word<T> integer, i32) {
-  return integer;  // there are none
+  return integer;  // not on bins, so there are no patches
 }
 
 template <class T, class Q, class Shared>
@@ -113,7 +114,7 @@ class Decoder {
   using W = Word<T>;
   static constexpr bool kIsShort = Shared::kIsShort;
   static constexpr u32 kDecodeThreads = Shared::kThreadsHere, kDecodeWarps = kDecodeThreads / kWarpThreads;
-  // That make the table of passes.
+  // Warps that make the table of passes.
   static constexpr u32 kTableWarps = kDecodeWarps / 2;
 
  public:
@@ -131,7 +132,7 @@ class Decoder {
     const u32 raw_bytes = shape_.count * static_cast<u32>(sizeof(T));
     const bool is_valid = span.is_valid && span.bytes <= raw_bytes && (span.begin | span.bytes) % 2 == 0;
     const u8* const payload = payloads_of(plan_, job_) + span.begin;
-    // Those without are not unpacked, and nothing is left of them.
+    // Tiles without codes are not unpacked, so the first kernel leaves nothing for them.
     const bool has_codes = is_valid && span.bytes != raw_bytes && span.bytes != 0 && span.bytes != sizeof(T);
     if (has_codes) return decode_codes(payload, span.bytes);
     if constexpr (kIsShort) {
@@ -154,7 +155,7 @@ class Decoder {
     return bits;
   }
 
-  // Payloads begin at multiples of two. By the warps from `first_warp` on.
+  // For payloads that begin at multiples of two. Called by the warps from `first_warp` on.
   H5L_DEVICE void add_to_checksum(const u8* payload, u32 bytes, u32 first_warp) const {
     const u32 own_thread = thread() - first_warp * kWarpThreads, threads = kDecodeThreads - first_warp * kWarpThreads;
     PayloadSum sum(plan_, job_, tile_);
@@ -182,7 +183,7 @@ class Decoder {
     const Head& head = record.head;
     const bool is_narrow = sizeof(T) == 4 || head.is_narrow;
     if constexpr (kIsShort) {
-      // Some warps sum the payload up while the others make the table of passes.
+      // Some warps compute the checksum of the payload while the others make the table of passes.
       const bool is_fine =
           record.is_fine != 0 && (kIsLattice<Q> || (!head.is_fine && head.patches == 0 && !head.own_lattice.exists()));
       const bool may_be_short =
@@ -249,7 +250,7 @@ class Decoder {
       write_values(bits_at);
     }
     if (!kIsLattice<Q> || head.is_closed || head.patches == 0) return;
-    sync_block();  // the values that are replaced have been written
+    sync_block();  // the values that patches replace have been written
     if (warp() != 0) return;
     for_patches_by_warp(payload + record.patches_at, head.patches, shape_.count, [&](u32 i, i32 delta) {
       if (head.has_exceptions && (stage.mask()[i / kMaskBits] >> i % kMaskBits & 1) != 0) return;
@@ -260,7 +261,7 @@ class Decoder {
   // -------------------------------------------------------------------------------------------------------------------
   // From steps to integers
 
-  // False if there is no room for some integers.
+  // False if some integers do not fit.
   template <class I, class Integers>
   H5L_DEVICE bool rebuild_interpolation(const Head& head, I* steps, Integers integers) {
     const Rule rule = {{head.weights[0], head.weights[1], head.weights[2]}};
@@ -279,7 +280,7 @@ class Decoder {
     const u32 passes = decode_shared<Shared>().passes_in_use;
     if (warp() == 0) table.finish_interpolation(shape_, passes);
     sync_block();
-    // Pass 0: each integer follows from the one before.
+    // Pass 0: each integer is predicted by the previous one.
     const u32 first = table.passes[0].count;
     if constexpr (!kIsShort) sum_lines<I>(steps, first, 1, Lines{});
     if (kIsShort || first == 1) {
@@ -298,8 +299,8 @@ class Decoder {
     return !kIsShort || !any_in_block(!has_room);
   }
 
-  // Passes that do not need each other; without predictions the steps are the integers. The steps of the first passes
-  // are at another place. False if there is no room for some of the thread's integers.
+  // Runs passes that do not depend on each other. Without predictions, the steps are the integers. `first_steps` has
+  // the steps of the first passes. False if some of the thread's integers do not fit.
   template <bool is_predicted, class I, class Integers>
   H5L_DEVICE bool run_passes(u32 first, u32 end, const I* steps, const I* first_steps, Integers integers) {
     using U = Unsigned<I>;
@@ -323,9 +324,9 @@ class Decoder {
     return has_room;
   }
 
-  // Lorenzo's differences are undone by sums along each of their axes, in any order. Before that, the integers where
-  // all these axes' coordinates are 0, each of which follows from the one before along the last other axis, are summed
-  // along one axis after the other.
+  // Lorenzo differences are undone by sums along each of their axes, in any order. Where the coordinates along all
+  // these axes are 0, each integer is a difference to the previous one along the last other axis. So these integers are
+  // summed first, along one axis after the other.
   template <class I, class Integers>
   H5L_DEVICE void rebuild_lorenzo(u32 axes, const I* steps, Integers integers) {
     PassTable& table = decode_shared<Shared>().passes;
@@ -351,7 +352,7 @@ class Decoder {
     }
   }
 
-  // Lines along one axis: where they begin follows from up to three others.
+  // Lines along one axis. Where they begin depends on up to three other axes.
   struct Lines {
     u32 count = 1;
     u32 extents[kAxes - 1] = {1, 1, 1}, strides[kAxes - 1] = {};
@@ -369,8 +370,8 @@ class Decoder {
     }
   };
 
-  // Replaces each of the n numbers of a line by the sum up to it. Called by the whole thread block, which has met
-  // before, and meets at the end.
+  // Replaces each of the n numbers of a line by the sum up to it. Called by the whole thread block after a barrier;
+  // ends with a barrier.
   template <class I, class Numbers>
   H5L_DEVICE void sum_lines(Numbers numbers, u32 n, u32 stride, const Lines& lines) {
     using U = Unsigned<I>;
@@ -442,7 +443,7 @@ class Decoder {
     reinterpret_cast<W*>(raw_of(plan_))[number - plan_.first] = bits;
   }
 
-  // bits(i) are those of value i of the tile.
+  // bits(i) returns the bits of value i of the tile.
   template <class Bits>
   H5L_DEVICE void write_values(Bits bits) const {
     constexpr u32 in_quad = sizeof(Quad) / sizeof(W);
@@ -476,7 +477,7 @@ H5L_DEVICE void decode(const DecodePlan& plan) {
     if (job.form != plan.form || block_number() >= job.tiles.wanted) return;
     const u32 tile = job.tiles.first + block_number();
     if (Stage(plan, job, tile, place_of(plan, job, tile)).record().is_left == 0) return;
-    job.check_table = 0;  // the second kernel has done it
+    job.check_table = 0;  // the second kernel has checked it
   }
   for_own_items<1, false>(plan, job, kTileValues * sizeof(T), [&](u32 tile, u32, const TileSpan& span) {
     Decoder<T, Q, Shared>(plan, job, tile).decode(span);

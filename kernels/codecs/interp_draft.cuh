@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The second and the third kernel of Interp's encoder: usual tiles, whose integers are near each other, so that 16 bits
-// are enough, and a multiprocessor has room for three of them. All their values, but a few or those that are alike,
-// have fine points, or all have bins. The second kernel tries interpolation in a closed form, the third one all forms.
-// Whatever turns out to be different is left to the fourth one (interp_form.cuh), which does the same for all tiles.
+// The second and the third kernel of Interp's encoder, for usual tiles: their integers are near each other, so that 16
+// bits are enough, and a multiprocessor has room for three tiles. All values have fine points, or all have bins, except
+// for a few values or for values with the same bits. The second kernel tries interpolation in a closed form, the third
+// one all forms. All other tiles are left to the fourth kernel (interp_form.cuh), which tries the same forms for any
+// tile.
 #pragma once
 
 #include "codecs/interp/units.h"
@@ -23,9 +24,9 @@ inline constexpr bool kHasDrafts<T, Lattice<T>> = true;
 inline constexpr u32 kDraftThreads = 256, kDraftWarps = kDraftThreads / kWarpThreads;
 
 inline constexpr u32 kFewExceptions = kTileValues / 128;
-inline constexpr i16 kNoTarget = -32768;  // of an exception
+inline constexpr i16 kNoTarget = -32768;  // marks an exception
 
-// What a section of exceptions begins with.
+// How a section of exceptions begins.
 struct CommonBits {
   u64 common = 0;
   u32 flags = 0;
@@ -33,8 +34,8 @@ struct CommonBits {
 
 struct DraftShared {
   union {
-    // At first twice the fine point below a value, and whether the value is kept, which is replaced by its integer;
-    // both relative to base. In the end the codes.
+    // At first, twice the fine point below a value, plus 1 if the value is kept; the integer of the value replaces
+    // this. Both are relative to base. In the end, the codes.
     alignas(16) i16 integers[kTileValues];
     SurveyMemory<kTileGroups> survey;
   };
@@ -51,7 +52,7 @@ struct DraftShared {
   u32 entries;
 };
 
-// By a function, since the compiler does not see where a reference in an object leads.
+// A function, since the compiler cannot tell which memory a reference stored in an object refers to.
 H5L_DEVICE DraftShared& draft_shared() { return *reinterpret_cast<DraftShared*>(shared_memory()); }
 
 struct DraftIntegers {
@@ -74,8 +75,8 @@ inline constexpr u32 kThreadsWith<interp::DraftShared> = interp::kDraftThreads;
 
 namespace interp {
 
-// Calls visit(i, bits) for four values at a time, from i on; bits of values behind the tile's end are those of the
-// first. Some are loaded at once, since a load takes longer than what is done with one.
+// Calls visit(i, bits) for four values at a time, from i on; past the tile's end, the bits are those of the first
+// value. Several loads are in flight at once, since a load takes longer than processing what it loads.
 template <class T, class Visit>
 H5L_DEVICE void for_fours(const TileValues<T>& values, u32 count, bool are_quads, Visit visit) {
   constexpr u32 at_once = 2, step = 4 * kDraftThreads;
@@ -105,7 +106,7 @@ H5L_DEVICE void for_fours(const TileValues<T>& values, u32 count, bool are_quads
   }
 }
 
-// Of `count` exceptions, more than none, as choose_common (codecs/interp/exceptions.h) finds them. By a warp.
+// For `count` exceptions (at least one), as choose_common (codecs/interp/exceptions.h) finds them. Called by a warp.
 H5L_DEVICE CommonBits common_of_exceptions(const u64* bits, u32 count) {
   constexpr u32 kSamples = 8;
   const auto count_of = [&](u64 wanted) {
@@ -113,7 +114,7 @@ H5L_DEVICE CommonBits common_of_exceptions(const u64* bits, u32 count) {
     for (u32 i = lane(); i < count; i += kWarpThreads) equal += bits[i] == wanted ? 1 : 0;
     return sum_of_warp(equal);
   };
-  // The first one of which is_one is true, `count` if there is none.
+  // The index of the first exception for which is_one is true; `count` if there is none.
   const auto first_of = [&](auto is_one) {
     u32 first = count;
     for (u32 i = lane(); i < count && first == count; i += kWarpThreads) first = is_one(bits[i]) ? i : first;
@@ -148,8 +149,8 @@ H5L_DEVICE CommonBits common_of_exceptions(const u64* bits, u32 count) {
   return found;
 }
 
-// The first of the two kernels tries the first form only, and only if that is interpolation; the second one all forms.
-// One for both would be so large that instructions have to be waited for.
+// The first of the two kernels tries the first form only, and only if that is interpolation; the second one tries all
+// forms. One kernel for both would be so large that it would stall on instruction fetches.
 template <class T, bool only_first>
 class Drafter {
   using W = Word<T>;
@@ -172,7 +173,7 @@ class Drafter {
   }
 
  private:
-  // What all threads know, they read each time: registers are few.
+  // What all threads share is read from shared memory each time, since registers are scarce.
   H5L_DEVICE static DraftShared& shared() { return draft_shared(); }
   H5L_DEVICE static const Shape& shape() { return shared().place.shape; }
   H5L_DEVICE static u32 count() { return shape().count; }
@@ -185,7 +186,7 @@ class Drafter {
     bool is_kept;
     return find_position<true>(lattice, limits, bits, is_kept);
   }
-  // The bin of a value, and whether it has one.
+  // Finds the bin of a value; false if it has none.
   H5L_DEVICE static bool bin_of_value(const Lattice<T>& lattice, const PositionLimits<T>& limits, W bits, i32 position,
                                       W& bin) {
     T number;
@@ -194,8 +195,8 @@ class Drafter {
     return has_bin;
   }
 
-  // False if there may be a mask value. Whether closed forms are possible is found by all values, but first it is
-  // assumed to be as it is for some of them.
+  // False if there may be a mask value. Whether closed forms are possible depends on all values; at first, some of them
+  // decide, and load() checks this.
   H5L_DEVICE bool look_at_places() {
     const Lattice<T> own = lattice();
     const PositionLimits<T> limits = position_limits(own);
@@ -214,7 +215,7 @@ class Drafter {
     return true;
   }
 
-  // What a tile begins with: Lorenzo or interpolation, and what the other one is estimated to take.
+  // Which form a tile begins with, Lorenzo or interpolation, and the estimated cost of the other one.
   H5L_DEVICE static bool begins_with_lorenzo() {
     return shared().prospects.lorenzo_cost < shared().prospects.interpolation_cost;
   }
@@ -228,7 +229,7 @@ class Drafter {
     return form;
   }
 
-  // False if another form may be better than a closed one, or the tile is left to a later kernel.
+  // False if another form may be better than the closed one, or if the tile is left to a later kernel.
   H5L_DEVICE bool try_first_form() {
     const u64 estimate = shared().prospects.interpolation_cost / kCostUnits;
     if (begins_with_lorenzo() || !can_close_ || is_beaten(estimate, rival_cost()) ||
@@ -239,14 +240,14 @@ class Drafter {
     return cost != kNoCost && !is_beaten(cost, rival_cost()) && !may_have_finer_units(count(), cost);
   }
 
-  // As attempt_both and attempt_finer_units (interp_form.cuh). False if the tile is left to the next kernel. Forms are
-  // tried by one call, since what it calls is large.
+  // Does what attempt_both and attempt_finer_units (interp_form.cuh) do. False if the tile is left to the next kernel.
+  // try_form has a single call site, since its code is large.
   H5L_DEVICE bool choose_form() {
     enum class Attempt { interpolation, lorenzo, second_axes, finer_units };
     const Prospects& prospects = shared().prospects;
     Attempt attempt = begins_with_lorenzo() ? Attempt::lorenzo : Attempt::interpolation;
     bool is_rivalled = shape().active != 0;
-    u64 of_kind = kNoCost;  // of Lorenzo's along two sets of axes, the lower
+    u64 of_kind = kNoCost;  // the lower cost of Lorenzo's two sets of axes
     u32 unit_code = 1;
     H5L_NO_UNROLL for (;;) {
       Form form = interpolation();
@@ -271,7 +272,7 @@ class Drafter {
           continue;
         }
         if (!is_closed_ || !may_have_finer_units(count(), least_)) return true;
-        if (best_exceptions_ != 0) return false;  // what they take matters
+        if (best_exceptions_ != 0) return false;  // the exceptions' size matters
         attempt = Attempt::finer_units;
       } else if (least_ == before) {
         return true;
@@ -280,7 +281,7 @@ class Drafter {
     }
   }
 
-  // What a form takes, without exceptions; kNoCost if the tile is left to the next kernel.
+  // The cost of a form without its exceptions; kNoCost if the tile is left to the next kernel.
   H5L_DEVICE u64 try_form(const Form& form) {
     if (!form.is_lorenzo && ((only_first && shape().axes != axes_in_use()) || !SmallPassTable::has_room(shape()))) {
       return kNoCost;
@@ -307,7 +308,7 @@ class Drafter {
   // -------------------------------------------------------------------------------------------------------------------
   // What is to be coded
 
-  // The first value that a closed form has a fine point for, or another form a bin; count() if there is none.
+  // The first value that has a fine point (in a closed form) or a bin (in another one); count() if there is none.
   template <bool closed>
   H5L_DEVICE static u32 first_value(const TileValues<T>& values, const Lattice<T>& lattice,
                                     const PositionLimits<T>& limits) {
@@ -324,8 +325,8 @@ class Drafter {
     return least_of_block<kDraftWarps>(first, shared().sums);
   }
 
-  // Targets of closed forms, or bins, and the mask of exceptions; false if the tile is left to the next kernel. For
-  // open interpolation, bins are targets too: kept ones, in units of 1.
+  // Loads targets of closed forms, or bins, and the mask of exceptions; false if the tile is left to the next kernel.
+  // For open interpolation, bins become targets as well: kept values, in units of 1.
   template <bool closed>
   H5L_DEVICE bool load(bool are_targets) {
     const Lattice<T> own = lattice();
@@ -347,9 +348,9 @@ class Drafter {
     u32* const mask = stage_.mask();
     u32* const patched = patched_of(next_);
     i8* const deltas = stage_.deltas(next_);
-    u32 sums[4] = {};  // exceptions, others without a fine point, kept values beside bins, and those with a patch
+    u32 sums[4] = {};  // exceptions, others without a fine point, kept values beside bins, and patched values
     bool is_other = false, is_constant = true;
-    bool has_seen = false, has_several = false;  // exceptions, and such of different bits
+    bool has_seen = false, has_several = false;  // whether there are exceptions, and with different bits
     W seen = 0;
     for_fours(all, count(), are_quads, [&](u32 i, const W(&bits)[4]) {
       u32 targets[4], exceptions = 0, patches = 0;
@@ -401,11 +402,12 @@ class Drafter {
     });
     if (any_in_block(is_other) || !any_in_block(!is_constant)) return false;
     sum_over_block<kDraftWarps>(sums, shared().sums);
-    if (sums[2] > count() / 128) return false;  // mostly values that were decoded before
-    // As was assumed? Closed forms know this of few exceptions, and of those that have no bin.
+    if (sums[2] > count() / 128) return false;  // most values were decoded before
+    // Was the assumption about closed forms right? A closed form needs no check here: its exceptions are few, or are
+    // found below to have no bin.
     const bool lacks_fine = sums[1] > count() / 128;
     if (!closed && (mode_ & kRewritable) == 0 && shape().active != 0 && can_close_ == lacks_fine) return false;
-    // Forms of both kinds are compared only if they have the same exceptions, or one of them has none.
+    // Forms on fine points and on bins are compared only if they have the same exceptions, or one of them has none.
     if (least_ != kNoCost && sums[0] != 0 && best_exceptions_ != 0 && (sums[0] != best_exceptions_ || !are_plain)) {
       return false;
     }
@@ -432,7 +434,7 @@ class Drafter {
         if (lane() == 0) shared().common = found;
       }
     } else {
-      // All alike, and without a bin.
+      // They must all have the same bits, and no bin.
       const u32 of = least_of_block<kDraftWarps>(has_seen ? thread() : kDraftThreads, shared().sums);
       if (thread() == of) shared().common = {seen, 0};
       sync_block();
@@ -459,7 +461,7 @@ class Drafter {
     const auto bits_at = [&](u32 code) { return only_first ? kUnitBits : form.is_closed ? units.bits_at(code) : 0; };
     u32 patches = 0;
     bool fits = true;
-    // As take_target and split_step.
+    // The same as take_target and split_step.
     const auto take = [&](i32 target, i32 prediction, u32 code, u32 unit_bits, i32& integer) {
       if (target == kNoTarget) target = 2 * prediction + 1;
       const i32 distance = (target >> 1) - prediction, steps = (distance + (1 << unit_bits) / 2) >> unit_bits;
@@ -516,7 +518,7 @@ class Drafter {
     return fits;
   }
 
-  // Keeps the form if it is the best so far, and returns what it takes without exceptions.
+  // Keeps the form if it is the best so far, and returns its cost without exceptions.
   H5L_DEVICE u64 finish(const Form& form, const i16* codes) {
     for (u32 i = thread(); i < blocks_of(count()) * kBlockCodes * sizeof(i16) / sizeof(Quad); i += kDraftThreads) {
       reinterpret_cast<Quad*>(shared().integers)[i] = reinterpret_cast<const Quad*>(codes)[i];
@@ -537,14 +539,14 @@ class Drafter {
     const u64 cost = shared().plan.plan.cost;
     const u32 bytes = patches_bytes(entries);
     const u64 whole = cost + u64{128} * bytes;
-    // What exceptions take need not be known if there is room for the most that it can be.
+    // The exact size of the exceptions does not matter if even the largest possible one fits.
     const u32 most = exceptions_ == 0 ? 0
                                       : 2 * most_mask_bytes(count()) +
                                             (are_few() ? 1 + exceptions_ : 1) * static_cast<u32>(sizeof(T)) + 2;
-    // The least that a section of exceptions takes, of the form that has one if the other has none.
+    // The least cost of a section of exceptions, for comparing a form that has one with a form that has none.
     constexpr u64 kLeastSection = 128 * (sizeof(T) + 10);
     if (least_ != kNoCost && exceptions_ == 0 && best_exceptions_ != 0) {
-      if (whole >= least_ + kLeastSection) return kNoCost;  // they have to be measured
+      if (whole >= least_ + kLeastSection) return kNoCost;  // the exceptions have to be measured
     } else if (least_ != kNoCost && exceptions_ != 0 && best_exceptions_ == 0) {
       return whole + kLeastSection >= least_ ? whole : kNoCost;
     } else if (whole >= least_) {
@@ -575,11 +577,11 @@ class Drafter {
   const TileStage<T> stage_;
   const u32 chunk_, mode_;
   bool can_close_ = false;
-  u32 exceptions_ = 0, patches_ = 0;  // of the form that is tried
-  u64 least_ = kNoCost;               // what the best form takes, without exceptions
-  bool is_closed_ = false;            // whether the best form is
+  u32 exceptions_ = 0, patches_ = 0;  // of the form being tried
+  u64 least_ = kNoCost;               // cost of the best form, without exceptions
+  bool is_closed_ = false;            // whether the best form is closed
   u32 best_exceptions_ = 0;           // of the best form
-  u32 next_ = 0;                      // which of the codes are free: not those of the best form
+  u32 next_ = 0;                      // which set of codes is free: not that of the best form
 };
 
 template <class T, bool only_first>

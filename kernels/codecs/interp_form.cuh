@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The fourth kernel of Interp's encoder: a thread block per tile that those before have left (interp_draft.cuh) tries
-// the forms that a tile may take, as interp.cpp does on a CPU, and leaves the codes of the best one, their plan, its
-// exceptions and its patches to the next kernel.
+// The fourth kernel of Interp's encoder: a thread block per tile that the kernels before have left (interp_draft.cuh).
+// It tries the forms that a tile may take, as interp.cpp does on a CPU, and leaves the codes of the best one, their
+// plan, its exceptions and its patches to the next kernel.
 //
-// The integers of a form are in shared memory (those of 64 bits: in the tile's stage). What is to be coded is there at
-// first, and each value's integer takes its place, since later passes need the integers of earlier ones only.
+// The integers of a form are in shared memory (64-bit ones: in the tile's stage). At first, each place holds what is to
+// be coded, and then the value's integer replaces it, since later passes need only the integers of earlier ones.
 #pragma once
 
 #include "codecs/interp/units.h"
@@ -31,7 +31,7 @@ struct FormShared {
     alignas(16) i32 integers[kTileValues];
     SurveyMemory<kTileGroups> survey;
     struct {
-      u32 rounds[3][128];  // of places: a bit for each that is a sample of the round
+      u32 rounds[3][128];  // a bit per place: whether it is a sample of the round
       u32 matches[kWeightSets];
       u32 count;
       RuleSample samples[128];
@@ -45,8 +45,8 @@ struct FormShared {
     PassTable passes;
     PlanShared<kFormWarps> plan;
   };
-  u32 mask[kMaxMaskWords];     // exceptions of the form that is tried
-  u32 patched[kMaxMaskWords];  // and places of its patches
+  u32 mask[kMaxMaskWords];     // exceptions of the form being tried
+  u32 patched[kMaxMaskWords];  // places of its patches
   Prospects prospects;
   u32 sums[8 * kFormWarps];
   u64 samples[8];
@@ -55,7 +55,7 @@ struct FormShared {
   TileRecord record;
 };
 
-// By functions, since the compiler does not see where a reference in an object leads.
+// Functions, since the compiler cannot tell which memory a reference stored in an object refers to.
 H5L_DEVICE FormShared& form_shared() { return *reinterpret_cast<FormShared*>(shared_memory()); }
 
 struct FormPlan {
@@ -107,7 +107,7 @@ class FormFinder {
   H5L_DEVICE u32 count() const { return shape_.count; }
   H5L_DEVICE u32 raw_bytes() const { return shape_.count * static_cast<u32>(sizeof(T)); }
 
-  // Calls visit(i, is_there) for all values; those of a warp lie side by side, and make a word of a mask.
+  // Calls visit(i, is_there) for all values; the values of a warp are adjacent, and make a word of a mask.
   template <class Visit>
   H5L_DEVICE void for_values(Visit visit) const {
     H5L_NO_UNROLL for (u32 first = warp() * kWarpThreads; first < count(); first += kFormThreads) {
@@ -115,7 +115,7 @@ class FormFinder {
     }
   }
 
-  // What a value is encoded as. As exceptions, values are those of the chunk.
+  // The bits that a value is encoded as. Exceptions keep the bits that they have in the chunk.
   H5L_DEVICE W encoded(W bits) const {
     if constexpr (kIsLattice<Q>) {
       return encoded_as(q_, bits);
@@ -125,8 +125,8 @@ class FormFinder {
   }
   H5L_DEVICE W value_at(u32 i) const { return encoded(values_.bits(i)); }
 
-  // Calls visit(i, is_there, bits) for all values. Some are loaded at once, since a load takes longer than what is done
-  // with one.
+  // Calls visit(i, is_there, bits) for all values. Several loads are in flight at once, since a load takes longer than
+  // processing what it loads.
   template <class Visit>
   H5L_DEVICE void for_bits(Visit visit) const {
     constexpr u32 at_once = 4;
@@ -156,7 +156,7 @@ class FormFinder {
     return position_of(bits, is_kept);
   }
 
-  // The bin of a value, and whether it has one.
+  // Finds the bin of a value; false if it has none.
   H5L_DEVICE bool bin_of_value(W bits, W& bin) const {
     if constexpr (kIsLattice<Q>) {
       T number;
@@ -196,7 +196,7 @@ class FormFinder {
     are_alike_ = sums[3] == 0;
   }
 
-  // Whether the whole tile decodes to the same bits, which need no form.
+  // Whether all values of the tile decode to the same bits, in which case it needs no form.
   H5L_DEVICE bool find_constant() {
     if (summary_.exceptions == count()) {
       if (!are_alike_) return false;
@@ -225,7 +225,7 @@ class FormFinder {
   // -------------------------------------------------------------------------------------------------------------------
   // The choice of a form
 
-  // A tile that has a mask value is tried with it and without.
+  // Tries a tile that has a mask value with it and without it.
   H5L_DEVICE void choose_mask() {
     if constexpr (kIsLattice<Q>) {
       const MaskValue<T> mask = find_mask();
@@ -308,7 +308,7 @@ class FormFinder {
       survey(AbsolutePositions<T>(q_, can_close()));
       attempt_both(can_close());
       if (!is_decoded) return;
-      // Fine points one by one: no value needs a patch.
+      // Forms on fine points that are not closed: no value needs a patch.
       Form form;
       form.is_lorenzo = form.is_fine = true;
       form.lorenzo_axes = shared().prospects.lorenzo_axes;
@@ -326,7 +326,7 @@ class FormFinder {
 
   template <class Positions>
   H5L_CALLED void survey(const Positions& positions) {
-    sync_block();  // the integers are not needed any more
+    sync_block();  // the integers are no longer needed
     survey_tile<kFormWarps>(shape_, values_, positions, shared().survey, shared().prospects);
   }
 
@@ -356,7 +356,7 @@ class FormFinder {
     }
   }
 
-  // Finer units on coarse levels.
+  // Tries finer units on coarse levels.
   H5L_DEVICE void attempt_finer_units() {
     if (!may_have_finer_units(count(), least_) || !best_is_narrow_ || !best_.is_closed) return;
     count_section();
@@ -371,11 +371,11 @@ class FormFinder {
   }
 
   // -------------------------------------------------------------------------------------------------------------------
-  // One form. All functions are called by the whole thread block.
+  // Trying one form. All functions are called by the whole thread block.
 
-  // Returns the cost without the exceptions. A closed form with `most_patches` or more is not kept.
+  // Returns the cost without the exceptions. A closed form with `most_patches` patches or more is not kept.
   H5L_CALLED u64 attempt(const Form& form, u32 most_patches = kTileValues) {
-    sync_block();  // what was there before is not needed any more
+    sync_block();  // the previous contents are no longer needed
     if constexpr (kIsLattice<Q>) {
       if (form.is_closed) return attempt_closed(form, most_patches);
       if (form.is_fine) return attempt_fine(form);
@@ -383,7 +383,7 @@ class FormFinder {
     return attempt_bins(form);
   }
 
-  // The first value of which `has_one` is true, count() if there is none.
+  // The first value for which `has_one` is true; count() if there is none.
   template <class HasOne>
   H5L_DEVICE u32 first_value(HasOne has_one) {
     if (has_one(value_at(0))) return 0;
@@ -394,7 +394,8 @@ class FormFinder {
     return least_of_block<kFormWarps>(first, shared().sums);
   }
 
-  // The fine point of the first value that has one, 0 if none has; in a closed form, rounded if it is not the first.
+  // The fine point of the first value that has one, 0 if none has one. In a closed form it is rounded, unless it is
+  // that of value 0.
   H5L_CALLED i32 base_of_fine_points(bool is_closed) {
     const u32 first = first_value([&](W bits) { return position_of(bits) != kNone<i32>; });
     const i32 fine = first < count() ? fine_point_of(position_of(value_at(first))) : 0;
@@ -438,7 +439,7 @@ class FormFinder {
     return finish(form, has_exceptions, true, base, codes, patches);
   }
 
-  // Fine points one by one.
+  // On fine points, not closed.
   H5L_DEVICE u64 attempt_fine(const Form& form) {
     has_bins_ = false;
     const i32 base = base_of_fine_points(false);
@@ -466,7 +467,7 @@ class FormFinder {
     base_ = static_cast<i64>(static_cast<Int<T>>(bin));
     find_bins<i32>(FormIntegers());
     if (sizeof(T) == 4 || bins_.is_narrow) {
-      has_bins_ = form.is_lorenzo;  // Lorenzo leaves them as they are
+      has_bins_ = form.is_lorenzo;  // Lorenzo does not change them
       return attempt_bins<i32>(form, FormIntegers(), bins_.exceptions != 0);
     }
     has_bins_ = false;
@@ -475,7 +476,7 @@ class FormFinder {
     return attempt_bins<i64>(form, stage_.integers(), bins_.exceptions != 0);
   }
 
-  // Bins relative to the base, the exceptions among them, and integers for those that have a nearest bin.
+  // Finds bins relative to the base, their exceptions, and integers for exceptions that have a nearest bin.
   template <class I, class Integers>
   H5L_CALLED void find_bins(Integers bins) {
     W excess = 0;
@@ -503,7 +504,7 @@ class FormFinder {
     sync_block();
   }
 
-  // The integer that an exception of a form on bins has all the same.
+  // The integer that takes the place of an exception of a form on bins; false if it has none.
   H5L_DEVICE bool has_place(W bits, W& difference) const {
     if (!has_nearest_bin(q_, limits_.fill, bits)) return false;
     const T s = multiply(bit_cast<T>(bits), q_.inverse_step);
@@ -527,7 +528,7 @@ class FormFinder {
     return finish(form, has_exceptions, bins_.is_narrow, base_, codes, patches);
   }
 
-  // Kept values that are no bins.
+  // Patches kept values that are not on a bin.
   H5L_DEVICE void patch_bins() {
     i8* const deltas = stage_.deltas(next_);
     for_bits([&](u32 i, bool is_there, W bits) {
@@ -544,7 +545,7 @@ class FormFinder {
     });
   }
 
-  // False if the integers, with those that stand for exceptions, are too far away from each other.
+  // False if the integers, including those that stand for exceptions, are too far from each other.
   template <class I, class Integers>
   H5L_CALLED bool code_open(const Form& form, bool has_exceptions, bool is_narrow, Integers integers, I* codes) {
     if (form.is_lorenzo) {
@@ -567,7 +568,8 @@ class FormFinder {
   // -------------------------------------------------------------------------------------------------------------------
   // Interpolation
 
-  // The passes, of which warp 0 may use the first at once. All threads have written what they wrote before.
+  // Makes the passes; only warp 0 may use the first one before the next barrier. Contains a barrier itself, after which
+  // earlier writes of all threads are visible.
   H5L_CALLED u32 make_passes(const Rule& rule) {
     const u32 passes = shared().passes.begin_interpolation(shape_, rule, thread(), kFormThreads);
     sync_block();
@@ -578,7 +580,7 @@ class FormFinder {
     return passes;
   }
 
-  // take(target, prediction, number of the code, integer) returns the code. The targets are in place of the integers.
+  // take(target, prediction, number of the code, integer) returns the code. The integers replace the targets.
   template <class I, class Integers, class Take>
   H5L_DEVICE void interpolate(const Rule& rule, Integers integers, I base, I* codes, Take take) {
     PassTable& table = shared().passes;
@@ -603,7 +605,7 @@ class FormFinder {
     pad(codes);
   }
 
-  // Codes fill whole blocks.
+  // Pads the codes to whole blocks.
   template <class I>
   H5L_DEVICE void pad(I* codes) const {
     const u32 i = count() + thread();
@@ -631,7 +633,7 @@ class FormFinder {
     return sum_over_block<kFormWarps>(patches, shared().sums);
   }
 
-  // Entries of the patches' section.
+  // The number of entries in the section of patches.
   H5L_DEVICE u32 measure_patches(u32 patches) {
     if (patches == 0) return 0;
     if (warp() == 0) {
@@ -642,10 +644,10 @@ class FormFinder {
     return shared().entries;
   }
 
-  // The section of exceptions takes long to measure. Forms with the same exceptions are compared without it; once it
-  // matters, it is measured, and added to the least cost.
+  // It takes long to measure the section of exceptions. So forms with the same exceptions are compared without it; once
+  // it matters, it is measured and added to the least cost.
 
-  // Whether the form has the exceptions whose section was found last.
+  // Whether the form has the same exceptions as the section that was found last.
   H5L_DEVICE bool has_section() const {
     if (!has_section_) return false;
     bool differs = false;
@@ -684,7 +686,7 @@ class FormFinder {
     flags_ = any_in_block(has_third) ? kHasOthers : kHasOthers | kOthersAreAlike;
   }
 
-  // Of the section, but its masks.
+  // The size of the section without its masks.
   [[nodiscard]] H5L_DEVICE u32 bytes_beside_masks() const {
     const u32 others = flags_ == 0 ? 0 : (flags_ & kOthersAreAlike) != 0 ? 1 : different_;
     return (1 + others) * static_cast<u32>(sizeof(T)) + 2;
@@ -698,7 +700,7 @@ class FormFinder {
     const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
     sync_block();  // the masks are complete
     if (warp() == 0) {
-      u16* const list = reinterpret_cast<u16*>(stage_.payload());  // there is none yet
+      u16* const list = reinterpret_cast<u16*>(stage_.payload());  // there is no payload yet
       MaskShared& masks = shared().masks;
       u32 bytes = measure_mask_by_warp(neighbours, count(), stage_.measured(), masks, list);
       if (flags_ != 0) bytes += measure_mask_by_warp(neighbours, count(), stage_.others(), masks, list);
@@ -708,7 +710,7 @@ class FormFinder {
     section_bytes_ = bytes_beside_masks() + shared().mask_bytes;
   }
 
-  // Adds what the section takes to the least cost, if that lacks it.
+  // Adds the section's size to the least cost, if it is not included yet.
   H5L_DEVICE void count_section() {
     if (!lacks_section_) return;
     measure_section();
@@ -716,7 +718,7 @@ class FormFinder {
     lacks_section_ = false;
   }
 
-  // Calls visit(i, whether it is an exception, its bits if so) for all values.
+  // Calls visit(i, whether value i is an exception, the bits of the exception) for all values.
   template <class Visit>
   H5L_DEVICE void for_exceptions(Visit visit) const {
     for_values([&](u32 i, bool) {
@@ -726,7 +728,8 @@ class FormFinder {
     });
   }
 
-  // The most frequent of eight exceptions far apart and the first one that is none of them, the first of equals.
+  // The most frequent bits among eight exceptions that are far apart and the first exception that equals none of these;
+  // the first of equally frequent ones.
   H5L_DEVICE W choose_common(u32 exceptions, u32& different) {
     constexpr u32 kSamples = 8;
     static_assert(kSamples <= kFormWarps);
@@ -801,7 +804,7 @@ class FormFinder {
     const bool is_known = has_exceptions && has_section();
     if (!is_known) count_section();
     bool lacks_section = false;
-    // More bytes make nothing worth keeping.
+    // With more bytes, no form is worth keeping.
     if (has_exceptions && is_worth_keeping<T>(cost, bytes, least_, raw_bytes())) {
       if (!is_known) find_section();
       lacks_section = (lacks_section_ || least_ == kNoCost) &&
@@ -872,7 +875,7 @@ class FormFinder {
         }
       }
       sync_block();
-      // The samples of all rounds, in order, as many as count.
+      // The samples of all rounds, in order, up to the limit.
       if (warp() == 0) {
         u32 before = 0;
         H5L_NO_UNROLL for (u32 first = 0; first < kRuleRounds * 128 && before < kRuleSamples; first += kWarpThreads) {
@@ -904,7 +907,7 @@ class FormFinder {
 
   const Shape shape_;
   const u32 mode_;
-  Q q_;  // maybe with a mask value
+  Q q_;  // possibly with a mask value
   PositionLimits<T> limits_ = {};
   const TileValues<T> values_;
   const TileStage<T> stage_;
@@ -912,17 +915,17 @@ class FormFinder {
   bool are_alike_ = false;
   BinSummary bins_;
   i64 base_ = 0;           // of bins
-  bool has_bins_ = false;  // the integers are bins, with those of exceptions filled in, and the mask is theirs
-  // Of the exceptions' section that was found last; its mask is in the stage.
+  bool has_bins_ = false;  // the integers are bins, including those of exceptions, and the mask belongs to them
+  // Describes the section of exceptions found last; its mask is in the stage.
   W common_ = 0;
   u32 flags_ = 0, different_ = 0;
-  u32 section_bytes_ = 0;  // 0 if it was not measured
+  u32 section_bytes_ = 0;  // 0 if not measured
   bool has_section_ = false;
   u64 least_ = kNoCost;
-  bool lacks_section_ = false;  // that is not in it
+  bool lacks_section_ = false;  // whether least_ lacks the section
   Form best_;
   bool best_is_narrow_ = false;
-  u32 next_ = 0;  // which of the codes are free
+  u32 next_ = 0;  // which set of codes is free
   u32 patches_ = kTileValues;
 };
 

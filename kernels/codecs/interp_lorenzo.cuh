@@ -10,8 +10,8 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Exceptions without an integer, which have `none`, get that of the value before them along x; at the beginnings of
-// rows along y, then z, then w. The thread block meets at the end.
+// Exceptions without an integer are marked by `none`, and get the integer of the value before them along x; at the
+// start of a row, that of the value before them along y, then z, then w. Ends with a barrier.
 template <u32 warps, class Integers, class I>
 H5L_DEVICE void fill_exceptions(const Shape& shape, Integers integers, I none) {
   constexpr u32 threads = warps * kWarpThreads;
@@ -50,8 +50,8 @@ H5L_DEVICE void fill_exceptions(const Shape& shape, Integers integers, I none) {
   sync_block();
 }
 
-// Calls give(number in coding order, code) for all integers, as numbers of I. The table is the thread block's, which
-// meets before and behind it.
+// Calls give(number in coding order, code) for all integers, as numbers of I. The table belongs to the thread block.
+// Begins and ends with a barrier.
 template <u32 warps, class I, class Table, class Integers, class Give>
 H5L_DEVICE void code_lorenzo(const Shape& shape, u32 axes, Table& table, Integers integers, Give give) {
   using U = Unsigned<I>;
@@ -62,11 +62,11 @@ H5L_DEVICE void code_lorenzo(const Shape& shape, u32 axes, Table& table, Integer
   for_quads<warps>(table, 0, 1, [&](const Pass& pass, u32 number) {
     PassQuad quad;
     if (!find_quad(pass, number, quad)) return;
-    // The values of a quad are next to each other, but along x. Then the sums of each one's corners that are at its
-    // place along the quad are those of the next one's that are one place back.
+    // The values of a quad are neighbours, unless the quad lies along x. So the sum over those corners of a value that
+    // share its coordinate along the quad also serves the next value, for the corners one step back.
     const u32 along = pass.along, own_axis = along == 3 ? 0 : axes & axis_bit(along);
     const u32 step = along == 1 ? shape.strides[1] : along == 2 ? shape.strides[2] : 0;
-    u32 inside = 0;  // axes along which the first value is not at the box's beginning
+    u32 inside = 0;  // axes along which the first value is not at the start of the box
     H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) inside |= quad.entries[a] != 0 ? axis_bit(a) : 0;
     const u32 set = axes & ~own_axis;
     const u32 before = own_axis != 0 && (inside & own_axis) != 0 ? step : 0;
@@ -80,7 +80,7 @@ H5L_DEVICE void code_lorenzo(const Shape& shape, u32 axes, Table& table, Integer
         if (own_axis != 0) sums[0] += sign * integer_at(quad.places[0] - before - back);
         H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) sums[1 + j] += sign * integer_at(quad.places[j] - back);
       } else if (along == 3 && (part & ~(inside | axis_bit(3))) == 0) {
-        // Only the first value of the quad is at the beginning of its row.
+        // Only the first value of the quad is at the start of its row.
         H5L_UNROLL for (u32 j = 1; j < kQuad; ++j) {
           sums[1 + j] += sign * integer_at(quad.places[j] - (quad.has(j) ? back : 0));
         }

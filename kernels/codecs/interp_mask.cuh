@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The fifth kernel of Interp's encoder: a warp per tile writes the masks of its exceptions, where they are in its
-// payload. Each is a chain, so all tiles of many chunks run at once.
+// The fifth kernel of Interp's encoder: a warp per tile writes the masks of its exceptions to their place in its
+// payload. Each mask is a chain of steps, so all tiles of many chunks run at once.
 #pragma once
 
 #include "kernels/codecs/interp_masks.cuh"
@@ -29,7 +29,7 @@ H5L_DEVICE void write_masks(const TileStage<T>& stage, const Shape& shape, const
   TileRecord& record = stage.record();
   const MaskNeighbours neighbours = mask_neighbours_of(shape.extents);
   const u32 words = mask_words(shape.count);
-  u8* const scratch = stage.symbols(record.slot);  // they come later
+  u8* const scratch = stage.symbols(record.slot);  // symbols are written later
   u8* out = stage.payload() + kMasksAt;
   const auto write = [&] {
     sync_warp();
@@ -44,7 +44,7 @@ H5L_DEVICE void write_masks(const TileStage<T>& stage, const Shape& shape, const
       if (word == 0) continue;
       const bool is_other = (word >> lane() & 1) != 0 && values.bits(w * kMaskBits + lane()) != common;
       const u32 others = ballot(is_other);
-      sync_warp();  // it has been read
+      sync_warp();  // the mask has been read
       if (lane() == 0) shared.mask[w] = others;
     }
     sync_warp();

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Masks of a tile's values. The definition is in codecs/interp/masks.h: a chain of decisions, each of which has its
-// context from the bits before it, and its odds from earlier decisions with that context.
+// Masks of a tile's values. They are defined in codecs/interp/masks.h: a chain of decisions, each of which gets its
+// context from the bits before it, and its odds from earlier decisions in that context.
 //
-// An encoder knows all bits: it lists the decisions, a thread for each bit of a word; then their odds, a thread for
-// each context that some of them have; then the rANS. A decoder's decisions are a chain, which one thread follows;
-// the others have the neighbours: lane k the bits of neighbour k for a whole word, so a context is a ballot. Both are
-// one warp.
+// An encoder knows all bits. It lists the decisions, with a thread per bit of a word; then finds their odds, with a
+// thread per context that occurs among them; then runs the rANS. A decoder's decisions are a chain, which one thread
+// follows. The other threads have the neighbours: lane k has the bits of neighbour k for a whole word, so a context is
+// a ballot. Encoder and decoder both use one warp.
 #pragma once
 
 #include "codecs/interp/masks.h"
@@ -15,7 +15,7 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// What a MaskModel begins with.
+// The first odds of a MaskModel.
 H5L_DEVICE u32 first_odds(const MaskNeighbours& neighbours, u32 context) {
   u32 odds = kEvenOdds;
   for (u32 k = 0; k < kNeighbours; ++k) {
@@ -28,16 +28,16 @@ H5L_DEVICE u32 first_odds(const MaskNeighbours& neighbours, u32 context) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Encoders
 
-// What the rANS needs to know of a decision of frequency f. A state is below 2^21 f when it is divided by f. So with
-// 2^(s - 1) < f <= 2^s the quotient is (state * x + y) >> (31 + s), if x is 2^(31 + s) / f, rounded to nearest, and y
-// is x where that is rounded down, otherwise 0: x f is off by f / 2 at most, and that times the state is not above
-// 2^(31 + s).
+// What the rANS needs to know of a decision of frequency f. When a state is divided by f, it is below 2^21 f. So with
+// 2^(s - 1) < f <= 2^s, the quotient is (state * x + y) >> (31 + s), where x is 2^(31 + s) / f rounded to nearest, and
+// y is x if it was rounded down, else 0: x f is off by f / 2 at most, and that times the state does not exceed 2^(31 +
+// s).
 struct DecisionStep {
   alignas(16) u32 factor;  // x
   u32 addend;              // y
   u32 limit;               // of the state
   u32 shift;               // s - 1
-  u32 others, before;      // 2048 - f, and the frequencies of symbols before
+  u32 others, before;      // 2048 - f, and the sum of the frequencies of the symbols before
 };
 
 struct MaskShared {
@@ -53,16 +53,16 @@ H5L_DEVICE u32 distance_of(const MaskNeighbours& neighbours, u32 k) {
   return distance;
 }
 
-// Lists the decisions in order: twice their contexts, and the bits. Returns how many there are.
+// Lists the decisions in order, each as twice its context plus its bit. Returns their number.
 H5L_DEVICE u32 list_decisions(const MaskNeighbours& neighbours, u32 count, const u32* mask, u16* list) {
-  // Each thread is of a bit; of an octet; and, in it, of a neighbour.
+  // Each thread has a bit, the octet of that bit, and, within the octet, a neighbour.
   const u32 place = lane() / 8 * 8, distance = distance_of(neighbours, lane() % kNeighbours);
   static_assert(kNeighbours == 8);
-  u32 before = 0, all = 0;  // the bit before, and decisions
+  u32 before = 0, all = 0;  // the previous bit, and the number of decisions
   H5L_NO_UNROLL for (u32 w = 0; w < mask_words(count); ++w) {
     const u32 inside = inside_of(w, count), word = mask[w];
     u32 window = bits_before(mask, w * kMaskBits, distance, kMaskBits);
-    // Whether the bits around all of a word, and of each octet, are alike: see MaskWalk.
+    // Whether the bits around a whole word, or around an octet, are alike: see MaskWalk.
     const bool are_alike = !any_in_warp(distance >= kMaskBits && window != 0 - before);
     if (are_alike) {
       const u32 breaks = u32{word != ((0 - before) & inside)};
@@ -92,8 +92,8 @@ H5L_DEVICE u32 list_decisions(const MaskNeighbours& neighbours, u32 count, const
   return all;
 }
 
-// Calls visit(i, frequency of a 1, bit) for all decisions of a list, each by a thread. Others may be written to the
-// list by visit().
+// Calls visit(i, frequency of a 1, bit) for all decisions of a list, one per thread. visit() may overwrite them in the
+// list.
 template <class Visit>
 H5L_DEVICE void for_frequencies(const MaskNeighbours& neighbours, const u16* list, u32 all, MaskShared& shared,
                                 Visit visit) {
@@ -137,11 +137,11 @@ H5L_DEVICE DecisionStep step_of_decision(u32 f, u32 bit) {
           bit != 0 ? others : 0};
 }
 
-// The rANS of a mask, backwards: decisions are frequencies and bits. Words are put where the decisions were. Returns
-// how many there are. Each thread prepares one decision, the chain is the same in all.
+// Runs the rANS of a mask backwards, on decisions given as frequencies and bits. Words replace the decisions. Returns
+// the number of words. Each thread prepares one decision; all threads follow the same chain.
 H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, MaskShared& shared, u8* out) {
   u32 state = kMaskStart, words_at = all;
-  const auto load = [&](u32 end) {  // the decisions before `end` that are done together
+  const auto load = [&](u32 end) {  // the decisions before `end` that are processed together
     const u32 n = end % kWarpThreads == 0 ? kWarpThreads : end % kWarpThreads;
     return end != 0 && lane() < n ? u32{decisions[end - n + lane()]} : 2u;
   };
@@ -188,7 +188,7 @@ H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, MaskShared& shared, u8* 
   return all - words_at;
 }
 
-// Bytes as measure_mask says. `list` has kMaskScratchBytes.
+// The mask's size in bytes, as measure_mask finds it. `list` has kMaskScratchBytes.
 H5L_CALLED u32 measure_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u32* mask, MaskShared& shared,
                                     u16* list) {
   const u32 all = list_decisions(neighbours, count, mask, list);
@@ -198,7 +198,7 @@ H5L_CALLED u32 measure_mask_by_warp(const MaskNeighbours& neighbours, u32 count,
   return 8 + sum_of_warp(cost) / 128;
 }
 
-// Returns the mask's end in `out`, which is even. `scratch` has kMaskScratchBytes.
+// Returns the end of the mask in `out`, which is even. `scratch` has kMaskScratchBytes.
 H5L_DEVICE u8* write_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u32* mask, MaskShared& shared,
                                   u8* scratch, u8* out) {
   u16* const decisions = reinterpret_cast<u16*>(scratch);
@@ -211,13 +211,13 @@ H5L_DEVICE u8* write_mask_by_warp(const MaskNeighbours& neighbours, u32 count, c
 // ---------------------------------------------------------------------------------------------------------------------
 // Decoders
 
-// The odds of a context, and in the upper half the frequency of a 0 that follows from them.
+// The odds of a context, and in the upper half the frequency of a 0 according to them.
 struct MaskOdds {
   alignas(8) u32 rates[kMaskContexts];
 };
 H5L_DEVICE u32 rate_of_odds(u32 odds) { return odds | (kFrequencySum - frequency_of_odds(odds)) << 16; }
 
-// The rANS of a mask: one thread's. A decision takes as long as its instructions, each of which waits for one before.
+// The rANS of a mask, run by one thread. A decision is a chain of dependent instructions, so their latency counts.
 class MaskChain {
  public:
   H5L_DEVICE MaskChain(const u8* words, u32 count, u32 state, u32* rates)
@@ -229,9 +229,9 @@ class MaskChain {
     rates_[context] = rate;
     return bit;
   }
-  // Eight bits, each in the context that is a byte of `contexts` and has the bit before in place of its bit 0. What is
-  // known of both contexts that a bit may have is loaded before the bit before it is decided; a decision in the same
-  // context as that one takes what came of it.
+  // Decides eight bits. Each byte of `contexts` is the context of a bit, except for its bit 0, which is the bit before.
+  // The rates of both contexts that a bit may have are loaded before the previous bit is decided. If a decision has the
+  // same context as the previous one, it takes the updated rate.
   H5L_DEVICE u32 decide_octet(const u32 (&contexts)[2], u32 before) {
     const auto both_of = [&](u32 j) {
       return *reinterpret_cast<const u64*>(rates_ + (contexts[j / 4] >> 8 * (j % 4) & 0xFE));
@@ -254,7 +254,7 @@ class MaskChain {
   [[nodiscard]] H5L_DEVICE bool is_done() const { return used_ == count_ && state_ == kMaskStart; }
 
  private:
-  // The rate becomes that after the decision. What follows from either bit is found before the bit is.
+  // Updates the rate. The results for both values of the bit are computed before the bit is known.
   H5L_DEVICE u32 decide_at(u32& rate) {
     const u32 zeros = rate >> 16, odds = rate & 0xFFFF, slot = state_ % kFrequencySum, high = state_ >> kFrequencyBits;
     const u32 after_0 = high * zeros + slot, after_1 = high * (kFrequencySum - zeros) + slot - zeros;
@@ -276,7 +276,8 @@ class MaskChain {
   u32 state_, next_, used_ = 0;
 };
 
-// The bits of an octet, by one thread. `contexts` are those that the bits before it give, a byte for each bit.
+// Reads the bits of an octet, by one thread. `contexts` has a byte per bit: its context as the bits before the octet
+// give it.
 H5L_DEVICE u32 read_octet(const u32 (&contexts)[2], u64 near_contexts, u32 inside, u32 before, MaskChain& chain) {
   if (near_contexts == 0 && inside == 0xFF) return chain.decide_octet(contexts, before);
   u32 octet = 0;
@@ -289,26 +290,26 @@ H5L_DEVICE u32 read_octet(const u32 (&contexts)[2], u64 near_contexts, u32 insid
   return octet;
 }
 
-// Goes through a mask, which is 0 at first, as MaskWalk does. The chain is that of the first thread.
+// Goes through a mask, initially 0, as MaskWalk does. The first thread has the chain.
 H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u32* mask, MaskChain& chain) {
   const u32 distance = lane() < kNeighbours ? distance_of(neighbours, lane()) : 0;
   u32 farthest = 0;
-  u64 near_contexts = 0;  // what a bit adds to the contexts of those after it
+  u64 near_contexts = 0;  // what a bit adds to the contexts of later bits
   H5L_UNROLL for (u32 k = 0; k < kNeighbours; ++k) {
     const u32 one = neighbours.distances[k];
     farthest = one > farthest ? one : farthest;
     if (k != 0 && one != 0 && one < 8) near_contexts |= u64{1} << (8 * one + k);
   }
-  u32 before = 0, run = 0;  // the bit before, and how many like it there were
+  u32 before = 0, run = 0;  // the previous bit, and how many bits before it are equal
   H5L_NO_UNROLL for (u32 w = 0; w < mask_words(count); ++w) {
     const u32 first = w * kMaskBits, inside = inside_of(w, count), alike = (0 - before) & inside;
-    // Whether the bits around the `size` from this one on are alike: see MaskWalk.
+    // Whether the bits around the `size` bits from this one on are alike: see MaskWalk.
     u32 window = 0;
     const auto are_alike = [&](u32 at, u32 size, u32 ones_of_size) {
       const u32 around = window >> at & ones_of_size;
       return !any_in_warp(distance >= size && around != ((0 - before) & ones_of_size));
     };
-    const bool is_known = run >= farthest || (before == 0 && run >= first);  // that they are
+    const bool is_known = run >= farthest || (before == 0 && run >= first);  // that they are alike
     if (is_known) {
       window = (0 - before) & static_cast<u32>(blocks::first_bits(distance < kMaskBits ? distance : kMaskBits));
     } else {
@@ -326,7 +327,7 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
       H5L_NO_UNROLL for (u32 i = 0; i < kMaskBits && (inside >> i) != 0; i += 8) {
         const u32 here = inside >> i & 0xFF;
         const bool may_break = are_alike(i, 8, 0xFF);
-        u32 contexts[2] = {};  // of each bit, a byte
+        u32 contexts[2] = {};  // a byte per bit
         const u32 own = window >> i;
         H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts[j / 4] |= ballot((own & 1u << j) != 0) << 8 * (j % 4);
         u32 octet = (0 - before) & here;
@@ -341,20 +342,20 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
         before = last;
       }
     }
-    sync_warp();  // it has been read
+    sync_warp();  // the mask has been read
     if (lane() == 0) mask[w] = known;
     sync_warp();
   }
 }
 
-// Where a mask at `from` ends; nullptr if there is no room for it.
+// The end of the mask at `from`; nullptr if it does not fit.
 H5L_DEVICE const u8* mask_end(const u8* from, const u8* end) {
   if (end - from < 6) return nullptr;
   const u32 words = half_at(from);
   return end - from < 6 + 2 * static_cast<i64>(words) ? nullptr : from + 6 + 2 * words;
 }
 
-// Reads a mask that there is room for. False if it is corrupt.
+// Reads a mask that is known to fit. False if it is corrupt.
 H5L_DEVICE bool read_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u8* from, u32* rates, u32* mask) {
   for (u32 w = lane(); w < mask_words(count); w += kWarpThreads) mask[w] = 0;
   for (u32 context = lane(); context < kMaskContexts; context += kWarpThreads) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The sixth kernel of Interp's encoder: a thread block per tile betters the classes of its best form, and writes its
-// payload, in two pieces, but for masks (interp_mask.cuh) and the words of the coder; for these it leaves the symbols
-// (interp_code.cuh).
+// The sixth kernel of Interp's encoder: a thread block per tile improves the classes of its best form, and writes its
+// payload in two pieces. Masks are written by interp_mask.cuh; the words of the coder by interp_code.cuh, for which
+// this kernel leaves the symbols.
 #pragma once
 
 #include "codecs/interp/mask_value.h"
@@ -14,27 +14,27 @@ namespace interp {
 
 inline constexpr u32 kPackThreads = 256, kPackWarps = kPackThreads / kWarpThreads;
 
-// The path of classes is found in shares of as many blocks, one for each of the first threads.
+// The number of blocks in a share of the path of classes. Each of the first threads has one share.
 inline constexpr u32 kPathShare = kMaxBlocks / kThreads;
 
 struct PackShared {
   PlanShared<kPackWarps> plan;
-  CodePlan before;                      // without the path of classes
+  CodePlan before;                      // before the path of classes is applied
   alignas(16) u8 numbers[kTileValues];  // zigzags of the codes; in the end their symbols
-  bool are_wide[kMaxBlocks];            // whether some of a block's need more than a byte, and are not there
-  bool are_short;                       // the codes, in the stage
+  bool are_wide[kMaxBlocks];  // whether some numbers of a block need more than a byte, and so are not in `numbers`
+  bool are_short;             // whether the codes in the stage are 16-bit
   union {
     struct {
       union {
         u64 code_costs[kCostRows][kCostSizes];
-        // What paths through a share cost, from each candidate to each; then, in the first row, those of the best ones
-        // to its end.
+        // The costs of paths through a share, from each candidate to each; then, in the first row, the costs of the
+        // best paths to the end of the share.
         u32 through[kThreads][kCandidates][kCandidates];
       };
       u64 block_costs[kMaxBlocks];  // of the candidates, 16 bits each
       u16 class_costs[kClassContexts][kClasses];
       u8 from[kThreads];  // where the best paths to the end of a share come from, 2 bits each
-      u8 last[kThreads];  // the candidate at its end
+      u8 last[kThreads];  // the candidate at the end of a share
       u8 classes[kMaxBlocks];
     } path;
     struct {
@@ -44,14 +44,14 @@ struct PackShared {
     } codes;
   };
   u32 totals[kPackWarps];
-  u32 front;  // where the first piece ends, so far
+  u32 front;  // the end of the first piece so far
 };
 
-// By a function, since the compiler does not see where a reference in an object leads.
+// A function, since the compiler cannot tell which memory a reference stored in an object refers to.
 H5L_DEVICE PackShared& pack_shared() { return *reinterpret_cast<PackShared*>(shared_memory()); }
 
 struct PackPlan {
-  u32 wide_end = 0;  // one past the last block of which some are wide
+  u32 wide_end = 0;  // one past the last block with numbers that need more than a byte
   static constexpr u32 kWarpsHere = kPackWarps;
   H5L_DEVICE static PlanShared<kPackWarps>& shared() { return pack_shared().plan; }
   template <class I>
@@ -197,7 +197,7 @@ class Packer {
             const U rest = number >> (plan.raw_planes + raw_planes_of(first));
             const u64 own =
                 path.code_costs[cost_row(first)][rest < kCostSizes ? static_cast<u32>(rest) : kCostSizes - 1];
-            // Sums of 16 bits do not overflow.
+            // The 16-bit sums do not overflow.
             const u32 low = sum_of_warp(static_cast<u32>(own)), high = sum_of_warp(static_cast<u32>(own >> 32));
             costs = (u64{low} | u64{high} << 32) + plane_costs(first);
           }
@@ -205,10 +205,11 @@ class Packer {
         });
   }
 
-  // The classes, each one of its block's candidates, whose costs add up to the least with those of classes, the first
-  // of equals. Costs count four times, with the number of a candidate in the low bits where equals are compared. A
-  // thread has a share of the blocks: what paths through it cost, whichever candidate they come from; then, once the
-  // least costs of paths to it are known, the best ones; then the classes, once it is known where the path goes on.
+  // Finds the classes, each of them a candidate of its block, with the least total cost including that of the classes
+  // themselves; the first of equals. Costs are multiplied by four, with the number of a candidate in the low bits where
+  // ties have to be broken. A thread has a share of the blocks. First it finds the cost of paths through the share from
+  // any candidate; once the least costs of paths to the share are known, the best paths; and once it is known where the
+  // path continues, the classes.
   H5L_DEVICE void find_path() const {
     auto& path = shared().path;
     const u8* const candidates = shared().plan.candidates;
@@ -216,8 +217,8 @@ class Packer {
     const bool has_share = own < kThreads;
     const u32 end = (own + 1) * kPathShare < blocks_ ? (own + 1) * kPathShare : blocks_;
     const auto own_cost = [&](u32 b, u32 i) { return 4 * (static_cast<u32>(path.block_costs[b] >> 16 * i) & 0xFFFF); };
-    // Calls visit(b, costs of classes from each candidate of the block before to each of its own) for the share's
-    // blocks.
+    // Calls visit(b, costs of classes from each candidate of the block before to each of its own) for the blocks of the
+    // share.
     const auto for_share = [&](auto visit) {
       u32 before = begin < end ? candidates[begin - 1] : 0;
       H5L_NO_UNROLL for (u32 b = begin; b < end; ++b) {
@@ -267,7 +268,7 @@ class Packer {
           least = cost < least ? cost : least;
         }
         best = least;
-        sync_warp();  // they have been read
+        sync_warp();  // all lanes have read it
         if (lane() < kCandidates) path.through[share][0][i] = best;
       }
     }
@@ -275,7 +276,7 @@ class Packer {
     u32 best[kCandidates];
     H5L_UNROLL for (u32 i = 0; i < kCandidates; ++i) best[i] =
         own == 0 || !has_share ? first_cost(i) : path.through[own - 1][0][i];
-    u64 all_from = 0;       // of each block, the last one lowest: 2 bits for each candidate
+    u64 all_from = 0;       // 2 bits per candidate, a byte per block, the last block lowest
     u32 share_from = 0xE4;  // candidate i comes from candidate i
     for_share([&](u32 b, const u32(&costs)[kCandidates][kCandidates]) {
       u32 next[kCandidates], from = 0, again = 0;
@@ -332,7 +333,7 @@ class Packer {
       for (u32 s = 0; s < kSymbols; ++s) head.own_table[s] = plan.own_table[s];
       u8* at = payload_;
       if (head.has_exceptions) {
-        // In front of the masks; how long a head is shows when it is written.
+        // In front of the masks, since the size of a head is known only once it is written.
         constexpr u32 common_bytes = sizeof(T) + 2;
         at += kMasksAt - common_bytes - (write_head<T>(head, payload_) - payload_);
         store<W>(payload_ + kMasksAt - common_bytes, stored(static_cast<W>(record.common)));
@@ -356,7 +357,7 @@ class Packer {
     return mask.stored_bits(q_, record.head.is_fine, bits);
   }
 
-  // The bits of exceptions that have not the common ones.
+  // Writes the bits of exceptions that differ from the common ones.
   H5L_DEVICE void write_others(const TileRecord& record) {
     const bool are_alike = (record.exception_flags & kOthersAreAlike) != 0;
     const u32* const others = stage_.others();
@@ -378,16 +379,16 @@ class Packer {
     sync_warp();
   }
 
-  // Entries of patches; a thread has those of a word of 32 places.
+  // Writes the entries of patches; a thread has those of a word of 32 places.
   H5L_DEVICE void write_patches(u32 slot) {
     const u32* const patched = stage_.patched();
     const i8* const deltas = stage_.deltas(slot);
     u8* const out = payload_ + shared().front;
-    u32 next = 0, entries = 0;  // one past the last patch before, and entries before
+    u32 next = 0, entries = 0;  // one past the previous patch, and the number of entries before
     H5L_NO_UNROLL for (u32 first = 0; first < mask_words(shape_.count); first += kWarpThreads) {
       const u32 w = first + lane();
       const u32 bits = w < mask_words(shape_.count) ? patched[w] : 0;
-      u32 ends = bits == 0 ? 0 : w * 32 + 32 - count_leading_zeros(bits);  // the last one up to this word
+      u32 ends = bits == 0 ? 0 : w * 32 + 32 - count_leading_zeros(bits);  // one past the last patch up to this word
       for (u32 by = 1; by < kWarpThreads; by *= 2) {
         const u32 before = shuffle_up(ends, by);
         ends = before > ends ? before : ends;
@@ -417,7 +418,7 @@ class Packer {
   // -------------------------------------------------------------------------------------------------------------------
   // Codes
 
-  // Raw planes and escapes to their places; the numbers become symbols.
+  // Writes raw planes and escapes to their places, and turns the numbers into symbols.
   template <class I>
   H5L_DEVICE void write_planes(const I* codes) {
     using U = Unsigned<I>;
@@ -435,7 +436,7 @@ class Packer {
           if (lane() == 0) out.escapes[b] = static_cast<u8>(escapes);
         });
     sync_block();
-    // A thread has some blocks in a row.
+    // A thread has consecutive blocks.
     constexpr u32 each = kMaxBlocks / kThreads;
     const auto for_own_blocks = [&](auto visit) {
       for (u32 b = thread() * each; b < (thread() + 1) * each && b < blocks_; ++b) {
@@ -489,7 +490,7 @@ class Packer {
   const TileValues<T> values_;
   const TileStage<T> stage_;
   u8* const payload_;
-  const u32 end_;  // of its memory
+  const u32 end_;  // of the tile's memory
   PackPlan numbers_;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The passes of Interp's prediction (docs/format/interp.md), as a table in shared memory, and the integers of one.
+// The passes of Interp's prediction (docs/format/interp.md), as a table in shared memory, and how a pass predicts
+// integers.
 #pragma once
 
 #include "codecs/interp/grid.h"
@@ -10,7 +11,7 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Division of numbers below 2^15 by a multiplication.
+// Divides numbers below 2^15 by multiplication.
 struct Divisor {
   u32 inverse = 1u << 31;
 
@@ -19,20 +20,20 @@ struct Divisor {
   [[nodiscard]] H5L_DEVICE u32 quotient(u32 x) const { return static_cast<u32>(u64{x} * inverse >> 31); }
 };
 
-// A pass's grid is cut into quads: up to four values along one axis, the outermost of z, y and x that it has more than
-// one coordinate of. Its quads are numbered along x first, so a warp's accesses have few bank conflicts; along x itself
-// a quad's values are a warp apart.
+// A pass's grid is cut into quads: up to four values along one axis, which is the outermost of z, y and x along which
+// the grid has more than one coordinate. Quads are numbered along x first, so a warp's accesses have few bank
+// conflicts. If a quad lies along x itself, its values are kWarpThreads apart.
 struct Pass {
-  u32 count;  // of values
-  u32 begin;  // the first one's number in coding order
-  u32 quads;  // how many there are, and in one layer of the axis that they lie along
+  u32 count;  // number of values
+  u32 begin;  // number of the first value in coding order
+  u32 quads;  // number of quads; `layer`: those in one layer of the axis along which they lie
   u32 layer;
-  u32 along;                   // this axis
-  u32 width, height;           // of a layer: quads along x, and y
-  u32 x_bits, y_bits, z_bits;  // extents of a brick, as powers of two
-  List places[kAxes];          // of the grid: coordinates times strides
+  u32 along;                   // the axis along which quads lie
+  u32 width, height;           // of a layer: number of quads along x and y
+  u32 x_bits, y_bits, z_bits;  // extents of a brick are 2 to these powers
+  List places[kAxes];          // lists of the grid: coordinates times strides
   Divisor by_layer, by_x, by_y;
-  u32 odd;  // axes that are odd and weigh something; of each:
+  u32 odd;  // number of axes that are odd and have a weight; for each of them:
   u32 axes[kMaxActiveAxes], weights[kMaxActiveAxes], taps[kMaxActiveAxes];
 };
 
@@ -44,22 +45,22 @@ template <u32 most_passes, u32 most_rules>
 struct PassTableOf {
   Pass passes[most_passes];
   AxisTaps taps[most_rules];
-  Blend blends[7];  // of the passes of a level
+  Blend blends[7];  // for the passes of any level
 
   [[nodiscard]] H5L_DEVICE static bool has_room(const Shape& shape) {
     const u32 levels = top_level(shape) + 1;
     return 1 + levels * ((1u << shape.active) - 1) <= most_passes && levels * shape.active <= most_rules;
   }
 
-  // The pass over a whole box. By one thread.
+  // Makes the pass over a whole box. Called by one thread.
   H5L_DEVICE void make_for_box(const Shape& shape) {
     H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) set_places(shape, a, all_of(shape.extents[a]), passes[0]);
     finish(passes[0]);
     passes[0].begin = passes[0].odd = 0;
   }
 
-  // The passes of an interpolation, except what follows from several axes: `first` of `threads`. Returns how many there
-  // are.
+  // Makes the passes of an interpolation, except for what depends on several axes. Called by `threads` threads, of
+  // which this one is number `first`. Returns the number of passes.
   H5L_DEVICE u32 begin_interpolation(const Shape& shape, const Rule& rule, u32 first, u32 threads) {
     const Passes of_level(shape.active);
     const u32 top = top_level(shape), count = shape.active == 0 ? 1 : 1 + (top + 1) * of_level.count;
@@ -74,7 +75,7 @@ struct PassTableOf {
       }
       set_places(shape, a, list, passes[p]);
     }
-    // By other threads.
+    // Other threads begin here.
     const Places places = places_of(shape);
     const u32 last = threads - 1 - first, rules = count == 1 ? 0 : (top + 1) * shape.active;
     for (u32 t = last; t < rules; t += threads) {
@@ -87,7 +88,7 @@ struct PassTableOf {
     return count;
   }
 
-  // The rest, by a warp.
+  // Makes the rest. Called by a warp.
   H5L_DEVICE void finish_interpolation(const Shape& shape, u32 count) {
     const Passes of_level(shape.active);
     const u32 top = top_level(shape);
@@ -122,7 +123,7 @@ struct PassTableOf {
   H5L_DEVICE static u32 odd_of_pass(u32 p, const Passes& of_level) {
     return p == 0 ? 0 : of_level.odd[(p - 1) % of_level.count];
   }
-  // How many active axes are before this one.
+  // The number of active axes before this one.
   H5L_DEVICE static u32 active_number(const Shape& shape, u32 a) {
     u32 k = 0;
     H5L_UNROLL for (u32 b = 0; b < kAxes; ++b) k += b < a && (shape.axes & axis_bit(b)) != 0 ? 1 : 0;
@@ -155,10 +156,10 @@ struct PassTableOf {
 };
 
 using PassTable = PassTableOf<kMostPasses, kMostLevels * kMaxActiveAxes>;
-// Enough for boxes like cubes and squares, and for rows.
+// Large enough for boxes like cubes and squares, and for rows.
 using SmallPassTable = PassTableOf<44, 18>;
 
-// What predicts an integer along one axis, in 16ths.
+// The prediction of an integer along one axis, in 16ths.
 template <class I, class Integers>
 H5L_DEVICE Unsigned<I> predict_with(const Taps& taps, Integers integers, u32 at) {
   using U = Unsigned<I>;
@@ -172,9 +173,9 @@ H5L_DEVICE Unsigned<I> predict_with(const Taps& taps, Integers integers, u32 at)
 
 // A quad of a pass.
 struct PassQuad {
-  u32 entries[kAxes];  // of the grid's lists, of the first value
-  u32 step;            // from one value's entry to the next one's, along the quad
-  u32 left;            // values that there are, if fewer than kQuad; those that are not there are like the first
+  u32 entries[kAxes];  // indices into the grid's lists, for the first value
+  u32 step;            // from the index of a value to that of the next one, along the quad
+  u32 left;            // number of values that exist, if fewer than kQuad; the others repeat the first
   u32 places[kQuad];   // in the array
   u32 codes[kQuad];    // numbers in coding order
 
@@ -204,13 +205,14 @@ H5L_DEVICE bool find_quad(const Pass& pass, u32 number, PassQuad& quad) {
   quad.entries[3] = x;
   quad.step = along == 3 ? kWarpThreads : 1;
 
-  // Their numbers: those of z in the same brick, or of y, or a block further on.
+  // Numbers in coding order. Along z, the next value is in the same brick; along y as well; along x, it is one block
+  // further on.
   const auto least = [](u32 a, u32 b) { return a < b ? a : b; };
   const u32 x_first = x >> pass.x_bits << pass.x_bits, y_first = y >> pass.y_bits << pass.y_bits;
   const u32 width = least(lists[3].count - x_first, 1u << pass.x_bits);
   const u32 height = least(lists[2].count - y_first, 1u << pass.y_bits);
   const u32 depth = least(lists[1].count - z, 1u << pass.z_bits), plane = lists[2].count * lists[3].count;
-  const u32 before_brick = y_first * lists[3].count + x_first * height;  // in each of its slices
+  const u32 before_brick = y_first * lists[3].count + x_first * height;  // in each slice of the brick
   const u32 code =
       pass.begin + (w * lists[1].count + z) * plane + depth * before_brick + (y - y_first) * width + (x - x_first);
   u32 next, second;  // from the first value's number to those of the second and the third
@@ -232,7 +234,7 @@ H5L_DEVICE bool find_quad(const Pass& pass, u32 number, PassQuad& quad) {
   return true;
 }
 
-// Their predictions, 256 times, and 128.
+// Predicts the values of a quad. The result is 256 times the prediction, plus 128.
 template <class I, class Table, class Integers>
 H5L_DEVICE void predict_quad(const Table& table, const Pass& pass, const PassQuad& quad, Integers integers,
                              Unsigned<I> (&predicted)[kQuad]) {
@@ -249,7 +251,7 @@ H5L_DEVICE void predict_quad(const Table& table, const Pass& pass, const PassQua
       H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) predicted[j] +=
           weight * predict_with<I>(taps, integers, quad.places[j]);
     } else if (along != 3 && quad.left >= kQuad && rules.are_inner(entry, kQuad)) {
-      // They share the points between them.
+      // Neighbours share points.
       const Taps taps = rules.at(entry);
       const u32 first = quad.places[0] + static_cast<u32>(taps.offsets[0]), step = quad.places[1] - quad.places[0];
       U points[kQuad + 3];
@@ -270,7 +272,7 @@ H5L_DEVICE void predict_quad(const Table& table, const Pass& pass, const PassQua
   }
 }
 
-// Where the value is that comes in a grid's coding order as number `code`.
+// The place of the value that has number `code` in a grid's coding order.
 H5L_DEVICE u32 place_of_code(const Pass& pass, u32 code) {
   const List(&lists)[kAxes] = pass.places;
   const u32 nx = lists[3].count, ny = lists[2].count, nz = lists[1].count;
@@ -294,7 +296,7 @@ H5L_DEVICE void put(Element& to, I integer) {
 }
 
 // Codes the first pass of an interpolation, by a warp: the first value is the base, and each other one is predicted by
-// the one before. take(target, prediction, number of the code, integer) returns the code.
+// the previous one. take(target, prediction, number of the code, integer) returns the code.
 template <class I, class Integers, class Code, class Take>
 H5L_DEVICE void code_first_pass(const Pass& pass, Integers integers, I base, Code* codes, Take take) {
   I before = base;
@@ -325,7 +327,7 @@ H5L_DEVICE void code_first_pass(const Pass& pass, Integers integers, I base, Cod
   }
 }
 
-// Calls visit(pass, quad number) for passes that do not need each other, by all warps of a thread block.
+// Calls visit(pass, quad number) for passes that do not depend on each other. Called by all warps of a thread block.
 template <u32 warps, class Table, class Visit>
 H5L_DEVICE void for_quads(const Table& table, u32 first, u32 end, Visit visit) {
   u32 part = warp();
@@ -340,13 +342,13 @@ H5L_DEVICE void for_quads(const Table& table, u32 first, u32 end, Visit visit) {
   }
 }
 
-// Calls run(first, end) for the passes of all levels, those together that do not need each other, with a barrier behind
-// each: those with the same number of odd axes.
+// Calls run(first, end) for the passes of all levels, followed by a barrier each time. Passes of a level with the same
+// number of odd axes do not depend on each other, and share a call.
 template <class Run>
 H5L_DEVICE void for_phases(const Shape& shape, u32 passes, Run run) {
   H5L_NO_UNROLL for (u32 p = 1; p < passes;) {
     H5L_NO_UNROLL for (u32 odd = 1; odd <= shape.active; ++odd) {
-      const u32 alike = odd == shape.active ? 1 : shape.active;  // of one to three axes
+      const u32 alike = odd == shape.active ? 1 : shape.active;  // number of passes with one to three odd axes
       run(p, p + alike);
       p += alike;
       sync_block();

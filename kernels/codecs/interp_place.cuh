@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The last kernels of Interp's encoder: the payloads go to their places in the frames, which then get their headers.
+// The last kernels of Interp's encoder: they copy payloads to their places in the frames, and then write the headers.
 #pragma once
 
 #include "kernels/codecs/interp_tile.cuh"
@@ -9,7 +9,7 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// The payload of a tile, in halves of words.
+// The payload of a tile, as 16-bit halves.
 template <class T>
 class TilePayload {
   using W = Word<T>;
@@ -39,7 +39,7 @@ class TilePayload {
   const TileValues<T>& values_;
 };
 
-// A column of thread blocks per chunk (block_row).
+// The launch has a column of thread blocks per chunk (block_row).
 template <class T>
 H5L_DEVICE void place_tiles(const StagedPlan& plan) {
   const gpu::EncodePlan& encode = plan.finish.encode;
@@ -80,7 +80,7 @@ H5L_DEVICE void place_tiles(const StagedPlan& plan) {
   }
 }
 
-// As finish_frames, for chunks that have tiles and modes of their own.
+// Does what finish_frames does, for chunks whose tiles and modes differ.
 H5L_DEVICE void finish(const StagedPlan& plan) {
   gpu::FinishPlan own = plan.finish;
   const ChunkForm form = plan.forms[block_row()];

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The plan of a tile's codes by a thread block, a warp for each block of 32 (codecs/interp/tile_codes.h on a CPU).
+// Plans the codes of a tile by a thread block, with a warp per block of 32 codes (on a CPU:
+// codecs/interp/tile_codes.h).
 #pragma once
 
 #include "codecs/interp/own_table.h"
@@ -13,7 +14,7 @@ template <u32 warps>
 struct PlanShared {
   u8 classes[kMaxBlocks], candidates[kMaxBlocks];
   u32 counts[kSymbolTables][kSymbols];  // of symbols
-  u32 pairs[kClassContexts][kClasses];  // how often a class follows another one
+  u32 pairs[kClassContexts][kClasses];  // how often a class follows another
   u32 model_costs[kClassModels];
   u32 set_costs[kTableSets];
   u32 sums[4 * warps];
@@ -21,8 +22,8 @@ struct PlanShared {
   CodePlan plan;
 };
 
-// Calls visit(b, number_of(b)) for every `step`-th block b, `used` of them, a warp for each, where is_wanted(b). Some
-// numbers are loaded at once, since a load takes longer than what is done with it.
+// Calls visit(b, number_of(b)) for each of the `used` blocks b = 0, `step`, 2 `step`, ... for which is_wanted(b) is
+// true; a warp per block. Several loads are in flight at once, since a load takes longer than processing what it loads.
 template <u32 warps, class Number, class Wanted, class Visit>
 H5L_DEVICE void for_blocks(u32 used, u32 step, Number number_of, Wanted is_wanted, Visit visit) {
   constexpr u32 at_once = 4;
@@ -45,8 +46,8 @@ H5L_DEVICE Unsigned<I> number_of_code(const Code* codes, u32 b) {
   return zigzag(static_cast<Unsigned<I>>(I{codes[b * kBlockCodes + lane()]}));
 }
 
-// `Where` says how many warps there are, where in shared memory they plan, by a function, since the compiler does not
-// see where a reference in an object leads, and where the zigzags of codes are.
+// `Where` gives the number of warps, the shared memory for planning (by a function, since the compiler cannot tell
+// which memory a reference stored in an object refers to), and the zigzags of codes.
 template <class I, class Where, class Code = I>
 class Planner {
   using U = Unsigned<I>;
@@ -56,9 +57,9 @@ class Planner {
   H5L_DEVICE Planner(const Code* codes, u32 count, Where where = {})
       : codes_(codes), count_(count), blocks_(blocks_of(count)), where_(where) {}
 
-  // All functions are called by the whole thread block, which meets at their ends.
+  // All functions are called by the whole thread block, and end with a barrier.
 
-  // The plan at first; it is in shared memory, with the classes.
+  // Makes the first plan; it is in shared memory, as are the classes.
   H5L_CALLED void plan() {
     u32 raw_planes = 0;
     U all = find_candidates(0);
@@ -73,7 +74,7 @@ class Planner {
     add_up(raw_planes);
   }
 
-  // What follows from the classes.
+  // Computes what follows from the classes.
   H5L_CALLED void add_up(u32 raw_planes) {
     for (u32 i = thread(); i < kSymbolTables * kSymbols; i += kThreadsHere) (&shared().counts[0][0])[i] = 0;
     for (u32 i = thread(); i < kClassContexts * kClasses; i += kThreadsHere) (&shared().pairs[0][0])[i] = 0;
@@ -95,7 +96,7 @@ class Planner {
       if (lane() < kSymbols && own != 0) atomic_add(&shared().counts[table_of(c)][lane()], ones(own));
     });
     u32 sums[1] = {planes};
-    sum_over_block<warps>(sums, shared().sums);  // the thread block meets, so counts are complete
+    sum_over_block<warps>(sums, shared().sums);  // includes a barrier, so counts are complete
     const u64 all_items = or_over_block(u64{items});
     H5L_NO_UNROLL for (u32 task = warp(); task < kClassModels + kTableSets; task += warps) {
       u32 cost = 0;
@@ -136,7 +137,7 @@ class Planner {
     sync_block();
   }
 
-  // A table of the tile's own, if the whole becomes cheaper.
+  // Tries a table of the tile's own, which is used if it lowers the total cost.
   H5L_DEVICE void try_own_table() {
     const CodePlan plan = shared().plan;
     if (plan.lanes < kLeastOwnLanes) return;
@@ -157,7 +158,7 @@ class Planner {
   }
 
  private:
-  // The lanes whose symbol is `wanted`, another one for each thread.
+  // The lanes whose symbol is `wanted`, which differs between threads.
   H5L_DEVICE static u32 lanes_with(u32 symbol, u32 wanted) {
     u32 lanes = ~0u;
     H5L_UNROLL for (u32 bit = 0; bit < 4; ++bit) {
@@ -187,7 +188,7 @@ class Planner {
     for_blocks<warps>(used, step, [=](u32 b) { return where.template number<I>(codes, b); }, is_wanted, visit);
   }
 
-  // Candidates and classes of all blocks. Returns the bits of all sizes.
+  // Finds candidates and classes of all blocks. Returns the OR of all sizes.
   H5L_DEVICE U find_candidates(u32 raw_planes) {
     U all = 0;
     for_numbers(blocks_, 1, is_any, [&](u32 b, U number) {
@@ -213,8 +214,8 @@ class Planner {
     return least_raw_planes(sums[0], sums[1], count_);
   }
 
-  // The best table as best_own_table (codecs/interp/own_table.h) finds it, but its frequencies, of which thread s of
-  // each warp gets that of symbol s.
+  // Finds the best table as best_own_table (codecs/interp/own_table.h) does. Its frequencies are returned in
+  // `frequency`: thread s of each warp gets that of symbol s.
   H5L_CALLED OwnTable best_own_table(u32 step, u32 least, u32& frequency) {
     u32* const sizes = &shared().counts[0][0];
     static_assert(kSizes <= kSymbolTables * kSymbols && kSymbols <= kWarpThreads);
@@ -243,7 +244,7 @@ class Planner {
       for (u32 i = 0; lane() < kEscape && i < 1u << more; ++i) count += sizes[(lane() << more) + i];
       const u32 escapes = total - sum_of_warp(count);
       if (lane() == kEscape) count = escapes;
-      // As fit_frequencies.
+      // The same as fit_frequencies.
       const u32 share = (count * kFrequencySum + total / 2) / total;
       u32 own = lane() >= kSymbols ? 0 : share == 0 ? 1 : share;
       const u32 lack = kFrequencySum - sum_of_warp(own);

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's decoder has two kernels: the rANS of a tile is one chain of steps for a warp, while its integers need a
-// thread block and its shared memory. What both need: a tile's place in its chunk, what the first kernel leaves to the
-// second, and patches.
+// Shared by the kernels of Interp's decoder: a tile's place in its chunk, what the first kernel leaves to the later
+// ones, and patches. The rANS of a tile is one chain of steps for a warp, while its integers need a thread block and
+// its shared memory; so they have separate kernels.
 #pragma once
 
 #include "codecs/interp/coding.h"
@@ -33,14 +33,14 @@ inline constexpr bool kIsLattice<Lattice<T>> = true;
 struct TilePlace {
   u32 begin[kAxes];
   Shape shape;
-  u32 whole_values = 1;  // of a tile that the chunk's end does not cut
+  u32 whole_values = 1;  // of a tile that the chunk's end does not cut off
 };
 
 H5L_DEVICE TilePlace place_of(const u32 (&dims)[kAxes], const u32 (&boxes)[kAxes], u32 mode, u32 tile) {
   TilePlace place;
   u16 extents[kAxes];
   H5L_UNROLL for (u32 i = kAxes; i-- > 0; tile /= boxes[i]) {
-    // The extent of a whole box is the least with which so many boxes are enough.
+    // The extent of a whole box is the least one with which `boxes` boxes suffice.
     const u32 whole = (dims[i] + boxes[i] - 1) / boxes[i];
     place.whole_values *= whole;
     place.begin[i] = tile % boxes[i] * whole;
@@ -58,33 +58,33 @@ H5L_DEVICE TilePlace place_of(const DecodePlan& plan, const DecodeJob& job, u32 
 struct StageRecord {
   Head head;
   u64 common;         // bits of exceptions that are not among the others
-  u32 others_at;      // in the payload: bits of the others
-  u32 others_stride;  // 0 if they are alike
+  u32 others_at;      // in the payload: bits of the other exceptions
+  u32 others_stride;  // 0 if these have the same bits
   u32 patches_at;     // in the payload
-  u32 is_fine;        // otherwise the payload is corrupt, and nothing else is there
-  u32 is_left;        // by the second kernel to the third one
+  u32 is_fine;        // if 0, the payload is corrupt, and the other members are not set
+  u32 is_left;        // left by the second kernel to the third
 };
 static_assert(sizeof(StageRecord) <= kStageRecordBytes);
 
-inline constexpr u32 kSymbolsAtOnce = 4;  // of a lane, in a word
+inline constexpr u32 kSymbolsAtOnce = 4;  // symbols of a lane that share a word
 
 // A tile's memory between the two kernels.
 struct Stage {
   u8* memory;
-  u32 values;  // room
+  u32 values;  // room for this many
 
   H5L_DEVICE Stage(const DecodePlan& plan, const DecodeJob& job, u32 tile, const TilePlace& place)
       : memory(plan.stages + (u64{block_row()} * plan.tiles + (tile - job.tiles.first)) * plan.stage_bytes),
         values(stage_values(place.whole_values)) {}
 
   [[nodiscard]] H5L_DEVICE StageRecord& record() const { return *reinterpret_cast<StageRecord*>(memory); }
-  // Exceptions, those of them whose bits are not `common`, and how many of the latter are before each word.
+  // Exceptions; exceptions whose bits are not `common`; and the number of the latter before each word.
   [[nodiscard]] H5L_DEVICE u32* mask() const { return reinterpret_cast<u32*>(memory + kStageRecordBytes); }
   [[nodiscard]] H5L_DEVICE u32* others() const { return mask() + values / 32; }
   [[nodiscard]] H5L_DEVICE u16* ranks() const { return reinterpret_cast<u16*>(others() + values / 32); }
-  // Of the first kernel alone: word 32 i + j has the symbols number j of the blocks from 4 i on, a byte each.
+  // Used by the first kernel only: word 32 i + j has symbol j of the four blocks from 4 i on, a byte each.
   [[nodiscard]] H5L_DEVICE u32* symbols() const { return reinterpret_cast<u32*>(ranks() + values / 32); }
-  // From predictions to integers, in coding order, in whole blocks.
+  // Steps from predictions to integers, in coding order, padded to whole blocks.
   template <class I>
   [[nodiscard]] H5L_DEVICE I* steps() const {
     return reinterpret_cast<I*>(symbols() + values / kSymbolsAtOnce);
@@ -95,8 +95,8 @@ struct Stage {
 
 H5L_DEVICE u32 half_at(const u8* from) { return load_constant(reinterpret_cast<const u16*>(from)); }
 
-// Calls visit(place, delta) for the patches of a section, each by one thread of the warp; the section begins at an even
-// address. False, in all threads, if a place is behind the tile's end: those are not visited.
+// Calls visit(place, delta) for the patches of a section, one thread of the warp for each; the section begins at an
+// even address. Returns false, in all threads, if a place is past the tile's end; such patches are not visited.
 template <class Visit>
 H5L_DEVICE bool for_patches_by_warp(const u8* section, u32 entries, u32 count, Visit visit) {
   u32 before = 0;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The survey of a chunk or a tile (docs/design/interp-encoder.md, "Survey"): a warp for each group, a thread for each
-// of its values. The definition is Surveyor (codecs/interp/survey.h).
+// The survey of a chunk or a tile (docs/design/interp-encoder.md, "Survey"): a warp per group, a thread per value of
+// the group. It is defined by Surveyor (codecs/interp/survey.h).
 #pragma once
 
 #include "codecs/interp/choice.h"
@@ -14,7 +14,7 @@ namespace h5lossy::H5L_TARGET::interp {
 
 static_assert(kGroupValues == kWarpThreads);
 
-// What a group shows.
+// The results of a group.
 struct GroupFindings {
   u32 ordinary;
   u32 error_sums[kAxes], error_counts[kAxes];  // at the finest level
@@ -29,13 +29,13 @@ struct SurveyMemory {
   GroupFindings groups[most];
 };
 
-// As interpolation_cost: a thread for each set of odd axes.
+// The same as interpolation_cost; a thread per set of odd axes.
 H5L_DEVICE u64 interpolation_cost_by_warp(const Survey& survey, const u32 (&extents)[kAxes], u32 axes) {
   const InterpolationCosts costs(survey, extents, axes);
   return costs.total(sum_of_warp(lane() != 0 && lane() < costs.sets() ? costs.of(lane()) : u64{0}));
 }
 
-// As lorenzo_cost: a thread for each set of axes.
+// The same as lorenzo_cost; a thread per set of axes.
 H5L_DEVICE u64 lorenzo_cost_by_warp(const Survey& survey, const u32 (&extents)[kAxes], u32& best, u32 except = 0) {
   static_assert(kAxisSets <= kWarpThreads);
   const u32 last = last_axis(extents), set = lane();
@@ -64,7 +64,7 @@ class WarpSurveyor {
   using W = Word<T>;
 
  public:
-  // Of a box whose values are `strides` apart; for interpolation along some of the axes `along`.
+  // For a box whose values are `strides` apart. Interpolation may work along the axes `along`.
   H5L_DEVICE WarpSurveyor(const W* values, const u32 (&dims)[kAxes], const u32 (&strides)[kAxes],
                           const Positions& positions, u32 along)
       : values_(values), positions_(positions), along_(along) {
@@ -84,7 +84,7 @@ class WarpSurveyor {
     count_ = shape_[1] * shape_[2] * shape_[3];
   }
 
-  // By the whole thread block, which meets at the end.
+  // Called by the whole thread block; ends with a barrier.
   template <u32 most>
   H5L_DEVICE void run(u32 groups, SurveyMemory<most>& memory) {
     H5L_NO_UNROLL for (u32 g = warp(); g < groups; g += warps) visit(g, memory.groups[g]);
@@ -107,7 +107,7 @@ class WarpSurveyor {
       measure_interpolation(task / kSurveyLevels, task % kSurveyLevels, groups, memory);
     }
     sync_block();
-    if (thread() < kAxisSets) {  // what no group shows is like the level before
+    if (thread() < kAxisSets) {  // a level without findings is like the one before
       u64(&costs)[kSurveyLevels] = survey.interpolation[thread()];
       u64(&magnitudes)[kSurveyLevels] = survey.magnitudes[thread()];
       for (u32 level = 0; level < kSurveyLevels; ++level) {
@@ -120,9 +120,9 @@ class WarpSurveyor {
 
  private:
   static constexpr u64 kUnknown = ~u64{0};
-  static constexpr W kOutside = kInfinity<T>;  // without a position, like other exceptions
+  static constexpr W kOutside = kInfinity<T>;  // has no position, like other exceptions
 
-  // The value of the thread, moved along the axes of a set by the same number of values.
+  // The value of the thread, moved by the same number of values along each axis of a set.
   H5L_DEVICE W load_moved(const u32 (&origin)[kAxes], u32 set, i32 move) const {
     bool is_inside = is_there_;
     u64 place = 0;
@@ -144,7 +144,7 @@ class WarpSurveyor {
     const bool is_ordinary = is_there_ && positions_.is_ordinary(bits);
     const u32 ordinary = ballot(is_ordinary);
     bool any_far = false;
-    // A ballot that is known to be empty would crash NVRTC 12.4.
+    // NVRTC 12.4 crashes on a ballot that is known to be empty.
     if constexpr (Positions::kHasFar) any_far = any_in_warp(is_ordinary && positions_.is_far(bits));
     if (lane() == 0) {
       group.ordinary = ones(ordinary);
@@ -166,7 +166,7 @@ class WarpSurveyor {
     sync_warp();
   }
 
-  // The errors of interpolation along one axis, at the half steps 1 and 2.
+  // Measures the errors of interpolation along one axis, at half steps 1 and 2.
   H5L_DEVICE void measure_errors(u32 axis, const u32 (&origin)[kAxes], i32 here, i32 back, GroupFindings& group) const {
     const u32 set = axis_bit(axis);
     H5L_UNROLL for (u32 level = 0; level < kSurveyLevels; ++level) {
@@ -175,11 +175,11 @@ class WarpSurveyor {
       i32 b = level == 0 ? back : positions_.position_of(load_moved(origin, set, -s));
       i32 c = positions_.position_of(load_moved(origin, set, s));
       const i32 d = positions_.position_of(load_moved(origin, set, 3 * s));
-      if (dims_[axis] == 2) {  // one value predicts the other
+      if (dims_[axis] == 2) {  // each value predicts the other
         c = c == kUnusable ? b : c;
         b = c;
       }
-      const bool takes_two = dims_[axis] < 7 && dims_[axis] > 2;  // hardly a value has four
+      const bool takes_two = dims_[axis] < 7 && dims_[axis] > 2;  // hardly any value has four
       const bool has_two = here != kUnusable && b != kUnusable && c != kUnusable;
       const bool has_four = has_two && a != kUnusable && d != kUnusable;
       const u32 middle = static_cast<u32>(b) + static_cast<u32>(c), outer = static_cast<u32>(a) + static_cast<u32>(d);
@@ -197,8 +197,8 @@ class WarpSurveyor {
     }
   }
 
-  // The differences along each set of axes: sums over the corners of a box, with alternating signs. `back` becomes the
-  // positions one step back along each axis.
+  // Measures the differences along each set of axes: sums over the corners of a box, with alternating signs. `back`
+  // becomes the positions one step back along each axis.
   H5L_DEVICE void measure_differences(const u32 (&origin)[kAxes], i32 here, GroupFindings& group,
                                       i32 (&back)[kAxes]) const {
     i32 sums[kAxisSets];
@@ -244,7 +244,7 @@ class WarpSurveyor {
     }
   }
 
-  // By a warp, a thread for each group.
+  // Called by a warp, a thread per group.
   template <u32 most>
   H5L_DEVICE void add_up_axis(u32 a, u32 groups, SurveyMemory<most>& memory) const {
     u64 errors = 0;
@@ -338,7 +338,7 @@ class WarpSurveyor {
   bool is_there_;
 };
 
-// By the whole thread block, which meets at the end.
+// Called by the whole thread block; ends with a barrier.
 template <u32 warps, class T, class Positions>
 H5L_DEVICE void survey_tile(const Shape& shape, const TileValues<T>& values, const Positions& positions,
                             SurveyMemory<kTileGroups>& memory, Prospects& prospects) {

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's encoder has several kernels: one chooses the step and the axes of a chunk, one codes usual tiles
-// (interp_draft.cuh), one chooses the form of each other tile (interp_form.cuh), two write payloads (interp_pack.cuh,
-// interp_code.cuh), and one puts these in their places. What they share: what is known of a tile, and its memory
-// between them.
+// Shared by the kernels of Interp's encoder: what is known of a tile, and its memory between them. One kernel chooses
+// the step and the axes of a chunk, two code usual tiles (interp_draft.cuh), one chooses the form of each other tile
+// (interp_form.cuh), three write payloads (interp_mask.cuh, interp_pack.cuh, interp_code.cuh), and the last ones copy
+// these to their places.
 #pragma once
 
 #include "codecs/interp/choice.h"
@@ -20,7 +20,7 @@ namespace h5lossy::H5L_TARGET::interp {
 using gpu::ChunkForm;
 using gpu::StagedPlan;
 
-// What a plan of codes says besides the classes of blocks.
+// What a plan of codes contains besides the classes of blocks.
 struct CodePlan : Totals {
   u32 raw_planes = 0;
   bool has_own_table = false;
@@ -32,29 +32,29 @@ enum class TileKind : u32 { stored, constant, coded };
 struct TileRecord {
   TileKind kind = TileKind::stored;
   u64 constant = 0;  // bits
-  Head head;         // without what follows from the plan
+  Head head;         // except what follows from the plan
   CodePlan plan;
-  u32 slot = 0;  // which of the stage's codes
+  u32 slot = 0;  // which of the stage's two sets of codes
   u32 code_bytes = 0;
-  u32 is_drafted = 0;  // there is nothing left to try
+  u32 is_drafted = 0;  // nothing is left to try
   u64 common = 0;      // bits of exceptions, and their flags
   u32 exception_flags = 0;
-  u64 mask = ~u64{0}, masked_as = ~u64{0};  // bits of the mask value, and what it is stored as
+  u64 mask = ~u64{0}, masked_as = ~u64{0};  // bits of the mask value, and the bits stored in its place
   u32 masks_end = 0;                        // in the payload
-  // The payload lies in two pieces.
+  // The payload is in two pieces.
   u32 front_begin = 0, front_end = 0, rest_begin = 0, rest_end = 0;
 };
 static_assert(sizeof(TileRecord) <= kTileRecordBytes);
 
-// Masks of exceptions are written first. There is room in front of them for a head, the common bits and flags.
+// Masks of exceptions are written first. The space in front of them is for a head, the common bits and flags.
 inline constexpr u32 kMasksAt = 64;
 static_assert(kMostHeadBytes + sizeof(u64) + kOwnTableBytes + kOwnLatticeBytes + sizeof(u64) + 2 <= kMasksAt);
 static_assert(kMasksAt + kSlack + 384 + 2 * kMaskLoss <= kPayloadSpare);
 
-// A byte for each decision.
+// An upper bound: a byte per decision.
 H5L_DEVICE u32 most_mask_bytes(u32 count) { return 8 + kMostDecisions / kMaxMaskWords * mask_words(count); }
 
-// How a tile is coded, except the plan.
+// Records how a tile is coded, except for the plan.
 H5L_DEVICE void describe(TileRecord& record, const Form& form, bool has_exceptions, bool is_narrow, i64 base,
                          u32 patch_entries, u32 slot, u32 code_bytes) {
   record.kind = TileKind::coded;
@@ -74,7 +74,7 @@ H5L_DEVICE void describe(TileRecord& record, const Form& form, bool has_exceptio
   head.base = base;
 }
 
-// A tile's memory between the kernels; `values` are those that there is room for.
+// A tile's memory between the kernels, with room for `values` values.
 template <class T>
 struct TileStage {
   u8* memory;
@@ -85,15 +85,15 @@ struct TileStage {
         values(encode_stage_values(plan.tile_values)) {}
 
   [[nodiscard]] H5L_DEVICE TileRecord& record() const { return *reinterpret_cast<TileRecord*>(memory); }
-  // Of the blocks.
+  // Classes and candidates of the blocks.
   [[nodiscard]] H5L_DEVICE u8* classes() const { return memory + kTileRecordBytes; }
   [[nodiscard]] H5L_DEVICE u8* candidates() const { return classes() + values / 32; }
-  // Exceptions, places of patches, and masks for the time being.
+  // Masks of exceptions, of patched places, and two temporary ones.
   [[nodiscard]] H5L_DEVICE u32* mask() const { return reinterpret_cast<u32*>(candidates() + values / 32); }
   [[nodiscard]] H5L_DEVICE u32* patched() const { return mask() + values / 32; }
   [[nodiscard]] H5L_DEVICE u32* measured() const { return patched() + values / 32; }
   [[nodiscard]] H5L_DEVICE u32* others() const { return measured() + values / 32; }
-  // What is patched by how much; only where something is patched.
+  // By how much a value is patched; only set for patched ones.
   [[nodiscard]] H5L_DEVICE i8* deltas(u32 slot) const {
     return reinterpret_cast<i8*>(others() + values / 32) + slot * values;
   }
@@ -101,11 +101,11 @@ struct TileStage {
   [[nodiscard]] H5L_DEVICE I* codes(u32 slot) const {
     return reinterpret_cast<I*>(reinterpret_cast<u8*>(deltas(2)) + u64{slot} * values * sizeof(T));
   }
-  // Of the codes of a slot, a byte each.
+  // The symbols of the codes of a slot, a byte each. They overlap the codes of the other slot.
   [[nodiscard]] H5L_DEVICE u8* symbols(u32 slot) const { return reinterpret_cast<u8*>(codes<Int<T>>(slot ^ 1)); }
   [[nodiscard]] H5L_DEVICE u32 payload_bytes() const { return values * static_cast<u32>(sizeof(T)) + kPayloadSpare; }
   [[nodiscard]] H5L_DEVICE u8* payload() const { return reinterpret_cast<u8*>(codes<Int<T>>(2)); }
-  // Integers of 64 bits, in raster order, before there is a payload.
+  // 64-bit integers, in raster order. They use the memory of the payload, which is written later.
   [[nodiscard]] H5L_DEVICE i64* integers() const { return reinterpret_cast<i64*>(payload()); }
 };
 
@@ -113,7 +113,7 @@ H5L_DEVICE TilePlace place_of(const StagedPlan& plan, const ChunkForm& form, u32
   return place_of(plan.finish.encode.shape.dims, form.boxes, form.mode, tile);
 }
 
-// Calls visit(chunk, tile, place, quantizer, mode) for the thread block's own tiles; it meets after each.
+// Calls visit(chunk, tile, place, quantizer, mode) for each tile of the thread block, with a barrier after each.
 template <class Visit>
 H5L_DEVICE void for_tiles(const StagedPlan& plan, Visit visit) {
   const u32 tiles = plan.finish.encode.chunks * plan.most_tiles;
@@ -127,7 +127,7 @@ H5L_DEVICE void for_tiles(const StagedPlan& plan, Visit visit) {
   }
 }
 
-// The values of a tile, where they are in the chunk.
+// The values of a tile, at their place in the chunk.
 template <class T>
 class TileValues {
  public:
@@ -161,13 +161,13 @@ class TileValues {
   Divisor by_x_, by_y_, by_z_;
 };
 
-// Entries of a section of patches, of the places that have a bit. By a warp.
+// The number of entries that a section needs for the patched places. Called by a warp.
 H5L_DEVICE u32 patch_entries_by_warp(const u32* patched, u32 words) {
-  u32 entries = 0, next = 0;  // next: one past the last patch before
+  u32 entries = 0, next = 0;  // next: one past the previous patch
   for (u32 first = 0; first < words; first += kWarpThreads) {
     const u32 w = first + lane();
     const u32 bits = w < words ? patched[w] : 0;
-    u32 ends = bits == 0 ? 0 : w * 32 + 32 - count_leading_zeros(bits);  // the last one up to this word
+    u32 ends = bits == 0 ? 0 : w * 32 + 32 - count_leading_zeros(bits);  // one past the last patch up to this word
     for (u32 by = 1; by < kWarpThreads; by *= 2) {
       const u32 other = shuffle_up(ends, by);
       ends = other > ends ? other : ends;
@@ -176,7 +176,7 @@ H5L_DEVICE u32 patch_entries_by_warp(const u32* patched, u32 words) {
     u32 before = shuffle_up(ends, 1);
     if (lane() == 0) before = 0;
     before = before > next ? before : next;
-    // Within a word no gap is so large.
+    // Within a word no gap is that large.
     const u32 skips = bits == 0 ? 0 : (w * 32 + lowest_one(bits) - before) / kSkipped;
     entries += sum_of_warp(ones(bits) + skips);
     next = end > next ? end : next;
@@ -185,13 +185,13 @@ H5L_DEVICE u32 patch_entries_by_warp(const u32* patched, u32 words) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What thread blocks of any size do together
+// Functions for thread blocks of any size
 
-// The sums over the thread block of a few numbers. `scratch` has a word for each number and warp.
+// Sums several numbers over the thread block. `scratch` has a word for each number and warp.
 template <u32 warps, u32 n, class W>
 H5L_DEVICE void sum_over_block(W (&numbers)[n], W* scratch) {
   H5L_UNROLL for (u32 k = 0; k < n; ++k) numbers[k] = sum_of_warp(numbers[k]);
-  sync_block();  // those before have been read
+  sync_block();  // the previous contents have been read
   H5L_UNROLL for (u32 k = 0; k < n; ++k) {
     if (lane() == k) scratch[k * warps + warp()] = numbers[k];
   }

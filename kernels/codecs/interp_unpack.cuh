@@ -1,16 +1,15 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The first kernel of Interp's decoder: two warps per tile take a payload apart, into masks of exceptions and steps
-// from predictions to integers. Nothing in a payload is trusted; what is wrong with one shows in the record of its
-// stage.
+// The first kernel of Interp's decoder: two warps per tile split a payload into masks of exceptions and steps from
+// predictions to integers. Nothing in a payload is trusted; errors are noted in the record of the tile's stage.
 //
-// The first warp decodes classes and symbols, in one chain in which each symbol waits for the one before. So all else
-// is left out of it. Meanwhile the second warp decodes the mask of exceptions, which is another chain, and whose end is
-// known before. Then both do what is left: raw planes, escapes, and what numbers stand for.
+// The first warp decodes classes and symbols in one chain, in which each symbol depends on the previous one, so it does
+// nothing else. Meanwhile the second warp decodes the mask of exceptions, which is another chain, and whose end is
+// known beforehand. Then both warps share the rest: raw planes, escapes, and turning numbers into steps.
 //
-// A coder of fewer than 32 lanes runs several times side by side: thread t has the state of lane t % L, and keeps the
-// symbols that are its own.
+// A coder of L < 32 lanes runs several times side by side: thread t has the state of lane t % L, and keeps its own
+// symbols.
 #pragma once
 
 #include "codecs/interp/tables.h"
@@ -23,22 +22,22 @@ namespace interp {
 inline constexpr u32 kUnpackWarps = 2;
 inline constexpr u32 kBufferedWords = 256;
 
-// Where the parts of a coder's payload are, in bytes, and its raw planes, in halves.
+// Where the parts of a coder's payload are, in bytes, and the number of halves of its raw planes.
 struct CodesPlan {
   u32 words_at, planes_at;
-  u32 halves;  // all
-  u32 lent;    // in states
+  u32 halves;  // in total
+  u32 lent;    // of these, stored in states
   bool is_fine;
   [[nodiscard]] H5L_DEVICE u32 stored() const { return halves - lent; }
 };
 
 struct UnpackShared {
-  union {  // one after the other
+  union {  // used one after the other
     MaskOdds odds_of_others;
-    u16 class_sums[kClassContexts][kClasses];  // of the frequencies before
+    u16 class_sums[kClassContexts][kClasses];  // of the frequencies of the classes before
     struct {
-      u8 symbols[kSymbolTables][kFrequencySum];  // of each slot
-      u32 rates[kSymbolTables][kSymbols];        // frequency, and in the upper half the sum of those before
+      u8 symbols[kSymbolTables][kFrequencySum];  // the symbol of each slot
+      u32 rates[kSymbolTables][kSymbols];        // frequency, and in the upper half the sum of the frequencies before
     } tables;
   };
   MaskOdds odds;
@@ -48,15 +47,15 @@ struct UnpackShared {
     u32 planes[kUnpackWarps][kWarpThreads];
   };
   u32 chain_warp;
-  u32 mask_at, others_at;  // in the payload; 0: there is none
+  u32 mask_at, others_at;  // in the payload; 0 if there is none
   bool is_mask_fine;
   Head head;
   CodesPlan plan;
-  u32 escapes[kUnpackWarps];  // up to the end of a warp's share
+  u32 escapes[kUnpackWarps];  // up to the end of each warp's share
   bool is_fine[kUnpackWarps];
 };
 
-// By a function, since the compiler does not see where a reference in an object leads.
+// A function, since the compiler cannot tell which memory a reference stored in an object refers to.
 H5L_DEVICE UnpackShared& unpack_shared() { return *reinterpret_cast<UnpackShared*>(shared_memory()); }
 
 }  // namespace interp
@@ -66,8 +65,8 @@ inline constexpr u32 kThreadsWith<interp::UnpackShared> = interp::kUnpackWarps *
 
 namespace interp {
 
-// The sequence of words that all lanes take theirs from. The next ones are in shared memory, those behind the payload's
-// end as zeros.
+// The sequence of words that all lanes share. The next words are in shared memory; past the end of the payload, they
+// are 0.
 class WarpWords {
  public:
   H5L_DEVICE WarpWords(const u8* words, u32 count, u32 lanes)
@@ -78,7 +77,7 @@ class WarpWords {
     fill();
   }
 
-  // The threads of a lane that needs a word get it. Called by all of them.
+  // Gives a word to the threads of each lane that needs one. Called by all threads.
   H5L_DEVICE u32 take(bool needs) {
     const u32 needed = ballot(needs) & of_lanes_;
     const u32 word = buffer()[place_ + ones(needed & below_)];
@@ -105,9 +104,9 @@ class WarpWords {
 
   const u8* const words_;
   const u32 count_, of_lanes_;
-  const u32 below_;  // lanes before the thread's own
+  const u32 below_;  // the lanes before the thread's own
   u32 first_ = 0;    // number of the first word in the buffer
-  u32 place_ = 0;    // of the next word in it
+  u32 place_ = 0;    // of the next word in the buffer
 };
 
 template <class T>
@@ -118,7 +117,7 @@ class Unpacker {
 
   H5L_DEVICE void run() {
     StageRecord record = {};
-    // Not the first one of all thread blocks: those share two of the four schedulers.
+    // The chain is not in warp 0 of every thread block, since these would share two of the four schedulers.
     if (thread() == 0) shared().chain_warp = warp_slot() / 4 % kUnpackWarps;
     sync_block();
     u32 at = 0;
@@ -154,12 +153,12 @@ class Unpacker {
 
  private:
   H5L_DEVICE static UnpackShared& shared() { return unpack_shared(); }
-  // 0 in the warp that has the chain.
+  // 0 in the warp that runs the chain.
   H5L_DEVICE static u32 role() { return warp() ^ shared().chain_warp; }
   static_assert(kUnpackWarps == 2);
 
-  // Where the patches or the bits of exceptions begin that are not `common`; 0 if the payload is corrupt. By the first
-  // warp.
+  // Returns where the patches begin or, if there are any, the bits of exceptions that are not `common`; 0 if the
+  // payload is corrupt. Called by the first warp.
   H5L_DEVICE u32 open_head(StageRecord& record, u32& mask_at, u32& others_at) {
     const u8* const end = payload_ + bytes_;
     const u8* at = read_head<T>(payload_, end, shape_.active, record.head);
@@ -180,7 +179,7 @@ class Unpacker {
     return at == nullptr ? 0 : static_cast<u32>(at - payload_);
   }
 
-  // The second warp reads the mask of exceptions, the first one that of those whose bits are not `common`.
+  // The second warp reads the mask of exceptions; the first one reads the mask of those whose bits are not `common`.
   H5L_DEVICE bool read_own_mask() {
     const bool is_first = role() == 0;
     u32* const mask = is_first ? stage_.others() : stage_.mask();
@@ -192,7 +191,7 @@ class Unpacker {
     return true;
   }
 
-  // From the bits of exceptions up to the symbols. By the first warp.
+  // Reads everything from the bits of exceptions to the symbols. Called by the first warp.
   H5L_DEVICE bool open_codes(StageRecord& record, u32 at) {
     const Head& head = record.head;
     if (shared().others_at != 0 && !find_others(record, at)) return false;
@@ -208,7 +207,7 @@ class Unpacker {
     return head.lanes == kWarpThreads ? read_symbols<true>(head, at) : read_symbols<false>(head, at);
   }
 
-  // Counts the exceptions that have other bits, which begin at `at`; moves it behind these.
+  // Counts the exceptions that are not `common`. Their bits begin at `at`, which is moved past them.
   H5L_DEVICE bool find_others(StageRecord& record, u32& at) const {
     const u32 words = mask_words(shape_.count);
     u32 before = 0;
@@ -227,7 +226,7 @@ class Unpacker {
     return true;
   }
 
-  // Whether those that have other bits are exceptions. By the whole thread block.
+  // Whether the mask of those that are not `common` marks exceptions only. Called by the whole thread block.
   H5L_DEVICE bool has_all_others() const {
     if (shared().others_at == 0) return true;
     bool is_inside = true;
@@ -237,7 +236,7 @@ class Unpacker {
     return !any_in_block(!is_inside);
   }
 
-  // The coder's part of the payload begins at `at`. Most coders have as many lanes as a warp.
+  // The coder's part of the payload begins at `at`. Most coders have 32 lanes.
   template <bool has_all>
   H5L_DEVICE bool read_symbols(const Head& head, u32 at) {
     const u32 blocks = blocks_of(shape_.count), lanes = has_all ? kWarpThreads : head.lanes,
@@ -246,7 +245,7 @@ class Unpacker {
     const u8* const state_at = payload_ + at + lane() % lanes * kStateBytes;
     u32 state = half_at(state_at) | half_at(state_at + 2) << 16;
     WarpWords words(payload_ + words_at, (bytes_ - words_at) / kWordBytes, lanes);
-    sync_warp();  // the masks are not needed any more
+    sync_warp();  // the masks are no longer needed
     u32 used = 1u << table_of(1);
     if (head.has_own_table) {
       for (u32 b = lane(); b < blocks; b += kWarpThreads) shared().classes[b] = 1;
@@ -279,7 +278,7 @@ class Unpacker {
     return !any_in_warp(!is_last);
   }
 
-  // The classes of some blocks from the first of a word's on, a byte each; 0 for those that are not there.
+  // The classes of kSymbolsAtOnce blocks from `block` on, a byte each; 0 for blocks that do not exist.
   [[nodiscard]] H5L_DEVICE u32 classes_from(u32 block) const {
     const u32 word = reinterpret_cast<const u32*>(shared().classes)[block / kSymbolsAtOnce];
     const u32 left = blocks_of(shape_.count) - block;
@@ -289,7 +288,8 @@ class Unpacker {
     return shared().head.raw_planes + raw_planes_of(shared().classes[block]);
   }
 
-  // Steps of the symbols, raw planes and escapes. By both warps; what it returns is the first one's.
+  // Computes the steps from symbols, raw planes and escapes. Called by both warps; only the result of the first one
+  // counts.
   template <class I>
   H5L_DEVICE bool make_steps(const StageRecord& record) {
     using U = Unsigned<I>;
@@ -302,7 +302,7 @@ class Unpacker {
     const u32* const symbols = stage_.symbols();
     I* const steps = stage_.steps<I>();
 
-    // A share begins where the planes and items of those before it end.
+    // A share begins where the planes and escapes of those before it end.
     constexpr u32 at_once = kSymbolsAtOnce;
     const u32 words = (blocks + at_once - 1) / at_once, share = (words + kUnpackWarps - 1) / kUnpackWarps;
     const u32 begin = role() * share, end = begin + share < words ? begin + share : words;
@@ -332,7 +332,7 @@ class Unpacker {
           H5L_NO_UNROLL for (u32 p = plane - buffered + count; p-- > plane - buffered;) {
             number = with_bit(number, buffer[p]);
           }
-        } else {  // there may be more planes than the buffer holds
+        } else {  // a block may have more planes than the buffer holds
           H5L_NO_UNROLL for (u32 p = count; p-- > 0;) number = with_bit(number, plane_at(plan, plane + p));
         }
         plane += count;
@@ -364,7 +364,7 @@ class Unpacker {
 
     const u32 last = (blocks - 1) * kBlockCodes + lane();
     if (any_in_warp(last >= shape_.count && steps[last] != 0)) return false;
-    if (lane() == 0) steps[0] = 0;  // it is not used
+    if (lane() == 0) steps[0] = 0;  // not used
     sync_warp();
     if (!head.is_closed) return true;
     for_patches_by_warp(payload_ + record.patches_at, head.patches, shape_.count, [&](u32 place, i32 delta) {
@@ -373,7 +373,7 @@ class Unpacker {
     return true;
   }
 
-  // A raw plane, in which bits that are in states are 0.
+  // A raw plane, with 0 for bits that are stored in states.
   [[nodiscard]] H5L_DEVICE u32 plane_at(const CodesPlan& plan, u32 plane) const {
     const u8* const at = payload_ + plan.planes_at + kHalfBytes * 2 * plane;
     const u32 stored = plan.stored();
@@ -381,19 +381,19 @@ class Unpacker {
               upper = 2 * plane + 1 < stored ? half_at(at + kHalfBytes) : 0;
     return lower | upper << 16;
   }
-  // Loads as many raw planes, from this one on, as a warp has threads.
+  // Loads kWarpThreads raw planes from `first` on.
   H5L_DEVICE void fill_planes(const CodesPlan& plan, u32 first, u32* buffer) const {
     sync_warp();
     buffer[lane()] = plane_at(plan, first + lane());
     sync_warp();
   }
-  // A number, and the thread's bit of a plane behind it.
+  // Appends the thread's bit of a plane to a number.
   H5L_DEVICE static u32 with_bit(u32 number, u32 plane) {
     return funnel_left(plane << (kWarpThreads - 1 - lane()), number, 1);
   }
   H5L_DEVICE static u64 with_bit(u64 number, u32 plane) { return number << 1 | (plane >> lane() & 1); }
 
-  // Returns the tables that the classes need, a bit each.
+  // Returns the tables that the classes use, as a set of bits.
   H5L_DEVICE u32 read_classes(const Head& head, u32 lanes, u32 blocks, u32& state, WarpWords& words) {
     if (lane() < kClassContexts) {
       u32 sum = 0;
@@ -428,7 +428,7 @@ class Unpacker {
     return or_of_warp(used);
   }
 
-  // The symbol of each slot, for the tables that are used.
+  // Makes the symbol of each slot, for the tables in use.
   H5L_DEVICE void make_tables(const Head& head, u32 used) {
     constexpr u32 slots = kFrequencySum / kWarpThreads;  // of a thread
     H5L_NO_UNROLL for (u32 t = 0; t < kSymbolTables; ++t) {
@@ -447,7 +447,7 @@ class Unpacker {
     sync_warp();
   }
 
-  // The thread's symbol of a block.
+  // Reads the thread's symbol of a block.
   H5L_DEVICE u32 read_symbol(u32 table, u32 lanes, u32& state, WarpWords& words) {
     const u8* const symbols = shared().tables.symbols[table];
     const u32* const rates = shared().tables.rates[table];
@@ -470,8 +470,9 @@ class Unpacker {
     return static_cast<U>(item);
   }
 
-  // Adds the raw bits that are in the last states. Bit 0 of a zigzag number flips all bits of its residual, and each
-  // other bit flips the one below; so it is in products with a power of two. A thread has its own steps.
+  // Adds the raw bits that are stored in the last states. Bit 0 of a zigzag number flips all bits of its residual, and
+  // each other bit flips the bit below it; the same is true for products with a power of two. Each thread changes its
+  // own steps.
   template <class I, class UnitBits>
   H5L_DEVICE void add_last_planes(const CodesPlan& plan, UnitBits unit_bits_of, u32 blocks, I* steps) {
     using U = Unsigned<I>;
@@ -498,8 +499,8 @@ class Unpacker {
   const u32 bytes_;
   const Shape& shape_;
   const Stage& stage_;
-  u32 state_ = 0;  // the lane's last state
-  u32 taken_ = 0;  // words
+  u32 state_ = 0;  // the final state of the lane
+  u32 taken_ = 0;  // words taken
 };
 
 template <class T>
@@ -511,7 +512,7 @@ H5L_DEVICE void unpack(const DecodePlan& plan) {
   const TilePlace place = place_of(plan, job, tile);
   const u32 raw_bytes = place.shape.count * static_cast<u32>(sizeof(T));
   const TileSpan span = span_of(plan, job, tile, raw_bytes);
-  // The second kernel reads these by itself, or reports what is wrong.
+  // The second kernel reads the other tiles itself, or reports what is wrong with them.
   const bool has_codes = span.is_valid && (span.begin | span.bytes) % 2 == 0 && span.bytes != 0 &&
                          span.bytes != sizeof(T) && span.bytes != raw_bytes;
   if (!has_codes) return;
