@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""How far decoded data is off: what `h5lossy.assess` and ``h5lossy assess`` are made of.
+"""How far decoded data is off: the parts of `h5lossy.assess` and ``h5lossy assess``.
 
-The metrics are those of cuZ-Checker (Zhang et al. 2021) with definitions that hold together, and
-more; ``docs/assess.md`` has them all.
+The metrics are those of cuZ-Checker (Zhang et al. 2021), with consistent definitions, and more;
+``docs/assess.md`` has them all.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What became of points that are no data: missing and invalid values.
 
-The native library handles one fill value and a mask. Other missing values and invalid ones are in
-that mask, with marks of their own (`h5lossy.missing.MISSING`, `OUTSIDE`), and are counted here.
+The native library handles one fill value and a mask. Other missing values and invalid ones are
+added to that mask, with marks of their own (`h5lossy.missing.MISSING`, `OUTSIDE`), and are counted
+here.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ KINDS = ("missing_kept", "missing_lost", "missing_introduced")
 
 
 class Absent:
-    """Counts such points, and checks the bound of invalid ones.
+    """Counts missing and invalid points, and checks the bound of invalid ones.
 
-    `params` are those of the assessment that leaves the points out; `decoded_mask` has the points
+    `params` are those of the assessment that leaves these points out; `decoded_mask` has the points
     that the decoded field leaves out, if it is a masked array.
     """
 
@@ -39,7 +40,7 @@ class Absent:
         decoded_mask: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         self._missing, self._params = missing, params
-        # Of dask, it is computed here.
+        # A dask array: computed here.
         self._decoded_mask = None if decoded_mask is None else np.asarray(decoded_mask).reshape(-1)
         self.outside = _native.new_state(params)
         self.missing_points = self.outside_points = 0

@@ -58,32 +58,35 @@ def assess(
     Parameters
     ----------
     original, decoded : array_like, h5py.Dataset, or "file.h5:/path"
-        Of one shape. Floats of 16, 32 and 64 bits, complex numbers or integers; of either byte
-        order. If one holds integers of 64 bits, the other holds integers, too, and one of the types
-        all of both. Complex numbers are compared by their components, which are one more axis in
-        the report, the last one; what needs neighbours is left out. NumPy
-        arrays, ``numpy.memmap``, everything that speaks DLPack (PyTorch, JAX), and anything else
-        with a shape, a dtype and ``[]``, such as Zarr arrays and variables of netCDF4, h5netcdf and
-        xarray. Two arrays on one GPU are assessed there; if only one is on a GPU, it is copied to
-        the host a part at a time. Values packed with ``scale_factor`` and ``add_offset`` are
-        unpacked, unless the bound is the file's own, which applies to the stored numbers.
+        Of the same shape. Floats of 16, 32 and 64 bits, complex numbers or integers; of either byte
+        order. If one holds 64-bit integers, the other must hold integers too, and one of the two
+        types must hold all values of both. Complex numbers are compared by their components, which
+        become one more axis in the report, the last one; metrics that need neighbours are left out.
+        NumPy arrays, ``numpy.memmap``, everything that supports DLPack (PyTorch, JAX), and anything
+        else with a shape, a dtype and ``[]``, such as Zarr arrays and variables of netCDF4,
+        h5netcdf and xarray. Two arrays on one GPU are assessed there; if only one is on a GPU, it
+        is copied to the host a part at a time. Values packed with ``scale_factor`` and
+        ``add_offset`` are unpacked, unless the bound is the file's own, which applies to the stored
+        numbers.
     mask : array_like of bool or integers, optional
-        Not 0 where a point is left out, as in NumPy's masked arrays. Of the fields' shape, or of
-        some of their axes, such as a mask of land for all times: the last ones, or those with the
-        names of the mask's axes. If `original` is a masked array, its mask is added; a point that
-        only `decoded` masks is a failure.
+        Not 0 where a point is left out, as in NumPy's masked arrays. It has the fields' shape, or
+        that of some of their axes, such as a mask of land for all times: the last ones, or those
+        with the names of the mask's axes. If `original` is a masked array, its mask is added; a
+        point that only `decoded` masks is a failure.
     weights : array_like or "latitude", optional
-        How much points count for `Report.weighted`: areas of cells, say. Of a shape as for `mask`;
-        finite, and 0 or more. "latitude": the cosine of the latitudes in the coordinate of an axis,
-        in degrees_north.
+        How much points count for `Report.weighted`: areas of cells, say. Any shape that `mask` may
+        have; finite, and 0 or more. "latitude": the cosine of the latitudes in the coordinate of an
+        axis, in degrees_north.
     slices : bool, optional
-        Keep slices for `Report.to_html`: the middle one, and the one with the largest error. With a
-        pointwise-relative bound, the group "pointwise" is computed too, to show the bound in it.
+        Keep two slices for `Report.to_html`: the middle one, and the one with the largest error.
+        With a pointwise-relative bound, the group "pointwise" is computed too, to show the bound in
+        it.
     memory_limit : int or str, optional
-        For what is read from files, and arrays that need a conversion; in bytes or as "256 MiB".
+        Limit for data read from files, and for arrays that need a conversion; in bytes, or text
+        such as "256 MiB".
     progress : function or bool, optional
-        Called as ``progress(bytes_done, bytes_in_all)``, of the original; each time that it has to
-        be read counts. True shows a bar on standard error.
+        Called as ``progress(bytes_done, bytes_in_all)`` while the original is read; if it has to be
+        read several times, each time counts. True shows a bar on standard error.
     **options
         What to compute and to check: the error bound (``absolute=``, ...), ``require=``,
         ``metrics=``, ``fill_value=`` and more, as documented for
@@ -136,9 +139,9 @@ def assess(
 
 @contextmanager
 def _on_device(task: Task) -> Iterator[Task]:
-    """Have a GPU assess the fields, with their mask, where both are in its memory.
+    """Have a GPU assess the fields and their mask if both are in its memory.
 
-    Otherwise, and where ``H5LOSSY_DEVICE`` is "cpu", values are copied to the host part by part.
+    Otherwise, and if ``H5LOSSY_DEVICE`` is "cpu", values are copied to the host part by part.
     """
     fields = task.fields
     device = fields.original.device
@@ -172,7 +175,7 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
     agree_on_packing(x, y, as_stored=source == "file")
     require_bound(x, y, bound)
     safeguards = NO_SAFEGUARDS
-    if codec is not None and (y.packing is None or y.packing.is_plain):  # they are of stored values
+    if codec is not None and (y.packing is None or y.packing.is_plain):  # is for stored values
         safeguards = codec.safeguards
     fields = Fields.of(
         x,

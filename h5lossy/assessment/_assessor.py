@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _NAMES = ("original", "decoded", "mask")
 
-#: For slices that the power spectrum is computed of, which no assessor does.
+#: For slices whose power spectrum is computed, which no assessor does.
 _MEMORY_LIMIT = 1 << 28
 
 
@@ -47,12 +47,12 @@ class Assessor:
     shape : tuple of int
         Of the whole fields.
     dtype : numpy dtype
-        Of both: as for `assess`.
+        The type of both; any that `assess` takes.
     planes : tuple of int, optional
-        (first, stop) along the first axis: the planes that this assessor is for, where others take
-        the rest and `merge` combines the results. Default: all.
+        (first, stop) along the first axis: the planes of this assessor, if others take the rest and
+        `merge` combines the results. Default: all.
     metrics : str or iterable of str, optional
-        Of "ssim", "derivatives" and "autocorrelation"; all other metrics need the whole fields.
+        Any of "ssim", "derivatives" and "autocorrelation"; all other metrics need the whole fields.
         Default: all three, but "ssim" only if `data_range` is given.
     **options
         As documented for `h5lossy.assessment.AssessOptions`. SSIM and a range-relative bound
@@ -104,19 +104,19 @@ class Assessor:
         data_range = checked.data_range
         self._state = _native.new_state(whole.params(Fraction(data_range or 0), data_range))
         self._absent = self._task.absent(self._state.params)
-        # A state holds whether a point is valid only if it was given that point. Those of the halo,
-        # which belong to another assessor, must not count in `_state`.
+        # A state knows whether a point is valid only if it was given that point. Points of the halo
+        # belong to another assessor, so they must not count in `_state`.
         self._field_state = (
             self._state if stop == self._shape[0] else _native.new_state(self._state.params)
         )
         self._stop = stop
         self._next = first  # the next plane to be given
-        self._own = first  # the first one whose stencils, lags and windows are not computed yet
+        self._own = first  # the first plane whose stencils, lags and windows are not computed yet
         self._held: list[npt.NDArray[Any]] = []  # planes from _own on
 
     @property
     def halo(self) -> int:
-        """Number of planes after its own ones that an assessor also needs, up to the last plane."""
+        """Number of planes after its own that an assessor also needs, up to the last plane."""
         return halo_of(self._state.params)
 
     @property
@@ -143,7 +143,7 @@ class Assessor:
         x, y = Input(original, "original"), Input(decoded, "decoded")
         shape, dtype = self._shape, self._task.fields.dtype
         came, own = common_dtype(x, y), self._task.fields.original
-        if x.is_complex != own.is_complex:  # whose components are one more axis
+        if x.is_complex != own.is_complex:  # components are one more axis
             raise InvalidArgumentError(f"this assessor compares {own.given}, got {x.given}")
         begin, end = self.wanted
         if not x.shape or x.shape[1:] != shape[1:]:
@@ -156,7 +156,7 @@ class Assessor:
             raise InvalidArgumentError(f"this assessor compares {own.given}, got {x.given}")
         everything = tuple(slice(0, n) for n in x.shape)
         new = [x.read(everything, dtype), y.read(everything, dtype)]
-        if y.mask is not None:  # what it leaves out alone is lost
+        if y.mask is not None:  # points that only it masks are lost
             new[1] = unmasked(np.ma.array(new[1], mask=y.mask), no_number(dtype))
         both = combined_mask(mask, x)
         if both is None:
@@ -186,7 +186,7 @@ class Assessor:
             new = [np.concatenate(pair) for pair in zip(self._held, new, strict=True)]
         complete = self._next if self._next == self._shape[0] else self._next - self.halo
         cut = first_cut(len(self._task.fields.layout.shape))
-        if self._next < self.wanted[1]:  # where slabs may be cut, so that sums come out the same
+        if self._next < self.wanted[1]:  # slabs may be cut here without changing any sum
             complete = complete // cut * cut
         complete = min(complete, self._stop)
         if complete > self._own:
@@ -222,18 +222,18 @@ class Assessor:
         )
 
     def merge(self, other: Assessor) -> None:
-        """Add what an assessor of other planes of the same fields found.
+        """Add what an assessor of other planes of the same fields has found.
 
         Parameters
         ----------
         other : Assessor
-            With the same arguments but for `planes`. The result does not depend on the order but
+            With the same arguments except `planes`. The result does not depend on the order, except
             for the last few of 16 digits.
 
         Raises
         ------
         InvalidArgumentError
-            If either waits for more planes, both took the same ones, or they are of unlike fields.
+            If either waits for more planes, both took the same ones, or their fields differ.
         """
         if self._arguments != other._arguments:
             raise InvalidArgumentError("both assessors must have the same arguments but for planes")
@@ -256,7 +256,7 @@ class Assessor:
 
     @property
     def _arguments(self) -> tuple[Any, ...]:
-        """What must be the same of assessors that are merged."""
+        """What must be equal in assessors that are merged."""
         fields, slices = self._task.fields, self._slices
         of_slices = None if slices is None else (fields.axes, slices.params)
         return self._shape, fields.missing, self._state.params, of_slices
@@ -267,12 +267,12 @@ class Assessor:
             raise InvalidArgumentError(f"planes {begin} to {end} are still to come")
 
     def result(self) -> Report:
-        """Give the report.
+        """Return the report.
 
         Returns
         -------
         Report
-            About the planes that came, and those that were merged.
+            On all planes of this assessor and of those that were merged.
 
         Raises
         ------
@@ -301,9 +301,9 @@ def _task(shape: tuple[int, ...], dtype: np.dtype[Any], options: AssessOptions) 
             "an Assessor computes ssim, derivatives and autocorrelation; other metrics need the "
             f"whole fields (assess), got {', '.join(sorted(more)) or 'metrics of your own'}"
         )
-    # Fields of which only shape and type are known yet.
+    # Only shape and type of the fields are known yet.
     x, y = (Input(np.broadcast_to(np.zeros((), dtype), shape), name) for name in _NAMES[:2])
-    x.values = y.values = None  # pickle would write all of them
+    x.values = y.values = None  # otherwise pickle would write all of them
     fields = Fields.of(
         x, y, None, fill=options.fill_value, missing=options.missing_value, axes=options.axes
     )

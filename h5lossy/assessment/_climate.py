@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Slice = npt.NDArray[np.float64]
 
-#: The data SSIM of a point takes as many points on each side of it.
+#: The data SSIM at a point uses this many points on each side of it.
 _HALO = 5
 
 #: Rows of a slice are cut at multiples of this.
@@ -112,7 +112,7 @@ def _scores(
 
 
 def _piece(fields: Fields, layout: Layout, part: tuple[slice, ...], own: slice) -> _native.Piece:
-    """Read some rows of some slices, one after the other, and those that their means extend to."""
+    """Read some rows of some slices, one after the other, with the rows that their means need."""
     rows, columns = layout.shape
     read = slice(own.start, min(own.stop + 2 * _HALO, rows))
     original, decoded, mask = fields.read_slices(layout, part, (read, slice(0, columns)))
@@ -138,7 +138,7 @@ class Power:
 
 
 def powers(fields: Fields, memory_limit: int) -> Power | str:
-    """Return the power spectra, if the field fits in memory, or why there are none.
+    """Return the power spectra, or a reason if the field does not fit in memory.
 
     Where a point is not valid, both fields have the mean of the original's valid points.
     """
@@ -171,5 +171,5 @@ def powers(fields: Fields, memory_limit: int) -> Power | str:
         power = (waves.real**2 + waves.imag**2) * twice
         return np.bincount(shell, power.reshape(-1))[: min(shape) // 2 + 1].astype(np.float64)
 
-    with ThreadPoolExecutor(min(2, default_threads())) as pool:  # NumPy's FFT has none
+    with ThreadPoolExecutor(min(2, default_threads())) as pool:  # NumPy's FFT runs on one thread
         return Power(*pool.map(one, (x, y)))

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     from h5lossy._dims import Axis
 
-#: Longer axes are numbered.
+#: Longer axes have no coordinates, only numbers.
 _LONGEST = 1 << 20
 
-#: Units of what is drawn downwards, besides all whose attribute ``positive`` is "down".
+#: Units of coordinates drawn downwards; so are all with the attribute ``positive`` "down".
 _PRESSURES = {"Pa", "hPa", "kPa", "mb", "mbar", "millibar", "millibars"}
 
-#: Units of times that are shown as dates, and how many seconds they are; up to how many seconds;
-#: and from when on the calendars of these names are one.
+#: Units of times that are shown as dates, with their lengths in seconds; the supported calendars;
+#: the largest time in seconds; and the date from which these calendars agree.
 _SINCE = re.compile(
     r"(second|minute|hour|day)s? since (\d+)-(\d+)-(\d+)(?:[ T](\d+):(\d+)(?::(\d+)(?:\.0*)?)?)?Z?"
 )
@@ -41,7 +41,7 @@ _SAME_FROM = np.datetime64("1582-10-15")
 
 
 def coordinates(axes: Sequence[Axis], shape: tuple[int, ...]) -> tuple[Coordinate, ...]:
-    """Return what the axes say of the places along them; nothing if they have no names."""
+    """Return what is known of the places along the axes; nothing if they have no names."""
     return tuple(_coordinate(axis, n) for axis, n in zip(axes, shape, strict=False))
 
 
@@ -66,14 +66,14 @@ def _coordinate(axis: Axis, n: int) -> Coordinate:
 
 
 def _dates(given: Any, units: str, values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    """Return times as dates, if they are such in a calendar that NumPy has."""
+    """Return times as dates, if NumPy supports their calendar."""
     if values.dtype.kind == "M":
         return values
     since = _SINCE.fullmatch(units)
     if since is None or text_of(given, "calendar").lower() not in _CALENDARS:
         return None
     try:
-        # NumPy takes two digits each, and four of the year.
+        # NumPy requires two digits each, and four for the year.
         year, month, day, *time = (int(part or 0) for part in since.groups()[1:])
         clock = ":".join(f"{part:02}" for part in time)
         start = np.datetime64(f"{year:04}-{month:02}-{day:02}T{clock}", "s")
@@ -83,7 +83,7 @@ def _dates(given: Any, units: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]
     if not np.abs(seconds).max() < _MOST_SECONDS:
         return None
     dates: npt.NDArray[Any] = start + np.rint(seconds).astype("m8[s]")
-    is_known = len(np.unique(dates)) == len(dates)  # parts of seconds are better told as numbers
+    is_known = len(np.unique(dates)) == len(dates)  # else numbers tell more
     return dates if is_known and min(dates.min(), start) >= _SAME_FROM else None
 
 

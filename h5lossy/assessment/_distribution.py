@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""How far the values of both fields differ as distributions, wherever they are."""
+"""How far the values of both fields differ as distributions, regardless of their places."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from h5lossy.assessment._fields import Fields
     from h5lossy.assessment._undefined import Undefined
 
-#: What a point takes: both values, and what sorting and searching make of them.
+#: Bytes per point: both values, and the copies made by sorting and searching.
 _POINT_BYTES = 64
 
 

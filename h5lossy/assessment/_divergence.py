@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-#: A part of arrays, with what is made of it, fits in a cache.
+#: A part of the arrays, with everything computed from it, fits in a cache.
 _CACHED_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class DivergenceReport:
-    """What became of the divergence of a vector field (`assess_divergence`).
+    """How well the divergence of a vector field was kept (`assess_divergence`).
 
     Attributes
     ----------
     points : int
         Points with two valid neighbours along every axis.
     max : float or None
-        Largest size in the original.
+        Largest magnitude in the original.
     rms : float or None
-        In the original.
+        Root mean square in the original.
     max_error, rmse : float or None
-        None where there is no such point, or float64 does not hold a number or its square.
+        None if there is no such point, or float64 does not hold the number or its square.
     """
 
     points: int
@@ -70,7 +70,7 @@ def assess_divergence(
     mask: Any = None,
     memory_limit: int | str = "256 MiB",
 ) -> DivergenceReport:
-    """Measure what became of the divergence of a vector field.
+    """Measure how well the divergence of a vector field was kept.
 
     The divergence is the sum of the central differences of component a along axis a, at points that
     have both neighbours along every axis.
@@ -78,10 +78,10 @@ def assess_divergence(
     Parameters
     ----------
     original, decoded : sequence
-        One field for each of `axes`, slowest first, each as `assess` takes it: winds to the north
-        and to the east, say.
+        One field for each of `axes`, slowest first, each as `assess` takes it: northward and
+        eastward winds, say.
     axes : int, str or sequence of these, optional
-        The axes that the components are along, as for `assess`. Default: as there.
+        The axes along which the components point, as for `assess`. Default: as there.
     spacing : float or sequence of float, optional
         Distance of points along each axis. Default 1.
     mask : array_like of bool, optional
@@ -96,7 +96,7 @@ def assess_divergence(
     Raises
     ------
     InvalidArgumentError
-        If there are not as many components as axes, or a mask or an axis does not fit.
+        If the number of components is not that of the axes, or a mask or an axis does not fit.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def assess_divergence(
         inside = tuple(max(0, n - more) for n, more in zip(shapes[0], reach, strict=True))
         in_memory = all(one.original.is_array and one.decoded.is_array for one in components)
         most_bytes = min(limit, _CACHED_BYTES) if in_memory else limit
-        most_bytes //= 6 * len(shapes)  # all components, and what is made of them
+        most_bytes //= 6 * len(shapes)  # all components, and what is computed from them
         for block in blocks(inside, block_shape(inside, None, 8, most_bytes=most_bytes)):
             halo = tuple(
                 slice(s.start, s.stop + more) for s, more in zip(block, reach, strict=True)
@@ -166,7 +166,7 @@ def _divergences(
 
 
 def _norms(values: npt.NDArray[Any]) -> tuple[float, float]:
-    """Return the largest size and the sum of the squares; NaN stays."""
+    """Return the largest magnitude and the sum of the squares; NaN propagates."""
     with np.errstate(over="ignore", invalid="ignore"):
         return float(np.abs(values).max(initial=0)), float((values * values).sum())
 
@@ -174,7 +174,7 @@ def _norms(values: npt.NDArray[Any]) -> tuple[float, float]:
 def _max_and_rms(
     norms: Sequence[tuple[float, float]], count: int
 ) -> tuple[float | None, float | None]:
-    """Return the largest size and the root mean square of all parts; None for what is undefined."""
+    """Return largest magnitude and root mean square of all parts; None if undefined."""
     if not count:
         return None, None
     sizes, squares = zip(*norms, strict=True)

@@ -31,13 +31,13 @@ T = TypeVar("T")
 
 MASK_DTYPE = np.dtype(np.uint8)
 
-#: Smaller datasets are read as a whole, so that their sums are those of an array, bit for bit.
+#: Smaller datasets are read as a whole, so that their sums equal those of an array, bit for bit.
 _LARGE = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Which axes of the fields are walked, and the place along the others: 0, unless given."""
+    """The axes along which fields are walked, and the place along the others: 0 by default."""
 
     full_shape: tuple[int, ...]
     axes: tuple[int, ...]
@@ -64,7 +64,7 @@ class Layout:
         return replace(self, at=replace(self, axes=self.others).full(index, 0))
 
     def selection(self, own: tuple[slice, ...]) -> tuple[slice, ...]:
-        """Return a selection in the full shape for one along `axes`."""
+        """Return a selection in the full shape from one along `axes`."""
         given = dict(zip(self.axes, own, strict=False))
         at = self.at or (0,) * len(self.full_shape)
         return tuple(given.get(axis, slice(i, i + 1)) for axis, i in enumerate(at))
@@ -74,7 +74,7 @@ class Layout:
         return tuple(s.start for s in self.selection(tuple(slice(i, i + 1) for i in along)))
 
     def full(self, along: Iterable[T], other: T) -> tuple[T, ...]:
-        """Return what is given along `axes` for all axes, with `other` along the rest."""
+        """Return an item for every axis: those of `along` for `axes`, and `other` for the rest."""
         given = dict(zip(self.axes, along, strict=False))
         return tuple(given.get(axis, other) for axis in range(len(self.full_shape)))
 
@@ -96,12 +96,12 @@ class Fields:
     original: Input
     decoded: Input
     mask: Input | None  # not 0 where a point is left out
-    dtype: np.dtype[Any]  # that values are compared in
+    dtype: np.dtype[Any]  # the type in which values are compared
     layout: Layout
     missing: Missing
-    axes: tuple[int, ...]  # that windows, derivatives, lags and spectra extend along
+    axes: tuple[int, ...]  # along which windows, derivatives, lags and spectra extend
     coordinates: tuple[Coordinate, ...] = ()  # of all axes, if they have names
-    stored: Stored | None = None  # where chunks are, if most of the values were never written
+    stored: Stored | None = None  # where chunks are, if most values were never written
     device: int | None = None  # the GPU that holds everything and computes
 
     @classmethod
@@ -125,7 +125,7 @@ class Fields:
             dtype=dtype,
             layout=layout,
             missing=missing_in(x, y, dtype, fill, missing),
-            # Of complex numbers nothing is compared that needs neighbours.
+            # Metrics that need neighbours are not computed for complex numbers.
             axes=layout.axes if x.is_complex else chosen_axes(axes, own, x.shape, layout.axes),
             coordinates=coordinates(own, x.shape),
         )
@@ -137,13 +137,13 @@ class Fields:
 
     @property
     def slices(self) -> Layout | None:
-        """The slices that are compared one by one; None where the whole field is one."""
+        """The slices that are compared one by one; None if the whole field is one slice."""
         layout = Layout(full_shape=self.layout.full_shape, axes=self.axes)
         return layout if layout.others else None
 
     @property
     def why_not_read(self) -> str:
-        """Why what reads all values is left out, if it is."""
+        """Why metrics that read all values are left out, if they are."""
         size = self.original.size
         few = self.stored is not None and size > MOST_READ
         return f"most of {size} values were never written" if few else ""
@@ -160,7 +160,7 @@ class Fields:
     def slices_at_once(self, layout: Layout, most_bytes: int) -> tuple[int, ...]:
         """Return how many slices are read together along each of `layout.others`.
 
-        Those of whole chunks, or a single one if these take more than `most_bytes`.
+        As many as fill whole chunks, or one if these take more than `most_bytes`.
         """
         inputs = [self.original, self.decoded, *filter(None, [self.mask])]
         others = tuple(layout.full_shape[axis] for axis in layout.others)
@@ -202,7 +202,7 @@ class Fields:
         )
 
     def read(self, selection: tuple[slice, ...]) -> Part:
-        """Read a part of both fields as float64, 0 where a point is not valid, and which are."""
+        """Read a part of both fields as float64, 0 where a point is invalid, and its validity."""
         x, mask = self.read_original(selection)
         y = self.decoded.read(selection, self.dtype)
         valid = np.isfinite(x) & np.isfinite(y)
@@ -215,7 +215,7 @@ class Fields:
         return x, y, np.asarray(valid)
 
     def part(self, own: tuple[slice, ...]) -> Part:
-        """Do the same for a selection along the layout's axes, which the parts keep."""
+        """Do the same for a selection along the layout's axes; the parts keep these axes."""
         shape = [s.stop - s.start for s in own]
         x, y, valid = self.read(self.layout.selection(own))
         return x.reshape(shape), y.reshape(shape), valid.reshape(shape)
@@ -223,14 +223,14 @@ class Fields:
     def blocks(self, most_bytes: int) -> Iterator[tuple[tuple[slice, ...], int]]:
         """Cut the layout's axes into parts of at most `most_bytes` as float64.
 
-        Parts are of whole chunks, unless a chunk is larger than that. Of equal ones that were never
-        written the first one comes, with their number.
+        Parts consist of whole chunks, unless a chunk is larger than that. Of equal parts that were
+        never written, only the first is yielded, with their number.
         """
         shape = self.layout.shape
         chunks = self.layout.chunks(self.original) or self.layout.chunks(self.decoded)
         if chunks and 8 * math.prod(chunks) > most_bytes:
             chunks = None
-        if self.stored is not None:  # many are equal
+        if self.stored is not None:  # many parts are equal
             most_bytes = min(most_bytes, SPARSE_BYTES)
         block = block_shape(shape, chunks, 8, most_bytes=most_bytes)
         for own, region in grouped(shape, block, self.stored):
@@ -238,7 +238,7 @@ class Fields:
 
 
 def stored_parts(fields: Sequence[Input], layout: Layout) -> Stored | None:
-    """Return where chunks are; None if all values are read, because most are stored."""
+    """Return where chunks are stored; None if most are, and so all values are read."""
     size = math.prod(layout.shape)
     if size < _LARGE:
         return None

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What can be assessed: arrays, datasets and places in files, read part by part."""
+"""What can be assessed: arrays, datasets and paths in files, read part by part."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Input:
         self.mask: Any = None
         if isinstance(values, np.ma.MaskedArray):
             self.mask, values = np.ma.getmaskarray(values), values.data
-        elif isinstance(getattr(values, "_meta", None), np.ma.MaskedArray):  # of dask
+        elif isinstance(getattr(values, "_meta", None), np.ma.MaskedArray):  # a dask array
             self.mask = values.map_blocks(np.ma.getmaskarray, dtype=np.bool_)
             values = values.map_blocks(np.ma.getdata, dtype=values.dtype)
         if values.shape is None:
@@ -59,7 +59,7 @@ class Input:
         self.missing = no_data(values).of_reals() if self.is_complex else no_data(values)
         self.units = text_of(values, "units") or None
         self.long_name = text_of(values, "long_name") or text_of(values, "standard_name") or None
-        #: What it says of its axes; nothing if they have no names.
+        #: Coordinates of its axes; empty if these have no names.
         self.axes = axes_of(values)
         parts = (2,) if self.is_complex else ()
         if self.is_complex:
@@ -72,7 +72,7 @@ class Input:
         if not (isinstance(chunks, tuple) and all(isinstance(n, int) for n in chunks)):
             chunks = None
         self.chunks: tuple[int, ...] | None = None if chunks is None else (*chunks, *parts)
-        #: Whether `values` has not the last axis of `shape`.
+        #: Whether the last axis of `shape` is missing in `values`.
         self._lacks_axis = self.is_complex and not isinstance(values, np.ndarray)
         if self.is_complex and not self._lacks_axis:
             values = as_reals(values)
@@ -81,7 +81,7 @@ class Input:
         self.is_contiguous = self.is_array and bool(values.flags.c_contiguous)
         #: The GPU whose memory holds the values.
         self.device: int | None = int(values.device.id) if is_device_array(values) else None
-        #: Largest number of threads that decode.
+        #: The largest number of threads for decoding.
         self.threads: int | None = None
         self.dataset: h5py.Dataset | None = values if isinstance(values, h5py.Dataset) else None
 
@@ -96,11 +96,11 @@ class Input:
         return math.prod(self.shape)
 
     def read(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """Read a part as a C-contiguous array of `dtype`, without a copy where it is one."""
+        """Read a part as a C-contiguous array of `dtype`, without a copy if it already is one."""
         along = selection[:-1] if self._lacks_axis else selection
         if self.dataset is not None:
-            # On all threads where the filter is ours alone, and what is in the file, whatever a
-            # chunk that HDF5 has just written still holds in its cache.
+            # Read with all threads if ours is the only filter. This returns what is in the file,
+            # even if HDF5's cache still has a chunk that it has just written.
             part = read(self.dataset, along, threads=self.threads)
         else:
             with as_stored(self.values):
@@ -124,7 +124,7 @@ class Input:
         return True
 
     def read_on_device(self, selection: tuple[slice, ...], dtype: np.dtype[Any]) -> Any:
-        """Return a part as a C-contiguous CuPy array, without a copy where it is one."""
+        """Return a part as a C-contiguous CuPy array, without a copy if it already is one."""
         whole = tuple(slice(0, n) for n in self.shape)
         part = self.values if selection in ((), whole) else self.values[selection]
         memory = cupy_memory(self._typed(part, dtype))
@@ -141,15 +141,15 @@ class Input:
     def _typed(self, part: Any, dtype: np.dtype[Any]) -> Any:
         """Convert values of NumPy or CuPy to a type that holds them exactly."""
         if isinstance(part, np.ndarray):
-            part = as_reals(part)  # of halves
+            part = as_reals(part)  # half-precision components
         with np.errstate(invalid="ignore"):  # signalling NaNs
             return part.astype(dtype, copy=False)
 
 
 class Mask(Input):
-    """The points that are left out are those where it is not 0; of the fields' shape.
+    """A mask of the fields' shape; points are left out where it is not 0.
 
-    One of fewer axes, or of extent 1 along some, is repeated along the others.
+    A mask with fewer axes, or with extent 1 along some, is broadcast.
     """
 
     def __init__(self, values: Any, original: Input, axes: Sequence[Axis] = ()) -> None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""From what the passes found to a report."""
+"""Makes a report from the results of the passes."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
-    """Return the report about a task, given what the passes over its fields and slices found."""
+    """Return the report on a task, from the results of the passes over its fields and slices."""
     options, fields, groups = task.options, task.fields, task.groups
     layout, missing, absent = fields.layout, fields.missing, found.absent
     undefined, params = found.undefined, found.params
-    # Neighbours: of the whole field, or of each of its slices.
+    # Metrics of neighbours: from the whole field, or from each of its slices.
     near, power = (layout, found.power) if slices is None else (slices.worst_slice, slices.power)
     value_range = found.value_range if slices is None else slices.value_range
     spacing = params.spacing if slices is None else slices.params.spacing
@@ -132,7 +132,7 @@ def make_report(task: Task, found: Results, slices: SliceSums | None) -> Report:
 def _bound_check(
     task: Task, points: _native.PointsResult, params: _native.AssessParams
 ) -> BoundCheck | None:
-    """Return how the bound was kept, with the first violations, if there is one to check."""
+    """Return whether the bound is kept, with the first violations; None if there is no bound."""
     bound = task.bound
     if bound is None:
         return None
@@ -155,7 +155,7 @@ def _bound_check(
 
 
 def _safeguard_check(found: Results, layout: Layout) -> SafeguardCheck | None:
-    """Return whether the safeguards hold, if there are any."""
+    """Return whether the safeguards hold; None if there are none."""
     sides = found.sides
     if sides is None:
         return None
@@ -166,7 +166,7 @@ def _safeguard_check(found: Results, layout: Layout) -> SafeguardCheck | None:
 def _size(
     dataset: h5py.Dataset | None, original: Values, error: Errors, undefined: Undefined
 ) -> Size | None:
-    """Return the size of the decoded field in its file, if it is in one."""
+    """Return the size of the decoded field in its file; None if it is in no file."""
     if dataset is None:
         return None
     raw, stored = int(dataset.size * dataset.dtype.itemsize), int(dataset.id.get_storage_size())
@@ -183,7 +183,7 @@ def _size(
 
 
 def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | None:
-    """Return the errors of each chunk, if boxes were summed up."""
+    """Return the errors of each chunk; None if there are no sums of boxes."""
     if found.boxes is None:
         return None
     box, boxes = found.boxes
@@ -208,7 +208,7 @@ def _per_chunk(found: Results, layout: Layout, original: Values) -> PerChunk | N
 
 
 def _failures(report: Report, sides: Sides | None) -> list[Failure | None]:
-    """Return what is wrong with the bound, with safeguards and with special values."""
+    """Return the failures of the bound, of safeguards and of special values."""
     found: list[Failure | None] = []
     bound = report.bound
     if bound is not None and bound.violations:

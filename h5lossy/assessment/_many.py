@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""`assess_all`: many variables, of files, folders and datasets of xarray, and one verdict."""
+"""`assess_all`: many variables of files, folders or xarray datasets, and one verdict."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from h5lossy.assessment.report import Report
 
     #: Name, paths for globs, original and decoded, and whether it is a coordinate. The original is
-    #: None if it is not there.
+    #: None if it does not exist.
     _Pair = tuple[str, tuple[str, ...], Any, Any, bool]
 
 
@@ -54,37 +54,37 @@ def assess_all(
     memory_limit: int | str = "256 MiB",
     **options: Any,
 ) -> Reports:
-    """Measure what was lost of many variables, and give one verdict.
+    """Measure what was lost in many variables, and give one verdict.
 
     Parameters
     ----------
     original, decoded : path-like, h5py.File, xarray.Dataset, or mapping of arrays
-        Both of one kind: files, folders whose files of the same names are compared, or variables by
-        name. Of files, all datasets of numbers that `decoded` has; of datasets of xarray, all
-        variables. Coordinates, and what CF's attributes such as ``bounds`` refer to, have to be
-        unchanged, unless `variables` or a rule names them.
+        Both of the same kind: files, folders whose files of the same names are compared, or
+        variables by name. In files, all numeric datasets of `decoded` are compared; in xarray
+        datasets, all variables. Coordinates, and variables that CF attributes such as ``bounds``
+        refer to, must be unchanged, unless `variables` or a rule names them.
     variables : str or sequence of str, optional
-        Globs: only these, by name or by path in the file.
+        Globs: compare only these, by name or by path in the file.
     rules : path-like, or mapping of globs to dicts of options, optional
         Bounds, thresholds and any other option by variable, as ``{"/t*": {"absolute": 0.1},
         "/mask": {"skip": True}}``, or a TOML file with ``[[rule]]`` tables of ``dataset = "/t*"``
-        and options. Of several that match the last one counts.
+        and options. If several match, the last one counts.
     divergence : sequence of str, optional
-        The components of a vector field by name, as `assess_divergence` takes them, for
+        The names of a vector field's components, as `assess_divergence` takes them, for
         `Reports.divergences`: along the axes that `axes` chooses, or the horizontal ones.
     mask, weights, slices, memory_limit, **options
-        As for `h5lossy.assess`, for every variable that no rule gives others.
+        As for `h5lossy.assess`, for every variable whose rules do not set them.
 
     Returns
     -------
     Reports
-        By the names of variables: their paths in files, behind the name of the file in folders.
-        `Reports.ok` is the verdict.
+        By the names of variables: their paths in files, in folders preceded by the name of the
+        file. `Reports.ok` is the verdict.
 
     Raises
     ------
     InvalidArgumentError
-        If an argument is not allowed, nothing is there to compare, or a rule names nothing.
+        If an argument is not allowed, there is nothing to compare, or a rule matches nothing.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def assess_all(
             file = name.removesuffix(paths[0].lstrip("/")).removesuffix("/")
             of_file = taken.setdefault(file, {})
             of_file[path] = x, y
-            if len(of_file) == len(components):  # while the files are open
+            if len(of_file) == len(components):  # now, while the files are open
                 divergences[file + ", ".join(divergence or ())] = assess_divergence(
                     *zip(*(of_file[one] for one in components), strict=True),
                     axes=options.get("axes"),
@@ -143,7 +143,7 @@ def assess_all(
 
 
 def assess_variable(x: Any, y: Any, *, is_coordinate: bool, **options: Any) -> Report | None:
-    """Compare a variable; None if it is a coordinate, and unchanged."""
+    """Compare a variable; None if it is an unchanged coordinate."""
     require_open(x, "original")
     require_open(y, "decoded")
     if not is_coordinate:
@@ -157,20 +157,20 @@ def assess_variable(x: Any, y: Any, *, is_coordinate: bool, **options: Any) -> R
 
 
 def _place(field: Any, name: str) -> str:
-    """Return the file of a dataset and its path there; of others the name of the variable."""
+    """Return the file of a dataset and its path there; otherwise the name of the variable."""
     return f"{field.file.filename}:{name_of(field)}" if isinstance(field, h5py.Dataset) else name
 
 
 def is_no_variable(found: Any) -> bool:
-    """Return whether a dataset is a mere dimension of netCDF."""
+    """Return whether a dataset is only a netCDF dimension."""
     is_open = isinstance(found, h5py.Dataset) and bool(found)
     return is_open and h5ds.is_scale(found.id) and not has_places(found)
 
 
 def coordinates_of(datasets: Iterable[tuple[str, h5py.Dataset]]) -> set[str]:
-    """Return the paths of datasets that say where the others are, as CF has it.
+    """Return the paths of datasets that are coordinates of others by the CF conventions.
 
-    One that h5lossy compressed is none, since it has a bound.
+    A dataset that h5lossy compressed does not count, since it has a bound.
     """
     kept, named = set(), set()
     for path, dataset in datasets:
@@ -182,7 +182,7 @@ def coordinates_of(datasets: Iterable[tuple[str, h5py.Dataset]]) -> set[str]:
 
 
 def _pairs(original: Any, decoded: Any) -> Iterator[_Pair]:
-    """Yield what is compared."""
+    """Yield the variables to compare."""
     for given, name in ((original, "original"), (decoded, "decoded")):
         require_open(given, name)
     if isinstance(original, h5py.Group) and isinstance(decoded, h5py.Group):

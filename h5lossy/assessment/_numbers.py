@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sums and extrema into the numbers of a report: every definition that is not in the library."""
+"""The numbers of a report, from sums and extrema: every definition that is not in the library."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ NO_NEIGHBOURS = "no point has two valid neighbours along every axis"
 CONSTANT_ERROR = "the error is the same everywhere"
 
 _LOG_BINS = 2048  # of one sign
-_SMALLEST, _LARGEST = 2.0**-100, 2.0**129  # what the largest error must be for them to tell sizes
+_SMALLEST, _LARGEST = 2.0**-100, 2.0**129  # of the largest error, for bins to resolve it
 _K_MAX = 10  # cosmologists require a ratio of power near 1 below this wavenumber
-_NORMAL_95 = 1.96  # what 95 % of a normal distribution stays within, in standard deviations
+_NORMAL_95 = 1.96  # 95 % of a normal distribution is within this many standard deviations
 
 
 def special(points: PointsResult, absent: Absent | None, shape: tuple[int, ...]) -> Special:
@@ -84,13 +84,13 @@ def values(points: PointsResult, which: str, undefined: Undefined) -> Values:
 
 
 def _root(square: float) -> float:
-    """Return the square root; 0 for a number that rounding made negative."""
+    """Return the square root; 0 for a number made negative by rounding."""
     return math.sqrt(square) if not square < 0 else 0.0
 
 
 def mean_square(points: PointsResult) -> float:
     """Return the mean square error."""
-    if points.error_min == points.error_max:  # without a rounding
+    if points.error_min == points.error_max:  # exact, without rounding
         return points.error_min * points.error_min if fits(points.error_min) else math.nan
     return points.squares_error / points.valid + points.mean_error * points.mean_error
 
@@ -110,12 +110,12 @@ def decibel(peak: float, rmse: float) -> float:
 
 
 def _ratio(part: float, whole: float) -> float:
-    """Divide as relative errors are meant: 0 of 0 is 0, anything else of 0 is infinite."""
+    """Divide for a relative error: 0 / 0 is 0, anything else / 0 is infinite."""
     return quotient(part, whole) if whole else math.inf if part else 0.0
 
 
 def quantiles(points: PointsResult, undefined: Undefined) -> Quantiles:
-    """Return sizes of error from the logarithmic histogram, each within its bin."""
+    """Return quantiles of |error| from the logarithmic histogram, each accurate to its bin."""
     most = max(points.error_max, -points.error_min)
     if most and not _SMALLEST <= most < _LARGEST:
         undefined["error.quantiles"] = f"the histogram has no bins for errors of {most:.3g}"
@@ -203,7 +203,7 @@ def _pointwise(points: PointsResult, threshold: Number, undefined: Undefined) ->
 
 
 def size(raw_bytes: int, stored_bytes: int, count: int, original: Values, error: Errors) -> Size:
-    """Return what `count` values take, for their error."""
+    """Return the size of `count` values, and what follows from it and their error."""
     bits, gain = 8 * stored_bytes / count if count else None, None
     if bits is not None and original.std and error.rmse:
         gain = math.log2(original.std / error.rmse) - bits
@@ -219,7 +219,7 @@ def size(raw_bytes: int, stored_bytes: int, count: int, original: Values, error:
 def pearson(vx: Any, ve: Any, c: Any) -> tuple[Any, Any]:
     """Return Pearson's r and 1 - r from the moments of original and error, numbers or arrays.
 
-    1 - r^2 = (Vx Ve - C^2) / (Vx Vy) has no cancellation, so the nines are right beyond 1e-16.
+    1 - r^2 = (Vx Ve - C^2) / (Vx Vy) has no cancellation, so even more than 16 nines are right.
     """
     vy = vx + 2 * c + ve
     lost = np.fmax(0.0, ve / vy - (c / vx) * (c / vy))
@@ -235,7 +235,7 @@ def correlation(points: PointsResult, undefined: Undefined) -> Correlation:
         why = why or CONSTANT
     vx, ve, c = points.squares_original, points.squares_error, points.products
     vy = vx + 2 * c + ve
-    if not why and not (vx > 0 and vy > 0):  # NaN, too
+    if not why and not (vx > 0 and vy > 0):  # also if NaN
         why = OVERFLOW
     if why:
         undefined["correlation"] = why
@@ -271,7 +271,7 @@ def histogram(points: PointsResult, undefined: Undefined) -> Histogram:
 
 
 def too_short(shape: tuple[int, ...], sides: tuple[int, ...]) -> str:
-    """Return why no window fits, if that is so."""
+    """Return why no window fits, or nothing."""
     short = [side for n, side in zip(shape, sides, strict=True) if n < side]
     return f"an axis is shorter than the window of {short[0]}" if short else ""
 
@@ -324,14 +324,14 @@ def similarity(
 def derivatives(
     field: FieldResult, layout: Layout, spacing: tuple[float, ...], undefined: Undefined
 ) -> Derivatives:
-    """Return what became of slopes, curvatures, gradient and Laplacian."""
+    """Return how well slopes, curvatures, gradient and Laplacian were kept."""
     n = field.interior
     if not n:
         undefined["derivatives"] = NO_NEIGHBOURS
         return nothing(Derivatives, points=0, spacing=spacing, slopes=(), curvatures=())
 
     def root(squares: float, largest: float = 1.0) -> float:
-        """Return a root mean square; NaN where the square of the largest may not have fitted."""
+        """Return a root mean square; NaN if the largest square may have overflowed."""
         return _root(squares / n) if fits(largest) else math.nan
 
     def along_axes(which: str) -> tuple[AxisDerivative, ...]:

@@ -23,7 +23,7 @@ from h5lossy.assessment.schema import GROUPS
 if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: What each profile computes besides the reductions, which are always there.
+#: What each profile computes besides the reductions, which are always computed.
 PROFILES: dict[str, frozenset[str]] = {
     "bound": frozenset(),
     "standard": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk"}),
@@ -44,46 +44,46 @@ class AssessOptions:
     Parameters
     ----------
     absolute, pointwise_relative, range_relative, noise, modulus, lossless, bound : optional
-        The error bound to check, at most one, but absolute may stand beside noise. Default of
-        `assess`: the one that the file states, if `decoded` is a dataset that h5lossy compressed;
-        otherwise none.
+        The error bound to check: at most one, except that absolute may be combined with noise.
+        Default of `assess`: the one that the file states, if `decoded` is a dataset that h5lossy
+        compressed; otherwise none.
     require : str, optional
         Further thresholds to meet: "psnr>=70, ssim>=0.9999".
     metrics : str or iterable of str and Metric, optional
-        A profile, "bound", "standard", "climate" or "full", or any of these, of the groups "ssim",
+        A profile, "bound", "standard", "climate" or "full"; or any of the groups "ssim",
         "derivatives", "autocorrelation", "per_chunk", "climate", "spectrum", "pointwise" and
         "distribution", and of your own metrics (`h5lossy.assessment.Metric`). The reductions over
         all points are always computed.
     data_range : float, optional
         Range for the constants of SSIM. Default: max - min of the original's valid values.
     fill_value : float, "auto", None or Missing, optional
-        Points whose original has the bits of the fill value are left out, and have to come back bit
+        Points whose original has the bits of the fill value are left out, and must come back bit
         for bit. "auto": the original's own, or its attribute ``_FillValue``; if the original
-        declares nothing missing, that of `decoded`; an array declares none. A number replaces
-        the fill value, but not the attributes ``missing_value``, ``valid_min``, ``valid_max`` and
+        declares nothing missing, that of `decoded`; an array declares none. A number replaces the
+        fill value, but not the attributes ``missing_value``, ``valid_min``, ``valid_max`` and
         ``valid_range``; an `h5lossy.missing.Missing` replaces all of them. None: all finite values
         are data, whatever the attributes say.
     missing_value : float or sequence of float, optional
-        Further missing values: left out, and to be restored bit for bit.
+        Further missing values: they are left out, and must come back bit for bit.
     axes : int, str or sequence of these, optional
-        The axes that windows (SSIM), derivatives, lags and spectra extend along, by number or name.
-        Each slice along them is assessed on its own, and the report has them summed up, and each in
-        `PerSlice`. Default: the horizontal ones by CF's attributes of dimension scales or of
-        xarray's coordinates; or else those that are neither time, level nor member, the last two at
-        most. Of fields that say nothing: all of up to three axes longer than 1, and the last two of
-        more.
+        The axes along which windows (SSIM), derivatives, lags and spectra extend, by number or
+        name. Each slice along them is assessed on its own; the report has the sums over all slices,
+        and each slice in `PerSlice`. Default: the horizontal axes by the CF attributes of dimension
+        scales or of xarray coordinates; without these, the last two, at most, of those that are not
+        time, level or member. For fields without such information: all axes longer than 1 if there
+        are up to three, and the last two if there are more.
     spacing : float or sequence of float, optional
         Distance of points along each axis of the fields, for derivatives. Default 1.
     ssim : dict, optional
-        "window", the side of windows from 2 to 16 (7), or one for each of `axes`, slowest first;
-        and "step" between them (1).
+        "window", the side of windows from 2 to 16 (default 7), or one for each of `axes`, slowest
+        first; and "step" between them (default 1).
     lags : int, optional
         Largest lag of the autocorrelation, 0 to 16.
     threshold_crossings : dict, optional
         Thresholds by name, up to 8; points that change sides are counted: ``{"rain": 1e-4}``.
     relative_threshold : float, optional
-        Points are counted whose error exceeds this fraction of their value. Default 1e-4, of which
-        Baker et al. (2017) allow 5 %.
+        Counts points whose error exceeds this fraction of their value. Default 1e-4, of which Baker
+        et al. (2017) allow 5 %.
     threads : int, optional
         Largest number of threads. Default: ``H5LOSSY_NUM_THREADS``, or all CPUs of the process.
 
@@ -113,7 +113,7 @@ class AssessOptions:
     relative_threshold: float = 1e-4
     threads: int | None = None
 
-    # What follows from these.
+    # Derived from these.
     given_bound: ErrorBound | None = field(init=False, repr=False, compare=False)
     requirements: tuple[Requirement, ...] = field(init=False, repr=False, compare=False)
     groups: frozenset[str] = field(init=False, repr=False, compare=False)
@@ -145,7 +145,7 @@ class AssessOptions:
             _check_integer("threads", self.threads, 1)
 
     def _one_bound(self) -> ErrorBound | None:
-        """Return the bound that is given, if one is."""
+        """Return the bound, if one is given."""
         given = [] if self.bound is None else [self.bound]
         kinds = [kind for kind in BoundKind if kind is not BoundKind.LOSSLESS]
         values = {kind: v for kind in kinds if (v := getattr(self, kind)) is not None}
@@ -164,7 +164,7 @@ class AssessOptions:
 def takes_options(function: Function) -> Function:
     """Put the fields of `AssessOptions` into the signature of a function with ``**options``.
 
-    So `help` shows them, and an unknown one is an error of that function.
+    So `help` shows them, and an unknown option is an error of that function.
     """
     shown = inspect.signature(function)
     own = {n: p for n, p in shown.parameters.items() if p.kind is not p.VAR_KEYWORD}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is computed for two fields, and the passes over them that find it."""
+"""What is computed for two fields, and the passes over them that compute it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     #: Extents of a box, and all boxes.
     Boxes = tuple[tuple[int, ...], npt.NDArray[Any]]
 
-#: What is computed of complex numbers: nothing that needs neighbours, which components are not.
+#: What is computed for complex numbers: nothing that needs neighbours, since components are none.
 _OF_COMPLEX = frozenset({"per_chunk", "pointwise"})
 
-#: Boxes of the map of errors; where there are more chunks, a box holds several.
+#: Maximum number of boxes in the map of errors; if there are more chunks, a box has several.
 _MOST_BOXES = 4096
 
 
@@ -53,7 +53,7 @@ class Task:
     fields: Fields
     options: AssessOptions
     bound: ErrorBound | None
-    bound_source: str  # "given", or "file" where the decoded dataset states it
+    bound_source: str  # "given", or "file" if the decoded dataset states it
     safeguards: Safeguards = NO_SAFEGUARDS  # of the file
     groups: frozenset[str]
     spacing: tuple[float, ...]  # along all axes
@@ -62,7 +62,7 @@ class Task:
 
     @property
     def has_neighbours(self) -> bool:
-        """Whether the rank is one that stencils, lags, windows and boxes are computed for."""
+        """Whether stencils, lags, windows and boxes can be computed for this rank."""
         return 0 < len(self.fields.layout.shape) <= _native.ASSESS_MAX_RANK
 
     def params(self, extent: Fraction, value_range: float | None) -> _native.AssessParams:
@@ -121,7 +121,7 @@ class Results:
     undefined: Undefined
     absent: Absent | None
     sides: Sides | None = None
-    state: _native.AssessState | None = None  # that `field` is of
+    state: _native.AssessState | None = None  # the one to which `field` belongs
     boxes: Boxes | None = None
     climate: Climate | None = None
     distribution: Distribution | None = None
@@ -152,13 +152,13 @@ class Passes:
         self._progress(self._done, self._total)
 
     def run(self) -> Results:
-        """Read the fields, and return everything that was found."""
+        """Read the fields, and return all results."""
         task, fields = self._task, self._task.fields
         state: _native.AssessState | None = None
         points: _native.PointsResult | None = None
         ends: tuple[float, float] | None = None
         if self._passes == 2 and fields.device is not None and not self._is_relative:
-            # Everything is in memory, so the reductions come first, and give the range.
+            # Everything is in memory, so the reductions can run first, and find the range.
             state = _native.AssessState(task.params(Fraction(0), None))
             Walker(fields, 0, 0).run(state, progress=self._advance)
             points = state.points_result()
@@ -234,7 +234,7 @@ class Passes:
         return weighted(self._task.fields, weights, pivot, undefined, self._advance)
 
     def _ranges(self, ends: tuple[float, float] | None) -> tuple[float | None, Fraction]:
-        """Return the range for SSIM, and the one that a range-relative bound is relative to."""
+        """Return the range for SSIM, and the range for a range-relative bound."""
         extent = Fraction(0) if ends is None else Fraction(ends[1]) - Fraction(ends[0])
         given = self._task.options.data_range
         if given is not None:
@@ -247,7 +247,7 @@ class Passes:
         """Return the smallest and the largest valid value of the original."""
         fields = self._task.fields
         dtype = fields.dtype
-        if fields.device is not None:  # the reductions of the original with itself
+        if fields.device is not None:  # from reductions of the original with itself
             state = _native.AssessState(
                 _native.AssessParams(
                     value_bytes=dtype.itemsize, fill_bits=fields.missing.fill_bits, on_device=True
@@ -264,7 +264,7 @@ class Passes:
         return extent.ends
 
     def _new_boxes(self) -> Boxes | None:
-        """Return boxes of whole chunks to sum up errors in, where they are wanted."""
+        """Return boxes of whole chunks in which errors are summed; None if not requested."""
         task, layout = self._task, self._task.fields.layout
         chunks = layout.chunks(task.fields.decoded) or layout.chunks(task.fields.original)
         wanted = "per_chunk" in task.groups and task.has_neighbours and 0 not in layout.shape
@@ -278,19 +278,19 @@ class Passes:
 def _original_ends(points: _native.PointsResult) -> tuple[float, float] | None:
     """Return the smallest and the largest value of the original, if the reductions have them.
 
-    They do not where a value became NaN or infinite, since such points do not count there.
+    They do not if a value became NaN or infinite, since the reductions leave such points out.
     """
     lost = points.special["nan_introduced"] + points.special["inf_introduced"]
     return (points.original_min, points.original_max) if points.valid and not lost else None
 
 
 def grid_limit(limit: float) -> float:
-    """Return the limit that the histogram's grid is made for; 0: it adapts to the errors."""
+    """Return the limit for the grid of the histogram; 0 if the grid adapts to the errors."""
     return limit if 1e-300 <= limit < math.inf else 0.0
 
 
 def windows_along(window: int | tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the sides of windows along the axes that these extend along."""
+    """Return the sides of windows along `axes`."""
     sides = (window,) * len(axes) if isinstance(window, int) else window
     if len(sides) != len(axes):
         raise InvalidArgumentError(

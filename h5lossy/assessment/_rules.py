@@ -31,7 +31,7 @@ _OPTIONS = {field.name for field in dataclasses.fields(AssessOptions) if field.i
 
 
 class Rules:
-    """What is wanted of variables whose paths match globs; later rules go first.
+    """The options for variables whose paths match globs; later rules take precedence.
 
     `given` is a file of rules, or a mapping of globs to options; with "skip" a variable is left
     out.
@@ -69,17 +69,17 @@ class Rules:
             if not _matches(paths, glob):
                 continue
             self._unused.discard(glob)
-            if _BOUNDS & more.keys():  # it takes the place of another one
+            if _BOUNDS & more.keys():  # it replaces the previous bound
                 found = {name: value for name, value in found.items() if name not in _BOUNDS}
             found |= more
         return None if found.pop("skip", False) else found
 
     def names(self, paths: Sequence[str]) -> bool:
-        """Return whether a rule names this variable, and no others."""
+        """Return whether a rule names exactly this variable."""
         return any(not has_wildcards(glob) and _matches(paths, glob) for glob, _ in self._rules)
 
     def check_used(self) -> None:
-        """Refuse rules that named nothing: most likely these are slips of the pen."""
+        """Raise if a rule matched nothing: most likely it has a typo."""
         if self._unused:
             raise InvalidArgumentError(
                 f"rules name no variable here: {', '.join(sorted(self._unused))}"

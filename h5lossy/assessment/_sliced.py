@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fields whose neighbours are compared along some axes: each slice along these on its own.
+"""Fields whose neighbours are compared along some axes only: each slice along these on its own.
 
-Members, times and levels are no neighbours. A slice is assessed as a field is, and the sums of all
-slices become the numbers of the report.
+Members, times and levels are not neighbours. Each slice is assessed like a field, and the sums over
+all slices give the numbers of the report.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ if TYPE_CHECKING:
     from h5lossy.assessment._climate import Power
     from h5lossy.assessment._fields import Fields
 
-    #: A number of each slice, NaN where it has none, and why, where that is so: the first counts.
+    #: A number per slice, NaN if it has none, and conditions with the reason for that: the first
+    #: counts.
     Numbers = tuple[npt.NDArray[np.float64], list[tuple[Any, str]]]
 
-#: What is computed slice by slice; all else is of points, or has slices of its own.
+#: What is computed slice by slice. All else concerns single points, or has slices of its own.
 OF_NEIGHBOURS = frozenset({"ssim", "derivatives", "autocorrelation", "spectrum"})
 
-#: A power spectrum takes about a millisecond however small the slice is.
+#: Maximum number of slices for spectra: one takes about a millisecond, however small the slice is.
 _MOST_SLICES = 1 << 16
 
-#: Most slices whose numbers are in a report one by one.
+#: Maximum number of slices whose numbers are listed in a report.
 _MOST_LISTED = 4096
 
-#: The fraction of the memory limit that slices take which are read together: what is read next to
-#: them takes as much again, and a source may take twice that while it makes its values.
+#: The fraction of the memory limit for slices that are read together. The next ones need as much
+#: again, and a source may need twice that while it computes its values.
 _OF_LIMIT = 0.2
 
 
@@ -58,7 +59,7 @@ def find(
 ) -> tuple[Results, SliceSums | None]:
     """Read the fields of a task as often as its metrics require.
 
-    Return what was found, and what of neighbours if these are compared slice by slice.
+    Return the results, and the sums over slices if neighbours are compared slice by slice.
     """
     fields = task.fields
     if fields.slices is None or not task.groups & OF_NEIGHBOURS:
@@ -83,7 +84,7 @@ def find(
 
 
 class SliceSums:
-    """The sums of stencils, lags and windows of all slices, and the numbers of each."""
+    """The sums of stencils, lags and windows over all slices, and the numbers of each slice."""
 
     def __init__(self, task: Task) -> None:
         layout = task.fields.slices
@@ -91,7 +92,7 @@ class SliceSums:
         self.layout = layout
         self.grid = tuple(layout.full_shape[axis] for axis in layout.others)
         decoded = copy.copy(task.fields.decoded)
-        decoded.mask = None  # what it leaves out alone is of points
+        decoded.mask = None  # points that it alone masks concern metrics of points only
         self._task = replace(
             task,
             fields=replace(task.fields, layout=layout, decoded=decoded, stored=None),
@@ -108,7 +109,7 @@ class SliceSums:
         self._is_found = np.zeros(count, np.bool_)
         self._found = np.zeros(count, _native.SLICE_RESULT_DTYPE)
         self._deviations = np.full(count, np.nan)  # of spectra
-        self._no_deviation = ""  # why a slice has none
+        self._no_deviation = ""  # why a slice has no deviation
         self._sums = _native.new_state(self.params)
 
     def _why_not(self, fields: Fields) -> str:
@@ -123,7 +124,7 @@ class SliceSums:
         """Read all slices, those of a chunk together; `progress` takes the number of points."""
         fields, layout = self._task.fields, self.layout
         most = int(memory_limit * _OF_LIMIT)
-        # On a GPU, and where memory does not hold it, each is read as a field is.
+        # On a GPU, and if several do not fit in memory, each slice is read like a field.
         is_apart = fields.device is not None or fields.slice_bytes(layout) > most
         at_once = (1,) * len(self.grid) if is_apart else fields.slices_at_once(layout, most)
         for block in blocks(self.grid, at_once):
@@ -134,7 +135,7 @@ class SliceSums:
             progress(math.prod(s.stop - s.start for s in block) * math.prod(layout.shape))
 
     def add(self, block: Block, x: Any, y: Any, mask: Any, memory_limit: int) -> None:
-        """Assess slices that are along the first axis of arrays."""
+        """Assess slices that are stacked along the first axis of arrays."""
         found = np.zeros(len(x), _native.SLICE_RESULT_DTYPE)
         found["value_range"] = self._value_ranges(x, mask)
         self._sums.slices(x, y, mask, found)
@@ -153,7 +154,7 @@ class SliceSums:
             self._add_power(powers(own, memory_limit), place)
 
     def _read_one(self, block: Block, memory_limit: int) -> None:
-        """Read a slice as a field is."""
+        """Read a slice like a field."""
         [place] = self._places(block).tolist()
         at = self.layout.at_index([s.start for s in block])
         task = replace(self._task, fields=replace(self._task.fields, layout=at))
@@ -172,7 +173,7 @@ class SliceSums:
         return np.arange(math.prod(self.grid)).reshape(self.grid)[block].reshape(-1)
 
     def _value_ranges(self, x: npt.NDArray[Any], mask: npt.NDArray[Any] | None) -> Any:
-        """Return the ranges for SSIM; NaN where the library finds them, and where there is none."""
+        """Return the ranges for SSIM; NaN if the library finds the range, or there is none."""
         options, missing = self._task.options, self._task.fields.missing
         if options.data_range is not None:
             return float(options.data_range)
@@ -182,7 +183,7 @@ class SliceSums:
         return [float(int(v.max()) - int(v.min())) if v.size else math.nan for v in valid]
 
     def _add_power(self, power: Power | str, place: int | None = None) -> None:
-        """Add the power of a slice, or of several that are none at a place."""
+        """Add the power of the slice at `place`, or of several slices if that is None."""
         if not isinstance(power, str):
             self.power = power if isinstance(self.power, str) else self.power + power
         elif isinstance(self.power, str):
@@ -196,7 +197,7 @@ class SliceSums:
                 self._deviations[place] = deviation
 
     def merge(self, other: SliceSums) -> None:
-        """Add what was found of other slices."""
+        """Add the results of other slices."""
         self._sums.merge(other._sums)
         self._found[other._is_found] = other._found[other._is_found]
         self._deviations[other._is_found] = other._deviations[other._is_found]
@@ -206,7 +207,7 @@ class SliceSums:
 
     @property
     def field(self) -> _native.FieldResult:
-        """The sums of all slices; the worst window is at a place in `worst_slice`."""
+        """The sums over all slices; the worst window is at a place in `worst_slice`."""
         field, worst = self._sums.field_result(), self._worst
         if worst is None:
             return field
@@ -231,13 +232,13 @@ class SliceSums:
 
     @property
     def value_range(self) -> float | None:
-        """The largest of a slice."""
+        """The largest range of a slice."""
         known = self._found["value_range"][self._is_found]
         known = known[~np.isnan(known)]
         return float(known.max()) if known.size else None
 
     def result(self, undefined: Undefined) -> PerSlice:
-        """Return the numbers of each slice, and the worst and the mean."""
+        """Return the numbers of each slice, and their worst and mean."""
         places = np.flatnonzero(self._is_found)
         if self.why or not places.size:
             undefined["per_slice"] = self.why or numbers.NO_POINTS
@@ -329,7 +330,7 @@ def _of_derivatives(found: npt.NDArray[Any]) -> dict[str, Numbers]:
 
 
 def _fit(found: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return whether sums of squares of the original fit in float64, and of the error."""
+    """Return whether sums of squares fit in float64: of the original, and of the error."""
     of_x, of_e = (
         fit(found[f"{name}_min"]) & fit(found[f"{name}_max"]) for name in ("original", "error")
     )
@@ -337,7 +338,7 @@ def _fit(found: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np
 
 
 def _known(values: npt.NDArray[np.float64], whys: list[tuple[Any, str]]) -> Numbers:
-    """Leave out numbers of which there is a reason why there is none."""
+    """Replace numbers for which there is a reason by NaN."""
     for is_so, _ in whys:
         values = np.where(is_so, np.nan, values)
     values = np.where(np.isfinite(values), values, np.nan)

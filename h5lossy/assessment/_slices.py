@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Slices of both fields for a report's figure, made small enough for it."""
+"""Slices of both fields for a report's figure, reduced in size."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from h5lossy.assessment._fields import Fields
 
-#: Longest side of a slice in points; of a line.
+#: Longest side of a slice, in points; longest line.
 _LONGEST = 320
 _LONGEST_LINE = 1200
 
-#: What is read of a slice at once, as float64.
+#: How many bytes of a slice are read at once, as float64.
 _PART_BYTES = 4 << 20
 
 
@@ -67,7 +67,7 @@ def _take(fields: Fields, title: str) -> FieldSlice:
         every = tuple(slice(None, None, step) for step in steps)
         with np.errstate(over="ignore"):
             off = np.where(valid, y - x, np.nan)
-        off[np.isinf(off)] = np.nan  # no colour for what float64 can't hold
+        off[np.isinf(off)] = np.nan  # no colour for an error that float64 can't hold
         for axis, step in enumerate(steps):
             off = _largest_of(off, axis, step)
         to = tuple(
@@ -87,7 +87,7 @@ def _take(fields: Fields, title: str) -> FieldSlice:
 
 
 def _largest_of(error: npt.NDArray[np.float64], axis: int, step: int) -> npt.NDArray[np.float64]:
-    """Take of every `step` values along an axis the one that is largest in size."""
+    """Reduce every `step` values along an axis to the one with the largest magnitude."""
     if step == 1:
         return error
     error = np.moveaxis(error, axis, 0)

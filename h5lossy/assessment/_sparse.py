@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parts of datasets that were never written, which a file may claim far more of than it has bytes.
+"""Parts of datasets that were never written; there may be far more of them than the file has bytes.
 
-HDF5 gives the fill value there. Of equal blocks without a stored chunk one is assessed, and counted
-as often as there are.
+HDF5 returns the fill value there. Of equal blocks without a stored chunk, only one is assessed, and
+it counts as often as there are such blocks.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-#: Bytes that are read at once if most values were never written: less, for many parts are equal.
+#: Bytes read at once if most values were never written: few, so that many parts are equal.
 SPARSE_BYTES = 4 << 20
 
-#: What is computed in NumPy reads every value; of more than these it is refused if few are stored.
+#: NumPy code reads every value; it refuses more values than this if few of them are stored.
 MOST_READ = 1 << 30
 
 
 class Stored:
-    """Where chunks are stored of any of several fields, along the axes of a layout.
+    """Where chunks of any of several fields are stored, along the axes of a layout.
 
     `starts` and `stops` are arrays of places, a row a chunk.
     """
@@ -43,7 +43,7 @@ class Stored:
         self._stops: npt.NDArray[np.int64] = stops
 
     def gap_end(self, box: Block) -> int:
-        """Return up to where a box without a chunk may grow along axis 0; 0 if it has one."""
+        """Return how far a box without a chunk may grow along axis 0; 0 if it contains one."""
         near = np.ones(len(self._starts), bool)
         for axis, part in enumerate(box[1:], 1):
             near &= (self._starts[:, axis] < part.stop) & (self._stops[:, axis] > part.start)
@@ -53,7 +53,7 @@ class Stored:
 
 
 def chunks_of(dataset: h5py.Dataset, most: int) -> list[tuple[int, ...]] | None:
-    """Return where chunks begin; None if they hold more values, or the layout is another one."""
+    """Return where chunks begin; None for more than `most` values, or for other layouts."""
     creation = dataset.id.get_create_plist()
     layout = creation.get_layout()
     if layout == h5d.CHUNKED:
@@ -72,10 +72,10 @@ def grouped(
     step: int = 1,
     planes: Block = (),
 ) -> Iterator[tuple[Block, Block]]:
-    """Cut a shape into blocks; of equal ones without a chunk, yield the first, and where all are.
+    """Cut a shape into blocks; of equal blocks without a chunk, yield the first, and where all are.
 
-    `planes` are leading axes of the fields, which all blocks have whole. Blocks read a halo behind
-    their last point, and those cut at other places than multiples of `step` are not equal.
+    `planes` are leading axes of the fields, which all blocks span. Blocks also read a halo after
+    their last point, and blocks whose cuts are not at multiples of `step` are not equal.
     """
     if stored is None or not shape:
         yield from ((own, own) for own in blocks(shape, block))
@@ -114,7 +114,7 @@ def times_in(own: Block, region: Block) -> int:
 
 
 def add_times(total: Any, part: Any, times: int) -> None:
-    """Merge what `times` equal parts found, by doubling."""
+    """Merge the results of `times` equal parts, by doubling."""
     while times:
         if times & 1:
             total.merge(part)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which numbers can't be told, and why: those that float64, or a sum in float64, does not hold."""
+"""Which numbers are undefined, and why: float64, or a sum in float64, can't hold them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from h5lossy._native import FieldResult, PointsResult
 
-#: Up to this exponent, of either sign, squares fit in float64, with room for sums of many, for
+#: If no exponent exceeds this in magnitude, squares fit in float64, with room for sums of many, for
 #: squares 2^106 times smaller than the largest, and for the units of slopes.
 _FITS = 400
 
@@ -23,7 +23,7 @@ OVERFLOW = "beyond the range of float64"
 
 
 def fits(*values: float) -> bool:
-    """Return whether squares of numbers of at most this size fit in float64, and their sums."""
+    """Return whether squares of numbers up to this magnitude fit in float64, and their sums."""
     return all(not v or (math.isfinite(v) and abs(math.frexp(v)[1]) <= _FITS) for v in values)
 
 
@@ -39,7 +39,7 @@ def known(value: float) -> float | None:
 
 
 def quotient(part: float, whole: float) -> float:
-    """Divide by a number other than 0; NaN for what float64 does not hold."""
+    """Divide by a number other than 0; NaN if float64 can't hold the result."""
     found = part / whole
     return found if math.isfinite(found) and (found or not part) else math.nan
 
@@ -48,7 +48,7 @@ class Undefined(dict[str, str]):
     """Reasons why numbers are None, by their names."""
 
     def checked(self, name: str, value: float, *, infinite: bool = False) -> float | None:
-        """Return a number, or None for what is not one; infinities only where they have a sense."""
+        """Return a number, or None if it is NaN or infinite; `infinite` allows infinities."""
         number = value if infinite and math.isinf(value) else known(value)
         if number is None:
             self[name] = OVERFLOW
@@ -56,7 +56,7 @@ class Undefined(dict[str, str]):
 
 
 def without_lost_sums(points: PointsResult, field: FieldResult) -> tuple[PointsResult, FieldResult]:
-    """Make sums NaN whose squares do not fit in float64, as the extrema show, which are exact."""
+    """Make sums NaN if squares do not fit in float64, as the (exact) extrema show."""
     if not points.valid:
         return points, field
     nan = math.nan

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One pass over two fields of any size, in memory or not.
 
-Both are read in slabs along the first axis, of whole chunks where there are chunks. Each slab
-overlaps the one before by the halo of stencils, lags and windows, so each of them is computed
-exactly once. Where a slab with its halo would take more memory than allowed, or be thin beside it,
-the field may be cut into columns along the second and third axis too, and the halos of these are
+Both are read in slabs along the first axis, of whole chunks if there are chunks. Each slab overlaps
+the previous one by the halo of stencils, lags and windows, so that each of these is computed
+exactly once. If a slab with its halo would take more memory than allowed, or be thin compared with
+the halo, the field may also be cut into columns along the second and third axis, whose halos are
 read again. Arrays that need no conversion are not copied.
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Values = npt.NDArray[Any]
     #: Original, decoded and mask of a slab.
     Parts = tuple[Values, Values, Values | None]
-    #: Counts what the native library does not.
+    #: Counts points that the native library does not count.
     Counter = Absent | Sides
     #: Extents of a box, and all boxes.
     Boxes = tuple[tuple[int, ...], Values]
@@ -50,49 +50,49 @@ _VALUES_AT_ONCE = 1 << 24
 #: The same on a GPU, where even a small call takes tens of microseconds.
 _VALUES_AT_ONCE_ON_DEVICE = 1 << 31
 
-#: Bytes that are read from files at once, if the memory limit allows it.
+#: Bytes read from files at once, if the memory limit allows it.
 _BYTES_AT_ONCE = 16 << 20
 
-#: The fraction of the memory limit that a slab takes at most: one is assessed while the next is
+#: The fraction of the memory limit that a slab may take: one slab is assessed while the next one is
 #: read, and the rest is for everything else.
 _OF_LIMIT = 0.3
 
-#: A slab has at most so many new planes for each plane that it keeps from the one before, which is
-#: copied, and whose windows begin anew.
+#: A slab has at most this many new planes for each plane kept from the previous slab: kept planes
+#: have to be copied, and their windows start again.
 _TIMES_KEPT = 4
 
-#: How long stencils, lags and windows take, beside reading and reductions.
+#: The cost of stencils, lags and windows, relative to reading and reductions.
 _WORK = 2.0
 
-#: The overhead of one call with a run of points, in points that take the same time.
+#: The overhead of a call for a run of points, as the number of points that take the same time.
 _CALL_POINTS = 4096
 
-#: Slabs of so many bytes take twice as long as small ones: their memory is new, and in no cache.
+#: Slabs of this size take twice as long as small ones: their memory is new, and in no cache.
 _SLOW_BYTES = 1 << 30
 
-#: The first axis may be cut at multiples of this, by rank; 1 elsewhere. These are borders of the
-#: cells that sums are made of (7 or 16 rows), so cuts do not change a sum.
+#: The first axis may be cut at multiples of this, by rank; otherwise of 1. These are borders of the
+#: cells in which sums are computed (7 or 16 rows), so cuts do not change a sum.
 _FIRST_CUT = {1: 4096, 2: 112}
 
-#: The same for the axes behind it, which columns cut; columns change the order of cells.
+#: The same for the later axes, along which columns are cut; columns change the order of cells.
 _OTHER_CUTS = {2: (256,), 3: (16, 16), 4: (1, 16)}
 
-#: The number of a point far behind all others.
+#: The number of a point beyond all others.
 _FAR = 1 << 63
 
 
 def first_cut(rank: int) -> int:
-    """Return what the first axis may be cut at multiples of, without a change of any sum."""
+    """Return the multiples at which the first axis may be cut without changing any sum."""
     return _FIRST_CUT.get(rank, 1)
 
 
 @dataclass(frozen=True)
 class _Column:
-    """A part of the axes behind the first."""
+    """A part of the axes after the first."""
 
     own: tuple[slice, ...]
     read: tuple[slice, ...]  # with its halo
-    region: tuple[slice, ...]  # with those that are equal, of which this is the first
+    region: tuple[slice, ...]  # including equal columns, of which this is the first
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -102,18 +102,18 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Slab:
-    """Consecutive planes of a column: those kept from the slab before, and new ones."""
+    """Consecutive planes of a column: those kept from the previous slab, and new ones."""
 
     column: _Column
     start: int  # the first plane that is kept
     fresh: int  # the first new plane
     stop: int
-    own: slice  # planes whose stencils, lags and windows are computed now
-    times: int  # equal slabs of this column, of which this is the first
+    own: slice  # planes whose stencils, lags and windows are computed from this slab
+    times: int  # number of equal slabs of this column, of which this is the first
 
     @property
     def kept(self) -> int:
-        """Number of planes of the slab before."""
+        """Number of planes kept from the previous slab."""
         return self.fresh - self.start
 
     @property
@@ -123,12 +123,12 @@ class _Slab:
 
     @property
     def all_times(self) -> int:
-        """Equal slabs of all columns that this one stands for."""
+        """Number of equal slabs in all columns that this one stands for."""
         return self.times * times_in(self.column.own, self.column.region)
 
     @property
     def region(self) -> tuple[slice, ...]:
-        """The points of this slab and its equals."""
+        """The points of this slab and of those equal to it."""
         start, stop = self.own.start, self.own.stop
         return slice(start, start + self.times * (stop - start)), *self.column.region
 
@@ -137,8 +137,8 @@ class Walker:
     """Cuts two fields into slabs and passes them to a state.
 
     The halo says how far stencils, lags and windows extend from their first point; windows are
-    `step` apart. The limit, in bytes, is for values that are not in memory yet, or have another
-    type there.
+    `step` apart. The limit, in bytes, is for values that are not in memory yet, or that have to be
+    converted.
     """
 
     def __init__(self, fields: Fields, halo: int, memory_limit: int, step: int = 1) -> None:
@@ -162,7 +162,7 @@ class Walker:
         )
 
     def _choose_cuts(self) -> tuple[int, tuple[int, ...]]:
-        """Choose how many planes are read at a time, and how wide columns are: the fastest."""
+        """Choose the planes per slab and the width of columns for which reading is fastest."""
         fields, whole, halo = self._fields, self._shape[1:], self._halo
         if self._in_memory:
             at_once = _VALUES_AT_ONCE_ON_DEVICE if self._on_device else _VALUES_AT_ONCE
@@ -172,7 +172,7 @@ class Walker:
             max(1, min(n, max((c[axis] for c in chunks if c), default=1)))
             for axis, n in enumerate(self._shape)
         )
-        if fields.stored is not None:  # so that slabs are equal, and not large
+        if fields.stored is not None:  # small, so that many slabs are equal
             rows = math.lcm(self._cut, self._step)
             self._limit = min(self._limit, 8 * SPARSE_BYTES)
         point_bytes = 2 * fields.dtype.itemsize + self._has_mask
@@ -197,14 +197,14 @@ class Walker:
                 best, thickness = (cost, -points, widths), thick
         if best is not None:
             return thickness, best[2]
-        if len(self._shape) > _native.ASSESS_MAX_RANK:  # nothing needs neighbours: cut anywhere
+        if len(self._shape) > _native.ASSESS_MAX_RANK:  # no neighbours: cut anywhere
             most = max(1, int(self._limit * _OF_LIMIT))
             return 1, block_shape(whole, tuple(others), point_bytes, most_bytes=most)
         cuts = _OTHER_CUTS.get(len(self._shape), ())
         return 1, (*map(min, cuts, whole), *whole[len(cuts) :])
 
     def _possible_widths(self, chunks: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Yield the widths that columns may have, the whole ones first."""
+        """Yield the possible widths of columns, whole axes first."""
         whole, cuts = self._shape[1:], _OTHER_CUTS.get(len(self._shape), ())
         yield whole
         widths_of = [
@@ -215,7 +215,7 @@ class Walker:
             yield (*some, *whole[len(some) :])
 
     def _run(self, widths: tuple[int, ...]) -> int:
-        """Return how many points of a column are adjacent."""
+        """Return how many points of a column are contiguous."""
         shape = self._shape[1:]
         cut = max((k for k, w in enumerate(widths) if w < shape[k]), default=0)
         return math.prod((*widths[cut : cut + 1], *shape[cut + 1 :]))
@@ -223,7 +223,7 @@ class Walker:
     def _slabs(self) -> Iterator[_Slab]:
         (planes, *others), cut, thick = self._shape, self._cut, self._thickness
         stored = self._fields.stored
-        kept = -(-self._halo // cut) * cut  # of slabs that are equal to the one before
+        kept = -(-self._halo // cut) * cut  # for slabs equal to the previous one
         blocks_of = partial(grouped, halo=self._halo, step=self._step, planes=(slice(0, planes),))
         for own, region in blocks_of(tuple(others), self._widths, stored):
             read = tuple(
@@ -252,12 +252,12 @@ class Walker:
         counters: Sequence[Counter] = (),
         progress: Callable[[int], None],
     ) -> AssessState:
-        """Pass both fields to a state; return the one that has stencils, lags and windows.
+        """Pass both fields to a state; return the state that has stencils, lags and windows.
 
-        These are computed into a state of their own where the field is cut into columns, or slabs
-        are counted several times: a state knows whether a point is valid only if it was given that
-        point, and the halo of a column belongs to later ones. With `has_points`, the state has the
-        reductions already.
+        These are computed in a state of their own if the field is cut into columns, or if slabs are
+        counted several times: a state knows whether a point is valid only if it was given that
+        point, and the halo of a column belongs to later columns. With `has_points`, the state
+        already has the reductions.
         """
         fields = state
         apart = self._widths != self._shape[1:] or self._fields.stored is not None
@@ -273,11 +273,11 @@ class Walker:
                 self._add_piece(state, fields, slab, parts, boxes)
             return math.prod(slab.fresh_shape) * slab.all_times
 
-        if self._in_memory:  # there is nothing to read
+        if self._in_memory:  # no reading to overlap
             for slab in self._slabs():
                 progress(add(slab, self._taken(slab)))
             return fields
-        # This thread reads, since it may hold h5py's lock; the other one calls the library.
+        # This thread reads, since it may hold h5py's lock; the other thread calls the library.
         overlap(self._parts(), lambda part: add(*part), lambda _, points: progress(points))
         return fields
 
@@ -300,7 +300,7 @@ class Walker:
                 selection, dtype
             )
             is_whole = source.values is part and part.shape == shape
-            # Along an axis of extent 1 NumPy allows any stride, but the library uses it.
+            # NumPy allows any stride along an axis of extent 1, but the library uses it.
             return part if is_whole else part.reshape(-1).reshape(shape)
 
         x, y = one(fields.original, fields.dtype), one(fields.decoded, fields.dtype)
@@ -308,7 +308,7 @@ class Walker:
         return x, y, fields.marked(x, mask)
 
     def _read(self, slab: _Slab, before: Parts | None, turn: int) -> Parts:
-        """Read a slab into one of two buffers; planes that are kept are copied from the other."""
+        """Read a slab into one of two buffers; kept planes are copied from the other one."""
         fields, kept = self._fields, slab.kept
         shape = tuple(s.stop - s.start for s in (slice(slab.start, slab.stop), *slab.column.read))
         types = (fields.dtype, fields.dtype, *((MASK_DTYPE,) if self._has_mask else ()))
@@ -331,14 +331,14 @@ class Walker:
         return parts[0], parts[1], parts[2]
 
     def _buffer(self, key: tuple[int, int], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Values:
-        """Return memory for a part of a slab; that of the slab before the last one, if it fits."""
+        """Return memory for a part of a slab; if it fits, that of the slab before the last one."""
         size = math.prod(shape)
         if key not in self._buffers or self._buffers[key].size < size:
             self._buffers[key] = np.empty(size, dtype)
         return self._buffers[key][:size].reshape(shape)
 
     def _fill(self, source: Input, where: tuple[slice, ...], out: Values) -> None:
-        """Read a part of a field into `out`, by way of small parts where it is converted."""
+        """Read a part of a field into `out`, in small parts if it has to be converted."""
         layout = self._fields.layout
         if not layout.axes:
             out[...] = source.read((), out.dtype).reshape(out.shape)
@@ -358,9 +358,9 @@ class Walker:
     def _add_points(
         self, state: AssessState, counters: Sequence[Counter], slab: _Slab, parts: Parts
     ) -> None:
-        """Add the new points of a slab, and of those that are equal."""
+        """Add the new points of a slab, and of the slabs equal to it."""
         self._add_runs(state, counters, slab, parts)
-        if slab.all_times > 1:  # places are those of the first one
+        if slab.all_times > 1:  # places refer to the first one
             more, more_counters = new_state(state.params), [one.empty() for one in counters]
             self._add_runs(more, more_counters, slab, parts, far=_FAR)
             for one, other in zip((state, *counters), (more, *more_counters), strict=True):
@@ -374,10 +374,10 @@ class Walker:
         parts: Parts,
         far: int = 0,
     ) -> None:
-        """Add the new points without the halo, in runs of adjacent ones."""
+        """Add the new points without the halo, in runs of contiguous ones."""
         shape, own = self._shape[1:], slab.column.shape
         x_new, y_new, mask_new = _behind(slab.kept, parts)
-        # Axes behind the last one that is cut are whole, so runs extend along them.
+        # Axes after the last one that is cut are whole, so runs extend along them.
         cut = max((k for k, n in enumerate(shape, 1) if own[k - 1] < n), default=0)
         strides = list(itertools.accumulate((1, *shape[::-1]), operator.mul))[::-1]
         origin = (slab.fresh, *(s.start for s in slab.column.own))
@@ -424,7 +424,7 @@ class Walker:
             self._add_boxes(state, piece, slab, boxes)
 
     def _add_boxes(self, state: AssessState, piece: Piece, slab: _Slab, boxes: Boxes) -> None:
-        """Add the points of equal slabs, which are equal themselves, to the sums of boxes."""
+        """Add the points of equal slabs to the sums of boxes; the boxes are equal as well."""
         one = np.zeros(1, _native.BOX_DTYPE)
         state.boxes(piece, self._shape, one)
         points: Values = np.ones(())
@@ -451,7 +451,7 @@ def _times_read(n: int, width: int, halo: int, chunk: int = 1) -> float:
     """Return how often a value is read, on average, along an axis that is cut; by whole chunks."""
     if width >= n:
         return 1.0
-    n = min(n, width << 12)  # of very many parts, the first ones will do
+    n = min(n, width << 12)  # if there are very many parts, the first ones suffice
     start = np.arange(0, n, width)
     stop = np.minimum(start + width + halo, n)
     read = np.minimum(-(-stop // chunk) * chunk, n) - start // chunk * chunk

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Means in which points count by weights, such as the areas that they stand for."""
+"""Means in which points are weighted, for instance by the areas that they represent."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Values = npt.NDArray[np.float64]
 
-#: Values of one field that a block holds, at most, unless a plane and its halo hold more.
+#: The most values of one field in a block, unless a plane with its halo has more.
 _VALUES_OF_BLOCK = 1 << 21
 
 
@@ -60,7 +60,7 @@ class Metric(Protocol):
     name : str
         Key of the result in `Report.metrics`.
     halo : int
-        Number of planes before and after its own ones that a block holds, up to the edges.
+        Number of planes that a block holds before and after its own, up to the edges.
     """
 
     name: str
@@ -101,7 +101,7 @@ def _block(parts: Sequence[npt.NDArray[Any]], start: int, first: int, last: int)
 def relative_histogram(
     fields: Fields, undefined: Undefined, progress: Callable[[int], None]
 ) -> RelativeHistogram:
-    """Count the sizes of error relative to the value, with eight bins an octave."""
+    """Count |error / value|, with eight bins per octave."""
     counts: Counter[int] = Counter()
     opposite: Counter[int] = Counter()
     exact = 0

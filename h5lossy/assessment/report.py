@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Report(ReportData):
-    """All that an assessment found. Made by `h5lossy.assess`.
+    """Everything that an assessment found. Made by `h5lossy.assess`.
 
     ``docs/reference/report.md`` lists the attributes.
     """
@@ -31,7 +31,7 @@ class Report(ReportData):
         return markdown(self)
 
     def to_html(self, path: str | PathLike[str] | None = None) -> str:
-        """Return the report as one HTML page that needs nothing else, and may write it.
+        """Return the report as one self-contained HTML page; write it if `path` is given.
 
         Parameters
         ----------

@@ -26,11 +26,11 @@ class Reports(Mapping[str, "Report"]):
     Attributes
     ----------
     failed : dict of str
-        Why variables can't be compared, by their names.
+        The variables that can't be compared, and why.
     divergences : dict of DivergenceReport
-        Of vector fields, by the names of their components.
+        Those of vector fields, by the names of their components.
     unchanged : tuple of str
-        Coordinates that are those of the original.
+        Coordinates that equal those of the original.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Reports(Mapping[str, "Report"]):
 
     @property
     def worst_first(self) -> list[str]:
-        """The names: those that failed first, and then by PSNR."""
+        """The names: those that failed first, then the lowest PSNR."""
         return summary.worst_first(self)
 
     def to_text(self) -> str:
@@ -89,13 +89,13 @@ class Reports(Mapping[str, "Report"]):
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_html(self, path: str | PathLike[str]) -> None:
-        """Write a page with a line for each variable, and a page for each behind it; or of one.
+        """Write a page with a line for each variable, and their pages; or just one variable's page.
 
         Parameters
         ----------
         path : path-like
-            Of the page. Those of the variables are in a folder beside it, of its name without the
-            ending, and ``_pages``.
+            File of the page. The pages of the variables are in a folder next to it, with the same
+            name without the ending, plus ``_pages``.
         """
         pages = summary.Pages(Path(path))
         for name, report in self.items():

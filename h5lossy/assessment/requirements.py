@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Thresholds that a report has to meet: ``psnr>=70, ssim>=0.9999``."""
+"""Thresholds that a report must meet: ``psnr>=70, ssim>=0.9999``."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Measure:
     Attributes
     ----------
     path : str
-        Where it is in a report.
+        Its place in a report.
     high_is_good : bool or None
         None if either may be.
     follows_bound : bool
-        Whether it can only get worse with a looser bound, so that a search may halve intervals.
+        Whether it can only get worse with a looser bound, so that a search may use bisection.
     """
 
     path: str
@@ -43,27 +43,27 @@ class Measure:
 
     @property
     def group(self) -> str:
-        """The group of metrics that has it (`h5lossy.assess`), "" if always there."""
+        """The group of metrics that computes it (`h5lossy.assess`); "" if it is always computed."""
         parts = self.path.split(".")
         if parts[0] == "per_slice":
             return _OF_SLICES.get(parts[1], "")
         return _GROUPS.get(parts[0], "")
 
     def get(self, report: Report) -> float | None:
-        """Take it from a report; None where it is not defined."""
+        """Return it from a report; None if it is not defined."""
         value: Any = report
         for name in self.path.split("."):
             value = None if value is None else _part(value, name)
         return float(value) if isinstance(value, Real) else None
 
     def why_undefined(self, report: Report) -> str:
-        """Return why a report does not have it."""
+        """Return why it is undefined in a report."""
         parts = self.path.split(".")
         names = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
         return next((report.undefined[n] for n in names if n in report.undefined), "not computed")
 
 
-#: The groups that compute parts of a report, where these have other names or are requested.
+#: The groups that compute parts of a report, if the names differ or the part is optional.
 _GROUPS = {name: name for name in GROUPS} | {"relative_histogram": "pointwise"}
 _OF_SLICES = {
     "one_minus_ssim": "ssim",
@@ -72,7 +72,7 @@ _OF_SLICES = {
     "spectrum_deviation": "spectrum",
 }
 
-#: Short names. Any other number of a report has its path, or the last part if no other has it.
+#: Short names. Any other number of a report has its path, or the last part of it if that is unique.
 MEASURES: dict[str, Measure] = {
     "psnr": Measure("error.psnr", follows_bound=True),
     "snr": Measure("error.snr", follows_bound=True),
@@ -94,7 +94,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def _part(value: Any, name: str) -> Any:
-    """Return a part of a report; of a tuple by its number, or the name of the one there."""
+    """Return a part of a report; the entry of a tuple by its number or its name."""
     if isinstance(value, dict):
         return value.get(name)
     if not isinstance(value, tuple):
@@ -106,7 +106,7 @@ def _part(value: Any, name: str) -> Any:
 
 @functools.cache
 def _numbers() -> dict[str, str]:
-    """Return the paths of all numbers of a report, by these and by names that only one has."""
+    """Return the paths of all numbers of a report, by path and by unique last part."""
     found: list[str] = []
 
     def walk(kind: Any, path: str) -> None:
@@ -129,7 +129,7 @@ def _numbers() -> dict[str, str]:
 
 
 def _hints(kind: Any) -> dict[str, Any]:
-    """Return the types of a dataclass's fields, but for arrays, which are in no threshold."""
+    """Return the types of a dataclass's fields, except arrays, which thresholds can't use."""
     return {
         name: hint
         for name, hint in typing.get_type_hints(kind).items()
@@ -160,7 +160,7 @@ class Requirement:
     Attributes
     ----------
     name : str
-        Of `MEASURES`, or the path of another number in a report.
+        One of `MEASURES`, or the path of another number in a report.
     relation : str
         ">=" or "<=".
     value : float
@@ -178,19 +178,19 @@ class Requirement:
         return found
 
     def got(self, report: Report) -> float | None:
-        """Return the number from a report; its size where that is limited from above."""
+        """Return the number from a report; its magnitude if the threshold is an upper limit."""
         value = self.measure.get(report)
         return value if value is None or self.relation == ">=" else abs(value)
 
     def holds(self, report: Report) -> bool:
-        """Return whether a report meets it; a number that is not defined does not."""
+        """Return whether a report meets it; an undefined number does not."""
         got = self.got(report)
         if got is None:
             return False
         return got >= self.value if self.relation == ">=" else got <= self.value
 
     def failure(self, report: Report) -> Failure | None:
-        """Return what is wrong with a report, if anything is."""
+        """Return the failure of a report, if it does not meet this."""
         if self.holds(report):
             return None
         got = self.got(report)
@@ -207,10 +207,10 @@ def parse_requirements(text: str) -> tuple[Requirement, ...]:
     Parameters
     ----------
     text : str
-        Such as ``psnr>=70, ssim>=0.9999, max_error<=0.1``. Besides the names in `MEASURES` there
-        are the paths of all numbers in a report: ``error.quantiles.p99``,
+        Such as ``psnr>=70, ssim>=0.9999, max_error<=0.1``. Besides the names in `MEASURES`, the
+        paths of all numbers in a report are allowed: ``error.quantiles.p99``,
         ``per_slice.rmse.worst``, ``threshold_crossings.rain``, ``derivatives.slopes.0.rmse``; the
-        last part alone will do where only one has it (``p99``). ``<=`` limits the size.
+        last part alone suffices if it is unique (``p99``). ``<=`` limits the magnitude.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def parse_requirements(text: str) -> tuple[Requirement, ...]:
     Raises
     ------
     InvalidArgumentError
-        If it can't be read, names no known measure, or limits one on the wrong side.
+        If it can't be parsed, names no known measure, or limits one on the wrong side.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a report holds: every number of an assessment, its definition fixed by the schema's name.
+"""What a report contains: every number of an assessment; the schema's name fixes the definitions.
 
-``docs/assess.md`` defines each of them. A number that is not defined for the given data is None,
-and `Report.undefined` says why; it is never 0 or 1 in its stead.
+``docs/assess.md`` defines each of them. A number that is undefined for the given data is None, and
+`Report.undefined` says why; it is never replaced by 0 or 1.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-#: Name of the definitions and of the JSON form. It changes when either does.
+#: Name of the definitions and of the JSON form. It changes if either does.
 SCHEMA = "h5lossy.report/3"
 
 #: A number, or None where it is not defined.
 Number = float | None
 
-#: Groups of metrics, which may be named one by one; most are parts of a report.
+#: Groups of metrics, which may be requested one by one; most are parts of a report.
 GROUPS: frozenset[str] = frozenset(
     {
         "ssim",
@@ -42,7 +42,7 @@ GROUPS: frozenset[str] = frozenset(
     }
 )
 
-#: Attributes of a report that are not in JSON, and no numbers.
+#: Attributes of a report that are not in JSON, and are not numbers.
 FOR_PICTURES = frozenset({"slices", "coordinates"})
 
 T = TypeVar("T")
@@ -54,15 +54,15 @@ class Shown(NamedTuple):
     """The row of a field in the table that text, Markdown and HTML show (`render.text`)."""
 
     name: str
-    form: str  # as `format` takes it, or one of those in `render.text`
-    meaning: str = ""  # a sentence, for the documentation, too
-    beside: tuple[str, ...] = ()  # fields of the same part that are in the row, too
+    form: str  # as `format` takes it, or one of the forms in `render.text`
+    meaning: str = ""  # a sentence, also used in the documentation
+    beside: tuple[str, ...] = ()  # other fields of the same part that share the row
     is_headline: bool = False  # also shown large, at the top of the page
-    is_optional: bool = False  # left out where there is none, or 0
+    is_optional: bool = False  # left out if it is None or 0
 
 
 def shown(*row: Any, default: Any = dataclasses.MISSING, **more: Any) -> Any:
-    """Declare a field that has a row, which is given as `Shown` takes it."""
+    """Declare a field with a row, whose arguments are those of `Shown`."""
     return field(default=default, metadata={"shown": Shown(*row, **more)})
 
 
@@ -75,7 +75,7 @@ def part(cls: type[T]) -> type[T]:
 
 
 def nothing(kind: type[T], **known: Any) -> T:
-    """Return a part whose fields are None, but for those that are given."""
+    """Return a part whose fields are None, except those given."""
     return kind(**dict.fromkeys(kind.__annotations__) | known)
 
 
@@ -103,17 +103,17 @@ class Special:
     nan_introduced: int  #: From `nan_kept` on: points.
     inf_kept: int
     inf_changed: int
-    inf_introduced: int  #: From `inf_kept` on: points; an infinity that is lost is changed.
+    inf_introduced: int  #: From `inf_kept` on: points; a lost infinity counts as changed.
     fill_kept: int
     fill_lost: int
     fill_introduced: int  #: From `fill_kept` on: points.
     missing_kept: int = 0
     missing_lost: int = 0
-    #: From `missing_kept` on: points that hold a missing value other than the fill value, or an
-    #: invalid value. Invalid points count as kept if they are still invalid; their bound is checked
-    #: as well.
+    #: From `missing_kept` on: points with a missing value other than the fill value, or with an
+    #: invalid value. Invalid points count as kept if they are still invalid; the bound is also
+    #: checked for them.
     missing_introduced: int = 0
-    #: Coordinates of the first point of each kind that there is: ``nan_kept`` and so on.
+    #: Coordinates of the first point of each kind that occurs: ``nan_kept`` and so on.
     first: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
@@ -129,18 +129,18 @@ class Special:
 
 @part
 class Values:
-    """Extent and moments of one field, over the valid points, in the data's unit."""
+    """Range and moments of one field, over the valid points, in the data's unit."""
 
     min: Number
     max: Number
     range: Number  #: max - min.
     mean: Number
-    std: Number  #: Standard deviation; n in its denominator.
+    std: Number  #: Standard deviation, with n in the denominator.
 
 
 @part
 class Quantiles:
-    """Percentiles of the size of the error, to one sixteenth."""
+    """Percentiles of |error|, accurate to one sixteenth."""
 
     p50: Number = shown("P50 / P99 / P99.9", ".2g", beside=("p99", "p99_9"))
     p90: Number
@@ -150,7 +150,7 @@ class Quantiles:
 
 @part
 class Pointwise:
-    """Error over the size of the original value, where that is not 0."""
+    """|error| / |original value|, where the value is not 0."""
 
     min: Number
     max: Number
@@ -161,15 +161,15 @@ class Pointwise:
         beside=("max",),
     )
     zeros: int  #: Original values that are 0.
-    zeros_changed: int  #: Those of them that are not 0 any more.
+    zeros_changed: int  #: Those of them that are no longer 0.
     threshold: Number = None  #: As the user set it.
-    #: Points whose error is above `threshold` times the value, changed zeros among them.
+    #: Points whose error exceeds `threshold` times the value, including changed zeros.
     over_threshold: int | None = None
 
 
 @part
 class Errors:
-    """The error, decoded less original, over the valid points, in the data's unit."""
+    """The error, decoded minus original, over the valid points, in the data's unit."""
 
     max_abs: Number = shown(
         "largest error",
@@ -182,12 +182,12 @@ class Errors:
     max_at: tuple[int, ...] | None = shown("its place", "place", is_optional=True)
     max_original: Number  #: The original value there.
     max_decoded: Number  #: The decoded value there.
-    #: Of complex numbers: largest modulus of an error.
+    #: For complex numbers: the largest modulus of an error.
     max_modulus: Number = shown("largest modulus", ".9g", is_optional=True, default=None)
     rmse: Number = shown("RMSE", ".9g")  #: Root of `mse`.
     mse: Number  #: Mean of the squares, in the unit's square.
-    mean_abs: Number = shown("mean absolute error (MAE)", ".9g")  #: Mean size.
-    min_abs: Number  #: Smallest size.
+    mean_abs: Number = shown("mean absolute error (MAE)", ".9g")  #: Mean of |error|.
+    min_abs: Number  #: Smallest |error|.
     mean: Number = shown("mean (bias)", ".3g")
     std: Number
     min: Number
@@ -196,10 +196,10 @@ class Errors:
         "PSNR (range)", "dB", "20 log10(range of the original / RMSE), in dB.", is_headline=True
     )
     snr: Number = shown("SNR (variance)", "dB", "10 log10(variance of the original / MSE), in dB.")
-    #: `max_abs` over the range of the original; a part, not percent.
+    #: `max_abs` divided by the range of the original; a fraction, not in percent.
     max_relative: Number = shown("largest / range", ".4g")
-    mean_relative: Number  #: `mean_abs` over the range of the original.
-    nrmse: Number  #: `rmse` over the range of the original.
+    mean_relative: Number  #: `mean_abs` divided by the range of the original.
+    nrmse: Number  #: `rmse` divided by the range of the original.
     quantiles: Quantiles
     pointwise: Pointwise
 
@@ -216,7 +216,7 @@ class Violation:
 
     @property
     def error(self) -> float:
-        """Decoded less original."""
+        """Decoded minus original."""
         return self.decoded - self.original
 
 
@@ -227,11 +227,11 @@ class BoundCheck:
     #: "absolute", "pointwise_relative", "range_relative", "lossless", "noise" or "modulus".
     kind: str
     value: float  #: As the user typed it.
-    limit: Number  #: The largest error that it allows, where that is one number.
-    source: str  #: "given", or "file" where the decoded dataset says it.
-    violations: int  #: Points that violate it; of moduli, components that are off.
-    floor: int = 0  #: Of noise: the least that it allows, in counts.
-    #: Of noise and moduli: the largest error as a part of what is allowed at its value.
+    limit: Number  #: The largest error that it allows, if that is a single number.
+    source: str  #: "given", or "file" if the decoded dataset states it.
+    violations: int  #: Points that violate it; for moduli, components that are off.
+    floor: int = 0  #: For noise: the smallest error that it allows, in counts.
+    #: For noise and moduli: the largest error as a fraction of what is allowed for its value.
     share: Number = None
     listed: tuple[Violation, ...] = ()  #: The first ones, 16 at most.
 
@@ -249,11 +249,11 @@ class BoundCheck:
 
 @part
 class SafeguardCheck:
-    """Whether values keep the safeguards that the decoded dataset has."""
+    """Whether values respect the safeguards of the decoded dataset."""
 
-    thresholds: tuple[float, ...]  #: Numbers whose sides values keep.
-    valid_range: tuple[float, float] | None  #: The range that values neither leave nor enter.
-    broken: int  #: Points that break one, those among them that became NaN.
+    thresholds: tuple[float, ...]  #: Values must stay on the same side of these.
+    valid_range: tuple[float, float] | None  #: The range that values must neither leave nor enter.
+    broken: int  #: Points that break one, including those that became NaN.
     first: tuple[int, ...] | None  #: The first of them.
 
 
@@ -261,29 +261,28 @@ class SafeguardCheck:
 class Correlation:
     """Pearson's correlations."""
 
-    pearson: Number  #: Of original and decoded.
+    pearson: Number  #: Between original and decoded.
     one_minus_pearson: Number = shown(
         "Pearson", "near 1", "1 - r, with all digits; r is the correlation of both fields."
     )
     nines: Number = shown("nines of Pearson", ".3g", "-log10(1 - r).", is_headline=True)
-    with_error: Number  #: Of original and error.
+    with_error: Number  #: Between original and error.
 
 
 @part
 class Histogram:
-    """Counts of signed errors in bins of one width."""
+    """Counts of signed errors in bins of equal width."""
 
-    bin_width: Number  #: A power of two. None where every error is 0.
-    #: From -128 widths to 128 widths. The bin left of 0 is open towards 0, that right of it holds
-    #: 0.
+    bin_width: Number  #: A power of two. None if every error is 0.
+    #: From -128 widths to 128 widths. The bin left of 0 excludes 0; the bin right of 0 includes it.
     counts: tuple[int, ...]
     below: int
-    #: From `below` on: errors further out, which there are only where a bound is broken.
+    #: From `below` on: errors beyond the bins, which occur only if a bound is broken.
     above: int
 
     @property
     def beyond(self) -> int:
-        """Errors that are in no bin."""
+        """Number of errors beyond the bins."""
         return self.below + self.above
 
 
@@ -294,8 +293,8 @@ class Similarity:
     window: int  #: Largest side, in points.
     sides: tuple[int, ...] = ()  #: Along each of `ReportData.axes`.
     step: int  #: Distance, in points.
-    #: What its constants are taken of: the range of the original. Slices have each their own, and
-    #: this is the largest.
+    #: The range for its constants: that of the original. Slices have a range each, and this is the
+    #: largest.
     value_range: Number
     windows: int  #: Windows without an invalid point.
     mean: Number
@@ -315,13 +314,14 @@ class Similarity:
 
 @part
 class RelativeHistogram:
-    """Counts of sizes of error over the size of the value, where that is not 0."""
+    """Counts of |error / value|, where the value is not 0."""
 
     exact: int  #: Points without an error.
-    #: The first bin begins at 2 to this power. None where every error is 0.
+    #: The first bin begins at 2 to this power. None if every error is 0.
     first_octave: int | None
-    counts: tuple[int, ...]  #: Eight bins an octave, each 2^octave / 8 wide.
-    #: Those of `counts` whose error has not the sign of the value: decoded values are nearer to 0.
+    counts: tuple[int, ...]  #: Eight bins per octave, each 2^octave / 8 wide.
+    #: Those of `counts` whose error has the opposite sign of the value: decoded values are nearer
+    #: to 0.
     opposite: tuple[int, ...] = ()
 
 
@@ -329,21 +329,21 @@ class RelativeHistogram:
 class AxisDerivative:
     """First or second central differences along one axis.
 
-    In the data's unit over that of `Derivatives.spacing`, or over its square.
+    In the data's unit divided by that of `Derivatives.spacing`, or by its square.
     """
 
     axis: int
-    max: Number  #: Largest size in the original.
+    max: Number  #: Largest magnitude in the original.
     max_error: Number  #: Largest error.
     rmse: Number
 
 
 @part
 class Derivatives:
-    """What became of slopes and curvature, at points with all neighbours."""
+    """How well slopes and curvature were kept, at points with all neighbours."""
 
-    points: int  #: Valid ones with two valid neighbours along each of `ReportData.axes`.
-    #: Distance of points along each of them, in the user's unit.
+    points: int  #: Valid points with two valid neighbours along each of `ReportData.axes`.
+    #: Distance between points along each of them, in the user's unit.
     spacing: tuple[float, ...]
     #: First derivatives.
     slopes: tuple[AxisDerivative, ...] = shown("RMSE of slopes, along each axis", "along axes")
@@ -351,10 +351,10 @@ class Derivatives:
     curvatures: tuple[AxisDerivative, ...] = shown(
         "RMSE of curvatures, along each axis", "along axes", default=()
     )
-    gradient_max: Number  #: Largest length of the original's gradient.
-    gradient_range: Number  #: Largest less smallest length.
+    gradient_max: Number  #: Largest magnitude of the original's gradient.
+    gradient_range: Number  #: Largest minus smallest magnitude.
     gradient_max_error: Number = shown("largest gradient error", ".4g")
-    gradient_rmse: Number  #: From `gradient_max_error` on: of the length.
+    gradient_rmse: Number  #: From `gradient_max_error` on: error of the magnitude.
     gradient_psnr: Number = shown(
         "PSNR of the gradient",
         "dB",
@@ -379,10 +379,11 @@ class Derivatives:
 class AxisCorrelation:
     """Autocorrelation of the error along one axis, or of the mean over axes."""
 
-    #: None: each point with the mean of its neighbours along all axes (cuZ-Checker's equation 2).
+    #: None: between each point and the mean of its neighbours along all axes (cuZ-Checker's
+    #: equation 2).
     axis: int | None
     values: tuple[Number, ...]  #: For lags 1, 2, ..., in points.
-    #: What 95 % of white noise stays within: 1.96 / root of the number of pairs.
+    #: The band that contains 95 % of white noise: 1.96 / root of the number of pairs.
     band: tuple[Number, ...]
 
 
@@ -390,8 +391,8 @@ class AxisCorrelation:
 class Climate:
     """Metrics of climate science."""
 
-    dssim_mean: Number  #: Of all slices.
-    #: That of the worst slice.
+    dssim_mean: Number  #: Mean over all slices.
+    #: The value of the worst slice.
     dssim_min: Number = shown(
         "DSSIM, worst / mean slice",
         ".6g",
@@ -400,14 +401,14 @@ class Climate:
     )
     #: The worst slice, by its place along the other axes longer than 1.
     dssim_min_at: tuple[int, ...] | None
-    slices: int  #: That have one.
+    slices: int  #: Slices that have one.
 
 
 @part
 class Spectrum:
-    """Power of decoded over power of original, in shells of wavenumber 1, 2, ...
+    """Power of decoded divided by power of original, in shells of wavenumber 1, 2, ...
 
-    Along `ReportData.axes`; where a point is not valid, both fields have the original's mean.
+    Along `ReportData.axes`; where a point is invalid, both fields are set to the original's mean.
     """
 
     ratio: tuple[Number, ...]  #: For wavenumbers 1, 2, ... up to half of the shortest axis.
@@ -420,9 +421,9 @@ class Spectrum:
 class ThresholdCrossing:
     """Points that changed from one side of a threshold to the other."""
 
-    name: str  #: The user's.
+    name: str  #: As the user named it.
     threshold: float  #: In the data's unit.
-    count: int  #: Points.
+    count: int  #: Points that crossed it.
 
 
 @part
@@ -433,7 +434,7 @@ class Size:
     raw_bytes: int = shown("raw / stored", "bytes", beside=("stored_bytes",))
     stored_bytes: int  #: Of the chunks in the file, as HDF5 counts them.
     ratio: Number = shown("ratio", ".4g", is_headline=True)  #: raw_bytes / stored_bytes.
-    bits_per_value: Number = shown("bits per value", ".4g")  #: Stored.
+    bits_per_value: Number = shown("bits per value", ".4g")  #: Of stored bytes.
     accuracy_gain: Number = shown(
         "accuracy gain, bits",
         ".4g",
@@ -447,15 +448,15 @@ class PerChunk:
 
     box: tuple[int, ...]  #: Extents of a box; those of a chunk, or multiples of them.
     grid: tuple[int, ...]  #: Number of boxes along each axis.
-    max_abs: tuple[float, ...]  #: Largest error of each box, in C order, in the data's unit.
-    psnr: tuple[Number, ...]  #: In dB, with the range of the whole dataset.
+    max_abs: tuple[float, ...]  #: Largest error in each box, in C order, in the data's unit.
+    psnr: tuple[Number, ...]  #: In dB, relative to the range of the whole dataset.
     #: NaN, infinite and fill values that were changed, lost or introduced.
     special: tuple[int, ...]
 
 
 @part
 class Distribution:
-    """The values of both fields as distributions, wherever they are."""
+    """The values of both fields compared as distributions, regardless of their places."""
 
     ks_distance: Number = shown(
         "Kolmogorov-Smirnov distance",
@@ -480,8 +481,8 @@ class Weighted:
 
     original_mean: Number = shown("mean, original / decoded", ".9g", beside=("decoded_mean",))
     decoded_mean: Number
-    mean: Number = shown("mean error (bias)", ".3g")  #: Of the signed error.
-    mean_abs: Number  #: Of its size.
+    mean: Number = shown("mean error (bias)", ".3g")  #: Mean of the signed error.
+    mean_abs: Number  #: Mean of |error|.
     rmse: Number = shown("RMSE", ".9g")
     one_minus_pearson: Number = shown("Pearson", "near 1")  #: As in `Correlation`.
 
@@ -490,9 +491,9 @@ class Weighted:
 class SliceNumbers:
     """One number of every slice."""
 
-    worst: Number  #: The one that is largest in size.
+    worst: Number  #: The one with the largest magnitude.
     worst_at: tuple[int, ...] | None  #: Its slice, by the place along `PerSlice.axes`.
-    mean: Number  #: Of the slices that have one.
+    mean: Number  #: Mean over the slices that have one.
     values: tuple[Number, ...]  #: Of each slice, in C order; empty for more than 4096.
 
 
@@ -500,7 +501,7 @@ class SliceNumbers:
 class PerSlice:
     """Each slice along `ReportData.axes`, assessed as a field of its own.
 
-    None of a number that was not requested.
+    Numbers that were not requested are None.
     """
 
     axes: tuple[int, ...]  #: The other axes longer than 1.
@@ -520,7 +521,7 @@ class Provenance:
     """Where the numbers come from."""
 
     original: str
-    decoded: str  #: From `original` on: names: ``file.h5:/path``, or what else is known.
+    decoded: str  #: From `original` on: names, as ``file.h5:/path`` or whatever else is known.
     h5lossy: str  #: The version that made the report.
     passes: int  #: How often the original was read.
     amplification: float  #: How often a value was read in the last pass, on average.
@@ -534,17 +535,17 @@ class Provenance:
 class Coordinate:
     """What is known of the places along an axis."""
 
-    name: str = ""  #: That of the axis, if it has one.
+    name: str = ""  #: Name of the axis, if it has one.
     long_name: str = ""  #: The coordinate's attribute ``long_name``.
-    units: str = ""  #: Its attribute ``units``; none of dates.
+    units: str = ""  #: Its attribute ``units``; empty for dates.
     rises: bool = (
-        False  #: Whether it grows upwards in pictures, as latitudes do, and depths do not.
+        False  #: Whether it increases upwards in pictures, as latitudes do, and depths do not.
     )
     #: One for each place, rising or falling: numbers, or dates of NumPy. None: not known.
     values: npt.NDArray[Any] | None = None
 
     def at(self, index: int) -> str:
-        """Write a place along the axis: ``lat 12 (-3.5 degrees_north)``."""
+        """Describe a place along the axis: ``lat 12 (-3.5 degrees_north)``."""
         name = self.name or "axis"
         if self.values is None:
             return f"{name} {index}"
@@ -556,25 +557,25 @@ class Coordinate:
 
 @part
 class FieldSlice:
-    """Part of both fields: two dimensions, or a line of a field with one. NaN where not valid."""
+    """A part of both fields: two dimensions, or a line of a 1-D field. NaN where invalid."""
 
     title: str
     axes: tuple[int, ...]  #: Of the field.
-    extent: tuple[int, ...]  #: Points along these axes.
+    extent: tuple[int, ...]  #: Number of points along these axes.
     original: npt.NDArray[np.float64]
     decoded: npt.NDArray[np.float64]  #: From `original` on: every n-th point.
-    error: npt.NDArray[np.float64]  #: Of n points the error that is largest in size.
+    error: npt.NDArray[np.float64]  #: Of n points, the error with the largest magnitude.
 
 
 @part
 class ReportData:
-    """All that an assessment found; `Report` without the ways to show it."""
+    """Everything that an assessment found; `Report` without the methods that show it."""
 
     shape: tuple[int, ...]
-    dtype: str  #: Type that values were compared in.
+    dtype: str  #: Type in which values were compared.
     #: Names of the axes; empty where they have none.
     dims: tuple[str, ...] = ()
-    #: The axes that windows, derivatives, lags and spectra extend along.
+    #: The axes along which windows, derivatives, lags and spectra extend.
     axes: tuple[int, ...] = ()
     points: int  #: All of them.
     #: Points that are finite in both fields, and neither the fill value, missing, invalid nor
@@ -586,7 +587,7 @@ class ReportData:
     valid_min: Number = None
     valid_max: Number = None  #: From `valid_min` on: values below or above these are invalid.
     outside: int = 0  #: Points that are invalid.
-    requirements: tuple[str, ...] = ()  #: The thresholds that were to be met.
+    requirements: tuple[str, ...] = ()  #: The thresholds to be met.
     failures: tuple[Failure, ...]  #: Every check that failed.
     special: Special
     original: Values
@@ -614,7 +615,7 @@ class ReportData:
     schema: str = SCHEMA  #: Name of the definitions.
     #: Parts of both fields, for pictures. Not in JSON, and not compared.
     slices: tuple[FieldSlice, ...] | None = field(default=None, compare=False, repr=False)
-    #: Of each axis, for pictures and messages. Not in JSON, and not compared.
+    #: Coordinates of each axis, for pictures and messages. Not in JSON, and not compared.
     coordinates: tuple[Coordinate, ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -640,7 +641,8 @@ class ReportData:
         Returns
         -------
         str
-            Floats as the shortest decimal that gives them back; infinities as "inf" and "-inf".
+            Floats as the shortest decimals that read back as the same number; infinities as "inf"
+            and "-inf".
         """
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
@@ -659,7 +661,7 @@ class ReportData:
         Raises
         ------
         InvalidArgumentError
-            If it is no report, or one of another schema.
+            If it is not a report, or has another schema.
         """
         try:
             data = json.loads(text)

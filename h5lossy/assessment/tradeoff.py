@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rate and distortion of codecs and bounds for given data."""
+"""Size and error of codecs and bounds for given data."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from h5lossy.assessment.report import Report
     from h5lossy.assessment.schema import Size
 
-#: Fewer bytes take less time on one thread than others take to start.
+#: With fewer bytes, several threads take longer to start than one takes for the work.
 _FOR_ONE_THREAD = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """What is encoded to see what becomes of it.
+    """Data to encode in order to measure the result.
 
     Attributes
     ----------
     values : array_like
-        With a shape, a dtype and an index of slices; read part by part.
+        Anything with a shape, a dtype and slicing; read part by part.
     chunks : tuple of int
     missing : Missing
     axes : tuple of int, optional
-        That neighbours are along, as for `assess`.
+        The axes along which values have neighbours, as for `assess`.
     confirm_range : bool
         As for `Codec.resolve`.
     """
@@ -61,11 +61,11 @@ class Field:
 
 @dataclass(frozen=True, kw_only=True)
 class Tradeoff:
-    """Rate and distortion of one codec with one bound."""
+    """Size and error of one codec with one bound."""
 
     codec: Codec
     report: Report  # with sizes
-    encode_seconds: float = 0.0  # on one thread, for orientation; 0 where nobody asked
+    encode_seconds: float = 0.0  # on one thread, for orientation; 0 if not requested
     decode_seconds: float = 0.0
 
     @property
@@ -78,7 +78,7 @@ class Tradeoff:
 def measure(
     field: Field, codec: Codec, *, metrics: str | Iterable[str] = ("ssim",), timed: bool = False
 ) -> Tradeoff:
-    """Write a field to a file in memory with a codec, and assess what a reader gets."""
+    """Write a field with a codec to a file in memory, and assess what a reader gets."""
     values, missing = field.values, field.missing
     if codec.bound.kind is BoundKind.RANGE_RELATIVE:
         ends = confirmed_range(values, missing, codec.bound, confirmed=field.confirm_range)
@@ -87,7 +87,7 @@ def measure(
     threads = 1 if timed or field.nbytes < _FOR_ONE_THREAD else None
     with (
         h5py.File(f"{id(field)}.h5", "w", driver="core", backing_store=False) as file,
-        muted(),  # whoever writes the file in earnest is warned
+        muted(),  # warnings are for whoever really writes the file
     ):
 
         def encode(name: str) -> h5py.Dataset:
@@ -102,7 +102,7 @@ def measure(
             write(stored, values, threads=threads)
             return stored
 
-        if timed:  # the first run has to get its memory and code
+        if timed:  # the first run has to allocate memory and load code
             read(encode("first"), threads=1)
         began = time.perf_counter()
         stored = encode("x")

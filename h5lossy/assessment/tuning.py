@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A search for the codec and the bound that make data smallest, or most exact at a size."""
+"""A search for the codec and the bound with the smallest size, or the best quality at a size."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ if TYPE_CHECKING:
     from h5lossy._codecs import Codec
     from h5lossy.assessment.report import Report
 
-    #: Makes a codec of a bound.
+    #: Makes a codec from a bound.
     Make = Callable[..., Codec]
 
-#: Values of a sample, and of how many parts it is at most.
+#: Number of values in a sample, and the largest number of parts that it consists of.
 _SAMPLE_VALUES, _SAMPLE_PARTS = 1 << 20, 8
 
-#: Its multiples, less their whole parts, are far from each other.
+#: The fractional parts of its multiples are far from each other.
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
-#: Extents of a part in points, at least, so that what needs neighbours is known.
+#: Least extents of a part in points, so that metrics that need neighbours are defined.
 _NEIGHBOURS = 16
 
-#: Bounds to try are numbers of three digits, so many a decade and about so many an octave; so many
-#: decades below the loosest one there is no loss.
+#: The bounds to try are numbers with three digits: this many per decade, and about this many per
+#: octave. This many decades below the loosest bound comes lossless.
 _PER_DECADE, _PER_OCTAVE, _DECADES = 900, 270, 15
 
-#: Codecs are searched for their own bounds if their size is at most this multiple of the smallest
-#: one at a common bound, and kinds of bounds if that of the first codec is.
+#: Other codecs are searched for their own best bounds if, at a common bound, their size is at most
+#: this multiple of the smallest one; the same for kinds of bounds with the first codec.
 _RIVAL, _RIVAL_KIND, _MOST_RIVALS = 1.1, 1.5, 4
 
-#: Around the best bound, so many looser and tighter ones are tried, each so far from the next.
+#: Around the best bound, this many looser and tighter ones are tried, and how far they are apart.
 _LOOSER, _TIGHTER, _STRIDE = 24, 12, _PER_OCTAVE // 24
 
-#: How often the whole field is encoded at most, and the part of the size that is worth it.
+#: How often the whole field is encoded at most, and the fraction of the size that is worth it.
 _MOST_CHECKS, _WORTH = 8, 0.01
 
-#: Highest PSNR that fields share, in tenths of a dB.
+#: The highest PSNR for several fields that share a size, in tenths of a dB.
 _MOST_TENTHS = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """What is wanted: the smallest size with these thresholds, or the best quality at a ratio."""
+    """The goal: the smallest size that meets these thresholds, or the best quality at a ratio."""
 
     requirements: tuple[Requirement, ...] = ()
-    ratio: float | None = None  # then quality is the RMSE
+    ratio: float | None = None  # if given, quality is the RMSE
 
     @property
     def groups(self) -> set[str]:
-        """The groups of metrics that it takes."""
+        """The groups of metrics that it needs."""
         return {one.measure.group for one in self.requirements} - {""}
 
     @property
@@ -77,14 +77,14 @@ class Goal:
         return tuple(one for one in self.requirements if not one.measure.path.startswith("size."))
 
     def failures(self, found: Tradeoff) -> list[str]:
-        """Return what a result does not meet."""
+        """Return the thresholds that a result does not meet."""
         failed = [str(one) for one in self.requirements if not one.holds(found.report)]
         if self.ratio is not None and (found.size.ratio or 0.0) < self.ratio:
             failed.append(f"ratio>={self.ratio:g}")
         return failed if found.report.ok else [*failed, "its bound"]
 
     def cost(self, found: Tradeoff) -> tuple[float, ...]:
-        """Return what is to be least."""
+        """Return the number to minimize."""
         rmse = found.report.error.rmse or 0.0
         size = found.size.stored_bytes
         return (size, rmse) if self.ratio is None else (rmse, size)
@@ -97,14 +97,14 @@ class Tuned:
     Attributes
     ----------
     best : Tradeoff or None
-        What reaches the goal on the whole field, if anything does.
+        The best result on the whole field that reaches the goal, if there is one.
     tried : tuple of Tradeoff
-        All that were tried on the whole field, in their order.
+        All results on the whole field, in the order of the tries.
     tries : int
-        Encodings, of samples too.
+        Number of encodings, including those of samples.
     limits : tuple of str
-        What keeps the result from being better: the thresholds that a looser bound does not meet,
-        or the ratio. If there is no result, what can't be met together.
+        What keeps the result from being better: the thresholds that a looser bound would not meet,
+        or the ratio. If there is no result, the requirements that can't be met together.
     """
 
     best: Tradeoff | None
@@ -114,7 +114,7 @@ class Tuned:
 
 
 class _Scale:
-    """The bounds of one kind that a search tries, by number: from loose to tight, and then none."""
+    """The bounds of one kind that a search tries, by number: from loose to tight, then lossless."""
 
     def __init__(self, kind: BoundKind, largest: float, *, in_counts: bool) -> None:
         self._kind = kind
@@ -123,7 +123,7 @@ class _Scale:
         self._skipped = max(0, 999 - math.floor(largest / 10.0**self._top * 100))
         self.last = _DECADES * _PER_DECADE
         self._counts: list[int] = []
-        if in_counts:  # each once; below 1 there are none
+        if in_counts:  # each count once; there are no bounds below 1
             each = (math.floor(self._number(step)) for step in range(self.last))
             self._counts = list(dict.fromkeys(itertools.takewhile(bool, each)))
             self.last = len(self._counts)
@@ -154,7 +154,7 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class Pick:
-    """A candidate with one of its bounds, and what is found with it in the sample."""
+    """A candidate with one of its bounds, and the result in the sample."""
 
     candidate: _Candidate
     step: int
@@ -162,16 +162,16 @@ class Pick:
 
 
 class Search:
-    """The search in one field: first in a sample of its chunks, where that is much smaller.
+    """The search in one field: first in a sample of its chunks, if that is much smaller.
 
     Parameters
     ----------
     field : Field
     codecs : sequence of functions
-        Each makes a codec of a bound. They are tried with all their settings that blocks of another
-        shape or another prediction have, and with absolute and pointwise-relative bounds.
+        Each makes a codec from a bound. They are tried with all settings that change the shape of
+        blocks or the prediction, and with absolute and pointwise-relative bounds.
     on_candidate : function, optional
-        Called with each result on the whole field, and with what it does not meet.
+        Called with each result on the whole field, and with the thresholds that it does not meet.
     on_try : function, optional
         Called before each try with the codec and the number of bytes.
     """
@@ -196,7 +196,7 @@ class Search:
                 "the data has no range to look for a bound in; keep it lossless"
             )
         self._scales = [_Scale(BoundKind.ABSOLUTE, self._extent / 8, in_counts=is_integer(dtype))]
-        if not is_integer(dtype):  # which have no others, or only of counts
+        if not is_integer(dtype):  # integers have no other kinds, or only one for counts
             self._scales.append(_Scale(BoundKind.POINTWISE_RELATIVE, 0.5, in_counts=False))
         self._sample = _sample_of(field)
         low, high = Extent.of(self._sample.values, field.missing).ends or (0.0, 0.0)
@@ -211,7 +211,7 @@ class Search:
         return self._sample.nbytes == self.field.nbytes
 
     def run(self, goal: Goal) -> Tuned:
-        """Find what is best for a goal, and make sure of it on the whole field."""
+        """Find the best candidate for a goal, and confirm it on the whole field."""
         self._check_defined(goal)
         pick = self.best(goal)
         best = self._checked(pick, goal) if pick is not None else None
@@ -223,7 +223,7 @@ class Search:
         )
 
     def best(self, goal: Goal) -> Pick | None:
-        """Return what is best in the sample; None if no bound meets the thresholds of quality."""
+        """Return the best pick in the sample; None if no bound meets the quality thresholds."""
         firsts = [
             self._edge(_Candidate(self._codecs[0], scale), goal, None) for scale in self._scales
         ]
@@ -250,8 +250,9 @@ class Search:
         return min(found, key=lambda one: goal.cost(one.found), default=None)
 
     def _around(self, pick: Pick, goal: Goal) -> Iterator[Pick]:
-        """Yield what a search by halves has missed: size and quality may go up and down."""
-        # They do where many values are one number, or multiples of one, which some bounds hit.
+        """Yield what a bisection misses if size and quality are not monotonic in the bound."""
+        # They are not if many values are the same number, or multiples of one, which some bounds
+        # hit.
         first, last = pick.step - _LOOSER * _STRIDE, pick.step + _TIGHTER * _STRIDE
         for step in range(first, last + 1, _STRIDE):
             if 0 <= step <= pick.candidate.scale.last:
@@ -260,30 +261,30 @@ class Search:
                     yield one
 
     def _reaches(self, found: Tradeoff, goal: Goal) -> bool:
-        """Return whether a result in the sample promises to reach the goal."""
+        """Return whether a result in the sample is likely to reach the goal."""
         if goal.ratio is not None:
             return (found.size.ratio or 0.0) >= goal.ratio
         return all(one.holds(found.report) for one in map(self._in_sample, goal.of_quality))
 
     def for_goal(self, goal: Goal, pick: Pick | None) -> Pick | None:
-        """Return the best bound of a codec that was best for another goal, by the sample."""
+        """Return a codec's best bound by the sample, given its best bound for another goal."""
         return pick and self._edge(pick.candidate, goal, pick.step)
 
     def bytes_for(self, goal: Goal, pick: Pick | None) -> float:
-        """Return the size of the field with that."""
+        """Return the estimated size of the whole field for a pick."""
         edge = self.for_goal(goal, pick)
         share = self.field.nbytes / self._sample.nbytes
         return share * edge.found.size.stored_bytes if edge else math.inf
 
     def confirmed(self, pick: Pick | None, goal: Goal) -> Tradeoff | None:
-        """Encode the whole field as the sample suggests, or tighter where a threshold needs it."""
+        """Encode the whole field as the sample suggests, or tighter if a threshold requires it."""
         if pick is None:
             return None
         found = self._try(pick.candidate, pick.step, goal, whole=True)
         return found if self._tell(found, goal) else self._checked(pick, goal)
 
     def _edge(self, candidate: _Candidate, goal: Goal, guess: int | None) -> Pick | None:
-        """Return the loosest bound that meets the thresholds, or the tightest with the ratio."""
+        """Return the loosest bound that meets the thresholds, or the tightest for the ratio."""
         last = candidate.scale.last
 
         def found(step: int) -> Tradeoff:
@@ -304,7 +305,7 @@ class Search:
         last: int,
         guess: int | None,
     ) -> int:
-        """Return the first step that meets all thresholds; the one after the last for none."""
+        """Return the first step that meets all thresholds; one past the last if none does."""
         ordered = [one for one in wanted if one.measure.follows_bound]
 
         def hold(some: Sequence[Requirement], step: int) -> bool:
@@ -313,7 +314,7 @@ class Search:
         low = first_step(partial(hold, ordered), last, guess) if ordered else 0
         if len(ordered) == len(wanted) or low > last:
             return low
-        # Others may hold by chance: tighter by octaves until they do twice in a row.
+        # Other thresholds may hold by chance: tighten by octaves until they hold twice in a row.
         fails, held = low - 1, 0
         for step in (*range(low, last, _PER_OCTAVE), last):
             held = held + 1 if hold(wanted, step) else 0
@@ -324,13 +325,14 @@ class Search:
         return int(fails + 1 + rest)
 
     def _checked(self, pick: Pick, goal: Goal) -> Tradeoff | None:
-        """Encode the whole field with what the sample suggests, and with what is better then."""
+        """Encode the whole field with what the sample suggests, then with better estimates."""
         if self._is_small:
             return pick.found if self._tell(pick.found, goal) else None
         candidate = pick.candidate
-        sign = 1 if goal.ratio is None else -1  # which way it is easier to reach the goal
+        sign = 1 if goal.ratio is None else -1  # the direction in which the goal is easier to reach
         below, above = -1, candidate.scale.last + 1
-        # Half of all samples promise too much: one step further, most do not. So after a miss, too.
+        # Half of all samples are too optimistic, but most are not after one more step. The same
+        # holds after a miss.
         step = min(max(pick.step + sign, below + 1), above - 1)
         best: Tradeoff | None = None
         equals: dict[str, tuple[int, int]] = {}
@@ -351,7 +353,7 @@ class Search:
             following = min(max(following, below + 1), above - 1)
             if above - below <= 1 or (is_fit and not self._is_worth(now, following, sign)):
                 break
-            if len(ends) == 2 and was_fit == is_fit:  # the other end is too far for a straight line
+            if len(ends) == 2 and was_fit == is_fit:  # too far apart for a straight line
                 following = (2 * following + below + above) // 4
             step = following
         return best
@@ -359,7 +361,7 @@ class Search:
     def _corrected(
         self, pick: Pick, found: Tradeoff, goal: Goal, equals: dict[str, tuple[int, int]]
     ) -> int:
-        """Return the step for the whole field, by what the sample is like it at.
+        """Return the step for the whole field, by the step at which the sample resembles it.
 
         `equals` has, for each threshold, the last step and the one of the sample that equals it.
         """
@@ -388,7 +390,7 @@ class Search:
         return max(each, default=pick.step)
 
     def _is_worth(self, pick: Pick, following: int, sign: int) -> bool:
-        """Return whether another check of the whole field would gain something, by the sample."""
+        """Return whether another check of the whole field is worthwhile, judging by the sample."""
         goal = Goal()
         now, then = (
             self._try(pick.candidate, step, goal).size.stored_bytes
@@ -397,7 +399,7 @@ class Search:
         return (pick.step - following) * sign > 0 and abs(now - then) > _WORTH * now
 
     def _limits(self, goal: Goal, pick: Pick | None, best: Tradeoff | None) -> tuple[str, ...]:
-        """Return what binds the result."""
+        """Return what limits the result."""
         if pick is None:
             return tuple(map(str, goal.of_quality))
         if best is None:
@@ -424,7 +426,7 @@ class Search:
     def _try(
         self, candidate: _Candidate, step: int, goal: Goal, *, whole: bool = False
     ) -> Tradeoff:
-        """Return what is found with a bound, in the sample or the whole field."""
+        """Return the result for a bound, in the sample or in the whole field."""
         key = candidate, step, frozenset(goal.groups), whole and not self._is_small
         if key not in self._seen:
             field, codec = self.field if whole else self._sample, candidate.at(step)
@@ -434,7 +436,7 @@ class Search:
         return self._seen[key]
 
     def _in_sample(self, one: Requirement) -> Requirement:
-        """Return the threshold that the sample has to meet, whose range is smaller."""
+        """Return the threshold for the sample, whose range is smaller."""
         if one.measure.path == "error.psnr":
             return dataclasses.replace(one, value=one.value + 20 * math.log10(self._range_share))
         if one.measure.path == "error.nrmse":
@@ -442,7 +444,7 @@ class Search:
         return one
 
     def _check_defined(self, goal: Goal) -> None:
-        """Raise if a threshold is for a number that even the data itself does not have."""
+        """Raise if a threshold is for a number that is undefined even for the data itself."""
         values = self._sample.values
         itself = assess(
             values,
@@ -459,10 +461,10 @@ class Search:
 def share(
     searches: Sequence[Search], requirements: tuple[Requirement, ...], total: int
 ) -> list[Tuned]:
-    """Find the bounds with which several fields take at most a number of bytes together.
+    """Find bounds with which several fields together take at most a number of bytes.
 
-    They get one PSNR, the highest that is possible, so that none is much worse than the others.
-    There is no result if they take more even where they only meet the thresholds.
+    All get the same PSNR, the highest possible, so that none is much worse than the others. There
+    is no result if they take more even when they only meet the thresholds.
     """
 
     def goal(tenths: int) -> Goal:
@@ -502,7 +504,7 @@ def share(
 
 
 def _between(fit: Pick, miss: Pick, goal: Goal) -> int:
-    """Return the step that just reaches a goal, by the whole field at one that does and one not."""
+    """Return the step that just reaches a goal, between one that does and one that does not."""
     wanted = goal.of_quality
     if goal.ratio is not None:
         wanted = (Requirement("ratio", ">=", goal.ratio),)
@@ -517,7 +519,7 @@ def _between(fit: Pick, miss: Pick, goal: Goal) -> int:
 
 
 def _even(one: Requirement, value: float | None) -> float:
-    """Return a number on a scale where it falls about evenly with the logarithm of the bound."""
+    """Return a number on a scale where it is roughly linear in the logarithm of the bound."""
     if value is None:
         return math.nan
     if one.relation == ">=" and one.value < 1:  # a similarity
@@ -528,9 +530,9 @@ def _even(one: Requirement, value: float | None) -> float:
 
 
 def first_step(holds: Callable[[int], bool], last: int, guess: int | None) -> int:
-    """Return the first step from 0 to `last` from which on something holds; after it for nowhere.
+    """Return the first step from 0 to `last` from which on something holds; `last` + 1 if none.
 
-    Steps beside the guess are tried first, at growing distances, and intervals halved then.
+    Steps near the guess are tried first, at growing distances; then intervals are halved.
     """
     below, above, step = -1, last + 1, (last + 1) // 2 if guess is None else guess
     reach = 1 if guess is not None else last
@@ -550,11 +552,11 @@ def _undefined_text(one: Requirement, report: Report) -> str:
 
 
 def _variants(make: Make, chunks: tuple[int, ...]) -> Iterator[Make]:
-    """Yield a codec with each of its settings that says how values of a chunk are laid out."""
+    """Yield a codec with each setting of how the values of a chunk are arranged."""
     codec = make(lossless=True)
     rank = max(1, sum(n > 1 for n in chunks))
     settings = []
-    if not isinstance(codec, Auto):  # which chooses among codecs
+    if not isinstance(codec, Auto):  # which chooses among codecs itself
         for own in codec.choices():
             if not isinstance(own.default, bool):
                 fits = [one for one in own.metadata["choices"] if _axes_needed(one) <= rank]
@@ -564,14 +566,14 @@ def _variants(make: Make, chunks: tuple[int, ...]) -> Iterator[Make]:
 
 
 def _axes_needed(choice: Any) -> int:
-    """Return how many axes a chunk must have for a choice to differ from others."""
+    """Return how many axes a chunk must have for a setting to make a difference."""
     if isinstance(choice, tuple):
         return int(-min(choice))
     return choice if isinstance(choice, int) else 0
 
 
 def _sample_of(field: Field) -> Field:
-    """Return parts of a large field, one behind the other; of a small one, all of it."""
+    """Return parts of a large field, one after the other; a small field as a whole."""
     values, chunks, shape = field.values, field.chunks, tuple(field.values.shape)
     axes = range(len(shape))
     unit = tuple(min(n, -(-_NEIGHBOURS // c) * c) for n, c in zip(shape, chunks, strict=True))
@@ -579,7 +581,7 @@ def _sample_of(field: Field) -> Field:
     count = min(_SAMPLE_PARTS, max(2, _SAMPLE_VALUES // math.prod(part)))
     starts = []
     for number in range(count):
-        # Evenly along the first axis; along others, so that any few are far apart.
+        # Evenly along the first axis; along the others such that any few are far apart.
         where = [(number * _GOLDEN**axis + 0.5 / count) % 1 for axis in axes]
         where[0] = number / (count - 1)
         free = [n - p for n, p in zip(shape, part, strict=True)]
@@ -592,6 +594,6 @@ def _sample_of(field: Field) -> Field:
     parts = [
         values[tuple(slice(s, s + n) for s, n in zip(start, part, strict=True))] for start in starts
     ]
-    # Where a part ends with a chunk, if that is so along any axis.
+    # Joined along an axis along which parts end with a chunk, if there is one.
     along = next((axis for axis in axes if part[axis] % chunks[axis] == 0), 0)
     return dataclasses.replace(field, values=np.concatenate(parts, axis=along))

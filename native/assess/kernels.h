@@ -14,7 +14,7 @@ namespace h5lossy::assess {
 // The points of a leaf, which are summed together. Leaf i starts at point i * kLeafValues in C order.
 inline constexpr u32 kLeafValues = 4096;
 
-// The leaves of one call, a part. Each part clears and fills one histogram.
+// The leaves of one call make a part. Each part clears and fills one histogram.
 inline constexpr u32 kPartLeaves = 64;
 
 // Sums use this many lanes, value i in lane i % kSumLanes, and lanes are added as a tree, so that every machine
@@ -152,11 +152,12 @@ struct Column {
   u64 first[4], end[4];
 };
 
-// Memory that a thread's sweeps use one after another: at first of zeros, later with what the last one left.
+// Memory that a thread's sweeps use one after another: at first it is all zeros, later it has what the previous sweep
+// left.
 struct Scratch {
   double* values;
   u64 count;
-  double worst;  // half of 1 - SSIM of the worst window so far: cells need not name better ones
+  double worst;  // half of 1 - SSIM of the worst window so far: cells need not report better ones
 };
 
 // Returns memory of at least `count` values, whole cache lines from the start of one; null if out of memory.

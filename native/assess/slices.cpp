@@ -19,7 +19,7 @@
 namespace h5lossy::assess {
 namespace {
 
-// The sums of so many slices for each thread are kept until they are added to the state.
+// The sums of this many slices per thread are kept until they are added to the state.
 constexpr std::uint64_t kSlicesOfThread = 16;
 
 // What a thread needs to assess one slice after the other.
@@ -96,7 +96,7 @@ void assess_slice(const PointsCall& call, std::uint64_t count, Placed placed, Wo
 
 void add_slices(const PointsCall& call, const Placed& placed, std::uint64_t points, h5l_assess_slice_result* slices,
                 std::uint64_t count, State& state) {
-  // Threads share the slices or, if these are few, each of them.
+  // Threads share the slices or, if there are few slices, the work on each of them.
   const std::uint32_t workers = count < call.threads ? 1 : call.threads;
   const std::uint32_t threads = workers == 1 ? call.threads : 1;
   const std::uint64_t at_once = std::min<std::uint64_t>(count, workers * kSlicesOfThread);

@@ -34,17 +34,17 @@ _BOUND: Any = {"color": "tab:red", "linestyle": "--", "linewidth": 1}
 _BAND: Any = {"color": "0.5", "alpha": 0.2, "linewidth": 0}
 _MISSING = "0.7"  # grey
 
-#: Of a panel, in inches; and how many stand in a row.
+#: Size of a panel in inches, and the number of panels in a row.
 _WIDTH, _HEIGHT = 3.7, 3.0
 _COLUMNS = 3
 
-#: Longer legends stand line by line.
+#: Longer legends have one entry per line.
 _LEGEND_LETTERS = 36
 
-#: A longer name of what the values are stands on several lines.
+#: A longer name of the values is broken into several lines.
 _LABEL_LETTERS = 28
 
-#: What the axis of a spectrum shows on both sides of 1, at least.
+#: The least range around 1 that the axis of a spectrum shows.
 _LEAST_REACH = 0.02
 
 #: Matplotlib draws sizes within these; others are scaled first.
@@ -83,7 +83,7 @@ def svg(figure: Figure) -> str:
 
 
 class Panel(NamedTuple):
-    """One picture: a third of a row in a figure, or one of its own on a page."""
+    """One picture: a third of a row in a figure, or on its own on a page."""
 
     draw: Callable[[Axes], None]
     height: float = _HEIGHT  # in inches
@@ -152,7 +152,7 @@ def _limit(report: ReportData) -> float | None:
 
 
 def _scale(largest: float) -> float:
-    """Return what to divide numbers of this size by: 1, or a power of two if they are extreme."""
+    """Return the divisor for numbers of this magnitude: 1, or a power of two if it is extreme."""
     if largest == 0 or _SMALLEST < largest < _LARGEST:
         return 1.0
     return math.ldexp(1.0, min(math.frexp(largest)[1], 1023))
@@ -175,7 +175,7 @@ def _axis(report: ReportData, axis: int | None, *, unit: bool = True) -> str:
 
 
 def _edges(report: ReportData, axis: int, starts: npt.NDArray[np.int64]) -> Any:
-    """Return where points begin along an axis, and where the last one ends: in its coordinate."""
+    """Return where points begin along an axis, and where the last one ends, in its coordinate."""
     values = report.coordinates[axis].values if axis < len(report.coordinates) else None
     if values is None:
         return starts - 0.5
@@ -189,7 +189,7 @@ def _edges(report: ReportData, axis: int, starts: npt.NDArray[np.int64]) -> Any:
 
 
 def _as_numbers(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return a coordinate as numbers; of dates days since 1970, as matplotlib counts them."""
+    """Return a coordinate as numbers; dates as days since 1970, as matplotlib counts them."""
     if values.dtype.kind == "M":
         return np.asarray(values.astype("datetime64[s]").astype(np.int64) / 86400)
     return values
@@ -241,12 +241,12 @@ def _errors(axes: Axes, report: ReportData) -> None:
 
 
 def _relative_errors(axes: Axes, report: ReportData) -> None:
-    """Draw the histogram of errors over the values."""
+    """Draw the histogram of errors divided by values."""
     histogram = report.relative_histogram
     assert histogram is not None
     assert histogram.first_octave is not None
     bins = np.arange(len(histogram.counts) + 1)
-    # Logarithms, since the edges may be beyond float64.
+    # Logarithms, since the edges may exceed float64.
     edges = (histogram.first_octave + bins // 8 + np.log2(1 + bins % 8 / 8)) * math.log10(2)
     axes.set_title("Errors relative to the value")
     axes.stairs(np.array(histogram.counts), edges, fill=True)
@@ -268,7 +268,7 @@ def _legend(axes: Axes) -> None:
 
 
 def _count_axis(axes: Axes) -> None:
-    """Have counts of points along y, logarithmic."""
+    """Make y a logarithmic axis for counts of points."""
     axes.set_yscale("log", nonpositive="clip")
     axes.set(ylim=(0.5, None), ylabel="points")
     axes.minorticks_off()
@@ -292,7 +292,7 @@ def _autocorrelation(axes: Axes, report: ReportData) -> None:
 
 
 def _spectrum(axes: Axes, report: ReportData) -> None:
-    """Draw the power of the decoded field over that of the original, near 1."""
+    """Draw the power of the decoded field divided by that of the original, near 1."""
     assert report.spectrum is not None
     ratios = np.array([np.nan if ratio is None else ratio for ratio in report.spectrum.ratio])
     reach = min(max(1.1 * float(np.nanmax(np.abs(ratios - 1))), _LEAST_REACH), 1.0)
@@ -309,7 +309,7 @@ def _spectrum(axes: Axes, report: ReportData) -> None:
 
 
 def _chunks(report: ReportData) -> Panel:
-    """Return the map of chunks over the last two axes that have several, by the RMSE in each.
+    """Return the map of chunks over the last two axes with several chunks, by the RMSE in each.
 
     Nearly every chunk has an error as large as the bound, which tells nothing; the RMSE does.
     """
@@ -355,7 +355,7 @@ def _chunks(report: ReportData) -> Panel:
 def _both_edges(
     report: ReportData, axes: Sequence[int], starts: Sequence[npt.NDArray[np.int64]]
 ) -> list[npt.NDArray[np.float64]]:
-    """Return the edges along y and x; along y one step, if there is but one axis."""
+    """Return the edges along y and x; a single step along y if there is only one axis."""
     found = [_edges(report, axis, at) for axis, at in zip(axes, starts, strict=True)]
     return [np.array([0.0, 1.0]), *found][-2:]
 
@@ -363,9 +363,9 @@ def _both_edges(
 def _aspect(
     report: ReportData, axes: Sequence[int], starts: Sequence[npt.NDArray[np.int64]]
 ) -> float | None:
-    """Return height over width of an image whose axes have one unit; None if these differ.
+    """Return height over width of an image whose axes have the same unit; None if they differ.
 
-    Nor is it kept where the image would be a mere line.
+    It is also None if the image would be a mere line.
     """
     known = [report.coordinates[axis] for axis in axes if report.coordinates]
     units = {one.units.partition("_")[0] for one in known if one.values is not None}
@@ -416,7 +416,7 @@ def _image(
 
 
 def _maps(one: FieldSlice, report: ReportData) -> list[Panel]:
-    """Return a slice: original and decoded with one scale of colours, and the error."""
+    """Return the panels of a slice: original and decoded with one colour scale, and the error."""
     limit = _limit(report)
     values = np.stack([one.original, one.decoded])
     scale = _scale(float(np.nanmax(np.abs(values), initial=0)))
@@ -451,20 +451,20 @@ def _maps(one: FieldSlice, report: ReportData) -> list[Panel]:
 
 
 def _quantity(report: ReportData) -> str:
-    """Name what the values are."""
+    """Name the quantity that the values are."""
     name = printable(report.provenance.long_name or "value")
     return textwrap.fill(name, _LABEL_LETTERS, break_long_words=False)
 
 
 def _curves(one: FieldSlice, report: ReportData) -> list[Panel]:
-    """Return a field with one axis: both fields, and the error."""
+    """Return the panels of a field with one axis: both fields, and the error."""
     limit = _limit(report)
     [axis], [extent] = one.axes, one.extent
     edges = _edges(report, axis, np.arange(extent + 1))
     points = ((edges[:-1] + edges[1:]) / 2)[:: -(-extent // len(one.original))]
     scale = _scale(float(np.nanmax(np.abs([one.original, one.decoded]), initial=0)))
     unit = _scale(float(np.nanmax(np.abs(one.error), initial=limit or 0)))
-    # The marker also shows points without neighbours.
+    # Markers also show points without neighbours.
     style: Any = {"marker": ".", "markersize": 2, "linewidth": 0.8}
 
     def fields(axes: Axes) -> None:

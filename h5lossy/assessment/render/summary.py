@@ -43,10 +43,10 @@ def worst_first(reports: Mapping[str, ReportData]) -> list[str]:
 
 
 def table(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Return headings and a line for each variable, those that can't be compared first."""
+    """Return headings and a line for each variable; first those that can't be compared."""
     lines = [(name, "ERROR", *[""] * 5, why) for name, why in failed.items()]
     lines += [_line(name, reports[name]) for name in worst_first(reports)]
-    columns = None if any(line[-1] for line in lines) else -1  # findings, if there are any
+    columns = None if any(line[-1] for line in lines) else -1  # of findings, if there are any
     return [tuple(map(printable, line[:columns])) for line in (HEADINGS, *lines)]
 
 
@@ -82,7 +82,7 @@ def of_coordinates(unchanged: Sequence[str]) -> str:
 
 
 def file_of(names: Iterable[str]) -> str:
-    """Return what stands before the path of every name, a file and a colon; nothing if several."""
+    """Return the common prefix of all names, a file and a colon; nothing if there are several."""
     files = {file + colon for file, colon, _ in (name.rpartition(":") for name in names)}
     return files.pop() if len(files) == 1 else ""
 
@@ -152,9 +152,9 @@ def page(
 
 
 class Pages:
-    """The page of one variable; or of several one with a line for each, and theirs behind it.
+    """The page of one variable; or a page with a line for each of several, and their pages.
 
-    Those of the variables are in a folder beside it, of its name without the ending, and
+    The pages of variables are in a folder next to it, with the same name without the ending, plus
     ``_pages``.
     """
 
@@ -165,9 +165,9 @@ class Pages:
         self._links: dict[str, str] = {}
 
     def add(self, name: str, report: ReportData) -> None:
-        """Write the page of a variable; that of the first one waits for a second."""
+        """Write the page of a variable; the first one is held back until there is a second."""
         slug = re.sub("[^A-Za-z0-9]+", "-", "/" + name.rpartition(":")[2])[:60]
-        file = f"{len(self._links) + 1:03}{slug}.html"  # with its number, so that names differ
+        file = f"{len(self._links) + 1:03}{slug}.html"  # numbered, so that names differ
         self._links[name] = f"{self._folder.name}/{file}"
         if len(self._links) == 1:
             self._first = report
@@ -191,7 +191,7 @@ class Pages:
         failed: Mapping[str, str],
         unchanged: Sequence[str],
     ) -> None:
-        """Write the page of all."""
+        """Write the page of all variables."""
         if self._first is not None and not failed:
             written = report_page(self._first)
         else:

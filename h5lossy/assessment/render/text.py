@@ -30,7 +30,7 @@ _DOCUMENT, _PAGE, _STYLE = (
 _BAR = " .:-=+*#%@"
 _COLUMNS = 40
 
-#: Of similarities near 1; of nearer ones only the distance is told.
+#: For similarities near 1; if they are even nearer, only the distance is written.
 _MOST_DIGITS = 12
 
 
@@ -86,7 +86,7 @@ def axis_names(report: ReportData, axes: Iterable[int]) -> str:
 
 
 def findings(report: ReportData) -> Iterator[str]:
-    """Write each check that failed, and the first points beyond the bound."""
+    """Write each check that failed, and the first points that violate the bound."""
     for failure in report.failures:
         where = f", first at {point(report, failure.where)}" if failure.where is not None else ""
         name = failure.check.replace("_", " ")
@@ -100,7 +100,7 @@ def findings(report: ReportData) -> Iterator[str]:
 
 
 def rows(report: ReportData) -> Iterator[Row]:
-    """Give the table that text, Markdown and HTML show."""
+    """Return the table that text, Markdown and HTML show."""
     yield from _data(report)
     yield from _numbers(report, "error", report.error)
     if beyond := report.histogram.beyond:
@@ -123,7 +123,7 @@ def rows(report: ReportData) -> Iterator[Row]:
 
 
 def _numbers(report: ReportData, group: str, *parts: Any) -> Iterator[Row]:
-    """Give the rows of the parts of a report that are there: of the fields that are `shown`."""
+    """Return the rows of those parts of a report that exist: of the fields that are `shown`."""
     for part in filter(None, parts):
         for one in dataclasses.fields(part):
             value, how = getattr(part, one.name), one.metadata.get("shown")
@@ -145,7 +145,7 @@ def _written(report: ReportData, form: str, value: Any) -> str:
 
 
 def _data(report: ReportData) -> Iterator[Row]:
-    """Give points, special values and the bound."""
+    """Return the rows for points, special values and the bound."""
     special = report.special
     yield Row("data", "points", f"{report.valid} of {report.points} valid")
     yield Row("data", "range of the original", number(report.original.range))
@@ -178,7 +178,7 @@ def _data(report: ReportData) -> Iterator[Row]:
 
 
 def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[Row]:
-    """Give the autocorrelation at lag 1, and how many lags are within the band of white noise."""
+    """Return the autocorrelation at lag 1, and how many lags are within the band of white noise."""
     if axes is None:
         return
     along = [axis for axis in axes if axis.axis is not None]
@@ -207,7 +207,7 @@ def _whiteness(axes: tuple[AxisCorrelation, ...] | None) -> Iterator[Row]:
 
 
 def _slices(report: ReportData) -> Iterator[Row]:
-    """Give the worst slices."""
+    """Return the rows for the worst slices."""
     each = report.per_slice
     if each is None:
         return
@@ -235,7 +235,7 @@ def decibel(value: float | None) -> str:
 
 
 def near_1(one_minus: float | None) -> str:
-    """Write a similarity near 1 so that its digits are seen."""
+    """Write a similarity near 1 such that its digits can be seen."""
     if not one_minus:
         return "-" if one_minus is None else "1"
     digits = max(3, math.ceil(-math.log10(abs(one_minus))) + 2)
@@ -243,12 +243,12 @@ def near_1(one_minus: float | None) -> str:
 
 
 def _short(value: object) -> str:
-    """Write the result of a caller's metric in one line."""
+    """Write the result of a custom metric in one line."""
     text = number(value) if isinstance(value, float) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-#: What numbers are written by, but for those with a format of Python's.
+#: How numbers are written whose format is not one of Python's.
 _FORMS: dict[str, Callable[[Any], str]] = {
     "dB": decibel,
     "near 1": near_1,
@@ -288,7 +288,7 @@ def text(report: ReportData) -> str:
 
 
 def _in_markdown(text: str) -> str:
-    """Escape text for Markdown, on one line: names may hold anything."""
+    """Escape text for Markdown, on one line: names may contain anything."""
     return re.sub(r"([\\`*_\[\]|~])", r"\\\1", html.escape(printable(text), quote=False))
 
 
@@ -316,7 +316,7 @@ def markdown(report: ReportData) -> str:
 
 
 def page(report: ReportData, up: str = "") -> str:
-    """Write a report as one HTML page that needs nothing else; without matplotlib, no figures.
+    """Write a report as one self-contained HTML page; without matplotlib, there are no figures.
 
     `up` is the page of all variables.
     """
@@ -357,7 +357,7 @@ def page(report: ReportData, up: str = "") -> str:
 
 
 def document(passed: str, title: str, body: str, about: str = "") -> str:
-    """Write a whole page, of parts that are HTML."""
+    """Write a whole page from parts that are HTML."""
     return Template(_DOCUMENT.read_text(encoding="utf-8")).substitute(
         style=_STYLE.read_text(encoding="utf-8"),
         verdict=passed,
@@ -369,7 +369,7 @@ def document(passed: str, title: str, body: str, about: str = "") -> str:
 
 
 def table_html(report: ReportData) -> str:
-    """Write verdict, findings and the table as HTML for a page of another's, a notebook say."""
+    """Write verdict, findings and the table as HTML for embedding, as in a notebook."""
     found = "".join(f"<li>{_in_html(finding)}</li>" for finding in findings(report))
     head = f"<p><b>{verdict(report)}</b> {_in_html(report.provenance.decoded)}</p>"
     return f"{head}<ul>{found}</ul><table>\n{_html_rows(rows(report))}\n</table>"
@@ -393,5 +393,5 @@ def _promise(report: ReportData) -> str:
 
 
 def _in_html(value: str) -> str:
-    """Escape a name, which may hold anything."""
+    """Escape a name, which may contain anything."""
     return html.escape(printable(value))

@@ -24,7 +24,7 @@ static_assert(kDssimTaps - 1 <= kSumLanes && kDssimColumns % kSumLanes == 0);
 constexpr double kGaussian[kReach + 1] = {0.26601172486179436, 0.2130055377112537,   0.10936068950970002,
                                           0.03600077212843083, 0.007598758135239185, 0.00102838008447911};
 
-// What means are taken of: levels of both fields, their squares, their product, and validity.
+// The quantities whose means are taken: levels of both fields, their squares, their product, and validity.
 enum Quantity : u32 { kOriginal, kDecoded, kSquares, kProduct, kValid, kQuantities };
 struct Levels {
   alignas(64) double of[kQuantities][kStride];
@@ -51,13 +51,13 @@ void read_both(u32 value_bytes, const View& view, const Rules& rules, const u64*
   (value_bytes == sizeof(float) ? read_both<float> : read_both<double>)(view, rules, at, count, x, y, valid);
 }
 
-// The nearest of 255 steps from `low` to low + range.
+// The nearest of the levels that 255 steps from `low` to low + range make.
 Vector<double> level_of(Vector<double> value, double low, double range) {
   constexpr double kRounder = 0x1.8p52;  // the sum with it is an integer
   return (value - low) / range * kSteps + kRounder - kRounder;
 }
 
-// Replaces values by levels, and adds what follows from them.
+// Replaces values by levels, and adds the quantities that follow from them.
 void set_levels(double low, double range, u32 count, Levels& row) {
   constexpr Vector<double> none = {};
   row.all_valid = true;
@@ -87,7 +87,7 @@ H5L_INLINE Vector<double> smooth(At at) {
   return sum;
 }
 
-// Adds the data SSIM at the points in the middle of 11 rows. `columns` is without those around.
+// Adds the data SSIM at the points in the middle of 11 rows. `columns` excludes the points around.
 template <bool kAllValid>
 void add_scores(const Levels* const (&rows)[kDssimTaps], u32 columns, Levels& means, Lanes& sum, Lanes& points) {
   constexpr Vector<double> none = {};

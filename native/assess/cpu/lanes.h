@@ -140,7 +140,7 @@ struct Row {
   double* valid;
 };
 
-// Whether points are finite in both fields, not the fill value and not masked, where `valid` is 0.
+// Whether points are finite in both fields, not the fill value and not masked (`valid` is 0 for masked points).
 H5L_INLINE Vector<i64> counted(Vector<double> x, Vector<double> y, Vector<double> valid, double fill) {
   using Bits = Vector<i64>;
   constexpr auto kAllOnes = static_cast<i64>(kExponent<double>);
@@ -150,7 +150,7 @@ H5L_INLINE Vector<i64> counted(Vector<double> x, Vector<double> y, Vector<double
          (valid != 0.0);
 }
 
-// The fill value; what is no valid value if there is none.
+// The fill value, or a number that is never valid if there is none.
 template <class T>
 inline double fill_of(const assess::Rules& rules) {
   return rules.has_fill ? static_cast<double>(bit_cast<T>(static_cast<Word<T>>(rules.fill_bits))) : HUGE_VAL;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Operations of lanes.h for processors without AVX2; the compiler makes what it can of them.
+// Operations of lanes.h for processors without AVX2; vectorization is left to the compiler.
 #pragma once
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What points.cpp counts and adds up. In its own namespace, which has no name: included by points.cpp alone.
+// What points.cpp counts and adds up. It is in an unnamed namespace, since no other file includes this one.
 #pragma once
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Planes and sums for stencils.cpp. In its namespace without a name: included by it alone.
+// Planes and sums for stencils.cpp. They are in its unnamed namespace, since no other file includes this one.
 #pragma once
 
 #include <math.h>

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Sums along one axis for windows.cpp, where they are explained. In its namespace without a name: included by it alone.
+// Sums along one axis for windows.cpp, which explains them. They are in its unnamed namespace, since no other file
+// includes this one.
 #pragma once
 
 #include <utility>
