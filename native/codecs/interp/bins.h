@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's forms on bins: the integers of values, and of those without a bin the one that stands in. Plain loops, as in
-// values.h.
+// Interp's forms on bins: the integers of values, and the integers that stand in for values without a bin. Plain loops,
+// as in values.h.
 #pragma once
 
 #include "codecs/interp/values.h"
@@ -11,7 +11,7 @@ namespace h5lossy::H5L_TARGET::interp {
 
 struct BinSummary {
   u32 exceptions = 0;  // of forms on bins: values without a bin
-  u32 placed = 0;      // those that have a nearest one
+  u32 placed = 0;      // exceptions that have a nearest bin
   bool is_narrow = true;
 };
 
@@ -26,10 +26,10 @@ H5L_FN bool is_narrow_excess(W excess) {
   return excess >> (kNarrowBits + 1) == 0;
 }
 
-// Whether bins of values that have a position are good without a check, and their differences from `base` narrow. Their
-// distance is at most 8 fine points, 1/128 of one by which positions are rounded, and three roundings of a number of up
-// to 2^15 fine points: less than 8.02, and the bound is 8.07. But a bin may be the fill value, unless that is far from
-// all, or beyond the largest number.
+// Whether bins of values that have a position are good without a check, and their differences from `base` narrow. A bin
+// is at most this far from the value: 8 fine points, plus 1/128 of one for the rounding of positions, plus three
+// roundings of a number of up to 2^15 fine points. That is less than 8.02, and the bound is 8.07. But a bin may still
+// be the fill value, unless the fill value is far from all bins, or exceed the largest number.
 template <class T>
 H5L_FN bool bins_are_plain(const Lattice<T>& lattice, i64 base) {
   constexpr Int<T> whole = kFineLimit<T> / kUnit;
@@ -39,7 +39,7 @@ H5L_FN bool bins_are_plain(const Lattice<T>& lattice, i64 base) {
   return all_finite && fill_position(lattice) == kFarFill && base > -near && base < near;
 }
 
-// The same as below for numbers of words.
+// The same as find_bins below, for numbers of words.
 template <class T, class I>
 void find_bins_of_words(const Lattice<T>& lattice, const u8* values, u32 count, i64 base, I* bins,
                         BinSummary& summary) {
@@ -107,8 +107,8 @@ void find_bins(const Lattice<T>& lattice, const u8* values, const i32* positions
   }
 }
 
-// Gives exceptions their nearest bins as integers, from which others are then predicted; in narrow tiles, those that
-// are narrow. The first value's integer is base in any case.
+// Gives exceptions their nearest bins as integers, from which other values are then predicted; in narrow tiles, only
+// bins that are narrow. The first value's integer is always base.
 template <class T, class I>
 void place_exceptions(const Lattice<T>& lattice, const u8* values, u32 count, i64 base, bool is_narrow, I* bins) {
   using W = Word<T>;
@@ -124,7 +124,7 @@ void place_exceptions(const Lattice<T>& lattice, const u8* values, u32 count, i6
   }
 }
 
-// The fine point of the first value that has one, 0 if none has.
+// The fine point of the first value that has one; 0 if none has.
 inline i32 first_fine_point(const i32* positions, u32 count) {
   for (u32 i = 0; i < count; ++i) {
     if (positions[i] != kNone<i32>) return fine_point_of(positions[i]);
@@ -170,7 +170,8 @@ void find_bins(const blocks::FoldedQuantizer<T>& q, const u8* values, const i32*
   summary.is_narrow &= is_narrow_excess(excess);
 }
 
-// The bin of the first value that has one, 0 if none has. Many in front of it may have none, so batches are looked at.
+// The bin of the first value that has one; 0 if none has. Many values before it may have none, so whole batches are
+// searched.
 template <template <class> class Q, class T>
 i64 first_bin(const Q<T>& q, const u8* values, const i32* positions, u32 count) {
   Int<T> bins[kBatch];
@@ -186,7 +187,7 @@ i64 first_bin(const Q<T>& q, const u8* values, const i32* positions, u32 count) 
   return 0;
 }
 
-// Whether all values have the same bin, `base`. Ends early if not.
+// Whether all values have the same bin, `base`. Stops at the first batch that shows otherwise.
 template <class T, class Q>
 bool all_in_bin(const Q& q, const u8* values, const i32* positions, u32 count, i64 base) {
   Int<T> bins[kBatch];
@@ -215,8 +216,8 @@ H5L_FN Word<T> bits_of_bin(const blocks::FoldedQuantizer<T>& q, i64 bin) {
   return blocks::bits_of(q, static_cast<Word<T>>(bin));
 }
 
-// Whether a value is an exception whatever the form: it is so near to a cut that a form might move it to the other
-// side, and is no fine point and no bin, which come back as they are.
+// Whether a value is an exception in every form. That is so if it is so near a cut that a form might move it to the
+// other side, unless it is a fine point or a bin, which decode exactly.
 template <class T>
 H5L_FN bool is_guarded(const Lattice<T>& lattice, Word<T> bits) {
   const T x = bit_cast<T>(bits);
@@ -227,9 +228,10 @@ H5L_FN bool is_guarded(const Lattice<T>& lattice, Word<T> bits) {
   return !is_kept && !(find_bin(lattice, fill_of(lattice), bits, kNone<i32>, bin) && value_of(bin, lattice.step) == x);
 }
 
-// What an exception of a form on fine points is stored as: where it has a bin after all, as what that decodes to, so
-// that it stays the same whatever form it has next. Not for forms on bins, where fine points are exceptions if their
-// bin is the fill value or infinite: the next bin may be near enough, but they must not move.
+// The bits that an exception of a form on fine points is stored as. If it has a bin, they are those that the bin
+// decodes to, so that it stays the same in whatever form it is encoded next. Not used in forms on bins: there, fine
+// points are exceptions if their bin is the fill value or infinite. The next bin might be within the bound, but fine
+// points must not move.
 template <class T>
 H5L_FN Word<T> exception_bits(const Lattice<T>& lattice, Word<T> bits) {
   T bin;
@@ -243,9 +245,9 @@ H5L_FN Word<T> exception_bits(const blocks::FoldedQuantizer<T>&, Word<T> bits) {
 
 #if !defined(__CUDACC__)
 
-// Whether the whole tile decodes to the same bits, which need no form: it has more than one value, and all are equal
-// exceptions, or all are of one bin and none of them is kept beside it. `values` may be numbers of points, of which
-// `originals` are the values. `exceptions` are the values that nothing stands for.
+// Whether the whole tile decodes to the same bits, so that it needs no form: it has more than one value, and all are
+// equal exceptions, or all have one bin and none of them is kept beside it. `values` may be numbers of points, of which
+// `originals` are the values. `exceptions` counts the values with neither a bin nor a fine point.
 template <class T, class Q>
 bool find_constant(const Q& q, const u8* values, const u8* originals, const i32* positions, u32 count, u32 exceptions,
                    u32 beside_bins, Word<T>& bits) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What Interp's encoder chooses after a survey (docs/design/interp-encoder.md, "Choosing"): what a tile would cost with
-// each form, weights, bases, and axes.
+// What Interp's encoder chooses after a survey (docs/design/interp-encoder.md, "Choosing"): the estimated cost of a
+// tile in each form, weights, bases, and axes.
 #pragma once
 
 #include "codecs/interp/bins.h"
@@ -13,11 +13,11 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Forms that have been tried; their costs are in 1/16 bit
+// Forms that have been tried; their costs are in units of 1/16 bit
 
 inline constexpr u32 kMaxPatches = kTileValues / 2;
 
-// How a tile may be written.
+// A form in which a tile may be written.
 struct Form {
   bool is_lorenzo = false;
   bool is_fine = false;
@@ -27,28 +27,29 @@ struct Form {
   u32 unit_code = 0;  // of closed forms
 };
 
-inline constexpr u64 kCostUnits = kCostsPerBit / 16;  // of estimates, which are in 1/8192 bit, in a cost
+inline constexpr u64 kCostUnits = kCostsPerBit / 16;  // converts estimates, in 1/8192 bit, to costs
 
-// Whether another form is tried that is estimated to be less than 31/32 of what this one takes.
+// Whether another form is tried: its estimate is less than 31/32 of this form's cost.
 H5L_FN bool is_beaten(u64 cost, u64 estimate) { return cost - cost / 32 >= estimate / kCostUnits; }
 
-// Whether a tile is tried masked as well as not, or the other way round, if 8/9 of the estimate is less.
+// Whether a tile is also tried without its mask value (or with it, if it was first tried without): 8/9 of the estimate
+// for that is less than this cost.
 H5L_FN bool is_rivalled(u64 cost, u64 estimate) { return cost >= (estimate - estimate / 9) / kCostUnits; }
 
-// Whether the best form, if it is closed, is tried with finer units on coarse levels: where values cost more, little of
-// what is left to code comes from the rounding of coarse levels.
+// Whether the best form, if it is closed, is also tried with finer units on coarse levels. This does not pay if values
+// cost more, because the rounding of coarse levels then causes little of what is left to code.
 H5L_FN bool may_have_finer_units(u32 count, u64 cost) {
-  constexpr u64 kMost = 12;  // of the cost of a value
+  constexpr u64 kMost = 12;  // of the cost per value
   return count >= 1024 && cost < kMost * count;
 }
 
-// A payload that is estimated to be this much larger than the tile stored is not written. What it takes more than the
-// estimate, room_of's 384 bytes and kMaskLoss twice, fits in the codec's spare bytes.
+// A payload whose estimate exceeds the stored tile by more than this is not written. The excess of a payload over its
+// estimate (the 384 bytes of room_of, and twice kMaskLoss) fits in the codec's spare bytes.
 inline constexpr u32 kSlack = 64;
 static_assert(kSlack + 384 + 2 * kMaskLoss <= kPayloadSpare);
 
-// Whether a form becomes the best one: not if it is larger than the tile stored, whatever the coder makes of it.
-// `bytes` are those of exceptions and patches.
+// Whether a form becomes the best one: not if it is larger than the stored tile, whatever the coder achieves. `bytes`
+// is the size of exceptions and patches.
 template <class T>
 H5L_FN bool is_worth_keeping(u64 coding_cost, u32 bytes, u64 least, u32 raw_bytes) {
   const u64 room = u64{kMostHeadBytes} + sizeof(T) + bytes + coding_cost / 128;
@@ -58,7 +59,7 @@ H5L_FN bool is_worth_keeping(u64 coding_cost, u32 bytes, u64 least, u32 raw_byte
 // ---------------------------------------------------------------------------------------------------------------------
 // Costs of a tile, in 1/8192 bit
 
-// How many values there are of each parity along an axis that is interpolated.
+// The number of values of each parity along an interpolated axis.
 H5L_FN u32 odd_values(u32 extent, u32 half_step) {
   return extent - 1 > half_step ? (extent - 2 - half_step) / (2 * half_step) + 1 : 0;
 }
@@ -66,8 +67,9 @@ H5L_FN u32 even_values(u32 extent, u32 half_step) {
   return (extent - 1) / (2 * half_step) + 1 + ((extent - 1) % (2 * half_step) != 0);
 }
 
-// What a value costs on each level from the second on. Errors grow from level to level as they do from the first to the
-// second; their codes say nothing of it where these are all 0, while the coarse levels are what smooth data cost.
+// The cost of a value on each level from the second on. Errors are assumed to grow from level to level as they do from
+// the first to the second. Codes do not show this growth if they are all 0 there, although coarse levels are most of
+// the cost of smooth data.
 class CoarseCosts {
  public:
   H5L_FN explicit CoarseCosts(const u64 (&costs)[kSurveyLevels], const u64 (&magnitudes)[kSurveyLevels])
@@ -75,7 +77,7 @@ class CoarseCosts {
     const u64 finest = magnitudes[0] + 16, coarser = magnitudes[1] + 16;
     growth_ = coarser <= finest ? 16 : coarser >= kMostGrowth * finest ? 16 * kMostGrowth : 16 * coarser / finest;
   }
-  // Of the second level at first, then of the next one each time.
+  // The cost on the second level; then, at each call, on the next one.
   H5L_FN u64 next() {
     const u64 codes = codes_of(magnitude_);
     magnitude_ = limited(magnitude_ * growth_ / 16);
@@ -85,7 +87,7 @@ class CoarseCosts {
  private:
   static constexpr u64 kMostGrowth = 4;
   H5L_FN static constexpr u64 limited(u64 magnitude) { return magnitude < 1u << 27 ? magnitude : 1u << 27; }
-  // 32 errors of this magnitude, rounded to whole steps: of small ones most become 0.
+  // The cost of 32 errors of this magnitude, rounded to whole steps; most small errors become 0.
   H5L_FN static u64 codes_of(u64 magnitude) {
     constexpr u64 step = 16 * kWholeStep;
     return group_cost(kGroupValues * magnitude * magnitude / (magnitude + step / 4) / step) *
@@ -95,15 +97,15 @@ class CoarseCosts {
   u64 cost_, magnitude_, first_, growth_;
 };
 
-// Blocks of interpolation's residuals come from further apart than a group's, and predictions are from values that are
-// off by up to the bound: on average this is what it takes more.
+// Adds the average loss of real tiles: values of a block of residuals are further apart than those of a group, and
+// predictions come from values that are off by up to the bound.
 H5L_FN u64 with_losses(u64 cost, u64 count) {
   const u64 least = count * group_cost(0) * (kCostsPerBit / 16 / kGroupValues), most = count * kCostsPerBit;
   const u64 limited = cost < most ? cost : most;
   return cost + (limited > least ? (limited - least) / 4 : 0);
 }
 
-// Summed over the sets of active axes along which coordinates are odd.
+// The cost of interpolation: a sum over the sets of active axes along which coordinates are odd.
 inline constexpr u64 kNoForm = ~u64{0} >> 8;
 class InterpolationCosts {
  public:
@@ -122,7 +124,7 @@ class InterpolationCosts {
     while ((1u << top_) < longest - 1) ++top_;
   }
 
-  H5L_FN u32 sets() const { return 1u << count_; }  // 0, of the first values, is one of them
+  H5L_FN u32 sets() const { return 1u << count_; }  // including set 0, that of the first values
   H5L_FN u64 of(u32 odd) const {
     u32 set = 0;
     for (u32 i = 0; i < count_; ++i) set |= (odd >> i & 1) != 0 ? axis_bit(active_[i]) : 0;
@@ -138,7 +140,7 @@ class InterpolationCosts {
     }
     return cost;
   }
-  // `sum` is that of all sets but 0.
+  // `sum` is the sum over all sets except 0.
   H5L_FN u64 total(u64 sum) const {
     if (count_ == 0) return kNoForm;
     return with_losses(others_ * survey_.interpolation[axis_bit(active_[count_ - 1])][kSurveyLevels - 1] + sum, all_);
@@ -148,7 +150,7 @@ class InterpolationCosts {
   const Survey& survey_;
   const u32 (&extents_)[kAxes];
   u32 active_[kAxes] = {}, count_ = 0, top_ = 1;
-  u64 all_ = 1, others_ = 1;  // values, and those that are the first along all active axes
+  u64 all_ = 1, others_ = 1;  // number of values, and of those that are first along all active axes
 };
 
 H5L_FN u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes], u32 axes) {
@@ -158,21 +160,22 @@ H5L_FN u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes],
   return costs.total(sum);
 }
 
-// Of a chunk whose tiles take the form that costs less, each for itself: where both cost nearly the same on average,
-// that is less than either.
+// The cost of a chunk in which each tile takes its cheaper form. If both forms cost nearly the same on average, it is
+// less than either.
 H5L_FN u64 cost_of_either(u64 one, u64 other) {
   const u64 less = one < other ? one : other, more = one < other ? other : one;
   return less - (2 * less > more ? (2 * less - more) / 8 : 0);
 }
 
-// The last axis with more than one value, and the first one if there is none.
+// The last axis with more than one value; the first axis if there is none.
 H5L_FN u32 last_axis(const u32 (&extents)[kAxes]) {
   u32 last = 0;
   for (u32 a = 0; a < kAxes; ++a) last = extents[a] > 1 ? axis_bit(a) : last;
   return last;
 }
 
-// Of differences along the axes of a set; where coordinates are 0, they are along the others.
+// The cost of differences along the axes of a set. Where the coordinates along these axes are 0, differences are along
+// the other axes.
 H5L_FN u64 lorenzo_cost_of(const Survey& survey, const u32 (&extents)[kAxes], u32 last, u32 set) {
   u64 others = 1;
   for (u32 a = 0; a < kAxes; ++a) {
@@ -191,7 +194,7 @@ H5L_FN u64 lorenzo_cost_of(const Survey& survey, const u32 (&extents)[kAxes], u3
   return cost;
 }
 
-// The least over sets of axes but `except`, and that set.
+// The least cost over all sets of axes except `except`, and the set that has it.
 H5L_FN u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& best, u32 except = 0) {
   const u32 last = last_axis(extents);
   u64 least = kNoForm;
@@ -207,9 +210,9 @@ H5L_FN u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& 
   return least;
 }
 
-// Encoding decoded data again should find the weights that it was decoded with: with them, predicted values differ from
-// their predictions by whole steps. These are the weights for which most of a sample does. Values whose predictions
-// along the axes are nearly the same say nothing.
+// When decoded data is encoded again, the weights with which it was decoded should be found: with these, values differ
+// from their predictions by whole steps. So the weights are chosen for which this holds at most places of a sample.
+// Values whose predictions along the axes are nearly equal say nothing about weights.
 inline constexpr u32 kWeightSets = kWeightCodes * kWeightCodes * kWeightCodes;
 
 H5L_FN Rule rule_of(u32 weight_set) {
@@ -217,9 +220,9 @@ H5L_FN Rule rule_of(u32 weight_set) {
       {weight_set % kWeightCodes, weight_set / kWeightCodes % kWeightCodes, weight_set / kWeightCodes / kWeightCodes}};
 }
 
-// The samples are places of a tile, for each set of odd axes. The more predictions along the axes differ, in 16ths, the
-// more a value says: in each round those count that differ so much.
-inline constexpr u32 kRulePlaces = 4096, kRuleSamples = 128;  // looked at, and used
+// The samples are places of a tile, for each set of odd axes. The more the predictions along the axes differ (in
+// 16ths), the more a value says about weights, so each round takes the places with at least a certain difference.
+inline constexpr u32 kRulePlaces = 4096, kRuleSamples = 128;  // examined, and used
 inline constexpr u32 kRuleRounds = 3;
 
 struct RulePlace {
@@ -227,8 +230,8 @@ struct RulePlace {
   u32 along[kMaxActiveAxes] = {};  // predictions along odd axes
 };
 
-// Returns the round in which place n counts; kRuleRounds if it does not. fine_point_at(place, fine) is false if the
-// value there has no fine point.
+// Returns the round in which place n counts; kRuleRounds if in none. fine_point_at(place, fine) is false if the value
+// at a place has no fine point.
 template <class FinePoint>
 H5L_FN u32 find_rule_place(const Shape& shape, u32 odd, u32 n, FinePoint fine_point_at, RulePlace& found) {
   constexpr u32 kLeast[kRuleRounds] = {1024, 64, 1};
@@ -266,14 +269,14 @@ H5L_FN u32 find_rule_place(const Shape& shape, u32 odd, u32 n, FinePoint fine_po
   return kRuleRounds;
 }
 
-// Whether a value is a multiple of whole steps from its prediction with these weights.
+// Whether a value differs from its prediction with these weights by whole steps.
 H5L_FN u32 matches_rule(const Blend& blend, u32 active, const u32 (&along)[kMaxActiveAxes], i32 fine) {
   u32 sum = 128;
   for (u32 i = 0; i < active; ++i) sum += blend.weights[i] * along[i];
   return ((fine - (static_cast<i32>(sum) >> 8)) & (kUnit - 1)) == 0 ? 1 : 0;
 }
 
-// Of all weights with at least one that is the largest, those with the most matches, the first of equals.
+// Among the rules with at least one axis of the largest weight, the rule with the most matches; the first of equals.
 H5L_FN Rule best_rule(const u32 (&matches)[kWeightSets], u32 sets, u32 active) {
   u32 best = 0;
   for (u32 set = 1; set < sets; ++set) {
@@ -285,7 +288,7 @@ H5L_FN Rule best_rule(const u32 (&matches)[kWeightSets], u32 sets, u32 active) {
   return rule_of(best);
 }
 
-// Rounded to 16 steps.
+// Rounds to multiples of 16 steps.
 H5L_FN i32 rounded_base(i32 fine) {
   constexpr i32 round = 16 * kUnit;
   return (fine + round / 2) & -round;
@@ -318,8 +321,8 @@ inline Rule recognise_rule(const Shape& shape, const i32* positions) {
   return best_rule(matches, sets, shape.active);
 }
 
-// The base of a closed form: the first value's fine point. If that is an exception, the next value's, but rounded to 16
-// steps: decoded, that value may lie on another fine point, and the base should be the same.
+// The base of a closed form: the first value's fine point. If the first value is an exception, it is the next value's,
+// but rounded to 16 steps: after decoding, that value may lie on another fine point, and the base should stay the same.
 inline i32 closed_base(const i32* positions, u32 count) {
   if (positions[0] != kNone<i32>) return fine_point_of(positions[0]);
   return rounded_base(first_fine_point(positions, count));
@@ -327,8 +330,8 @@ inline i32 closed_base(const i32* positions, u32 count) {
 
 #endif
 
-// Sets of axes for a chunk: those of three axes, then of two, then of one, in the order of w, z, y, x. More than two
-// axes are not reduced to one.
+// Candidate sets of axes for a chunk: those of three axes, then of two, then of one, in the order of w, z, y, x. If the
+// chunk has more than two axes, sets of one axis are not tried.
 struct AxisCandidates {
   u32 count = 0;
   u32 axes[kAxisSets];
@@ -346,7 +349,7 @@ H5L_FN AxisCandidates candidates_of(const u32 (&dims)[kAxes]) {
   return candidates;
 }
 
-// What a value of a full tile costs, in 1/256 of 1/8192 bit, if its forms cost this.
+// The cost per value of a full tile, in 1/256 of 1/8192 bit, from the costs of its forms.
 H5L_FN u64 cost_of_value(const Survey& survey, const u32 (&extents)[kAxes], u64 interpolation, u64 lorenzo) {
   u64 values = 1;
   for (const u32 extent : extents) values *= extent;
@@ -362,9 +365,9 @@ H5L_FN u64 cost_with_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 ax
 }
 
 // Whether decoded data may have been interpolated along a set of axes. Where one coordinate is odd in its tile and the
-// others are even, no weights are needed to say whether a value differs from its prediction by whole steps. Places
-// where all values lie on bins say nothing.
-inline constexpr u32 kAxisPlaces = 512, kAxisSamples = 64;  // for each set of axes: looked at, and used
+// others are even, a value can be compared with its prediction without knowing the weights: do they differ by whole
+// steps? Places where all values lie on bins say nothing.
+inline constexpr u32 kAxisPlaces = 512, kAxisSamples = 64;  // for each set of axes: examined, and used
 
 enum class AxisSample : u32 { none, other, match };
 
@@ -382,12 +385,12 @@ class AxisSampler {
     }
   }
 
-  // fine_point(place, fine) is false if the value there is no fine point.
+  // fine_point(place, fine) is false if the value at a place is no fine point.
   template <class FinePoint>
   H5L_FN AxisSample sample(u32 n, FinePoint fine_point) const {
     const u32 odd = active_[n % actives_];
     u64 place = 0;
-    u32 local = 0, extent = 0;  // along the odd axis, in the tile
+    u32 local = 0, extent = 0;  // along the odd axis, within the tile
     for (u32 a = 0; a < kAxes; ++a) {
       u32 at = static_cast<u32>(u64{(n + 1) * kSpread[a]} * dims_[a] >> 32);
       const u32 begin = at - at % extents_[a];
@@ -424,11 +427,11 @@ class AxisSampler {
   u64 strides_[kAxes];
 };
 
-// The share of matches of a set of axes, in 256ths.
+// The fraction of matches for a set of axes, in 256ths.
 H5L_FN u32 axis_share(u32 matches, u32 samples) { return samples < kAxisSamples / 4 ? 0 : 256 * matches / samples; }
 
-// Sets of axes that decoded data may have been interpolated along, a bit each; all if it is not decoded data, or has
-// changed too much.
+// The sets of axes along which decoded data may have been interpolated, as a bit set; all of them if the data is not
+// decoded, or has changed too much since.
 H5L_FN u32 axes_of_shares(const u32 (&shares)[kAxisSets]) {
   u32 most = 0, found = 0;
   for (const u32 share : shares) most = share > most ? share : most;
@@ -438,7 +441,7 @@ H5L_FN u32 axes_of_shares(const u32 (&shares)[kAxisSets]) {
 }
 
 #if !defined(__CUDACC__)
-// The one of the `allowed` sets, a bit each, for which a full tile costs least by value; the first of equals.
+// The set among `allowed` (a bit set) with the least cost per value in full tiles; the first of equals.
 inline u32 cheapest_axes(const Survey& survey, const u32 (&dims)[kAxes], u32 allowed) {
   const AxisCandidates candidates = candidates_of(dims);
   u64 least = ~u64{0};

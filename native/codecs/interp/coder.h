@@ -14,9 +14,9 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Tables; kernels make those that they need
+// Tables; kernels build only those that they need
 
-// A table for each list of frequencies: make(frequencies, table).
+// One table per list of frequencies, built by make(frequencies, table).
 template <class Table, u32 rows, u32 columns>
 struct MadeTables {
   alignas(64) Table of[rows][columns];
@@ -46,8 +46,8 @@ constexpr bool are_complete(const MadeTables<Rate[kSymbols], rows, columns>& rat
 }
 static_assert(are_complete(kRates) && are_complete(kClassRates));
 
-// What the decoder needs of each slot's symbol, in one word: bits 0-11 the frequency, 12-15 the symbol, 16-31 the
-// slot's place among the symbol's.
+// The decoder's data for the symbol of each slot, in one word: bits 0-11 are the frequency, 12-15 the symbol, 16-31 the
+// position of the slot among those of the symbol.
 constexpr void make_slots(const u16 (&frequencies)[kSymbols], u32 (&slots)[kFrequencySum]) {
   u32 first = 0;
   for (u32 s = 0; s < kSymbols; ++s) {
@@ -58,20 +58,20 @@ constexpr void make_slots(const u16 (&frequencies)[kSymbols], u32 (&slots)[kFreq
 }
 inline constexpr auto kSlots = make_tables(kSymbolFrequencies, make_slots);
 
-// A table of the tile's own, for reading. Where small code counts, also those of a set, made for each tile: that takes
-// a hundredth of its time, and all sets take 320 KiB.
+// A table of the tile's own, for reading. Where small code counts, built-in tables are also built for each tile, since
+// that takes only a hundredth of its time, and the tables of all sets take 320 KiB.
 struct OwnSlots {
   u32 slots[kEncodes ? 1 : kSymbolTables][kFrequencySum];
 };
 
-// Sums of the frequencies of classes before each class, for searches.
+// For each class, the sum of the frequencies of the classes before it; for searches.
 inline constexpr auto kClassSums =
     make_tables<u16[kClasses]>(kClassFrequencies, [](const u16 (&frequencies)[kClasses], u16 (&before)[kClasses]) {
       for (u32 c = 1; c < kClasses; ++c) before[c] = static_cast<u16>(before[c - 1] + frequencies[c - 1]);
     });
 
 struct PlaneCosts {
-  u64 costs[kClasses];  // of the candidates, by the first
+  u64 costs[kClasses];  // of the candidates, indexed by the first one
 };
 inline constexpr PlaneCosts kPlaneCosts = [] {
   PlaneCosts all = {};
@@ -97,7 +97,7 @@ constexpr u64 zero_costs(u32 set) { return kBlockCosts.four[set][0][0] * kBlockC
 // ---------------------------------------------------------------------------------------------------------------------
 // Words
 
-// The words of a payload. At most 32 of them are taken between two calls of next(), which gives where they are.
+// The words of a payload. At most 32 words may be taken between two calls of next(), which returns a pointer to them.
 class Words {
  public:
   Words(const u8* in, u32 bytes) : begin_(in), next_(in), end_(in + bytes) {}
@@ -106,10 +106,11 @@ class Words {
 
   static constexpr u32 kMostBytes = kMaxLanes * kWordBytes;
 
-  // Where the next kMostBytes can be read, though they may not all be words. Null if more were taken than there are.
+  // Returns a pointer to kMostBytes readable bytes, though they may not all be words. Null if more words were taken
+  // than exist.
   const u8* next() { return next(next_); }
 
-  // The same when words were taken up to `taken`.
+  // The same if words up to `taken` have been taken.
   const u8* next(const u8* taken) {
     if (end_ - taken >= static_cast<i64>(kMostBytes)) [[likely]]
       return taken;
@@ -117,14 +118,14 @@ class Words {
     return next_in_rest();
   }
 
-  // `next` is where next() has been moved to by taking words.
+  // `next` is the pointer that next() returned, advanced past the words taken.
   void take(const u8* next) { next_ = next; }
 
-  // Bytes taken, of those that there are.
+  // Number of bytes taken.
   u32 taken() const { return static_cast<u32>(next_ - begin_) + moved_; }
 
  private:
-  // The last bytes are moved to where zeros follow them.
+  // The last bytes are moved to a buffer in which zeros follow them.
   const u8* next_in_rest() {
     if (begin_ != rest_) {
       moved_ = static_cast<u32>(next_ - begin_);
@@ -143,12 +144,12 @@ class Words {
   u8 rest_[2 * kMostBytes] = {};
 };
 
-// With few lanes, each symbol waits for the one before of its lane, and words are rare: at most 256 a lane, of
-// thousands of symbols. There a branch that the processor foresees is faster than the instructions without.
+// With few lanes, each symbol depends on the previous one of its lane, and words are rare: at most 256 per lane, for
+// thousands of symbols. Then a branch, which the processor predicts well, is faster than branchless code.
 template <u32 lanes>
 inline constexpr bool kWordsAreRare = lanes <= 4;
 
-// A state that has become too small takes the next word.
+// A state that has become too small takes in the next word.
 template <u32 lanes>
 inline u32 refilled(u32 state, const u8*& next) {
   if constexpr (kWordsAreRare<lanes>) {
@@ -163,7 +164,7 @@ inline u32 refilled(u32 state, const u8*& next) {
   return state << 16 * is_empty | word;
 }
 
-// Codes one symbol, after which its state is smaller than 2^32 again. A word is put in front of `words` if necessary.
+// Encodes one symbol, after which its state is below 2^32 again. If necessary, a word is first written before `words`.
 template <u32 lanes>
 inline void push(const Rate& rate, u32& state, u8*& words) {
   u32 x = state;
@@ -186,7 +187,7 @@ inline u32 after(u32 frequency, u32 sum, u32 state) {
   return frequency * (state >> kFrequencyBits) + (state & (kFrequencySum - 1)) - sum;
 }
 
-// Classes: lane i has the blocks i * share to (i + 1) * share - 1; the lanes take turns.
+// Classes: lane i has the blocks i * share to (i + 1) * share - 1; lanes take turns.
 template <u32 lanes>
 inline void write_classes(const Coding& plan, u32 blocks, u32* states, u8*& words) {
   const u32 share = (blocks + lanes - 1) / lanes;
@@ -226,7 +227,7 @@ inline bool read_classes(const Head& head, u32 blocks, u32* states, Words& words
       const u32 context = j != 0 ? classes[b - 1] : kClassContexts - 1;
       const u32 slot = x[lane] & (kFrequencySum - 1);
       u32 c = 0;
-      // Most classes of tiles with few lanes are 0.
+      // In tiles with few lanes, most classes are 0.
       if (!kWordsAreRare<lanes> || slot >= sums[context][1]) c = search(sums[context], slot);
       x[lane] = refilled<lanes>(after(frequencies[context][c], sums[context][c], x[lane]), next);
       classes[b] = static_cast<u8>(c);
@@ -240,11 +241,11 @@ inline bool read_classes(const Head& head, u32 blocks, u32* states, Words& words
 // ---------------------------------------------------------------------------------------------------------------------
 // Raw planes: bit i of word p is bit p of code i of a block
 
-// Bit 0 of each byte, gathered: that of byte i becomes bit i.
+// Gathers bit 0 of each byte: that of byte i becomes bit i.
 inline u32 gather_bits(u64 bytes) {
   return static_cast<u32>((bytes & 0x0101010101010101ull) * 0x0102040810204080ull >> 56);
 }
-// The reverse.
+// The inverse of gather_bits.
 inline u64 spread_bits(u32 bits) {
   const u64 each = (bits * 0x0101010101010101ull) & 0x8040201008040201ull;
   return (each + 0x7F7F7F7F7F7F7F7Full) >> 7 & 0x0101010101010101ull;
@@ -263,7 +264,7 @@ inline void write_planes(const U (&numbers)[kBlockCodes], u32 planes, u8* out) {
   }
 }
 
-// Sets the lower bits of numbers, and clears the others.
+// Sets the lower bits of numbers, and clears their other bits.
 template <class U>
 inline void read_planes(const u8* in, u32 planes, U (&numbers)[kBlockCodes]) {
   for (u32 first = 0; first < planes; first += 8) {
@@ -279,7 +280,7 @@ inline void read_planes(const u8* in, u32 planes, U (&numbers)[kBlockCodes]) {
   }
 }
 
-// Bit i: symbol i is an escape.
+// Bit i is set if symbol i is an escape.
 inline u32 escapes_of(const u8 (&symbols)[kBlockCodes]) {
   u32 escaped = 0;
   for (u32 i = 0; i < kBlockCodes; i += 8) {
@@ -290,7 +291,7 @@ inline u32 escapes_of(const u8 (&symbols)[kBlockCodes]) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Escapes: the first one last
+// Escapes, stored in reverse order
 
 inline u8* write_escape(u64 item, u32 bytes, u8* out) {
   memcpy(out, &item, bytes);
@@ -305,10 +306,10 @@ inline U read_escape(const u8* in, u32 bytes) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Blocks. simd/coder.h has twins of these
+// Blocks. simd/coder.h has vector versions of these functions
 
-// Where writing has come to. It goes backwards in the codes: words and planes are put in front of those that are there,
-// escapes behind them.
+// The current write positions. Codes are processed from last to first: words and planes are written before those
+// already there, escapes after them.
 struct Output {
   u8* words;
   u8* planes;
@@ -316,13 +317,13 @@ struct Output {
 };
 
 struct Input {
-  const u8* planes;        // the next block's
-  const u8* escapes;       // the end of the next one
-  const u8* first_escape;  // none begins in front of this
+  const u8* planes;        // of the next block
+  const u8* escapes;       // the end of the next escape
+  const u8* first_escape;  // no escape begins before this
 };
 
-// The blocks that have escapes, while their other steps are read. A branch for each block would often be foreseen
-// wrongly.
+// Collects the blocks that have escapes while their other steps are read. A branch per block would often be
+// mispredicted.
 struct EscapeList {
   u16 blocks[kMaxBlocks];
   u32 escaped[kMaxBlocks];  // bit i: residual i of the block
@@ -339,13 +340,13 @@ struct Definition {
   using OwnReading = OwnSlots;
   static void prepare(const u16 (&frequencies)[kSymbols], OwnReading& own) { make_slots(frequencies, own.slots[0]); }
 
-  // Finds each block's candidates, and a class that is likely to be the best. Returns the bits that are set in some
-  // size, or more if that is 2^32 or more. If it is at most kMeanLimit, no planes need be raw in all blocks. If such
-  // planes have been chosen, or need not be, all sizes are below 2^30, since their sum is; otherwise the candidates
-  // mean nothing.
+  // Finds each block's candidates, and a class that is probably the best. Returns the OR of all sizes, maybe with
+  // more bits set if it is 2^32 or more. If the result is at most kMeanLimit, no planes need to be raw in all blocks.
+  // If such planes have been chosen, or are not needed, all sizes are below 2^30, since their sum is; otherwise the
+  // candidates are meaningless.
   template <class I>
   static u32 find_candidates(const I* codes, u32 blocks, Coding& plan) {
-    Unsigned<I> bits[kBlockCodes] = {};  // by place in a block, so that they come together at the end only
+    Unsigned<I> bits[kBlockCodes] = {};  // by position in a block, to be combined only once at the end
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
       u32 halves = 0;
       for (u32 i = 0; i < kBlockCodes; ++i) {  // vectorized
@@ -362,7 +363,7 @@ struct Definition {
     return u64{all} >> 32 == 0 ? static_cast<u32>(all) : ~0u;
   }
 
-  // What the candidates cost with a set of tables.
+  // The costs of the candidates with a set of tables.
   template <class I>
   static void cost_candidates(const I* codes, u32 blocks, u32 set, Coding& plan) {
     for (u32 b = 0; b < blocks; ++b, codes += kBlockCodes) {
@@ -382,7 +383,7 @@ struct Definition {
     }
   }
 
-  // What the symbols of the chosen classes cost with each set of tables, and their escapes.
+  // The costs of the symbols of the chosen classes with each set of tables, and their escapes.
   template <class I>
   static void add_symbol_costs(const I* codes, u32 blocks, const Coding& plan, u64 (&costs)[kTableSets],
                                Tally<I>& tally) {
@@ -406,7 +407,7 @@ struct Definition {
     }
   }
 
-  // All symbols, raw planes and escapes.
+  // Writes all symbols, raw planes and escapes.
   template <u32 lanes, class I>
   static void write_blocks(const I* codes, u32 blocks, const Coding& plan, u32* states, Output& out) {
     using U = Unsigned<I>;
@@ -453,8 +454,8 @@ struct Definition {
 
   static u32 find_class(const u16 (&before)[kClasses], u32 slot) { return class_of_slot(before, slot); }
 
-  // The reverse, for some of the blocks: their codes times 2^unit_bits. Escapes are listed only. False if words are
-  // missing.
+  // The inverse, for a range of blocks: gives their codes times 2^unit_bits. Escapes are only listed. False if words
+  // are missing.
   template <u32 lanes, class I>
   static bool read_blocks(const Head& head, const OwnReading& own, const u8* classes, u32 first, u32 end, u32 unit_bits,
                           u32* states, Words& words, Input& in, I* steps, EscapeList& escapes) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// From the payload of a tile to its values (docs/format/interp.md), on a CPU. Any payload is safe to decode.
+// Decodes the payload of a tile to its values (docs/format/interp.md), on a CPU. Any payload is safe to decode.
 #pragma once
 
 #include <new>
@@ -16,8 +16,8 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// What integers become, by the kind of the bound. A branch for many values at a time costs nothing, and one decoder for
-// all kinds is less code.
+// Turns integers into values, depending on the kind of the bound. One branch for many values at a time costs nothing,
+// and one decoder for all kinds is less code.
 template <class T>
 struct ValueRule {
   ValueRule() : is_pointwise(false), has_words(true), lattice{}, folded{} {}
@@ -27,7 +27,7 @@ struct ValueRule {
         folded(is_pointwise ? blocks::folded_quantizer<T>(quantizer) : blocks::FoldedQuantizer<T>{}) {}
 
   bool is_pointwise;
-  bool has_words = false;  // of integers: they are what is decoded
+  bool has_words = false;  // of integers, which are decoded to these words
   Lattice<T> lattice;
   blocks::FoldedQuantizer<T> folded;
 };
@@ -45,7 +45,7 @@ void to_values(const ValueRule<T>& rule, const Head& head, const I* integers, u3
   }
 }
 
-// Takes the integers of some rows as they are rebuilt.
+// Takes the integers of some rows as soon as they are rebuilt.
 template <class T, class I>
 struct RowValues {
   const ValueRule<T>& rule;

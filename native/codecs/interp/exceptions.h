@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The parts of Interp's payload that say which values are exceptions, and which are patched. The format is in
+// The parts of Interp's payload that tell which values are exceptions, and which are patched. The format is in
 // docs/format/interp.md, "Exceptions" and "Patches".
 #pragma once
 
@@ -17,8 +17,8 @@ namespace h5lossy::H5L_TARGET::interp {
 // ---------------------------------------------------------------------------------------------------------------------
 // Which values are exceptions
 
-// One bit for each of the first 32 of `count` numbers that equals `number`. The flags are collected as bytes, since few
-// instruction sets shift each lane by its own count; each product moves eight of them into its highest byte.
+// A bit set of those of the first 32 of `count` numbers that equal `number`. Flags are collected as bytes, since few
+// instruction sets can shift each lane by its own count; each product moves eight of them into its highest byte.
 template <class W>
 H5L_FN u32 equal_bits(const u8* numbers, u32 count, W number) {
   u8 flags[kMaskBits] = {};
@@ -44,7 +44,7 @@ void find_exceptions(const I* integers, u32 count, u32* mask) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Exceptions: common value | u16 flags | mask of exceptions | mask of those with another value | their bits
 
-// Bit i of word w: the value is an exception other than `common`.
+// Bit i of word w tells whether the value is an exception other than `common`.
 template <class W>
 u32 others_of(const u32* mask, const u8* values, u32 count, u32 w, W common) {
   if (mask[w] == 0) return 0;
@@ -68,8 +68,9 @@ W exception_at(const u32* mask, const u8* values, u32 number) {
   return load<W>(values + (w * kMaskBits + lowest_bit(bits)) * sizeof(W));
 }
 
-// The most frequent of eight exceptions far apart and the first one that is none of them, the first of equals. So it is
-// the most frequent of all if there are but two.
+// The most frequent bits among eight exceptions that are far apart and the first exception that equals none of these;
+// the first of equally frequent ones. If all exceptions have one of only two bit patterns, these are the most frequent
+// bits of all.
 template <class W>
 W choose_common(const u32* mask, const u8* values, u32 count, u32 exceptions, u32& different) {
   constexpr u32 kSamples = 8;
@@ -96,13 +97,13 @@ W choose_common(const u32* mask, const u8* values, u32 count, u32 exceptions, u3
   return common;
 }
 
-// What the section of a mask, which has at least one bit, will hold.
+// What the section for a mask with at least one bit will contain.
 template <class T>
 struct ExceptionsPlan {
   Word<T> common;
   u32 flags;
-  u32 bytes;         // by what measure_mask says
-  u32 decisions[2];  // of the mask and, if there is one, that of others
+  u32 bytes;         // as measure_mask measures it
+  u32 decisions[2];  // of the mask and, if it exists, the mask of others
 };
 
 // Memory for the decisions of both masks.
@@ -132,7 +133,7 @@ ExceptionsPlan<T> measure_exceptions(const MaskNeighbours& neighbours, u32* mask
   return plan;
 }
 
-// Writes what was measured last, with stored(bits) instead of the exceptions' bits. `scratch` has kMaskScratchBytes.
+// Writes what was measured last, with stored(bits) in place of the exceptions' bits. `scratch` has kMaskScratchBytes.
 template <class T, class F>
 u8* write_exceptions(const ExceptionsPlan<T>& plan, const u32* mask, const u8* values, u32 count,
                      const MaskDecisions& decisions, u8* scratch, u8* out, F&& stored) {
@@ -155,15 +156,15 @@ u8* write_exceptions(const ExceptionsPlan<T>& plan, const u32* mask, const u8* v
   return out;
 }
 
-// A section that was read. Both masks are the caller's; `other_bits` points into the section.
+// A section that was read. Both masks are in the caller's memory; `other_bits` points into the section.
 template <class T>
 struct Exceptions {
   Word<T> common = 0;
   const u8* other_bits = nullptr;  // of the values in `others`, in order; nullptr if there are none
-  u32 other_stride = sizeof(T);    // from one to the next; 0 if they are all alike
+  u32 other_stride = sizeof(T);    // from one to the next; 0 if all have the same bits
 };
 
-// Returns the end of the section, and nullptr if it is corrupt. Only if there are others, `others` is set.
+// Returns the end of the section; nullptr if it is corrupt. `others` is set only if there are others.
 template <class T>
 const u8* read_exceptions(const MaskNeighbours& neighbours, const u8* from, const u8* end, u32 count, u32* mask,
                           u32* others, Exceptions<T>& exceptions) {
@@ -191,7 +192,7 @@ const u8* read_exceptions(const MaskNeighbours& neighbours, const u8* from, cons
   return from;
 }
 
-// Puts the exceptions in their places; other values are left alone.
+// Writes the exceptions to their places, and leaves other values alone.
 template <class T>
 void restore_exceptions(const Exceptions<T>& exceptions, const u32* mask, const u32* others, u32 count, u8* values) {
   using W = Word<T>;
@@ -215,12 +216,12 @@ void restore_exceptions(const Exceptions<T>& exceptions, const u32* mask, const 
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Codes without those of exceptions
+// Leaving out the codes of exceptions
 
-// Whether so many exceptions have no codes: of integers, if they are many.
+// Whether the codes of this many exceptions are left out; only for integers, and if exceptions are many.
 inline bool are_left_out(u32 exceptions, u32 count) { return 32 * exceptions > count; }
 
-// Leaves the codes of exceptions out, which are 0, but for the first code. Returns how many are left; zeros fill up
+// Removes the codes of exceptions, which are 0, except for the first code. Returns how many codes are left; zeros fill
 // their last block. `ordered` is the mask in coding order.
 template <class I>
 u32 leave_out(u32* ordered, u32 count, I* codes) {
@@ -239,7 +240,7 @@ u32 leave_out(u32* ordered, u32 count, I* codes) {
   return left;
 }
 
-// Undoes leave_out: the codes of exceptions are 0 again.
+// Undoes leave_out: inserts the codes of exceptions, which are 0.
 template <class I>
 void put_back(u32* ordered, u32 count, u32 left, I* codes) {
   ordered[0] &= ~1u;
@@ -260,7 +261,7 @@ void put_back(u32* ordered, u32 count, u32 left, I* codes) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Patches
 
-// Entries of the section; there are at most as many as values, and some to skip.
+// The number of entries in the section: at most one per value, plus those that only skip.
 inline u32 measure_patches(const Patches& patches) {
   u32 entries = patches.count, next = 0;
   for (u32 i = 0; i < patches.count; ++i) {
@@ -314,7 +315,7 @@ void for_patches(const u8* section, u32 entries, F&& visit) {
   }
 }
 
-// Adds the patches of a closed form, whose places are those of its codes, to the steps, from a section that was
+// Adds the patches of a closed form to the steps. Their places are numbers of codes. The section must have been
 // checked.
 template <class I>
 void patch_steps(const u8* section, u32 entries, I* steps) {
@@ -324,9 +325,9 @@ void patch_steps(const u8* section, u32 entries, I* steps) {
   });
 }
 
-// Puts the patched values of a form on bins in their places, from a section that was checked. The integers are relative
-// to `base`; all arithmetic wraps, modulo 2^32 for float and 2^64 for double. Exceptions are to be restored later,
-// since an exception stays one if it is patched.
+// Stores the patched values of a form on bins. The section must have been checked. Integers are relative to `base`; all
+// arithmetic wraps, modulo 2^32 for float and 2^64 for double. Exceptions must be restored after this, since an
+// exception stays one if it is patched.
 template <class T, class I>
 void restore_patches(const Lattice<T>& lattice, const u8* section, u32 entries, const I* integers, i64 base,
                      u8* values) {

@@ -11,31 +11,31 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 inline constexpr u32 kTileValues = kMaxTileValues;
-inline constexpr u32 kBlockCodes = 32;  // that share a class
+inline constexpr u32 kBlockCodes = 32;  // codes that share a class
 inline constexpr u32 kMaxBlocks = kTileValues / kBlockCodes;
 
 // A mode is the set of axes that are interpolated, bit 3 - a for axis a of w, z, y, x; at most three.
 inline constexpr u32 kMaxActiveAxes = 3;
 inline constexpr u32 kAxesMask = 15;
-inline constexpr u32 kRewritable = 16;  // in requests and frames: no closed forms
-inline constexpr u32 kExact = 32;       // in frames: all values are bins of their own step
+inline constexpr u32 kRewritable = 16;  // in requests and frames: closed forms are not used
+inline constexpr u32 kExact = 32;       // in frames: all values are bins of a step of their own
 H5L_FN constexpr u32 axis_bit(u32 axis) { return 8u >> axis; }
 
 // The coder.
 inline constexpr u32 kFrequencyBits = 11;
 inline constexpr u32 kFrequencySum = 1u << kFrequencyBits;
-inline constexpr u32 kSymbols = 16;  // the last one is an escape
+inline constexpr u32 kSymbols = 16;  // the last one is the escape
 inline constexpr u32 kSymbolTables = 5;
-inline constexpr u32 kTableSets = 8;  // of these tables
+inline constexpr u32 kTableSets = 8;  // sets of these tables
 inline constexpr u32 kClasses = 16;   // class 0: all codes are 0
 inline constexpr u32 kClassModels = 16;
 inline constexpr u32 kClassContexts = kClasses + 1;
 inline constexpr u32 kMaxLanes = 32;
-inline constexpr u32 kMaxRawPlanes = 48;  // of every block
+inline constexpr u32 kMaxRawPlanes = 48;  // raw in every block
 H5L_FN constexpr u32 raw_planes_of(u32 symbol_class) { return symbol_class > 4 ? symbol_class - 4 : 0; }
 H5L_FN constexpr u32 table_of(u32 symbol_class) { return symbol_class > 5 ? 4 : symbol_class - 1; }
 
-// Integers of a tile have 32 bits, or 64 if they are too far apart for that. Sums wrap.
+// The integers of a tile are 32-bit, or 64-bit if they are too far apart for that. Sums wrap.
 template <class I>
 struct UnsignedOf {
   using Type = u32;
@@ -47,36 +47,36 @@ struct UnsignedOf<i64> {
 template <class I>
 using Unsigned = typename UnsignedOf<I>::Type;
 
-// Stands for a value that has no integer.
+// Marks a value that has no integer.
 template <class I>
 inline constexpr I kNone = static_cast<I>(Unsigned<I>{1} << (8 * sizeof(I) - 1));
 
-// Integers of a narrow tile differ from its base by less than this.
+// Integers of a narrow tile differ from its base by less than 2 to this power.
 inline constexpr u32 kNarrowBits = 22;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The lattice
 
 inline constexpr u32 kUnitBits = 4;
-inline constexpr i32 kUnit = 1 << kUnitBits;  // fine points to a step
+inline constexpr i32 kUnit = 1 << kUnitBits;  // fine points per step
 inline constexpr u32 kUnitCodes = 4;
-inline constexpr i32 kParts = 64;  // positions are measured in parts of the distance of fine points
+inline constexpr i32 kParts = 64;  // parts between adjacent fine points; positions are measured in these
 
 // Fine points are numbered -G to G.
 template <class T>
 inline constexpr i32 kFineLimit = sizeof(T) == 4 ? (1 << 15) - 1 : 1 << 20;
 
-// x / step, rounded to the type, is below this in magnitude where x has a bin; a bin may be this number, by rounding.
-// It must not be raised: "nothing drifts" depends on it (docs/design/bound.md).
+// If x has a bin, x / step, rounded to the type, is below this in magnitude; the bin itself may equal this, because of
+// rounding. It must not be raised: "nothing drifts" depends on it (docs/design/bound.md).
 template <class T>
 inline constexpr Word<T> kInterpBinLimit = Word<T>{1} << (kMantissaBits<T> - 2);
 
-// Of a NaN: no number has these bits.
+// The bits of a NaN, which no number has.
 template <class T>
 inline constexpr Word<T> kNoMask = static_cast<Word<T>>(~Word<T>{0});
 
-// Points that are no multiples of a number of the type, as k / 100, or packed values with an offset: tiles may have
-// such a lattice instead of the frame's.
+// Points that are not multiples of a number of the type, such as k / 100, or packed values with an offset. Tiles may
+// use such a lattice in place of the frame's.
 struct OwnLattice {
   double d =
       0;  // points per unit; if it is negative, -d is what they are apart, and their products are rounded; 0: none
@@ -95,7 +95,7 @@ struct OwnLattice {
   }
 };
 
-// A quantizer has both numbers as bits.
+// A quantizer stores both numbers as bits.
 H5L_FN OwnLattice own_lattice_of(const Quantizer& q) {
   return q.stride == 1 ? OwnLattice{} : OwnLattice{bit_cast<double>(q.stride), bit_cast<double>(q.base)};
 }
@@ -109,16 +109,17 @@ struct Lattice {
   T inverse_fine;
   bool has_fill;
   Word<T> fill_bits;
-  Word<T> mask_bits = kNoMask<T>;  // of values that are exceptions, as the fill value is; other values may become them
+  Word<T> mask_bits = kNoMask<T>;  // of exceptions, like the fill value, though others may decode to them
   const Cuts* cuts = nullptr;
-  OwnLattice own = {};  // if there is one, the rest is about the numbers of its points
-  // The rest is about the distances of words of integers from `origin`; the words from `exact` on have no number.
+  OwnLattice own = {};  // if it exists, the other members are about the numbers of its points
+  // The other members are about the distances of integers' words from `origin`; the words from `exact` on have no
+  // number.
   bool has_words = false;
   Word<T> origin = 0, exact = 0;
   u32 exact_count = 1;
 };
 
-// 1 / step is rounded, and so is 1 / fine; they are the same but for the exponent.
+// 1 / step and 1 / fine are both rounded; they differ only in the exponent.
 template <class T>
 H5L_FN Lattice<T> lattice_of(const Quantizer& q) {
   const T step = static_cast<T>(q.step);
@@ -133,8 +134,8 @@ H5L_FN Lattice<T> lattice_of(const Quantizer& q) {
           .cuts = q.cuts};
 }
 
-// The lattice that tiles are encoded with. The points of an own one have their numbers as values, with a step of 1; the
-// fill value is none of them.
+// The lattice with which tiles are encoded. With an own lattice, values are the numbers of its points, with a step of
+// 1; the fill value is not one of them.
 template <class T>
 H5L_FN Lattice<T> tile_lattice_of(const Quantizer& q) {
   Lattice<T> lattice = lattice_of<T>(q);
@@ -146,13 +147,13 @@ H5L_FN Lattice<T> tile_lattice_of(const Quantizer& q) {
   lattice.inverse_fine = T{kUnit};
   lattice.has_fill = false;
   if (!q.has_fill) lattice.fill_bits = kNoMask<T>;
-  lattice.cuts = nullptr;  // the points come back as they are
+  lattice.cuts = nullptr;  // points decode exactly
   lattice.own = own;
   return lattice;
 }
 
-// That of integers' words, which are bins of their own. Numbers are exact up to a limit, and the farthest word has
-// none.
+// The lattice of integers' words, each of which is a bin. Numbers are exact up to a limit, and the word farthest away
+// has none.
 template <class T>
 H5L_FN Lattice<T> lattice_of_words(Word<T> origin) {
   Lattice<T> lattice = {.bound = T{1} / kUnit,
@@ -178,17 +179,17 @@ H5L_FN T value_of(T integer, T unit) {
 
 enum Predictor : u32 { kFourPoints, kLorenzo };
 
-inline constexpr u32 kWeightCodes = 6;  // they stand for the weights 16, 8, 4, 2, 1, 0
+inline constexpr u32 kWeightCodes = 6;  // they select the weights 16, 8, 4, 2, 1, 0
 inline constexpr u32 kLeastHeadBytes = 4;
 inline constexpr u32 kOwnTableBytes = 22;
 inline constexpr u32 kOwnLatticeBytes = 16;
-inline constexpr u32 kLeastOwnLanes = 16;  // of tiles with a table of their own
+inline constexpr u32 kLeastOwnLanes = 16;  // in tiles with a table of their own
 inline constexpr u32 kMostHeadBytes = 8;   // without the base, a table and a lattice
 
 struct Head {
   u32 predictor = kFourPoints;
   bool is_fine = false;    // integers are fine points, otherwise bins
-  bool is_closed = false;  // codes are whole steps: the unit is 16
+  bool is_closed = false;  // codes count whole steps: the unit is 16
   u32 lanes = 1;           // 1, 4, 16 or 32
   bool has_exceptions = false;
   bool is_narrow = false;  // all integers differ from base by less than 2^22
@@ -200,14 +201,14 @@ struct Head {
   u32 lorenzo_axes = 0;
   u32 patches = 0;  // entries
   i64 base = 0;
-  u32 unit_code = 0;           // of the units of closed tiles
-  bool has_own_table = false;  // of symbols, and no classes
+  u32 unit_code = 0;           // selects the units of closed tiles
+  bool has_own_table = false;  // a table of symbols, in place of classes
   u16 own_table[kSymbols] = {};
-  OwnLattice own_lattice = {};  // integers are the numbers of its points
+  OwnLattice own_lattice = {};  // if it exists, integers are the numbers of its points
   H5L_FN u32 unit_bits() const { return is_closed ? kUnitBits : 0; }
 };
 
-// Returns the end.
+// Returns the end of the head.
 template <class T>
 H5L_FN u8* write_head(const Head& head, u8* out) {
   const u32 lanes = head.lanes == 1 ? 0 : head.lanes == 4 ? 1 : head.lanes == 16 ? 2 : 3;
@@ -238,7 +239,7 @@ H5L_FN u8* write_head(const Head& head, u8* out) {
   if (head.has_own_table) {
     memset(out, 0, kOwnTableBytes);
     for (u32 s = 0; s < kSymbols; ++s) {
-      // Eleven bits from bit 11 * s on lie in three bytes.
+      // The eleven bits from bit 11 * s on span three bytes.
       const u32 bit = kFrequencyBits * s, shifted = (u32{head.own_table[s]} << bit % 8) - (1u << bit % 8);
       for (u32 i = 0; i < 3 && bit / 8 + i < kOwnTableBytes; ++i) out[bit / 8 + i] |= static_cast<u8>(shifted >> 8 * i);
     }
@@ -251,7 +252,7 @@ H5L_FN u8* write_head(const Head& head, u8* out) {
   return out;
 }
 
-// Whether all points are numbers, or infinite, and those that are computed in the type have numbers of the type.
+// Whether all points are numbers, or infinite; if points are computed in the type, d and offset must be numbers of it.
 template <class T>
 H5L_FN bool is_usable(const OwnLattice& own) {
   const auto is_number = [](double x) { return (bit_cast<u64>(x) & ~kSignBit<double>) < kInfinity<double>; };
@@ -260,8 +261,8 @@ H5L_FN bool is_usable(const OwnLattice& own) {
          (!own.has_products() || (is_of_type(own.d) && is_of_type(own.offset)));
 }
 
-// Returns the end; nullptr if no encoder writes such a head. `active` is the number of axes that the tile is
-// interpolated along; the axes of Lorenzo's differences need not be among them.
+// Returns the end of the head; nullptr if no encoder writes such a head. `active` is the number of axes along which the
+// tile is interpolated; the axes of Lorenzo differences need not be among them.
 template <class T>
 H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) {
   constexpr u8 kLanes[] = {1, 4, 16, 32};
@@ -335,7 +336,7 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
 
 inline constexpr u32 kHasOthers = 1, kOthersAreAlike = 2;
 
-inline constexpr u32 kSkip = 0xFFFF;  // only moves on
+inline constexpr u32 kSkip = 0xFFFF;  // an entry that only skips kSkipped places
 inline constexpr u32 kSkipped = 4095;
 H5L_FN constexpr i32 patch_of(u32 entry) { return static_cast<i32>(entry & 15) - ((entry & 15) < 8 ? 8 : 7); }
 H5L_FN constexpr u16 entry_of(u32 gap, i32 delta) {
@@ -344,19 +345,19 @@ H5L_FN constexpr u16 entry_of(u32 gap, i32 delta) {
 H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What the first kernel of the GPU's decoder leaves to the second one: a record, two masks and ranks, steps, and room
-// for integers of 64 bits (kernels/codecs/interp_stage.cuh)
+// What the first kernel of the GPU's decoder leaves to the later ones: a record, two masks and ranks, steps, and room
+// for 64-bit integers (kernels/codecs/interp_stage.cuh)
 
 inline constexpr u32 kStageRecordBytes = 256;
-// Values that there is room for, and bytes, where a whole tile has so many.
+// The room of a stage, in values and in bytes, for whole tiles of this many values.
 H5L_FN constexpr u32 stage_values(u32 values) { return (values + 127) / 128 * 128; }
 constexpr u32 stage_bytes_of(u32 value_bytes, u32 values) {
   return kStageRecordBytes + stage_values(values) / 16 * (2 + 2 + 1) +
          stage_values(values) * (value_bytes == 4 ? 1 + 4 : 1 + 16);
 }
 
-// The same for the GPU's encoder (kernels/codecs/interp_tile.cuh): a record, two bytes and four words for each 32
-// values, patches and codes of two forms, and room for a payload.
+// The same for the GPU's encoder (kernels/codecs/interp_tile.cuh): a record, two bytes and four words per 32 values,
+// patches and codes of two forms, and room for a payload.
 inline constexpr u32 kTileRecordBytes = 512, kPayloadSpare = 2048;
 H5L_FN constexpr u32 encode_stage_values(u32 values) { return (values + 511) / 512 * 512; }
 H5L_FN constexpr u32 encode_stage_bytes_of(u32 value_bytes, u32 values) {

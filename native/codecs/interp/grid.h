@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What Interp's predictions work on (docs/format/interp.md, "Prediction"): a tile's box, its coding order, the lists of
+// The basis of Interp's predictions (docs/format/interp.md, "Prediction"): a tile's box, its coding order, the lists of
 // coordinates of each level, and the rules by coordinate.
 #pragma once
 
@@ -17,20 +17,20 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Arrays of integers and codes have room for this many more behind the tile's values, which may be read and written.
+// Arrays of integers and codes have room for this many more values at the end, which may be read and written.
 inline constexpr u32 kSpareCodes = 32;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Boxes
 
-// A tile's box, and the axes that it is interpolated along.
+// A tile's box, and the axes along which it is interpolated.
 struct Shape {
   u32 extents[kAxes];  // w, z, y, x
   u32 strides[kAxes];
   u32 count;
-  u32 axes;                         // the bits of the mode's axes that have more than one value here
-  u32 active;                       // how many they are
-  u32 active_axes[kMaxActiveAxes];  // and which, in the order w, z, y, x
+  u32 axes;                         // the axes of the mode along which the box has more than one value, as bits
+  u32 active;                       // their number
+  u32 active_axes[kMaxActiveAxes];  // the axes themselves, in the order w, z, y, x
 };
 
 H5L_FN Shape shape_of(const u16 (&extents)[kAxes], u32 mode) {
@@ -85,7 +85,7 @@ H5L_INLINE void move_piece(W* place, Code* code) {
   }
 }
 
-// Transposes the quarters of two times eight words: a0 a1, b0 b1 become a0 b0, a1 b1.
+// Transposes the quarters of two vectors of eight words: a0 a1, b0 b1 become a0 b0, a1 b1.
 inline void move_squares(const u32* from_a, const u32* from_b, u32* to_first, u32* to_second) {
   using Eight [[gnu::vector_size(32)]] = u32;
   Eight a, b;
@@ -104,8 +104,8 @@ inline void copy_few(W* to, const W* from, u32 count) {
   if ((count & 1) != 0) *to = *from;
 }
 
-// Rows of sub-blocks that lie side by side along x, from entry x on. Codes are read or written up to kWidth beyond
-// their end, and rows are written within their `places`.
+// Copies rows of adjacent sub-blocks along x, from entry x on. Codes are read or written up to kWidth past their end,
+// and rows are written within their `places`.
 template <bool kToRows, u32 kWidth, class W, class Code>
 inline Code* move_any_rows(u32 count, W* const* rows, u32 x, u32 entries, u32 places, Code* codes) {
   for (; x < entries; x += kWidth) {
@@ -122,7 +122,7 @@ inline Code* move_any_rows(u32 count, W* const* rows, u32 x, u32 entries, u32 pl
   return codes;
 }
 
-// The same for numbers of rows that are common.
+// The same for common numbers of rows.
 template <bool kToRows, u32 kWidth, u32 kRows, class W, class Code>
 inline Code* move_rows(W* const* from, u32 entries, u32 places, Code* codes) {
   static_assert(kRows % 2 == 0);
@@ -150,7 +150,7 @@ inline Code* move_rows(W* const* from, u32 entries, u32 places, Code* codes) {
   return move_any_rows<kToRows, kWidth>(kRows, rows, x, entries, places, codes);
 }
 
-// Whichever of them is for so many rows.
+// Calls the function above that is for this number of rows.
 template <bool kToRows, u32 kWidth, class W, class Code>
 inline Code* move_rows_of(u32 count, W* const* rows, u32 entries, u32 places, Code* codes) {
   if constexpr (kWidth == 4) {
@@ -170,7 +170,7 @@ struct Rule {
   u32 weights[kMaxActiveAxes];  // weight codes of the active axes
 };
 
-// What the odd axes of a pass weigh, in 16ths; 0 for the others.
+// The weights of the odd axes of a pass, in 16ths; 0 for the other axes.
 struct Blend {
   u32 weights[kMaxActiveAxes];
 };
@@ -193,11 +193,11 @@ H5L_FN Blend blend_of(const Rule& rule, u32 active, u32 odd) {
     rest -= blend.weights[i];
     if (largest == kMaxActiveAxes || rule.weights[i] < rule.weights[largest]) largest = i;
   }
-  blend.weights[largest] += rest;  // may wrap on the way
+  blend.weights[largest] += rest;  // intermediate sums may wrap
   return blend;
 }
 
-// The coordinates of an axis in a level of half step s, as a list: even ones are known, odd ones are predicted.
+// The coordinates of an axis on a level of half step s, as a list: even ones are known, odd ones are predicted.
 struct List {
   u32 count;
   u32 first, step;
@@ -231,7 +231,7 @@ H5L_FN u32 top_level(const Shape& shape) {
   return top;
 }
 
-// How an odd coordinate is predicted: the sum of weights times the integers at these distances, in 16ths.
+// How an odd coordinate is predicted: the sum of the products of weights and the integers at these distances, in 16ths.
 struct Row {
   u32 points;
   i32 distances[4];
@@ -242,7 +242,7 @@ H5L_FN Row row_of(u32 i, u32 s, u32 extent, bool is_top) {
   const i32 at = static_cast<i32>(i), step = static_cast<i32>(s), last = static_cast<i32>(extent) - 1;
   if (is_top) return {1, {-at}, {16}};
   const bool has_left = at - 3 * step >= 0, has_right = at + 3 * step <= last;
-  if (at + step > last) {  // the neighbour is the last coordinate
+  if (at + step > last) {  // the next neighbour is the last coordinate
     const i32 d = last - at;
     if (!has_left) {
       const i32 a = (16 * d + (step + d) / 2) / (step + d);

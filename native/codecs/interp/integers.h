@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Integers and halves: their words are coded as numbers of a float type, which are exact, so that all that is known of
-// floats holds for them (docs/format/interp.md, "Integers").
+// Integers and half-precision floats: their words are coded as exact numbers of a float type, so everything that holds
+// for floats holds for them (docs/format/interp.md, "Integers").
 #pragma once
 
 #include <type_traits>
@@ -16,7 +16,7 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// The type whose tiles have the words of another one.
+// The float type whose tiles hold words of type W.
 template <class W>
 struct LaneTypeOf {
   using Type = float;
@@ -40,7 +40,7 @@ struct IntegerType {
   u64 sign() const { return is_signed ? u64{1} << (8 * bytes - 1) : 0; }
 };
 
-// Calls visit(word of this size), for its type.
+// Calls visit() with a word of the type that has this size.
 template <class F>
 void with_word(u32 bytes, F&& visit) {
   if (bytes == 1) {
@@ -54,7 +54,7 @@ void with_word(u32 bytes, F&& visit) {
   }
 }
 
-// From the words of a tile to its values. `ranks` is free memory.
+// Converts the words of a tile to its values. `ranks` is free memory.
 template <class W, bool is_signed>
 void write_values(const Quantizer& quantizer, const u8* words, u32 count, u8* values, u8* ranks) {
   constexpr IntegerType type = {sizeof(W), is_signed};
@@ -65,7 +65,7 @@ void write_values(const Quantizer& quantizer, const u8* words, u32 count, u8* va
   type.words().to_values(quantizer, ranks, count, values);
 }
 
-// Words as numbers of more bits. Nothing is captured by reference: compilers take the bytes for anything.
+// Widens words to numbers of more bits. Captures nothing by reference: compilers assume that bytes alias anything.
 template <class T>
 void widen(const u8* ranks, u32 count, const IntegerType& type, u8* words) {
   with_word(type.bytes, [ranks, count, words, sign = static_cast<Word<T>>(type.sign())](auto word) {
@@ -80,13 +80,13 @@ void widen(const u8* ranks, u32 count, const IntegerType& type, u8* words) {
   });
 }
 
-// From the values of a tile to their words, and the lattice that these are encoded with. `ranks` is free memory.
+// Converts the values of a tile to words, and returns the lattice with which these are encoded. `ranks` is free memory.
 template <class T>
 Lattice<T> read_words(const Quantizer& quantizer, const IntegerType& type, const u8* values, u32 count, u8* words,
                       u8* ranks) {
   type.words().to_words(quantizer, values, count, ranks);
   widen<T>(ranks, count, type, words);
-  // Exact values follow each other, but for 0, which comes first and has a number as others have.
+  // Exact values are consecutive, except for 0, which is listed first and has a number like other values.
   const u32 first = quantizer.exact_count != 0 && quantizer.exact[0] == 0 ? 1 : 0;
   const u32 exact_count = quantizer.exact_count - first;
   if (exact_count == 0) return lattice_of_words<T>(load<Word<T>>(words));
@@ -103,8 +103,8 @@ Lattice<T> read_words(const Quantizer& quantizer, const IntegerType& type, const
   return lattice;
 }
 
-// For the survey of a chunk, values are numbers that need not be exact: what they are, or, where bins have no common
-// width, their words.
+// In the survey of a chunk, values are read as numbers, which need not be exact: the values themselves, or, if bins
+// have no common width, their words.
 inline bool are_words(const Quantizer& quantizer) { return quantizer.tables != nullptr || quantizer.bins != nullptr; }
 
 template <class T>
@@ -154,7 +154,7 @@ void read_some(const ValueReader<T>& reader, u64 place, Word<T>* bits) {
   }
 }
 
-// Of so many values that compilers have instructions for them.
+// Common counts are compile-time constants, so that compilers find instructions for them.
 template <class T, class W, bool is_signed>
 void read_numbers(const ValueReader<T>& reader, u64 place, u32 count, Word<T>* bits) {
   const auto read = count == kGroupValues ? read_some<T, W, is_signed, kGroupValues>

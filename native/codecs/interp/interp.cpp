@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp on a CPU: the forms that a tile can take, and the choice among them. The way back is decode.h. Compiled once
-// for each backend.
+// Interp's encoder on a CPU: the forms that a tile can take, and the choice among them. decode.h has the decoder.
+// Compiled once for each backend.
 
 #include "codecs/interp/format.h"
 
@@ -64,7 +64,7 @@ Prospects survey_tile(const Shape& shape, const u8* values, const Positions& pos
   return prospects;
 }
 
-// Lorenzo on bins, also along the second best axes if their estimate is nearly as good: samples are small.
+// Tries Lorenzo on bins, also along the second best axes if their estimate is nearly as good, since samples are small.
 template <class Writer>
 u64 attempt_lorenzo(Writer& writer, const Prospects& prospects) {
   const u64 cost = writer.attempt(prospects.lorenzo);
@@ -75,8 +75,8 @@ u64 attempt_lorenzo(Writer& writer, const Prospects& prospects) {
   return second < cost ? second : cost;
 }
 
-// Interpolation and Lorenzo on bins: the one with the lesser estimate, and the other too if it is estimated to be less
-// than 31/32 of what that one takes.
+// Tries interpolation and Lorenzo on bins: first the one with the lower estimate; then the other one if its estimate is
+// less than 31/32 of the cost of the first.
 template <class Writer>
 void attempt_both(Writer& writer, const Form& interpolation, const Prospects& prospects, bool has_interpolation) {
   if (!has_interpolation) {
@@ -92,12 +92,12 @@ bool may_close(const Shape& shape, const Summary& summary, bool is_rewritable) {
   return !is_rewritable && summary.without_fine <= shape.count / 128 && shape.active != 0;
 }
 
-// The form of a tile with more than one integer. `known` is what a survey shows, if there was one.
+// Tries the forms of a tile with more than one integer. `known` is the result of a survey, if there was one.
 template <class T>
 void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, bool can_close, const Shape& shape,
                  const u8* values, const Summary& summary, Memory<T>& memory, const Prospects* known) {
   const u32 count = shape.count;
-  const bool is_decoded = summary.beside_bins > count / 128;  // mostly values that were decoded before
+  const bool is_decoded = summary.beside_bins > count / 128;  // most values were decoded before
   if (can_close && is_decoded) {
     Form form = {.is_fine = true, .is_closed = true};
     form.rule = recognise_rule(shape, memory.positions);
@@ -110,7 +110,7 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
   interpolation.is_fine = interpolation.is_closed = can_close;
   attempt_both(writer, interpolation, prospects, shape.active != 0);
   if (!is_decoded) return;
-  // Fine points one by one: no value needs a patch.
+  // Forms on fine points that are not closed: no value needs a patch.
   Form form = prospects.lorenzo;
   form.is_fine = true;
   writer.attempt(form);
@@ -120,8 +120,8 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
   writer.attempt(form);
 }
 
-// A tile that has a mask value is tried with it and without: first what is estimated to cost less, and the other one if
-// it may be as good.
+// Tries a tile that has a mask value with it and without it: first the variant with the lower estimate, then the other
+// one if it may be as good.
 template <class T>
 void choose_mask(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, bool is_rewritable, const Shape& shape,
                  const u8* values, const Summary& summary, Memory<T>& memory) {
@@ -147,11 +147,11 @@ void choose_mask(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
     prospects[i] = survey_tile<T>(shape, values, positions, writer.scratch());
   }
   const u32 first = prospects[1].cost() < prospects[0].cost() ? 1 : 0;
-  if (writer.cost() < prospects[first].cost() / kCostUnits) return;  // labels
+  if (writer.cost() < prospects[first].cost() / kCostUnits) return;  // labels are better
   for (u32 n = 0; n < 2; ++n) {
     const u32 i = first ^ n;
     if (i != first && !is_rivalled(writer.cost(), prospects[i].cost())) return;
-    if (i == 1 || i != first) {  // otherwise they are there
+    if (i == 1 || i != first) {  // otherwise they have already been found
       place_equal<T>(values, shape.count, mask.bits, i == 1 ? kNone<i32> : place, memory.positions);
     }
     writer.mask(lattices[i], mask, summaries[i]);
@@ -189,8 +189,8 @@ Summary summarize(const blocks::FoldedQuantizer<T>& q, const u8* values, u32 cou
   return summary;
 }
 
-// The values to encode: numbers of points where the tile has a lattice of its own, and of words; NaN where safeguards
-// make exceptions.
+// The values to encode: numbers of points if the tile has a lattice of its own, or numbers of words; NaN where
+// safeguards make exceptions.
 template <class T>
 const u8* values_to_encode(const Lattice<T>& lattice, const u8* values, u32 count, T* numbers) {
   const auto encode_each = [values, count, numbers](auto encoded) {
@@ -248,7 +248,7 @@ inline constexpr u32 kWorkspaceBytes = static_cast<u32>(
     kEncodes && sizeof(Memory<T>) > sizeof(DecodeMemory<T>) ? sizeof(Memory<T>) : sizeof(DecodeMemory<T>));
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Tiles of integers, whose words lie behind the workspace of the other type
+// Tiles of integers. Their words are stored after the workspace of the other type
 
 template <class T>
 inline constexpr u32 kIntegerWorkspaceBytes = kWorkspaceBytes<T> + kTileValues * sizeof(T);

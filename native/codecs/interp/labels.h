@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Tiles of integers that have no neighbours between them, such as labels: each word is one of those around it, or one
-// that was there before, or is kept (docs/format/interp.md, "Labels").
+// Tiles of integers between which no interpolation makes sense, such as labels: each word equals one of its neighbours
+// or a recent word, or is stored as a literal (docs/format/interp.md, "Labels").
 #pragma once
 
 #include "codecs/interp/format.h"
@@ -12,11 +12,12 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 inline constexpr u32 kRecentWords = 4;
-inline constexpr u32 kWordsOutside = 32;  // before the first one, that count as equal to it if it is the base
+inline constexpr u32 kWordsOutside = 32;  // before the first word, which count as equal to it if it is the base
 
-// Goes through the words of a tile: decide(context, bit) gets the decisions in order, and returns them; literal(word)
-// the words that no decision gives, and returns them. Those of a decoder know them by themselves, and the words become
-// what they say. Ends early if goes_on() is false. `runs` has room for a number for each word.
+// Goes through the words of a tile. decide(context, bit) is called for the decisions in order, and returns them;
+// literal(word) is called for the words that no decision gives, and returns them. A decoder's functions return what
+// they read, and the words are set accordingly. Stops early if goes_on() is false. `runs` has room for a number per
+// word.
 template <class W, class Coder>
 class LabelsWalk {
  public:
@@ -42,8 +43,8 @@ class LabelsWalk {
     coder_.put(i, word);
   }
 
-  // Whether the words around the `size` from `first` on are alike: the one before, and those of neighbours that are
-  // `size` or further back.
+  // Whether the words around the `size` words from `first` on are alike: the previous word, and those of the neighbours
+  // that are at a distance of `size` or more.
   template <u32 size>
   bool are_alike(u32 first, W word) const {
     for (const u32 distance : neighbours_.distances) {
@@ -95,7 +96,7 @@ class LabelsWalk {
       if (neighbours_with(recent_[r]) == 0 && coder_.decide(0, u32{word == recent_[r]}) != 0) break;
     }
     const W result = r < recents_ ? recent_[r] : coder_.literal(word);
-    // A literal can be one of them, too, though not an encoder's.
+    // A literal may equal one of them, although no encoder writes such a literal.
     for (r = 0; r < recents_ && recent_[r] != result;) ++r;
     if (r == recents_) {
       recents_ += recents_ < kRecentWords ? 1 : 0;
@@ -119,14 +120,14 @@ class LabelsWalk {
 // ---------------------------------------------------------------------------------------------------------------------
 // A tile of labels: head of four bytes | base | u16 number of literals | literals | decisions, as of a mask
 
-// Literals are counted from the base. Their size is that of all of a tile.
-inline constexpr u32 kIsLabels = 128, kHasShortBase = 8;  // in byte 2 of the head, besides log2 of a literal's bytes
+// Literals are relative to the base, and all of a tile have the same size.
+inline constexpr u32 kIsLabels = 128, kHasShortBase = 8;  // in byte 2 of the head, with log2 of the bytes of a literal
 
-// Tiles with more decisions are no labels. A walk is stopped between units of 32 words.
+// Tiles with more decisions are not coded as labels. A walk is stopped only between units of 32 words.
 inline constexpr u32 kMostLabelDecisions = kTileValues;
-inline constexpr u64 kMostLabelCost = 2 * 16;  // of a word
+inline constexpr u64 kMostLabelCost = 2 * 16;  // per word
 inline constexpr u32 kDecisionsBytes = 2 * (kMostLabelDecisions + 5 + kMaskBits * (kNeighbours + kRecentWords));
-// Then literals, and coded decisions, which both take less than the most, but for the last unit of words.
+// Then literals and coded decisions, each of which takes less than the limit, except for the last unit of words.
 inline constexpr u32 kLabelsScratchBytes = kDecisionsBytes + kTileValues / 2;
 
 #if !defined(H5L_DECODE_ONLY)
@@ -139,10 +140,10 @@ struct LabelsWriter {
   W base;
   u32 literal_bytes;
   u8* literals_end;
-  u64 cost;  // of what is no decision, in 1/16 bit
+  u64 cost;  // in 1/16 bit, of everything but decisions
   bool is_over = false;
   u64 cost_so_far() const { return cost + decisions.cost(); }
-  // Gives up if the words so far cost more than their share of the most, and a quarter of it.
+  // Gives up if the words so far cost more than their share of the limit plus a quarter of the limit.
   bool goes_on(u32 first) {
     const u64 so_far = cost_so_far();
     is_over = is_over || so_far >= most || so_far * 4 * count >= most * (4 * first + count);
@@ -161,7 +162,7 @@ struct LabelsWriter {
   }
 };
 
-// Returns the end; nullptr if the words cost as much as `cost`, or more, which otherwise becomes what they cost.
+// Returns the end of the payload; nullptr if the words cost at least `cost`. Otherwise `cost` is set to their cost.
 // `scratch` has kLabelsScratchBytes.
 template <class T>
 u8* write_labels(const MaskNeighbours& neighbours, u32 count, const u8* words, u16* runs, u8* scratch, u8* out,

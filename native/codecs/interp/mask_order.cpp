@@ -18,7 +18,7 @@ static u32 every_second(u32 bits) {
   return (bits | bits >> 8) & 0xFFFF;
 }
 
-// Bits in a row.
+// Writes bits one after the other.
 class BitRow {
  public:
   explicit BitRow(u32* to) : to_(to) {}
@@ -43,8 +43,8 @@ class BitRow {
 // Adds the bits of a row, at the places of a list.
 static void take_row(const u32* mask, u32 row, const List& list, BitRow& bits) {
   const bool is_regular = list.last == list.first + (list.count - 1) * list.step;
-  // Values within 32 positions are taken together, unless small code counts. Steps are powers of two, and 0 where there
-  // is one value.
+  // Values within 32 positions are taken together, unless small code counts. Steps are powers of two, and 0 if there is
+  // only one value.
   const u32 step = list.step, most = !kEncodes || step == 0 || step > 16 ? 1 : 32 / step;
   u32 first = row + list.first;
   for (u32 left = is_regular ? list.count : list.count - 1; left != 0;) {
@@ -58,7 +58,7 @@ static void take_row(const u32* mask, u32 row, const List& list, BitRow& bits) {
   if (!is_regular) bits.put(mask_bits(mask, row + list.last, 1), 1);
 }
 
-// Adds the bits of `count` rows of `length` bits, each `words` behind the one before, by pieces of `width`.
+// Adds the bits of `count` rows of `length` bits, each `words` after the previous one, in pieces of `width`.
 template <u32 width>
 static void take_pieces(const u32* rows, u32 words, u32 count, u32 length, BitRow& bits) {
   constexpr u32 all = (1u << width) - 1, most = 32 / width;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Masks that are numbers: a value that stands for no data, such as the 0 on land of an ocean model without a fill
-// value, is far from the values beside it, and costs less as an exception than as a number. The rules are in
+// Masks that are numbers: a value that marks missing data, such as the 0 on land of an ocean model without a fill
+// value, is far from the neighbouring values, and costs less as an exception than as a number. The rules are in
 // docs/design/interp-encoder.md, "Masks that are numbers".
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Exceptions of an own lattice stay as they are, but -0.0, which may be a point of it in the next form.
+// Exceptions of an own lattice keep their bits, except -0.0, which may be a point of the lattice in the next form.
 template <class T>
 H5L_FN Word<T> bits_beside_points(const Lattice<T>& lattice, Word<T> bits) {
   return bits == kSignBit<T> && lattice.fill_bits != bits && lattice.fill_bits != 0 ? Word<T>{0} : bits;
@@ -30,7 +30,7 @@ H5L_FN Word<T> bits_beside_points(const blocks::FoldedQuantizer<T>&, Word<T> bit
   return bits;
 }
 
-// The word that integers are counted from; null if values are no words.
+// The word from which integers are counted; null if values are not words.
 template <class T>
 H5L_FN const Word<T>* origin_of_words(const Lattice<T>& lattice) {
   return lattice.has_words ? &lattice.origin : nullptr;
@@ -40,15 +40,15 @@ H5L_FN const Word<T>* origin_of_words(const blocks::FoldedQuantizer<T>&) {
   return nullptr;
 }
 
-// A value that may be coded as an exception, and what comes back then. Without one, both are a NaN, which is an
-// exception anyway and comes back as it is.
+// A value that may be coded as an exception, and the bits to which it then decodes. If there is none, both are a NaN,
+// which is an exception anyway and decodes to the same bits.
 template <class T>
 struct MaskValue {
   Word<T> bits = kNoMask<T>;
   Word<T> stored = kNoMask<T>;
 
   H5L_FN bool exists() const { return bits != kNoMask<T>; }
-  // What an exception is stored as: see exception_bits. `lattice` has no mask value.
+  // The bits that an exception is stored as: see exception_bits. `lattice` has no mask value.
   template <class Q>
   H5L_FN Word<T> stored_bits(const Q& lattice, bool is_fine, Word<T> exception) const {
     if (origin_of_words<T>(lattice) != nullptr) return exception;
@@ -57,22 +57,23 @@ struct MaskValue {
   }
 };
 
-// Masks have wide areas. So values that are equal to the next one are looked at, at so many places of a tile.
+// Masks cover wide areas, so values that equal the next one are looked for, at this many places of a tile.
 inline constexpr u32 kMaskPlaces = 128;
 inline constexpr u32 kLeastRepeated = 2;
-inline constexpr u32 kLeastRepeatedInside = 16;  // of integers: unless no other is less, or none greater
+inline constexpr u32 kLeastRepeatedInside = 16;  // for integers, unless no other value is less, or none is greater
 
 H5L_FN u32 mask_place(u32 n, u32 count) {
   return static_cast<u32>(u64{(n + 1) * kSpread[kAxes - 1]} * (count - 1) >> 32);
 }
 
-// Whether a value is repeated that would not be an exception anyway.
+// Whether a value is repeated and would not be an exception anyway.
 template <class T>
 H5L_FN bool is_repeated(const Lattice<T>& lattice, Word<T> bits, Word<T> next) {
   return bits == next && (bits & ~kSignBit<T>) < kInfinity<T> && bits != fill_of(lattice);
 }
 
-// It comes back as it would otherwise on bins, so that it does not matter to decoded data whether it was masked.
+// The mask value decodes to what it would decode to on bins without a mask, so that decoded data does not depend on
+// masking.
 template <class T>
 H5L_FN MaskValue<T> mask_value_of(const Lattice<T>& lattice, Word<T> bits) {
   const PositionLimits<T> limits = position_limits(lattice);
@@ -84,8 +85,8 @@ H5L_FN MaskValue<T> mask_value_of(const Lattice<T>& lattice, Word<T> bits) {
 }
 
 #if !defined(__CUDACC__)
-// Whether words may be labels: half of those at these places are the same as the next one, and half of the others are
-// further than 1 from it.
+// Whether words may be labels: at half of these places, the word equals the next one, and at half of the others, they
+// differ by more than 1.
 template <class T>
 bool may_be_labels(const u8* numbers, u32 count) {
   u32 repeated = 0, jumps = 0;
@@ -94,12 +95,12 @@ bool may_be_labels(const u8* numbers, u32 count) {
     const auto bits = load<Word<T>>(place), next = load<Word<T>>(place + sizeof(T));
     const T difference = bit_cast<T>(bits) - bit_cast<T>(next);
     repeated += bits == next ? 1 : 0;
-    jumps += bits == next || (difference <= 1 && difference >= -1) ? 0 : 1;  // those without a number are far
+    jumps += bits == next || (difference <= 1 && difference >= -1) ? 0 : 1;  // words without a number count as far
   }
   return 2 * repeated >= kMaskPlaces && 2 * jumps >= kMaskPlaces - repeated;
 }
 
-// Whether no value at these places is less, or none is greater.
+// Whether no value at these places is less than it, or none is greater.
 template <class T>
 bool is_at_an_end(const u8* values, u32 count, T value) {
   bool has_less = false, has_greater = false;
@@ -111,7 +112,7 @@ bool is_at_an_end(const u8* values, u32 count, T value) {
   return !has_less || !has_greater;
 }
 
-// The most frequent of the values that are repeated.
+// The most frequent of the repeated values.
 template <class T>
 MaskValue<T> find_mask_value(const Lattice<T>& lattice, const u8* values, u32 count) {
   Word<T> repeated[kMaskPlaces], mask = 0;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Masks of a tile's values, each bit coded by what its neighbours are (docs/format/interp.md, "Masks").
+// Masks of a tile's values, each bit coded in the context of its neighbours (docs/format/interp.md, "Masks").
 //
-// A mask has a bit for each value of a tile, in raster order, in words of 32; bits behind the last value are 0.
+// A mask has a bit per value of a tile, in raster order, in words of 32 bits; bits after the last value are 0.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -23,7 +23,7 @@ H5L_FN u32 count_bits(const u32* mask, u32 count) {
   return bits;
 }
 
-// The bits of word w of a mask that have a value.
+// The bits of word w of a mask that belong to a value.
 H5L_FN u32 inside_of(u32 w, u32 count) {
   return static_cast<u32>(blocks::first_bits(count - w * kMaskBits < kMaskBits ? count - w * kMaskBits : kMaskBits));
 }
@@ -33,7 +33,7 @@ H5L_FN u32 inside_of(u32 w, u32 count) {
 
 inline constexpr u32 kNeighbours = 8;
 
-// How far back the neighbours of a bit are; 0 for none. The first `near` of them share a face with it.
+// The distances back to the neighbours of a bit; 0 for none. The first `near` of them share a face with it.
 struct MaskNeighbours {
   u32 distances[kNeighbours];
   u32 near;
@@ -51,17 +51,17 @@ H5L_FN MaskNeighbours mask_neighbours_of(const u32 (&extents)[kAxes]) {
   return {{1, r, s, r - 1, s + 1, s - 1, s + r, s - r}, 3};
 }
 
-// How likely decisions are, in 65536ths: of a bit to be 1, by its neighbours, and of 32 or 8 bits to break with what is
-// around them, which is all 0 or all 1.
+// The probabilities of decisions, in 65536ths: that a bit is 1, by its neighbours, and that 32 or 8 bits differ from
+// those around them, which are all 0 or all 1.
 inline constexpr u32 kBreakOf32 = 1u << kNeighbours, kBreakOf8 = kBreakOf32 + 2, kMaskContexts = kBreakOf8 + 2;
 inline constexpr u32 kEvenOdds = 32768, kOddsOfBreak = 1024;
 
-// What a neighbour adds to the odds of a bit before anything is known, if it is 1, and takes from them if it is 0.
+// What a neighbour initially adds to the odds of a bit if it is 1, and subtracts if it is 0.
 H5L_FN u32 weight_of_neighbour(const MaskNeighbours& neighbours, u32 k) {
   return neighbours.distances[k] == 0 ? 0 : k < neighbours.near ? 3 * 2048 : 2048;
 }
 
-// The frequency of a 1, of 2048, and the odds after a decision.
+// The frequency of a 1, out of 2048, and the odds after a decision.
 H5L_FN u32 frequency_of_odds(u32 odds) {
   constexpr u32 kLeast = 8;
   const u32 f = odds >> 5;
@@ -90,8 +90,8 @@ struct MaskModel {
   H5L_FN void learn(u32 context, u32 bit) { ones[context] = odds_after(ones[context], bit); }
 };
 
-// `size` bits of a mask, at most 32, from `distance` before bit `first` on, which is a multiple of 8; bits from `first`
-// on, and those before the mask, are 0.
+// `size` bits of a mask (at most 32), beginning `distance` before bit `first`, which is a multiple of 8. Bits from
+// `first` on, and those before the mask, are 0.
 H5L_FN u32 bits_before(const u32* mask, u32 first, u32 distance, u32 size) {
   const u32 left = distance < size ? distance : size;
   u64 bits = 0;
@@ -107,8 +107,8 @@ H5L_FN u32 bits_before(const u32* mask, u32 first, u32 distance, u32 size) {
   return static_cast<u32>(bits & blocks::first_bits(left));
 }
 
-// Goes through a mask: code(context, bit) gets the decisions in order, and returns them. That of a decoder knows them
-// by itself, and the mask, which is 0 then, becomes what they say.
+// Goes through a mask: code(context, bit) is called for the decisions in order, and returns them. A decoder's function
+// returns what it reads, and the mask, initially 0, is set accordingly.
 template <class Code>
 class MaskWalk {
  public:
@@ -140,7 +140,7 @@ class MaskWalk {
   }
 
  private:
-  // Eight bytes of eight bits: bit j of byte k becomes bit k of byte j.
+  // Transposes eight bytes of eight bits: bit j of byte k becomes bit k of byte j.
   H5L_FN static u64 transposed(u64 x) {
     u64 swapped = (x ^ x >> 7) & 0x00AA00AA00AA00AAull;
     x ^= swapped ^ swapped << 7;
@@ -150,8 +150,8 @@ class MaskWalk {
     return x ^ swapped ^ swapped << 28;
   }
 
-  // Whether the bits around a word are alike: the one before, and the neighbours that are a word or further back, which
-  // are found here.
+  // Whether the bits around a word are alike: the previous bit, and the neighbours at a distance of a word or more,
+  // which are found here.
   H5L_FN bool looks_alike(u32 first) {
     const u32 expected = 0 - before_;
     const bool is_known = run_ >= farthest_ || (before_ == 0 && run_ >= first);
@@ -165,7 +165,7 @@ class MaskWalk {
     return alike;
   }
 
-  // The eight bits from bit i of a word on.
+  // Codes the eight bits from bit i of a word on.
   H5L_FN u32 octet(u32 word, u32 i, u32 bits, u32 inside) {
     const u32 expected = (0 - before_) & 0xFF, alike = expected & inside;
     u32 windows[kNeighbours];
@@ -179,7 +179,7 @@ class MaskWalk {
       run_ += 8;
       return alike;
     }
-    u64 contexts = 0;  // of each bit, a byte
+    u64 contexts = 0;  // a byte per bit
     for (u32 k = 1; k < kNeighbours; ++k) contexts |= u64{windows[k]} << 8 * k;
     contexts = transposed(contexts);
     u32 known = 0;
@@ -198,9 +198,9 @@ class MaskWalk {
   u32* const mask_;
   Code& code_;
   u32 farthest_ = 0;
-  u64 near_contexts_ = 0;          // what a bit adds to the contexts of those after it
-  u32 before_ = 0, run_ = 0;       // the bit before, and how many like it there were
-  u32 windows_[kNeighbours] = {};  // the neighbours of a word's bits that are a word or further back
+  u64 near_contexts_ = 0;          // what a bit adds to the contexts of later bits
+  u32 before_ = 0, run_ = 0;       // the previous bit, and how many bits before it are equal
+  u32 windows_[kNeighbours] = {};  // the neighbours of a word's bits at a distance of a word or more
 };
 
 template <class Code>
@@ -214,11 +214,11 @@ H5L_FN void walk_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, Co
 inline constexpr u32 kMaskStart = 1u << 16;  // the encoder's first state
 inline constexpr u32 kMostDecisions = kMaxMaskWords * (1 + 4 + kMaskBits);
 inline constexpr u32 kMaskScratchBytes = kMostDecisions * 2;
-// What a mask can take more than its measure: the state is at least 32 times a decision's frequency, so rounding makes
-// it at most 33/32 times too large, by 0.045 bit.
+// How much larger a mask can be than its measure: the state is at least 32 times a decision's frequency, so rounding
+// makes it at most 33/32 times too large, which is 0.045 bit.
 inline constexpr u32 kMaskLoss = kMostDecisions * 45 / 8000 + 2;
 
-// Collects decisions, in two bytes each, the frequency of a 1 in front of the bit, and adds up what they cost.
+// Collects decisions, in two bytes each, with the frequency of a 1 above the bit, and adds up their cost.
 class DecisionWriter {
  public:
   H5L_FN DecisionWriter(const MaskNeighbours& neighbours, u8* decisions)
@@ -243,10 +243,10 @@ class DecisionWriter {
 
 H5L_TABLE ByFrequency<u64> kReciprocals = by_frequency(reciprocal_of);
 
-// Writes what was collected, and returns the end. What is in front of `scratch_end`, up to two bytes for each decision,
-// is free memory.
+// Writes the collected decisions, and returns the end. The memory before `scratch_end`, up to two bytes per decision,
+// is free.
 H5L_FN u8* write_decisions(const u8* decisions, u32 count, u8* scratch_end, u8* out) {
-  u8* words = scratch_end;  // they come in the reverse of their order
+  u8* words = scratch_end;  // words are made in reverse order
   u32 state = kMaskStart;
   for (u32 i = count; i-- > 0;) {
     const u32 decision = load<u16>(decisions + u64{2} * i), ones = decision >> 1, bit = decision & 1;
@@ -269,7 +269,7 @@ H5L_FN u8* write_decisions(const u8* decisions, u32 count, u8* scratch_end, u8* 
 
 // A mask's decisions, in `decisions`, which has kMaskScratchBytes.
 struct MeasuredMask {
-  u32 bytes;  // that write_decisions writes, up to kMaskLoss more, or a few less
+  u32 bytes;  // that write_decisions writes; the actual size is up to kMaskLoss more, or a few less
   u32 decisions;
 };
 H5L_FN MeasuredMask measure_mask(const MaskNeighbours& neighbours, u32 count, u32* mask, u8* decisions) {
@@ -278,7 +278,7 @@ H5L_FN MeasuredMask measure_mask(const MaskNeighbours& neighbours, u32 count, u3
   return {8 + static_cast<u32>(writer.cost() / 128), writer.count()};
 }
 
-// Reads decisions, of any bytes.
+// Reads decisions from any bytes.
 class DecisionReader {
  public:
   H5L_FN DecisionReader(const MaskNeighbours& neighbours, const u8* from, const u8* end)
@@ -305,7 +305,7 @@ class DecisionReader {
     model_.learn(context, bit);
     return bit;
   }
-  // The end, and nullptr if they were corrupt.
+  // The end of the decisions; nullptr if they were corrupt.
   H5L_FN const u8* finish() const { return missing_ == 0 && from_ == last_ && state_ == kMaskStart ? from_ : nullptr; }
 
  private:

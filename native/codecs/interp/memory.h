@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The memory in which Interp's encoder codes a tile in one form after the other.
+// The memory in which Interp's encoder codes a tile in one form after another.
 #pragma once
 
 #include "codecs/interp/choice.h"
@@ -22,12 +22,12 @@ struct Coded {
   i64 base = 0;
   bool has_exceptions = false;
   u32 patch_entries = 0;
-  u32 codes = 0;  // how many
+  u32 codes = 0;  // number of codes
   Coding coding;
 };
 
-// The encoder's arrays for a form. What is found after the prediction lies where the predictor had its scratch memory,
-// and the coder works where the integers were.
+// The encoder's arrays for a form. Results found after the prediction reuse the predictor's scratch memory, and the
+// coder works in the memory of the integers.
 template <class I>
 struct Arrays {
   static constexpr u32 kRowsBytes = sizeof(I) * kLorenzoScratch;
@@ -54,8 +54,8 @@ struct Memory {
   u32 mask[kMaxMaskWords];
   u32 measured[kMaxMaskWords];  // the mask whose section was measured last
   MaskDecisions decisions;      // of that section
-  Coded<T> coded[2];            // the form that is tried, and the best so far; as the codes of 32 bits
-  Patch patches[kMaxPatches];   // of the best form, as its mask
+  Coded<T> coded[2];            // the form being tried, and the best so far; for 32-bit codes
+  Patch patches[kMaxPatches];   // of the best form, as is its mask
   u32 best_mask[kMaxMaskWords];
   T numbers[kTileValues];  // of the points of an own lattice
   union {

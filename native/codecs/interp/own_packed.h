@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The lattice of packed values, k·h + c, that were unpacked: step and offset, from some of them. The rules are in
+// The lattice of unpacked values, k·h + c: finds step and offset from some of the values. The rules are in
 // docs/design/interp-encoder.md, "The step of the data".
 #pragma once
 
@@ -11,24 +11,24 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 inline constexpr u32 kFitPlaces = 2048;
-inline constexpr u32 kLeastFitted = 64;  // ordinary values that say enough
-// Of these, so many may be near no point: half as many again as is_worth_it allows in a chunk.
+inline constexpr u32 kLeastFitted = 64;  // the least number of ordinary values that is conclusive
+// Of the fitted values, this many may be near no point: half as many again as is_worth_it allows in a chunk.
 H5L_FN bool are_too_many(u32 far, u32 fitted) { return 32 * far > fitted; }
 
-// A zero may be a mask that lies near a point.
+// A zero may be a mask value that happens to be near a point.
 template <class T>
 H5L_FN bool may_be_packed(const Quantizer& quantizer, Word<T> bits) {
   return is_ordinary<T>(quantizer, bits) && (bits & ~kSignBit<T>) != 0;
 }
 
-// Values as points of a lattice that holds the largest sample.
+// Values as points of a lattice that contains the largest sample.
 struct PackedLine {
   double origin, step;  // of 24 bits, so that its multiples are exact
-  double steps;         // how often it goes into the longest distance
+  double steps;         // number of steps in the longest distance
   double rest_of_step;
   double reach;
 
-  // `rest` is by how much a value is farther from the origin than `number` steps. False if it is near no point.
+  // `rest` is how much farther a value is from the origin than `number` steps. False if it is near no point.
   H5L_FN bool find(double x, double& number, double& rest) const {
     const double distance = subtract(x, origin), back = subtract(x, distance);
     const double rounding = add(subtract(x, add(distance, back)), subtract(back, origin));
@@ -38,7 +38,7 @@ struct PackedLine {
   }
 };
 
-// `rounding` is by how much values may be off before they are rounded.
+// `rounding` is how far values may be off before they are rounded.
 H5L_FN PackedLine packed_line(const OwnSamples& samples, double step, double rounding) {
   const double longest = samples.count < 2 ? 0 : samples.numbers[samples.count - 2];
   const double short_step = static_cast<double>(static_cast<float>(step));
@@ -46,15 +46,15 @@ H5L_FN PackedLine packed_line(const OwnSamples& samples, double step, double rou
   return {samples.largest, short_step, steps, subtract(step, short_step), 8 * add(samples.half_ulp, rounding)};
 }
 
-// The corrections (a, b) of a step and an offset with which a value's point is rounded to the value: a convex polygon,
-// since each value allows what lies between two parallel lines.
+// The corrections (a, b) of step and offset with which the points of values are rounded to the values. They form a
+// convex polygon, since each value allows the corrections between two parallel lines.
 struct Corrections {
   static constexpr u32 kMost = 24;
   double a[kMost], b[kMost];
   u32 count;
   double least_number, greatest_number;
 
-  // Leaves those with sign·(t·a + b - limit) >= 0; all if there are none.
+  // Keeps the corrections with sign·(t·a + b - limit) >= 0; all if there are none.
   H5L_FN void cut(double t, double limit, double sign) {
     double heights[kMost];
     u32 below = 0;
@@ -89,7 +89,8 @@ struct Corrections {
   }
 };
 
-// `bits_at(i)` are those of a value of the chunk. None if few values may be packed, or too many are near no point.
+// `bits_at(i)` returns bits of a value of the chunk. Returns none if few values may be packed, or too many are near no
+// point.
 template <class T, class F>
 H5L_FN Corrections fit(const Quantizer& quantizer, const PackedLine& line, double rounding, u64 count, F bits_at) {
   const double a = multiply(line.rest_of_step, line.steps), b = line.reach;
@@ -114,8 +115,8 @@ H5L_FN Corrections fit(const Quantizer& quantizer, const PackedLine& line, doubl
   return fitted < kLeastFitted || are_too_many(far, fitted) ? Corrections{} : all;
 }
 
-// Packed values that were computed as doubles and then rounded to float: step and offset have to be right to a small
-// part of this rounding.
+// Packed values that were computed as doubles and then rounded to float: step and offset must be accurate to a small
+// fraction of this rounding.
 template <class T, class F>
 H5L_FN OwnLattice fitted_lattice(const Quantizer& quantizer, const OwnSamples& samples, double step, u64 count,
                                  F bits_at) {
@@ -127,15 +128,16 @@ H5L_FN OwnLattice fitted_lattice(const Quantizer& quantizer, const OwnSamples& s
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Packed values that were rounded twice, fl(fl(k·h) + c): h and c have to be the very numbers, and k counts from c. So
-// steps in question are tried with every number that the largest sample can have; each value says what c may be.
+// Packed values that were rounded twice, fl(fl(k·h) + c): h and c must be the exact numbers, and k counts from c. So
+// each candidate step is tried with every number that the largest sample can have; each value then narrows the range of
+// c.
 
 inline constexpr u32 kProductSteps = 9;
 inline constexpr double kLeastPacked = -32768, kMostPacked = 65535;  // 16 bits, with a sign or without
 inline constexpr u32 kProductPlaces = 8192;
 inline constexpr u32 kNumbersAtOnce = 512;
-inline constexpr u64 kMostLooks = u64{1} << 22;  // at samples, by all numbers together
-inline constexpr u32 kChecked = 4;               // samples at a time
+inline constexpr u64 kMostLooks = u64{1} << 22;  // at samples, for all numbers together
+inline constexpr u32 kChecked = 4;               // number of samples between checks
 
 template <class T>
 struct Products {
@@ -144,7 +146,7 @@ struct Products {
   double first, last;   // numbers of the largest sample
 
   H5L_FN bool exist() const { return line.steps >= 1 && first <= last; }
-  // From the middle outwards; 0 if there is none.
+  // The steps from the middle outwards; 0 if there is none.
   H5L_FN T step(u32 i) const {
     const Word<T> bits = bit_cast<Word<T>>(middle), away = (i + 1) / 2;
     const T step = bit_cast<T>(static_cast<Word<T>>(i % 2 != 0 ? bits + away : bits - away));
@@ -171,18 +173,18 @@ H5L_FN Products<T> products(const Quantizer& quantizer, const OwnSamples& sample
   return found;
 }
 
-// What c may be: from `low` to `high`, both from `start` on.
+// The range of c: from `low` to `high`, both relative to `start`.
 struct OffsetRange {
   double start, low, high;
 };
 
-// The range if only the largest sample is looked at, and has this number.
+// The range that follows from the largest sample alone, if it has this number.
 template <class T>
 H5L_FN OffsetRange offset_range(double largest, T step, double number) {
   return {subtract(largest, static_cast<double>(multiply(static_cast<T>(number), step))), -0x1p1000, 0x1p1000};
 }
 
-// A value that has this number leaves what its rounding allows.
+// Intersects the range with what a value that has this number allows.
 template <class T>
 H5L_FN void narrow(OffsetRange& range, double x, double half, T step, double number) {
   const double product = static_cast<double>(multiply(static_cast<T>(number), step));
@@ -194,7 +196,8 @@ H5L_FN void narrow(OffsetRange& range, double x, double half, T step, double num
   range.high = high < range.high ? high : range.high;
 }
 
-// Half of what is rounded to a value. If the value is odd, two points halfway between it and its neighbours are not.
+// Half the width of the interval that is rounded to a value. If the value is odd, two points halfway to its neighbours
+// do not belong to it.
 template <class T>
 H5L_FN double half_of(T x) {
   const double half = half_ulp(x);
@@ -211,7 +214,7 @@ H5L_FN bool has_offset(const OffsetRange& range) {
   return offset >= range.low && offset <= range.high;
 }
 
-// Calls visit(x, half, number) for each sample that is near a point; check() after every few, which may end it.
+// Calls visit(x, half, number) for each sample near a point, and check() after every few, which may stop the loop.
 template <class T, class F, class V, class C>
 H5L_FN void visit_packed(const Quantizer& quantizer, const PackedLine& line, u64 count, F bits_at, V visit, C check) {
   for (u32 n = 1; n <= kProductPlaces; ++n) {
@@ -226,7 +229,7 @@ H5L_FN void visit_packed(const Quantizer& quantizer, const PackedLine& line, u64
 }
 
 #if !defined(__CUDACC__)
-// The first step that has a c for all samples, and the least number with it.
+// The first step that has a c for all samples, and the least number for which it has one.
 template <class T, class F>
 OwnLattice product_lattice(const Quantizer& quantizer, const Products<T>& found, u64 count, F bits_at) {
   constexpr u32 some = kNumbersAtOnce;

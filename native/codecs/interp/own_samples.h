@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Some values of a chunk, and the step of a lattice that they may lie on. The rules are in
+// Some values of a chunk, and the step of a lattice on which they may lie. The rules are in
 // docs/design/interp-encoder.md, "The step of the data".
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Some ordinary values of a chunk: their distances from the one that is largest in magnitude, and from their
-// neighbours, in ascending order, and its own magnitude.
+// Some ordinary values of a chunk: their distances from the value with the largest magnitude and from their neighbours,
+// in ascending order, and the largest magnitude itself.
 struct OwnSamples {
   static constexpr u32 kPlaces = 64;
   double numbers[2 * kPlaces + 1];
   u32 count = 0;
   double largest = 0;   // with its sign
-  double half_ulp = 0;  // of it
+  double half_ulp = 0;  // of the largest value
 };
 
 // Half the distance to the next larger number of the type, in magnitude.
@@ -66,19 +66,20 @@ OwnSamples own_samples(const Quantizer& quantizer, const ValueReader<T>& reader,
 }
 #endif
 
-// How often `step` goes into a number, rounded.
+// How many steps a number has, rounded.
 H5L_FN double steps_of(double number, double step) {
   return subtract(add(number / step, kRounding<double>), kRounding<double>);
 }
 
-// Steps above this are found in spite of the rounding of values.
+// Steps above this are found despite the rounding of values.
 H5L_FN double coarse_step(const OwnSamples& samples, double least) {
   const double coarse = 64 * samples.half_ulp;
   return coarse > least ? coarse : least;
 }
 
-// The step of a lattice that all samples seem to lie on; 0 if it would be smaller than `least`. One that has an offset
-// need not hold 0, and its values were rounded, so a step is the less precise the smaller the number is that gave it.
+// The step of a lattice on which all samples seem to lie; 0 if it would be smaller than `least`. A lattice with an
+// offset need not contain 0, and its values were rounded, so a step is less precise the smaller the number is from
+// which it was found.
 H5L_FN double own_step_of(const OwnSamples& samples, double least, bool has_offset) {
   const double negligible = least / 8;
   double step = 0, before = 0;
@@ -99,7 +100,7 @@ H5L_FN double own_step_of(const OwnSamples& samples, double least, bool has_offs
       step = rest;
       limit = negligible;
     }
-    // Ever larger multiples say ever more precisely how large it is.
+    // Ever larger multiples determine its size ever more precisely.
     const double steps = steps_of(samples.numbers[i], step);
     if (steps == 0) continue;
     step = samples.numbers[i] / steps;
@@ -108,8 +109,8 @@ H5L_FN double own_step_of(const OwnSamples& samples, double least, bool has_offs
   return step >= least ? step : 0;
 }
 
-// The step of packed values, whose lattice has an offset. Doubles that were packed have far more bits than their step
-// needs. Distances of neighbours that were rounded may be a little too short.
+// The step of packed values, whose lattice has an offset. Unpacked doubles have far more bits than their step needs.
+// Distances between neighbours that were rounded may be slightly too short.
 template <class T>
 H5L_FN double packed_step(const OwnSamples& samples, double least) {
   const double coarse = multiply(samples.half_ulp, sizeof(T) == 4 ? 64 : 0x1p20);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Values that lie on a lattice of their own: integers, decimals, packed values, constants. If its step is not smaller
-// than what the bound allows, it takes the place of the chunk's, and all values are exact. The rules are in
+// Values that lie on a lattice of their own: integers, decimals, packed values, constants. If the step of that lattice
+// is not smaller than what the bound allows, it replaces the chunk's step, and all values are exact. The rules are in
 // docs/design/interp-encoder.md, "The step of the data".
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Whether a value is a bin of this step, or none that has one.
+// Whether a value is a bin of this step, or can have none: it is not finite, or is the fill value.
 template <class T>
 H5L_FN bool is_own_bin(Word<T> fill, T step, T inverse, Word<T> bits) {
   const T x = bit_cast<T>(bits), s = multiply(x, inverse);
@@ -21,14 +21,14 @@ H5L_FN bool is_own_bin(Word<T> fill, T step, T inverse, Word<T> bits) {
   return is_bin || has_none;
 }
 
-// Whether a step of the data may become the quantizer's.
+// Whether a step of the data may replace the quantizer's.
 template <class T>
 H5L_FN bool is_own_step(double step, double least) {
   return step >= least && step <= 2 * FloatTraits<T>::max_bound;
 }
 
-// The steps that are tried, of which the first counts that is not too small and gives all values: the nearest number of
-// the type, and those beside it.
+// The steps that are tried: the nearest number of the type, and its neighbours. The first one counts that is not too
+// small and reproduces all values.
 inline constexpr u32 kStepCandidates = 3;
 template <class T>
 H5L_FN T step_candidate(double step, u32 i) {
@@ -37,9 +37,9 @@ H5L_FN T step_candidate(double step, u32 i) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Lattices that no step of the type gives
+// Lattices whose step is not a number of the type
 
-// Multiples of 1/n, which decimals are; none if the step is not near that.
+// Multiples of 1/n, as decimals are; none if the step is not near such a number.
 H5L_FN OwnLattice decimal_lattice(double step, double least) {
   if (step == 0) return {};
   const double per_unit = 1 / step, whole = steps_of(1, step);
@@ -47,10 +47,11 @@ H5L_FN OwnLattice decimal_lattice(double step, double least) {
   return is_near ? OwnLattice{whole, 0} : OwnLattice{};
 }
 
-// Whether a step is so much larger than another one that it comes first.
+// Whether a step is so much larger than another one that it is tried first.
 H5L_FN bool is_larger(double step, double other) { return step > multiply(1.5, other); }
 
-// Whether a lattice is worth it though `others` of the `ordinary` values are none of its points, and become exceptions.
+// Whether a lattice is worth using although `others` of the `ordinary` values are not among its points, and become
+// exceptions.
 template <class T>
 H5L_FN bool is_worth_it(const OwnLattice& own, double least, u64 others, u64 ordinary) {
   constexpr u32 bits_of_exception = 8 * sizeof(T) + 16;
@@ -58,7 +59,7 @@ H5L_FN bool is_worth_it(const OwnLattice& own, double least, u64 others, u64 ord
          multiply(static_cast<double>(ordinary), subtract(1, multiply(least, own.points_per_unit())));
 }
 
-// The quantizer gets a step near the lattice's, which the header states and the choice of axes uses.
+// Gives the quantizer a step near the lattice's, which is stored in the header and used for the choice of axes.
 template <class T>
 H5L_FN void take_lattice(const OwnLattice& own, Quantizer& quantizer) {
   const T step = static_cast<T>(own.step());
@@ -68,11 +69,11 @@ H5L_FN void take_lattice(const OwnLattice& own, Quantizer& quantizer) {
   quantizer.base = bit_cast<u64>(own.offset);
 }
 
-// How many values have been looked at, how many of them are ordinary, and how many of these are not points.
+// How many values were examined, how many of these are ordinary, and how many of the ordinary ones are not points.
 struct PointCounts {
   u64 all = 0, ordinary = 0, others = 0;
 
-  // False if the lattice is not worth it, however many of the values that are left are ordinary.
+  // False if the lattice is not worth using even if all remaining values are ordinary points.
   template <class T>
   H5L_FN bool may_be_worth_it(const OwnLattice& own, double least, u64 count) const {
     return is_worth_it<T>(own, least, others, ordinary + (count - all));
@@ -95,7 +96,7 @@ bool are_bins(const Quantizer& quantizer, const ValueReader<T>& reader, u64 coun
   return true;
 }
 
-// Whether there is such a lattice, and few enough of the values are none of its points.
+// Whether there is such a lattice, and few enough values are not among its points.
 template <class T>
 bool are_points(const Quantizer& quantizer, const ValueReader<T>& reader, u64 count, const OwnLattice& own) {
   if (!own.exists() || !is_own_step<T>(own.step(), quantizer.step)) return false;
@@ -117,7 +118,7 @@ bool are_points(const Quantizer& quantizer, const ValueReader<T>& reader, u64 co
   return true;
 }
 
-// Makes a step that of the quantizer if all values are bins of it, or of a number beside it.
+// Sets the quantizer's step to `step`, or to a number next to it, if all values are bins of it.
 template <class T>
 bool take_step(const ValueReader<T>& reader, u64 count, double step, Quantizer& quantizer) {
   for (u32 i = 0; i < kStepCandidates && is_own_step<T>(step, quantizer.step); ++i) {
@@ -130,7 +131,7 @@ bool take_step(const ValueReader<T>& reader, u64 count, double step, Quantizer& 
   return false;
 }
 
-// Makes the step of the data that of the quantizer. False if they have none, or none that is large enough.
+// Sets the quantizer's step to the step of the data. False if the data has none, or none that is large enough.
 template <class T>
 bool take_own_step(const Chunk& chunk, Quantizer& quantizer) {
   const ValueReader<T> reader = {chunk.values, chunk.big_endian};

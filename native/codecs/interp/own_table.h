@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A table of symbols that is a tile's own, in place of classes: for residuals that are alike everywhere in a tile, but
-// not distributed as any set of tables says (docs/design/interp-encoder.md, "A table of the tile's own").
+// A table of symbols of a tile's own, in place of classes: for residuals whose distribution is the same everywhere in a
+// tile, but is not that of any set of tables (docs/design/interp-encoder.md, "A table of the tile's own").
 #pragma once
 
 #include "codecs/interp/coding.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// The cost where a table would need more raw planes than there may be.
+// The cost if a table would need more raw planes than allowed.
 inline constexpr u64 kNoTable = ~u64{0};
 
 struct OwnTable {
@@ -17,12 +17,12 @@ struct OwnTable {
   u32 raw_planes = 0;  // of every block
   u32 escapes = 0;
   u32 escape_bytes = 0;
-  u64 coded = 0;        // what the symbols cost
-  u64 cost = kNoTable;  // and raw planes and escapes
+  u64 coded = 0;        // the cost of the symbols
+  u64 cost = kNoTable;  // including raw planes and escapes
 };
 
-// Frequencies in proportion to `counts`, which sum to `total`, but at least 1. What the sum is off by is made good in
-// the largest, which has room: it is at least 128, and the others are too large by less than 24 together.
+// Frequencies in proportion to `counts`, whose sum is `total`, but at least 1. The largest frequency absorbs the error
+// of the sum. It has room for that: it is at least 128, and the others together are too large by less than 24.
 H5L_FN void fit_frequencies(const u32 (&counts)[kSymbols], u32 total, u16 (&frequencies)[kSymbols]) {
   u32 sum = 0, most = 0;
   for (u32 s = 0; s < kSymbols; ++s) {
@@ -34,21 +34,21 @@ H5L_FN void fit_frequencies(const u32 (&counts)[kSymbols], u32 total, u16 (&freq
   frequencies[most] = static_cast<u16>(frequencies[most] + kFrequencySum - sum);
 }
 
-inline constexpr u32 kPlaneChoices = 3;                         // of numbers of raw planes
-inline constexpr u32 kSizes = kSymbols << (kPlaneChoices - 1);  // that are told apart; larger ones are like the last
+inline constexpr u32 kPlaneChoices = 3;                         // for the number of raw planes
+inline constexpr u32 kSizes = kSymbols << (kPlaneChoices - 1);  // that are distinguished; larger ones are like the last
 
-// The least number of raw planes that is tried, where the zigzags of `total` codes, without `least` planes, have this
-// sum: one less than leave at most 3 of the mean.
+// The least number of raw planes that is tried if the zigzags of `total` codes, without `least` planes, have this sum:
+// one less than the number that reduces the mean to at most 3.
 H5L_FN u32 least_own_planes(u64 sum, u32 total, u32 least) {
   u32 planes = least;
   for (; sum > u64{3} * total; sum >>= 1) ++planes;
   return planes > least ? planes - 1 : planes;
 }
 
-// Bytes of an escape, if `all` has the bits of all zigzags.
+// The bytes of an escape; `all` is the OR of all zigzags.
 H5L_FN u32 escape_bytes_of(u64 all) { return all >> 16 == 0 ? 2 : all >> 32 == 0 ? 4 : 8; }
 
-// The best table for `blocks` blocks whose codes have these sizes, without `planes` raw planes.
+// The best table for `blocks` blocks whose codes have these sizes; `planes` raw planes are already removed.
 H5L_FN OwnTable best_own_table(const u32 (&sizes)[kSizes], u32 blocks, u32 planes, u32 most_planes, u32 escape_bytes) {
   OwnTable best;
   for (u32 more = 0; more < kPlaneChoices && planes + more <= most_planes; ++more) {
@@ -67,12 +67,12 @@ H5L_FN OwnTable best_own_table(const u32 (&sizes)[kSizes], u32 blocks, u32 plane
   return best;
 }
 
-// Whether the table for every kOwnStep-th block promises one for all.
+// Whether the table for every kOwnStep-th block suggests that one for all blocks pays.
 inline constexpr u32 kOwnStep = 8;
 H5L_FN bool is_promising(u64 some, u64 cost) { return some != kNoTable && kOwnStep * some <= cost + cost / 32; }
 
-// What the tile costs with a table of its own; kNoTable if that is not less than `before`, by more than costs may be
-// wrong.
+// The cost of the tile with a table of its own; kNoTable if it is not less than `before` by more than the error of
+// costs.
 H5L_FN u64 cost_with(const OwnTable& own, u32 blocks, u64 before) {
   if (own.cost == kNoTable) return kNoTable;
   const u32 lanes = choose_lanes(own.coded), raw_words = blocks * own.raw_planes;
@@ -80,7 +80,7 @@ H5L_FN u64 cost_with(const OwnTable& own, u32 blocks, u64 before) {
   return lanes < kLeastOwnLanes || cost + cost / 256 >= before ? kNoTable : cost;
 }
 
-// The plan's numbers with such a table.
+// The totals of a plan with such a table.
 H5L_FN Totals totals_with(const OwnTable& own, u32 blocks, u64 cost) {
   return {.set = 0,
           .model = 0,
@@ -91,15 +91,15 @@ H5L_FN Totals totals_with(const OwnTable& own, u32 blocks, u64 cost) {
           .cost = cost};
 }
 
-// Sizes that no choice tells apart have the same number below this.
+// Sizes that are treated alike in all choices have the same number, below this.
 inline constexpr u32 kSizeNumbers = 32;
 H5L_FN constexpr u32 number_of_size(u32 size) { return size < 16 ? size : size < 32 ? size / 2 + 8 : size / 4 + 16; }
 static_assert(kSymbols == 16 && kPlaneChoices == 3 && number_of_size(kSizes - 1) == kSizeNumbers - 1);
 
 #if !defined(__CUDACC__)
 
-// How often each number occurs among those of some blocks. They are compared, some numbers at a time, since counters
-// would wait for each other.
+// Counts how often each number occurs in some blocks. It compares several numbers at a time, since incrementing
+// counters would stall.
 inline void count_numbers(const u8* numbers, u32 blocks, u32 (&counts)[kSizeNumbers]) {
   constexpr u32 width = kVectorBytes < kBlockCodes ? kVectorBytes : kBlockCodes, together = 4, most = 255 * width;
   using Bytes [[gnu::vector_size(width)]] = u8;
@@ -119,7 +119,7 @@ inline void count_numbers(const u8* numbers, u32 blocks, u32 (&counts)[kSizeNumb
   }
 }
 
-// For every `step`-th block, with `least` raw planes at least. `scratch` has kTileValues bytes.
+// Counts every `step`-th block, with at least `least` raw planes. `scratch` has kTileValues bytes.
 template <class I>
 inline OwnTable best_own_table(const I* codes, u32 blocks, u32 step, u32 least, u8* scratch) {
   const u32 used = (blocks + step - 1) / step, total = used * kBlockCodes;
@@ -150,7 +150,7 @@ inline OwnTable best_own_table(const I* codes, u32 blocks, u32 step, u32 least, 
   return best_own_table(sizes, used, planes, kMostRawPlanes<I>, escape_bytes_of(all));
 }
 
-// Takes a table of the tile's own if the whole becomes cheaper. All blocks have the class 1 then. `scratch` has
+// Switches to a table of the tile's own if that lowers the total cost. All blocks then have class 1. `scratch` has
 // kTileValues bytes.
 template <class I>
 inline void try_own_table(const I* codes, u32 blocks, Coding& plan, u8* scratch) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Patches: values that are another fine point than their integer says (docs/format/interp.md, "Patches").
+// Patches: values on another fine point than their integer says (docs/format/interp.md, "Patches").
 #pragma once
 
 #include "codecs/interp/format.h"
@@ -21,8 +21,8 @@ struct Patches {
   u32 count = 0;
 };
 
-// The code of an integer's distance from its prediction, in a closed form: whole units, nearest to the distance. The
-// rest is a patch.
+// The code of an integer's distance from its prediction, in a closed form: the nearest number of whole units. The
+// remainder becomes a patch.
 H5L_FN i32 split_step(i32 distance, u32 unit_bits, i32& delta) {
   const u32 unit = 1u << unit_bits;
   const i32 code = static_cast<i32>(static_cast<u32>(distance) + unit / 2) >> unit_bits;
@@ -38,8 +38,8 @@ H5L_FN bool is_far(i32 integer) {
 
 #if !defined(__CUDACC__)
 
-// Appends the deltas that are not 0, from `begin` up to `end`, but not of those in a mask of exceptions, null if there
-// are none. `place` is that of number 0. False if there is no room.
+// Appends the nonzero deltas of `begin` to `end`, except those in a mask of exceptions (null if there are none).
+// `place` is that of number 0. False if there is no room.
 template <class F>
 H5L_INLINE bool add_patches(u32 begin, u32 end, const u32* exceptions, u32 place, Patches& patches, F delta_of) {
   for (u32 first = begin; first < end; first += kBatch) {
@@ -68,7 +68,7 @@ H5L_INLINE bool add_patches(u32 begin, u32 end, const u32* exceptions, u32 place
   return true;
 }
 
-// The patches of bins: kept values that are no bins. A kept value is at most eight fine points from its bin
+// The patches of bins: kept values that are not on a bin. A kept value is at most eight fine points from its bin
 // (docs/design/bound.md).
 template <class T>
 bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, const u32* exceptions, u32 place,
@@ -81,8 +81,8 @@ bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* position
   });
 }
 
-// Turns the distances of integers from their predictions, in a closed form, into codes and patches. From code `begin`
-// up to `end`. False if there is no room.
+// Splits the distances of integers from their predictions, in a closed form, into codes and patches, for codes `begin`
+// to `end`. False if there is no room.
 inline bool split_steps(i32* codes, u32 begin, u32 end, u32 unit_bits, Patches& patches) {
   return add_patches(begin, end, nullptr, 0, patches, [=](u32 i) {
     i32 delta;
@@ -91,7 +91,8 @@ inline bool split_steps(i32* codes, u32 begin, u32 end, u32 unit_bits, Patches& 
   });
 }
 
-// Whether all integers of a closed form differ from each other by less than 2^22; only those of exceptions might not.
+// Whether all integers of a closed form differ from each other by less than 2^22; only integers of exceptions might
+// not.
 inline bool are_near(const i32* integers, u32 count) {
   u32 far = 0;
   for (u32 i = 0; i < count; ++i) far |= is_far(integers[i]) ? 1 : 0;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The positions of a group's values: in parts of a fine point, relative to the first ordinary one, and limited, so that
-// predictions fit 32 bits. Positions on bins are multiples of a whole step.
+// The positions of a group's values: in parts of a fine point, relative to the first ordinary value, and limited, so
+// that predictions fit 32 bits. Positions on bins are multiples of a whole step.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -14,11 +14,11 @@ namespace h5lossy::H5L_TARGET::interp {
 
 inline constexpr i32 kFarthest = 1 << 25;
 inline constexpr i32 kWholeStep = kUnit * kParts;
-inline constexpr i32 kUnusable = static_cast<i32>(1u << 31);  // of an exception, or outside
+inline constexpr i32 kUnusable = static_cast<i32>(1u << 31);  // of an exception, or outside the box
 H5L_FN constexpr i32 nearest_bin(i32 position) { return (position + kWholeStep / 2) >> 10; }
 
-// Both classes say how values are positioned: is_ordinary(bits), and for a group first refer_to its first ordinary
-// value and then position_of(bits). start() and convert() do that for a whole group.
+// Both classes define how values are positioned: is_ordinary(bits), and, for a group, first refer_to() with its first
+// ordinary value and then position_of(bits). start() and convert() do this for a whole group.
 template <class T>
 class AbsolutePositions {
  public:
@@ -27,12 +27,12 @@ class AbsolutePositions {
   H5L_FN AbsolutePositions(const Lattice<T>& lattice, bool may_close)
       : lattice_(lattice), fill_(fill_of(lattice_)), may_close_(may_close), scale_(lattice_.inverse_fine * kParts) {}
 
-  // What a value is encoded as: the other functions take that.
+  // The bits that a value is encoded as; the other functions take these.
   H5L_FN Word<T> encoded(Word<T> bits) const { return encoded_as(lattice_, bits); }
   H5L_FN bool is_ordinary(Word<T> bits) const {
     return ((bits & ~kSignBit<T>) < kInfinity<T>)&(bits != fill_) & (bits != lattice_.mask_bits);
   }
-  // Whether a group with this ordinary value is positioned on bins.
+  // Whether a group that contains this ordinary value is positioned on bins.
   H5L_FN bool is_far(Word<T> bits) const {
     return !(magnitude(bit_cast<T>(bits)) <= lattice_.fine * static_cast<T>(kFineLimit<T>));
   }
@@ -44,11 +44,11 @@ class AbsolutePositions {
   }
   H5L_FN i32 position_of(Word<T> bits) const {
     const T t = multiply(subtract(bit_cast<T>(bits), reference_), scale_);
-    // One limit, which compilers make fewer instructions of; NaN becomes the lower one.
+    // A single limit, since compilers need fewer instructions for it; NaN becomes the lower limit.
     constexpr T limit = static_cast<T>(kFarthest);
     const T size = magnitude(t);
     const i32 distance = static_cast<i32>(size < limit ? size : limit);
-    const i32 sign = static_cast<i32>(t > 0) - 1;  // no branch, as signs cannot be foreseen
+    const i32 sign = static_cast<i32>(t > 0) - 1;  // no branch, since signs are unpredictable
     const i32 position = (((distance ^ sign) - sign) + rounding_) & mask_;
     return is_ordinary(bits) ? position : kUnusable;
   }
@@ -68,7 +68,7 @@ class AbsolutePositions {
   }
 
   void convert(const Word<T>* bits, u32 count, i32* positions) const {
-    const AbsolutePositions own = *this;  // so that the compiler knows that positions are not part of it
+    const AbsolutePositions own = *this;  // a local copy, which cannot alias positions
     for (u32 i = 0; i < count; ++i) positions[i] = own.position_of(bits[i]);
   }
 #endif

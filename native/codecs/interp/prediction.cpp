@@ -41,8 +41,8 @@ void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, 
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *codes++ = 0;
 }
 
-// Decoders have code of its own for boxes with few values along x, or along all axes that are interpolated. It gives
-// the same values as that for all boxes, and is left out where small code counts.
+// Decoders have separate code for boxes with few values along x, or along all interpolated axes. It gives the same
+// values as the general code, and is left out where small code counts.
 inline constexpr bool kHasSpecialShapes = kEncodes;
 
 template <class I>
@@ -78,7 +78,7 @@ void fill_exceptions(const Shape& shape, I base, I* integers) {
       const u32 back = first % strides[1] != 0 ? strides[2] : first % strides[0] != 0 ? strides[1] : strides[0];
       integers[first] = integers[first - back];
     }
-    constexpr u32 some = 32;  // most are without an exception
+    constexpr u32 some = 32;  // most of these have no exception
     I last = integers[first];
     for (u32 x = 0; x < extent; x += some) {
       I* const part = integers + first + x;
@@ -91,11 +91,11 @@ void fill_exceptions(const Shape& shape, I base, I* integers) {
   }
 }
 
-// What the prediction of an integer along some axes is made of: the distances of those that are added, and of those
-// that are taken off, of which the first one is the integer itself.
+// The terms of a prediction of an integer along some axes: the distances of the integers that are added, and of those
+// that are subtracted. The first one of the latter is the integer itself.
 struct LorenzoTerms {
   u32 added[1 << (kAxes - 1)] = {}, taken[1 << (kAxes - 1)] = {};
-  u32 axes = 0;  // how many
+  u32 axes = 0;  // number of axes
   LorenzoTerms() = default;
   LorenzoTerms(const Shape& shape, u32 along) {
     for (u32 a = 0; a < kAxes; ++a) {
@@ -108,11 +108,11 @@ struct LorenzoTerms {
       }
     }
   }
-  // How many are added, and taken off, for so many axes.
+  // How many terms are added, and how many are subtracted, for this many axes.
   static constexpr u32 each(u32 axes) { return (1u << axes) / 2; }
 };
 
-// The rows of a group to or from coding order. Returns the end of the codes.
+// Copies the rows of a group to or from coding order. Returns the end of the codes.
 template <bool kToRows, class W, class Code>
 inline Code* move_group(const Shape& shape, u32 count, W* const* rows, Code* codes) {
   const u32 length = shape.extents[3];
@@ -126,7 +126,7 @@ inline Code* move_group(const Shape& shape, u32 count, W* const* rows, Code* cod
   return codes + length;
 }
 
-// The terms of rows along the axes but x, by where they are.
+// The terms of rows along the axes except x, by the place of a row.
 class RowTerms {
  public:
   RowTerms(const Shape& shape, u32 axes) : axes_(axes) {
@@ -134,7 +134,7 @@ class RowTerms {
   }
   bool along_x() const { return (axes_ & axis_bit(3)) != 0; }
   const LorenzoTerms& at(const u32 (&coordinates)[3]) const {
-    u32 found = 0;  // the axes that there are neighbours along
+    u32 found = 0;  // the axes along which there are neighbours
     for (u32 a = 0; a < 3; ++a) found |= coordinates[a] != 0 ? axes_ & axis_bit(a) : 0;
     return terms_[found >> 1];
   }
@@ -151,7 +151,7 @@ H5L_INLINE Vector<W> lanes_at(const W* from) {
   return lanes;
 }
 
-// The predictions of the integers from `at` on, along kCount axes but x.
+// The predictions of the integers from `at` on, along kCount axes other than x.
 template <u32 kCount, class W>
 H5L_INLINE Vector<W> predicted_lanes(const LorenzoTerms& terms, const W* at) {
   constexpr u32 each = LorenzoTerms::each(kCount);
@@ -176,26 +176,26 @@ inline void with_count(u32 count, F&& visit) {
   }
 }
 
-// From the first integer of a row without neighbours to the one that predicts it: in the last row or plane or cube
-// before.
+// The distance from the first integer of a row without neighbours to the integer that predicts it, which is in the
+// previous row, plane or cube.
 inline u32 back_of(const Shape& shape, const u32 (&coordinates)[3]) {
   return coordinates[2] != 0 ? shape.strides[2] : coordinates[1] != 0 ? shape.strides[1] : shape.strides[0];
 }
 
-// The words before those of `now`; `before` are the lanes in front.
+// The words one before those of `now`; `before` has the preceding lanes.
 template <class U, u32... i>
 H5L_INLINE Vector<U> words_before(const Vector<U>& before, const Vector<U>& now, std::integer_sequence<u32, i...>) {
   return H5L_SHUFFLE(Vector<U>, before, now, (kLanes<U> - 1 + i)...);
 }
 
-// Rows so short that a sub-block has all of them, of boxes with two or more axes: those of a plane are taken together,
-// as one row would take less than a vector.
+// Rows so short that a sub-block contains whole rows, in boxes with two or more axes. The rows of a plane are processed
+// together, since one row would not fill a vector.
 inline bool has_short_rows(const Shape& shape) {
   return shape.extents[2] > 4 && shape.extents[3] <= (shape.extents[1] > 1 ? 4 : 8);
 }
 
-// Differences of values that have the same neighbours along w, z and y. has_before(i) gives a mask of those of the
-// vector at i that have one along x; `is_first` is whether none has one before `row`.
+// Differences of values that have the same neighbours along w, z and y. has_before(i) returns a mask of those lanes of
+// the vector at i that have a neighbour along x; `is_first` tells whether no value has one before `row`.
 template <class U, class HasBefore>
 H5L_INLINE void find_differences(LorenzoTerms terms, const U* row, u32 values, bool is_first, U* out,
                                  HasBefore has_before) {
@@ -203,7 +203,7 @@ H5L_INLINE void find_differences(LorenzoTerms terms, const U* row, u32 values, b
     const auto rest_at = [&](const U* at) { return lanes_at(at) - predicted_lanes<count()>(terms, at); };
     Vector<U> before = {};
     if (!is_first) before = rest_at(row - kLanes<U>);
-    // The last vector may be too long: the next row is still to come.
+    // The last vector may extend into the next row, which is written later.
     for (u32 i = 0; i < values; i += kLanes<U>) {
       const Vector<U> now = rest_at(row + i);
       const Vector<U> difference =
@@ -214,14 +214,14 @@ H5L_INLINE void find_differences(LorenzoTerms terms, const U* row, u32 values, b
   });
 }
 
-// Rows of one plane, side by side.
+// Adjacent rows of one plane.
 template <class U>
 inline void code_plane(const Shape& shape, const RowTerms& all, const u32 (&coordinates)[3], u32 rows, const U* row,
                        U* out) {
   const u32 length = shape.extents[3], values = rows * length;
   const LorenzoTerms& terms = all.at(coordinates);
   const bool along_x = terms.axes == 0 || all.along_x();
-  U has_before[kLanes<U> + 8];  // from a row's first value on
+  U has_before[kLanes<U> + 8];  // set for all values of a row but the first
   for (u32 i = 0; i < kLanes<U> + 8; ++i) has_before[i] = along_x && i % length != 0 ? ~U{0} : U{0};
   find_differences(terms, row, values, true, out, [&](u32 i) { return lanes_at(has_before + i % length); });
   if (terms.axes != 0) return;
@@ -250,7 +250,7 @@ inline void code_short_rows(const Shape& shape, const RowTerms& terms, const U* 
           const u32 done = first * length;
           code_plane(shape, terms, {w, z + k, y + first}, rows - first, box + position + done, out + done);
         }
-        // Four rows of one plane, then of the other.
+        // Four rows of one plane, then four of the other.
         const u32 step = planes == 1 ? rows : 4;
         for (u32 j = 0; j < rows; j += step) {
           const u32 values = (rows - j < step ? rows - j : step) * length;
@@ -271,7 +271,7 @@ void predict_exceptions(const Shape& shape, u32 axes, const u32* mask, I* intege
   const u32 length = shape.extents[3];
   const auto predict = [&](u32 there, u32 first, u32 exceptions) {
     if (exceptions == 0) return;
-    // Where there is none of the axes, it is the last one.
+    // If there are neighbours along none of the axes, the prediction is along the last axis that has some.
     const LorenzoTerms terms(shape, (there & axes) != 0 ? there & axes : there & (0 - there));
     const u32 each = terms.each(terms.axes);
     for (; exceptions != 0; exceptions &= exceptions - 1) {
@@ -284,7 +284,7 @@ void predict_exceptions(const Shape& shape, u32 axes, const u32* mask, I* intege
   };
   if ((mask[0] & 1) != 0) box[0] = 0;
   for (u32 first = 0; first < shape.count; first += length) {
-    u32 before = 0;  // the axes with values before this row
+    u32 before = 0;  // the axes along which there are values before this row
     for (u32 a = 0; a < 3; ++a) before |= first / shape.strides[a] % shape.extents[a] != 0 ? axis_bit(a) : 0;
     if (first != 0) predict(before, first, static_cast<u32>(mask_bits(mask, first, 1)));
     for (u32 x = 1; x < length; x += 32) {
@@ -329,7 +329,7 @@ void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* codes, I* 
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *to++ = 0;
 }
 
-// Words that become their sums.
+// Words that are replaced by their sums.
 template <class U, u32 kWidth>
 struct ShortRow {
   using Words [[gnu::vector_size(kWidth * sizeof(U))]] = U;
@@ -364,7 +364,7 @@ H5L_INLINE Vector<U> last_of(Vector<U> words) {
 #endif
 }
 
-// A row's steps become integers: sums along x, if they are along x, and the prediction along the other axes.
+// Turns a row's steps into integers: sums along x if kAlongX, and adds the prediction along the other axes.
 template <u32 kCount, bool kAlongX, class U>
 inline void sum_row(LorenzoTerms terms, U* row, u32 length) {
   Vector<U> before = {};
@@ -384,7 +384,7 @@ inline void sum_row(LorenzoTerms terms, U* row, u32 length) {
   if (is_too_long) memcpy(row + length, &behind, sizeof behind);
 }
 
-// A row's steps, at `row`, become integers.
+// Turns a row's steps, at `row`, into integers.
 template <class U>
 inline void rebuild_row(const Shape& shape, const RowTerms& all, const u32 (&coordinates)[3], u32 position, U base,
                         U* row) {
@@ -404,7 +404,8 @@ inline void rebuild_row(const Shape& shape, const RowTerms& all, const u32 (&coo
   });
 }
 
-// The rows of a plane but the first. `steps_of(y)` is where a row's steps are, `first` the first row.
+// Rebuilds the rows of a plane except the first. `steps_of(y)` returns the place of a row's steps; `first` is the first
+// row.
 template <u32 kWidth, class U, class StepsOf>
 inline void rebuild_plane(const Shape& shape, const RowTerms& all, u32 w, u32 z, U* first, StepsOf&& steps_of) {
   using ShortWords = typename ShortRow<U, kWidth>::Words;
@@ -412,7 +413,7 @@ inline void rebuild_plane(const Shape& shape, const RowTerms& all, u32 w, u32 z,
   const LorenzoTerms others = all.at({w, z, 0});
   const bool along_y = all.at({w, z, 1}).axes != others.axes;
   with_count(others.axes, [&](auto count) {
-    // What is not predicted along w and z is summed along x and y.
+    // The part that is not predicted along w and z is summed along x and y.
     ShortWords above = {};
     if (along_y) {
       U row[kWidth + kLanes<U>] = {};
@@ -422,7 +423,7 @@ inline void rebuild_plane(const Shape& shape, const RowTerms& all, u32 w, u32 z,
       }
       memcpy(&above, row, sizeof above);
     }
-    // A row may be too long: the next one is still to come.
+    // A row may extend into the next one, which is written later.
     U* to = first + length;
     for (u32 y = 1; y < height; ++y, to += length) {
       ShortWords row;
@@ -449,7 +450,7 @@ void rebuild_short_rows(const Shape& shape, const RowTerms& terms, const I* step
       const u32 planes = shape.extents[1] - z < 2 ? 1 : 2;
       for (u32 k = 0; k < planes; ++k) {
         const u32 position = w * shape.strides[0] + (z + k) * shape.strides[1];
-        const auto steps_of = [&](u32 y) {  // four rows of one plane, then of the other
+        const auto steps_of = [&](u32 y) {  // four rows of one plane, then four of the other
           const u32 four = y / 4 * 4, rows = height - four < 4 ? height - four : 4;
           return steps + (planes * four + k * rows + y % 4) * length;
         };

@@ -18,15 +18,15 @@ namespace h5lossy::H5L_TARGET::interp {
 template <class I>
 inline constexpr u32 kInterpolationBytes = sizeof(I) == 4 ? 352 * 1024 : 64;
 
-// The encoder's side. `targets` have kNone for exceptions, whose codes are 0. Closed: a target is where the value lies,
-// in 64ths of a fine point, and is met to half a unit, or exactly if it is a multiple of 64; codes are distances from
-// predictions. Open: it is the integer. Gives codes, and integers unless none are wanted: then anything may be there.
-// No closed form has integers of 64 bits.
+// The encoder's side. `targets` are kNone for exceptions, whose codes are 0. Closed: a target is the position of the
+// value, in 64ths of a fine point, and is approximated to half a unit, or exactly if it is a multiple of 64; codes are
+// distances from predictions. Open: a target is the integer. Computes codes, and integers if `wants_integers`;
+// otherwise, `integers` may contain anything. No closed form has 64-bit integers.
 template <bool kClosed, class I>
 void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, I base, I* integers, I* codes,
                         u8* scratch, const Units& units = {}, bool wants_integers = true);
 
-// The decoder's side: steps lead from predictions to integers. The first one is not used.
+// The decoder's side: adds steps to predictions to get integers. The first step is not used.
 template <class I>
 void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers, u8* scratch);
 
@@ -37,28 +37,28 @@ inline u64 mask_bits(const u32* mask, u32 first, u32 count) {
   return (mask[w] | next << 32) >> shift & blocks::first_bits(count);
 }
 
-// Bit i of `ordered`: what `mask` has of the value that is coded as number i.
+// Brings a mask into coding order: bit i of `ordered` is the bit in `mask` of the value that is coded as number i.
 void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* ordered);
 
-// Replaces exceptions (kNone) by the integer before them along x; where there is none along y, then z, then w. If all
-// else fails, by base.
+// Replaces exceptions (kNone) by the integer before them along x; if there is none, by the one along y, then z, then w;
+// if there is none at all, by base.
 template <class I>
 void fill_exceptions(const Shape& shape, I base, I* integers);
 
-// Replaces those of a mask by what is predicted for them.
+// Replaces the integers of exceptions, given by a mask, by their predictions.
 template <class I>
 void predict_exceptions(const Shape& shape, u32 axes, const u32* mask, I* integers);
 
-// Lorenzo's differences are found for pieces of so many values of a row: of whole sub-blocks and vectors.
+// Lorenzo differences are computed for pieces of a row with this many values: whole sub-blocks and whole vectors.
 inline constexpr u32 kPieceValues = 1024;
 inline constexpr u32 kLorenzoScratch = 8 * kPieceValues + kSpareCodes;  // integers
 
-// Gives codes. `rows` is scratch memory for kLorenzoScratch integers.
+// Computes codes. `rows` is scratch memory for kLorenzoScratch integers.
 template <class I>
 void code_lorenzo(const Shape& shape, u32 axes, const I* integers, I* codes, I* rows);
 
-// Takes integers of rows that are rebuilt while they are in the cache: the place of the first one, and how many. A
-// pointer to a function, so that prediction is compiled once for all types of values.
+// Takes integers of rows while they are in the cache, right after they are rebuilt: the place of the first one, and
+// their number. A pointer to a function, so that prediction is compiled only once for all types of values.
 template <class I>
 struct TakeRows {
   const void* own;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What Interp's encoder chooses from: a survey of a chunk or a tile. Small groups of values are looked at in the
-// original data, and what they would cost is estimated for every set of axes, in integers, so that all backends choose
-// alike. The rules are in docs/design/interp-encoder.md, "Choosing".
+// The basis of the choices of Interp's encoder: a survey of a chunk or a tile. It examines small groups of values in
+// the original data, and estimates their cost for every set of axes, in integers, so that all backends make the same
+// choices. The rules are in docs/design/interp-encoder.md, "Choosing".
 #pragma once
 
 #include "codecs/blocks.h"
@@ -20,24 +20,24 @@ inline constexpr u32 kChunkGroups = 64;
 inline constexpr u32 kTileGroups = 16;
 inline constexpr u32 kAxisSets = 1u << kAxes;
 inline constexpr u32 kSurveyLevels = 2;
-inline constexpr u32 kNoError = 0;  // an axis on which no error was measured
+inline constexpr u32 kNoError = 0;  // for an axis along which no error was measured
 
-// Multiples of these, as fractions of 2^32, cover a box evenly: one for each axis.
+// Multiples of these numbers, as fractions of 2^32, cover a box evenly: one number per axis.
 H5L_TABLE u32 kSpread[kAxes] = {3679390609u, 3152041523u, 2700274806u, 2313257605u};
 
-// Costs of a value are in 1/8192 bit.
+// The cost of a value is in units of 1/8192 bit.
 inline constexpr u32 kCostsPerBit = 8192;
 inline constexpr u32 kTileCost = 24 * 8 * kCostsPerBit;  // of a tile's head, table entry and states
 
-// The extents of a tile: a piece of the chunk that is halved until it has at most a tile's values, along the longest
-// axis that is not interpolated, or, once these are all 1, along the longest that is. Safe for any dims, since headers
-// are laid out before their dims have been checked.
+// The extents of a tile: the chunk is halved until a piece has at most a tile's values, along the longest axis that is
+// not interpolated or, once these are all 1, along the longest one that is. Safe for any dims, since headers are laid
+// out before their dims have been checked.
 H5L_FN void cut(const u32 (&dims)[kAxes], u32 axes, u32 (&extents)[kAxes]) {
   u64 parts[kAxes] = {1, 1, 1, 1};
   for (u32 a = 0; a < kAxes; ++a) extents[a] = dims[a] == 0 ? 1 : dims[a];
   for (;;) {
     u64 values = 1;
-    u32 free = kAxes, interpolated = kAxes;  // the longest axis of each sort
+    u32 free = kAxes, interpolated = kAxes;  // the longest axis of each kind
     for (u32 a = 0; a < kAxes; ++a) {
       u32& longest = (axes & axis_bit(a)) != 0 ? interpolated : free;
       if (extents[a] > 1 && (longest == kAxes || extents[a] > extents[longest])) longest = a;
@@ -50,14 +50,15 @@ H5L_FN void cut(const u32 (&dims)[kAxes], u32 axes, u32 (&extents)[kAxes]) {
   }
 }
 
-// The weight codes of axes with these mean errors: the inverse of their ratio to the fourth power, as a power of two.
+// The weight codes of axes with these mean errors: the inverse ratio of the errors to the fourth power, rounded to a
+// power of two.
 H5L_FN u32 weight_code(u64 error, u64 least) {
   if (error == kNoError) return least == kNoError ? 0 : 1;
   const u64 t = 1024 * least / error;
   return t >= 939 ? 0 : t >= 790 ? 1 : t >= 664 ? 2 : t >= 558 ? 3 : t >= 395 ? 4 : 5;
 }
 
-// The weights of some axes, in the order of w, z, y, x.
+// The weights of some axes, in the order w, z, y, x.
 struct Weights {
   Rule rule = {};
   u32 axes[kMaxActiveAxes] = {};
@@ -75,7 +76,8 @@ H5L_FN Weights weights_of(const u64 (&errors)[kAxes], u32 set) {
   return weights;
 }
 
-// What 32 codes cost if their magnitudes have this sum, in 1/16 bit: the least of the classes, each of which is a line.
+// The cost of 32 codes whose magnitudes have this sum, in 1/16 bit: the least over the classes, each of which is
+// modelled as a line.
 struct ClassLine {
   u32 cost, slope;  // slope in 1/256
 };
@@ -83,7 +85,7 @@ struct ClassLines {
   ClassLine of[kClasses];
 };
 H5L_FN constexpr ClassLines make_class_lines() {
-  constexpr u32 kTypical[kSymbolTables] = {1, 1, 3, 5, 8};  // symbols between which and 0 the line is drawn
+  constexpr u32 kTypical[kSymbolTables] = {1, 1, 3, 5, 8};  // for each table, the line goes through this symbol and 0
   ClassLines lines = {};
   for (u32 c = 1; c < kClasses; ++c) {
     const u32 table = table_of(c), symbol = kTypical[table];
@@ -100,7 +102,7 @@ H5L_FN constexpr u64 least_line(u64 sum) {
   u64 least = ~u64{0};
   for (u32 c = 1; c < kClasses; ++c) {
     const u64 cost = kClassLines.of[c].cost + (kClassLines.of[c].slope * sum >> 8);
-    if (cost >= least) break;  // lines are ever flatter and start ever higher
+    if (cost >= least) break;  // lines become ever flatter and start ever higher
     least = cost;
   }
   return least;
@@ -140,7 +142,7 @@ template <class T>
 struct ValueReader {
   const u8* values;
   bool is_big_endian;
-  // Of values of another type: how `count` of them, from the one at `place` on, are numbers of this one.
+  // For values of another type: converts `count` of them, from `place` on, to numbers of this type.
   void (*convert)(const ValueReader& reader, u64 place, u32 count, Word<T>* bits) = nullptr;
   const Chunk* chunk = nullptr;
 
@@ -168,18 +170,18 @@ struct ValueReader {
 // ---------------------------------------------------------------------------------------------------------------------
 // The survey
 
-// Costs are of a value, in 1/8192 bit. A set of axes is a mask of axis_bit(); those without samples cost 0.
+// Costs are per value, in 1/8192 bit. A set of axes is a mask of axis_bit(); the cost of sets without samples is 0.
 struct Survey {
   u64 errors[kAxes];                            // mean magnitude at the finest level, in 1/16 of a part, or kNoError
   u64 interpolation[kAxisSets][kSurveyLevels];  // codes of values that are odd along these axes, by level
   u64 magnitudes[kAxisSets][kSurveyLevels];     // mean magnitude of their errors, in 1/16 of a part
   u64 lorenzo[kAxisSets];                       // differences along these axes
-  u64 exceptions;                               // their share, in 1/8192
-  u64 changes[kAxes];  // the share of values of which just one is an exception, the value or the one before it
+  u64 exceptions;                               // their fraction, in 1/8192
+  u64 changes[kAxes];  // the fraction of values where exactly one of the value and the one before it is an exception
 };
 
-// What the mask of exceptions costs, in 1/8192 bit: some bits wherever a value and the one before it along an axis
-// differ, for the axis with the fewest such places; a bit for each exception at most.
+// The cost of the mask of exceptions, in 1/8192 bit: some bits for each place where a value and the one before it along
+// an axis differ, for the axis with the fewest such places; at most one bit per exception.
 inline constexpr u64 kBitsOfTileChange = 6, kBitsOfChunkChange = 32;
 H5L_FN u64 mask_cost(const Survey& survey, const u32 (&extents)[kAxes], u64 bits_of_change = kBitsOfTileChange) {
   u64 least = survey.exceptions, count = 1;
@@ -192,8 +194,8 @@ H5L_FN u64 mask_cost(const Survey& survey, const u32 (&extents)[kAxes], u64 bits
   return least * count;
 }
 
-// The cost of groups of codes. Those of exceptions are 0, and those of other values that could not be looked at are
-// like the rest.
+// The cost of groups of codes. Codes of exceptions are 0, and other values that could not be examined count like the
+// rest.
 struct CostSum {
   u64 cost = 0, groups = 0;
   H5L_FN void add(u64 sum, u32 usable, u32 ordinary) {
@@ -201,11 +203,11 @@ struct CostSum {
     ++groups;
     if (ordinary != 0) cost += group_cost(usable == ordinary ? sum : sum * ordinary / usable);
   }
-  // From 1/16 bit for 32 values.
+  // Converts from 1/16 bit for 32 values.
   H5L_FN u64 mean() const { return groups == 0 ? 0 : cost * (kCostsPerBit / 16 / kGroupValues) / groups; }
 };
 
-// The extents of a group: those of a brick of codes, but no more than the box has.
+// The extents of a group: those of a brick of codes, but at most those of the box.
 H5L_FN void shape_group(const u32 (&dims)[kAxes], u32 (&extents)[kAxes]) {
   const bool is_deep = dims[1] > 1, is_flat = !is_deep && dims[2] > 1;
   const u32 brick[kAxes] = {1, is_deep ? 2u : 1u, is_deep || is_flat ? 4u : 1u, is_deep ? 4u : is_flat ? 8u : 32u};
@@ -214,7 +216,7 @@ H5L_FN void shape_group(const u32 (&dims)[kAxes], u32 (&extents)[kAxes]) {
 
 #if !defined(__CUDACC__)
 
-// What a survey makes of the positions of its groups, whatever values they are of.
+// The part of a survey that works on positions, whatever the type of values.
 class SurveyOfPositions {
  public:
   struct Group {
@@ -225,13 +227,13 @@ class SurveyOfPositions {
   static constexpr u32 scratch_bytes(u32 groups) { return groups * static_cast<u32>(sizeof(Group)); }
 
  protected:
-  // Where a group is.
+  // The place of a group.
   struct Place {
     u32 origin[kAxes];
     u64 first;
   };
 
-  // For interpolation along some of the axes `along`.
+  // Interpolation may work along the axes `along`.
   SurveyOfPositions(const u32 (&dims)[kAxes], u32 along) : along_(along) {
     u64 stride = 1;
     for (u32 a = kAxes; a-- > 0;) {
@@ -274,20 +276,20 @@ class SurveyOfPositions {
     }
   }
 
-  // The errors of interpolation along one axis, at the half steps 1 and 2.
+  // Measures the errors of interpolation along one axis, at half steps 1 and 2.
   void measure_errors(u32 axis, u32 middle_copy, const u32 (&copies)[kSurveyLevels][4],
                       i32 (&errors)[kSurveyLevels][kGroupValues]) {
     const i32(&here)[kGroupValues] = at_[middle_copy];
     for (u32 level = 0; level < kSurveyLevels; ++level) {
       i32 near[4][kGroupValues];
       for (u32 t = 0; t < 4; ++t) memcpy(near[t], at_[copies[level][t]], sizeof near[t]);
-      if (dims_[axis] == 2) {  // one value predicts the other
+      if (dims_[axis] == 2) {  // each value predicts the other
         for (u32 i = 0; i < kGroupValues; ++i) {
           near[2][i] = near[2][i] == kUnusable ? near[1][i] : near[2][i];
           near[1][i] = near[2][i];
         }
       }
-      const bool takes_two = dims_[axis] < 7 && dims_[axis] > 2;  // hardly a value has four
+      const bool takes_two = dims_[axis] < 7 && dims_[axis] > 2;  // hardly any value has four
       constexpr u32 kNotTypical = ~u32{0};
       u32 typical[kGroupValues];
       for (u32 i = 0; i < kGroupValues; ++i) {
@@ -312,7 +314,7 @@ class SurveyOfPositions {
     }
   }
 
-  // The differences along each set of axes: sums over the corners of a box, with alternating signs.
+  // Measures the differences along each set of axes: sums over the corners of a box, with alternating signs.
   void measure_differences(const Place& place, const u32 (&back)[kAxisSets], u32 ordinary) {
     i32 sums[kAxisSets][kGroupValues];
     i32 usable[kAxisSets][kGroupValues];
@@ -347,13 +349,14 @@ class SurveyOfPositions {
     }
   }
 
-  // A code that is usable (-1, otherwise 0): one sum has the magnitudes, at most 2^19 each, and how many they are.
+  // Counts a code if it is usable (-1, otherwise 0): one sum holds both the magnitudes, at most 2^19 each, and their
+  // number.
   static constexpr u32 kCounted = 2 * kGroupValues;
   static u32 counted(i32 code, i32 usable) {
     return (static_cast<u32>(code < 0 ? -code : code) * kCounted + 1) & static_cast<u32>(usable);
   }
 
-  // How often just one of two neighbours along an axis is an exception.
+  // Counts how often exactly one of two neighbours along an axis is an exception.
   void count_changes(const i32* here, const i32* is_before_usable, const u32 (&origin)[kAxes], u32 axis) {
     const auto differs = [&](u32 i) { return (here[i] != kUnusable) != (is_before_usable[i] != 0) ? 1u : 0u; };
     u32 any = 0, changed = 0;
@@ -385,7 +388,7 @@ class SurveyOfPositions {
         for (u32 k = 0; k < weights.count; ++k) {
           const u32 share = blend.weights[k];
           if (share == 0) continue;
-          u32 errors[kGroupValues];  // local, so that the compiler knows it does not alias `sums`
+          u32 errors[kGroupValues];  // local, so that it cannot alias `sums`
           memcpy(errors, all[g].errors[weights.axes[k]][level], sizeof(errors));
           for (u32 i = 0; i < kGroupValues; ++i) {  // vectorized
             usable[i] &= errors[i] == static_cast<u32>(kUnusable) ? 0 : -1;
@@ -414,13 +417,13 @@ class SurveyOfPositions {
   u32 shape_[kAxes];
   u32 count_ = 0;
   u64 offsets_[kGroupValues];
-  // Copies of the group that is looked at.
+  // Copies of the group being examined.
   static constexpr u32 kMaxCopies = kAxisSets + kAxes * (4 * kSurveyLevels - 1);
   i32 at_[kMaxCopies][kGroupValues];
-  u32 inside_[kMaxCopies];                         // a bit for each value of a copy that is in the box
+  u32 inside_[kMaxCopies];                         // a bit per value of a copy: whether it is in the box
   u64 values_ = 0;                                 // of the box
-  u32 all_ = 0;                                    // a bit for each value of a group
-  u32 before_step_[kAxes][kGroupValues + 1] = {};  // those that are less far from the first one
+  u32 all_ = 0;                                    // a bit per value of a group
+  u32 before_step_[kAxes][kGroupValues + 1] = {};  // by axis and step: the values nearer to the first one than a step
 
   u64 values_seen_ = 0, exceptions_ = 0;
   u64 error_sums_[kAxes] = {};
@@ -449,8 +452,8 @@ class Surveyor : SurveyOfPositions {
   }
 
  private:
-  // Reads a copy of a group: its values moved along the axes of a set by the same number of values. Returns its number.
-  // What is outside of the box becomes other values of it, or stays as it was.
+  // Reads a copy of a group: its values moved by the same number of values along each axis of a set. Returns the number
+  // of the copy. Values outside of the box are replaced by other values of the box, or stay unchanged.
   u32 read_copy(const Place& place, u32 set, i32 move) {
     u64 first = place.first;
     u32 inside = all_;
@@ -477,7 +480,7 @@ class Surveyor : SurveyOfPositions {
 
   template <u32 length>
   void read_rows(u64 first, u32 inside, Word<T> (&bits)[kGroupValues]) {
-    // Where the first and the last row begin: before the values, maybe, and then wrapped.
+    // Where the first and the last row begin; possibly before the values, in which case the number wraps.
     const u64 last = first + offsets_[count_ - length];
     const bool all_there = first <= values_ - length && last <= values_ - length && reader_.convert == nullptr;
     if (all_there) [[likely]] {
@@ -546,7 +549,7 @@ class Surveyor : SurveyOfPositions {
     measure_differences(place, back, group.ordinary);
   }
 
-  static constexpr Word<T> kOutside = kInfinity<T>;  // without a position, like other exceptions
+  static constexpr Word<T> kOutside = kInfinity<T>;  // has no position, like other exceptions
   ValueReader<T> reader_;
   Positions positions_;
   u32 copies_ = 0;

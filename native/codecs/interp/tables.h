@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's built-in tables: how often each symbol and each class occurs, of 2048, and what each costs. They were fitted
-// once and are part of the format (docs/format/interp.md, "Tables").
+// Interp's built-in tables: the frequencies of symbols and classes, out of 2048, and their costs. They were fitted once
+// and are part of the format (docs/format/interp.md, "Tables").
 #pragma once
 
 #include "codecs/interp/format.h"
@@ -70,7 +70,7 @@ H5L_TABLE u16 kSymbolFrequencies[kTableSets][kSymbolTables][kSymbols] = {
     },
 };
 
-// By model, and by the class before; the last row is that of a lane's first class.
+// By model, and by the previous class; the last row is for a lane's first class.
 H5L_TABLE u16 kClassFrequencies[kClassModels][kClassContexts][kClasses] = {
     {
         {1732, 224, 72, 1, 1, 1, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1},
@@ -395,7 +395,7 @@ H5L_FN constexpr u16 cost_of(u32 frequency) {
   return static_cast<u16>((log + 1) / 2);
 }
 
-// What follows from each frequency.
+// A table of numbers computed from each frequency.
 template <class Number>
 struct ByFrequency {
   Number of[kFrequencySum + 1];
@@ -408,9 +408,9 @@ H5L_FN constexpr ByFrequency<Number> by_frequency(Number (*number_of)(u32)) {
 }
 H5L_TABLE ByFrequency<u16> kFrequencyCosts = by_frequency(cost_of);
 
-// The quotient of a state, below 2^21 times the frequency, and the frequency, without a division. The reciprocal is
-// 2^43 / frequency, rounded up by less than 1, so the product is too large by less than the state, and that is below
-// 2^43 / frequency. It stays below 2^64.
+// Divides a state, which is below 2^21 times the frequency, by the frequency, without a division. The reciprocal is
+// 2^43 / frequency, rounded up by less than 1, so the product is too large by less than the state, which is below 2^43
+// / frequency. The product stays below 2^64.
 H5L_FN constexpr u64 reciprocal_of(u32 frequency) { return ((u64{1} << 43) + frequency - 1) / frequency; }
 H5L_FN constexpr u32 quotient_of(u32 state, u64 reciprocal) { return static_cast<u32>(state * reciprocal >> 43); }
 
@@ -435,7 +435,7 @@ H5L_FN constexpr Costs make_costs() {
 }
 H5L_TABLE Costs kCosts = make_costs();
 
-// Those of the set that is in the middle: classes are chosen, and tiles estimated, before a set is.
+// The set in the middle. Its tables are used to choose classes and to estimate tiles, before a set is chosen.
 inline constexpr u32 kUsualSet = 4;
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A tile's codes (tile_codes.h). Compiled once for each backend, with its steps on blocks.
+// A tile's codes (tile_codes.h). Compiled once for each backend, with the backend's functions for blocks.
 
 #include "codecs/interp/tile_codes.h"
 
@@ -49,7 +49,7 @@ constexpr ModelCosts kModelCosts = [] {
   return costs;
 }();
 
-// The model whose classes cost the least, the first of equals; and their cost.
+// The model with the least cost of classes (the first of equals), and that cost.
 u32 choose_model(const u8* classes, u32 blocks, u64& cost) {
   Vector<u32> sums[kClassModels / kLanes<u32>] = {};
   u32 context = kClassContexts - 1;
@@ -69,8 +69,8 @@ u32 choose_model(const u8* classes, u32 blocks, u64& cost) {
   return best;
 }
 
-// The classes, each one of its block's candidates, whose costs add up to the least with those of classes in the plan's
-// model. `scratch` has kShortenBytes, and gets them at its beginning.
+// Finds the classes, each of them a candidate of its block, with the least total cost including that of the classes
+// themselves in the plan's model. They are written to the beginning of `scratch`, which has kShortenBytes.
 void cheapest_path(const Coding& plan, u32 blocks, u8* scratch) {
   using Four [[gnu::vector_size(16)]] = u32;
   using FourShort [[gnu::vector_size(8)]] = u16;
@@ -84,8 +84,8 @@ void cheapest_path(const Coding& plan, u32 blocks, u8* scratch) {
     memcpy(&four, at, sizeof four);
     return __builtin_convertvector(four, Four);
   };
-  // Lane i: four times the least cost of a path to candidate i, and in the low bits i, for which of equals the first is
-  // taken; or, before that is set, which candidate the path comes from.
+  // Lane i: four times the least cost of a path to candidate i. The low bits are i, so that the first of equals is
+  // taken; or, before they are set, the candidate from which the path comes.
   const Four places = {0, 1, 2, 3};
   Four best = places + (wide(&costs[kClassContexts - 1][plan.candidates[0]]) + wide(plan.costs)) * 4;
   for (u32 b = 1; b < blocks; ++b) {
@@ -106,7 +106,7 @@ void cheapest_path(const Coding& plan, u32 blocks, u8* scratch) {
   }
 }
 
-// What follows from the plan's classes.
+// Computes what follows from the plan's classes.
 template <class I>
 void add_up(const I* codes, u32 blocks, Coding& plan) {
   plan.raw_words = blocks * plan.raw_planes;
@@ -125,7 +125,7 @@ void add_up(const I* codes, u32 blocks, Coding& plan) {
                             lane_bits(plan.raw_words, plan.lanes));
 }
 
-// The last halves of the raw planes become the low halves of the first lanes' states.
+// Moves the last halves of the raw planes into the low halves of the first lanes' states.
 template <class I>
 void lend_halves(const I* codes, u32 blocks, const Coding& plan, u32 halves, u32* states) {
   using U = Unsigned<I>;
@@ -147,8 +147,8 @@ void lend_halves(const I* codes, u32 blocks, const Coding& plan, u32 halves, u32
   for (u32 i = 0; i < halves; ++i) states[i] |= load<u16>(end - kHalfBytes * (halves - i));
 }
 
-// Sets bits of raw planes that were read as 0. The code of a number n is n >> 1 ^ -(n & 1): bit 0
-// of n flips all its bits, and each other bit flips the one below; so it is in products with a power of two.
+// Sets bits of raw planes that were read as 0. The code of a number n is n >> 1 ^ -(n & 1): bit 0 of n flips all bits
+// of the code, and each other bit flips the bit below it; the same is true for products with a power of two.
 template <class I, class UnitBits>
 void add_planes(const Head& head, const u8* classes, u32 first, u32 end, UnitBits unit_bits_of, const u8* planes,
                 I* steps) {
@@ -167,7 +167,7 @@ void add_planes(const Head& head, const u8* classes, u32 first, u32 end, UnitBit
   }
 }
 
-// Not inlined, since it is the same for codes of all types.
+// Not inlined, since it is the same for all types of codes.
 [[gnu::noinline]] bool read_classes(const Head& head, u32 blocks, u32* states, Words& words, u8* classes) {
   return with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {
     return read_classes<lanes>(head, blocks, states, words, classes, Blocks::find_class);
@@ -213,7 +213,7 @@ void shorten_coding(const I* codes, u32 count, Coding& plan, u8* scratch) {
 template <class I>
 u32 write_codes(const I* codes, u32 count, const Coding& plan, u8* out, u8* scratch) {
   const u32 blocks = blocks_of(count);
-  // Words are made last first, and how many there are is known at the end: escapes and planes move then.
+  // Words are written from last to first, and their number is known only at the end; then escapes and planes are moved.
   const u32 tail_bytes = plan.escape_bytes * plan.escapes + 4 * plan.raw_words;
   const u32 tail_room = room_of(plan);
   u8* const words_end = scratch + kWriteScratchBytes;
@@ -264,7 +264,7 @@ bool read_codes(const Head& head, const Units& units, const u8* in, u32 bytes, u
   const u32 plane_bytes = 4 * plane_words - kHalfBytes * halves;
   if (bytes - state_bytes - words.taken() < plane_bytes) return false;
   const u8* const planes = in + bytes - plane_bytes;
-  // From the block `last` on, planes are read with zeros for what the states hold.
+  // From block `last` on, planes are read with zeros for the bits that are stored in states.
   u32 last = blocks, last_words = 0;
   while (2 * last_words < halves) {
     --last;
@@ -274,7 +274,7 @@ bool read_codes(const Head& head, const Units& units, const u8* in, u32 bytes, u
   u8 last_planes[kHalfBytes * kMaxLanes + 4 * kMostPlanes] = {};
   memcpy(last_planes, in + bytes - there, there);
   Input input = {planes, planes, in + state_bytes};
-  // Codes of blocks before this one are multiplied by their units at the end.
+  // Codes of the blocks before this one are multiplied by their units at the end.
   const u32 coarse = blocks_of(units.halves);
   EscapeList escapes;
   const bool is_complete = with_lanes(head.lanes, [&]<u32 lanes>(LanesOf<lanes>) {

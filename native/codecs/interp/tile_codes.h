@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A tile's codes, i32 or i64: the plan for them, their bytes, and the way back. They are padded with zeros to whole
-// blocks, and all arithmetic on them wraps around.
+// A tile's codes (i32 or i64): how to plan, write and read them. They are padded with zeros to whole blocks, and all
+// arithmetic on them wraps around.
 #pragma once
 
 #include "codecs/interp/coding.h"
@@ -10,12 +10,12 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Chooses classes, a set of tables and a model, and what follows from them.
+// Chooses classes, a set of tables and a model, and computes what follows from them.
 template <class I>
 void plan_coding(const I* codes, u32 count, Coding& plan);
 
-// Takes the cheapest path of classes instead, if the whole becomes cheaper; then a table of the tile's own. `scratch`
-// has kShortenBytes.
+// Switches to the cheapest path of classes if that lowers the total cost, and then to a table of the tile's own.
+// `scratch` has kShortenBytes.
 template <class I>
 void shorten_coding(const I* codes, u32 count, Coding& plan, u8* scratch);
 
@@ -24,13 +24,13 @@ void shorten_coding(const I* codes, u32 count, Coding& plan, u8* scratch);
 template <class I>
 u32 write_codes(const I* codes, u32 count, const Coding& plan, u8* out, u8* scratch);
 
-// What the decoder keeps of a tile: classes, and the tables that it makes (OwnReading in tile_codes.cpp).
+// What the decoder stores for a tile: classes, and the tables that it builds (OwnReading in tile_codes.cpp).
 struct ReadScratch {
   u8 classes[kMaxBlocks];
   alignas(64) u8 own[(kEncodes ? 1 : kSymbolTables) * kFrequencySum * 4 + 512];
 };
 
-// Reads what write_codes has written: `in` has `bytes`, the codes are `count`. steps[i] is unit times code i, and 0
+// Reads `count` codes that write_codes has written; `in` has `bytes` bytes. steps[i] is code i times the unit, and 0
 // from `count` up to a multiple of 32. Returns false if the bytes are corrupt.
 template <class I>
 bool read_codes(const Head& head, const Units& units, const u8* in, u32 bytes, u32 count, I* steps,

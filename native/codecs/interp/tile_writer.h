@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Codes a tile of Interp in one form after another, and writes the best of them.
+// Codes a tile of Interp in one form after another, and writes the best one.
 #pragma once
 
 #include "codecs/interp/bins.h"
@@ -16,7 +16,7 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Values have fine points if their bound is absolute; what decodes alone need not know.
+// Values have fine points if their bound is absolute; code that only decodes need not know this.
 template <class Q>
 [[maybe_unused]] inline constexpr bool kHasFinePoints = false;
 template <class T>
@@ -25,7 +25,7 @@ inline constexpr bool kHasFinePoints<Lattice<T>> = true;
 template <class T, class Q>
 class TileWriter {
  public:
-  // `originals` are the values; the other ones may be the numbers of their points. Stored, one takes `value_bytes`.
+  // `originals` are the values; `values` may be the numbers of their points. A stored value takes `value_bytes`.
   TileWriter(const Q& q, const Shape& shape, const Summary& summary, const u8* values, const u8* originals,
              u32 value_bytes, u8* payload, Memory<T>& memory)
       : plain_(q),
@@ -47,13 +47,13 @@ class TileWriter {
   }
   // Free memory between two attempts.
   u8* scratch() { return reinterpret_cast<u8*>(memory_.narrow.codes[next_]); }
-  // Of the last closed form that was tried; kTileValues if it was impossible.
+  // The number of patches of the last closed form tried; kTileValues if it was impossible.
   u32 patches() const { return patches_; }
-  // Of the best form so far.
+  // The cost of the best form so far.
   u64 cost() const { return least_; }
 
-  // From now on, forms have other exceptions: those of a lattice whose mask value is this one, or of the plain one. The
-  // positions are its.
+  // From now on, forms have other exceptions: those of a lattice with this mask value, or of the plain lattice. The
+  // positions must be those of that lattice.
   void mask(const Q& q, const MaskValue<T>& mask, const Summary& summary) {
     q_ = q;
     mask_ = mask;
@@ -63,7 +63,7 @@ class TileWriter {
   }
 
   // Codes the tile in a form, and writes it if it is the best so far. Returns its cost without the exceptions, which is
-  // what a survey estimates. A closed form with `most_patches` or more is not written.
+  // what a survey estimates. A closed form with `most_patches` patches or more is not written.
   u64 attempt(const Form& form, u32 most_patches = kTileValues) {
     if (form.is_closed || form.is_fine) {
       if constexpr (kHasFinePoints<Q>) return attempt_fine(form, most_patches);
@@ -72,8 +72,8 @@ class TileWriter {
     return attempt_bins(form);
   }
 
-  // Tries to code the words of integers as labels, which take long to decode: so another form is better if it costs a
-  // little more.
+  // Tries to code the words of integers as labels. These take long to decode, so another form is preferred even if it
+  // costs a little more.
   void attempt_labels() {
     u64 cost = kMostLabelCost * count();
     const u8* const end = write_labels<T>(neighbours_, count(), originals_, reinterpret_cast<u16*>(scratch()),
@@ -83,8 +83,8 @@ class TileWriter {
     take_size(end);
   }
 
-  // Tries finer units on coarse levels, if the best form is a closed one and cheap: where values cost more, little of
-  // what is left to code comes from the rounding of coarse levels.
+  // Tries finer units on coarse levels, if the best form is closed and cheap. If values cost more, this does not pay,
+  // because the rounding of coarse levels then causes little of what is left to code.
   void attempt_finer_units() {
     if (!is_kept_ || !may_have_finer_units(count(), least_)) return;
     Form form = memory_.coded[next_ ^ 1].form;
@@ -141,17 +141,17 @@ class TileWriter {
     find_bins<T>(q_, values_, memory_.positions, count(), base_, memory_.narrow.integers, bins_);
     if (sizeof(T) == 4 || bins_.is_narrow) {
       stand_in(memory_.narrow);
-      has_bins_ = form.is_lorenzo && !(bins_.exceptions != 0 && are_words());  // Lorenzo leaves them as they are
+      has_bins_ = form.is_lorenzo && !(bins_.exceptions != 0 && are_words());  // Lorenzo does not change them
       return attempt_bins(form, memory_.narrow);
     }
-    flush();  // wide integers lie where the codes are that were kept
+    flush();  // wide integers overwrite the codes of the form that was kept
     bins_ = {};
     find_bins<T>(q_, values_, memory_.positions, count(), base_, memory_.wide.integers, bins_);
     stand_in(memory_.wide);
     return attempt_bins(form, memory_.wide);
   }
 
-  // Finds the exceptions among bins, and integers for those that have a nearest bin.
+  // Finds the exceptions among bins, and integers for exceptions that have a nearest bin.
   template <class I>
   void stand_in(Arrays<I>& arrays) {
     if (bins_.exceptions != 0) find_exceptions(arrays.integers, count(), memory_.mask);
@@ -175,7 +175,7 @@ class TileWriter {
     return finish(form, has_exceptions, bins_.is_narrow, base_, arrays, patches);
   }
 
-  // False if the integers, with those that stand for exceptions, are too far away from each other.
+  // False if the integers, including those that stand for exceptions, are too far from each other.
   template <class I>
   bool code_open(const Form& form, bool has_exceptions, bool is_narrow, Arrays<I>& arrays) {
     I* const integers = arrays.integers;
@@ -217,14 +217,14 @@ class TileWriter {
     }
     plan_coding(codes_of(arrays), coded.codes, coded.coding);
     u32 bytes = patches_bytes(coded.patch_entries);
-    u64 cost = 0;  // with the handicap of masks, which take long to decode
+    u64 cost = 0;  // including a handicap for masks, which take long to decode
     const auto is_best = [&] {
       const u64 own = coded.coding.cost + u64{128} * bytes, handicap = are_words() && is_masked_ ? own / 4 : 0;
       cost = own + handicap;
       return is_worth_keeping<T>(coded.coding.cost + handicap, bytes, least_, raw_bytes_);
     };
     const u64 surveyed = coded.coding.cost + u64{128} * bytes;
-    if (!is_best()) return surveyed;  // whatever the exceptions take
+    if (!is_best()) return surveyed;  // whatever the size of the exceptions
     if (has_exceptions) {
       measure_section(memory_.mask, arrays.additions.others);
       bytes += section_.bytes;
@@ -243,20 +243,20 @@ class TileWriter {
     return surveyed;
   }
 
-  // Where the codes of the form go that is tried.
+  // The memory for the codes of the form being tried.
   template <class I>
   I* codes_of(Arrays<I>& arrays) const {
     return arrays.codes[sizeof(I) == 4 ? next_ : 0];
   }
 
-  // Writes the form that was kept.
+  // Writes the form that was kept for later.
   void flush() {
     has_bins_ = false;
     if (is_kept_) write(memory_.narrow, memory_.coded[next_ ^ 1], memory_.narrow.codes[next_ ^ 1]);
     is_kept_ = false;
   }
 
-  // Measures the section of a mask, unless it is what was measured last.
+  // Measures the section of a mask, unless it is the one measured last.
   void measure_section(u32* mask, u32* others) {
     const u32 bytes = mask_words(count()) * sizeof(u32);
     if (section_.bytes != 0 && memcmp(memory_.measured, mask, bytes) == 0) return;
@@ -307,7 +307,7 @@ class TileWriter {
   }
 
   const Q& plain_;
-  Q q_;  // maybe with a mask value
+  Q q_;  // possibly with a mask value
   MaskValue<T> mask_;
   bool is_masked_ = false;  // values with the mask value's bits are exceptions
   const Shape& shape_;
@@ -319,13 +319,13 @@ class TileWriter {
   u8* payload_;
   Memory<T>& memory_;
   BinSummary bins_;
-  i64 base_ = 0;                    // of bins
-  bool has_bins_ = false;           // the integers are bins, with those of exceptions filled in, and the mask is theirs
-  ExceptionsPlan<T> section_ = {};  // what was measured last
+  i64 base_ = 0;           // of bins
+  bool has_bins_ = false;  // the integers are bins, including those of exceptions, and the mask belongs to them
+  ExceptionsPlan<T> section_ = {};  // the section measured last
   u64 least_ = kNoCost;
   u32 patch_count_ = 0;
-  u32 next_ = 0;          // which of the codes are free
-  bool is_kept_ = false;  // the others are the best form's, which is to be written when all forms have been tried
+  u32 next_ = 0;          // which set of codes is free
+  bool is_kept_ = false;  // the other codes are those of the best form, to be written when all forms have been tried
   u32 size_ = kStoreTile;
   u32 patches_ = kTileValues;
 };

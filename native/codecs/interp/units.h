@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What residuals of closed tiles count in: steps, or halves and quarters of them on coarse levels, from which all else
-// is predicted (docs/format/interp.md, "Units").
+// The units in which residuals of closed tiles count: steps, or halves and quarters of steps on coarse levels, from
+// which everything else is predicted (docs/format/interp.md, "Units").
 #pragma once
 
 #include "codecs/interp/format.h"
@@ -10,14 +10,14 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// How many residuals, of the first in coding order, count quarters of a step, and halves or quarters.
+// How many residuals, from the first in coding order, count quarters of a step, and how many count halves or quarters.
 struct Units {
   u32 quarters = 0;
   u32 halves = 0;
   H5L_FN u32 bits_at(u32 residual) const { return kUnitBits - (residual < halves) - (residual < quarters); }
 };
 
-// How many values there are on `level` and those above.
+// The number of values on `level` and the levels above.
 H5L_FN u32 values_from(const Shape& shape, u32 level) {
   if (level > top_level(shape)) return 0;
   u32 values = shape.count;

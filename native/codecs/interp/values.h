@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's values and integers: where a value lies on the lattice, what stands for it there, and back. The rules are in
-// docs/design/interp-encoder.md, "What a value is", their proofs in docs/design/bound.md.
+// Interp's values and integers: the position of a value on the lattice, the integer that represents it, and the way
+// back. The rules are in docs/design/interp-encoder.md, "What a value is", their proofs in docs/design/bound.md.
 //
-// All functions take any part of a tile. They are plain loops that compilers vectorize, and so they have no branches.
-// Nor do they round to integers by functions or convert doubles to 64-bit integers, for which many instruction sets
-// have no instruction: a number that is added to a large one of the right exponent is rounded to nearest, ties to even,
-// and appears as an integer in the low bits of the sum.
+// All functions work on any part of a tile. They are plain loops without branches, so that compilers can vectorize
+// them. To round, or to convert doubles to 64-bit integers, they use no library functions and no casts, since many
+// instruction sets have no instruction for that. Instead, a number is added to a large one with the right exponent:
+// this rounds it to nearest, ties to even, and it appears as an integer in the low bits of the sum.
 #pragma once
 
 #include "codecs/blocks.h"
@@ -30,7 +30,7 @@ inline constexpr u32 kBatch = 64;
 
 H5L_FN u32 batch_of(u32 first, u32 count) { return count - first < kBatch ? count - first : kBatch; }
 
-// The place of the lowest bit of a word that is not 0.
+// The position of the lowest bit that is set in a word that is not 0.
 template <class W>
 H5L_FN u32 lowest_bit(W word) {
   return 8 * static_cast<u32>(sizeof(W)) - 1 - count_leading_zeros(static_cast<W>(word & (~word + 1)));
@@ -42,17 +42,17 @@ H5L_FN u32 lowest_bit(W word) {
 // Rounds numbers of a magnitude below 2^(m - 1) to integers.
 template <class T>
 inline constexpr T kRounding = static_cast<T>(u64{3} << (kMantissaBits<T> - 1));
-// Rounds to parts of the distance of fine points.
+// Rounds to parts, which are fractions of the distance between fine points.
 template <class T>
 inline constexpr T kRoundingParts = kRounding<T> / kParts;
 
-// Their bits: constants of their own, since nvcc has no memory for the numbers that a function could refer to.
+// The bits of these: separate constants, since nvcc has no memory for numbers to which a function could refer.
 template <class T>
 inline constexpr Word<T> kRoundingBits = __builtin_bit_cast(Word<T>, kRounding<T>);
 template <class T>
 inline constexpr Word<T> kRoundingPartsBits = __builtin_bit_cast(Word<T>, kRoundingParts<T>);
 
-// No number has the bits of this one if there is no fill value: it stands for a NaN, which is an exception anyway.
+// If there is no fill value, the bits of a NaN, which no number has and which is an exception anyway.
 template <class T>
 H5L_FN Word<T> fill_of(const Lattice<T>& lattice) {
   return lattice.has_fill ? lattice.fill_bits : static_cast<Word<T>>(~Word<T>{0});
@@ -62,18 +62,18 @@ H5L_FN i32 fine_point_of(i32 position) { return static_cast<i32>(static_cast<u32
 H5L_FN i32 bin_of(i32 position) { return static_cast<i32>(static_cast<u32>(position) + kUnit * kParts / 2) >> 10; }
 static_assert(kParts == 1 << 6 && kUnit * kParts == 1 << 10);
 
-// Whether a fine point at this position is no bin. The position of a kept value is that of its fine point exactly
+// Whether a fine point at this position is not on a bin. The position of a kept value is exactly that of its fine point
 // (docs/design/bound.md).
 H5L_FN bool is_beside_bin(i32 position) { return (position & (kUnit * kParts - 1)) != 0; }
 
-// Whether `rebuilt` may stand for x. The subtraction rounds, and yet the test is safe: were it off by more than the
-// bound, which is a number of this type, the difference would not be rounded to less.
+// Whether `rebuilt` may stand for x. The subtraction rounds, yet the test is safe: if the difference exceeded the
+// bound, which is a number of this type, it would not be rounded to less than the bound.
 template <class T>
 H5L_FN bool is_close(const Lattice<T>& lattice, T x, T rebuilt) {
   return magnitude(subtract(x, rebuilt)) < lattice.bound;
 }
 
-// The number of the point of an own lattice that a value is, as a value; a NaN if it is none, or has the bits `fill`.
+// The number of a value's point in an own lattice, as a value; a NaN if it is not a point, or has the bits `fill`.
 template <class T>
 H5L_FN Word<T> number_of(const OwnLattice& own, Word<T> fill, Word<T> bits) {
   const T x = bit_cast<T>(bits);
@@ -95,8 +95,8 @@ H5L_FN Word<T> number_of_word(const Lattice<T>& lattice, Word<T> word) {
   return has_number ? bit_cast<Word<T>>(number) : kNoMask<T>;
 }
 
-// The bin of a value, as a floating-point integer: the nearest, or, where rounding puts that out of reach, its
-// neighbour on the value's side. False if it has none.
+// The bin of a value, as a floating-point integer: the nearest one or, if rounding puts that out of reach, its
+// neighbour on the value's side. False if the value has no bin.
 template <class T>
 H5L_FN bool find_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits, i32 position, T& bin) {
   constexpr T limit = static_cast<T>(kInterpBinLimit<T>);
@@ -118,15 +118,16 @@ H5L_FN bool find_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits, i32 
   return in_range & (is_good | other_is_good) & (bits != fill) & (bits != lattice.mask_bits);
 }
 
-// Whether an exception of forms on bins has a nearest bin all the same: no bin is good for it, but it is a number in
-// their range.
+// Whether an exception of forms on bins has a nearest bin nevertheless: no bin is good for it, but it is a number
+// within their range.
 template <class T>
 H5L_FN bool has_nearest_bin(const Lattice<T>& lattice, Word<T> fill, Word<T> bits) {
   const T s = multiply(bit_cast<T>(bits), lattice.inverse_step);
   return (magnitude(s) < static_cast<T>(kInterpBinLimit<T>)) & (bits != fill) & (bits != lattice.mask_bits);
 }
 
-// What a value is encoded as: itself, or the number of its point of an own lattice, a NaN if it is none.
+// The value that is encoded: the value itself, or the number of its point in an own lattice, or a NaN if it is not a
+// point.
 template <class T>
 H5L_FN Word<T> encoded_as(const Lattice<T>& lattice, Word<T> bits) {
   return lattice.own.exists() ? number_of<T>(lattice.own, lattice.fill_bits, bits) : bits;
@@ -139,17 +140,17 @@ H5L_FN Word<T> integer_of(T bin) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Positions: values in parts
+// Positions: values measured in parts
 
-// What the values of a tile are; of parts of a tile, the sums.
+// A summary of the values of a tile; for parts of a tile, summaries add up.
 struct Summary {
-  u32 exceptions = 0;    // neither a bin nor a fine point stands for it
-  u32 without_fine = 0;  // others that no fine point stands for
-  u32 beside_bins = 0;   // kept values (fine points) that are no bins
+  u32 exceptions = 0;    // neither a bin nor a fine point represents it
+  u32 without_fine = 0;  // other values that no fine point represents
+  u32 beside_bins = 0;   // kept values (fine points) that are not on a bin
 };
 
-// Closed forms choose among the fine points up to eight away. So only kept values may be larger than this, or as close
-// to the fill value as this.
+// Closed forms may choose fine points up to eight away. So only kept values may be larger than this, or closer than
+// that to the fill value.
 template <class T>
 H5L_FN T largest_free(const Lattice<T>& lattice) {
   const T of_lattice = multiply(static_cast<T>(kFineLimit<T> - 8), lattice.fine);
@@ -159,7 +160,7 @@ H5L_FN T largest_free(const Lattice<T>& lattice) {
 inline constexpr i32 kNearFill = 9 * kParts;
 inline constexpr i32 kFarFill = 1 << 30;
 
-// Far from all others if it is not near a fine point.
+// The position of the fill value; kFarFill, which is far from all positions, if it is not near a fine point.
 template <class T>
 H5L_FN i32 fill_position(const Lattice<T>& lattice) {
   const T t = multiply(bit_cast<T>(fill_of(lattice)), lattice.inverse_fine);
@@ -168,7 +169,7 @@ H5L_FN i32 fill_position(const Lattice<T>& lattice) {
   return static_cast<i32>(static_cast<u32>(shifted - kRoundingPartsBits<T>));
 }
 
-// What the position of a value depends on, besides the lattice.
+// What the position of a value depends on besides the lattice.
 template <class T>
 struct PositionLimits {
   Word<T> fill;
@@ -180,8 +181,8 @@ H5L_FN PositionLimits<T> position_limits(const Lattice<T>& lattice) {
   return {fill_of(lattice), largest_free(lattice), static_cast<u32>(fill_position(lattice)) - kNearFill};
 }
 
-// The position of a value; kNone if no fine point stands for it. `has_special` is whether a position may be that of the
-// fill value, or of a mask value.
+// The position of a value; kNone if no fine point represents it. `has_special` tells whether a position may be that of
+// the fill value or of a mask value.
 template <bool has_special, class T>
 H5L_FN i32 find_position(const Lattice<T>& l, const PositionLimits<T>& limits, Word<T> bits, bool& is_kept) {
   using W = Word<T>;
@@ -222,8 +223,9 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
   return static_cast<u32>(missing);
 }
 
-// The same for values that all have a position and are not larger than largest_free, which is of the lattice here, not
-// of the type. False if there are others: then the positions mean nothing. No position is that of the fill value.
+// The same for values that all have a position and do not exceed largest_free, which depends on the lattice here, not
+// on the type. False if there are other values; the positions are then meaningless. No position is that of the fill
+// value.
 template <class T>
 bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, u32& beside_bins) {
   using W = Word<T>;
@@ -245,7 +247,7 @@ bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count
   return others == 0;
 }
 
-// How many values are no numbers, or the fill value, or masked.
+// How many values are not numbers, or are the fill value, or are masked.
 template <class T>
 u32 count_masked(const Lattice<T>& lattice, const u8* values, u32 count) {
   const Word<T> fill = fill_of(lattice), mask = lattice.mask_bits;
@@ -257,7 +259,7 @@ u32 count_masked(const Lattice<T>& lattice, const u8* values, u32 count) {
   return static_cast<u32>(masked);
 }
 
-// `missing` of the values have no position.
+// `missing` values have no position.
 template <class T>
 u32 count_exceptions(const Lattice<T>& lattice, const u8* values, const i32* positions, u32 count, u32 missing) {
   const Lattice<T> l = lattice;
@@ -278,7 +280,7 @@ H5L_FN bool is_bin_of_words(const Lattice<T>& lattice, Word<T> bits) {
   return ((bits & ~kSignBit<T>) < kInfinity<T>)&(bits != lattice.mask_bits);
 }
 
-// The same as below for numbers of words, which are bins. Comparisons of bits, which compilers vectorize.
+// The same as find_positions below, for numbers of words, which are bins. Compares bits, which compilers vectorize.
 template <class T>
 void classify_words(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
   const Word<T> largest = bit_cast<Word<T>>(static_cast<T>(kFineLimit<T> >> kUnitBits));
@@ -297,8 +299,8 @@ void classify_words(const Lattice<T>& lattice, const u8* values, u32 count, i32*
   summary.without_fine += static_cast<u32>(missing - none);
 }
 
-// The position of each value that a fine point stands for, kNone of others. It is a multiple of kParts only if the
-// value is that fine point.
+// The position of each value that a fine point represents, and kNone for the others. It is a multiple of kParts only if
+// the value equals that fine point.
 template <class T>
 void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, Summary& summary) {
   if (lattice.has_words) return classify_words(lattice, values, count, positions, summary);
@@ -320,7 +322,7 @@ void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* posit
   }
 }
 
-// How many values have these bits.
+// Counts the values that have these bits.
 template <class T>
 u32 count_equal(const u8* values, u32 count, Word<T> bits) {
   Word<T> equal = 0;
@@ -328,7 +330,7 @@ u32 count_equal(const u8* values, u32 count, Word<T> bits) {
   return static_cast<u32>(equal);
 }
 
-// Gives them this position.
+// Sets the position of these values.
 template <class T>
 void place_equal(const u8* values, u32 count, Word<T> bits, i32 position, i32* positions) {
   for (u32 i = 0; i < count; ++i) {  // vectorized
@@ -348,8 +350,8 @@ inline void fine_points(const i32* positions, u32 count, i32 base, i32* integers
 // ---------------------------------------------------------------------------------------------------------------------
 // Decoding
 
-// An integer as a number, correctly rounded. The two halves of one of 64 bits are exact as doubles, as is the sum of
-// the upper one and the constants, so only the last sum rounds.
+// Converts an integer to a correctly rounded number. The two halves of a 64-bit integer are exact as doubles, as is the
+// sum of the upper half and the constants, so only the last sum rounds.
 template <class Number>
 H5L_FN Number number_of_integer(u32 integer) {
   return static_cast<Number>(static_cast<i32>(integer));
@@ -362,8 +364,8 @@ H5L_FN Number number_of_integer(u64 integer) {
   return add(low, subtract(high, 0x1p84 + 0x1p63 + 0x1p52));
 }
 
-// What integers, which are relative to `base`, stand for: give(integer). All arithmetic wraps, modulo 2^32 for float
-// and 2^64 for double.
+// Computes the values that integers, which are relative to `base`, represent. give(integer) takes all of them. All
+// arithmetic wraps, modulo 2^32 for float and 2^64 for double.
 template <class T, class I, class F>
 H5L_INLINE void store_values(const I* integers, u32 count, i64 base, u8* values, F give) {
   static_assert(sizeof(I) <= sizeof(T));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's interpolation, one value after the other: for coarse levels, thin boxes, and 64-bit integers.
+// Interp's interpolation, one value at a time: for coarse levels, thin boxes, and 64-bit integers.
 #pragma once
 
 #include "codecs/interp/grid.h"
@@ -9,7 +9,8 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Where coordinates are in an array that has only multiples of 1 << shift along active axes, and the last ones.
+// The places of coordinates in an array that has, along active axes, only multiples of 1 << shift and the last
+// coordinate.
 struct Places {
   u32 shift;
   u32 strides[kAxes];
@@ -25,20 +26,20 @@ H5L_FN Places places_of(const Shape& shape) {
   return places;
 }
 
-// The integers of a place in an array.
+// The type of the integers at a place in an array.
 template <class Place>
 struct IntegerOf {
   using Type = Place;
 };
 
-// A rule as sums over an array. Taps that it does not have weigh nothing.
+// A rule as a sum over an array. Taps that a rule lacks have weight 0.
 struct alignas(16) Taps {
   i32 offsets[4];
   u32 weights[4];
   u32 count;
 };
 
-// The rules of an axis in one level: for odd entries of the interior, and for those at the ends.
+// The rules of an axis on a level: for odd entries in the interior, and for those at the ends.
 class AxisTaps {
  public:
   AxisTaps() = default;
@@ -68,7 +69,7 @@ class AxisTaps {
     if (entry - 1 < inner_count_) return taps_[0];
     return taps_[entry == odd_ - 1 ? 2 : entry == 0 ? 1 : 3];
   }
-  // Whether all of some entries have four neighbours.
+  // Whether all entries of a range have four neighbours.
   H5L_FN bool are_inner(u32 first, u32 count) const {
     return first - 1 < inner_count_ && first + count - 2 < inner_count_;
   }
@@ -79,14 +80,14 @@ class AxisTaps {
   Taps taps_[4] = {};
 };
 
-// What an array of integers holds in one place, as unsigned numbers to calculate with: one here, a vector of them in
-// simd/slices.h.
+// The contents of a place in an array of integers, as unsigned numbers for arithmetic: one number here, a vector of
+// them in simd/slices.h.
 template <class I>
 inline Unsigned<I> numbers_of(I integer) {
   return static_cast<Unsigned<I>>(integer);
 }
 
-// In 16ths.
+// The prediction along an axis, in 16ths.
 template <class Place>
 inline auto predict(const Taps& taps, const Place* at) {
   using Weight = Unsigned<typename IntegerOf<Place>::Type>;
@@ -98,7 +99,7 @@ inline auto predict(const Taps& taps, const Place* at) {
   return sum;
 }
 
-// Which axes are odd in the passes of a level, in their order; bit i for active axis i.
+// Which axes are odd in the passes of a level, in the order of the passes; bit i is active axis i.
 struct Passes {
   u32 count = 0;
   u32 odd[7];
@@ -114,7 +115,7 @@ struct Passes {
   }
 };
 
-// Where the entries of a level are, by axis and parity.
+// The places of the entries of a level, by axis and parity.
 struct LevelLists {
   List lists[kAxes][2];
 #if defined(H5L_DECODE_ONLY)
@@ -154,7 +155,7 @@ struct PassGrid {
   }
 };
 
-// Calls visit(position) for all values that are the first along all active axes, in coding order.
+// Calls visit(position) for all values that are first along all active axes, in coding order.
 template <class F>
 inline void for_firsts(const Shape& shape, const Places& places, F&& visit) {
   u32 counts[kAxes];
@@ -166,7 +167,7 @@ inline void for_firsts(const Shape& shape, const Places& places, F&& visit) {
   });
 }
 
-// Calls visit(position, prediction) for those but the first one. It has to set integers[position].
+// Calls visit(position, prediction) for these values except the first one. visit() has to set integers[position].
 template <class I, class F>
 inline void predict_firsts(const Shape& shape, const Places& places, const I* integers, F&& visit) {
   u32 before = 0;
@@ -176,9 +177,9 @@ inline void predict_firsts(const Shape& shape, const Places& places, const I* in
   });
 }
 
-// Calls visit(position, 256 times the prediction) for all others of the levels from the top to `lowest`, in coding
-// order. It has to set integers[position]. The array is that of `places`. around(entries, run) is called for each pass,
-// and has to call run().
+// Calls visit(position, 256 times the prediction) for all other values, on the levels from the top to `lowest`, in
+// coding order. visit() has to set integers[position]. `places` describes the array. around(entries, run) is called for
+// each pass, and has to call run().
 template <class Place, class F, class Around>
 inline void predict_levels(const Shape& shape, const Rule& rule, const Places& places, u32 lowest,
                            const Place* integers, F&& visit, Around&& around) {
@@ -233,10 +234,10 @@ inline void predict_levels(const Shape& shape, const Rule& rule, const Places& p
   }
 }
 
-// Rows that lie together in coding order: of a layer of sub-blocks.
+// Rows that are adjacent in coding order, in a layer of sub-blocks.
 struct RowGroup {
   u32 count = 0;
-  u32 positions[8] = {};       // of the first values
+  u32 positions[8] = {};       // of the first value of each row
   u32 coordinates[8][3] = {};  // w, z and y
 };
 
@@ -267,7 +268,7 @@ inline void for_row_groups(const Shape& shape, F&& visit) {
 template <class F>
 inline void for_passes(const Shape& shape, bool is_lorenzo, F&& visit) {
   Shape box = shape;
-  if (is_lorenzo) box.active = 0;  // one pass with all of them
+  if (is_lorenzo) box.active = 0;  // a single pass has all values
   const Places places = places_of(box);
   const Passes passes(box.active);
   const u32 top = top_level(box);
@@ -280,7 +281,7 @@ inline void for_passes(const Shape& shape, bool is_lorenzo, F&& visit) {
   }
 }
 
-// Both, one integer after the other.
+// Predicts the first values and all others, one integer at a time.
 template <class I, class F>
 inline void interpolate(const Shape& shape, const Rule& rule, const Places& places, u32 lowest, const I* integers,
                         F&& visit) {
@@ -289,7 +290,7 @@ inline void interpolate(const Shape& shape, const Rule& rule, const Places& plac
   predict_levels(shape, rule, places, lowest, integers, visit_rounded, [](u32, auto&& run) { run(); });
 }
 
-// What a decoder does with predictions: adds the next step to each. `steps` is in front of it.
+// A decoder's visitor: adds the next step to each prediction. `steps` points before it.
 template <class I>
 struct AddSteps {
   I* integers;
@@ -300,8 +301,8 @@ struct AddSteps {
   }
 };
 
-// The code of a target, and the integer that it leads to. Closed: the code is the distance from the prediction, which
-// is of whole steps unless the target is a fine point that has to be met.
+// The code of a target, and the integer to which it leads. Closed: the code is the distance from the prediction, which
+// is a number of whole steps unless the target is a fine point that has to be reproduced.
 template <bool kClosed, class I>
 H5L_FN I take_target(I target, I prediction, u32 unit_bits, I& integer) {
   using U = Unsigned<I>;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's coder (codecs/interp/coder.h) for AVX-512 and AVX2: a block of 32 codes at a time, and 16 or 32 lanes at a
-// time. Otherwise the definition.
+// Interp's coder (codecs/interp/coder.h) for AVX-512 and AVX2: processes a block of 32 codes at a time, and 16 or 32
+// lanes at a time. Other backends use the definition.
 #pragma once
 
 #if defined(H5L_AVX512)

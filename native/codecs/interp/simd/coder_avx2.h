@@ -8,8 +8,8 @@
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 
-// For each mask of eight words of 16 bits: a byte shuffle that moves those in the mask to the end, and its inverse from
-// the beginning, with zeros between.
+// For each mask of eight 16-bit words: a byte shuffle that moves the words in the mask to the end, and its inverse,
+// which takes them from the beginning and puts zeros between them.
 struct WordShuffles {
   alignas(64) u8 to_end[256][16], expanded[256][16];
 };
@@ -30,7 +30,7 @@ inline constexpr WordShuffles kWordShuffles = [] {
   return shuffles;
 }();
 
-// Tables of 32 bits as four of bytes.
+// Tables of 32-bit numbers, each as four tables of bytes.
 struct ByteRates {
   alignas(16) u8 reciprocals[4][kSymbols];
   alignas(16) u8 others[4][kSymbols];  // frequency << 21 | shift << 12 | sum
@@ -50,8 +50,8 @@ constexpr void make_byte_rates(const u16 (&frequencies)[kSymbols], ByteRates& to
 }
 inline constexpr auto kByteRates = make_tables(kSymbolFrequencies, make_byte_rates);
 
-// The numbers of 32 bits of 32 symbols, eight in a vector. The symbols are bytes, of which those of even vectors are in
-// the lower half.
+// Looks up the 32-bit numbers of 32 symbols, eight per vector. The symbols are bytes; those of even vectors are in the
+// lower half.
 inline void look_up(const u8 (&table)[4][kSymbols], __m256i symbols, __m256i (&numbers)[4]) {
   __m256i bytes[4];
   for (u32 i = 0; i < 4; ++i) bytes[i] = _mm256_shuffle_epi8(twice(table[i]), symbols);
@@ -64,7 +64,7 @@ inline void look_up(const u8 (&table)[4][kSymbols], __m256i symbols, __m256i (&n
 }
 
 struct Avx2 : VectorCosts {
-  // One symbol of eight lanes.
+  // Encodes one symbol for each of eight lanes.
   static void push_lanes(__m256i reciprocals, __m256i others, bool are_exact, __m256i& states, u8*& words) {
     __m256i x = states;
     const __m256i frequencies = _mm256_srli_epi32(others, 21);
@@ -176,7 +176,7 @@ struct Avx2 : VectorCosts {
     return kClasses - 1 - count_ones(static_cast<u32>(_mm256_movemask_epi8(is_behind))) / 2;
   }
 
-  // The states of 16 lanes, in halves.
+  // The states of 16 lanes, as halves.
   struct States {
     __m256i low, high;
   };
@@ -197,7 +197,7 @@ struct Avx2 : VectorCosts {
     for (u32 i = 0; i < 16; ++i) states[i] = low[i] | u32{high[i]} << 16;
   }
 
-  // Gives 16 lanes their words. Bits 0-7 and 16-23 of the mask say which.
+  // Gives 16 lanes their next words. Bits 0-7 and 16-23 of the mask tell which lanes.
   static void refill(u32 mask, States& states, const u8*& next) {
     const auto eight = [&next](u32 which) {
       const __m128i words = _mm_shuffle_epi8(load_quarter(next), load_quarter(kWordShuffles.expanded[which]));
@@ -208,15 +208,15 @@ struct Avx2 : VectorCosts {
     states.low = _mm256_or_si256(states.low, _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1));
   }
 
-  // The symbol of each slot, with 32 times the slot's place among the symbol's.
+  // The symbol of each slot, and 32 times the position of the slot among those of the symbol.
   H5L_INLINE static __m256i find_symbols(const Nearest& nearest, __m256i states_low) {
-    const __m256i start = _mm256_slli_epi16(states_low, 5);  // without the state's higher bits
+    const __m256i start = _mm256_slli_epi16(states_low, 5);  // drops the higher bits of the state
     const auto quarter = [&](u32 i) {
       return _mm256_add_epi16(start, _mm256_set1_epi32(static_cast<int>(nearest.quarters[i])));
     };
     const __m256i four =
         _mm256_min_epu16(_mm256_min_epu16(start, quarter(0)), _mm256_min_epu16(quarter(1), quarter(2)));
-    // Where the bytes of its next three are: 4n, 4n + 1.
+    // The byte positions of the next three symbols: 4n, 4n + 1.
     const __m256i twice =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14));
     const __m256i low_bytes = _mm256_shuffle_epi8(four, twice);
@@ -229,7 +229,7 @@ struct Avx2 : VectorCosts {
     return _mm256_min_epu16(_mm256_min_epu16(four, next_three(0)), _mm256_min_epu16(next_three(1), next_three(2)));
   }
 
-  // One symbol of each lane, of one or two times 16.
+  // Decodes one symbol for each lane; there are 16 or 32.
   template <u32 kHalves>
   H5L_INLINE static void take_symbols(const Nearest& nearest, States (&states)[kHalves], __m256i* symbols,
                                       const u8*& next) {
@@ -266,7 +266,7 @@ struct Avx2 : VectorCosts {
     for (u32 i = 0; i < kHalves; ++i) refill(mask >> 8 * i, states[i], next);
   }
 
-  // The raw bits of a block as bytes: those of the planes from `first` on, at most 8.
+  // The raw bits of a block as bytes: those of at most 8 planes from `first` on.
   static __m256i plane_bytes(const u8* plane_words, u32 first, u32 end) {
     const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
     const __m256i each = _mm256_set1_epi64x(static_cast<i64>(0x8040201008040201ull));

@@ -15,7 +15,7 @@ inline __m512i zigzag_lanes(__m512i codes, i64) {
   return _mm512_xor_si512(_mm512_slli_epi64(codes, 1), _mm512_srai_epi64(codes, 63));
 }
 
-// The zigzags of a block in lanes of 16 bits; larger ones become 65535.
+// The zigzags of a block in 16-bit lanes; larger ones become 65535.
 inline __m512i small_numbers(const i32* codes) {
   const __m256i low = _mm512_cvtusepi32_epi16(zigzag_lanes(_mm512_loadu_si512(codes), i32{}));
   const __m256i high = _mm512_cvtusepi32_epi16(zigzag_lanes(_mm512_loadu_si512(codes + 16), i32{}));
@@ -32,8 +32,7 @@ inline __m512i small_numbers(const i64* codes) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-// Transposes squares of 8 x 8 bits, whose rows are bytes and come in reverse order: gf2p8affine takes the data as
-// matrix.
+// Transposes squares of 8 x 8 bits, whose rows are bytes in reverse order: gf2p8affine takes the data as its matrix.
 inline __m512i transpose_squares(__m512i squares) {
   const __m512i identity = _mm512_set1_epi64(static_cast<i64>(0x8040201008040201ull));
   return _mm512_gf2p8affine_epi64_epi8(identity, squares, 0);
@@ -42,7 +41,8 @@ inline __m512i transpose_squares(__m512i squares) {
 struct Bytes64 {
   alignas(64) u8 sources[64];
 };
-// Moves of bytes for that, by destination. Halves: in each 16 bytes, the low bytes of 8 numbers, then their high bytes.
+// The moves of bytes for this, by destination. Halves: of each 16 bytes, the low bytes of 8 numbers, then their high
+// bytes.
 inline constexpr Bytes64 kHalvesOfNumbers = [] {
   Bytes64 bytes = {};
   for (u32 i = 0; i < 64; ++i) bytes.sources[i] = static_cast<u8>(2 * (7 - i % 8) + i % 16 / 8);
@@ -64,7 +64,7 @@ inline constexpr Bytes64 kNumbersOfHalves = [] {
   return bytes;
 }();
 
-// 16 planes of 32 numbers of 16 bits.
+// The 16 planes of 32 16-bit numbers.
 inline __m512i to_planes(__m512i numbers) {
   const __m512i squares = _mm512_shuffle_epi8(numbers, _mm512_load_si512(kHalvesOfNumbers.sources));
   return _mm512_permutexvar_epi8(_mm512_load_si512(kPlanesOfHalves.sources), transpose_squares(squares));
@@ -76,7 +76,7 @@ inline __m512i from_planes(__m512i planes) {
 }
 
 struct Avx512 : VectorCosts {
-  // One symbol of 16 lanes; puts the words of lanes that are full in front.
+  // Encodes one symbol for each of 16 lanes; writes the words of lanes that are full before the existing ones.
   static void push_lanes(const LaneRates& rates, __m512i symbols, __m512i& states, u8*& words) {
     const auto look_up = [symbols](const u32(&table)[kSymbols]) {
       return _mm512_permutexvar_epi32(symbols, _mm512_load_si512(table));
@@ -161,7 +161,7 @@ struct Avx512 : VectorCosts {
     return count_ones(_mm256_cmple_epu16_mask(sums, _mm256_set1_epi16(static_cast<short>(slot)))) - 1;
   }
 
-  // The states of up to 32 lanes, in halves.
+  // The states of up to 32 lanes, as halves.
   struct States {
     __m512i low, high;
   };
@@ -184,10 +184,10 @@ struct Avx512 : VectorCosts {
     for (u32 i = 0; i < lanes; ++i) states[i] = low[i] | u32{high[i]} << 16;
   }
 
-  // One symbol of each lane.
+  // Decodes one symbol for each lane.
   template <u32 lanes>
   static __m512i take_symbols(const Nearest& nearest, States& states, const u8*& next) {
-    const __m512i start = _mm512_slli_epi16(states.low, 5);  // without the state's higher bits
+    const __m512i start = _mm512_slli_epi16(states.low, 5);  // drops the higher bits of the state
     const auto quarter = [&](u32 i) {
       return _mm512_add_epi16(start, _mm512_set1_epi32(static_cast<int>(nearest.quarters[i])));
     };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// simd/coder.h for AVX2, and for AVX-512, too: what classes and sets of tables cost.
+// simd/coder.h for AVX2 and AVX-512: the costs of classes and of sets of tables.
 #pragma once
 
 #include <immintrin.h>
@@ -15,7 +15,7 @@ inline void store_half(void* to, __m256i vector) { _mm256_storeu_si256(static_ca
 inline __m256i load_half(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
 inline __m128i load_quarter(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
 
-// The zigzags of a block without the lowest planes, in order, in lanes of 32 bits. Larger ones become 2^32 - 1.
+// The zigzags of a block without the lowest planes, in order, in 32-bit lanes. Larger ones become 2^32 - 1.
 inline void numbers_of(const i32* codes, u32 raw_planes, __m256i (&numbers)[4]) {
   const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(raw_planes));
   for (u32 i = 0; i < 4; ++i) {
@@ -41,7 +41,7 @@ inline void numbers_of(const i64* codes, u32 raw_planes, __m256i (&numbers)[4]) 
   }
 }
 
-// Costs of symbols as bytes, and what is missing in that of an escape.
+// Costs of symbols as bytes, and by how much the byte of an escape is too small.
 struct ByteCosts {
   alignas(16) u8 costs[kSymbols];
   alignas(16) u8 missing[kSymbols];
@@ -58,7 +58,7 @@ inline __m256i twice(const u8 (&table)[kSymbols]) {
   return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
 }
 
-// What is not here is as well made by plain loops, which compilers vectorize.
+// Functions that are not here are just as fast as plain loops, which compilers vectorize.
 struct VectorCosts : Definition {
   using OwnReading = OwnNearest;
   static void prepare(const u16 (&frequencies)[kSymbols], OwnReading& own) { prepare_own(frequencies, own); }
@@ -108,7 +108,7 @@ struct VectorCosts : Definition {
       const __m256i symbols =
           _mm256_packus_epi16(_mm256_packus_epi32(rests[0], rests[1]), _mm256_packus_epi32(rests[2], rests[3]));
       const __m256i is_escape = _mm256_cmpeq_epi8(symbols, _mm256_set1_epi8(static_cast<char>(kEscape)));
-      if constexpr (sizeof(I) == 4) {  // no branch, as escapes cannot be foreseen; of items the highest bits are enough
+      if constexpr (sizeof(I) == 4) {  // no branch, since escapes are unpredictable; the highest bits of items suffice
         const __m256i is_item = _mm256_cmpeq_epi32(_mm256_min_epu32(most, last), last);
         const __m256i some = _mm256_sll_epi32(most, _mm_cvtsi32_si128(static_cast<int>(planes)));
         items = _mm256_or_si256(items, _mm256_and_si256(is_item, some));

@@ -8,10 +8,10 @@
 
 namespace h5lossy::H5L_TARGET::interp::simd {
 
-// How to code symbols in lanes of 32 bits (compare Rate). The quotient is x * reciprocal >> 32 >> shift: the reciprocal
-// is 2^(32 + shift) / frequency, rounded up by `excess / frequency`, and the product is right for all states below
-// the limit if these times the excess are below 2^(32 + shift). A frequency of 1 would need 33 bits: its quotient comes
-// out as x - 1, which the sum makes good.
+// How to encode symbols in 32-bit lanes (compare Rate). The quotient is x * reciprocal >> 32 >> shift, where the
+// reciprocal is 2^(32 + shift) / frequency, rounded up by `excess / frequency`. The product is right for all states
+// below the limit if the limit times the excess is below 2^(32 + shift). A frequency of 1 would need 33 bits: its
+// quotient comes out as x - 1, for which the sum compensates.
 struct alignas(64) LaneRates {
   u32 reciprocals[kSymbols];
   u32 shifts[kSymbols];
@@ -44,19 +44,19 @@ constexpr void make_lane_rates(const u16 (&frequencies)[kSymbols], LaneRates& to
 }
 inline constexpr auto kLaneRates = make_tables(kSymbolFrequencies, make_lane_rates);
 
-// For finding the symbol of a slot in lanes of 16 bits, as the one that begins nearest at or before it. 32 times the
-// distance, modulo 2^16, is larger for symbols that begin behind the slot than for symbol 0, so that the least of all
-// is right; the low five bits say whose it is. In two steps: first among the symbols 0, 4, 8 and 12, then among the one
-// found and the next three.
+// For finding the symbol of a slot in 16-bit lanes: the one that begins nearest at or before the slot. 32 times the
+// distance, modulo 2^16, is larger for symbols that begin after the slot than for symbol 0, so the minimum is the right
+// one; its low five bits tell the symbol. The search has two steps: first among the symbols 0, 4, 8 and 12, then among
+// the one found and the next three.
 struct Nearest {
-  // By n - 1, twice: symbol 4n.
+  // At n - 1, twice: symbol 4n.
   u32 quarters[3];
-  // AVX-512 moves words by a number of words, AVX2 by a number of bytes.
+  // AVX-512 permutes words by a number of words, AVX2 by a number of bytes.
   static constexpr u32 kPlaces = kVectorBytes == 64 ? 4 : 2;
   // Row j - 1, at kPlaces times n: symbol 4n + j.
   alignas(32) u16 symbols[3][kSymbols];
   alignas(32) u16 frequencies[kSymbols];
-  // In bytes.
+  // As bytes.
   alignas(16) u8 low_frequencies[kSymbols];
   alignas(16) u8 high_frequencies[kSymbols];
 };
@@ -88,7 +88,7 @@ inline void prepare_own(const u16 (&frequencies)[kSymbols], OwnNearest& own) {
   Definition::prepare(frequencies, own);
 }
 
-// Costs of symbols as bytes, twice.
+// Costs of symbols as bytes, stored twice.
 struct SetCosts {
   alignas(64) u8 costs[kSymbolTables][kTableSets][2 * kSymbols];
 };
@@ -104,7 +104,7 @@ inline constexpr SetCosts kSetCosts = [] {
   return all;
 }();
 
-// Up to this many planes of a block, numbers that are no escapes fit in 16 bits.
+// With up to this many planes per block, numbers that are not escapes fit in 16 bits.
 inline constexpr u32 kMostSmallPlanes = 12;
 
 }  // namespace h5lossy::H5L_TARGET::interp::simd

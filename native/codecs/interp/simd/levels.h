@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's interpolation a vector at a time (see passes.h): integers between parts, levels and coding order, and
-// a whole tile.
+// Interp's interpolation a vector at a time (see passes.h): moves integers between parts, levels and coding order, and
+// processes a whole tile.
 #pragma once
 
 #include <new>
@@ -15,9 +15,9 @@
 namespace h5lossy::H5L_TARGET::interp::levels {
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Between parts and coding order
+// Moves between parts and coding order
 
-// Copies the entries of a slab to or from coding order. `places` has the places of the part from `origin` on. Returns
+// Copies the entries of a slab to or from coding order. `places` are the places of the part from `origin` on. Returns
 // the end of the codes.
 template <bool kToParts, class Code>
 inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Slab& slab, u32* places, u32 origin,
@@ -38,7 +38,7 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Sl
       const u32 planes = slab.z_end - z < depth ? 1 : depth;
       u32* const first = places + (cube + place_of(level, part, 1, z) * strides[1]);
       u32* const second = planes == 1 ? first : places + (cube + place_of(level, part, 1, z + 1) * strides[1]);
-      // The last entry is next to the others only here.
+      // The last entry is adjacent to the others only here.
       if (!kToParts && has_gap) {
         for (u32 y = 0; y <= last_row; ++y) {
           first[y * strides[2] + entries - 1] = first[y * strides[2] + last];
@@ -82,13 +82,13 @@ inline Code* move_codes(const Plan& plan, const Level& level, u32 part, const Sl
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Between levels
+// Moves between levels
 
 struct Pair {
   Lanes first, second;
 };
 
-// `interleaved` gives a0 b0 a1 b1 …; `parted` is its inverse. The numbers are those of the lanes.
+// `interleaved` gives a0 b0 a1 b1 …; `parted` is its inverse. The template arguments are the numbers of the lanes.
 template <class V, u32... i>
 H5L_INLINE Pair interleaved(V a, V b, std::integer_sequence<u32, i...>) {
   return {H5L_SHUFFLE(V, a, b, (i / 2 + i % 2 * kCount)...),
@@ -100,7 +100,7 @@ H5L_INLINE Pair parted(V a, V b, std::integer_sequence<u32, i...>) {
 }
 inline constexpr std::make_integer_sequence<u32, kCount> kEachLane;
 
-// A finer grid: of the box itself, or of the part without odd axes of the level below.
+// A finer grid: the box itself, or the part without odd axes of the next finer level.
 struct Grid {
   u32* at;
   u32 counts[kAxes];
@@ -134,7 +134,8 @@ struct RowShape {
   bool has_gap;
 };
 
-// kLeft: how many more even than odd entries there are; kNoOdd: there are none. Vectors may be too long.
+// kLeft: how many more even than odd entries there are; kNoOdd if there are no odd ones. The last vectors may extend
+// past the end.
 inline constexpr u32 kNoOdd = 3;
 template <bool kToParts, u32 kLeft>
 H5L_INLINE void move_row(const RowShape& shape, u32* row, u32* evens, u32* odds) {
@@ -176,13 +177,13 @@ H5L_INLINE void move_row(const RowShape& shape, u32* row, u32* evens, u32* odds)
   }
 }
 
-// Copies all rows between parts and a finer grid. Both are written up to two vectors beyond a row's end, where the next
-// row is still to come.
+// Copies all rows between parts and a finer grid. Both are written up to two vectors past a row's end, where the next
+// row is written later.
 template <bool kToParts, u32 kLeft>
 inline void move_rows_of_level(const Plan& plan, const Level& level, const Grid& grid, u32 rows,
                                const RowShape& shape) {
   const Axis& y_axis = level.axes[2];
-  // Where an entry of the finer list is among the even and odd ones.
+  // Finds the place of an entry of the finer list among the even or odd ones.
   const auto split = [&](u32 a, u32 i, u32& entry) {
     const u32 pairs = 2 * level.axes[a].odd;
     entry = i < pairs ? i >> 1 : i - level.axes[a].odd;
@@ -193,7 +194,7 @@ inline void move_rows_of_level(const Plan& plan, const Level& level, const Grid&
       u32 i, j;
       const u32 part = split(0, w, i) | split(1, z, j) << 1;
       u32* const plane = grid.at + grid.place(0, w) * grid.strides[0] + grid.place(1, z) * grid.strides[1];
-      // Rows of the parts with even and odd places along y.
+      // Rows of the parts with even and with odd places along y.
       u32* evens[2] = {};
       u32* odds[2] = {};
       u32 strides[2] = {};
@@ -234,7 +235,7 @@ inline void move_level(const Plan& plan, const Level& level, const Grid& grid) {
   shape.has_gap = shape.last != shape.entries - 1;
   if (axis.odd == 0 && level.axes[2].odd == 0 && stride_of(plan, level, 0, 2) == shape.entries &&
       grid.strides[2] == shape.entries && !shape.has_gap && grid.place(2, rows - 1) == rows - 1) {
-    shape.entries *= rows;  // as one row
+    shape.entries *= rows;  // all of them as one row
     rows = 1;
   }
   if (axis.odd == 0) {
@@ -248,7 +249,7 @@ inline void move_level(const Plan& plan, const Level& level, const Grid& grid) {
   }
 }
 
-// Brings the integers of a level together: in the next finer level, or in the box.
+// Merges the integers of a level into the next finer level, or into the box.
 inline void merge_level(const Plan& plan, const Level* levels, u32 l, u32* integers) {
   move_level<false>(plan, levels[l], l == 0 ? grid_of(plan.shape, integers) : grid_of(plan, levels[l - 1]));
 }
@@ -256,7 +257,7 @@ inline void merge_level(const Plan& plan, const Level* levels, u32 l, u32* integ
 // ---------------------------------------------------------------------------------------------------------------------
 // A tile
 
-// Everything in the scratch memory but the parts.
+// The contents of the scratch memory, except the parts.
 struct Workspace {
   Plan plan;
   Level levels[16];
@@ -266,10 +267,10 @@ struct Workspace {
   u32 blends[7][kAxes];  // by axis
 };
 
-inline constexpr u32 kFewEntries = 200;  // are predicted one after the other
+inline constexpr u32 kFewEntries = 200;  // boxes and levels with at most this many are predicted one value at a time
 inline constexpr u32 kScratchBytes = kInterpolationBytes<i32>;
 
-// Finds axes and levels, and places for all parts. Null if there is not enough memory: the box is too thin.
+// Finds axes and levels, and places for all parts. Null if there is not enough memory because the box is too thin.
 H5L_RARE inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8* scratch) {
   if (shape.active == 0 || shape.count <= kFewEntries) return nullptr;
   Workspace& space = *new (scratch) Workspace;
@@ -292,7 +293,7 @@ H5L_RARE inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8*
   plan.outer = slowest < 3 && plan.repeats <= kMaxRepeats ? slowest : kNoAxis;
   plan.first = plan.outer == kNoAxis ? slowest : slowest + 1;
 
-  // The reach of a rule from the first and the last place of all is at most three strides.
+  // A rule reaches at most three strides beyond the first and the last place of all.
   constexpr u32 kNowhere = 0xFFFFFFFFu;
   u32(&offsets)[16][16] = space.offsets;
   u32 words[2] = {}, offset = 0, reach = 0;
@@ -362,7 +363,7 @@ inline void for_parts(const Workspace& space, const Level& level, F&& visit) {
   }
 }
 
-// Where the entries of the part without odd axes are, of the coarsest level here.
+// The places of the entries of the part without odd axes, on the coarsest level here.
 inline Places places_of(const Workspace& space) {
   const Level& level = space.levels[space.plan.levels - 1];
   Places places = {};
@@ -374,7 +375,7 @@ inline Places places_of(const Workspace& space) {
   return places;
 }
 
-// Calls visit(slab, offset of its first entry) in coding order.
+// Calls visit(slab, offset of its first entry) for all slabs, in coding order.
 template <class F>
 inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit) {
   const u32 cubes = counts_of(level, part, 0), planes = counts_of(level, part, 1);
@@ -394,7 +395,7 @@ inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit)
   }
 }
 
-// Codes, as take_target (walk.h) has them.
+// Computes codes as take_target (walk.h) does.
 template <bool kClosed>
 H5L_INLINE Lanes codes_of(Lanes targets, Lanes predictions, u32 unit_bits) {
   Lanes codes = targets - predictions;
@@ -425,7 +426,7 @@ struct TakeSteps {
   void operator()(u32 k, Lanes prediction) const { store_lanes(at + k, prediction + load_lanes(at + k)); }
 };
 
-// What becomes of predictions: 0 open, 1 closed, 2 decoding.
+// What is done with predictions: 0 open, 1 closed, 2 decoding.
 template <u32 kWhat>
 struct MakeTake {
   u32* at;
@@ -445,13 +446,13 @@ template <bool kClosed>
 inline void code(Workspace& space, const i32* targets, i32 base, const Units& units, bool wants_integers, i32* integers,
                  i32* codes) {
   const Plan& plan = space.plan;
-  // The targets are only read.
+  // The const_cast is safe, since targets are only read.
   Grid grid = grid_of(plan.shape, const_cast<u32*>(reinterpret_cast<const u32*>(targets)));
   for (u32 l = 0; l < plan.levels; ++l) {
     move_level<true>(plan, space.levels[l], grid);
     grid = grid_of(plan, space.levels[l]);
   }
-  u32* const places = reinterpret_cast<u32*>(integers);  // of codes, until all are in their order
+  u32* const places = reinterpret_cast<u32*>(integers);  // of codes, until all are in coding order
   u32* next = reinterpret_cast<u32*>(codes);
   i32* const coarse = reinterpret_cast<i32*>(space.levels[plan.levels - 1].parts[0]);
   coarse[0] = base;

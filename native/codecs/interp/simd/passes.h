@@ -35,7 +35,7 @@ inline Lanes load_lanes(const u32* from) {
 inline void store_lanes(u32* to, Lanes lanes) { memcpy(to, &lanes, sizeof lanes); }
 inline Lanes shift_down(Lanes x, u32 bits) { return (Lanes)((SignedLanes)x >> static_cast<i32>(bits)); }
 
-// Calls body(k) for k = 0, kCount, ... below `length`, and keeps what lies behind `length` in `at`.
+// Calls body(k) for k = 0, kCount, ... below `length`, and preserves what follows `length` in `at`.
 template <class F>
 H5L_INLINE void for_lanes(u32* at, u32 length, F&& body) {
   const Lanes behind = load_lanes(at + length);
@@ -51,7 +51,7 @@ struct Constant {
 // ---------------------------------------------------------------------------------------------------------------------
 // Geometry of a level
 
-// A place that is a sum of products of others, along one axis. Those that it does not have weigh nothing.
+// A place that is a sum of products of other places along one axis. Terms that it lacks have weight 0.
 struct Ghost {
   i32 place;
   i32 from[4];
@@ -59,15 +59,15 @@ struct Ghost {
 };
 
 struct Axis {
-  u32 even = 0, odd = 0;             // entries of the lists
-  u32 regular = 0;                   // even entries at even distances: the last one may be closer
-  u32 gap = 0;                       // ghosts between the regular entries and the last one, or behind the regular ones
-  u32 before = 0;                    // ghosts in front
-  u32 places = 0;                    // of even and odd parts, with ghosts
-  u32 stride = 0;                    // of the inner axes
-  u32 four_begin = 0, four_end = 0;  // with four
-  bool is_cubic = false;             // all ghosts but that of an irregular place continue three entries by a parabola
-  bool is_irregular = false;         // the last odd place lies closer than s to the last even one
+  u32 even = 0, odd = 0;  // number of entries in each list
+  u32 regular = 0;        // even entries at even distances; the last one may be closer
+  u32 gap = 0;            // number of ghosts between the regular entries and the last one, or after the regular ones
+  u32 before = 0;         // number of ghosts before the entries
+  u32 places = 0;         // of even and odd parts, including ghosts
+  u32 stride = 0;         // of the inner axes
+  u32 four_begin = 0, four_end = 0;  // the odd places with four neighbours
+  bool is_cubic = false;      // all ghosts except that of an irregular place continue three entries by a parabola
+  bool is_irregular = false;  // the last odd place is closer than s to the last even one
   u32 ghost_count = 0;
   Ghost ghosts[3];
 
@@ -83,21 +83,21 @@ struct Level {
   Axis axes[kAxes];
   u32 s;
   bool is_top;
-  u32 block;       // of all inner places, with ghosts
-  u32* parts[16];  // by the set of odd axes, bit a for axis a; where places and entries 0 are
+  u32 block;       // number of inner places, including ghosts
+  u32* parts[16];  // by the set of odd axes (bit a for axis a): the place whose entries are all 0
 };
 
 struct Plan {
   Shape shape;
   Rule rule;
-  u32 levels;   // the finest ones; coarser ones are small
+  u32 levels;   // number of the finest levels; coarser ones are small
   u32 outer;    // an axis, or kNoAxis
-  u32 first;    // the slowest one of a block: what is faster than the outer axis, or all active ones and what is faster
-  u32 repeats;  // the product of extents that are slower than the outer axis, or than a block
+  u32 first;    // the slowest axis of a block, which has those faster than the outer one, or all active and faster ones
+  u32 repeats;  // the product of the extents of axes slower than the outer axis, or than a block
   u32* ghosts;  // of the outer axis, kGhostLanes for each term
 };
 
-// Weights of the even entries j - 1 to j + 2 for odd place j.
+// The weights of the even entries j - 1 to j + 2 for odd place j.
 inline void weights_of(const Plan& plan, const Level& level, u32 a, u32 j, u32 (&weights)[4]) {
   const u32 extent = plan.shape.extents[a];
   const Row row = row_of(level.is_top ? extent - 1 : level.s * (2 * j + 1), level.s, extent, level.is_top);
@@ -188,7 +188,7 @@ inline u32 place_of(const Level& level, u32 part, u32 a, u32 entry) {
   return (part >> a & 1) != 0 ? entry : level.axes[a].place(entry);
 }
 
-// The stride of an axis in a part: those of axes that are slower than the outer one depend on its parity.
+// The stride of an axis in a part: the strides of axes slower than the outer one depend on the parity of the outer one.
 inline u32 stride_of(const Plan& plan, const Level& level, u32 part, u32 a) {
   if (a >= plan.first || a == plan.outer) return level.axes[a].stride;
   u32 stride = plan.outer == kNoAxis ? level.block : level.block * counts_of(level, part, plan.outer);
@@ -196,7 +196,7 @@ inline u32 stride_of(const Plan& plan, const Level& level, u32 part, u32 a) {
   return stride;
 }
 
-// From the first to the last entry of a block.
+// The distance from the first to the last entry of a block, inclusive.
 inline u32 length_of(const Plan& plan, const Level& level, u32 part) {
   u32 length = 1;
   for (u32 a = plan.first; a < kAxes; ++a) {
@@ -214,7 +214,7 @@ inline constexpr u32 kSlabPlaces = 512;  // at least
 inline constexpr u32 kGhostLanes = 1024;
 inline constexpr u32 kMaxRepeats = 8;  // of an outer axis
 
-// Where a term's neighbours are: the even entries j - 1 to j + 2.
+// The places of a term's neighbours: the even entries j - 1 to j + 2.
 struct Term {
   const u32* from[4];
   u32 weight;  // in 16ths
@@ -226,7 +226,7 @@ H5L_INLINE Lanes predicted(const Term& term, u32 k) {
   return (inner << 3) + (inner - outer);
 }
 
-// Predicts `length` places. `use(k, prediction)` gets vectors of them, and the last one may be too long.
+// Predicts `length` places. `use(k, prediction)` is called with vectors of them; the last one may extend past the end.
 template <u32 kTerms, class F>
 H5L_INLINE void run(const Term (&terms)[kMaxActiveAxes], u32* at, u32 length, F&& use) {
   const Term t0 = terms[0], t1 = terms[kTerms > 1 ? 1 : 0], t2 = terms[kTerms > 2 ? 2 : 0];
@@ -256,7 +256,7 @@ inline void mix(u32* out, u32 length, const u32* const (&from)[4], const u32 (&w
   });
 }
 
-// The ghosts of an axis whose places follow each other, in each of `count` rows, `stride` apart.
+// Fills the ghosts of an axis with contiguous places, in each of `count` rows that are `stride` apart.
 inline void mix_rows(u32* at, u32 count, u32 stride, const Axis& axis) {
   const Ghost* const ghosts = axis.ghosts;
   if (axis.is_cubic) {
@@ -281,13 +281,13 @@ inline void mix_rows(u32* at, u32 count, u32 stride, const Axis& axis) {
   }
 }
 
-// Entries along w and z of a part, that are worked on while they are in the cache: all, or one or two planes of one w.
+// Entries of a part along w and z that are processed while they are in the cache: all, or one or two planes of one w.
 struct Slab {
   u32 w_begin, w_end;
   u32 z_begin, z_end;
 };
 
-// Fills the ghosts of an inner axis in a part with even places along it.
+// Fills the ghosts of an inner axis in a part with even places along that axis.
 inline void fill_ghosts(const Plan& plan, const Level& level, u32 part, u32 a, const Slab& slab) {
   const Axis& axis = level.axes[a];
   u32 length = 1;  // of what is contiguous
@@ -325,8 +325,8 @@ inline void run_terms(u32 count, const Term (&terms)[kMaxActiveAxes], u32* at, u
   }
 }
 
-// Predicts a part, whose other parts are complete, slab by slab. MakeUse gives for an offset in the part the function
-// that takes the predictions from there on.
+// Predicts a part slab by slab; the other parts must be complete. For an offset in the part, MakeUse returns the
+// function that takes the predictions from there on.
 template <class MakeUse>
 class Pass {
  public:
@@ -367,7 +367,7 @@ class Pass {
     const u32 block = level_.block;
     u32 step = total, longest = total;
     if (total > length_ && length_ >= kLongBlock && block - length_ >= kLongBlock / 2) {
-      step = block;  // leave out what has no entries
+      step = block;  // skips places without entries
       longest = length_;
     }
     for (u32 done = 0; done < total; done += step) {
@@ -416,7 +416,7 @@ class Pass {
         predict(offset, (end - j - 1) * block + length_, inner_ + 1, make_use);
         continue;
       }
-      // Another rule: the interior's with a ghost, the other neighbours being the entry before.
+      // Another rule: that of the interior with a ghost, with the entry before as all other neighbours.
       u32 w[4];
       weights_of(plan_, level_, outer, j, w);
       const u32* from[4];
@@ -441,7 +441,7 @@ class Pass {
   const u32 part_;
   u32* const at_;
   const u32 length_;
-  u32 inner_ = 0;  // terms along inner axes
+  u32 inner_ = 0;  // number of terms along inner axes
   u32 outer_weight_ = 0;
   u32 axes_[kMaxActiveAxes] = {};
   const u32* from_[kMaxActiveAxes] = {};

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Interp's interpolation of boxes that are too thin for levels.h, but have many slices along an axis that is not
-// interpolated, such as 300 x 7 x 7: as many slices at a time as a vector has lanes, each in a lane, value by value.
+// interpolated, such as 300 x 7 x 7: a vector holds as many slices as it has lanes, one slice per lane, and proceeds
+// value by value.
 #pragma once
 
 #include "codecs/interp/simd/levels.h"
@@ -26,7 +27,8 @@ struct Slices {
   u32 count;
 };
 
-// False if there are too few, or they are too large. A slice is whole in coding order, but for the passes.
+// False if there are too few slices, or they are too large. Apart from the passes, a slice is contiguous in coding
+// order.
 inline bool find_slices(const Shape& shape, Slices& slices) {
   slices = {shape, 1};
   const bool along_w = shape.extents[0] > 1;
@@ -40,7 +42,7 @@ inline bool find_slices(const Shape& shape, Slices& slices) {
   return 2 * slices.one.count * sizeof(Column) <= levels::kScratchBytes;
 }
 
-// From rows of `length` words to columns, and back; columns of fewer rows are not complete.
+// From rows of `length` words to columns, and back; with fewer rows than lanes, columns are incomplete.
 inline void to_columns(const u32* rows, u32 count, u32 length, Column* columns) {
   for (u32 lane = 0; lane < count; ++lane, rows += length) {
     for (u32 i = 0; i < length; ++i) columns[i].lanes[lane] = rows[i];
@@ -52,8 +54,8 @@ inline void from_columns(const Column* columns, u32 count, u32 length, u32* rows
   }
 }
 
-// Goes through the slices, whose first values are in `integers` already. `before` and `after` a pass get the place of
-// its codes of these slices, how many slices they are, and how many codes each has.
+// Goes through the slices, whose first values are already in `integers`. `before` and `after` a pass are called with
+// the place of its codes of these slices, the number of slices, and the number of codes in each.
 template <class Load, class Visit, class Before, class After>
 inline void for_slices(const Slices& slices, const Rule& rule, i32* integers, u8* scratch, Load&& load, Visit&& visit,
                        Before&& before, After&& after) {
@@ -69,7 +71,7 @@ inline void for_slices(const Slices& slices, const Rule& rule, i32* integers, u8
         values[position].lanes[lane] = rows[(first + lane) * one.count + position];
       }
     });
-    u32 begin = 0;  // of the pass, in the codes of a slice
+    u32 begin = 0;  // of the pass, within the codes of a slice
     predict_levels(
         one, rule, places, 0, values,
         [&](u32 position, Lanes sum) { visit(values[position], levels::shift_down(sum + 128, 8)); },
