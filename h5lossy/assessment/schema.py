@@ -109,7 +109,7 @@ class Special:
     fill_introduced: int  #: From `fill_kept` on: points.
     missing_kept: int = 0
     missing_lost: int = 0
-    #: From `missing_kept` on: points with a missing value other than the fill value, or with an
+    #: From `missing_kept` on: points that hold a missing value other than the fill value, or an
     #: invalid value. Invalid points count as kept if they are still invalid; the bound is also
     #: checked for them.
     missing_introduced: int = 0
