@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A field gives the same bits for any division into pieces, number of threads, alignment, byte order, and backend. Nothing is
-// read outside the pieces, each of which is in an allocation of exactly its size.
+// A field gives the same bits for any division into pieces, number of threads, alignment, byte order, and backend.
+// Nothing is read outside the pieces, each of which is in an allocation of exactly its size.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ namespace {
 
 using h5lossy::test::Random;
 
-// The condition says it all.
+// The condition is the message.
 #define REQUIRE(condition) CHECK(condition, "%s", "see above")
 
 using Bytes = std::vector<std::uint8_t>;
@@ -89,7 +89,7 @@ h5l_assess_params params_of(const Field& field, std::uint32_t threads) {
   return params;
 }
 
-// A copy of some bytes in memory of exactly their size, at an odd address if asked; values turned round if asked.
+// A copy of some bytes in memory of exactly their size, optionally at an odd address or byte-swapped.
 struct Copy {
   std::unique_ptr<std::uint8_t[]> memory;
   std::uint8_t* data;
@@ -185,7 +185,7 @@ void pieces_do_not_matter(Random& random) {
   });
 }
 
-// The results of a backend for all fields. Each backend runs in its own process, since a process has only one.
+// The results of a backend for all fields. Each backend runs in its own process, since a process uses only one.
 std::vector<Result> results_of(const h5lossy::assess::BackendKernels& backend) {
   std::vector<Result> results;
   int ends[2];
@@ -235,7 +235,8 @@ void backends_do_not_matter() {
   }
 }
 
-// Each slice gives the numbers of a field of its own, and all together the sums of their states.
+// Each slice gives the same numbers as a field of its own, and the sums over all slices are those of their merged
+// states.
 void slices_are_fields(Random& random) {
   for_fields(random, [&](const Field& field) {
     if (field.shape.size() == 1) return;
@@ -293,7 +294,7 @@ void slices_are_fields(Random& random) {
     REQUIRE(h5l_assess_result(&params, state.data(), nullptr, &all, nullptr) == H5L_OK);
     REQUIRE(h5l_assess_result(&params, merged.data(), nullptr, &wanted, nullptr) == H5L_OK);
     REQUIRE(std::memcmp(&all, &wanted, sizeof all) == 0);
-    // The same on several threads, which share the slices or each of them.
+    // The same on several threads, which share the slices or the work on each slice.
     const std::vector<h5l_assess_slice_result> before = slices;
     for (const std::uint32_t threads : {2u, 7u, 80u}) {
       params.threads = threads;

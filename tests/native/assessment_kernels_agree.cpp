@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The assessment's GPU kernels, emulated on the CPU (emulated_gpu.h), give the CPU's results bit for bit: for fields of every
-// rank, values of every kind, masks and fill values, bounds that hold and that are violated, in one piece and in several.
+// The assessment's GPU kernels, emulated on the CPU (emulated_gpu.h), give the CPU's results bit for bit: for fields of
+// every rank, values of every kind, masks and fill values, bounds that hold and that are violated, in one piece and in
+// several.
 
 #include <algorithm>
 #include <cmath>
@@ -82,7 +83,7 @@ class EmulatedDevice : public AssessDevice, public Launcher {
     std::memset(memory, 0, bytes);
     return true;
   }
-  // Every other device has no room for the kernels that take much shared memory.
+  // Every other device has no room for kernels that need much shared memory.
   std::uint32_t resident_blocks(const char* kernel) override {
     const auto found = kernels<CellsPlan>().find(kernel);
     const bool fits = found == kernels<CellsPlan>().end() || found->second.shared_bytes < 100'000 || resident_ != 2;
@@ -161,7 +162,7 @@ struct Result {
   h5l_assess_field_result field;
 };
 
-// All numbers of a result; NaN has many bits.
+// All numbers of a result; all NaNs count as equal, whatever their bits.
 template <class Struct>
 bool same_bits(const Struct& a, const Struct& b, const char* what) {
   const auto* const x = reinterpret_cast<const std::uint64_t*>(&a);
@@ -187,7 +188,7 @@ std::vector<T> swapped(std::vector<T> values) {
   return values;
 }
 
-// In pieces of so many values, and of so many planes.
+// In pieces of this many values, and of this many planes.
 template <class T>
 Result assess(const h5l_assess_params& params, const Field<T>& field, bool has_mask, AssessDevice* device,
               std::uint64_t at_once, std::uint64_t planes) {

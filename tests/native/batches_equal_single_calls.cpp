@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A batch gives the same frames and values as single calls: for any number of threads, from several callers at once, in a
-// forked child, and with any floating-point settings. A failing chunk reports its error and does not affect others.
+// A batch gives the same frames and values as single calls: for any number of threads, from several callers at once, in
+// a forked child, and with any floating-point settings. A failing chunk reports its error and does not affect others.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -21,8 +21,8 @@
 #include <xmmintrin.h>
 #endif
 
-// ThreadSanitizer follows no threads of a child that was forked beside others. AddressSanitizer's allocator may be locked by
-// one of those, and stays so in the child.
+// ThreadSanitizer can't follow threads of a child that was forked while other threads ran. AddressSanitizer's allocator
+// may be locked by one of those threads, and then stays locked in the child.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define H5L_CANNOT_FORK 1
 #elif defined(__has_feature)
@@ -34,7 +34,7 @@
 namespace h5lossy::test {
 namespace {
 
-// Chunks of one setting, and what each becomes alone.
+// Chunks with one setting, and the result of each when encoded alone.
 struct Chunks {
   h5l_params params = make_params(H5L_BOUND_ABSOLUTE, 1e-3, 4);
   std::vector<Bytes> raw, frames, decoded;
@@ -202,7 +202,7 @@ void wait_for(pid_t child) {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child ended with %x", static_cast<unsigned>(status));
 }
 
-// Forked while other threads are at their batches, and forks again. A child that hangs is killed by its alarm.
+// Forks while other threads are in batches, and the children fork again. A child that hangs is killed by its alarm.
 void children_have_pools_of_their_own(const Chunks& chunks) {
   std::atomic<bool> enough = false;
   std::thread busy([&] {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The planes of a block (docs/format/block-codecs.md, "Bits of a block") are what the naive loop over bits makes, for
-// blocks of 32 and 64 values of both types and any number of planes; reading them gives the words again. Writing goes no
-// further behind the planes than it says, reading not at all.
+// The planes of a block (docs/format/block-codecs.md, "Bits of a block") equal those of the naive loop over bits, for
+// blocks of 32 and 64 values of both types and any number of planes, and reading them restores the words. Writing
+// overruns the planes by no more than documented, reading not at all.
 
 #include <algorithm>
 #include <cstring>
@@ -35,7 +35,7 @@ std::vector<u8> planes_naively(const W (&words)[n], u32 planes) {
 template <u32 n, class W>
 class Planes {
  public:
-  // `density` of 8 bits of the words are set, and none above the planes.
+  // Each bit below the planes' end is set with a probability of `density` / 8; none is set above.
   void check(Random& random, u32 planes, std::uint64_t density) {
     constexpr u32 word_bits = scalar::kWordBits<W>;
     W words[n];
@@ -43,7 +43,7 @@ class Planes {
       word = 0;
       for (u32 bit = 0; bit < word_bits; ++bit) word |= static_cast<W>(random.below(8) < density ? 1 : 0) << bit;
     }
-    // The first word counts whole, in its lowest bit only (the block of an outlier), or with any other bits.
+    // The first word is used whole, with its lowest bit only (the block of an outlier), or with any subset of its bits.
     const W masks[] = {static_cast<W>(~W{0}), 1, 0, static_cast<W>(random.next())};
     const W first_mask = masks[random.below(4)];
     W expected[n];

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The small numbers of the block codecs are what docs/format/ says, and their inverses undo them: differences with the
-// sign last, widths, masks by value and by position, folded bins, and the codes and modes of cuSZp2, of which all others
-// are refused.
+// The small numbers of the block codecs are those of docs/format/, and their inverses restore them: differences with
+// the sign last, widths, masks by value and by position, folded bins, and cuSZp2's codes and modes; all other codes and
+// modes are refused.
 
 #include <bit>
 #include <cinttypes>
@@ -35,13 +35,13 @@ void check_number(W number) {
   // The smallest number is its own magnitude, which does not fit; no difference of bins is that large.
   if (magnitude != kTop<W>) CHECK(blocks::from_sign_last(folded) == number, "0x%" PRIx64, shown);
   CHECK(blocks::width_of(number) == static_cast<u32>(std::bit_width(number)), "0x%" PRIx64, shown);
-  // As many bytes as hold it, at least one.
+  // The least number of bytes that hold it, but at least one.
   const u32 bytes = cuszp2::first_size_of(number);
   CHECK(bytes >= 1 && (bytes == sizeof(W) || number >> (8 * bytes) == 0), "0x%" PRIx64 " in %u bytes", shown, bytes);
   CHECK(bytes == 1 || number >> (8 * (bytes - 1)) != 0, "0x%" PRIx64 " in %u bytes", shown, bytes);
 }
 
-// Bit i of `values` belongs to the i-th bit of `inside`.
+// Bit i of `values` belongs to the i-th bit that is set in `inside`.
 void check_positions(u64 inside, u64 values) {
   const u32 count = static_cast<u32>(std::popcount(inside));
   values &= blocks::first_bits(count);
@@ -55,7 +55,7 @@ void check_positions(u64 inside, u64 values) {
   if (values != 0) CHECK(blocks::lowest_bit(values) == static_cast<u32>(std::countr_zero(values)), "0x%llx", values);
 }
 
-// A code is two numbers, of which `width` is at most the largest. `Fields` is the table of docs/format/cuszp2.md.
+// A code consists of two numbers, of which `width` is limited. `Fields` is the table of docs/format/cuszp2.md.
 struct Fields {
   u32 width_bits, first_size_bits, most_first_size;
 };
@@ -107,7 +107,7 @@ void check_modes() {
   CHECK(modes == 9, "%u modes", modes);
 }
 
-// By coordinates: along x, at the row's begin along y, at the slice's begin along z.
+// By coordinates: along x; at the start of a row along y; at the start of a slice along z.
 void check_predictions() {
   for (u32 i = 1; i < 64; ++i) {
     CHECK(cuszp2::before<1>(i) == i - 1, "position %u", i);
@@ -119,7 +119,7 @@ void check_predictions() {
   }
 }
 
-// Folded bins have the order of the values, are small enough for a difference, and are 0 for zeros only.
+// Folded bins have the order of the values, are small enough for differences, and are 0 for zeros only.
 template <class T>
 void check_folded(Random& random, double bound) {
   Quantizer quantizer;
@@ -181,7 +181,7 @@ int main() {
   check_modes();
   check_predictions();
   for (int i = 0; i < 200000; ++i) {
-    // Whole, from the first value on, and with gaps of all densities.
+    // All values, consecutive ones from the first on, and values with gaps of all densities.
     const std::uint64_t any = random.next(), fewer = any & random.next(), more = any | random.next();
     const std::uint64_t insides[] = {~std::uint64_t{0}, any >> random.below(64), any, fewer, more, 0};
     check_positions(insides[random.below(6)], random.next());

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The parts of a cuSZp2 or AATROX payload that carry no values (docs/format/block-codecs.md) are written as zero, and refused
-// otherwise when read: padding, and missing or excess bytes. Bits of positions outside the data are zero, so that the same
-// values always give the same bytes.
+// The parts of a cuSZp2 or AATROX payload that carry no values (docs/format/block-codecs.md) are written as zero, and
+// anything else is refused when reading: nonzero padding, and missing or excess bytes. Bits of positions outside the
+// data are zero, so that the same values always give the same bytes.
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ namespace {
 namespace blocks = scalar::blocks;
 namespace cuszp2 = scalar::cuszp2;
 
-// A pad: as many bytes from a place on.
+// A pad: this many bytes from this offset on.
 struct Pad {
   std::size_t at, size;
 };
@@ -95,7 +95,7 @@ std::vector<cuszp2::Code> read_codes(const Bytes& payload, u32 count) {
   return codes;
 }
 
-// Codes, planes, first residuals: returns how many bytes the last ones are short of a multiple of 4.
+// Reads codes, planes and first residuals. Returns how many bytes the last are short of a multiple of 4.
 template <class T, u32 n>
 std::size_t check_cuszp2(const Method& method, const Tile& tile, const blocks::Insides<n>& insides, Random& random) {
   const Payload<T> payload(method, tile, random);
@@ -130,7 +130,7 @@ void check_cuszp2(const Method& method) {
       pads += check_cuszp2<T, 32>(method, tile, blocks::Insides<32>(tile.count), random);
       continue;
     }
-    // Boxes that are whole or cut at an end along each axis, and their positions in a whole one.
+    // Boxes that are whole or cut off along each axis, and the positions of their values in a whole box.
     const auto& whole = method.layout(sizeof(T)).box;
     std::vector<Box> boxes(i);
     std::vector<u64> masks(i);
@@ -164,7 +164,7 @@ void check_aatrox(const Method& method) {
     const Tile tile = {32 * i - i % 5, 1, nullptr};
     const Payload<T> payload(method, tile, random);
     const u32 count = (tile.count + scalar::aatrox::kBlockValues - 1) / scalar::aatrox::kBlockValues;
-    // No layer of these values is without differences.
+    // With these values, every layer has differences.
     payload.check_pads({{4 + count, (4 - count % 4) % 4}});
     for (u32 layer = (count + 31) / 32; layer < 32; ++layer) {
       CHECK((payload.bytes()[layer / 8] >> layer % 8 & 1) == 0, "layer %u of a tile of %u blocks", layer, count);

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The code in native/codecs/simd/ for the words of one block, compiled for one backend, equals naive loops: differences for
-// any prediction and their sums, planes and back, bins of hostile values. For blocks of 32 and 64 values of both types.
-// Planes are written at most kPlanesOverrun bytes beyond their end, and not read beyond it.
+// The code in native/codecs/simd/ for the words of one block, compiled for one backend, equals naive loops: differences
+// for any prediction and their sums, planes and back, and bins of hostile values. For blocks of 32 and 64 values of
+// both types. Planes are written at most kPlanesOverrun bytes past their end, and not read past it.
 
 #include <algorithm>
 #include <cinttypes>
@@ -58,7 +58,7 @@ std::vector<W> numbers(Random& random, u32 bits) {
   return words;
 }
 
-// The largest in magnitude that there are, all of one sign: sums are at their largest.
+// The numbers with the largest magnitude, all of one sign, so that sums are largest.
 template <u32 n, class W>
 std::vector<W> extremes(u32 bits) {
   const auto largest = static_cast<W>(bits == 0 ? 0 : static_cast<W>(~W{0}) >> (8 * sizeof(W) - bits));
@@ -90,7 +90,7 @@ class Block {
   void check(const std::vector<W>& differences) {
     const std::string name = std::to_string(n) + " words of " + std::to_string(8 * sizeof(W)) + " bits";
     const W edge = random_.one_in(2) ? W{0} : static_cast<W>(random_.next());
-    // Differences, and the bins that they are of.
+    // Differences, and the bins from which they are computed.
     std::vector<W> bins(n), words(n);
     for (u32 i = 0; i < n; ++i) {
       bins[i] = static_cast<W>(differences[i] + (i == 0 ? edge : bins[prediction(i)]));
@@ -108,7 +108,7 @@ class Block {
     const bool is_constant = std::all_of(bins.begin(), bins.end(), [&](W bin) { return bin == bins[0]; });
     CHECK(rows::all_are(block, bins[0]) == is_constant, "%s", name.c_str());
 
-    // Some of the words, the first one another.
+    // Some of the words, the first of which differs.
     const u64 mask = random_.next() & blocks::first_bits(n);
     std::vector<W> kept(n), with_first = words;
     for (u32 i = 0; i < n; ++i) kept[i] = (mask >> i & 1) != 0 ? words[i] : W{0};
@@ -118,7 +118,7 @@ class Block {
     CHECK(rows::all_are_equal(to_rows<n>(kept), to_rows<n>(words)) == (kept == words), "%s", name.c_str());
     CHECK(to_words(rows::with_first(to_rows<n>(words), W{5})) == with_first, "%s", name.c_str());
 
-    // Planes, also more than are needed; and all back again.
+    // Planes, also more than needed; then all of them back.
     const u32 most = 8 * sizeof(W), least = planes_of(words);
     const u32 planes = random_.one_in(4) ? least + static_cast<u32>(random_.below(most - least + 1)) : least;
     const std::vector<u8> bytes = planes_naively<n>(words, planes);
@@ -164,7 +164,7 @@ class Block {
 template <u32 n, class W, auto prediction>
 void check_prediction(Random& random) {
   Block<n, W> block(random);
-  // A word has its sign below its magnitude: one bit less for that.
+  // A word has its sign bit below its magnitude, so one bit less is left.
   for (u32 bits = 0; bits < 8 * sizeof(W); ++bits) {
     block.template check<prediction>(extremes<n, W>(bits));
     for (int i = 0; i < 30; ++i) {

@@ -16,13 +16,13 @@
 namespace h5lossy::test {
 namespace {
 
-// The fake driver's variable; null if it has not been loaded.
+// A variable of the fake driver; null if the driver has not been loaded.
 void* variable(const char* name) {
   void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   return driver == nullptr ? nullptr : dlsym(driver, name);
 }
 
-// The calls that the driver has received since the last time; "no driver" if it has not been opened.
+// The calls that the driver has received since the last call; "no driver" if it has not been opened.
 std::string take_calls() {
   char* const calls = static_cast<char*>(variable("fake_calls"));
   if (calls == nullptr) return "no driver";

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Without a payload checksum, or with one that an attacker has recomputed, a damaged frame gives an error or other values,
-// without accesses outside the buffers, allocations beyond the workspace, or a crash. Buffers end at guard pages. The
-// library that only decodes gives the same errors and values.
+// Without a payload checksum, or with one that an attacker has recomputed, a damaged frame gives an error or other
+// values, without accesses outside the buffers, allocations beyond the workspace, or a crash. Buffers end at guard
+// pages. The library that only decodes gives the same errors and values.
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ constexpr std::size_t kMostBytes = 1 << 20;
 
 class Damage {
  public:
-  // Decodes all, and some, of what the frame says it holds.
+  // Decodes all values, and some of them, as many as the frame claims to hold.
   void decode(const Bytes& damaged) {
     const std::span<std::uint8_t> frame = frame_memory_.at_end(damaged.size());
     std::copy(damaged.begin(), damaged.end(), frame.begin());
@@ -45,7 +45,7 @@ class Damage {
     expected(h5l_decode_range(frame.data(), frame.size(), first, count, part.data(), part.size(), &message));
   }
 
-  // Each bit by itself, or every fifth.
+  // Flips each bit by itself, or every fifth bit.
   void flip_bits(const Sample& sample) {
     Bytes frame = sample.frame;
     for (std::size_t bit = 0; bit < 8 * frame.size(); bit += kCaseStep) {
@@ -55,7 +55,7 @@ class Damage {
     }
   }
 
-  // A few bytes anywhere, cut or lengthened now and then, and both checksums set right.
+  // Changes a few bytes anywhere, sometimes truncates or extends the frame, and sets both checksums right.
   void change_and_seal(const Sample& sample, int times) {
     for (; times > 0; --times) {
       Bytes frame = sample.frame;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Frames of 4 KiB of each codec, and of 512 bytes of each mode and sort: every truncation, every byte too many and every
-// change of a single byte, to any other value, is an error; where there are few cases, to every fifth. Errors in header and tile
-// table are the same if only the first bytes of a frame are available, such as when the rest is on a GPU.
+// Frames of 4 KiB of each codec, and of 512 bytes of each mode and sort: every truncation, every excess byte and every
+// change of a single byte to any other value is an error (with few cases, every fifth is tried). Errors in header and
+// tile table are the same if only the first bytes of a frame are available, as when the rest is on a GPU.
 
 #include <algorithm>
 #include <cstring>
@@ -21,7 +21,7 @@ h5l_status decode_into(std::span<const std::uint8_t> frame, Bytes& raw, h5l_mess
   return h5l_decode(frame.data(), frame.size(), raw.data(), raw.size(), &message);
 }
 
-// Header and tile table: 64 bytes first, which say how many are needed, and those.
+// Header and tile table: reads the first 64 bytes, which say how many are needed, and then these.
 h5l_status inspect_front(std::span<const std::uint8_t> frame, h5l_frame_info& info, h5l_message& message) {
   static const GuardedMemory memory(1 << 16);
   const auto inspect_first = [&](std::size_t size) {
@@ -45,7 +45,7 @@ void check_front(const Sample& sample, std::span<const std::uint8_t> frame) {
         sample.name.c_str());
 }
 
-// A copy on the heap that is as long as the prefix, so that a sanitizer sees what is read behind it.
+// A heap copy with exactly the length of the prefix, so that a sanitizer sees reads past its end.
 void check_truncations(const Sample& sample) {
   Bytes raw(sample.raw.size());
   h5l_message message;

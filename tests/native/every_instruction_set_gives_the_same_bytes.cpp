@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Every backend that this machine can run, and the codecs compiled once more with all of its instructions, give the same
-// payloads and the same values as the scalar backend, bit for bit, for hostile values and fill values too. What
-// compilers may do to floating-point code depends on the instructions that there are: where one rounds, gcc 12 took it
-// for a conversion to an integer and back, and lost the sign of zero.
+// Every backend that this machine can run, and the codecs compiled once more with all of the machine's instructions,
+// give the same payloads and the same values as the scalar backend, bit for bit, also for hostile values and fill
+// values. What compilers do to floating-point code depends on the available instructions: where one of them rounds, gcc
+// 12 mistook a rounding for a conversion to an integer and back, and lost the sign of zero.
 
 #include <algorithm>
 #include <cinttypes>
@@ -60,7 +60,7 @@ std::vector<Other> others(std::uint32_t codec) {
   return found;
 }
 
-// One tile; where it has boxes, the first one of a chunk of random extents.
+// Encodes one tile; for codecs with boxes, the first tile of a chunk with random extents.
 template <class T>
 const TileFunctions& functions_of(const Codec& codec) {
   if constexpr (sizeof(T) == 4) return codec.float32;
@@ -73,7 +73,7 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
   const TileFunctions& expected = functions_of<T>(codec);
   const std::size_t full_tile = method.tile_values(sizeof(T));
   PlacedTile placed;
-  // Large tiles take long where the processor is emulated, so there are fewer.
+  // Large tiles take long on an emulated processor, so there are fewer of them.
   const std::uint64_t full_one_in = full_tile > 1 << 14 ? 32 : 2;
   place_some_tile(random, method, sizeof(T), random.one_in(full_one_in), 2 * full_tile / full_one_in, placed);
   const Tile& tile = placed.tile;
@@ -103,7 +103,7 @@ void check(const Method& method, const Setting& setting, Random& random, std::ui
           method.name.c_str(), size, other_size, 8 * sizeof(T), setting.kind, setting.bound, quantizer.has_fill ? 1 : 0,
           std::uint64_t{quantizer.fill_bits});
     if (!is_decoded) continue;
-    // A copy of just its size, so that sanitizers see a byte too many.
+    // A copy of exactly its size, so that sanitizers see reads past its end.
     const Bytes tight(payload.begin(), payload.begin() + payload_bytes);
     CHECK(actual.decode(quantizer, method.mode, tile, tight.data(), size, other_decoded.data(), own.data()), "%u bytes",
           size);

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The promise, for all codecs and modes, both types, all bound kinds, many sizes and hostile values: each value comes back within its bound,
-// special values and the fill value come back bit for bit, and encoding what was decoded gives the same frame again, or,
-// with some codecs, the same values.
-// All buffers are as small as the API allows, lie beside guard pages or at odd addresses, and a frame never takes more
-// than raw_bytes + 40.
+// The promise, for all codecs and modes, both types, all bound kinds, many sizes and hostile values: each value comes
+// back within its bound; special values and the fill value come back bit for bit; and encoding the decoded values gives
+// the same frame again or, with some codecs, the same values. All buffers are as small as the API allows, lie next to
+// guard pages or at odd addresses, and a frame never takes more than raw_bytes + 40.
 //
 // usage: every_value_keeps_its_bound [SEED]
 
@@ -22,10 +21,10 @@
 namespace h5lossy::test {
 namespace {
 
-// As sizes of a tile: three of them, and some values.
+// Sizes tried: up to three tiles, and some values more.
 constexpr std::size_t kMostTiles = 3, kMore = 17;
 
-// Places for a call's input and output: in front of a guard page, behind one, or at an odd address.
+// Places for a call's input and output: before a guard page, after one, or at an odd address.
 class Place {
  public:
   explicit Place(std::size_t most_bytes) : memory_(most_bytes + 8) {}
@@ -88,7 +87,7 @@ class Check {
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
  private:
-  // Thresholds and valid ranges where many values are, and next to each other.
+  // Puts thresholds and ends of valid ranges where many values are, and next to each other.
   void safeguard(double bound, h5l_params& params) {
     const double numbers[] = {0, bound, -bound / 3, 1.5 * bound, 3 * bound, 1, 0x1p-149, -0x1p-1074, 0x1p127};
     const auto number = [&] { return std::clamp(numbers[safeguards_.below(std::size(numbers))], -1e300, 1e300); };
@@ -120,7 +119,7 @@ class Check {
     params.fill_bits = fills[random_.below(std::size(fills))];
   }
 
-  // What one of the values becomes where there is no fill value: the one that others must not turn into.
+  // The bits to which one of the values decodes if there is no fill value; others must not decode to them.
   Bits<T> what_comes_back(std::span<const Bits<T>> values, const h5l_params& params) {
     if (values.empty()) return 0;
     const bool big_endian = params.big_endian != 0;
@@ -128,7 +127,7 @@ class Check {
     return to_values<T>(decoded, big_endian)[random_.below(values.size())];
   }
 
-  // The fill value itself, and values so near that they could turn into it.
+  // The fill value itself, and values so near it that they could decode to it.
   void scatter_fill(Bits<T> fill, std::vector<Bits<T>>& values) {
     for (Bits<T>& bits : values) {
       if (!random_.one_in(50)) continue;
@@ -136,8 +135,7 @@ class Check {
     }
   }
 
-  // Values that lie exactly between the bins that the range gives, so that a bound that is too large by one ulp is
-  // seen.
+  // Values exactly between the bins that the range gives, so that a bound that is one ulp too large is noticed.
   void put_on_borders(const h5l_params& params, std::vector<Bits<T>>& values) {
     const double border = inspect(encode(params, to_bytes<T>(values, params.big_endian != 0))).step / 2;
     for (Bits<T>& bits : values) {
@@ -176,8 +174,8 @@ class Check {
     return out;
   }
 
-  // Encoding twice changes nothing. The range of decoded values is another one, so there the bound that was used is
-  // requested as an absolute one, and the payload is compared.
+  // Encoding again changes nothing. For decoded values the range differs, so the bound that was used is requested as an
+  // absolute one, and payloads are compared.
   void check_again(h5l_params params, const Bytes& raw, const Bytes& frame, const Bytes& decoded) {
     const h5l_frame_info info = inspect(frame);
     const bool is_resolved = params.bound_kind == H5L_BOUND_RANGE_RELATIVE;
@@ -204,8 +202,8 @@ class Check {
           params.bound_kind, params.bound, decoded.size(), frame.size(), again.size());
   }
 
-  // Each time another codec may give the smallest frame. What one has kept exactly the next may move, but nothing twice
-  // (docs/format/auto.md).
+  // Each time, another codec may give the smallest frame. It may move values that the previous codec kept exactly, but
+  // no value twice (docs/format/auto.md).
   void check_moved(const h5l_params& params, const Bytes& raw, const Bytes& before, const Bytes& after) {
     const bool big_endian = params.big_endian != 0;
     const std::vector<Bits<T>> given = to_values<T>(raw, big_endian), once = to_values<T>(before, big_endian),

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The section of exceptions of cuSZp2 and AATROX (docs/format/block-codecs.md, "Exceptions"): written, it is what a naive
-// writer makes of it; read, it takes and refuses what a naive reader does, puts the same values in place and touches no
-// others. Sections are right, damaged, or garbage, and lie in front of and behind guard pages.
+// The section of exceptions of cuSZp2 and AATROX (docs/format/block-codecs.md, "Exceptions"). Written sections equal
+// those of a naive writer. The reader accepts and refuses the same sections as a naive one, restores the same values
+// and changes no others. Sections are right, damaged, or garbage, and lie before and after guard pages.
 
 #include <algorithm>
 #include <bit>
@@ -75,7 +75,7 @@ class Naive {
     return section;
   }
 
-  // Nothing where the section is to be refused.
+  // Nothing if the section must be refused.
   [[nodiscard]] std::optional<std::vector<W>> read(const Bytes& section, std::vector<W> values) const {
     left_ = section;
     const auto set = take<std::uint32_t>();
@@ -182,8 +182,8 @@ class Check {
   [[nodiscard]] int refused() const { return refused_; }
 
  private:
-  // Up to all blocks; where some of their positions are outside of the data, as at the edges of arrays, or only those
-  // behind the last value. Exceptions of any density, in some of the blocks, and often all of them equal.
+  // Up to all blocks; some of their positions are outside of the data, as at the edges of arrays, or only positions
+  // after the last value are. Exceptions have any density, are in some of the blocks, and often are all equal.
   void make_tile() {
     blocks_.resize(1 + random_.below(random_.one_in(3) ? max_blocks : std::min<u32>(max_blocks, 70)));
     const bool has_gaps = n == 64 && random_.one_in(2);
@@ -250,7 +250,7 @@ class Check {
     ++(read_ ? taken_ : refused_);
   }
 
-  // A few bits or words changed, half of the time near the front, or another length.
+  // Changes a few bits or words, half of the time near the beginning, or the length.
   Bytes damaged(Bytes section) {
     for (std::uint64_t changes = random_.below(3); changes > 0; --changes) {
       const std::size_t reach = random_.one_in(2) ? section.size() : std::min<std::size_t>(section.size(), 40);
@@ -272,7 +272,7 @@ class Check {
     return section;
   }
 
-  // What the page names one by one, each on a section that is right but for that.
+  // The errors that the page names, each in a section that is otherwise right.
   void check_hostile(const Naive<W>& naive, const Bytes& section) {
     const auto refused = [&](const Bytes& changed, const char* what) {
       check_read(naive, changed);
@@ -326,7 +326,7 @@ class Check {
     refused(with_mask(0), "a mask of 0");
     refused(with_mask(mask_block->inside), "a mask of all");
     const std::uint64_t outside = blocks::first_bits(n) & ~mask_block->inside;
-    // One of its bits less and one outside more, so that the length stays right.
+    // One exception fewer inside and one outside of the data, so that the length stays right.
     const std::uint64_t fewer = mask_block->exceptions & (mask_block->exceptions - 1);
     if (outside != 0) refused(with_mask(fewer | std::bit_floor(outside)), "a mask beyond the data");
   }
@@ -347,7 +347,7 @@ template <class T, u32 n, u32 max_blocks>
 void check_all(int times) {
   Check<T, n, max_blocks> check(19);
   for (int i = 0; i < times; ++i) check.run();
-  // The generators are worth something only if both happen often.
+  // The generators are useful only if both outcomes are frequent.
   CHECK(check.taken() > 2 * times && check.refused() > 5 * times, "%d taken, %d refused", check.taken(),
         check.refused());
 }

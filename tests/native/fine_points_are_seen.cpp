@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Auto for size sees whether a chunk has a value that Interp may have made and the other codecs would move: one in
-// many, in both byte orders. It has Interp's numbers for that.
+// Auto for size notices whether a chunk has a value that Interp may have made and that the other codecs would move,
+// even if there is only one among many values, in both byte orders. For this it uses Interp's numbers.
 
 #include <cmath>
 #include <iterator>

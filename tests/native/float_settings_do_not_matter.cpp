@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Whatever the caller's floating-point settings (flush-to-zero, denormals-are-zero, rounding, traps), each entry point
-// gives the same bytes and leaves the settings as they were, sticky flags included. So it is for the very first call,
-// which tests the arithmetic.
+// gives the same bytes and leaves the settings as they were, including sticky flags. This also holds for the very first
+// call, which tests the arithmetic.
 
 #include <cinttypes>
 #include <cstdlib>
@@ -72,7 +72,7 @@ void under(Word word, const char* name, Call call) {
         std::uint64_t{after});
 }
 
-// All that the entry points give for one chunk.
+// The results of all entry points for one chunk.
 struct Results {
   Bytes frame;
   Bytes decoded;

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The library as HDF5 loads it writes the golden frames byte for byte, and reads them, on a machine that has no Python:
-// under an emulator, for other processors.
+// The library, loaded as HDF5 loads it, writes the golden frames byte for byte, and reads them, on a machine without
+// Python: under an emulator, for other processors.
 //
 //   golden_frames_come_out LIBRARY BACKEND CASE...
 //
-// BACKEND is the one that has to be in use. `python -m tests.golden export FOLDER` makes the cases.
+// BACKEND must be in use. `python -m tests.golden export FOLDER` writes the cases.
 
 #include <cstdio>
 #include <cstring>
@@ -37,8 +37,8 @@ Bytes read_file(const char* path) {
   return bytes;
 }
 
-// What stands in a case, one after the other: h5l_params, the number of values' bytes, the values, what they decode to,
-// and the frame.
+// The contents of a case, in order: h5l_params, the number of bytes of the values, the values, what they decode to, and
+// the frame.
 struct Case {
   h5l_params params = {};
   Bytes raw, decoded, frame;

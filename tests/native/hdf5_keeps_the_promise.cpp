@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The plugin in an HDF5 library, on a machine that has no Python: under an emulator, for other systems.
+// The plugin in an HDF5 library, on a machine without Python: under an emulator, for other systems.
 //
 //   hdf5_keeps_the_promise HDF5 write|read FILE
 //
-// HDF5 is its shared library, which finds the plugin by HDF5_PLUGIN_PATH. `write` makes a file with
-// datasets of all codecs, types and kinds of bounds, reads it, and has damaged frames refused. It ends with the file
-// open and a chunk not yet written, while threads are in the pool. `read` reads what a `write`, perhaps on another
-// system, has left, and closes HDF5, which unloads the plugin, with threads in the pool.
+// HDF5 is the shared library, which finds the plugin by HDF5_PLUGIN_PATH. `write` writes a file with datasets of all
+// codecs, types and kinds of bounds, reads it, and checks that damaged frames are refused. It ends with the file open
+// and a chunk not yet written, while threads are in the pool. `read` reads a file that `write` has left, perhaps on
+// another system, and closes HDF5, which unloads the plugin, with threads in the pool.
 
 #include <algorithm>
 #include <bit>
@@ -28,7 +28,7 @@ namespace {
 
 using hdf5::herr_t, hdf5::hid_t, hdf5::hsize_t;
 
-// What is called here; the declarations repeat HDF5's.
+// The HDF5 functions that are called here; the declarations repeat HDF5's.
 #define H5L_FUNCTIONS(X)                                                                             \
   X(herr_t, H5close, (void))                                                                         \
   X(herr_t, H5open, (void))                                                                          \
@@ -76,7 +76,7 @@ struct Hdf5 {
     CHECK(symbol != nullptr, "HDF5 has no %s", name);
   }
 
-  // What a macro of HDF5's headers stands for.
+  // The number behind a macro of HDF5's headers.
   [[nodiscard]] hid_t number(const char* name) const {
     const hid_t* found = nullptr;
     find(name, found);
@@ -86,7 +86,7 @@ struct Hdf5 {
 
 constexpr hid_t kDefault = 0, kAll = 0;
 
-// A number of HDF5's, or the end with what HDF5 says.
+// Returns a number of HDF5's; on failure, ends with HDF5's message.
 template <class Result>
 Result must(const Hdf5& h5, Result result, const std::string& what) {
   if (result < 0) {
@@ -96,7 +96,7 @@ Result must(const Hdf5& h5, Result result, const std::string& what) {
   return result;
 }
 
-// A dataset of a few chunks, of which each is a slab of contiguous values; or of one large chunk, which several threads
+// A dataset of a few chunks, each of which is a slab of contiguous values; or of one large chunk, which several threads
 // share.
 constexpr hsize_t kChunk[] = {12, 20, 24}, kLargeChunk[] = {64, 128, 128};
 constexpr hsize_t kChunks = 3;
@@ -185,7 +185,7 @@ class File {
 
   [[nodiscard]] int count() const { return count_; }
 
-  // Every frame with a damage is refused, and HDF5 lives on.
+  // Every damaged frame is refused, and HDF5 continues to work.
   void damage(const Request& request) {
     const Setting setting = {H5L_BOUND_ABSOLUTE, 1e-2};
     const Layout layout(false);

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The rules of docs/format/frame.md for headers and tile tables, for frames of all codecs and modes: all entry points refuse
-// a violation with the status that the page gives, even if the checksums match, and decode everything that the page allows.
+// The rules of docs/format/frame.md for headers and tile tables, for frames of all codecs and modes: all entry points
+// refuse a violation with the status that the page gives, even if the checksums match, and decode everything that the
+// page allows.
 
 #include <initializer_list>
 
@@ -80,7 +81,7 @@ void check_any(const Bytes& frame) {
     const bool is_complex = value_class == H5L_CLASS_COMPLEX && ((size & 0xF) == 4 || (size & 0xF) == 8);
     const bool is_type = size == 4 || size == 8 || is_complex || (is_stored && byte == 1);
     const bool is_integer = is_integer_type(value_class, size & 0xF) && byte != 0x91 && byte != 0xA1;
-    // Stored, integers are as good as floats.
+    // In stored frames, integers are allowed as well as floats.
     if (is_type || (is_stored && is_integer && info.raw_bytes % (size & 0xF) == 0)) continue;
     const bool has_words = value_class != 0 && value_class != H5L_CLASS_COMPLEX;
     const bool takes_words = is_stored || codec_entry(info.codec)->codec->for_integers != nullptr;
@@ -108,7 +109,7 @@ void check_any(const Bytes& frame) {
     refused(changed, H5L_CORRUPT, "payload_sum where there is none");
   }
 
-  // Fields of a later minor version behind ours.
+  // Fields of a later minor version after ours.
   const std::size_t words = info.header_bytes / 4;
   for (const std::size_t more : {std::size_t{1}, std::size_t{3}, std::size_t{4}, 255 - words}) {
     const Bytes fields(4 * more, 0xA5);
@@ -186,13 +187,13 @@ void check_dims(const Bytes& frame) {
   }
   refused(with(frame, kRawBytesAt, 0xFFFFFFF8u), H5L_CORRUPT, "dims of other values");
 
-  // A header without room for them: the words behind it are those of the tile table then.
+  // A header without room for dims: the words after it are then those of the tile table.
   for (std::uint8_t words = kHeaderBytes / 4; words < header_bytes_of(info.rank) / 4; ++words) {
     refused(with(frame, kHeaderWordsAt, words), H5L_CORRUPT, "no room for dims, header words", words);
   }
 }
 
-// PFPL's payload for one float32, which is consistent, but longer than the value itself: an encoder would store the tile.
+// PFPL's payload for one float32, which is consistent, but longer than the value: an encoder would store the tile.
 void check_long_payload() {
   constexpr std::uint8_t payload[] = {0xea, 0x01, 0x03, 0x00, 0x03, 0x00, 0x03, 0x00, 0x03, 0x00, 0x00, 0x00};
   Bytes frame = encode(make_params(H5L_BOUND_ABSOLUTE, 0.01, 4), Bytes(400));

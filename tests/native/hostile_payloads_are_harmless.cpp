@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A codec's decoder, given any payload of any allowed length, refuses it or gives some
-// values, and neither reads nor writes outside of its buffers, which lie beside guard pages and are as long as need be.
-// For all codecs and modes, without a frame around the payload and so without its checks.
+// A codec's decoder, given any payload of any allowed length, refuses it or gives some values. It neither reads nor
+// writes outside of its buffers, which are next to guard pages and only as long as necessary. For all codecs and modes,
+// without a frame around the payload and so without its checks.
 
 #include <algorithm>
 #include <cstring>
@@ -49,13 +49,13 @@ class Decoder {
     raw_bytes_ = std::size_t{placed_.tile.count} * sizeof(T);
   }
 
-  // False: the codec has none for this.
+  // False if the codec has no quantizer for this.
   bool make_quantizer(const Setting& setting) {
     quantizer_ = test::make_quantizer<T>(setting, false, 0);
     return quantizer_.kind != BoundKind::lossless || codec_.has_lossless;
   }
 
-  // What the encoder makes of some values, among them exceptions. Empty where it makes nothing.
+  // Encodes some values, including exceptions. Empty if the encoder gives nothing.
   Bytes encode(const Setting& setting) {
     constexpr std::uint64_t densities[] = {0, 1000, 50, 5};
     Values<T> source(random_, setting, densities[random_.below(4)]);
@@ -67,7 +67,7 @@ class Decoder {
     return payload;
   }
 
-  // A few bytes changed, half of the time at the beginning, where the sizes are; or truncated, or extended.
+  // Changes a few bytes, half of the time at the beginning, where the sizes are; or truncates or extends the payload.
   Bytes damaged(Bytes payload) {
     for (std::uint64_t changes = random_.below(4); changes > 0; --changes) {
       const std::size_t reach = random_.one_in(2) ? payload.size() : std::min<std::size_t>(payload.size(), 160);
@@ -99,7 +99,7 @@ class Decoder {
       };
       const bool taken = is_taken();
       ++(taken ? taken_ : refused_);
-      // All values are set: none is left over from what the memory held before.
+      // All values have been set: none still has what the memory held before.
       if (!taken) continue;
       const Bytes first(out.begin(), out.end());
       for (std::uint8_t& byte : out) byte = static_cast<std::uint8_t>(~byte);

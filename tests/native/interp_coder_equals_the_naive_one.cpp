@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's coder, compiled for one backend, makes the same choices and the same bytes as the naive one, and reads them: for
-// codes of all magnitudes and both widths, with every class, number of lanes and size of escapes, with planes that are raw
-// in every block, and for any number of codes.
+// Interp's coder, compiled for one backend, makes the same choices as the naive one, writes the same bytes, and reads
+// them: for codes of all magnitudes and both widths, with every class, number of lanes and size of escapes, with planes
+// that are raw in every block, and for any number of codes.
 
 #include "codecs/interp/tile_codes.h"
 
@@ -40,7 +40,7 @@ I* codes_at(std::span<std::uint8_t> memory) {
 template <class I>
 class Coder {
  public:
-  // `seen` gets what the coder chose.
+  // `seen` records what the coder chose.
   void check(const std::vector<I>& codes, int unit, Seen& seen) {
     const auto count = static_cast<u32>(codes.size());
     const u32 padded = interp::blocks_of(count) * interp::kBlockCodes;
@@ -143,7 +143,7 @@ void check_all() {
   CHECK(seen.most_raw_planes == (sizeof(I) == 4 ? 20 : 48), "%u raw planes", seen.most_raw_planes);
 }
 
-// Quotients of all frequencies: of the least and the largest states, and where a quotient changes.
+// Quotients for all frequencies: of the smallest and the largest states, and where a quotient changes.
 void check_quotients() {
   Random random(29);
   for (u32 frequency = 1; frequency <= interp::kFrequencySum; ++frequency) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's coder, compiled for one backend, reads and writes nothing outside its buffers, refuses what the naive one
-// refuses, and gives what that gives otherwise: on damaged bytes, under a head that is not theirs, on bytes cut or longer,
-// and on garbage.
+// Interp's coder, compiled for one backend, reads and writes nothing outside its buffers. It refuses what the naive
+// coder refuses, and otherwise gives the same codes: on damaged bytes, with the wrong head, on truncated or extended
+// bytes, and on garbage.
 
 #include <algorithm>
 #include <cstdint>
@@ -91,7 +91,7 @@ void damage_bytes(Random& random, naive::Bytes& bytes) {
     default:
       if (bytes.empty()) break;
       for (std::uint64_t flips = 1 + random.below(3); flips > 0; --flips) {
-        // Half of them in the states and the first words, or in the last bytes.
+        // Half of the changes are in the states and the first words, or in the last bytes.
         const std::size_t reach = random.one_in(2) ? bytes.size() : std::min<std::size_t>(bytes.size(), 150);
         const std::size_t at = random.below(reach);
         bytes[random.one_in(2) ? at : bytes.size() - 1 - at] ^= static_cast<std::uint8_t>(1u << random.below(8));
@@ -120,7 +120,7 @@ void check_all() {
     const std::vector<I> codes = naive::make_codes<I>(random, kind, count, 10 * random.fraction() - 4);
     const int unit = random.one_in(2) ? 16 : 1;
     naive::Plan plan = naive::with_own_table(codes, naive::shortened(codes, naive::plan(codes)));
-    // Also what the encoder would not choose, but could have written.
+    // Also plans that the encoder would not choose, but could have written.
     if (random.one_in(2)) plan.lanes = random.one_in(2) ? 32 : 16;
     if (random.one_in(4)) plan.model = static_cast<unsigned>(random.below(interp::kClassModels));
     if (random.one_in(4)) plan.set = static_cast<unsigned>(random.below(interp::kTableSets));

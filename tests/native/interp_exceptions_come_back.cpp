@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Interp's sections of exceptions and of patches (docs/format/interp.md), compiled for one backend: written, they are what a
-// naive writer makes of them; read, they take and refuse what a naive reader does, put the same values in place and
-// touch no others. Sections are right, damaged, or garbage, and lie in front of and behind guard pages.
+// Interp's sections of exceptions and of patches (docs/format/interp.md), compiled for one backend. Written sections
+// equal those of a naive writer. The reader accepts and refuses the same sections as a naive one, restores the same
+// values and changes no others. Sections are right, damaged, or garbage, and lie before and after guard pages.
 
 #include "codecs/interp/exceptions.h"
 
@@ -60,7 +60,7 @@ void append(Bytes& bytes, Number number) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Exceptions, one value after the other
+// Exceptions, one value at a time
 
 using Extents = std::array<u32, 4>;
 
@@ -70,7 +70,8 @@ std::size_t stride_along(const Extents& extents, std::size_t axis) {
   return stride;
 }
 
-// Masks as their page has them, a bit at a time. The decisions are `decide(frequency of 1, bit)`, which returns them.
+// Masks as defined on their page, one bit at a time. `decide(frequency of 1, bit)` is called for each decision, and
+// returns it.
 class NaiveMask {
  public:
   explicit NaiveMask(const Extents& extents) {
@@ -222,7 +223,7 @@ Bytes write_naively(const Extents& extents, const Flags& flags, const std::vecto
   return section;
 }
 
-// The section's size; nothing where it is to be refused.
+// The size of the section; nothing if it must be refused.
 template <class T>
 std::optional<std::size_t> read_naively(const Extents& extents, std::span<const std::uint8_t> section,
                                         std::vector<Bits<T>>& values) {
@@ -403,7 +404,7 @@ std::vector<std::uint16_t> write_patches_naively(const std::vector<Patch>& patch
   return entries;
 }
 
-// Places and differences; nothing where the section is to be refused.
+// Places and differences; nothing if the section must be refused.
 std::optional<std::vector<Patch>> read_patches_naively(std::span<const std::uint8_t> section, u32 entries, u32 count) {
   std::vector<Patch> patches;
   Reader in(section);
@@ -458,7 +459,7 @@ void check_patches(Random& random) {
       const auto magnitude = random.between(1, 8);
       list.push_back({static_cast<u16>(place), static_cast<interp::i8>(random.one_in(2) ? magnitude : -magnitude)});
     }
-    // The longest gap without a skip, and around it.
+    // The longest gap without a skip, and gaps of nearly that length.
     if (i % 3 == 0 && count > 20000) {
       const u32 first = static_cast<u32>(random.below(3)), second = first + (i % 2 == 0 ? 4095 : 2 * 4095);
       list = {{static_cast<u16>(first), -8}, {static_cast<u16>(second - 1 + random.below(3)), 8}};
@@ -483,7 +484,7 @@ void check_patches(Random& random) {
       check_read_patches<T>(memory, damaged, entries, count);
     }
   }
-  // As many entries as there can be, of which each skips the most.
+  // The largest number of entries, each of which skips as much as possible.
   check_read_patches<T>(memory, Bytes(4 * 32768, 0xFF), 65535, 32768);
   Bytes section(4 * 32768, 0xFF);
   section[section.size() - 2] = section[section.size() - 1] = 0;

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Values on Interp's lattice (docs/design/interp-encoder.md, "What a value is"), compiled for one backend: positions, bins, patches
-// and the check of closed forms equal a naive reading of the page for hostile values, in pieces of any size and
-// alignment. What they decode to holds the bound in exact arithmetic, is never the fill value, and gives values that
-// were decoded before back bit for bit.
+// Values on Interp's lattice (docs/design/interp-encoder.md, "What a value is"), compiled for one backend: positions,
+// bins, patches and the check of closed forms equal a naive reading of the page for hostile values, in pieces of any
+// size and alignment. The decoded values hold the bound in exact arithmetic, are never the fill value, and values that
+// were decoded before come back bit for bit.
 
 #include <algorithm>
 #include <bit>

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A call needs less than 1 MiB beside its input and output, heap and stack together; it does not allocate for each
-// tile, but once, and keeps nothing. Codec auto allocates once for each candidate, one after the other. Interp, and so
-// auto for size, needs 1.4 MiB of heap: a tile's positions, integers, codes and numbers of points take as much as its
-// values each, parts of levels twice that, and the decisions of two masks 148 KiB. float64 takes 384 KiB more: for
-// payload, a copy of the tile, and these numbers.
+// A call needs less than 1 MiB in addition to its input and output, heap and stack together. It does not allocate per
+// tile, but only once, and keeps nothing. Codec auto allocates once for each candidate, one after the other. Interp,
+// and so auto for size, needs 1.4 MiB of heap: a tile's positions, integers, codes and numbers of points each take as
+// much as its values, parts of levels twice that, and the decisions of two masks 148 KiB. float64 takes 384 KiB more:
+// for the payload, a copy of the tile, and these numbers.
 
 #include <pthread.h>
 

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Chunks that lie in a larger array, or stick out of it: the frames are those of chunks that were copied together value by
-// value, and each part that is decoded comes to its place in the array and nowhere else, from the tiles that hold it alone.
+// Chunks within a larger array, or partly outside of it: the frames equal those of chunks that were assembled value by
+// value, and each decoded part is written to its place in the array and nowhere else, from only those tiles that hold
+// it.
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Zero removal writes what docs/format/pfpl.md says, for streams of every size and of many densities, and is undone,
-// on every backend that this machine can run.
+// Zero removal writes what docs/format/pfpl.md specifies, for streams of every size and of many densities, and can be
+// undone, on every backend that this machine can run.
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Zero restoring reads and writes nothing outside its buffers, takes and refuses the payloads that docs/format/pfpl.md
-// says, and gives what the naive one gives: on garbage, on damaged payloads, and on payloads that no encoder writes;
-// on every backend that this machine can run.
+// Zero restoring reads and writes nothing outside its buffers, accepts and refuses payloads as docs/format/pfpl.md
+// specifies, and gives the same result as the naive version: on garbage, on damaged payloads, and on payloads that no
+// encoder writes; on every backend that this machine can run.
 
 #include <algorithm>
 #include <utility>

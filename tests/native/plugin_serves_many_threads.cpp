@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// HDF5 may call the filter from many threads at once, as HDF5 2.3 will: all get what one thread gets. They start
-// together, so that the first call, which sets up the library, happens in all at once.
+// HDF5 may call the filter from many threads at once, as HDF5 2.3 will: each gets what a single thread gets. All start
+// together, so that the first call, which sets up the library, happens in all of them at once.
 //
 // usage: plugin_serves_many_threads path/to/libh5lossy.so
 

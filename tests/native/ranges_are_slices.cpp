@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Decoding some of a frame's values gives the slice of the full decode, whatever the slice; it reads the payloads of
-// the tiles that it needs and no others; ranges outside the frame are refused.
+// Decoding a range of a frame's values gives the same values as the full decode, for every range. It reads only the
+// payloads of the tiles that it needs. Ranges outside the frame are refused.
 
 #include <algorithm>
 #include <cinttypes>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Invalid requests are refused with a status and a message, and nothing is written: parameters, sizes, null
-// pointers, cd_values. What pack writes, unpack reads.
+// Invalid requests (parameters, sizes, null pointers, cd_values) are refused with a status and a message, and nothing
+// is written. What pack writes, unpack reads.
 
 #include <cstring>
 #include <limits>

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Every float32 there is, all 2^32 bit patterns, through h5l_encode and h5l_decode: the promise holds for each, in
-// exact arithmetic, and encoding what was decoded gives the same payload. tests/test_exhaustive.py runs it for several
-// bounds of each kind, and codecs.
+// All float32 values (2^32 bit patterns) through h5l_encode and h5l_decode: the promise holds for each, in exact
+// arithmetic, and encoding the decoded values gives the same payload. tests/test_exhaustive.py runs it for several
+// codecs, and several bounds of each kind.
 //
 // usage: sweep KIND BOUND [FILL_BITS] [--codec CODEC] [--mode MODE] [--first HEX] [--last HEX] [-j THREADS]
 //   KIND       absolute, pointwise-relative, range-relative, or lossless (with 0 as BOUND)

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A payload is written into the frame where a tile's largest one fits into the rest of its room, and moved there
-// otherwise. Here the rest that the last of some tiles finds shrinks from more than its largest payload to less than
-// its values, in front of a guard page: floats within a bound with all codecs, and integers without loss.
+// A payload is written directly into the frame if a tile's largest payload fits in the room that is left; otherwise it
+// is moved there. In this test, the room left for the last of some tiles shrinks from more than its largest payload to
+// less than its values, before a guard page: floats within a bound with all codecs, and integers without loss.
 
 #include <cmath>
 #include <cstring>
