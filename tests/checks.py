@@ -4,9 +4,9 @@
 
 Nothing here uses h5lossy: a mistake in `h5lossy.largest_error` must not hide one in a codec.
 
-A value is judged in float64 where that is sure, and with rational numbers where it is not. The
-difference of two numbers and the limit it is compared with are each off by less than an ulp or two
-in float64, so a comparison of the two is sure unless they are within `_MARGIN` ulps of each other.
+A value is judged in float64 if that is certain, and otherwise with rational numbers. The difference
+of two numbers, and the limit with which it is compared, are each off by less than one or two ulps
+in float64, so the comparison is certain unless they are within `_MARGIN` ulps of each other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MARGIN = 8.0
 
 
 def bits_of(values: Array) -> Array:
-    """Return the patterns of floats as integers of the machine's byte order, in one dimension."""
+    """Return the patterns of floats as integers in the machine's byte order, in one dimension."""
     flat = np.ascontiguousarray(values).reshape(-1)
     unsigned = np.dtype(f"u{flat.dtype.itemsize}")
     return flat.view(unsigned.newbyteorder(flat.dtype.byteorder)).astype(unsigned)
@@ -39,13 +39,13 @@ def floats_of(bits: Array, dtype: Any) -> Array:
 
 
 def pattern(value: Any, dtype: Any) -> int:
-    """Return the pattern of one number in a type, which must hold it or is where it is rounded."""
+    """Return the pattern of one number in a type, which must hold it, or to which it is rounded."""
     return int(bits_of(np.array([value], np.dtype(dtype)))[0])
 
 
 @dataclass(frozen=True)
 class Breach:
-    """A value that is not what was promised."""
+    """A value that breaks the promise."""
 
     index: int
     why: str
@@ -78,15 +78,15 @@ def breaches(
     bound : dict
         One bound of one kind, as a codec takes it: ``{"absolute": 1e-3}``, ``{"lossless": True}``.
     fill_value : numpy scalar, optional
-        Of the same type. Into +0.0 other values may turn. NaN counts as none: it comes back bit
-        for bit in any case.
+        Of the same type. Other values may become +0.0 even if that is the fill value. NaN counts as
+        none, since it comes back bit for bit anyway.
     maybe_padded : bool
-        Zeros may be padding, so a range-relative bound is taken without them.
+        Zeros may be padding, so the range of a range-relative bound is taken without them.
 
     Returns
     -------
     list of Breach
-        One value for each thing that went wrong, at most; empty if the promise is kept.
+        At most one value for each kind of violation; empty if the promise is kept.
     """
     assert decoded.size == original.size
     assert decoded.dtype.newbyteorder("=") == original.dtype.newbyteorder("=")
@@ -142,7 +142,7 @@ def breaches(
 def _breaches_of_integers(
     original: Array, decoded: Array, bound: dict[str, Any], fill_value: Any
 ) -> list[Breach]:
-    """Judge integers: zero stays zero, and is no fill value that others must not become."""
+    """Judge integers: zero stays zero, and is no fill value that other values must not become."""
     least = Fraction(float(bound.get("absolute", 0.0)))
     noise = math.floor(256 * bound.get("noise", 0))
     fill = None if fill_value is None else int(fill_value)
@@ -170,7 +170,7 @@ def assert_kept(
     *,
     maybe_padded: bool = False,
 ) -> None:
-    """Fail unless every value is what was promised (`breaches`)."""
+    """Fail unless every value keeps the promise (`breaches`)."""
     found = breaches(original, decoded, bound, fill_value, maybe_padded=maybe_padded)
     assert not found, f"{bound}: " + "; ".join(map(str, found))
 
@@ -198,7 +198,7 @@ def _extent(values: Array) -> Fraction:
 
 
 def _exceeds(x: Array, y: Array, limit: Fraction, *, pointwise: bool) -> npt.NDArray[np.bool_]:
-    """Say which of |x - y| exceed the limit, or the limit times |x|. x is finite."""
+    """Return which of |x - y| exceed the limit, or the limit times |x|. x is finite."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         x, y = x.astype(np.float64), y.astype(np.float64)
         lost = ~np.isfinite(y)

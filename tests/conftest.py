@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests are run with: each codec, backend, kind of bound and type, and each real field.
+"""The parameters of tests: every codec, backend, kind of bound and type, and each real field.
 
 Nothing here needs an optional package.
 """
@@ -55,7 +55,7 @@ PARAMETERS: dict[str, Mapping[str, Any]] = {
     "dtype": {name: np.dtype(name) for name in FLOATS},
     "bound": BOUNDS,
 }
-"""What a test runs with for each of its arguments that has one of these names.
+"""The values that a test gets for each of its arguments with one of these names.
 
 codec: the class of each codec, auto included.
 setting: a codec in some mode, to be called with a bound.
@@ -66,7 +66,7 @@ bound: one of each kind, as arguments of a codec.
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test its `PARAMETERS`, unless it names values itself, and every real field."""
+    """Give a test its `PARAMETERS`, unless it lists values itself, and every real field."""
     own = {
         name.strip()
         for mark in metafunc.definition.iter_markers("parametrize")
@@ -92,7 +92,7 @@ def _corpus_fields() -> list[Any]:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """Give the folder of real fields, or skip."""
+    """Return the folder of real fields, or skip."""
     folder = os.environ.get("H5LOSSY_CORPUS")
     if not folder:
         pytest.skip("H5LOSSY_CORPUS names no folder of real fields")
@@ -101,7 +101,7 @@ def corpus() -> Path:
 
 @pytest.fixture(scope="session")
 def decoder() -> Any:
-    """Give the module that stands beside the format's pages."""
+    """Return the module that is next to the format's pages."""
     spec = importlib.util.spec_from_file_location("decoder", DECODER)
     assert spec is not None
     assert spec.loader is not None
@@ -112,7 +112,7 @@ def decoder() -> Any:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Give a file system of 4 MiB."""
+    """Return the path of a file system of 4 MiB."""
     folder = tmp_path / "small"
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C API for data on a GPU, with memory of CuPy's: nothing but these calls."""
+"""The C API for data on a GPU, with memory from CuPy; only these calls are used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _any_kind_will_do(info: _native.FrameFields) -> bool:
 
 
 class Batch:
-    """Chunks of a type and size on the current GPU, and what it takes to encode and decode them."""
+    """Chunks of one type and size on the current GPU, and the memory to encode and decode them."""
 
     def __init__(self, codec: Codec, count: int, values: int, dtype: Any, stream: int) -> None:
         item = np.dtype(dtype).itemsize
@@ -57,12 +57,12 @@ class Batch:
         )
 
     def encode(self) -> None:
-        """Start to encode all chunks, and to pack their frames."""
+        """Start to encode all chunks and to pack their frames."""
         _native.device_encode(self.params, self._batch)
         _native.device_pack(self._batch, self.packed.data.ptr)
 
     def decode(self, like: bytes, values: int | None = None) -> None:
-        """Start to decode the first values of all frames, which are of the kind of `like`."""
+        """Start to decode the first values of all frames, which are of the same kind as `like`."""
         info = _native.inspect_header(like[:64], len(like))
         batch = dataclasses.replace(self._batch, raw=self.out.data.ptr)
         assert _native.device_decode_workspace(info, batch) <= batch.workspace_bytes
@@ -70,7 +70,7 @@ class Batch:
         _native.device_decode(info, batch, 0, count, self.statuses.data.ptr)
 
     def check(self, chunks: np.ndarray[Any, Any]) -> None:
-        """Compare what has been encoded with what the CPU makes of the same chunks."""
+        """Compare the encoded frames with those that the CPU makes of the same chunks."""
         frames, packed = self.frames.get(), self.packed.get()
         begin = 0
         for i, size in enumerate(self.sizes.get().tolist()):
@@ -80,9 +80,10 @@ class Batch:
             begin += -(-size // 16) * 16
 
     def check_decoded(self, like: bytes) -> None:
-        """Compare what has been decoded with what the CPU makes of the frames.
+        """Compare the decoded values with those that the CPU decodes from the frames.
 
-        Codec auto picks for each chunk. Frames of another codec than that of `like` are told apart.
+        Codec auto picks a codec for each chunk. Frames of another codec than that of `like` are
+        marked.
         """
         frames, sizes, out = self.frames.get(), self.sizes.get().tolist(), self.out.get()
         statuses = self.statuses.get().tolist()

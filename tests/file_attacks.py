@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small files, and changes to them of the kinds that accidents and other programs make."""
+"""Small files, and changes to them such as accidents and other programs make."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def patched(frame: bytes, at: int, fields: bytes) -> bytes:
 
 
 def _with_chunks(change: Callable[[Any, np.random.Generator], None]) -> Any:
-    """Make an attack of what changes the dataset's chunks."""
+    """Make an attack from a function that changes the dataset's chunks."""
 
     def attack(path: Path, rng: np.random.Generator) -> None:
         with h5py.File(path, "r+") as file:
@@ -66,7 +66,7 @@ def _start(rng: np.random.Generator) -> tuple[int, ...]:
 
 
 def _replace(change: Callable[[bytes, np.random.Generator], tuple[int, bytes]]) -> Any:
-    """Make an attack of what replaces one chunk by a filter mask and bytes."""
+    """Make an attack from a function that replaces one chunk by a filter mask and bytes."""
 
     def replace(x: h5py.Dataset, rng: np.random.Generator) -> None:
         start = _start(rng)
@@ -78,7 +78,7 @@ def _replace(change: Callable[[bytes, np.random.Generator], tuple[int, bytes]]) 
 
 
 def _new_frame(**how: Any) -> Any:
-    """Replace a frame by one of the same values, encoded otherwise."""
+    """Replace a frame by another encoding of the same values."""
 
     def change(frame: bytes, rng: np.random.Generator) -> tuple[int, bytes]:
         values = h5lossy.decode(frame)
@@ -130,7 +130,7 @@ def _lose_a_chunk(x: h5py.Dataset, rng: np.random.Generator) -> None:
 
 
 def lose_chunk(dataset: h5py.Dataset, lost: tuple[int, ...]) -> None:
-    """Make a dataset anew without one of its chunks."""
+    """Create a dataset again without one of its chunks."""
     id_ = dataset.id
     infos = [id_.get_chunk_info(i) for i in range(id_.get_num_chunks())]
     starts = [info.chunk_offset for info in infos if info.chunk_offset != lost]
@@ -231,7 +231,7 @@ ATTACKS: dict[str, Any] = {
     "part of the record": _record_part,
 }
 
-#: What changes no value, but what is said of them.
+#: Attacks that change no value, but the description of values.
 TAMPERING = {
     "bound raised",
     "bound lowered",
@@ -240,12 +240,12 @@ TAMPERING = {
     "part of the record",
 }
 
-#: What changes neither what HDF5 reads nor what is promised of it.
+#: Attacks that change neither what HDF5 reads nor the promise.
 HARMLESS = {"plain chunk, same values", "far bit of the mask"}
 
 
 def what_hdf5_reads(path: Path) -> bytes | None:
-    """Return the values of "x" as HDF5 reads them; None where it can't."""
+    """Return the values of "x" as HDF5 reads them; None if it can't."""
     try:
         with h5py.File(path, "r") as file:
             return bytes(file["x"][...].tobytes())
@@ -254,7 +254,7 @@ def what_hdf5_reads(path: Path) -> bytes | None:
 
 
 def is_verified(path: Path) -> bool | None:
-    """Return what `verify` says of "x"; None where it raises."""
+    """Return the result of `verify` for "x"; None if it raises."""
     try:
         with h5py.File(path, "r") as file:
             return bool(h5lossy.verify(file["x"]).ok)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values for the tests on a GPU: fields, and what breaks codecs."""
+"""Values for the tests on a GPU: fields, and values that are hard for codecs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the filter share: data, datasets, other processes, HDF5's own programs."""
+"""Helpers shared by the tests of the filter: data, datasets, other processes, HDF5's programs."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ FILL_NEVER: dict[str, Any] = (
     {"fill_time": "never"} if "fill_time" in inspect.signature(make_new_dset).parameters else {}
 )
 
-#: Long enough for a busy machine; a process that hangs is a finding.
+#: Long enough for a busy machine; a process that takes longer is reported as hanging.
 PROCESS_SECONDS = 120
 
-#: Python without the current folder in its path: where that is the source tree, it holds a package
+#: Python without the current folder in its path: in the source tree, that folder contains a package
 #: without a library.
 PYTHON = (sys.executable, "-P")
 
 MAGIC = b"H5LY"
 
 BYTES_TYPE_CODE = 1
-"""The number of bytes of a value in a frame whose encoder was not told the type."""
+"""The value size in a frame whose encoder was not told the type."""
 
 
 # ------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def field(shape: tuple[int, ...], dtype: Any = "f4", *, seed: int = 0) -> np.nda
 
 
 def padded(values: np.ndarray[Any, Any], shape: tuple[int, ...], fill: Any) -> Any:
-    """Return values as HDF5 hands a chunk at the edge to a filter."""
+    """Return values as HDF5 passes a chunk at the edge of a dataset to a filter."""
     whole = np.full(shape, fill, values.dtype)
     whole[tuple(map(slice, values.shape))] = values
     return whole
@@ -205,7 +205,7 @@ class FilterClass(ctypes.Structure):
 
 
 def filter_class() -> FilterClass:
-    """Return what the plugin gives to HDF5."""
+    """Return the filter class that the plugin gives to HDF5."""
     return FilterClass.from_address(_native.plugin_info())
 
 
@@ -216,7 +216,7 @@ _libc.free.argtypes = (ctypes.c_void_p,)
 
 
 def call_filter(words: Iterable[int], data: bytes, *, reverse: bool = False) -> bytes | None:
-    """Call the filter as HDF5 does, with a buffer of malloc's; None where it fails."""
+    """Call the filter as HDF5 does, with a buffer from malloc; None if it fails."""
     values = tuple(words)
     count = len(values)
     buffer = ctypes.c_void_p(_libc.malloc(max(1, len(data))))
@@ -249,7 +249,7 @@ def call_filter(words: Iterable[int], data: bytes, *, reverse: bool = False) -> 
 
 
 def environment(**changes: str | None) -> dict[str, str]:
-    """Return the environment with changes, and without what would change how plugins are found."""
+    """Return the environment with changes, without variables that affect the search for plugins."""
     ours = {name: v for name, v in os.environ.items() if not name.startswith("HDF5_")}
     ours["LC_ALL"] = "C.UTF-8"
     for name, value in changes.items():
@@ -271,7 +271,7 @@ def run(
     status: int | None = 0,
     text: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; fail unless it ends with `status` (None: with any, by itself)."""
+    """Run a program to its end; fail unless its exit status is `status` (None: any, no signal)."""
     done = subprocess.run(
         [str(part) for part in command],
         env=environment() if env is None else env,
@@ -301,7 +301,7 @@ def run_python(
 
 
 def h5lossy_command(*arguments: Any, status: int | None = 0) -> Result:
-    """Run the command line in this process; fail unless it ends with `status` (None: with any)."""
+    """Run the command line in this process; fail unless it returns `status` (None: any)."""
     said = CliRunner().invoke(main, [str(argument) for argument in arguments])
     assert status is None or said.exit_code == status, said.output + repr(said.exception)
     return said
@@ -313,13 +313,13 @@ def h5lossy_program(*arguments: str | Path, **options: Any) -> subprocess.Comple
 
 
 def command_line(*arguments: str | Path) -> list[str]:
-    """Return what runs ``h5lossy ARGUMENTS`` with this very package."""
+    """Return the command that runs ``h5lossy ARGUMENTS`` with this copy of the package."""
     start = "from h5lossy._cli import main; main(prog_name='h5lossy')"
     return [*PYTHON, "-c", start, *map(str, arguments)]
 
 
 def message_without_plugin(program: str) -> str:
-    """Return what a program says, by the row of docs/errors.md that names it."""
+    """Return the message of a program, from the row of docs/errors.md that names it."""
     page = (Path(__file__).parents[1] / "docs" / "errors.md").read_text("utf-8")
     section = page.partition("## Reading without the plugin")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([^|]+) \| [^|`]*`([^`]+)`", section, re.MULTILINE)

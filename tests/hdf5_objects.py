@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A description of an HDF5 file in plain Python, to compare a file with its copy.
 
-It shares no code with the product: objects are named by the shortest path, everything is read by
-h5py's own classes, and references are replaced by what they mean.
+It shares no code with the package: objects are named by their shortest path, everything is read by
+h5py's own classes, and references are replaced by their targets.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def described(path: Path) -> dict[bytes, Description]:
 
 
 def assert_same_objects(source: Path, target: Path) -> set[bytes]:
-    """Assert that a copy differs in the compression of datasets alone, and return these."""
+    """Assert that a copy differs only in the compression of datasets, and return these."""
     before, after = described(source), described(target)
     assert list(after) == list(before)
     compressed = {

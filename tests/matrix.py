@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is tested: codecs and backends as the library lists them, bounds, types, real fields.
+"""What is tested: codecs and backends as listed by the library, bounds, types, real fields.
 
-A new codec or backend is tested without a change here.
+A new codec or backend is tested without any change here.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def slow_but(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
-    """Return the values of a parameter, of which all but these are for slow tests."""
+    """Return the values of a parameter; all except these are only for slow tests."""
     return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in values]
 
 
 DECODER = Path(__file__).parents[1] / "docs" / "format" / "decoder.py"
-"""The decoder beside the format's pages."""
+"""The decoder next to the format's pages."""
 
 CODEC_NAMES: dict[int, str] = {
     number: codec_name
@@ -43,7 +43,7 @@ CODEC_NAMES: dict[int, str] = {
 
 
 SOME_CHOICES: dict[str, list[Any]] = {"axes": ["auto", (-1,), (-3, -2), (-3, -2, -1), (-4, -1)]}
-"""Of a field with many choices, those that stand for all."""
+"""For a field with many choices, those that represent all of them."""
 
 
 def _name_of(field: Any, value: Any) -> str:
@@ -74,10 +74,10 @@ def _on_gpu(*, decode: bool) -> dict[str, Callable[..., Codec]]:
 
 
 KERNEL_SETTINGS: dict[str, Callable[..., Codec]] = _on_gpu(decode=False)
-"""Those of them that GPUs encode."""
+"""Those of these modes that GPUs encode."""
 
 DECODED_SETTINGS: dict[str, Callable[..., Codec]] = _on_gpu(decode=True)
-"""Those of them whose frames GPUs decode."""
+"""Those of these modes whose frames GPUs decode."""
 
 EXAMPLES: dict[str, Callable[..., Codec]] = {
     name: make
@@ -85,15 +85,15 @@ EXAMPLES: dict[str, Callable[..., Codec]] = {
     if name == "cuszp2-plain-3"
     or (not name.startswith("auto-") and make(lossless=True).params().mode == 0)
 }
-"""Each codec in its default mode, and cuSZp2 in one that has nothing in common with it.
+"""Each codec in its default mode, and cuSZp2 in a mode that has nothing in common with it.
 
-For what every mode keeps alike: tests/native has all modes. Codec auto is not here, since its
-frames are those of another codec (test_auto.py).
+For properties that are the same in all modes: tests/native has all modes. Codec auto is not
+included, since its frames are those of another codec (test_auto.py).
 """
 
 
 def codec_options(codec: Codec) -> list[str]:
-    """Return the options that ask for a codec and its own settings."""
+    """Return the options that select a codec and its own settings."""
     chosen: list[str] = []
     for own in codec.choices():
         option, value = f"--{own.name.replace('_', '-')}", getattr(codec, own.name)
@@ -105,16 +105,16 @@ def codec_options(codec: Codec) -> list[str]:
 
 
 FRAMES_MAY_CHANGE = {"interp"}
-"""Codecs that promise to encode what they decoded to the same values, and not to the same frame."""
+"""Codecs that promise only that decoded values are encoded to the same values, not frames."""
 
 
 def frames_may_change(codec: Codec) -> bool:
-    """Return whether a setting promises no more than that; auto does where it may pick such."""
+    """Return whether a setting promises only this; so does auto if it may pick such a codec."""
     return codec.codec_name in FRAMES_MAY_CHANGE or getattr(codec, "prefer", None) == "size"
 
 
 def assert_stays(frame: bytes, codec: Codec, shape: tuple[int, ...], fill_value: Any) -> None:
-    """Fail unless what is in a frame is encoded to the same values again, or to the same frame."""
+    """Fail unless the values of a frame are encoded to the same values, or to the same frame."""
     decoded = h5lossy.decode(frame, shape=shape)
     again = h5lossy.encode(decoded, codec, fill_value=fill_value)
     assert_same_bits(h5lossy.decode(again), decoded.reshape(-1))
@@ -126,10 +126,10 @@ NOT_IN_AUTO = {"interp"}
 """Codecs that codec auto tries for size only."""
 
 SMALLEST_BOUNDS = {"interp": 32.0}
-"""The least bounds that have bins, in smallest normal numbers of the type, where it is not 1."""
+"""The smallest bounds that have bins, in smallest normal numbers of the type, if not 1."""
 
 FEWER_BINS = {"interp"}
-"""Codecs whose bins end at half of where those of the others do."""
+"""Codecs whose bins end at half the value where those of others end."""
 
 BACKENDS: list[str] = [backend for backend, usable in _native.backends().items() if usable]
 """The backends that this machine can run, best first."""

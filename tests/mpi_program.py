@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `test_mpi.py` runs under mpiexec: cases that all ranks run together, one after the other.
+"""The program that `test_mpi.py` runs under mpiexec: cases that all ranks run, one by one.
 
     mpiexec -n RANKS python -P mpi_program.py FOLDER
 
-Rank 0 writes to FOLDER/found.json, after each case, what went wrong in it, by its name.
+After each case, rank 0 writes to FOLDER/found.json what went wrong in it, by its name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def case_of_two(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def field(ranks: int, dtype: str = "f4") -> np.ndarray:
-    """Values of all ranks; the chunks divide only the first axis."""
+    """Return the values of all ranks; the chunks divide only the first axis."""
     shape = (PLANES * ranks, 50, 47)
     return np.random.default_rng(ranks).normal(size=shape).cumsum(axis=0).astype(dtype)
 
@@ -70,7 +70,7 @@ def frames(data: h5py.Dataset) -> dict[tuple[int, ...], bytes]:
 
 
 def check_file(comm: Any, path: Path, values: np.ndarray, name: str = "t") -> None:
-    """Compare, without MPI, with what one process would have written."""
+    """Compare, without MPI, with the file that a single process would have written."""
     comm.Barrier()
     failure = ""
     if comm.rank == 0:
@@ -306,7 +306,7 @@ def other_filters_and_none(comm: Any, path: Path) -> None:
 
 
 def all_refuse(comm: Any, path: Path, message: str, *arguments: Any, **options: Any) -> None:
-    """Expect the same error on all ranks, nothing in the file, and a file that can be used."""
+    """Expect the same error on all ranks, an unchanged file, and that it can still be used."""
     values = field(comm.size)
     with opened(comm, path) as file:
         data = dataset(file, values.shape)

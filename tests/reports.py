@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reports of `h5lossy.assess`, compared number by number."""
+"""Compares reports of `h5lossy.assess` number by number."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from h5lossy import Report
 
-#: What may differ where the same values are read from elsewhere.
+#: What may differ if the same values are read from another source.
 SOURCE = re.compile(r"dims|provenance|per_chunk|size|bound|undefined\.(size|per_chunk)")
 
 
 def numbers_of(report: Report, leave_out: re.Pattern[str] = SOURCE) -> dict[str, Any]:
-    """Return all that a report holds, by its path, but for paths that begin with a pattern."""
+    """Return all contents of a report by path, except paths that begin with a pattern."""
 
     def walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         if leave_out.match(path):
@@ -37,7 +37,7 @@ def numbers_of(report: Report, leave_out: re.Pattern[str] = SOURCE) -> dict[str,
 def assert_same(
     mine: Report, theirs: Report, leave_out: re.Pattern[str] = SOURCE, near: float = 1e-14
 ) -> None:
-    """Compare two reports: sums, which may be of another order, to 11 digits, all else exactly."""
+    """Compare two reports: sums, whose order may differ, to 11 digits, everything else exactly."""
     found, wanted = numbers_of(mine, leave_out), numbers_of(theirs, leave_out)
     assert found.keys() == wanted.keys()
     for path, want in wanted.items():

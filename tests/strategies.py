@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hypothesis strategies for hostile data: bit patterns, placed where codecs can go wrong.
 
-A field is drawn as a few *pieces* (a run, a ramp, noise, values about the borders of bins), so that
-a failing one shrinks to the piece that matters, and yet a field of several tiles is drawn fast.
+A field is drawn as a few *pieces* (a run, a ramp, noise, values near the borders of bins), so that
+a failing field shrinks to the relevant piece, and still a field of several tiles is drawn fast.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from checks import Array, bits_of, floats_of, pattern
 KINDS = ["absolute", "pointwise_relative", "range_relative", "lossless"]
 
 in_every_mode = hypothesis.settings(max_examples=hypothesis.settings().max_examples // 4)
-"""For tests of every mode of every codec: fewer examples of each, and more of all together."""
+"""For tests of every mode of every codec: fewer examples of each, but more in total."""
 
 MANTISSA_BITS = {4: 23, 8: 52}
 BIASES = {4: 127, 8: 1023}
 
 
 def special_patterns(size: int) -> dict[str, int]:
-    """Return the patterns that are special in a float type of `size` bytes, by name."""
+    """Return the special patterns of a float type of `size` bytes, by name."""
     m = MANTISSA_BITS[size]
     sign = 1 << (8 * size - 1)
     infinity = sign - (1 << m)
@@ -66,7 +66,7 @@ TILE_COUNTS = [2047, 2048, 2049, 2080, 4095, 4096, 4097, 4129, 8191, 8192, 8193,
 
 
 def bound_values(kind: str) -> st.SearchStrategy[float]:
-    """Draw the value of a bound: of all magnitudes, and where float32 and float64 round."""
+    """Draw the value of a bound: of any magnitude, and near roundings of float32 and float64."""
     edges = [
         5e-324,
         2.0**-1074 * 3,
@@ -135,7 +135,7 @@ def bounds(kinds: list[str] = KINDS) -> st.SearchStrategy[dict[str, Any]]:
 def border_values(size: int, bound: dict[str, Any], bins: Array) -> Array:
     """Return patterns of values halfway between bins: `bins` counts halves of a bin's width.
 
-    Values out of the type's range are infinite. Even numbers of halves are reconstructions.
+    Values beyond the type's range are infinite. Even numbers of halves are reconstructions.
     """
     float_type, m = np.dtype(f"f{size}"), MANTISSA_BITS[size]
     [(kind, value)] = bound.items()
@@ -156,7 +156,7 @@ def border_values(size: int, bound: dict[str, Any], bins: Array) -> Array:
 
 
 Piece = Callable[[int, "dict[str, Any]"], Array]
-"""Makes patterns for a type of so many bytes, and a bound."""
+"""Makes patterns for a type of a given number of bytes, and a bound."""
 
 
 def _run(word: int, count: int) -> Piece:
@@ -193,7 +193,7 @@ def _walk(seed: int, exponent: int, count: int) -> Piece:
 
 
 def _borders(seed: int, magnitude: int, ulps: int, count: int) -> Piece:
-    """Make values up to `ulps` away from the borders of bins up to number 2**magnitude."""
+    """Make values up to `ulps` away from the borders of bins, up to bin 2**magnitude."""
 
     def make(size: int, bound: dict[str, Any]) -> Array:
         rng = np.random.default_rng(seed)
@@ -233,7 +233,7 @@ def pieces(limit: int) -> st.SearchStrategy[Piece]:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Values, and what is asked for them."""
+    """Values and the settings with which they are encoded."""
 
     values: Array
     bound: dict[str, Any]
@@ -264,9 +264,9 @@ def chunks(
     max_count: int = 10000,
     with_fill: bool | None = None,
 ) -> Chunk:
-    """Draw values of a type with a bound, and with a fill value, without, or either.
+    """Draw values of a type with a bound, and with a fill value, without one, or either.
 
-    The fill value is one of the usual, or a value of the data, or what a value may decode to.
+    The fill value is a usual one, a value of the data, or a number to which values may decode.
     """
     dtype = np.dtype(dtype)
     size = dtype.itemsize
@@ -314,7 +314,7 @@ def shaped_chunks(
     max_count: int = 10000,
     with_fill: bool | None = None,
 ) -> Chunk:
-    """Draw values in one to four dimensions (`chunks`); those that do not fit the shape go."""
+    """Draw values in one to four dimensions (`chunks`); those that do not fit are dropped."""
     chunk = draw(chunks(dtype, kinds, max_count=max_count, with_fill=with_fill))
     inner: list[int] = []
     for extent in draw(st.lists(st.sampled_from(EXTENTS), max_size=3)):

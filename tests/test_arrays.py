@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which arrays are on a GPU, and what is waited for, as far as that can be told without one.
+"""Which arrays are on a GPU, and what is waited for, as far as this can be tested without one.
 
-tests/gpu has the libraries themselves.
+tests/gpu tests the libraries themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CPU, CUDA, CUDA_HOST, ROCM, MANAGED = 1, 2, 3, 10, 13
 
 
 class Exported:
-    """Says by DLPack where its values are; its other interface raises, as that of tensors may."""
+    """Tells by DLPack where its values are; its other interface raises, as that of tensors may."""
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
@@ -69,7 +69,7 @@ def test_the_other_interface_is_asked_where_there_is_no_dlpack() -> None:
 
 
 class Recorder(ModuleType):
-    """In place of CuPy: notes what is called, in order."""
+    """Takes the place of CuPy, and records the calls in order."""
 
     class ndarray:  # noqa: N801  # CuPy's name
         def __init__(self) -> None:
@@ -136,7 +136,7 @@ def test_dlpack_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Tensor:
-    """As PyTorch's on the host: NumPy gets nothing that requires gradients or is a negative."""
+    """Like PyTorch on the host: NumPy gets no tensor that requires gradients or is negated."""
 
     dtype, shape = "torch.float32", (3,)
 

@@ -96,7 +96,7 @@ def number(report: Any, name: str) -> Any:
 
 
 def wanted(value: Any) -> Any:
-    """Read a golden number: "inf" and "nan" are text there."""
+    """Read a golden number; "inf" and "nan" are text there."""
     if isinstance(value, str):
         value = float(value)
     return None if isinstance(value, float) and math.isnan(value) else value
@@ -352,7 +352,7 @@ def test_a_ramp_and_a_parabola() -> None:
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("width", [5, 27, 31, 33, 61, 255, 257, 259])
 def test_only_points_of_the_field_have_derivatives(width: int, dtype: str) -> None:
-    """Where rows end within a vector; with tests/native/fill_malloc.c, NaN is behind them."""
+    """If rows end within a vector; with tests/native/fill_malloc.c, they are followed by NaN."""
     rng = np.random.default_rng(width)
     for shape in ((width,), (5, width), (3, 5, width)):
         x = rng.standard_normal(shape).astype(dtype)
@@ -1004,7 +1004,7 @@ def test_inputs_of_all_kinds(x: Any, y: Any) -> None:
 
 
 class _Tensor:
-    """Has a shape, a dtype that NumPy does not know, and DLPack, like PyTorch's."""
+    """Has a shape, a dtype that NumPy does not know, and DLPack, like PyTorch's tensors."""
 
     dtype = "torch.float32"
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""`h5lossy.assess` of fields whose axes have a meaning: slices, masks of fewer axes, weights."""
+"""`h5lossy.assess` of fields with meaningful axes: slices, masks with fewer axes, weights."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from click.testing import Result
 
 TRIED = [*CODEC_NAMES.values(), "auto-size"]
-"""What sweep and tune try by default."""
+"""The codecs that sweep and tune try by default."""
 
 
 def run(*arguments: Any, code: int = 0) -> Result:

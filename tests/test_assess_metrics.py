@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics that callers bring along, those of ours made the same way, and the figure."""
+"""Metrics supplied by callers, our own that are computed in the same way, and the figure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Units change no number of `h5lossy.assess` while squares fit; beyond, numbers are undefined."""
+"""The unit changes no number of `h5lossy.assess` if squares fit; beyond, they are undefined."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Field = np.ndarray[Any, np.dtype[np.float64]]
 
 EXPONENTS = st.integers(-1000, 1000)
 
-#: What is no number.
+#: Contents of a report that are not numbers.
 TEXT = re.compile("provenance|undefined")
 
-#: What squares are needed for.
+#: Numbers that need squares.
 NEEDS_SQUARES = re.compile(
     r"(original|decoded)\.std|error\.(std|mse|rmse|nrmse|psnr|snr|quantiles)|correlation|spectrum"
     r"|derivatives\.((slopes|curvatures)\.\d+\.rmse|gradient|laplacian_(rms|rmse|snr)|h1)|autocorrelation|climate"
 )
 
-#: What has the unit of the field, by its path in a report; mse has its square, all else none.
+#: Numbers in the unit of the field, by their path in a report. mse has its square, all others none.
 HAS_UNIT = re.compile(
     r"(original|decoded)\.|error\.(min|max|mean|std|min_abs|max_abs|max_original|max_decoded"
     r"|mean_abs|rmse)$|error\.quantiles|histogram\.bin_width|ssim\.value_range"
@@ -49,7 +49,7 @@ def power_of(path: str) -> int:
 
 
 def field_and_error(seed: int, shape: tuple[int, ...]) -> tuple[Field, Field]:
-    """Make numbers that times 2^-1000 are still exact."""
+    """Make numbers that are still exact when multiplied by 2^-1000."""
     rng = np.random.default_rng(seed)
     x = np.rint(rng.standard_normal(shape) * 2**20) / 2**20
     return x, np.rint(rng.standard_normal(shape) * 2**10) / 2**30
@@ -131,7 +131,7 @@ def exact_log10(value: Fraction) -> float:
 
 
 def near(value: float | None, square: Fraction) -> bool:
-    """Return whether a number has the square that it should have."""
+    """Return whether the square of a number is as expected."""
     assert value is not None
     return abs(Fraction(value) ** 2 - square) <= square * Fraction(1, 10**12) + Fraction(1, 10**640)
 
@@ -145,7 +145,7 @@ FITTING = st.integers(-370, 370)
 @example(np.arange(24) ** 2, -360, 0)
 @example(np.arange(24) ** 2, -360, 350)
 def test_rational_arithmetic_agrees(whole: Field, original: int, error: int) -> None:
-    """Original and error in units of their own."""
+    """Original and error have different units."""
     rng = np.random.default_rng(int(whole.sum()) % 1000)
     x = np.ldexp(whole.astype(np.float64), original - 20)
     y = x + np.ldexp(rng.permutation(24) - 7.0, error - 6)

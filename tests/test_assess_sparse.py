@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Chunks that were never written are assessed as the fill value, and counted without a walk."""
+"""Chunks that were never written are assessed as the fill value, and counted without reading."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SHAPES = {
     (40, 5, 6, 7): (2, 5, 3, 7),
 }
 
-#: What tells how values were read.
+#: Numbers that tell how values were read.
 WHERE = re.compile(r"provenance|size|bound\.source|undefined\.size")
 
 
 @pytest.fixture(autouse=True)
 def sparse_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look for what is not stored in datasets of any size, in slabs as thin as can be."""
+    """Make datasets of any size count as sparse, and slabs as thin as possible."""
     monkeypatch.setattr(_fields, "_LARGE", 1)
     monkeypatch.setattr(_walk, "_BYTES_AT_ONCE", 1)
     monkeypatch.setattr(_walk, "_TIMES_KEPT", 0)
@@ -106,7 +106,7 @@ def test_what_was_never_written_counts_as_if_it_were_read(  # noqa: PLR0917
 def test_time_is_taken_by_what_is_stored(
     tmp_path: Path, shape: tuple[int, ...], chunked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """These would be read for years."""
+    """Reading all of these datasets would take years."""
     monkeypatch.undo()
     chunks = tuple(min(n, 1 << 16 // len(shape)) for n in shape) if chunked else None
     with h5py.File(tmp_path / "a.h5", "w") as file:

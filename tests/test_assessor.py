@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Assessor`: planes that come one after the other, in any number of processes."""
+"""`Assessor`: planes that arrive one after the other, in any number of processes."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_positions_are_of_64_bits() -> None:
 @pytest.mark.slow
 def test_more_points_than_32_bits_count() -> None:
     class Field:
-        """Zeros, and a few values near the end, that nobody has to hold."""
+        """Zeros, and a few values near the end, without ever being in memory as a whole."""
 
         shape = (4160, 1024, 512)
         dtype = np.dtype(np.float32)

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Codec auto picks what is small, also where blocks are partly outside of the chunk.
+"""Codec auto picks small frames, also if blocks are partly outside of the chunk.
 
-For size it picks the smallest frame there is, unless that would move a value a second time.
+For size, it picks the smallest frame of all, unless that would move a value a second time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ IN_BLOCKS = [functools.partial(h5lossy.CuSZp2, dimensions=n) for n in (1, 2, 3)]
 
 
 def candidates(rank: int, bound: float) -> list[Codec]:
-    """Return what auto tries for chunks of so many extents other than 1, in its order."""
+    """Return what auto tries, in order, for chunks with this many extents other than 1."""
     in_blocks = [make(absolute=bound) for make in IN_BLOCKS[: max(rank, 1)]]
     return [h5lossy.PFPL(absolute=bound), *in_blocks, h5lossy.AATROX(absolute=bound)]
 
@@ -120,7 +120,7 @@ def test_real_fields_cut_anywhere_get_nearly_the_smallest_frame(corpus_field: Fi
 SIZE_BOUND = 0.125
 
 STEP = 2 * SIZE_BOUND * h5lossy.Interp.step_share
-"""Of all frames for size: exact in both types."""
+"""All bounds of frames for size; exact in both types."""
 
 FOR_SIZE = h5lossy.Auto(absolute=SIZE_BOUND, prefer="size")
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""All backends write the same bytes, and read each other's. So do all threads, every time.
+"""All backends write the same bytes and read each other's; so do threads, every time.
 
 A process chooses its backend once, so each backend runs in a process of its own.
 """
@@ -54,7 +54,7 @@ pickle.dump((backend, answers, decoded), sys.stdout.buffer)
 def python(
     code: str, folder: Path, given: bytes = b"", **environment: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run code in another Python, with the h5lossy that is tested here, and no other."""
+    """Run code in another Python process, with only the h5lossy under test."""
     package = str(Path(h5lossy.__file__).parents[1])
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     return subprocess.run(
@@ -69,7 +69,7 @@ def python(
 
 
 def fields(dtype: np.dtype[Any], bound: dict[str, Any]) -> list[Array]:
-    """Return fields that make a codec take all its branches: some seconds' worth in total."""
+    """Return fields that make a codec take all its branches, for some seconds in total."""
     size = dtype.itemsize
     rng = np.random.default_rng(11)
     smooth = np.sin(np.arange(20000) / 400).reshape(20, 25, 40) * 50
@@ -106,7 +106,7 @@ def jobs() -> list[tuple[Array, Codec, Any]]:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[Any], list[bytes]]]:
-    """Encode and decode everything with every backend; decode what the first one wrote as well."""
+    """Encode and decode everything with every backend, and also decode the first one's frames."""
     found: dict[str, tuple[list[Any], list[bytes]]] = {}
     frames: list[bytes] = []
     for name in BACKENDS:

@@ -38,7 +38,7 @@ CODEC = PFPL(absolute=1e-2)
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make batches of a few small chunks, so that small datasets take many."""
+    """Make batches of a few small chunks, so that even small datasets take many batches."""
     monkeypatch.setattr(_blocks, "BLOCK_BYTES", 8 << 10)
     monkeypatch.setattr(chunk_readers, "_FEW_BYTES", 0)
 
@@ -52,7 +52,7 @@ def file(tmp_path: Path) -> Iterator[h5py.File]:
 def twins(
     file: h5py.File, shape: tuple[int, ...], dtype: Any = "f4", **options: Any
 ) -> tuple[h5py.Dataset, h5py.Dataset]:
-    """Make two datasets that are alike: one for h5py, and one for us."""
+    """Make two equal datasets: one for h5py, and one for h5lossy."""
     options = {"compression": CODEC, **options}
     number = len(file) // 2
     made = [
@@ -89,7 +89,7 @@ def assert_alike(theirs: h5py.Dataset, ours: h5py.Dataset) -> None:
 
 @st.composite
 def indexes(draw: st.DrawFn, shape: tuple[int, ...], *, steps: bool) -> Any:
-    """Draw what h5py takes between brackets."""
+    """Draw an index that h5py accepts."""
     parts: list[Any] = []
     for extent in shape:
         first, last = sorted(draw(st.tuples(*[st.integers(0, extent)] * 2)))
@@ -353,7 +353,7 @@ def test_a_wrong_selection_is_h5pys_error(file: h5py.File, index: Any) -> None:
 
 
 def sources(values: np.ndarray[Any, Any], folder: Path) -> dict[str, Callable[[], Any]]:
-    """Return ways to give the same values; those of rows 42 to 56 are 3."""
+    """Return ways to pass the same values; those of rows 42 to 56 are 3."""
     np.save(folder / "values.npy", values)
     with h5py.File(folder / "source.h5", "w") as file:
         file["x"] = values
@@ -656,7 +656,7 @@ def test_a_huge_number_of_threads_makes_no_huge_batch(file: h5py.File) -> None:
 
 @contextmanager
 def peak_memory() -> Iterator[Callable[[], int]]:
-    """Give what tells, afterwards, how many bytes there were at most while the block ran."""
+    """Return a function that afterwards tells the peak memory in bytes while the block ran."""
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     found = 0
@@ -1084,7 +1084,7 @@ atexit.register(save)
 
 
 def test_at_exit() -> None:
-    """Python starts no threads any more then."""
+    """At that point, Python can't start threads any more."""
     assert float(run_python(AT_EXIT).stdout) == pytest.approx(7, abs=0.1)
 
 
@@ -1156,7 +1156,7 @@ def test_progress_that_fails_ends_the_write(file: h5py.File) -> None:
 
 
 def test_a_call_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
-    """Buffers of tens of MiB in reference cycles would add up in a loop of calls."""
+    """Buffers of tens of MiB in reference cycles would accumulate in a loop of calls."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset("t", (64, 64), "f4", chunks=(16, 16), compression=CODEC)
         gc.collect()

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Big-endian values become the frame of little-endian ones, but for the bit that says so.
+"""Frames of big-endian values are those of little-endian ones, except for the bit that tells.
 
-So what other tests show of little-endian values is true of big-endian ones.
+So everything that other tests show for little-endian values is true for big-endian ones.
 """
 
 from __future__ import annotations

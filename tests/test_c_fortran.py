@@ -41,7 +41,7 @@ def test_every_program_is_tested() -> None:
 
 
 def check_program(program: Path, name: str, folder: Path) -> None:
-    """Run a program, and check what it wrote; without the plugin, it says what is missing."""
+    """Run a program, and check what it wrote; without the plugin, it reports what is missing."""
     _, file_name, variable, model = PROGRAMS[name]
     said = run(program, file_name, cwd=folder, env=with_plugin()).stdout
     assert re.search(r"largest error +0?\.000\d+", said)
@@ -117,7 +117,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> dict[str, str]:
-    """Give an environment with the command h5lossy, and a folder as an installation has it."""
+    """Return an environment with the command h5lossy, and a folder laid out as installed."""
     root = tmp_path / "installed"
     for folder in ("plugins", "bin"):
         (root / folder).mkdir(parents=True)
@@ -261,7 +261,7 @@ MAKERS = {"C": c_program, "Fortran": fortran_program}
 
 
 def compressed_by(program: Path, folder: Path) -> tuple[h5lossy.DatasetInfo, tuple[int, ...], Any]:
-    """Run a program, and return what it wrote: how, the cd_values, and the values."""
+    """Run a program, and return the settings, the cd_values and the values that it wrote."""
     said = run(program, folder / "x.h5", env=with_plugin())
     assert said.stderr == ""
     with h5py.File(folder / "x.h5") as file:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""cd_values: docs/format/cd_values.md against what the library packs, unpacks and stores."""
+"""cd_values: docs/format/cd_values.md compared with what the library packs, unpacks and stores."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_the_forms_of_the_page_all_mean_the_same() -> None:
 
 
 def params() -> Iterator[Params]:
-    """Give one of everything that may be different."""
+    """Yield parameters that differ in one field each."""
     yield Params(codec=0, bound_kind=0, bound=1.0)
     yield Params(codec=1, bound_kind=1, bound=0.125)
     yield Params(codec=1, bound_kind=2, bound=5e-324)

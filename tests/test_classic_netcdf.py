@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files of netCDF's classic model remain valid, and every program reads them.
+"""Files in netCDF's classic model remain valid, and every program can read them.
 
 That model has no variable-length strings and no unsigned or 64-bit integers, so attributes must not
 be of these types either.

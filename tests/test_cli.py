@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line but for `h5lossy repack`, which has a file of its own."""
+"""The command line, except `h5lossy repack`, which has its own file."""
 
 from __future__ import annotations
 
@@ -564,7 +564,7 @@ def test_demo_ends_with_status_1_where_a_value_breaks_its_bound(
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Give a file with compressed and other datasets."""
+    """Return a file with compressed and other datasets."""
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         options: dict[str, Any] = {"chunks": (32, 32), "compression": ABSOLUTE}

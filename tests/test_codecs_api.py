@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings: what a codec's class takes and refuses, and what it becomes on the way to a file."""
+"""Settings: what a codec's class accepts and refuses, and what is stored in a file."""
 
 from __future__ import annotations
 

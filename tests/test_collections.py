@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line with many files, files of rules, and what all commands have alike."""
+"""The command line with many files, with files of rules, and what all commands share."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def names(folder: Path) -> list[str]:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> list[Path]:
-    """Give three files; the second one has a dataset of its own."""
+    """Return three files; the second one has a dataset that the others lack."""
     folder = tmp_path / "in"
     folder.mkdir()
     for i, name in enumerate("abc"):

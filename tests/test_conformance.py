@@ -1,16 +1,16 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The data that lossy filters are known to stumble over: one row for each trap, all kinds of bound.
+"""Data on which lossy filters are known to fail: one row per trap, with all kinds of bounds.
 
 Other filters lose NaN, read big-endian data as noise, let the padding of edge chunks decide about a
 bound, or take the process with them. Here a row ends in one of three ways, and the row says which:
 
 - *kept*: the bound holds for every value; NaN, infinities and the fill value keep their bits;
-- *stored*: the chunks are there as they were, inside of frames;
+- *stored*: the chunks are stored unchanged, inside of frames;
 - *refused*: a Python exception when the dataset is created.
 
-The rows run in a process of their own, this file with an argument, since the worst end is that of
-the process: by a signal, or by an exit without a word.
+The rows run in a separate process (this file with an argument), since the worst outcome is the end
+of the process, by a signal or by an exit without a message.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Row:
     chunks : tuple of int
         The chunk shape; (32, 32) unless the row is about another.
     by_row : bool
-        Whether the rows are appended one by one, each by a program of its own.
+        Whether the rows are appended one by one, each by a separate program.
     expected : str
-        How the row ends.
+        The outcome of the row.
     """
 
     make: Callable[[], Array]
@@ -65,7 +65,7 @@ class Row:
 
 
 def walk(shape: tuple[int, ...] = (64, 64), dtype: Any = "f4") -> Array:
-    """Make a random walk in two dimensions, the data of the measurements that found the traps."""
+    """Make a 2-D random walk, the data of the measurements that found the traps."""
     steps = np.random.default_rng(0).normal(size=shape)
     for axis in range(len(shape)):
         steps = np.cumsum(steps, axis)
@@ -73,7 +73,7 @@ def walk(shape: tuple[int, ...] = (64, 64), dtype: Any = "f4") -> Array:
 
 
 def walk_with(value: float, dtype: Any = "f4", *, where: float = 0.28) -> Array:
-    """Make a random walk in which a part of the values is another one."""
+    """Make a random walk in which some values are replaced by another one."""
     data = walk(dtype=dtype)
     data[np.random.default_rng(1).random(data.shape) < where] = value
     return data
@@ -134,7 +134,7 @@ def codec_for(row: Row, kind: str) -> h5lossy.PFPL:
 
 
 def run_case(row: Row, kind: str, folder: Path) -> str:
-    """Write and read, in this process; return how it ended."""
+    """Write and read, in this process; return the outcome."""
     data = row.make()
     options: dict[str, Any] = {"chunks": row.chunks, "compression": codec_for(row, kind)}
     if row.fill is not None:

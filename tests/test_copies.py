@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""`h5lossy repack` keeps all objects of files of every sort, and notices if it does not."""
+"""`h5lossy repack` keeps all objects of files of every kind, and notices if it does not."""
 
 from __future__ import annotations
 
@@ -566,7 +566,7 @@ def moved_to_end(file: h5py.File) -> None:
 
 
 def copied(file: h5py.File) -> None:
-    """Make an object of its own of what was a second link."""
+    """Replace a second link by an object of its own."""
     del file["plain/x"]
     file.copy("x", "plain/x")
 

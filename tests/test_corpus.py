@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Real fields, all of them: every value within every bound, and the bytes of the reference.
+"""Real fields, all of them: every value is within every bound, and bytes equal the reference's.
 
-H5LOSSY_CORPUS names the folder of HDF5 files that they are in.
+H5LOSSY_CORPUS names the folder that contains their HDF5 files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read(field: Field) -> tuple[np.ndarray[Any, Any], Any, float]:
 
 
 def kept(codec: type[Codec], field: Field, bound: dict[str, Any]) -> bytes:
-    """Encode a field, fail unless every value is what was promised, and return the frame."""
+    """Encode a field, fail unless every value keeps the promise, and return the frame."""
     values, fill_value, _ = read(field)
     frame = h5lossy.encode(values, codec(**bound), fill_value=fill_value)
     decoded = h5lossy.decode(frame, shape=values.shape)

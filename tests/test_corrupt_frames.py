@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames that are damaged, cut off, or made by someone who means harm.
+"""Frames that are damaged, truncated, or made by an attacker.
 
-A checksum finds accidents; it stops nobody who can compute it. So broken frames are tried here with
-their checksums wrong, right, and left out. A crash ends the whole test run, which is a failure
-enough: nothing is caught by another process.
+A checksum detects accidents; it does not stop anyone who can compute it. So broken frames are tried
+here with wrong, right and missing checksums. A crash ends the whole test run, which is failure
+enough: no other process catches it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ HEADER_BYTES = 40
 def frame_of_4_kib(
     codec: type[Codec], kind: str, float_type: str = "<f4", *, checksum: bool = True
 ) -> bytes:
-    """Return a frame just below 4 KiB, with a bound of this kind, and mostly several tiles."""
+    """Return a frame just below 4 KiB, with a bound of this kind, usually of several tiles."""
     smooth = np.sin(np.arange(20000) / 3000) * 40
     setting = codec(**BOUNDS[kind], checksum=checksum)
     for rougher in (1, 10):
@@ -71,7 +71,7 @@ def stored_frame(*, checksum: bool = True) -> bytes:
 
 
 def refusal(call: Callable[[], object]) -> H5LossyError | None:
-    """Return the error of h5lossy's that a call raises; None where it raises nothing."""
+    """Return the h5lossy error that a call raises; None if it raises nothing."""
     try:
         call()
     except H5LossyError as error:
@@ -84,14 +84,14 @@ def changed(frame: bytes, at: int, value: int) -> bytes:
 
 
 def resealed(frame: bytes, tiles: int) -> bytes:
-    """Return the frame with a header sum that is right for so many tiles."""
+    """Return the frame with a header sum that is right for this many tiles."""
     front = frame[: 4 * frame[5] + 4 * tiles]
     total = reference.checksum([front[:16] + front[20:]])
     return frame[:16] + struct.pack("<I", total) + frame[20:]
 
 
 def patched(frame: bytes, at: int, fields: bytes) -> bytes:
-    """Return the frame with other bytes in its header or tile table, and a sum that is right."""
+    """Return the frame with changed bytes in its header or tile table, and a right sum."""
     tiles = 0 if frame[6] == reference.STORED else len(reference.parse(frame).tiles)
     return resealed(frame[:at] + fields + frame[at + len(fields) :], tiles)
 
@@ -343,7 +343,7 @@ def test_any_bytes_behind_a_header_are_refused_or_read_just_as_by_the_reference(
 
 
 def assert_same_verdict(frame: bytes) -> None:
-    """Fail unless library and reference refuse a frame both, or read the same values."""
+    """Fail unless library and reference both refuse a frame, or read the same values."""
     try:
         expected = reference.decode(frame)
     except reference.Refused:

@@ -34,7 +34,7 @@ SOURCE = re.compile(r"provenance|per_chunk|size|undefined\.(size|per_chunk)")
 
 
 class Computed:
-    """Values that dask computes block by block; says how often, and how many at a time."""
+    """Values that dask computes block by block; records how often, and how many at a time."""
 
     def __init__(self, chunks: tuple[tuple[int, ...], ...]) -> None:
         self.values = field(tuple(map(sum, chunks)))
@@ -130,7 +130,7 @@ def test_arrays_that_cannot_be_written_as_they_are(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    """An array that is four times larger than what the process may take for it."""
+    """An array that is four times as large as the memory that the process may use for it."""
     code = """
 import sys
 import dask, dask.array as da, h5py, numpy as np

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The decoder beside the format's pages decodes, and refuses, what the library does."""
+"""The decoder next to the format's pages decodes and refuses the same frames as the library."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_it_decodes_the_frames_of_the_past(decoder: Any, frame: golden.Golden) -
 
 
 def sealed(decoder: Any, frame: bytes) -> bytes:
-    """Give a frame the checksums of what it holds, if its header says what is summed."""
+    """Return a frame with right checksums of its contents, if its header tells what is summed."""
     sums = bytearray(frame)
     try:
         words, codec, type_byte, _, mode = struct.unpack_from("<5B", frame, 5)
@@ -55,7 +55,7 @@ SMALL = [frame for frame in GOLDEN if len(frame.frame) < 2000]
 
 
 def decoded_alike(decoder: Any, frame: bytes) -> bytes | None:
-    """Return what the library and the decoder make of a frame; None if both refuse it alike."""
+    """Return what library and decoder make of a frame; None if both refuse it in the same way."""
     refusals = {
         decoder.Unsupported: h5lossy.UnsupportedError,
         decoder.Truncated: h5lossy.TruncatedFrameError,

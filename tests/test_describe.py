@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `describe` says about datasets, and `get_config` about the process."""
+"""What `describe` returns for datasets, and `get_config` for the process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What pages of the documentation show works, and the tests that they name exist."""
+"""The code on pages of the documentation works, and the tests that they name exist."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def blocks_of(page: str, language: str) -> list[str]:
 
 
 def write_file(path: Path, page: str) -> None:
-    """Write a file that a page begins with; those of one kind have the same values."""
+    """Write a file with which a page begins; those of the same kind have the same values."""
     path.parent.mkdir(exist_ok=True)
     values = field((8, 128, 128)) - 200
     if path.suffix == ".toml":
@@ -128,7 +128,7 @@ def write_variables(group: h5py.Group, values: np.ndarray[Any, Any], page: str) 
 
 
 def named_values(page: str, folder: Path) -> dict[str, Any]:
-    """Return what readers of a page have of their own, by the names that it has on the page."""
+    """Return the objects that readers of a page have themselves, by their names on the page."""
     values = field((2, 512, 512))
     counts = np.abs(values).astype("u2")
     file = h5py.File(folder / "mine.h5", "w")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values that stay exact beside a bound: up to two, of which the fill value may be one."""
+"""Values that stay exact although there is a bound: up to two, including the fill value."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def near(dtype: str, bound: int) -> list[int]:
 
 
 def decoded_of(values: Array, codec: Any, fill: Any = None) -> Array:
-    """Return what values come back as; no tile is stored."""
+    """Return the decoded values; no tile is stored."""
     frame = h5lossy.encode(values, codec, fill_value=fill)
     info = h5lossy.inspect(frame)
     assert (info.codec, info.stored_tiles) == (codec.codec_name, 0)
@@ -63,7 +63,7 @@ def decoded_of(values: Array, codec: Any, fill: Any = None) -> Array:
 def check(
     values: Array, codec: Any, limit: Callable[[Array], Any], fill: int | None = None
 ) -> Array:
-    """Encode values, and judge what comes back of each in integers of 64 bits."""
+    """Encode values, and judge each decoded one in 64-bit integers."""
     decoded = decoded_of(values, codec, fill)
     wide = values.astype(np.int64)
     assert (np.abs(wide - decoded.astype(np.int64)) <= limit(wide)).all()
@@ -241,7 +241,7 @@ def test_interp_has_the_same_values_in_frames_that_the_reference_reads(
 
 @pytest.mark.parametrize("codec", [PFPL, Interp])
 def test_marks_cost_little(codec: Any) -> None:
-    """Exact values are no numbers that neighbours are predicted from."""
+    """Exact values are not numbers from which neighbours are predicted."""
     rng = np.random.default_rng(0)
     image = 1000 + np.add.outer(np.arange(120), np.arange(200)) + rng.integers(0, 9, (120, 200))
     image[40:60], image[:, 90:97] = 65535, 65534

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples run, each as a program of its own, and check what they show."""
+"""The examples run, each as a separate program, and check what they show."""
 
 from __future__ import annotations
 

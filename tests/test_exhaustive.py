@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every float32 there is keeps its bound: ``pytest -m exhaustive``.
+"""Every float32 value keeps its bound: ``pytest -m exhaustive``.
 
 It takes about a minute of one core for each setting. The work is done by tests/native/sweep.cpp,
 which is built here; or ``H5L_SWEEP`` names the program.

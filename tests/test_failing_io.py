@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""I/O that fails, and processes that are killed: an error or the right values, nothing else.
+"""I/O that fails, and processes that are killed: the result is an error or the right values.
 
-H5LOSSY_IO_CASES is the number of calls of each kind that are tried, of up to a few hundred.
+H5LOSSY_IO_CASES is how many calls of each kind are tried, out of up to a few hundred.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cases(shim: Path, *arguments: str | Path) -> list[Any]:
-    """Run cases.py and return what it says of each case."""
+    """Run cases.py and return its result for each case."""
     done = subprocess.run(
         [*PYTHON, FOLDER / "cases.py", *arguments],
         env=environment(LD_PRELOAD=str(shim)),

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The HDF5 filter, through h5py as users go, and its C functions where h5py hides something.
+"""The HDF5 filter, through h5py as users see it, and its C functions where h5py hides something.
 
-Every file is closed and opened again before it is read: what is in HDF5's chunk cache has not been
-through the filter.
+Every file is closed and opened again before it is read, since HDF5's chunk cache holds values that
+have not passed the filter.
 """
 
 from __future__ import annotations
@@ -1259,7 +1259,7 @@ def test_what_is_no_frame_of_this_dataset_is_an_oserror(path: Path, content: byt
 
 
 def test_bytes_that_are_too_few_for_the_chunk_are_an_error(path: Path) -> None:
-    """HDF5 reads a whole chunk whatever a filter returns: it must not be the heap that it reads."""
+    """HDF5 reads a whole chunk whatever a filter returns: it must not read other heap memory."""
     shape = (512, 512)
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("x", shape, "f4", chunks=shape, compression=ABSOLUTE)
@@ -1375,7 +1375,7 @@ _libm = ctypes.CDLL("libm.so.6" if platform.system() == "Linux" else None)
 
 
 def with_rounding_and_flushing(call: Any) -> Any:
-    """Call with results rounded up, and denormals flushed to zero on both sides."""
+    """Call with upward rounding, and with denormal inputs and results flushed to zero."""
     environment = (ctypes.c_ubyte * 64)()
     assert _libm.fegetenv(environment) == 0
     before = bytes(environment)

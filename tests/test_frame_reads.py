@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames that lie near each other in a file are read by one call, where that is safe."""
+"""Frames that are near each other in a file are read by one call, where that is safe."""
 
 from __future__ import annotations
 

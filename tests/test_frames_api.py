@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""encode, decode, inspect: what they take, give back and refuse."""
+"""encode, decode, inspect: what they accept, return and refuse."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The fuzzer of whole files: a short run of it, and that it sees what it is made to see."""
+"""The fuzzer of whole files: a short run, and a check that it detects the intended faults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[Seed]:
 def case_of(
     made: list[Seed], folder: Path, *names: str, number: int = 0, readers: str = "look h5py read"
 ) -> files.Case:
-    """Make a case of one seed, and have it read."""
+    """Make the case of one seed, and read it."""
     (folder / "case").mkdir()
     case = files.make_case(made, 1, number, folder / "case", names)
     for reader in readers.split():

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames of the past are read as ever, and what they hold is still written as it was."""
+"""Frames of the past are still read, and their values are still encoded to the same bytes."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ void check_heap(const Method& method) {
       for (const Use& use : {many.encode, many.inspect, many.decode, many.decode_part}) {
         CHECK(use.most_bytes <= most_heap<T>(method), "%s: %zu bytes", method.name.c_str(), use.most_bytes);
       }
-      // A candidate is tried on whole blocks and on the edge, of which it takes a copy; for size, its encoder is in a list,
-      // and the codec for size comes first.
+      // A candidate is tried on whole blocks, and on the edge, of which it takes a copy. For size, its encoder is in a
+      // list, and the codec for size comes first.
       const bool chooses = method.codec == H5L_CODEC_INTERP || is_for_size(method);  // in memory of its own
       const long most = 1 + (is_auto ? 3 * count_candidates() : 0) + (chooses ? 1 : 0);
       CHECK(many.encode.count <= most, "%s: %ld allocations", method.name.c_str(), many.encode.count);

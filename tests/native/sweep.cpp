@@ -12,8 +12,8 @@
 //   --mode   the codec's, in any base that C reads (default: 0)
 //   --first, --last  patterns to begin and end with, both included
 //
-// A chunk has 2^20 patterns in a row, in three dimensions. A range-relative bound is checked against the range of the chunk's
-// own values.
+// A chunk has 2^20 consecutive patterns, in three dimensions. A range-relative bound is checked against the range of
+// the chunk's own values.
 
 #include <algorithm>
 #include <atomic>
