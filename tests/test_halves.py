@@ -40,7 +40,8 @@ KINDS = {
 
 #: Absolute bounds: below the smallest value, in units of it, at steps between values, beyond all.
 ABSOLUTE = [1e-45, 2.0**-133, 3.1 * 2.0**-24, 1e-3, 0.5, 2049, 7e4, 1e38]
-#: Of float16, values are apart by 2^-11 to 2^-10 of themselves, of bfloat16 by 2^-8 to 2^-7.
+#: Adjacent values of float16 are 2^-11 to 2^-10 of their magnitude apart, those of bfloat16 2^-8 to
+#: 2^-7.
 RELATIVE = [2.0**-11, 5e-4, 2.0**-8, 0.0039, 0.1, 0.5, 1 - 2**-53]
 
 
@@ -61,12 +62,12 @@ def finite(values: Array) -> Array:
 
 
 def bits(values: Array) -> Array:
-    """Return patterns, as integers of this machine."""
+    """Return patterns, as integers in this machine's byte order."""
     return values.view(np.dtype("u2").newbyteorder(values.dtype.byteorder)).astype("u2")
 
 
 def coded(values: Array, codec: Any, fill: Any = None) -> tuple[Array, Any]:
-    """Return what values come back as, and their frame's header; no tile is stored."""
+    """Return the decoded values and their frame's header; no tile is stored."""
     frame = h5lossy.encode(np.repeat(values, 32), codec, fill_value=fill)
     info = h5lossy.inspect(frame)
     assert info.stored_tiles == 0
@@ -88,7 +89,7 @@ def test_every_bit_is_kept_without_loss(name: str) -> None:
 
 
 def check_all_values(name: str, bound: dict[str, float]) -> None:
-    """Check that no finite value is off by more than its bound, and that nothing moves twice."""
+    """Check that no finite value is off by more than its bound, and that nothing moves again."""
     values, codec = all_values(DTYPES[name]), PFPL(**bound)
     is_finite = finite(values)
     decoded, _ = coded(values, codec)
@@ -306,7 +307,7 @@ def test_what_halves_do_not_take_is_said(name: str) -> None:
 
 
 def hdf5_type(name: str, order: str) -> Any:
-    """Return a type of HDF5's; bfloat16 as HDF5 2 has it, which h5py reads as float32."""
+    """Return an HDF5 type; bfloat16 as HDF5 2 defines it, which h5py reads as float32."""
     if name == "float16":
         return h5py.h5t.py_create(np.dtype(f"{order}f2"))
     made = (h5py.h5t.IEEE_F32LE if order == "<" else h5py.h5t.IEEE_F32BE).copy()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The programs of HDF5 and netCDF, which find the plugin by HDF5_PLUGIN_PATH.
 
-They are other programs, built with other HDF5s, and nothing of this package's Python runs in them.
+They are separate programs, built with other HDF5 libraries, and run none of this package's Python.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ ABSOLUTE = CODECS["absolute"]
 
 @pytest.fixture(scope="module")
 def plugin() -> dict[str, str]:
-    """Give the environment that the documentation recommends."""
+    """Return the environment that the documentation recommends."""
     folder = h5lossy_command("plugin-path").stdout.removesuffix("\n")
     return environment(HDF5_PLUGIN_PATH=folder)
 
 
 def plain_file(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Write datasets of all types that we take, uncompressed; return their values."""
+    """Write datasets of all types that h5lossy encodes, uncompressed; return their values."""
     data = {
         "f4": field((50, 70)),
         "f8": field((50, 70), "f8", seed=1),
@@ -253,7 +253,7 @@ def test_h5repack_compresses_the_datasets_that_are_named(
 
 
 def other_data(file: h5py.File) -> dict[str, Any]:
-    """Write datasets that the filter refuses; return what h5py reads of them."""
+    """Write datasets that the filter refuses; return the values that h5py reads from them."""
     pair_type = np.dtype([("x", "f4"), ("y", "f4")])
     file.create_dataset("bool", data=np.arange(100) > 50, chunks=(10,))
     file.create_dataset("long_double", data=np.arange(100, dtype=np.longdouble), chunks=(10,))
@@ -331,7 +331,7 @@ def test_h5repack_compresses_nothing_with_bad_cd_values(
 
 @pytest.fixture
 def compressed(tmp_path: Path) -> Path:
-    """Give a file with one compressed dataset."""
+    """Return a file with one compressed dataset."""
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         options = {"chunks": (32, 32), "fillvalue": -999.0, "compression": ABSOLUTE}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that misstate their chunks: each read is an error, and no memory is exposed."""
+"""Files with false information on their chunks: each read is an error, and no memory leaks out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CODEC = PFPL(absolute=0.5)
 
 
 def bytes_frame(raw: bytes) -> bytes:
-    """Encode as the filter does if it was told nothing."""
+    """Encode like a filter that was not told the type."""
     frame = call_filter((), raw)
     assert frame is not None
     return frame
@@ -56,7 +56,7 @@ def frame_of(count: int, dtype: Any = "<f4") -> bytes:
 
 
 def one_chunk(path: Path, stored: bytes, mask: int = 0) -> Path:
-    """Make a dataset of 2 x 2 chunks of 40 float32, one of them stored as told."""
+    """Make a dataset of 2 x 2 chunks of 40 float32, one of which is stored as given."""
     with h5py.File(path, "w") as file:  # to be opened anew: HDF5 keeps the mask that it had before
         x = file.create_dataset("x", (20, 8), "<f4", chunks=(10, 4), compression=CODEC)
         x.id.write_direct_chunk((10, 4), stored, mask)
@@ -103,7 +103,7 @@ def test_chunks_that_are_right_are_given(tmp_path: Path) -> None:
 
 
 def edited_entry(path: Path, size: int, mask: int, **options: Any) -> int:
-    """Make a dataset of one chunk of 64 KiB, and say another size of it; return the true one."""
+    """Make a dataset with a 64 KiB chunk, and change its size in the index; return the true one."""
     with h5py.File(path, "w", libver="earliest") as file:
         x = file.create_dataset(
             "x", data=field((16, 1024), "<f4"), chunks=(16, 1024), compression=CODEC, **options
@@ -168,7 +168,7 @@ OPTIONAL, MANDATORY = h5z.FLAG_OPTIONAL, h5z.FLAG_MANDATORY
 
 
 def words_of(count: int, dtype: str = "<f4") -> tuple[int, ...]:
-    """Return what set_local stores for chunks of `count` values, without a filter in place."""
+    """Return the words that set_local stores for chunks of `count` values, without a filter."""
     params = dataclasses.replace(
         _native.unpack_cd_values(CODEC.filter_options),
         value_bytes=np.dtype(dtype).itemsize,
@@ -213,7 +213,7 @@ def hostile(
 
 
 def of_two_datasets(path: Path) -> None:
-    """One matches the cd_values, and the other does not."""
+    """One dataset matches the cd_values, the other does not."""
     hostile(path, words_of(2), frame_of(2), count=2, name="a")
     hostile(path, words_of(2), frame_of(2))
 
@@ -282,7 +282,7 @@ DIRTY = {"MALLOC_PERTURB_": "165"}
 
 
 def read_elsewhere(package: str, *paths: Path, **changes: str) -> tuple[list[str], str]:
-    """Read files in another process; return what it read, and its standard error."""
+    """Read files in another process; return the values that it read, and its standard error."""
     done = run_python(READ_ALL, package, *paths, env=environment(**changes))
     return done.stdout.split(), done.stderr
 

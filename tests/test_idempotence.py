@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was decoded once does not change again, however often a chunk is read and rewritten."""
+"""Decoded values do not change again, however often a chunk is read and rewritten."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_resolved_range_relative_bound_is_idempotent(
 
 
 def steps(size: int) -> list[float]:
-    """Return bin widths whose mantissas are near a power of two, and others."""
+    """Return bin widths with mantissas near a power of two, and others."""
     ulp = 2.0 ** -MANTISSA_BITS[size]
     near = [1 + k * ulp for k in (0, 1, 2, 3, 5)] + [2 - k * ulp for k in (1, 2, 3, 5)]
     return [*near, 4 / 3, 1.1, 1.7320508, 1.9]

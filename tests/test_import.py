@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""`import h5lossy`: registers the filter, and does nothing else."""
+"""`import h5lossy` registers the filter, and does nothing else."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_the_version_is_the_librarys() -> None:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """Give a copy of the package, as it is when installed."""
+    """Return a copy of the package, as it is when installed."""
     package = tmp_path / "site" / "h5lossy"
     original = Path(h5lossy.__file__).parent
     shutil.copytree(original, package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -271,7 +271,7 @@ def copied(tmp_path: Path) -> Path:
 
 
 def import_copy(package: Path, *, status: int) -> str:
-    """Import the copy; return the last line that Python prints."""
+    """Import the copy; return the last line of Python's output."""
     env = environment(PYTHONPATH=str(package.parent))
     code = "import h5py, h5lossy; print(h5lossy.__file__, h5lossy.PLUGIN_PATH)"
     done = run(*PYTHON, "-c", code, env=env, status=status)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Integers in what measures, records, repacks and searches: all that is beside codec and filter."""
+"""Integers in measuring, records, repacking and searches: everything except codec and filter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Array = np.ndarray[Any, Any]
 
 
 def numbers(values: Any) -> list[int]:
-    """Return values as Python's integers."""
+    """Return values as Python integers."""
     return [int(x) for x in np.ravel(values)]
 
 

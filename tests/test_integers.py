@@ -54,12 +54,12 @@ def pattern(value: int, dtype: str) -> int:
 
 
 def numbers(values: Array) -> list[int]:
-    """Return values as Python's integers."""
+    """Return values as Python integers."""
     return [int(x) for x in np.ravel(values)]
 
 
 def images(dtype: str, seed: int) -> Array:
-    """Return one of several kinds of values, most of which shrink, in one of several shapes."""
+    """Return values of one of several kinds, most of which shrink, in one of several shapes."""
     rng, info = np.random.default_rng(seed), np.iinfo(dtype)
     shapes = [(1,), (7,), (300,), (16, 30), (3, 9, 20), (20, 3, 5), (2, 3, 13, 7), (70, 140)]
     shape = [*shapes, (9000,), (1, 2000, 1)][seed % 10]
@@ -90,7 +90,7 @@ def exact_values(dtype: str, bound: int) -> list[int | None]:
 
 
 def check_all_values(values: Array, bound: int, fill: int | None) -> None:
-    """Encode values of which each one is there, and judge each in exact integers."""
+    """Encode an array with every value of the type, and judge each in exact integers."""
     frame = h5lossy.encode(values, PFPL(absolute=bound), fill_value=fill)
     info = h5lossy.inspect(frame)
     assert (info.codec, info.stored_tiles, info.step) == ("pfpl", 0, 2 * bound + 1)
@@ -303,7 +303,7 @@ def test_the_page_has_an_example_that_comes_out() -> None:
 
 
 def sealed(decoder: Any, frame: bytes) -> bytes:
-    """Give a frame the checksums of what it holds, if its header says what is summed."""
+    """Return a frame with right checksums of its contents, if its header tells what is summed."""
     sums = bytearray(frame)
     try:
         words, codec, type_byte, _, mode = struct.unpack_from("<5B", frame, 5)
@@ -325,7 +325,7 @@ def sealed(decoder: Any, frame: bytes) -> bytes:
 def require_damage_is_decoded_alike(
     decoder: Any, frame: bytes, picked: random.Random, places: list[int]
 ) -> None:
-    """Change bits at some of the places, and cut: library, decoder and reference agree."""
+    """Change bits at some places, and truncate: library, decoder and reference must agree."""
     for _ in range(8):
         changed = bytearray(frame)
         changed[picked.choice(places)] ^= 1 << picked.randrange(8)
@@ -335,7 +335,7 @@ def require_damage_is_decoded_alike(
 
 
 def with_field(decoder: Any, frame: bytes, at: int, form: str, value: float) -> bytes:
-    """Return a frame with another value in a field of its header."""
+    """Return a frame with another value in one field of its header."""
     changed = bytearray(frame)
     struct.pack_into(form, changed, at, value)
     return sealed(decoder, bytes(changed))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Interp has of its own: its axes, its step, its dims, and its promise about rewriting."""
+"""Features of Interp alone: its axes, its step, its dims, and its promise about rewriting."""
 
 from __future__ import annotations
 
@@ -192,14 +192,14 @@ def test_values_on_a_lattice_that_the_bound_allows_are_exact(
 
 
 def decimals(dtype: np.dtype[Any], digits: int, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Return numbers as they are read from text of so many digits."""
+    """Return numbers as read from text with this many digits."""
     smooth = field(shape, np.dtype("f8"))
     counts: np.ndarray[Any, Any] = np.rint(smooth / np.ptp(smooth) * 3000)
     return (counts / 10**digits).astype(dtype)
 
 
 def packed(scale: float, offset: float, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Return int16 that were unpacked as doubles and stored as float32."""
+    """Return int16 values that were unpacked as doubles and stored as float32."""
     smooth = field(shape, np.dtype("f8"))
     counts = np.rint((smooth - smooth.min()) / np.ptp(smooth) * 6000 - 3000).astype("i2")
     values: np.ndarray[Any, Any] = (counts * scale + offset).astype("f4")
@@ -209,7 +209,7 @@ def packed(scale: float, offset: float, shape: tuple[int, ...]) -> np.ndarray[An
 def unpacked(
     scale: float, offset: float, shape: tuple[int, ...], dtype: np.dtype[Any], least: int = -9000
 ) -> np.ndarray[Any, Any]:
-    """Return integers of 16 bits that were unpacked in the type that the values have."""
+    """Return 16-bit integers that were unpacked in the type of the values."""
     smooth = field(shape, np.dtype("f8"))
     counts = np.rint((smooth - smooth.min()) / np.ptp(smooth) * 6000 + least)
     values: np.ndarray[Any, Any] = counts.astype(dtype) * dtype.type(scale) + dtype.type(offset)
@@ -217,7 +217,7 @@ def unpacked(
 
 
 def lattices() -> dict[str, tuple[np.ndarray[Any, Any], float]]:
-    """Return values and how far apart they are."""
+    """Return values on lattices, and their distances."""
     shape = (6, 50, 60)
     found = {
         f"{digits} digits, {code}": (decimals(np.dtype(code), digits, shape), 10.0**-digits)
@@ -250,7 +250,7 @@ def lattices() -> dict[str, tuple[np.ndarray[Any, Any], float]]:
 
 
 def comes_back(values: np.ndarray[Any, Any], codec: Interp, fill_value: Any = None) -> bytes:
-    """Check what is decoded, here and by the reference, and that it stays; return the frame."""
+    """Check the decoded values, here and in the reference, and that they stay; return the frame."""
     frame = h5lossy.encode(values, codec, fill_value=fill_value)
     decoded = h5lossy.decode(frame, shape=values.shape)
     assert_kept(values, decoded, {"absolute": codec.absolute}, fill_value)
@@ -471,7 +471,7 @@ def _with_type(params: _native.Params) -> _native.Params:
 
 
 class HostLibrary:
-    """Stands for a library of GPU arrays; its arrays are NumPy's."""
+    """Takes the place of a library of GPU arrays; its arrays are NumPy's."""
 
     def wrap(self, owner: Any) -> Any:
         return SimpleNamespace(
@@ -515,7 +515,7 @@ class HostLibrary:
 
 @pytest.fixture
 def host_library(monkeypatch: pytest.MonkeyPatch) -> HostLibrary:
-    """Arrays on a GPU that leaves the chunks to the host: they are those of NumPy."""
+    """Arrays on a GPU, whose chunks are encoded by the host: they are NumPy's."""
     library = HostLibrary()
 
     def leave_chunks(_params: _native.Params, batch: _native.DeviceBatch) -> None:

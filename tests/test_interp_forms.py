@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Interp's tiles in every form, at the limits of its integers, and of every shape.
 
-Each test makes values that lead to what it is about, looks into the payload whether they did, and
-has the reference decode it too.
+Each test makes values that lead to a certain form, checks in the payload whether they did, and has
+the reference decode it too.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def heads_of(frame: bytes) -> list[Head]:
 
 
 def encoded(values: Array, fill_value: Any = None, **choice: Any) -> tuple[list[Head], Array]:
-    """Encode; check what it is decoded to, here and by the reference; return heads and values."""
+    """Encode; check the decoded values, here and in the reference; return heads and values."""
     codec = Interp(**BOUND, **choice)
     frame = h5lossy.encode(values, codec, fill_value=fill_value)
     info = h5lossy.inspect(frame)
@@ -233,7 +233,7 @@ def test_masked_values_come_back(axes: Any, rewritable: bool, dtype: np.dtype[An
 
 @pytest.mark.parametrize("padded_rows", [20, 64, 100])
 def test_two_kinds_of_nan_cost_a_mask_each(padded_rows: int, dtype: np.dtype[Any]) -> None:
-    """0/0 of x86 in the data, and NumPy's NaN as padding: their signs differ."""
+    """NaN of 0/0 on x86 in the data, and NumPy's NaN as padding: their signs differ."""
     values = np.cumsum(np.cumsum(rough(128 * 128, 3))).reshape(128, 128).astype(dtype) / 64
     in_data = np.random.default_rng(2).random((128, 128)) < 0.1
     values[in_data] = -np.nan
@@ -251,7 +251,7 @@ def test_two_kinds_of_nan_cost_a_mask_each(padded_rows: int, dtype: np.dtype[Any
 @pytest.mark.parametrize("rewritable", [False, True])
 @pytest.mark.parametrize("land", [0.0, -0.0, 1234.5, FILL])
 def test_numbers_that_mask_cost_a_mask(land: float, rewritable: bool, dtype: np.dtype[Any]) -> None:
-    """A model may write 0 on land, and have no fill value."""
+    """A model may write 0 on land, and define no fill value."""
     y, x = np.mgrid[0:60, 0:80] / 10
     is_land = np.hypot(y - 3, x - 4) + np.sin(3 * x) / 3 < 2
     sea = (90 + 30 * np.sin(x) * np.cos(y) + rough(4800, 2).reshape(60, 80)).astype(dtype)
@@ -266,7 +266,7 @@ def test_numbers_that_mask_cost_a_mask(land: float, rewritable: bool, dtype: np.
 
 
 def test_little_data_among_fill_values_is_not_kept_as_it_is(dtype: np.dtype[Any]) -> None:
-    """Few values always fit some lattice, and those that do not would be exceptions."""
+    """Few values always fit some lattice, and those that do not would become exceptions."""
     bound, size = {"absolute": 0.01}, (13, 13, 13)
     for seed in range(12):
         random = np.random.default_rng(seed)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Interp on integers and halves: what PFPL makes of the values, in other and smaller frames."""
+"""Interp on integers and halves: the same decoded values as PFPL's, in other, smaller frames."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat
 def as_with_pfpl(
     values: Array, decoded: Array, *, is_exact: bool, fill: Any, **bound: Any
 ) -> Array:
-    """Return what PFPL makes of values, which the decoded ones equal, or which these equal."""
+    """Return the values that PFPL decodes to, which Interp's equal."""
     flat = values.reshape(-1)
     # Repeated, so that no tile is stored.
     frame = h5lossy.encode(np.repeat(flat, 32), PFPL(**bound), fill_value=fill)
@@ -62,7 +62,7 @@ def has_exact_tiles(frame: bytes) -> bool:
 
 
 def require_values_of_pfpl(values: Array, fill: Any = None, **bound: Any) -> bytes:
-    """Return Interp's frame of values, which come back as with PFPL, or exactly in stored tiles."""
+    """Return Interp's frame of values that decode as with PFPL, or exactly in stored tiles."""
     frame = h5lossy.encode(values, Interp(**bound), fill_value=fill)
     is_exact = has_exact_tiles(frame)
     expected = as_with_pfpl(values, h5lossy.decode(frame), is_exact=is_exact, fill=fill, **bound)
