@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Interp's frames of real fields have the sizes that they had: a change of its rules is noticed.
+"""Interp's frames of real fields keep their sizes, so that a change of its rules is noticed.
 
-``python tests/test_interp_sizes.py`` writes down the sizes of now, for the fields in
-``H5LOSSY_CORPUS``. A change that is meant to make frames smaller should come with new ones.
+``python tests/test_interp_sizes.py`` writes the current sizes for the fields in ``H5LOSSY_CORPUS``.
+A change that is meant to make frames smaller should come with new sizes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RECORD = Path(__file__).parent / "interp_sizes.json"
 
 BOUNDS = {"1e-2": 1e-2, "1e-3": 1e-3, "1e-4": 1e-4, "1e-5": 1e-5}
-"""Shares of the range."""
+"""Bounds as fractions of the range."""
 
 CHUNK_VALUES = 300_000
 
@@ -45,7 +45,7 @@ def chunk_of(values: Array) -> Array:
 
 
 def sizes_of(one: Field) -> dict[str, int]:
-    """Return the bytes of a frame for each bound, and without fine points."""
+    """Return the size of a frame for each bound, and without fine points."""
     values, fill_value = one.read()
     chunk = chunk_of(values)
     valid = np.isfinite(chunk)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Interp on labels, and on integers of which many are exceptions."""
+"""Interp on labels, and on integers with many exceptions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHAPES = [(9000,), (60, 70), (130, 300), (12, 20, 31), (2, 5, 30, 21)]
 
 
 def cells(dtype: str, shape: tuple[int, ...], seed: int = 0) -> Array:
-    """Return cells with labels that have nothing to do with each other, and one value in 500."""
+    """Return cells with unrelated labels, and one value in 500."""
     info, rng = np.iinfo(dtype), np.random.default_rng(seed)
     # Not all numbers are near each other.
     palette = rng.integers(info.min, info.max, 31, np.dtype(dtype).newbyteorder("="), endpoint=True)
@@ -49,7 +49,7 @@ def cells(dtype: str, shape: tuple[int, ...], seed: int = 0) -> Array:
 
 
 def gaps(dtype: str, shape: tuple[int, ...], share: float, seed: int = 0) -> Array:
-    """Return a rough surface that has the type's largest value where there is none."""
+    """Return a rough surface that has the type's largest value where there is no data."""
     info, rng = np.iinfo(dtype), np.random.default_rng(seed)
     slopes = [np.sin(5 * axis / n) for axis, n in zip(np.indices(shape), shape, strict=True)]
     values = 60 + 10 * np.sum(slopes, axis=0) + rng.normal(0, 6, shape)
@@ -58,12 +58,12 @@ def gaps(dtype: str, shape: tuple[int, ...], share: float, seed: int = 0) -> Arr
 
 
 def are_labels(frame: bytes) -> list[bool]:
-    """Say which tiles of a frame are labels."""
+    """Return which tiles of a frame are labels."""
     return [len(tile) > 8 and bool(tile[2] & IS_LABELS) for tile in reference.parse(frame).tiles]
 
 
 def encode(values: Array, **bound: Any) -> bytes:
-    """Return the frame of values, which come back."""
+    """Return the frame of values, after checking that they come back."""
     frame = h5lossy.encode(values, Interp(**(bound or {"lossless": True})))
     decoded = h5lossy.decode(frame, shape=values.shape)
     if not bound:
@@ -222,7 +222,7 @@ def test_literals_of_an_odd_number_of_bytes_have_a_zero_behind_them() -> None:
 
 
 def any_labels(shape: tuple[int, ...], picked: random.Random) -> tuple[bytes, list[int]]:
-    """Return labels by decisions and literals that no encoder takes, as a payload, and words."""
+    """Return labels by decisions and literals that no encoder writes, as payload and as words."""
     writer, literals = Writer(shape), list[int]()
 
     def decide(context: int, _: bool) -> bool:

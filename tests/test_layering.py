@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who may know whom, held by reading the `#include` and `import` lines.
+"""Which parts may depend on which, checked by the `#include` and `import` lines.
 
 ::
 
@@ -147,7 +147,7 @@ def test_a_native_file_includes_only_what_its_folder_may_know() -> None:
 
 
 def is_for_a_cpu(path: Path) -> bool:
-    """Whether a header says at its head that kernels have no use for it, or its codec has none."""
+    """Whether a header says at its top that kernels do not use it, or its codec has none."""
     codec = path.stem.partition("_")[0]
     has_none = codec in codecs() and not (KERNELS / "codecs" / f"{codec}.def").is_file()
     return has_none or " on a CPU" in path.read_text(encoding="utf-8").split("#pragma once")[0]
@@ -275,7 +275,7 @@ DEFAULT_CODEC = "pfpl"  # an example has to be of some codec: in h5lossy/ it may
 
 @functools.cache
 def code_of(path: Path) -> str:
-    """Return a file's text; of Python without docstrings and comments."""
+    """Return a file's text; for Python, without docstrings and comments."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return text
@@ -351,7 +351,7 @@ def test_the_command_line_does_not_call_the_library_itself() -> None:
 
 
 def graph_of(modules: dict[str, list[Path]]) -> dict[str, set[str]]:
-    """Return which modules each one imports, anywhere in its files; the longest name counts."""
+    """Return which modules each one imports in any of its files; the longest name counts."""
 
     def owner(imported: str) -> set[str]:
         parts = imported.split(".")
@@ -365,7 +365,7 @@ def graph_of(modules: dict[str, list[Path]]) -> dict[str, set[str]]:
 
 
 def test_imports_of_the_package_have_no_circle() -> None:
-    """Neither between the files, nor between the folders, each taken as one module."""
+    """Neither between files, nor between folders when each is taken as one module."""
     files = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): [path]
         for path in MODULES

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Missing values, by attributes and arguments, count in no range and in no metric.
 
-They come back bit for bit, and nothing else becomes missing, or it is said.
+They come back bit for bit, and nothing else becomes missing without a report.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def marked() -> npt.NDArray[Any]:
 
 
 def masked() -> Any:
-    """Return an array whose mask alone says what is no data."""
+    """Return an array in which only the mask tells what is no data."""
     values = np.ma.masked_array(marked(), marked() == np.float32(MARK))
     values.data[values.mask] = 7e5
     return values
@@ -213,7 +213,7 @@ def of_dask(values: Any, **options: Any) -> Any:
 
 
 def masked_by_its_blocks(_: Path) -> Any:
-    """Return an array of which dask does not know that its blocks have masks."""
+    """Return an array whose blocks have masks of which dask does not know."""
     values = masked()
     numbers = of_dask(np.arange(3000))
     return numbers.map_blocks(lambda part: values[part], dtype="f4", meta=np.empty(0, "f4"))
@@ -291,7 +291,7 @@ def by_dask(data: Any, _: Path) -> float:
 
 
 def by_largest_error(data: Any, _: Path) -> float:
-    """Find the range as that which a known error is divided by."""
+    """Find the range by which a known error is divided."""
     if not isinstance(getattr(data, "dtype", None), np.dtype):  # lists and pandas' types
         data = np.asarray(data, "f4")
     decoded = np.array(read_block(data, np.s_[:3000,]))

@@ -46,7 +46,7 @@ def allowed(noise: float, floor: int, x: int) -> int:
 
 
 def decoded_of(values: Array, codec: Any, fill: int | None = None) -> tuple[Array, Any]:
-    """Return what values come back as, and their frame's header."""
+    """Return the decoded values and their frame's header."""
     frame = h5lossy.encode(np.repeat(values, 32), codec, fill_value=fill)
     return h5lossy.decode(frame)[::32], h5lossy.inspect(frame)
 

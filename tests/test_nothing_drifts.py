@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A value that is once on the lattice never moves again (docs/design/bound.md, "Nothing drifts").
+"""A value that is on the lattice never moves again (docs/design/bound.md, "Nothing drifts").
 
-Data are overwritten in part, appended to, and copied about, and encoded anew each time, in whatever
-mode. Values that are not overwritten stay as they are, but for those that were held exactly: these
-may move once. So all are within the bound of what was first given, in exact arithmetic.
+Data is partly overwritten, appended to, and copied, and encoded again each time, in any mode.
+Values that are not overwritten stay as they are, except those that were kept exactly: these may
+move once. So all values are within the bound of what was originally given, in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FINE_LIMIT = {4: 2**15 - 1, 8: 2**20}
 
 @dataclass(frozen=True)
 class Lattice:
-    """Where the values of a bound can lie: only for making them, and for what must not move."""
+    """Where the values of a bound can lie: for making values, and for those that must not move."""
 
     dtype: np.dtype[Any]
     step: float | None  # None: everything is kept exactly
@@ -57,7 +57,7 @@ class Lattice:
         return points
 
     def has(self, values: Array) -> Array:
-        """Say which values are fine points or bins of Interp; those are never moved at all."""
+        """Return which values are fine points or bins of Interp; those never move at all."""
         if self.step is None or not self.is_interp:
             return np.zeros(values.shape, bool)
         size = self.dtype.itemsize
@@ -159,7 +159,7 @@ def hostile(lattice: Lattice, bound: dict[str, Any], seed: int, shape: tuple[int
 
 
 class Rewritten:
-    """What was given, what is read, and which values have moved since they were given."""
+    """The values given, the values read, and which of them have moved since they were given."""
 
     def __init__(self, lattice: Lattice, bound: dict[str, Any], first: Array) -> None:
         self.lattice, self.bound = lattice, bound
@@ -172,12 +172,12 @@ class Rewritten:
         self.has_moved[box] = False
 
     def copy(self, box: Any, other: Any) -> None:
-        """Overwrite a part with what another part holds, as it was read."""
+        """Overwrite a part with the contents of another part, as they were read."""
         for array in (self.given, self.now, self.has_moved):
             array[box] = array[other].copy()
 
     def check(self, read: Array) -> None:
-        """Take what is read now, if it is as it should be."""
+        """Accept the values that are read now, if they are as they should be."""
         before, after = bits_of(self.now), bits_of(read)
         moved = (before != after).reshape(read.shape)
         assert not (moved & self.has_moved).any(), "a value moved a second time"
@@ -201,7 +201,7 @@ FILL_VALUES = st.none() | st.sampled_from([-999.0, 0.0, -0.0, 1e30]) | st.intege
 
 
 def choices_of(codec: type[Codec]) -> list[Callable[..., Codec]]:
-    """Return its modes, each to be called with a bound."""
+    """Return the modes of a codec, each to be called with a bound."""
     return [make for make in SETTINGS.values() if isinstance(make(absolute=1.0), codec)]
 
 

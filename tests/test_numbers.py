@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""largest_error says what rational arithmetic says, value by value."""
+"""largest_error agrees with rational arithmetic, value by value."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def by_fractions(
 
 
 def assert_judged(x: Array, y: Array, bound: ErrorBound, fill_value: Any) -> None:
-    """Fail unless largest_error says what `by_fractions` does."""
+    """Fail unless largest_error agrees with `by_fractions`."""
     count, largest, violations, special_changed = by_fractions(x, y, bound, fill_value)
     summary = largest_error(x, y, bound, fill_value)
     assert summary.count == count

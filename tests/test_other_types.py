@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What compares, writes and checks: with halves, complex numbers and bounds of noise."""
+"""Comparing, writing and checking halves, complex numbers and bounds of noise."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What docs/howto/other-programs.md shows, run by those programs: they read what h5py reads."""
+"""The code in docs/howto/other-programs.md, run by those programs: they read what h5py reads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bounds from a file of recommendations: who gets which, in its own unit, and why none."""
+"""Bounds from a file of recommendations: who gets which, in which unit, and why some get none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_RANGE = "max-pointwise-range-relative-error-bound"
 
 
 def entry(name: str, level: str, *requirements: Any) -> dict[str, Any]:
-    """Write an entry as the package compiles it: filters and requirements within others."""
+    """Write an entry as the package compiles it: nested filters and requirements."""
     names = [{"kind": "cf-standard-name", "value": name}, {"kind": "cf-short-name", "value": "q"}]
     settings = [{"kind": k, "value": v} if not isinstance(v, dict) else v for k, v in requirements]
     return {

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The library against the reference, which was written from docs/format alone: the same bytes.
+"""The library and the reference, which was written from docs/format alone, write the same bytes.
 
-Each decodes what the other has encoded, too; and both come to the same verdict on broken payloads
+Each also decodes what the other has encoded, and both come to the same verdict on broken payloads
 (test_corrupt_frames.py).
 """
 
@@ -57,7 +57,7 @@ def encoded_by_both(
     maybe_padded: bool = False,
     checksum: bool = True,
 ) -> tuple[bytes, bytes]:
-    """Encode a chunk with the library and with the reference, as of its own or another shape."""
+    """Encode a chunk with library and reference, with its own or another shape."""
     codec = setting(**chunk.bound)
     dtype = chunk.values.dtype
     shape = chunk.values.shape if shape is None else shape
@@ -143,7 +143,7 @@ BOUNDS = [
 
 
 def own_bounds(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
-    """Return three of them, others for each size: what a mode does with tiles is the same code."""
+    """Return three bounds, different ones for each size, since modes treat all tiles alike."""
     return BOUNDS[dtype.itemsize // 4 % 2 :: 4]
 
 
@@ -273,7 +273,7 @@ def test_a_shape_of_another_number_of_values_is_one_dimension(setting: Setting) 
 
 @functools.cache
 def bits_of_payload_size(surplus: int) -> bytes:
-    """Return 64 patterns whose lossless payload has so many bytes more than they do themselves."""
+    """Return 64 patterns whose lossless payload is larger than themselves by this many bytes."""
     float_type = FLOAT_TYPES[4]
     lossless = Quantizer(reference.Kind.LOSSLESS, 0)
     rng = np.random.default_rng(31)
@@ -333,7 +333,7 @@ TWO_TILES: dict[int, tuple[int, ...]] = {1: (8192,), 2: (2, 64, 64), 3: (8, 16, 
 
 @dataclass(frozen=True)
 class Places:
-    """Where the values of a field are."""
+    """Numbers for the places of a field's values, from which exceptions are chosen."""
 
     shape: tuple[int, ...]
     rng: np.random.Generator
@@ -360,7 +360,7 @@ class Places:
 
     @property
     def block(self) -> Array:
-        """Number of the block that each value is in, whatever the setting."""
+        """Number of the block of each value, the same for all settings."""
         edges = {1: [32], 2: [8, 8], 3: [4, 8, 8]}[len(self.shape)]
         counts = [-(-extent // edge) for extent, edge in zip(self.shape, edges, strict=True)]
         numbers = np.zeros(self.shape, int)
@@ -468,7 +468,7 @@ class Field:
 
 
 def fields(dimensions: int, size: int, *, long: bool) -> Iterator[Field]:
-    """Go through every placement, kind of exception, offset and shape, though not all products."""
+    """Yield every placement, kind of exception, offset and shape, but not all combinations."""
     shapes = [*FIELD_SHAPES[dimensions], *(LONG_SHAPES if long else [])]
     bounds = [{"absolute": 0.5}, {"absolute": 0.5}, {"pointwise_relative": 1e-3}]
     pairs = itertools.product(PLACEMENTS, EXCEPTIONS)
@@ -489,7 +489,7 @@ def fields(dimensions: int, size: int, *, long: bool) -> Iterator[Field]:
 
 
 def in_tile(payload: bytes, inside: Array, frame: reference.Frame) -> Iterator[str]:
-    """Say what a tile's payload has in it."""
+    """Return what a tile's payload contains."""
     float_type = frame.float_type
     one = " of one value" if inside.sum() == 1 else ""
     if len(payload) == inside.sum() * float_type.size:
@@ -516,7 +516,7 @@ def in_tile(payload: bytes, inside: Array, frame: reference.Frame) -> Iterator[s
 def in_blocks(
     reader: blocks.Reader, inside: Array, frame: reference.Frame
 ) -> Generator[str, None, bytes]:
-    """Say what codes of cuSZp2 there are, and return the section of exceptions."""
+    """Return which cuSZp2 codes there are, and the section of exceptions."""
     code_bytes = len(inside) * frame.value_bytes // 4
     codes = [*cuszp2.unpack_codes(reader.take(code_bytes), frame.mode, frame.float_type)]
     reader.take_padding(-code_bytes % 4)
@@ -537,7 +537,7 @@ def in_blocks(
 def in_layers(
     reader: blocks.Reader, inside: Array, float_type: FloatType
 ) -> Generator[str, None, bytes]:
-    """Say what layers of AATROX there are, and return the section of exceptions."""
+    """Return which AATROX layers there are, and the section of exceptions."""
     widths = np.array(aatrox.take_codes(reader, len(inside), float_type))
     starts = range(0, widths.size, aatrox.BLOCKS_PER_LAYER)
     used = [bool(widths[start : start + aatrox.BLOCKS_PER_LAYER].any()) for start in starts]
@@ -553,7 +553,7 @@ def in_layers(
 
 
 def in_section(section: bytes, inside: Array, float_type: FloatType) -> Iterator[str]:
-    """Say what exceptions there are."""
+    """Return what kinds of exceptions there are."""
     is_exception, bits = blocks.unpack_exceptions(section, inside, float_type)
     common = np.frombuffer(section[4 : 4 + float_type.size], float_type.word_dtype)[0]
     present = np.asarray(np.any(is_exception, axis=1))
@@ -578,7 +578,7 @@ def in_section(section: bytes, inside: Array, float_type: FloatType) -> Iterator
 
 
 def reached(frame: bytes) -> collections.Counter[str]:
-    """Count what a frame's tiles have in them, where its codec is one of those with blocks."""
+    """Count what a frame's tiles contain, if its codec is one with blocks."""
     counts: collections.Counter[str] = collections.Counter()
     parsed = reference.parse(frame)
     if parsed.codec in {cuszp2.NUMBER, aatrox.NUMBER}:
@@ -591,7 +591,7 @@ def reached(frame: bytes) -> collections.Counter[str]:
 
 
 def to_be_reached(name: str, size: int) -> set[str]:
-    """Return what frames of a setting can have in them, of all that `reached` knows."""
+    """Return everything that `reached` knows and that frames of a setting can contain."""
     found = {
         "stored tile",
         "stored tile of one value",

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The reference codec against numbers that were worked out by hand from docs/format.
+The reference codec compared with numbers that were worked out by hand from docs/format.
 
 Only what the library's agreement (test_reference_agrees.py, test_corrupt_frames.py) and the worked
 examples (test_worked_examples.py) cannot show: where both might read a page in the same wrong way,
@@ -411,7 +411,7 @@ def test_pointwise_integers() -> None:
 
 @both_types
 def test_pointwise_integers_that_no_encoder_writes(float_type: FloatType) -> None:
-    """In whole numbers, as the document writes it."""
+    """With integers, as the document writes it."""
     bits = float_type.word_bits
     random = np.random.default_rng(21)
     numbers = random.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), 50).tolist()
@@ -520,7 +520,7 @@ def test_exceptions_of_a_two_dimensional_block() -> None:
 
 
 def test_exceptions_in_several_groups() -> None:
-    """Blocks 0 (some), 33 (all, others than the first one) and 40 (all as the first one)."""
+    """Blocks 0 (some), 33 (all, unlike the first exception) and 40 (all like the first one)."""
     bits = patterns([1.0] * 1312, F32)
     bits[1] = 0x7FC00000
     bits[33 * 32 : 34 * 32] = np.arange(32) + 0x7FC00001
@@ -551,7 +551,7 @@ def test_layers_of_aatrox() -> None:
 
 
 def test_wrapping_residuals() -> None:
-    """What no encoder writes: sums that leave 32 bits."""
+    """A payload that no encoder writes: sums that exceed 32 bits."""
     # 31 times 2^23 - 1 on top of 2^31 - 1.
     planes = "00000000" + "7fffffff" * 23
     payload = f"01000000 17000000 ffffff7f {planes}"
@@ -652,7 +652,7 @@ BROKEN_AATROX = {
 
 
 def test_what_is_not_broken() -> None:
-    """The neighbours of broken payloads are read."""
+    """Payloads that differ slightly from the broken ones are decoded."""
     for payload, mode, n in [
         ("17000000" + "00000000" * 24, 0x10, 4),
         ("97000000" + "00000000" * 24 + "01000000", 0x11, 4),

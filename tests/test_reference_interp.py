@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The reference of Interp on its own: golden payloads, its page, and what its predictions promise.
+"""The reference of Interp by itself: golden payloads, its page, and properties of predictions.
 
 The payloads come from a program that was written before the page, and by others than the reference.
 In it, patches of closed forms meant something else; no payload here has any. Their residuals were
@@ -63,7 +63,7 @@ def unpacked(packed: str) -> bytes:
 
 
 class Golden:
-    """A chunk, its payloads, and what it is decoded to."""
+    """A chunk, its payloads, and its decoded values."""
 
     def __init__(self, name: str) -> None:
         case: dict[str, Any] = GOLDEN[name]
@@ -104,7 +104,7 @@ class Golden:
         )
 
     def form(self, number: int) -> Form | None:
-        """Return the form of a tile; None where it has none."""
+        """Return the form of a tile; None if it has none."""
         if self.is_of_the_frame(number) or len(self.tiles[number]) == self.float_type.size:
             return None
         inside = self.tiling.inside(number)
@@ -207,7 +207,7 @@ def test_tiles_are_those_of_the_page() -> None:
 
 
 def boxes() -> Iterator[tuple[Shape, int]]:
-    """Go through shapes of tiles and modes."""
+    """Yield shapes of tiles and modes."""
     lines = [(1, 1, 1, n) for n in [*range(1, 70), 255, 256, 257, 1000, 32768]]
     planes = [(1, 1, y, x) for y in range(1, 12) for x in (1, 2, 3, 5, 8, 9, 17)]
     solids = [(1, z, y, x) for z in (1, 2, 3, 6, 9) for y in (1, 2, 4, 5) for x in (2, 3, 10, 16)]
@@ -305,7 +305,7 @@ def test_blends_sum_to_16() -> None:
 
 
 def forms_for(shape: Shape, mode: int, rng: np.random.Generator) -> Iterator[Form]:
-    """Go through the predictors, each with any weights or axes."""
+    """Yield the predictors, each with any weights or axes."""
     active = len(interp_prediction.active_axes(shape, mode))
     for _ in range(2):
         codes = tuple(rng.integers(0, 6, active).tolist())
@@ -363,7 +363,7 @@ def test_lorenzo_prediction_is_what_the_page_says() -> None:
 
 
 def hostile_values(float_type: FloatType, quantizer: Quantizer, rng: np.random.Generator) -> Array:
-    """Return values on and about lattice points, the ends of the lattice, and special ones."""
+    """Return values on and near lattice points, the ends of the lattice, and special values."""
     step = pfpl.bits_to_float(quantizer.step)
     limit = interp_lattice.fine_limit(float_type)
     largest = 1 << (float_type.mantissa_bits - 2)
@@ -419,7 +419,7 @@ def test_values_are_within_the_bound_in_every_form_and_stay(size: int) -> None:
 
 
 def every_form(shape: Shape, mode: int, rng: np.random.Generator) -> Iterator[Form]:
-    """Go through predictors and kinds of integers, with any weights or axes."""
+    """Yield predictors and kinds of integers, with any weights or axes."""
     for is_fine in (False, True):
         for form in forms_for(shape, mode, rng):
             yield Form(form.predictor, form.weight_codes, form.axes, is_fine)
@@ -430,7 +430,7 @@ def every_form(shape: Shape, mode: int, rng: np.random.Generator) -> Iterator[Fo
 def assert_kept(
     bits: Array, decoded: Array, float_type: FloatType, bound: float, fill_bits: int
 ) -> None:
-    """Fail unless the bound holds exactly, and what has to come back bit for bit does."""
+    """Fail unless the bound holds exactly, and values come back bit for bit where required."""
     before, after = (words.view(float_type.float_dtype) for words in (bits, decoded))
     exact = ~np.isfinite(before) | (bits == fill_bits)
     assert np.array_equal(bits[exact], decoded[exact])

@@ -41,7 +41,7 @@ def field(dtype: str = "f4") -> Any:
 
 
 def written(path: Path, codec: Codec, values: Any, regions: Any, **how: Any) -> Any:
-    """Return what a file has that was written with regions, and closed."""
+    """Return the contents of a closed file that was written with regions."""
     with h5py.File(path, "w") as file:
         data = file.create_dataset("t", SHAPE, values.dtype, chunks=CHUNKS, compression=codec)
         h5lossy.write(data, values, regions=regions, **how)

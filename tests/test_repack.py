@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""`h5lossy repack`: what it compresses, what it keeps, and that it leaves no half of a file."""
+"""`h5lossy repack`: what it compresses, what it keeps, and that it leaves no incomplete file."""
 
 from __future__ import annotations
 
@@ -545,7 +545,7 @@ def test_another_codec_with_the_same_bound_adds_no_error(
 def test_errors_add_up_where_a_safeguard_is_dropped(
     tmp_path: Path, source: Path, target: Path
 ) -> None:
-    """Values that it moved are moved again, away from the original by more than the bound."""
+    """Values that the safeguard moved move again, further from the original than the bound."""
     noise = np.random.default_rng(3).normal(0, 0.05, 256000)
     data = (0.3 * np.sin(np.arange(256000) / 300) + noise).reshape(500, 512)
     write(source, x=data)
@@ -610,7 +610,7 @@ def test_coordinates_and_small_datasets_stay_exact_unless_a_rule_names_them(
 
 
 def fill_rich_file(file: h5py.File, folder: Path) -> None:
-    """Write one of everything."""
+    """Write a file with an object of every kind."""
     data = field((70, 90))
     file.create_dataset("x", data=data, chunks=(32, 32), maxshape=(None, 90), fillvalue=-999.0)
     file.create_dataset("group/y", data=data.astype(">f8"), compression="gzip", shuffle=True)
@@ -713,7 +713,7 @@ def fill_rich_file(file: h5py.File, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Give a file with one of everything, and what repack makes of it."""
+    """Return a file with an object of every kind, and repack's copy of it."""
     folder = tmp_path_factory.mktemp("rich")
     source, target = folder / "a.h5", folder / "b.h5"
     before = os.getcwd()  # noqa: PTH109 - the external file's name is relative to it
@@ -1217,7 +1217,7 @@ def start_and_send(
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a file that takes a second or more, nearly all of it after the first byte."""
+    """Return a file that takes a second or more, nearly all of it after the first byte."""
     path = tmp_path_factory.mktemp("large") / "a.h5"
     with h5py.File(path, "w") as file:
         file["x"] = np.tile(field((1024, 1024), "f8"), (20, 1))

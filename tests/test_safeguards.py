@@ -61,7 +61,7 @@ SAFEGUARDS: list[dict[str, Any]] = [
 
 
 def sides(values: Array, codec: Codec) -> Array:
-    """Return on which sides values are, in exact arithmetic: one row for each threshold or end."""
+    """Return on which sides values are, in exact arithmetic: a row for each threshold or end."""
     exact = values.astype(np.float64)
     thresholds, valid_range = codec.safeguards
     rows = [np.sign(np.subtract(exact > t, exact < t, dtype=int)) for t in thresholds]
@@ -84,7 +84,7 @@ def field(dtype: Any, seed: int) -> Array:
 
 
 def stored(values: Array, codec: Codec, fill: float | None = None) -> tuple[Array, h5py.Dataset]:
-    """Return what comes back from a dataset of a file that is opened again, and the dataset."""
+    """Return the values read from a dataset of a reopened file, and the dataset."""
     written = io.BytesIO()
     with h5py.File(written, "w") as file:
         file.create_dataset("x", data=values, chunks=(32, 48), fillvalue=fill, compression=codec)
@@ -168,7 +168,7 @@ def test_halves_keep_their_sign() -> None:
 @pytest.mark.parametrize("dtype", ["<i8", ">u8"])
 @pytest.mark.parametrize("make", [PFPL, Interp, Auto])
 def test_integers_of_64_bits_have_one_exact_value(make: type[Codec], dtype: str) -> None:
-    """0 as a threshold is one, so a frame has no room for a fill value besides."""
+    """A threshold of 0 counts as one, so a frame has no room for a fill value in addition."""
     codec = make(absolute=9, keep="sign")
     values = np.arange(3840).reshape(48, 80).astype(dtype)
     for fill in (None, 0):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The sum that the library tests itself against is the reference's, and shows wrong arithmetic.
+"""The sum of the library's self test equals the reference's, and exposes wrong arithmetic.
 
 ``native/runtime/self_test.cpp`` encodes values on which rounding, fusing and flushing would show,
 and compares one number. Here the same values go through the reference.
@@ -76,7 +76,7 @@ def sum_of(
 
 
 def expected_sum() -> int:
-    """Return what the self test has to find."""
+    """Return the sum that the self test must find."""
     total = 0
     for float_type, weight in ((FLOAT_TYPES[4], 1), (FLOAT_TYPES[8], 7)):
         source = numbers()

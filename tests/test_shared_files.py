@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that several threads or processes share: nothing changes but what is written."""
+"""Files that several threads or processes share: only what is written changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROUNDS = 30
 
 @pytest.fixture(autouse=True)
 def _change_threads_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let another thread in between any two steps, and make several batches of small data."""
+    """Switch threads between any two steps, and make several batches even of small data."""
     monkeypatch.setattr(_blocks, "BLOCK_BYTES", 4 << 10)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
@@ -41,7 +41,7 @@ def _change_threads_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def in_threads(*work: Callable[[], None]) -> None:
-    """Start all at once; raise what the first of them raises."""
+    """Start all functions at once; raise the first error of any of them."""
     failures: list[BaseException] = []
     gate = threading.Barrier(len(work))
 
@@ -102,7 +102,7 @@ def test_threads_that_write_to_one_file(tmp_path: Path, libver: str, writers: in
 @pytest.mark.slow
 @pytest.mark.parametrize("verify", [False, True])
 def test_threads_that_write_to_one_dataset(tmp_path: Path, verify: bool) -> None:
-    """Where nothing is recorded, the parts of two threads may lie in one chunk."""
+    """If nothing is recorded, the parts of two threads may lie in one chunk."""
     path = tmp_path / "x.h5"
     values = field((64, 50))
     rows = [slice(row, row + 8) for row in range(0, 64, 8)]

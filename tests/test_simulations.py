@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What docs/howto/simulations.md shows, with the packages that simulations write with."""
+"""The code in docs/howto/simulations.md, with the packages that simulations use for writing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHAPE = (40, 100, 128)
 
 
 def block(language: str, first_word: str) -> str:
-    """Return the page's block of code that begins so."""
+    """Return the page's block of code with this beginning."""
     blocks = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
     [found] = [code for code in blocks if code.startswith(first_word)]
     return found
@@ -34,7 +34,7 @@ def block(language: str, first_word: str) -> str:
 
 @pytest.fixture
 def values(tmp_path: Path) -> np.ndarray[Any, Any]:
-    """Give what is written, which processes find in x.npy."""
+    """Return the values that are written, which processes find in x.npy."""
     data = field(SHAPE)
     np.save(tmp_path / "x.npy", data)
     return data

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""NaNs, infinities, zeros, subnormals and fill values: what has to come back bit for bit does."""
+"""NaNs, infinities, zeros, subnormals and fill values come back bit for bit where they must."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NEGATIVE_NANS = [name for name in NANS if name.startswith("negative")]
 
 
 def background(dtype: Any, count: int = 6000) -> Array:
-    """Return a smooth field that shrinks, and lies about 0."""
+    """Return a smooth field that can be compressed, with values near 0."""
     return (np.sin(np.arange(count) / 300) * 40).astype(dtype)
 
 
 def on_bins(setting: Callable[..., Codec]) -> Callable[..., Codec]:
-    """Return a setting with which what becomes of a value does not depend on those around it."""
+    """Return a setting with which each value is decoded independently of its neighbours."""
     if isinstance(setting(absolute=1.0), Interp):
         return functools.partial(setting, rewritable=True)
     return setting

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is verified when it is written can be checked later, without the original."""
+"""Values that are verified when they are written can be checked later, without the original."""
 
 from __future__ import annotations
 
@@ -571,7 +571,7 @@ def test_hashes_are_what_the_page_says(dtype: str) -> None:
 
 
 def test_the_form_of_a_record_is_known(path: Path) -> None:
-    """A change of it needs another number in the schema."""
+    """A change of the record requires another number in the schema."""
     with h5py.File(path) as file:
         attributes = file["t"].attrs
         record = json.loads(attributes[REPORT_ATTRIBUTE])
@@ -596,7 +596,7 @@ def test_the_form_of_a_record_is_known(path: Path) -> None:
 
 
 def test_sparse_datasets_take_time_by_the_chunks_that_are_there(tmp_path: Path) -> None:
-    """2**38 values in 2**28 places for chunks, of which three are used."""
+    """2**38 values in 2**28 chunks, of which three are stored."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
             "t", (2**19, 2**19), "f4", chunks=(32, 32), compression=h5lossy.PFPL(absolute=0.01)
@@ -687,7 +687,7 @@ def test_a_chunk_that_was_lost_is_damage(path: Path) -> None:
 
 
 def test_fill_values_need_not_be_in_the_file(tmp_path: Path) -> None:
-    """Programs that copy a dataset write all chunks, or leave out what is empty."""
+    """Programs that copy a dataset write all chunks, or leave out empty ones."""
     x = field()
     x[16:32] = -999
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -710,7 +710,7 @@ def test_fill_values_need_not_be_in_the_file(tmp_path: Path) -> None:
 
 
 def test_a_record_is_not_of_data_that_was_compressed_again(path: Path) -> None:
-    """As xarray does it, with all attributes."""
+    """As when xarray saves it, with all attributes."""
     with h5py.File(path, "r+") as file:
         values, attributes = file["t"][...], dict(file["t"].attrs)
         for name, how in {

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bins of integers that overlap: each value comes back as one of two, as its neighbours suggest."""
+"""Overlapping bins of integers: each value decodes to one of two, depending on its neighbours."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CODECS: list[type[Codec]] = [PFPL, Interp, Auto]
 def check(
     values: Array, codec: Codec, counts: int, fill: int | None = None, decoder: Any = None
 ) -> Array:
-    """Encode values, judge what comes back of each in exact integers, and do it again."""
+    """Encode values, judge each decoded one in exact integers, and encode again."""
     frame = h5lossy.encode(values, codec, fill_value=fill)
     decoded = h5lossy.decode(frame, shape=values.shape)
     exact = {*codec.exact, *([fill] if fill else [])}  # type: ignore[misc]
@@ -60,7 +60,7 @@ def check(
 
 
 def noisy(dtype: str, seed: int, noise: int, shape: tuple[int, ...] = (64, 128)) -> Array:
-    """Return a slope of about a count a column, and noise of up to so many counts beside it."""
+    """Return a slope of about one count per column, plus noise of up to this many counts."""
     rng = np.random.default_rng(seed)
     made = 100 + np.arange(shape[-1]) // 4 + rng.integers(-noise, noise + 1, shape)
     return made.astype(dtype)

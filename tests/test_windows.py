@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What of the package for Windows can be tried elsewhere: finding HDF5 among what is loaded."""
+"""The part of the package for Windows that can be tested elsewhere: finding loaded HDF5s."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ffi = loader.ffi
 
 
 class Kernel:
-    """Windows' loader with an extension module, linked to one library, and these two loaded."""
+    """The Windows loader, with an extension module linked to one library, and these two loaded."""
 
     def __init__(self) -> None:
         self.image = ffi.new("char[]", 4096)  # of the module: headers, and what it imports

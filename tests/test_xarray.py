@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""xarray: what a dataset is saved with; and codec and bound are kept when it is saved again."""
+"""xarray: which settings a dataset is saved with, and that codec and bound survive saving again."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def climate(*, steps: int = SHAPE[0]) -> xr.Dataset:
 
 
 def open_with_codecs(path: Any, **options: Any) -> xr.Dataset:
-    """Open a file with the engine, which only an installed package has by its name."""
+    """Open a file with the engine, which has its name only if the package is installed."""
     return xr.open_dataset(path, engine=H5LossyBackendEntrypoint, **options)
 
 
@@ -78,7 +78,7 @@ def save(ds: xr.Dataset, path: Path, **options: Any) -> None:
 
 
 def stored(path: Path, name: str = "tas") -> Any:
-    """Return what the file says of a dataset; None if it is not compressed by h5lossy."""
+    """Return the settings of a dataset in a file; None if h5lossy did not compress it."""
     with h5py.File(path) as file:
         return h5lossy.describe(file[name])
 
@@ -657,7 +657,7 @@ def test_parts_are_saved_with_chunks_that_fit(
 
 @pytest.fixture(scope="module")
 def paths(original: xr.Dataset, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Give files with the hours of one dataset."""
+    """Return files with the hours of one dataset."""
     folder = tmp_path_factory.mktemp("parts")
     for n in range(0, 20, 4):
         part = original.isel(time=slice(n, n + 4))
@@ -1100,7 +1100,7 @@ def test_files_can_be_read_in_a_new_process(saved: Path, first: str, engines: li
 
 @pytest.mark.slow
 def test_a_named_engine_of_xarrays_does_not_bring_the_filter(saved: Path) -> None:
-    """As docs/howto/xarray.md and docs/errors.md say; an xarray that does better may, too."""
+    """As docs/howto/xarray.md and docs/errors.md say; a better xarray may bring it."""
     env = environment()
     env.pop("HDF5_PLUGIN_PATH", None)
     code = OPENERS.format(first="", engines=["netcdf4", "h5netcdf"])

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Zarr arrays, of both formats: the frames are those of the filter, and reads of any kind agree."""
+"""Zarr arrays of both formats: frames are those of the filter, and all kinds of reads agree."""
 
 from __future__ import annotations
 

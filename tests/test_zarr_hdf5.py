@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""HDF5 files read as Zarr, by kerchunk and VirtualiZarr, from a disk and over HTTP: bit for bit."""
+"""HDF5 files read as Zarr, by kerchunk and VirtualiZarr, from disk and over HTTP: bit for bit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ DATASETS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with a file that has each dataset, and one more in a group."""
+    """Return a folder with a file that has each dataset, and one more in a group."""
     folder = tmp_path_factory.mktemp("served")
     values = field((70, 90))
     values[5, 7:40], values[60:], values[3, 3] = -999, np.nan, np.inf
@@ -74,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class RangeHandler(http.server.SimpleHTTPRequestHandler):
-    """A file server with ranges, which that of the standard library lacks."""
+    """A file server that supports ranges, which the standard library's does not."""
 
     protocol_version = "HTTP/1.1"  # many requests a connection
 
@@ -111,7 +111,7 @@ class RangeHandler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[str]:
-    """Serve the folder over HTTP; give its address."""
+    """Serve the folder over HTTP; return its address."""
 
     def handler(*arguments: Any) -> RangeHandler:
         return RangeHandler(*arguments, directory=str(folder))
@@ -145,7 +145,7 @@ def assert_reads_as_hdf5(group: Any, path: Path) -> None:
 
 @pytest.fixture
 def references() -> Any:
-    """Give a function that makes references with kerchunk, which has been taught."""
+    """Return a function that makes references with kerchunk, after registering the codec."""
     hdf = pytest.importorskip("kerchunk.hdf", reason="kerchunk is not installed")
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
     h5lossy.zarr.register_kerchunk()

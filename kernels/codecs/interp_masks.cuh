@@ -30,8 +30,8 @@ H5L_DEVICE u32 first_odds(const MaskNeighbours& neighbours, u32 context) {
 
 // What the rANS needs to know of a decision of frequency f. When a state is divided by f, it is below 2^21 f. So with
 // 2^(s - 1) < f <= 2^s, the quotient is (state * x + y) >> (31 + s), where x is 2^(31 + s) / f rounded to nearest, and
-// y is x if it was rounded down, else 0: x f is off by f / 2 at most, and that times the state does not exceed 2^(31 +
-// s).
+// y is x if it was rounded down, else 0: x f is off by f / 2 at most, and that times the state does not exceed
+// 2^(31 + s).
 struct DecisionStep {
   alignas(16) u32 factor;  // x
   u32 addend;              // y

@@ -409,8 +409,8 @@ H5L_FN constexpr ByFrequency<Number> by_frequency(Number (*number_of)(u32)) {
 H5L_TABLE ByFrequency<u16> kFrequencyCosts = by_frequency(cost_of);
 
 // Divides a state, which is below 2^21 times the frequency, by the frequency, without a division. The reciprocal is
-// 2^43 / frequency, rounded up by less than 1, so the product is too large by less than the state, which is below 2^43
-// / frequency. The product stays below 2^64.
+// 2^43 / frequency, rounded up by less than 1, so the product is too large by less than the state, which is below
+// 2^43 / frequency. The product stays below 2^64.
 H5L_FN constexpr u64 reciprocal_of(u32 frequency) { return ((u64{1} << 43) + frequency - 1) / frequency; }
 H5L_FN constexpr u32 quotient_of(u32 state, u64 reciprocal) { return static_cast<u32>(state * reciprocal >> 43); }
 
