@@ -10,7 +10,7 @@ namespace h5lossy::H5L_TARGET::interp::simd {
 
 // How to encode symbols in 32-bit lanes (compare Rate). The quotient is x * reciprocal >> 32 >> shift, where the
 // reciprocal is 2^(32 + shift) / frequency, rounded up by `excess / frequency`. The product is right for all states
-// below the limit if the limit times the excess is below 2^(32 + shift). A frequency of 1 would need 33 bits: its
+// below the limit if each of them times the excess is below 2^(32 + shift). A frequency of 1 would need 33 bits: its
 // quotient comes out as x - 1, for which the sum compensates.
 struct alignas(64) LaneRates {
   u32 reciprocals[kSymbols];
