@@ -20,7 +20,7 @@ import h5lossy
 try:
     import netCDF4
 except ImportError:
-    sys.exit("netCDF4 is missing; it comes with h5lossy[netcdf4]")
+    sys.exit("netCDF4 is missing: pip install netCDF4")
 
 SCALE, OFFSET, MISSING = 0.01, 273.15, -32768
 BOUND = 0.055  # K

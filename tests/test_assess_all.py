@@ -143,6 +143,23 @@ def test_coordinates_have_to_be_unchanged(kind: str, tmp_path: Path) -> None:
         assert "unchanged coordinates: /lat_bnds, /t, /lat\n" in said.output
 
 
+def test_colons_in_names_are_not_taken_for_files(tmp_path: Path) -> None:
+    x = np.arange(2000.0).reshape(20, 100)
+    arrays = {"T:mean": x, "T:max": x}
+    assess_all(arrays, arrays).to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert ">T:mean</a>" in page
+    assert "compared with" not in page
+    for name in ("a.h5", "b.h5"):
+        with h5py.File(tmp_path / name, "w") as file:
+            file["p:a"] = file["p:b"] = x
+    pair = tmp_path / "a.h5", tmp_path / "b.h5"
+    assess_all(*pair).to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert ">/p:a</a>" in page
+    assert f"<p>{pair[1]} compared with {pair[0]}</p>" in page
+
+
 def test_rules_say_what_each_variable_has_to_meet() -> None:
     x, y = two()
     rules: dict[str, dict[str, Any]] = {"*": {"absolute": 0.001}, "bad": {"range_relative": 0.5}}

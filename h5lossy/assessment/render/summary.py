@@ -83,8 +83,8 @@ def of_coordinates(unchanged: Sequence[str]) -> str:
 
 def file_of(names: Iterable[str]) -> str:
     """Return the common prefix of all names, a file and a colon; nothing if there are several."""
-    files = {file + colon for file, colon, _ in (name.rpartition(":") for name in names)}
-    return files.pop() if len(files) == 1 else ""
+    files = {name.rpartition(":/")[0] for name in names}  # names themselves may have colons
+    return f"{files.pop()}:" if len(files) == 1 and all(files) else ""
 
 
 def text(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> str:
