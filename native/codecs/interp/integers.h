@@ -143,7 +143,7 @@ void read_some(const ValueReader<T>& reader, u64 place, Word<T>* bits) {
     flip = static_cast<W>(type.sign());
   }
   using Number = std::conditional_t<is_signed, std::make_signed_t<W>, W>;
-  for (u32 i = 0; i < count; ++i) {  // vectorized
+  for (u32 i = 0; i < count; ++i) {
     bits[i] = bit_cast<Word<T>>(static_cast<T>(static_cast<Number>(load<W>(from + i * sizeof(W)) ^ flip)));
   }
   for (u32 e = 0; e < quantizer.exact_count; ++e) {
@@ -171,7 +171,9 @@ ValueReader<T> numbers_of(const Chunk& chunk) {
   const bool is_unsigned = chunk.value_class == ValueClass::unsigned_integer;
   with_word(chunk.value_bytes, [&](auto word) {
     using W = decltype(word);
-    reader.convert = is_unsigned ? read_numbers<T, W, false> : read_numbers<T, W, true>;
+    if constexpr (sizeof(T) == 8 || sizeof(W) <= 2) {  // wider words are read as float64
+      reader.convert = is_unsigned ? read_numbers<T, W, false> : read_numbers<T, W, true>;
+    }
   });
   return reader;
 }
