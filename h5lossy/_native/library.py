@@ -177,6 +177,7 @@ class Struct:
 
     def replaced(self, **fields: Any) -> Self:
         """Return the same with other values of some fields."""
+        assert fields.keys() <= vars(self).keys(), fields
         made = object.__new__(type(self))
         vars(made).update(vars(self) | fields)  # several times as fast as __init__, as in from_c
         return made
