@@ -14,10 +14,11 @@ TileEncoder::TileEncoder(const h5l_params& params, const Quantizer& quantizer, c
       quantizer_(quantizer),
       choice_(choice),
       functions_(choice.functions(params.value_class, params.value_bytes)),
-      needs_copy_(params.big_endian != 0 || !choice.geometry.is_linear()),
       codec_room_(round_to_alignment(functions_.workspace_bytes)),
       payload_room_(choice.geometry.max_tile_bytes() + choice.codec->spare_bytes),
-      workspace_(codec_room_ + payload_room_ + (needs_copy_ ? choice.geometry.max_tile_bytes() : 0)) {}
+      // With room for a tile's values if they may have to be gathered, or their bytes swapped.
+      workspace_(codec_room_ + payload_room_ +
+                 (params.big_endian != 0 || !choice.geometry.is_linear() ? choice.geometry.max_tile_bytes() : 0)) {}
 
 Bytes TileEncoder::encode(Bytes raw, std::uint32_t i, std::span<std::uint8_t> room) {
   choice_.geometry.place(i, placed_);

@@ -34,7 +34,6 @@ class TileEncoder {
   const Quantizer& quantizer_;
   const Choice& choice_;
   const TileFunctions& functions_;
-  bool needs_copy_;
   std::size_t codec_room_, payload_room_;
   Workspace workspace_;
   PlacedTile placed_;

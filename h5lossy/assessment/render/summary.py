@@ -76,9 +76,13 @@ def result(reports: Mapping[str, ReportData], failed: Mapping[str, str]) -> str:
 
 def of_coordinates(unchanged: Sequence[str]) -> str:
     """Say in one line which coordinates are unchanged."""
-    file = file_of(unchanged)
-    names = ", ".join(name.removeprefix(file) for name in unchanged)
-    return f"unchanged coordinates: {names}" if unchanged else ""
+    return f"unchanged coordinates: {_in_their_file(unchanged)}" if unchanged else ""
+
+
+def _in_their_file(names: Sequence[str]) -> str:
+    """Return all names, without the file that they share."""
+    file = file_of(names)
+    return ", ".join(name.removeprefix(file) for name in names)
 
 
 def file_of(names: Iterable[str]) -> str:
@@ -140,10 +144,9 @@ def page(
         passed = "measured"
     body = table_html(reports, failed, links)
     if unchanged:
-        names = of_coordinates(unchanged).partition(": ")[2]
         body += (
             f"\n<details><summary>{len(unchanged)} unchanged coordinates</summary>"
-            f"<p>{html.escape(printable(names))}</p></details>\n"
+            f"<p>{html.escape(printable(_in_their_file(unchanged)))}</p></details>\n"
         )
     sources = [report.provenance for report in reports.values()]
     files = [file_of([getattr(one, of) for one in sources])[:-1] for of in ("decoded", "original")]
