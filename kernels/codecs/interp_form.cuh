@@ -846,23 +846,28 @@ class FormFinder {
   // -------------------------------------------------------------------------------------------------------------------
   // Recognised weights
 
+  H5L_CALLED u32 find_place(u32 odd, u32 number, RulePlace& found) const {
+    return find_rule_place(
+        shape_, odd, number,
+        [&](u32 place, i32& fine) {
+          const i32 position = position_of(value_at(place));
+          fine = fine_point_of(position);
+          return position != kNone<i32>;
+        },
+        found);
+  }
+
   H5L_CALLED Rule recognise_rule() {
     auto& memory = shared().rule;
-    constexpr u32 kSets[] = {1, 1, kWeightCodes * kWeightCodes, kWeightSets};
-    const u32 sets = kSets[shape_.active];
+    const u32 sets = weight_sets(shape_.active);
     sync_block();
     if (thread() < kWeightSets) memory.matches[thread()] = 0;
     H5L_NO_UNROLL for (u32 odd = 1; odd < 1u << shape_.active; ++odd) {
       if (ones(odd) < 2) continue;
-      const auto fine_point_at = [&](u32 place, i32& fine) {
-        const i32 position = position_of(value_at(place));
-        fine = fine_point_of(position);
-        return position != kNone<i32>;
-      };
       sync_block();
       H5L_NO_UNROLL for (u32 first = warp() * kWarpThreads; first < kRulePlaces; first += kFormThreads) {
         RulePlace found;
-        const u32 round = find_rule_place(shape_, odd, first + lane(), fine_point_at, found);
+        const u32 round = find_place(odd, first + lane(), found);
         H5L_UNROLL for (u32 r = 0; r < kRuleRounds; ++r) {
           const u32 bits = ballot(round == r);
           if (lane() == 0) memory.rounds[r][first / 32] = bits;
@@ -878,7 +883,7 @@ class FormFinder {
           const u32 end = before + scan_of_warp(ones(bits));
           for (u32 number = end - ones(bits); bits != 0 && number < kRuleSamples; ++number, bits &= bits - 1) {
             RulePlace found;
-            find_rule_place(shape_, odd, w % 128 * 32 + lowest_one(bits), fine_point_at, found);
+            find_place(odd, w % 128 * 32 + lowest_one(bits), found);
             RuleSample& sample = memory.samples[number];
             sample.fine = found.fine;
             for (u32 i = 0; i < kMaxActiveAxes; ++i) sample.along[i] = found.along[i];
@@ -889,7 +894,7 @@ class FormFinder {
       }
       sync_block();
       for (u32 set = thread(); set < sets; set += kFormThreads) {
-        const Blend blend = blend_of(rule_of(set), shape_.active, odd);
+        const Blend blend = blend_of(rule_of(set), odd);
         for (u32 k = 0; k < memory.count; ++k) {
           memory.matches[set] += matches_rule(blend, shape_.active, memory.samples[k].along, memory.samples[k].fine);
         }

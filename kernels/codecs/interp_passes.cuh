@@ -83,7 +83,7 @@ struct PassTableOf {
       taps[t] = AxisTaps(shape, places, shape.active_axes[t % shape.active], 1u << level, level == top);
     }
     for (u32 n = last - rules; n < of_level.count; n += threads) {
-      blends[n] = blend_of(rule, shape.active, of_level.odd[n]);
+      blends[n] = blend_of(rule, of_level.odd[n]);
     }
     return count;
   }

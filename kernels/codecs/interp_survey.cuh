@@ -289,7 +289,7 @@ class WarpSurveyor {
     u64 cost = 0, mean = 0;
     if (set != 0 && (set & ~along_) == 0 && count_ones(set) <= kMaxActiveAxes) {
       const Weights weights = weights_of(survey.errors, set);
-      const Blend blend = blend_of(weights.rule, weights.count, (1u << weights.count) - 1);
+      const Blend blend = blend_of(weights.rule, (1u << weights.count) - 1);
       CostSum total;
       u64 magnitude = 0, errors_seen = 0;
       H5L_NO_UNROLL for (u32 g = lane(); g < groups; g += kWarpThreads) {

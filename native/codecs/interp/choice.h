@@ -215,6 +215,9 @@ H5L_FN u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& 
 // Values whose predictions along the axes are nearly equal say nothing about weights.
 inline constexpr u32 kWeightSets = kWeightCodes * kWeightCodes * kWeightCodes;
 
+// How many sets of weights are tried for recognised rules of this many active axes.
+H5L_FN u32 weight_sets(u32 active) { return active < 2 ? 1 : active == 2 ? kWeightCodes * kWeightCodes : kWeightSets; }
+
 H5L_FN Rule rule_of(u32 weight_set) {
   return {
       {weight_set % kWeightCodes, weight_set / kWeightCodes % kWeightCodes, weight_set / kWeightCodes / kWeightCodes}};
@@ -297,8 +300,7 @@ H5L_FN i32 rounded_base(i32 fine) {
 #if !defined(__CUDACC__)
 
 inline Rule recognise_rule(const Shape& shape, const i32* positions) {
-  constexpr u32 kSets[] = {1, 1, kWeightCodes * kWeightCodes, kWeightSets};
-  const u32 sets = kSets[shape.active];
+  const u32 sets = weight_sets(shape.active);
   u32 matches[kWeightSets] = {};
   const auto fine_point_at = [&](u32 place, i32& fine) {
     fine = fine_point_of(positions[place]);
@@ -307,7 +309,7 @@ inline Rule recognise_rule(const Shape& shape, const i32* positions) {
   for (u32 odd = 1; odd < 1u << shape.active; ++odd) {
     if (count_ones(odd) < 2) continue;
     Blend blends[kWeightSets];
-    for (u32 set = 0; set < sets; ++set) blends[set] = blend_of(rule_of(set), shape.active, odd);
+    for (u32 set = 0; set < sets; ++set) blends[set] = blend_of(rule_of(set), odd);
     u32 samples = 0;
     for (u32 step = 0; step < kRulePlaces * kRuleRounds && samples < kRuleSamples; ++step) {
       RulePlace found;

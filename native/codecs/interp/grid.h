@@ -175,25 +175,32 @@ struct Blend {
   u32 weights[kMaxActiveAxes];
 };
 
-H5L_FN Blend blend_of(const Rule& rule, u32 active, u32 odd) {
-  constexpr u32 kWeights[kWeightCodes] = {16, 8, 4, 2, 1, 0};
+// The weight of a code, 0 to 5: 16, 8, 4, 2, 1, 0. Not a table, and below no index that is known only at run time: on a
+// GPU such arrays are in a thread's own memory.
+H5L_FN u32 weight_of_code(u32 code) { return 16u >> code; }
+
+// `odd` has a bit per active axis.
+H5L_FN Blend blend_of(const Rule& rule, u32 odd) {
   u32 sum = 0, count = 0;
-  for (u32 i = 0; i < active; ++i) {
+  for (u32 i = 0; i < kMaxActiveAxes; ++i) {
     if ((odd >> i & 1) == 0) continue;
-    sum += kWeights[rule.weights[i]];
+    sum += weight_of_code(rule.weights[i]);
     ++count;
   }
   Blend blend = {};
-  u32 rest = 16, largest = kMaxActiveAxes;
-  for (u32 i = 0; i < active; ++i) {
+  u32 rest = 16, largest = 0, least_code = kWeightCodes;
+  for (u32 i = 0; i < kMaxActiveAxes; ++i) {
     if ((odd >> i & 1) == 0) continue;
-    const u32 weight = sum == 0 ? 1 : kWeights[rule.weights[i]];
+    const u32 weight = sum == 0 ? 1 : weight_of_code(rule.weights[i]);
     const u32 divisor = sum == 0 ? count : sum;
     blend.weights[i] = (16 * weight + divisor / 2) / divisor;
     rest -= blend.weights[i];
-    if (largest == kMaxActiveAxes || rule.weights[i] < rule.weights[largest]) largest = i;
+    if (rule.weights[i] < least_code) {
+      largest = i;
+      least_code = rule.weights[i];
+    }
   }
-  blend.weights[largest] += rest;  // intermediate sums may wrap
+  for (u32 i = 0; i < kMaxActiveAxes; ++i) blend.weights[i] += i == largest ? rest : 0;  // sums may wrap in between
   return blend;
 }
 

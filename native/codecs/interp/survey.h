@@ -373,7 +373,7 @@ class SurveyOfPositions {
     for (u32 level = 0; level < kSurveyLevels; ++level) costs[level] = magnitudes[level] = 0;
     if (set == 0 || (set & ~along_) != 0 || count_ones(set) > kMaxActiveAxes) return;
     const Weights weights = weights_of(survey.errors, set);
-    const Blend blend = blend_of(weights.rule, weights.count, (1u << weights.count) - 1);
+    const Blend blend = blend_of(weights.rule, (1u << weights.count) - 1);
     for (u32 level = 0; level < kSurveyLevels; ++level) {
       CostSum total;
       u64 magnitude = 0, errors_seen = 0;

@@ -187,7 +187,7 @@ inline void predict_levels(const Shape& shape, const Rule& rule, const Places& p
   const Passes passes(shape.active);
   const u32 active = shape.active, top = top_level(shape);
   Blend blends[8];
-  for (u32 p = 0; p < passes.count; ++p) blends[p] = blend_of(rule, active, passes.odd[p]);
+  for (u32 p = 0; p < passes.count; ++p) blends[p] = blend_of(rule, passes.odd[p]);
   for (u32 level = top + 1; level-- > lowest;) {
     const u32 s = 1u << level;
     const bool is_top = level == top;

@@ -343,7 +343,7 @@ H5L_RARE inline Workspace* plan_levels(const Shape& shape, const Rule& rule, u8*
   }
   space.passes = Passes(shape.active);
   for (u32 p = 0; p < space.passes.count; ++p) {
-    const Blend blend = blend_of(rule, shape.active, space.passes.odd[p]);
+    const Blend blend = blend_of(rule, space.passes.odd[p]);
     space.parts[p] = 0;
     for (u32& weight : space.blends[p]) weight = 0;
     for (u32 i = 0; i < shape.active; ++i) {
