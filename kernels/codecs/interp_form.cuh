@@ -840,7 +840,9 @@ class FormFinder {
 
   H5L_DEVICE void finish_record() const {
     sync_block();
-    if (thread() == 0) stage_.record() = shared().record;
+    static_assert(sizeof(TileRecord) % 8 == 0 && sizeof(TileRecord) / 8 <= kFormThreads);
+    const u64* const from = reinterpret_cast<const u64*>(&shared().record);
+    if (thread() < sizeof(TileRecord) / 8) reinterpret_cast<u64*>(&stage_.record())[thread()] = from[thread()];
   }
 
   // -------------------------------------------------------------------------------------------------------------------

@@ -23,12 +23,14 @@
 
 #if defined(__CUDACC__)
 #define H5L_FN __host__ __device__ __forceinline__
+#define H5L_RARE_FN __host__ __device__ __noinline__
 #define H5L_TABLE static __device__ constexpr
 #ifndef H5L_TARGET
 #define H5L_TARGET cuda
 #endif
 #else
 #define H5L_FN inline
+#define H5L_RARE_FN inline          // a function that kernels call in many places, but rarely
 #define H5L_TABLE inline constexpr  // begins the definition of an array that kernels use, too
 #ifndef H5L_TARGET
 #define H5L_TARGET scalar

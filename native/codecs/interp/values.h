@@ -75,7 +75,7 @@ H5L_FN bool is_close(const Lattice<T>& lattice, T x, T rebuilt) {
 
 // The number of a value's point in an own lattice, as a value; a NaN if it is not a point, or has the bits `fill`.
 template <class T>
-H5L_FN Word<T> number_of(const OwnLattice& own, Word<T> fill, Word<T> bits) {
+H5L_RARE_FN Word<T> number_of(OwnLattice own, Word<T> fill, Word<T> bits) {
   const T x = bit_cast<T>(bits);
   const double s = multiply(subtract(static_cast<double>(x), own.offset), own.points_per_unit());
   const double number = subtract(add(s, kRounding<double>), kRounding<double>);
