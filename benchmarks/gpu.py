@@ -213,7 +213,9 @@ def real_data(cube: Any, span: float, *, quick: bool) -> Iterator[dict[str, Any]
         for codec in names
         if codec != "cuszp2-plain"
     ]
-    cases += [("pfpl", "uint16 with noise", bound) for bound in (0, 2)]
+    cases += [
+        (codec, "uint16 with noise", bound) for codec in ("pfpl", "interp") for bound in (0, 2)
+    ]
     for name, data, bound in cases:
         field, shape, fill = fields[data]
         absolute = bound if data.startswith("uint") else bound * span
