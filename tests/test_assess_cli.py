@@ -155,6 +155,7 @@ def test_many_variables_have_one_page_with_theirs_behind_it(
     for link, verdict in zip(links, ("FAIL", "PASS"), strict=True):
         text = (tmp_path / link).read_text(encoding="utf-8")
         assert f"<title>{verdict}: " in text
+        assert 'href="../all.html"' in text
     # The page of one dataset is that page.
     run("assess", *files, "-d", "a", "--html", page)
     assert "href=" not in page.read_text(encoding="utf-8").partition("<figure")[0]
