@@ -55,6 +55,9 @@ _LOOSER, _TIGHTER, _STRIDE = 24, 12, _PER_OCTAVE // 24
 #: How often the whole field is encoded at most, and the fraction of the size that is worth it.
 _MOST_CHECKS, _WORTH = 8, 0.01
 
+#: What SSIM loses grows like a power of the bound between these two, usually.
+_POWER_TIGHTER, _POWER_LOOSER = 1.5, 2.0
+
 #: The highest PSNR for several fields that share a size, in tenths of a dB.
 _MOST_TENTHS = 2000
 
@@ -130,11 +133,14 @@ class _Scale:
 
     def at(self, step: int) -> dict[str, Any]:
         """Return a bound as an argument of a codec."""
-        if self._counts:
-            bound: float = self._counts[step] if step < self.last else 0
-        else:
-            bound = self._number(step) if step < self.last else 0
+        bound = self.value(step)
         return {str(self._kind): bound} if bound else {"lossless": True}
+
+    def value(self, step: int) -> float:
+        """Return a bound; 0 for lossless."""
+        if step >= self.last:
+            return 0
+        return self._counts[step] if self._counts else self._number(step)
 
     def _number(self, step: int) -> float:
         decades, digits = divmod(step + self._skipped, _PER_DECADE)
@@ -354,36 +360,39 @@ class Search:
             elif has_both:
                 following = (below + above) // 2
             else:
-                following = self._corrected(now, goal) + (0 if is_fit else sign)
+                following = self._corrected(now, goal, is_fit=is_fit) + (0 if is_fit else sign)
             if best is None and (following - step) * sign <= 0:
                 following = step + sign * _PER_OCTAVE // 8
             following = min(max(following, below + 1), above - 1)
             if above - below <= 1 or (best and not self._is_worth(anchor, other, following, sign)):
                 break
-            if has_both and was_fit == is_fit:  # too far apart for a straight line
-                following = (2 * following + below + above) // 4
+            if has_both and was_fit == is_fit:  # the line is not straight: twice as far
+                following = min(max(2 * following - step, below + 1), above - 1)
             before, was_fit, step = now, is_fit, following
         return best
 
-    def _corrected(self, pick: Pick, goal: Goal) -> int:
-        """Return the step for the whole field: as far off as in the sample where that is alike."""
-
-        def follow(wanted: Goal, alike: Goal) -> int:
-            there, here = (self._edge(pick.candidate, one, pick.step) for one in (wanted, alike))
-            return there.step - here.step if there is not None and here is not None else 0
-
-        if goal.ratio is not None:
+    def _corrected(self, pick: Pick, goal: Goal, *, is_fit: bool) -> int:
+        """Return the step for the whole field, after one check of it."""
+        if goal.ratio is not None:  # as far off as in the sample where that is alike
             alike = dataclasses.replace(goal, ratio=pick.found.size.ratio)
-            return pick.step + follow(goal, alike)
-        each = []
+            there, here = (self._edge(pick.candidate, one, pick.step) for one in (goal, alike))
+            return pick.step + there.step - here.step if there and here else pick.step
+        bounds = []
         for one in goal.of_quality:
             got = one.got(pick.found.report)
             if got is None:
                 raise InvalidArgumentError(_undefined_text(one, pick.found.report))
-            if math.isfinite(got):
-                alike = Goal(requirements=(dataclasses.replace(one, value=got),))
-                each.append(follow(Goal(requirements=(one,)), alike))
-        return pick.step + max(each, default=0)
+            off = _even(one, got) - _even(one, one.value)
+            if one.relation == ">=" and one.value < 1:  # grows like a power of the bound
+                off /= _POWER_LOOSER if is_fit else _POWER_TIGHTER
+            elif one.relation == ">=":  # in dB
+                off *= -math.log(10) / 20
+            if math.isfinite(off):
+                bounds.append(pick.candidate.scale.value(pick.step) * math.exp(-off))
+        if not bounds:
+            return pick.step
+        scale, most = pick.candidate.scale, min(bounds)
+        return first_step(lambda step: scale.value(step) <= most, scale.last, pick.step)
 
     def _is_worth(self, pick: Pick, other: Pick | None, following: int, sign: int) -> bool:
         """Return whether another check of the whole field is worthwhile.
