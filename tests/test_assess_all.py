@@ -178,20 +178,6 @@ def test_rules_say_what_each_variable_has_to_meet() -> None:
         assess_all(x, y, variables="nothing")
 
 
-@pytest.mark.slow
-def test_pages_of_variables_are_behind_the_page_of_all(tmp_path: Path) -> None:
-    x, y = two()
-    found = assess_all(x, y, slices=True)
-    found.to_html(tmp_path / "r.html")
-    pages = sorted(path.name for path in (tmp_path / "r_pages").iterdir())
-    assert pages == ["001-good.html", "002-bad.html"]
-    text = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert text.index("r_pages/002-bad.html") < text.index("r_pages/001-good.html")
-    assert "measured" in text
-    for page in pages:
-        assert 'href="../r.html"' in (tmp_path / "r_pages" / page).read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("require", "ok"),
     [

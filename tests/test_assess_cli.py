@@ -155,6 +155,7 @@ def test_many_variables_have_one_page_with_theirs_behind_it(
     for link, verdict in zip(links, ("FAIL", "PASS"), strict=True):
         text = (tmp_path / link).read_text(encoding="utf-8")
         assert f"<title>{verdict}: " in text
+        assert 'href="../all.html"' in text
     # The page of one dataset is that page.
     run("assess", *files, "-d", "a", "--html", page)
     assert "href=" not in page.read_text(encoding="utf-8").partition("<figure")[0]
@@ -566,6 +567,21 @@ def test_a_sample_is_not_the_last_word(monkeypatch: pytest.MonkeyPatch, goal: Go
     assert found.limits == whole.limits
     assert not goal.failures(found.best)
     assert found.best.size.stored_bytes == pytest.approx(whole.best.size.stored_bytes, rel=0.01)
+
+
+def test_a_sample_takes_its_ssim_from_the_range_of_the_field(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = np.random.default_rng(0).normal(size=(400, 12, 14)).astype(np.float32)
+    x[100, :2, :2] = 100  # no part of the sample
+    monkeypatch.setattr(tuning, "_SAMPLE_VALUES", 1 << 13)
+    field = Field(values=x, chunks=(40, 12, 14), missing=Missing(x.dtype))
+    goal = Goal(requirements=parse_requirements("ssim>=0.99"))
+    found = Search(field, [h5lossy.PFPL]).run(goal)
+    assert len(found.tried) <= 2
+    assert not goal.failures(found.best)
+    # The report is that of an assessment without a given range.
+    assert found.best.report.ssim.value_range == float(x.max()) - float(x.min())
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def test_the_threshold_of_relative_errors_is_the_callers() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "shape", [(), (0, 3), (1,), (500,), (12, 14), (6, 20, 30), (2, 3, 14, 15)], ids=str
+    "shape", [(), (0, 3), (1,), (500,), (12, 14), (6, 20, 30), (2, 3, 14, 15), (2,) * 6], ids=str
 )
 def test_a_report_is_drawn(shape: tuple[int, ...], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -141,9 +141,11 @@ def test_a_report_is_drawn(shape: tuple[int, ...], tmp_path: Path) -> None:
     assert (tmp_path / "r.png").read_bytes()[:4] == b"\x89PNG"
     titles = {axes.get_title() for axes in figure.axes}
     assert "Errors" in titles
+    assert f"<td>points</td><td>{report.points} of" in report.to_html()
     if len(shape) > 1 and 0 not in shape:
         assert {"original", "decoded", "error"} <= titles
-        assert any(title.startswith("Chunks of ") for title in titles)
+        has_map = any(title.startswith("Chunks of ") for title in titles)
+        assert has_map == (len(shape) <= 4)
 
 
 def test_axes_have_the_unit_of_the_original(tmp_path: Path) -> None:

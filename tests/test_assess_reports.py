@@ -191,17 +191,6 @@ def test_the_page_is_written_and_the_same_every_time(good: Report, tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "shape", [(), (1,), (0, 3), (500,), (3, 3), (2, 3, 4, 5), (2,) * 6], ids=str
-)
-def test_every_shape_has_a_page(shape: tuple[int, ...]) -> None:
-    x = np.arange(math.prod(shape), dtype=float).reshape(shape)
-    page = _Page()
-    page.feed(assess(x, x + 0.5, slices=True, metrics="full").to_html())
-    assert "measured" in page.text
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 def test_a_browser_shows_the_page(report: Report, tmp_path: Path) -> None:
     assert CHROMIUM is not None

@@ -45,6 +45,8 @@ class Field:
         The axes along which values have neighbours, as for `assess`.
     confirm_range : bool
         As for `Codec.resolve`.
+    data_range : float, optional
+        As for `assess`.
     """
 
     values: Any
@@ -52,6 +54,7 @@ class Field:
     missing: Missing
     axes: tuple[int, ...] | None = None
     confirm_range: bool = False
+    data_range: float | None = None
 
     @property
     def nbytes(self) -> int:
@@ -117,6 +120,7 @@ def measure(
             metrics=metrics,
             fill_value=missing,
             axes=field.axes,
+            data_range=field.data_range,
             threads=threads,
         )
         size = numbers.size(

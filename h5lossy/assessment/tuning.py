@@ -55,6 +55,9 @@ _LOOSER, _TIGHTER, _STRIDE = 24, 12, _PER_OCTAVE // 24
 #: How often the whole field is encoded at most, and the fraction of the size that is worth it.
 _MOST_CHECKS, _WORTH = 8, 0.01
 
+#: What SSIM loses grows like a power of the bound between these two, usually.
+_POWER_TIGHTER, _POWER_LOOSER = 1.5, 2.0
+
 #: The highest PSNR for several fields that share a size, in tenths of a dB.
 _MOST_TENTHS = 2000
 
@@ -130,11 +133,14 @@ class _Scale:
 
     def at(self, step: int) -> dict[str, Any]:
         """Return a bound as an argument of a codec."""
-        if self._counts:
-            bound: float = self._counts[step] if step < self.last else 0
-        else:
-            bound = self._number(step) if step < self.last else 0
+        bound = self.value(step)
         return {str(self._kind): bound} if bound else {"lossless": True}
+
+    def value(self, step: int) -> float:
+        """Return a bound; 0 for lossless."""
+        if step >= self.last:
+            return 0
+        return self._counts[step] if self._counts else self._number(step)
 
     def _number(self, step: int) -> float:
         decades, digits = divmod(step + self._skipped, _PER_DECADE)
@@ -185,12 +191,11 @@ class Search:
         on_try: Callable[[Codec, int], None] = lambda _codec, _nbytes: None,
     ) -> None:
         dtype = field.values.dtype
-        self.field = field
         self._codecs = [each for make in codecs for each in _variants(make, field.chunks)]
         self._on_candidate, self._on_try = on_candidate, on_try
         largest = ErrorBound(BoundKind.RANGE_RELATIVE, 1 / 8)
         ends = confirmed_range(field.values, field.missing, largest, confirmed=field.confirm_range)
-        self._extent = 0.0 if ends is None else float(ends[1]) - float(ends[0])
+        self._extent = 0.0 if ends is None else float(ends[1] - ends[0])
         if not 0 < self._extent < math.inf:
             raise InvalidArgumentError(
                 "the data has no range to look for a bound in; keep it lossless"
@@ -198,7 +203,10 @@ class Search:
         self._scales = [_Scale(BoundKind.ABSOLUTE, self._extent / 8, in_counts=is_integer(dtype))]
         if not is_integer(dtype):  # integers have no other kinds, or only one for counts
             self._scales.append(_Scale(BoundKind.POINTWISE_RELATIVE, 0.5, in_counts=False))
-        self._sample = _sample_of(field)
+        shape, along = field.values.shape, field.axes
+        if along is None or all(n == 1 or axis in along for axis, n in enumerate(shape)):
+            field = dataclasses.replace(field, data_range=self._extent)  # slices have their own
+        self.field, self._sample = field, _sample_of(field)
         low, high = Extent.of(self._sample.values, field.missing).ends or (0.0, 0.0)
         self._range_share = (float(high) - float(low)) / self._extent or 1.0
         self.tries = 0
@@ -335,68 +343,71 @@ class Search:
         # holds after a miss.
         step = min(max(pick.step + sign, below + 1), above - 1)
         best: Tradeoff | None = None
-        equals: dict[str, tuple[int, int]] = {}
         ends: dict[bool, Pick] = {}  # the last that reached the goal, and the last that did not
-        is_fit: bool | None = None
+        before: Pick | None = None
+        was_fit = None
         for _ in range(_MOST_CHECKS):
             found = self._try(candidate, step, goal, whole=True)
-            was_fit, is_fit = is_fit, self._tell(found, goal)
+            is_fit = self._tell(found, goal)
             best = found if is_fit else best
             below, above = (below, step) if is_fit == (sign > 0) else (step, above)
             now = ends[is_fit] = Pick(candidate, step, found)
-            if len(ends) == 2:
-                following = _between(ends[True], ends[False], goal)
+            has_both, anchor = len(ends) == 2, ends.get(True, now)
+            other = ends[False] if has_both else before
+            near = None if other is None else _on_line(anchor, other, goal)
+            if near is not None:
+                following = near
+            elif has_both:
+                following = (below + above) // 2
             else:
-                following = self._corrected(now, found, goal, equals) + (0 if is_fit else sign)
+                following = self._corrected(now, goal, is_fit=is_fit) + (0 if is_fit else sign)
             if best is None and (following - step) * sign <= 0:
                 following = step + sign * _PER_OCTAVE // 8
             following = min(max(following, below + 1), above - 1)
-            if above - below <= 1 or (is_fit and not self._is_worth(now, following, sign)):
+            if above - below <= 1 or (best and not self._is_worth(anchor, other, following, sign)):
                 break
-            if len(ends) == 2 and was_fit == is_fit:  # too far apart for a straight line
-                following = (2 * following + below + above) // 4
-            step = following
+            if has_both and was_fit == is_fit:  # the line is not straight: twice as far
+                following = min(max(2 * following - step, below + 1), above - 1)
+            before, was_fit, step = now, is_fit, following
         return best
 
-    def _corrected(
-        self, pick: Pick, found: Tradeoff, goal: Goal, equals: dict[str, tuple[int, int]]
-    ) -> int:
-        """Return the step for the whole field, by the step at which the sample resembles it.
-
-        `equals` has, for each threshold, the last step and the one of the sample that equals it.
-        """
-
-        def follow(name: str, wanted: Goal, alike: Goal) -> int:
-            there, here = (self._edge(pick.candidate, one, pick.step) for one in (wanted, alike))
-            if there is None or here is None:
-                return pick.step
-            slope, before = 1.0, equals.get(name)
-            if before is not None and pick.step != before[0]:
-                slope = min(max((here.step - before[1]) / (pick.step - before[0]), 0.2), 5.0)
-            equals[name] = pick.step, here.step
-            return pick.step + round((there.step - here.step) / slope)
-
-        if goal.ratio is not None:
-            return follow("", goal, dataclasses.replace(goal, ratio=found.size.ratio))
-        each = []
+    def _corrected(self, pick: Pick, goal: Goal, *, is_fit: bool) -> int:
+        """Return the step for the whole field, after one check of it."""
+        if goal.ratio is not None:  # as far off as in the sample where that is alike
+            alike = dataclasses.replace(goal, ratio=pick.found.size.ratio)
+            there, here = (self._edge(pick.candidate, one, pick.step) for one in (goal, alike))
+            return pick.step + there.step - here.step if there and here else pick.step
+        bounds = []
         for one in goal.of_quality:
-            got = one.got(found.report)
+            got = one.got(pick.found.report)
             if got is None:
-                raise InvalidArgumentError(_undefined_text(one, found.report))
-            if math.isfinite(got):
-                alike = dataclasses.replace(one, value=got)
-                wanted = Goal(requirements=(one,))
-                each.append(follow(str(one), wanted, Goal(requirements=(alike,))))
-        return max(each, default=pick.step)
+                raise InvalidArgumentError(_undefined_text(one, pick.found.report))
+            off = _even(one, got) - _even(one, one.value)
+            if one.relation == ">=" and one.value < 1:  # grows like a power of the bound
+                off /= _POWER_LOOSER if is_fit else _POWER_TIGHTER
+            elif one.relation == ">=":  # in dB
+                off *= -math.log(10) / 20
+            if math.isfinite(off):
+                bounds.append(pick.candidate.scale.value(pick.step) * math.exp(-off))
+        if not bounds:
+            return pick.step
+        scale, most = pick.candidate.scale, min(bounds)
+        return first_step(lambda step: scale.value(step) <= most, scale.last, pick.step)
 
-    def _is_worth(self, pick: Pick, following: int, sign: int) -> bool:
-        """Return whether another check of the whole field is worthwhile, judging by the sample."""
-        goal = Goal()
-        now, then = (
-            self._try(pick.candidate, step, goal).size.stored_bytes
-            for step in (pick.step, following)
-        )
-        return (pick.step - following) * sign > 0 and abs(now - then) > _WORTH * now
+    def _is_worth(self, pick: Pick, other: Pick | None, following: int, sign: int) -> bool:
+        """Return whether another check of the whole field is worthwhile.
+
+        Judged by the sample, or by another check.
+        """
+        if other is None:
+            goal = Goal()
+            pick, other = (
+                Pick(pick.candidate, step, self._try(pick.candidate, step, goal))
+                for step in (pick.step, following)
+            )
+        growth = math.log(other.found.size.stored_bytes / pick.found.size.stored_bytes)
+        share = (following - pick.step) / (other.step - pick.step or 1)
+        return (pick.step - following) * sign > 0 and abs(growth * share) > _WORTH
 
     def _limits(self, goal: Goal, pick: Pick | None, best: Tradeoff | None) -> tuple[str, ...]:
         """Return what limits the result."""
@@ -503,19 +514,21 @@ def share(
     ]
 
 
-def _between(fit: Pick, miss: Pick, goal: Goal) -> int:
-    """Return the step that just reaches a goal, between one that does and one that does not."""
+def _on_line(pick: Pick, other: Pick, goal: Goal) -> int | None:
+    """Return the step that just reaches a goal, by a straight line through two; None if far off."""
     wanted = goal.of_quality
     if goal.ratio is not None:
         wanted = (Requirement("ratio", ">=", goal.ratio),)
-    shares = [0.5]
+    distance, steps = pick.step - other.step, []
     for one in wanted:
-        got = one.got(fit.found.report), one.got(miss.found.report)
+        got = one.got(pick.found.report), one.got(other.found.report)
         here, there, target = (_even(one, value) for value in (*got, one.value))
-        if min(here, there) < target < max(here, there):
-            shares.append((target - here) / (there - here))
-    share = min(shares[1:], default=0.5)
-    return fit.step + math.trunc(share * (miss.step - fit.step))
+        share = (target - here) / (here - there) if here != there else math.nan
+        if abs(share) <= 4:
+            steps.append(pick.step + share * distance)
+    if not steps:
+        return None
+    return math.floor(min(steps)) if goal.ratio is not None else math.ceil(max(steps))
 
 
 def _even(one: Requirement, value: float | None) -> float:
@@ -589,7 +602,7 @@ def _sample_of(field: Field) -> Field:
             tuple(round(w * n) // c * c for w, n, c in zip(where, free, chunks, strict=True))
         )
     starts = list(dict.fromkeys(starts))
-    if 2 * len(starts) * math.prod(part) > math.prod(shape):
+    if math.prod(shape) <= max(_SAMPLE_VALUES, 2 * len(starts) * math.prod(part)):
         return dataclasses.replace(field, values=values[tuple(slice(0, n) for n in shape)])
     parts = [
         values[tuple(slice(s, s + n) for s, n in zip(start, part, strict=True))] for start in starts

@@ -314,21 +314,20 @@ H5L_INLINE void store_sums(const Sums<V, Count>& s, u32 lane, LaneSums& all) {
   give_count(s.over, all.over), give_count(s.changed, all.changed);
 }
 
-// Prefetches the next leaf evenly while this one is summed; of float64 it does not fit in the L1 cache. Prefetching
-// beyond the end is harmless.
+// Prefetches the next leaf evenly into the L2 cache while this one is summed: both do not fit in the L1 cache.
+// Prefetching beyond the end is harmless.
 template <class T>
 H5L_INLINE void prefetch_ahead(const T* values, u32 lane, u32 round) {
   const auto* const bytes = reinterpret_cast<const u8*>(values + kLeafValues + round + lane * kRounds);
-  for (u32 at = 0; at < kDoubles * kRounds * sizeof(T); at += 64)
-    __builtin_prefetch(bytes + at, 0, sizeof(T) == 4 ? 3 : 2);
+  for (u32 at = 0; at < kDoubles * kRounds * sizeof(T); at += 64) __builtin_prefetch(bytes + at, 0, 2);
 }
 
 // Delays the counting of two vectors' errors by two steps, so that loading the indices does not wait for storing them.
 class DelayedCounts {
  public:
-  DelayedCounts() {
+  DelayedCounts() {  // different ones: incrementing the same counter twice in a row stalls
     for (auto& step : at_) {
-      for (u32& at : step) at = kNoCounter;
+      for (u32 k = 0; k < kLanes<i32>; ++k) step[k] = kNoCounter + k;
     }
   }
 
@@ -363,9 +362,9 @@ template <bool kZeros, class T>
 void add_block(const T* x, const T* y, u32 count, const Reference& reference, LaneSums& all, Counters& counters) {
   constexpr u32 kStep = kRounds * kSumLanes;
   const u32 whole = count / kStep * kStep;
+  DelayedCounts waiting;
   for (u32 lane = 0; lane < kSumLanes && whole != 0; lane += kDoubles) {
     auto sums = load_sums<Vector<double>, Vector<i64>>(all, lane);
-    DelayedCounts waiting;
     for (u32 round = 0; round < whole; round += kStep) {
       prefetch_ahead(x, lane, round);
       prefetch_ahead(y, lane, round);
@@ -376,9 +375,9 @@ void add_block(const T* x, const T* y, u32 count, const Reference& reference, La
                                                        load_as_doubles<T>(y + i + kSumLanes), reference, sums);
       waiting.count_and_keep(first, second, counters);
     }
-    waiting.count_rest(counters);
     store_sums(sums, lane, all);
   }
+  waiting.count_rest(counters);
   for (u32 i = whole; i < count; ++i) {
     auto sums = load_sums<double, i64>(all, i % kSumLanes);
     const double e = add_errors<kZeros>(static_cast<double>(x[i]), static_cast<double>(y[i]), reference, sums);
