@@ -260,9 +260,11 @@ def unmasked(values: Any, fill: Any) -> npt.NDArray[Any]:
         return np.asarray(values)
     mask = np.ma.getmaskarray(values)
     if fill is None:
+        count = np.count_nonzero(mask)
         raise InvalidArgumentError(
-            f"{np.count_nonzero(mask)} values are masked, and there is no fill value to stand for "
-            "them: make the dataset with fillvalue=..., or give values.filled(...)"
+            f"{f'{count} values are' if count != 1 else '1 value is'} masked, and there is no fill "
+            "value to store there: make the dataset with fillvalue=..., give encode a "
+            "fill_value=..., or replace them by values.filled(...)"
         )
     filled = np.array(values.data, np.result_type(values.dtype, fill))
     np.copyto(filled, fill, where=mask)
