@@ -650,7 +650,7 @@ def test_numpys_own_fill_value_has_to_fit(dtype: str, fits: bool) -> None:
     if fits:
         assert h5lossy.decode(h5lossy.encode(masked, codec)).tolist() == [999999, 72, 63]
         return
-    with pytest.raises(h5lossy.InvalidArgumentError, match="1 value is masked, .* a fill_value="):
+    with pytest.raises(h5lossy.InvalidArgumentError, match=r"1 value is masked, .* a fill_value="):
         h5lossy.encode(masked, codec)
     masked.fill_value = 7
     assert h5lossy.decode(h5lossy.encode(masked, codec)).tolist() == [7, 72, 63]

@@ -111,8 +111,8 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
         dtype = chunk_spec.dtype.to_native_dtype()
         if values.dtype.newbyteorder("=") != dtype.newbyteorder("="):
             raise UnsupportedError(
-                f"a codec before {self.codec_name} turned {dtype} into {values.dtype}, but the "
-                f"array's metadata say {dtype}, and the chunk could not be read; leave that codec out"
+                f"a codec before {self.codec_name} turned {dtype} into {values.dtype} without "
+                "telling Zarr, so that the chunk could not be read; leave that codec out"
             )
         frame = encoded(self.codec, chunk_spec.fill_value, values)
         return chunk_spec.prototype.buffer.from_bytes(frame)
