@@ -36,7 +36,7 @@ from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._public import name_publicly
 from h5lossy._ranges import confirmed_range, prepared
 from h5lossy._safeguards import Safeguards
-from h5lossy._values import as_list, own_fill_value
+from h5lossy._values import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -374,8 +374,6 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         if self.range_relative is None:
             return self
         left_out = [*np.ravel(missing_value).tolist(), *self._exact]
-        if np.ma.is_masked(data) and own_fill_value(data) is None:
-            data = data.compressed()  # of integers, no number is left to stand for masked points
         data, missing = prepared(data, fill_value, left_out)
         found = confirmed_range(data, missing, self.bound, confirmed=confirm_range)
         return self.resolved_for(found)

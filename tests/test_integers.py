@@ -646,7 +646,9 @@ def test_nan_is_no_fill_value_of_integers() -> None:
 def test_numpys_own_fill_value_has_to_fit(dtype: str, fits: bool) -> None:
     masked = np.ma.masked_array(np.array([10, 200 % 128, 63], dtype), [True, False, False])
     codec = h5lossy.PFPL(lossless=True)
-    assert h5lossy.PFPL(range_relative=0.5).resolve(masked) == h5lossy.PFPL(absolute=4)
+    da = pytest.importorskip("dask.array")
+    for data in (masked, da.from_array(masked, chunks=2)):
+        assert h5lossy.PFPL(range_relative=0.5).resolve(data) == h5lossy.PFPL(absolute=4)
     if fits:
         assert h5lossy.decode(h5lossy.encode(masked, codec)).tolist() == [999999, 72, 63]
         return
