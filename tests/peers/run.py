@@ -134,8 +134,8 @@ def outcomes(folder: Path, *arguments: str) -> tuple[set[str], int, int]:
             failed.add(f"{case.get('classname')}::{case.get('name')}")
         elif case.find("skipped") is None:
             passed += 1
-    in_use = [int(one.get("value", 0)) for one in root.iter("property")]
-    return failed, passed, sum(in_use)
+    in_use = sum(int(one.get("value", 0)) for one in root.iterfind(".//property[@name='in use']"))
+    return failed, passed, in_use
 
 
 def own_path() -> list[str]:
