@@ -50,7 +50,7 @@ PEERS = {
     "h5py": Suite(("--pyargs", "h5py.tests")),
     "h5netcdf": Suite(("--pyargs", "h5netcdf.tests")),
     "hdf5plugin": Suite(("--pyargs", "hdf5plugin.test")),
-    "numcodecs": Suite(("--pyargs", "numcodecs.tests")),
+    "numcodecs": Suite(("tests",), source="sdist"),
     "dask": Suite(
         ("--pyargs", "dask.array.tests.test_array_core", "-k", "store or hdf5 or zarr"),
     ),
