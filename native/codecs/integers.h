@@ -125,18 +125,20 @@ H5L_FN bool is_exact(const Quantizer& quantizer, u64 value) {
   return false;
 }
 
-// The nearest value that is not exact, from an exact one towards an end of the type (`next` is 1, or -1 as a word). If
-// all values up to that end are exact, it is the last of these.
-H5L_FN u64 nearest_ordinary(const Quantizer& quantizer, u64 exact, u64 next, u64 end, u64 mask) {
+// Makes a word decode to the nearest value that is not exact, from an exact one towards an end of the type (`next` is
+// 1, or -1 as a word). If all values up to that end are exact, the word has no special meaning.
+H5L_RARE H5L_FN void decode_to_neighbour(const Quantizer& quantizer, u64 word, u64 exact, u64 next, u64 end,
+                                         Lattice& lattice) {
   u64 value = exact;
-  while (value != end && is_exact(quantizer, value)) value = (value + next) & mask;
-  return value;
+  while (value != end && is_exact(quantizer, value)) value = (value + next) & lattice.mask;
+  if (!is_exact(quantizer, value)) lattice.add_special(word, value);
 }
 
 // Gives an exact value the word behind those of all bins (docs/format/integers.md, "Exact values"). `bin` is the word
 // of its bin. If the bin decodes to the exact value itself, the other values of the bin are told apart: those below
-// keep the bin's word, those above get another one behind all bins, and both decode to the nearest ordinary value. 0
-// keeps the word 0, so that tiles of zeros stay empty, and the values below it get the word that would be its own.
+// keep the bin's word, those above get another one behind all bins, and both decode to the nearest value on their side
+// that is not exact. 0 keeps the word 0, so that tiles of zeros stay empty, and the values below it get the word that
+// would be its own.
 H5L_RARE H5L_FN void give_own_word(const Quantizer& quantizer, u32 number, u64 bin, bool bin_decodes_to_it,
                                    Lattice& lattice) {
   const u64 value = quantizer.exact[number], mask = lattice.mask;
@@ -146,10 +148,8 @@ H5L_RARE H5L_FN void give_own_word(const Quantizer& quantizer, u32 number, u64 b
   if (bin_decodes_to_it) {
     exact.below = value == 0 ? own : bin;
     exact.above = (own + quantizer.exact_count) & mask;
-    const u64 before = nearest_ordinary(quantizer, value, mask, lattice.least(), mask);
-    const u64 after = nearest_ordinary(quantizer, value, 1, lattice.largest(), mask);
-    if (!is_exact(quantizer, before)) lattice.add_special(exact.below, before);
-    if (!is_exact(quantizer, after)) lattice.add_special(exact.above, after);
+    decode_to_neighbour(quantizer, exact.below, value, mask, lattice.least(), lattice);
+    decode_to_neighbour(quantizer, exact.above, value, 1, lattice.largest(), lattice);
   }
   lattice.add_special(exact.word, value);
 }
