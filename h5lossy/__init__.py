@@ -80,8 +80,9 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: Submodules that are imported on first use.
+#: Submodules that are imported on first use, and those that need other packages.
 _SUBMODULES = ("assessment", "missing")
+_OF_OTHER_PACKAGES = ("dask", "netcdf4", "xarray", "zarr")
 
 _HOMES = {name: home for home, names in NAMES.items() for name in names}
 
@@ -99,7 +100,8 @@ if not TYPE_CHECKING:  # where any name would do
         elif name in _SUBMODULES:
             return importlib.import_module(f"{__name__}.{name}")
         else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            advice = f" yet: import {__name__}.{name}" if name in _OF_OTHER_PACKAGES else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
         globals()[name] = value
         return value
 

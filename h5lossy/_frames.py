@@ -415,6 +415,8 @@ def chunk_params(
                     f"the exact value {number} is none of {dtype.name}, which has numbers from "
                     f"{info.min} to {info.max}; give one that the data has"
                 )
+    if codec.lossless:
+        fill_value = None  # kept like all values, even if its components differ
     return codec.params().replaced(
         **_native.type_fields(dtype),
         fill_bits=fill_bits(fill_value, dtype),

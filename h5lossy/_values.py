@@ -194,9 +194,13 @@ def unwritten_value(dataset: h5py.Dataset) -> npt.NDArray[Any]:
 
 
 def blocks(data: Data) -> Iterator[npt.NDArray[Any]]:
-    """Read an array or dataset in blocks of about 32 MiB, none of which splits a chunk."""
+    """Read an array or dataset in blocks of about 32 MiB, none of which splits a chunk.
+
+    Masked points are as in `read_block`; where nothing can stand for them, they are left out, and
+    what remains of their block has one dimension.
+    """
     for selection in block_selections(data):
-        yield read_block(data, selection)
+        yield read_block(data, selection, leaves_out=True)
 
 
 def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
@@ -209,7 +213,9 @@ def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
     yield from cut(data.shape, block_shape(data.shape, chunks, data.dtype.itemsize))
 
 
-def read_block(data: Data, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
+def read_block(
+    data: Data, selection: tuple[slice, ...], *, leaves_out: bool = False
+) -> npt.NDArray[Any]:
     """Read one selection in C order, in the data's own type.
 
     Masked points become NaN, or for integers the array's fill value, which `no_data` leaves out.
@@ -218,7 +224,10 @@ def read_block(data: Data, selection: tuple[slice, ...]) -> npt.NDArray[Any]:
     if stand_in is None:
         stand_in = own_fill_value(data)
     with as_stored(data):
-        return np.asarray(unmasked(data[selection], stand_in), dtype=data.dtype, order="C")
+        values = loaded(data[selection])
+        if leaves_out and stand_in is None and np.ma.is_masked(values):
+            values = values.compressed()
+        return np.asarray(unmasked(values, stand_in), dtype=data.dtype, order="C")
 
 
 def loaded(values: Any) -> Any:
@@ -260,9 +269,11 @@ def unmasked(values: Any, fill: Any) -> npt.NDArray[Any]:
         return np.asarray(values)
     mask = np.ma.getmaskarray(values)
     if fill is None:
+        count = np.count_nonzero(mask)
         raise InvalidArgumentError(
-            f"{np.count_nonzero(mask)} values are masked, and there is no fill value to stand for "
-            "them: make the dataset with fillvalue=..., or give values.filled(...)"
+            f"{f'{count} values are' if count != 1 else '1 value is'} masked, and there is no fill "
+            "value to store there: make the dataset with fillvalue=..., give encode a "
+            "fill_value=..., or replace them by values.filled(...)"
         )
     filled = np.array(values.data, np.result_type(values.dtype, fill))
     np.copyto(filled, fill, where=mask)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -158,6 +159,27 @@ def test_colons_in_names_are_not_taken_for_files(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert ">/p:a</a>" in page
     assert f"<p>{pair[1]} compared with {pair[0]}</p>" in page
+
+
+def test_names_that_are_shown_alike_have_pages_of_their_own(tmp_path: Path) -> None:
+    x = np.arange(2000.0).reshape(20, 100)
+    names = ["a\nb", r"a\nb"]  # a line feed, and what it is shown as
+    for file, step in (("a.h5", 0.0), ("b.h5", 0.25)):
+        with h5py.File(tmp_path / file, "w") as opened:
+            for i, name in enumerate(names):
+                opened[name] = x + step * (i + 1)
+                opened[name].attrs["units"] = f"unit {i}"
+    found = assess_all(tmp_path / "a.h5", tmp_path / "b.h5")
+    assert len(found) == 2
+    found.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    rows = re.findall(r'<a href="(page_pages/.*?)">.*?unit (\d).*?<td>(.*?)</td>', page)
+    assert len({link for link, _, _ in rows}) == 2
+    for link, unit, error in rows:
+        assert float(error) == 0.25 * (int(unit) + 1)
+        of_variable = (tmp_path / link).read_text(encoding="utf-8")
+        assert f"unit {unit}" in of_variable
+        assert error in of_variable
 
 
 def test_rules_say_what_each_variable_has_to_meet() -> None:

@@ -247,6 +247,21 @@ def test_all_names_are_there() -> None:
         assert getattr(h5lossy, name) is not None
 
 
+def test_submodules_for_other_packages_say_how_they_are_imported() -> None:
+    run_python(
+        """
+import h5lossy
+for name in ("dask", "netcdf4", "xarray", "zarr", "h5py"):
+    try:
+        getattr(h5lossy, name)
+    except AttributeError as error:
+        assert str(error).endswith(f"yet: import h5lossy.{name}") == (name != "h5py"), error
+    else:
+        raise AssertionError(name)
+"""
+    )
+
+
 def test_the_version_is_the_librarys() -> None:
     assert h5lossy.__version__ == _native.version()
     assert len(h5lossy.__version__.split(".")) == 3

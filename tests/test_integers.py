@@ -646,10 +646,13 @@ def test_nan_is_no_fill_value_of_integers() -> None:
 def test_numpys_own_fill_value_has_to_fit(dtype: str, fits: bool) -> None:
     masked = np.ma.masked_array(np.array([10, 200 % 128, 63], dtype), [True, False, False])
     codec = h5lossy.PFPL(lossless=True)
+    da = pytest.importorskip("dask.array")
+    for data in (masked, da.from_array(masked, chunks=2)):
+        assert h5lossy.PFPL(range_relative=0.5).resolve(data) == h5lossy.PFPL(absolute=4)
     if fits:
         assert h5lossy.decode(h5lossy.encode(masked, codec)).tolist() == [999999, 72, 63]
         return
-    with pytest.raises(h5lossy.InvalidArgumentError, match="masked, and there is no fill value"):
+    with pytest.raises(h5lossy.InvalidArgumentError, match=r"1 value is masked, .* a fill_value="):
         h5lossy.encode(masked, codec)
     masked.fill_value = 7
     assert h5lossy.decode(h5lossy.encode(masked, codec)).tolist() == [7, 72, 63]

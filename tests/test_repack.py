@@ -1473,7 +1473,7 @@ def test_a_file_with_nothing_to_compress_is_not_written(tmp_path: Path) -> None:
         )
         assert result.exit_code == 1
         assert "has nothing to compress, so DST is not written" in result.output
-        assert "copied unchanged (not floats, complex numbers or integers), 1" in result.output
+        assert "copied unchanged (not IEEE floats of 16, 32 or 64 bits), 1" in result.output
         assert not (tmp_path / "b.h5").exists()
 
 

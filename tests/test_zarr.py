@@ -272,6 +272,31 @@ def test_a_compressor_of_complex_numbers_survives_its_configuration() -> None:
         Compressor(PFPL(absolute=1), fill_value=1j, dtype="<c8", chunks=(3,))
 
 
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_lossless_arrays_have_any_fill_value(zarr_format: int) -> None:
+    values = np.array([[1 + 2j, 3 + 4j, np.inf]], "c8")
+    for fill in (3 + 4j, complex(np.inf, 0)):
+        codec = PFPL(lossless=True)
+        array, _ = new_array(codec, values, (1, 2), zarr_format=zarr_format, fill_value=fill)
+        assert_same_bits(np.asarray(array[...]), values)
+        with pytest.raises(h5lossy.InvalidArgumentError, match="equal real and imaginary parts"):
+            new_array(PFPL(absolute=1), values, (1, 2), zarr_format=zarr_format, fill_value=fill)
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr")
+def test_a_filter_that_changes_the_type_unsaid_is_refused() -> None:
+    array = zarr.create_array(
+        {},
+        shape=(4,),
+        dtype="f4",
+        filters=zarr.codecs.numcodecs.BitRound(keepbits=3),
+        serializer=Serializer(PFPL(lossless=True)),
+        compressors=None,
+    )
+    with pytest.raises(h5lossy.UnsupportedError, match="turned float32 into int32"):
+        array[...] = np.arange(4, dtype="f4")
+
+
 def test_a_codec_that_integers_do_not_take_is_refused_before_a_chunk_is_written() -> None:
     values = np.ones((4, 4), "i4")
     for codec, why in (

@@ -228,8 +228,8 @@ def _obstacle(dataset: h5py.Dataset) -> str:
     """Return why a dataset can't be compressed; nothing if it can."""
     type_id, creation = dataset.id.get_type(), dataset.id.get_create_plist()
     if not any(map(type_id.equal, _TYPES)):
-        is_enum = type_id.get_class() == h5t.ENUM
-        return "an enumeration" if is_enum else "not floats, complex numbers or integers"
+        whys = {h5t.ENUM: "an enumeration", h5t.FLOAT: "not IEEE floats of 16, 32 or 64 bits"}
+        return whys.get(type_id.get_class(), "not floats, complex numbers or integers")
     if not dataset.shape:
         return "scalar or null"
     if creation.get_layout() == h5d.VIRTUAL:

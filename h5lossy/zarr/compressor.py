@@ -77,10 +77,11 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         if (dtype is None) != (chunks is None):
             raise InvalidArgumentError("give both of dtype and chunks, or neither")
         self._fill_value = None
-        if fill_value is not None:
+        if isinstance(fill_value, list):  # a complex number in JSON
+            fill_value = complex(*fill_value)
+        is_kept = self._codec.lossless and np.iscomplexobj(fill_value)
+        if fill_value is not None and not is_kept:  # kept like all values
             # Without a type, the value has to fit that of each chunk that is encoded.
-            if isinstance(fill_value, list):  # a complex number in JSON
-                fill_value = complex(*fill_value)
             fill_bits(fill_value, self._dtype or np.asarray(fill_value).dtype)
             fill: Any = np.asarray(fill_value).item()  # for JSON
             part = fill.real  # the other component of a complex number is equal

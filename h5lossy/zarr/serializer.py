@@ -107,7 +107,14 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
-        frame = encoded(self.codec, chunk_spec.fill_value, chunk_data.as_numpy_array())
+        values = chunk_data.as_numpy_array()
+        dtype = chunk_spec.dtype.to_native_dtype()
+        if values.dtype.newbyteorder("=") != dtype.newbyteorder("="):
+            raise UnsupportedError(
+                f"a codec before {self.codec_name} turned {dtype} into {values.dtype} without "
+                "telling Zarr, so that the chunk could not be read; leave that codec out"
+            )
+        frame = encoded(self.codec, chunk_spec.fill_value, values)
         return chunk_spec.prototype.buffer.from_bytes(frame)
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:

@@ -194,8 +194,8 @@ struct Order {
   std::uint32_t count, sign;
 };
 
-// Takes exact values out of their bins, as lattices do (codecs/integers.h).
-void take_out(const Order& order, const BinRule& rule, std::uint32_t last, WordTables& tables) {
+// Gives exact values their own words, as lattices do (codecs/integers.h).
+void give_own_words(const Order& order, const BinRule& rule, std::uint32_t last, WordTables& tables) {
   const std::uint32_t count = rule.exact_count;
   const auto is_exact = [&](std::uint32_t bits) { return std::count(rule.exact, rule.exact + count, bits) != 0; };
   const int least = order.is_signed ? -static_cast<int>(order.sign) : 0;
@@ -250,7 +250,7 @@ bool make_tables(const BinRule& rule, MadeBins& made) {
     tables.ranks[negative] = order.rank_of(0u - bin);
   }
   made.last = order.rank_of(tables.ranks[order.bits_of(static_cast<int>(order.count) - 1)]);  // the inverse of itself
-  take_out(order, rule, made.last, tables);
+  give_own_words(order, rule, made.last, tables);
   made.first.reset();
   made.middle.reset();
   return true;

@@ -57,28 +57,38 @@ struct Cuts {
   double numbers[kMostCuts] = {};
 };
 
-// How the values of a chunk become integers (codecs/bounds.h). Numbers of the value's type are stored as double, which
-// is exact. A decoder uses only kind, step and scale; for integers (codecs/integers.h), all but bound, step and
-// inverse_step.
+// How the values of a chunk become integers. One struct serves all types, and is copied to GPUs as it is; which members
+// have a meaning, and which one, depends on the type and on `kind`:
+//
+//                 absolute and range-relative           pointwise-relative  noise           lossless
+//   floats        bound B, step 2 B, inverse_step       scale S             -               -
+//   halves        bound B; tables                       bound b; tables     -               -
+//   integers      scale: the step in counts             -                   noise, scale:   base, stride
+//                                                                           its floor;
+//                                                                           tables or bins
+//
+// Floats also have is_exact, has_fill, fill_bits and cuts, and a codec may keep 128 bits of its own in base and stride.
+// Integers and halves with a bound also have exact values. (Rules: codecs/bounds.h for floats, codecs/integers.h and
+// chunk/word_tables.h for the others.) Of floats, a decoder has only the kind, and the step or scale.
 struct Quantizer {
   BoundKind kind = BoundKind::lossless;
-  bool has_fill = false;  // floats only
+  bool has_fill = false;
   bool is_exact = false;  // the step is that of a lattice that contains all values
   u64 fill_bits = 0;
-  double bound = 0;         // B: absolute and range-relative
-  double step = 0;          // 2 B
+  double bound = 0;  // numbers of the value's type are stored as double, which is exact
+  double step = 0;
   double inverse_step = 0;  // 1 / step, rounded to the value's type
-  u64 scale = 0;            // S: pointwise-relative; for integers, the step of an absolute bound
-  // Lossless integers: every value is `base` plus a multiple of `stride`. For floats, a codec may keep bits of its own
-  // here.
+  u64 scale = 0;
+  // Every value is `base` plus a multiple of `stride`.
   u64 base = 0;
   u64 stride = 1;
-  // If not null, gives the words instead of a lattice. The creator of the quantizer keeps it alive.
+  // If not null, give the words instead of a lattice: of values of up to 16 bits, and of 32 bits. The creator of the
+  // quantizer keeps them alive.
   const WordTables* tables = nullptr;
   const WordBins* bins = nullptr;
   const Cuts* cuts = nullptr;  // likewise; null without safeguards
-  u32 noise = 0;               // C of a noise bound, whose floor is `scale`
-  // Integers only: the bits of the exact values, the smaller number first.
+  u32 noise = 0;               // C: the bound of a value x is C / 256 * sqrt(|x|), and not below the floor
+  // The bits of the exact values, the smaller number first.
   u32 exact_count = 0;
   u64 exact[kMostExact] = {};
 };
@@ -120,8 +130,9 @@ struct Box {
   u16 extents[kAxes];
 };
 
-// Rows of a chunk that are accessed outside the codec: copied in before the next tile is encoded, or out after this one
-// is decoded. A codec may prefetch them. None if they are adjacent, since hardware prefetchers handle that.
+// Rows of a chunk that are accessed outside the codec, which knows only its tile: copied in before the next tile is
+// encoded, or out after this one is decoded. A codec may prefetch them. None if they are adjacent, since hardware
+// prefetchers handle that.
 struct RowsAhead {
   const u8* first = nullptr;
   u32 count = 0, bytes = 0;

@@ -125,36 +125,45 @@ H5L_FN bool is_exact(const Quantizer& quantizer, u64 value) {
   return false;
 }
 
-// Gives an exact value its own word, after all others. If it is the value that its bin decodes to, the other values of
-// the bin, on either side, decode to the nearest value that is not exact. 0 keeps its word, so that tiles of zeros stay
-// empty.
-H5L_RARE H5L_FN void take_out(const Quantizer& quantizer, u32 number, u64 bin, bool splits, Lattice& lattice) {
+// Makes a word decode to the nearest value that is not exact, from an exact one towards an end of the type (`next` is
+// 1, or -1 as a word). If all values up to that end are exact, the word has no special meaning.
+H5L_RARE H5L_FN void decode_to_neighbour(const Quantizer& quantizer, u64 word, u64 exact, u64 next, u64 end,
+                                         Lattice& lattice) {
+  u64 value = exact;
+  while (value != end && is_exact(quantizer, value)) value = (value + next) & lattice.mask;
+  if (!is_exact(quantizer, value)) lattice.add_special(word, value);
+}
+
+// Gives an exact value the word behind those of all bins (docs/format/integers.md, "Exact values"). `bin` is the word
+// of its bin. If the bin decodes to the exact value itself, the other values of the bin are told apart: those below
+// keep the bin's word, those above get another one behind all bins, and both decode to the nearest value on their side
+// that is not exact. 0 keeps the word 0, so that tiles of zeros stay empty, and the values below it get the word that
+// would be its own.
+H5L_RARE H5L_FN void give_own_word(const Quantizer& quantizer, u32 number, u64 bin, bool bin_decodes_to_it,
+                                   Lattice& lattice) {
   const u64 value = quantizer.exact[number], mask = lattice.mask;
-  const u64 own = (lattice.last + 1 + number) & mask, above = (own + quantizer.exact_count) & mask;
+  const u64 own = (lattice.last + 1 + number) & mask;
   ExactValue& exact = lattice.exact[lattice.exact_count++];
   exact = {value, value == 0 ? bin : own, bin, bin, bin};
-  if (splits) {
+  if (bin_decodes_to_it) {
     exact.below = value == 0 ? own : bin;
-    exact.above = above;
-    for (u32 side = 0; side < 2; ++side) {
-      const u64 end = side == 0 ? lattice.least() : lattice.largest(), next = side == 0 ? mask : 1;
-      u64 beside = value;
-      while (beside != end && is_exact(quantizer, beside)) beside = (beside + next) & mask;
-      if (!is_exact(quantizer, beside)) lattice.add_special(side == 0 ? exact.below : exact.above, beside);
-    }
+    exact.above = (own + quantizer.exact_count) & mask;
+    decode_to_neighbour(quantizer, exact.below, value, mask, lattice.least(), lattice);
+    decode_to_neighbour(quantizer, exact.above, value, 1, lattice.largest(), lattice);
   }
   lattice.add_special(exact.word, value);
 }
 
-// Places the bins of `step` values each: the bin of 0 begins `ahead` before 0, or `ahead - step` if it `borrows`.
-H5L_FN void place_bins(Lattice& lattice, u64 step, u64 ahead, bool borrows) {
-  // The smallest value plus the offset of the bins, in steps: -quotient * step - rest + ahead, less a step if it
-  // borrows.
+// Gives the value v the word floor((v + ahead) / step): bins of `step` values, of which that of word 0 begins `ahead`
+// values before 0; ahead < step.
+H5L_FN void set_bins(Lattice& lattice, u64 step, u64 ahead) {
+  // In terms of ranks, which are v + sign: with sign = quotient * step + rest, the word is
+  // floor((rank + ahead - rest) / step) - quotient. `shift` is ahead - rest, plus a step if that is negative.
   const u64 quotient = lattice.sign / step, rest = lattice.sign % step;
-  const bool is_behind = ahead < rest;
+  const bool is_negative = ahead < rest;
   lattice.step = step;
-  lattice.shift = is_behind ? step - (rest - ahead) : ahead - rest;
-  lattice.first = (u64{0} - quotient - (is_behind ? 1 : 0) - (borrows ? 1 : 0)) & lattice.mask;
+  lattice.shift = is_negative ? step - (rest - ahead) : ahead - rest;
+  lattice.first = (u64{0} - quotient - (is_negative ? 1 : 0)) & lattice.mask;
 }
 
 // `mask` has all bits of a word, and `sign` the sign bit of the type.
@@ -168,7 +177,7 @@ H5L_RARE H5L_FN Lattice lattice_of(const Quantizer& quantizer, u64 mask, u64 sig
     for (u32 i = 0; i < quantizer.exact_count; ++i) {
       const auto exact = static_cast<u32>(quantizer.exact[i]);
       const u32 bin = word_in_bins(bins, short_sign, exact);
-      take_out(quantizer, i, bin, value_from_bins(bins, short_sign, bin) == exact, lattice);
+      give_own_word(quantizer, i, bin, value_from_bins(bins, short_sign, bin) == exact, lattice);
     }
     return lattice;
   }
@@ -176,11 +185,13 @@ H5L_RARE H5L_FN Lattice lattice_of(const Quantizer& quantizer, u64 mask, u64 sig
     if (quantizer.stride <= 1) return lattice;
     const u64 stride = quantizer.stride, base = quantizer.base;
     lattice.origin = base;
-    place_bins(lattice, stride, base == 0 ? 0 : stride - base, base != 0);
+    // floor((v - base) / stride) is one less than floor((v + stride - base) / stride).
+    set_bins(lattice, stride, base == 0 ? 0 : stride - base);
+    if (base != 0) lattice.first = (lattice.first - 1) & mask;
     return lattice;
   }
   const u64 bound = quantizer.scale / 2;
-  place_bins(lattice, quantizer.scale, bound, false);
+  set_bins(lattice, quantizer.scale, bound);
   // The middle of the outermost bins may be outside the type's range.
   u64 place = 0;
   if (lattice.shift > bound) lattice.add_special(lattice.first, lattice.least());
@@ -188,9 +199,9 @@ H5L_RARE H5L_FN Lattice lattice_of(const Quantizer& quantizer, u64 mask, u64 sig
   if (place < bound) lattice.add_special(lattice.last, lattice.largest());
   for (u32 i = 0; i < quantizer.exact_count; ++i) {
     const u64 exact = quantizer.exact[i], bin = lattice.divide(exact, place);
-    const bool splits =
+    const bool bin_decodes_to_it =
         place == bound || (exact == lattice.least() && place > bound) || (exact == lattice.largest() && place < bound);
-    take_out(quantizer, i, bin, splits, lattice);
+    give_own_word(quantizer, i, bin, bin_decodes_to_it, lattice);
   }
   return lattice;
 }

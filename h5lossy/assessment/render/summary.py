@@ -106,26 +106,27 @@ def table_html(
 ) -> str:
     """Write the table as HTML; `links` are the pages of variables."""
     file = file_of([*reports, *failed])
-    about = {
-        printable(name): " · ".join(filter(None, (of.provenance.long_name, of.provenance.units)))
-        for name, of in reports.items()
-    }
-    to = {printable(name): link for name, link in links.items()}
 
-    def cell(i: int, line: tuple[str, ...]) -> str:
-        shown = html.escape(line[i])
-        if i == 0:
-            shown = html.escape(line[0].removeprefix(printable(file)))
-            if line[0] in to:
-                shown = f'<a href="{html.escape(to[line[0]])}">{shown}</a>'
-            if about.get(line[0]):
-                shown += f"<div><small>{html.escape(printable(about[line[0]]))}</small></div>"
+    def variable(name: str) -> str:
+        shown = html.escape(printable(name.removeprefix(file)))
+        if name in links:
+            shown = f'<a href="{html.escape(links[name])}">{shown}</a>'
+        if name in reports:
+            of = reports[name].provenance
+            about = " · ".join(filter(None, (of.long_name, of.units)))
+            shown += f"<div><small>{html.escape(printable(about))}</small></div>" if about else ""
+        return shown
+
+    def cell(i: int, name: str, line: tuple[str, ...]) -> str:
+        shown = html.escape(line[i]) if i else variable(name)
         kind = {1: f"{line[1].lower()}-word", len(HEADINGS) - 1: "finding"}.get(i)
         return f'<td class="{kind}">{shown}</td>' if kind else f"<td>{shown}</td>"
 
     headings, *lines = table(reports, failed)
+    names = [*failed, *worst_first(reports)]  # different ones may look the same in `lines`
     rows = "\n".join(
-        f"<tr>{''.join(cell(i, line) for i in range(len(line)))}</tr>" for line in lines
+        f"<tr>{''.join(cell(i, name, line) for i in range(len(line)))}</tr>"
+        for name, line in zip(names, lines, strict=True)
     )
     heads = "".join(f"<th>{heading}</th>" for heading in headings)
     return f'<div class="wide"><table>\n<tr>{heads}</tr>\n{rows}\n</table></div>'
