@@ -148,10 +148,9 @@ class WordValues {
         mask_(static_cast<W>(~W{0}) >> (8 * (sizeof(W) - value_bytes))),
         specials_(lattice.special_count) {}
 
-  // Only the bits of the value's type count.
   [[nodiscard]] H5L_DEVICE W operator()(W word) const {
     const W rank = (word ^ zero_) & mask_;
-    W value = origin_ + rank * step_;
+    W value = (origin_ + rank * step_) & mask_;
     for (u32 i = 0; i < specials_; ++i) {
       if (rank == static_cast<W>(lattice_.special_words[i])) value = static_cast<W>(lattice_.special_values[i]);
     }
