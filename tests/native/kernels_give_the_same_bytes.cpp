@@ -315,6 +315,17 @@ std::vector<Bits<T>> some_field(const h5l_params& params, std::size_t count, dou
   return values;
 }
 
+// Enough values for a tile or two.
+std::vector<std::uint32_t> extents_of_field(Random& random, std::uint64_t most_axes) {
+  std::vector<std::uint32_t> extents(2 + random.below(most_axes - 1));
+  std::size_t left = 40000;
+  for (std::uint32_t& extent : extents) {
+    extent = static_cast<std::uint32_t>(2 + random.below(std::min<std::size_t>(left, 70)));
+    left = std::max<std::size_t>(1, left / extent);
+  }
+  return extents;
+}
+
 // Codecs that have kernels for usual tiles, and others for what these leave, have to meet both.
 template <class T>
 void check_fields(const Method& method, Random& random) {
@@ -322,14 +333,7 @@ void check_fields(const Method& method, Random& random) {
     const double bound = std::pow(10, static_cast<double>(random.between(-6, 3)));
     h5l_params params = make_params(method, H5L_BOUND_ABSOLUTE, bound, sizeof(T));
     std::vector<std::uint32_t> extents = {static_cast<std::uint32_t>(25000 + random.below(15000))};
-    if (i % 3 != 0) {
-      extents.assign(2 + random.below(3), 0);
-      std::size_t left = 40000;
-      for (std::uint32_t& extent : extents) {
-        extent = static_cast<std::uint32_t>(2 + random.below(std::min<std::size_t>(left, 70)));
-        left = std::max<std::size_t>(1, left / extent);
-      }
-    }
+    if (i % 3 != 0) extents = extents_of_field(random, 4);
     set_shape(params, extents);
     params.has_fill = random.one_in(2);
     params.fill_bits = params.has_fill != 0 ? std::bit_cast<Bits<T>>(static_cast<T>(1e20)) : 0;
@@ -518,17 +522,30 @@ std::vector<std::uint32_t> extents_of_integers(Random& random, std::uint32_t val
 
 // Integers as measured: waves along all axes, of which some values may be missing.
 Bytes some_counts(Random& random, std::size_t count, const h5l_params& params) {
-  h5l_params floats = params;
-  floats.fill_bits = kInf<double> | 77;
   const std::uint64_t largest = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes), half = largest / 2;
   const std::uint64_t missing[] = {params.has_fill != 0 ? params.fill_bits : half, largest, half + 1, random.next()};
-  const std::uint64_t most = random.below(4), level = random.one_in(2) ? half / 2 : random.next();
-  const double scale = std::ldexp(0.5, static_cast<int>(random.below(4 * params.value_bytes)) - 9);
+  const std::uint64_t kinds = 1 + random.below(4), missing_in = random.below(3);  // nowhere, in places, in regions
+  const double level = random.one_in(2) ? 0 : static_cast<double>(largest / 4);
+  // Of large ones, as often as not too large for 16 bits, but not for 22.
+  const std::uint64_t bits =
+      params.value_bytes >= 4 && random.one_in(2) ? 15 + random.below(6) : random.below(8 * params.value_bytes - 2);
+  const double size = std::ldexp(1.0, static_cast<int>(bits));
+  const double noise = random.one_in(3) ? 0 : std::ldexp(size, -static_cast<int>(random.below(12)));
+  double phases[H5L_MAX_RANK], lengths[H5L_MAX_RANK];
+  for (std::size_t a = 0; a < params.rank; ++a) {
+    phases[a] = 7 * random.fraction();
+    lengths[a] = std::ldexp(1 + random.fraction(), static_cast<int>(1 + random.below(6)));
+  }
   Bytes raw;
-  for (const std::uint64_t bits : some_field<double>(floats, count, scale, random)) {
-    const double number = std::bit_cast<double>(bits);
-    const std::uint64_t value = std::isnan(number) ? missing[(bits & 0xFF) % (1 + most)]
-                                                   : level + static_cast<std::uint64_t>(std::llrint(number));
+  for (std::size_t i = 0; i < count; ++i) {
+    double wave = 0;
+    std::size_t rest = i;
+    for (std::size_t a = params.rank; a-- > 0; rest /= params.shape[a]) {
+      wave += std::sin(phases[a] + static_cast<double>(rest % params.shape[a]) / lengths[a]) / params.rank;
+    }
+    const double number = level + size * wave + noise * (random.fraction() - 0.5);
+    auto value = static_cast<std::uint64_t>(std::llrint(number));
+    if ((missing_in == 1 && random.one_in(20)) || (missing_in == 2 && wave > 0.3)) value = missing[random.below(kinds)];
     for (std::uint32_t b = 0; b < params.value_bytes; ++b) raw.push_back(static_cast<std::uint8_t>(value >> (8 * b)));
   }
   return raw;
@@ -549,7 +566,8 @@ void check_integers(const CodecEntry& codec, std::uint32_t value_class, std::uin
   params.bound_kind = is_half || random.one_in(3) ? H5L_BOUND_LOSSLESS
                       : random.one_in(3)          ? H5L_BOUND_RANGE_RELATIVE
                                                   : H5L_BOUND_ABSOLUTE;
-  const double absolute = 0.5 + static_cast<double>(random.next() >> (64 - 1 - random.below(8 * value_bytes)));
+  const std::uint64_t most_bits = is_pfpl || random.one_in(3) ? 8 * value_bytes : 3;
+  const double absolute = 0.5 + static_cast<double>(random.next() >> (64 - 1 - random.below(most_bits)));
   const double shares[] = {1e-4, 0.01, 0.3, 2};
   params.bound = params.bound_kind == H5L_BOUND_LOSSLESS   ? 0
                  : params.bound_kind == H5L_BOUND_ABSOLUTE ? absolute
@@ -571,14 +589,13 @@ void check_integers(const CodecEntry& codec, std::uint32_t value_class, std::uin
   const std::string what = std::string(codec.name) + ", class " + std::to_string(value_class) + " of " +
                            std::to_string(value_bytes) + " bytes";
   const Method method = {codec.number, params.mode, true, true, what};
-  const std::vector<std::uint32_t> extents = is_pfpl || random.one_in(3)
-                                                 ? extents_of_integers(random, value_bytes)
-                                                 : some_extents(random, method, kIsSlow ? 10000 : 70000);
+  std::vector<std::uint32_t> extents = extents_of_integers(random, value_bytes);
+  if (!is_pfpl && !random.one_in(3)) extents = extents_of_field(random, random.one_in(3) ? 4 : 3);
   set_shape(params, extents);
   const std::size_t count = product(extents);
   std::vector<Bytes> chunks(1 + random.below(kIsSlow ? 2 : 3));
   for (Bytes& chunk : chunks) {
-    chunk = random.one_in(is_pfpl ? 4 : 2) ? some_counts(random, count, params) : some_integers(random, count, params);
+    chunk = random.one_in(3) == is_pfpl ? some_counts(random, count, params) : some_integers(random, count, params);
   }
   std::vector<Bytes> frames;
   for (const Bytes& chunk : chunks) frames.push_back(encode(params, chunk));
@@ -636,7 +653,7 @@ void check_other_types(const CodecEntry& codec, int rounds) {
   for (int i = 0; i < (kIsSlow ? 2 : 6) * std::max(rounds, 1); ++i) {
     for (const std::uint32_t bytes : {1u, 2u, 4u, 8u}) {
       for (const std::uint32_t value_class : {H5L_CLASS_UNSIGNED, H5L_CLASS_SIGNED}) {
-        for (int j = 0; j < (is_pfpl ? 4 : 1); ++j) check_integers(codec, value_class, bytes, random);
+        for (int j = 0; j < 4; ++j) check_integers(codec, value_class, bytes, random);
       }
     }
     check_integers(codec, H5L_CLASS_HALF, 2, random);
