@@ -597,15 +597,14 @@ class Decoder {
   H5L_DEVICE void write_value(u32 i, W bits) const {
     const u32 number = number_of(i);
     if (number < plan_.first || number >= plan_.first + plan_.wanted) return;
-    u8* const to = raw_of(plan_) + (number - plan_.first) * value_bytes_;
-    if (value_bytes_ == sizeof(W)) {
-      *reinterpret_cast<W*>(to) = bits;
-    } else if (value_bytes_ == 1) {
-      *to = static_cast<u8>(bits);
-    } else if (value_bytes_ == 2) {
-      *reinterpret_cast<u16*>(to) = static_cast<u16>(bits);
+    u8* const raw = raw_of(plan_);
+    const auto write = [&](auto value) { reinterpret_cast<decltype(value)*>(raw)[number - plan_.first] = value; };
+    if constexpr (!kOfWords) {
+      write(bits);
+    } else if constexpr (sizeof(W) == 4) {
+      value_bytes_ == 1 ? write(static_cast<u8>(bits)) : write(static_cast<u16>(bits));
     } else {
-      *reinterpret_cast<u32*>(to) = static_cast<u32>(bits);
+      value_bytes_ == 4 ? write(static_cast<u32>(bits)) : write(bits);
     }
   }
 

@@ -591,11 +591,18 @@ void check_integers(const CodecEntry& codec, std::uint32_t value_class, std::uin
   const Method method = {codec.number, params.mode, true, true, what};
   std::vector<std::uint32_t> extents = extents_of_integers(random, value_bytes);
   if (!is_pfpl && !random.one_in(3)) extents = extents_of_field(random, random.one_in(3) ? 4 : 3);
+  // A tile of an odd number of bytes that is stored, with others behind it.
+  const bool is_odd = !is_pfpl && value_bytes == 1 && random.one_in(4);
+  if (is_odd) {
+    extents = {3, 147, 147};
+    params.mode = 3;
+  }
   set_shape(params, extents);
   const std::size_t count = product(extents);
   std::vector<Bytes> chunks(1 + random.below(kIsSlow ? 2 : 3));
   for (Bytes& chunk : chunks) {
     chunk = random.one_in(3) == is_pfpl ? some_counts(random, count, params) : some_integers(random, count, params);
+    if (is_odd) std::generate_n(chunk.begin(), count / 3, [&] { return static_cast<std::uint8_t>(random.next()); });
   }
   std::vector<Bytes> frames;
   for (const Bytes& chunk : chunks) frames.push_back(encode(params, chunk));
