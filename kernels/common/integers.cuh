@@ -41,9 +41,9 @@ H5L_DEVICE WordLattice word_lattice_of(const Quantizer& quantizer, u32 value_cla
 }
 
 // Whether kernels can decode a frame with these fields; for other frames, the host reports the error.
-H5L_DEVICE bool has_plain_integer_fields(const HeaderWords& words, const FrameHeader& header) {
+H5L_DEVICE bool has_plain_integer_fields(const FrameHeader& header) {
   const u64 largest = largest_bits(header);
-  if (words.at[kNoiseWord - 1] != 0 || header.noise != 0) return false;
+  if (header.noise != 0) return false;
   if (header.bound_kind == H5L_BOUND_LOSSLESS) {
     const u64 base = header.base(), stride = header.stride();
     const bool has_stride = !is_half(header.value_class) && stride >= 2 && stride <= largest && base < stride;

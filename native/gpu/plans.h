@@ -278,6 +278,7 @@ struct OpenPlan {
   u32 codec, kind, value_class, value_bytes, big_endian;  // the requested kind
   u32 other_bits;   // bits of the mode that must equal those of the requested mode in all frames
   u32 layout_bits;  // bits of the mode that determine the layout of a frame
+  u32 header_dims;  // dims in the headers of frames of the requested kind
   FrameTiles layouts[kMostLayouts];
   u32 lossless_codec;  // of lossless frames
   FrameTiles lossless_tiles;

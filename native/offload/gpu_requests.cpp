@@ -20,6 +20,7 @@ gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_class, 
   variant.number = choice.number;
   variant.mode = choice.mode;
   variant.header_bytes = choice.header_bytes(value_class);
+  variant.header_dims = choice.header_dims;
   variant.layout = choice.layout;
   variant.tile_values = choice.geometry.max_tile_values();
   gpu::Shape& shape = variant.shape;
@@ -149,7 +150,7 @@ gpu::DecodeCall make_decode_call(const FrameHeader& header, std::uint64_t first,
   Choice choice;
   choice.number = lossless.number;
   choice.codec = codec_for(lossless, header.value_class);
-  if (header.codec != H5L_CODEC_STORED) choice.header_dims = choice.codec->header_dims(0);
+  if (header.codec == lossless.number) choice.header_dims = choice.codec->header_dims(0);
   open_geometry(header, choice);
   call.lossless = make_variant(choice, header.value_class, header.value_bytes, header.raw_bytes);
   call.lossless_tiles = tiles_of(choice, call.lossless.shape, first, wanted);

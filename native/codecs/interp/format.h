@@ -252,6 +252,12 @@ H5L_FN u8* write_head(const Head& head, u8* out) {
   return out;
 }
 
+// Whether a payload of integers is that of labels (labels.h), which have another head.
+inline constexpr u32 kIsLabels = 128;  // in byte 2
+H5L_FN bool are_labels(const u8* payload, u32 bytes) {
+  return bytes >= kLeastHeadBytes && (payload[2] & kIsLabels) != 0;
+}
+
 // Whether all points are numbers, or infinite; if points are computed in the type, d and offset must be numbers of it.
 template <class T>
 H5L_FN bool is_usable(const OwnLattice& own) {
@@ -351,9 +357,9 @@ H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
 inline constexpr u32 kStageRecordBytes = 256;
 // The room of a stage, in values and in bytes, for whole tiles of this many values.
 H5L_FN constexpr u32 stage_values(u32 values) { return (values + 127) / 128 * 128; }
-constexpr u32 stage_bytes_of(u32 value_bytes, u32 values) {
+constexpr u32 stage_bytes_of(u32 lane_bytes, u32 values) {
   return kStageRecordBytes + stage_values(values) / 16 * (2 + 2 + 1) +
-         stage_values(values) * (value_bytes == 4 ? 1 + 4 : 1 + 16);
+         stage_values(values) * (lane_bytes == 4 ? 1 + 4 : 1 + 16);
 }
 
 // The same for the GPU's encoder (kernels/codecs/interp_tile.cuh): a record, two bytes and four words per 32 values,
