@@ -20,6 +20,7 @@ gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_class, 
   variant.number = choice.number;
   variant.mode = choice.mode;
   variant.header_bytes = choice.header_bytes(value_class);
+  variant.header_dims = choice.header_dims;
   variant.layout = choice.layout;
   variant.tile_values = choice.geometry.max_tile_values();
   gpu::Shape& shape = variant.shape;
@@ -89,7 +90,8 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
   call.lossless = make_variant(lossless, lossless.number == params.codec ? params.mode : 0, chunk, raw_bytes);
   call.variant = has_codec ? make_variant(*codec_entry(params.codec), params.mode, chunk, raw_bytes) : call.lossless;
   if (call.has_integers) {
-    call.variant = make_variant(integer_codec(all_codecs(), params.codec), 0, chunk, raw_bytes);
+    const CodecEntry& entry = integer_codec(all_codecs(), params.codec);
+    call.variant = make_variant(entry, entry.number == params.codec ? params.mode : 0, chunk, raw_bytes);
   } else if (!has_codec && params.bound_kind != H5L_BOUND_LOSSLESS) {
     const Sample sample(chunk);
     for (const Sample::Part& part : sample.parts()) {

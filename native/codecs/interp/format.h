@@ -169,6 +169,22 @@ H5L_FN Lattice<T> lattice_of_words(Word<T> origin) {
   return lattice;
 }
 
+// In the survey of a chunk, values are read as numbers, which need not be exact: the values themselves, or, if bins
+// have no common width, their words.
+H5L_FN bool are_words(const Quantizer& quantizer) { return quantizer.tables != nullptr || quantizer.bins != nullptr; }
+
+template <class T>
+H5L_FN Lattice<T> lattice_of_numbers(const Quantizer& quantizer) {
+  Lattice<T> lattice = lattice_of_words<T>(0);
+  if (are_words(quantizer)) return lattice;
+  const u64 step = quantizer.kind == BoundKind::lossless ? quantizer.stride : quantizer.scale;
+  lattice.step = step == 0 ? T{1} : static_cast<T>(step);
+  lattice.fine = lattice.step / kUnit;
+  lattice.inverse_step = T{1} / lattice.step;
+  lattice.inverse_fine = lattice.inverse_step * kUnit;
+  return lattice;
+}
+
 template <class T>
 H5L_FN T value_of(T integer, T unit) {
   return add(multiply(integer, unit), T{0});  // never -0.0
@@ -335,6 +351,9 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
 // without 0
 
 inline constexpr u32 kHasOthers = 1, kOthersAreAlike = 2;
+
+// Whether the codes of this many exceptions are left out; only for integers, and if exceptions are many.
+H5L_FN bool are_left_out(u32 exceptions, u32 count) { return 32 * exceptions > count; }
 
 inline constexpr u32 kSkip = 0xFFFF;  // an entry that only skips kSkipped places
 inline constexpr u32 kSkipped = 4095;

@@ -353,6 +353,11 @@ TileLayout layout(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
   return result;
 }
 
+// Tiles of integers are those of the type that holds their words.
+TileLayout layout_of_integers(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
+  return layout(mode, value_bytes <= 2 ? sizeof(float) : sizeof(double), dims);
+}
+
 template <class W, bool is_signed>
 constexpr TileFunctions integer_functions = {
     kIntegerWorkspaceBytes<LaneOf<W>>, H5L_ENCODER((encode_integers<W, is_signed>)), decode_integers<W, is_signed>};
@@ -360,13 +365,13 @@ constexpr TileFunctions integer_functions = {
 constexpr Codec kIntegers = {
     .spare_bytes = kPayloadSpare,
     .has_lossless = true,
-    .has_encode_kernels = false,
     .has_decode_kernels = false,
     .has_mode = has_mode,
     .choose_mode = H5L_ENCODER(choose_mode),
     .choice_bytes = SurveyOfPositions::scratch_bytes(kChunkGroups),
+    .possible_modes = H5L_ENCODER(possible_modes),
     .header_dims = header_dims,
-    .layout = layout,
+    .layout = layout_of_integers,
     .float32 = {},
     .float64 = {},
     .integers = {{integer_functions<u8, false>, integer_functions<u16, false>, integer_functions<u32, false>,
