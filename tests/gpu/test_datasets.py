@@ -87,7 +87,9 @@ def test_other_types(tmp_path: Path, dtype: str, bound: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "bound", [{"lossless": True}, {"absolute": 2}, {"range_relative": 1e-2}], ids=lambda b: next(iter(b))
+    "bound",
+    [{"lossless": True}, {"absolute": 2}, {"range_relative": 1e-2}],
+    ids=lambda b: next(iter(b)),
 )
 @pytest.mark.parametrize("dtype", ["u1", "i2", "u2", "u4", "i8"])
 def test_interp_on_integers(tmp_path: Path, dtype: str, bound: dict[str, Any]) -> None:
