@@ -50,8 +50,8 @@ H5L_DEVICE void fill_exceptions(const Shape& shape, Integers integers, I none) {
   sync_block();
 }
 
-// Calls give(number in coding order, code, place) for all integers, as numbers of I. The table belongs to the thread block.
-// Begins and ends with a barrier.
+// Calls give(number in coding order, code, place) for all integers, as numbers of I. The table belongs to the thread
+// block. Begins and ends with a barrier.
 template <u32 warps, class I, class Table, class Integers, class Give>
 H5L_DEVICE void code_lorenzo(const Shape& shape, u32 axes, Table& table, Integers integers, Give give) {
   using U = Unsigned<I>;

@@ -566,9 +566,9 @@ void check_integers(std::uint32_t codec, std::uint32_t value_class, std::uint32_
   params.maybe_padded = random.one_in(2);
   params.no_checksum = random.one_in(4);
   // Now and then so few that nothing is smaller than the values.
-  const std::vector<std::uint32_t> extents =
-      random.one_in(8) ? std::vector{static_cast<std::uint32_t>(1 + random.below(9))}
-                       : extents_of_integers(random, has_modes ? 16384 : 16384 / value_bytes);
+  const std::vector<std::uint32_t> extents = random.one_in(8)
+                                                 ? std::vector{static_cast<std::uint32_t>(1 + random.below(9))}
+                                                 : extents_of_integers(random, has_modes ? 16384 : 16384 / value_bytes);
   set_shape(params, extents);
   const std::size_t count = product(extents);
   std::vector<Bytes> chunks(1 + random.below(kIsSlow ? 2 : 3));
