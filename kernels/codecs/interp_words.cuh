@@ -16,20 +16,20 @@ namespace interp {
 
 // The lattice of a tile's words, as lattice_of_words makes it. The chunk's exact values have words of their own.
 template <class T>
-struct Words : Lattice<T> {
+struct TileWords : Lattice<T> {
   bool has_exact = false;
 };
 
 template <class Q>
-inline constexpr bool kHasWords = false;
+inline constexpr bool kEncodesWords = false;
 template <class T>
-inline constexpr bool kHasWords<Words<T>> = true;
+inline constexpr bool kEncodesWords<TileWords<T>> = true;
 
 }  // namespace interp
 
 template <class T>
-struct QuantizerAs<T, interp::Words<T>> {
-  H5L_DEVICE static interp::Words<T> make(const Quantizer&) { return {interp::lattice_of_words<T>(0)}; }
+struct QuantizerAs<T, interp::TileWords<T>> {
+  H5L_DEVICE static interp::TileWords<T> make(const Quantizer&) { return {interp::lattice_of_words<T>(0)}; }
 };
 
 namespace interp {
@@ -42,9 +42,9 @@ H5L_DEVICE Word<T> word_of_rank(u64 rank, u64 zero) {
 
 // The lattice of a chunk's words, for the origin 0.
 template <class T>
-H5L_DEVICE Words<T> words_of(const StagedPlan& plan, u32 chunk) {
+H5L_DEVICE TileWords<T> words_of(const StagedPlan& plan, u32 chunk) {
   const WordLattice& lattice = plan.finish.encode.lattices[chunk];
-  Words<T> words = {lattice_of_words<T>(0)};
+  TileWords<T> words = {lattice_of_words<T>(0)};
   // 0 is listed first, and has a number like other values; other exact values are consecutive.
   const u32 first = lattice.exact_count != 0 && lattice.exact[0].value == lattice.zero ? 1 : 0;
   words.has_exact = lattice.exact_count > first;
@@ -55,7 +55,7 @@ H5L_DEVICE Words<T> words_of(const StagedPlan& plan, u32 chunk) {
 }
 
 template <class T>
-H5L_DEVICE void set_origin(Words<T>& words, Word<T> origin) {
+H5L_DEVICE void set_origin(TileWords<T>& words, Word<T> origin) {
   words.origin = origin;
   if (!words.has_exact) words.exact = static_cast<Word<T>>(origin ^ kSignBit<T>);
 }
@@ -124,7 +124,7 @@ struct ValuesOfChunk {
   using Type = const Word<T>*;
 };
 template <class T>
-struct ValuesOfChunk<T, Words<T>> {
+struct ValuesOfChunk<T, TileWords<T>> {
   using Type = NumberValues<T>;
 };
 template <class T, class Q>
@@ -134,11 +134,11 @@ using ValuesOf = typename ValuesOfChunk<T, Q>::Type;
 template <class T>
 class WordPositions : public AbsolutePositions<T> {
  public:
-  H5L_DEVICE explicit WordPositions(const Words<T>& words) : AbsolutePositions<T>(words, false), words_(words) {}
+  H5L_DEVICE explicit WordPositions(const TileWords<T>& words) : AbsolutePositions<T>(words, false), words_(words) {}
   H5L_DEVICE Word<T> encoded(Word<T> word) const { return number_of_word(words_, word); }
 
  private:
-  Words<T> words_;
+  TileWords<T> words_;
 };
 
 // Gives exceptions the integers that Lorenzo predicts for them; the others are known. Rows are predicted one behind the

@@ -21,10 +21,12 @@ std::uint32_t items_per_chunk(const CodecVariant& variant) {
   return variant.layout.is_split ? (variant.shape.count + kPartValues - 1) / kPartValues : variant.shape.tiles;
 }
 
-// The kernel's name, as in kernels.def.
+// The kernel's name, as in kernels.def. Codecs with stages have kernels for words of 32 and of 64 bits, which hold those
+// of all types; other codecs have one for each size.
 void name_integer_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction,
                          std::uint32_t value_bytes) {
-  std::snprintf(name, kMaxName, "%s_%s_w%u", variant.codec, direction, 8 * value_bytes);
+  const std::uint32_t bytes = variant.layout.stage_bytes == 0 ? value_bytes : value_bytes <= 2 ? 4 : 8;
+  std::snprintf(name, kMaxName, "%s_%s_w%u", variant.codec, direction, 8 * bytes);
 }
 void name_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction, std::uint32_t value_bytes,
                  BoundKind kind) {
@@ -34,9 +36,6 @@ void name_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char
   std::snprintf(name, kMaxName, "%s_%s_%s_%s%s", variant.codec, direction, value_bytes == 4 ? "f32" : "f64", quantizer,
                 variant.layout.kernel_suffix);
 }
-
-// The size of the words of integers, in codecs whose encoders have several kernels.
-std::uint32_t word_bytes(std::uint32_t value_bytes) { return value_bytes <= 2 ? 4 : 8; }
 
 // The plan of one variant's encoder.
 struct EncodeWork {
@@ -74,7 +73,7 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant
     staged.sizes = arena.take<u32>(tiles);
     staged.stages = arena.take<u8>(tiles * staged.stage_bytes);
     if (call.has_integers) {
-      staged.words_stride = std::uint64_t{variant.shape.count} * word_bytes(call.plan.value_bytes);
+      staged.words_stride = std::uint64_t{variant.shape.count} * (call.plan.value_bytes <= 2 ? 4 : 8);
       staged.words = arena.take<u8>(chunks * staged.words_stride);
     }
     return work;
@@ -253,7 +252,7 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
     if ((!has_words && step == "words") || (!has_drafts && step.ends_with("draft"))) continue;
     char kernel[kMaxName];
     if (has_words) {
-      name_integer_kernel(kernel, variant, step.data(), word_bytes(value_bytes));
+      name_integer_kernel(kernel, variant, step.data(), value_bytes);
     } else if (step == "mask" || step == "code" || step == "place") {
       std::snprintf(kernel, kMaxName, "%s_%s_%s", variant.codec, step.data(), type);
     } else {

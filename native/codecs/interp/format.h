@@ -352,9 +352,6 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
 
 inline constexpr u32 kHasOthers = 1, kOthersAreAlike = 2;
 
-// Whether the codes of this many exceptions are left out; only for integers, and if exceptions are many.
-H5L_FN bool are_left_out(u32 exceptions, u32 count) { return 32 * exceptions > count; }
-
 inline constexpr u32 kSkip = 0xFFFF;  // an entry that only skips kSkipped places
 inline constexpr u32 kSkipped = 4095;
 H5L_FN constexpr i32 patch_of(u32 entry) { return static_cast<i32>(entry & 15) - ((entry & 15) < 8 ? 8 : 7); }

@@ -353,14 +353,14 @@ TileLayout layout(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
   return result;
 }
 
-// Tiles of integers are those of the type that holds their words.
-TileLayout layout_of_integers(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
-  return layout(mode, value_bytes <= 2 ? sizeof(float) : sizeof(double), dims);
-}
-
 template <class W, bool is_signed>
 constexpr TileFunctions integer_functions = {
     kIntegerWorkspaceBytes<LaneOf<W>>, H5L_ENCODER((encode_integers<W, is_signed>)), decode_integers<W, is_signed>};
+
+// Stages are those of the floats that hold the words.
+TileLayout layout_of_integers(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
+  return layout(mode, value_bytes <= 2 ? sizeof(float) : sizeof(double), dims);
+}
 
 constexpr Codec kIntegers = {
     .spare_bytes = kPayloadSpare,

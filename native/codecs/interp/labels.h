@@ -120,6 +120,7 @@ class LabelsWalk {
 // ---------------------------------------------------------------------------------------------------------------------
 // A tile of labels: head of four bytes | base | u16 number of literals | literals | decisions, as of a mask
 
+// Literals are relative to the base, and all of a tile have the same size.
 inline constexpr u32 kIsLabels = 128, kHasShortBase = 8;  // in byte 2 of the head, with log2 of the bytes of a literal
 
 // Tiles with more decisions are not coded as labels. A walk is stopped only between units of 32 words.

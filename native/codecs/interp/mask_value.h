@@ -99,7 +99,7 @@ H5L_FN bool may_be_labels(u32 repeated, u32 jumps) {
 
 inline constexpr u32 kRecentWords = 4;  // of labels
 
-// Literals of labels are relative to the least word, and all of a tile have the same size.
+// The bytes of a literal of labels, for words that are at most this much above the least one.
 H5L_FN u32 literal_bytes_of(u64 range) {
   u32 bytes = 1;
   while (bytes < 8 && range >> 8 * bytes != 0) bytes *= 2;
