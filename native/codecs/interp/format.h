@@ -360,6 +360,18 @@ H5L_FN constexpr u16 entry_of(u32 gap, i32 delta) {
 }
 H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
 
+inline constexpr u32 kRecentWords = 4;  // of labels
+
+// The bytes of a literal of labels, for words that are at most this much above the least one.
+H5L_FN u32 literal_bytes_of(u64 range) {
+  u32 bytes = 1;
+  while (bytes < 8 && range >> 8 * bytes != 0) bytes *= 2;
+  return bytes;
+}
+
+// Labels that cost more are given up, in 1/16 bit: per word, and what they cost besides literals and decisions.
+inline constexpr u64 kMostLabelCost = 2 * 16, kLabelOverhead = 128 * 10;
+
 // ---------------------------------------------------------------------------------------------------------------------
 // What the first kernel of the GPU's decoder leaves to the later ones: a record, two masks and ranks, steps, and room
 // for 64-bit integers (kernels/codecs/interp_stage.cuh)

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "codecs/interp/format.h"
-#include "codecs/interp/mask_value.h"
 #include "codecs/interp/masks.h"
 #include "codecs/portable.h"
 

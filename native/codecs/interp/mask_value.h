@@ -97,18 +97,6 @@ H5L_FN bool may_be_labels(u32 repeated, u32 jumps) {
   return 2 * repeated >= kMaskPlaces && 2 * jumps >= kMaskPlaces - repeated;
 }
 
-inline constexpr u32 kRecentWords = 4;  // of labels
-
-// The bytes of a literal of labels, for words that are at most this much above the least one.
-H5L_FN u32 literal_bytes_of(u64 range) {
-  u32 bytes = 1;
-  while (bytes < 8 && range >> 8 * bytes != 0) bytes *= 2;
-  return bytes;
-}
-
-// Labels that cost more are given up, in 1/16 bit: per word, and what they cost besides literals and decisions.
-inline constexpr u64 kMostLabelCost = 2 * 16, kLabelOverhead = 128 * 10;
-
 #if !defined(__CUDACC__)
 template <class T>
 bool may_be_labels(const u8* numbers, u32 count) {
