@@ -44,7 +44,7 @@ H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quan
     header.set_exact(quantizer.exact[0], quantizer.exact[1]);
     if (quantizer.stride > 1) header.set_stride(quantizer.base, quantizer.stride);
   }
-  header.dim_count = has_integers ? 3 : (encode.header_bytes - kHeaderBytes) / 4;
+  header.dim_count = has_integers ? plan.header_dims : (encode.header_bytes - kHeaderBytes) / 4;
   for (u32 i = 0; i < header.dim_count; ++i) header.dims[i] = encode.shape.dims[kAxes - header.dim_count + i];
   return header;
 }

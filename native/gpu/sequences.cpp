@@ -50,6 +50,7 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant
   EncodePlan& plan = work.plan.encode;
   plan.mode = variant.mode;
   plan.header_bytes = variant.header_bytes;
+  work.plan.header_dims = variant.header_dims;
   plan.items_per_chunk = items_per_chunk(variant);
   plan.shape = variant.shape;
   const std::size_t chunks = plan.chunks, items = chunks * plan.items_per_chunk;
@@ -59,8 +60,9 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant
   work.plan.done = arena.take<u32>(2 * chunks);
   plan.totals = arena.take<u32>(chunks);
   if (variant.layout.encode_stage_bytes != 0) {
-    work.cleared = arena.bytes() - begin;
     StagedPlan& staged = work.staged;
+    if (call.has_integers) staged.are_left = arena.take<u32>(chunks);
+    work.cleared = arena.bytes() - begin;
     const std::size_t tiles = chunks * variant.most_tiles;
     staged.finish = work.plan;
     staged.most_tiles = variant.most_tiles;
@@ -70,6 +72,10 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant
     staged.forms = arena.take<ChunkForm>(chunks);
     staged.sizes = arena.take<u32>(tiles);
     staged.stages = arena.take<u8>(tiles * staged.stage_bytes);
+    if (call.has_integers) {
+      staged.words_stride = std::uint64_t{variant.shape.count} * (call.plan.value_bytes <= 2 ? 4 : 8);
+      staged.words = arena.take<u8>(chunks * staged.words_stride);
+    }
     return work;
   }
   plan.groups_per_chunk =
@@ -237,19 +243,24 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
   const std::uint64_t tiles = std::uint64_t{plan.chunks} * staged.most_tiles;
   if (tiles > 0x7FFFFFFF || !launcher.clear(plan.sums, work.cleared)) return false;
   const auto blocks = static_cast<std::uint32_t>(tiles);
+  const bool has_words = call.has_integers;
+  const bool has_drafts = !has_words && kind != BoundKind::pointwise_relative;
   const char* const type = value_bytes == 4 ? "f32" : "f64";
   std::vector<std::string> kernels;
-  for (const std::string_view step : {"choose", "draft", "redraft", "encode", "mask", "pack", "code", "place"}) {
-    if (kind == BoundKind::pointwise_relative && step.ends_with("draft")) continue;  // there is no such kernel
+  for (const std::string_view step :
+       {"choose", "words", "draft", "redraft", "encode", "mask", "pack", "code", "place"}) {
+    if ((!has_words && step == "words") || (!has_drafts && step.ends_with("draft"))) continue;
     char kernel[kMaxName];
-    if (step == "mask" || step == "code" || step == "place") {
+    if (has_words) {
+      name_integer_kernel(kernel, variant, step.data(), value_bytes);
+    } else if (step == "mask" || step == "code" || step == "place") {
       std::snprintf(kernel, kMaxName, "%s_%s_%s", variant.codec, step.data(), type);
     } else {
       name_kernel(kernel, variant, step.data(), value_bytes, kind);
     }
     kernels.emplace_back(kernel);
   }
-  kernels.push_back(std::string(variant.codec) + "_finish");
+  kernels.push_back(std::string(variant.codec) + (has_words ? "_finish_words" : "_finish"));
   launcher.prepare(kernels);
   const std::size_t placing = kernels.size() - 2;
   for (std::size_t i = 0; i < placing; ++i) {
@@ -310,6 +321,10 @@ bool encode_integers(Launcher& launcher, const EncodeCall& call, const EncodeMem
     if (!launcher.launch("measure_integers", making.blocks, plan.chunks, &making, sizeof making, false)) return false;
   }
   if (!launcher.launch("make_lattices", 1, plan.chunks, &making, sizeof making, false)) return false;
+  if (call.variant.layout.encode_stage_bytes != 0) {
+    work.staged.finish.encode.lattices = memory.lattices;
+    return encode_in_stages(launcher, call, call.variant, work, memory.quantizers);
+  }
   char kernel[kMaxName];
   name_integer_kernel(kernel, call.variant, "encode", call.plan.value_bytes);
   plan.lattices = memory.lattices;

@@ -169,6 +169,22 @@ H5L_FN Lattice<T> lattice_of_words(Word<T> origin) {
   return lattice;
 }
 
+// In the survey of a chunk, values are read as numbers, which need not be exact: the values themselves, or, if bins
+// have no common width, their words.
+H5L_FN bool are_words(const Quantizer& quantizer) { return quantizer.tables != nullptr || quantizer.bins != nullptr; }
+
+template <class T>
+H5L_FN Lattice<T> lattice_of_numbers(const Quantizer& quantizer) {
+  Lattice<T> lattice = lattice_of_words<T>(0);
+  if (are_words(quantizer)) return lattice;
+  const u64 step = quantizer.kind == BoundKind::lossless ? quantizer.stride : quantizer.scale;
+  lattice.step = step == 0 ? T{1} : static_cast<T>(step);
+  lattice.fine = lattice.step / kUnit;
+  lattice.inverse_step = T{1} / lattice.step;
+  lattice.inverse_fine = lattice.inverse_step * kUnit;
+  return lattice;
+}
+
 template <class T>
 H5L_FN T value_of(T integer, T unit) {
   return add(multiply(integer, unit), T{0});  // never -0.0
@@ -349,6 +365,18 @@ H5L_FN constexpr u16 entry_of(u32 gap, i32 delta) {
   return static_cast<u16>(gap << 4 | static_cast<u32>(delta < 0 ? delta + 8 : delta + 7));
 }
 H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
+
+inline constexpr u32 kRecentWords = 4;  // of labels
+
+// The bytes of a literal of labels, for words that are at most this much above the least one.
+H5L_FN u32 literal_bytes_of(u64 range) {
+  u32 bytes = 1;
+  while (bytes < 8 && range >> 8 * bytes != 0) bytes *= 2;
+  return bytes;
+}
+
+// Labels that cost more are given up, in 1/16 bit: per word, and what they cost besides literals and decisions.
+inline constexpr u64 kMostLabelCost = 2 * 16, kLabelOverhead = 128 * 10;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What the first kernel of the GPU's decoder leaves to the later ones: a record, two masks and ranks, steps, and room

@@ -365,10 +365,10 @@ TileLayout layout_of_integers(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes
 constexpr Codec kIntegers = {
     .spare_bytes = kPayloadSpare,
     .has_lossless = true,
-    .has_encode_kernels = false,
     .has_mode = has_mode,
     .choose_mode = H5L_ENCODER(choose_mode),
     .choice_bytes = SurveyOfPositions::scratch_bytes(kChunkGroups),
+    .possible_modes = H5L_ENCODER(possible_modes),
     .layout_bits = kAxesMask,
     .ignored_bits = kRewritable | kExact,
     .header_dims = header_dims,
