@@ -499,43 +499,9 @@ Bytes some_integers(Random& random, std::size_t count, const h5l_params& params)
   return raw;
 }
 
-// A field of counts: waves along all axes, with noise. In places it has a few other numbers, exact ones among them, or
-// regions that hold one of these each.
-Bytes field_of_integers(Random& random, std::size_t count, const h5l_params& params) {
-  const std::uint64_t largest = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes);
-  const double reach = std::ldexp(1.0, static_cast<int>(random.below(8 * params.value_bytes)));
-  const std::uint64_t noise = 1 + (random.next() >> (64 - 1 - random.below(4 * params.value_bytes)));
-  const std::uint64_t level = random.one_in(2) ? largest / 2 : random.next() & largest;
-  std::vector<std::uint64_t> others = {0, level, level + static_cast<std::uint64_t>(3 * reach), largest};
-  const ExactValues exact = exact_values(params);
-  for (std::uint32_t i = 0; i < exact.count; ++i) others.insert(others.end(), 3, exact.bits[i]);
-  double phases[4], lengths[4];
-  for (int a = 0; a < 4; ++a) {
-    phases[a] = 7 * random.fraction();
-    lengths[a] = std::ldexp(1 + random.fraction(), static_cast<int>(2 + random.below(6)));
-  }
-  const std::uint64_t one = others[random.below(others.size())], kind = random.below(6);
-  const double edge = 1.5 * random.fraction() - 0.5;
-  Bytes raw;
-  for (std::size_t i = 0; i < count; ++i) {
-    double wave = 0;
-    std::size_t rest = i;
-    for (std::size_t a = params.rank; a-- > 0; rest /= params.shape[a]) {
-      wave += std::sin(phases[a] + static_cast<double>(rest % params.shape[a]) / lengths[a]);
-    }
-    const auto moved = static_cast<std::int64_t>(reach / 5 * wave);
-    std::uint64_t bits = level + static_cast<std::uint64_t>(moved) + random.below(noise);
-    const bool is_inside = kind < 2 ? random.one_in(400) : kind < 5 && wave > edge;
-    const bool is_one = kind == 0 || (kind != 2 && !random.one_in(kind == 3 ? 5 : 200));
-    if (is_inside) bits = is_one ? one : others[random.below(others.size())];
-    for (std::uint32_t b = 0; b < params.value_bytes; ++b) raw.push_back(static_cast<std::uint8_t>(bits >> (8 * b)));
-  }
-  return raw;
-}
-
-// Of about this many values at most.
-std::vector<std::uint32_t> extents_of_integers(Random& random, std::uint32_t tile) {
+std::vector<std::uint32_t> extents_of_integers(Random& random, std::uint32_t value_bytes) {
   const auto some = [&](std::uint64_t most) { return static_cast<std::uint32_t>(1 + random.below(most)); };
+  const std::uint32_t tile = 16384 / value_bytes;
   switch (random.below(kIsSlow ? 5 : 7)) {
     case 0:
       return {some(2 * tile)};
@@ -585,6 +551,40 @@ Bytes some_counts(Random& random, std::size_t count, const h5l_params& params) {
   return raw;
 }
 
+// A field of counts: waves along all axes, with noise. In places it has a few other numbers, exact ones among them, or
+// regions that hold one of these each.
+Bytes field_of_integers(Random& random, std::size_t count, const h5l_params& params) {
+  const std::uint64_t largest = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes);
+  const double reach = std::ldexp(1.0, static_cast<int>(random.below(8 * params.value_bytes)));
+  const std::uint64_t noise = 1 + (random.next() >> (64 - 1 - random.below(4 * params.value_bytes)));
+  const std::uint64_t level = random.one_in(2) ? largest / 2 : random.next() & largest;
+  std::vector<std::uint64_t> others = {0, level, level + 3 * static_cast<std::uint64_t>(reach), largest};
+  const ExactValues exact = exact_values(params);
+  for (std::uint32_t i = 0; i < exact.count; ++i) others.insert(others.end(), 3, exact.bits[i]);
+  double phases[4], lengths[4];
+  for (int a = 0; a < 4; ++a) {
+    phases[a] = 7 * random.fraction();
+    lengths[a] = std::ldexp(1 + random.fraction(), static_cast<int>(2 + random.below(6)));
+  }
+  const std::uint64_t one = others[random.below(others.size())], kind = random.below(6);
+  const double edge = 1.5 * random.fraction() - 0.5;
+  Bytes raw;
+  for (std::size_t i = 0; i < count; ++i) {
+    double wave = 0;
+    std::size_t rest = i;
+    for (std::size_t a = params.rank; a-- > 0; rest /= params.shape[a]) {
+      wave += std::sin(phases[a] + static_cast<double>(rest % params.shape[a]) / lengths[a]);
+    }
+    const auto moved = static_cast<std::int64_t>(reach / 5 * wave);
+    std::uint64_t bits = level + static_cast<std::uint64_t>(moved) + random.below(noise);
+    const bool is_inside = kind < 2 ? random.one_in(400) : kind < 5 && wave > edge;
+    const bool is_one = kind == 0 || (kind != 2 && !random.one_in(kind == 3 ? 5 : 200));
+    if (is_inside) bits = is_one ? one : others[random.below(others.size())];
+    for (std::uint32_t b = 0; b < params.value_bytes; ++b) raw.push_back(static_cast<std::uint8_t>(bits >> (8 * b)));
+  }
+  return raw;
+}
+
 // How many chunks kernels have left to the host, which they may do of some codecs.
 struct LeftChunks {
   std::size_t left = 0, all = 0;
@@ -629,9 +629,9 @@ void check_integers(const CodecEntry& codec, std::uint32_t value_class, std::uin
   const std::string what = std::string(codec.name) + ", class " + std::to_string(value_class) + " of " +
                            std::to_string(value_bytes) + " bytes";
   const Method method = {codec.number, params.mode, true, true, what};
-  std::vector<std::uint32_t> extents = extents_of_integers(random, is_pfpl ? 16384 / value_bytes : 16384);
+  std::vector<std::uint32_t> extents = extents_of_integers(random, value_bytes);
   if (!is_pfpl && !random.one_in(3)) extents = extents_of_field(random, random.one_in(3) ? 4 : 3);
-  // Now and then so few that nothing is smaller than the values.
+  // So few that nothing is smaller than the values.
   if (random.one_in(8)) extents = {static_cast<std::uint32_t>(1 + random.below(9))};
   // A tile of an odd number of bytes that is stored, with others behind it.
   const bool is_odd = !is_pfpl && value_bytes == 1 && random.one_in(4);
@@ -643,10 +643,9 @@ void check_integers(const CodecEntry& codec, std::uint32_t value_class, std::uin
   const std::size_t count = product(extents);
   std::vector<Bytes> chunks(1 + random.below(kIsSlow ? 2 : 3));
   for (Bytes& chunk : chunks) {
-    const std::uint64_t kind = random.below(3);
-    chunk = kind == 0              ? some_integers(random, count, params)
-            : kind == 1 || is_pfpl ? some_counts(random, count, params)
-                                   : field_of_integers(random, count, params);
+    chunk = random.one_in(3) == is_pfpl    ? some_counts(random, count, params)
+            : !is_pfpl && random.one_in(2) ? field_of_integers(random, count, params)
+                                           : some_integers(random, count, params);
     if (is_odd) std::generate_n(chunk.begin(), count / 3, [&] { return static_cast<std::uint8_t>(random.next()); });
   }
   std::vector<Bytes> frames;
@@ -664,9 +663,9 @@ void check_integers(const CodecEntry& codec, std::uint32_t value_class, std::uin
       const auto differs = std::mismatch(expected.begin(), expected.end(), made[i].begin(), made[i].end()).first;
       CHECK(expected == made[i],
             "%s: frames of %zu and %zu bytes differ at %td, payload at %zu: chunk %zu of %zu, %zu "
-            "values in rows of %u, mode %u, kind %u, bound %.17g, fill %u 0x%" PRIx64 ", %u exact values",
+            "values in rows of %u, kind %u, bound %.17g, fill %u 0x%" PRIx64 ", %u exact values",
             what.c_str(), expected.size(), made[i].size(), differs - expected.begin(), payload_begin(expected), i,
-            chunks.size(), count, extents.back(), params.mode, params.bound_kind, params.bound, params.has_fill,
+            chunks.size(), count, extents.back(), params.bound_kind, params.bound, params.has_fill,
             std::uint64_t{params.fill_bits}, params.exact_count);
     }
   }
@@ -706,8 +705,8 @@ void check_complex(std::uint32_t value_bytes, Random& random) {
 
 void check_other_types(const CodecEntry& codec, int rounds) {
   Random random(23);
-  LeftChunks leaving;
   const bool is_pfpl = codec.number == H5L_CODEC_PFPL;
+  LeftChunks leaving;
   for (int i = 0; i < (kIsSlow ? 2 : 6) * std::max(rounds, 1); ++i) {
     for (const std::uint32_t bytes : {1u, 2u, 4u, 8u}) {
       for (const std::uint32_t value_class : {H5L_CLASS_UNSIGNED, H5L_CLASS_SIGNED}) {
