@@ -8,6 +8,7 @@
 
 #include "codecs/interp/own_step.h"
 #include "kernels/codecs/interp_survey.cuh"
+#include "kernels/codecs/interp_words.cuh"
 
 namespace h5lossy::H5L_TARGET {
 namespace interp {
@@ -48,7 +49,7 @@ class Chooser {
       : plan_(plan),
         shared_(shared),
         dims_(plan.finish.encode.shape.dims),
-        values_(reinterpret_cast<const W*>(raw_of(plan.finish.encode, chunk))),
+        values_(values_of(plan, chunk)),
         count_(plan.finish.encode.shape.count) {
     u32 stride = 1;
     H5L_UNROLL for (u32 a = kAxes; a-- > 0;) {
@@ -75,6 +76,15 @@ class Chooser {
   }
 
  private:
+  using Values = ValuesOf<T, Q>;
+  H5L_DEVICE static Values values_of(const StagedPlan& plan, u32 chunk) {
+    if constexpr (kEncodesWords<Q>) {
+      return Values(plan, chunk);
+    } else {
+      return reinterpret_cast<const W*>(raw_of(plan.finish.encode, chunk));
+    }
+  }
+
   // Finds some ordinary values, and the step that they may have.
   H5L_DEVICE void find_samples(const Quantizer& quantizer) {
     constexpr u32 places = OwnSamples::kPlaces;
@@ -280,7 +290,9 @@ class Chooser {
     if (candidates.count == 0) return axis_bit(kAxes - 1);
     if (candidates.count == 1) return candidates.axes[0];
     u32 allowed = ~0u;
-    if constexpr (kIsLattice<Q>) {
+    if constexpr (kEncodesWords<Q>) {
+      survey(AbsolutePositions<T>(lattice_of_numbers<T>(quantizer), false));
+    } else if constexpr (kIsLattice<Q>) {
       const Lattice<T> lattice = lattice_of<T>(quantizer);
       if (!is_rewritable) allowed = recognise_axes(lattice, candidates);
       survey(AbsolutePositions<T>(lattice, !is_rewritable));
@@ -308,7 +320,7 @@ class Chooser {
 
   template <class Positions>
   H5L_DEVICE void survey(const Positions& positions) {
-    WarpSurveyor<T, Positions, kChooseWarps> surveyor(values_, dims_, strides_, positions, kAxesMask);
+    WarpSurveyor<T, Positions, kChooseWarps, Values> surveyor(values_, dims_, strides_, positions, kAxesMask);
     surveyor.run(kChunkGroups, shared_.survey);
   }
 
@@ -342,7 +354,7 @@ class Chooser {
   ChooseShared& shared_;
   const u32 (&dims_)[kAxes];
   u32 strides_[kAxes];
-  const W* const values_;
+  const Values values_;
   const u32 count_;
 };
 
@@ -352,7 +364,7 @@ H5L_DEVICE void choose(const StagedPlan& plan) {
   H5L_NO_UNROLL for (u32 chunk = block_number(); chunk < plan.finish.encode.chunks; chunk += grid_blocks()) {
     Quantizer quantizer = quantizer_of(plan.finish.encode, chunk);
     ChunkForm form = {};
-    if (quantizer.kind != BoundKind::lossless) form = Chooser<T, Q>(plan, chunk, shared).choose(quantizer);
+    if (!is_skipped<kEncodesWords<Q>>(quantizer)) form = Chooser<T, Q>(plan, chunk, shared).choose(quantizer);
     sync_block();
     if (thread() != 0) continue;
     plan.quantizers[chunk] = quantizer;

@@ -162,18 +162,22 @@ class TileCoder {
   u16* words_ = nullptr;
 };
 
-template <class T>
+template <class T, bool has_words>
 H5L_DEVICE void code_tiles(const StagedPlan& plan) {
-  for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer&, u32) {
+  for_tiles<has_words>(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer&, u32) {
     const TileStage<T> stage(plan, chunk, tile);
     TileRecord& record = stage.record();
-    u32 size = place.shape.count * static_cast<u32>(sizeof(T));  // stored
-    if (record.kind == TileKind::constant) size = record.constant == 0 ? 0 : static_cast<u32>(sizeof(T));
-    if (record.kind == TileKind::coded) {
-      auto& shared = *reinterpret_cast<CodeShared*>(shared_memory());
-      const u32 coded = TileCoder<T>(stage, place.shape.count, shared).run();
+    const TileKind kind = record.kind;
+    u32 size = place.shape.count * (has_words ? plan.finish.value_bytes : static_cast<u32>(sizeof(T)));  // stored
+    const auto shrink_to = [&](u32 coded) {
+      sync_warp();  // the kind has been read
       if (coded >= size && lane() == 0) record.kind = TileKind::stored;
       size = coded < size ? coded : size;
+    };
+    if (kind == TileKind::constant) shrink_to(record.constant == 0 ? 0 : static_cast<u32>(sizeof(T)));
+    if (kind == TileKind::coded) {
+      auto& shared = *reinterpret_cast<CodeShared*>(shared_memory());
+      shrink_to(TileCoder<T>(stage, has_words ? record.codes : place.shape.count, shared).run());
     }
     if (lane() == 0) plan.sizes[chunk * plan.most_tiles + tile] = size;
   });

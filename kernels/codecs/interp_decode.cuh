@@ -14,6 +14,7 @@
 #include "codecs/interp/masks.h"
 #include "kernels/codecs/interp_passes.cuh"
 #include "kernels/codecs/interp_stage.cuh"
+#include "kernels/common/integers.cuh"
 
 namespace h5lossy::H5L_TARGET {
 
@@ -26,10 +27,19 @@ inline constexpr u32 kPieceValues = 1024, kMostPieces = 64;
 // The number of steps of the first passes that are copied to shared memory.
 inline constexpr u32 kFirstSteps = 1024;
 
+// A mask in coding order, and the number of bits that are not set before each of its words.
+struct OrderedMask {
+  u32 words[kMaxMaskWords];
+  u16 ranks[kMaxMaskWords];
+};
+
 struct DecodeShared {
   static constexpr bool kIsShort = false;
   static constexpr u32 kThreadsHere = 512;
-  alignas(16) i32 integers[kTileValues];
+  union {  // used one after the other
+    alignas(16) i32 integers[kTileValues];
+    OrderedMask left_out;
+  };
   PassTable passes;
   u32 passes_in_use;
   i32 first_steps[kFirstSteps];
@@ -39,9 +49,18 @@ struct DecodeShared {
 struct ShortDecodeShared {
   static constexpr bool kIsShort = true;
   static constexpr u32 kThreadsHere = 256;
-  alignas(16) i16 integers[kTileValues];
+  union {  // used one after the other
+    alignas(16) i16 integers[kTileValues];
+    OrderedMask left_out;
+  };
   SmallPassTable passes;
   u32 passes_in_use;
+};
+
+// The same for integers.
+template <class Shared>
+struct WithLattice : Shared {
+  WordLattice lattice;
 };
 
 // A function, since the compiler cannot tell which memory a reference stored in an object refers to.
@@ -80,6 +99,8 @@ template <>
 inline constexpr u32 kThreadsWith<interp::DecodeShared> = interp::DecodeShared::kThreadsHere;
 template <>
 inline constexpr u32 kThreadsWith<interp::ShortDecodeShared> = interp::ShortDecodeShared::kThreadsHere;
+template <class Shared>
+inline constexpr u32 kThreadsWith<interp::WithLattice<Shared>> = Shared::kThreadsHere;
 
 namespace interp {
 
@@ -98,21 +119,54 @@ template <class T>
 H5L_DEVICE Word<T> bits_of_integer(const blocks::FoldedQuantizer<T>& q, Word<T> integer, bool) {
   return blocks::bits_of(q, integer);
 }
+template <class T>
+H5L_DEVICE Word<T> bits_of_integer(const Words<T>&, Word<T> integer, bool) {
+  return integer;
+}
 
 // The same with a patch, for bins.
 template <class T>
 H5L_DEVICE Word<T> bits_of_patched(const Lattice<T>& lattice, Word<T> integer, i32 delta) {
   return bits_of_integer(lattice, static_cast<Word<T>>(integer * kUnit + static_cast<Word<T>>(i64{delta})), true);
 }
-template <class T>
-H5L_DEVICE Word<T> bits_of_patched(const blocks::FoldedQuantizer<T>&, Word<T> integer, i32) {
-  return integer;  // not on bins, so there are no patches
+template <class Q, class W>
+H5L_DEVICE W bits_of_patched(const Q&, W integer, i32) {
+  return integer;  // no bins that have fine points, so there are no patches
 }
+
+// The values of words.
+template <class T>
+class WordValues {
+  using W = Word<T>;
+
+ public:
+  H5L_DEVICE WordValues(const WordLattice& lattice, u32 value_bytes)
+      : lattice_(lattice),
+        zero_(static_cast<W>(lattice.zero)),
+        step_(static_cast<W>(lattice.step)),
+        origin_(static_cast<W>(lattice.origin)),
+        mask_(static_cast<W>(~W{0}) >> (8 * (sizeof(W) - value_bytes))),
+        specials_(lattice.special_count) {}
+
+  [[nodiscard]] H5L_DEVICE W operator()(W word) const {
+    const W rank = (word ^ zero_) & mask_;
+    W value = (origin_ + rank * step_) & mask_;
+    for (u32 i = 0; i < specials_; ++i) {
+      if (rank == static_cast<W>(lattice_.special_words[i])) value = static_cast<W>(lattice_.special_values[i]);
+    }
+    return value;
+  }
+
+ private:
+  const WordLattice& lattice_;
+  const W zero_, step_, origin_, mask_;
+  const u32 specials_;
+};
 
 template <class T, class Q, class Shared>
 class Decoder {
   using W = Word<T>;
-  static constexpr bool kIsShort = Shared::kIsShort;
+  static constexpr bool kIsShort = Shared::kIsShort, kOfWords = kHasWords<Q>;
   static constexpr u32 kDecodeThreads = Shared::kThreadsHere, kDecodeWarps = kDecodeThreads / kWarpThreads;
   // Warps that make the table of passes.
   static constexpr u32 kTableWarps = kDecodeWarps / 2;
@@ -126,28 +180,53 @@ class Decoder {
         shape_(place_.shape),
         by_x_(shape_.extents[3]),
         by_y_(shape_.extents[2]),
-        by_z_(shape_.extents[1]) {}
+        by_z_(shape_.extents[1]),
+        value_bytes_(value_bytes_of<T, kOfWords>(plan)) {}
 
   H5L_DEVICE void decode(const TileSpan& span) {
-    const u32 raw_bytes = shape_.count * static_cast<u32>(sizeof(T));
-    const bool is_valid = span.is_valid && span.bytes <= raw_bytes && (span.begin | span.bytes) % 2 == 0;
+    const u32 raw_bytes = shape_.count * value_bytes_;
     const u8* const payload = payloads_of(plan_, job_) + span.begin;
+    if constexpr (kOfWords) load_lattice();
     // Tiles without codes are not unpacked, so the first kernel leaves nothing for them.
-    const bool has_codes = is_valid && span.bytes != raw_bytes && span.bytes != 0 && span.bytes != sizeof(T);
-    if (has_codes) return decode_codes(payload, span.bytes);
+    if (has_codes<T>(span, raw_bytes)) return decode_codes(payload, span.bytes);
     if constexpr (kIsShort) {
       if (thread() == 0) Stage(plan_, job_, tile_, place_).record().is_left = 0;
-      if (!is_valid) return report_corrupt(plan_);
-      add_to_checksum(payload, span.bytes, 0);
-      if (span.bytes == raw_bytes) {
-        return write_values([&](u32 i) { return value_at_even<W>(payload + i * sizeof(T)); });
+      if (!span.is_valid || span.bytes > raw_bytes) return report_corrupt(plan_);
+      const bool is_even = (span.begin | span.bytes) % 2 == 0, is_stored = span.bytes == raw_bytes;
+      if constexpr (kOfWords) {
+        add_to_checksum(payload, span.bytes, 0, is_even);
+        // Behind stored tiles of odd sizes, payloads begin at odd addresses. The host reads these.
+        if (!is_even && !is_stored && span.bytes != 0) return report(plan_, gpu::DecodeStatus::other);
+        if (is_stored) return write_values([&](u32 i) { return stored_value(payload, i); });
+      } else {
+        if (!is_even) return report_corrupt(plan_);
+        add_to_checksum(payload, span.bytes, 0);
+        if (is_stored) return write_values([&](u32 i) { return value_at_even<W>(payload + i * sizeof(T)); });
       }
-      const W constant = span.bytes == 0 ? W{0} : value_at_even<W>(payload);
+      const W constant = values_of_bits()(span.bytes == 0 ? W{0} : value_at_even<W>(payload));
       write_values([&](u32) { return constant; });
     }
   }
 
  private:
+  // Copies the chunk's lattice to shared memory. Called by the whole thread block.
+  H5L_DEVICE void load_lattice() const {
+    constexpr u32 words = sizeof(WordLattice) / sizeof(u64);
+    static_assert(words <= kDecodeThreads);
+    const u64* const from = reinterpret_cast<const u64*>(plan_.lattices + block_row());
+    if (thread() < words) reinterpret_cast<u64*>(&decode_shared<Shared>().lattice)[thread()] = from[thread()];
+    sync_block();
+  }
+  // Value i of a tile of integers that is stored.
+  [[nodiscard]] H5L_DEVICE W stored_value(const u8* payload, u32 i) const {
+    const u8* const at = payload + i * value_bytes_;
+    if constexpr (sizeof(W) == 4) {
+      return value_bytes_ == 1 ? load_constant(at) : half_at(at);
+    } else {
+      return value_bytes_ == 4 ? value_at_even<u32>(at) : value_at_even<W>(at);
+    }
+  }
+
   template <class V>
   H5L_DEVICE static V value_at_even(const u8* from) {
     V bits = 0;
@@ -155,8 +234,9 @@ class Decoder {
     return bits;
   }
 
-  // For payloads that begin at multiples of two. Called by the warps from `first_warp` on.
-  H5L_DEVICE void add_to_checksum(const u8* payload, u32 bytes, u32 first_warp) const {
+  // Called by the warps from `first_warp` on. Only payloads of integers may not be even: begin, or end, at an odd
+  // address.
+  H5L_DEVICE void add_to_checksum(const u8* payload, u32 bytes, u32 first_warp, bool is_even = true) const {
     const u32 own_thread = thread() - first_warp * kWarpThreads, threads = kDecodeThreads - first_warp * kWarpThreads;
     PayloadSum sum(plan_, job_, tile_);
     if (!sum.is_enabled()) return;
@@ -166,6 +246,10 @@ class Decoder {
       u32 own[at_once];
       H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
         const u32 at = 4 * (first + k * threads);
+        if (!is_even) {
+          own[k] = at < bytes ? load_some(payload + at, bytes - at < 4 ? bytes - at : 4) : 0;
+          continue;
+        }
         own[k] = at < bytes ? half_at(payload + at) : 0;
         if (at + 2 < bytes) own[k] |= half_at(payload + at + 2) << 16;
       }
@@ -192,8 +276,11 @@ class Decoder {
         const u32 first = is_fine && may_be_short ? kTableWarps : 0;
         add_to_checksum(payload, bytes, first);
       }
-      if (!is_fine) return report_corrupt(plan_);
-      if (may_be_short && rebuild_interpolation(head, stage.steps<i32>(), SharedIntegers<Shared>{})) {
+      if (!is_fine) {
+        const bool is_left = kOfWords && are_labels(payload, bytes);  // the host reads these
+        return report(plan_, is_left ? gpu::DecodeStatus::other : gpu::DecodeStatus::corrupt);
+      }
+      if (may_be_short && rebuild_interpolation(stage, record, stage.steps<i32>(), SharedIntegers<Shared>{})) {
         return finish(payload, stage, record, SharedIntegers<Shared>{});
       }
       if (thread() == 0) stage.record().is_left = 1;
@@ -217,9 +304,9 @@ class Decoder {
                           Integers integers) {
     const Head& head = record.head;
     if (head.predictor == kLorenzo) {
-      rebuild_lorenzo(head.lorenzo_axes, steps, integers);
+      rebuild_lorenzo(stage, record, steps, integers);
     } else {
-      rebuild_interpolation(head, steps, integers);
+      rebuild_interpolation(stage, record, steps, integers);
     }
     finish(payload, stage, record, integers);
   }
@@ -229,6 +316,7 @@ class Decoder {
   H5L_DEVICE void finish(const u8* payload, const Stage& stage, const StageRecord& record, Integers integers) {
     const Head& head = record.head;
     const Q q = quantizer_of<T, Q>(job_);
+    const auto value_of = values_of_bits();
     const auto integer_at = [&](u32 i) {
       return static_cast<W>(static_cast<typename FloatTraits<T>::Int>(integers[i])) + static_cast<W>(head.base);
     };
@@ -240,14 +328,14 @@ class Decoder {
     if (head.has_exceptions) {
       write_values([&](u32 i) {
         const u32 w = i / kMaskBits, bit = 1u << i % kMaskBits;
-        if ((stage.mask()[w] & bit) == 0) return bits_at(i);
+        if ((stage.mask()[w] & bit) == 0) return value_of(bits_at(i));
         const u32 others = stage.others()[w];
-        if ((others & bit) == 0) return static_cast<W>(record.common);
+        if ((others & bit) == 0) return value_of(static_cast<W>(record.common));
         const u32 rank = stage.ranks()[w] + ones(others & (bit - 1));
-        return value_at_even<W>(payload + record.others_at + rank * record.others_stride);
+        return value_of(value_at_even<W>(payload + record.others_at + rank * record.others_stride));
       });
     } else {
-      write_values(bits_at);
+      write_values([&](u32 i) { return value_of(bits_at(i)); });
     }
     if (!kIsLattice<Q> || head.is_closed || head.patches == 0) return;
     sync_block();  // the values that patches replace have been written
@@ -261,9 +349,59 @@ class Decoder {
   // -------------------------------------------------------------------------------------------------------------------
   // From steps to integers
 
+  // Inserts steps of 0 for the exceptions that have no codes. Called by the whole thread block after a barrier, when the
+  // passes are known, and nothing else of shared memory is in use; ends with a barrier.
+  template <class I>
+  H5L_DEVICE void put_back(const Stage& stage, const StageRecord& record, u32 passes, I* steps) {
+    const u32 count = shape_.count, words = mask_words(count);
+    if (record.codes == count) return;
+    OrderedMask& ordered = decode_shared<Shared>().left_out;
+    for (u32 w = thread(); w < words; w += kDecodeThreads) ordered.words[w] = 0;
+    sync_block();
+    for_quads<kDecodeWarps>(decode_shared<Shared>().passes, 0, passes, [&](const Pass& pass, u32 number) {
+      PassQuad quad;
+      if (!find_quad(pass, number, quad)) return;
+      H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+        const u32 place = quad.places[j], code = quad.codes[j];
+        const bool is_left_out = (stage.mask()[place / kMaskBits] >> place % kMaskBits & 1) != 0;
+        // The first value always has a code.
+        if (!quad.has(j) || !is_left_out || code == 0) continue;
+        atomic_add(ordered.words + code / kMaskBits, 1u << code % kMaskBits);
+      }
+    });
+    sync_block();
+    u32 before = 0;
+    for (u32 first = 0; warp() == 0 && first < words; first += kWarpThreads) {
+      const u32 w = first + lane();
+      const u32 own = w < words ? ones(~ordered.words[w] & inside_of(w, count)) : 0;
+      const u32 sum = before + scan_of_warp(own);
+      before = shuffle(sum, kWarpThreads - 1);
+      if (w < words) ordered.ranks[w] = static_cast<u16>(sum - own);
+    }
+    sync_block();
+    // From the end on, so that each step is read before its place is written.
+    constexpr u32 at_once = 8, share = at_once * kDecodeThreads;
+    H5L_NO_UNROLL for (u32 end = (count + share - 1) / share * share; end != 0; end -= share) {
+      I own[at_once];
+      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+        const u32 i = end - share + k * kDecodeThreads + thread(), w = i / kMaskBits, bit = 1u << i % kMaskBits;
+        const u32 left_out = i < count ? ordered.words[w] : ~u32{0};
+        own[k] = (left_out & bit) != 0 ? I{0} : steps[ordered.ranks[w] + ones(~left_out & (bit - 1))];
+      }
+      sync_block();
+      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+        const u32 i = end - share + k * kDecodeThreads + thread();
+        if (i < count) steps[i] = own[k];
+      }
+    }
+    if (thread() == 0) stage.record().codes = count;  // if the third kernel decodes this tile
+    sync_block();
+  }
+
   // False if some integers do not fit.
   template <class I, class Integers>
-  H5L_DEVICE bool rebuild_interpolation(const Head& head, I* steps, Integers integers) {
+  H5L_DEVICE bool rebuild_interpolation(const Stage& stage, const StageRecord& record, I* steps, Integers integers) {
+    const Head& head = record.head;
     const Rule rule = {{head.weights[0], head.weights[1], head.weights[2]}};
     auto& table = decode_shared<Shared>().passes;
     if (warp() < kTableWarps) {
@@ -271,15 +409,23 @@ class Decoder {
       if (thread() == 0) decode_shared<Shared>().passes_in_use = passes;
     }
     constexpr bool has_first_steps = sizeof(I) == 4 && !kIsShort;
-    if constexpr (has_first_steps) {
-      for (u32 i = thread(); i < kFirstSteps && i < shape_.count; i += kDecodeThreads) {
-        decode_shared<Shared>().first_steps[i] = steps[i];
+    const auto copy_first_steps = [&] {
+      if constexpr (has_first_steps) {
+        for (u32 i = thread(); i < kFirstSteps && i < shape_.count; i += kDecodeThreads) {
+          decode_shared<Shared>().first_steps[i] = steps[i];
+        }
       }
-    }
+    };
+    if constexpr (!kOfWords) copy_first_steps();
     sync_block();
     const u32 passes = decode_shared<Shared>().passes_in_use;
     if (warp() == 0) table.finish_interpolation(shape_, passes);
     sync_block();
+    if constexpr (kOfWords) {
+      put_back(stage, record, passes, steps);
+      copy_first_steps();
+      sync_block();
+    }
     // Pass 0: each integer is predicted by the previous one.
     const u32 first = table.passes[0].count;
     if constexpr (!kIsShort) sum_lines<I>(steps, first, 1, Lines{});
@@ -328,10 +474,12 @@ class Decoder {
   // these axes are 0, each integer is a difference to the previous one along the last other axis. So these integers are
   // summed first, along one axis after the other.
   template <class I, class Integers>
-  H5L_DEVICE void rebuild_lorenzo(u32 axes, const I* steps, Integers integers) {
+  H5L_DEVICE void rebuild_lorenzo(const Stage& stage, const StageRecord& record, I* steps, Integers integers) {
+    const u32 axes = record.head.lorenzo_axes;
     PassTable& table = decode_shared<Shared>().passes;
     if (thread() == 0) table.make_for_box(shape_);
     sync_block();
+    if constexpr (kOfWords) put_back(stage, record, 1, steps);
     run_passes<false>(0, 1, steps, steps, integers);
     sync_block();
     for (u32 a = 0; a < kAxes; ++a) {
@@ -421,6 +569,15 @@ class Decoder {
   // -------------------------------------------------------------------------------------------------------------------
   // Values
 
+  // What gives the values of words; the bits of floats are those of values.
+  [[nodiscard]] H5L_DEVICE auto values_of_bits() const {
+    if constexpr (kOfWords) {
+      return WordValues<T>(decode_shared<Shared>().lattice, value_bytes_);
+    } else {
+      return [](W bits) { return bits; };
+    }
+  }
+
   H5L_DEVICE static Quad quad_of(const u32 (&words)[4]) { return {words[0], words[1], words[2], words[3]}; }
   H5L_DEVICE static Quad quad_of(const u64 (&words)[2]) {
     return {static_cast<u32>(words[0]), static_cast<u32>(words[0] >> 32), static_cast<u32>(words[1]),
@@ -440,12 +597,43 @@ class Decoder {
   H5L_DEVICE void write_value(u32 i, W bits) const {
     const u32 number = number_of(i);
     if (number < plan_.first || number >= plan_.first + plan_.wanted) return;
-    reinterpret_cast<W*>(raw_of(plan_))[number - plan_.first] = bits;
+    u8* const raw = raw_of(plan_);
+    const auto write = [&](auto value) { reinterpret_cast<decltype(value)*>(raw)[number - plan_.first] = value; };
+    if constexpr (!kOfWords) {
+      write(bits);
+    } else if constexpr (sizeof(W) == 4) {
+      value_bytes_ == 1 ? write(static_cast<u8>(bits)) : write(static_cast<u16>(bits));
+    } else {
+      value_bytes_ == 4 ? write(static_cast<u32>(bits)) : write(bits);
+    }
+  }
+
+  // Several values of integers at once, if they fill a word. False if that is not possible.
+  template <class Bits>
+  H5L_DEVICE bool write_narrow_values(Bits bits) const {
+    if (value_bytes_ >= sizeof(u32)) return false;
+    const u32 in_word = static_cast<u32>(sizeof(u32)) / value_bytes_;
+    const u32 all = shape_.extents[3] | plan_.shape.dims[3] | place_.begin[3];
+    u8* const raw = raw_of(plan_);
+    if (plan_.wanted != plan_.shape.count || all % in_word != 0 || reinterpret_cast<u64>(raw) % sizeof(u32) != 0) {
+      return false;
+    }
+    H5L_NO_UNROLL for (u32 i = thread() * in_word; i < shape_.count; i += kDecodeThreads * in_word) {
+      u32 word = 0;
+      H5L_NO_UNROLL for (u32 k = 0; k < in_word; ++k) word |= static_cast<u32>(bits(i + k)) << (8 * k * value_bytes_);
+      *reinterpret_cast<u32*>(raw + u64{number_of(i)} * value_bytes_) = word;
+    }
+    return true;
   }
 
   // bits(i) returns the bits of value i of the tile.
   template <class Bits>
   H5L_DEVICE void write_values(Bits bits) const {
+    if constexpr (kOfWords) {
+      if (write_narrow_values(bits)) return;
+      H5L_NO_UNROLL for (u32 i = thread(); i < shape_.count; i += kDecodeThreads) write_value(i, bits(i));
+      return;
+    }
     constexpr u32 in_quad = sizeof(Quad) / sizeof(W);
     W* const raw = reinterpret_cast<W*>(raw_of(plan_));
     const u32 all = shape_.extents[3] | plan_.shape.dims[3] | place_.begin[3];
@@ -468,6 +656,7 @@ class Decoder {
   const TilePlace place_;
   const Shape& shape_;
   const Divisor by_x_, by_y_, by_z_;
+  const u32 value_bytes_;
 };
 
 template <class T, class Q, class Shared>

@@ -511,7 +511,7 @@ class Drafter {
     const DraftIntegers integers;
     if (exceptions_ != 0) fill_exceptions<kDraftWarps>(shape(), integers, i32{kNoTarget});
     bool fits = true;
-    code_lorenzo<kDraftWarps, i32>(shape(), axes, shared().passes, integers, [&](u32 at, i32 code) {
+    code_lorenzo<kDraftWarps, i32>(shape(), axes, shared().passes, integers, [&](u32 at, i32 code, u32) {
       fits &= code == static_cast<i16>(code);
       codes[at] = static_cast<i16>(code);
     });

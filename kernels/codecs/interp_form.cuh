@@ -14,6 +14,7 @@
 #include "kernels/codecs/interp_masks.cuh"
 #include "kernels/codecs/interp_plan.cuh"
 #include "kernels/codecs/interp_survey.cuh"
+#include "kernels/codecs/interp_words.cuh"
 
 namespace h5lossy::H5L_TARGET {
 namespace interp {
@@ -46,7 +47,7 @@ struct FormShared {
     PlanShared<kFormWarps> plan;
   };
   u32 mask[kMaxMaskWords];     // exceptions of the form being tried
-  u32 patched[kMaxMaskWords];  // places of its patches
+  u32 patched[kMaxMaskWords];  // places of its patches; of integers, its exceptions in coding order
   Prospects prospects;
   u32 sums[8 * kFormWarps];
   u64 samples[8];
@@ -88,24 +89,35 @@ class FormFinder {
                         u32 mode)
       : shape_(place.shape),
         mode_(mode),
+        value_bytes_(kEncodesWords<Q> ? plan.finish.value_bytes : static_cast<u32>(sizeof(T))),
         q_(quantizer_as<T, Q>(quantizer)),
-        values_(raw_of(plan.finish.encode, chunk), plan.finish.encode.shape.dims, place),
+        values_(encoded_of<kEncodesWords<Q>>(plan, chunk), plan.finish.encode.shape.dims, place),
         stage_(plan, chunk, tile) {
     if constexpr (kIsLattice<Q>) limits_ = position_limits(q_);
+    if constexpr (kEncodesWords<Q>) q_ = words_of<T>(plan, chunk);
   }
 
-  H5L_DEVICE void run() {
+  // Returns whether the tile is to be left to the host.
+  H5L_DEVICE bool run() {
     if (thread() == 0) shared().record = {};
+    if constexpr (kEncodesWords<Q>) find_origin();
     classify();
-    if (count() < 2 || find_constant()) return finish_record();
-    choose_mask();
+    const bool has_form = count() >= 2 && !find_constant();
+    if constexpr (kEncodesWords<Q>) {
+      if (has_form && are_maybe_labels()) {
+        finish_record();
+        return true;
+      }
+    }
+    if (has_form) choose_mask();
     finish_record();
+    return false;
   }
 
  private:
   H5L_DEVICE static FormShared& shared() { return form_shared(); }
   H5L_DEVICE u32 count() const { return shape_.count; }
-  H5L_DEVICE u32 raw_bytes() const { return shape_.count * static_cast<u32>(sizeof(T)); }
+  H5L_DEVICE u32 raw_bytes() const { return shape_.count * value_bytes_; }
 
   // Calls visit(i, is_there) for all values; the values of a warp are adjacent, and make a word of a mask.
   template <class Visit>
@@ -117,7 +129,9 @@ class FormFinder {
 
   // The bits that a value is encoded as. Exceptions keep the bits that they have in the chunk.
   H5L_DEVICE W encoded(W bits) const {
-    if constexpr (kIsLattice<Q>) {
+    if constexpr (kEncodesWords<Q>) {
+      return number_of_word(q_, bits);
+    } else if constexpr (kIsLattice<Q>) {
       return encoded_as(q_, bits);
     } else {
       return bits;
@@ -158,7 +172,10 @@ class FormFinder {
 
   // Finds the bin of a value; false if it has none.
   H5L_DEVICE bool bin_of_value(W bits, W& bin) const {
-    if constexpr (kIsLattice<Q>) {
+    if constexpr (kEncodesWords<Q>) {
+      bin = integer_of(bit_cast<T>(bits));
+      return is_bin_of_words(q_, bits);
+    } else if constexpr (kIsLattice<Q>) {
       T number;
       const bool has_bin = find_bin(q_, limits_.fill, bits, position_of(bits), number);
       bin = integer_of(number);
@@ -188,12 +205,24 @@ class FormFinder {
         ++sums[has_bin ? 1 : 0];
       } else {
         W bin;
-        sums[0] += blocks::bin_of(q_, bits, bin) ? 0 : 1;
+        sums[0] += bin_of_value(bits, bin) ? 0 : 1;
       }
     });
     sum_over_block<kFormWarps>(sums, shared().sums);
     summary_ = {sums[0], sums[1], sums[2]};
     are_alike_ = sums[3] == 0;
+  }
+
+  // Words are counted from that of the first value that is not exact, or of the last value.
+  H5L_DEVICE void find_origin() {
+    W origin = values_.bits(0);
+    const auto is_exact = [&](W word) { return word - q_.exact < q_.exact_count; };
+    if (q_.has_exact && is_exact(origin)) {
+      u32 first = count() - 1;
+      for_bits([&](u32 i, bool is_there, W word) { first = is_there && i < first && !is_exact(word) ? i : first; });
+      origin = values_.bits(least_of_block<kFormWarps>(first, shared().sums));
+    }
+    set_origin(q_, origin);
   }
 
   // Whether all values of the tile decode to the same bits, in which case it needs no form.
@@ -227,7 +256,7 @@ class FormFinder {
 
   // Tries a tile that has a mask value with it and without it.
   H5L_DEVICE void choose_mask() {
-    if constexpr (kIsLattice<Q>) {
+    if constexpr (kIsLattice<Q> || kEncodesWords<Q>) {
       const MaskValue<T> mask = find_mask();
       if (mask.exists()) {
         u64 costs[2];
@@ -242,7 +271,7 @@ class FormFinder {
         };
         H5L_NO_UNROLL for (u32 i = 0; i < 2; ++i) {
           if (i != 0) look_at(i);
-          survey(AbsolutePositions<T>(q_, can_close()));
+          survey_positions();
           costs[i] = shared().prospects.cost();
         }
         const u32 first = costs[1] < costs[0] ? 1 : 0;
@@ -284,10 +313,108 @@ class FormFinder {
     sync_block();
     u32 best = 0;
     for (u32 n = 1; n < kMaskPlaces; ++n) best = places.equal[n] > places.equal[best] ? n : best;
-    const bool is_frequent = places.equal[best] >= kLeastRepeated;
+    const u32 frequency = places.equal[best];
     const W mask = static_cast<W>(places.bits[best]);
     sync_block();
-    return is_frequent ? mask_value_of(q_, mask) : MaskValue<T>();
+    if constexpr (kEncodesWords<Q>) {
+      const T other = bit_cast<T>(bits), value = bit_cast<T>(mask);
+      const bool is_used_here = thread() < kMaskPlaces;
+      const bool has_less = any_in_block(is_used_here && other < value);
+      const bool has_greater = any_in_block(is_used_here && other > value);
+      return frequency < (has_less && has_greater ? kLeastRepeatedInside : kLeastRepeated) ? MaskValue<T>()
+                                                                                           : MaskValue<T>{mask, mask};
+    } else {
+      return frequency >= kLeastRepeated ? mask_value_of(q_, mask) : MaskValue<T>();
+    }
+  }
+
+  // Labels are encoded by the host. Most tiles that might be labels are not, as literals alone show.
+  H5L_DEVICE bool are_maybe_labels() {
+    u32 sums[2] = {};  // words that equal the next one, and those that are far from it
+    if (thread() < kMaskPlaces) {
+      const u32 place = mask_place(thread(), count());
+      const W bits = value_at(place), next = value_at(place + 1);
+      sums[0] = bits == next ? 1 : 0;
+      sums[1] = is_jump<T>(bits, next) ? 1 : 0;
+    }
+    sum_over_block<kFormWarps>(sums, shared().sums);
+    return may_be_labels(sums[0], sums[1]) && !have_many_literals();
+  }
+
+  // Whether the literals alone cost more than labels may (codecs/interp/labels.h).
+  H5L_CALLED bool have_many_literals() {
+    constexpr W sign = kSignBit<T>;
+    u64 ends[2] = {};  // the greatest of all words, and the complement of the least, as unsigned numbers
+    for_bits([&](u32, bool is_there, W word) {
+      const W key = word ^ sign, complement = static_cast<W>(~key);
+      if (is_there && key > ends[0]) ends[0] = key;
+      if (is_there && complement > ends[1]) ends[1] = complement;
+    });
+    u64* const of_warps = shared().plan.wide_sums;
+    H5L_UNROLL for (u32 k = 0; k < 2; ++k) {
+      ends[k] = largest_of_warp(ends[k]);
+      if (lane() == 0) of_warps[k * kFormWarps + warp()] = ends[k];
+    }
+    sync_block();
+    for (u32 w = 0; w < kFormWarps; ++w) {
+      H5L_UNROLL for (u32 k = 0; k < 2; ++k) {
+        const u64 other = of_warps[k * kFormWarps + w];
+        ends[k] = other > ends[k] ? other : ends[k];
+      }
+    }
+    const W least = static_cast<W>(~ends[1]), base = least ^ sign;
+    const u32 literal_bytes = literal_bytes_of(static_cast<W>(ends[0] - least));
+    // Words that equal none of their neighbours are literals, unless they are recent.
+    const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
+    for_bits([&](u32 i, bool is_there, W word) {
+      bool is_apart = is_there;
+      H5L_NO_UNROLL for (u32 k = 0; is_apart && k < kNeighbours; ++k) {
+        const u32 distance = neighbours.distances[k];
+        is_apart = word != (distance != 0 && distance <= i ? values_.bits(i - distance) : base);
+      }
+      note_exceptions(i, is_apart);
+    });
+    sync_block();
+    u32 literals = 0;
+    for_values([&](u32 i, bool) { literals += (shared().mask[i / 32] >> i % 32 & 1) != 0 && is_literal(i) ? 1 : 0; });
+    literals = sum_over_block<kFormWarps>(literals, shared().sums);
+    return kLabelOverhead + u64{128} * literal_bytes * literals >= kMostLabelCost * count();
+  }
+
+  // Whether a word that equals none of its neighbours is surely a literal: there are four other words among those like
+  // it that come before, or none is left.
+  H5L_DEVICE bool is_literal(u32 i) const {
+    constexpr u32 kMostSeen = 32;
+    const W word = values_.bits(i);
+    W recent[kRecentWords - 1] = {};
+    u32 different = 0, w = i / kMaskBits, left = shared().mask[w] & lanes_below();
+    H5L_NO_UNROLL for (u32 seen = 0; seen < kMostSeen; ++seen) {
+      if (left == 0) {
+        if (w == 0) return true;
+        left = shared().mask[--w];
+        continue;
+      }
+      const u32 last = 31 - count_leading_zeros(left);
+      const W other = values_.bits(w * kMaskBits + last);
+      left ^= 1u << last;
+      bool is_new = true;
+      H5L_UNROLL for (u32 k = 0; k < kRecentWords - 1; ++k) is_new = is_new && !(k < different && recent[k] == other);
+      if (other == word) return false;
+      if (!is_new) continue;
+      if (different == kRecentWords - 1) return true;
+      H5L_UNROLL for (u32 k = 0; k < kRecentWords - 1; ++k) recent[k] = k == different ? other : recent[k];
+      ++different;
+    }
+    return false;
+  }
+
+  // Surveys the tile with its current mask value.
+  H5L_DEVICE void survey_positions() {
+    if constexpr (kEncodesWords<Q>) {
+      survey(WordPositions<T>(q_));
+    } else {
+      survey(AbsolutePositions<T>(q_, can_close()));
+    }
   }
 
   [[nodiscard]] H5L_DEVICE bool can_close() const {
@@ -305,7 +432,7 @@ class FormFinder {
         attempt(form, count() / 8);
         if (patches_ <= count() / 1024) return;
       }
-      survey(AbsolutePositions<T>(q_, can_close()));
+      survey_positions();
       attempt_both(can_close());
       if (!is_decoded) return;
       // Forms on fine points that are not closed: no value needs a patch.
@@ -318,6 +445,9 @@ class FormFinder {
       form.is_fine = true;
       form.rule = shared().prospects.rule;
       attempt(form);
+    } else if constexpr (kEncodesWords<Q>) {
+      survey_positions();
+      attempt_both(false);
     } else {
       survey(PointwisePositions<T>(q_));
       attempt_both(false);
@@ -467,7 +597,8 @@ class FormFinder {
     base_ = static_cast<i64>(static_cast<Int<T>>(bin));
     find_bins<i32>(FormIntegers());
     if (sizeof(T) == 4 || bins_.is_narrow) {
-      has_bins_ = form.is_lorenzo;  // Lorenzo does not change them
+      // Lorenzo does not change them, except for the exceptions of integers.
+      has_bins_ = form.is_lorenzo && !(kEncodesWords<Q> && bins_.exceptions != 0);
       return attempt_bins<i32>(form, FormIntegers(), bins_.exceptions != 0);
     }
     has_bins_ = false;
@@ -550,13 +681,24 @@ class FormFinder {
   H5L_CALLED bool code_open(const Form& form, bool has_exceptions, bool is_narrow, Integers integers, I* codes) {
     if (form.is_lorenzo) {
       sync_block();
-      if (has_exceptions) fill_exceptions<kFormWarps>(shape_, integers, kNone<I>);
-      code_lorenzo<kFormWarps, I>(shape_, form.lorenzo_axes, shared().passes, integers,
-                                  [&](u32 at, I code) { codes[at] = code; });
+      if constexpr (kEncodesWords<Q>) {
+        if (has_exceptions) predict_exceptions<kFormWarps, I>(shape_, form.lorenzo_axes, shared().mask, integers);
+      } else {
+        if (has_exceptions) fill_exceptions<kFormWarps>(shape_, integers, kNone<I>);
+      }
+      code_lorenzo<kFormWarps, I>(shape_, form.lorenzo_axes, shared().passes, integers, [&](u32 at, I code, u32 place) {
+        codes[at] = code;
+        if constexpr (kEncodesWords<Q>) {
+          if (has_exceptions && (shared().mask[place / 32] >> place % 32 & 1) != 0) note_code_of_exception(at);
+        }
+      });
       pad(codes);
       return true;
     }
-    interpolate<I>(form.rule, integers, I{0}, codes, [](I target, I prediction, u32, I& integer) {
+    interpolate<I>(form.rule, integers, I{0}, codes, [&](I target, I prediction, u32 code, I& integer) {
+      if constexpr (kEncodesWords<Q>) {
+        if (target == kNone<I>) note_code_of_exception(code);
+      }
       return take_target<false>(target, prediction, 0, integer);
     });
     if (sizeof(I) == 8 || !has_exceptions) return sizeof(I) == 8 || is_narrow;
@@ -607,14 +749,45 @@ class FormFinder {
 
   // Pads the codes to whole blocks.
   template <class I>
-  H5L_DEVICE void pad(I* codes) const {
-    const u32 i = count() + thread();
-    if (i < blocks_of(count()) * kBlockCodes) codes[i] = 0;
+  H5L_DEVICE void pad(I* codes, u32 used) const {
+    const u32 i = used + thread();
+    if (i < blocks_of(used) * kBlockCodes) codes[i] = 0;
     sync_block();
+  }
+  template <class I>
+  H5L_DEVICE void pad(I* codes) const {
+    pad(codes, count());
   }
 
   // -------------------------------------------------------------------------------------------------------------------
   // Exceptions and patches
+
+  H5L_DEVICE void note_code_of_exception(u32 code) const {
+    atomic_add(&shared().patched[code / kMaskBits], 1u << code % kMaskBits);
+  }
+
+  // Removes the codes of exceptions if there are many, except the tile's first code. Returns how many codes are left;
+  // zeros fill their last block.
+  template <class I>
+  H5L_CALLED u32 leave_out(u32 exceptions, I* codes) {
+    if (!are_left_out(exceptions, count())) return count();
+    u32 left = 0;
+    H5L_NO_UNROLL for (u32 first = 0; first < count(); first += kFormThreads) {
+      static_assert(kFormWarps <= kWarpThreads && kMaskBits == kWarpThreads);
+      const u32 w = first / kMaskBits + lane();
+      u32 here = lane() < kFormWarps && w < mask_words(count()) ? ~shared().patched[w] & inside_of(w, count()) : 0;
+      if (w == 0) here |= 1;
+      const u32 end = scan_of_warp(ones(here)), all = shuffle(end, kWarpThreads - 1);
+      const u32 before = shuffle(end - ones(here), warp()), own = shuffle(here, warp());
+      const bool stays = (own >> lane() & 1) != 0;
+      const I code = stays ? codes[first + thread()] : I{0};
+      sync_block();  // the codes have been read; those of the next round are behind these
+      if (stays) codes[left + before + ones(own & lanes_below())] = code;
+      left += all;
+    }
+    pad(codes, left);
+    return left;
+  }
 
   H5L_DEVICE void note_exceptions(u32 i, bool is_exception) const {
     const u32 exceptions = ballot(is_exception);
@@ -714,7 +887,12 @@ class FormFinder {
   H5L_DEVICE void count_section() {
     if (!lacks_section_) return;
     measure_section();
-    least_ += u64{128} * section_bytes_;
+    if constexpr (kEncodesWords<Q>) {
+      least_without_handicap_ += u64{128} * section_bytes_;
+      least_ = least_without_handicap_ + handicap(least_without_handicap_);
+    } else {
+      least_ += u64{128} * section_bytes_;
+    }
     lacks_section_ = false;
   }
 
@@ -792,12 +970,26 @@ class FormFinder {
   // -------------------------------------------------------------------------------------------------------------------
   // The best form
 
+  // Masks take long to decode, so masked tiles of integers count for more than they cost.
+  [[nodiscard]] H5L_DEVICE u64 handicap(u64 cost) const {
+    if constexpr (kEncodesWords<Q>) {
+      return q_.mask_bits != kNoMask<T> ? cost / 4 : 0;
+    } else {
+      return 0;
+    }
+  }
+  [[nodiscard]] H5L_DEVICE bool is_worth_it(u64 cost, u32 bytes, u64 least) const {
+    return is_worth_keeping<T>(cost + handicap(cost + u64{128} * bytes), bytes, least, raw_bytes());
+  }
+
   // Keeps the form if it is the best so far. Returns its cost without the exceptions.
   template <class I>
-  H5L_CALLED u64 finish(const Form& form, bool has_exceptions, bool is_narrow, i64 base, const I* codes, u32 patches) {
+  H5L_CALLED u64 finish(const Form& form, bool has_exceptions, bool is_narrow, i64 base, I* codes, u32 patches) {
     const u32 entries = measure_patches(patches);
     if (entries > 0xFFFF) return kNoCost;
-    Planner<I, FormPlan>(codes, count()).plan();
+    u32 coded = count();
+    if constexpr (kEncodesWords<Q>) coded = leave_out(bins_.exceptions, codes);
+    Planner<I, FormPlan>(codes, coded).plan();
     const u64 cost = shared().plan.plan.cost;
     u32 bytes = patches_bytes(entries);
     const u64 surveyed = cost + u64{128} * bytes;
@@ -805,25 +997,30 @@ class FormFinder {
     if (!is_known) count_section();
     bool lacks_section = false;
     // With more bytes, no form is worth keeping.
-    if (has_exceptions && is_worth_keeping<T>(cost, bytes, least_, raw_bytes())) {
+    if (has_exceptions && is_worth_it(cost, bytes, least_)) {
       if (!is_known) find_section();
-      lacks_section = (lacks_section_ || least_ == kNoCost) &&
-                      is_worth_keeping<T>(cost, bytes + most_section_bytes(), kNoCost, raw_bytes());
+      lacks_section = (lacks_section_ || least_ == kNoCost) && is_worth_it(cost, bytes + most_section_bytes(), kNoCost);
       if (!lacks_section) {
         count_section();
         measure_section();
         bytes += section_bytes_;
       }
     }
-    if (!is_worth_keeping<T>(cost, bytes, least_, raw_bytes())) return surveyed;
+    if (!is_worth_it(cost, bytes, least_)) return surveyed;
     lacks_section_ = lacks_section;
     least_ = cost + u64{128} * bytes;
+    if constexpr (kEncodesWords<Q>) {
+      least_without_handicap_ = least_;
+      least_ += handicap(least_);
+      base = static_cast<Int<T>>(static_cast<W>(static_cast<W>(base) + q_.origin));
+    }
     best_ = form;
     best_is_narrow_ = sizeof(I) == 4;
     if (thread() == 0) {
       TileRecord& record = shared().record;
       describe(record, form, has_exceptions, is_narrow, base, entries, next_, sizeof(I));
       record.head.own_lattice = own_lattice_of(q_);
+      record.codes = coded;
       record.plan = shared().plan.plan;
       record.common = common_;
       record.exception_flags = flags_;
@@ -908,6 +1105,7 @@ class FormFinder {
 
   const Shape shape_;
   const u32 mode_;
+  const u32 value_bytes_;
   Q q_;  // possibly with a mask value
   PositionLimits<T> limits_ = {};
   const TileValues<T> values_;
@@ -923,7 +1121,8 @@ class FormFinder {
   u32 section_bytes_ = 0;  // 0 if not measured
   bool has_section_ = false;
   u64 least_ = kNoCost;
-  bool lacks_section_ = false;  // whether least_ lacks the section
+  u64 least_without_handicap_ = kNoCost;  // of integers
+  bool lacks_section_ = false;            // whether least_ lacks the section
   Form best_;
   bool best_is_narrow_ = false;
   u32 next_ = 0;  // which set of codes is free
@@ -932,12 +1131,16 @@ class FormFinder {
 
 template <class T, class Q>
 H5L_DEVICE void find_forms(const StagedPlan& plan) {
-  for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32 mode) {
-    if constexpr (kHasDrafts<T, Q>) {
-      if (TileStage<T>(plan, chunk, tile).record().is_drafted != 0) return;
-    }
-    FormFinder<T, Q>(plan, chunk, tile, place, quantizer, mode).run();
-  });
+  for_tiles<kEncodesWords<Q>>(plan,
+                              [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32 mode) {
+                                if constexpr (kHasDrafts<T, Q>) {
+                                  if (TileStage<T>(plan, chunk, tile).record().is_drafted != 0) return;
+                                }
+                                const bool is_left = FormFinder<T, Q>(plan, chunk, tile, place, quantizer, mode).run();
+                                if constexpr (kEncodesWords<Q>) {
+                                  if (is_left && thread() == 0) atomic_add(plan.are_left + chunk, 1);
+                                }
+                              });
 }
 
 }  // namespace interp

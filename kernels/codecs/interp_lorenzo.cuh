@@ -50,8 +50,8 @@ H5L_DEVICE void fill_exceptions(const Shape& shape, Integers integers, I none) {
   sync_block();
 }
 
-// Calls give(number in coding order, code) for all integers, as numbers of I. The table belongs to the thread block.
-// Begins and ends with a barrier.
+// Calls give(number in coding order, code, place) for all integers, as numbers of I. The table belongs to the thread
+// block. Begins and ends with a barrier.
 template <u32 warps, class I, class Table, class Integers, class Give>
 H5L_DEVICE void code_lorenzo(const Shape& shape, u32 axes, Table& table, Integers integers, Give give) {
   using U = Unsigned<I>;
@@ -96,7 +96,7 @@ H5L_DEVICE void code_lorenzo(const Shape& shape, u32 axes, Table& table, Integer
         H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) last = (own_inside & axis_bit(a)) != 0 ? shape.strides[a] : last;
         code -= integer_at(quad.places[j] - last);
       }
-      give(quad.codes[j], static_cast<I>(code));
+      give(quad.codes[j], static_cast<I>(code), quad.places[j]);
     }
   });
 }

@@ -54,13 +54,13 @@ H5L_DEVICE void write_masks(const TileStage<T>& stage, const Shape& shape, const
   if (lane() == 0) record.masks_end = static_cast<u32>(out - stage.payload());
 }
 
-template <class T>
+template <class T, bool has_words>
 H5L_DEVICE void mask_tiles(const StagedPlan& plan) {
-  for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer&, u32) {
+  for_tiles<has_words>(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer&, u32) {
     const TileStage<T> stage(plan, chunk, tile);
     const TileRecord& record = stage.record();
     if (record.kind != TileKind::coded || !record.head.has_exceptions) return;
-    const TileValues<T> values(raw_of(plan.finish.encode, chunk), plan.finish.encode.shape.dims, place);
+    const TileValues<T> values(encoded_of<has_words>(plan, chunk), plan.finish.encode.shape.dims, place);
     write_masks(stage, place.shape, values);
   });
 }

@@ -8,6 +8,7 @@
 
 #include "codecs/interp/mask_value.h"
 #include "kernels/codecs/interp_plan.cuh"
+#include "kernels/codecs/interp_words.cuh"
 
 namespace h5lossy::H5L_TARGET {
 namespace interp {
@@ -76,10 +77,11 @@ class Packer {
  public:
   H5L_DEVICE Packer(const StagedPlan& plan, u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer)
       : shape_(place.shape),
-        blocks_(blocks_of(place.shape.count)),
         q_(quantizer_as<T, Q>(quantizer)),
-        values_(raw_of(plan.finish.encode, chunk), plan.finish.encode.shape.dims, place),
+        values_(encoded_of<kEncodesWords<Q>>(plan, chunk), plan.finish.encode.shape.dims, place),
         stage_(plan, chunk, tile),
+        codes_(kEncodesWords<Q> ? stage_.record().codes : place.shape.count),
+        blocks_(blocks_of(codes_)),
         payload_(stage_.payload()),
         end_(stage_.payload_bytes()) {}
 
@@ -154,7 +156,7 @@ class Packer {
     sync_block();
     find_path();
     exchange_classes();
-    Planner<I, PackPlan> planner(codes, shape_.count, numbers_);
+    Planner<I, PackPlan> planner(codes, codes_, numbers_);
     planner.add_up(plan.plan.raw_planes);
     if (plan.plan.cost >= shared().before.cost) {
       sync_block();
@@ -485,10 +487,10 @@ class Packer {
   }
 
   const Shape shape_;
-  const u32 blocks_;
   const Q q_;
   const TileValues<T> values_;
   const TileStage<T> stage_;
+  const u32 codes_, blocks_;
   u8* const payload_;
   const u32 end_;  // of the tile's memory
   PackPlan numbers_;
@@ -496,7 +498,7 @@ class Packer {
 
 template <class T, class Q>
 H5L_DEVICE void pack_tiles(const StagedPlan& plan) {
-  for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32) {
+  for_tiles<kEncodesWords<Q>>(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32) {
     Packer<T, Q>(plan, chunk, tile, place, quantizer).run();
   });
 }

@@ -10,13 +10,15 @@
 namespace h5lossy::H5L_TARGET::interp {
 
 // The payload of a tile, as 16-bit halves.
-template <class T>
+template <class T, bool has_words>
 class TilePayload {
   using W = Word<T>;
 
  public:
-  H5L_DEVICE TilePayload(const TileStage<T>& stage, const TileValues<T>& values)
-      : kind_(stage.record().kind),
+  H5L_DEVICE TilePayload(const StagedPlan& plan, u32 chunk, const TileStage<T>& stage, const TileValues<T>& values)
+      : plan_(plan),
+        chunk_(chunk),
+        kind_(stage.record().kind),
         constant_(static_cast<W>(stage.record().constant)),
         front_((stage.record().front_end - stage.record().front_begin) / 2),
         first_(reinterpret_cast<const u16*>(stage.payload() + stage.record().front_begin)),
@@ -26,11 +28,23 @@ class TilePayload {
   [[nodiscard]] H5L_DEVICE u32 half(u32 i) const {
     constexpr u32 halves = sizeof(T) / 2;
     if (kind_ == TileKind::coded) return i < front_ ? first_[i] : rest_[i - front_];
+    if (has_words && kind_ == TileKind::stored) return byte(2 * i) | byte(2 * i + 1) << 8;
     const W bits = kind_ == TileKind::constant ? constant_ : values_.bits(i / halves);
     return static_cast<u16>(bits >> 16 * (i % halves));
   }
 
  private:
+  // A byte of a stored tile of integers; 0 behind its end. Values are where their words are.
+  [[nodiscard]] H5L_DEVICE u32 byte(u32 i) const {
+    const u32 bytes = plan_.finish.value_bytes, value = i / bytes;
+    if (value >= values_.count()) return 0;
+    const u64 place =
+        static_cast<u64>(values_.at(value) - reinterpret_cast<const W*>(encoded_of<has_words>(plan_, chunk_)));
+    return raw_of(plan_.finish.encode, chunk_)[place * bytes + i % bytes];
+  }
+
+  const StagedPlan& plan_;
+  const u32 chunk_;
   const TileKind kind_;
   const W constant_;
   const u32 front_;
@@ -40,12 +54,12 @@ class TilePayload {
 };
 
 // The launch has a column of thread blocks per chunk (block_row).
-template <class T>
+template <class T, bool has_words>
 H5L_DEVICE void place_tiles(const StagedPlan& plan) {
   const gpu::EncodePlan& encode = plan.finish.encode;
   u32* const totals = reinterpret_cast<FinishShared*>(shared_memory())->totals;
   const u32 chunk = block_row();
-  if (plan.quantizers[chunk].kind == BoundKind::lossless) return;
+  if (is_skipped<has_words>(plan.quantizers[chunk])) return;
   const ChunkForm form = plan.forms[chunk];
   const u32* const sizes = plan.sizes + u64{chunk} * plan.most_tiles;
   const u64 payload_at = encode.header_bytes + u64{kTileEntryBytes} * form.tiles;
@@ -61,15 +75,20 @@ H5L_DEVICE void place_tiles(const StagedPlan& plan) {
     if (tile == 0 && thread() == 0) encode.totals[chunk] = all;
     if (payload_at + all >= u64{kHeaderBytes} + encode.shape.raw_bytes) return;  // the frame will not shrink
     const TilePlace place = place_of(plan, form, tile);
-    const TileValues<T> values(raw_of(encode, chunk), encode.shape.dims, place);
-    const TilePayload<T> payload(TileStage<T>(plan, chunk, tile), values);
+    const TileValues<T> values(encoded_of<has_words>(plan, chunk), encode.shape.dims, place);
+    const TilePayload<T, has_words> payload(plan, chunk, TileStage<T>(plan, chunk, tile), values);
     u16* const to = reinterpret_cast<u16*>(frame + payload_at + begin);
     u32 sum = 0;
     H5L_NO_UNROLL for (u32 i = thread(); i < (bytes + 3) / 4; i += kThreads) {
       const bool has_both = 4 * i + 2 < bytes;
       const u32 low = payload.half(2 * i), high = has_both ? payload.half(2 * i + 1) : 0;
-      to[2 * i] = static_cast<u16>(low);
-      if (has_both) to[2 * i + 1] = static_cast<u16>(high);
+      if constexpr (has_words) {  // stored tiles may have an odd number of bytes
+        const u32 size = bytes - 4 * i < 4 ? bytes - 4 * i : 4;
+        store_some(frame + payload_at + begin + 4 * i, size, low | high << 16);
+      } else {
+        to[2 * i] = static_cast<u16>(low);
+        if (has_both) to[2 * i + 1] = static_cast<u16>(high);
+      }
       sum += checksum_share(low | high << 16, tile, i);
     }
     sum = sum_of_warp(sum);
@@ -81,13 +100,20 @@ H5L_DEVICE void place_tiles(const StagedPlan& plan) {
 }
 
 // Does what finish_frames does, for chunks whose tiles and modes differ.
+template <bool has_words>
 H5L_DEVICE void finish(const StagedPlan& plan) {
+  if constexpr (has_words) {
+    if (plan.are_left[block_row()] != 0) {
+      if (block_number() == 0 && thread() == 0) plan.finish.frame_bytes[block_row()] = 0;
+      return;
+    }
+  }
   gpu::FinishPlan own = plan.finish;
   const ChunkForm form = plan.forms[block_row()];
   own.encode.quantizers = plan.quantizers;
   own.encode.mode = form.mode;
   own.encode.shape.tiles = form.tiles;
-  finish_frames<false>(own);
+  finish_frames<false, has_words>(own);
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -14,14 +14,43 @@
 
 namespace h5lossy::H5L_TARGET {
 
+namespace interp {
+// In place of a quantizer: integers are the words of a chunk's WordLattice.
+template <class T>
+struct Words {};
+}  // namespace interp
+
 template <class T>
 struct QuantizerAs<T, interp::Lattice<T>> {
   H5L_DEVICE static interp::Lattice<T> make(const Quantizer& q) { return interp::tile_lattice_of<T>(q); }
+};
+template <class T>
+struct QuantizerAs<T, interp::Words<T>> {
+  H5L_DEVICE static interp::Words<T> make(const Quantizer&) { return {}; }
 };
 
 namespace interp {
 
 using i16 = short;
+
+template <class Q>
+inline constexpr bool kHasWords = false;
+template <class T>
+inline constexpr bool kHasWords<Words<T>> = true;
+
+// Bytes of a value. Words have more than the values of some types.
+template <class T, bool has_words>
+H5L_DEVICE u32 value_bytes_of(const DecodePlan& plan) {
+  return has_words ? plan.shape.raw_bytes / plan.shape.count : static_cast<u32>(sizeof(T));
+}
+
+// Whether a tile has codes, which the first kernel reads. The second one reads the other tiles itself, or reports what
+// is wrong with them.
+template <class T>
+H5L_DEVICE bool has_codes(const TileSpan& span, u32 raw_bytes) {
+  return span.is_valid && span.bytes < raw_bytes && (span.begin | span.bytes) % 2 == 0 && span.bytes != 0 &&
+         span.bytes != sizeof(T);
+}
 
 // Values have fine points if their bound is absolute or range-relative.
 template <class Q>
@@ -61,6 +90,7 @@ struct StageRecord {
   u32 others_at;      // in the payload: bits of the other exceptions
   u32 others_stride;  // 0 if these have the same bits
   u32 patches_at;     // in the payload
+  u32 codes;          // of integers: their number
   u32 is_fine;        // if 0, the payload is corrupt, and the other members are not set
   u32 is_left;        // left by the second kernel to the third
 };

@@ -59,13 +59,14 @@ struct Prospects {
   }
 };
 
-template <class T, class Positions, u32 warps>
+// `Values` gives the bits of the value at a place.
+template <class T, class Positions, u32 warps, class Values = const Word<T>*>
 class WarpSurveyor {
   using W = Word<T>;
 
  public:
   // For a box whose values are `strides` apart. Interpolation may work along the axes `along`.
-  H5L_DEVICE WarpSurveyor(const W* values, const u32 (&dims)[kAxes], const u32 (&strides)[kAxes],
+  H5L_DEVICE WarpSurveyor(const Values& values, const u32 (&dims)[kAxes], const u32 (&strides)[kAxes],
                           const Positions& positions, u32 along)
       : values_(values), positions_(positions), along_(along) {
     H5L_UNROLL for (u32 a = 0; a < kAxes; ++a) {
@@ -328,7 +329,7 @@ class WarpSurveyor {
     survey.magnitudes[set][level] = mean;
   }
 
-  const W* const values_;
+  const Values values_;
   Positions positions_;
   u32 dims_[kAxes], strides_[kAxes], shape_[kAxes];
   u32 at_[kAxes];  // of the thread's value in a group

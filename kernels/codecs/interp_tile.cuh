@@ -36,6 +36,7 @@ struct TileRecord {
   CodePlan plan;
   u32 slot = 0;  // which of the stage's two sets of codes
   u32 code_bytes = 0;
+  u32 codes = 0;       // of tiles of integers: their number
   u32 is_drafted = 0;  // nothing is left to try
   u64 common = 0;      // bits of exceptions, and their flags
   u32 exception_flags = 0;
@@ -113,15 +114,31 @@ H5L_DEVICE TilePlace place_of(const StagedPlan& plan, const ChunkForm& form, u32
   return place_of(plan.finish.encode.shape.dims, form.boxes, form.mode, tile);
 }
 
+// What is encoded of a chunk: its values, or their words.
+template <bool has_words>
+H5L_DEVICE const u8* encoded_of(const StagedPlan& plan, u32 chunk) {
+  if constexpr (has_words) {
+    return plan.words + chunk * plan.words_stride;
+  } else {
+    return raw_of(plan.finish.encode, chunk);
+  }
+}
+
+// Chunks of floats that are lossless are encoded by another launch.
+template <bool has_words>
+H5L_DEVICE bool is_skipped(const Quantizer& quantizer) {
+  return !has_words && quantizer.kind == BoundKind::lossless;
+}
+
 // Calls visit(chunk, tile, place, quantizer, mode) for each tile of the thread block, with a barrier after each.
-template <class Visit>
+template <bool has_words = false, class Visit>
 H5L_DEVICE void for_tiles(const StagedPlan& plan, Visit visit) {
   const u32 tiles = plan.finish.encode.chunks * plan.most_tiles;
   H5L_NO_UNROLL for (u32 i = block_number(); i < tiles; i += grid_blocks()) {
     const u32 chunk = i / plan.most_tiles, tile = i % plan.most_tiles;
     const ChunkForm form = plan.forms[chunk];
     const Quantizer quantizer = plan.quantizers[chunk];
-    if (quantizer.kind == BoundKind::lossless || tile >= form.tiles) continue;
+    if (is_skipped<has_words>(quantizer) || tile >= form.tiles) continue;
     visit(chunk, tile, place_of(plan, form, tile), quantizer, form.mode);
     sync_block();
   }
@@ -153,6 +170,7 @@ class TileValues {
     return values_ + (u64{w} * strides_[0] + u64{z} * strides_[1] + u64{y} * strides_[2] + x);
   }
   [[nodiscard]] H5L_DEVICE const Word<T>* begin() const { return values_; }
+  [[nodiscard]] H5L_DEVICE u32 count() const { return extents_[0] * extents_[1] * extents_[2] * extents_[3]; }
   [[nodiscard]] H5L_DEVICE const u32 (&strides() const)[kAxes] { return strides_; }
 
  private:

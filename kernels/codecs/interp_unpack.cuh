@@ -109,7 +109,7 @@ class WarpWords {
   u32 place_ = 0;    // of the next word in the buffer
 };
 
-template <class T>
+template <class T, bool has_words>
 class Unpacker {
  public:
   H5L_DEVICE Unpacker(const u8* payload, u32 bytes, const Shape& shape, const Stage& stage)
@@ -131,6 +131,11 @@ class Unpacker {
     }
     sync_block();
     const bool is_mask_fine = read_own_mask();
+    if constexpr (has_words) {
+      // Many exceptions have no codes. So their mask is needed before the codes are read.
+      if (shared().mask_at != 0) sync_block();
+      codes_ = record.codes = count_codes();
+    }
     if (role() == 0) {
       const bool is_fine = at != 0 && is_mask_fine && open_codes(record, at);
       if (lane() == 0) {
@@ -191,6 +196,19 @@ class Unpacker {
     return true;
   }
 
+  // The number of codes of integers, whatever the mask is.
+  H5L_DEVICE u32 count_codes() const {
+    if (shared().mask_at == 0) return shape_.count;
+    u32 exceptions = 0;
+    for (u32 w = lane(); w < mask_words(shape_.count); w += kWarpThreads) exceptions += ones(stage_.mask()[w]);
+    exceptions = sum_of_warp(exceptions);
+    return are_left_out(exceptions, shape_.count) ? shape_.count - exceptions + (stage_.mask()[0] & 1) : shape_.count;
+  }
+  [[nodiscard]] H5L_DEVICE u32 codes() const {
+    if constexpr (has_words) return codes_;
+    return shape_.count;
+  }
+
   // Reads everything from the bits of exceptions to the symbols. Called by the first warp.
   H5L_DEVICE bool open_codes(StageRecord& record, u32 at) {
     const Head& head = record.head;
@@ -239,7 +257,7 @@ class Unpacker {
   // The coder's part of the payload begins at `at`. Most coders have 32 lanes.
   template <bool has_all>
   H5L_DEVICE bool read_symbols(const Head& head, u32 at) {
-    const u32 blocks = blocks_of(shape_.count), lanes = has_all ? kWarpThreads : head.lanes,
+    const u32 blocks = blocks_of(codes()), lanes = has_all ? kWarpThreads : head.lanes,
               words_at = at + lanes * kStateBytes;
     if (bytes_ < words_at) return false;
     const u8* const state_at = payload_ + at + lane() % lanes * kStateBytes;
@@ -281,7 +299,7 @@ class Unpacker {
   // The classes of kSymbolsAtOnce blocks from `block` on, a byte each; 0 for blocks that do not exist.
   [[nodiscard]] H5L_DEVICE u32 classes_from(u32 block) const {
     const u32 word = reinterpret_cast<const u32*>(shared().classes)[block / kSymbolsAtOnce];
-    const u32 left = blocks_of(shape_.count) - block;
+    const u32 left = blocks_of(codes()) - block;
     return left >= kSymbolsAtOnce ? word : word & ((1u << (8 * left)) - 1);
   }
   [[nodiscard]] H5L_DEVICE u32 planes_of(u32 block) const {
@@ -295,7 +313,7 @@ class Unpacker {
     using U = Unsigned<I>;
     const Head& head = shared().head;
     const CodesPlan plan = shared().plan;
-    const u32 blocks = blocks_of(shape_.count), escape_bytes = head.escape_bytes;
+    const u32 blocks = blocks_of(codes()), escape_bytes = head.escape_bytes;
     const Units units = head.is_closed ? units_of(shape_, head.unit_code) : Units{};
     const u32 unit_bits = head.unit_bits();
     const auto unit_bits_of = [&](u32 b) { return unit_bits == 0 ? 0 : units.bits_at(b * kBlockCodes + lane()); };
@@ -363,7 +381,7 @@ class Unpacker {
     add_last_planes(plan, unit_bits_of, blocks, steps);
 
     const u32 last = (blocks - 1) * kBlockCodes + lane();
-    if (any_in_warp(last >= shape_.count && steps[last] != 0)) return false;
+    if (any_in_warp(last >= codes() && steps[last] != 0)) return false;
     if (lane() == 0) steps[0] = 0;  // not used
     sync_warp();
     if (!head.is_closed) return true;
@@ -501,26 +519,24 @@ class Unpacker {
   const Stage& stage_;
   u32 state_ = 0;  // the final state of the lane
   u32 taken_ = 0;  // words taken
+  u32 codes_ = 0;  // of integers
 };
 
-template <class T>
+template <class T, bool has_words = false>
 H5L_DEVICE void unpack(const DecodePlan& plan) {
   const DecodeJob job = plan.jobs[block_row()];
   if (job.form != plan.form) return;
   if (block_number() >= job.tiles.wanted) return;
   const u32 tile = job.tiles.first + block_number();
   const TilePlace place = place_of(plan, job, tile);
-  const u32 raw_bytes = place.shape.count * static_cast<u32>(sizeof(T));
+  const u32 raw_bytes = place.shape.count * value_bytes_of<T, has_words>(plan);
   const TileSpan span = span_of(plan, job, tile, raw_bytes);
-  // The second kernel reads the other tiles itself, or reports what is wrong with them.
-  const bool has_codes = span.is_valid && (span.begin | span.bytes) % 2 == 0 && span.bytes != 0 &&
-                         span.bytes != sizeof(T) && span.bytes != raw_bytes;
-  if (!has_codes) return;
+  if (!has_codes<T>(span, raw_bytes)) return;
   const u8* const payload = payloads_of(plan, job) + span.begin;
   for (u32 at = thread() * kLineBytes; at < span.bytes; at += kUnpackWarps * kWarpThreads * kLineBytes) {
     prefetch(payload + at);
   }
-  Unpacker<T>(payload, span.bytes, place.shape, Stage(plan, job, tile, place)).run();
+  Unpacker<T, has_words>(payload, span.bytes, place.shape, Stage(plan, job, tile, place)).run();
 }
 
 }  // namespace interp

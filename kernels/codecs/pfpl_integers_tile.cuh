@@ -30,16 +30,6 @@ H5L_DEVICE W* value_in_units(u8* area, u32 i) {
   return reinterpret_cast<W*>(area + Units<W>::place(i));
 }
 
-// The type of an attribute that 64-bit types do not use.
-template <class T>
-struct NumberOf {
-  using Type = T;
-};
-template <>
-struct NumberOf<void> {
-  using Type = float;
-};
-
 // The type in which words are added up, modulo 2^W.
 template <class W>
 struct SumOf {
@@ -132,64 +122,6 @@ H5L_DEVICE void copy_lattice(const WordLattice* from, WordLattice& to) {
   static_assert(words <= kThreads);
   if (thread() < words) reinterpret_cast<u32*>(&to)[thread()] = reinterpret_cast<const u32*>(from)[thread()];
 }
-
-// Converts values to words, as ranks. Keeps a reference to the lattice.
-template <class W>
-class ValueWords {
- public:
-  H5L_DEVICE explicit ValueWords(const WordLattice& lattice) : lattice_(lattice), zero_(static_cast<W>(lattice.zero)) {
-    ranks_.mask = static_cast<W>(~W{0});
-    ranks_.step = static_cast<W>(lattice.step);
-    ranks_.shift = static_cast<W>(lattice.shift);
-    ranks_.first = static_cast<W>(lattice.first);
-    if constexpr (sizeof(W) != 8) {
-      ahead_ = static_cast<Number>(static_cast<W>(ranks_.shift)) + Number{0.5};
-      inverse_ = 1 / static_cast<Number>(static_cast<W>(ranks_.step));
-    }
-  }
-
-  // Whether words are the values themselves.
-  [[nodiscard]] H5L_DEVICE bool are_values() const { return ranks_.step == 1 && lattice_.exact_count == 0; }
-
-  // Replaces values by their words.
-  template <u32 n>
-  H5L_DEVICE void to_words(W (&values)[n]) const {
-    W ranks[n];
-    H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-      ranks[k] = static_cast<W>(values[k] ^ zero_);
-      values[k] = bin_of(ranks[k]);
-    }
-    for (u32 j = 0; j < lattice_.exact_count; ++j) {
-      const gpu::WordOfExact& exact = lattice_.exact[j];
-      const W value = static_cast<W>(exact.value), word = static_cast<W>(exact.word), bin = static_cast<W>(exact.bin);
-      const W below = static_cast<W>(exact.below), above = static_cast<W>(exact.above);
-      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-        const W beside = ranks[k] > value ? above : below;
-        values[k] = ranks[k] == value ? word : values[k] == bin ? beside : values[k];
-      }
-    }
-  }
-
- private:
-  // Ignores exact values.
-  H5L_DEVICE W bin_of(W rank) const {
-    if (ranks_.step == 1) return rank;
-    if constexpr (sizeof(W) == 8) {
-      u64 place;
-      return ranks_.divide(rank, place);
-    } else {
-      const Number steps = multiply(add(static_cast<Number>(rank), ahead_), inverse_);
-      return static_cast<W>(ranks_.first + static_cast<W>(static_cast<u32>(steps)));
-    }
-  }
-
-  using Wide = typename QuotientOf<W>::Type;
-  using Number = typename NumberOf<Wide>::Type;
-  const WordLattice& lattice_;
-  Lattice ranks_;  // for values that are ranks
-  W zero_;
-  Number ahead_ = 0, inverse_ = 0;
-};
 
 // Divides numbers up to 2^14 into rows.
 struct RowDivider {

@@ -44,7 +44,7 @@ H5L_DEVICE FrameHeader make_header(const FinishPlan& plan, const Quantizer& quan
     header.set_exact(quantizer.exact[0], quantizer.exact[1]);
     if (quantizer.stride > 1) header.set_stride(quantizer.base, quantizer.stride);
   }
-  header.dim_count = has_integers ? 3 : (encode.header_bytes - kHeaderBytes) / 4;
+  header.dim_count = has_integers ? plan.header_dims : (encode.header_bytes - kHeaderBytes) / 4;
   for (u32 i = 0; i < header.dim_count; ++i) header.dims[i] = encode.shape.dims[kAxes - header.dim_count + i];
   return header;
 }
@@ -108,14 +108,14 @@ H5L_DEVICE void finish_frames(const FinishPlan& plan) {
 // The header's first fields, compared with the description of the batch.
 struct FrameOpening {
   gpu::FrameForm form;
-  u32 header_bytes;
+  u32 header_bytes, dims;
   gpu::FrameTiles tiles;
 };
 
 template <bool has_integers>
 H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& words, const FrameHeader& header,
                                     u64 bytes) {
-  constexpr FrameOpening none = {gpu::FrameForm::none, 0, {}};
+  constexpr FrameOpening none = {gpu::FrameForm::none, 0, 0, {}};
   const gpu::Shape& shape = plan.decode.shape;
   if (bytes < kHeaderBytes || words.at[0] != kFrameMagic || version_of(words) != kFormatVersion) return none;
   if ((flags_of(words) & kMustUnderstandFlags) != 0 || header.raw_bytes != shape.raw_bytes) return none;
@@ -123,9 +123,9 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
   if (header.big_endian != (plan.big_endian != 0)) return none;
   if (header.bound_kind > H5L_BOUND_LOSSLESS || !has_valid_bound(header)) return none;
   const bool has_words = has_integers && header.codec != H5L_CODEC_STORED;
-  if (has_words ? !has_plain_integer_fields(words, header) : !has_valid_step(header)) return none;
+  if (has_words ? !has_plain_integer_fields(header) : !has_valid_step(header)) return none;
   if (!header.has_checksum && words.at[kPayloadSumWord] != 0) return none;
-  FrameOpening opening = {gpu::FrameForm::none, kHeaderBytes, {}};
+  FrameOpening opening = {gpu::FrameForm::none, kHeaderBytes, 0, {}};
   const bool is_lossless = header.bound_kind == H5L_BOUND_LOSSLESS;
   if (header.codec == H5L_CODEC_STORED && header.mode == 0) {
     opening.form = gpu::FrameForm::stored;
@@ -133,21 +133,25 @@ H5L_DEVICE FrameOpening open_header(const OpenPlan& plan, const HeaderWords& wor
     opening.form = gpu::FrameForm::lossless;
     opening.tiles = plan.lossless_tiles;
     if (has_integers) opening.header_bytes = kIntegerHeaderBytes;
-  } else if (!is_lossless && header.codec == plan.codec && ((header.mode ^ plan.decode.mode) & plan.other_bits) == 0 &&
-             kind_class(header.bound_kind) == kind_class(plan.kind)) {
+    if (has_integers) opening.dims = 3;
+  } else if (header.codec == plan.codec && ((header.mode ^ plan.decode.mode) & plan.other_bits) == 0 &&
+             (has_integers || (!is_lossless && kind_class(header.bound_kind) == kind_class(plan.kind)))) {
     opening.tiles = plan.layouts[header.mode & plan.layout_bits];
     if (opening.tiles.count == 0) return none;
     opening.form = gpu::FrameForm::main;
     opening.header_bytes = plan.decode.header_bytes;
+    opening.dims = plan.header_dims;
   }
   // Later versions may have longer headers, which the host parses.
   if (header.header_bytes != opening.header_bytes) return none;
   if (opening.header_bytes + u64{kTileEntryBytes} * opening.tiles.count > bytes) return none;
   if (opening.header_bytes == kHeaderBytes) return opening;
   bool has_dims = true;
-  const u32 dim_count = has_integers ? 3 : (opening.header_bytes - kHeaderBytes) / 4;
   H5L_UNROLL for (u32 i = 0; i < kMaxDims; ++i) {
-    has_dims = has_dims && (i >= dim_count || words.at[kFirstDimWord + i] == shape.dims[kAxes - dim_count + i]);
+    const u32 word = words.at[kFirstDimWord + i];
+    // In headers of integers, words that no dim takes are 0.
+    has_dims =
+        has_dims && (i < opening.dims ? word == shape.dims[kAxes - opening.dims + i] : !has_integers || word == 0);
   }
   return has_dims ? opening : none;
 }
@@ -214,7 +218,7 @@ H5L_DEVICE void open_frames(const OpenPlan& plan) {
   }
   plan.jobs[chunk] = job;
   if constexpr (has_integers) {
-    if (job.form == gpu::FrameForm::lossless) {
+    if (job.form == gpu::FrameForm::lossless || job.form == gpu::FrameForm::main) {
       plan.lattices[chunk] = word_lattice_of(integer_quantizer_of(header), header.value_class, header.value_bytes);
     }
   }

@@ -41,9 +41,9 @@ H5L_DEVICE WordLattice word_lattice_of(const Quantizer& quantizer, u32 value_cla
 }
 
 // Whether kernels can decode a frame with these fields; for other frames, the host reports the error.
-H5L_DEVICE bool has_plain_integer_fields(const HeaderWords& words, const FrameHeader& header) {
+H5L_DEVICE bool has_plain_integer_fields(const FrameHeader& header) {
   const u64 largest = largest_bits(header);
-  if (words.at[kNoiseWord - 1] != 0 || header.noise != 0) return false;
+  if (header.noise != 0) return false;
   if (header.bound_kind == H5L_BOUND_LOSSLESS) {
     const u64 base = header.base(), stride = header.stride();
     const bool has_stride = !is_half(header.value_class) && stride >= 2 && stride <= largest && base < stride;
@@ -66,6 +66,74 @@ H5L_DEVICE Quantizer integer_quantizer_of(const FrameHeader& header) {
   quantizer.base = header.base();
   return quantizer;
 }
+
+// The type of an attribute that 64-bit types do not use.
+template <class T>
+struct NumberOf {
+  using Type = T;
+};
+template <>
+struct NumberOf<void> {
+  using Type = float;
+};
+
+// Converts values to words, as ranks. Keeps a reference to the lattice.
+template <class W>
+class ValueWords {
+ public:
+  H5L_DEVICE explicit ValueWords(const WordLattice& lattice) : lattice_(lattice), zero_(static_cast<W>(lattice.zero)) {
+    ranks_.mask = static_cast<W>(~W{0});
+    ranks_.step = static_cast<W>(lattice.step);
+    ranks_.shift = static_cast<W>(lattice.shift);
+    ranks_.first = static_cast<W>(lattice.first);
+    if constexpr (sizeof(W) != 8) {
+      ahead_ = static_cast<Number>(static_cast<W>(ranks_.shift)) + Number{0.5};
+      inverse_ = 1 / static_cast<Number>(static_cast<W>(ranks_.step));
+    }
+  }
+
+  // Whether words are the values themselves.
+  [[nodiscard]] H5L_DEVICE bool are_values() const { return ranks_.step == 1 && lattice_.exact_count == 0; }
+
+  // Replaces values by their words.
+  template <u32 n>
+  H5L_DEVICE void to_words(W (&values)[n]) const {
+    W ranks[n];
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+      ranks[k] = static_cast<W>(values[k] ^ zero_);
+      values[k] = bin_of(ranks[k]);
+    }
+    for (u32 j = 0; j < lattice_.exact_count; ++j) {
+      const gpu::WordOfExact& exact = lattice_.exact[j];
+      const W value = static_cast<W>(exact.value), word = static_cast<W>(exact.word), bin = static_cast<W>(exact.bin);
+      const W below = static_cast<W>(exact.below), above = static_cast<W>(exact.above);
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+        const W beside = ranks[k] > value ? above : below;
+        values[k] = ranks[k] == value ? word : values[k] == bin ? beside : values[k];
+      }
+    }
+  }
+
+ private:
+  // Ignores exact values.
+  H5L_DEVICE W bin_of(W rank) const {
+    if (ranks_.step == 1) return rank;
+    if constexpr (sizeof(W) == 8) {
+      u64 place;
+      return ranks_.divide(rank, place);
+    } else {
+      const Number steps = multiply(add(static_cast<Number>(rank), ahead_), inverse_);
+      return static_cast<W>(ranks_.first + static_cast<W>(static_cast<u32>(steps)));
+    }
+  }
+
+  using Wide = typename QuotientOf<W>::Type;
+  using Number = typename NumberOf<Wide>::Type;
+  const WordLattice& lattice_;
+  Lattice ranks_;  // for values that are ranks
+  W zero_;
+  Number ahead_ = 0, inverse_ = 0;
+};
 
 // A tile: rows of a chunk, `pitch` values apart.
 struct RowTile {

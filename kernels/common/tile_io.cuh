@@ -28,10 +28,11 @@ H5L_DEVICE const u8* payloads_of(const DecodePlan& plan, const DecodeJob& job) {
 }
 H5L_DEVICE u8* raw_of(const DecodePlan& plan) { return plan.raw + block_row() * plan.raw_stride; }
 
-// May be called by several thread blocks.
-H5L_DEVICE void report_corrupt(const DecodePlan& plan) {
-  if (thread() == 0) store_relaxed(plan.statuses + block_row(), static_cast<u32>(gpu::DecodeStatus::corrupt));
+// Both may be called by several thread blocks.
+H5L_DEVICE void report(const DecodePlan& plan, gpu::DecodeStatus status) {
+  if (thread() == 0) store_relaxed(plan.statuses + block_row(), static_cast<u32>(status));
 }
+H5L_DEVICE void report_corrupt(const DecodePlan& plan) { report(plan, gpu::DecodeStatus::corrupt); }
 
 template <class T, class Q>
 H5L_DEVICE Q quantizer_of(const DecodeJob& job) {

@@ -185,8 +185,6 @@ inline constexpr u32 kIntegerClasses = 2;
 struct Codec {
   u32 spare_bytes;            // room that encode needs after a full tile's raw bytes
   bool has_lossless = false;  // whether the codec has a lossless mode
-  // Without kernels, chunks are always encoded, or decoded, on the CPU.
-  bool has_encode_kernels = true, has_decode_kernels = true;
   StepRule step_rule = {};
   // Whether a request may name this mode; 0 is the default.
   bool (*has_mode)(u32 requested);

@@ -81,6 +81,7 @@ struct FinishPlan {
   double bound;  // as requested
   u32 requested_kind;
   u32 codec;
+  u32 header_dims;
   u32 value_class;
   u32 value_bytes;
   u32 big_endian;    // the header's flag; the values are already little-endian
@@ -106,6 +107,11 @@ struct StagedPlan {
   u32 stage_bytes;        // of a tile
   u8* stages;             // `most_tiles` for each chunk
   u32* sizes;             // of each tile's payload, as many
+  // Integers only: the chunks' words, which are encoded in place of the values, and which chunks are left to the host
+  // (0 at the start).
+  u8* words;
+  u64 words_stride;
+  u32* are_left;
 };
 
 // The quantizers for a range-relative bound, one for each chunk.
@@ -278,6 +284,7 @@ struct OpenPlan {
   u32 codec, kind, value_class, value_bytes, big_endian;  // the requested kind
   u32 other_bits;   // bits of the mode that must equal those of the requested mode in all frames
   u32 layout_bits;  // bits of the mode that determine the layout of a frame
+  u32 header_dims;  // dims in the headers of frames of the requested kind
   FrameTiles layouts[kMostLayouts];
   u32 lossless_codec;  // of lossless frames
   FrameTiles lossless_tiles;

@@ -21,10 +21,12 @@ std::uint32_t items_per_chunk(const CodecVariant& variant) {
   return variant.layout.is_split ? (variant.shape.count + kPartValues - 1) / kPartValues : variant.shape.tiles;
 }
 
-// The kernel's name, as in kernels.def.
+// The kernel's name, as in kernels.def. Codecs with stages have kernels for words of 32 and of 64 bits, which hold those
+// of all types; other codecs have one for each size.
 void name_integer_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction,
                          std::uint32_t value_bytes) {
-  std::snprintf(name, kMaxName, "%s_%s_w%u", variant.codec, direction, 8 * value_bytes);
+  const std::uint32_t bytes = variant.layout.stage_bytes == 0 ? value_bytes : value_bytes <= 2 ? 4 : 8;
+  std::snprintf(name, kMaxName, "%s_%s_w%u", variant.codec, direction, 8 * bytes);
 }
 void name_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction, std::uint32_t value_bytes,
                  BoundKind kind) {
@@ -48,6 +50,7 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant
   EncodePlan& plan = work.plan.encode;
   plan.mode = variant.mode;
   plan.header_bytes = variant.header_bytes;
+  work.plan.header_dims = variant.header_dims;
   plan.items_per_chunk = items_per_chunk(variant);
   plan.shape = variant.shape;
   const std::size_t chunks = plan.chunks, items = chunks * plan.items_per_chunk;
@@ -57,8 +60,9 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant
   work.plan.done = arena.take<u32>(2 * chunks);
   plan.totals = arena.take<u32>(chunks);
   if (variant.layout.encode_stage_bytes != 0) {
-    work.cleared = arena.bytes() - begin;
     StagedPlan& staged = work.staged;
+    if (call.has_integers) staged.are_left = arena.take<u32>(chunks);
+    work.cleared = arena.bytes() - begin;
     const std::size_t tiles = chunks * variant.most_tiles;
     staged.finish = work.plan;
     staged.most_tiles = variant.most_tiles;
@@ -68,6 +72,10 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant
     staged.forms = arena.take<ChunkForm>(chunks);
     staged.sizes = arena.take<u32>(tiles);
     staged.stages = arena.take<u8>(tiles * staged.stage_bytes);
+    if (call.has_integers) {
+      staged.words_stride = std::uint64_t{variant.shape.count} * (call.plan.value_bytes <= 2 ? 4 : 8);
+      staged.words = arena.take<u8>(chunks * staged.words_stride);
+    }
     return work;
   }
   plan.groups_per_chunk =
@@ -235,19 +243,24 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
   const std::uint64_t tiles = std::uint64_t{plan.chunks} * staged.most_tiles;
   if (tiles > 0x7FFFFFFF || !launcher.clear(plan.sums, work.cleared)) return false;
   const auto blocks = static_cast<std::uint32_t>(tiles);
+  const bool has_words = call.has_integers;
+  const bool has_drafts = !has_words && kind != BoundKind::pointwise_relative;
   const char* const type = value_bytes == 4 ? "f32" : "f64";
   std::vector<std::string> kernels;
-  for (const std::string_view step : {"choose", "draft", "redraft", "encode", "mask", "pack", "code", "place"}) {
-    if (kind == BoundKind::pointwise_relative && step.ends_with("draft")) continue;  // there is no such kernel
+  for (const std::string_view step :
+       {"choose", "words", "draft", "redraft", "encode", "mask", "pack", "code", "place"}) {
+    if ((!has_words && step == "words") || (!has_drafts && step.ends_with("draft"))) continue;
     char kernel[kMaxName];
-    if (step == "mask" || step == "code" || step == "place") {
+    if (has_words) {
+      name_integer_kernel(kernel, variant, step.data(), value_bytes);
+    } else if (step == "mask" || step == "code" || step == "place") {
       std::snprintf(kernel, kMaxName, "%s_%s_%s", variant.codec, step.data(), type);
     } else {
       name_kernel(kernel, variant, step.data(), value_bytes, kind);
     }
     kernels.emplace_back(kernel);
   }
-  kernels.push_back(std::string(variant.codec) + "_finish");
+  kernels.push_back(std::string(variant.codec) + (has_words ? "_finish_words" : "_finish"));
   launcher.prepare(kernels);
   const std::size_t placing = kernels.size() - 2;
   for (std::size_t i = 0; i < placing; ++i) {
@@ -308,6 +321,10 @@ bool encode_integers(Launcher& launcher, const EncodeCall& call, const EncodeMem
     if (!launcher.launch("measure_integers", making.blocks, plan.chunks, &making, sizeof making, false)) return false;
   }
   if (!launcher.launch("make_lattices", 1, plan.chunks, &making, sizeof making, false)) return false;
+  if (call.variant.layout.encode_stage_bytes != 0) {
+    work.staged.finish.encode.lattices = memory.lattices;
+    return encode_in_stages(launcher, call, call.variant, work, memory.quantizers);
+  }
   char kernel[kMaxName];
   name_integer_kernel(kernel, call.variant, "encode", call.plan.value_bytes);
   plan.lattices = memory.lattices;
@@ -468,10 +485,13 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   plan.published = pieces.published;
   plan.stages = pieces.stages;
   plan.stage_bytes = variant.layout.stage_bytes;
-  // One kernel decodes all integers.
-  const bool is_lossless = call.has_integers() || call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
-  bool has_main = variant.number != 0 && !is_lossless;
   const CodecVariant& lossless = call.lossless;
+  // The same kernels decode lossless and lossy frames of integers: as lossless ones if their codec is that of lossless
+  // frames, otherwise as those of the main form.
+  const bool has_own_kernels = variant.number != 0 && variant.number != lossless.number;
+  const bool is_lossless =
+      call.has_integers() ? !has_own_kernels : call.kind == static_cast<std::uint32_t>(BoundKind::lossless);
+  bool has_main = variant.number != 0 && !is_lossless;
   const char* const opening = call.has_integers() ? "open_integer_frames" : "open_frames";
   char main_kernel[kMaxName] = "", lossless_kernel[kMaxName], unpacking[kMaxName], short_kernel[kMaxName];
   if (call.has_integers()) {
@@ -481,12 +501,19 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   }
   std::vector<std::string> kernels = {opening, lossless_kernel};
   if (has_main) {
-    const auto kind = static_cast<BoundKind>(call.kind);
-    name_kernel(main_kernel, variant, "decode", call.value_bytes, kind);
+    const auto name = [&](char (&kernel)[kMaxName], const char* direction) {
+      if (call.has_integers()) return name_integer_kernel(kernel, variant, direction, call.value_bytes);
+      name_kernel(kernel, variant, direction, call.value_bytes, static_cast<BoundKind>(call.kind));
+    };
+    name(main_kernel, "decode");
     kernels.emplace_back(main_kernel);
     if (plan.stage_bytes != 0) {
-      std::snprintf(unpacking, kMaxName, "%s_unpack_%s", variant.codec, call.value_bytes == 4 ? "f32" : "f64");
-      name_kernel(short_kernel, variant, "decode_short", call.value_bytes, kind);
+      if (call.has_integers()) {
+        name(unpacking, "unpack");
+      } else {  // the same for all kinds
+        std::snprintf(unpacking, kMaxName, "%s_unpack_%s", variant.codec, call.value_bytes == 4 ? "f32" : "f64");
+      }
+      name(short_kernel, "decode_short");
       kernels.insert(kernels.end(), {unpacking, short_kernel});
     }
   }
@@ -499,12 +526,14 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   open.codec = has_main || is_lossless ? variant.number : kNoCodec;
   open.other_bits = call.other_bits;
   open.layout_bits = call.layout_bits;
+  open.header_dims = variant.header_dims;
   std::copy_n(call.layouts, kMostLayouts, open.layouts);
   open.kind = call.kind;
   open.value_class = call.value_class;
   open.value_bytes = call.value_bytes;
   open.big_endian = call.big_endian ? 1 : 0;
-  open.lossless_codec = lossless.number;
+  // The headers of integers of two codecs have different dims.
+  open.lossless_codec = call.has_integers() && has_own_kernels ? kNoCodec : lossless.number;
   open.lossless_tiles = call.lossless_tiles;
   open.published_words = pieces.published_words;
   open.jobs = pieces.jobs;

@@ -36,7 +36,7 @@ struct CodecVariant {
   const char* codec = "";
   std::uint32_t number = 0;
   std::uint32_t mode = 0;
-  std::uint32_t header_bytes = 0;
+  std::uint32_t header_bytes = 0, header_dims = 0;
   std::uint32_t tile_values = 0;
   TileLayout layout = {};
   Shape shape = {};

@@ -20,6 +20,7 @@ gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_class, 
   variant.number = choice.number;
   variant.mode = choice.mode;
   variant.header_bytes = choice.header_bytes(value_class);
+  variant.header_dims = choice.header_dims;
   variant.layout = choice.layout;
   variant.tile_values = choice.geometry.max_tile_values();
   gpu::Shape& shape = variant.shape;
@@ -35,13 +36,13 @@ gpu::CodecVariant make_variant(const Choice& choice, std::uint32_t value_class, 
   return variant;
 }
 
-// Returns an empty variant if the codec has no encode kernels, or needs the values to choose a mode.
+// Returns an empty variant if the codec does not take such values, or needs them to choose a mode.
 gpu::CodecVariant make_variant(const CodecEntry& entry, std::uint32_t requested, const Chunk& chunk,
                                std::size_t raw_bytes) {
   Choice choice;
   const auto value_class = static_cast<std::uint32_t>(chunk.value_class);
   const Codec* const codec = codec_for(entry, value_class);
-  if (codec == nullptr || !codec->has_encode_kernels) return {};
+  if (codec == nullptr) return {};
   if (codec->possible_modes == nullptr) {
     return make_choice(entry, requested, chunk, choice)
                ? make_variant(choice, value_class, chunk.value_bytes, raw_bytes)
@@ -89,7 +90,8 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
   call.lossless = make_variant(lossless, lossless.number == params.codec ? params.mode : 0, chunk, raw_bytes);
   call.variant = has_codec ? make_variant(*codec_entry(params.codec), params.mode, chunk, raw_bytes) : call.lossless;
   if (call.has_integers) {
-    call.variant = make_variant(integer_codec(all_codecs(), params.codec), 0, chunk, raw_bytes);
+    const CodecEntry& entry = integer_codec(all_codecs(), params.codec);
+    call.variant = make_variant(entry, entry.number == params.codec ? params.mode : 0, chunk, raw_bytes);
   } else if (!has_codec && params.bound_kind != H5L_BOUND_LOSSLESS) {
     const Sample sample(chunk);
     for (const Sample::Part& part : sample.parts()) {
@@ -103,7 +105,6 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
       of_call.weight = static_cast<std::uint32_t>(part.weight);
     }
     const bool has_all = for_each_candidate(all_codecs(), chunk, [&](const Choice& choice) {
-      if (!choice.codec->has_encode_kernels) return false;
       gpu::Candidate& candidate = call.candidates.emplace_back();
       candidate.of_chunk = make_variant(choice, params.value_class, params.value_bytes, raw_bytes);
       for (std::uint32_t i = 0; i < call.sample_parts; ++i) {
@@ -149,7 +150,7 @@ gpu::DecodeCall make_decode_call(const FrameHeader& header, std::uint64_t first,
   Choice choice;
   choice.number = lossless.number;
   choice.codec = codec_for(lossless, header.value_class);
-  if (header.codec != H5L_CODEC_STORED) choice.header_dims = choice.codec->header_dims(0);
+  if (header.codec == lossless.number) choice.header_dims = choice.codec->header_dims(0);
   open_geometry(header, choice);
   call.lossless = make_variant(choice, header.value_class, header.value_bytes, header.raw_bytes);
   call.lossless_tiles = tiles_of(choice, call.lossless.shape, first, wanted);

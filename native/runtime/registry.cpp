@@ -139,16 +139,12 @@ bool has_kernels(Direction direction, std::uint32_t codec, std::uint32_t mode, s
                  std::uint32_t bound_kind) {
   const bool encodes = direction == Direction::encode;
   if (encodes && codec == H5L_CODEC_AUTO && mode == H5L_AUTO_SIZE) return false;  // the GPU only has auto for speed
+  if (has_floats(value_class)) return true;
   const CodecEntry* const entry = codec_entry(codec);
-  if (has_floats(value_class)) {
-    return entry == nullptr || (encodes ? entry->codec->has_encode_kernels : entry->codec->has_decode_kernels);
-  }
   // Bins of varying width are tables, which kernels do not support.
   const bool has_lattice = bound_kind == H5L_BOUND_LOSSLESS || (!is_half(value_class) && bound_kind != H5L_BOUND_NOISE);
   if (entry == nullptr && !encodes) return true;  // stored
-  const Codec* const codec_of_integers = integer_codec(all_codecs(), codec).codec->for_integers;
-  if (entry != nullptr && entry->codec->for_integers == nullptr) return false;
-  return has_lattice && (encodes ? codec_of_integers->has_encode_kernels : codec_of_integers->has_decode_kernels);
+  return has_lattice && (entry == nullptr || entry->codec->for_integers != nullptr);
 }
 
 const CodecEntry& size_codec(std::span<const CodecEntry> codecs) {

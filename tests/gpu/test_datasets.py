@@ -86,6 +86,32 @@ def test_other_types(tmp_path: Path, dtype: str, bound: dict[str, Any]) -> None:
             assert part.get().tobytes() == expected[selection].tobytes()
 
 
+@pytest.mark.parametrize(
+    "bound",
+    [{"lossless": True}, {"absolute": 2}, {"range_relative": 1e-2}],
+    ids=lambda b: next(iter(b)),
+)
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u2", "u4", "i8"])
+def test_interp_on_integers(tmp_path: Path, dtype: str, bound: dict[str, Any]) -> None:
+    cupy = pytest.importorskip("cupy")
+    random = np.random.default_rng(46412)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for i, (shape, chunks) in enumerate(SHAPES):
+            values = random.poisson(50, shape).astype(dtype)
+            values[random.random(shape) < 0.02 * i] = 7
+            options = {"chunks": chunks, "compression": h5lossy.Interp(**bound), "fillvalue": 7}
+            by_filter = file.create_dataset(f"filter{i}", data=values, **options)
+            by_gpu = file.create_dataset(f"gpu{i}", shape, dtype, **options)
+            file.flush()
+            before = _native.counts()
+            h5lossy.write(by_gpu, cupy.asarray(values))
+            assert _native.counts() == before, "some were encoded on the host"
+            file.flush()
+            assert chunks_of(by_gpu) == chunks_of(by_filter)
+            found = h5lossy.read(by_gpu, out="cupy")
+            assert found.get().tobytes() == by_filter[...].tobytes()
+
+
 SELECTIONS: dict[str, Any] = {
     "whole chunks": np.s_[16:32, 32:64, :],
     "to the edge": np.s_[32:, 16:, 30:],

@@ -104,6 +104,53 @@ def test_integers(dtype: str, bound: dict[str, Any]) -> None:
             assert same_bits(part, decoded[first:end]), (shape, fill)
 
 
+def fields(shape: tuple[int, ...], dtype: str) -> list[Any]:
+    """Counts: noise, waves with and without noise, and waves with missing values."""
+    random = np.random.default_rng(46412)
+    info = np.iinfo(dtype)
+    reach = float(min(info.max, 2**40)) / 5
+    axes = np.ogrid[tuple(slice(n) for n in shape)]
+    parts = [np.sin(axis / (7.0 + 5 * i)) for i, axis in enumerate(axes)]
+    wave = np.asarray(sum(parts, start=np.zeros(shape))) / len(shape)
+    smooth = (reach * (2 + wave)).astype(dtype)
+    noisy = smooth + random.integers(0, 6, shape).astype(dtype)
+    few, regions, mixed, unnamed = (noisy.copy() for _ in range(4))
+    few[random.random(shape) < 1e-3] = info.max
+    regions[wave > 0.3] = info.max
+    mixed[wave > 0.1] = random.choice(np.array([info.max, 7], dtype), int((wave > 0.1).sum()))
+    unnamed[wave < -0.2] = 0
+    return [integers(shape, dtype), smooth, noisy, few, regions, mixed, unnamed]
+
+
+@pytest.mark.parametrize("bound", INTEGER_BOUNDS, ids=lambda bound: next(iter(bound)))
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"])
+def test_interp_encodes_integers(dtype: str, bound: dict[str, Any]) -> None:
+    cupy = pytest.importorskip("cupy")
+    if "noise" in bound and dtype.endswith("8"):
+        pytest.skip("not for 64 bits")
+    largest = int(np.iinfo(dtype).max)
+    if "exact" in bound:
+        bound = bound | {"exact": (largest,) if dtype.endswith("8") else (7, largest)}
+    for number, shape in enumerate([*SHAPES, (300, 1000), (3, 5, 70, 90)]):
+        options = {"axes": (-1,)} if number % 3 == 2 else {"rewritable": number % 2 == 0}
+        codec = h5lossy.Interp(**bound, **options)
+        for i, values in enumerate(fields(shape, dtype)):
+            fill = largest if i % 2 else None
+            expected = h5lossy.encode(values, codec, fill_value=fill)
+            frame = h5lossy.encode(cupy.asarray(values), codec, fill_value=fill)
+            assert frame.get().tobytes() == expected, (shape, i, fill)
+
+
+@pytest.mark.parametrize("bound", [{"lossless": True}, {"absolute": 1e-2}])
+def test_interp_encodes_halves(bound: dict[str, Any]) -> None:
+    cupy = pytest.importorskip("cupy")
+    codec = h5lossy.Interp(**bound)
+    for shape in ((33,), (129, 257), (33, 34, 35)):
+        values = data.make("rough", shape, "f4").astype("f2")
+        expected = h5lossy.encode(values, codec)
+        assert h5lossy.encode(cupy.asarray(values), codec).get().tobytes() == expected, shape
+
+
 @pytest.mark.parametrize("bound", [{"lossless": True}, {"absolute": 1e-2}])
 @pytest.mark.parametrize("dtype", ["f2", "c8", "c16"])
 def test_halves_and_complex_numbers(dtype: str, bound: dict[str, Any]) -> None:

@@ -218,9 +218,6 @@ void restore_exceptions(const Exceptions<T>& exceptions, const u32* mask, const 
 // ---------------------------------------------------------------------------------------------------------------------
 // Leaving out the codes of exceptions
 
-// Whether the codes of this many exceptions are left out; only for integers, and if exceptions are many.
-inline bool are_left_out(u32 exceptions, u32 count) { return 32 * exceptions > count; }
-
 // Removes the codes of exceptions, which are 0, except for the first code. Returns how many codes are left; zeros fill
 // their last block. `ordered` is the mask in coding order.
 template <class I>

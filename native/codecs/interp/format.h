@@ -169,6 +169,22 @@ H5L_FN Lattice<T> lattice_of_words(Word<T> origin) {
   return lattice;
 }
 
+// In the survey of a chunk, values are read as numbers, which need not be exact: the values themselves, or, if bins
+// have no common width, their words.
+H5L_FN bool are_words(const Quantizer& quantizer) { return quantizer.tables != nullptr || quantizer.bins != nullptr; }
+
+template <class T>
+H5L_FN Lattice<T> lattice_of_numbers(const Quantizer& quantizer) {
+  Lattice<T> lattice = lattice_of_words<T>(0);
+  if (are_words(quantizer)) return lattice;
+  const u64 step = quantizer.kind == BoundKind::lossless ? quantizer.stride : quantizer.scale;
+  lattice.step = step == 0 ? T{1} : static_cast<T>(step);
+  lattice.fine = lattice.step / kUnit;
+  lattice.inverse_step = T{1} / lattice.step;
+  lattice.inverse_fine = lattice.inverse_step * kUnit;
+  return lattice;
+}
+
 template <class T>
 H5L_FN T value_of(T integer, T unit) {
   return add(multiply(integer, unit), T{0});  // never -0.0
@@ -250,6 +266,12 @@ H5L_FN u8* write_head(const Head& head, u8* out) {
     put(bit_cast<u64>(head.own_lattice.offset));
   }
   return out;
+}
+
+// Whether a payload of integers is that of labels (labels.h), which have another head.
+inline constexpr u32 kIsLabels = 128;  // in byte 2
+H5L_FN bool are_labels(const u8* payload, u32 bytes) {
+  return bytes >= kLeastHeadBytes && (payload[2] & kIsLabels) != 0;
 }
 
 // Whether all points are numbers, or infinite; if points are computed in the type, d and offset must be numbers of it.
@@ -344,6 +366,18 @@ H5L_FN constexpr u16 entry_of(u32 gap, i32 delta) {
 }
 H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
 
+inline constexpr u32 kRecentWords = 4;  // of labels
+
+// The bytes of a literal of labels, for words that are at most this much above the least one.
+H5L_FN u32 literal_bytes_of(u64 range) {
+  u32 bytes = 1;
+  while (bytes < 8 && range >> 8 * bytes != 0) bytes *= 2;
+  return bytes;
+}
+
+// Labels that cost more are given up, in 1/16 bit: per word, and what they cost besides literals and decisions.
+inline constexpr u64 kMostLabelCost = 2 * 16, kLabelOverhead = 128 * 10;
+
 // ---------------------------------------------------------------------------------------------------------------------
 // What the first kernel of the GPU's decoder leaves to the later ones: a record, two masks and ranks, steps, and room
 // for 64-bit integers (kernels/codecs/interp_stage.cuh)
@@ -351,9 +385,9 @@ H5L_FN constexpr u32 patches_bytes(u32 entries) { return 2 * entries; }
 inline constexpr u32 kStageRecordBytes = 256;
 // The room of a stage, in values and in bytes, for whole tiles of this many values.
 H5L_FN constexpr u32 stage_values(u32 values) { return (values + 127) / 128 * 128; }
-constexpr u32 stage_bytes_of(u32 value_bytes, u32 values) {
+constexpr u32 stage_bytes_of(u32 lane_bytes, u32 values) {
   return kStageRecordBytes + stage_values(values) / 16 * (2 + 2 + 1) +
-         stage_values(values) * (value_bytes == 4 ? 1 + 4 : 1 + 16);
+         stage_values(values) * (lane_bytes == 4 ? 1 + 4 : 1 + 16);
 }
 
 // The same for the GPU's encoder (kernels/codecs/interp_tile.cuh): a record, two bytes and four words per 32 values,

@@ -103,22 +103,6 @@ Lattice<T> read_words(const Quantizer& quantizer, const IntegerType& type, const
   return lattice;
 }
 
-// In the survey of a chunk, values are read as numbers, which need not be exact: the values themselves, or, if bins
-// have no common width, their words.
-inline bool are_words(const Quantizer& quantizer) { return quantizer.tables != nullptr || quantizer.bins != nullptr; }
-
-template <class T>
-Lattice<T> lattice_of_numbers(const Quantizer& quantizer) {
-  Lattice<T> lattice = lattice_of_words<T>(0);
-  if (are_words(quantizer)) return lattice;
-  const u64 step = quantizer.kind == BoundKind::lossless ? quantizer.stride : quantizer.scale;
-  lattice.step = step == 0 ? T{1} : static_cast<T>(step);
-  lattice.fine = lattice.step / kUnit;
-  lattice.inverse_step = T{1} / lattice.step;
-  lattice.inverse_fine = lattice.inverse_step * kUnit;
-  return lattice;
-}
-
 template <class T, class W, bool is_signed, u32 count>
 void read_some(const ValueReader<T>& reader, u64 place, Word<T>* bits) {
   constexpr IntegerType type = {sizeof(W), is_signed};

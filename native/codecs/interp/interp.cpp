@@ -357,16 +357,22 @@ template <class W, bool is_signed>
 constexpr TileFunctions integer_functions = {
     kIntegerWorkspaceBytes<LaneOf<W>>, H5L_ENCODER((encode_integers<W, is_signed>)), decode_integers<W, is_signed>};
 
+// Stages are those of the floats that hold the words.
+TileLayout layout_of_integers(u32 mode, u32 value_bytes, const u32 (&dims)[kAxes]) {
+  return layout(mode, value_bytes <= 2 ? sizeof(float) : sizeof(double), dims);
+}
+
 constexpr Codec kIntegers = {
     .spare_bytes = kPayloadSpare,
     .has_lossless = true,
-    .has_encode_kernels = false,
-    .has_decode_kernels = false,
     .has_mode = has_mode,
     .choose_mode = H5L_ENCODER(choose_mode),
     .choice_bytes = SurveyOfPositions::scratch_bytes(kChunkGroups),
+    .possible_modes = H5L_ENCODER(possible_modes),
+    .layout_bits = kAxesMask,
+    .ignored_bits = kRewritable | kExact,
     .header_dims = header_dims,
-    .layout = layout,
+    .layout = layout_of_integers,
     .float32 = {},
     .float64 = {},
     .integers = {{integer_functions<u8, false>, integer_functions<u16, false>, integer_functions<u32, false>,

@@ -11,7 +11,6 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-inline constexpr u32 kRecentWords = 4;
 inline constexpr u32 kWordsOutside = 32;  // before the first word, which count as equal to it if it is the base
 
 // Goes through the words of a tile. decide(context, bit) is called for the decisions in order, and returns them;
@@ -121,11 +120,10 @@ class LabelsWalk {
 // A tile of labels: head of four bytes | base | u16 number of literals | literals | decisions, as of a mask
 
 // Literals are relative to the base, and all of a tile have the same size.
-inline constexpr u32 kIsLabels = 128, kHasShortBase = 8;  // in byte 2 of the head, with log2 of the bytes of a literal
+inline constexpr u32 kHasShortBase = 8;  // in byte 2 of the head, with log2 of the bytes of a literal
 
 // Tiles with more decisions are not coded as labels. A walk is stopped only between units of 32 words.
 inline constexpr u32 kMostLabelDecisions = kTileValues;
-inline constexpr u64 kMostLabelCost = 2 * 16;  // per word
 inline constexpr u32 kDecisionsBytes = 2 * (kMostLabelDecisions + 5 + kMaskBits * (kNeighbours + kRecentWords));
 // Then literals and coded decisions, each of which takes less than the limit, except for the last unit of words.
 inline constexpr u32 kLabelsScratchBytes = kDecisionsBytes + kTileValues / 2;
@@ -175,12 +173,10 @@ u8* write_labels(const MaskNeighbours& neighbours, u32 count, const u8* words, u
   }
   const auto base = static_cast<Word<T>>(least);
   const u64 range = static_cast<Word<T>>(static_cast<Word<T>>(greatest) - base);
-  u32 literal_bytes = 1;
-  while (literal_bytes < 8 && range >> 8 * literal_bytes != 0) literal_bytes *= 2;
-  constexpr u64 kOverhead = 128 * 10;
+  const u32 literal_bytes = literal_bytes_of(range);
   u8* const literals = scratch + kDecisionsBytes;
   LabelsWriter<Word<T>> writer = {
-      DecisionWriter(neighbours, scratch), cost, count, base, literal_bytes, literals, kOverhead};
+      DecisionWriter(neighbours, scratch), cost, count, base, literal_bytes, literals, kLabelOverhead};
   LabelsWalk<Word<T>, LabelsWriter<Word<T>>>(neighbours, count, base, words, runs, writer).run();
   if (!writer.goes_on(count)) return nullptr;
   cost = writer.cost_so_far();
@@ -226,10 +222,6 @@ struct LabelsReader {
     return static_cast<W>(base + number);
   }
 };
-
-H5L_FN bool are_labels(const u8* payload, u32 bytes) {
-  return bytes >= kLeastHeadBytes && (payload[2] & kIsLabels) != 0;
-}
 
 // False if the payload is corrupt.
 template <class T>

@@ -84,20 +84,30 @@ H5L_FN MaskValue<T> mask_value_of(const Lattice<T>& lattice, Word<T> bits) {
   return {bits, bit_cast<Word<T>>(has_bin && !is_kept ? value_of(bin, lattice.step) : add(bit_cast<T>(bits), T{0}))};
 }
 
+// Whether adjacent words, as numbers, differ by more than 1; those without a number are far from all others.
+template <class T>
+H5L_FN bool is_jump(Word<T> bits, Word<T> next) {
+  const T difference = subtract(bit_cast<T>(bits), bit_cast<T>(next));
+  return bits != next && !(difference <= 1 && difference >= -1);
+}
+
+// Whether words may be labels: at half of the places above, the word equals the next one, and at half of the others,
+// they differ by more than 1.
+H5L_FN bool may_be_labels(u32 repeated, u32 jumps) {
+  return 2 * repeated >= kMaskPlaces && 2 * jumps >= kMaskPlaces - repeated;
+}
+
 #if !defined(__CUDACC__)
-// Whether words may be labels: at half of these places, the word equals the next one, and at half of the others, they
-// differ by more than 1.
 template <class T>
 bool may_be_labels(const u8* numbers, u32 count) {
   u32 repeated = 0, jumps = 0;
   for (u32 n = 0; n < kMaskPlaces; ++n) {
     const u8* const place = numbers + mask_place(n, count) * sizeof(T);
     const auto bits = load<Word<T>>(place), next = load<Word<T>>(place + sizeof(T));
-    const T difference = bit_cast<T>(bits) - bit_cast<T>(next);
     repeated += bits == next ? 1 : 0;
-    jumps += bits == next || (difference <= 1 && difference >= -1) ? 0 : 1;  // words without a number count as far
+    jumps += is_jump<T>(bits, next) ? 1 : 0;
   }
-  return 2 * repeated >= kMaskPlaces && 2 * jumps >= kMaskPlaces - repeated;
+  return may_be_labels(repeated, jumps);
 }
 
 // Whether no value at these places is less than it, or none is greater.

@@ -23,6 +23,9 @@ H5L_FN u32 count_bits(const u32* mask, u32 count) {
   return bits;
 }
 
+// Whether the codes of this many exceptions are left out; only for integers, and if exceptions are many.
+H5L_FN bool are_left_out(u32 exceptions, u32 count) { return 32 * exceptions > count; }
+
 // The bits of word w of a mask that belong to a value.
 H5L_FN u32 inside_of(u32 w, u32 count) {
   return static_cast<u32>(blocks::first_bits(count - w * kMaskBits < kMaskBits ? count - w * kMaskBits : kMaskBits));
