@@ -194,9 +194,9 @@ class Decoder {
       if (!span.is_valid || span.bytes > raw_bytes) return report_corrupt(plan_);
       const bool is_even = (span.begin | span.bytes) % 2 == 0, is_stored = span.bytes == raw_bytes;
       if constexpr (kOfWords) {
+        add_to_checksum(payload, span.bytes, 0, is_even);
         // Behind stored tiles of odd sizes, payloads begin at odd addresses. The host reads these.
         if (!is_even && !is_stored && span.bytes != 0) return report(plan_, gpu::DecodeStatus::other);
-        add_to_checksum(payload, span.bytes, 0, is_even);
         if (is_stored) return write_values([&](u32 i) { return stored_value(payload, i); });
       } else {
         if (!is_even) return report_corrupt(plan_);
@@ -349,8 +349,8 @@ class Decoder {
   // -------------------------------------------------------------------------------------------------------------------
   // From steps to integers
 
-  // Inserts steps of 0 for the exceptions that have no codes. Called by the whole thread block after a barrier, when the
-  // passes are known, and nothing else of shared memory is in use; ends with a barrier.
+  // Inserts steps of 0 for the exceptions that have no codes. Called by the whole thread block after a barrier, when
+  // the passes are known and there are no integers yet; ends with a barrier.
   template <class I>
   H5L_DEVICE void put_back(const Stage& stage, const StageRecord& record, u32 passes, I* steps) {
     const u32 count = shape_.count, words = mask_words(count);
