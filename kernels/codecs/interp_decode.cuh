@@ -349,8 +349,8 @@ class Decoder {
   // -------------------------------------------------------------------------------------------------------------------
   // From steps to integers
 
-  // Inserts steps of 0 for the exceptions that have no codes. Called by the whole thread block after a barrier, when the
-  // passes are known, and nothing else of shared memory is in use; ends with a barrier.
+  // Inserts steps of 0 for the exceptions that have no codes. Called by the whole thread block after a barrier, when
+  // the passes are known and there are no integers yet; ends with a barrier.
   template <class I>
   H5L_DEVICE void put_back(const Stage& stage, const StageRecord& record, u32 passes, I* steps) {
     const u32 count = shape_.count, words = mask_words(count);

@@ -99,9 +99,9 @@ h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_dev
 
 /* Starts decoding values [first, first + values) of each frame to `raw`, in the byte order of the GPU. `info` gives
  * the codec, mode, bound kind, type and shape, which all frames share. statuses[i], on the GPU, is set to 0; to 1 if
- * frame i is corrupt; to 2 if it does not match `info` or is malformed in a way that h5l_decode can describe. Stored
- * frames, and frames of the default lossless codec, are always accepted. If `values` is 0, only headers and tile
- * tables are checked. Even for corrupt frames, nothing outside the buffers is accessed. */
+ * frame i is corrupt; to 2 if it does not match `info`, is left to the host, or is malformed in a way that h5l_decode
+ * can describe. Stored frames, and frames of floats of the default lossless codec, are always accepted. If `values` is
+ * 0, only headers and tile tables are checked. Even for corrupt frames, nothing outside the buffers is accessed. */
 h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t first, uint64_t values,
                              uint32_t* statuses, h5l_message* message);
 

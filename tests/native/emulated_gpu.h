@@ -349,8 +349,14 @@ inline void store_relaxed(u32* to, u32 value) {
 }
 inline float load_once(const float* from) { return *from; }
 inline double load_once(const double* from) { return *from; }
-inline u32 load_constant(const u32* from) { return *from; }
-inline u32 load_constant(const u16* from) { return *from; }
+inline u32 load_constant(const u32* from) {
+  if (reinterpret_cast<std::uintptr_t>(from) % sizeof *from != 0) std::abort();
+  return *from;
+}
+inline u32 load_constant(const u16* from) {
+  if (reinterpret_cast<std::uintptr_t>(from) % sizeof *from != 0) std::abort();
+  return *from;
+}
 inline u32 load_constant(const u8* from) { return *from; }
 inline u64 load_relaxed(const u64* from) { return std::atomic_ref(*const_cast<u64*>(from)).load(); }
 inline u32 load_relaxed(const u32* from) { return std::atomic_ref(*const_cast<u32*>(from)).load(); }
