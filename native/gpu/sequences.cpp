@@ -21,8 +21,8 @@ std::uint32_t items_per_chunk(const CodecVariant& variant) {
   return variant.layout.is_split ? (variant.shape.count + kPartValues - 1) / kPartValues : variant.shape.tiles;
 }
 
-// The kernel's name, as in kernels.def. Codecs with stages have kernels for words of 32 and of 64 bits, which hold those
-// of all types; other codecs have one for each size.
+// The kernel's name, as in kernels.def. Codecs with stages have kernels for words of 32 and of 64 bits, which hold
+// those of all types; other codecs have one for each size.
 void name_integer_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction,
                          std::uint32_t value_bytes) {
   const std::uint32_t bytes = variant.layout.stage_bytes == 0 ? value_bytes : value_bytes <= 2 ? 4 : 8;
