@@ -195,8 +195,11 @@ class Decoder {
       const bool is_even = (span.begin | span.bytes) % 2 == 0, is_stored = span.bytes == raw_bytes;
       if constexpr (kOfWords) {
         add_to_checksum(payload, span.bytes, 0, is_even);
-        // Behind stored tiles of odd sizes, payloads begin at odd addresses. The host reads these.
-        if (!is_even && !is_stored && span.bytes != 0) return report(plan_, gpu::DecodeStatus::other);
+        // Stored tiles of bytes may have odd sizes, and payloads behind them begin at odd addresses. The host reads all
+        // but stored bytes there.
+        if (!is_even && span.bytes != 0 && !(is_stored && value_bytes_ == 1)) {
+          return report(plan_, gpu::DecodeStatus::other);
+        }
         if (is_stored) return write_values([&](u32 i) { return stored_value(payload, i); });
       } else {
         if (!is_even) return report_corrupt(plan_);

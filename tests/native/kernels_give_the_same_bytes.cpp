@@ -351,12 +351,16 @@ void check_damage(const Frame& whole, const Bytes& expected, std::size_t first, 
   const std::size_t count = header.raw_bytes / header.value_bytes, payload_at = payload_begin(expected);
   const std::size_t begin = random.one_in(4) ? 0 : payload_at;
   if (begin == broken.size()) return;
-  for (std::uint64_t hits = 1 + random.below(3); hits > 0; --hits) {
+  const bool shifts = random.one_in(4);
+  for (std::uint64_t hits = shifts ? 0 : 1 + random.below(3); hits > 0; --hits) {
     std::uint8_t& byte = broken[begin + random.below(broken.size() - begin)];
     byte = random.one_in(2) ? static_cast<std::uint8_t>(random.next())
                             : static_cast<std::uint8_t>(byte ^ 1u << random.below(8));
   }
   if (random.one_in(10)) broken.resize(random.below(broken.size()));
+  // All tiles behind the first one begin at odd addresses.
+  const std::size_t table_at = payload_at - std::size_t{kTileEntryBytes} * whole.tiles;
+  for (std::size_t at = table_at; shifts && at + kTileEntryBytes < payload_at; at += kTileEntryBytes) ++broken[at];
   Frame frame;
   Bytes expected_values(header.raw_bytes), actual_values(header.raw_bytes);
   const bool is_fine = open_frame(broken, frame, Message(nullptr)) == H5L_OK &&
@@ -633,9 +637,9 @@ void check_integers(const CodecEntry& codec, std::uint32_t value_class, std::uin
   if (!is_pfpl && !random.one_in(3)) extents = extents_of_field(random, random.one_in(3) ? 4 : 3);
   // So few that nothing is smaller than the values.
   if (random.one_in(8)) extents = {static_cast<std::uint32_t>(1 + random.below(9))};
-  // A tile of an odd number of bytes that is stored, with others behind it.
-  const bool is_odd = !is_pfpl && value_bytes == 1 && random.one_in(4);
-  if (is_odd) {
+  // A tile of an odd number of values that is stored, between others.
+  const bool has_stored = !is_pfpl && random.one_in(value_bytes == 1 ? 4 : 8);
+  if (has_stored) {
     extents = {3, 147, 147};
     params.mode = 3;
   }
@@ -646,7 +650,8 @@ void check_integers(const CodecEntry& codec, std::uint32_t value_class, std::uin
     chunk = random.one_in(3) == is_pfpl    ? some_counts(random, count, params)
             : !is_pfpl && random.one_in(2) ? field_of_integers(random, count, params)
                                            : some_integers(random, count, params);
-    if (is_odd) std::generate_n(chunk.begin(), count / 3, [&] { return static_cast<std::uint8_t>(random.next()); });
+    const auto third = static_cast<std::ptrdiff_t>(has_stored ? chunk.size() / 3 : 0);
+    std::generate_n(chunk.begin() + third, third, [&] { return static_cast<std::uint8_t>(random.next()); });
   }
   std::vector<Bytes> frames;
   for (const Bytes& chunk : chunks) frames.push_back(encode(params, chunk));
