@@ -20,10 +20,8 @@ struct TileWords : Lattice<T> {
   bool has_exact = false;
 };
 
-template <class Q>
-inline constexpr bool kEncodesWords = false;
 template <class T>
-inline constexpr bool kEncodesWords<TileWords<T>> = true;
+inline constexpr bool kHasWords<TileWords<T>> = true;
 
 }  // namespace interp
 
