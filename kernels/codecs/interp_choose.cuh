@@ -78,7 +78,7 @@ class Chooser {
  private:
   using Values = ValuesOf<T, Q>;
   H5L_DEVICE static Values values_of(const StagedPlan& plan, u32 chunk) {
-    if constexpr (kEncodesWords<Q>) {
+    if constexpr (kHasWords<Q>) {
       return Values(plan, chunk);
     } else {
       return reinterpret_cast<const W*>(raw_of(plan.finish.encode, chunk));
@@ -290,7 +290,7 @@ class Chooser {
     if (candidates.count == 0) return axis_bit(kAxes - 1);
     if (candidates.count == 1) return candidates.axes[0];
     u32 allowed = ~0u;
-    if constexpr (kEncodesWords<Q>) {
+    if constexpr (kHasWords<Q>) {
       survey(AbsolutePositions<T>(lattice_of_numbers<T>(quantizer), false));
     } else if constexpr (kIsLattice<Q>) {
       const Lattice<T> lattice = lattice_of<T>(quantizer);
@@ -364,7 +364,7 @@ H5L_DEVICE void choose(const StagedPlan& plan) {
   H5L_NO_UNROLL for (u32 chunk = block_number(); chunk < plan.finish.encode.chunks; chunk += grid_blocks()) {
     Quantizer quantizer = quantizer_of(plan.finish.encode, chunk);
     ChunkForm form = {};
-    if (!is_skipped<kEncodesWords<Q>>(quantizer)) form = Chooser<T, Q>(plan, chunk, shared).choose(quantizer);
+    if (!is_skipped<kHasWords<Q>>(quantizer)) form = Chooser<T, Q>(plan, chunk, shared).choose(quantizer);
     sync_block();
     if (thread() != 0) continue;
     plan.quantizers[chunk] = quantizer;

@@ -186,7 +186,10 @@ class Decoder {
   H5L_DEVICE void decode(const TileSpan& span) {
     const u32 raw_bytes = shape_.count * value_bytes_;
     const u8* const payload = payloads_of(plan_, job_) + span.begin;
-    if constexpr (kOfWords) load_lattice();
+    if constexpr (kOfWords) {
+      copy_lattice(plan_.lattices + block_row(), decode_shared<Shared>().lattice);
+      sync_block();
+    }
     // Tiles without codes are not unpacked, so the first kernel leaves nothing for them.
     if (has_codes<T>(span, raw_bytes)) return decode_codes(payload, span.bytes);
     if constexpr (kIsShort) {
@@ -195,8 +198,11 @@ class Decoder {
       const bool is_even = (span.begin | span.bytes) % 2 == 0, is_stored = span.bytes == raw_bytes;
       if constexpr (kOfWords) {
         add_to_checksum(payload, span.bytes, 0, is_even);
-        // Behind stored tiles of odd sizes, payloads begin at odd addresses. The host reads these.
-        if (!is_even && !is_stored && span.bytes != 0) return report(plan_, gpu::DecodeStatus::other);
+        // Stored tiles of bytes may have odd sizes, and payloads behind them begin at odd addresses. The host reads all
+        // but stored bytes there.
+        if (!is_even && span.bytes != 0 && !(is_stored && value_bytes_ == 1)) {
+          return report(plan_, gpu::DecodeStatus::other);
+        }
         if (is_stored) return write_values([&](u32 i) { return stored_value(payload, i); });
       } else {
         if (!is_even) return report_corrupt(plan_);
@@ -209,14 +215,6 @@ class Decoder {
   }
 
  private:
-  // Copies the chunk's lattice to shared memory. Called by the whole thread block.
-  H5L_DEVICE void load_lattice() const {
-    constexpr u32 words = sizeof(WordLattice) / sizeof(u64);
-    static_assert(words <= kDecodeThreads);
-    const u64* const from = reinterpret_cast<const u64*>(plan_.lattices + block_row());
-    if (thread() < words) reinterpret_cast<u64*>(&decode_shared<Shared>().lattice)[thread()] = from[thread()];
-    sync_block();
-  }
   // Value i of a tile of integers that is stored.
   [[nodiscard]] H5L_DEVICE W stored_value(const u8* payload, u32 i) const {
     const u8* const at = payload + i * value_bytes_;

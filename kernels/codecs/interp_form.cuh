@@ -89,21 +89,21 @@ class FormFinder {
                         u32 mode)
       : shape_(place.shape),
         mode_(mode),
-        value_bytes_(kEncodesWords<Q> ? plan.finish.value_bytes : static_cast<u32>(sizeof(T))),
+        value_bytes_(kHasWords<Q> ? plan.finish.value_bytes : static_cast<u32>(sizeof(T))),
         q_(quantizer_as<T, Q>(quantizer)),
-        values_(encoded_of<kEncodesWords<Q>>(plan, chunk), plan.finish.encode.shape.dims, place),
+        values_(encoded_of<kHasWords<Q>>(plan, chunk), plan.finish.encode.shape.dims, place),
         stage_(plan, chunk, tile) {
     if constexpr (kIsLattice<Q>) limits_ = position_limits(q_);
-    if constexpr (kEncodesWords<Q>) q_ = words_of<T>(plan, chunk);
+    if constexpr (kHasWords<Q>) q_ = words_of<T>(plan, chunk);
   }
 
   // Returns whether the tile is to be left to the host.
   H5L_DEVICE bool run() {
     if (thread() == 0) shared().record = {};
-    if constexpr (kEncodesWords<Q>) find_origin();
+    if constexpr (kHasWords<Q>) find_origin();
     classify();
     const bool has_form = count() >= 2 && !find_constant();
-    if constexpr (kEncodesWords<Q>) {
+    if constexpr (kHasWords<Q>) {
       if (has_form && are_maybe_labels()) {
         finish_record();
         return true;
@@ -129,7 +129,7 @@ class FormFinder {
 
   // The bits that a value is encoded as. Exceptions keep the bits that they have in the chunk.
   H5L_DEVICE W encoded(W bits) const {
-    if constexpr (kEncodesWords<Q>) {
+    if constexpr (kHasWords<Q>) {
       return number_of_word(q_, bits);
     } else if constexpr (kIsLattice<Q>) {
       return encoded_as(q_, bits);
@@ -172,7 +172,7 @@ class FormFinder {
 
   // Finds the bin of a value; false if it has none.
   H5L_DEVICE bool bin_of_value(W bits, W& bin) const {
-    if constexpr (kEncodesWords<Q>) {
+    if constexpr (kHasWords<Q>) {
       bin = integer_of(bit_cast<T>(bits));
       return is_bin_of_words(q_, bits);
     } else if constexpr (kIsLattice<Q>) {
@@ -256,7 +256,7 @@ class FormFinder {
 
   // Tries a tile that has a mask value with it and without it.
   H5L_DEVICE void choose_mask() {
-    if constexpr (kIsLattice<Q> || kEncodesWords<Q>) {
+    if constexpr (kIsLattice<Q> || kHasWords<Q>) {
       const MaskValue<T> mask = find_mask();
       if (mask.exists()) {
         u64 costs[2];
@@ -316,7 +316,7 @@ class FormFinder {
     const u32 frequency = places.equal[best];
     const W mask = static_cast<W>(places.bits[best]);
     sync_block();
-    if constexpr (kEncodesWords<Q>) {
+    if constexpr (kHasWords<Q>) {
       const T other = bit_cast<T>(bits), value = bit_cast<T>(mask);
       const bool is_used_here = thread() < kMaskPlaces;
       const bool has_less = any_in_block(is_used_here && other < value);
@@ -410,7 +410,7 @@ class FormFinder {
 
   // Surveys the tile with its current mask value.
   H5L_DEVICE void survey_positions() {
-    if constexpr (kEncodesWords<Q>) {
+    if constexpr (kHasWords<Q>) {
       survey(WordPositions<T>(q_));
     } else {
       survey(AbsolutePositions<T>(q_, can_close()));
@@ -445,7 +445,7 @@ class FormFinder {
       form.is_fine = true;
       form.rule = shared().prospects.rule;
       attempt(form);
-    } else if constexpr (kEncodesWords<Q>) {
+    } else if constexpr (kHasWords<Q>) {
       survey_positions();
       attempt_both(false);
     } else {
@@ -598,7 +598,7 @@ class FormFinder {
     find_bins<i32>(FormIntegers());
     if (sizeof(T) == 4 || bins_.is_narrow) {
       // Lorenzo does not change them, except for the exceptions of integers.
-      has_bins_ = form.is_lorenzo && !(kEncodesWords<Q> && bins_.exceptions != 0);
+      has_bins_ = form.is_lorenzo && !(kHasWords<Q> && bins_.exceptions != 0);
       return attempt_bins<i32>(form, FormIntegers(), bins_.exceptions != 0);
     }
     has_bins_ = false;
@@ -681,14 +681,14 @@ class FormFinder {
   H5L_CALLED bool code_open(const Form& form, bool has_exceptions, bool is_narrow, Integers integers, I* codes) {
     if (form.is_lorenzo) {
       sync_block();
-      if constexpr (kEncodesWords<Q>) {
+      if constexpr (kHasWords<Q>) {
         if (has_exceptions) predict_exceptions<kFormWarps, I>(shape_, form.lorenzo_axes, shared().mask, integers);
       } else {
         if (has_exceptions) fill_exceptions<kFormWarps>(shape_, integers, kNone<I>);
       }
       code_lorenzo<kFormWarps, I>(shape_, form.lorenzo_axes, shared().passes, integers, [&](u32 at, I code, u32 place) {
         codes[at] = code;
-        if constexpr (kEncodesWords<Q>) {
+        if constexpr (kHasWords<Q>) {
           if (has_exceptions && (shared().mask[place / 32] >> place % 32 & 1) != 0) note_code_of_exception(at);
         }
       });
@@ -696,7 +696,7 @@ class FormFinder {
       return true;
     }
     interpolate<I>(form.rule, integers, I{0}, codes, [&](I target, I prediction, u32 code, I& integer) {
-      if constexpr (kEncodesWords<Q>) {
+      if constexpr (kHasWords<Q>) {
         if (target == kNone<I>) note_code_of_exception(code);
       }
       return take_target<false>(target, prediction, 0, integer);
@@ -887,7 +887,7 @@ class FormFinder {
   H5L_DEVICE void count_section() {
     if (!lacks_section_) return;
     measure_section();
-    if constexpr (kEncodesWords<Q>) {
+    if constexpr (kHasWords<Q>) {
       least_without_handicap_ += u64{128} * section_bytes_;
       least_ = least_without_handicap_ + handicap(least_without_handicap_);
     } else {
@@ -972,7 +972,7 @@ class FormFinder {
 
   // Masks take long to decode, so masked tiles of integers count for more than they cost.
   [[nodiscard]] H5L_DEVICE u64 handicap(u64 cost) const {
-    if constexpr (kEncodesWords<Q>) {
+    if constexpr (kHasWords<Q>) {
       return q_.mask_bits != kNoMask<T> ? cost / 4 : 0;
     } else {
       return 0;
@@ -988,7 +988,7 @@ class FormFinder {
     const u32 entries = measure_patches(patches);
     if (entries > 0xFFFF) return kNoCost;
     u32 coded = count();
-    if constexpr (kEncodesWords<Q>) coded = leave_out(bins_.exceptions, codes);
+    if constexpr (kHasWords<Q>) coded = leave_out(bins_.exceptions, codes);
     Planner<I, FormPlan>(codes, coded).plan();
     const u64 cost = shared().plan.plan.cost;
     u32 bytes = patches_bytes(entries);
@@ -1009,7 +1009,7 @@ class FormFinder {
     if (!is_worth_it(cost, bytes, least_)) return surveyed;
     lacks_section_ = lacks_section;
     least_ = cost + u64{128} * bytes;
-    if constexpr (kEncodesWords<Q>) {
+    if constexpr (kHasWords<Q>) {
       least_without_handicap_ = least_;
       least_ += handicap(least_);
       base = static_cast<Int<T>>(static_cast<W>(static_cast<W>(base) + q_.origin));
@@ -1131,16 +1131,15 @@ class FormFinder {
 
 template <class T, class Q>
 H5L_DEVICE void find_forms(const StagedPlan& plan) {
-  for_tiles<kEncodesWords<Q>>(plan,
-                              [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32 mode) {
-                                if constexpr (kHasDrafts<T, Q>) {
-                                  if (TileStage<T>(plan, chunk, tile).record().is_drafted != 0) return;
-                                }
-                                const bool is_left = FormFinder<T, Q>(plan, chunk, tile, place, quantizer, mode).run();
-                                if constexpr (kEncodesWords<Q>) {
-                                  if (is_left && thread() == 0) atomic_add(plan.are_left + chunk, 1);
-                                }
-                              });
+  for_tiles<kHasWords<Q>>(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32 mode) {
+    if constexpr (kHasDrafts<T, Q>) {
+      if (TileStage<T>(plan, chunk, tile).record().is_drafted != 0) return;
+    }
+    const bool is_left = FormFinder<T, Q>(plan, chunk, tile, place, quantizer, mode).run();
+    if constexpr (kHasWords<Q>) {
+      if (is_left && thread() == 0) atomic_add(plan.are_left + chunk, 1);
+    }
+  });
 }
 
 }  // namespace interp

@@ -78,9 +78,9 @@ class Packer {
   H5L_DEVICE Packer(const StagedPlan& plan, u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer)
       : shape_(place.shape),
         q_(quantizer_as<T, Q>(quantizer)),
-        values_(encoded_of<kEncodesWords<Q>>(plan, chunk), plan.finish.encode.shape.dims, place),
+        values_(encoded_of<kHasWords<Q>>(plan, chunk), plan.finish.encode.shape.dims, place),
         stage_(plan, chunk, tile),
-        codes_(kEncodesWords<Q> ? stage_.record().codes : place.shape.count),
+        codes_(kHasWords<Q> ? stage_.record().codes : place.shape.count),
         blocks_(blocks_of(codes_)),
         payload_(stage_.payload()),
         end_(stage_.payload_bytes()) {}
@@ -498,7 +498,7 @@ class Packer {
 
 template <class T, class Q>
 H5L_DEVICE void pack_tiles(const StagedPlan& plan) {
-  for_tiles<kEncodesWords<Q>>(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32) {
+  for_tiles<kHasWords<Q>>(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer, u32) {
     Packer<T, Q>(plan, chunk, tile, place, quantizer).run();
   });
 }

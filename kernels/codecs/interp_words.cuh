@@ -20,10 +20,8 @@ struct TileWords : Lattice<T> {
   bool has_exact = false;
 };
 
-template <class Q>
-inline constexpr bool kEncodesWords = false;
 template <class T>
-inline constexpr bool kEncodesWords<TileWords<T>> = true;
+inline constexpr bool kHasWords<TileWords<T>> = true;
 
 }  // namespace interp
 
@@ -84,7 +82,7 @@ H5L_DEVICE void make_words(const StagedPlan& plan) {
       using V = decltype(value);
       const ValueWords<V> words(lattice);
       const V* const values = reinterpret_cast<const V*>(raw);
-      H5L_NO_UNROLL for (u32 i = first; i < encode.shape.count; i += step) {
+      H5L_NO_UNROLL for (u64 i = first; i < encode.shape.count; i += step) {
         V own[1] = {values[i]};
         words.to_words(own);
         to[i] = word_of_rank<T>(own[0], lattice.zero);
@@ -148,7 +146,7 @@ template <u32 warps, class I, class Integers>
 H5L_DEVICE void predict_exceptions(const Shape& shape, u32 axes, const u32* mask, Integers integers) {
   using U = Unsigned<I>;
   const u32(&extents)[kAxes] = shape.extents;
-  const u32 length = extents[3], rows = shape.count / length;
+  const u32 length = extents[3], slices = extents[0] * extents[1];
   const auto integer_at = [&](u32 i) { return static_cast<U>(static_cast<I>(integers[i])); };
   // What is predicted for value i from values before its row; `there` has the axes along which there are values before
   // it. `links` says whether the value before it in the row is to be added.
@@ -192,12 +190,12 @@ H5L_DEVICE void predict_exceptions(const Shape& shape, u32 axes, const u32* mask
   sync_block();
   const u32 fronts = extents[0] + extents[1] + extents[2] - 2;
   H5L_NO_UNROLL for (u32 front = 0; front < fronts; ++front) {
-    H5L_NO_UNROLL for (u32 first = 0; first < rows; first += warps * kWarpThreads) {
-      // The warps share these rows, and a thread looks at one of them.
-      const u32 row = first + lane() * warps + warp();
-      const u32 y = row % extents[2], slice = row / extents[2], z = slice % extents[1], w = slice / extents[1];
+    H5L_NO_UNROLL for (u32 first = 0; first < slices; first += warps * kWarpThreads) {
+      // A slice has at most one of these rows. The warps share the slices, and a thread looks at one of them.
+      const u32 slice = first + lane() * warps + warp(), z = slice % extents[1], w = slice / extents[1];
+      const u32 y = front - w - z, row = slice * extents[2] + y;  // no y if there is none
       const u32 before = (y != 0 ? axis_bit(2) : 0) | (z != 0 ? axis_bit(1) : 0) | (w != 0 ? axis_bit(0) : 0);
-      u32 due = ballot(row < rows && w + z + y == front);
+      u32 due = ballot(slice < slices && y < extents[2]);
       H5L_NO_UNROLL for (; due != 0; due &= due - 1) {
         const u32 k = lowest_one(due);
         predict_row(shuffle(row, k), shuffle(before, k));

@@ -117,12 +117,6 @@ H5L_DEVICE Quad flip_signs(const Quad& piece, W zero) {
   return {piece.x ^ even, piece.y ^ odd, piece.z ^ even, piece.w ^ odd};
 }
 
-H5L_DEVICE void copy_lattice(const WordLattice* from, WordLattice& to) {
-  constexpr u32 words = sizeof(WordLattice) / 4;
-  static_assert(words <= kThreads);
-  if (thread() < words) reinterpret_cast<u32*>(&to)[thread()] = reinterpret_cast<const u32*>(from)[thread()];
-}
-
 // Divides numbers up to 2^14 into rows.
 struct RowDivider {
   u32 length, inverse;

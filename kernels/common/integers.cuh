@@ -40,6 +40,13 @@ H5L_DEVICE WordLattice word_lattice_of(const Quantizer& quantizer, u32 value_cla
   return words;
 }
 
+// Called by a whole thread block.
+H5L_DEVICE void copy_lattice(const WordLattice* from, WordLattice& to) {
+  constexpr u32 words = sizeof(WordLattice) / 4;
+  static_assert(words <= kThreads);
+  if (thread() < words) reinterpret_cast<u32*>(&to)[thread()] = reinterpret_cast<const u32*>(from)[thread()];
+}
+
 // Whether kernels can decode a frame with these fields; for other frames, the host reports the error.
 H5L_DEVICE bool has_plain_integer_fields(const FrameHeader& header) {
   const u64 largest = largest_bits(header);

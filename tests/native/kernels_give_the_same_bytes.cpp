@@ -351,12 +351,16 @@ void check_damage(const Frame& whole, const Bytes& expected, std::size_t first, 
   const std::size_t count = header.raw_bytes / header.value_bytes, payload_at = payload_begin(expected);
   const std::size_t begin = random.one_in(4) ? 0 : payload_at;
   if (begin == broken.size()) return;
-  for (std::uint64_t hits = 1 + random.below(3); hits > 0; --hits) {
+  const bool shifts = random.one_in(4);
+  for (std::uint64_t hits = shifts ? 0 : 1 + random.below(3); hits > 0; --hits) {
     std::uint8_t& byte = broken[begin + random.below(broken.size() - begin)];
     byte = random.one_in(2) ? static_cast<std::uint8_t>(random.next())
                             : static_cast<std::uint8_t>(byte ^ 1u << random.below(8));
   }
   if (random.one_in(10)) broken.resize(random.below(broken.size()));
+  // All tiles behind the first one begin at odd addresses.
+  const std::size_t table_at = payload_at - std::size_t{kTileEntryBytes} * whole.tiles;
+  for (std::size_t at = table_at; shifts && at + kTileEntryBytes < payload_at; at += kTileEntryBytes) ++broken[at];
   Frame frame;
   Bytes expected_values(header.raw_bytes), actual_values(header.raw_bytes);
   const bool is_fine = open_frame(broken, frame, Message(nullptr)) == H5L_OK &&
@@ -520,21 +524,27 @@ std::vector<std::uint32_t> extents_of_integers(Random& random, std::uint32_t val
   }
 }
 
-// Integers as measured: waves along all axes, of which some values may be missing.
+// Integers as measured: waves along all axes, with or without noise. In many or few places, or in regions, they may be
+// a number that stands for something else, or one of several, exact ones among them.
 Bytes some_counts(Random& random, std::size_t count, const h5l_params& params) {
-  const std::uint64_t largest = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes), half = largest / 2;
-  const std::uint64_t missing[] = {params.has_fill != 0 ? params.fill_bits : half, largest, half + 1, random.next()};
-  const std::uint64_t kinds = 1 + random.below(4), missing_in = random.below(3);  // nowhere, in places, in regions
-  const double level = random.one_in(2) ? 0 : static_cast<double>(largest / 4);
+  const std::uint64_t largest = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes);
   // Of large ones, as often as not too large for 16 bits, but not for 22.
   const std::uint64_t bits =
       params.value_bytes >= 4 && random.one_in(2) ? 15 + random.below(6) : random.below(8 * params.value_bytes - 2);
   const double size = std::ldexp(1.0, static_cast<int>(bits));
-  const double noise = random.one_in(3) ? 0 : std::ldexp(size, -static_cast<int>(random.below(12)));
+  const std::uint64_t noise = random.one_in(3) ? 1 : 1 + (random.next() >> (63 - random.below(bits + 1)));
+  const std::uint64_t levels[] = {0, largest / 4, largest / 2, random.next()}, level = levels[random.below(4)];
+  std::vector<std::uint64_t> others = {0, level + (std::uint64_t{3} << bits), largest, largest / 2 + 1, random.next()};
+  const ExactValues exact = exact_values(params);
+  for (std::uint32_t i = 0; i < exact.count; ++i) others.insert(others.end(), 3, exact.bits[i]);
+  const std::uint64_t one = others[random.below(others.size())];
+  enum { kNowhere, kInFewPlaces, kInManyPlaces, kInRegions };
+  const std::uint64_t where = random.below(4), is_other_in = random.one_in(3) ? 1 : random.one_in(2) ? 5 : 200;
+  const double edge = 1.2 * random.fraction() - 0.6;
   double phases[H5L_MAX_RANK], lengths[H5L_MAX_RANK];
   for (std::size_t a = 0; a < params.rank; ++a) {
     phases[a] = 7 * random.fraction();
-    lengths[a] = std::ldexp(1 + random.fraction(), static_cast<int>(1 + random.below(6)));
+    lengths[a] = std::ldexp(1 + random.fraction(), static_cast<int>(1 + random.below(7)));
   }
   Bytes raw;
   for (std::size_t i = 0; i < count; ++i) {
@@ -543,44 +553,12 @@ Bytes some_counts(Random& random, std::size_t count, const h5l_params& params) {
     for (std::size_t a = params.rank; a-- > 0; rest /= params.shape[a]) {
       wave += std::sin(phases[a] + static_cast<double>(rest % params.shape[a]) / lengths[a]) / params.rank;
     }
-    const double number = level + size * wave + noise * (random.fraction() - 0.5);
-    auto value = static_cast<std::uint64_t>(std::llrint(number));
-    if ((missing_in == 1 && random.one_in(20)) || (missing_in == 2 && wave > 0.3)) value = missing[random.below(kinds)];
+    std::uint64_t value = level + static_cast<std::uint64_t>(std::llrint(size * wave)) + random.below(noise);
+    const bool is_inside = where == kInFewPlaces    ? random.one_in(400)
+                           : where == kInManyPlaces ? random.one_in(20)
+                                                    : where == kInRegions && wave > edge;
+    if (is_inside) value = random.one_in(is_other_in) ? others[random.below(others.size())] : one;
     for (std::uint32_t b = 0; b < params.value_bytes; ++b) raw.push_back(static_cast<std::uint8_t>(value >> (8 * b)));
-  }
-  return raw;
-}
-
-// A field of counts: waves along all axes, with noise. In places it has a few other numbers, exact ones among them, or
-// regions that hold one of these each.
-Bytes field_of_integers(Random& random, std::size_t count, const h5l_params& params) {
-  const std::uint64_t largest = ~std::uint64_t{0} >> (64 - 8 * params.value_bytes);
-  const double reach = std::ldexp(1.0, static_cast<int>(random.below(8 * params.value_bytes)));
-  const std::uint64_t noise = 1 + (random.next() >> (64 - 1 - random.below(4 * params.value_bytes)));
-  const std::uint64_t level = random.one_in(2) ? largest / 2 : random.next() & largest;
-  std::vector<std::uint64_t> others = {0, level, level + 3 * static_cast<std::uint64_t>(reach), largest};
-  const ExactValues exact = exact_values(params);
-  for (std::uint32_t i = 0; i < exact.count; ++i) others.insert(others.end(), 3, exact.bits[i]);
-  double phases[4], lengths[4];
-  for (int a = 0; a < 4; ++a) {
-    phases[a] = 7 * random.fraction();
-    lengths[a] = std::ldexp(1 + random.fraction(), static_cast<int>(2 + random.below(6)));
-  }
-  const std::uint64_t one = others[random.below(others.size())], kind = random.below(6);
-  const double edge = 1.5 * random.fraction() - 0.5;
-  Bytes raw;
-  for (std::size_t i = 0; i < count; ++i) {
-    double wave = 0;
-    std::size_t rest = i;
-    for (std::size_t a = params.rank; a-- > 0; rest /= params.shape[a]) {
-      wave += std::sin(phases[a] + static_cast<double>(rest % params.shape[a]) / lengths[a]);
-    }
-    const auto moved = static_cast<std::int64_t>(reach / 5 * wave);
-    std::uint64_t bits = level + static_cast<std::uint64_t>(moved) + random.below(noise);
-    const bool is_inside = kind < 2 ? random.one_in(400) : kind < 5 && wave > edge;
-    const bool is_one = kind == 0 || (kind != 2 && !random.one_in(kind == 3 ? 5 : 200));
-    if (is_inside) bits = is_one ? one : others[random.below(others.size())];
-    for (std::uint32_t b = 0; b < params.value_bytes; ++b) raw.push_back(static_cast<std::uint8_t>(bits >> (8 * b)));
   }
   return raw;
 }
@@ -633,9 +611,9 @@ void check_integers(const CodecEntry& codec, std::uint32_t value_class, std::uin
   if (!is_pfpl && !random.one_in(3)) extents = extents_of_field(random, random.one_in(3) ? 4 : 3);
   // So few that nothing is smaller than the values.
   if (random.one_in(8)) extents = {static_cast<std::uint32_t>(1 + random.below(9))};
-  // A tile of an odd number of bytes that is stored, with others behind it.
-  const bool is_odd = !is_pfpl && value_bytes == 1 && random.one_in(4);
-  if (is_odd) {
+  // A tile of an odd number of values that is stored, between others.
+  const bool has_stored = !is_pfpl && random.one_in(value_bytes == 1 ? 4 : 8);
+  if (has_stored) {
     extents = {3, 147, 147};
     params.mode = 3;
   }
@@ -643,10 +621,10 @@ void check_integers(const CodecEntry& codec, std::uint32_t value_class, std::uin
   const std::size_t count = product(extents);
   std::vector<Bytes> chunks(1 + random.below(kIsSlow ? 2 : 3));
   for (Bytes& chunk : chunks) {
-    chunk = random.one_in(3) == is_pfpl    ? some_counts(random, count, params)
-            : !is_pfpl && random.one_in(2) ? field_of_integers(random, count, params)
-                                           : some_integers(random, count, params);
-    if (is_odd) std::generate_n(chunk.begin(), count / 3, [&] { return static_cast<std::uint8_t>(random.next()); });
+    const bool has_waves = is_pfpl ? random.one_in(3) : !random.one_in(6);
+    chunk = has_waves ? some_counts(random, count, params) : some_integers(random, count, params);
+    const auto third = static_cast<std::ptrdiff_t>(has_stored ? chunk.size() / 3 : 0);
+    std::generate_n(chunk.begin() + third, third, [&] { return static_cast<std::uint8_t>(random.next()); });
   }
   std::vector<Bytes> frames;
   for (const Bytes& chunk : chunks) frames.push_back(encode(params, chunk));
