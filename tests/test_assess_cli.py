@@ -681,6 +681,21 @@ def test_all_datasets_share_a_size(files: tuple[Path, Path]) -> None:
     )
 
 
+def test_datasets_without_a_number_leave_a_shared_size_to_the_others(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(30, 40)).cumsum(axis=0).astype(np.float32)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"] = x
+        file["complex"] = x.astype("c8")
+        file["constant\nno rule for /a"] = np.ones_like(x)
+    options = ("--all", "--codecs", "pfpl", "--require", "ssim>=0.9", "--size", "1 MiB")
+    said = run("tune", tmp_path / "a.h5", *options, code=1).output
+    assert "no rule for /complex: ssim is not defined for this data" in said
+    assert r"no rule for /constant\nno rule for /a: the data has no range" in said
+    assert "use: h5lossy repack" in said
+    assert "limited by" not in said  # everything fits
+    assert said.count("ok\n") == 1
+
+
 def test_relative_thresholds_get_relative_bounds(files: tuple[Path, Path]) -> None:
     require = "error.pointwise.max<=1e-3"
     options = ("-d", "a", "--codecs", "pfpl,cuszp2", "--require", require)

@@ -220,7 +220,7 @@ class Search:
 
     def run(self, goal: Goal) -> Tuned:
         """Find the best candidate for a goal, and confirm it on the whole field."""
-        self._check_defined(goal)
+        self.check_defined(goal)
         pick = self.best(goal)
         best = self._checked(pick, goal) if pick is not None else None
         return Tuned(
@@ -424,8 +424,8 @@ class Search:
             is_lossless = best.codec.bound.kind is BoundKind.LOSSLESS
             return () if is_lossless else (f"ratio>={goal.ratio:g}",)
         if pick.step == 0:
-            failed = filter(None, map(goal.failures, reversed(self.tried)))
-            return tuple(next(failed, ["the loosest bound, an eighth of the range"]))
+            misses = (goal.failures(one) for one in reversed(self.tried))
+            return tuple(next(filter(None, misses), ["the loosest bound, an eighth of the range"]))
         looser = self._try(pick.candidate, pick.step - 1, goal).report
         wanted = zip(goal.of_quality, map(self._in_sample, goal.of_quality), strict=True)
         return tuple(str(one) for one, there in wanted if not there.holds(looser))
@@ -457,7 +457,7 @@ class Search:
             return dataclasses.replace(one, value=one.value / self._range_share)
         return one
 
-    def _check_defined(self, goal: Goal) -> None:
+    def check_defined(self, goal: Goal) -> None:
         """Raise if a threshold is for a number that is undefined even for the data itself.
 
         The whole field is searched if it is undefined in the sample only.
@@ -503,10 +503,12 @@ def share(
         stored = sum(one.size.stored_bytes for one in there)
         if stored <= total:
             best = there
-        if 0.99 * total <= stored <= total or not tenths:
+        if (stored <= total and (stored >= 0.99 * total or tenths == _MOST_TENTHS)) or not tenths:
             break
         target *= 0.999 * total / stored
-    limits = ("size",) if best else ("size", *map(str, requirements))
+    limits: tuple[str, ...] = ("size", *map(str, requirements))
+    if best:
+        limits = () if tenths == _MOST_TENTHS else ("size",)
     each = best or itertools.repeat(None)
     return [
         Tuned(best=one, tried=tuple(search.tried), tries=search.tries, limits=limits)
