@@ -415,7 +415,7 @@ def chunk_params(
                     f"the exact value {number} is none of {dtype.name}, which has numbers from "
                     f"{info.min} to {info.max}; give one that the data has"
                 )
-    if codec.lossless and np.iscomplexobj(fill_value):
+    if codec.lossless and dtype.kind == "c":
         fill_value = None  # kept like all values, even if its components differ
     return codec.params().replaced(
         **_native.type_fields(dtype),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import h5py
 import numpy as np
@@ -171,13 +172,14 @@ def test_names_that_are_shown_alike_have_pages_of_their_own(tmp_path: Path) -> N
                 opened[name].attrs["units"] = f"unit {i}"
     found = assess_all(tmp_path / "a.h5", tmp_path / "b.h5")
     assert len(found) == 2
-    found.to_html(tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    rows = re.findall(r'<a href="(page_pages/.*?)">.*?unit (\d).*?<td>(.*?)</td>', page)
+    found.to_html(tmp_path / "run #1 50%.html")
+    page = (tmp_path / "run #1 50%.html").read_text(encoding="utf-8")
+    rows = re.findall(r'<a href="(.*?)">.*?unit (\d).*?<td>(.*?)</td>', page)
     assert len({link for link, _, _ in rows}) == 2
     for link, unit, error in rows:
         assert float(error) == 0.25 * (int(unit) + 1)
-        of_variable = (tmp_path / link).read_text(encoding="utf-8")
+        path = unquote(urlsplit(link).path)
+        of_variable = (tmp_path / path).read_text(encoding="utf-8")
         assert f"unit {unit}" in of_variable
         assert error in of_variable
 

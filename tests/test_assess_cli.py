@@ -569,6 +569,27 @@ def test_a_sample_is_not_the_last_word(monkeypatch: pytest.MonkeyPatch, goal: Go
     assert found.best.size.stored_bytes == pytest.approx(whole.best.size.stored_bytes, rel=0.01)
 
 
+@pytest.mark.parametrize("sample", [np.nan, 0, 1])
+@pytest.mark.parametrize("require", ["nines>=5", "p99<=0", "ssim>=1", "rmse<=1e300"])
+def test_what_can_be_met_is_found_though_the_sample_is_unlike_the_field(
+    monkeypatch: pytest.MonkeyPatch, sample: float, require: str
+) -> None:
+    rng = np.random.default_rng(0)
+    x = np.zeros((400, 12, 14), np.float32)
+    x[:80] = x[160:240] = x[-80:] = sample * rng.integers(0, 2, (80, 12, 14))
+    x[100:140] = rng.normal(size=(40, 12, 14))
+    for name in ("_LOOSER", "_TIGHTER"):
+        monkeypatch.setattr(tuning, name, 0)
+    monkeypatch.setattr(tuning, "_SAMPLE_VALUES", 1 << 13)
+    goal = Goal(requirements=parse_requirements(require))
+    field = Field(values=x, chunks=(40, 12, 14), missing=Missing(x.dtype))
+    found = Search(field, [h5lossy.PFPL]).run(goal)
+    assert found.best is not None
+    assert not goal.failures(found.best)
+    loosest = "the loosest bound, an eighth of the range"
+    assert found.limits == ((loosest,) if require == "rmse<=1e300" else (require,))
+
+
 def test_a_sample_takes_its_ssim_from_the_range_of_the_field(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -658,6 +679,21 @@ def test_all_datasets_share_a_size(files: tuple[Path, Path]) -> None:
         "no bound meets size<=2.0 kB"
         in run("tune", files[0], *options, "--size", 2000, code=1).output
     )
+
+
+def test_datasets_without_a_number_leave_a_shared_size_to_the_others(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(30, 40)).cumsum(axis=0).astype(np.float32)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"] = x
+        file["complex"] = x.astype("c8")
+        file["constant\nno rule for /a"] = np.ones_like(x)
+    options = ("--all", "--codecs", "pfpl", "--require", "ssim>=0.9", "--size", "1 MiB")
+    said = run("tune", tmp_path / "a.h5", *options, code=1).output
+    assert "no rule for /complex: ssim is not defined for this data" in said
+    assert r"no rule for /constant\nno rule for /a: the data has no range" in said
+    assert "use: h5lossy repack" in said
+    assert "limited by" not in said  # everything fits
+    assert said.count("ok\n") == 1
 
 
 def test_relative_thresholds_get_relative_bounds(files: tuple[Path, Path]) -> None:

@@ -270,12 +270,14 @@ def test_a_compressor_of_complex_numbers_survives_its_configuration() -> None:
         assert (back.dtype, back[1]) == (values.dtype, -9 - 9j)
     with pytest.raises(h5lossy.InvalidArgumentError, match="equal real and imaginary parts"):
         Compressor(PFPL(absolute=1), fill_value=1j, dtype="<c8", chunks=(3,))
+    with pytest.raises(h5lossy.InvalidArgumentError, match="one real number"):
+        Compressor(PFPL(lossless=True), fill_value=1j, dtype="<f4", chunks=(3,))
 
 
 @pytest.mark.parametrize("zarr_format", FORMATS)
 def test_lossless_arrays_have_any_fill_value(zarr_format: int) -> None:
     values = np.array([[1 + 2j, 3 + 4j, np.inf]], "c8")
-    for fill in (3 + 4j, complex(np.inf, 0)):
+    for fill in (3 + 4j, complex(np.inf, 0), 1.5):
         codec = PFPL(lossless=True)
         array, _ = new_array(codec, values, (1, 2), zarr_format=zarr_format, fill_value=fill)
         assert_same_bits(np.asarray(array[...]), values)

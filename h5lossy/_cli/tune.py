@@ -218,7 +218,9 @@ def _found(
             try:
                 field = read()
                 search = search_in(field)
-                if wanted.size is not None:  # which all share
+                if wanted.size is not None:  # which all share, as they do the PSNR
+                    of_all = (*wanted.requirements, Requirement("psnr", ">=", 0))
+                    search.check_defined(Goal(requirements=of_all))
                     searches.append((field, search))
                     continue
                 one = _outcome(field, search.run(wanted.goal(field)), choice, wanted)
@@ -254,7 +256,7 @@ def _say_end(outcomes: Sequence[_Outcome], command: str | None, *, every: bool) 
     """Print what was found in all, and what was not."""
     tries = sum(one.found.tries for one in outcomes if one.found)
     failed = [one for one in outcomes if not one.settings]
-    names = "".join(f"\nno rule for {one.path}: {one.why}" for one in failed)
+    names = "".join(f"\nno rule for {printable(one.path)}: {one.why}" for one in failed)
     if not every and failed:
         names = f": {failed[0].why}"
     say(f"tries {tries}{names}")

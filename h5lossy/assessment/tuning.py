@@ -220,7 +220,7 @@ class Search:
 
     def run(self, goal: Goal) -> Tuned:
         """Find the best candidate for a goal, and confirm it on the whole field."""
-        self._check_defined(goal)
+        self.check_defined(goal)
         pick = self.best(goal)
         best = self._checked(pick, goal) if pick is not None else None
         return Tuned(
@@ -346,7 +346,7 @@ class Search:
         ends: dict[bool, Pick] = {}  # the last that reached the goal, and the last that did not
         before: Pick | None = None
         was_fit = None
-        for _ in range(_MOST_CHECKS):
+        for left in reversed(range(_MOST_CHECKS)):
             found = self._try(candidate, step, goal, whole=True)
             is_fit = self._tell(found, goal)
             best = found if is_fit else best
@@ -363,6 +363,8 @@ class Search:
                 following = self._corrected(now, goal, is_fit=is_fit) + (0 if is_fit else sign)
             if best is None and (following - step) * sign <= 0:
                 following = step + sign * _PER_OCTAVE // 8
+            if best is None and left <= _MOST_CHECKS // 4:  # the sample is unlike the field
+                following = above if sign > 0 else below
             following = min(max(following, below + 1), above - 1)
             if above - below <= 1 or (best and not self._is_worth(anchor, other, following, sign)):
                 break
@@ -385,10 +387,10 @@ class Search:
             off = _even(one, got) - _even(one, one.value)
             if one.relation == ">=" and one.value < 1:  # grows like a power of the bound
                 off /= _POWER_LOOSER if is_fit else _POWER_TIGHTER
-            elif one.relation == ">=":  # in dB
-                off *= -math.log(10) / 20
+            elif one.relation == ">=":  # in dB, or in nines of 10 dB each
+                off *= -math.log(10) / (2 if one.measure.path == "correlation.nines" else 20)
             if math.isfinite(off):
-                bounds.append(pick.candidate.scale.value(pick.step) * math.exp(-off))
+                bounds.append(pick.candidate.scale.value(pick.step) * math.exp(min(-off, 99)))
         if not bounds:
             return pick.step
         scale, most = pick.candidate.scale, min(bounds)
@@ -422,7 +424,8 @@ class Search:
             is_lossless = best.codec.bound.kind is BoundKind.LOSSLESS
             return () if is_lossless else (f"ratio>={goal.ratio:g}",)
         if pick.step == 0:
-            return ("the loosest bound, an eighth of the range",)
+            misses = (goal.failures(one) for one in reversed(self.tried))
+            return tuple(next(filter(None, misses), ["the loosest bound, an eighth of the range"]))
         looser = self._try(pick.candidate, pick.step - 1, goal).report
         wanted = zip(goal.of_quality, map(self._in_sample, goal.of_quality), strict=True)
         return tuple(str(one) for one, there in wanted if not there.holds(looser))
@@ -454,19 +457,16 @@ class Search:
             return dataclasses.replace(one, value=one.value / self._range_share)
         return one
 
-    def _check_defined(self, goal: Goal) -> None:
-        """Raise if a threshold is for a number that is undefined even for the data itself."""
-        values = self._sample.values
-        itself = assess(
-            values,
-            values,
-            metrics=goal.groups,
-            fill_value=self.field.missing,
-            axes=self.field.axes,
-        )
-        for one in goal.of_quality:
-            if one.got(itself) is None:
-                raise InvalidArgumentError(_undefined_text(one, itself))
+    def check_defined(self, goal: Goal) -> None:
+        """Raise if a threshold is for a number that is undefined even for the data itself.
+
+        The whole field is searched if it is undefined in the sample only.
+        """
+        if _undefined(goal, self._sample) and not self._is_small:
+            self._sample, self._range_share = self.field, 1.0
+            self._seen.clear()
+        for text in _undefined(goal, self._sample):
+            raise InvalidArgumentError(text)
 
 
 def share(
@@ -503,10 +503,12 @@ def share(
         stored = sum(one.size.stored_bytes for one in there)
         if stored <= total:
             best = there
-        if 0.99 * total <= stored <= total or not tenths:
+        if (stored <= total and (stored >= 0.99 * total or tenths == _MOST_TENTHS)) or not tenths:
             break
         target *= 0.999 * total / stored
-    limits = ("size",) if best else ("size", *map(str, requirements))
+    limits: tuple[str, ...] = ("size", *map(str, requirements))
+    if best:
+        limits = () if tenths == _MOST_TENTHS else ("size",)
     each = best or itertools.repeat(None)
     return [
         Tuned(best=one, tried=tuple(search.tried), tries=search.tries, limits=limits)
@@ -558,6 +560,19 @@ def first_step(holds: Callable[[int], bool], last: int, guess: int | None) -> in
         if not below < step < above or (below >= 0 and above <= last):
             step = (below + above) // 2
     return above
+
+
+def _undefined(goal: Goal, field: Field) -> list[str]:
+    """Return why thresholds are for numbers that are undefined even for the data itself."""
+    itself = assess(
+        field.values,
+        field.values,
+        metrics=goal.groups,
+        fill_value=field.missing,
+        axes=field.axes,
+        data_range=field.data_range,
+    )
+    return [_undefined_text(one, itself) for one in goal.of_quality if one.got(itself) is None]
 
 
 def _undefined_text(one: Requirement, report: Report) -> str:

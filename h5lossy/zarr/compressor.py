@@ -79,10 +79,11 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         self._fill_value = None
         if isinstance(fill_value, list):  # a complex number in JSON
             fill_value = complex(*fill_value)
-        is_kept = self._codec.lossless and np.iscomplexobj(fill_value)
-        if fill_value is not None and not is_kept:  # kept like all values
-            # Without a type, the value has to fit that of each chunk that is encoded.
-            fill_bits(fill_value, self._dtype or np.asarray(fill_value).dtype)
+        # Without a type, the value has to fit that of each chunk that is encoded.
+        of_type = self._dtype or np.asarray(fill_value).dtype
+        is_kept = self._codec.lossless and of_type.kind == "c"  # like all values
+        if fill_value is not None and not is_kept:
+            fill_bits(fill_value, of_type)
             fill: Any = np.asarray(fill_value).item()  # for JSON
             part = fill.real  # the other component of a complex number is equal
             if math.isfinite(part) and (part != 0 or math.copysign(1, part) < 0):

@@ -172,7 +172,7 @@ class Pages:
         """Write the page of a variable; the first one is held back until there is a second."""
         slug = re.sub("[^A-Za-z0-9]+", "-", "/" + name.rpartition(":")[2])[:60]
         file = f"{len(self._links) + 1:03}{slug}.html"  # numbered, so that names differ
-        self._links[name] = f"{self._folder.name}/{file}"
+        self._links[name] = f"{quote(self._folder.name)}/{file}"
         if len(self._links) == 1:
             self._first = report
             return
