@@ -363,7 +363,7 @@ class Search:
                 following = self._corrected(now, goal, is_fit=is_fit) + (0 if is_fit else sign)
             if best is None and (following - step) * sign <= 0:
                 following = step + sign * _PER_OCTAVE // 8
-            if best is None and left <= _MOST_CHECKS // 4:  # the sample is unlike the field
+            if best is None and left < _MOST_CHECKS // 2:  # the sample is unlike the field
                 following = above if sign > 0 else below
             following = min(max(following, below + 1), above - 1)
             if above - below <= 1 or (best and not self._is_worth(anchor, other, following, sign)):
