@@ -115,7 +115,7 @@ gpu::EncodeCall make_encode_call(const h5l_params& params, std::size_t raw_bytes
       }
       return true;
     });
-    if (!has_all) {  // one candidate runs only on the CPU, so the call gets no kernels
+    if (!has_all) {  // a candidate has no mode for this chunk, so the call gets no kernels
       call.candidates.clear();
       call.variant = {};
     }
