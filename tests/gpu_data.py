@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values for the tests on a GPU: fields, and values that are hard for codecs."""
+"""For the tests on a GPU: fields, values that are hard for codecs, and checks that tests share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
+
+import h5lossy
+from h5lossy import _native
 
 FILL = -999.0
 
@@ -48,3 +52,34 @@ def make(kind: str, shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.nda
     elif kind == "random_bits":
         result = rng.integers(0, 256, count * dtype.itemsize, np.uint8).view(dtype)
     return result.reshape(shape)
+
+
+def check_damage(frame: bytes, rng: np.random.Generator) -> None:
+    """Check that a GPU decodes 60 damaged copies of a frame, or raises, as the host does."""
+    cupy = pytest.importorskip("cupy")
+    for i in range(60):
+        broken = np.frombuffer(frame, np.uint8).copy()
+        first = 0 if i % 3 == 0 else h5lossy.inspect(frame).header_bytes
+        for _ in range(1 + i % 3):
+            broken[rng.integers(first, len(broken))] ^= np.uint8(1 << rng.integers(8))
+        if i % 5 == 4:
+            broken = broken[: rng.integers(len(broken))]
+        on_gpu = cupy.asarray(broken)
+        try:
+            expected = h5lossy.decode(broken.tobytes())
+        except h5lossy.H5LossyError as error:
+            with pytest.raises(type(error)):
+                h5lossy.decode(on_gpu)
+        else:
+            assert h5lossy.decode(on_gpu).get().tobytes() == expected.tobytes()
+
+
+def check_read(dataset: Any) -> None:
+    """Check that a GPU decodes a dataset, and a part of it, without the host."""
+    expected = dataset[...]
+    part = np.s_[5:40, 33:35, 7:77]
+    before = _native.counts()
+    found = h5lossy.read(dataset, out="cupy"), h5lossy.read(dataset, part, out="cupy")
+    assert _native.counts() == before, "some were decoded on the host"
+    assert found[0].get().tobytes() == expected.tobytes()
+    assert found[1].get().tobytes() == expected[part].tobytes()
