@@ -21,11 +21,14 @@ std::uint32_t items_per_chunk(const CodecVariant& variant) {
   return variant.layout.is_split ? (variant.shape.count + kPartValues - 1) / kPartValues : variant.shape.tiles;
 }
 
-// The kernel's name, as in kernels.def. Codecs with stages have kernels for words of 32 and of 64 bits, which hold the
-// words of all types; other codecs have kernels for each size.
+// Bytes of the words of integers in codecs with stages: their kernels are for words of 32 and of 64 bits, which hold
+// those of all types.
+std::uint32_t staged_word_bytes(std::uint32_t value_bytes) { return value_bytes <= 2 ? 4 : 8; }
+
+// The kernel's name, as in kernels.def. Codecs without stages have kernels for each size.
 void name_integer_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction,
                          std::uint32_t value_bytes) {
-  const std::uint32_t bytes = variant.layout.stage_bytes == 0 ? value_bytes : value_bytes <= 2 ? 4 : 8;
+  const std::uint32_t bytes = variant.layout.stage_bytes == 0 ? value_bytes : staged_word_bytes(value_bytes);
   std::snprintf(name, kMaxName, "%s_%s_w%u", variant.codec, direction, 8 * bytes);
 }
 void name_kernel(char (&name)[kMaxName], const CodecVariant& variant, const char* direction, std::uint32_t value_bytes,
@@ -73,7 +76,7 @@ EncodeWork plan_encoder(Arena& arena, const EncodeCall& call, const CodecVariant
     staged.sizes = arena.take<u32>(tiles);
     staged.stages = arena.take<u8>(tiles * staged.stage_bytes);
     if (call.has_integers) {
-      staged.words_stride = std::uint64_t{variant.shape.count} * (call.plan.value_bytes <= 2 ? 4 : 8);
+      staged.words_stride = std::uint64_t{variant.shape.count} * staged_word_bytes(call.plan.value_bytes);
       staged.words = arena.take<u8>(chunks * staged.words_stride);
     }
     return work;
