@@ -211,140 +211,190 @@ H5L_DEVICE u8* write_mask_by_warp(const MaskNeighbours& neighbours, u32 count, c
 // ---------------------------------------------------------------------------------------------------------------------
 // Decoders
 
-// The odds of a context, and in the upper half the frequency of a 0 according to them.
 struct MaskOdds {
-  alignas(8) u32 rates[kMaskContexts];
+  alignas(8) u32 of[kMaskContexts];
+  alignas(8) u8 contexts[kMaskBits];  // of a word's bits, as the words before it give them, without the bit before each
 };
-H5L_DEVICE u32 rate_of_odds(u32 odds) { return odds | (kFrequencySum - frequency_of_odds(odds)) << 16; }
 
-// The rANS of a mask, run by one thread. A decision is a chain of dependent instructions, so their latency counts.
+// What the bits of a word add to contexts of later bits in it, and which neighbours say whether an octet may differ from
+// what is around it. Of a byte that stands for a context, bit k - 1 is that of neighbour k.
+struct OctetRules {
+  u64 near_contexts = 0;   // what a bit adds to the eight bytes from its own context on
+  u64 far_contexts = 0;    // all neighbours at a distance of an octet or more, in each byte
+  u64 distances = 0;       // a byte per neighbour
+  u32 of_octets = 0;       // a byte per octet: the neighbours of its bits that are in the octets before, in this word
+  bool has_twins = false;  // whether another neighbour is the bit before, too
+
+  H5L_DEVICE explicit OctetRules(const MaskNeighbours& neighbours) {
+    H5L_UNROLL for (u32 k = 1; k < kNeighbours; ++k) {
+      const u32 distance = neighbours.distances[k], bit = k - 1;
+      if (distance != 0 && distance < 8) near_contexts |= u64{1} << (8 * distance + bit);
+      if (distance >= 8) far_contexts |= 0x0101010101010101ull << bit;
+      if (distance < kMaskBits) distances |= u64{distance} << 8 * bit;
+      H5L_UNROLL for (u32 i = 8; i < kMaskBits; i += 8) {
+        if (distance != 0 && distance < i + 8) of_octets |= 1u << (i + bit);
+      }
+      has_twins = has_twins || distance == 1;
+    }
+  }
+};
+
+// A byte per bit of an octet: 0 or 1.
+H5L_DEVICE u64 bytes_of_octet(u32 octet) {
+  const auto of_four = [](u32 bits) { return bits * 0x00204081u & 0x01010101u; };
+  return of_four(octet & 15) | u64{of_four(octet >> 4)} << 32;
+}
+
+// The rANS of a mask, run by one thread. A decision is a chain of dependent instructions, so their latency counts: what
+// follows from either value of a bit is computed before the bit is known, and no decision branches.
 class MaskChain {
  public:
-  H5L_DEVICE MaskChain(const u8* words, u32 count, u32 state, u32* rates)
-      : words_(words), count_(count), rates_(rates), state_(state), next_(count != 0 ? half_at(words) : 0) {}
+  H5L_DEVICE MaskChain(const u8* words, u32 count, u32 state, MaskOdds& odds)
+      : words_(words), count_(count), odds_(odds), state_(state) {
+    load_words();
+  }
 
   H5L_DEVICE u32 decide(u32 context) {
-    u32 rate = rates_[context];
-    const u32 bit = decide_at(rate);
-    rates_[context] = rate;
+    const u32 odds = odds_.of[context], bit = decide_at(frequency_of_odds(odds)) ? 1 : 0;
+    odds_.of[context] = odds_after(odds, bit);
+    refill();
     return bit;
   }
-  // Decides eight bits. Each byte of `contexts` is the context of a bit, except for its bit 0, which is the bit before.
-  // The rates of both contexts that a bit may have are loaded before the previous bit is decided. If a decision has the
-  // same context as the previous one, it takes the updated rate.
-  H5L_DEVICE u32 decide_octet(const u32 (&contexts)[2], u32 before) {
-    const auto both_of = [&](u32 j) {
-      return *reinterpret_cast<const u64*>(rates_ + (contexts[j / 4] >> 8 * (j % 4) & 0xFE));
-    };
-    u64 next = both_of(0);
-    u32 octet = 0, last = ~u32{0}, rate = 0;
-    H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
-      const u64 both = next;
-      if (j + 1 < 8) next = both_of(j + 1);
-      const u32 context = (contexts[j / 4] >> 8 * (j % 4) & 0xFE) | before;
-      const u32 loaded = static_cast<u32>(before != 0 ? both >> 32 : both);
-      rate = context == last ? rate : loaded;
-      before = decide_at(rate);
-      rates_[context] = rate;
-      last = context;
-      octet |= before << j;
+
+  // Decides the bits of a word that are inside the mask, given the bit before.
+  H5L_DEVICE u32 decide_word(const OctetRules& rules, u32 inside, u32 before) {
+    u32 word = 0;
+    H5L_NO_UNROLL for (u32 i = 0; i < kMaskBits && (inside >> i) != 0; i += 8) {
+      u64 contexts = *reinterpret_cast<const u64*>(odds_.contexts + i);
+      H5L_NO_UNROLL for (u32 left = rules.of_octets >> i & 0xFF; left != 0; left &= left - 1) {
+        const u32 bit = lowest_one(left), moved = word << (rules.distances >> 8 * bit & 0xFF);
+        contexts |= bytes_of_octet(moved >> i & 0xFF) << bit;
+      }
+      const u32 here = inside >> i & 0xFF;
+      const bool may_break = (contexts & rules.far_contexts) == (before != 0 ? rules.far_contexts : 0);
+      u32 octet = (0 - before) & here;
+      if (!may_break || decide(kBreakOf8 + before) != 0) {
+        if (here != 0xFF || rules.has_twins) {
+          octet = decide_bits(contexts, rules.near_contexts, before, here);
+        } else if (rules.near_contexts != 0) {
+          octet = decide_octet<true>(contexts, rules.near_contexts, before);
+        } else {
+          octet = decide_octet<false>(contexts, 0, before);
+        }
+      }
+      word |= octet << i;
+      before = octet >> 7;
     }
-    return octet;
+    return word;
   }
   [[nodiscard]] H5L_DEVICE bool is_done() const { return used_ == count_ && state_ == kMaskStart; }
 
  private:
-  // Updates the rate. The results for both values of the bit are computed before the bit is known.
-  H5L_DEVICE u32 decide_at(u32& rate) {
-    const u32 zeros = rate >> 16, odds = rate & 0xFFFF, slot = state_ % kFrequencySum, high = state_ >> kFrequencyBits;
-    const u32 after_0 = high * zeros + slot, after_1 = high * (kFrequencySum - zeros) + slot - zeros;
-    const u32 odds_0 = odds_after(odds, 0), odds_1 = odds_after(odds, 1);
+  static constexpr u32 kQueuedWords = 4;
+
+  // Whether a bit is 1, by the frequency of a 1. At most kQueuedWords decisions come between two calls of refill().
+  H5L_DEVICE bool decide_at(u32 frequency) {
+    const u32 zeros = kFrequencySum - frequency, slot = state_ % kFrequencySum, high = state_ >> kFrequencyBits;
+    const u32 after_0 = high * zeros + slot, after_1 = high * frequency + slot - zeros;
     const bool is_1 = slot >= zeros;
-    state_ = is_1 ? after_1 : after_0;
-    if (state_ < kMaskStart) {
-      state_ = state_ << 16 | next_;
-      ++used_;
-      next_ = used_ < count_ ? half_at(words_ + 2 * used_) : 0;  // long before it is needed
+    const u32 state = is_1 ? after_1 : after_0;
+    const bool takes_word = state < kMaskStart;
+    state_ = takes_word ? permute(static_cast<u32>(queue_), state, 0x5410) : state;
+    queue_ = takes_word ? queue_ >> 16 : queue_;
+    taken_ += takes_word ? 1 : 0;
+    return is_1;
+  }
+
+  // Each byte of `contexts` is the context of a bit, but for bits of this octet. The odds in both contexts that a bit may
+  // have are loaded before the bit before it is decided; one of them may be what that decision changes.
+  template <bool has_near>
+  H5L_DEVICE u32 decide_octet(u64 contexts, u64 near_contexts, u32 before) {
+    const auto both_of = [&](u32 context) { return *reinterpret_cast<const u64*>(odds_.of + 2 * context); };
+    u32 context = static_cast<u32>(contexts & 0xFF);
+    const u64 first = both_of(context);
+    u32 octet = 0, odds = static_cast<u32>(before != 0 ? first >> 32 : first), frequency = frequency_of_odds(odds);
+    H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
+      contexts >>= 8;
+      const u32 next = static_cast<u32>(contexts & 0xFF);
+      const u64 both = both_of(next);
+      const u32 odds_0 = odds_after(odds, 0), odds_1 = odds_after(odds, 1);
+      const bool is_same = next == context;
+      const u32 next_0 = is_same && before == 0 ? odds_0 : static_cast<u32>(both);
+      const u32 next_1 = is_same && before != 0 ? odds_1 : static_cast<u32>(both >> 32);
+      const u32 frequency_0 = frequency_of_odds(next_0), frequency_1 = frequency_of_odds(next_1);
+      const bool is_1 = decide_at(frequency);
+      odds_.of[2 * context + before] = is_1 ? odds_1 : odds_0;
+      odds = is_1 ? next_1 : next_0;
+      frequency = is_1 ? frequency_1 : frequency_0;
+      before = is_1 ? 1 : 0;
+      if constexpr (has_near) contexts |= is_1 ? near_contexts >> 8 : 0;
+      octet |= before << j;
+      context = next;
+      if (j % kQueuedWords == kQueuedWords - 1) refill();
     }
-    rate = rate_of_odds(is_1 ? odds_1 : odds_0);
-    return is_1 ? 1 : 0;
+    return octet;
+  }
+  // The same for the last bits of a mask, or whatever the neighbours are.
+  H5L_DEVICE u32 decide_bits(u64 contexts, u64 near_contexts, u32 before, u32 inside) {
+    u32 octet = 0;
+    H5L_NO_UNROLL for (u32 j = 0; (inside >> j) != 0; ++j) {
+      before = decide(static_cast<u32>(contexts & 0xFF) << 1 | before);
+      octet |= before << j;
+      contexts = (contexts | (before != 0 ? near_contexts : 0)) >> 8;
+    }
+    return octet;
+  }
+
+  H5L_DEVICE void refill() {
+    if (taken_ != 0) {
+      used_ += taken_;
+      taken_ = 0;
+      load_words();
+    }
+  }
+  H5L_DEVICE void load_words() {
+    queue_ = 0;
+    H5L_UNROLL for (u32 k = 0; k < kQueuedWords; ++k) {
+      if (used_ + k < count_) queue_ |= u64{half_at(words_ + kWordBytes * (used_ + k))} << 16 * k;
+    }
   }
 
   const u8* const words_;
   const u32 count_;
-  u32* const rates_;
-  u32 state_, next_, used_ = 0;
+  MaskOdds& odds_;
+  u64 queue_ = 0;                     // the next words
+  u32 state_, used_ = 0, taken_ = 0;  // words before the queue's, and from it
 };
 
-// Reads the bits of an octet, by one thread. `contexts` has a byte per bit: its context as the bits before the octet
-// give it.
-H5L_DEVICE u32 read_octet(const u32 (&contexts)[2], u64 near_contexts, u32 inside, u32 before, MaskChain& chain) {
-  if (near_contexts == 0 && inside == 0xFF) return chain.decide_octet(contexts, before);
-  u32 octet = 0;
-  u64 all = u64{contexts[0]} | u64{contexts[1]} << 32;
-  H5L_NO_UNROLL for (u32 j = 0; j < 8 && (inside >> j) != 0; ++j) {
-    before = chain.decide((static_cast<u32>(all) & 0xFE) | before);
-    octet |= before << j;
-    all = (all | (before != 0 ? near_contexts : 0)) >> 8;
-  }
-  return octet;
-}
-
-// Goes through a mask, initially 0, as MaskWalk does. The first thread has the chain.
-H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u32* mask, MaskChain& chain) {
+// Goes through a mask as MaskWalk does. The first thread has the chain.
+H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u32* mask, MaskOdds& odds,
+                                  MaskChain& chain) {
+  // Lane k has the bits of neighbour k for a word: they are in words `back` and `back` - 1 before it, from bit `shift` on.
   const u32 distance = lane() < kNeighbours ? distance_of(neighbours, lane()) : 0;
-  u32 farthest = 0;
-  u64 near_contexts = 0;  // what a bit adds to the contexts of later bits
-  H5L_UNROLL for (u32 k = 0; k < kNeighbours; ++k) {
-    const u32 one = neighbours.distances[k];
-    farthest = one > farthest ? one : farthest;
-    if (k != 0 && one != 0 && one < 8) near_contexts |= u64{1} << (8 * one + k);
-  }
-  u32 before = 0, run = 0;  // the previous bit, and how many bits before it are equal
+  const u32 back = (distance + kMaskBits - 1) / kMaskBits, shift = (0 - distance) % kMaskBits;
+  const OctetRules rules(neighbours);
+  u32 low = 0, high = 0, before = 0;
   H5L_NO_UNROLL for (u32 w = 0; w < mask_words(count); ++w) {
-    const u32 first = w * kMaskBits, inside = inside_of(w, count), alike = (0 - before) & inside;
-    // Whether the bits around the `size` bits from this one on are alike: see MaskWalk.
-    u32 window = 0;
-    const auto are_alike = [&](u32 at, u32 size, u32 ones_of_size) {
-      const u32 around = window >> at & ones_of_size;
-      return !any_in_warp(distance >= size && around != ((0 - before) & ones_of_size));
-    };
-    const bool is_known = run >= farthest || (before == 0 && run >= first);  // that they are alike
-    if (is_known) {
-      window = (0 - before) & static_cast<u32>(blocks::first_bits(distance < kMaskBits ? distance : kMaskBits));
-    } else {
-      window = bits_before(mask, first, distance, kMaskBits);
-    }
-    u32 known = alike, breaks = 1;
-    if (is_known || are_alike(0, kMaskBits, ~u32{0})) {
+    const u32 inside = inside_of(w, count), window = funnel_right(low, high, shift);
+    const u32 next = back > 2 && w + 2 >= back ? mask[w + 2 - back] : 0;  // long before it is needed
+    u32 word = (0 - before) & inside, breaks = 1;
+    if (!any_in_warp(distance >= kMaskBits && window != 0 - before)) {
       if (lane() == 0) breaks = chain.decide(kBreakOf32 + before);
       breaks = shuffle(breaks, 0);
     }
-    if (breaks == 0) {
-      run += kMaskBits;
-    } else {
-      known = 0;
-      H5L_NO_UNROLL for (u32 i = 0; i < kMaskBits && (inside >> i) != 0; i += 8) {
-        const u32 here = inside >> i & 0xFF;
-        const bool may_break = are_alike(i, 8, 0xFF);
-        u32 contexts[2] = {};  // a byte per bit
-        const u32 own = window >> i;
-        H5L_UNROLL for (u32 j = 0; j < 8; ++j) contexts[j / 4] |= ballot((own & 1u << j) != 0) << 8 * (j % 4);
-        u32 octet = (0 - before) & here;
-        if (lane() == 0 && (!may_break || chain.decide(kBreakOf8 + before) != 0)) {
-          octet = read_octet(contexts, near_contexts, here, before, chain);
-        }
-        octet = shuffle(octet, 0);
-        known |= octet << i;
-        if (distance != 0 && distance + i < kMaskBits) window |= octet << (distance + i);
-        const u32 n = ones(here), last = octet >> (n - 1) & 1, others = (octet ^ (0 - last)) & here;
-        run = others != 0 ? n - 32 + count_leading_zeros(others) : last == before ? run + n : n;
-        before = last;
-      }
+    if (breaks != 0) {
+      u32 context = 0;
+      H5L_UNROLL for (u32 k = 1; k < kNeighbours; ++k) context |= (shuffle(window, k) >> lane() & 1) << (k - 1);
+      odds.contexts[lane()] = static_cast<u8>(context);
+      sync_warp();
+      if (lane() == 0) word = chain.decide_word(rules, inside, before);
+      word = shuffle(word, 0);
     }
-    sync_warp();  // the mask has been read
-    if (lane() == 0) mask[w] = known;
-    sync_warp();
+    if (lane() == 0) mask[w] = word;
+    sync_warp();  // the contexts have been read, and the word can be
+    low = back == 1 ? word : high;
+    high = back == 2 ? word : next;
+    before = word >> (kMaskBits - 1);
   }
 }
 
@@ -356,14 +406,14 @@ H5L_DEVICE const u8* mask_end(const u8* from, const u8* end) {
 }
 
 // Reads a mask that is known to fit. False if it is corrupt.
-H5L_DEVICE bool read_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u8* from, u32* rates, u32* mask) {
-  for (u32 w = lane(); w < mask_words(count); w += kWarpThreads) mask[w] = 0;
+H5L_DEVICE bool read_mask_by_warp(const MaskNeighbours& neighbours, u32 count, const u8* from, MaskOdds& odds,
+                                  u32* mask) {
   for (u32 context = lane(); context < kMaskContexts; context += kWarpThreads) {
-    rates[context] = rate_of_odds(first_odds(neighbours, context));
+    odds.of[context] = first_odds(neighbours, context);
   }
   sync_warp();
-  MaskChain chain(from + 6, half_at(from), half_at(from + 2) | half_at(from + 4) << 16, rates);
-  walk_mask_by_warp(neighbours, count, mask, chain);
+  MaskChain chain(from + 6, half_at(from), half_at(from + 2) | half_at(from + 4) << 16, odds);
+  walk_mask_by_warp(neighbours, count, mask, odds, chain);
   return shuffle(u32{chain.is_done()}, 0) != 0;
 }
 

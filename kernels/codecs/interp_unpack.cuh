@@ -188,9 +188,9 @@ class Unpacker {
   H5L_DEVICE bool read_own_mask() {
     const bool is_first = role() == 0;
     u32* const mask = is_first ? stage_.others() : stage_.mask();
-    u32* const rates = is_first ? shared().odds_of_others.rates : shared().odds.rates;
+    MaskOdds& odds = is_first ? shared().odds_of_others : shared().odds;
     const u32 at = is_first ? shared().others_at : shared().mask_at;
-    if (at != 0) return read_mask_by_warp(mask_neighbours_of(shape_.extents), shape_.count, payload_ + at, rates, mask);
+    if (at != 0) return read_mask_by_warp(mask_neighbours_of(shape_.extents), shape_.count, payload_ + at, odds, mask);
     for (u32 w = lane(); is_first && shared().mask_at != 0 && w < mask_words(shape_.count); w += kWarpThreads)
       mask[w] = 0;
     return true;
