@@ -261,21 +261,20 @@ class MaskChain {
     return bit;
   }
 
-  // Decides the bits of a word that are inside the mask, given the bit before.
-  H5L_DEVICE u32 decide_word(const OctetRules& rules, u32 inside, u32 before) {
+  // Decides the first `size` bits of a word, given the bit before. Bits of the last octet after them are undefined.
+  H5L_DEVICE u32 decide_word(const OctetRules& rules, u32 size, u32 before) {
     u32 word = 0;
-    H5L_NO_UNROLL for (u32 i = 0; i < kMaskBits && (inside >> i) != 0; i += 8) {
+    H5L_NO_UNROLL for (u32 i = 0; i < size; i += 8) {
       u64 contexts = *reinterpret_cast<const u64*>(odds_.contexts + i);
       H5L_NO_UNROLL for (u32 left = rules.of_octets >> i & 0xFF; left != 0; left &= left - 1) {
         const u32 bit = lowest_one(left), moved = word << (rules.distances >> 8 * bit & 0xFF);
         contexts |= bytes_of_octet(moved >> i & 0xFF) << bit;
       }
-      const u32 here = inside >> i & 0xFF;
       const bool may_break = (contexts & rules.far_contexts) == (before != 0 ? rules.far_contexts : 0);
-      u32 octet = (0 - before) & here;
+      u32 octet = (0 - before) & 0xFF;
       if (!may_break || decide(kBreakOf8 + before) != 0) {
-        if (here != 0xFF || rules.has_twins) {
-          octet = decide_bits(contexts, rules.near_contexts, before, here);
+        if (size - i < 8 || rules.has_twins) {
+          octet = decide_bits(contexts, rules.near_contexts, before, size - i);
         } else if (rules.near_contexts != 0) {
           octet = decide_octet<true>(contexts, rules.near_contexts, before);
         } else {
@@ -312,20 +311,17 @@ class MaskChain {
     const auto both_of = [&](u32 context) { return *reinterpret_cast<const u64*>(odds_.of + 2 * context); };
     u32 context = static_cast<u32>(contexts & 0xFF);
     const u64 first = both_of(context);
-    u32 octet = 0, odds = static_cast<u32>(before != 0 ? first >> 32 : first), frequency = frequency_of_odds(odds);
+    u32 octet = 0, odds = static_cast<u32>(before != 0 ? first >> 32 : first);
     H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
       contexts >>= 8;
       const u32 next = static_cast<u32>(contexts & 0xFF);
       const u64 both = both_of(next);
-      const u32 odds_0 = odds_after(odds, 0), odds_1 = odds_after(odds, 1);
       const bool is_same = next == context;
-      const u32 next_0 = is_same && before == 0 ? odds_0 : static_cast<u32>(both);
-      const u32 next_1 = is_same && before != 0 ? odds_1 : static_cast<u32>(both >> 32);
-      const u32 frequency_0 = frequency_of_odds(next_0), frequency_1 = frequency_of_odds(next_1);
-      const bool is_1 = decide_at(frequency);
-      odds_.of[2 * context + before] = is_1 ? odds_1 : odds_0;
-      odds = is_1 ? next_1 : next_0;
-      frequency = is_1 ? frequency_1 : frequency_0;
+      const bool is_1 = decide_at(frequency_of_odds(odds));
+      const u32 after = odds_after(odds, is_1 ? 1 : 0);
+      odds_.of[2 * context + before] = after;
+      odds = is_1 ? static_cast<u32>(both >> 32) : static_cast<u32>(both);
+      if (is_same && is_1 == (before != 0)) odds = after;
       before = is_1 ? 1 : 0;
       if constexpr (has_near) contexts |= is_1 ? near_contexts >> 8 : 0;
       octet |= before << j;
@@ -335,9 +331,9 @@ class MaskChain {
     return octet;
   }
   // The same for the last bits of a mask, or whatever the neighbours are.
-  H5L_DEVICE u32 decide_bits(u64 contexts, u64 near_contexts, u32 before, u32 inside) {
+  H5L_DEVICE u32 decide_bits(u64 contexts, u64 near_contexts, u32 before, u32 size) {
     u32 octet = 0;
-    H5L_NO_UNROLL for (u32 j = 0; (inside >> j) != 0; ++j) {
+    H5L_NO_UNROLL for (u32 j = 0; j < 8 && j < size; ++j) {
       before = decide(static_cast<u32>(contexts & 0xFF) << 1 | before);
       octet |= before << j;
       contexts = (contexts | (before != 0 ? near_contexts : 0)) >> 8;
@@ -375,6 +371,7 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
   const OctetRules rules(neighbours);
   u32 low = 0, high = 0, before = 0;
   H5L_NO_UNROLL for (u32 w = 0; w < mask_words(count); ++w) {
+    const u32 size = count - w * kMaskBits < kMaskBits ? count - w * kMaskBits : kMaskBits;
     const u32 inside = inside_of(w, count), window = funnel_right(low, high, shift);
     const u32 next = back > 2 && w + 2 >= back ? mask[w + 2 - back] : 0;  // long before it is needed
     u32 word = (0 - before) & inside, breaks = 1;
@@ -387,7 +384,7 @@ H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u
       H5L_UNROLL for (u32 k = 1; k < kNeighbours; ++k) context |= (shuffle(window, k) >> lane() & 1) << (k - 1);
       odds.contexts[lane()] = static_cast<u8>(context);
       sync_warp();
-      if (lane() == 0) word = chain.decide_word(rules, inside, before);
+      if (lane() == 0) word = chain.decide_word(rules, size, before) & inside;
       word = shuffle(word, 0);
     }
     if (lane() == 0) mask[w] = word;

@@ -70,9 +70,7 @@ H5L_FN u32 frequency_of_odds(u32 odds) {
   const u32 f = odds >> 5;
   return f < kLeast ? kLeast : f > kFrequencySum - kLeast ? kFrequencySum - kLeast : f;
 }
-H5L_FN u16 odds_after(u32 odds, u32 bit) {
-  return static_cast<u16>(bit != 0 ? odds + ((65535u - odds) >> 4) : odds - (odds >> 4));
-}
+H5L_FN u32 odds_after(u32 odds, u32 bit) { return bit != 0 ? odds + ((65535u - odds) >> 4) : odds - (odds >> 4); }
 
 struct MaskModel {
   u16 ones[kMaskContexts];
@@ -90,7 +88,7 @@ struct MaskModel {
   }
 
   H5L_FN u32 frequency(u32 context) const { return frequency_of_odds(ones[context]); }
-  H5L_FN void learn(u32 context, u32 bit) { ones[context] = odds_after(ones[context], bit); }
+  H5L_FN void learn(u32 context, u32 bit) { ones[context] = static_cast<u16>(odds_after(ones[context], bit)); }
 };
 
 // `size` bits of a mask (at most 32), beginning `distance` before bit `first`, which is a multiple of 8. Bits from
