@@ -116,9 +116,8 @@ H5L_DEVICE void for_frequencies(const MaskNeighbours& neighbours, const u16* lis
     if (i < all && (peers & lanes_below()) == 0) {
       u32 odds = shared.odds[context];
       H5L_NO_UNROLL for (u32 left = peers; left != 0; left &= left - 1) {
-        const u32 one = lowest_one(left);
-        shared.frequencies[one] = static_cast<u16>(frequency_of_odds(odds));
-        odds = odds_after(odds, bits >> one & 1);
+        shared.frequencies[lowest_one(left)] = static_cast<u16>(frequency_of_odds(odds));
+        odds = odds_after(odds, u32{(bits & left & (0 - left)) != 0});
       }
       shared.odds[context] = static_cast<u16>(odds);
     }
@@ -154,24 +153,24 @@ H5L_DEVICE u32 write_decisions(u16* decisions, u32 all, MaskShared& shared, u8* 
     next = load(end);
     sync_warp();
     u32 words = 0;  // of these decisions
-    const auto push = [&](u32 k) {
-      const DecisionStep step = shared.steps[k];
-      if (state >= step.limit) {
-        if (lane() == 0) shared.words[words] = static_cast<u16>(state);
-        ++words;
-        state >>= 16;
-      }
+    const auto push = [&](const DecisionStep& step) {
+      if (lane() == 0) shared.words[words] = static_cast<u16>(state);
+      const bool gives_word = state >= step.limit;
+      words += gives_word ? 1 : 0;
+      state = gives_word ? state >> 16 : state;
       // state / frequency * 2048 + state % frequency + the frequencies before
       const u32 quotient = static_cast<u32>((u64{state} * step.factor + step.addend) >> 32) >> step.shift;
       state += quotient * step.others + step.before;
     };
     if (n == kWarpThreads) {
-      constexpr u32 at_once = 8;
+      constexpr u32 at_once = 4;
       H5L_NO_UNROLL for (u32 k = kWarpThreads; k != 0; k -= at_once) {
-        H5L_UNROLL for (u32 j = 1; j <= at_once; ++j) push(k - j);
+        DecisionStep steps[at_once];
+        H5L_UNROLL for (u32 j = 0; j < at_once; ++j) steps[j] = shared.steps[k - 1 - j];
+        H5L_UNROLL for (u32 j = 0; j < at_once; ++j) push(steps[j]);
       }
     } else {
-      H5L_NO_UNROLL for (u32 k = n; k-- > 0;) push(k);
+      H5L_NO_UNROLL for (u32 k = n; k-- > 0;) push(shared.steps[k]);
     }
     words_at -= words;
     sync_warp();
