@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
-from _common import FIELD, PEERS, SPEED_SCALE, FilterRow, Timing, field_for_speed, save
+from _common import FIELD, PEERS, SPEED_SCALE, SZ3_FILTER, FilterRow, Timing, field_for_speed, save
 from readme import SECTIONS, show
 
 import h5lossy
@@ -129,7 +129,7 @@ def filters(bound: float, *, and_lossless: bool) -> tuple[dict[str, Any], list[s
         return found, ["no hdf5plugin here, so no peers"]
     peers: dict[str, Callable[[], Any]] = {
         "ZFP": lambda: hdf5plugin.Zfp(accuracy=bound),
-        "SZ3": lambda: hdf5plugin.SZ3(absolute=bound),
+        SZ3_FILTER: lambda: hdf5plugin.SZ3(absolute=bound),
         "SPERR": lambda: hdf5plugin.Sperr(absolute=bound, swap=True),
     }
     if and_lossless:
