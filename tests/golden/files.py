@@ -144,7 +144,6 @@ def load(folder: Path = FOLDER) -> list[GoldenFile]:
     for path in sorted(folder.glob("*.json")):
         kept = json.loads(path.read_text(encoding="utf-8"))
         recipe = FileRecipe(**kept["made_of"])
-        holds = kept["holds"]
-        holds["config"] = holds["config"].replace("Aatrox(", "AATROX(")  # its name at first
-        found.append(GoldenFile(path.with_suffix(".h5"), recipe, kept["written_by"], holds))
+        made = path.with_suffix(".h5")
+        found.append(GoldenFile(made, recipe, kept["written_by"], kept["holds"]))
     return found
