@@ -23,7 +23,7 @@ STATE = 1 << 16
 
 
 def neighbours_of(shape: Shape) -> tuple[list[int], list[int]]:
-    """Give how far back each neighbour of a bit is, 0 for none, and what each adds to p at first."""
+    """Give how far back each neighbour of a bit is (0: none), and what it adds to p at first."""
     pairs = zip(strides_of(shape), shape, strict=True)
     long = [stride for stride, extent in pairs if extent > 1][::-1]
     if len(long) < 2:
