@@ -26,8 +26,7 @@ from typing import Any
 import h5py
 import numpy as np
 from _common import STREAMING_BYTES, cpu_time, memcpy_speed, save
-from rich.console import Console
-from rich.table import Table
+from readme import show
 
 import h5lossy
 from h5lossy import _native
@@ -166,14 +165,7 @@ def main() -> None:
     results: dict[str, Any] = {"shape": SHAPE, "dtype": "float32", "speeds": speeds}
     if arguments.gib:
         results["files"] = assess_files(arguments.gib)
-    table = Table("what", "GB/s of original", "range")
-    for name, speed in speeds.items():
-        spread = f"{speed['gb_per_s_min']:.3g} to {speed['gb_per_s_max']:.3g}"
-        table.add_row(name, f"{speed['gb_per_s']:.3g}", spread)
-    console = Console()
-    console.print(table)
-    if arguments.gib:
-        console.print(results["files"])
+    show("assess", results)
     save("assess", results)
 
 

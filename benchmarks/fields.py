@@ -7,7 +7,7 @@ Compression ratio and largest error on real fields, with every value checked; ZF
 
 Each field is written through HDF5 (in memory) in chunks of about 1 MiB, with an absolute bound of
 1e-2, 1e-3 and 1e-4 of the range of its valid values, and read back. A chunk is as many whole
-A chunk is as many whole trailing slices as fit, so values stay in order. The ratio is that of the
+trailing slices as fit, so values stay in order. The ratio is that of the
 stored chunks, including the padding of edge chunks, for all codecs alike. The geometric means are
 over the fields with the attribute core=1. gzip is level 4 after HDF5's byte shuffle, lossless.
 
@@ -39,8 +39,7 @@ from _common import (
     save,
     through_hdf5,
 )
-from rich.console import Console
-from rich.table import Table
+from readme import show
 
 import h5lossy
 
@@ -111,15 +110,8 @@ def measure_peer(name: str, data: np.ndarray, fill_value: Any, bound: float) -> 
             return {"ratio": None, "failed": f"{type(error).__name__}: {error}"}
 
 
-def cell(result: dict[str, Any]) -> str:
-    """Give a ratio, marked where the promise was not kept."""
-    if result["ratio"] is None:
-        return "failed"
-    return f"{result['ratio']:.2f}" + "!" * bool(result["broken"])
-
-
 def main() -> None:
-    """Measure, print a table for each bound, write results/fields.json."""
+    """Measure, print tables, write results/fields.json."""
     parser = argparse.ArgumentParser(description=__doc__.strip().partition("\n\n")[0])
     parser.add_argument("--only", nargs="*", choices=NAMES, default=list(NAMES))
     only = parser.parse_args().only
@@ -155,19 +147,9 @@ def main() -> None:
             }
         )
 
-    console = Console(width=160)
     names = list(rows[0]["bounds"][0]["codecs"])
     means: dict[str, dict[str, float]] = {}
     for i, scale in enumerate(SCALES):
-        table = Table(title=f"ratio at {scale:g} of the valid range (!: violated the bound)")
-        table.add_column("field")
-        for name in names:
-            table.add_column(name, justify="right")
-        for row in rows:
-            results = row["bounds"][i]["codecs"]
-            table.add_row(
-                row["field"] + " *" * row["core"], *(cell(results[name]) for name in names)
-            )
         columns = {
             name: [row["bounds"][i]["codecs"][name]["ratio"] for row in rows if row["core"]]
             for name in names
@@ -175,18 +157,10 @@ def main() -> None:
         means[f"{scale:g}"] = {
             name: geometric_mean(ratios) for name, ratios in columns.items() if None not in ratios
         }
-        table.add_section()
-        table.add_row(
-            "geometric mean of *",
-            *(
-                f"{means[f'{scale:g}'][name]:.2f}" if name in means[f"{scale:g}"] else ""
-                for name in names
-            ),
-        )
-        console.print(table)
     gzip_mean = geometric_mean([row["gzip_ratio"] for row in rows if row["core"]])
-    console.print(f"gzip behind a shuffle, lossless, geometric mean of *: {gzip_mean:.2f}")
-    save("fields", {"geometric_mean": means, "gzip_geometric_mean": gzip_mean, "rows": rows})
+    results = {"geometric_mean": means, "gzip_geometric_mean": gzip_mean, "rows": rows}
+    show("fields", results)
+    save("fields", results)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ Speed of reading and writing HDF5 files, and of many threads.
 Three questions, a section of the table each:
 
 pipeline
-    HDF5's own way, one chunk after another: no filter, h5lossy's, and hdf5plugin's. The last column
-    is the CPU time of the filter alone: that of the whole write, less that of writing the same
-    chunks with direct chunk writes.
+    HDF5's own way, one chunk after another: no filter, h5lossy's, and hdf5plugin's. The results
+    also have the CPU time of the filter alone: that of the whole write, less that of writing the
+    same chunks with direct chunk writes.
 batched
     `h5lossy.write` and `h5lossy.read` on 1, 2, 4, ... threads, against the pipeline with the same
     filter and against a plain file of the same bytes.
@@ -39,9 +39,8 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
-from _common import FIELD, PEERS, SPEED_SCALE, FilterRow, Timing, field_for_speed, save
-from rich.console import Console
-from rich.table import Table
+from _common import FIELD, PEERS, SPEED_SCALE, SZ3_FILTER, FilterRow, Timing, field_for_speed, save
+from readme import SECTIONS, show
 
 import h5lossy
 from h5lossy import _native
@@ -130,7 +129,7 @@ def filters(bound: float, *, and_lossless: bool) -> tuple[dict[str, Any], list[s
         return found, ["no hdf5plugin here, so no peers"]
     peers: dict[str, Callable[[], Any]] = {
         "ZFP": lambda: hdf5plugin.Zfp(accuracy=bound),
-        "SZ3": lambda: hdf5plugin.SZ3(absolute=bound),
+        SZ3_FILTER: lambda: hdf5plugin.SZ3(absolute=bound),
         "SPERR": lambda: hdf5plugin.Sperr(absolute=bound, swap=True),
     }
     if and_lossless:
@@ -376,70 +375,6 @@ def measure_memory(data: np.ndarray, bound: float, runs: int, threads: list[int]
     ]
 
 
-# ------------------------------------------------------------------------------------------------
-# The table
-# ------------------------------------------------------------------------------------------------
-
-BASES = {
-    "pipeline": ("no filter", "pipeline"),
-    "batched": ("PFPL", "pipeline"),
-    "memory": ("PFPL", "memory"),
-}
-"""Name and way of the case that the others of a section are compared with; the first match."""
-
-
-def cells_of(row: Row, base: Row | None) -> list[str]:
-    """Give a line of the table."""
-    threads = "" if row["section"] == "pipeline" else f", {row['threads']} threads"
-    scale = "" if row["scale"] is None else f"{row['scale']:g}"
-    cells = [f"{row['name']}, {row['way']}{threads}", scale, str(row["bytes"] // MIB)]
-    for way in ("write", "read"):
-        s = row[way]
-        cells.append(f"{s['gb_per_s']:.2f} ({s['gb_per_s_min']:.2f}-{s['gb_per_s_max']:.2f})")
-        cells.append(f"{s['gb_per_s'] / base[way]['gb_per_s']:.2f}" if base else "")
-    cells.append("" if row["ratio"] is None else f"{row['ratio']:.2f}")
-    cells.append("" if row["error_fraction"] is None else f"{row['error_fraction']:.6f}")
-    cpu = row.get("filter_cpu_s_per_gb")
-    cells.append("" if cpu is None else f"{cpu:.3f}")
-    return cells
-
-
-def show(rows: list[Row], notes: list[str]) -> None:
-    """Print the table."""
-    table = Table(title=f"{FIELD}, float32, chunks of 1 MiB; medians (range)")
-    for heading in ("case", "bound", "MiB", "write or encode, GB/s", "×", "read or decode, GB/s"):
-        table.add_column(heading, justify="left" if heading == "case" else "right")
-    for heading in ("×", "ratio", "error / bound", "filter, CPU s/GB"):
-        table.add_column(heading, justify="right")
-    for section, names in BASES.items():
-        own = [row for row in rows if row["section"] == section]
-        base = next((row for row in own if (row["name"], row["way"]) == names), None)
-        for i, row in enumerate(own):
-            table.add_row(*cells_of(row, base), end_section=i + 1 == len(own))
-    console = Console(width=160)
-    console.print(table)
-    compared = ", ".join(f"{', '.join(names)} ({section})" for section, names in BASES.items())
-    console.print(f"× is the ratio to the first of: {compared}")
-    pipeline = {
-        row["name"]: row
-        for row in rows
-        if row["section"] == "pipeline" and row["scale"] in {SPEED_SCALE, None}
-    }
-    ours = pipeline.get("PFPL")
-    for name, row in pipeline.items():
-        if ours is None or row is ours or "filter_cpu_s_per_gb" not in row:
-            continue
-        times = {
-            "writes": ours["write"]["gb_per_s"] / row["write"]["gb_per_s"],
-            "reads": ours["read"]["gb_per_s"] / row["read"]["gb_per_s"],
-            "in CPU time, encode alone": row["filter_cpu_s_per_gb"] / ours["encode_cpu_s_per_gb"],
-        }
-        compared = ", ".join(f"{what} {ratio:.2f} x" for what, ratio in times.items())
-        console.print(f"PFPL against {name}: {compared}")
-    for note in notes:
-        console.print(note)
-
-
 def powers_of_two(most: int) -> list[int]:
     """Give 1, 2, 4, ... and `most`."""
     return sorted({1 << n for n in range(most.bit_length())} | {most})
@@ -464,12 +399,12 @@ def arguments() -> argparse.Namespace:
     )
     tmpfs = "/dev/shm"  # noqa: S108  # a folder of its own is made there
     parser.add_argument("--folder", default=tmpfs, help=f"where the files go (default: {tmpfs})")
-    parser.add_argument("--sections", nargs="*", default=list(BASES), choices=list(BASES))
+    parser.add_argument("--sections", nargs="*", default=list(SECTIONS), choices=list(SECTIONS))
     return parser.parse_args()
 
 
 def main() -> None:
-    """Measure, print the table, write results/hdf5.json."""
+    """Measure, print tables, write results/hdf5.json."""
     options = arguments()
     field = field_for_speed()
     extent = float(field.max()) - float(field.min())
@@ -501,11 +436,9 @@ def main() -> None:
     if "memory" in options.sections:
         data = sized(options.memory, copies=4)
         rows += measure_memory(data, bound, options.runs, options.threads)
-    show(rows, notes)
-    save(
-        "hdf5",
-        {"field": FIELD, "runs": options.runs, "notes": list(dict.fromkeys(notes)), "rows": rows},
-    )
+    results = {"field": FIELD, "runs": options.runs, "notes": [*dict.fromkeys(notes)], "rows": rows}
+    show("hdf5", results)
+    save("hdf5", results)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ from _common import (
 )
 from hdf5 import CHUNK, CHUNK_BYTES, MIB, create, judge, speed, take_turns, tiled
 from rate_distortion import fields
+from readme import show
 
 import h5lossy
 from h5lossy import _native
@@ -275,32 +276,6 @@ def start(options: argparse.Namespace, part: str, folders: list[str], **settings
     return json.loads(done.stdout)
 
 
-def show_in_memory(found: dict[str, Any]) -> None:
-    """Print the means over the fields."""
-    print(f"in memory, {found['backend']}: memcpy {found['memcpy']['gb_per_s']:.1f} GB/s")
-    for name, mean in found["means"].items():
-        cells = [f"{name:18}", f"ratio {mean['ratio']:6.2f}"]
-        for way, word in (("write", "compresses"), ("read", "decompresses")):
-            cells.append(
-                f"{word} {mean[f'{way}_gb_per_s']:.3f} GB/s"
-                f" (Interp is {mean[f'{way}_of_interp']:.2f} x as fast)"
-            )
-        print("  " + "  ".join(cells))
-
-
-def show(backend: str, found: dict[str, Any]) -> None:
-    """Print what one backend does."""
-    print(f"{backend}: memcpy {found['memcpy']['gb_per_s']:.1f} GB/s")
-    for row in found["rows"]:
-        cells = [f"{row['name']:18}", f"ratio {row['ratio']:6.2f}"]
-        for way in ("write", "read"):
-            if way in row:
-                cells.append(f"{way} {row[way]['gb_per_s']:.3f} GB/s ({row[way]['of_sz3']:.2f} x)")
-            if "codec" in row:
-                cells.append(f"codec {row['codec'][way]['gb_per_s']:.3f}")
-        print("  " + "  ".join(cells))
-
-
 def main() -> None:
     """Measure, print, write results/interp_speed.json if every backend was measured."""
     there = [name for name, is_usable in _native.backends().items() if is_usable]
@@ -314,27 +289,24 @@ def main() -> None:
     if options.worker:
         work(options.worker, options.size * MIB, options.runs)
         return
-    memory = []
-    for folders in ([], *([folder] for folder in options.pysz)):
-        memory.append(start(options, "memory", folders, H5LOSSY_BACKEND=options.backends[0]))
-        show_in_memory(memory[-1])
-    results: dict[str, Any] = {}
-    for backend in options.backends:
-        results[backend] = start(options, "hdf5", [], H5LOSSY_BACKEND=backend)
-        show(backend, results[backend])
+    results = {
+        "field": FIELD,
+        "chunk_bytes": CHUNK_BYTES,
+        "scale": SPEED_SCALE,
+        "runs": options.runs,
+        "hdf5plugin": hdf5plugin.version,
+        "memory": [
+            start(options, "memory", folders, H5LOSSY_BACKEND=options.backends[0])
+            for folders in ([], *([folder] for folder in options.pysz))
+        ],
+        "backends": {
+            backend: start(options, "hdf5", [], H5LOSSY_BACKEND=backend)
+            for backend in options.backends
+        },
+    }
+    show("interp_speed", results)
     if options.backends == there:
-        save(
-            "interp_speed",
-            {
-                "field": FIELD,
-                "chunk_bytes": CHUNK_BYTES,
-                "scale": SPEED_SCALE,
-                "runs": options.runs,
-                "hdf5plugin": hdf5plugin.version,
-                "memory": memory,
-                "backends": results,
-            },
-        )
+        save("interp_speed", results)
 
 
 if __name__ == "__main__":

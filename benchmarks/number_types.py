@@ -51,9 +51,9 @@ from _common import (
 from fields import CHUNK_BYTES, chunk_shape
 from hdf5 import speed, take_turns
 from interp_speed import cut
+from readme import show
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 import h5lossy
 from h5lossy import _native
@@ -484,42 +484,6 @@ def summed(rows: list[dict[str, Any]], case: str, name: str) -> dict[str, float]
     return found
 
 
-def print_tables(results: dict[str, Any]) -> None:
-    """Print ratios and speeds."""
-    console = Console(width=180)
-    best = next(iter(results["backends"].values()))
-    for case in (LOSSLESS, ABSOLUTE, NOISE, RANGE):
-        rows = [row for row in best["rows"] if case in row["cases"]]
-        names = dict.fromkeys(name for row in rows for name in row["cases"][case]["codecs"])
-        table = Table(title=f"ratio, {case} (!: violated the bound)")
-        for heading in ("field", "type", *names):
-            table.add_column(heading, justify="right")
-        for row in rows:
-            codecs = row["cases"][case]["codecs"]
-            table.add_row(
-                row["field"],
-                row["dtype"],
-                *(
-                    f"{codecs[name]['ratio']:.2f}" + "!" * bool(codecs[name]["broken"])
-                    if name in codecs
-                    else ""
-                    for name in names
-                ),
-            )
-        console.print(table)
-    console.print_json(data=results["summary"])
-    table = Table(title="GB/s, one thread, CPU time; x memcpy, x Bitshuffle+LZ4")
-    for heading in ("fields", "backend", "bound", "codec", "encode", "decode"):
-        table.add_column(heading, justify="right")
-    for line in results["speeds"]:
-        cells = [line[key] for key in ("group", "backend", "case", "codec")]
-        for way in ("encode", "decode"):
-            x = line[way]
-            cells.append(f"{x['gb_per_s']:.3f} ({x['of_memcpy']:.3f}, {x['of_lz4']:.2f})")
-        table.add_row(*cells)
-    console.print(table)
-
-
 def main() -> None:
     """Measure, print tables, write results/types.json."""
     there = [name for name, is_usable in _native.backends().items() if is_usable]
@@ -545,7 +509,7 @@ def main() -> None:
         "speeds": speeds(runs),
         "backends": runs,
     }
-    print_tables(results)
+    show("types", results)
     if given.backends != there:
         print("not everything was measured: results/types.json is left as it is")
         return

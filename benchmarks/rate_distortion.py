@@ -52,6 +52,7 @@ from _common import (
     save,
     through_hdf5,
 )
+from readme import show
 from rich.console import Console
 
 import h5lossy
@@ -327,26 +328,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def show(results: dict[str, Any]) -> None:
-    """Print how each codec compares with the best SZ3, and Interp with SPERR at equal PSNR."""
-    for scale, means in results["summary"].items():
-        for name, mean in means.items():
-            print(
-                f"{scale} {name}: {mean['of_best_sz3']:.3f} x best SZ3's ratio on {mean['fields']} "
-                f"fields, {mean['above_best_sz3']} above; "
-                f"worst {mean['worst']} {mean['worst_of_best_sz3']:.2f}"
-            )
-    for target, means in results["psnr_summary"].items():
-        for name, mean in means.items():
-            print(
-                f"{target} dB: Interp's bits are {mean['bits_of_interp']:.3f} x those of {name} on "
-                f"{mean['fields']} fields (median {mean['median']:.3f}), {mean['more']} above; "
-                f"worst {mean['worst']} {mean['worst_bits_of_interp']:.2f}"
-            )
-
-
 def main() -> None:
-    """Measure, print a summary, write results/rate_distortion.json."""
+    """Measure, print tables, write results/rate_distortion.json."""
     parser = argparse.ArgumentParser(description=__doc__.strip().partition("\n\n")[0])
     parser.add_argument("--only", nargs="*", choices=NAMES, default=list(NAMES))
     parser.add_argument("--repeats", type=int, default=3)
@@ -400,7 +383,7 @@ def main() -> None:
         "psnr_summary": psnr_summary(rows),
         "rows": rows,
     }
-    show(results)
+    show("rate_distortion", results)
     save("rate_distortion", results)
 
 

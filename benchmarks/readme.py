@@ -30,8 +30,11 @@ from _common import (
     is_sz3,
     load,
     load_if_there,
+    machine,
     scale_of,
 )
+from rich.console import Console
+from rich.markdown import Markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,9 +73,9 @@ def size_name(size: int) -> str:
 
 def where(results: Results) -> str:
     """Say what something was measured on."""
-    machine = results["machine"]
-    cpu = f"{machine['cpu']}, {machine['cores']} cores, shared"
-    return f"{cpu}; {machine['build']}; {machine['commit']}"
+    found = results["machine"]
+    cpu = f"{found['cpu']}, {found['cores']} cores, shared"
+    return f"{cpu}; {found['build']}; {found['commit']}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -1073,8 +1076,9 @@ def assess_rows(results: Results) -> list[list[str]]:
     ]
 
 
-def assess_section(cpu: Results, gpu: Results | None) -> list[str]:
+def assess_section(cpu: Results) -> list[str]:
     """Describe the speed of the assessment, on one core and on a GPU."""
+    gpu = load_if_there("gpu_assess")
 
     def shape(results: Results) -> str:
         return " × ".join(map(str, results["shape"]))
@@ -1129,20 +1133,32 @@ def mpi_section(results: Results) -> list[str]:
     return ["## Parallel HDF5", "", where_and_how, "", *table(headings, rows), ""]
 
 
+PARTS = {
+    "throughput": speed_section,
+    "hdf5": hdf5_section,
+    "gpu": gpu_section,
+    "assess": assess_section,
+    "mpi_scaling": mpi_section,
+    "fields": fields_section,
+    "types": types_section,
+    "rate_distortion": rate_section,
+    "interp_speed": interp_speed_section,
+    "demonstrations": demonstrations_section,
+    "climate": climate_section,
+}
+"""The parts of the page, by the names of their results."""
+
+
+def show(name: str, results: Results) -> None:
+    """Print new results as the page will have them."""
+    text = "\n".join(PARTS[name]({"machine": machine(), **results}))
+    Console(width=160).print(Markdown(text))
+
+
 def page() -> str:
     """Give docs/benchmarks.md."""
-    hdf5, gpu, assess = (load_if_there(name) for name in ("hdf5", "gpu", "assess"))
-    others = {
-        "rate_distortion": rate_section,
-        "interp_speed": interp_speed_section,
-        "demonstrations": demonstrations_section,
-        "climate": climate_section,
-    }
-    mpi = load_if_there("mpi_scaling")
-    interp: list[str] = []
-    for name, section in others.items():
-        found = load_if_there(name)
-        interp += section(found) if found is not None else []
+    parts = {name: load_if_there(name) for name in PARTS}
+    others = ("rate_distortion", "interp_speed", "demonstrations", "climate")
     introduction = [
         "The machines were shared, so only ratios within one run mean something.",
         "The JSON files in `benchmarks/results/` have the spread, too.",
@@ -1167,14 +1183,7 @@ def page() -> str:
         "python benchmarks/plots.py && python benchmarks/readme.py",
         "```",
         "",
-        *speed_section(load("throughput")),
-        *(hdf5_section(hdf5) if hdf5 is not None else []),
-        *(gpu_section(gpu) if gpu is not None else []),
-        *(assess_section(assess, load_if_there("gpu_assess")) if assess is not None else []),
-        *(mpi_section(mpi) if mpi is not None else []),
-        *fields_section(load("fields")),
-        *types_section(load("types")),
-        *interp,
+        *(line for name, found in parts.items() if found for line in PARTS[name](found)),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
 

@@ -31,9 +31,9 @@ from _common import (
     run_backend,
     save,
 )
+from readme import show
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 import h5lossy
 from h5lossy import _native
@@ -162,34 +162,8 @@ def check_frames(rows: list[dict[str, Any]]) -> None:
             raise SystemExit(f"{row['backend']} writes another frame than the first: {case}")
 
 
-def size_name(size: int) -> str:
-    """Give 64 KiB, 1 MiB and so on."""
-    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
-
-
-def print_table(rows: list[dict[str, Any]], memcpy: dict[str, Any]) -> None:
-    """Print everything; the range is that of the counted runs."""
-    table = Table(title=f"{FIELD}, one thread, CPU time: median, range, × streaming memcpy")
-    headings = ("chunk", "dtype", "bound", "codec", "ratio", "error/bound", "backend")
-    for heading in (*headings, "compress", "×", "decompress", "×"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        cells = [size_name(row["chunk_bytes"]), row["dtype"], row["bound"], row["codec"]]
-        cells += [f"{row['ratio']:.2f}", f"{row['error_fraction']:.6f}", row["backend"]]
-        for way in ("compress", "decompress"):
-            speed = row[way]
-            spread = f"({speed['gb_per_s_min']:.1f}–{speed['gb_per_s_max']:.1f})"
-            cells += [f"{speed['gb_per_s']:.2f} {spread}", f"{speed['of_memcpy']:.3f}"]
-        table.add_row(*cells)
-    console = Console(width=160)
-    console.print(table)
-    for backend, copies in memcpy.items():
-        speeds = (f"{size_name(int(n))} {copy['gb_per_s']:.1f}" for n, copy in copies.items())
-        console.print(f"memcpy in the process of {backend}, GB/s: {', '.join(speeds)}")
-
-
 def main() -> None:
-    """Measure, print a table, write results/throughput.json."""
+    """Measure, print tables, write results/throughput.json."""
     there = [name for name, is_usable in _native.backends().items() if is_usable]
     parser = argparse.ArgumentParser(description="Speed of the bare codecs on one thread.")
     parser.add_argument("--codecs", nargs="+", choices=CODECS, default=[*CODECS])
@@ -208,11 +182,12 @@ def main() -> None:
     ]
     check_frames(rows)
     memcpy = {name: run["memcpy"] for name, run in runs.items()}
-    print_table(rows, memcpy)
+    results = {"field": FIELD, "backends": given.backends, "memcpy": memcpy, "rows": rows}
+    show("throughput", results)
     if given.quick or given.codecs != [*CODECS] or given.backends != there:
         print("not everything was measured: results/throughput.json is left as it is")
         return
-    save("throughput", {"field": FIELD, "backends": there, "memcpy": memcpy, "rows": rows})
+    save("throughput", results)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from h5lossy._codecs import FILTER_ID as FILTER_ID
     from h5lossy._codecs import FILTERS as FILTERS
     from h5lossy._codecs import PFPL as PFPL
-    from h5lossy._codecs import Aatrox as Aatrox
     from h5lossy._codecs import Auto as Auto
     from h5lossy._codecs import Codec as Codec
     from h5lossy._codecs import CuSZp2 as CuSZp2

@@ -525,9 +525,6 @@ class AATROX(Codec):
     codec_name: ClassVar[str] = "aatrox"
 
 
-#: The former name of `AATROX`; code that uses it keeps working.
-Aatrox = AATROX
-
 #: One to three of the last four.
 _AXES = [axes for n in (1, 2, 3) for axes in itertools.combinations((-4, -3, -2, -1), n)]
 

@@ -18,7 +18,7 @@ NAMES = {
         "_batched": "read write",
         "_bounds": "BoundKind ErrorBound ErrorSummary",
         "_chunking": "chunks_for",
-        "_codecs": "AATROX FILTERS FILTER_ID PFPL Aatrox Auto Codec CuSZp2 Interp "
+        "_codecs": "AATROX FILTERS FILTER_ID PFPL Auto Codec CuSZp2 Interp "
         "from_filter_options get_filters",
         "_config": "Config Device LibHDF5 get_config",
         "_datasets": "DatasetInfo describe",

@@ -69,24 +69,12 @@ def breaches(
     *,
     maybe_padded: bool = False,
 ) -> list[Breach]:
-    """Judge every value.
+    """Judge every value: give at most one of each kind of violation, none if the promise is kept.
 
-    Parameters
-    ----------
-    original, decoded : numpy.ndarray
-        float32, float64, complex or integers of either byte order.
-    bound : dict
-        One bound of one kind, as a codec takes it: ``{"absolute": 1e-3}``, ``{"lossless": True}``.
-    fill_value : numpy scalar, optional
-        Of the same type. Other values may become +0.0 even if that is the fill value. NaN counts as
-        none, since it comes back bit for bit anyway.
-    maybe_padded : bool
-        Zeros may be padding, so the range of a range-relative bound is taken without them.
-
-    Returns
-    -------
-    list of Breach
-        At most one value for each kind of violation; empty if the promise is kept.
+    `bound` is one bound of one kind, as a codec takes it: ``{"absolute": 1e-3}``. Other values may
+    become +0.0 even if that is the fill value; NaN counts as no fill value, since it comes back bit
+    for bit anyway. In a chunk that is `maybe_padded`, zeros may be padding, so the range of a
+    range-relative bound is taken without them.
     """
     assert decoded.size == original.size
     assert decoded.dtype.newbyteorder("=") == original.dtype.newbyteorder("=")

@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import h5lossy
 from h5lossy import PFPL
-from h5lossy._cli import main
 from h5lossy.assessment import parse_requirements, tuning
 from h5lossy.assessment.tradeoff import Field
 from h5lossy.assessment.tuning import Goal, Search
 from h5lossy.missing import Missing
-from hdf5_helpers import command_line, edit_cd_values, environment
+from hdf5_helpers import command_line, edit_cd_values, environment, h5lossy_command
 from hdf5_helpers import run as run_program
 from matrix import CODEC_NAMES
 
@@ -36,9 +34,7 @@ TRIED = [*CODEC_NAMES.values(), "auto-size"]
 
 
 def run(*arguments: Any, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [*map(str, arguments)])
-    assert result.exit_code == code, result.output
-    return result
+    return h5lossy_command(*arguments, status=code)
 
 
 @pytest.fixture
@@ -385,7 +381,7 @@ def test_names_from_files_do_nothing_to_a_terminal(
     with h5py.File(tmp_path / "OTHER", "w") as file:
         file.create_dataset("t", data=np.zeros((40, 40)))
     places = {word: tmp_path / word for word in ("FILE", "OTHER", "DST")}
-    result = CliRunner().invoke(main, [str(places.get(word, word)) for word in arguments])
+    result = h5lossy_command(*(places.get(word, word) for word in arguments), status=None)
     assert isinstance(result.exception, SystemExit | None)
     assert not [c for c in result.output if not c.isprintable() and c != "\n"]
 

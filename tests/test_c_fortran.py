@@ -15,11 +15,9 @@ import h5py
 import netCDF4
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import h5lossy
-from h5lossy._cli import main
-from hdf5_helpers import cd_values, environment, run, tool, with_plugin
+from hdf5_helpers import cd_values, environment, h5lossy_command, run, tool, with_plugin
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -225,9 +223,7 @@ COMPLETE = ("--dtype", "f4", "--chunks", "16x64", "--fill-value", "-999")
 
 def cd_values_command(*options: str, status: int = 0) -> Result:
     """Run the command in this process."""
-    said = CliRunner().invoke(main, ["cd-values", *options])
-    assert said.exit_code == status, said.output
-    return said
+    return h5lossy_command("cd-values", *options, status=status)
 
 
 def printed(language: str, *options: str) -> list[str]:

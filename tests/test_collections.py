@@ -11,13 +11,12 @@ import re
 import shlex
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import h5py
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import h5lossy
 from checks import assert_kept
@@ -34,18 +33,9 @@ from hdf5_helpers import (
     run,
     run_python,
 )
-
-if TYPE_CHECKING:
-    from click.testing import Result
+from hdf5_helpers import h5lossy_command as cli
 
 ROOT = Path(__file__).parents[1]
-
-
-def cli(*arguments: Any, status: int | None = 0) -> Result:
-    """Run a command in this process."""
-    result = CliRunner().invoke(main, [*map(str, arguments)])
-    assert status in {None, result.exit_code}, result.output + repr(result.exception)
-    return result
 
 
 def names(folder: Path) -> list[str]:

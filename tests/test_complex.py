@@ -20,7 +20,7 @@ from matrix import BACKENDS
 from reference import frame as reference
 from reference.common import Kind
 from test_backends_agree import require_frames_of_this_process
-from test_integers import sealed
+from test_decoder import sealed
 
 if TYPE_CHECKING:
     from pathlib import Path

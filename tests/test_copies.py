@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from h5py import h5a, h5d, h5f, h5g, h5o, h5p, h5s, h5t
 
-from h5lossy._cli import main
 from h5lossy._libhdf5 import set_link_storage
 from h5lossy._libraries import functions_in
 from h5lossy._repacking.comparison import difference
 from h5lossy._repacking.objects import object_key
-from hdf5_helpers import field
+from hdf5_helpers import field, h5lossy_command
 from hdf5_objects import assert_same_objects
 
 if TYPE_CHECKING:
@@ -31,8 +29,7 @@ LIBVERS = ["earliest", "v108", "v110", "latest"]
 def repack(source: Path) -> Path:
     """Compress a file, and compare the new one with it."""
     target = source.with_name(f"new-{source.name}")
-    result = CliRunner().invoke(main, ["repack", "--absolute", "1e-3", str(source), str(target)])
-    assert result.exit_code == 0, result.output + repr(result.exception)
+    h5lossy_command("repack", "--absolute", "1e-3", source, target)
     assert assert_same_objects(source, target)
     return target
 
@@ -355,10 +352,7 @@ def test_fill_values_of_types_that_numpy_lacks_are_kept(tmp_path: Path, make: An
     source, other = tmp_path / "a.h5", tmp_path / "b.h5"
     write(source, bytes(range(16)))
     write(other, bytes(range(1, 17)))
-    result = CliRunner().invoke(
-        main, ["repack", "--absolute", "1e-3", str(source), str(tmp_path / "new.h5")]
-    )
-    assert result.exit_code == 0, result.output
+    h5lossy_command("repack", "--absolute", "1e-3", source, tmp_path / "new.h5")
     with h5py.File(source) as old, h5py.File(other) as new:
         assert "the fill value" in difference(old, new, set())
 
@@ -373,10 +367,7 @@ def test_attributes_of_types_that_numpy_lacks_are_kept(tmp_path: Path) -> None:
     with h5py.File(source, "w") as file:
         file["field"] = field((70, 90))
         h5a.create(file["field"].id, b"odd", kind, h5s.create_simple((2,)))
-    result = CliRunner().invoke(
-        main, ["repack", "--absolute", "1e-3", str(source), str(tmp_path / "new.h5")]
-    )
-    assert result.exit_code == 0, result.output
+    h5lossy_command("repack", "--absolute", "1e-3", source, tmp_path / "new.h5")
 
 
 def test_arrays_of_references_are_kept(tmp_path: Path) -> None:
@@ -413,10 +404,7 @@ def test_virtual_datasets_that_grow_with_their_sources_are_kept(
     (tmp_path / "x.h5").rename(source)
 
     for _ in range(2):  # the second time it counts as done
-        result = CliRunner().invoke(
-            main, ["repack", "--absolute", "1e-3", str(source), str(target)]
-        )
-        assert result.exit_code == 0, result.output
+        h5lossy_command("repack", "--absolute", "1e-3", source, target)
     with h5py.File(target) as new:
         assert new["grows"].shape == ((7, 10) if folder == "." else (0, 10))
     with h5py.File(source) as old, h5py.File(tmp_path / "y.h5") as new:
@@ -729,8 +717,6 @@ def test_a_copy_that_differs_is_not_left(
         str(source),
         str(tmp_path / "b.h5"),
     ]
-    result = CliRunner().invoke(main, arguments)
-
-    assert result.exit_code == 1
+    result = h5lossy_command(*arguments, status=1)
     assert "the copy differs from SRC: /packed: the dataset has another type" in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]

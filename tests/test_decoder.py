@@ -35,14 +35,15 @@ def sealed(decoder: Any, frame: bytes) -> bytes:
     sums = bytearray(frame)
     try:
         words, codec, type_byte, _, mode = struct.unpack_from("<5B", frame, 5)
-        value_bytes = type_byte & 127
-        float_type = {4: decoder.FLOAT32, 8: decoder.FLOAT64}[value_bytes]
-        dims = struct.unpack_from(f"<{words - 10}I", frame, 40)
-        count = struct.unpack_from("<I", frame, 12)[0] // value_bytes
-        tiles = decoder.count_tiles(codec, mode, float_type, count, dims) if codec else 0
+        floats = {4: decoder.FLOAT32, 8: decoder.FLOAT64}
+        of = (floats | decoder.INTEGERS)[type_byte & 127]
+        axes = words - 10 if of in floats.values() else 4 if codec == decoder.INTERP else 3
+        dims = struct.unpack_from(f"<{axes}I", frame, 40)
+        count = struct.unpack_from("<I", frame, 12)[0] // of.size
+        tiles = decoder.count_tiles(codec, mode, of, count, dims) if codec else 0
         front = 4 * (words + tiles)
         ends = struct.unpack_from(f"<{tiles}I", frame, 4 * words)
-    except (struct.error, KeyError, ZeroDivisionError, IndexError):
+    except (struct.error, LookupError, ValueError, ZeroDivisionError):
         return frame
     payloads = decoder.cut(frame[front:], ends) if codec else [frame[front:]]
     if frame[10] & 1:

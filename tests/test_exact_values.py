@@ -29,9 +29,9 @@ from hdf5_helpers import h5lossy_command
 from reference import frame as reference
 from reference import integers
 from reference.common import Kind
-from test_decoder import decoded_alike
+from test_decoder import decoded_alike, sealed
 from test_halves import all_values, bits, finite
-from test_integers import each_type, pattern, sealed, type_of
+from test_integers import each_type, pattern, type_of
 from test_noise import allowed
 
 if TYPE_CHECKING:

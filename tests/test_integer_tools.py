@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import h5lossy
 from h5lossy import AATROX, PFPL, ErrorBound, UnsupportedError
-from h5lossy._cli import main
 from h5lossy._verification.records import PROVENANCE_ATTRIBUTE
 from h5lossy.assessment import Assessor
 from hdf5_helpers import environment, h5lossy_command, run, tool
@@ -44,9 +42,7 @@ def counts(dtype: str, shape: tuple[int, ...] = (40, 60), seed: int = 0) -> Arra
 
 
 def command(*arguments: Any, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [*map(str, arguments)])
-    assert result.exit_code == code, result.output
-    return result
+    return h5lossy_command(*arguments, status=code)
 
 
 # ------------------------------------------------------------------------------------------------

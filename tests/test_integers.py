@@ -34,7 +34,7 @@ from reference import frame as reference
 from reference import integers
 from reference.common import Kind
 from test_backends_agree import require_frames_of_this_process
-from test_decoder import decoded_alike
+from test_decoder import decoded_alike, sealed
 
 TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"]
 # Of each size, both signs and both byte orders: the others are slow tests.
@@ -300,26 +300,6 @@ def test_the_page_has_an_example_that_comes_out() -> None:
         value_class=1,
     )
     assert h5lossy.decode(reference.build(frame)).tolist() == back
-
-
-def sealed(decoder: Any, frame: bytes) -> bytes:
-    """Return a frame with right checksums of its contents, if its header tells what is summed."""
-    sums = bytearray(frame)
-    try:
-        words, codec, type_byte, _, mode = struct.unpack_from("<5B", frame, 5)
-        of = decoder.INTEGERS[type_byte & 127]
-        count = struct.unpack_from("<I", frame, 12)[0] // of.size
-        dims = struct.unpack_from("<4I" if codec == decoder.INTERP else "<3I", frame, 40)
-        tiles = decoder.count_tiles(codec, mode, of, count, dims) if codec else 0
-        front = 4 * (words + tiles)
-        ends = struct.unpack_from(f"<{tiles}I", frame, 4 * words)
-    except (struct.error, KeyError, ValueError, ZeroDivisionError):
-        return frame
-    payloads = decoder.cut(frame[front:], ends) if codec else [frame[front:]]
-    if frame[10] & 1:
-        struct.pack_into("<I", sums, 20, decoder.checksum(payloads))
-    struct.pack_into("<I", sums, 16, decoder.checksum([bytes(sums[:16] + sums[20:front])]))
-    return bytes(sums)
 
 
 def require_damage_is_decoded_alike(

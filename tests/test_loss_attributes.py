@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import h5lossy
-from h5lossy._cli import main
+from hdf5_helpers import h5lossy_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +21,7 @@ RELATIVE = "lossy_compression_maximum_relative_error"
 
 
 def repack(source: Path, target: Path, *options: object) -> None:
-    done = CliRunner().invoke(main, ["repack", *map(str, (source, target, *options))])
-    assert done.exit_code == 0, done.output
+    h5lossy_command("repack", source, target, *options)
 
 
 def stated(path: Path) -> dict[str, float]:

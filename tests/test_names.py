@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from h5py import h5a, h5d, h5g, h5o, h5s, h5t
 
 from h5lossy import PFPL
-from h5lossy._cli import main
 from h5lossy._globs import matches
 from h5lossy._names import path_text
-from hdf5_helpers import field
+from hdf5_helpers import field, h5lossy_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +60,7 @@ SLOW = {"tune --json": pytest.mark.slow}
 def run_command(folder: Path, arguments: list[str]) -> Any:
     """Run a command on the files that stand for A, B and C; a traceback fails the test."""
     files = {"A": folder / "a.h5", "B": folder / "b.h5", "C": folder / "c.h5"}
-    result = CliRunner().invoke(main, [str(files.get(one, one)) for one in arguments])
+    result = h5lossy_command(*(files.get(one, one) for one in arguments), status=None)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

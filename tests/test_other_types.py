@@ -15,7 +15,6 @@ import h5py
 import ml_dtypes
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import h5lossy
 from h5lossy import (
@@ -31,8 +30,8 @@ from h5lossy import (
     assess,
     largest_error,
 )
-from h5lossy._cli import main
 from h5lossy._native.assess import noise_limits
+from hdf5_helpers import h5lossy_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -433,9 +432,7 @@ def test_dask_arrays_are_written_and_assessed(
 
 
 def command(*arguments: Any, code: int = 0) -> str:
-    result = CliRunner().invoke(main, [*map(str, arguments)])
-    assert result.exit_code == code, result.output
-    return result.output
+    return str(h5lossy_command(*arguments, status=code).output)
 
 
 @pytest.fixture

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import h5lossy
-from h5lossy._cli import main
 from h5lossy._units import ratio_of
+from hdf5_helpers import h5lossy_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,9 +110,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def repack(*arguments: object, status: int = 0) -> str:
-    done = CliRunner().invoke(main, ["repack", *map(str, arguments)])
-    assert done.exit_code == status, done.output
-    return done.output
+    return str(h5lossy_command("repack", *arguments, status=status).output)
 
 
 def test_each_variable_gets_what_is_recommended_in_its_own_unit(

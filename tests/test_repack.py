@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from h5py import h5d, h5f, h5p, h5s, h5t, h5z
 
 import h5lossy
 from checks import assert_kept, assert_same_bits
 from h5lossy import AATROX, FILTER_ID, PFPL, Auto, CuSZp2, Interp
 from h5lossy._blocks import block_shape
-from h5lossy._cli import _new_file, main
+from h5lossy._cli import _new_file
 from h5lossy._verification.bound_checker import BoundChecker
 from hdf5_helpers import (
     PROCESS_SECONDS,
@@ -65,9 +64,7 @@ ABSOLUTE = PFPL(absolute=1e-3)
 
 def repack(*arguments: str | Path, status: int = 0) -> Result:
     """Run the command in this process."""
-    result = CliRunner().invoke(main, ["repack", *map(str, arguments)])
-    assert result.exit_code == status, result.output + repr(result.exception)
-    return result
+    return h5lossy_command("repack", *arguments, status=status)
 
 
 @pytest.fixture
@@ -1468,10 +1465,7 @@ def test_a_file_with_nothing_to_compress_is_not_written(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["wave"] = np.zeros(5000, np.longdouble)
     for more in ((), ("--dry-run",)):
-        result = CliRunner().invoke(
-            main, ["repack", str(tmp_path / "a.h5"), str(tmp_path / "b.h5"), "--absolute=1", *more]
-        )
-        assert result.exit_code == 1
+        result = repack(tmp_path / "a.h5", tmp_path / "b.h5", "--absolute=1", *more, status=1)
         assert "has nothing to compress, so DST is not written" in result.output
         assert "copied unchanged (not IEEE floats of 16, 32 or 64 bits), 1" in result.output
         assert not (tmp_path / "b.h5").exists()
@@ -1480,10 +1474,7 @@ def test_a_file_with_nothing_to_compress_is_not_written(tmp_path: Path) -> None:
 def test_a_rule_for_what_cannot_be_compressed_says_why(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["n"] = np.arange(5000) % 3 == 0
-    result = CliRunner().invoke(
-        main, ["repack", str(tmp_path / "a.h5"), str(tmp_path / "b.h5"), "--dataset=n:absolute=1"]
-    )
-    assert result.exit_code == 1
+    result = repack(tmp_path / "a.h5", tmp_path / "b.h5", "--dataset=n:absolute=1", status=1)
     assert "names nothing that is compressed (/n: an enumeration)" in result.output
 
 

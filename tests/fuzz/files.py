@@ -77,19 +77,10 @@ _ERRORS = (OSError, RuntimeError, ValueError, KeyError, MemoryError)
 
 @dataclass
 class Outcome:
-    """What one reader made of a file.
+    """What one reader made of a file."""
 
-    Attributes
-    ----------
-    status : str
-        "values", "error", or for a command "exit N".
-    text : str
-        What the error said.
-    values : numpy.ndarray, optional
-    """
-
-    status: str
-    text: str = ""
+    status: str  # "values", "error", or for a command "exit N"
+    text: str = ""  # what the error said
     values: npt.NDArray[Any] | None = None
 
     @property
@@ -240,32 +231,17 @@ READERS: dict[str, Callable[[Case], Outcome]] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that must not be.
-
-    Attributes
-    ----------
-    reader : str
-    kind : str
-        What sort of thing it is, in a few words.
-    text : str
-    """
+    """Something that must not be."""
 
     reader: str
-    kind: str
+    kind: str  # what sort of thing it is, in a few words
     text: str = ""
 
 
 def judge(case: Case) -> Iterator[Finding]:
     """Compare what the readers said with what may be said, and with each other.
 
-    Parameters
-    ----------
-    case : Case
-        With `expected` and `outcomes`; a reader that crashed has no outcome.
-
-    Yields
-    ------
-    Finding
+    A reader that crashed has no outcome.
     """
     from fuzz import oracle  # noqa: PLC0415
 
@@ -340,21 +316,9 @@ def judge(case: Case) -> Iterator[Finding]:
 def make_case(
     seeds: list[Seed], run: int, number: int, folder: Path, names: tuple[str, ...] | None = None
 ) -> Case:
-    """Make a case: the first are the seeds as they are.
+    """Make a case in an empty folder: the first are the seeds as they are.
 
-    Parameters
-    ----------
-    seeds : list of Seed
-    run, number : int
-        What the case follows from.
-    folder : pathlib.Path
-        For its files; empty.
-    names : tuple of str, optional
-        The mutations. Default: chosen at random.
-
-    Returns
-    -------
-    Case
+    Without `names`, the mutations are chosen at random.
     """
     from fuzz.mutations import Patient, damage  # noqa: PLC0415
     from fuzz.seeds import write_original  # noqa: PLC0415
@@ -488,21 +452,7 @@ def _resident(process: int) -> int:
 def examine(case_of: Callable[[], Case], folder: Path, *, said: Path) -> tuple[_Story, str]:
     """Run a case; again without the reader that crashed, until one run gets to its end.
 
-    Parameters
-    ----------
-    case_of : function
-        Makes the case, in the new process.
-    folder : pathlib.Path
-        The case's own.
-    said : pathlib.Path
-        For what the process prints.
-
-    Returns
-    -------
-    story : _Story
-        With everything that was found.
-    printed : str
-        What was printed at the end, and where something crashed.
+    Give all that was found, and what was printed at the end, and where something crashed.
     """
     skip: set[str] = set()
     crashes: list[Finding] = []

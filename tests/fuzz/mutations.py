@@ -49,25 +49,13 @@ _SPECIAL_DOUBLES = (*_DOUBLES, float("inf"), float("-inf"), float("nan"))
 
 @dataclass
 class Patient:
-    """A file that is being damaged, and what has been done to it.
-
-    Attributes
-    ----------
-    seed : Seed
-    path : pathlib.Path
-        The file.
-    rng : random.Random
-        Where all choices come from.
-    notes : list of str
-        What was done, for the reader of a report.
-    must_be_noticed : bool
-        Whether a checksum says that other values than the seed's are an error.
-    """
+    """A file that is being damaged, and what has been done to it."""
 
     seed: Seed
-    path: Path
-    rng: random.Random
-    notes: list[str] = field(default_factory=list)
+    path: Path  # the file
+    rng: random.Random  # where all choices come from
+    notes: list[str] = field(default_factory=list)  # what was done, for the reader of a report
+    # Whether a checksum says that other values than the seed's are an error.
     must_be_noticed: bool = False
 
 
@@ -77,14 +65,9 @@ _IN_BYTES: dict[str, Callable[[Patient, Image], str]] = {}
 
 
 def damage(patient: Patient, names: tuple[str, ...] | None = None) -> None:
-    """Damage a file in one to three ways.
+    """Damage a file in one to three ways, chosen at random without `names`.
 
-    Parameters
-    ----------
-    patient : Patient
-        Its file is changed, and `notes` and `must_be_noticed` say how.
-    names : tuple of str, optional
-        The ways. Default: chosen at random.
+    Its `notes` and `must_be_noticed` say how.
     """
     rng = patient.rng
     if names is None:

@@ -52,25 +52,15 @@ class _Unreadable(Exception):  # noqa: N818
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a dataset's window holds.
+    """What a dataset's window holds."""
 
-    Attributes
-    ----------
-    values : numpy.ndarray or None
-        None where some chunk cannot be read, or nobody knows.
-    broken : str
-        Why some chunk has to be an error; empty where none has to be.
-    unseen : bool
-        The damage is such that HDF5 does not show it to the filter, so that h5py alone may return
-        anything, or crash: a chunk that goes around the filter and is not as long as one.
-    foreign : bool
-        What comes is HDF5's business: the dataset is not, or not only, h5lossy's, or a chunk has a
-        size that HDF5 itself cannot deal with.
-    """
-
-    values: npt.NDArray[Any] | None
-    broken: str = ""
+    values: npt.NDArray[Any] | None  # None where some chunk cannot be read, or nobody knows
+    broken: str = ""  # why some chunk has to be an error; empty where none has to be
+    # The damage is such that HDF5 does not show it to the filter, so that h5py alone may return
+    # anything, or crash: a chunk that goes around the filter and is not as long as one.
     unseen: bool = False
+    # What comes is HDF5's business: the dataset is not, or not only, h5lossy's, or a chunk has a
+    # size that HDF5 itself cannot deal with.
     foreign: bool = False
 
 

@@ -50,42 +50,21 @@ LIBHDF5 = ctypes.CDLL(loaded_libraries()[0].path)
 
 @dataclass(frozen=True, kw_only=True)
 class Seed:
-    """A file, and what each reader has to make of it.
+    """A file, and what each reader has to make of it."""
 
-    Attributes
-    ----------
-    name : str
-        What it is made of.
-    content : bytes
-        The file.
-    original, decoded : numpy.ndarray or None
-        What was written, and what h5py reads; None where that is more than fits into memory.
-    checksum : bool
-        Whether any change of a frame's bytes has to be noticed.
-    record : bool
-        Whether the values can be verified later.
-    """
-
-    name: str
-    content: bytes
+    name: str  # what it is made of
+    content: bytes  # the file
+    # What was written, and what h5py reads; None where that is more than fits into memory.
     original: npt.NDArray[Any] | None
     decoded: npt.NDArray[Any] | None
-    checksum: bool
-    record: bool
+    checksum: bool  # whether any change of a frame's bytes has to be noticed
+    record: bool  # whether the values can be verified later
 
 
 def make_seeds(folder: Path) -> list[Seed]:
     """Make one file for each codec and mode, over which all other choices are spread; and others.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        For temporary files.
-
-    Returns
-    -------
-    list of Seed
-        The same in every run.
+    They are the same in every run.
     """
     return [*_usual(folder), _with_unfiltered_edges(folder), _sparse(folder)]
 

@@ -3,8 +3,8 @@
 """Frames that are kept for ever: what a release wrote, every later one reads, and writes again.
 
 ``v1/NAME.frame`` is a frame of format version 1, and ``v1/NAME.json`` says what it holds and how
-its values are made. ``python -m tests.golden add NAME`` makes both, once; nothing changes them
-later. The name begins with the codec's.
+its values are made. ``python -m tests.golden add NAME`` makes the frame from a recipe in the JSON
+file, once; nothing changes them later. The name begins with the codec's.
 
 Values are made of `PIECES` by integer arithmetic and single roundings, so that every machine and
 every NumPy makes the same ones. Pieces may be added; a piece that a frame was made with is as
@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -262,17 +262,6 @@ class Recipe:
     maybe_padded: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     shape: list[int] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the arguments, without those that are left to their defaults."""
-        arguments = {own.name: getattr(self, own.name) for own in fields(self)}
-        required = ("description", "codec", "dtype", "bound", "values")
-        default = Recipe(**{name: arguments[name] for name in required})
-        return {
-            name: value
-            for name, value in arguments.items()
-            if name in required or value != getattr(default, name)
-        }
 
     def make_values(self) -> Array:
         """Return the values."""

@@ -3,14 +3,14 @@
 """HDF5 files that are kept for ever, as `golden` keeps frames: each with one dataset ``x``.
 
 ``files/v1/NAME.h5`` was written by the version that ``files/v1/NAME.json`` names, which also says
-what is in it and how its values are made. ``python -m tests.golden add-file NAME`` makes both,
-once.
+what is in it and how its values are made. ``python -m tests.golden add-file NAME`` makes the file
+from a recipe in the JSON file, once.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,17 +50,6 @@ class FileRecipe:
     fletcher32: bool = False
     written: int | None = None
     unfiltered: list[int] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the arguments, without those that are left to their defaults."""
-        arguments = {own.name: getattr(self, own.name) for own in fields(self)}
-        required = ("description", "codec", "dtype", "bound", "values", "shape", "chunks")
-        default = FileRecipe(**{name: arguments[name] for name in required})
-        return {
-            name: value
-            for name, value in arguments.items()
-            if name in required or value != getattr(default, name)
-        }
 
     def fill_value(self) -> Any:
         """Return the fill value, or None."""
@@ -155,7 +144,6 @@ def load(folder: Path = FOLDER) -> list[GoldenFile]:
     for path in sorted(folder.glob("*.json")):
         kept = json.loads(path.read_text(encoding="utf-8"))
         recipe = FileRecipe(**kept["made_of"])
-        holds = kept["holds"]
-        holds["config"] = holds["config"].replace("Aatrox(", "AATROX(")  # its name at first
-        found.append(GoldenFile(path.with_suffix(".h5"), recipe, kept["written_by"], holds))
+        made = path.with_suffix(".h5")
+        found.append(GoldenFile(made, recipe, kept["written_by"], kept["holds"]))
     return found

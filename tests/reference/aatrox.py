@@ -44,42 +44,12 @@ BLOCKS_PER_LAYER = 32
 def tiling(
     count: int, float_type: FloatType, mode: int = 0, dims: tuple[int, ...] | None = None
 ) -> Tiling:
-    """
-    Say how a chunk is cut into tiles.
-
-    Parameters
-    ----------
-    count : int
-        Number of values.
-    float_type : FloatType
-        Not looked at: both types have as many values in a tile.
-    mode : int
-        Not looked at: there is one.
-    dims : tuple of int, optional
-        Not looked at: there are none.
-
-    Returns
-    -------
-    Tiling
-        The tiles.
-    """
+    """Say how a chunk is cut into tiles."""
     return Consecutive(count, PER_TILE)
 
 
 def pack_codes(widths: list[int]) -> bytes:
-    """
-    Write the codes of a tile.
-
-    Parameters
-    ----------
-    widths : list of int
-        Width of each block.
-
-    Returns
-    -------
-    bytes
-        The bits of the layers, and the codes of those that have some.
-    """
+    """Write the codes of a tile: the bits of the layers, and the widths in those that have some."""
     layers, codes = 0, b""
     for number, first in enumerate(range(0, len(widths), BLOCKS_PER_LAYER)):
         layer = widths[first : first + BLOCKS_PER_LAYER]
@@ -90,28 +60,7 @@ def pack_codes(widths: list[int]) -> bytes:
 
 
 def take_codes(reader: blocks.Reader, count: int, float_type: FloatType) -> list[int]:
-    """
-    Read the codes of a tile.
-
-    Parameters
-    ----------
-    reader : blocks.Reader
-        The payload; the codes and their pad are taken from it.
-    count : int
-        Number of blocks.
-    float_type : FloatType
-        Type of the values.
-
-    Returns
-    -------
-    list of int
-        Width of each block.
-
-    Raises
-    ------
-    Corrupt
-        The payload is too short, or a code or a pad is wrong.
-    """
+    """Read the codes of a tile and their pad: the width of each block."""
     widths = [0] * count
     code_bytes = 0
     for number in np.flatnonzero(reader.take_flags(4)).tolist():
@@ -132,27 +81,7 @@ def take_codes(reader: blocks.Reader, count: int, float_type: FloatType) -> list
 def _encode_full(
     q: Array, is_exception: Array, bits: Array, *, inside: Array, float_type: FloatType
 ) -> bytes:
-    """
-    Write the full form of a tile.
-
-    Parameters
-    ----------
-    q : numpy.ndarray
-        Integers by block and position.
-    is_exception : numpy.ndarray
-        Of each of these, whether it is an exception.
-    bits : numpy.ndarray
-        Their patterns.
-    inside : numpy.ndarray
-        Of each of these, whether it is inside of the data.
-    float_type : FloatType
-        Type of the values.
-
-    Returns
-    -------
-    bytes
-        The payload.
-    """
+    """Write the full form of a tile from arrays by block and position."""
     run = blocks.fill_run(q[inside], is_exception[inside])
     differences = np.zeros(inside.shape, "<i8")
     differences[inside] = np.diff(run, prepend=run[0])
@@ -168,30 +97,7 @@ def _encode_full(
 
 
 def _decode_full(payload: bytes, *, inside: Array, float_type: FloatType) -> tuple[Array, bytes]:
-    """
-    Read the full form of a tile.
-
-    Parameters
-    ----------
-    payload : bytes
-        The payload.
-    inside : numpy.ndarray
-        Of each block and position, whether it is inside of the data.
-    float_type : FloatType
-        Type of the values.
-
-    Returns
-    -------
-    q : numpy.ndarray
-        Integers by block and position.
-    section : bytes
-        The section of exceptions.
-
-    Raises
-    ------
-    Corrupt
-        The payload is too short, or a code or a pad is wrong.
-    """
+    """Read the full form of a tile: integers by block and position, and exceptions' section."""
     reader = blocks.Reader(payload)
     widths = take_codes(reader, len(inside), float_type)
     initial = np.frombuffer(reader.take(float_type.size), blocks.signed_dtype(float_type))
@@ -214,29 +120,7 @@ def encode_tile(
     mode: int = 0,
     inside: Array | None = None,
 ) -> bytes | None:
-    """
-    Encode one tile.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the tile's values.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
-    fill_bits : int, optional
-        The fill value's pattern.
-    mode : int
-        Not looked at: there is one.
-    inside : numpy.ndarray, optional
-        Not looked at: the number of values says it all.
-
-    Returns
-    -------
-    bytes or None
-        The payload, of any length; None where the tile has to be stored.
-    """
+    """Encode one tile."""
     inside = blocks.consecutive_inside(bits.size)
     encode_full = functools.partial(_encode_full, inside=inside, float_type=float_type)
     return blocks.encode_tile(
@@ -253,34 +137,7 @@ def decode_tile(
     mode: int = 0,
     inside: Array | None = None,
 ) -> Array:
-    """
-    Decode one tile that is neither empty nor stored.
-
-    Parameters
-    ----------
-    payload : bytes
-        The tile's payload.
-    count : int
-        Number of its values.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
-    mode : int
-        Not looked at: there is one.
-    inside : numpy.ndarray, optional
-        Not looked at: the number of values says it all.
-
-    Returns
-    -------
-    numpy.ndarray
-        Patterns of the values.
-
-    Raises
-    ------
-    Corrupt
-        The payload contradicts itself.
-    """
+    """Decode one tile that is neither empty nor stored."""
     inside = blocks.consecutive_inside(count)
     decode_full = functools.partial(_decode_full, inside=inside, float_type=float_type)
     return blocks.decode_tile(payload, inside, float_type, quantizer, decode_full=decode_full)

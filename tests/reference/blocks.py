@@ -24,37 +24,14 @@ GROUP = 32
 
 
 def signed_dtype(float_type: FloatType) -> np.dtype[Any]:
-    """
-    Give the type of integers that wrap modulo 2^W.
-
-    Parameters
-    ----------
-    float_type : FloatType
-        Type of the values.
-
-    Returns
-    -------
-    numpy.dtype
-        int32 or int64.
-    """
+    """Give the type of integers that wrap modulo 2^W."""
     return np.dtype(f"<i{float_type.size}")
 
 
 def largest_bin(float_type: FloatType, width: int) -> int:
-    """
-    Give K, the largest magnitude of a negative bin of a pointwise-relative bound.
+    """Give K, the largest magnitude of a negative bin of a pointwise-relative bound.
 
-    Parameters
-    ----------
-    float_type : FloatType
-        Type of the values.
-    width : int
-        The frame's S.
-
-    Returns
-    -------
-    int
-        K.
+    `width` is the frame's S.
     """
     m = float_type.mantissa_bits
     return min((float_type.one - (1 << m)) // width, (1 << (m - 2)) - 2)
@@ -63,27 +40,7 @@ def largest_bin(float_type: FloatType, width: int) -> int:
 def quantize(
     bits: Array, float_type: FloatType, quantizer: Quantizer, fill_bits: int | None = None
 ) -> tuple[Array, Array]:
-    """
-    Give the integers of a tile, and its exceptions.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the tile's values.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step; not lossless.
-    fill_bits : int, optional
-        The fill value's pattern.
-
-    Returns
-    -------
-    q : numpy.ndarray
-        The integers, as int64; 0 for exceptions.
-    is_exception : numpy.ndarray
-        Of each value, whether it is an exception.
-    """
+    """Give the integers of a tile as int64, 0 for exceptions, and which values are exceptions."""
     if quantizer.kind == Kind.POINTWISE_RELATIVE:
         bins, coded = pfpl.relative_bins(bits, float_type, quantizer.step, fill_bits)
         k = bins + largest_bin(float_type, quantizer.step) + 1
@@ -96,23 +53,7 @@ def quantize(
 
 
 def dequantize(q: Array, float_type: FloatType, quantizer: Quantizer) -> Array:
-    """
-    Give the patterns of values.
-
-    Parameters
-    ----------
-    q : numpy.ndarray
-        Any integers, of W bits or more.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step; not lossless.
-
-    Returns
-    -------
-    numpy.ndarray
-        The patterns.
-    """
+    """Give the patterns of values from integers of W bits or more."""
     q = q.astype(signed_dtype(float_type))
     if quantizer.kind != Kind.POINTWISE_RELATIVE:
         with np.errstate(over="ignore"):
@@ -131,21 +72,7 @@ def dequantize(q: Array, float_type: FloatType, quantizer: Quantizer) -> Array:
 
 
 def fill_run(q: Array, is_exception: Array) -> Array:
-    """
-    Give the exceptions of a run the integers that make differences small.
-
-    Parameters
-    ----------
-    q : numpy.ndarray
-        Integers of the run.
-    is_exception : numpy.ndarray
-        Of each value, whether it is an exception.
-
-    Returns
-    -------
-    numpy.ndarray
-        The integers; of an exception, that of the value before it.
-    """
+    """Give exceptions the integer of the value before them, which makes differences small."""
     kept = np.flatnonzero(~is_exception)
     if kept.size == 0:
         return np.zeros_like(q)
@@ -161,63 +88,19 @@ def fill_run(q: Array, is_exception: Array) -> Array:
 
 
 def bit_width(magnitudes: Array) -> int:
-    """
-    Give the number of bits of the largest of some magnitudes.
-
-    Parameters
-    ----------
-    magnitudes : numpy.ndarray
-        Integers that are not negative.
-
-    Returns
-    -------
-    int
-        The width; 0 where there are no magnitudes, or zeros only.
-    """
+    """Give the number of bits of the largest of some magnitudes; 0 where there are none."""
     return int(magnitudes.max(initial=0)).bit_length()
 
 
 def pack_block(differences: Array, width: int) -> bytes:
-    """
-    Write the planes of a block: signs, then bits from the lowest to the highest.
-
-    Parameters
-    ----------
-    differences : numpy.ndarray
-        Differences of the block.
-    width : int
-        Number of planes behind that of the signs.
-
-    Returns
-    -------
-    bytes
-        The planes.
-    """
+    """Write the planes of a block: signs, then bits from the lowest to the highest."""
     magnitudes = np.abs(differences)
     planes = [differences < 0, *((magnitudes >> bit) & 1 != 0 for bit in range(width))]
     return np.packbits(np.array(planes), axis=1).tobytes()
 
 
 def unpack_block(planes: bytes, block: int, float_type: FloatType) -> tuple[Array, Array]:
-    """
-    Undo `pack_block`.
-
-    Parameters
-    ----------
-    planes : bytes
-        Planes of a block.
-    block : int
-        Number of positions of the block.
-    float_type : FloatType
-        Type of the values.
-
-    Returns
-    -------
-    negative : numpy.ndarray
-        The signs.
-    magnitudes : numpy.ndarray
-        The magnitudes.
-    """
+    """Undo `pack_block`: give signs and magnitudes."""
     rows = np.unpackbits(np.frombuffer(planes, np.uint8).reshape(-1, block // 8), axis=1)
     magnitudes = np.zeros(block, signed_dtype(float_type))
     for bit, row in enumerate(rows[1:]):
@@ -231,126 +114,41 @@ def unpack_block(planes: bytes, block: int, float_type: FloatType) -> tuple[Arra
 
 
 class Reader:
-    """
-    Bytes that are taken from the front.
-
-    Parameters
-    ----------
-    data : bytes
-        The bytes.
-    """
+    """Bytes that are taken from the front."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def left(self) -> int:
-        """
-        Say how much is left.
-
-        Returns
-        -------
-        int
-            Number of bytes.
-        """
+        """Say how much is left."""
         return len(self._data) - self._at
 
     def take(self, size: int) -> bytes:
-        """
-        Take some bytes.
-
-        Parameters
-        ----------
-        size : int
-            How many.
-
-        Returns
-        -------
-        bytes
-            The bytes.
-
-        Raises
-        ------
-        Corrupt
-            Not as many are left.
-        """
+        """Take some bytes."""
         if size > self.left():
             raise Corrupt(f"{size} bytes are asked for, {self.left()} are left")
         self._at += size
         return self._data[self._at - size : self._at]
 
     def take_flags(self, size: int) -> Array:
-        """
-        Take the bits of a word, lowest first.
-
-        Parameters
-        ----------
-        size : int
-            Bytes of the word.
-
-        Returns
-        -------
-        numpy.ndarray
-            The bits as booleans.
-        """
+        """Take the bits of a word, lowest first."""
         word = np.frombuffer(self.take(size), np.uint8)
         return np.unpackbits(word, bitorder="little").astype(bool)
 
     def take_padding(self, size: int) -> None:
-        """
-        Take bytes that must be zero.
-
-        Parameters
-        ----------
-        size : int
-            How many.
-
-        Raises
-        ------
-        Corrupt
-            One is not zero, or not as many are left.
-        """
+        """Take bytes that must be zero."""
         if any(self.take(size)):
             raise Corrupt("padding that is not zero")
 
 
 def pack_flags(flags: Array, bits: int) -> bytes:
-    """
-    Write booleans as the bits of a word, lowest first.
-
-    Parameters
-    ----------
-    flags : numpy.ndarray
-        The booleans, at most as many as the word has bits.
-    bits : int
-        Bits of the word, a multiple of 8.
-
-    Returns
-    -------
-    bytes
-        The word.
-    """
+    """Write booleans as the bits of a word of a multiple of 8 bits, lowest first."""
     return np.packbits(flags, bitorder="little").tobytes().ljust(bits // 8, b"\0")
 
 
 def pack_exceptions(bits: Array, is_exception: Array, inside: Array) -> bytes:
-    """
-    Write the section of exceptions.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the tile's values, by block and position.
-    is_exception : numpy.ndarray
-        Of each of these, whether it is an exception.
-    inside : numpy.ndarray
-        Of each of these, whether it is inside of the data.
-
-    Returns
-    -------
-    bytes
-        The section; empty where there are no exceptions.
-    """
+    """Write the section of exceptions, empty without any, from arrays by block and position."""
     if not is_exception.any():
         return b""
     block = inside.shape[1]
@@ -373,28 +171,7 @@ def pack_exceptions(bits: Array, is_exception: Array, inside: Array) -> bytes:
 
 
 def _take_block_flags(reader: Reader, first: int, blocks: int) -> Array:
-    """
-    Take a word of which each bit is a block of one group.
-
-    Parameters
-    ----------
-    reader : Reader
-        The section.
-    first : int
-        Number of the group's first block.
-    blocks : int
-        Number of blocks of the tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        A boolean for each block of the tile.
-
-    Raises
-    ------
-    Corrupt
-        A bit for a block that is not in the tile.
-    """
+    """Take a word whose bits are blocks of one group: a boolean for each block of the tile."""
     bits = np.flatnonzero(reader.take_flags(4)) + first
     if np.any(bits >= blocks):
         raise Corrupt("exceptions in a block that is not in the tile")
@@ -404,30 +181,7 @@ def _take_block_flags(reader: Reader, first: int, blocks: int) -> Array:
 
 
 def unpack_exceptions(section: bytes, inside: Array, float_type: FloatType) -> tuple[Array, Array]:
-    """
-    Undo `pack_exceptions`.
-
-    Parameters
-    ----------
-    section : bytes
-        The section, not empty.
-    inside : numpy.ndarray
-        Of each block and position, whether it is inside of the data.
-    float_type : FloatType
-        Type of the values.
-
-    Returns
-    -------
-    is_exception : numpy.ndarray
-        Of each block and position, whether it is an exception.
-    bits : numpy.ndarray
-        Patterns of these; zeros elsewhere.
-
-    Raises
-    ------
-    Corrupt
-        The section contradicts itself.
-    """
+    """Undo `pack_exceptions`: give which values are exceptions, and their patterns, 0 elsewhere."""
     reader = Reader(section)
     blocks, block = inside.shape
     groups = np.flatnonzero(reader.take_flags(4))
@@ -468,21 +222,7 @@ def unpack_exceptions(section: bytes, inside: Array, float_type: FloatType) -> t
 
 
 def consecutive_inside(count: int, block: int = 32) -> Array:
-    """
-    Lay values that follow each other out in blocks.
-
-    Parameters
-    ----------
-    count : int
-        Number of values of the tile.
-    block : int
-        Number of values of a block.
-
-    Returns
-    -------
-    numpy.ndarray
-        Of each block and position, whether it is inside of the data.
-    """
+    """Lay values that follow each other out in blocks: give `inside`."""
     blocks = -(-count // block)
     return np.arange(blocks * block).reshape(blocks, block) < count
 
@@ -496,29 +236,10 @@ def encode_tile(
     *,
     encode_full: Callable[[Array, Array, Array], bytes],
 ) -> bytes | None:
-    """
-    Encode one tile.
+    """Encode one tile.
 
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the tile's values.
-    inside : numpy.ndarray
-        Of each block and position, whether it is inside of the data.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
-    fill_bits : int or None
-        The fill value's pattern.
-    encode_full : callable
-        Writes the full form of a tile from its integers, from which of them are exceptions, and
-        from the patterns, all by block and position.
-
-    Returns
-    -------
-    bytes or None
-        The payload, of any length; None where the tile has to be stored.
+    `encode_full` writes the full form of a tile from its integers, from which of them are
+    exceptions, and from the patterns, all by block and position.
     """
     q, is_exception = quantize(bits, float_type, quantizer, fill_bits)
     if not is_exception.any() and np.all(q == q[0]):
@@ -543,32 +264,10 @@ def decode_tile(
     *,
     decode_full: Callable[[bytes], tuple[Array, bytes]],
 ) -> Array:
-    """
-    Decode one tile that is neither empty nor stored.
+    """Decode one tile that is neither empty nor stored.
 
-    Parameters
-    ----------
-    payload : bytes
-        The tile's payload.
-    inside : numpy.ndarray
-        Of each block and position, whether it is inside of the data.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
-    decode_full : callable
-        Reads the full form, and gives the integers by block and position, and the section of
-        exceptions.
-
-    Returns
-    -------
-    numpy.ndarray
-        Patterns of the values.
-
-    Raises
-    ------
-    Corrupt
-        The payload contradicts itself.
+    `decode_full` reads the full form, and gives the integers by block and position, and the section
+    of exceptions.
     """
     if len(payload) % 4:
         raise Corrupt(f"a payload of {len(payload)} bytes, no multiple of 4")

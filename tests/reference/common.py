@@ -1,6 +1,18 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the frame and every codec share: refusals, bound kinds, the two float types."""
+"""What the frame and every codec share: refusals, bound kinds, the two float types.
+
+Names mean the same in all modules: `bits` are patterns of values, `float_type` is their type,
+`quantizer` has bound kind and step, and `fill_bits` is the fill value's pattern. `inside` says of
+each block and position whether it is inside of the data, and `is_exception` of each value whether
+it is an exception. What reads bytes raises `Corrupt` if they contradict themselves.
+
+A codec is a module with its NUMBER and MODES, and four functions. `chosen_mode` gives the mode that
+an encoder takes for a chunk, by the mode that was asked for (0 is the default one) and the chunk's
+extents other than 1. `tiling` says how a chunk is cut into tiles. `encode_tile` gives a tile's
+payload, of any length, or None where the tile has to be stored. `decode_tile` gives the patterns of
+a tile that is neither empty nor stored. They ignore arguments that their modes do not have.
+"""
 
 from __future__ import annotations
 
@@ -39,16 +51,9 @@ class Kind(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class ValueType:
-    """
-    A type of values that a frame can hold.
+    """A type of values that a frame can hold."""
 
-    Parameters
-    ----------
-    size : int
-        Bytes of a value.
-    """
-
-    size: int
+    size: int  # bytes of a value
 
     @property
     def word_bits(self) -> int:
@@ -63,25 +68,15 @@ class ValueType:
 
 @dataclasses.dataclass(frozen=True)
 class FloatType(ValueType):
-    """
-    One of the two IEEE 754 types a frame can hold.
+    """One of the two IEEE 754 types a frame can hold.
 
     Values travel through the reference as arrays of `word_dtype` (their bit patterns), and are only
     viewed as floats where a number is needed. So no pattern, a signalling NaN's included, is ever
     changed by a conversion.
-
-    Parameters
-    ----------
-    size : int
-        Bytes of a value.
-    mantissa_bits : int
-        Bits of the mantissa that are stored.
-    bias : int
-        Exponent bias.
     """
 
-    mantissa_bits: int
-    bias: int
+    mantissa_bits: int  # bits of the mantissa that are stored
+    bias: int  # exponent bias
 
     @property
     def float_dtype(self) -> np.dtype[Any]:
@@ -119,18 +114,9 @@ class FloatType(ValueType):
         return 2.0 ** (self.bias - 3)
 
     def number(self, value: float) -> Any:
-        """
-        Give a number as a NumPy scalar of this type.
+        """Give a number as a NumPy scalar, rounded to nearest.
 
-        Parameters
-        ----------
-        value : float
-            Any number; it is rounded to nearest where it has to be.
-
-        Returns
-        -------
-        numpy.float32 or numpy.float64
-            The scalar. Arithmetic of it with an array of this type stays in this type.
+        Arithmetic of it with an array of this type stays in this type.
         """
         with np.errstate(over="ignore"):
             return self.float_dtype.type(value)
@@ -140,76 +126,30 @@ FLOAT_TYPES = {4: FloatType(4, 23, 127), 8: FloatType(8, 52, 1023)}
 
 
 def float_to_bits(value: float) -> int:
-    """
-    Give a float64's pattern.
-
-    Parameters
-    ----------
-    value : float
-        Any number.
-
-    Returns
-    -------
-    int
-        Its pattern.
-    """
+    """Give a float64's pattern."""
     return int(struct.unpack("<Q", struct.pack("<d", value))[0])
 
 
 def bits_to_float(bits: int) -> float:
-    """
-    Give the float64 of a pattern.
-
-    Parameters
-    ----------
-    bits : int
-        The pattern, of 64 bits.
-
-    Returns
-    -------
-    float
-        The number.
-    """
+    """Give the float64 of a pattern."""
     return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
 
 
 def zigzag(numbers: Array) -> Array:
-    """
-    Fold signed numbers into unsigned ones: 0, -1, 1, -2 become 0, 1, 2, 3.
-
-    Parameters
-    ----------
-    numbers : numpy.ndarray
-        int64 numbers.
-
-    Returns
-    -------
-    numpy.ndarray
-        uint64 numbers.
-    """
+    """Fold signed numbers into unsigned ones: 0, -1, 1, -2 become 0, 1, 2, 3."""
     folded: Array = ((numbers << 1) ^ (numbers >> 63)).astype("<u8")
     return folded
 
 
 @dataclasses.dataclass(frozen=True)
 class Quantizer:
-    """
-    What a frame says of its bound to the codec.
+    """What a frame says of its bound to the codec."""
 
-    Parameters
-    ----------
-    kind : Kind
-        Bound kind of the frame.
-    step : int
-        The eight bytes of the frame's step field as an integer: the bits of a float64, the odd
-        number S, or 0, as the kind has it.
-    bound : float
-        B, where an encoder cannot tell it from the step; no frame has it.
-    """
-
-    kind: Kind
+    kind: Kind  # bound kind of the frame
+    # The eight bytes of the frame's step field as an integer: the bits of a float64, the odd number
+    # S, or 0, as the kind has it.
     step: int
-    bound: float = 0.0
+    bound: float = 0.0  # B, where an encoder cannot tell it from the step; no frame has it
 
 
 class Tiling(Protocol):
@@ -220,52 +160,18 @@ class Tiling(Protocol):
         """Number of tiles."""
 
     def places(self, tile: int) -> Array:
-        """
-        Say which values a tile holds.
-
-        Parameters
-        ----------
-        tile : int
-            Number of the tile.
-
-        Returns
-        -------
-        numpy.ndarray
-            Numbers of its values in the chunk, in the order that they have in the tile.
-        """
+        """Give the numbers of a tile's values in the chunk, in the tile's order."""
 
     def inside(self, tile: int) -> Array | None:
-        """
-        Say which positions of a tile's blocks hold a value.
-
-        Parameters
-        ----------
-        tile : int
-            Number of the tile.
-
-        Returns
-        -------
-        numpy.ndarray or None
-            Of each block and position, whether it is inside of the data. None where the values just
-            follow each other, so that their number says it all.
-        """
+        """Say which positions of a tile's blocks hold a value; None if values are consecutive."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Consecutive:
-    """
-    Tiles of values that follow each other in the chunk; the last one may be shorter.
+    """Tiles of values that follow each other in the chunk; the last one may be shorter."""
 
-    Parameters
-    ----------
-    count : int
-        Number of values of the chunk.
-    per_tile : int
-        Number of values of a full tile.
-    """
-
-    count: int
-    per_tile: int
+    count: int  # number of values of the chunk
+    per_tile: int  # number of values of a full tile
 
     @property
     def tile_count(self) -> int:
@@ -273,28 +179,9 @@ class Consecutive:
         return -(-self.count // self.per_tile)
 
     def places(self, tile: int) -> Array:
-        """
-        Say which values a tile holds.
-
-        Parameters
-        ----------
-        tile : int
-            Number of the tile.
-
-        Returns
-        -------
-        numpy.ndarray
-            Numbers of its values in the chunk.
-        """
+        """Give the numbers of a tile's values in the chunk."""
         first = tile * self.per_tile
         return np.arange(first, min(first + self.per_tile, self.count))
 
     def inside(self, tile: int) -> None:
-        """
-        Say that the values follow each other.
-
-        Parameters
-        ----------
-        tile : int
-            Number of the tile.
-        """
+        """Say that the values follow each other."""

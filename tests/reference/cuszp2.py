@@ -52,40 +52,17 @@ BLOCKS_PER_TILE = 64
 
 
 def chosen_mode(mode: int, extents: Sequence[int]) -> int:
-    """
-    Give the mode that an encoder takes for a chunk.
-
-    Parameters
-    ----------
-    mode : int
-        The mode that was asked for; 0 is the default one.
-    extents : sequence of int
-        The chunk's extents other than 1.
-
-    Returns
-    -------
-    int
-        The mode, with not more dimensions than the chunk has.
-    """
+    """Give the mode that an encoder takes for a chunk, with not more dimensions than it has."""
     mode = mode or DEFAULT_MODE
     return min(mode >> 4, max(1, len(extents))) << 4 | mode & 3
 
 
 @dataclasses.dataclass(frozen=True)
 class InBlocks:
-    """
-    Tiles of blocks of two or three dimensions.
+    """Tiles of blocks of two or three dimensions."""
 
-    Parameters
-    ----------
-    dims : tuple of int
-        The chunk's z, y, x.
-    shape : tuple of int
-        A block's.
-    """
-
-    dims: tuple[int, ...]
-    shape: tuple[int, int, int]
+    dims: tuple[int, ...]  # the chunk's z, y, x
+    shape: tuple[int, int, int]  # a block's
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -100,19 +77,7 @@ class InBlocks:
         return -(-math.prod(self.grid) // BLOCKS_PER_TILE)
 
     def _positions(self, tile: int) -> list[Array]:
-        """
-        Say where the positions of a tile's blocks lie.
-
-        Parameters
-        ----------
-        tile : int
-            Number of the tile.
-
-        Returns
-        -------
-        list of numpy.ndarray
-            z, y, x of each block and position.
-        """
+        """Give z, y, x of each block and position of a tile."""
         first = tile * BLOCKS_PER_TILE
         numbers = np.arange(first, min(first + BLOCKS_PER_TILE, math.prod(self.grid)))
         corners = np.unravel_index(numbers, self.grid)
@@ -123,37 +88,13 @@ class InBlocks:
         ]
 
     def inside(self, tile: int) -> Array:
-        """
-        Say which positions of a tile's blocks hold a value.
-
-        Parameters
-        ----------
-        tile : int
-            Number of the tile.
-
-        Returns
-        -------
-        numpy.ndarray
-            Of each block and position, whether it is inside of the data.
-        """
+        """Say which positions of a tile's blocks hold a value."""
         z, y, x = self._positions(tile)
         within: Array = (z < self.dims[0]) & (y < self.dims[1]) & (x < self.dims[2])
         return within
 
     def places(self, tile: int) -> Array:
-        """
-        Say which values a tile holds.
-
-        Parameters
-        ----------
-        tile : int
-            Number of the tile.
-
-        Returns
-        -------
-        numpy.ndarray
-            Numbers of its values in the chunk, block by block.
-        """
+        """Give the numbers of a tile's values in the chunk, block by block."""
         z, y, x = self._positions(tile)
         numbers: Array = (z * self.dims[1] + y) * self.dims[2] + x
         return numbers[self.inside(tile)]
@@ -165,44 +106,14 @@ def tiling(
     mode: int = DEFAULT_MODE,
     dims: tuple[int, ...] | None = None,
 ) -> Tiling:
-    """
-    Say how a chunk is cut into tiles.
-
-    Parameters
-    ----------
-    count : int
-        Number of values.
-    float_type : FloatType
-        Not looked at: both types have as many values in a tile.
-    mode : int
-        The frame's mode.
-    dims : tuple of int, optional
-        The frame's dims, where its mode has them.
-
-    Returns
-    -------
-    Tiling
-        The tiles.
-    """
+    """Say how a chunk is cut into tiles."""
     if dims is None:
         return Consecutive(count, PER_TILE)
     return InBlocks(dims, SHAPES[mode >> 4])
 
 
 def places_before(dimensions: int) -> list[int]:
-    """
-    Say which value of a block each one is predicted from.
-
-    Parameters
-    ----------
-    dimensions : int
-        Dimensions of the block.
-
-    Returns
-    -------
-    list of int
-        Of each position but the first, the number of the position before it.
-    """
+    """Give, of each position of a block but the first, the one that its value is predicted from."""
     _, extent_y, extent_x = SHAPES[dimensions]
     before = []
     for position in range(1, math.prod(SHAPES[dimensions])):
@@ -223,23 +134,7 @@ def places_before(dimensions: int) -> list[int]:
 
 
 def to_differences(q: Array, mode: int, inside: Array) -> Array:
-    """
-    Take the differences of a tile.
-
-    Parameters
-    ----------
-    q : numpy.ndarray
-        Integers by block and position.
-    mode : int
-        The frame's mode.
-    inside : numpy.ndarray
-        Of each of these, whether it is inside of the data.
-
-    Returns
-    -------
-    numpy.ndarray
-        The differences; 0 outside of the data.
-    """
+    """Take the differences of a tile, by block and position; 0 outside of the data."""
     differences = q.copy()
     if mode & 3 != FIXED:
         differences[:, 1:] -= q[:, places_before(mode >> 4)]
@@ -248,21 +143,7 @@ def to_differences(q: Array, mode: int, inside: Array) -> Array:
 
 
 def from_differences(differences: Array, mode: int) -> Array:
-    """
-    Undo `to_differences`.
-
-    Parameters
-    ----------
-    differences : numpy.ndarray
-        Differences by block and position.
-    mode : int
-        The frame's mode.
-
-    Returns
-    -------
-    numpy.ndarray
-        The integers.
-    """
+    """Undo `to_differences`."""
     q = differences.copy()
     if mode & 3 != FIXED:
         for position, before in enumerate(places_before(mode >> 4), 1):
@@ -276,19 +157,10 @@ def from_differences(differences: Array, mode: int) -> Array:
 
 
 class Code(NamedTuple):
-    """
-    What a block's code says.
+    """What a block's code says."""
 
-    Parameters
-    ----------
-    width : int
-        F of a plain block, G of an outlier block.
-    residual_bytes : int
-        Bytes of the first residual, o; 0 of a plain block.
-    """
-
-    width: int
-    residual_bytes: int
+    width: int  # F of a plain block, G of an outlier block
+    residual_bytes: int  # bytes of the first residual, o; 0 of a plain block
 
     @property
     def planes(self) -> int:
@@ -296,38 +168,12 @@ class Code(NamedTuple):
         return self.width + 1 if self.width or self.residual_bytes else 0
 
     def size(self, block: int) -> int:
-        """
-        Give the bytes of planes and first residual.
-
-        Parameters
-        ----------
-        block : int
-            Number of positions of the block.
-
-        Returns
-        -------
-        int
-            Number of bytes.
-        """
+        """Give the bytes of planes and first residual."""
         return self.planes * block // 8 + self.residual_bytes
 
 
 def choose_code(differences: Array, mode: int) -> Code:
-    """
-    Choose how to write a block.
-
-    Parameters
-    ----------
-    differences : numpy.ndarray
-        Differences of the block.
-    mode : int
-        The frame's mode.
-
-    Returns
-    -------
-    Code
-        The code.
-    """
+    """Choose how to write a block."""
     magnitudes = np.abs(differences)
     plain = Code(blocks.bit_width(magnitudes), 0)
     if mode & 3 != OUTLIER:
@@ -338,21 +184,7 @@ def choose_code(differences: Array, mode: int) -> Code:
 
 
 def pack_code(code: Code, float_type: FloatType) -> bytes:
-    """
-    Write a code.
-
-    Parameters
-    ----------
-    code : Code
-        The code.
-    float_type : FloatType
-        Type of the values.
-
-    Returns
-    -------
-    bytes
-        One byte, or two.
-    """
+    """Write a code, of one byte or two."""
     width_bits, size = (5, 1) if float_type.size == 4 else (6, 2)
     outlier_bit = 7 if float_type.size == 4 else 9
     word = code.width
@@ -362,28 +194,7 @@ def pack_code(code: Code, float_type: FloatType) -> bytes:
 
 
 def unpack_codes(codes: bytes, mode: int, float_type: FloatType) -> Iterator[Code]:
-    """
-    Read the codes of a tile.
-
-    Parameters
-    ----------
-    codes : bytes
-        The codes, without the pad.
-    mode : int
-        The frame's mode.
-    float_type : FloatType
-        Type of the values.
-
-    Yields
-    ------
-    Code
-        What each of them says.
-
-    Raises
-    ------
-    Corrupt
-        A code that is not allowed.
-    """
+    """Read the codes of a tile, without the pad."""
     width_bits, size = (5, 1) if float_type.size == 4 else (6, 2)
     outlier_bit = 7 if float_type.size == 4 else 9
     largest = float_type.mantissa_bits - (1 if mode & 3 == FIXED else 0)
@@ -418,29 +229,7 @@ def _encode_full(
     float_type: FloatType,
     mode: int,
 ) -> bytes:
-    """
-    Write the full form of a tile.
-
-    Parameters
-    ----------
-    q : numpy.ndarray
-        Integers by block and position.
-    is_exception : numpy.ndarray
-        Of each of these, whether it is an exception.
-    bits : numpy.ndarray
-        Their patterns.
-    inside : numpy.ndarray
-        Of each of these, whether it is inside of the data.
-    float_type : FloatType
-        Type of the values.
-    mode : int
-        The frame's mode.
-
-    Returns
-    -------
-    bytes
-        The payload.
-    """
+    """Write the full form of a tile from arrays by block and position."""
     filled = q.copy()
     for number, within in enumerate(inside):
         run = blocks.fill_run(q[number, within], is_exception[number, within])
@@ -465,32 +254,7 @@ def _encode_full(
 def _decode_full(
     payload: bytes, *, inside: Array, float_type: FloatType, mode: int
 ) -> tuple[Array, bytes]:
-    """
-    Read the full form of a tile.
-
-    Parameters
-    ----------
-    payload : bytes
-        The payload.
-    inside : numpy.ndarray
-        Of each block and position, whether it is inside of the data.
-    float_type : FloatType
-        Type of the values.
-    mode : int
-        The frame's mode.
-
-    Returns
-    -------
-    q : numpy.ndarray
-        Integers by block and position.
-    section : bytes
-        The section of exceptions.
-
-    Raises
-    ------
-    Corrupt
-        The payload is too short, or a code or a pad is wrong.
-    """
+    """Read the full form of a tile: integers by block and position, and exceptions' section."""
     block = inside.shape[1]
     reader = blocks.Reader(payload)
     code_bytes = len(inside) * (1 if float_type.size == 4 else 2)
@@ -524,30 +288,7 @@ def encode_tile(
     mode: int = DEFAULT_MODE,
     inside: Array | None = None,
 ) -> bytes | None:
-    """
-    Encode one tile.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the tile's values.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
-    fill_bits : int, optional
-        The fill value's pattern.
-    mode : int
-        The frame's mode.
-    inside : numpy.ndarray, optional
-        Of each block and position, whether it is inside of the data; left out where blocks have one
-        dimension.
-
-    Returns
-    -------
-    bytes or None
-        The payload, of any length; None where the tile has to be stored.
-    """
+    """Encode one tile; `inside` is left out where blocks have one dimension."""
     if inside is None:
         inside = blocks.consecutive_inside(bits.size)
     encode_full = functools.partial(_encode_full, inside=inside, float_type=float_type, mode=mode)
@@ -565,35 +306,7 @@ def decode_tile(
     mode: int = DEFAULT_MODE,
     inside: Array | None = None,
 ) -> Array:
-    """
-    Decode one tile that is neither empty nor stored.
-
-    Parameters
-    ----------
-    payload : bytes
-        The tile's payload.
-    count : int
-        Number of its values.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
-    mode : int
-        The frame's mode.
-    inside : numpy.ndarray, optional
-        Of each block and position, whether it is inside of the data; left out where blocks have one
-        dimension.
-
-    Returns
-    -------
-    numpy.ndarray
-        Patterns of the values.
-
-    Raises
-    ------
-    Corrupt
-        The payload contradicts itself.
-    """
+    """Decode one tile that is neither empty nor stored; `inside` as for `encode_tile`."""
     if inside is None:
         inside = blocks.consecutive_inside(count)
     decode_full = functools.partial(_decode_full, inside=inside, float_type=float_type, mode=mode)

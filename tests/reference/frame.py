@@ -123,52 +123,23 @@ def has_words(value_class: int) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """
-    A frame's fields, but for those that follow from the others (sizes, sums, tile table).
+    """A frame's fields, but for those that follow from the others (sizes, sums, tile table)."""
 
-    Parameters
-    ----------
-    codec : int
-        Number of the codec.
-    value_bytes : int
-        Bytes of a value; 1 also where the type is not known.
-    big_endian : bool
-        The raw bytes were big-endian.
-    kind : Kind
-        Bound kind.
-    raw_bytes : int
-        Raw bytes of the chunk.
-    bound : float
-        The bound as the user gave it.
-    step : int
-        The step field as an integer of 64 bits.
-    tiles : tuple of bytes
-        Payloads of the tiles; of codec 0, the whole payload.
-    mode : int
-        The codec's mode.
-    flags : int
-        All 16 flags.
-    dims : tuple of int, optional
-        (w,) z, y, x, where the codec's mode has dims.
-    later_fields : bytes
-        Header fields behind the dims: of integers, and of a later minor version.
-    value_class : int
-        Class of the type: 0 floats, 1 unsigned, 2 signed integers, 3 float16, 4 bfloat16, 5
-        complex numbers.
-    """
-
-    codec: int
-    value_bytes: int
-    big_endian: bool
-    kind: Kind
-    raw_bytes: int
-    bound: float
-    step: int
-    tiles: tuple[bytes, ...]
-    mode: int = 0
-    flags: int = HAS_PAYLOAD_SUM
-    dims: tuple[int, ...] | None = None
+    codec: int  # number of the codec
+    value_bytes: int  # bytes of a value; 1 also where the type is not known
+    big_endian: bool  # the raw bytes were big-endian
+    kind: Kind  # bound kind
+    raw_bytes: int  # raw bytes of the chunk
+    bound: float  # the bound as the user gave it
+    step: int  # the step field as an integer of 64 bits
+    tiles: tuple[bytes, ...]  # payloads of the tiles; of codec 0, the whole payload
+    mode: int = 0  # the codec's mode
+    flags: int = HAS_PAYLOAD_SUM  # all 16 flags
+    dims: tuple[int, ...] | None = None  # (w,) z, y, x, where the codec's mode has dims
+    # Header fields behind the dims: of integers, and of a later minor version.
     later_fields: bytes = b""
+    # Class of the type: 0 floats, 1 unsigned, 2 signed integers, 3 float16, 4 bfloat16, 5 complex
+    # numbers.
     value_class: int = 0
 
     @property
@@ -225,19 +196,7 @@ class Frame:
 
 
 def checksum(tiles: Iterable[bytes]) -> int:
-    """
-    Sum a list of byte strings.
-
-    Parameters
-    ----------
-    tiles : iterable of bytes
-        The strings, in order.
-
-    Returns
-    -------
-    int
-        The sum, of 32 bits.
-    """
+    """Sum a list of byte strings."""
     total = 0
     for number, tile in enumerate(tiles):
         words = np.frombuffer(tile + bytes(-len(tile) % 4), "<u4")
@@ -258,20 +217,9 @@ def checksum(tiles: Iterable[bytes]) -> int:
 
 
 def build(frame: Frame) -> bytes:
-    """
-    Write a frame from its fields.
+    """Write a frame from its fields.
 
     Nothing is checked: tests build bad frames, too, whose sums are right.
-
-    Parameters
-    ----------
-    frame : Frame
-        The fields.
-
-    Returns
-    -------
-    bytes
-        The frame.
     """
     ends = np.cumsum([len(tile) for tile in frame.tiles], dtype="<u4")
     table = b"" if frame.codec == STORED else ends.tobytes()
@@ -334,30 +282,10 @@ class _Header(NamedTuple):
 
 
 def parse(data: bytes, *, check_payload: bool = True) -> Frame:
-    """
-    Read and check a frame's fields.
+    """Read and check a frame's fields.
 
     What makes a frame unsupported is looked at first: of a frame that needs a later release, the
     length of the tile table, so the header's sum, may not be known.
-
-    Parameters
-    ----------
-    data : bytes
-        The frame.
-    check_payload : bool
-        Check the payload's sum where there is one.
-
-    Returns
-    -------
-    Frame
-        The fields.
-
-    Raises
-    ------
-    Unsupported
-        The frame needs a later release.
-    Corrupt
-        The frame is damaged.
     """
     header = _read_header(data)
     dims = struct.Struct(f"<{header.modes[header.mode]}I")
@@ -403,26 +331,7 @@ def parse(data: bytes, *, check_payload: bool = True) -> Frame:
 
 
 def _read_header(data: bytes) -> _Header:
-    """
-    Read the fixed fields, and check that this release knows such frames.
-
-    Parameters
-    ----------
-    data : bytes
-        The frame.
-
-    Returns
-    -------
-    _Header
-        The fields.
-
-    Raises
-    ------
-    Unsupported
-        Version, codec, mode, class of the type or a flag is not known.
-    Corrupt
-        This is no frame, or not a whole one.
-    """
+    """Read the fixed fields, and check that this release knows such frames."""
     if data[:4] != MAGIC:
         raise Corrupt(f"a frame begins with {MAGIC!r}, not with {data[:4]!r}")
     if len(data) > 4 and data[4] != VERSION:
@@ -446,19 +355,7 @@ def _read_header(data: bytes) -> _Header:
 
 
 def _check_size(header: _Header) -> None:
-    """
-    Check the fields that the number of tiles follows from.
-
-    Parameters
-    ----------
-    header : _Header
-        The fields.
-
-    Raises
-    ------
-    Corrupt
-        No encoder writes these fields.
-    """
+    """Check the fields that the number of tiles follows from."""
     if has_words(header.value_class):
         is_one = header.value_bytes == 1
         sizes = {1, 2, 4, 8} if header.value_class <= SIGNED else {2}
@@ -475,27 +372,9 @@ def _check_size(header: _Header) -> None:
 
 
 def _cut_payload(data: bytes, header: _Header, tile_count: int | None) -> tuple[bytes, ...]:
-    """
-    Check the header's sum and the tile table, and cut the payload into tiles.
+    """Check the header's sum and the tile table, and cut the payload into tiles.
 
-    Parameters
-    ----------
-    data : bytes
-        The frame, with its whole header.
-    header : _Header
-        The fixed fields.
-    tile_count : int or None
-        Number of tiles; None of codec 0, which has no tile table.
-
-    Returns
-    -------
-    tuple of bytes
-        Payloads of the tiles; of codec 0, the whole payload.
-
-    Raises
-    ------
-    Corrupt
-        The sum is another one, or the tile table does not fit the frame.
+    Codec 0 has no tile table, and the whole payload is one.
     """
     table_begin = 4 * header.words
     payload_begin = table_begin + 4 * (tile_count or 0)
@@ -519,19 +398,7 @@ def _cut_payload(data: bytes, header: _Header, tile_count: int | None) -> tuple[
 
 
 def _check_values(header: _Header) -> None:
-    """
-    Check the fixed fields of a frame that is known, and whole.
-
-    Parameters
-    ----------
-    header : _Header
-        The fields.
-
-    Raises
-    ------
-    Corrupt
-        No encoder writes these fields.
-    """
+    """Check the fixed fields of a frame that is known, and whole."""
     is_integer = header.value_class in {UNSIGNED, SIGNED}
     if header.kind not in list(Kind) or (header.kind == Kind.NOISE and not is_integer):
         raise Corrupt(f"bound kind {header.kind}; {[int(kind) for kind in Kind]} are allowed")
@@ -552,23 +419,7 @@ def _check_values(header: _Header) -> None:
 
 
 def _check_step(step: int, kind: Kind, float_type: FloatType | None) -> None:
-    """
-    Check the step field.
-
-    Parameters
-    ----------
-    step : int
-        The field as an integer.
-    kind : Kind
-        The bound kind; for codec 0 lossless, as there is no step either.
-    float_type : FloatType or None
-        Type of the values; None where it is not known.
-
-    Raises
-    ------
-    Corrupt
-        No encoder writes this step.
-    """
+    """Check the step field; the kind of codec 0 counts as lossless, as there is no step either."""
     if kind == Kind.LOSSLESS or float_type is None:
         allowed = step == 0
     elif kind == Kind.POINTWISE_RELATIVE:
@@ -587,21 +438,7 @@ def _check_step(step: int, kind: Kind, float_type: FloatType | None) -> None:
 
 
 def _decode_tile(frame: Frame, number: int) -> Array:
-    """
-    Decode one tile, by the rules that stand before every codec's own.
-
-    Parameters
-    ----------
-    frame : Frame
-        The frame, of another codec than 0.
-    number : int
-        Number of the tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        Patterns of its values.
-    """
+    """Decode one tile, by the rules that stand before every codec's own."""
     payload, word = frame.tiles[number], np.dtype(f"<u{frame.value_bytes}")
     count = frame.tiling.places(number).size
     if len(payload) == count * frame.value_bytes:
@@ -633,23 +470,7 @@ def _decode_tile(frame: Frame, number: int) -> Array:
 
 
 def _values(frame: Frame, first: int, count: int) -> Array:
-    """
-    Decode some values, with the tiles that hold them.
-
-    Parameters
-    ----------
-    frame : Frame
-        The frame.
-    first : int
-        Number of the first value.
-    count : int
-        How many values.
-
-    Returns
-    -------
-    numpy.ndarray
-        The values, in the type and byte order of the raw bytes.
-    """
+    """Decode some values, with the tiles that hold them."""
     word = np.dtype(f"<u{frame.value_bytes}")
     if frame.codec == STORED:
         bits = np.frombuffer(frame.tiles[0], word)[first : first + count]
@@ -666,52 +487,15 @@ def _values(frame: Frame, first: int, count: int) -> Array:
 
 
 def decode(data: bytes) -> Array:
-    """
-    Decode a frame.
-
-    Parameters
-    ----------
-    data : bytes
-        The frame.
-
-    Returns
-    -------
-    numpy.ndarray
-        All values: float32 or float64 in the byte order of the raw bytes, or uint8.
-
-    Raises
-    ------
-    Refused
-        The frame is damaged, or needs a later release.
-    """
+    """Decode a frame: all values, in the byte order of the raw bytes, or as uint8."""
     frame = parse(data)
     return _values(frame, 0, frame.count)
 
 
 def decode_range(data: bytes, first: int, count: int) -> Array:
-    """
-    Decode some values of a frame, reading only the tiles that hold them.
+    """Decode some values of a frame, reading only the tiles that hold them.
 
-    Parameters
-    ----------
-    data : bytes
-        The frame.
-    first : int
-        Number of the first value.
-    count : int
-        How many values.
-
-    Returns
-    -------
-    numpy.ndarray
-        The values.
-
-    Raises
-    ------
-    IndexError
-        The frame has fewer values.
-    Refused
-        The frame is damaged, or needs a later release. The payload's sum is not checked.
+    The payload's sum is not checked.
     """
     frame = parse(data, check_payload=False)
     if first < 0 or count < 0 or first + count > frame.count:
@@ -739,46 +523,13 @@ def encode(
     exact: Sequence[int] = (),
     wide: bool = False,
 ) -> bytes:
-    """
-    Encode an array.
+    """Encode values of either byte order; what is of no known type is stored as bytes.
 
-    Parameters
-    ----------
-    array : numpy.ndarray or bytes
-        float32 or float64 values of either byte order; everything else is stored as bytes.
-    bound_kind : Kind
-        Bound kind.
-    bound : float
-        Bound; of no meaning for lossless.
-    fill_bits : int, optional
-        The fill value's pattern, as an unsigned integer.
-    maybe_padded : bool
-        The chunk may hold padding; only a range-relative bound asks for it.
-    checksum : bool
-        Write the payload's sum.
-    codec : int
-        Number of the codec; `AUTO` picks one.
-    mode : int
-        The codec's mode; 0 is the default one.
-    shape : sequence of int, optional
-        The chunk's extents. Without them, or where they do not fit the number of values, the chunk
-        has one dimension; `array`'s own shape is not looked at.
-    floor : int
-        Of a noise bound.
-    exact : sequence of int
-        Patterns of exact values of integers and halves, besides the fill value.
-    wide : bool
-        Wide bins, of integers with an absolute or range-relative bound.
-
-    Returns
-    -------
-    bytes
-        The frame.
-
-    Raises
-    ------
-    ValueError
-        The bound is negative or not finite, or there is no such codec or mode.
+    The chunk may hold padding if it is `maybe_padded`; only a range-relative bound asks for it.
+    Codec `AUTO` picks one, and mode 0 is the default one. Without the chunk's extents, or where
+    they do not fit the number of values, it has one dimension; `array`'s own shape is not looked
+    at. A noise bound has a `floor`; `exact` are patterns of exact values besides the fill value, of
+    integers and halves; `wide` bins are those of integers with an absolute or range-relative bound.
     """
     kind = Kind(bound_kind)
     if not math.isfinite(bound) or bound < 0:
@@ -906,21 +657,10 @@ def _integer_frame(
 
 
 def _counting(fill_bits: int | None, float_type: FloatType) -> int | None:
-    """
-    Give the fill value where it counts for the checks of values.
+    """Give the fill value where it counts for the checks of values.
 
-    Parameters
-    ----------
-    fill_bits : int or None
-        The fill value's pattern.
-    float_type : FloatType
-        Type of the values.
-
-    Returns
-    -------
-    int or None
-        The pattern. None where there is none, or where it is +0.0 or NaN: these come back bit for
-        bit without any help (and count for the range all the same).
+    +0.0 and NaN do not: they come back bit for bit without any help (and count for the range all
+    the same).
     """
     if fill_bits is None or fill_bits == 0:
         return None
@@ -929,25 +669,7 @@ def _counting(fill_bits: int | None, float_type: FloatType) -> int | None:
 
 
 def _planned(plan: Frame, codec: int, mode: int, extents: Sequence[int]) -> Frame:
-    """
-    Give a frame without tiles its codec, mode and dims.
-
-    Parameters
-    ----------
-    plan : Frame
-        The frame.
-    codec : int
-        Number of the codec.
-    mode : int
-        The mode that was asked for; 0 is the default one.
-    extents : sequence of int
-        The chunk's extents other than 1.
-
-    Returns
-    -------
-    Frame
-        The frame.
-    """
+    """Give a frame without tiles its codec, mode and dims; extents are those other than 1."""
     mode = CODECS[codec].chosen_mode(mode, extents)
     count = CODECS[codec].MODES[mode]
     dims = _dims_of(extents, count) if count else None
@@ -963,25 +685,7 @@ def _dims_of(extents: Sequence[int], count: int) -> tuple[int, ...]:
 def _with_tiles(
     plan: Frame, bits: Array, fill_bits: int | None, quantizer: Quantizer | None = None
 ) -> Frame:
-    """
-    Encode the tiles of a frame.
-
-    Parameters
-    ----------
-    plan : Frame
-        The frame without its tiles.
-    bits : numpy.ndarray
-        Patterns of its values.
-    fill_bits : int or None
-        The fill value's pattern, if it counts.
-    quantizer : Quantizer, optional
-        What the codec needs to know of the bound; without it, what the frame says.
-
-    Returns
-    -------
-    Frame
-        The frame, of any length.
-    """
+    """Encode the tiles of a frame; without a quantizer, with what the frame says of the bound."""
     tiles = []
     for number in range(plan.tiling.tile_count):
         tile = bits[plan.tiling.places(number)]
@@ -999,21 +703,7 @@ def _with_tiles(
 
 
 def _candidates(plan: Frame, extents: Sequence[int]) -> list[Frame]:
-    """
-    Give the frames that codec auto compares.
-
-    Parameters
-    ----------
-    plan : Frame
-        The frame without its codec and its tiles.
-    extents : sequence of int
-        The chunk's extents other than 1.
-
-    Returns
-    -------
-    list of Frame
-        Frames without tiles.
-    """
+    """Give the frames that codec auto compares."""
     chosen = [(n, c.chosen_mode(mode, extents)) for n, c in CODECS.items() for mode in c.AUTO_MODES]
     return [_planned(plan, number, mode, extents) for number, mode in dict.fromkeys(chosen)]
 
@@ -1025,26 +715,9 @@ def _smallest(
     extents: Sequence[int],
     quantizer: Quantizer,
 ) -> Frame:
-    """
-    Give the smallest frame of all codecs, as docs/format/auto.md has it.
+    """Give the smallest frame of all codecs, as docs/format/auto.md has it.
 
-    Parameters
-    ----------
-    plan : Frame
-        The frame without its codec and its tiles.
-    bits : numpy.ndarray
-        Patterns of the chunk's values.
-    fill_bits : int or None
-        The fill value's pattern, if it counts.
-    extents : sequence of int
-        The chunk's extents other than 1.
-    quantizer : Quantizer
-        That of the codec which is tried for size only.
-
-    Returns
-    -------
-    Frame
-        The frame.
+    `quantizer` is that of the codec which is tried for size only.
     """
     frames = [_with_tiles(_planned(plan, SMALLEST, 0, extents), bits, fill_bits, quantizer)]
     if plan.kind == Kind.POINTWISE_RELATIVE or not _has_fine_points(plan, bits, fill_bits):
@@ -1053,23 +726,7 @@ def _smallest(
 
 
 def _has_fine_points(plan: Frame, bits: Array, fill_bits: int | None) -> bool:
-    """
-    Say whether one of the values is a multiple of a 16th of the step, and not of the step.
-
-    Parameters
-    ----------
-    plan : Frame
-        A frame with the step.
-    bits : numpy.ndarray
-        Patterns of the values.
-    fill_bits : int or None
-        The fill value's pattern, if it counts.
-
-    Returns
-    -------
-    bool
-        Whether there is one with a number that counts.
-    """
+    """Say whether one of the values is a multiple of a 16th of the step, and not of the step."""
     number = plan.float_type.number
     fine, limit = (
         number(bits_to_float(plan.step) / 16),
@@ -1084,25 +741,7 @@ def _has_fine_points(plan: Frame, bits: Array, fill_bits: int | None) -> bool:
 
 
 def _picked(plan: Frame, bits: Array, fill_bits: int | None, extents: Sequence[int]) -> Frame:
-    """
-    Pick a codec, as docs/format/auto.md has it.
-
-    Parameters
-    ----------
-    plan : Frame
-        The frame without its codec and its tiles.
-    bits : numpy.ndarray
-        Patterns of the chunk's values.
-    fill_bits : int or None
-        The fill value's pattern, if it counts.
-    extents : sequence of int
-        The chunk's extents other than 1.
-
-    Returns
-    -------
-    Frame
-        The frame with its codec.
-    """
+    """Pick a codec, as docs/format/auto.md has it."""
     candidates = _candidates(plan, extents)
     z, y, x = _dims_of(extents, 3)
     chunk = bits.reshape(z, y, x)
@@ -1144,18 +783,6 @@ def _picked(plan: Frame, bits: Array, fill_bits: int | None, extents: Sequence[i
 
 
 def _sampled(count: int) -> list[int]:
-    """
-    Choose those of a chunk's pieces, or of its edge's strips, that are in the sample.
-
-    Parameters
-    ----------
-    count : int
-        How many there are.
-
-    Returns
-    -------
-    list of int
-        Their numbers.
-    """
+    """Choose those of a chunk's pieces, or of its edge's strips, that are in the sample."""
     size = max(1, (count + 2) // 4)
     return [((2 * j + 1) * count - 1) // (2 * size) for j in range(size)]

@@ -43,18 +43,9 @@ NONE, X, Y, N3, XY = PREDICTORS = range(5)
 
 @dataclasses.dataclass(frozen=True)
 class IntegerType(ValueType):
-    """
-    One of the types of integers.
+    """One of the types of integers."""
 
-    Parameters
-    ----------
-    size : int
-        Bytes of a value.
-    is_signed : bool
-        Whether values are in two's complement.
-    """
-
-    is_signed: bool
+    is_signed: bool  # whether values are in two's complement
 
     @property
     def low(self) -> int:
@@ -77,29 +68,14 @@ class IntegerType(ValueType):
 
 @dataclasses.dataclass(frozen=True)
 class Lattice:
-    """
-    What values become.
+    """What values become."""
 
-    Parameters
-    ----------
-    of : IntegerType
-        Their type.
-    kind : Kind
-        Bound kind.
-    step : int
-        s, or 0 of lossless.
-    exact : tuple of int
-        Patterns of the exact values, in order.
-    base, stride : int
-        Of lossless; a stride of 0 is none.
-    """
-
-    of: IntegerType
-    kind: Kind
-    step: int = 0
-    exact: tuple[int, ...] = ()
-    base: int = 0
-    stride: int = 0
+    of: IntegerType  # their type
+    kind: Kind  # bound kind
+    step: int = 0  # s, or 0 of lossless
+    exact: tuple[int, ...] = ()  # patterns of the exact values, in order
+    base: int = 0  # of lossless
+    stride: int = 0  # of lossless; 0 is none
 
     def place(self, pattern: int) -> int:
         """Give the place of a pattern in the order of the values."""
@@ -196,16 +172,7 @@ class Lattice:
 
 
 class NoiseBins:
-    """
-    Bins of a noise bound, made as far as they are asked for.
-
-    Parameters
-    ----------
-    floor, noise : int
-        a and C.
-    top : int
-        The largest magnitude.
-    """
+    """Bins of a noise bound, made as far as they are asked for, up to the magnitude `top`."""
 
     def __init__(self, floor: int, noise: int, top: int) -> None:
         self.floor, self.noise, self.top = floor, noise, top
@@ -252,16 +219,9 @@ noise_bins = functools.lru_cache(16)(NoiseBins)
 
 @dataclasses.dataclass(frozen=True)
 class NoiseLattice(Lattice):
-    """
-    What integers become within a noise bound; `step` is the floor.
+    """What integers become within a noise bound; `step` is the floor."""
 
-    Parameters
-    ----------
-    noise : int
-        C.
-    """
-
-    noise: int = 0
+    noise: int = 0  # C
 
     @property
     def _bins(self) -> NoiseBins:
@@ -281,21 +241,10 @@ class NoiseLattice(Lattice):
 
 @dataclasses.dataclass(frozen=True)
 class HalfType(IntegerType):
-    """
-    float16 or bfloat16: patterns, of which the words are signed.
+    """float16 or bfloat16: patterns, of which the words are signed."""
 
-    Parameters
-    ----------
-    size : int
-        Bytes of a value, 2.
-    is_signed : bool
-        True.
-    mantissa_bits, bias : int
-        m, and the exponent's bias.
-    """
-
-    mantissa_bits: int
-    bias: int
+    mantissa_bits: int  # m
+    bias: int  # of the exponent
 
     @property
     def infinity(self) -> int:
@@ -347,9 +296,7 @@ def half_bins(of: HalfType, kind: Kind, limit: float) -> tuple[Array, list[int]]
 
 @dataclasses.dataclass(frozen=True)
 class HalfLattice(Lattice):
-    """
-    What halves become within a bound; `step` is that of the header, the bits of a float64.
-    """
+    """What halves become within a bound; `step` is that of the header, the bits of a float64."""
 
     def _bins(self) -> tuple[Array, list[int]]:
         assert isinstance(self.of, HalfType)
@@ -564,19 +511,10 @@ def lattice_of(of: IntegerType, kind: int, step: int, later: bytes, dims: int = 
 
 @dataclasses.dataclass(frozen=True)
 class Boxes:
-    """
-    Tiles of some slices, or of a part of one.
+    """Tiles of some slices, or of a part of one."""
 
-    Parameters
-    ----------
-    dims : tuple of int
-        Extents of the chunk: z, y, x.
-    size : int
-        Bytes of a value.
-    """
-
-    dims: tuple[int, ...]
-    size: int
+    dims: tuple[int, ...]  # extents of the chunk: z, y, x
+    size: int  # bytes of a value
 
     @property
     def extents(self) -> tuple[int, int, int]:

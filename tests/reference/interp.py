@@ -111,39 +111,16 @@ MOST_PATCHES = 16384
 
 
 def chosen_mode(mode: int, extents: Sequence[int]) -> int:
-    """
-    Give the mode that stands for all that an encoder may come to.
-
-    Parameters
-    ----------
-    mode : int
-        The mode that was asked for.
-    extents : sequence of int
-        Not looked at: frames of all modes have as many dims.
-
-    Returns
-    -------
-    int
-        The mode; where the encoder picks the axes, one with any axis.
-    """
+    """Give the mode that stands for all that an encoder may come to: any axis if it picks them."""
     return mode if mode & ALL_AXES else mode | 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Boxes:
-    """
-    Tiles that are boxes.
+    """Tiles that are boxes."""
 
-    Parameters
-    ----------
-    dims : tuple of int
-        The chunk's w, z, y, x.
-    piece : tuple of int
-        A full tile's.
-    """
-
-    dims: Shape
-    piece: Shape
+    dims: Shape  # the chunk's w, z, y, x
+    piece: Shape  # a full tile's
 
     @property
     def grid(self) -> Shape:
@@ -156,19 +133,7 @@ class Boxes:
         return math.prod(self.grid)
 
     def box(self, tile: int) -> tuple[slice, ...]:
-        """
-        Say where a tile lies.
-
-        Parameters
-        ----------
-        tile : int
-            Number of the tile.
-
-        Returns
-        -------
-        tuple of slice
-            Its coordinates along each axis.
-        """
+        """Give the coordinates of a tile along each axis."""
         corner = np.unravel_index(tile, self.grid)
         return tuple(
             slice(int(at) * p, min((int(at) + 1) * p, n))
@@ -176,61 +141,19 @@ class Boxes:
         )
 
     def places(self, tile: int) -> Array:
-        """
-        Say which values a tile holds.
-
-        Parameters
-        ----------
-        tile : int
-            Number of the tile.
-
-        Returns
-        -------
-        numpy.ndarray
-            Numbers of its values in the chunk.
-        """
+        """Give the numbers of a tile's values in the chunk."""
         ranges = np.ix_(*(np.arange(s.start, s.stop) for s in self.box(tile)))
         return np.ravel_multi_index(np.broadcast_arrays(*ranges), self.dims).ravel()
 
     def inside(self, tile: int) -> Array:
-        """
-        Say which positions of a tile's box hold a value: all of them.
-
-        Parameters
-        ----------
-        tile : int
-            Number of the tile.
-
-        Returns
-        -------
-        numpy.ndarray
-            An array of the shape of the box.
-        """
+        """Say which positions of a tile's box hold a value: all of them."""
         return np.ones([s.stop - s.start for s in self.box(tile)], bool)
 
 
 def tiling(
     count: int, float_type: FloatType, mode: int = 0, dims: tuple[int, ...] | None = None
 ) -> Boxes:
-    """
-    Say how a chunk is cut into tiles.
-
-    Parameters
-    ----------
-    count : int
-        Number of values; only looked at without dims.
-    float_type : FloatType
-        Not looked at: both types have as many values in a tile.
-    mode : int
-        The frame's mode.
-    dims : tuple of int, optional
-        The frame's dims.
-
-    Returns
-    -------
-    Boxes
-        The tiles.
-    """
+    """Say how a chunk is cut into tiles; `count` is only looked at without dims."""
     dims = dims or (1, 1, 1, count)
     pieces, parts = list(dims), [1] * 4
     while math.prod(pieces) > PER_TILE:
@@ -249,63 +172,23 @@ def tiling(
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """
-    A payload's head and base.
+    """A payload's head and base."""
 
-    Parameters
-    ----------
-    form : Form
-        How the tile is coded.
-    coder : CoderHead
-        What is said of the coder.
-    has_exceptions, is_narrow : bool
-        The flags.
-    entries : int
-        Number of entries of the patches.
-    base : int
-        Base.
-    own_lattice : tuple of float or None
-        D and c of the own lattice, if the tile has one.
-    """
-
-    form: Form
-    coder: CoderHead
+    form: Form  # how the tile is coded
+    coder: CoderHead  # what is said of the coder
     has_exceptions: bool
     is_narrow: bool
-    entries: int
+    entries: int  # number of entries of the patches
     base: int
+    # D and c of the own lattice, if the tile has one.
     own_lattice: tuple[float, float] | None = None
 
     def dtype(self, float_type: FloatType) -> np.dtype[Any]:
-        """
-        Give the type that integers are worked out in.
-
-        Parameters
-        ----------
-        float_type : FloatType
-            Type of the values.
-
-        Returns
-        -------
-        numpy.dtype
-            The signed type of V bits.
-        """
+        """Give the signed type of V bits, in which integers are worked out."""
         return np.dtype("<i4" if self.is_narrow else f"<i{float_type.size}")
 
     def pack(self, float_type: FloatType) -> bytes:
-        """
-        Write head and base.
-
-        Parameters
-        ----------
-        float_type : FloatType
-            Type of the values.
-
-        Returns
-        -------
-        bytes
-            The bytes.
-        """
+        """Write head and base."""
         form, coder = self.form, self.coder
         flags = (
             (not coder.own_table) | form.predictor << 1 | form.is_fine << 2 | form.is_closed << 3
@@ -325,30 +208,7 @@ class Head:
 
 
 def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_bins: bool) -> Head:
-    """
-    Read head and base.
-
-    Parameters
-    ----------
-    reader : blocks.Reader
-        The payload; head and base are taken from it.
-    active : int
-        Number of active axes.
-    float_type : FloatType
-        Type of the values.
-    are_bins : bool
-        Whether there are no fine points: of kind 1, and of words.
-
-    Returns
-    -------
-    Head
-        The head.
-
-    Raises
-    ------
-    Corrupt
-        No encoder writes such a head.
-    """
+    """Read head and base; there are no fine points (`are_bins`) of kind 1, and of words."""
     flags, sizes, third, rule = reader.take(4)
     table_set, is_short = third & 7, third >> 3 & 1
     base = int.from_bytes(reader.take(2 if is_short else float_type.size), "little", signed=True)
@@ -424,27 +284,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_
 def are_coded(
     is_exception: Array, form: Form, shape: Shape, mode: int, *, are_words: bool
 ) -> Array:
-    """
-    Say which values have residuals.
-
-    Parameters
-    ----------
-    is_exception : numpy.ndarray
-        Of each value, whether it is an exception.
-    form : Form
-        The form.
-    shape : tuple of int
-        Extents of the tile.
-    mode : int
-        The mode.
-    are_words : bool
-        Whether the values are words.
-
-    Returns
-    -------
-    numpy.ndarray
-        Of each value in coding order, whether it has one.
-    """
+    """Say which values, in coding order, have residuals."""
     if not are_words or 32 * int(is_exception.sum()) <= is_exception.size:
         return np.ones(is_exception.size, bool)
     has_residual = ~is_exception[coding_order(form, shape, mode)]
@@ -461,33 +301,10 @@ def decode_tile(
     mode: int = 0,
     inside: Array | None = None,
 ) -> Array:
-    """
-    Decode one tile that is neither empty nor stored.
+    """Decode one tile that is neither empty nor stored.
 
-    Parameters
-    ----------
-    payload : bytes
-        The tile's payload.
-    count : int
-        Number of its values.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer or None
-        Bound kind and step; None where the values are words.
-    mode : int
-        The frame's mode.
-    inside : numpy.ndarray, optional
-        An array of the tile's shape; without it, the tile is a line.
-
-    Returns
-    -------
-    numpy.ndarray
-        Patterns of the values.
-
-    Raises
-    ------
-    Corrupt
-        The payload contradicts itself.
+    Without a quantizer the values are words. `inside` has the tile's shape; without it, the tile is
+    a line.
     """
     shape: Shape = (1, 1, 1, count) if inside is None else inside.shape
     if len(payload) % 2:
@@ -554,23 +371,7 @@ class InForm(NamedTuple):
 
 
 def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
-    """
-    Predict the values of a tile in a form.
-
-    Parameters
-    ----------
-    values : Values
-        What the values are.
-    form : Form
-        The form.
-    mode : int
-        The mode.
-
-    Returns
-    -------
-    InForm or None
-        The tile; None where the form fails.
-    """
+    """Predict the values of a tile in a form; None where the form fails."""
     shape = values.shape
     is_exception = ~(values.has_fine if form.is_fine else values.has_bin)
     q = np.where(is_exception, 0, values.g if form.is_fine else values.k)
@@ -620,30 +421,10 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
 def _interpolated(
     values: Values, form: Form, mode: int, wanted: Array, *, is_free: Array, base: int
 ) -> tuple[Array, Array]:
-    """
-    Interpolate the values of a tile.
+    """Interpolate the values of a tile, of which those that are free get their prediction.
 
-    Parameters
-    ----------
-    values : Values
-        What the values are.
-    form : Form
-        The form.
-    mode : int
-        The mode.
-    wanted : numpy.ndarray
-        Their integers, where the form is not closed.
-    is_free : numpy.ndarray
-        Of each value, whether its integer is its prediction.
-    base : int
-        Base.
-
-    Returns
-    -------
-    q : numpy.ndarray
-        The integers, in raster order.
-    changes : numpy.ndarray
-        Their differences to their predictions, in coding order.
+    Give the integers in raster order, and their differences to their predictions in coding order.
+    `wanted` are the integers, where the form is not closed.
     """
     first, passes = passes_of(values.shape, mode)
     active = active_axes(values.shape, mode)
@@ -680,23 +461,7 @@ class Payload(NamedTuple):
 
 
 def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
-    """
-    Encode a tile in a form.
-
-    Parameters
-    ----------
-    values : Values
-        What the values are.
-    form : Form
-        The form.
-    mode : int
-        The mode.
-
-    Returns
-    -------
-    Payload or None
-        The payload; None where the form fails.
-    """
+    """Encode a tile in a form; None where the form fails."""
     tile = apply_form(values, form, mode)
     if tile is None:
         return None
@@ -726,22 +491,9 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
 
 
 def any_forms(values: Values, mode: int) -> Iterator[Form]:
-    """
-    Go through forms of all kinds, with weights and axes that depend on the bits of the tile alone.
+    """Go through forms of all kinds, with weights and axes that depend on the tile's bits alone.
 
     Which form is the smallest is for the encoder of the library to find out.
-
-    Parameters
-    ----------
-    values : Values
-        What the values of the tile are.
-    mode : int
-        The mode.
-
-    Yields
-    ------
-    Form
-        A form that the tile may have.
     """
     rng = np.random.default_rng(zlib.crc32(values.bits.tobytes()))
     active = len(active_axes(values.shape, mode))
@@ -764,30 +516,10 @@ def encode_tile(
     inside: Array | None = None,
     forms: Iterable[Form] | None = None,
 ) -> bytes | None:
-    """
-    Encode one tile.
+    """Encode one tile in one of some forms, of `any_forms` by default.
 
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the tile's values.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer or None
-        Bound kind, step and B; None where the values are words.
-    fill_bits : int, optional
-        The fill value's pattern.
-    mode : int
-        The frame's mode.
-    inside : numpy.ndarray, optional
-        An array of the tile's shape; without it, the tile is a line.
-    forms : iterable of Form, optional
-        Forms to try; without them, those of `any_forms`.
-
-    Returns
-    -------
-    bytes or None
-        The payload, of any length; None where the tile has to be stored.
+    Without a quantizer the values are words. `inside` has the tile's shape; without it, the tile is
+    a line.
     """
     shape: Shape = (1, 1, 1, bits.size) if inside is None else inside.shape
     values = values_of(bits, shape, float_type, quantizer, fill_bits)

@@ -48,24 +48,9 @@ def table_of(symbol_class: int) -> int:
 
 
 def class_order(count: int, lanes: int) -> Iterator[tuple[int, int, bool]]:
-    """
-    Go through the blocks of a tile in the order of their classes.
+    """Go through the blocks of a tile in the order of their classes.
 
-    Parameters
-    ----------
-    count : int
-        Number of blocks.
-    lanes : int
-        Number of lanes.
-
-    Yields
-    ------
-    lane : int
-        The lane that codes a class.
-    block : int
-        Number of its block.
-    is_first : bool
-        It is the lane's first.
+    Yield the lane that codes a class, the block, and whether it is the lane's first.
     """
     each = -(-count // lanes)
     for j, lane in itertools.product(range(each), range(lanes)):
@@ -92,21 +77,7 @@ def _slots(frequencies: tuple[int, ...]) -> tuple[list[int], list[int]]:
 
 
 class Decoder:
-    """
-    The lanes of a payload.
-
-    Parameters
-    ----------
-    data : bytes
-        The payload from the states on.
-    lanes : int
-        Number of lanes.
-
-    Raises
-    ------
-    Corrupt
-        The states do not fit.
-    """
+    """The lanes of a payload, from the states on."""
 
     def __init__(self, data: bytes, lanes: int) -> None:
         if len(data) < 4 * lanes:
@@ -122,50 +93,14 @@ class Decoder:
         return self._begin + 2 * self._at
 
     def borrowed(self, halves: int) -> bytes:
-        """
-        Give what the states hold at the end.
-
-        Parameters
-        ----------
-        halves : int
-            Number of lanes that hold a half of a raw plane.
-
-        Returns
-        -------
-        bytes
-            The halves.
-
-        Raises
-        ------
-        Corrupt
-            Lanes end with other states.
-        """
+        """Give what the states hold at the end: a half of a raw plane in each of some lanes."""
         low = [state - (1 << 16) for state in self._states]
         if not all(0 <= x < 1 << 16 for x in low) or any(low[halves:]):
             raise Corrupt("states that no encoder begins with")
         return np.array(low[:halves], "<u2").tobytes()
 
     def symbol(self, lane: int, frequencies: tuple[int, ...]) -> int:
-        """
-        Decode a symbol.
-
-        Parameters
-        ----------
-        lane : int
-            Number of the lane.
-        frequencies : tuple of int
-            Those of the symbols.
-
-        Returns
-        -------
-        int
-            The symbol.
-
-        Raises
-        ------
-        Corrupt
-            There are no more words.
-        """
+        """Decode a symbol."""
         symbols, before = _slots(frequencies)
         state = self._states[lane]
         slot = state & 2047
@@ -181,15 +116,9 @@ class Decoder:
 
 
 class Encoder:
-    """
-    The lanes of a payload that is being made, from its last symbol to its first.
+    """The lanes of a payload that is being made, from its last symbol to its first.
 
-    Parameters
-    ----------
-    lanes : int
-        Number of lanes.
-    borrowed : bytes
-        Halves of raw planes that the first states hold.
+    The first states hold `borrowed`, halves of raw planes.
     """
 
     def __init__(self, lanes: int, borrowed: bytes) -> None:
@@ -198,18 +127,7 @@ class Encoder:
         self._words: list[int] = []
 
     def put(self, lane: int, symbol: int, frequencies: tuple[int, ...]) -> None:
-        """
-        Encode a symbol.
-
-        Parameters
-        ----------
-        lane : int
-            Number of the lane.
-        symbol : int
-            The symbol.
-        frequencies : tuple of int
-            Those of the symbols.
-        """
+        """Encode a symbol."""
         frequency, before = frequencies[symbol], _slots(frequencies)[1][symbol]
         state = self._states[lane]
         if state >= frequency << 21:
@@ -218,45 +136,21 @@ class Encoder:
         self._states[lane] = (state // frequency << 11) + state % frequency + before
 
     def result(self) -> bytes:
-        """
-        Give what a decoder begins with.
-
-        Returns
-        -------
-        bytes
-            States and words.
-        """
+        """Give what a decoder begins with: states and words."""
         words = np.array(self._words[::-1], "<u2")
         return np.array(self._states, "<u4").tobytes() + words.tobytes()
 
 
 @dataclasses.dataclass(frozen=True)
 class CoderHead:
-    """
-    What the head says of the coder.
+    """What the head says of the coder."""
 
-    Parameters
-    ----------
-    lanes : int
-        L.
-    model : int
-        Model of the classes.
-    escape_bytes : int
-        Bytes of an escape's item.
-    raw : int
-        R.
-    table_set : int
-        Set of symbol tables.
-    own_table : tuple of int
-        Frequencies of symbols, if there are no classes.
-    """
-
-    lanes: int
-    model: int
-    escape_bytes: int
-    raw: int
-    table_set: int
-    own_table: tuple[int, ...] = ()
+    lanes: int  # L
+    model: int  # model of the classes
+    escape_bytes: int  # bytes of an escape's item
+    raw: int  # R
+    table_set: int  # set of symbol tables
+    own_table: tuple[int, ...] = ()  # frequencies of symbols, if there are no classes
 
     def tables(self) -> Sequence[tuple[int, ...]]:
         """Give the symbol tables."""
@@ -266,31 +160,9 @@ class CoderHead:
 def decode_residuals(
     data: bytes, head: CoderHead, count: int, *, units: Array, dtype: np.dtype[Any]
 ) -> Array:
-    """
-    Read the residuals of a tile.
+    """Read the residuals of a tile, from the states on.
 
-    Parameters
-    ----------
-    data : bytes
-        The payload from the states on.
-    head : CoderHead
-        What the head says of them.
-    count : int
-        Number of values of the tile.
-    units : numpy.ndarray
-        What each residual counts.
-    dtype : numpy.dtype
-        Signed type of V bits.
-
-    Returns
-    -------
-    numpy.ndarray
-        What is added to the prediction of each value, in coding order.
-
-    Raises
-    ------
-    Corrupt
-        The bytes contradict themselves.
+    Give what is added to the prediction of each value, in coding order.
     """
     block_count = -(-count // BLOCK)
     decoder = Decoder(data, head.lanes)
@@ -326,21 +198,7 @@ def decode_residuals(
 
 
 def unpack_raw(data: bytes, raw_planes: Array) -> Array:
-    """
-    Read raw planes.
-
-    Parameters
-    ----------
-    data : bytes
-        The words.
-    raw_planes : numpy.ndarray
-        Number of them of each block.
-
-    Returns
-    -------
-    numpy.ndarray
-        The number that is made of the raw bits of each residual.
-    """
+    """Read raw planes: the number that is made of the raw bits of each residual."""
     words = np.frombuffer(data, np.uint8).reshape(-1, 4)
     bits = np.unpackbits(words, axis=1, bitorder="little").astype("<u8")
     starts = np.cumsum(raw_planes) - raw_planes
@@ -352,21 +210,7 @@ def unpack_raw(data: bytes, raw_planes: Array) -> Array:
 
 
 def pack_raw(numbers: Array, raw_planes: Array) -> bytes:
-    """
-    Undo `unpack_raw`.
-
-    Parameters
-    ----------
-    numbers : numpy.ndarray
-        Numbers of which raw planes have the lowest bits, by block.
-    raw_planes : numpy.ndarray
-        Number of raw planes of each block.
-
-    Returns
-    -------
-    bytes
-        The words.
-    """
+    """Undo `unpack_raw`."""
     bits = np.zeros((int(raw_planes.sum()), BLOCK), np.uint8)
     starts = np.cumsum(raw_planes) - raw_planes
     for p in range(int(raw_planes.max(initial=0))):
@@ -376,18 +220,9 @@ def pack_raw(numbers: Array, raw_planes: Array) -> bytes:
 
 
 def cost_of(frequency: int) -> int:
-    """
-    Give the cost of a symbol or class in 16ths of a bit.
+    """Give the cost of a symbol or class in 16ths of a bit.
 
-    Parameters
-    ----------
-    frequency : int
-        Its frequency, of 2048.
-
-    Returns
-    -------
-    int
-        The integer nearest to 16 log2(2048 / frequency), found without a logarithm.
+    It is the integer nearest to 16 log2(2048 / frequency), found without a logarithm.
     """
     # c - 1/2 <= 16 log2(2048 / f) is 2^(2c - 1) <= (2048 / f)^32.
     cost = 0
@@ -402,18 +237,9 @@ CLASS_COSTS = np.array([[[cost_of(f) for f in row] for row in m] for m in interp
 
 
 def guessed_classes(z: Array) -> Array:
-    """
-    Guess the classes of blocks.
+    """Guess the class of each block.
 
-    Parameters
-    ----------
-    z : numpy.ndarray
-        Folded residuals without the bits that are raw in every block, by block; uint64.
-
-    Returns
-    -------
-    numpy.ndarray
-        The class of each block.
+    `z` are folded residuals without the bits that are raw in every block, by block; uint64.
     """
     h = ((z + np.uint64(1)) >> np.uint64(1)).sum(axis=1)
     thresholds = np.array([4525 << j for j in range(12)], "<u8")
@@ -423,23 +249,7 @@ def guessed_classes(z: Array) -> Array:
 
 
 def cheapest_path(z: Array, guessed: Array, table_set: int, model: int) -> Array:
-    """
-    Choose the classes of blocks that cost the least together.
-
-    Parameters
-    ----------
-    z : numpy.ndarray
-        Folded residuals without the bits that are raw in every block, by block; uint64.
-    guessed : numpy.ndarray
-        What `guessed_classes` says.
-    table_set, model : int
-        What they are coded with.
-
-    Returns
-    -------
-    numpy.ndarray
-        The class of each block.
-    """
+    """Choose the classes of blocks that cost the least together, near those that are `guessed`."""
     in_class = np.zeros((16, len(z)), int)
     for symbol_class in range(1, 16):
         raw = max(0, symbol_class - 4)
@@ -473,25 +283,7 @@ class Plan(NamedTuple):
 
 
 def plan_of(residuals: Array, folded: Array, raw: int, classes: Array) -> Plan:
-    """
-    Find what follows from the classes of the blocks.
-
-    Parameters
-    ----------
-    residuals : numpy.ndarray
-        d of each value.
-    folded : numpy.ndarray
-        Folded residuals, by block.
-    raw : int
-        R.
-    classes : numpy.ndarray
-        The class of each block.
-
-    Returns
-    -------
-    Plan
-        All of it.
-    """
+    """Find what follows from the class of each block; `raw` is R."""
     raw_planes = raw_planes_of(classes, raw)
     symbols = np.minimum(folded >> raw_planes.astype("<u8")[:, None], ESCAPE).astype(int)
     symbols[classes == 0] = 0
@@ -515,24 +307,9 @@ def plan_of(residuals: Array, folded: Array, raw: int, classes: Array) -> Plan:
 
 
 def own_table(folded: Array, raw: int, most: int) -> tuple[int, int, list[int]] | None:
-    """
-    Find the best table for some blocks.
+    """Find the best table for blocks with `raw` to `most` raw planes.
 
-    Parameters
-    ----------
-    folded : numpy.ndarray
-        Folded residuals, by block.
-    raw, most : int
-        Raw planes that every block has at least, and at most.
-
-    Returns
-    -------
-    cost : int
-        Of symbols, raw planes and escapes.
-    raw : int
-        Raw planes of every block.
-    frequencies : list of int
-        The table.
+    Give its cost with raw planes and escapes, the raw planes of every block, and the frequencies.
     """
     total = sum((folded >> np.uint64(raw)).ravel().tolist())
     more = 0
@@ -554,23 +331,7 @@ def own_table(folded: Array, raw: int, most: int) -> tuple[int, int, list[int]] 
 
 
 def with_own_table(folded: Array, raw: int, most: int, plan: Plan) -> Plan:
-    """
-    Give a plan with a table of the tile's own, where that is better.
-
-    Parameters
-    ----------
-    folded : numpy.ndarray
-        Folded residuals, by block.
-    raw, most : int
-        R of the plan, and the largest that there is.
-    plan : Plan
-        The plan with classes.
-
-    Returns
-    -------
-    Plan
-        The better one.
-    """
+    """Give a plan with a table of the tile's own, where that is better."""
     if plan.head.lanes < 16:
         return plan
     some = own_table(folded[::8], raw, most)
@@ -604,21 +365,7 @@ class Coded(NamedTuple):
 
 
 def encode_residuals(residuals: Array, value_bits: int = 64) -> Coded:
-    """
-    Write the residuals of a tile.
-
-    Parameters
-    ----------
-    residuals : numpy.ndarray
-        d of each value, in coding order, as int64.
-    value_bits : int
-        V.
-
-    Returns
-    -------
-    Coded
-        The payload from the states on.
-    """
+    """Write the residuals of a tile, d of each value in coding order."""
     count = residuals.size
     folded = np.zeros((-(-count // BLOCK), BLOCK), "<u8")
     folded.ravel()[:count] = zigzag(residuals)

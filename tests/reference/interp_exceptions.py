@@ -23,24 +23,9 @@ SKIP = 0xFFFF
 
 
 def pack_exceptions(bits: Array, stored: Array, is_exception: Array, shape: Shape) -> bytes:
-    """
-    Write the exceptions of a tile.
+    """Write the exceptions of a tile, of which there is one at least.
 
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the tile's values.
-    stored : numpy.ndarray
-        Patterns that are written instead of them, which follow from them.
-    is_exception : numpy.ndarray
-        Of each of these, whether it is an exception; one is.
-    shape : tuple of int
-        Extents of the tile.
-
-    Returns
-    -------
-    bytes
-        The exceptions.
+    `stored` are the patterns that are written instead of `bits`, from which they follow.
     """
     patterns = bits[is_exception]
     candidates = patterns[[patterns.size * i // 8 for i in range(8)]]
@@ -62,30 +47,7 @@ def pack_exceptions(bits: Array, stored: Array, is_exception: Array, shape: Shap
 def take_exceptions(
     reader: blocks.Reader, shape: Shape, float_type: FloatType
 ) -> tuple[Array, Array]:
-    """
-    Undo `pack_exceptions`.
-
-    Parameters
-    ----------
-    reader : blocks.Reader
-        The payload; the exceptions are taken from it.
-    shape : tuple of int
-        Extents of the tile.
-    float_type : FloatType
-        Type of the values.
-
-    Returns
-    -------
-    is_exception : numpy.ndarray
-        Of each value, whether it is an exception.
-    bits : numpy.ndarray
-        Patterns of these.
-
-    Raises
-    ------
-    Corrupt
-        The exceptions contradict themselves.
-    """
+    """Undo `pack_exceptions`: give which values are exceptions, and the patterns of these."""
     count = math.prod(shape)
     common = np.frombuffer(reader.take(float_type.size), float_type.word_dtype)
     flags = int.from_bytes(reader.take(2), "little")
@@ -104,19 +66,10 @@ def take_exceptions(
 
 
 def pack_patches(patches: Array) -> list[int]:
-    """
-    Write the patches of a tile.
+    """Write the patches of a tile as a list of entries.
 
-    Parameters
-    ----------
-    patches : numpy.ndarray
-        Of each value, how far it is from the fine point of its integer; in closed forms of each
-        residual, by how much it is off.
-
-    Returns
-    -------
-    list of int
-        The entries.
+    `patches` says how far each value is from the fine point of its integer; in closed forms, by how
+    much each residual is off.
     """
     entries: list[int] = []
     at = -1
@@ -131,26 +84,7 @@ def pack_patches(patches: Array) -> list[int]:
 
 
 def unpack_patches(entries: Iterable[int], count: int) -> Array:
-    """
-    Undo `pack_patches`.
-
-    Parameters
-    ----------
-    entries : iterable of int
-        The entries.
-    count : int
-        Number of values of the tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        δ of each place, as int64; 0 where there is no patch.
-
-    Raises
-    ------
-    Corrupt
-        A patch of a value that the tile does not have.
-    """
+    """Undo `pack_patches`: give δ of each place, as int64; 0 where there is no patch."""
     patches = np.zeros(count, "<i8")
     at = -1
     for entry in entries:

@@ -35,26 +35,10 @@ def walk(
     decide: Callable[[int, bool], bool],
     literal: Callable[[int], int],
 ) -> list[int]:
-    """
-    Go through the words of a tile.
+    """Go through the words of a tile, and give them; `base` is what is before the first word.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Extents of the tile.
-    base : int
-        What is before the first word.
-    known : list of int or None
-        The words, if they are known.
-    decide : callable
-        Called with the context and, if the words are known, the decision. Returns it.
-    literal : callable
-        Called with a word that no decision gives, if it is known. Returns it.
-
-    Returns
-    -------
-    list of int
-        The words.
+    `decide` is called with a context, and `literal` for a word that no decision gives. Both get the
+    answer, too, if the words are known, and return it.
     """
     distances = (neighbours_of(shape)[0] + [0] * 4)[:8]
     front, count = 2 * max(distances) + 32, math.prod(shape)
@@ -96,23 +80,7 @@ def walk(
 
 
 def pack_labels(words: Array, shape: Shape, float_type: FloatType) -> bytes:
-    """
-    Write a tile's words as labels.
-
-    Parameters
-    ----------
-    words : numpy.ndarray
-        The words.
-    shape : tuple of int
-        Extents of the tile.
-    float_type : FloatType
-        Type whose tiles have these words.
-
-    Returns
-    -------
-    bytes
-        The payload.
-    """
+    """Write a tile's words as labels."""
     known = words.view(f"<i{float_type.size}").ravel().tolist()
     base = min(known)
     power = next(n for n in range(4) if max(known) - base < 1 << (8 << n))
@@ -133,28 +101,7 @@ def pack_labels(words: Array, shape: Shape, float_type: FloatType) -> bytes:
 
 
 def take_labels(payload: blocks.Reader, shape: Shape, float_type: FloatType) -> Array:
-    """
-    Undo `pack_labels`.
-
-    Parameters
-    ----------
-    payload : blocks.Reader
-        The payload.
-    shape : tuple of int
-        Extents of the tile.
-    float_type : FloatType
-        Type whose tiles have these words.
-
-    Returns
-    -------
-    numpy.ndarray
-        The words.
-
-    Raises
-    ------
-    Corrupt
-        The payload contradicts itself.
-    """
+    """Undo `pack_labels`."""
     first, second, third, fourth = payload.take(4)
     size = 1 << (third & 3)
     if first or second or fourth or third & 0x74 or size > float_type.size:

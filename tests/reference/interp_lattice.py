@@ -24,20 +24,9 @@ UNIT = 16
 
 
 def own_quantizer(quantizer: Quantizer, float_type: FloatType) -> Quantizer:
-    """
-    Give the quantizer that goes with a bound.
+    """Give this codec's quantizer, with a smaller step and B, from PFPL's.
 
-    Parameters
-    ----------
-    quantizer : Quantizer
-        PFPL's.
-    float_type : FloatType
-        Type of the values.
-
-    Returns
-    -------
-    Quantizer
-        This codec's, with its smaller step and B; lossless where B is too small.
+    It is lossless where B is too small.
     """
     if quantizer.kind in {Kind.POINTWISE_RELATIVE, Kind.LOSSLESS}:
         return quantizer
@@ -56,24 +45,9 @@ def fine_limit(float_type: FloatType) -> int:
 def lattice_values(
     q: Array, float_type: FloatType, quantizer: Quantizer | None, *, is_fine: bool
 ) -> Array:
-    """
-    Give the patterns of lattice points.
+    """Give the patterns of lattice points; the lowest W bits of their numbers count.
 
-    Parameters
-    ----------
-    q : numpy.ndarray
-        Their numbers, as signed integers of any size; the lowest W bits count.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer or None
-        Bound kind and step; None of words, which are their own numbers.
-    is_fine : bool
-        They are fine points, otherwise bins.
-
-    Returns
-    -------
-    numpy.ndarray
-        The patterns.
+    Without a quantizer these are words, which are their own numbers.
     """
     if quantizer is None:
         words: Array = q.astype(f"<i{float_type.size}").view(float_type.word_dtype)
@@ -89,23 +63,7 @@ def lattice_values(
 
 
 def own_values(q: Array, float_type: FloatType, d: float, c: float) -> Array:
-    """
-    Give the patterns of points of an own lattice.
-
-    Parameters
-    ----------
-    q : numpy.ndarray
-        Their numbers, as signed integers.
-    float_type : FloatType
-        Type of the values.
-    d, c : float
-        D and c.
-
-    Returns
-    -------
-    numpy.ndarray
-        The patterns.
-    """
+    """Give the patterns of points of an own lattice from D and c."""
     number = float_type.number
     with np.errstate(all="ignore"):
         if d > 0:
@@ -119,36 +77,16 @@ def own_values(q: Array, float_type: FloatType, d: float, c: float) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Values:
-    """
-    What the values of a tile are.
+    """What the values of a tile are."""
 
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Their patterns.
-    shape : tuple of int
-        Extents of the tile.
-    float_type : FloatType
-        Their type.
-    quantizer : Quantizer or None
-        Bound kind, step and B; None of words.
-    fill_bits : int or None
-        The fill value's pattern, if it counts.
-    k, g, parts : numpy.ndarray
-        Number of the bin, of the fine point, and X, in 64ths of the distance of fine points, as
-        int64; 0 where there is none.
-    has_bin, has_fine, is_kept : numpy.ndarray
-        Of each value, whether it has them, and whether it is kept.
-    """
-
-    bits: Array
-    shape: Shape
-    float_type: FloatType
-    quantizer: Quantizer | None
-    fill_bits: int | None
-    k: Array
-    g: Array
-    parts: Array
+    bits: Array  # their patterns
+    shape: Shape  # extents of the tile
+    float_type: FloatType  # their type
+    quantizer: Quantizer | None  # bound kind, step and B; None of words
+    fill_bits: int | None  # the fill value's pattern, if it counts
+    k: Array  # number of the bin; this and the next two as int64, 0 where there is none
+    g: Array  # number of the fine point
+    parts: Array  # X, in 64ths of the distance of fine points
     has_bin: Array
     has_fine: Array
     is_kept: Array
@@ -180,29 +118,7 @@ def _is_good(
     *,
     is_fine: bool,
 ) -> Array:
-    """
-    Say of lattice points whether they are good for values.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the values.
-    q : numpy.ndarray
-        Number of a lattice point for each value.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind, step and B.
-    fill_bits : int or None
-        The fill value's pattern, if it counts.
-    is_fine : bool
-        They are fine points, otherwise bins.
-
-    Returns
-    -------
-    numpy.ndarray
-        A boolean for each value.
-    """
+    """Say of lattice points whether they are good for values."""
     points = lattice_values(q, float_type, quantizer, is_fine=is_fine)
     with np.errstate(all="ignore"):
         error = bits.view(float_type.float_dtype) - points.view(float_type.float_dtype)
@@ -211,23 +127,7 @@ def _is_good(
 
 
 def fill_position(fill_bits: int, float_type: FloatType, quantizer: Quantizer) -> int:
-    """
-    Give the position of the fill value.
-
-    Parameters
-    ----------
-    fill_bits : int
-        Its pattern.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        The step.
-
-    Returns
-    -------
-    int
-        The position; far from all others where it has none.
-    """
+    """Give the position of the fill value; far from all others where it has none."""
     number = float_type.number
     [fill] = np.array([fill_bits], float_type.word_dtype).view(float_type.float_dtype)
     with np.errstate(all="ignore"):
@@ -244,27 +144,7 @@ def values_of(
     quantizer: Quantizer | None,
     fill_bits: int | None = None,
 ) -> Values:
-    """
-    Find bins and fine points of a tile's values.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the values.
-    shape : tuple of int
-        Extents of the tile.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer or None
-        Bound kind, step and B; None of words.
-    fill_bits : int, optional
-        The fill value's pattern.
-
-    Returns
-    -------
-    Values
-        What they are.
-    """
+    """Find bins and fine points of a tile's values; without a quantizer these are words."""
     if quantizer is None:
         words = bits.view(f"<i{float_type.size}").astype("<i8")
         nothing, none = np.zeros(bits.size, "<i8"), np.zeros(bits.size, bool)
@@ -324,21 +204,7 @@ def values_of(
 
 
 def nearest_bins(values: Values) -> tuple[Array, Array]:
-    """
-    Find bins for exceptions of forms on bins.
-
-    Parameters
-    ----------
-    values : Values
-        What the values of a tile are.
-
-    Returns
-    -------
-    k : numpy.ndarray
-        Number of the bin that is nearest to each value; 0 where there is none.
-    has_nearest : numpy.ndarray
-        Whether it has one.
-    """
+    """Find bins for exceptions of forms on bins: the nearest ones, and whether there is one."""
     if values.quantizer is None or values.are_bins:
         return np.zeros(values.bits.size, "<i8"), np.zeros(values.bits.size, bool)
     number = values.float_type.number

@@ -23,21 +23,7 @@ STATE = 1 << 16
 
 
 def neighbours_of(shape: Shape) -> tuple[list[int], list[int]]:
-    """
-    Give the neighbours of a bit.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Extents of the tile.
-
-    Returns
-    -------
-    distances : list of int
-        How far back each is; 0 for none.
-    weights : list of int
-        What each adds to p at first, or takes from it.
-    """
+    """Give how far back each neighbour of a bit is (0: none), and what it adds to p at first."""
     pairs = zip(strides_of(shape), shape, strict=True)
     long = [stride for stride, extent in pairs if extent > 1][::-1]
     if len(long) < 2:
@@ -53,14 +39,7 @@ def neighbours_of(shape: Shape) -> tuple[list[int], list[int]]:
 
 
 class Model:
-    """
-    The probabilities of decisions.
-
-    Parameters
-    ----------
-    weights : list of int
-        Those of the neighbours.
-    """
+    """The probabilities of decisions, at first by the weights of the neighbours."""
 
     def __init__(self, weights: list[int]) -> None:
         signs = 2 * (np.arange(256)[:, None] >> np.arange(len(weights)) & 1) - 1
@@ -77,19 +56,9 @@ class Model:
 
 
 def walk(shape: Shape, mask: Array, is_known: bool, decide: Decide) -> None:
-    """
-    Go through the decisions of a mask.
+    """Go through the decisions of a mask, which are set in it unless it is known.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Extents of the tile.
-    mask : numpy.ndarray
-        A boolean for each value; set here unless it is known.
-    is_known : bool
-        The mask is there already.
-    decide : callable
-        Called with the context and, if the mask is known, the decision. Returns it.
+    `decide` is called with a context and, if the mask is known, the decision, and returns it.
     """
     distances = neighbours_of(shape)[0]
     front = 2 * max(distances) + 32  # zeros before the first bit
@@ -120,14 +89,7 @@ def walk(shape: Shape, mask: Array, is_known: bool, decide: Decide) -> None:
 
 
 class Writer:
-    """
-    Writes decisions.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Extents of the tile.
-    """
+    """Writes decisions."""
 
     def __init__(self, shape: Shape) -> None:
         self._model = Model(neighbours_of(shape)[1])
@@ -156,16 +118,7 @@ class Writer:
 
 
 class Taker:
-    """
-    Undoes `Writer`.
-
-    Parameters
-    ----------
-    reader : blocks.Reader
-        The payload; the decisions are taken from it.
-    shape : tuple of int
-        Extents of the tile.
-    """
+    """Undoes `Writer`; the decisions are taken from a payload."""
 
     def __init__(self, reader: blocks.Reader, shape: Shape) -> None:
         count = int.from_bytes(reader.take(2), "little")
@@ -195,42 +148,14 @@ class Taker:
 
 
 def pack_mask(mask: Array, shape: Shape) -> bytes:
-    """
-    Write a mask.
-
-    Parameters
-    ----------
-    mask : numpy.ndarray
-        A boolean for each value of the tile.
-    shape : tuple of int
-        Extents of the tile.
-
-    Returns
-    -------
-    bytes
-        Number of words, state, and words.
-    """
+    """Write a mask: number of words, state, and words."""
     writer = Writer(shape)
     walk(shape, mask.copy(), True, writer.decide)
     return writer.data()
 
 
 def take_mask(reader: blocks.Reader, shape: Shape) -> Array:
-    """
-    Undo `pack_mask`.
-
-    Parameters
-    ----------
-    reader : blocks.Reader
-        The payload; the mask is taken from it.
-    shape : tuple of int
-        Extents of the tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        A boolean for each value.
-    """
+    """Undo `pack_mask`."""
     taker = Taker(reader, shape)
     mask = np.zeros(int(np.prod(shape)), bool)
     walk(shape, mask, False, taker.decide)

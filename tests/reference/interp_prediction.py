@@ -46,19 +46,7 @@ def strides_of(shape: Shape) -> list[int]:
 
 
 def brick_order(counts: Sequence[int]) -> Array:
-    """
-    Say in which order the places of a grid are visited.
-
-    Parameters
-    ----------
-    counts : sequence of int
-        Number of coordinates along each axis.
-
-    Returns
-    -------
-    numpy.ndarray
-        Numbers of the places in raster order.
-    """
+    """Give the order in which the places of a grid are visited, as numbers in raster order."""
     _, c_z, c_y, _ = counts
     brick = (1, 2, 4, 4) if c_z > 1 else (1, 1, 1, 32) if c_y == 1 else (1, 1, 4, 8)
     at = np.unravel_index(np.arange(math.prod(counts)), counts)
@@ -68,21 +56,7 @@ def brick_order(counts: Sequence[int]) -> Array:
 
 
 def places_of(lists: Sequence[Sequence[int]], shape: Shape) -> Array:
-    """
-    Say which values of a tile a grid has, in the order of its bricks.
-
-    Parameters
-    ----------
-    lists : sequence
-        Coordinates along each axis.
-    shape : tuple of int
-        Extents of the tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        Numbers of the values.
-    """
+    """Give the numbers of a tile's values that a grid has, in the order of its bricks."""
     grid = np.broadcast_arrays(*np.ix_(*map(np.asarray, lists)))
     raster = np.ravel_multi_index(grid, shape).ravel()
     return raster[brick_order([len(coordinates) for coordinates in lists])]
@@ -96,22 +70,9 @@ class Row(NamedTuple):
 
 
 def row_of(i: int, n: int, s: int) -> Row:
-    """
-    Give the row of a coordinate on a level that is not the top one.
+    """Give the row of a coordinate on a level that is not the top one.
 
-    Parameters
-    ----------
-    i : int
-        The coordinate.
-    n : int
-        Extent of the tile along the axis.
-    s : int
-        Half step of the level.
-
-    Returns
-    -------
-    Row
-        The row.
+    `n` is the tile's extent along the axis, and `s` the half step of the level.
     """
     last = n - 1
     d = last - i
@@ -133,21 +94,7 @@ def row_of(i: int, n: int, s: int) -> Row:
 
 
 def blend_of(weight_codes: Sequence[int], odd: Sequence[int]) -> list[int]:
-    """
-    Give the weights of the odd axes of a pass.
-
-    Parameters
-    ----------
-    weight_codes : sequence of int
-        Weight code of each active axis.
-    odd : sequence of int
-        Numbers of the odd ones.
-
-    Returns
-    -------
-    list of int
-        W of each odd axis; the sum is 16.
-    """
+    """Give W of each odd axis of a pass; the sum is 16."""
     weights = [WEIGHTS[weight_codes[i]] for i in odd]
     heaviest = weights.index(max(weights))
     if not any(weights):
@@ -192,23 +139,7 @@ def _lists_of(
 
 @functools.lru_cache(maxsize=64)
 def passes_of(shape: Shape, axes: int) -> tuple[Array, list[Pass]]:
-    """
-    Say which values the passes of interpolation have.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Extents of the tile.
-    axes : int
-        Axes of the mode.
-
-    Returns
-    -------
-    places : numpy.ndarray
-        Values of pass 0.
-    passes : list of Pass
-        The other passes.
-    """
+    """Give the values of pass 0 of interpolation, and the other passes."""
     active = active_axes(shape, axes)
     first = places_of([[0] if axis in active else range(shape[axis]) for axis in AXES], shape)
     longest = max((shape[axis] for axis in active), default=1)
@@ -225,23 +156,7 @@ def passes_of(shape: Shape, axes: int) -> tuple[Array, list[Pass]]:
 
 
 def coding_order(form: Form, shape: Shape, axes: int) -> Array:
-    """
-    Say in which order the values of a tile are coded.
-
-    Parameters
-    ----------
-    form : Form
-        The form.
-    shape : tuple of int
-        Extents of the tile.
-    axes : int
-        Axes of the mode.
-
-    Returns
-    -------
-    numpy.ndarray
-        Numbers of the values in raster order.
-    """
+    """Give the order in which the values of a tile are coded, as numbers in raster order."""
     if form.predictor == LORENZO:
         return places_of([range(n) for n in shape], shape)
     first, passes = passes_of(shape, axes)
@@ -250,31 +165,14 @@ def coding_order(form: Form, shape: Shape, axes: int) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """
-    How a tile is coded.
+    """How a tile is coded."""
 
-    Parameters
-    ----------
-    predictor : int
-        0: interpolation; 1: Lorenzo.
-    weight_codes : tuple of int
-        Interpolation: weight code of each active axis.
-    axes : int
-        Lorenzo: its axes.
-    is_fine : bool
-        Integers are fine points, otherwise bins.
-    is_closed : bool
-        The closed form.
-    units : int
-        Which units it has.
-    """
-
-    predictor: int
-    weight_codes: tuple[int, ...] = ()
-    axes: int = 0
-    is_fine: bool = False
-    is_closed: bool = False
-    units: int = 0
+    predictor: int  # 0: interpolation; 1: Lorenzo
+    weight_codes: tuple[int, ...] = ()  # interpolation: weight code of each active axis
+    axes: int = 0  # Lorenzo: its axes
+    is_fine: bool = False  # integers are fine points, otherwise bins
+    is_closed: bool = False  # the closed form
+    units: int = 0  # which units it has
 
     def unit(self, level: int) -> int:
         """Say what residuals of a level count."""
@@ -284,23 +182,7 @@ class Form:
 
 
 def units_of(form: Form, shape: Shape, axes: int) -> Array:
-    """
-    Say what residuals count.
-
-    Parameters
-    ----------
-    form : Form
-        The form.
-    shape : tuple of int
-        Extents of the tile.
-    axes : int
-        Axes of the mode.
-
-    Returns
-    -------
-    numpy.ndarray
-        The unit of each residual, in coding order.
-    """
+    """Give the unit of each residual, in coding order."""
     if not form.is_closed:
         return np.ones(math.prod(shape), "<i8")
     first, passes = passes_of(shape, axes)
@@ -310,27 +192,7 @@ def units_of(form: Form, shape: Shape, axes: int) -> Array:
 
 
 def predict(q: Array, form: Form, shape: Shape, active: list[int], step: Pass) -> Array:
-    """
-    Predict the values of a pass.
-
-    Parameters
-    ----------
-    q : numpy.ndarray
-        Integers of the tile, those of earlier passes being known; their type is that of the sums.
-    form : Form
-        Predictor and weights.
-    shape : tuple of int
-        Extents of the tile.
-    active : list of int
-        The active axes.
-    step : Pass
-        The pass.
-
-    Returns
-    -------
-    numpy.ndarray
-        The predictions.
-    """
+    """Predict the values of a pass from the integers of earlier ones, in the type of these."""
     coordinates = np.unravel_index(step.places, shape)
     total = np.zeros(step.places.size, q.dtype)
     for number, weight in zip(step.odd, blend_of(form.weight_codes, step.odd), strict=True):
@@ -351,25 +213,10 @@ def predict(q: Array, form: Form, shape: Shape, active: list[int], step: Pass) -
 
 
 def interpolate(changes: Array, form: Form, shape: Shape, axes: int) -> Array:
-    """
-    Give the integers of a tile from their differences to their predictions.
+    """Give the integers of a tile, in raster order, from their differences to their predictions.
 
-    Parameters
-    ----------
-    changes : numpy.ndarray
-        The differences, in coding order; the first is the first integer. Their type is that of all
-        sums.
-    form : Form
-        Predictor and weights.
-    shape : tuple of int
-        Extents of the tile.
-    axes : int
-        Axes of the mode.
-
-    Returns
-    -------
-    numpy.ndarray
-        The integers, in raster order.
+    The differences are in coding order, and the first is the first integer. Their type is that of
+    all sums.
     """
     first, passes = passes_of(shape, axes)
     active = active_axes(shape, axes)
@@ -384,22 +231,9 @@ def interpolate(changes: Array, form: Form, shape: Shape, axes: int) -> Array:
 
 
 def undo_lorenzo(changes: Array, axes: int, shape: Shape) -> Array:
-    """
-    Give the integers of a tile from their differences to Lorenzo's predictions.
+    """Give the integers of a tile, in raster order, from differences to Lorenzo's predictions.
 
-    Parameters
-    ----------
-    changes : numpy.ndarray
-        The differences, in coding order; the first is the first integer.
-    axes : int
-        Lorenzo's axes.
-    shape : tuple of int
-        Extents of the tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        The integers, in raster order.
+    The differences are in coding order, and the first is the first integer.
     """
     box = np.zeros(changes.size, changes.dtype)
     box[places_of([range(n) for n in shape], shape)] = changes
@@ -423,23 +257,7 @@ def _starting(box: Array, axis: int) -> Array:
 
 
 def lorenzo(q: Array, axes: int, shape: Shape) -> Array:
-    """
-    Undo `undo_lorenzo`.
-
-    Parameters
-    ----------
-    q : numpy.ndarray
-        Integers, in raster order.
-    axes : int
-        Lorenzo's axes.
-    shape : tuple of int
-        Extents of the tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        Their differences to their predictions, in coding order.
-    """
+    """Undo `undo_lorenzo`."""
     box = q.reshape(shape)
     for axis in AXES:
         if has_axis(axes, axis):
@@ -466,24 +284,10 @@ def _behind(box: Array, axis: int) -> Array:
 
 
 def fill_exceptions(q: Array, is_free: Array, base: int, shape: Shape) -> Array:
-    """
-    Give exceptions the integers of values before them, which Lorenzo prediction has for them.
+    """Give exceptions the integers of values before them, which Lorenzo prediction has for them.
 
-    Parameters
-    ----------
-    q : numpy.ndarray
-        Integers of the tile, of no meaning for free values.
-    is_free : numpy.ndarray
-        Of each value, whether it is an exception that has no integer yet.
-    base : int
-        The tile's base.
-    shape : tuple of int
-        Extents of the tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        The integers; of a free value, that of the value one back along x, or else y, z, w.
+    A free value, an exception that has no integer yet, gets that of the value one back along x, or
+    else y, z, w, and the tile's base before the first.
     """
     filled = np.where(is_free, 0, q)
     filled[0] = base
@@ -500,27 +304,7 @@ def fill_exceptions(q: Array, is_free: Array, base: int, shape: Shape) -> Array:
 
 
 def predict_exceptions(q: Array, is_free: Array, base: int, axes: int, shape: Shape) -> Array:
-    """
-    Give exceptions the integers that Lorenzo prediction has for them.
-
-    Parameters
-    ----------
-    q : numpy.ndarray
-        Integers of the tile, of no meaning for free values.
-    is_free : numpy.ndarray
-        Of each value, whether it is an exception.
-    base : int
-        The tile's base.
-    axes : int
-        Lorenzo's axes.
-    shape : tuple of int
-        Extents of the tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        The integers.
-    """
+    """Give exceptions the integers that Lorenzo prediction has for them."""
     filled = q.copy()
     strides = strides_of(shape)
     for place in np.flatnonzero(is_free).tolist():

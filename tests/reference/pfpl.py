@@ -50,25 +50,7 @@ BITMAP_BYTES = (2048, 256, 32, 4)
 def tiling(
     count: int, float_type: FloatType, mode: int = 0, dims: tuple[int, ...] | None = None
 ) -> Tiling:
-    """
-    Say how a chunk is cut into tiles.
-
-    Parameters
-    ----------
-    count : int
-        Number of values.
-    float_type : FloatType
-        Type of the values.
-    mode : int
-        Not looked at: there is one.
-    dims : tuple of int, optional
-        Not looked at: there are none.
-
-    Returns
-    -------
-    Tiling
-        The tiles.
-    """
+    """Say how a chunk is cut into tiles."""
     return Consecutive(count, TILE_BYTES // float_type.size)
 
 
@@ -78,21 +60,9 @@ def tiling(
 
 
 def narrowed_bound(bound: float, float_type: FloatType) -> float:
-    """
-    Give the bound that an absolute quantizer works with.
+    """Give B, the largest number of the type not above an absolute bound, capped.
 
-    Parameters
-    ----------
-    bound : float
-        Absolute bound, not negative.
-    float_type : FloatType
-        Type of the values.
-
-    Returns
-    -------
-    float
-        B, the largest number of the type not above `bound`, capped; 0 where that is too small for
-        bins.
+    0 where that is too small for bins.
     """
     narrowed = float_type.number(bound)
     if float(narrowed) > bound:
@@ -109,26 +79,10 @@ def resolved_range_bound(
     fill_bits: int | None = None,
     maybe_padded: bool = False,
 ) -> float:
-    """
-    Turn a range-relative bound into an absolute one.
+    """Turn a range-relative bound into an absolute one.
 
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the chunk's values.
-    float_type : FloatType
-        Type of the values.
-    bound : float
-        Range-relative bound.
-    fill_bits : int, optional
-        The fill value's pattern.
-    maybe_padded : bool
-        The chunk may hold padding, so that zeros are no sure values.
-
-    Returns
-    -------
-    float
-        The absolute bound; 0 where there is none, and the chunk is to be kept as it is.
+    0 where there is none, and the chunk is to be kept as it is. In a chunk that is `maybe_padded`,
+    zeros are no sure values.
     """
     values = bits.view(float_type.float_dtype)
     with np.errstate(invalid="ignore"):
@@ -162,29 +116,7 @@ def make_quantizer(
     fill_bits: int | None = None,
     maybe_padded: bool = False,
 ) -> Quantizer:
-    """
-    Set the quantizer up for a chunk.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the chunk's values; only a range-relative bound looks at them.
-    float_type : FloatType
-        Type of the values.
-    kind : Kind
-        Bound kind that was asked for.
-    bound : float
-        Bound that was asked for.
-    fill_bits : int, optional
-        The fill value's pattern.
-    maybe_padded : bool
-        The chunk may hold padding.
-
-    Returns
-    -------
-    Quantizer
-        Bound kind and step of the frame. The kind is lossless where the bound is too small.
-    """
+    """Set the quantizer up for a chunk; lossless where the bound is too small."""
     lossless = Quantizer(Kind.LOSSLESS, 0)
     if kind == Kind.LOSSLESS:
         return lossless
@@ -206,19 +138,7 @@ def make_quantizer(
 
 
 def unzigzag(folded: Array) -> Array:
-    """
-    Undo `zigzag`.
-
-    Parameters
-    ----------
-    folded : numpy.ndarray
-        uint64 numbers.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64 numbers.
-    """
+    """Undo `zigzag`."""
     one = np.uint64(1)
     numbers: Array = ((folded >> one) ^ (np.uint64(0) - (folded & one))).astype("<i8")
     return numbers
@@ -227,27 +147,7 @@ def unzigzag(folded: Array) -> Array:
 def absolute_bins(
     bits: Array, float_type: FloatType, step_bits: int, fill_bits: int | None = None
 ) -> tuple[Array, Array]:
-    """
-    Quantize with bins of one width.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of a tile's values.
-    float_type : FloatType
-        Type of the values.
-    step_bits : int
-        The frame's step.
-    fill_bits : int, optional
-        The fill value's pattern.
-
-    Returns
-    -------
-    q : numpy.ndarray
-        Bins, as int64; of no meaning for exceptions.
-    coded : numpy.ndarray
-        Of each value, whether it is no exception.
-    """
+    """Quantize with bins of one width: give them as int64, and which values are no exceptions."""
     x = bits.view(float_type.float_dtype)
     step = float_type.number(bits_to_float(step_bits))
     bound = step * float_type.number(0.5)
@@ -281,25 +181,7 @@ def absolute_bins(
 def _absolute_words(
     bits: Array, float_type: FloatType, step_bits: int, fill_bits: int | None
 ) -> Array | None:
-    """
-    Give the words of bins of one width.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of a tile's values.
-    float_type : FloatType
-        Type of the values.
-    step_bits : int
-        The frame's step.
-    fill_bits : int or None
-        The fill value's pattern.
-
-    Returns
-    -------
-    numpy.ndarray or None
-        The words; None where the tile has to be stored.
-    """
+    """Give the words of bins of one width; None where the tile has to be stored."""
     q, coded = absolute_bins(bits, float_type, step_bits, fill_bits)
     looks_coded = (bits != 0) & (bits < (1 << float_type.mantissa_bits))
     if np.any(~coded & looks_coded):
@@ -309,23 +191,7 @@ def _absolute_words(
 
 
 def _absolute_bits(words: Array, float_type: FloatType, step_bits: int) -> Array:
-    """
-    Undo `_absolute_words`.
-
-    Parameters
-    ----------
-    words : numpy.ndarray
-        Words of a tile.
-    float_type : FloatType
-        Type of the values.
-    step_bits : int
-        The frame's step.
-
-    Returns
-    -------
-    numpy.ndarray
-        Patterns of the values.
-    """
+    """Undo `_absolute_words`."""
     coded = words < (1 << float_type.mantissa_bits)
     q = unzigzag(np.where(coded, words, 0).astype("<u8"))
     with np.errstate(over="ignore"):
@@ -337,26 +203,9 @@ def _absolute_bits(words: Array, float_type: FloatType, step_bits: int) -> Array
 def relative_bins(
     bits: Array, float_type: FloatType, width: int, fill_bits: int | None = None
 ) -> tuple[Array, Array]:
-    """
-    Quantize patterns, so that bins are wider where values are larger.
+    """Quantize patterns, so that bins are wider where values are larger; `width` is the frame's S.
 
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of a tile's values.
-    float_type : FloatType
-        Type of the values.
-    width : int
-        The frame's S.
-    fill_bits : int, optional
-        The fill value's pattern.
-
-    Returns
-    -------
-    q : numpy.ndarray
-        Bins of the magnitudes, as int64; of no meaning for zeros and exceptions.
-    coded : numpy.ndarray
-        Of each value, whether it is neither zero nor an exception.
+    Give the bins of the magnitudes, as int64, and which values are neither zeros nor exceptions.
     """
     m = float_type.mantissa_bits
     sign_mask = 1 << (float_type.word_bits - 1)
@@ -374,23 +223,7 @@ def relative_bins(
 
 
 def coded_zeros(bits: Array, float_type: FloatType, fill_bits: int | None = None) -> Array:
-    """
-    Find the zeros that a pointwise-relative bound does not make exceptions.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of a tile's values.
-    float_type : FloatType
-        Type of the values.
-    fill_bits : int, optional
-        The fill value's pattern.
-
-    Returns
-    -------
-    numpy.ndarray
-        Of each value, whether it is a zero of either sign, and not the fill value.
-    """
+    """Find the zeros, of either sign, that a pointwise-relative bound does not make exceptions."""
     zero: Array = (bits & ((1 << (float_type.word_bits - 1)) - 1)) == 0
     return zero if fill_bits is None else zero & (bits != fill_bits)
 
@@ -398,25 +231,7 @@ def coded_zeros(bits: Array, float_type: FloatType, fill_bits: int | None = None
 def _relative_words(
     bits: Array, float_type: FloatType, width: int, fill_bits: int | None
 ) -> Array | None:
-    """
-    Give the words of bins of patterns.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of a tile's values.
-    float_type : FloatType
-        Type of the values.
-    width : int
-        The frame's S.
-    fill_bits : int or None
-        The fill value's pattern.
-
-    Returns
-    -------
-    numpy.ndarray or None
-        The words; None where the tile has to be stored.
-    """
+    """Give the words of bins of patterns; None where the tile has to be stored."""
     head = float_type.head_mask
     if np.any((bits > head) & (bits != float_type.default_negative_nan)):
         return None
@@ -432,23 +247,7 @@ def _relative_words(
 
 
 def _relative_bits(words: Array, float_type: FloatType, width: int) -> Array:
-    """
-    Undo `_relative_words`.
-
-    Parameters
-    ----------
-    words : numpy.ndarray
-        Words of a tile.
-    float_type : FloatType
-        Type of the values.
-    width : int
-        The frame's S.
-
-    Returns
-    -------
-    numpy.ndarray
-        Patterns of the values.
-    """
+    """Undo `_relative_words`."""
     m, head = float_type.mantissa_bits, float_type.head_mask
     sign_shift = np.uint64(float_type.word_bits - 1)
     one = np.uint64(1)
@@ -467,25 +266,7 @@ def _relative_bits(words: Array, float_type: FloatType, width: int) -> Array:
 def quantize(
     bits: Array, float_type: FloatType, quantizer: Quantizer, fill_bits: int | None = None
 ) -> Array | None:
-    """
-    Give the words of a tile.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the tile's values.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
-    fill_bits : int, optional
-        The fill value's pattern.
-
-    Returns
-    -------
-    numpy.ndarray or None
-        The words; None where the codec has none for some value, and the tile has to be stored.
-    """
+    """Give the words of a tile; None where some value has none, and the tile has to be stored."""
     if quantizer.kind == Kind.LOSSLESS:
         return bits
     if quantizer.kind == Kind.POINTWISE_RELATIVE:
@@ -494,23 +275,7 @@ def quantize(
 
 
 def dequantize(words: Array, float_type: FloatType, quantizer: Quantizer) -> Array:
-    """
-    Give the patterns of a tile's values.
-
-    Parameters
-    ----------
-    words : numpy.ndarray
-        Words of the tile.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
-
-    Returns
-    -------
-    numpy.ndarray
-        The patterns.
-    """
+    """Give the patterns of a tile's values."""
     if quantizer.kind == Kind.LOSSLESS:
         return words
     if quantizer.kind == Kind.POINTWISE_RELATIVE:
@@ -524,36 +289,12 @@ def dequantize(words: Array, float_type: FloatType, quantizer: Quantizer) -> Arr
 
 
 def _negabinary_mask(dtype: np.dtype[Any]) -> Any:
-    """
-    Give the word 0xAA...AA.
-
-    Parameters
-    ----------
-    dtype : numpy.dtype
-        Type of the words.
-
-    Returns
-    -------
-    numpy scalar
-        The word.
-    """
+    """Give the word 0xAA...AA."""
     return np.frombuffer(b"\xaa" * dtype.itemsize, dtype)[0]
 
 
 def to_differences(words: Array) -> Array:
-    """
-    Take differences of neighbours, in negabinary.
-
-    Parameters
-    ----------
-    words : numpy.ndarray
-        Words of a tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        As many words.
-    """
+    """Take differences of neighbours, in negabinary."""
     mask = _negabinary_mask(words.dtype)
     differences = words.copy()
     differences[1:] -= words[:-1]
@@ -562,37 +303,16 @@ def to_differences(words: Array) -> Array:
 
 
 def from_differences(differences: Array) -> Array:
-    """
-    Undo `to_differences`.
-
-    Parameters
-    ----------
-    differences : numpy.ndarray
-        Negabinary differences of a tile.
-
-    Returns
-    -------
-    numpy.ndarray
-        The words.
-    """
+    """Undo `to_differences`."""
     mask = _negabinary_mask(differences.dtype)
     words: Array = np.cumsum((differences ^ mask) - mask, dtype=differences.dtype)
     return words
 
 
 def _transpose(groups: Array) -> Array:
-    """
-    Transpose square bit matrices, the first bit of a word being its most significant.
+    """Transpose square bit matrices, the first bit of a word being its most significant.
 
-    Parameters
-    ----------
-    groups : numpy.ndarray
-        Words of W bits, in the shape (G, W).
-
-    Returns
-    -------
-    numpy.ndarray
-        Words in the shape (W, G): plane j of each group.
+    Words of W bits in the shape (G, W) become words in the shape (W, G): plane j of each group.
     """
     count, width = groups.shape
     big_endian = groups.dtype.newbyteorder(">")
@@ -603,19 +323,7 @@ def _transpose(groups: Array) -> Array:
 
 
 def to_planes(words: Array) -> bytes:
-    """
-    Gather the bits of equal weight of each whole group.
-
-    Parameters
-    ----------
-    words : numpy.ndarray
-        Words of a tile.
-
-    Returns
-    -------
-    bytes
-        The planes, as many bytes as the words have.
-    """
+    """Gather the bits of equal weight of each whole group, in as many bytes as the words have."""
     width = 8 * words.dtype.itemsize
     grouped = words.size // width * width
     planes = _transpose(words[:grouped].reshape(-1, width))
@@ -623,21 +331,7 @@ def to_planes(words: Array) -> bytes:
 
 
 def from_planes(planes: bytes, dtype: np.dtype[Any]) -> Array:
-    """
-    Undo `to_planes`.
-
-    Parameters
-    ----------
-    planes : bytes
-        Planes of a tile.
-    dtype : numpy.dtype
-        Type of the words.
-
-    Returns
-    -------
-    numpy.ndarray
-        The words.
-    """
+    """Undo `to_planes`."""
     width = 8 * dtype.itemsize
     words = np.frombuffer(planes, dtype).copy()
     grouped = words.size // width * width
@@ -648,19 +342,7 @@ def from_planes(planes: bytes, dtype: np.dtype[Any]) -> Array:
 
 
 def pack_planes(planes: bytes) -> bytes:
-    """
-    Drop zero bytes, and say with four bitmaps where they were.
-
-    Parameters
-    ----------
-    planes : bytes
-        Planes of a tile.
-
-    Returns
-    -------
-    bytes
-        The payload; empty where all bytes are zero.
-    """
+    """Drop zero bytes, and say with four bitmaps where they were; nothing is left of zeros only."""
     octets = np.frombuffer(planes, np.uint8)
     used = octets != 0
     if not used.any():
@@ -678,26 +360,7 @@ def pack_planes(planes: bytes) -> bytes:
 
 
 def unpack_planes(payload: bytes, size: int) -> bytes:
-    """
-    Undo `pack_planes`.
-
-    Parameters
-    ----------
-    payload : bytes
-        Payload of a tile, neither empty nor stored.
-    size : int
-        Raw size of the tile.
-
-    Returns
-    -------
-    bytes
-        The planes.
-
-    Raises
-    ------
-    Corrupt
-        The payload is not as long as its bitmaps say, or B0 has bits behind the tile.
-    """
+    """Undo `pack_planes` for a tile of `size` bytes."""
     octets = np.frombuffer(payload, np.uint8)
     end = octets.size - BITMAP_BYTES[3]
     if end < 0:
@@ -735,29 +398,7 @@ def encode_tile(
     mode: int = 0,
     inside: Array | None = None,
 ) -> bytes | None:
-    """
-    Encode one tile.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        Patterns of the tile's values.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
-    fill_bits : int, optional
-        The fill value's pattern.
-    mode : int
-        Not looked at: there is one.
-    inside : numpy.ndarray, optional
-        Not looked at: there are no blocks.
-
-    Returns
-    -------
-    bytes or None
-        The payload, of any length; None where the codec has no words for the tile.
-    """
+    """Encode one tile."""
     words = quantize(bits, float_type, quantizer, fill_bits)
     return None if words is None else pack_planes(to_planes(to_differences(words)))
 
@@ -771,34 +412,7 @@ def decode_tile(
     mode: int = 0,
     inside: Array | None = None,
 ) -> Array:
-    """
-    Decode one tile that is neither empty nor stored.
-
-    Parameters
-    ----------
-    payload : bytes
-        The tile's payload.
-    count : int
-        Number of its values.
-    float_type : FloatType
-        Type of the values.
-    quantizer : Quantizer
-        Bound kind and step.
-    mode : int
-        Not looked at: there is one.
-    inside : numpy.ndarray, optional
-        Not looked at: there are no blocks.
-
-    Returns
-    -------
-    numpy.ndarray
-        Patterns of the values.
-
-    Raises
-    ------
-    Corrupt
-        The payload contradicts itself.
-    """
+    """Decode one tile that is neither empty nor stored."""
     planes = unpack_planes(payload, count * float_type.size)
     words = from_differences(from_planes(planes, float_type.word_dtype))
     return dequantize(words, float_type, quantizer)
