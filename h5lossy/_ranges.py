@@ -163,7 +163,9 @@ def _joined(one: tuple[float, float] | None, other: tuple[float, float]) -> tupl
     return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
-def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data, Missing]:
+def prepared(
+    data: Data, fill_value: Any, missing_value: Any = (), *, lossless: bool = False
+) -> tuple[Data, Missing]:
     """Return the data with a shape and a checked dtype, and which of its values are missing."""
     require_open(data)
     if is_device_array(data):
@@ -176,4 +178,4 @@ def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data
         if chunks is not None:
             chunks.check_lengths()
         declaring = data
-    return data, no_data(declaring, fill_value, missing_value)
+    return data, no_data(declaring, fill_value, missing_value, lossless=lossless)

@@ -300,7 +300,13 @@ def require_bound(original: Input, decoded: Input, bound: ErrorBound | None) -> 
 
 
 def missing_in(
-    original: Input, decoded: Input, dtype: np.dtype[Any], fill_value: Any, missing_value: Any
+    original: Input,
+    decoded: Input,
+    dtype: np.dtype[Any],
+    fill_value: Any,
+    missing_value: Any,
+    *,
+    lossless: bool = False,
 ) -> Missing:
     """Return which values are no data, by the original, or else by the decoded field."""
     if isinstance(fill_value, Missing):
@@ -312,9 +318,11 @@ def missing_in(
     if fill_value is None:
         found = Missing(dtype)
     elif not isinstance(fill_value, str):
-        if original.is_complex:  # equal components
-            fill_value = Missing(original.given).with_fill(fill_value).of_reals().fill
-        found = dataclasses.replace(found, fill=None).with_fill(fill_value)
+        # Of the original's own type, if that is a number and not packed.
+        is_own = original.packing is None and original.given.kind != "b"
+        given = np.empty(0, original.given if is_own else dtype)
+        fill = no_data(given, fill_value, lossless=lossless).of_reals().as_type(dtype).fill
+        found = dataclasses.replace(found, fill=None).with_fill(fill)
     elif fill_value != "auto":
         raise InvalidArgumentError(
             f'fill_value must be a number, None or "auto", got {fill_value!r}'
