@@ -605,6 +605,25 @@ def test_a_sample_takes_its_ssim_from_the_range_of_the_field(
     assert found.best.report.ssim.value_range == float(x.max()) - float(x.min())
 
 
+@pytest.mark.parametrize("ratio", [15, 40])
+@pytest.mark.parametrize("is_noise_in_sample", [False, True])
+def test_a_sample_unlike_the_field_is_replaced(ratio: float, is_noise_in_sample: bool) -> None:
+    rng = np.random.default_rng(0)
+    along = np.linspace(0, 9, 80)
+    x = np.sin(along + np.arange(400)[:, None, None] / 30) * np.cos(along[:, None])
+    x = x.astype(np.float32)
+    field = Field(values=x, chunks=(1, 80, 80), missing=Missing(x.dtype))
+    sampled = (x == tuning._sample_of(field).values[:, None]).all(axis=(-2, -1)).any(axis=0)
+    assert 40 <= sampled.sum() <= 200
+    noisy = np.flatnonzero(sampled == is_noise_in_sample)[:40]
+    x[noisy] += rng.normal(0, 0.3, (len(noisy), 80, 80)).astype(np.float32)
+    found = Search(field, [h5lossy.Interp]).run(Goal(ratio=ratio))
+    assert found.best.size.ratio >= ratio
+    # A sample of runs of planes led to a quarter of the ratio, and then to a half of the room.
+    assert found.best.size.ratio <= 1.02 * ratio
+    assert len(found.tried) <= 5
+
+
 @pytest.mark.slow
 def test_tune_says_what_it_tries(files: tuple[Path, Path]) -> None:
     out = run("tune", files[0], "-d", "a", "--require", "psnr>=60").output

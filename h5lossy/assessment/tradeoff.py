@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 
 from h5lossy._batched import read, write
+from h5lossy._blocks import for_each_chunk
 from h5lossy._bounds import BoundKind
 from h5lossy._ranges import confirmed_range
 from h5lossy._warnings import muted
@@ -70,6 +71,7 @@ class Tradeoff:
     report: Report  # with sizes
     encode_seconds: float = 0.0  # on one thread, for orientation; 0 if not requested
     decode_seconds: float = 0.0
+    chunks: tuple[tuple[int, tuple[int, ...]], ...] = ()  # stored bytes, and where they begin
 
     @property
     def size(self) -> Size:
@@ -130,11 +132,14 @@ def measure(
             report.original,
             report.error,
         )
+        chunks: list[tuple[int, tuple[int, ...]]] = []
+        for_each_chunk(stored, lambda one: chunks.append((one.size, one.chunk_offset)))
     return Tradeoff(
         codec=codec,
         report=dataclasses.replace(report, size=size),
         encode_seconds=encoded - began if timed else 0.0,
         decode_seconds=decoded - encoded if timed else 0.0,
+        chunks=tuple(chunks),
     )
 
 
