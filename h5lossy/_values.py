@@ -245,6 +245,9 @@ def loaded(values: Any) -> Any:
     nullable = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
     if nullable is not None and nullable.kind == "f":  # of pandas, with NA
         values = values.to_numpy(dtype=nullable, na_value=np.nan)
+    elif nullable is not None and nullable.kind in "iu":  # pandas would make floats of them
+        numbers = values.to_numpy(dtype=nullable, na_value=0)
+        values = np.ma.array(numbers, mask=np.asarray(values.isna()))
     return np.asanyarray(values) if np.ma.is_masked(values) else np.asarray(values)
 
 

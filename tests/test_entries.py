@@ -254,3 +254,31 @@ def test_masked_points_count_by_place(dtype: str) -> None:
     assert (lost.violations, lost.special_changed) == (0, part * np.count_nonzero(mask))
     assert "the first at (5" in lost.problems[0]
     assert not h5lossy.assess(values, np.ma.array(values, mask=mask), bound=bound).ok
+
+
+@pytest.mark.parametrize("kind", ["pandas array", "pandas series", "list"])
+def test_integers_with_gaps_stay_integers(kind: str, tmp_path: Path) -> None:
+    numbers, large = [5, 2**53 + 1, 0, -(2**53) - 1], PFPL(lossless=True)
+    masked = np.ma.array(numbers, mask=[0, 0, 1, 0])
+    if kind == "list":
+        given: Any = [masked, np.ma.array(numbers)]
+    else:
+        pandas = pytest.importorskip("pandas")
+        given = pandas.array([*numbers[:2], None, numbers[3]], dtype="Int64")
+        given = given if kind == "pandas array" else pandas.Series(given)
+    wanted = [5, 2**53 + 1, -1, -(2**53) - 1, *(numbers if kind == "list" else [])]
+    decoded = h5lossy.decode(h5lossy.encode(given, large, fill_value=-1))
+    assert (decoded.dtype, decoded.tolist()) == (np.int64, wanted)
+    shape = np.shape(given)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        options = {"chunks": shape, "compression": large}
+        dataset = file.create_dataset("x", shape, "i8", fillvalue=-1, **options)
+        h5lossy.write(dataset, given)
+        assert dataset[...].reshape(-1).tolist() == wanted
+        with pytest.raises(h5lossy.H5LossyError, match="masked, and there is no fill value"):
+            h5lossy.write(file.create_dataset("y", shape, "i8", **options), given)
+    decoded = decoded.reshape(shape)
+    for change, is_same in ((0, True), (1, False)):
+        decoded[..., 1] += change
+        assert h5lossy.largest_error(given, decoded, large.bound).holds == is_same
+        assert h5lossy.assess(given, decoded, lossless=True).ok == is_same

@@ -20,7 +20,7 @@ from h5lossy._dims import COMPONENT, Axis, axes_of, broadcast, text_of
 from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy._names import dataset_at, name_of, split_place
 from h5lossy._packing import Packing
-from h5lossy._values import as_reals, is_half, no_number, real_dtype, unmasked
+from h5lossy._values import as_reals, is_half, loaded, no_number, real_dtype, unmasked
 from h5lossy._variables import as_stored, require_open
 from h5lossy.missing import Missing, no_data
 
@@ -197,7 +197,7 @@ def _has_numpy_type(values: Any) -> bool:
 def _as_numpy(values: Any, name: str) -> npt.NDArray[Any]:
     """Return numbers, lists, or an array of another library in host memory as a NumPy array."""
     if not hasattr(values, "__dlpack__"):
-        return np.asarray(values)
+        return loaded(values)
     try:
         return np.from_dlpack(values)
     except (BufferError, RuntimeError, TypeError) as error:
