@@ -605,6 +605,33 @@ def test_a_sample_takes_its_ssim_from_the_range_of_the_field(
     assert found.best.report.ssim.value_range == float(x.max()) - float(x.min())
 
 
+def test_sweep_and_tune_take_what_repack_takes(tmp_path: Path) -> None:
+    values = np.sin(np.linspace(0, 9, 1500)).reshape(30, 50).astype("f4")
+    numbers = (values * (1 + 1j)).astype("c8")
+    numbers[3, :4] = 3 + 3j
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        large = {"maxshape": (None, None), "chunks": (64, 64)}
+        file.create_dataset("t", data=values, **large)
+        file.create_dataset("none", (0, 50), "f4", **large)
+        file.create_dataset("equal", data=numbers, fillvalue=3 + 3j)
+        file.create_dataset("unequal", data=numbers, fillvalue=3 + 4j)
+        file.create_dataset("flag", data=values > 0)
+    wanted = ("--require", "psnr>=60", "--codecs", "pfpl")
+    for name, code, text in (
+        ("t", 0, "repack"),
+        ("equal", 0, "repack"),
+        ("none", 2, "/none has no values: its shape is (0, 50)"),
+        ("unequal", 2, "must have equal real and imaginary parts"),
+        ("flag", 2, "no dataset there has numbers that can have a bound"),
+    ):
+        tuned = run("tune", tmp_path / "a.h5", "-d", name, *wanted, code=code).output
+        assert text in tuned
+        assert "Warning" not in tuned
+        bounds = ("--bounds", "1e-3", "--codecs", "pfpl")
+        swept = run("sweep", tmp_path / "a.h5", "-d", name, *bounds, code=code).output
+        assert (text if code else "pfpl") in swept
+
+
 @pytest.mark.parametrize("ratio", [15, 40])
 @pytest.mark.parametrize("is_noise_in_sample", [False, True])
 def test_a_sample_unlike_the_field_is_replaced(ratio: float, is_noise_in_sample: bool) -> None:

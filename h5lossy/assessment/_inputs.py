@@ -310,7 +310,7 @@ def missing_in(
 ) -> Missing:
     """Return which values are no data, by the original, or else by the decoded field."""
     if isinstance(fill_value, Missing):
-        return fill_value.as_type(dtype)
+        return fill_value.of_reals().as_type(dtype)
     found = Missing(dtype)
     for field in (original, decoded):
         if found.is_empty and field.packing is None:

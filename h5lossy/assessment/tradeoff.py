@@ -94,12 +94,16 @@ def measure(
         h5py.File(f"{id(field)}.h5", "w", driver="core", backing_store=False) as file,
         muted(),  # warnings are for whoever really writes the file
     ):
+        # HDF5 allows chunks that are larger than the dataset only where it can grow.
+        pairs = zip(values.shape, field.chunks, strict=True)
+        most = tuple(max(n, chunk) for n, chunk in pairs)
 
         def encode(name: str) -> h5py.Dataset:
             stored = file.create_dataset(
                 name,
                 values.shape,
                 values.dtype,
+                maxshape=most,
                 chunks=field.chunks,
                 compression=codec,
                 fillvalue=missing.fill,
