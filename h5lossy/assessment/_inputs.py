@@ -197,7 +197,8 @@ def _has_numpy_type(values: Any) -> bool:
 def _as_numpy(values: Any, name: str) -> npt.NDArray[Any]:
     """Return numbers, lists, or an array of another library in host memory as a NumPy array."""
     if not hasattr(values, "__dlpack__"):
-        return loaded(values)
+        numbers: npt.NDArray[Any] = loaded(values)
+        return numbers
     try:
         return np.from_dlpack(values)
     except (BufferError, RuntimeError, TypeError) as error:
