@@ -102,7 +102,8 @@ class BoundChecker:
             if self._is_complex:  # of both components
                 both = (np.broadcast_to(m[..., np.newaxis], x.shape) for m in both)
             left_out, lost = both
-            y = np.where(left_out, x, y)
+            if masks[0] is not None:
+                y = np.where(left_out, x, y)
             self._compare_missing(start, x, y, lost & ~left_out)
             left_out = left_out | self._missing.missing(x)
             mask = left_out.reshape(-1).view(np.uint8)
