@@ -71,7 +71,8 @@ class Tradeoff:
     report: Report  # with sizes
     encode_seconds: float = 0.0  # on one thread, for orientation; 0 if not requested
     decode_seconds: float = 0.0
-    chunks: tuple[tuple[int, tuple[int, ...]], ...] = ()  # stored bytes, and where they begin
+    #: The stored bytes of each chunk, and where it begins.
+    chunks: tuple[tuple[int, tuple[int, ...]], ...] = dataclasses.field(default=(), repr=False)
 
     @property
     def size(self) -> Size:
