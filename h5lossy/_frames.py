@@ -181,7 +181,7 @@ def encode(array: Any, codec: Codec, *, fill_value: Any = "auto", out: Any = Non
         _require_host(out)
         fill = None if is_own else fill_value
         return _device.encode(array, partial(frame_params, codec, fill))
-    array, missing = prepared(array, fill_value)
+    array, missing = prepared(array, fill_value, lossless=codec.lossless)
     max_encoded_size(_nbytes(array))  # refuses what does not fit into a frame, before it is read
     if missing.has_more:  # which the codec itself would take for data
         codec = codec.resolve(array, fill_value)
@@ -415,11 +415,9 @@ def chunk_params(
                     f"the exact value {number} is none of {dtype.name}, which has numbers from "
                     f"{info.min} to {info.max}; give one that the data has"
                 )
-    if codec.lossless and dtype.kind == "c":
-        fill_value = None  # kept like all values, even if its components differ
     return codec.params().replaced(
         **_native.type_fields(dtype),
-        fill_bits=fill_bits(fill_value, dtype),
+        fill_bits=fill_bits(fill_value, dtype, lossless=codec.lossless),
         # The components of complex numbers are one more axis.
         shape=_frame_shape((*shape, 2) if dtype.kind == "c" else shape),
     )

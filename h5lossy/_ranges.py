@@ -16,7 +16,7 @@ from h5lossy import _native
 from h5lossy._arrays import as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._stored import stored_chunks
-from h5lossy._values import Data, as_reals, blocks, checked_dtype, unmasked
+from h5lossy._values import Data, as_reals, blocks, checked_dtype, loaded, unmasked
 from h5lossy._variables import require_open
 from h5lossy.missing import Missing, no_data
 
@@ -163,17 +163,21 @@ def _joined(one: tuple[float, float] | None, other: tuple[float, float]) -> tupl
     return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
-def prepared(data: Data, fill_value: Any, missing_value: Any = ()) -> tuple[Data, Missing]:
+def prepared(
+    data: Data, fill_value: Any, missing_value: Any = (), *, lossless: bool = False
+) -> tuple[Data, Missing]:
     """Return the data with a shape and a checked dtype, and which of its values are missing."""
     require_open(data)
     if is_device_array(data):
         declaring: Any = np.empty(0, checked_dtype(cupy_memory(data).dtype, on_device=True))
     else:
         if not isinstance(getattr(data, "dtype", None), np.dtype):
-            data = unmasked(as_shown(data), np.nan)
+            data = loaded(as_shown(data))
+            if data.dtype.kind not in "iu":  # which have no NaN, and stay masked
+                data = unmasked(data, np.nan)
         checked_dtype(data.dtype)
         chunks = stored_chunks(data) if isinstance(data, h5py.Dataset) else None
         if chunks is not None:
             chunks.check_lengths()
         declaring = data
-    return data, no_data(declaring, fill_value, missing_value)
+    return data, no_data(declaring, fill_value, missing_value, lossless=lossless)

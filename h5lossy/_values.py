@@ -112,7 +112,13 @@ def as_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return a fill value as a 0-d array of `dtype`: a Python number rounded, others exact."""
     if dtype.kind == "c":
-        return _equal_components(fill_value, dtype)
+        fill = complex_fill_value(fill_value, dtype)
+        if not has_equal_components(fill):
+            raise InvalidArgumentError(
+                "a complex fill_value must have equal real and imaginary parts, as 0 or NaN in "
+                f"both, got {fill_value!r}; give another one, or lossless"
+            )
+        return fill
     given = np.asarray(fill_value)
     if given.ndim or not (given.dtype.kind in "iu" or is_float(given.dtype)):
         raise InvalidArgumentError(f"fill_value must be one real number, got {fill_value!r}")
@@ -133,24 +139,26 @@ def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any,
     return fill
 
 
-def _equal_components(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return a complex fill value, whose components have to be equal."""
+def complex_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return a complex fill value as a 0-d array of `dtype`, whatever its components."""
     given = np.asarray(fill_value)
     if given.ndim or given.dtype.kind not in "fiuc":
         raise InvalidArgumentError(f"fill_value must be one number, got {fill_value!r}")
-    fill = given.astype(dtype)
+    return given.astype(dtype)
+
+
+def has_equal_components(fill: np.ndarray[Any, Any]) -> bool:
+    """Return whether a complex fill value is kept under any bound; others only losslessly."""
     real, imaginary = as_reals(fill)
-    if fill_bits(real, real.dtype) != fill_bits(imaginary, real.dtype):
-        raise InvalidArgumentError(
-            "a complex fill_value must have equal real and imaginary parts, as 0 or NaN in both, "
-            f"got {fill_value!r}"
-        )
-    return fill
+    return fill_bits(real, real.dtype) == fill_bits(imaginary, real.dtype)
 
 
-def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
+def fill_bits(fill_value: Any, dtype: np.dtype[Any], *, lossless: bool = False) -> int | None:
     """Return the bits of a fill value, or of its components; None where there is none, or a NaN."""
     if fill_value is None:
+        return None
+    if dtype.kind == "c" and lossless:  # kept like all values, even if its components differ
+        complex_fill_value(fill_value, dtype)
         return None
     fill = checked_fill_value(fill_value, dtype)
     if dtype.kind == "c":
@@ -162,7 +170,8 @@ def fill_bits(fill_value: Any, dtype: np.dtype[Any]) -> int | None:
 def own_fill_value(data: Data) -> Any:
     """Return the fill value that was given to a dataset, variable or masked array; else None."""
     if np.ma.is_masked(data):  # np.ma.masked has no fill value of its own
-        fill = data.dtype.type(np.ma.array(data).fill_value)
+        with np.errstate(over="ignore"):  # 1e20, NumPy's default, is infinite as float16
+            fill = data.dtype.type(np.ma.array(data).fill_value)
         # NumPy's default for integers, 999999, is another number where it does not fit.
         default = np.asarray(np.ma.default_fill_value(data.dtype))
         is_wrapped = data.dtype.kind in "iu" and default > np.iinfo(data.dtype).max
@@ -196,11 +205,11 @@ def unwritten_value(dataset: h5py.Dataset) -> npt.NDArray[Any]:
 def blocks(data: Data) -> Iterator[npt.NDArray[Any]]:
     """Read an array or dataset in blocks of about 32 MiB, none of which splits a chunk.
 
-    Masked points are as in `read_block`; where nothing can stand for them, they are left out, and
-    what remains of their block has one dimension.
+    Masked points are left out, and what remains of their block has one dimension.
     """
     for selection in block_selections(data):
-        yield read_block(data, selection, leaves_out=True)
+        values, mask = read_block(data, selection)
+        yield values if mask is None else values[~mask]
 
 
 def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
@@ -214,20 +223,13 @@ def block_selections(data: Data) -> Iterator[tuple[slice, ...]]:
 
 
 def read_block(
-    data: Data, selection: tuple[slice, ...], *, leaves_out: bool = False
-) -> npt.NDArray[Any]:
-    """Read one selection in C order, in the data's own type.
-
-    Masked points become NaN, or for integers the array's fill value, which `no_data` leaves out.
-    """
-    stand_in = no_number(data.dtype)
-    if stand_in is None:
-        stand_in = own_fill_value(data)
+    data: Data, selection: tuple[slice, ...]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    """Read one selection in C order, in the data's own type, and which points are masked."""
     with as_stored(data):
         values = loaded(data[selection])
-        if leaves_out and stand_in is None and np.ma.is_masked(values):
-            values = values.compressed()
-        return np.asarray(unmasked(values, stand_in), dtype=data.dtype, order="C")
+    mask = np.ma.getmaskarray(values) if np.ma.is_masked(values) else None
+    return np.asarray(np.ma.getdata(values), dtype=data.dtype, order="C"), mask
 
 
 def loaded(values: Any) -> Any:
@@ -243,6 +245,9 @@ def loaded(values: Any) -> Any:
     nullable = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
     if nullable is not None and nullable.kind == "f":  # of pandas, with NA
         values = values.to_numpy(dtype=nullable, na_value=np.nan)
+    elif nullable is not None and nullable.kind in "iu":  # pandas would make floats of them
+        numbers = values.to_numpy(dtype=nullable, na_value=0)
+        values = np.ma.array(numbers, mask=np.asarray(values.isna()))
     return np.asanyarray(values) if np.ma.is_masked(values) else np.asarray(values)
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +28,9 @@ from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._values import (
     as_bits,
     checked_fill_value,
+    complex_fill_value,
     fill_bits,
+    has_equal_components,
     is_float,
     is_half,
     own_fill_value,
@@ -187,7 +188,9 @@ def _native_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return as_bits(np.ascontiguousarray(values)) if is_float(values.dtype) else values
 
 
-def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Missing:
+def no_data(
+    data: Any, fill_value: Any = "auto", missing_value: Any = (), *, lossless: bool = False
+) -> Missing:
     """Return which values of a field are no data.
 
     Parameters
@@ -203,6 +206,9 @@ def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Mis
         None: all finite values are data, whatever the field declares.
     missing_value : number or sequence of numbers
         Missing in addition to what the field declares.
+    lossless : bool
+        Whether all values are kept. Then complex numbers may have any fill value; if its components
+        differ, it is a number like others.
     """
     require_open(data)
     dtype = np.dtype(data.dtype)
@@ -212,7 +218,7 @@ def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Mis
             f'fill_value must be a number, None or "auto", got {fill_value!r}'
         )
     if dtype.kind == "c":
-        return _no_complex_data(data, fill_value, missing_value)
+        return _no_complex_data(data, fill_value, missing_value, lossless=lossless)
     if not (is_float(dtype) or dtype.kind in "iu"):
         return Missing(dtype)
     given = _given(missing_value, dtype)
@@ -234,7 +240,7 @@ def no_data(data: Any, fill_value: Any = "auto", missing_value: Any = ()) -> Mis
     return Missing(dtype, values=(*values, *given), low=low, high=high).with_fill(fill_value)
 
 
-def _no_complex_data(data: Any, fill_value: Any, missing_value: Any) -> Missing:
+def _no_complex_data(data: Any, fill_value: Any, missing_value: Any, *, lossless: bool) -> Missing:
     """Return which complex numbers are no data: those that hold the fill value in a component."""
     if np.size(missing_value):
         raise InvalidArgumentError(
@@ -242,11 +248,12 @@ def _no_complex_data(data: Any, fill_value: Any, missing_value: Any) -> Missing:
             f"is missing, not {missing_value!r}"
         )
     found = Missing(np.dtype(data.dtype))
-    if isinstance(fill_value, str):
-        with suppress(InvalidArgumentError):  # unequal components, which only lossless keeps
-            return found.with_fill(own_fill_value(data))
-        return found
-    return found.with_fill(fill_value)
+    is_own = isinstance(fill_value, str)
+    given = own_fill_value(data) if is_own else fill_value
+    if given is not None and (is_own or lossless):
+        given = complex_fill_value(given, found.dtype)
+        given = given if has_equal_components(given) else None
+    return found.with_fill(given)
 
 
 def missing_when_stored(dataset: h5py.Dataset, missing_value: Any = ()) -> Missing:

@@ -110,8 +110,14 @@ def def_var_filter(variable: netCDF4.Variable[Any], codec: Codec) -> None:
 def _dtype_of(variable: Any) -> Any:
     """Return NumPy's type of a variable's values, or netCDF4's if it is one of the file's own."""
     # `datatype` of complex numbers is the compound that the file has for them.
-    own = variable.dtype
-    return own if isinstance(own, np.dtype) and own.kind == "c" else variable.datatype
+    own, stored = variable.dtype, variable.datatype
+    if isinstance(own, np.dtype) and own.kind == "c":
+        return own
+    return stored.dtype if _is_enum(variable) else stored
+
+
+def _is_enum(variable: Any) -> bool:
+    return hasattr(variable.datatype, "enum_dict")
 
 
 def _check_variable(variable: Any, codec: Codec) -> None:
@@ -133,9 +139,11 @@ def _check_variable(variable: Any, codec: Codec) -> None:
     dtype = _dtype_of(variable)
     if not isinstance(dtype, np.dtype):
         raise UnsupportedError(
-            f"{name} is of a type that the file defines; h5lossy encodes floats and integers, and "
-            "complex numbers of files opened with auto_complex=True"
+            f"{name} is of text, or of a type that the file defines; h5lossy encodes floats, "
+            "integers and enums, and complex numbers of files opened with auto_complex=True"
         )
+    if _is_enum(variable) and not codec.lossless:
+        raise UnsupportedError(f"{name} is of an enum, which takes no error bound; give lossless")
     checked_for(codec, dtype, own_fill_value(variable))
     if not variable.dimensions:
         raise UnsupportedError(

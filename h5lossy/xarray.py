@@ -596,12 +596,15 @@ def _obstacle(variable: xr.Variable, resizable: set[Any], codec: Codec) -> str:
         return f"it is saved as {dtype}, {possible}"
     if dtype.itemsize == 2 and dtype.kind == "f" and variable.dtype.itemsize > 2:
         return f"it is saved as {dtype}, which rounds it: convert it with astype, or save float32"
+    if h5py.check_enum_dtype(dtype) is not None:
+        return "it is of an enum, which h5netcdf saves without filters"
     if codec.bound.kind is BoundKind.NOISE and dtype.kind not in "iu":
         return f"a noise bound is of integers, and it is saved as {dtype}"
     sizes = [n for dim, n in variable.sizes.items() if dim not in resizable]
-    if not variable.dims or 0 in sizes:
-        return f"it has no values, or no dimensions: its shape is {variable.shape}"
-    return ""
+    has_values = bool(variable.dims) and 0 not in sizes
+    return (
+        "" if has_values else f"it has no values, or no dimensions: its shape is {variable.shape}"
+    )
 
 
 def _for_integers(

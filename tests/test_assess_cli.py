@@ -601,6 +601,52 @@ def test_a_sample_takes_its_ssim_from_the_range_of_the_field(
     assert found.best.report.ssim.value_range == float(x.max()) - float(x.min())
 
 
+def test_sweep_and_tune_take_what_repack_takes(tmp_path: Path) -> None:
+    values = np.sin(np.linspace(0, 9, 1500)).reshape(30, 50).astype("f4")
+    numbers = (values * (1 + 1j)).astype("c8")
+    numbers[3, :4] = 3 + 3j
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        large = {"maxshape": (None, None), "chunks": (64, 64)}
+        file.create_dataset("t", data=values, **large)
+        file.create_dataset("none", (0, 50), "f4", **large)
+        file.create_dataset("equal", data=numbers, fillvalue=3 + 3j)
+        file.create_dataset("unequal", data=numbers, fillvalue=3 + 4j)
+        file.create_dataset("flag", data=values > 0)
+    wanted = ("--require", "psnr>=60", "--codecs", "pfpl")
+    for name, code, text in (
+        ("t", 0, "repack"),
+        ("equal", 0, "repack"),
+        ("none", 2, "/none has no values: its shape is (0, 50)"),
+        ("unequal", 2, "must have equal real and imaginary parts"),
+        ("flag", 2, "no dataset there has numbers that can have a bound"),
+    ):
+        tuned = run("tune", tmp_path / "a.h5", "-d", name, *wanted, code=code).output
+        assert text in tuned
+        assert "Warning" not in tuned
+        bounds = ("--bounds", "1e-3", "--codecs", "pfpl")
+        swept = run("sweep", tmp_path / "a.h5", "-d", name, *bounds, code=code).output
+        assert (text if code else "pfpl") in swept
+
+
+@pytest.mark.parametrize("ratio", [15, 40])
+@pytest.mark.parametrize("is_noise_in_sample", [False, True])
+def test_a_sample_unlike_the_field_is_replaced(ratio: float, is_noise_in_sample: bool) -> None:
+    rng = np.random.default_rng(0)
+    along = np.linspace(0, 9, 80)
+    x = np.sin(along + np.arange(400)[:, None, None] / 30) * np.cos(along[:, None])
+    x = x.astype(np.float32)
+    field = Field(values=x, chunks=(1, 80, 80), missing=Missing(x.dtype))
+    sampled = (x == tuning._sample_of(field).values[:, None]).all(axis=(-2, -1)).any(axis=0)
+    assert 40 <= sampled.sum() <= 200
+    noisy = np.flatnonzero(sampled == is_noise_in_sample)[:40]
+    x[noisy] += rng.normal(0, 0.3, (len(noisy), 80, 80)).astype(np.float32)
+    found = Search(field, [h5lossy.Interp]).run(Goal(ratio=ratio))
+    assert found.best.size.ratio >= ratio
+    # A sample of runs of planes led to a quarter of the ratio, and then to a half of the room.
+    assert found.best.size.ratio <= 1.02 * ratio
+    assert len(found.tried) <= 5
+
+
 @pytest.mark.slow
 def test_tune_says_what_it_tries(files: tuple[Path, Path]) -> None:
     out = run("tune", files[0], "-d", "a", "--require", "psnr>=60").output

@@ -157,7 +157,7 @@ def test_importing_h5lossy_imports_no_netcdf4() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "text": ({"dtype": str}, h5lossy.UnsupportedError, "encodes floats and integers"),
+    "text": ({"dtype": str}, h5lossy.UnsupportedError, "encodes floats, integers and enums"),
     "scalar": ({"shape": ()}, h5lossy.UnsupportedError, "t has no dimensions"),
     "zlib": ({"zlib": True}, h5lossy.InvalidArgumentError, "t has zlib and shuffle, which"),
     "fletcher32": ({"fletcher32": True}, h5lossy.InvalidArgumentError, "t has fletcher32, which"),
@@ -178,6 +178,34 @@ def test_a_refusal_says_why_and_harms_nothing(
             t[...] = 3
     with netCDF4.Dataset(tmp_path / "a.nc") as file:
         assert file["t"].dtype is str or (file["t"][...] == 3).all()
+
+
+@pytest.mark.parametrize("kind", ["u1", "i4"])
+def test_enums_are_kept(tmp_path: Path, kind: str) -> None:
+    states = np.arange(5000) % 3
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        enum = file.createEnumType(np.dtype(kind), "state_t", {"dry": 0, "wet": 1, "ice": 2})
+        file.createDimension("n", states.size)
+        state = file.createVariable("state", enum, ("n",), fill_value=2)
+        with pytest.raises(h5lossy.UnsupportedError, match="state is of an enum"):
+            def_var_filter(state, h5lossy.PFPL(absolute=1))
+        def_var_filter(state, h5lossy.Interp(lossless=True))
+        state[...] = states
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        file.set_auto_mask(False)
+        np.testing.assert_array_equal(file["state"][...], states)
+        np.testing.assert_array_equal(h5lossy.read(file["state"]), states)
+        assert h5lossy.describe(file["state"]).config == h5lossy.Interp(lossless=True)
+    xarray, of_xarray = (pytest.importorskip(name) for name in ("xarray", "h5lossy.xarray"))
+    with xarray.open_dataset(tmp_path / "a.nc", engine="netcdf4") as ds:
+        ds["t"] = ("n", np.linspace(0, 1, states.size))
+        encoding = of_xarray.encoding(ds, absolute=1e-3)
+        assert [*encoding] == ["t"]  # h5netcdf writes enums without filters
+        ds.to_netcdf(tmp_path / "b.nc", engine="h5netcdf", encoding=encoding)
+        with pytest.raises(h5lossy.UnsupportedError, match="of an enum, which h5netcdf saves"):
+            of_xarray.encoding(ds, {"state": h5lossy.PFPL(lossless=True)})
+    with xarray.open_dataset(tmp_path / "b.nc", engine="netcdf4", mask_and_scale=False) as ds:
+        np.testing.assert_array_equal(ds["state"], states)
 
 
 @pytest.mark.parametrize("given", [{"exact": 7}, {"keep": "sign"}])

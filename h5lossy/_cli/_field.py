@@ -26,7 +26,7 @@ from h5lossy._globs import names_one
 from h5lossy._names import split_place
 from h5lossy._packing import Packing
 from h5lossy._repacking.planning import Plan, chunk_shape, make_plans
-from h5lossy._values import checked_dtype, has_numbers, is_integer
+from h5lossy._values import checked_dtype, fill_bits, has_numbers, is_integer, own_fill_value
 from h5lossy.assessment.tradeoff import Field
 from h5lossy.missing import missing_when_stored
 
@@ -101,8 +101,13 @@ class Choice:
             fields = [name for name in found if not is_integer(datasets[name].dtype)]
             if len(fields) == 1:  # a single dataset needs no name
                 found = fields
+            if not found:
+                raise click.UsageError(
+                    "no dataset there has numbers that can have a bound: scalars, text and enums "
+                    "can not"
+                )
             if len(found) != 1:
-                names = ", ".join(found[:6]) or "none"
+                names = ", ".join(found[:6])
                 raise click.UsageError(f"choose one dataset with -d; these are there: {names}")
             yield self._field(file, found[0], datasets[found[0]], wanted)
 
@@ -137,7 +142,9 @@ class Choice:
 
     def _field(self, file: str, name: str, dataset: h5py.Dataset, wanted: Chunks) -> Dataset:
         """Return a dataset with its own description."""
-        checked_dtype(dataset.dtype)
+        fill_bits(own_fill_value(dataset), checked_dtype(dataset.dtype))
+        if not dataset.size:
+            raise click.UsageError(f"{name} has no values: its shape is {dataset.shape}")
         if isinstance(wanted, tuple):
             if len(wanted) != dataset.ndim:
                 raise click.UsageError(

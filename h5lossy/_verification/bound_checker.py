@@ -78,8 +78,18 @@ class BoundChecker:
         self._firsts: list[int] = []
         self._blocks: list[tuple[Place, Place]] = []
 
-    def add(self, start: Place, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> None:
-        """Compare one block, which begins at `start` in the field."""
+    def add(
+        self,
+        start: Place,
+        original: npt.NDArray[Any],
+        decoded: npt.NDArray[Any],
+        masks: tuple[npt.NDArray[np.bool_] | None, npt.NDArray[np.bool_] | None] = (None, None),
+    ) -> None:
+        """Compare one block, which begins at `start` in the field.
+
+        Points that the original masks do not count; those that only the decoded field masks became
+        missing.
+        """
         reals = (as_reals(np.asarray(v, self._given)) for v in (original, decoded))
         x, y = (np.asarray(v, self._missing.dtype, order="C") for v in reals)
         first = self._count
@@ -87,9 +97,16 @@ class BoundChecker:
         self._blocks.append((start, x.shape))
         self._count += x.size
         mask = None
-        if self._missing.has_more:
-            mask = self._missing.missing(x).reshape(-1).view(np.uint8)
-            self._compare_missing(start, x, y)
+        if self._missing.has_more or any(m is not None for m in masks):
+            both = (np.zeros(original.shape, np.bool_) if m is None else m for m in masks)
+            if self._is_complex:  # of both components
+                both = (np.broadcast_to(m[..., np.newaxis], x.shape) for m in both)
+            left_out, lost = both
+            if masks[0] is not None:
+                y = np.where(left_out, x, y)
+            self._compare_missing(start, x, y, lost & ~left_out)
+            left_out = left_out | self._missing.missing(x)
+            mask = left_out.reshape(-1).view(np.uint8)
         points = first, x.reshape(-1), y.reshape(-1), mask
         if self._sides.safeguards != NO_SAFEGUARDS:
             self._sides.add(*points[:3])
@@ -169,14 +186,16 @@ class BoundChecker:
                 found.append(f"{kind.replace('_', ' ')}: {count}, the first at {at}")
         return found
 
-    def _compare_missing(self, start: Place, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
-        """Count missing values that changed."""
+    def _compare_missing(
+        self, start: Place, x: npt.NDArray[Any], y: npt.NDArray[Any], masked: npt.NDArray[np.bool_]
+    ) -> None:
+        """Count missing values that changed, and points that became masked."""
         changes = self._missing.changes(x, y)
-        changed = changes.lost | changes.introduced
+        changed = changes.lost | changes.introduced | masked
         count = int(np.count_nonzero(changed))
         if count and self.missing_change is None:
             at = tuple(np.argwhere(changed)[0].tolist())
-            place = tuple(s + i for s, i in zip(start, at, strict=True))
+            place = tuple(s + i for s, i in zip(start, at, strict=False))
             before, after = (int(v[at]) if self._number is int else v[at] for v in (x, y))
             self.missing_change = MissingChange(place, before, after, bool(changes.lost[at]))
         self._missing_changed += count
@@ -240,7 +259,7 @@ def largest_error(
         Has to be restored bit for bit, and no other value may become it. "auto": that of the
         original, if it declares one. None: no fill value, whatever the dataset and its attributes
         declare. If it is +0.0, other values may become it, as the format allows. Masked points of
-        the original do not count.
+        the original do not count; where only `decoded` has some, they became missing.
     missing_value : float or sequence of float, optional
         Likewise, like values that the original's attributes declare missing. Values that they
         declare invalid have to keep the bound, and to stay invalid.
@@ -274,7 +293,8 @@ def largest_error(
             "bound must be an ErrorBound, such as ErrorBound('absolute', 1e-3) or that of a codec, "
             f"PFPL(absolute=1e-3).bound, got {bound!r}"
         )
-    original, missing = prepared(original, fill_value, missing_value)
+    is_exact = bound.kind is BoundKind.LOSSLESS
+    original, missing = prepared(original, fill_value, missing_value, lossless=is_exact)
     decoded, _ = prepared(decoded, None)
     types = [data.dtype.newbyteorder("=") for data in (original, decoded)]
     if original.shape != decoded.shape or types[0] != types[1]:
@@ -286,13 +306,10 @@ def largest_error(
     if bound.kind is BoundKind.RANGE_RELATIVE:
         ends = Extent.of(original, missing).ends or (0.0, 0.0)
     checker = BoundChecker(bound, missing, ends)
-    mask: Any = np.ma.getmask(original)
     for block in block_selections(original):
         start = tuple(axis.start for axis in block)
-        x, y = read_block(original, block), read_block(decoded, block)
-        if mask is not np.ma.nomask:  # NaN in the original, or its fill value
-            y = np.where(mask[block], x, y)
-        checker.add(start, x, y)
+        (x, mask), (y, lost) = (read_block(data, block) for data in (original, decoded))
+        checker.add(start, x, y, (mask, lost))
     return checker.summary()
 
 

@@ -184,6 +184,7 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
         fill=options.fill_value,
         missing=options.missing_value,
         axes=options.axes,
+        lossless=bound is not None and bound.kind is BoundKind.LOSSLESS,
     )
     stored = stored_parts([x, y, *filter(None, [fields.mask])], fields.layout)
     fields = replace(fields, stored=stored)

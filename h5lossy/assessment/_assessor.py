@@ -156,13 +156,14 @@ class Assessor:
             raise InvalidArgumentError(f"this assessor compares {own.given}, got {x.given}")
         everything = tuple(slice(0, n) for n in x.shape)
         new = [x.read(everything, dtype), y.read(everything, dtype)]
-        if y.mask is not None:  # points that only it masks are lost
-            new[1] = unmasked(np.ma.array(new[1], mask=y.mask), no_number(dtype))
         both = combined_mask(mask, x)
         if both is None:
             masked = np.zeros(x.shape, MASK_DTYPE)
         else:
             masked = both.read(everything, MASK_DTYPE)
+        if y.mask is not None:  # points that only it masks are lost
+            lost = np.ma.array(new[1], mask=y.mask & (masked == 0))
+            new[1] = unmasked(lost, no_number(dtype))
         new.append(self._task.fields.missing.mark(new[0], masked))
         self._add(new)
 

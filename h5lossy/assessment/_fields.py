@@ -114,6 +114,7 @@ class Fields:
         fill: Any = "auto",
         missing: Any = (),
         axes: Any = None,
+        lossless: bool = False,
     ) -> Fields:
         """Decide in which type two fields are compared, and which points are left out."""
         dtype = common_dtype(x, y)
@@ -124,7 +125,7 @@ class Fields:
             mask=combined_mask(mask, x, own),
             dtype=dtype,
             layout=layout,
-            missing=missing_in(x, y, dtype, fill, missing),
+            missing=missing_in(x, y, dtype, fill, missing, lossless=lossless),
             # Metrics that need neighbours are not computed for complex numbers.
             axes=layout.axes if x.is_complex else chosen_axes(axes, own, x.shape, layout.axes),
             coordinates=coordinates(own, x.shape),

@@ -20,7 +20,7 @@ from h5lossy._dims import COMPONENT, Axis, axes_of, broadcast, text_of
 from h5lossy._errors import InvalidArgumentError, NotComparableError, UnsupportedError
 from h5lossy._names import dataset_at, name_of, split_place
 from h5lossy._packing import Packing
-from h5lossy._values import as_reals, is_half, no_number, real_dtype, unmasked
+from h5lossy._values import as_reals, is_half, loaded, no_number, real_dtype, unmasked
 from h5lossy._variables import as_stored, require_open
 from h5lossy.missing import Missing, no_data
 
@@ -197,7 +197,8 @@ def _has_numpy_type(values: Any) -> bool:
 def _as_numpy(values: Any, name: str) -> npt.NDArray[Any]:
     """Return numbers, lists, or an array of another library in host memory as a NumPy array."""
     if not hasattr(values, "__dlpack__"):
-        return np.asarray(values)
+        numbers: npt.NDArray[Any] = loaded(values)
+        return numbers
     try:
         return np.from_dlpack(values)
     except (BufferError, RuntimeError, TypeError) as error:
@@ -300,11 +301,17 @@ def require_bound(original: Input, decoded: Input, bound: ErrorBound | None) -> 
 
 
 def missing_in(
-    original: Input, decoded: Input, dtype: np.dtype[Any], fill_value: Any, missing_value: Any
+    original: Input,
+    decoded: Input,
+    dtype: np.dtype[Any],
+    fill_value: Any,
+    missing_value: Any,
+    *,
+    lossless: bool = False,
 ) -> Missing:
     """Return which values are no data, by the original, or else by the decoded field."""
     if isinstance(fill_value, Missing):
-        return fill_value.as_type(dtype)
+        return fill_value.of_reals().as_type(dtype)
     found = Missing(dtype)
     for field in (original, decoded):
         if found.is_empty and field.packing is None:
@@ -312,9 +319,11 @@ def missing_in(
     if fill_value is None:
         found = Missing(dtype)
     elif not isinstance(fill_value, str):
-        if original.is_complex:  # equal components
-            fill_value = Missing(original.given).with_fill(fill_value).of_reals().fill
-        found = dataclasses.replace(found, fill=None).with_fill(fill_value)
+        # Of the original's own type, if that is a number and not packed.
+        is_own = original.packing is None and original.given.kind != "b"
+        given = np.empty(0, original.given if is_own else dtype)
+        fill = no_data(given, fill_value, lossless=lossless).of_reals().as_type(dtype).fill
+        found = dataclasses.replace(found, fill=None).with_fill(fill)
     elif fill_value != "auto":
         raise InvalidArgumentError(
             f'fill_value must be a number, None or "auto", got {fill_value!r}'

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 
 from h5lossy._batched import read, write
+from h5lossy._blocks import for_each_chunk
 from h5lossy._bounds import BoundKind
 from h5lossy._ranges import confirmed_range
 from h5lossy._warnings import muted
@@ -70,6 +71,8 @@ class Tradeoff:
     report: Report  # with sizes
     encode_seconds: float = 0.0  # on one thread, for orientation; 0 if not requested
     decode_seconds: float = 0.0
+    #: The stored bytes of each chunk, and where it begins.
+    chunks: tuple[tuple[int, tuple[int, ...]], ...] = dataclasses.field(default=(), repr=False)
 
     @property
     def size(self) -> Size:
@@ -92,12 +95,16 @@ def measure(
         h5py.File(f"{id(field)}.h5", "w", driver="core", backing_store=False) as file,
         muted(),  # warnings are for whoever really writes the file
     ):
+        # HDF5 allows chunks that are larger than the dataset only where it can grow.
+        pairs = zip(values.shape, field.chunks, strict=True)
+        most = tuple(max(n, chunk) for n, chunk in pairs)
 
         def encode(name: str) -> h5py.Dataset:
             stored = file.create_dataset(
                 name,
                 values.shape,
                 values.dtype,
+                maxshape=most,
                 chunks=field.chunks,
                 compression=codec,
                 fillvalue=missing.fill,
@@ -130,11 +137,14 @@ def measure(
             report.original,
             report.error,
         )
+        chunks: list[tuple[int, tuple[int, ...]]] = []
+        for_each_chunk(stored, lambda one: chunks.append((one.size, one.chunk_offset)))
     return Tradeoff(
         codec=codec,
         report=dataclasses.replace(report, size=size),
         encode_seconds=encoded - began if timed else 0.0,
         decode_seconds=decoded - encoded if timed else 0.0,
+        chunks=tuple(chunks),
     )
 
 

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 #: Number of values in a sample, and the largest number of parts that it consists of.
 _SAMPLE_VALUES, _SAMPLE_PARTS = 1 << 20, 8
 
+#: A sample whose ratio is off by more than this factor is replaced by chunks of all stored sizes,
+#: at least so many.
+_UNLIKE, _LEAST_CHUNKS = 1.2, 16
+
 #: The fractional parts of its multiples are far from each other.
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -222,7 +226,10 @@ class Search:
         """Find the best candidate for a goal, and confirm it on the whole field."""
         self.check_defined(goal)
         pick = self.best(goal)
-        best = self._checked(pick, goal) if pick is not None else None
+        best = None
+        if pick is not None and goal.ratio is not None and not self._is_small:
+            best, pick = self._resampled(pick, goal)
+        best = (self._checked(pick, goal) if pick is not None else None) or best
         return Tuned(
             best=best,
             tried=tuple(self.tried),
@@ -256,6 +263,23 @@ class Search:
         if found:
             found += self._around(min(found, key=lambda one: goal.cost(one.found)), goal)
         return min(found, key=lambda one: goal.cost(one.found), default=None)
+
+    def _resampled(self, pick: Pick, goal: Goal) -> tuple[Tradeoff | None, Pick | None]:
+        """Encode the whole field; where the sample's ratio is far off, search in another sample.
+
+        Returns the result if it reaches the goal and the search goes on elsewhere, and the pick.
+        """
+        step = max(pick.step - 1, 0)  # the first that `_checked` tries
+        found = self._try(pick.candidate, step, goal, whole=True)
+        there = self._try(pick.candidate, step, goal)
+        off = (found.size.ratio or 1.0) / (there.size.ratio or 1.0)
+        sample = None if 1 / _UNLIKE < off < _UNLIKE else _sample_by_size(self.field, found)
+        if sample is None:
+            return None, pick
+        is_fit = self._tell(found, goal)
+        self._sample = sample
+        self._seen = {key: one for key, one in self._seen.items() if key[-1]}
+        return found if is_fit else None, self.best(goal)
 
     def _around(self, pick: Pick, goal: Goal) -> Iterator[Pick]:
         """Yield what a bisection misses if size and quality are not monotonic in the bound."""
@@ -521,16 +545,21 @@ def _on_line(pick: Pick, other: Pick, goal: Goal) -> int | None:
     wanted = goal.of_quality
     if goal.ratio is not None:
         wanted = (Requirement("ratio", ">=", goal.ratio),)
-    distance, steps = pick.step - other.step, []
+    scale, bounds = pick.candidate.scale, []
+    ends = [scale.value(one.step) for one in (pick, other)]
+    if not all(ends):  # lossless
+        return None
     for one in wanted:
         got = one.got(pick.found.report), one.got(other.found.report)
         here, there, target = (_even(one, value) for value in (*got, one.value))
         share = (target - here) / (here - there) if here != there else math.nan
         if abs(share) <= 4:
-            steps.append(pick.step + share * distance)
-    if not steps:
+            bounds.append(ends[0] * (ends[0] / ends[1]) ** share)
+    if not bounds:
         return None
-    return math.floor(min(steps)) if goal.ratio is not None else math.ceil(max(steps))
+    most = max(bounds) if goal.ratio is not None else min(bounds)
+    step = first_step(lambda step: scale.value(step) <= most, scale.last, pick.step)
+    return step - 1 if goal.ratio is not None else step
 
 
 def _even(one: Requirement, value: float | None) -> float:
@@ -625,3 +654,23 @@ def _sample_of(field: Field) -> Field:
     # Joined along an axis along which parts end with a chunk, if there is one.
     along = next((axis for axis in axes if part[axis] % chunks[axis] == 0), 0)
     return dataclasses.replace(field, values=np.concatenate(parts, axis=along))
+
+
+def _sample_by_size(field: Field, found: Tradeoff) -> Field | None:
+    """Return whole chunks of all stored sizes, one after the other; None if the field has few."""
+    shape, chunks = field.values.shape, field.chunks
+    whole = [
+        start
+        for _, start in sorted(found.chunks)
+        if all(s + c <= n for s, c, n in zip(start, chunks, shape, strict=True))
+    ]
+    count = max(_LEAST_CHUNKS, _SAMPLE_VALUES // math.prod(chunks))
+    if len(whole) < 2 * count:
+        return None
+    parts = []
+    for number in range(count):  # in the middle of equal shares
+        start = whole[(2 * number + 1) * len(whole) // (2 * count)]
+        parts.append(
+            field.values[tuple(slice(s, s + c) for s, c in zip(start, chunks, strict=True))]
+        )
+    return dataclasses.replace(field, values=np.concatenate(parts))

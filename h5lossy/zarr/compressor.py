@@ -77,16 +77,13 @@ class Compressor(abc.Codec):  # type: ignore[misc]
         if (dtype is None) != (chunks is None):
             raise InvalidArgumentError("give both of dtype and chunks, or neither")
         self._fill_value = None
-        if isinstance(fill_value, list):  # a complex number in JSON
+        if isinstance(fill_value, list) and len(fill_value) == 2:  # a complex number in JSON
             fill_value = complex(*fill_value)
         # Without a type, the value has to fit that of each chunk that is encoded.
         of_type = self._dtype or np.asarray(fill_value).dtype
-        is_kept = self._codec.lossless and of_type.kind == "c"  # like all values
-        if fill_value is not None and not is_kept:
-            fill_bits(fill_value, of_type)
+        if fill_bits(fill_value, of_type, lossless=self._codec.lossless):
             fill: Any = np.asarray(fill_value).item()  # for JSON
-            part = fill.real  # the other component of a complex number is equal
-            if math.isfinite(part) and (part != 0 or math.copysign(1, part) < 0):
+            if np.isfinite(fill):
                 self._fill_value = fill
 
     def encode(self, buf: Any) -> bytes:
