@@ -37,10 +37,7 @@ struct FormShared {
       u32 count;
       RuleSample samples[128];
     } rule;
-    struct {
-      u64 bits[kMaskPlaces];
-      u32 equal[kMaskPlaces];
-    } mask_places;
+    MaskPlaces mask_places;
   };
   union {
     PassTable passes;
@@ -295,50 +292,13 @@ class FormFinder {
   }
 
   H5L_CALLED MaskValue<T> find_mask() {
-    auto& places = shared().mask_places;
-    W bits = 0;
-    bool is_used = false;
-    if (thread() < kMaskPlaces) {
-      const u32 place = mask_place(thread(), count());
-      bits = value_at(place);
-      is_used = is_repeated(q_, bits, value_at(place + 1));
-      places.bits[thread()] = is_used ? bits : kNoMask<T>;
-    }
-    if (!any_in_block(is_used)) return {};
-    if (thread() < kMaskPlaces) {
-      u32 equal = 0;
-      for (u32 i = 0; i < kMaskPlaces; ++i) equal += places.bits[i] == bits ? 1 : 0;
-      places.equal[thread()] = is_used ? equal : 0;
-    }
-    sync_block();
-    u32 best = 0;
-    for (u32 n = 1; n < kMaskPlaces; ++n) best = places.equal[n] > places.equal[best] ? n : best;
-    const u32 frequency = places.equal[best];
-    const W mask = static_cast<W>(places.bits[best]);
-    sync_block();
-    if constexpr (kHasWords<Q>) {
-      const T other = bit_cast<T>(bits), value = bit_cast<T>(mask);
-      const bool is_used_here = thread() < kMaskPlaces;
-      const bool has_less = any_in_block(is_used_here && other < value);
-      const bool has_greater = any_in_block(is_used_here && other > value);
-      return frequency < (has_less && has_greater ? kLeastRepeatedInside : kLeastRepeated) ? MaskValue<T>()
-                                                                                           : MaskValue<T>{mask, mask};
-    } else {
-      return frequency >= kLeastRepeated ? mask_value_of(q_, mask) : MaskValue<T>();
-    }
+    return interp::find_mask<T>(q_, count(), [&](u32 i) { return value_at(i); }, shared().mask_places);
   }
 
   // Labels are encoded by the host. Most tiles that might be labels are not, as literals alone show.
   H5L_DEVICE bool are_maybe_labels() {
-    u32 sums[2] = {};  // words that equal the next one, and those that are far from it
-    if (thread() < kMaskPlaces) {
-      const u32 place = mask_place(thread(), count());
-      const W bits = value_at(place), next = value_at(place + 1);
-      sums[0] = bits == next ? 1 : 0;
-      sums[1] = is_jump<T>(bits, next) ? 1 : 0;
-    }
-    sum_over_block<kFormWarps>(sums, shared().sums);
-    return may_be_labels(sums[0], sums[1]) && !have_many_literals();
+    const auto word_at = [&](u32 i) { return value_at(i); };
+    return are_like_labels<T, kFormWarps>(count(), word_at, shared().sums) && !have_many_literals();
   }
 
   // Whether the literals alone cost more than labels may (codecs/interp/labels.h).
