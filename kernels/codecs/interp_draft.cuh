@@ -9,6 +9,7 @@
 #pragma once
 
 #include "codecs/interp/units.h"
+#include "kernels/codecs/interp_labels.cuh"
 #include "kernels/codecs/interp_lorenzo.cuh"
 #include "kernels/codecs/interp_plan.cuh"
 #include "kernels/codecs/interp_survey.cuh"

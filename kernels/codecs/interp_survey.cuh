@@ -411,18 +411,4 @@ H5L_DEVICE MaskValue<T> find_mask(const Q& q, u32 count, ValueAt value_at, MaskP
   }
 }
 
-// Whether words look like labels at these places. `scratch` has two words for each warp.
-template <class T, u32 warps, class ValueAt>
-H5L_DEVICE bool are_like_labels(u32 count, ValueAt value_at, u32* scratch) {
-  u32 sums[2] = {};  // words that equal the next one, and those that are far from it
-  if (thread() < kMaskPlaces) {
-    const u32 place = mask_place(thread(), count);
-    const Word<T> bits = value_at(place), next = value_at(place + 1);
-    sums[0] = bits == next ? 1 : 0;
-    sums[1] = is_jump<T>(bits, next) ? 1 : 0;
-  }
-  sum_over_block<warps>(sums, scratch);
-  return may_be_labels(sums[0], sums[1]);
-}
-
 }  // namespace h5lossy::H5L_TARGET::interp
