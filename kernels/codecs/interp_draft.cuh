@@ -484,7 +484,7 @@ class Drafter {
     return true;
   }
 
-  // False if the words may be labels, or if a form with a mask value is tried first.
+  // False if the words may be labels, or if a mask value may make the tile smaller.
   H5L_DEVICE bool survey_words() {
     Q words = lattice();
     const TileValues<T> all = values();
@@ -493,7 +493,7 @@ class Drafter {
     words.mask_bits = find_mask<T>(words, count(), number_at, shared().mask_places).bits;
     H5L_NO_UNROLL for (;;) {
       survey_tile<kDraftWarps>(shape(), all, WordPositions<T>(words), shared().survey, shared().prospects);
-      if (words.mask_bits == kNoMask<T>) return shared().prospects.cost() <= masked_cost_;
+      if (words.mask_bits == kNoMask<T>) return !is_rivalled(shared().prospects.cost() / kCostUnits, masked_cost_);
       masked_cost_ = shared().prospects.cost();
       words.mask_bits = kNoMask<T>;
     }
@@ -558,9 +558,9 @@ class Drafter {
     };
     if (warp() == 0) {
       table.finish_interpolation(shape(), passes);
+      const i32 base = kHasWords<Q> ? i32{integers[0]} : 0;
       sync_warp();
       if constexpr (!only_first) {
-        const i32 base = kHasWords<Q> ? i32{integers[0]} : 0;
         code_first_pass(table.passes[0], integers, base, codes, [&](i32 target, i32 before, u32 code, i32& integer) {
           return take(target, before, code, bits_at(code), integer);
         });
