@@ -12,8 +12,8 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Whether words look like labels at some places, a thread per place; number_at(i) gives their numbers. `scratch` has two
-// words for each warp.
+// Whether words look like labels at some places, a thread per place; number_at(i) gives their numbers. `scratch` has
+// two words for each warp.
 template <class T, u32 warps, class NumberAt>
 H5L_DEVICE bool are_like_labels(u32 count, NumberAt number_at, u32* scratch) {
   u32 sums[2] = {};  // words that equal the next one, and those that are far from it
