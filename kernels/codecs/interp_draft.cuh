@@ -39,7 +39,7 @@ struct CommonBits {
 struct DraftShared {
   union {
     // At first, twice the fine point below a value, plus 1 if the value is kept; the integer of the value replaces
-    // this. Both are relative to base. In the end, the codes.
+    // this. Both are relative to base. Words are integers from the start. In the end, the codes.
     alignas(16) i16 integers[kTileValues];
     SurveyMemory<kTileGroups> survey;
     MaskPlaces mask_places;
