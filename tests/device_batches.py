@@ -37,7 +37,9 @@ class Batch:
         self.packed = cupy.zeros(count * stride, cupy.uint8)
         self.sizes = cupy.zeros(count, cupy.uint64)
         self.statuses = cupy.full(count, 7, cupy.uint32)
-        self.params = dataclasses.replace(codec.params(), value_bytes=item, shape=(values,))
+        self.params = dataclasses.replace(
+            codec.params(), **_native.type_fields(np.dtype(dtype)), shape=(values,)
+        )
         self._batch = _native.DeviceBatch(
             count=count,
             raw_bytes=values * item,

@@ -4,14 +4,16 @@
 // The second and the third kernel of Interp's encoder, for usual tiles: their integers are near each other, so that 16
 // bits are enough, and a multiprocessor has room for three tiles. All values have fine points, or all have bins, except
 // for a few values or for values with the same bits. The second kernel tries interpolation in a closed form, the third
-// one all forms. All other tiles are left to the fourth kernel (interp_form.cuh), which tries the same forms for any
-// tile.
+// one all forms. Tiles of words have one kernel, which tries all forms; it takes those without exceptions. All other
+// tiles are left to the last of these kernels (interp_form.cuh), which tries the same forms for any tile.
 #pragma once
 
 #include "codecs/interp/units.h"
+#include "kernels/codecs/interp_labels.cuh"
 #include "kernels/codecs/interp_lorenzo.cuh"
 #include "kernels/codecs/interp_plan.cuh"
 #include "kernels/codecs/interp_survey.cuh"
+#include "kernels/codecs/interp_words.cuh"
 
 namespace h5lossy::H5L_TARGET {
 namespace interp {
@@ -20,6 +22,8 @@ template <class T, class Q>
 inline constexpr bool kHasDrafts = false;
 template <class T>
 inline constexpr bool kHasDrafts<T, Lattice<T>> = true;
+template <class T>
+inline constexpr bool kHasDrafts<T, TileWords<T>> = true;
 
 inline constexpr u32 kDraftThreads = 256, kDraftWarps = kDraftThreads / kWarpThreads;
 
@@ -35,9 +39,10 @@ struct CommonBits {
 struct DraftShared {
   union {
     // At first, twice the fine point below a value, plus 1 if the value is kept; the integer of the value replaces
-    // this. Both are relative to base. In the end, the codes.
+    // this. Both are relative to base. Words are integers from the start. In the end, the codes.
     alignas(16) i16 integers[kTileValues];
     SurveyMemory<kTileGroups> survey;
+    MaskPlaces mask_places;
   };
   union {
     u64 exceptions[kFewExceptions];  // bits
@@ -151,7 +156,7 @@ H5L_DEVICE CommonBits common_of_exceptions(const u64* bits, u32 count) {
 
 // The first of the two kernels tries the first form only, and only if that is interpolation; the second one tries all
 // forms. One kernel for both would be so large that it would stall on instruction fetches.
-template <class T, bool only_first>
+template <class T, class Q, bool only_first>
 class Drafter {
   using W = Word<T>;
   static constexpr u64 kNoCost = ~u64{0};
@@ -162,6 +167,7 @@ class Drafter {
 
   // Returns whether the tile has been coded. Its place is in shared memory.
   H5L_DEVICE bool run() {
+    if constexpr (kHasWords<Q>) return code_words();
     if (count() < 2 || (mode_ & kExact) != 0 || lattice().own.exists() || !look_at_places()) return false;
     survey_tile<kDraftWarps>(shape(), values(), AbsolutePositions<T>(lattice(), can_close_), shared().survey,
                              shared().prospects);
@@ -177,18 +183,26 @@ class Drafter {
   H5L_DEVICE static DraftShared& shared() { return draft_shared(); }
   H5L_DEVICE static const Shape& shape() { return shared().place.shape; }
   H5L_DEVICE static u32 count() { return shape().count; }
-  H5L_DEVICE Lattice<T> lattice() const { return tile_lattice_of<T>(plan_.quantizers[chunk_]); }
+  // Words are counted from the first one; if that is exact, the tile is left to the next kernel.
+  H5L_DEVICE Q lattice() const {
+    if constexpr (kHasWords<Q>) {
+      Q words = words_of<T>(plan_, chunk_);
+      set_origin(words, values().bits(0));
+      return words;
+    } else {
+      return tile_lattice_of<T>(plan_.quantizers[chunk_]);
+    }
+  }
   H5L_DEVICE TileValues<T> values() const {
-    return {raw_of(plan_.finish.encode, chunk_), plan_.finish.encode.shape.dims, shared().place};
+    return {encoded_of<kHasWords<Q>>(plan_, chunk_), plan_.finish.encode.shape.dims, shared().place};
   }
 
-  H5L_DEVICE static i32 position_of(const Lattice<T>& lattice, const PositionLimits<T>& limits, W bits) {
+  H5L_DEVICE static i32 position_of(const Q& lattice, const PositionLimits<T>& limits, W bits) {
     bool is_kept;
     return find_position<true>(lattice, limits, bits, is_kept);
   }
   // Finds the bin of a value; false if it has none.
-  H5L_DEVICE static bool bin_of_value(const Lattice<T>& lattice, const PositionLimits<T>& limits, W bits, i32 position,
-                                      W& bin) {
+  H5L_DEVICE static bool bin_of_value(const Q& lattice, const PositionLimits<T>& limits, W bits, i32 position, W& bin) {
     T number;
     const bool has_bin = find_bin(lattice, limits.fill, bits, position, number);
     bin = integer_of(number);
@@ -198,7 +212,7 @@ class Drafter {
   // False if there may be a mask value. Whether closed forms are possible depends on all values; at first, some of them
   // decide, and load() checks this.
   H5L_DEVICE bool look_at_places() {
-    const Lattice<T> own = lattice();
+    const Q own = lattice();
     const PositionLimits<T> limits = position_limits(own);
     bool may_be_masked = false, lacks_fine = false;
     if (thread() < kMaskPlaces) {
@@ -286,10 +300,14 @@ class Drafter {
     if (!form.is_lorenzo && ((only_first && shape().axes != axes_in_use()) || !SmallPassTable::has_room(shape()))) {
       return kNoCost;
     }
-    u32* const patched = patched_of(next_);
-    for (u32 w = thread(); w < mask_words(count()); w += kDraftThreads) patched[w] = stage_.mask()[w] = 0;
-    sync_block();
-    if (!(only_first || form.is_closed ? load<true>(true) : load<false>(!form.is_lorenzo))) return kNoCost;
+    if constexpr (kHasWords<Q>) {
+      if (!load_words()) return kNoCost;
+    } else {
+      u32* const patched = patched_of(next_);
+      for (u32 w = thread(); w < mask_words(count()); w += kDraftThreads) patched[w] = stage_.mask()[w] = 0;
+      sync_block();
+      if (!(only_first || form.is_closed ? load<true>(true) : load<false>(!form.is_lorenzo))) return kNoCost;
+    }
     i16* const codes = stage_.template codes<i16>(next_);
     if (count() + thread() < blocks_of(count()) * kBlockCodes) codes[count() + thread()] = 0;
     const bool fits = !only_first && form.is_lorenzo ? difference(form.lorenzo_axes, codes) : interpolate(form, codes);
@@ -308,10 +326,21 @@ class Drafter {
   // -------------------------------------------------------------------------------------------------------------------
   // What is to be coded
 
+  // Whether rows begin and end at multiples of four values, and of 16 bytes.
+  H5L_DEVICE bool are_quads(const TileValues<T>& all) const {
+    const TilePlace& place = shared().place;
+    return ((place.shape.extents[3] | plan_.finish.encode.shape.dims[3] | place.begin[3]) % 4 |
+            static_cast<u32>(reinterpret_cast<u64>(all.begin()) % sizeof(Quad))) == 0;
+  }
+  H5L_DEVICE static void store_four(u32 i, const u32 (&halves)[4]) {
+    u32* const to = reinterpret_cast<u32*>(shared().integers + i);
+    to[0] = halves[0] | halves[1] << 16;
+    to[1] = halves[2] | halves[3] << 16;
+  }
+
   // The first value that has a fine point (in a closed form) or a bin (in another one); count() if there is none.
   template <bool closed>
-  H5L_DEVICE static u32 first_value(const TileValues<T>& values, const Lattice<T>& lattice,
-                                    const PositionLimits<T>& limits) {
+  H5L_DEVICE static u32 first_value(const TileValues<T>& values, const Q& lattice, const PositionLimits<T>& limits) {
     const auto is_one = [&](u32 i) {
       const W bits = values.bits(i);
       const i32 position = position_of(lattice, limits, bits);
@@ -329,7 +358,7 @@ class Drafter {
   // For open interpolation, bins become targets as well: kept values, in units of 1.
   template <bool closed>
   H5L_DEVICE bool load(bool are_targets) {
-    const Lattice<T> own = lattice();
+    const Q own = lattice();
     const PositionLimits<T> limits = position_limits(own);
     const TileValues<T> all = values();
     const u32 first = first_value<closed>(all, own, limits);
@@ -342,9 +371,6 @@ class Drafter {
                                   : rounded_base(fine_point_of(first_position));
     if (thread() == 0) shared().base = base;
     const bool are_plain = bins_are_plain(own, static_cast<Int<T>>(first_bin));
-    const TilePlace& place = shared().place;
-    const bool are_quads = ((place.shape.extents[3] | plan_.finish.encode.shape.dims[3] | place.begin[3]) % 4 |
-                            static_cast<u32>(reinterpret_cast<u64>(all.begin()) % sizeof(Quad))) == 0;
     u32* const mask = stage_.mask();
     u32* const patched = patched_of(next_);
     i8* const deltas = stage_.deltas(next_);
@@ -352,7 +378,7 @@ class Drafter {
     bool is_other = false, is_constant = true;
     bool has_seen = false, has_several = false;  // whether there are exceptions, and with different bits
     W seen = 0;
-    for_fours(all, count(), are_quads, [&](u32 i, const W(&bits)[4]) {
+    for_fours(all, count(), are_quads(all), [&](u32 i, const W(&bits)[4]) {
       u32 targets[4], exceptions = 0, patches = 0;
       H5L_UNROLL for (u32 j = 0; j < 4; ++j) {
         bool is_kept;
@@ -392,9 +418,7 @@ class Drafter {
         }
         targets[j] = static_cast<u32>(target) & 0xFFFF;
       }
-      u32* const to = reinterpret_cast<u32*>(shared().integers + i);
-      to[0] = targets[0] | targets[1] << 16;
-      to[1] = targets[2] | targets[3] << 16;
+      store_four(i, targets);
       sums[0] += ones(exceptions);
       sums[3] += ones(patches);
       if (exceptions != 0) atomic_add(&mask[i / kMaskBits], exceptions << i % kMaskBits);
@@ -448,6 +472,57 @@ class Drafter {
   }
 
   // -------------------------------------------------------------------------------------------------------------------
+  // Words. None is an exception, so integers are known before they are predicted, and those of all forms are the same.
+
+  H5L_DEVICE bool code_words() {
+    if (count() < 2 || !survey_words() || !choose_form()) return false;
+    if (masked_cost_ != kNoForm && is_rivalled(least_, masked_cost_)) return false;
+    if (least_ == kNoCost && thread() == 0) {
+      stage_.record().kind = TileKind::stored;
+      stage_.record().is_drafted = 1;
+    }
+    return true;
+  }
+
+  // False if the words may be labels, or if a mask value may make the tile smaller.
+  H5L_DEVICE bool survey_words() {
+    Q words = lattice();
+    const TileValues<T> all = values();
+    const auto number_at = [&](u32 i) { return number_of_word(words, all.bits(i)); };
+    if (are_like_labels<T, kDraftWarps>(count(), number_at, shared().sums)) return false;
+    words.mask_bits = find_mask<T>(words, count(), number_at, shared().mask_places).bits;
+    H5L_NO_UNROLL for (;;) {
+      survey_tile<kDraftWarps>(shape(), all, WordPositions<T>(words), shared().survey, shared().prospects);
+      if (words.mask_bits == kNoMask<T>) return !is_rivalled(shared().prospects.cost() / kCostUnits, masked_cost_);
+      masked_cost_ = shared().prospects.cost();
+      words.mask_bits = kNoMask<T>;
+    }
+  }
+
+  // Loads integers; false if the tile is left to the next kernel. They are relative to the middle of all words that
+  // values of up to 16 bits may have, or to the first word, since only differences are coded.
+  H5L_DEVICE bool load_words() {
+    const Q own = lattice();
+    const W middle = static_cast<W>(0x8000 - plan_.finish.encode.lattices[chunk_].zero);
+    const W reference = sizeof(T) == 4 ? middle : own.origin;
+    if (thread() == 0) shared().base = static_cast<i64>(static_cast<Int<T>>(own.origin));
+    bool is_other = false, is_constant = true;
+    sync_block();  // the previous contents have been read
+    const TileValues<T> all = values();
+    for_fours(all, count(), are_quads(all), [&](u32 i, const W(&bits)[4]) {
+      u32 integers[4];
+      H5L_UNROLL for (u32 j = 0; j < 4; ++j) {
+        const auto integer = static_cast<Int<T>>(bits[j] - reference);
+        is_other |= integer != static_cast<i16>(integer) || bits[j] - own.exact < own.exact_count;
+        is_constant &= bits[j] == own.origin;
+        integers[j] = static_cast<u32>(integer) & 0xFFFF;
+      }
+      store_four(i, integers);
+    });
+    return !any_in_block(is_other) && any_in_block(!is_constant);
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
   // Forms: each returns whether all integers and codes of the thread fit 16 bits
 
   H5L_DEVICE bool interpolate(const Form& form, i16* codes) {
@@ -463,6 +538,11 @@ class Drafter {
     bool fits = true;
     // The same as take_target and split_step.
     const auto take = [&](i32 target, i32 prediction, u32 code, u32 unit_bits, i32& integer) {
+      if constexpr (kHasWords<Q>) {
+        integer = target;
+        fits &= target - prediction == static_cast<i16>(target - prediction);
+        return target - prediction;
+      }
       if (target == kNoTarget) target = 2 * prediction + 1;
       const i32 distance = (target >> 1) - prediction, steps = (distance + (1 << unit_bits) / 2) >> unit_bits;
       const i32 delta = distance - (steps << unit_bits);
@@ -478,16 +558,17 @@ class Drafter {
     };
     if (warp() == 0) {
       table.finish_interpolation(shape(), passes);
+      const i32 base = kHasWords<Q> ? i32{integers[0]} : 0;
       sync_warp();
       if constexpr (!only_first) {
-        code_first_pass(table.passes[0], integers, i32{0}, codes, [&](i32 target, i32 before, u32 code, i32& integer) {
+        code_first_pass(table.passes[0], integers, base, codes, [&](i32 target, i32 before, u32 code, i32& integer) {
           return take(target, before, code, bits_at(code), integer);
         });
       }
     }
     if (only_first && thread() == 0) integers[0] = codes[0] = 0;
     sync_block();
-    for_phases(shape(), passes, [&](u32 from, u32 end) {
+    const auto code_passes = [&](u32 from, u32 end) {
       for_quads<kDraftWarps>(table, from, end, [&](const Pass& pass, u32 number) {
         PassQuad quad;
         if (!find_quad(pass, number, quad)) return;
@@ -499,17 +580,25 @@ class Drafter {
           const u32 code = quad.codes[j], at = quad.places[j];
           i32 integer;
           put(codes[code], take(integers[at], static_cast<i32>(predicted[j]) >> 8, code, unit_bits, integer));
-          put(integers[at], integer);
+          if constexpr (!kHasWords<Q>) put(integers[at], integer);
         }
       });
-    });
+    };
+    // Words are known, so no pass waits for another one.
+    if constexpr (kHasWords<Q>) {
+      code_passes(1, passes);
+    } else {
+      for_phases(shape(), passes, code_passes);
+    }
     if (form.is_closed) patches_ = sum_over_block<kDraftWarps>(patches, shared().sums);
     return fits;
   }
 
   H5L_DEVICE bool difference(u32 axes, i16* codes) {
     const DraftIntegers integers;
-    if (exceptions_ != 0) fill_exceptions<kDraftWarps>(shape(), integers, i32{kNoTarget});
+    if constexpr (!kHasWords<Q>) {
+      if (exceptions_ != 0) fill_exceptions<kDraftWarps>(shape(), integers, i32{kNoTarget});
+    }
     bool fits = true;
     code_lorenzo<kDraftWarps, i32>(shape(), axes, shared().passes, integers, [&](u32 at, i32 code, u32) {
       fits &= code == static_cast<i16>(code);
@@ -552,13 +641,16 @@ class Drafter {
     } else if (whole >= least_) {
       return whole;
     }
-    if (!is_worth_keeping<T>(cost, bytes + most, ~u64{0}, count() * static_cast<u32>(sizeof(T)))) return kNoCost;
+    const u32 value_bytes = kHasWords<Q> ? plan_.finish.value_bytes : static_cast<u32>(sizeof(T));
+    // Without exceptions, the size is exact, and the tile may be stored.
+    if (!is_worth_keeping<T>(cost, bytes + most, ~u64{0}, count() * value_bytes)) return kHasWords<Q> ? whole : kNoCost;
     least_ = whole;
     best_exceptions_ = exceptions_;
     is_closed_ = form.is_closed;
     if (thread() == 0) {
       TileRecord record;
       describe(record, form, exceptions_ != 0, true, shared().base, entries, next_, sizeof(i16));
+      if constexpr (kHasWords<Q>) record.codes = count();
       record.plan = shared().plan.plan;
       record.is_drafted = 1;
       record.common = shared().common.common;
@@ -582,17 +674,20 @@ class Drafter {
   bool is_closed_ = false;            // whether the best form is closed
   u32 best_exceptions_ = 0;           // of the best form
   u32 next_ = 0;                      // which set of codes is free: not that of the best form
+  u64 masked_cost_ = kNoForm;         // of words: the estimate with a mask value
 };
 
-template <class T, bool only_first>
+template <class T, class Q, bool only_first>
 H5L_DEVICE void draft_tiles(const StagedPlan& plan) {
-  for_tiles(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer&, u32 mode) {
+  for_tiles<kHasWords<Q>>(plan, [&](u32 chunk, u32 tile, const TilePlace& place, const Quantizer&, u32 mode) {
     const TileStage<T> stage(plan, chunk, tile);
-    if (!only_first && stage.record().is_drafted != 0) return;
+    if constexpr (!only_first && !kHasWords<Q>) {
+      if (stage.record().is_drafted != 0) return;
+    }
     sync_block();  // the record has been read
     if (thread() == 0) draft_shared().place = place;
     sync_block();
-    const bool is_coded = Drafter<T, only_first>(plan, chunk, mode, stage).run();
+    const bool is_coded = Drafter<T, Q, only_first>(plan, chunk, mode, stage).run();
     if (!is_coded && thread() == 0) stage.record().is_drafted = 0;
   });
 }

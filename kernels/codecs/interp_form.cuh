@@ -11,6 +11,7 @@
 
 #include "codecs/interp/units.h"
 #include "kernels/codecs/interp_draft.cuh"
+#include "kernels/codecs/interp_labels.cuh"
 #include "kernels/codecs/interp_masks.cuh"
 #include "kernels/codecs/interp_plan.cuh"
 #include "kernels/codecs/interp_survey.cuh"
@@ -37,10 +38,7 @@ struct FormShared {
       u32 count;
       RuleSample samples[128];
     } rule;
-    struct {
-      u64 bits[kMaskPlaces];
-      u32 equal[kMaskPlaces];
-    } mask_places;
+    MaskPlaces mask_places;
   };
   union {
     PassTable passes;
@@ -139,22 +137,10 @@ class FormFinder {
   }
   H5L_DEVICE W value_at(u32 i) const { return encoded(values_.bits(i)); }
 
-  // Calls visit(i, is_there, bits) for all values. Several loads are in flight at once, since a load takes longer than
-  // processing what it loads.
+  // Calls visit(i, is_there, bits) for all values.
   template <class Visit>
   H5L_DEVICE void for_bits(Visit visit) const {
-    constexpr u32 at_once = 4;
-    H5L_NO_UNROLL for (u32 begin = warp() * kWarpThreads; begin < count(); begin += at_once * kFormThreads) {
-      W bits[at_once];
-      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-        const u32 i = begin + k * kFormThreads + lane();
-        bits[k] = i < count() ? values_.bits(i) : W{0};
-      }
-      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-        const u32 first = begin + k * kFormThreads;
-        if (first < count()) visit(first + lane(), first + lane() < count(), bits[k]);
-      }
-    }
+    interp::for_bits<kFormWarps>(values_, shape_, visit);
   }
 
   H5L_DEVICE i32 position_of(W bits, bool& is_kept) const {
@@ -295,117 +281,17 @@ class FormFinder {
   }
 
   H5L_CALLED MaskValue<T> find_mask() {
-    auto& places = shared().mask_places;
-    W bits = 0;
-    bool is_used = false;
-    if (thread() < kMaskPlaces) {
-      const u32 place = mask_place(thread(), count());
-      bits = value_at(place);
-      is_used = is_repeated(q_, bits, value_at(place + 1));
-      places.bits[thread()] = is_used ? bits : kNoMask<T>;
-    }
-    if (!any_in_block(is_used)) return {};
-    if (thread() < kMaskPlaces) {
-      u32 equal = 0;
-      for (u32 i = 0; i < kMaskPlaces; ++i) equal += places.bits[i] == bits ? 1 : 0;
-      places.equal[thread()] = is_used ? equal : 0;
-    }
-    sync_block();
-    u32 best = 0;
-    for (u32 n = 1; n < kMaskPlaces; ++n) best = places.equal[n] > places.equal[best] ? n : best;
-    const u32 frequency = places.equal[best];
-    const W mask = static_cast<W>(places.bits[best]);
-    sync_block();
-    if constexpr (kHasWords<Q>) {
-      const T other = bit_cast<T>(bits), value = bit_cast<T>(mask);
-      const bool is_used_here = thread() < kMaskPlaces;
-      const bool has_less = any_in_block(is_used_here && other < value);
-      const bool has_greater = any_in_block(is_used_here && other > value);
-      return frequency < (has_less && has_greater ? kLeastRepeatedInside : kLeastRepeated) ? MaskValue<T>()
-                                                                                           : MaskValue<T>{mask, mask};
-    } else {
-      return frequency >= kLeastRepeated ? mask_value_of(q_, mask) : MaskValue<T>();
-    }
+    return interp::find_mask<T>(q_, count(), [&](u32 i) { return value_at(i); }, shared().mask_places);
   }
 
-  // Labels are encoded by the host. Most tiles that might be labels are not, as literals alone show.
+  // Labels are encoded by the host.
   H5L_DEVICE bool are_maybe_labels() {
-    u32 sums[2] = {};  // words that equal the next one, and those that are far from it
-    if (thread() < kMaskPlaces) {
-      const u32 place = mask_place(thread(), count());
-      const W bits = value_at(place), next = value_at(place + 1);
-      sums[0] = bits == next ? 1 : 0;
-      sums[1] = is_jump<T>(bits, next) ? 1 : 0;
-    }
-    sum_over_block<kFormWarps>(sums, shared().sums);
-    return may_be_labels(sums[0], sums[1]) && !have_many_literals();
+    const auto word_at = [&](u32 i) { return value_at(i); };
+    return are_like_labels<T, kFormWarps>(count(), word_at, shared().sums) && !have_many_literals();
   }
-
-  // Whether the literals alone cost more than labels may (codecs/interp/labels.h).
   H5L_CALLED bool have_many_literals() {
-    constexpr W sign = kSignBit<T>;
-    u64 ends[2] = {};  // the greatest of all words, and the complement of the least, as unsigned numbers
-    for_bits([&](u32, bool is_there, W word) {
-      const W key = word ^ sign, complement = static_cast<W>(~key);
-      if (is_there && key > ends[0]) ends[0] = key;
-      if (is_there && complement > ends[1]) ends[1] = complement;
-    });
-    u64* const of_warps = shared().plan.wide_sums;
-    H5L_UNROLL for (u32 k = 0; k < 2; ++k) {
-      ends[k] = largest_of_warp(ends[k]);
-      if (lane() == 0) of_warps[k * kFormWarps + warp()] = ends[k];
-    }
-    sync_block();
-    for (u32 w = 0; w < kFormWarps; ++w) {
-      H5L_UNROLL for (u32 k = 0; k < 2; ++k) {
-        const u64 other = of_warps[k * kFormWarps + w];
-        ends[k] = other > ends[k] ? other : ends[k];
-      }
-    }
-    const W least = static_cast<W>(~ends[1]), base = least ^ sign;
-    const u32 literal_bytes = literal_bytes_of(static_cast<W>(ends[0] - least));
-    // Words that equal none of their neighbours are literals, unless they are recent.
-    const MaskNeighbours neighbours = mask_neighbours_of(shape_.extents);
-    for_bits([&](u32 i, bool is_there, W word) {
-      bool is_apart = is_there;
-      H5L_NO_UNROLL for (u32 k = 0; is_apart && k < kNeighbours; ++k) {
-        const u32 distance = neighbours.distances[k];
-        is_apart = word != (distance != 0 && distance <= i ? values_.bits(i - distance) : base);
-      }
-      note_exceptions(i, is_apart);
-    });
-    sync_block();
-    u32 literals = 0;
-    for_values([&](u32 i, bool) { literals += (shared().mask[i / 32] >> i % 32 & 1) != 0 && is_literal(i) ? 1 : 0; });
-    literals = sum_over_block<kFormWarps>(literals, shared().sums);
-    return kLabelOverhead + u64{128} * literal_bytes * literals >= kMostLabelCost * count();
-  }
-
-  // Whether a word that equals none of its neighbours is surely a literal: there are four other words among those like
-  // it that come before, or none is left.
-  H5L_DEVICE bool is_literal(u32 i) const {
-    constexpr u32 kMostSeen = 32;
-    const W word = values_.bits(i);
-    W recent[kRecentWords - 1] = {};
-    u32 different = 0, w = i / kMaskBits, left = shared().mask[w] & lanes_below();
-    H5L_NO_UNROLL for (u32 seen = 0; seen < kMostSeen; ++seen) {
-      if (left == 0) {
-        if (w == 0) return true;
-        left = shared().mask[--w];
-        continue;
-      }
-      const u32 last = 31 - count_leading_zeros(left);
-      const W other = values_.bits(w * kMaskBits + last);
-      left ^= 1u << last;
-      bool is_new = true;
-      H5L_UNROLL for (u32 k = 0; k < kRecentWords - 1; ++k) is_new = is_new && !(k < different && recent[k] == other);
-      if (other == word) return false;
-      if (!is_new) continue;
-      if (different == kRecentWords - 1) return true;
-      H5L_UNROLL for (u32 k = 0; k < kRecentWords - 1; ++k) recent[k] = k == different ? other : recent[k];
-      ++different;
-    }
-    return false;
+    Literals<T, kFormWarps> literals(values_, shape_, shared().mask);
+    return literals.are_many(shared().plan.wide_sums, shared().sums);
   }
 
   // Surveys the tile with its current mask value.

@@ -368,4 +368,47 @@ H5L_DEVICE void survey_tile(const Shape& shape, const TileValues<T>& values, con
   sync_block();
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Values at some places of a tile, a thread per place; value_at(i) are their bits
+
+struct MaskPlaces {
+  u64 bits[kMaskPlaces];
+  u32 equal[kMaskPlaces];
+};
+
+// The same as find_mask_value (codecs/interp/mask_value.h). Called by the whole thread block; ends with a barrier.
+template <class T, class Q, class ValueAt>
+H5L_DEVICE MaskValue<T> find_mask(const Q& q, u32 count, ValueAt value_at, MaskPlaces& places) {
+  Word<T> bits = 0;
+  bool is_used = false;
+  if (thread() < kMaskPlaces) {
+    const u32 place = mask_place(thread(), count);
+    bits = value_at(place);
+    is_used = is_repeated(q, bits, value_at(place + 1));
+    places.bits[thread()] = is_used ? bits : kNoMask<T>;
+  }
+  if (!any_in_block(is_used)) return {};
+  if (thread() < kMaskPlaces) {
+    u32 equal = 0;
+    for (u32 i = 0; i < kMaskPlaces; ++i) equal += places.bits[i] == bits ? 1 : 0;
+    places.equal[thread()] = is_used ? equal : 0;
+  }
+  sync_block();
+  u32 best = 0;
+  for (u32 n = 1; n < kMaskPlaces; ++n) best = places.equal[n] > places.equal[best] ? n : best;
+  const u32 frequency = places.equal[best];
+  const Word<T> mask = static_cast<Word<T>>(places.bits[best]);
+  sync_block();
+  if constexpr (kHasWords<Q>) {
+    const T other = bit_cast<T>(bits), value = bit_cast<T>(mask);
+    const bool is_used_here = thread() < kMaskPlaces;
+    const bool has_less = any_in_block(is_used_here && other < value);
+    const bool has_greater = any_in_block(is_used_here && other > value);
+    return frequency < (has_less && has_greater ? kLeastRepeatedInside : kLeastRepeated) ? MaskValue<T>()
+                                                                                         : MaskValue<T>{mask, mask};
+  } else {
+    return frequency >= kLeastRepeated ? mask_value_of(q, mask) : MaskValue<T>();
+  }
+}
+
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -205,6 +205,24 @@ H5L_DEVICE u32 patch_entries_by_warp(const u32* patched, u32 words) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Functions for thread blocks of any size
 
+// Calls visit(i, is_there, bits) for all values of a tile; those of a warp are adjacent, and make a word of a mask.
+// Several loads are in flight at once, since a load takes longer than processing what it loads.
+template <u32 warps, class T, class Visit>
+H5L_DEVICE void for_bits(const TileValues<T>& values, const Shape& shape, Visit visit) {
+  constexpr u32 at_once = 4, threads = warps * kWarpThreads;
+  H5L_NO_UNROLL for (u32 begin = warp() * kWarpThreads; begin < shape.count; begin += at_once * threads) {
+    Word<T> bits[at_once];
+    H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+      const u32 i = begin + k * threads + lane();
+      bits[k] = i < shape.count ? values.bits(i) : Word<T>{0};
+    }
+    H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+      const u32 first = begin + k * threads;
+      if (first < shape.count) visit(first + lane(), first + lane() < shape.count, bits[k]);
+    }
+  }
+}
+
 // Sums several numbers over the thread block. `scratch` has a word for each number and warp.
 template <u32 warps, u32 n, class W>
 H5L_DEVICE void sum_over_block(W (&numbers)[n], W* scratch) {

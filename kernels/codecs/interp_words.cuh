@@ -68,9 +68,10 @@ H5L_DEVICE void with_value(u32 value_bytes, Visit visit) {
   }
 }
 
-// Converts the values of chunks to words.
+// Converts the values of chunks to words. Several loads are in flight at once, since a load takes longer than the rest.
 template <class T>
 H5L_DEVICE void make_words(const StagedPlan& plan) {
+  constexpr u32 at_once = 4;
   const gpu::EncodePlan& encode = plan.finish.encode;
   const u32 parts = plan.most_tiles, step = parts * kThreads;
   H5L_NO_UNROLL for (u32 item = block_number(); item < encode.chunks * parts; item += grid_blocks()) {
@@ -82,10 +83,17 @@ H5L_DEVICE void make_words(const StagedPlan& plan) {
       using V = decltype(value);
       const ValueWords<V> words(lattice);
       const V* const values = reinterpret_cast<const V*>(raw);
-      H5L_NO_UNROLL for (u64 i = first; i < encode.shape.count; i += step) {
-        V own[1] = {values[i]};
+      H5L_NO_UNROLL for (u64 begin = first; begin < encode.shape.count; begin += at_once * step) {
+        V own[at_once];
+        H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+          const u64 i = begin + k * u64{step};
+          own[k] = values[i < encode.shape.count ? i : begin];
+        }
         words.to_words(own);
-        to[i] = word_of_rank<T>(own[0], lattice.zero);
+        H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+          const u64 i = begin + k * u64{step};
+          if (i < encode.shape.count) to[i] = word_of_rank<T>(own[k], lattice.zero);
+        }
       }
     });
   }

@@ -247,12 +247,12 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
   if (tiles > 0x7FFFFFFF || !launcher.clear(plan.sums, work.cleared)) return false;
   const auto blocks = static_cast<std::uint32_t>(tiles);
   const bool has_words = call.has_integers;
-  const bool has_drafts = !has_words && kind != BoundKind::pointwise_relative;
+  const bool has_drafts = has_words || kind != BoundKind::pointwise_relative;
   const char* const type = value_bytes == 4 ? "f32" : "f64";
   std::vector<std::string> kernels;
   for (const std::string_view step :
        {"choose", "words", "draft", "redraft", "encode", "mask", "pack", "code", "place"}) {
-    if ((!has_words && step == "words") || (!has_drafts && step.ends_with("draft"))) continue;
+    if (step == (has_words ? "redraft" : "words") || (!has_drafts && step.ends_with("draft"))) continue;
     char kernel[kMaxName];
     if (has_words) {
       name_integer_kernel(kernel, variant, step.data(), value_bytes);

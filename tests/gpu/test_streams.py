@@ -5,13 +5,17 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import gpu_data as data
+import h5lossy
 from matrix import BOUNDS, KERNEL_SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 cupy: Any = pytest.importorskip("cupy")
 
@@ -36,10 +40,31 @@ def chunks_of(seed: int, dtype: str = "f4") -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("setting", KERNEL_SETTINGS)
 def test_a_captured_graph_does_its_work_again(setting: str, bound: str, dtype: str) -> None:
     codec = KERNEL_SETTINGS[setting](**BOUNDS[bound])
+    check_captured_graph(codec, dtype, lambda seed: chunks_of(seed, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "i4", "i8"])
+@pytest.mark.parametrize("bound", [{"lossless": True}, {"absolute": 3}, {"range_relative": 1e-2}])
+@pytest.mark.parametrize("codec", [h5lossy.PFPL, h5lossy.Interp])
+def test_a_captured_graph_of_integers_does_its_work_again(
+    codec: Any, bound: dict[str, Any], dtype: str
+) -> None:
+    def counts(seed: int) -> np.ndarray[Any, Any]:
+        rng = np.random.default_rng(seed)
+        # One chunk has numbers that are far from each other, which other kernels encode.
+        far = np.array([[1], [1], [1], [1], [2000]]) if np.dtype(dtype).itemsize > 2 else 1
+        waves = 130 + 60 * np.sin(np.arange(VALUES) / (50.0 + seed))
+        return ((waves + rng.normal(0, 6, (CHUNKS, VALUES))) * far).astype(dtype)
+
+    check_captured_graph(codec(**bound), dtype, counts)
+
+
+def check_captured_graph(codec: Any, dtype: str, make: Callable[[int], Any]) -> None:
+    """Capture the encoding and decoding of chunks, and repeat it with others."""
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         batch = Batch(codec, CHUNKS, VALUES, dtype, stream.ptr)
-        first = chunks_of(0, dtype)
+        first = make(0)
         batch.raw.set(first)
         batch.encode()  # loads the kernels
         like = batch.frames[0, : int(batch.sizes[0])].get().tobytes()
@@ -53,7 +78,7 @@ def test_a_captured_graph_does_its_work_again(setting: str, bound: str, dtype: s
         batch.decode(like)
         graph = stream.end_capture()
         for seed in (1, 2):
-            chunks = chunks_of(seed, dtype)
+            chunks = make(seed)
             batch.raw.set(chunks)
             batch.out.fill(0)
             batch.statuses.fill(7)
