@@ -16,6 +16,7 @@
 #include "h5lossy_device.h"
 #include "offload/device_selection.h"
 #include "offload/gpu_requests.h"
+#include "offload/kernel_check.h"
 #include "runtime/device_speeds.h"
 #include "runtime/entry.h"
 #include "runtime/registry.h"
@@ -154,6 +155,45 @@ h5l_status failed(gpu::Device& device, const Message& why) {
   return why.fail(H5L_DEVICE_ERROR, "%s", error.empty() ? "the GPU cannot run this kernel" : error.c_str());
 }
 
+// Starts a call: launch(launcher) does it. If its kernels are wrong, leave(launcher) leaves its chunks to the host.
+template <class Call, class Launch, class Leave>
+h5l_status start(gpu::Device& device, const Call& call, void* stream, Launch launch, Leave leave, const Message& why) {
+  const gpu::Current current(device);
+  if (!current.ok()) return failed(device, why);
+  bool is_captured = false;
+  const gpu::Outcome outcome = run_checked(device, call, [&] {
+    gpu::StreamLauncher launcher(device, stream);
+    const bool is_started = launch(launcher);
+    if (!launcher.lacks_kernel()) return is_started ? gpu::Outcome::done : gpu::Outcome::failed;
+    is_captured = device.is_captured(stream);
+    return is_captured ? gpu::Outcome::failed : gpu::Outcome::unchecked;
+  });
+  if (outcome == gpu::Outcome::done) return H5L_OK;
+  if (is_captured) {
+    return why.fail(H5L_DEVICE_ERROR,
+                    "kernels of this call have not been loaded, which is not possible in the capture of a CUDA graph; "
+                    "make one call of the same kind before it");
+  }
+  gpu::StreamLauncher launcher(device, stream);
+  return outcome == gpu::Outcome::left && leave(launcher) ? H5L_OK : failed(device, why);
+}
+
+// The same for copies, which are not left to the host.
+template <class Launch>
+h5l_status start_copies(gpu::Device& device, const h5l_device_batch& batch, Launch launch, const Message& why) {
+  bool is_wrong = false;
+  const auto leave = [&](gpu::Launcher&) {
+    is_wrong = true;
+    return false;
+  };
+  const h5l_status status = start(device, CopyCall{}, batch.stream, launch, leave, why);
+  if (!is_wrong) return status;
+  return why.fail(
+      H5L_DEVICE_ERROR,
+      "the kernels that copy chunks, as NVRTC compiled them, give wrong results on this GPU; copy the array "
+      "to the host");
+}
+
 // Copies chunks between an array and a batch.
 template <class Copy>
 h5l_status copy_chunks(const h5l_device_array* array, std::uint64_t first, const h5l_device_batch* batch,
@@ -198,9 +238,7 @@ h5l_status copy_chunks(const h5l_device_array* array, std::uint64_t first, const
     plan.chunk_values = static_cast<std::uint8_t*>(batch->raw);
     plan.chunk_stride = batch->raw_stride;
     plan.padding = array->padding;
-    const gpu::Current current(*device);
-    gpu::StreamLauncher launcher(*device, batch->stream);
-    return current.ok() && copy(launcher, plan) ? H5L_OK : failed(*device, why);
+    return start_copies(*device, *batch, [&](gpu::Launcher& launcher) { return copy(launcher, plan); }, why);
   });
 }
 
@@ -306,10 +344,15 @@ h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* b
     call.plan.encode.frames = static_cast<std::uint8_t*>(batch->frames);
     call.plan.encode.frame_stride = batch->frame_stride;
     call.plan.frame_bytes = reinterpret_cast<u64*>(batch->frame_bytes);
-    const gpu::Current current(*device);
-    gpu::StreamLauncher launcher(*device, batch->stream);
-    const bool started = current.ok() && gpu::encode(launcher, call, static_cast<std::uint8_t*>(batch->workspace));
-    return started ? H5L_OK : failed(*device, why);
+    return start(
+        *device, call, batch->stream,
+        [&](gpu::Launcher& launcher) {
+          return gpu::encode(launcher, call, static_cast<std::uint8_t*>(batch->workspace));
+        },
+        [&](gpu::Launcher& launcher) {
+          return launcher.clear(batch->frame_bytes, sizeof(std::uint64_t) * std::size_t{batch->count});
+        },
+        why);
   });
 }
 
@@ -344,10 +387,15 @@ h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch*
     call.raw = static_cast<std::uint8_t*>(batch->raw);
     call.raw_stride = batch->raw_stride;
     call.statuses = statuses;
-    const gpu::Current current(*device);
-    gpu::StreamLauncher launcher(*device, batch->stream);
-    const bool started = current.ok() && gpu::decode(launcher, call, static_cast<std::uint8_t*>(batch->workspace));
-    return started ? H5L_OK : failed(*device, why);
+    return start(
+        *device, call, batch->stream,
+        [&](gpu::Launcher& launcher) {
+          return gpu::decode(launcher, call, static_cast<std::uint8_t*>(batch->workspace));
+        },
+        [&](gpu::StreamLauncher& launcher) {
+          return launcher.fill(statuses, static_cast<std::uint32_t>(gpu::DecodeStatus::other), batch->count);
+        },
+        why);
   });
 }
 
@@ -368,10 +416,9 @@ h5l_status h5l_device_pack(const h5l_device_batch* batch, void* packed, h5l_mess
     if (const h5l_status status = open_device(packed, device, why); status != H5L_OK) return status;
     const gpu::PackPlan plan = {static_cast<const std::uint8_t*>(batch->frames), batch->frame_stride,
                                 reinterpret_cast<const u64*>(batch->frame_bytes), static_cast<std::uint8_t*>(packed)};
-    const gpu::Current current(*device);
-    gpu::StreamLauncher launcher(*device, batch->stream);
-    const bool started = current.ok() && gpu::pack(launcher, plan, batch->count, batch->raw_bytes);
-    return started ? H5L_OK : failed(*device, why);
+    return start_copies(
+        *device, *batch,
+        [&](gpu::Launcher& launcher) { return gpu::pack(launcher, plan, batch->count, batch->raw_bytes); }, why);
   });
 }
 

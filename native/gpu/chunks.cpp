@@ -64,14 +64,14 @@ class Transfers {
 
 }  // namespace
 
-bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t> raw, std::span<std::uint8_t> frame,
-                  std::size_t& frame_bytes) {
+Outcome encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t> raw, std::span<std::uint8_t> frame,
+                     std::size_t& frame_bytes, bool is_check) {
   const Current current(device);
-  if (!current.ok()) return false;
+  if (!current.ok()) return Outcome::failed;
   const BorrowedStream buffers(device);
   const std::size_t room = aligned(raw.size() + kHeaderBytes), raw_room = aligned(raw.size());
   const std::size_t workspace = encode_workspace_bytes(call);
-  if (!buffers->reserve(raw_room + room + kAlignment + workspace, room + kAlignment)) return false;
+  if (!buffers->reserve(raw_room + room + kAlignment + workspace, room + kAlignment)) return Outcome::failed;
   std::uint8_t* const memory = buffers->memory();
   call.plan.encode.raw = memory;
   call.plan.encode.frames = memory + raw_room;
@@ -80,31 +80,37 @@ bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t>
   u64* const size = reinterpret_cast<u64*>(pinned + room);
 
   Transfers transfers(device, buffers->stream());
-  StreamLauncher launcher(device, buffers->stream());
+  StreamLauncher launcher(device, buffers->stream(), is_check);
   transfers.upload(memory, pinned, raw);
-  if (!transfers.ok()) return false;
-  if (call.plan.big_endian != 0 && !swap(launcher, memory, call.variant.shape.count, call.plan.value_bytes))
-    return false;
-  if (!encode(launcher, call, memory + raw_room + room + kAlignment)) return false;
+  if (!transfers.ok()) return Outcome::failed;
+  const bool is_started =
+      (call.plan.big_endian == 0 || swap(launcher, memory, call.variant.shape.count, call.plan.value_bytes)) &&
+      encode(launcher, call, memory + raw_room + room + kAlignment);
+  if (launcher.lacks_kernel()) return Outcome::unchecked;
+  if (!is_started) return Outcome::failed;
   transfers.download(size, call.plan.frame_bytes, sizeof *size);
   transfers.wait();
-  if (!transfers.ok() || *size == 0 || *size > raw.size() + kHeaderBytes || *size > frame.size()) return false;
+  if (!transfers.ok()) return Outcome::failed;
+  if (*size == 0) return Outcome::left;
+  if (*size > raw.size() + kHeaderBytes || *size > frame.size()) return Outcome::invalid;
   transfers.download(pinned, call.plan.encode.frames, *size);
   transfers.wait();
-  if (!transfers.ok()) return false;
+  if (!transfers.ok()) return Outcome::failed;
   frame_bytes = *size;
   std::memcpy(frame.data(), pinned, frame_bytes);
-  return true;
+  return Outcome::done;
 }
 
-bool decode_chunk(Device& device, DecodeCall call, std::span<const std::uint8_t> frame, std::span<std::uint8_t> raw) {
+Outcome decode_chunk(Device& device, DecodeCall call, std::span<const std::uint8_t> frame, std::span<std::uint8_t> raw,
+                     bool is_check) {
   const Current current(device);
-  if (!current.ok()) return false;
+  if (!current.ok()) return Outcome::failed;
   const BorrowedStream buffers(device);
   const std::size_t frame_room = aligned(frame.size()), raw_room = aligned(raw.size());
   const std::size_t workspace = decode_workspace_bytes(call);
-  if (!buffers->reserve(frame_room + raw_room + kAlignment + workspace, frame_room + raw_room + kAlignment))
-    return false;
+  if (!buffers->reserve(frame_room + raw_room + kAlignment + workspace, frame_room + raw_room + kAlignment)) {
+    return Outcome::failed;
+  }
   std::uint8_t* const memory = buffers->memory();
   std::uint8_t* const small = memory + frame_room + raw_room;  // everything except the values
   std::uint8_t* const pinned = buffers->pinned();
@@ -116,18 +122,23 @@ bool decode_chunk(Device& device, DecodeCall call, std::span<const std::uint8_t>
   const u64 size = frame.size();
 
   Transfers transfers(device, buffers->stream());
-  StreamLauncher launcher(device, buffers->stream());
+  StreamLauncher launcher(device, buffers->stream(), is_check);
   transfers.upload(memory, pinned, frame);
   transfers.upload(small, pinned_small, {reinterpret_cast<const std::uint8_t*>(&size), sizeof size});
-  if (!transfers.ok() || !decode(launcher, call, small + kAlignment)) return false;
-  if (call.big_endian && !swap(launcher, call.raw, call.wanted, call.value_bytes)) return false;
+  if (!transfers.ok()) return Outcome::failed;
+  const bool is_started = decode(launcher, call, small + kAlignment) &&
+                          (!call.big_endian || swap(launcher, call.raw, call.wanted, call.value_bytes));
+  if (launcher.lacks_kernel()) return Outcome::unchecked;
+  if (!is_started) return Outcome::failed;
   u32* const status = reinterpret_cast<u32*>(pinned_small + 64);
   transfers.download(status, call.statuses, sizeof *status);
   transfers.download(pinned + frame_room, call.raw, raw.size());
   transfers.wait();
-  if (!transfers.ok() || *status != static_cast<u32>(DecodeStatus::ok)) return false;
+  if (!transfers.ok()) return Outcome::failed;
+  if (*status == static_cast<u32>(DecodeStatus::other)) return Outcome::left;
+  if (*status != static_cast<u32>(DecodeStatus::ok)) return Outcome::invalid;
   std::memcpy(raw.data(), pinned + frame_room, raw.size());
-  return true;
+  return Outcome::done;
 }
 
 }  // namespace h5lossy::gpu

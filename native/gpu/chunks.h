@@ -13,14 +13,20 @@
 
 namespace h5lossy::gpu {
 
-// Encodes one chunk. `call` is complete except for pointers; the values have its byte order. Returns false if the GPU
-// failed.
-[[nodiscard]] bool encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t> raw,
-                                std::span<std::uint8_t> frame, std::size_t& frame_bytes);
+enum class Outcome {
+  done,
+  left,       // to the host, which can do it
+  invalid,    // the frame is corrupt, or the one that was made is too large
+  failed,     // a CUDA call did; the device has the error
+  unchecked,  // a kernel has not passed its check (offload/kernel_check.h)
+};
 
-// Decodes a frame, or some of its values. Returns false if the GPU failed or rejects the frame; the host then has to
-// decode it.
-[[nodiscard]] bool decode_chunk(Device& device, DecodeCall call, std::span<const std::uint8_t> frame,
-                                std::span<std::uint8_t> raw);
+// Encodes one chunk. `call` is complete except for pointers; the values have its byte order.
+[[nodiscard]] Outcome encode_chunk(Device& device, EncodeCall call, std::span<const std::uint8_t> raw,
+                                   std::span<std::uint8_t> frame, std::size_t& frame_bytes, bool is_check = false);
+
+// Decodes a frame, or some of its values.
+[[nodiscard]] Outcome decode_chunk(Device& device, DecodeCall call, std::span<const std::uint8_t> frame,
+                                   std::span<std::uint8_t> raw, bool is_check = false);
 
 }  // namespace h5lossy::gpu

@@ -139,7 +139,7 @@ CudaResult Device::start(std::string& why) {
     {
       const Current current(*this);
       CudaModule module = nullptr;
-      result = current.ok() ? load(first_kernel(), module, how_) : kCudaInvalidContext;
+      result = current.ok() ? load_module(first_kernel(), module, how_) : kCudaInvalidContext;
     }
     if (result != 0) driver_.release_context(device);
   }
@@ -152,7 +152,7 @@ CudaResult Device::start(std::string& why) {
 
 // Loads the module that holds a kernel into the current context: that of its unit, or, if NVRTC compiles it, one of its
 // own. `how` receives the code's origin, or the reason why there is none.
-CudaResult Device::load(const char* kernel, CudaModule& module, std::string& how) {
+CudaResult Device::load_module(const char* kernel, CudaModule& module, std::string& how) {
   const char* const unit = unit_of(kernel);
   Loaded& loaded = loaded_[is_built_in(unit) ? unit : kernel];
   module = loaded.module;
@@ -167,33 +167,40 @@ CudaResult Device::load(const char* kernel, CudaModule& module, std::string& how
   how = code.how;
   if (code.image == nullptr) return kCudaNoCode;
   loaded.image = std::move(code.memory);
+  loaded.how = std::move(code.how);
+  loaded.path = std::move(code.path);
+  loaded.is_checked = code.is_checked;
   const CudaResult result = driver_.load_module(&module, loaded.image.empty() ? code.image : loaded.image.data());
   if (result == 0) loaded.module = module;
   return result;
 }
 
-void Device::prepare(const std::vector<std::string>& names) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+bool Device::load(const Names& names) {
   std::vector<const char*> missing;
-  for (const std::string& name : names) {
-    if (kernels_.contains(name) || loaded_.contains(name) || is_built_in(unit_of(name.c_str()))) continue;
-    missing.push_back(name.c_str());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const std::string& name : names) {
+      if (!kernels_.contains(name)) missing.push_back(name.c_str());
+    }
+    std::erase_if(missing, [&](const char* name) { return loaded_.contains(name) || prepared_.contains(name); });
   }
-  if (missing.size() < 2) return;
+  // Without the mutex, so that other threads can use other kernels meanwhile.
   std::vector<Code> codes(missing.size());
   run_batch(missing.size(), static_cast<std::uint32_t>(missing.size()), [&](std::size_t i) {
     try {
       codes[i] = find_code(unit_of(missing[i]), missing[i], major_, minor_);
-    } catch (const std::exception&) {  // out of memory; load will try again, one kernel at a time
+    } catch (const std::exception&) {  // out of memory; load_module will try again, one kernel at a time
     }
   });
+  const std::lock_guard<std::mutex> lock(mutex_);
   for (std::size_t i = 0; i < missing.size(); ++i) {
     if (codes[i].image != nullptr) prepared_[missing[i]] = std::move(codes[i]);
   }
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return add(name.c_str()) != nullptr; });
 }
 
-const Kernel* Device::kernel(const char* name) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+// Finds a kernel, and loads it if need be. The caller holds the mutex.
+const Kernel* Device::add(const char* name) {
   if (const auto found = kernels_.find(name); found != kernels_.end()) return &found->second;
   // Failures are not kept: the next call may find free memory, or no capture in progress.
   Kernel kernel;
@@ -205,9 +212,78 @@ const Kernel* Device::kernel(const char* name) {
   return &kernels_.emplace(name, kernel).first->second;
 }
 
+const Kernel* Device::kernel(const char* name, bool is_check) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!needs_check(unit_of(name))) return add(name);
+  const auto found = kernels_.find(name);
+  if (found == kernels_.end() || (!is_check && !found->second.is_right)) return nullptr;
+  return &found->second;
+}
+
+Names Device::unchecked(const Names& names) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Names found;
+  for (const std::string& name : names) {
+    if (!kernels_.at(name).is_right) found.push_back(name);
+  }
+  return found;
+}
+
+void Device::accept(const Names& names) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const std::string& name : names) {
+    kernels_.at(name).is_right = true;
+    const Loaded& loaded = loaded_.at(name);
+    keep_code(loaded.path, loaded.image);
+  }
+}
+
+void Device::refuse(const Names& names) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  refused_.push_back(names);
+}
+
+bool Device::is_refused(const Names& names) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(refused_.begin(), refused_.end(), [&](const Names& together) {
+    return std::all_of(together.begin(), together.end(), [&](const std::string& name) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    });
+  });
+}
+
+std::string Device::describe(const Names& names) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text + " (" + loaded_.at(names.front()).how + ")";
+}
+
+std::string Device::describe_refused() {
+  Names all;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Names& together : refused_) all.insert(all.end(), together.begin(), together.end());
+  }
+  return all.empty() ? "" : describe(all);
+}
+
+std::string Device::describe() const {
+  int version = 0;
+  driver_.driver_version(&version);
+  return name_ + " (compute capability " + std::to_string(major_) + "." + std::to_string(minor_) + ", driver of CUDA " +
+         std::to_string(version / 1000) + "." + std::to_string(version / 10 % 100) + ")";
+}
+
+bool Device::is_captured(CudaStream stream) const {
+  int status = 0;
+  return driver_.capture_status(stream, &status) != 0 || status != 0;
+}
+
 CudaResult Device::find(const char* name, Kernel& kernel, std::string& how) {
   CudaModule module = nullptr;
-  CudaResult result = load(name, module, how);
+  CudaResult result = load_module(name, module, how);
+  if (result == 0 && needs_check(unit_of(name)) && !loaded_.at(name).is_checked) kernel.is_right = false;
   const std::string symbol = std::string("h5l_") + name;
   CudaPointer sizes_at = 0;
   std::size_t size = 0;
@@ -248,9 +324,15 @@ std::string Device::take_error() {
   return is_broken() ? last_error_ : std::exchange(last_error_, {});
 }
 
+const Kernel* StreamLauncher::find(const char* name) {
+  const Kernel* const kernel = device_.kernel(name, is_check_);
+  if (kernel == nullptr) lacks_kernel_ = true;
+  return kernel;
+}
+
 bool StreamLauncher::launch(const char* name, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t,
                             bool together) {
-  const Kernel* const kernel = device_.kernel(name);
+  const Kernel* const kernel = find(name);
   if (kernel == nullptr) return false;
   void* arguments[] = {const_cast<void*>(plan)};
   const Driver& driver = device_.driver();
@@ -262,16 +344,18 @@ bool StreamLauncher::launch(const char* name, std::uint32_t blocks, std::uint32_
   return result == 0;
 }
 
-bool StreamLauncher::clear(void* memory, std::size_t bytes) {
-  if (bytes == 0) return true;
+bool StreamLauncher::clear(void* memory, std::size_t bytes) { return fill(memory, 0, bytes / 4); }
+
+bool StreamLauncher::fill(void* memory, std::uint32_t word, std::size_t words) {
+  if (words == 0) return true;
   const auto address = static_cast<CudaPointer>(reinterpret_cast<std::uintptr_t>(memory));
-  const CudaResult result = device_.driver().clear(address, 0, bytes, stream_);
+  const CudaResult result = device_.driver().fill(address, word, words, stream_);
   if (result != 0) device_.report(result, "memset");
   return result == 0;
 }
 
 std::uint32_t StreamLauncher::resident_blocks(const char* name) {
-  const Kernel* const kernel = device_.kernel(name);
+  const Kernel* const kernel = find(name);
   return kernel == nullptr ? 0 : kernel->resident;
 }
 

@@ -26,6 +26,7 @@ struct Kernel {
   std::uint32_t shared_bytes = 0;
   std::uint32_t block_threads = 0;
   std::uint32_t resident = 0;  // thread blocks at a time; 0 if the kernel needs more shared memory than the device has
+  bool is_right = true;        // false: needs a check, and has not passed one
 };
 
 class Device {
@@ -45,12 +46,32 @@ class Device {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& how() const { return how_; }
   [[nodiscard]] int ordinal() const { return ordinal_; }
+  // The name, and the versions of GPU and driver.
+  [[nodiscard]] std::string describe() const;
 
-  // Finds the code of kernels that have not been used before, in parallel, since NVRTC may have to compile them.
-  void prepare(const std::vector<std::string>& names);
+  // Null if there is no kernel of this name, or it cannot be loaded now. One that needs a check is not loaded here, and
+  // only the check gets it before it has been found to be right.
+  const Kernel* kernel(const char* name, bool is_check);
 
-  // Null if there is no kernel of this name, it does not fit the device, or it cannot be loaded now.
-  const Kernel* kernel(const char* name);
+  // For the check of kernels (offload/kernel_check.h), which holds check_mutex() meanwhile.
+  std::mutex& check_mutex() { return check_mutex_; }
+  // Loads kernels that have not been used before, in parallel, since NVRTC may have to compile them; false if one
+  // cannot be loaded now.
+  [[nodiscard]] bool load(const Names& names);
+  // Those of these loaded kernels that have not passed a check.
+  Names unchecked(const Names& names);
+  // They have passed: stores them in the cache.
+  void accept(const Names& names);
+  // Together, they gave wrong results. Any of them may be right, and may pass the check with others.
+  void refuse(const Names& names);
+  bool is_refused(const Names& names);  // whether they include kernels that were refused together
+  // Loaded kernels, and what compiled them.
+  std::string describe(const Names& names);
+  // All that were refused; "" if none were.
+  std::string describe_refused();
+
+  // Whether a CUDA graph is being captured on a stream.
+  [[nodiscard]] bool is_captured(CudaStream stream) const;
 
   // Records an error. After one that makes the context unusable, the device is not used again.
   void report(CudaResult result, const char* what);
@@ -62,8 +83,9 @@ class Device {
   friend class BorrowedStream;
   Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   CudaResult start(std::string& why);  // `why` receives the reason of a failure
-  CudaResult load(const char* kernel, CudaModule& module, std::string& how);
+  CudaResult load_module(const char* kernel, CudaModule& module, std::string& how);
   CudaResult find(const char* name, Kernel& kernel, std::string& how);
+  const Kernel* add(const char* name);
   void note(CudaResult result, const std::string& what);
 
   const Driver& driver_;
@@ -78,12 +100,16 @@ class Device {
   struct Loaded {  // may hold several kernels
     CudaModule module = nullptr;
     std::vector<char> image;
+    std::string how, path;  // as in Code
+    bool is_checked = true;
   };
   std::unordered_map<std::string, Loaded> loaded_;
   std::unordered_map<std::string, Code> prepared_;
   std::unordered_map<std::string, Kernel> kernels_;
   std::vector<std::unique_ptr<class StreamBuffers>> free_streams_;
   std::uint32_t stream_count_ = 0;
+  std::mutex check_mutex_;  // locked before mutex_
+  std::vector<Names> refused_;
   std::condition_variable stream_is_free_;
 };
 
@@ -107,16 +133,22 @@ class Current {
 // Launches kernels on a stream. The device's context must be current.
 class StreamLauncher : public Launcher {
  public:
-  StreamLauncher(Device& device, CudaStream stream) : device_(device), stream_(stream) {}
+  StreamLauncher(Device& device, CudaStream stream, bool is_check = false)
+      : device_(device), stream_(stream), is_check_(is_check) {}
   bool launch(const char* name, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t plan_bytes,
               bool together) override;
   bool clear(void* memory, std::size_t bytes) override;
   std::uint32_t resident_blocks(const char* name) override;
-  void prepare(const std::vector<std::string>& names) override { device_.prepare(names); }
+  bool fill(void* memory, std::uint32_t word, std::size_t words);
+  // Whether Device::kernel had none for this launcher.
+  [[nodiscard]] bool lacks_kernel() const { return lacks_kernel_; }
 
  private:
+  const Kernel* find(const char* name);
+
   Device& device_;
   CudaStream stream_;
+  bool is_check_, lacks_kernel_ = false;
 };
 
 // A stream with device memory and pinned host memory, used by one call at a time. Buffers grow as needed and are kept

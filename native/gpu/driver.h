@@ -61,9 +61,10 @@ inline constexpr unsigned kStreamNonBlocking = 1;
   X(free_pinned, "cuMemFreeHost", (void*))                                                                            \
   X(copy_to_device, "cuMemcpyHtoDAsync_v2", (CudaPointer, const void*, std::size_t, CudaStream))                      \
   X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void*, CudaPointer, std::size_t, CudaStream))                              \
-  X(clear, "cuMemsetD8Async", (CudaPointer, unsigned char, std::size_t, CudaStream))                                  \
+  X(fill, "cuMemsetD32Async", (CudaPointer, unsigned, std::size_t, CudaStream))                                       \
   X(create_stream, "cuStreamCreate", (CudaStream*, unsigned))                                                         \
   X(wait_for_stream, "cuStreamSynchronize", (CudaStream))                                                             \
+  X(capture_status, "cuStreamIsCapturing", (CudaStream, int*))                                                        \
   X(pointer_attribute, "cuPointerGetAttribute", (void*, int, CudaPointer))                                            \
   X(error_name, "cuGetErrorName", (CudaResult, const char**))
 

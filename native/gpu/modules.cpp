@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "gpu/driver.h"
 #include "platform/platform.h"
@@ -24,6 +25,9 @@ extern "C" const char h5l_embedded_unit[];
 
 namespace h5lossy::gpu {
 namespace {
+
+// Part of the names of files in the cache, whose kernels have passed the check: changes with the check's chunks.
+constexpr unsigned kCheckNumber = 1;
 
 const H5LEmbeddedFile* find_file(const char* name) {
   for (const H5LEmbeddedFile* file = h5l_embedded_files; file->name != nullptr; ++file) {
@@ -67,8 +71,14 @@ bool read_file(const std::string& path, std::vector<char>& bytes) {
   return !bytes.empty();
 }
 
+bool is_machine_code(const std::vector<char>& image) {
+  constexpr char elf[] = {0x7F, 'E', 'L', 'F'};
+  return image.size() >= sizeof elf && std::memcmp(image.data(), elf, sizeof elf) == 0;
+}
+
 // Several processes may do this at the same time: each writes its own file and renames it, and the last one wins.
-void write_file(const std::string& folder, const std::string& path, const std::vector<char>& bytes) {
+void write_file(const std::string& path, const std::vector<char>& bytes) {
+  const std::string folder = path.substr(0, path.rfind('/'));
   for (std::size_t at = folder.find('/', 1);; at = folder.find('/', at + 1)) {
     platform::make_folder(folder.substr(0, at).c_str());
     if (at == std::string::npos) break;
@@ -167,6 +177,12 @@ const char* unit_of(const char* kernel) { return std::strncmp(kernel, "assess_",
 
 bool is_built_in(const char* unit) { return find_file(unit) != nullptr; }
 
+bool needs_check(const char* unit) { return !is_built_in(unit) && std::strcmp(unit, "codecs") == 0; }
+
+void keep_code(const std::string& path, const std::vector<char>& image) {
+  if (!path.empty()) write_file(path, image);
+}
+
 Code find_code(const char* unit, const char* kernel, int major, int minor) {
   Code code;
   const std::string main_source = "kernels/" + std::string(unit) + "/kernels.cu";
@@ -179,13 +195,16 @@ Code find_code(const char* unit, const char* kernel, int major, int minor) {
     code.how = "this build has no kernels";
     return code;
   }
+  const bool is_to_be_checked = needs_check(unit);
   char name[128];
-  std::snprintf(name, sizeof name, "/%s-%016" PRIx64 "-sm_%d%d.cubin", kernel == nullptr ? unit : kernel,
-                hash_of_sources(), major, minor);
+  std::snprintf(name, sizeof name, "/%s-%016" PRIx64 "-%u-sm_%d%d.cubin", kernel == nullptr ? unit : kernel,
+                hash_of_sources(), kCheckNumber, major, minor);
   const std::string folder = cache_folder();
   if (!folder.empty() && read_file(folder + name, code.memory)) {
     code.how = "compiled earlier, in " + folder + name;
     code.image = code.memory.data();
+    // The driver compiles PTX anew, perhaps another driver than last time.
+    code.is_checked = !is_to_be_checked || is_machine_code(code.memory);
     return code;
   }
   const Nvrtc* const nvrtc = open_nvrtc();
@@ -214,7 +233,9 @@ Code find_code(const char* unit, const char* kernel, int major, int minor) {
     code.how = nvrtc_name + " cannot compile the kernels: " + log.substr(0, 400);
     return code;
   }
-  if (!folder.empty()) write_file(folder, folder + name, code.memory);
+  code.is_checked = !is_to_be_checked;
+  if (!folder.empty()) code.path = folder + name;
+  if (code.is_checked) keep_code(std::exchange(code.path, {}), code.memory);
   code.how = "compiled by " + nvrtc_name + (target.is_gpu ? "" : " for " + target.name());
   code.image = code.memory.data();
   return code;

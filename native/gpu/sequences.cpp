@@ -264,7 +264,6 @@ bool encode_in_stages(Launcher& launcher, const EncodeCall& call, const CodecVar
     kernels.emplace_back(kernel);
   }
   kernels.push_back(std::string(variant.codec) + (has_words ? "_finish_words" : "_finish"));
-  launcher.prepare(kernels);
   const std::size_t placing = kernels.size() - 2;
   for (std::size_t i = 0; i < placing; ++i) {
     const char* const kernel = kernels[i].c_str();
@@ -502,14 +501,12 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
   } else {
     name_kernel(lossless_kernel, lossless, "decode", call.value_bytes, BoundKind::lossless);
   }
-  std::vector<std::string> kernels = {opening, lossless_kernel};
   if (has_main) {
     const auto name = [&](char (&kernel)[kMaxName], const char* direction) {
       if (call.has_integers()) return name_integer_kernel(kernel, variant, direction, call.value_bytes);
       name_kernel(kernel, variant, direction, call.value_bytes, static_cast<BoundKind>(call.kind));
     };
     name(main_kernel, "decode");
-    kernels.emplace_back(main_kernel);
     if (plan.stage_bytes != 0) {
       if (call.has_integers()) {
         name(unpacking, "unpack");
@@ -517,10 +514,8 @@ bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace)
         std::snprintf(unpacking, kMaxName, "%s_unpack_%s", variant.codec, call.value_bytes == 4 ? "f32" : "f64");
       }
       name(short_kernel, "decode_short");
-      kernels.insert(kernels.end(), {unpacking, short_kernel});
     }
   }
-  launcher.prepare(kernels);
   // A kernel that keeps the integers of a tile in shared memory needs more of it than small GPUs have.
   has_main = has_main && (plan.stage_bytes == 0 || launcher.resident_blocks(main_kernel) != 0);
   OpenPlan open = {};

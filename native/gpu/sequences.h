@@ -17,6 +17,8 @@
 
 namespace h5lossy::gpu {
 
+using Names = std::vector<std::string>;  // of kernels
+
 class Launcher {
  public:
   virtual ~Launcher() = default;
@@ -24,11 +26,10 @@ class Launcher {
   // cooperative launch).
   virtual bool launch(const char* kernel, std::uint32_t blocks, std::uint32_t rows, const void* plan,
                       std::size_t plan_bytes, bool together) = 0;
+  // `bytes` is a multiple of 4.
   virtual bool clear(void* memory, std::size_t bytes) = 0;
   // The number of thread blocks of a kernel that run at the same time; 0 if there is no such kernel.
   virtual std::uint32_t resident_blocks(const char* kernel) = 0;
-  // Announces which kernels will be launched, so that those that must be compiled are compiled in parallel.
-  virtual void prepare(const std::vector<std::string>& /*kernels*/) {}
 };
 
 // A codec in one of its modes, for chunks of one shape.
@@ -66,6 +67,8 @@ struct EncodeCall {
 
 // The size of a call's workspace, which must be aligned to 16 bytes.
 std::size_t encode_workspace_bytes(const EncodeCall& call);
+// The kernels that a call may launch, each once.
+Names kernels_of(const EncodeCall& call);
 [[nodiscard]] bool encode(Launcher& launcher, const EncodeCall& call, std::uint8_t* workspace);
 
 struct DecodeCall {
@@ -99,6 +102,7 @@ struct DecodeCall {
 };
 
 std::size_t decode_workspace_bytes(const DecodeCall& call);
+Names kernels_of(const DecodeCall& call);
 // If no values are wanted, the frames are only checked, which sets their statuses.
 [[nodiscard]] bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace);
 

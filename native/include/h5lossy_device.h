@@ -8,12 +8,14 @@
  * KiB and more go to the GPU if the process already has a CUDA context, or, after 256 MiB of chunks, if
  * h5l_gpu_speedup is at least 2; until then CUDA is not opened. The bytes are the same. If a requested GPU cannot be
  * used, the CPU is used, and one line on stderr gives the reason. With H5LOSSY_COUNTS=1, one line reports that
- * "auto" has opened a GPU, and one line prints h5l_counts when the process ends. Nothing else is printed.
+ * "auto" has opened a GPU, and one line prints h5l_counts when the process ends. One line reports that kernels are
+ * compiled, and one that compiled kernels gave wrong results in the check before their first use; the CPU then does
+ * their work. Nothing else is printed.
  *
  * The functions below are for data that is already on a GPU. They need only the CUDA driver. `stream` is a CUstream
  * (or cudaStream_t) of the device that holds the data, and all work runs on it. Nothing is allocated and nothing
  * waits, so calls can be captured into a CUDA graph, after one call of the same kind outside a capture, which loads
- * the kernels.
+ * and checks the kernels.
  *
  * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
  */
@@ -89,8 +91,8 @@ h5l_status h5l_device_encode_workspace(const h5l_params* params, const h5l_devic
                                        h5l_message* message);
 
 /* Starts encoding chunks, in the byte order of the GPU. A range-relative bound refers to each chunk's own range.
- * frame_bytes[i] is 0 if chunk i is left to the host; if this GPU cannot run the kernels of a codec, all of its
- * chunks are. */
+ * frame_bytes[i] is 0 if chunk i is left to the host; if this GPU cannot run the kernels of a codec, or they give
+ * wrong results here, all of its chunks are. */
 h5l_status h5l_device_encode(const h5l_params* params, const h5l_device_batch* batch, h5l_message* message);
 
 /* Workspace for h5l_device_decode, for any range of values. */
@@ -101,7 +103,8 @@ h5l_status h5l_device_decode_workspace(const h5l_frame_info* info, const h5l_dev
  * the codec, mode, bound kind, type and shape, which all frames share. statuses[i], on the GPU, is set to 0; to 1 if
  * frame i is corrupt; to 2 if it does not match `info`, is left to the host, or is malformed in a way that h5l_decode
  * can describe. Stored frames, and frames of floats of the default lossless codec, are always accepted. If `values` is
- * 0, only headers and tile tables are checked. Even for corrupt frames, nothing outside the buffers is accessed. */
+ * 0, only headers and tile tables are checked. Even for corrupt frames, nothing outside the buffers is accessed. If
+ * the kernels give wrong results on this GPU, all frames are left to the host. */
 h5l_status h5l_device_decode(const h5l_frame_info* info, const h5l_device_batch* batch, uint64_t first, uint64_t values,
                              uint32_t* statuses, h5l_message* message);
 

@@ -11,6 +11,7 @@
 #include "gpu/chunks.h"
 #include "offload/device_selection.h"
 #include "offload/gpu_requests.h"
+#include "offload/kernel_check.h"
 
 namespace h5lossy::offload {
 namespace {
@@ -24,9 +25,11 @@ bool encode_on_gpu(const h5l_params& params, Bytes raw, MutableBytes frame, std:
   gpu::Device* const device =
       select_device(Direction::encode, params.codec, params.mode, params.value_class, params.bound_kind, raw.size());
   if (device == nullptr) return false;
-  if (gpu::encode_chunk(*device, make_encode_call(params, raw.size(), 1), raw, frame, frame_bytes)) return true;
-  report_failure(*device);
-  return false;
+  const gpu::EncodeCall call = make_encode_call(params, raw.size(), 1);
+  const gpu::Outcome outcome =
+      run_checked(*device, call, [&] { return gpu::encode_chunk(*device, call, raw, frame, frame_bytes); });
+  if (outcome == gpu::Outcome::failed) report_failure(*device);
+  return outcome == gpu::Outcome::done;
 }
 
 gpu::Device* device_for(const FrameHeader& header) {
@@ -37,9 +40,10 @@ gpu::Device* device_for(const FrameHeader& header) {
 // Also false if the GPU rejected the frame: decoding on the CPU then gives the error message.
 bool decode_on(gpu::Device& device, const Frame& frame, MutableBytes raw) {
   const gpu::DecodeCall call = make_decode_call(frame.header, 0, raw.size() / frame.header.value_bytes, 1);
-  if (gpu::decode_chunk(device, call, frame.bytes, raw)) return true;
-  report_failure(device);
-  return false;
+  const gpu::Outcome outcome =
+      run_checked(device, call, [&] { return gpu::decode_chunk(device, call, frame.bytes, raw); });
+  if (outcome == gpu::Outcome::failed) report_failure(device);
+  return outcome == gpu::Outcome::done;
 }
 
 }  // namespace

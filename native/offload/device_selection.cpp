@@ -97,12 +97,16 @@ void report_failure(gpu::Device& device) {
 }
 
 std::string describe_device_selection() {
-  const std::string problem = policy().problem.empty() ? "" : policy().problem + "\n";
+  std::string problem = policy().problem.empty() ? "" : policy().problem + "\n";
   if (policy().kind == DevicePolicy::Kind::cpu) return "chunks go to the CPU (H5LOSSY_DEVICE)\n";
   std::string why;
-  if (gpu::Device::open(policy().ordinal, why) == nullptr) return problem + "chunks go to the CPU: " + why + "\n";
+  gpu::Device* const device = gpu::Device::open(policy().ordinal, why);
+  if (device == nullptr) return problem + "chunks go to the CPU: " + why + "\n";
+  if (const std::string refused = device->describe_refused(); !refused.empty()) {
+    problem += "the CPU does the work of kernels that gave wrong results: " + refused + "\n";
+  }
   if (policy().kind == DevicePolicy::Kind::gpu) {
-    return "chunks go to GPU " + std::to_string(policy().ordinal) + " (H5LOSSY_DEVICE)\n";
+    return problem + "chunks go to GPU " + std::to_string(policy().ordinal) + " (H5LOSSY_DEVICE)\n";
   }
   return problem +
          "chunks go to the CPU; those of 128 KiB and more go to the GPU if the process has a CUDA context, or, after "

@@ -19,7 +19,7 @@ namespace h5lossy {
 gpu::Device* select_device(Direction direction, std::uint32_t codec, std::uint32_t mode, std::uint32_t value_class,
                            std::uint32_t bound_kind, std::size_t raw_bytes);
 
-// Prints the GPU's error to stderr. If there is none, the frame was invalid, and decoding on the CPU gives the message.
+// Prints the GPU's error to stderr.
 void report_failure(gpu::Device& device);
 
 // Describes the value of H5LOSSY_DEVICE and its effect on this machine, for `h5lossy doctor`. Opens the GPU.

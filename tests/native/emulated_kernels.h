@@ -17,6 +17,7 @@ namespace h5lossy::test {
 
 template <class Plan>
 struct Kernel {
+  static constexpr std::size_t kPlanBytes = sizeof(Plan);
   std::size_t shared_bytes;
   std::uint32_t block_threads;
   std::function<void(const Plan&)> run;

@@ -18,7 +18,7 @@
 #include "chunk/integers.h"
 #include "chunk/open_frame.h"
 #include "chunk/params.h"
-#include "emulated_kernels.h"
+#include "emulated_codecs.h"
 #include "frame/frame.h"
 #include "frames.h"
 #include "gpu/sequences.h"
@@ -26,9 +26,6 @@
 #include "offload/gpu_requests.h"
 #include "runtime/registry.h"
 #include "values.h"
-
-#include "kernels/codecs/all.cuh"
-#include "kernels/common/frame_header.cuh"
 
 namespace h5lossy::test {
 namespace {
@@ -40,15 +37,6 @@ constexpr bool kIsSlow = true;  // so chunks are smaller: enough for several til
 #else
 constexpr bool kIsSlow = false;
 #endif
-
-void list_kernels() {
-  using namespace H5L_TARGET;
-#define H5L_KERNEL(name, Plan, Shared, blocks, function) \
-  kernels<gpu::Plan>()[#name] = {sizeof(Shared), kThreadsWith<Shared>, [](const gpu::Plan& plan) { function(plan); }};
-#include "kernels/codecs/all.def"
-#include "kernels/common/kernels.def"
-#undef H5L_KERNEL
-}
 
 // Whether a kernel that takes such a plan has a name that begins so.
 template <class Plan>
@@ -94,20 +82,10 @@ class EmulatedLauncher : public Launcher {
   explicit EmulatedLauncher(std::uint32_t resident) : resident_(resident) {}
   bool launch(const char* kernel, std::uint32_t blocks, std::uint32_t rows, const void* plan, std::size_t plan_bytes,
               bool together) override {
-    // Thread blocks do not wait for each other, so fewer do the same; except in decoders, where each has its own tile.
-    const bool is_decoder = std::strstr(kernel, "decode") != nullptr || std::strstr(kernel, "unpack") != nullptr;
-    if (!together && !is_decoder) blocks = std::min(blocks, 3u);
-    const bool found = test::launch<EncodePlan>(kernel, blocks, rows, plan, plan_bytes) ||
-                       test::launch<StagedPlan>(kernel, blocks, rows, plan, plan_bytes) ||
-                       test::launch<DecodePlan>(kernel, blocks, rows, plan, plan_bytes) ||
-                       test::launch<FinishPlan>(kernel, blocks, rows, plan, plan_bytes) ||
-                       test::launch<OpenPlan>(kernel, blocks, rows, plan, plan_bytes) ||
-                       test::launch<RangePlan>(kernel, blocks, rows, plan, plan_bytes) ||
-                       test::launch<IntegerPlan>(kernel, blocks, rows, plan, plan_bytes) ||
-                       test::launch<AutoPlan>(kernel, blocks, rows, plan, plan_bytes) ||
-                       test::launch<PackPlan>(kernel, blocks, rows, plan, plan_bytes) ||
-                       test::launch<SwapPlan>(kernel, blocks, rows, plan, plan_bytes) ||
-                       test::launch<ChunkPlan>(kernel, blocks, rows, plan, plan_bytes);
+    const bool found = with_codec_kernel(kernel, [&](const auto& listed) {
+      CHECK(plan_bytes == listed.kPlanBytes, "%s", kernel);
+      launch_codec_kernel(kernel, blocks, rows, plan, together);
+    });
     CHECK(found, "no kernel %s", kernel);
     if (std::strstr(kernel, "draft") != nullptr) count_drafts(*static_cast<const StagedPlan*>(plan));
     return true;
@@ -867,7 +845,7 @@ int main(int count, char** arguments) {
   const int rounds = count > 1 ? std::atoi(arguments[1]) : 0;
   const int only = count > 2 ? std::atoi(arguments[2]) : -1;
   const int only_mode = count > 3 ? std::atoi(arguments[3]) : -1;
-  h5lossy::test::list_kernels();
+  h5lossy::test::list_codec_kernels();
   h5lossy::test::Random copying(22);
   for (int i = 0; i < (h5lossy::test::kIsSlow ? 3 : 100) * std::max(rounds, 1); ++i) {
     h5lossy::test::check_chunks_of_arrays(copying);

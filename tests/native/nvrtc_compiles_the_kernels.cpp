@@ -53,8 +53,15 @@ h5lossy::gpu::Code compile_and_find_again(const char* unit, const char* kernel, 
   } else {
     CHECK(is_ptx(code) && code.how.find(" for compute_") != std::string::npos, "%s: %s", name, code.how.c_str());
   }
+  if (!code.is_checked) {  // not in the cache before its results are known to be right
+    CHECK(!std::filesystem::exists(code.path), "%s", code.path.c_str());
+    gpu::keep_code(code.path, code.memory);
+  }
+  CHECK(code.is_checked == !gpu::needs_check(unit), "%s", name);
   const gpu::Code again = gpu::find_code(unit, kernel, major, 0);
   CHECK(starts_with(again.how, "compiled earlier, in "), "%s: %s", name, again.how.c_str());
+  // The driver compiles PTX again, in each process.
+  CHECK(again.is_checked == (major == kHopper || !gpu::needs_check(unit)), "%s", name);
   CHECK(again.memory == code.memory, "%s: the cache holds something else", name);
   return code;
 }
