@@ -174,12 +174,33 @@ def test_for_size_a_value_that_another_codec_would_move_keeps_interp(
     for number in (1, 15, -7, 2**15 - 1, 16, -160, 0, 2**22 + 1):
         changed = values.copy()
         changed[3, 99] = point = dtype.type(number * STEP / 16)
-        is_first = h5lossy.encode(changed, FOR_SIZE) == others_of(changed, FOR_SIZE)[0]
-        assert is_first == (number % 16 != 0 and abs(number) < 2**15)
+        is_interp = h5lossy.inspect(h5lossy.encode(changed, FOR_SIZE)).codec == "interp"
+        assert is_interp == (number % 16 != 0 and abs(number) < 2**15)
         # The fill value stays in any case.
         frame = h5lossy.encode(changed, FOR_SIZE, fill_value=point)
         assert h5lossy.inspect(frame).codec != "interp"
         assert h5lossy.decode(frame, shape=changed.shape)[3, 99] == point
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_interp_takes_a_smaller_frame_where_its_own_saves_little(dtype: str) -> None:
+    codec, shape = h5lossy.Interp(absolute=FOR_SIZE.bound.value), (40, 500)
+    noise, smooth = far_noise(shape, dtype), make_field(shape, dtype)
+    frame = h5lossy.encode(noise, codec)
+    assert frame == h5lossy.encode(noise, FOR_SIZE)
+    assert h5lossy.inspect(frame).codec != "interp"
+    assert len(frame) < 0.7 * noise.nbytes
+    decoded = h5lossy.decode(frame, shape=shape)
+    assert not h5lossy.largest_error(noise, decoded, codec.bound).problems
+    again = h5lossy.encode(decoded, codec)
+    assert h5lossy.decode(again, shape=shape).tobytes() == decoded.tobytes()
+    assert h5lossy.inspect(h5lossy.encode(smooth, codec)).codec == "interp"
+    # A value that only Interp keeps.
+    noise[7, 11] = STEP / 16
+    assert h5lossy.inspect(h5lossy.encode(noise, codec)).codec in {"interp", "stored"}
+    # Less than 1024 bytes.
+    tiny = far_noise((100,), dtype)
+    assert len(h5lossy.encode(tiny, FOR_SIZE)) < len(h5lossy.encode(tiny, codec))
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -210,13 +210,14 @@ H5L_DEVICE u8* write_mask_by_warp(const MaskNeighbours& neighbours, u32 count, c
 // ---------------------------------------------------------------------------------------------------------------------
 // Decoders
 
+// The odds of all contexts, and the contexts of the bits of the word that is read.
 struct MaskOdds {
   alignas(8) u32 of[kMaskContexts];
-  alignas(8) u8 contexts[kMaskBits];  // of a word's bits, as the words before it give them, without the bit before each
+  alignas(8) u8 contexts[kMaskBits];  // as the words before give them, without the bit before each
 };
 
-// What the bits of a word add to contexts of later bits in it, and which neighbours say whether an octet may differ from
-// what is around it. Of a byte that stands for a context, bit k - 1 is that of neighbour k.
+// What the bits of a word add to contexts of later bits in it, and which neighbours say whether an octet may differ
+// from what is around it. Of a byte that stands for a context, bit k - 1 is that of neighbour k.
 struct OctetRules {
   u64 near_contexts = 0;   // what a bit adds to the eight bytes from its own context on
   u64 far_contexts = 0;    // all neighbours at a distance of an octet or more, in each byte
@@ -303,8 +304,8 @@ class MaskChain {
     return is_1;
   }
 
-  // Each byte of `contexts` is the context of a bit, but for bits of this octet. The odds in both contexts that a bit may
-  // have are loaded before the bit before it is decided; one of them may be what that decision changes.
+  // Each byte of `contexts` is the context of a bit, but for bits of this octet. The odds in both contexts that a bit
+  // may have are loaded before the bit before it is decided; one of them may be what that decision changes.
   template <bool has_near>
   H5L_DEVICE u32 decide_octet(u64 contexts, u64 near_contexts, u32 before) {
     const auto both_of = [&](u32 context) { return *reinterpret_cast<const u64*>(odds_.of + 2 * context); };
@@ -364,7 +365,8 @@ class MaskChain {
 // Goes through a mask as MaskWalk does. The first thread has the chain.
 H5L_DEVICE void walk_mask_by_warp(const MaskNeighbours& neighbours, u32 count, u32* mask, MaskOdds& odds,
                                   MaskChain& chain) {
-  // Lane k has the bits of neighbour k for a word: they are in words `back` and `back` - 1 before it, from bit `shift` on.
+  // Lane k has the bits of neighbour k for a word: they are in words `back` and `back` - 1 before it, from bit `shift`
+  // on.
   const u32 distance = lane() < kNeighbours ? distance_of(neighbours, lane()) : 0;
   const u32 back = (distance + kMaskBits - 1) / kMaskBits, shift = (0 - distance) % kMaskBits;
   const OctetRules rules(neighbours);

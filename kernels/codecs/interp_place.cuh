@@ -53,6 +53,13 @@ class TilePayload {
   const TileValues<T>& values_;
 };
 
+// Whether a frame of this size is what the chunk gets. The host may find a smaller one of another codec for floats; if
+// there is none, the chunk may still be stored.
+template <bool has_words>
+H5L_DEVICE bool is_kept(u64 frame_bytes, u64 raw_bytes) {
+  return frame_bytes < kHeaderBytes + raw_bytes && (has_words || !saves_little(frame_bytes, raw_bytes));
+}
+
 // The launch has a column of thread blocks per chunk (block_row).
 template <class T, bool has_words>
 H5L_DEVICE void place_tiles(const StagedPlan& plan) {
@@ -73,7 +80,7 @@ H5L_DEVICE void place_tiles(const StagedPlan& plan) {
     scan_of_block(behind, totals, rest);
     const u32 bytes = sizes[tile], end = begin + bytes, all = begin + rest;
     if (tile == 0 && thread() == 0) encode.totals[chunk] = all;
-    if (payload_at + all >= u64{kHeaderBytes} + encode.shape.raw_bytes) return;  // the frame will not shrink
+    if (!is_kept<has_words>(payload_at + all, encode.shape.raw_bytes)) return;
     const TilePlace place = place_of(plan, form, tile);
     const TileValues<T> values(encoded_of<has_words>(plan, chunk), encode.shape.dims, place);
     const TilePayload<T, has_words> payload(plan, chunk, TileStage<T>(plan, chunk, tile), values);
@@ -102,14 +109,16 @@ H5L_DEVICE void place_tiles(const StagedPlan& plan) {
 // Does what finish_frames does, for chunks whose tiles and modes differ.
 template <bool has_words>
 H5L_DEVICE void finish(const StagedPlan& plan) {
-  if constexpr (has_words) {
-    if (plan.are_left[block_row()] != 0) {
-      if (block_number() == 0 && thread() == 0) plan.finish.frame_bytes[block_row()] = 0;
-      return;
-    }
-  }
   gpu::FinishPlan own = plan.finish;
-  const ChunkForm form = plan.forms[block_row()];
+  const u32 chunk = block_row();
+  const ChunkForm form = plan.forms[chunk];
+  const u64 bytes = own.encode.header_bytes + u64{kTileEntryBytes} * form.tiles + own.encode.totals[chunk];
+  bool is_left = !is_skipped<has_words>(plan.quantizers[chunk]) && saves_little(bytes, own.encode.shape.raw_bytes);
+  if constexpr (has_words) is_left = plan.are_left[chunk] != 0;
+  if (is_left) {
+    if (block_number() == 0 && thread() == 0) own.frame_bytes[chunk] = 0;
+    return;
+  }
   own.encode.quantizers = plan.quantizers;
   own.encode.mode = form.mode;
   own.encode.shape.tiles = form.tiles;

@@ -162,6 +162,12 @@ h5l_status encode_as(const Choice& choice, const h5l_params& params, const Quant
   return H5L_OK;
 }
 
+// Whether the codec for size was requested for floats, and its frame is so large that others are tried, too.
+bool may_save_little(const h5l_params& params, std::size_t frame_bytes, std::size_t raw_bytes) {
+  const bool is_for_size = params.codec == size_codec(all_codecs()).number && !has_integers(params);
+  return is_for_size && saves_little(frame_bytes, raw_bytes);
+}
+
 // Encodes a chunk that has a type and is not empty.
 h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                          const Message& why, std::uint32_t threads) {
@@ -193,11 +199,10 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
   h5l_status status = choose(params, chosen, raw, choice, why);
   if (status == H5L_OK) status = encode_as(choice, params, chosen, raw, frame, frame_bytes, why, threads);
   const bool are_integers = has_integers(params);
-  if (status != H5L_OK || !prefers_size(params) || (!are_integers && quantizer.kind == BoundKind::lossless)) {
-    return status;
-  }
+  const bool tries_others = prefers_size(params) || may_save_little(params, frame_bytes, raw.size());
+  if (status != H5L_OK || !tries_others || (!are_integers && quantizer.kind == BoundKind::lossless)) return status;
 
-  // Auto for size: use another codec if its frame is smaller. Integers have the same words with all codecs.
+  // Use another codec if its frame is smaller. Integers have the same words with all codecs.
   const Quantizer of_others = are_integers ? quantizer : quantizer_of_others(quantizer);
   choice = {};
   status = find_smaller(params, of_others, raw, frame_bytes, choice, why, threads);

@@ -28,6 +28,12 @@ constexpr u32 type_code(u32 value_class, u32 value_bytes) { return value_class <
 
 constexpr u32 header_bytes_of(u32 dim_count) { return kHeaderBytes + 4 * dim_count; }
 
+// Whether a frame is so large that a codec for size has its chunk encoded by the other codecs, too; not if the chunk is
+// tiny, as headers then matter most.
+constexpr bool saves_little(u64 frame_bytes, u64 raw_bytes) {
+  return raw_bytes >= 1024 && 4 * frame_bytes > 3 * raw_bytes;
+}
+
 constexpr bool is_half(u32 value_class) { return value_class == H5L_CLASS_HALF || value_class == H5L_CLASS_BFLOAT; }
 
 // Whether such a type exists among those whose values become integer words (docs/format/integers.md): integers and

@@ -30,4 +30,16 @@ void launch_codec_kernel(const std::string& name, std::uint32_t blocks, std::uin
   });
 }
 
+DraftedTiles count_drafts(const gpu::StagedPlan& plan) {
+  DraftedTiles tiles;
+  for (std::uint32_t chunk = 0; chunk < plan.finish.encode.chunks; ++chunk) {
+    for (std::uint32_t tile = 0; tile < plan.forms[chunk].tiles; ++tile) {
+      const H5L_TARGET::interp::TileStage<float> stage(plan, chunk, tile);
+      tiles.drafted += stage.record().is_drafted != 0 ? 1 : 0;
+      ++tiles.all;
+    }
+  }
+  return tiles;
+}
+
 }  // namespace h5lossy::test

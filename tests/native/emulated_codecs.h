@@ -18,6 +18,12 @@ void list_codec_kernels();
 void launch_codec_kernel(const std::string& name, std::uint32_t blocks, std::uint32_t rows, const void* plan,
                          bool together);
 
+// Interp's tiles, and how many of them the kernels for usual tiles have coded.
+struct DraftedTiles {
+  std::size_t drafted = 0, all = 0;
+};
+DraftedTiles count_drafts(const gpu::StagedPlan& plan);
+
 template <class Visit, class... Plans>
 bool with_kernel_of(const std::string& name, const Visit& visit) {
   const auto visit_one = [&](auto& all) {
