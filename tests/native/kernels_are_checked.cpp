@@ -69,11 +69,12 @@ Bytes some_values(std::size_t count) {
 struct Case {
   h5l_params params;
   Bytes raw, frame, decoded;
-  explicit Case(std::uint32_t value_bytes)
+  explicit Case(std::uint32_t value_bytes, std::uint32_t codec = H5L_CODEC_PFPL)
       : params(make_params(H5L_BOUND_ABSOLUTE, 1e-3, value_bytes)),
         raw(value_bytes == 4 ? some_values<float>(30000) : some_values<double>(30000)),
         frame(raw.size() + kHeaderBytes),
         decoded(raw.size()) {
+    params.codec = codec;
     std::size_t size = 0;
     CHECK(encode_chunk(params, raw, frame, size, Message(nullptr)) == H5L_OK, "%u bytes", value_bytes);
     frame.resize(size);
@@ -194,6 +195,13 @@ void check_cached_kernels() {
   CHECK(counts().gpu_encoded == 1 && counts().gpu_decoded == 1, "%s", "the CPU did it");
   CHECK(fake<int>("fake_compiled") == 0 && fake<int>("fake_launched") == 5, "%d compiled, %d launched",
         fake<int>("fake_compiled"), fake<int>("fake_launched"));
+}
+
+// Some frames of Interp's check are another codec's, whose kernels have not been loaded.
+void check_interp_alone() {
+  const Case floats(4, H5L_CODEC_INTERP);
+  floats.check_decoding();
+  CHECK(counts().gpu_decoded == 1 && is_kept("interp_decode_f32_absolute"), "%s", "decoded by the CPU");
 }
 
 // The CPU does the work of kernels whose results are wrong, and of no others.
@@ -359,6 +367,7 @@ int main(int count, char** arguments) {
   if (which == "lists") setenv("H5LOSSY_DEVICE", "cpu", 1), check_lists();
   if (which == "all") check_all_kernels();
   if (which == "right") check_right_kernels();
+  if (which == "interp") check_interp_alone();
   if (which == "wrong") check_wrong_kernels();
   if (which == "batches") check_wrong_batches();
   if (which == "copies") check_copies();
