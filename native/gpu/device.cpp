@@ -138,8 +138,9 @@ CudaResult Device::start(std::string& why) {
   if (result == 0) {
     {
       const Current current(*this);
-      CudaModule module = nullptr;
-      result = current.ok() ? load_module(first_kernel(), module, how_) : kCudaInvalidContext;
+      Module& module = module_of(first_kernel());
+      result = current.ok() ? load(first_kernel(), module) : kCudaInvalidContext;
+      how_ = module.code.how;
     }
     if (result != 0) driver_.release_context(device);
   }
@@ -150,28 +151,20 @@ CudaResult Device::start(std::string& why) {
   return result;
 }
 
-// Loads the module that holds a kernel into the current context: that of its unit, or, if NVRTC compiles it, one of its
-// own. `how` receives the code's origin, or the reason why there is none.
-CudaResult Device::load_module(const char* kernel, CudaModule& module, std::string& how) {
-  const char* const unit = unit_of(kernel);
-  Loaded& loaded = loaded_[is_built_in(unit) ? unit : kernel];
-  module = loaded.module;
-  if (module != nullptr) return 0;
-  Code code;
-  if (const auto found = prepared_.find(kernel); found != prepared_.end()) {
-    code = std::move(found->second);
-    prepared_.erase(found);
-  } else {
-    code = find_code(unit, kernel, major_, minor_);
-  }
-  how = code.how;
-  if (code.image == nullptr) return kCudaNoCode;
-  loaded.image = std::move(code.memory);
-  loaded.how = std::move(code.how);
-  loaded.path = std::move(code.path);
-  loaded.is_checked = code.is_checked;
-  const CudaResult result = driver_.load_module(&module, loaded.image.empty() ? code.image : loaded.image.data());
-  if (result == 0) loaded.module = module;
+// The module that holds a kernel: that of its unit, or, if NVRTC compiles it, one of its own.
+Device::Module& Device::module_of(const char* kernel) {
+  return modules_[is_built_in(unit_of(kernel)) ? unit_of(kernel) : kernel];
+}
+
+// Loads the module of a kernel into the current context. On failure, its code says how it was made, or why there is
+// none.
+CudaResult Device::load(const char* kernel, Module& module) {
+  if (module.loaded != nullptr) return 0;
+  if (module.code.image == nullptr) module.code = find_code(unit_of(kernel), kernel, major_, minor_);
+  if (module.code.image == nullptr) return kCudaNoCode;
+  CudaModule loaded = nullptr;
+  const CudaResult result = driver_.load_module(&loaded, module.code.image);
+  if (result == 0) module.loaded = loaded;
   return result;
 }
 
@@ -180,21 +173,21 @@ bool Device::load(const Names& names) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const std::string& name : names) {
-      if (!kernels_.contains(name)) missing.push_back(name.c_str());
+      if (module_of(name.c_str()).code.image == nullptr) missing.push_back(name.c_str());
     }
-    std::erase_if(missing, [&](const char* name) { return loaded_.contains(name) || prepared_.contains(name); });
   }
   // Without the mutex, so that other threads can use other kernels meanwhile.
   std::vector<Code> codes(missing.size());
   run_batch(missing.size(), static_cast<std::uint32_t>(missing.size()), [&](std::size_t i) {
     try {
       codes[i] = find_code(unit_of(missing[i]), missing[i], major_, minor_);
-    } catch (const std::exception&) {  // out of memory; load_module will try again, one kernel at a time
+    } catch (const std::exception&) {  // out of memory; add() will try again, one kernel at a time
     }
   });
   const std::lock_guard<std::mutex> lock(mutex_);
   for (std::size_t i = 0; i < missing.size(); ++i) {
-    if (codes[i].image != nullptr) prepared_[missing[i]] = std::move(codes[i]);
+    Module& module = module_of(missing[i]);
+    if (module.code.image == nullptr) module.code = std::move(codes[i]);
   }
   return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return add(name.c_str()) != nullptr; });
 }
@@ -204,8 +197,8 @@ const Kernel* Device::add(const char* name) {
   if (const auto found = kernels_.find(name); found != kernels_.end()) return &found->second;
   // Failures are not kept: the next call may find free memory, or no capture in progress.
   Kernel kernel;
-  std::string how;
-  if (const CudaResult result = find(name, kernel, how); result != 0) {
+  if (const CudaResult result = find(name, kernel); result != 0) {
+    const std::string& how = module_of(name).code.how;
     note(result, how.empty() ? name : name + (", " + how));
     return nullptr;
   }
@@ -214,10 +207,9 @@ const Kernel* Device::add(const char* name) {
 
 const Kernel* Device::kernel(const char* name, bool is_check) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!needs_check(unit_of(name))) return add(name);
   const auto found = kernels_.find(name);
-  if (found == kernels_.end() || (!is_check && !found->second.is_right)) return nullptr;
-  return &found->second;
+  if (found == kernels_.end()) return needs_check(unit_of(name)) ? nullptr : add(name);
+  return is_check || found->second.is_right ? &found->second : nullptr;
 }
 
 Names Device::unchecked(const Names& names) {
@@ -233,8 +225,8 @@ void Device::accept(const Names& names) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const std::string& name : names) {
     kernels_.at(name).is_right = true;
-    const Loaded& loaded = loaded_.at(name);
-    keep_code(loaded.path, loaded.image);
+    const Code& code = module_of(name.c_str()).code;
+    keep_code(code.path, code.memory);
   }
 }
 
@@ -256,7 +248,7 @@ std::string Device::describe(const Names& names) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text + " (" + loaded_.at(names.front()).how + ")";
+  return text + " (" + module_of(names.front().c_str()).code.how + ")";
 }
 
 std::string Device::describe_refused() {
@@ -280,17 +272,17 @@ bool Device::is_captured(CudaStream stream) const {
   return driver_.capture_status(stream, &status) != 0 || status != 0;
 }
 
-CudaResult Device::find(const char* name, Kernel& kernel, std::string& how) {
-  CudaModule module = nullptr;
-  CudaResult result = load_module(name, module, how);
-  if (result == 0 && needs_check(unit_of(name)) && !loaded_.at(name).is_checked) kernel.is_right = false;
+CudaResult Device::find(const char* name, Kernel& kernel) {
+  Module& module = module_of(name);
+  CudaResult result = load(name, module);
+  kernel.is_right = module.code.is_checked;
   const std::string symbol = std::string("h5l_") + name;
   CudaPointer sizes_at = 0;
   std::size_t size = 0;
   std::uint32_t sizes[2] = {};  // bytes of shared memory, and number of thread blocks
   int resident = 0;
-  if (result == 0) result = driver_.function(&kernel.function, module, symbol.c_str());
-  if (result == 0) result = driver_.global(&sizes_at, &size, module, (symbol + "_sizes").c_str());
+  if (result == 0) result = driver_.function(&kernel.function, module.loaded, symbol.c_str());
+  if (result == 0) result = driver_.global(&sizes_at, &size, module.loaded, (symbol + "_sizes").c_str());
   if (result == 0 && size != sizeof sizes) result = kCudaNotFound;
   // On the null stream, which cannot be captured, so the first use of a kernel must not be in a capture.
   if (result == 0) result = driver_.copy_to_host(sizes, sizes_at, sizeof sizes, nullptr);

@@ -81,10 +81,15 @@ class Device {
 
  private:
   friend class BorrowedStream;
+  struct Module {  // may hold several kernels
+    Code code;
+    CudaModule loaded = nullptr;
+  };
   Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   CudaResult start(std::string& why);  // `why` receives the reason of a failure
-  CudaResult load_module(const char* kernel, CudaModule& module, std::string& how);
-  CudaResult find(const char* name, Kernel& kernel, std::string& how);
+  Module& module_of(const char* kernel);
+  CudaResult load(const char* kernel, Module& module);
+  CudaResult find(const char* name, Kernel& kernel);
   const Kernel* add(const char* name);
   void note(CudaResult result, const std::string& what);
 
@@ -97,14 +102,7 @@ class Device {
   std::atomic<bool> is_broken_{false};
   std::mutex mutex_;  // guards the members below
   std::string last_error_;
-  struct Loaded {  // may hold several kernels
-    CudaModule module = nullptr;
-    std::vector<char> image;
-    std::string how, path;  // as in Code
-    bool is_checked = true;
-  };
-  std::unordered_map<std::string, Loaded> loaded_;
-  std::unordered_map<std::string, Code> prepared_;
+  std::unordered_map<std::string, Module> modules_;  // by kernel, or by unit if that is built in
   std::unordered_map<std::string, Kernel> kernels_;
   std::vector<std::unique_ptr<class StreamBuffers>> free_streams_;
   std::uint32_t stream_count_ = 0;

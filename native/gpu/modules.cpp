@@ -76,14 +76,16 @@ bool is_machine_code(const std::vector<char>& image) {
   return image.size() >= sizeof elf && std::memcmp(image.data(), elf, sizeof elf) == 0;
 }
 
-// Several processes may do this at the same time: each writes its own file and renames it, and the last one wins.
+// Others may do this at the same time, in this process too: each writes its own file and renames it, and the last one
+// wins.
 void write_file(const std::string& path, const std::vector<char>& bytes) {
   const std::string folder = path.substr(0, path.rfind('/'));
   for (std::size_t at = folder.find('/', 1);; at = folder.find('/', at + 1)) {
     platform::make_folder(folder.substr(0, at).c_str());
     if (at == std::string::npos) break;
   }
-  const std::string part = path + "." + std::to_string(platform::process_number());
+  const std::string part = path + "." + std::to_string(platform::process_number()) + "-" +
+                           std::to_string(reinterpret_cast<std::uintptr_t>(&bytes));
   std::ofstream file(part, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();  // fails if the disk is full

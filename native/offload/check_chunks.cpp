@@ -111,7 +111,7 @@ std::vector<std::uint8_t> make_check_chunk(const h5l_params& params, Field field
   std::vector<std::uint8_t> chunk(numbers.size() * bytes);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     std::uint64_t bits = 0;
-    if (field == Field::arbitrary) {
+    if (field == Field::arbitrary || (field == Field::sparse && i >= numbers.size() / 3 * 2)) {
       bits = random.next();
     } else if (has_integers(params)) {
       bits = as_integer(params, field, numbers[i], random);

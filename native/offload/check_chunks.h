@@ -20,7 +20,7 @@ enum class Field : std::uint32_t {
   rough,      // a walk, some of whose steps are large
   masked,     // waves with regions of the fill value, and with NaN, infinities, zeros of both signs and subnormals
   packed,     // decimals with an offset: multiples of a step of their own
-  sparse,     // zeros, nearly all
+  sparse,     // zeros, nearly all, and then any bits, which codecs store
   arbitrary,  // any bits
 };
 inline constexpr std::uint32_t kFields = 8;
