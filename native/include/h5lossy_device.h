@@ -13,9 +13,8 @@
  * their work. Nothing else is printed.
  *
  * The functions below are for data that is already on a GPU. They need only the CUDA driver. `stream` is a CUstream
- * (or cudaStream_t) of the device that holds the data, and all work runs on it. Nothing is allocated and nothing
- * waits, so calls can be captured into a CUDA graph, after one call of the same kind outside a capture, which loads
- * and checks the kernels.
+ * (or cudaStream_t) of the device that holds the data, and all work runs on it. The first call of its kind loads and
+ * checks the kernels. After it, nothing is allocated and nothing waits, so calls can be captured into a CUDA graph.
  *
  * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
  */
