@@ -6,8 +6,8 @@
 //
 // An encoder knows all bits. It lists the decisions, with a thread per bit of a word; then finds their odds, with a
 // thread per context that occurs among them; then runs the rANS. A decoder's decisions are a chain, which one thread
-// follows. The other threads find the contexts of a word's bits, as far as the words before it give them: lane k has the
-// bits of neighbour k for a whole word. Encoder and decoder both use one warp.
+// follows. The other threads find the contexts of a word's bits, as far as the words before it give them: lane k has
+// the bits of neighbour k for a whole word. Encoder and decoder both use one warp.
 #pragma once
 
 #include "codecs/interp/masks.h"
