@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Which kernels a call launches.
+// Which kernels a call launches, if it wants values.
 
 #include <algorithm>
 #include <utility>
@@ -40,8 +40,9 @@ Names kernels_of(const EncodeCall& call) {
   return std::move(listing.kernels);
 }
 
-Names kernels_of(const DecodeCall& call) {
+Names kernels_of(DecodeCall call) {
   Listing listing;
+  call.wanted = std::max(call.wanted, decltype(call.wanted){1});
   static_cast<void>(decode(listing, call, nullptr));
   if (call.big_endian) listing.launch("swap_values", 0, 0, nullptr, 0, false);
   return std::move(listing.kernels);

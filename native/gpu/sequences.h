@@ -102,7 +102,7 @@ struct DecodeCall {
 };
 
 std::size_t decode_workspace_bytes(const DecodeCall& call);
-Names kernels_of(const DecodeCall& call);
+Names kernels_of(DecodeCall call);
 // If no values are wanted, the frames are only checked, which sets their statuses.
 [[nodiscard]] bool decode(Launcher& launcher, const DecodeCall& call, std::uint8_t* workspace);
 

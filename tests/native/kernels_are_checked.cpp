@@ -150,7 +150,9 @@ void check_lists() {
                 !has_kernels(Direction::decode, header.codec, header.mode, header.value_class, header.bound_kind)) {
               continue;
             }
-            check(method.name.c_str(), params, make_decode_call(header, 0, header.raw_bytes / value_bytes, 1));
+            for (const std::size_t wanted : {header.raw_bytes / value_bytes, 0u}) {
+              check(method.name.c_str(), params, make_decode_call(header, 0, wanted, 1));
+            }
           }
         }
       }
