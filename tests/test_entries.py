@@ -256,7 +256,7 @@ def test_masked_points_count_by_place(dtype: str) -> None:
     assert not h5lossy.assess(values, np.ma.array(values, mask=mask), bound=bound).ok
 
 
-@pytest.mark.parametrize("kind", ["pandas array", "pandas series", "list"])
+@pytest.mark.parametrize("kind", ["array", "Series", "Variable", "DataArray", "list"])
 def test_integers_with_gaps_stay_integers(kind: str, tmp_path: Path) -> None:
     numbers, large = [5, 2**53 + 1, 0, -(2**53) - 1], PFPL(lossless=True)
     masked = np.ma.array(numbers, mask=[0, 0, 1, 0])
@@ -265,7 +265,10 @@ def test_integers_with_gaps_stay_integers(kind: str, tmp_path: Path) -> None:
     else:
         pandas = pytest.importorskip("pandas")
         given = pandas.array([*numbers[:2], None, numbers[3]], dtype="Int64")
-        given = given if kind == "pandas array" else pandas.Series(given)
+        if kind == "Series":
+            given = pandas.Series(given)
+        elif kind != "array":
+            given = getattr(pytest.importorskip("xarray"), kind)(data=given, dims="x")
     wanted = [5, 2**53 + 1, -1, -(2**53) - 1, *(numbers if kind == "list" else [])]
     decoded = h5lossy.decode(h5lossy.encode(given, large, fill_value=-1))
     assert (decoded.dtype, decoded.tolist()) == (np.int64, wanted)
