@@ -256,6 +256,18 @@ def test_masked_points_count_by_place(dtype: str) -> None:
     assert not h5lossy.assess(values, np.ma.array(values, mask=mask), bound=bound).ok
 
 
+@pytest.mark.parametrize("dtype", ["i1", ">u4", "i8", "f2", "f8"])
+def test_the_fill_value_of_a_masked_array_counts_unless_another_is_given(dtype: str) -> None:
+    masked = np.ma.array([9, 5, 8, 7], dtype, mask=[0, 1, 0, 0], fill_value=9)
+    bound = PFPL(absolute=1).bound
+    for fill, valid in (("auto", 2), (None, 3), (4, 3)):
+        assert h5lossy.largest_error(masked, masked.data, bound, fill).count == valid
+        report = h5lossy.assess(masked, masked.data, bound=bound, fill_value=fill)
+        assert report.valid == valid
+        resolved = PFPL(range_relative=1).resolve(masked, fill)
+        assert resolved.bound.value == pytest.approx(1 if fill == "auto" else 2)
+
+
 @pytest.mark.parametrize("kind", ["array", "Series", "Variable", "DataArray", "list"])
 def test_integers_with_gaps_stay_integers(kind: str, tmp_path: Path) -> None:
     numbers, large = [5, 2**53 + 1, 0, -(2**53) - 1], PFPL(lossless=True)
