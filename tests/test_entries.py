@@ -264,6 +264,8 @@ def test_the_fill_value_of_a_masked_array_counts_unless_another_is_given(dtype: 
         assert h5lossy.largest_error(masked, masked.data, bound, fill).count == valid
         report = h5lossy.assess(masked, masked.data, bound=bound, fill_value=fill)
         assert report.valid == valid
+        # That of the decoded field has no say.
+        assert h5lossy.assess(masked.data, masked, bound=bound).valid == 4
         resolved = PFPL(range_relative=1).resolve(masked, fill)
         assert resolved.bound.value == pytest.approx(1 if fill == "auto" else 2)
 

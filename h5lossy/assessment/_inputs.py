@@ -314,7 +314,9 @@ def missing_in(
     if isinstance(fill_value, Missing):
         return fill_value.of_reals().as_type(dtype)
     found = Missing(dtype)
-    for field in (original, decoded):
+    # What stands for points that only the decoded field masks is no number of the original.
+    declaring = (original,) if decoded.mask is not None else (original, decoded)
+    for field in declaring:
         if found.is_empty and field.packing is None:
             found = field.missing.as_type(dtype)
     if fill_value is None:
