@@ -11,6 +11,7 @@ A figure without results is left out, with a message.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 from typing import TYPE_CHECKING, Any
 
@@ -299,6 +300,7 @@ DRAWN_FROM = {"front": "rate_distortion"}
 
 def main() -> None:
     """Draw all figures that have results."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     for name, plot in FIGURES.items():
         source = DRAWN_FROM.get(name, name)
         results = load_if_there(source)

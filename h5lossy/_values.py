@@ -240,7 +240,7 @@ def loaded(values: Any) -> Any:
         return np.ma.stack(list(map(loaded, values)))
     if hasattr(values, "compute"):  # of dask, or of xarray with dask's blocks
         values = values.compute()
-    if hasattr(values, "to_dataset"):  # of xarray
+    if hasattr(values, "as_numpy"):  # of xarray
         values = values.data
     nullable = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
     if nullable is not None and nullable.kind == "f":  # of pandas, with NA

@@ -223,12 +223,8 @@ def no_data(
         return Missing(dtype)
     given = _given(missing_value, dtype)
     if fill_value is None or isinstance(data, np.ndarray):  # which has no attributes
-        own = own_fill_value(data) if is_own or np.ma.is_masked(data) else None
-        if not is_own:
-            if own is not None and not is_float(dtype):  # it stands for masked points all the same
-                given = (*given, own)
-            own = fill_value
-        return Missing(dtype, values=given).with_fill(own)
+        fill = own_fill_value(data) if is_own else fill_value
+        return Missing(dtype, values=given).with_fill(fill)
     attributes = _Attributes(data, dtype)
     low, high = attributes.interval()
     declared = attributes.numbers("_FillValue", 1)

@@ -256,7 +256,21 @@ def test_masked_points_count_by_place(dtype: str) -> None:
     assert not h5lossy.assess(values, np.ma.array(values, mask=mask), bound=bound).ok
 
 
-@pytest.mark.parametrize("kind", ["pandas array", "pandas series", "list"])
+@pytest.mark.parametrize("dtype", ["i1", ">u4", "i8", "f2", "f8"])
+def test_the_fill_value_of_a_masked_array_counts_unless_another_is_given(dtype: str) -> None:
+    masked = np.ma.array([9, 5, 8, 7], dtype, mask=[0, 1, 0, 0], fill_value=9)
+    bound = PFPL(absolute=1).bound
+    for fill, valid in (("auto", 2), (None, 3), (4, 3)):
+        assert h5lossy.largest_error(masked, masked.data, bound, fill).count == valid
+        report = h5lossy.assess(masked, masked.data, bound=bound, fill_value=fill)
+        assert report.valid == valid
+        # That of the decoded field has no say.
+        assert h5lossy.assess(masked.data, masked, bound=bound).valid == 4
+        resolved = PFPL(range_relative=1).resolve(masked, fill)
+        assert resolved.bound.value == pytest.approx(1 if fill == "auto" else 2)
+
+
+@pytest.mark.parametrize("kind", ["array", "Series", "Variable", "DataArray", "list"])
 def test_integers_with_gaps_stay_integers(kind: str, tmp_path: Path) -> None:
     numbers, large = [5, 2**53 + 1, 0, -(2**53) - 1], PFPL(lossless=True)
     masked = np.ma.array(numbers, mask=[0, 0, 1, 0])
@@ -265,7 +279,10 @@ def test_integers_with_gaps_stay_integers(kind: str, tmp_path: Path) -> None:
     else:
         pandas = pytest.importorskip("pandas")
         given = pandas.array([*numbers[:2], None, numbers[3]], dtype="Int64")
-        given = given if kind == "pandas array" else pandas.Series(given)
+        if kind == "Series":
+            given = pandas.Series(given)
+        elif kind != "array":
+            given = getattr(pytest.importorskip("xarray"), kind)(data=given, dims="x")
     wanted = [5, 2**53 + 1, -1, -(2**53) - 1, *(numbers if kind == "list" else [])]
     decoded = h5lossy.decode(h5lossy.encode(given, large, fill_value=-1))
     assert (decoded.dtype, decoded.tolist()) == (np.int64, wanted)

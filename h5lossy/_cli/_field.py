@@ -103,8 +103,8 @@ class Choice:
                 found = fields
             if not found:
                 raise click.UsageError(
-                    "no dataset there has numbers that can have a bound: scalars, text and enums "
-                    "can not"
+                    "no dataset there has numbers that can have a bound; scalars, text and enums "
+                    "cannot"
                 )
             if len(found) != 1:
                 names = ", ".join(found[:6])

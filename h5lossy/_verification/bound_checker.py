@@ -195,7 +195,7 @@ class BoundChecker:
         count = int(np.count_nonzero(changed))
         if count and self.missing_change is None:
             at = tuple(np.argwhere(changed)[0].tolist())
-            place = tuple(s + i for s, i in zip(start, at, strict=False))
+            place = tuple(s + i for s, i in zip(start, at, strict=False))  # without the component
             before, after = (int(v[at]) if self._number is int else v[at] for v in (x, y))
             self.missing_change = MissingChange(place, before, after, bool(changes.lost[at]))
         self._missing_changed += count

@@ -42,6 +42,7 @@ class Input:
             values = cupy_memory(values).owner
         elif not _has_numpy_type(values):
             values = _as_numpy(values, name)
+        missing = no_data(values)
         #: The points that a masked array leaves out.
         self.mask: Any = None
         if isinstance(values, np.ma.MaskedArray):
@@ -56,7 +57,7 @@ class Input:
         self.given: np.dtype[Any] = np.dtype(values.dtype)
         self.dtype = real_dtype(self.given) if self.is_complex else self.given
         self.packing = None if self.is_complex else Packing.of(values, self.dtype)
-        self.missing = no_data(values).of_reals() if self.is_complex else no_data(values)
+        self.missing = missing.of_reals()
         self.units = text_of(values, "units") or None
         self.long_name = text_of(values, "long_name") or text_of(values, "standard_name") or None
         #: Coordinates of its axes; empty if these have no names.
@@ -313,7 +314,9 @@ def missing_in(
     if isinstance(fill_value, Missing):
         return fill_value.of_reals().as_type(dtype)
     found = Missing(dtype)
-    for field in (original, decoded):
+    # What stands for points that only the decoded field masks is no number of the original.
+    declaring = (original,) if decoded.mask is not None else (original, decoded)
+    for field in declaring:
         if found.is_empty and field.packing is None:
             found = field.missing.as_type(dtype)
     if fill_value is None:

@@ -59,10 +59,10 @@ class AssessOptions:
     fill_value : float, "auto", None or Missing, optional
         Points whose original has the bits of the fill value are left out, and must come back bit
         for bit. "auto": the original's own, or its attribute ``_FillValue``; if the original
-        declares nothing missing, that of `decoded`; an array declares none. A number replaces the
-        fill value, but not the attributes ``missing_value``, ``valid_min``, ``valid_max`` and
-        ``valid_range``; an `h5lossy.missing.Missing` replaces all of them. None: all finite values
-        are data, whatever the attributes say.
+        declares nothing missing, that of `decoded`; of arrays, only a masked original declares one.
+        A number replaces the fill value, but not the attributes ``missing_value``, ``valid_min``,
+        ``valid_max`` and ``valid_range``; an `h5lossy.missing.Missing` replaces all of them. None:
+        all finite values are data, whatever the attributes say.
     missing_value : float or sequence of float, optional
         Further missing values: they are left out, and must come back bit for bit.
     axes : int, str or sequence of these, optional
