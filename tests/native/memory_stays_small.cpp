@@ -104,9 +104,9 @@ void check_heap(const Method& method) {
         CHECK(use.most_bytes <= most_heap<T>(method), "%s: %zu bytes", method.name.c_str(), use.most_bytes);
       }
       // A candidate is tried on whole blocks, and on the edge, of which it takes a copy. For size, its encoder is in a
-      // list, and the codec for size comes first.
-      const bool chooses = method.codec == H5L_CODEC_INTERP || is_for_size(method);  // in memory of its own
-      const long most = 1 + (is_auto ? 3 * count_candidates() : 0) + (chooses ? 1 : 0);
+      // list, and the codec for size comes first, in memory of its own; alone, it may try the others, too.
+      const bool chooses = method.codec == H5L_CODEC_INTERP || is_for_size(method);
+      const long most = 1 + (is_auto || chooses ? 3 * count_candidates() : 0) + (chooses ? 1 : 0);
       CHECK(many.encode.count <= most, "%s: %ld allocations", method.name.c_str(), many.encode.count);
       for (const Use& use : {many.inspect, many.decode}) {
         CHECK(use.count <= 1, "%s: %ld allocations", method.name.c_str(), use.count);
