@@ -245,8 +245,8 @@ H5L_DEVICE u64 bytes_of_octet(u32 octet) {
   return of_four(octet & 15) | u64{of_four(octet >> 4)} << 32;
 }
 
-// The rANS of a mask, run by one thread. A decision is a chain of dependent instructions, so their latency counts: what
-// follows from either value of a bit is computed before the bit is known, and no decision branches.
+// The rANS of a mask, run by one thread. A decision is a chain of dependent instructions, so their latency counts: the
+// states after either value of a bit are computed before the bit is known, and no decision branches.
 class MaskChain {
  public:
   H5L_DEVICE MaskChain(const u8* words, u32 count, u32 state, MaskOdds& odds)
