@@ -10,8 +10,8 @@ namespace h5lossy::test {
 
 // How many of so many random cases a test tries, and its step through cases that it tries in turn.
 #ifdef H5L_FEW_CASES
-constexpr int cases(int count) { return (count + 3) / 4; }
-inline constexpr unsigned kCaseStep = 5;
+constexpr int cases(int count) { return (count + 9) / 10; }
+inline constexpr unsigned kCaseStep = 11;
 #else
 constexpr int cases(int count) { return count; }
 inline constexpr unsigned kCaseStep = 1;
