@@ -24,7 +24,7 @@ PAGES = ROOT / "docs"
 
 #: What blocks of a page need that is not here, or is not for a test: other tests run these.
 ELSEWHERE = re.compile(
-    r"t_on_gpu|mpi4py|example\.org|references\.py|reference://|SCHEDULER"  # Python
+    r"t_on_gpu|enable_gpu|mpi4py|example\.org|references\.py|reference://|SCHEDULER"  # Python
     r"|pip install|cmake|npm|apt |openssl|g\+\+|cc program|mpiexec|H5LOSSY_DEVICE|--repair"  # sh
 )
 

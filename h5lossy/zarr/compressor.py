@@ -238,12 +238,16 @@ def _extents(chunks: Sequence[int]) -> tuple[int, ...]:
     return extents
 
 
+def padded_params(codec: Codec, fill_value: Any, values: Any) -> _native.Params:
+    """Return how the filter would encode a chunk, which may be padded."""
+    params = frame_params(codec, fill_value, values)
+    # A fill value of +0.0 needs no care, and HDF5 has none then.
+    return dataclasses.replace(params, fill_bits=params.fill_bits or None, maybe_padded=True)
+
+
 def encoded(codec: Codec, fill_value: Any, values: np.ndarray[Any, Any]) -> bytes:
     """Return the frame that the filter would make of a chunk, with the values in C order."""
-    params = frame_params(codec, fill_value, values)
-    # Chunks at the edge are padded. A fill value of +0.0 needs no care, and HDF5 has none then.
-    params = dataclasses.replace(params, fill_bits=params.fill_bits or None, maybe_padded=True)
-    return _native.encode(params, np.asarray(values, order="C"))
+    return _native.encode(padded_params(codec, fill_value, values), np.asarray(values, order="C"))
 
 
 def codec_from_filter(filter_id: int | str, cd_values: Sequence[int]) -> Compressor:

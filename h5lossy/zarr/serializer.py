@@ -5,14 +5,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin, BytesBytesCodec
+from zarr.buffer import cpu
 
-from h5lossy import _native
+from h5lossy import _device, _native
+from h5lossy._arrays import device_memory, is_device_array
 from h5lossy._codecs import FILTER_NAME, Codec
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
 from h5lossy._frames import checked_for
@@ -21,10 +25,14 @@ from h5lossy.zarr.compressor import (
     arguments_of,
     codec_of,
     encoded,
+    padded_params,
     words_of,
 )
+from h5lossy.zarr.on_gpu import decode_chunks, is_on_gpu
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
 
 #: Zarr's own types, which its releases import from different places.
@@ -107,15 +115,18 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
-        values = chunk_data.as_numpy_array()
+        values = chunk_data.as_ndarray_like()
         dtype = chunk_spec.dtype.to_native_dtype()
         if values.dtype.newbyteorder("=") != dtype.newbyteorder("="):
             raise UnsupportedError(
                 f"a codec before {self.codec_name} turned {dtype} into {values.dtype} without "
                 "telling Zarr, so that the chunk could not be read; leave that codec out"
             )
-        frame = encoded(self.codec, chunk_spec.fill_value, values)
-        return chunk_spec.prototype.buffer.from_bytes(frame)
+        fill, buffer = chunk_spec.fill_value, chunk_spec.prototype.buffer
+        if is_device_array(values):
+            params_of = functools.partial(padded_params, self.codec, fill)
+            return buffer.from_array_like(_device.encode(values, params_of))
+        return buffer.from_bytes(encoded(self.codec, fill, values))
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
         values = _decoded(chunk_data.as_numpy_array(), chunk_spec)
@@ -124,18 +135,43 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
     async def _decode_partial_single(
         self, byte_getter: Any, selection: Any, chunk_spec: ArraySpec
     ) -> NDBuffer | None:
-        frame = await byte_getter.get(prototype=chunk_spec.prototype)
+        frame = await _frame(byte_getter, chunk_spec)
         if frame is None:
             return None
-        try:
-            values = await asyncio.to_thread(
-                _selected, frame.as_numpy_array(), selection, chunk_spec
-            )
-        except _native.FRAME_ERRORS as error:
-            if not hasattr(byte_getter, "path"):  # a chunk of a shard does not know its own name
-                raise
-            raise type(error)(f"{byte_getter}: {error}") from error
+        with _named(byte_getter):
+            values = await asyncio.to_thread(_selected, frame, selection, chunk_spec)
         return chunk_spec.prototype.nd_buffer.from_numpy_array(values)
+
+    async def decode_partial(self, batch_info: Any) -> list[NDBuffer | None]:
+        """Decode what is selected of chunks; on a GPU, all of ``codec_pipeline.batch_size``."""
+        batch = list(batch_info)
+        if not all(is_on_gpu(spec.prototype) for _, _, spec in batch):
+            return list(await super().decode_partial(batch))
+        found = await asyncio.gather(*(_frame(getter, spec) for getter, _, spec in batch))
+        frames = {k: frame for k, frame in enumerate(found) if frame is not None}
+        chunks: list[NDBuffer | None] = [None] * len(batch)
+        alike: dict[Any, list[int]] = {}
+        for k in frames:
+            spec = batch[k][2]
+            alike.setdefault((spec.shape, spec.dtype), []).append(k)
+        for places in alike.values():
+            spec = batch[places[0]][2]
+            # In this thread, whose GPU Zarr's own arrays are on.
+            shape, dtype = (len(places), *spec.shape), spec.dtype.to_native_dtype()
+            values = spec.prototype.nd_buffer.create(shape=shape, dtype=dtype).as_ndarray_like()
+            for k in places:
+                with _named(batch[k][0]):
+                    _dtype(frames[k], spec)  # refuses frames of other chunks
+            left = await asyncio.to_thread(decode_chunks, [frames[k] for k in places], values)
+            for i in left:
+                with _named(batch[places[i]][0]):
+                    decoded = _decoded(frames[places[i]], spec)
+                target = device_memory(values[i : i + 1])
+                target.library.assign(target, decoded.astype(dtype, copy=False)[None])
+            for i, k in enumerate(places):
+                chunk = values[i : i + 1].reshape(spec.shape)
+                chunks[k] = spec.prototype.nd_buffer.from_ndarray_like(chunk)[batch[k][1]]
+        return chunks
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -176,6 +212,25 @@ class FrameReader(_ZarrCodec, BytesBytesCodec):  # type: ignore[misc]
         _dtype(frame, chunk_spec)  # refuses frames of other chunks
         values = self.compressor.decode(frame)
         return chunk_spec.prototype.buffer.from_bytes(values.view(np.uint8).data)
+
+
+async def _frame(byte_getter: Any, chunk_spec: ArraySpec) -> npt.NDArray[Any] | None:
+    """Return a chunk's frame in host memory, or None if there is none."""
+    # Chunks of a shard take no other prototype than the array's.
+    prototype = cpu.buffer_prototype if hasattr(byte_getter, "path") else chunk_spec.prototype
+    frame = await byte_getter.get(prototype=prototype)
+    return None if frame is None else frame.as_numpy_array()
+
+
+@contextlib.contextmanager
+def _named(byte_getter: Any) -> Iterator[None]:
+    """Put the name of a chunk before what is wrong with its frame."""
+    try:
+        yield
+    except _native.FRAME_ERRORS as error:
+        if not hasattr(byte_getter, "path"):  # a chunk of a shard does not know its own name
+            raise
+        raise type(error)(f"{byte_getter}: {error}") from error
 
 
 def _dtype(frame: npt.NDArray[Any], chunk_spec: ArraySpec) -> np.dtype[Any]:

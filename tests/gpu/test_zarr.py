@@ -1,0 +1,129 @@
+# SPDX-FileCopyrightText: The h5lossy authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Zarr's GPU mode: values stay on the GPU, frames and values are those of the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import gpu_data as data
+import h5lossy
+from h5lossy import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+cupy: Any = pytest.importorskip("cupy")
+zarr = pytest.importorskip("zarr", minversion="3.1.6", reason="zarr 3.1.6 is not installed")
+
+from h5lossy.zarr import Serializer  # noqa: E402 - needs zarr
+
+# Of Zarr, which appends the checksum of a shard's index on the host.
+pytestmark = pytest.mark.filterwarnings("ignore:Creating a zarr.buffer.gpu")
+
+SHAPE, CHUNKS = (50, 70, 33), (16, 32, 33)
+
+PARTS: list[Any] = [
+    np.s_[...],
+    np.s_[17:49, :5, 3],
+    np.s_[::7, 31:33],
+    np.s_[49, 69, 32],
+    np.s_[3:3],
+]
+
+
+@pytest.fixture
+def gpu_mode() -> Iterator[None]:
+    with zarr.config.enable_gpu(), zarr.config.set({"codec_pipeline.batch_size": 8}):
+        yield
+
+
+def stored(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def write(folder: Path, codec: Any, values: Any, **options: Any) -> Any:
+    """Write an array, all but the chunks of its last rows."""
+    array = zarr.create_array(
+        folder, shape=SHAPE, chunks=CHUNKS, dtype=values.dtype, serializer=Serializer(codec),
+        compressors=None, **options,
+    )  # fmt: skip
+    array[:48] = values[:48]
+    return array
+
+
+@pytest.mark.parametrize("options", [{}, {"shards": (48, 64, 33)}], ids=str)
+@pytest.mark.parametrize(
+    ("codec", "dtype"),
+    [
+        (h5lossy.PFPL(absolute=1e-3), "f4"),
+        (h5lossy.Interp(absolute=1e-3), "f4"),
+        (h5lossy.AATROX(pointwise_relative=1e-3), "f4"),
+        (h5lossy.CuSZp2(range_relative=1e-3), "f8"),
+        (h5lossy.Interp(absolute=2), "u2"),
+        (h5lossy.PFPL(lossless=True), "i4"),
+        (h5lossy.PFPL(absolute=1e-2), "c8"),
+    ],
+    ids=str,
+)
+@pytest.mark.usefixtures("gpu_mode")
+def test_frames_and_values_are_those_of_the_host(
+    tmp_path: Path, codec: Any, dtype: str, options: dict[str, Any]
+) -> None:
+    plain = np.dtype(dtype)
+    if plain.kind == "f":
+        values = data.make("special", SHAPE, plain)
+    else:
+        walk = data.make("rough", SHAPE, "f8")
+        values = (walk + 1j * walk[::-1] if plain.kind == "c" else np.abs(walk)).astype(plain)
+    fill_value = 0 if plain.kind == "c" else 3
+    with zarr.config.set(
+        {"buffer": "zarr.buffer.cpu.Buffer", "ndbuffer": "zarr.buffer.cpu.NDBuffer"}
+    ):
+        host = write(tmp_path / "host", codec, values, fill_value=fill_value, **options)
+        expected = {str(part): host[part] for part in PARTS}
+        picked = host.oindex[[3, 40, 5], :, [1, 30]]
+    uploaded = cupy.asarray(values)
+    on_gpu = write(tmp_path / "gpu", codec, uploaded, fill_value=fill_value, **options)
+    assert stored(tmp_path / "gpu") == stored(tmp_path / "host")
+    for part in PARTS:
+        found = on_gpu[part]
+        assert isinstance(found, cupy.ndarray)
+        wanted = np.asarray(expected[str(part)])
+        assert found.get().tobytes() == wanted.tobytes(), part
+    found = on_gpu.oindex[[3, 40, 5], :, [1, 30]]
+    assert found.get().tobytes() == picked.tobytes()
+
+
+@pytest.mark.usefixtures("gpu_mode")
+def test_the_host_decodes_nothing(tmp_path: Path) -> None:
+    values = data.make("rough", SHAPE, "f4")
+    array = write(tmp_path / "a", h5lossy.Interp(absolute=1e-2), cupy.asarray(values))
+    before = _native.counts()
+    found = array[...]
+    assert _native.counts() == before
+    assert np.abs(found.get()[:48] - values[:48]).max() <= 1e-2
+
+
+@pytest.mark.usefixtures("gpu_mode")
+def test_a_broken_chunk_is_named(tmp_path: Path) -> None:
+    values = cupy.asarray(data.make("rough", SHAPE, "f4"))
+    array = write(tmp_path / "a", h5lossy.PFPL(absolute=1e-2), values)
+    path = tmp_path / "a" / "c" / "1" / "2" / "0"
+    frame = bytearray(path.read_bytes())
+    frame[-1] ^= 1
+    path.write_bytes(frame)
+    with pytest.raises(h5lossy.CorruptFrameError, match=r"c/1/2/0"):
+        array[...]
+    assert array[:16].shape == (16, 70, 33)
+    path.write_bytes(h5lossy.encode(np.zeros(5, "f4"), h5lossy.PFPL(absolute=1e-2)))
+    with pytest.raises(h5lossy.CorruptFrameError, match=r"c/1/2/0.*20 bytes"):
+        array[...]
