@@ -866,3 +866,17 @@ def test_the_schema_for_the_registry_takes_what_is_stored() -> None:
         jsonschema.validate(Serializer(codec).to_dict(), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"name": "h5lossy", "configuration": {"codec": "PFPL"}}, schema)
+
+
+def test_what_is_written_need_not_be_an_array_of_numpy(tmp_path: Path) -> None:
+    netcdf = pytest.importorskip("netCDF4", reason="netCDF4 is not installed")
+    with netcdf.Dataset(tmp_path / "a.nc", "w") as f:
+        f.createDimension("x", 100)
+        variable = f.createVariable("x", "f4", ("x",))
+        variable[:] = np.arange(100)
+        array = zarr.create_array(
+            {}, shape=(100,), chunks=(100,), dtype="f4", serializer=Serializer(PFPL(absolute=0.1)),
+            compressors=None, config={"write_empty_chunks": True},
+        )  # fmt: skip
+        array[...] = variable
+    assert np.abs(array[...] - np.arange(100)).max() <= 0.1

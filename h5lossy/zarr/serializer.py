@@ -77,7 +77,7 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
 
     The array's fill value, that of Zarr, comes back bit for bit, and no other value turns into it
     (unless it is +0.0). Of a chunk that is read in part, only the tiles that hold the part are
-    decoded; the frame is read whole, and its checksum is checked.
+    decoded (on a GPU, all); the frame is read whole, and its checksum is checked.
 
     Parameters
     ----------
@@ -115,7 +115,9 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
-        values = chunk_data.as_ndarray_like()
+        # Zarr hands on what it was given, which need not be an array of NumPy.
+        on_gpu = is_on_gpu(chunk_spec.prototype)
+        values = chunk_data.as_ndarray_like() if on_gpu else chunk_data.as_numpy_array()
         dtype = chunk_spec.dtype.to_native_dtype()
         if values.dtype.newbyteorder("=") != dtype.newbyteorder("="):
             raise UnsupportedError(
@@ -165,7 +167,7 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
             left = await asyncio.to_thread(decode_chunks, [frames[k] for k in places], values)
             for i in left:
                 with _named(batch[places[i]][0]):
-                    decoded = _decoded(frames[places[i]], spec)
+                    decoded = await asyncio.to_thread(_decoded, frames[places[i]], spec)
                 target = device_memory(values[i : i + 1])
                 target.library.assign(target, decoded.astype(dtype, copy=False)[None])
             for i, k in enumerate(places):
