@@ -18,9 +18,7 @@ from h5lossy._values import real_dtype
 _BATCH_BYTES = 64 << 20
 
 
-def is_possible(
-    memory: DeviceMemory, params: _native.Params | _native.FrameFields | None, *, decode: bool
-) -> bool:
+def is_possible(memory: DeviceMemory, params: _native.Params | None, *, decode: bool) -> bool:
     """Return whether the chunks of an array can be encoded, or decoded, here."""
     if params is None or not params.value_bytes or params.dtype != memory.dtype:
         return False

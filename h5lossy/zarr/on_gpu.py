@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from zarr.buffer.gpu import NDBuffer
 
-from h5lossy import _native
 from h5lossy._arrays import cupy_memory
-from h5lossy._batched import gpu, gpu_decoder
+from h5lossy._batched import gpu_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,20 +23,14 @@ def is_on_gpu(prototype: Any) -> bool:
 
 
 def decode_chunks(frames: Sequence[npt.NDArray[Any]], values: Any) -> list[int]:
-    """Decode frames of equal shape and type into an array on a GPU, one along its first axis.
+    """Decode frames of chunks into a contiguous array on a GPU, one along its first axis.
 
     Returns the numbers of those that a GPU does not decode, or that are broken.
     """
-    memory = cupy_memory(values)
-    info = _native.inspect_header(frames[0][:4096].tobytes(), len(frames[0]))
-    if not info.is_typed or not gpu.is_possible(memory, info, decode=True):
-        return list(range(len(frames)))
+    flat = values.reshape(len(frames), -1)  # so the number of axes does not matter
 
     def read(first: int, buffers: npt.NDArray[Any]) -> dict[int, Any]:
         return {k: frames[first + k] for k in range(len(buffers))}
 
-    left: list[int] = []
-    chunk = (1, *memory.shape[1:])
-    for _, failed in gpu_decoder.decode(memory, chunk, (0,) * len(chunk), read):
-        left += failed
-    return left
+    batches = gpu_decoder.decode(cupy_memory(flat), (1, flat.shape[1]), (0, 0), read)
+    return [k for _, failed in batches for k in failed]

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+import zarr
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin, BytesBytesCodec
 from zarr.buffer import cpu
 
 from h5lossy import _device, _native
-from h5lossy._arrays import device_memory, is_device_array
+from h5lossy._arrays import cupy_memory
 from h5lossy._codecs import FILTER_NAME, Codec
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
 from h5lossy._frames import checked_for
@@ -115,8 +116,8 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
-        # Zarr hands on what it was given, which need not be an array of NumPy.
         on_gpu = is_on_gpu(chunk_spec.prototype)
+        # On the host, Zarr hands on what it was given, which need not be an array of NumPy.
         values = chunk_data.as_ndarray_like() if on_gpu else chunk_data.as_numpy_array()
         dtype = chunk_spec.dtype.to_native_dtype()
         if values.dtype.newbyteorder("=") != dtype.newbyteorder("="):
@@ -125,10 +126,10 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
                 "telling Zarr, so that the chunk could not be read; leave that codec out"
             )
         fill, buffer = chunk_spec.fill_value, chunk_spec.prototype.buffer
-        if is_device_array(values):
-            params_of = functools.partial(padded_params, self.codec, fill)
-            return buffer.from_array_like(_device.encode(values, params_of))
-        return buffer.from_bytes(encoded(self.codec, fill, values))
+        if not on_gpu:
+            return buffer.from_bytes(encoded(self.codec, fill, values))
+        params_of = functools.partial(padded_params, self.codec, fill)
+        return buffer.from_array_like(_device.encode(values, params_of))
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
         values = _decoded(chunk_data.as_numpy_array(), chunk_spec)
@@ -149,29 +150,23 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
         batch = list(batch_info)
         if not all(is_on_gpu(spec.prototype) for _, _, spec in batch):
             return list(await super().decode_partial(batch))
-        found = await asyncio.gather(*(_frame(getter, spec) for getter, _, spec in batch))
+        limit = asyncio.Semaphore(zarr.config.get("async.concurrency"))
+
+        async def get(byte_getter: Any, chunk_spec: ArraySpec) -> npt.NDArray[Any] | None:
+            async with limit:
+                return await _frame(byte_getter, chunk_spec)
+
+        found = await asyncio.gather(*(get(getter, spec) for getter, _, spec in batch))
         frames = {k: frame for k, frame in enumerate(found) if frame is not None}
-        chunks: list[NDBuffer | None] = [None] * len(batch)
         alike: dict[Any, list[int]] = {}
         for k in frames:
             spec = batch[k][2]
             alike.setdefault((spec.shape, spec.dtype), []).append(k)
+        chunks: list[NDBuffer | None] = [None] * len(batch)
         for places in alike.values():
             spec = batch[places[0]][2]
-            # In this thread, whose GPU Zarr's own arrays are on.
-            shape, dtype = (len(places), *spec.shape), spec.dtype.to_native_dtype()
-            values = spec.prototype.nd_buffer.create(shape=shape, dtype=dtype).as_ndarray_like()
-            for k in places:
-                with _named(batch[k][0]):
-                    _dtype(frames[k], spec)  # refuses frames of other chunks
-            left = await asyncio.to_thread(decode_chunks, [frames[k] for k in places], values)
-            for i in left:
-                with _named(batch[places[i]][0]):
-                    decoded = await asyncio.to_thread(_decoded, frames[places[i]], spec)
-                target = device_memory(values[i : i + 1])
-                target.library.assign(target, decoded.astype(dtype, copy=False)[None])
-            for i, k in enumerate(places):
-                chunk = values[i : i + 1].reshape(spec.shape)
+            named = [(batch[k][0], frames[k]) for k in places]
+            for k, chunk in zip(places, await _decoded_on_gpu(named, spec), strict=True):
                 chunks[k] = spec.prototype.nd_buffer.from_ndarray_like(chunk)[batch[k][1]]
         return chunks
 
@@ -257,6 +252,27 @@ def _decoded(frame: npt.NDArray[Any], chunk_spec: ArraySpec) -> npt.NDArray[Any]
     flat = np.empty(math.prod(chunk_spec.shape), _dtype(frame, chunk_spec))
     _native.decode(frame, flat)
     return flat.reshape(chunk_spec.shape)
+
+
+async def _decoded_on_gpu(named: list[tuple[Any, npt.NDArray[Any]]], chunk_spec: ArraySpec) -> Any:
+    """Decode frames, each given with its byte getter, into an array with one more axis."""
+    # In this thread, whose GPU Zarr's own arrays are on.
+    shape, dtype = (len(named), *chunk_spec.shape), chunk_spec.dtype.to_native_dtype()
+    values = chunk_spec.prototype.nd_buffer.create(shape=shape, dtype=dtype).as_ndarray_like()
+    for byte_getter, frame in named:
+        with _named(byte_getter):
+            _dtype(frame, chunk_spec)  # refuses frames of other chunks
+
+    async def on_host(byte_getter: Any, frame: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        with _named(byte_getter):
+            return await asyncio.to_thread(_decoded, frame, chunk_spec)
+
+    left = await asyncio.to_thread(decode_chunks, [frame for _, frame in named], values)
+    host = await asyncio.gather(*(on_host(*named[k]) for k in left))
+    for k, decoded in zip(left, host, strict=True):
+        target = cupy_memory(values[k : k + 1])
+        target.library.assign(target, decoded.astype(dtype, copy=False)[None])
+    return values
 
 
 def _selected(frame: npt.NDArray[Any], selection: Any, chunk_spec: ArraySpec) -> npt.NDArray[Any]:

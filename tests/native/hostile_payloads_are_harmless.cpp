@@ -129,7 +129,8 @@ void check(const Method& method) {
   Decoder<T> decoder(method);
   const int times = method.tile_values(sizeof(T)) > 10000 ? cases(8) : cases(20);
   for (int i = 0; i < times; ++i) decoder.run();
-  CHECK(decoder.taken() > cases(30) && decoder.refused() > cases(30), "%s: %d taken, %d refused", method.name.c_str(),
+  const int least = kCaseStep == 1 ? 100 : 3;  // seldom taken, so not a tenth
+  CHECK(decoder.taken() > least && decoder.refused() > least, "%s: %d taken, %d refused", method.name.c_str(),
         decoder.taken(), decoder.refused());
 }
 
