@@ -162,7 +162,7 @@ def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], bool | None]) -
             any(map(go_on, infos))
     except H5LossyError:  # raised by `visit`
         raise
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, OverflowError, RuntimeError, ValueError) as error:
         raise CorruptFrameError(
             f"the chunks of {name_of(dataset)} in {dataset.file.filename} can't be listed: {error}"
         ) from error

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ import numpy as np
 from h5py._objects import phil
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import ThreadPoolExecutor
 
     import h5py
     import numpy.typing as npt
@@ -23,9 +25,90 @@ _MOST_BETWEEN = 4096
 #: Most buffers per call: a third of Linux's limit, since a gap may need a buffer, too.
 _MOST_FRAMES = 340
 
+#: Frames in different stretches of the file, of this many bytes, are read by different calls.
+_CALL_BYTES = 1 << 20
 
-def opened_for_frames(dataset: h5py.Dataset) -> int | None:
-    """Return a file descriptor of the dataset's file, to be closed; None if HDF5 has to read it.
+#: More threads than this do not read faster from the system's page cache.
+_MOST_THREADS = 8
+
+
+class FrameFile:
+    """A file descriptor, from which several threads read."""
+
+    def __init__(self, descriptor: int, threads: int) -> None:
+        self._descriptor = descriptor
+        self._threads = min(threads, _MOST_THREADS)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def close(self) -> None:
+        """Close the file descriptor, and end the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+        os.close(self._descriptor)
+
+    def read(
+        self,
+        offsets: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+        rows: Sequence[npt.NDArray[np.uint8]],
+    ) -> npt.NDArray[np.bool_]:
+        """Read frames to the beginnings of rows; return which were read to their ends."""
+        is_read = np.zeros(len(rows), np.bool_)
+        between = np.empty(_MOST_BETWEEN, np.uint8)
+
+        def read(numbers: list[int]) -> None:
+            begin = end = int(offsets[numbers[0]])
+            buffers: list[Any] = []
+            for i in numbers:
+                offset, size = int(offsets[i]), int(sizes[i])
+                if offset > end:
+                    buffers.append(between[: offset - end])
+                buffers.append(rows[i][:size])
+                end = offset + size
+            try:
+                stop = begin + os.preadv(self._descriptor, buffers, begin)
+            except OSError:
+                return
+            is_read[numbers] = offsets[numbers] + sizes[numbers] <= stop
+
+        self._for_each(read, _calls(offsets, sizes))
+        return is_read
+
+    def _for_each(self, work: Callable[[list[int]], None], calls: list[list[int]]) -> None:
+        """Do the work of all calls, on several threads if there are any."""
+        if self._threads > 1 and len(calls) > 1:
+            try:
+                from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # fails at exit
+
+                self._pool = self._pool or ThreadPoolExecutor(
+                    self._threads, thread_name_prefix="h5lossy"
+                )
+                [*self._pool.map(work, calls)]
+            except RuntimeError:  # Python exits, or the system's limit of threads is reached
+                pass
+            else:
+                return
+        for call in calls:
+            work(call)
+
+
+def _calls(offsets: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> list[list[int]]:
+    """Return the numbers of the frames that each call reads."""
+    order = np.argsort(offsets, kind="stable")
+    begins, ends = offsets[order], (offsets + sizes)[order]
+    gaps = begins[1:] - ends[:-1]
+    stretches = begins // _CALL_BYTES
+    is_cut = (gaps < 0) | (gaps > _MOST_BETWEEN) | (stretches[1:] != stretches[:-1])
+    cuts = [0, *(np.flatnonzero(is_cut) + 1).tolist(), len(order)]
+    return [
+        order[first : min(first + _MOST_FRAMES, end)].tolist()
+        for begin, end in itertools.pairwise(cuts)
+        for first in range(begin, end, _MOST_FRAMES)
+    ]
+
+
+def opened_for_frames(dataset: h5py.Dataset, threads: int) -> FrameFile | None:
+    """Return the dataset's file, to be closed; None if HDF5 has to read it.
 
     If the file is open for writing, HDF5 may hold chunks that are not in the file yet; if another
     process writes to it, HDF5 may read another state of the index.
@@ -39,42 +122,6 @@ def opened_for_frames(dataset: h5py.Dataset) -> int | None:
             return None
         # Another thread may close the file, and the next file to be opened gets the same number.
         try:
-            return os.dup(file.id.get_vfd_handle())
+            return FrameFile(os.dup(file.id.get_vfd_handle()), threads)
         except OSError:  # no descriptors left
             return None
-
-
-def read_frames(file: int, frames: Iterable[tuple[int, npt.NDArray[np.uint8]]]) -> list[bool]:
-    """Fill each row with the bytes from its offset on; return which were filled to their end."""
-    wanted = [*frames]
-    is_read = [False] * len(wanted)
-    between = np.empty(_MOST_BETWEEN, np.uint8)
-    begin = end = 0
-    numbers: list[int] = []
-    buffers: list[Any] = []
-
-    def read() -> None:
-        if not numbers or sys.platform == "win32":
-            return
-        try:
-            stop = begin + os.preadv(file, buffers, begin)
-        except OSError:
-            return
-        for i in numbers:
-            offset, row = wanted[i]
-            is_read[i] = offset + len(row) <= stop
-
-    for i in sorted(range(len(wanted)), key=lambda i: wanted[i][0]):
-        offset, row = wanted[i]
-        if not 0 <= offset - end <= _MOST_BETWEEN or len(numbers) == _MOST_FRAMES:
-            read()
-            begin = end = offset
-            numbers.clear()
-            buffers.clear()
-        if offset > end:
-            buffers.append(between[: offset - end])
-        buffers.append(row)
-        numbers.append(i)
-        end = offset + len(row)
-    read()
-    return is_read

@@ -5,18 +5,16 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
 import h5lossy
-from h5lossy._frame_reads import read_frames
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from h5lossy._frame_reads import FrameFile
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "preadv"), reason="the system has no preadv")
 
@@ -44,12 +42,22 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def plain_file(tmp_path: Path) -> Iterator[int]:
+def plain_file(tmp_path: Path) -> Path:
     path = tmp_path / "plain"
     path.write_bytes(bytes(range(250)) * 100)
-    fd = os.open(path, os.O_RDONLY)
-    yield fd
-    os.close(fd)
+    return path
+
+
+def read_frames(
+    path: Path, frames: list[tuple[int, int]], threads: int = 1
+) -> tuple[list[np.ndarray[Any, Any]], list[bool]]:
+    """Read frames, given by offset and size, to rows that are longer by a byte."""
+    offsets, sizes = np.array(frames).T
+    rows = [np.full(size + 1, 251, np.uint8) for size in sizes]
+    file = FrameFile(os.open(path, os.O_RDONLY), threads)
+    is_read = file.read(offsets, sizes, rows)
+    file.close()
+    return rows, is_read.tolist()
 
 
 @pytest.mark.parametrize(
@@ -63,22 +71,48 @@ def plain_file(tmp_path: Path) -> Iterator[int]:
         ([(i * 20, 10) for i in range(341)], 2),
     ],
 )
+@pytest.mark.parametrize("threads", [1, 3])
 def test_rows_are_filled(
-    plain_file: int, calls: list[int], frames: list[tuple[int, int]], expected: int
+    plain_file: Path, calls: list[int], frames: list[tuple[int, int]], expected: int, threads: int
 ) -> None:
-    rows = [np.zeros(size, np.uint8) for _, size in frames]
-    offsets = [offset for offset, _ in frames]
-    assert read_frames(plain_file, zip(offsets, rows, strict=True)) == [True] * len(frames)
+    rows, is_read = read_frames(plain_file, frames, threads)
+    assert all(is_read)
     for (offset, size), row in zip(frames, rows, strict=True):
-        np.testing.assert_array_equal(row, (np.arange(offset, offset + size) % 250))
+        np.testing.assert_array_equal(row, [*(np.arange(offset, offset + size) % 250), 251])
     assert len(calls) == expected
     assert max(calls) <= 1024  # IOV_MAX
 
 
-def test_a_row_beyond_the_end_is_said_to_be_missing(plain_file: int) -> None:
-    rows = [np.zeros(10, np.uint8) for _ in range(4)]
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_row_beyond_the_end_is_said_to_be_missing(plain_file: Path, threads: int) -> None:
     offsets = [24980, 24990, 24991, 2**63 - 20]
-    assert read_frames(plain_file, zip(offsets, rows, strict=True)) == [True, True, False, False]
+    _, is_read = read_frames(plain_file, [(offset, 10) for offset in offsets], threads)
+    assert is_read == [True, True, False, False]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 20])
+def test_far_frames_are_read_by_several_threads(tmp_path: Path, threads: int) -> None:
+    size = 300_000
+    data = np.random.default_rng(1).integers(0, 256, 40 * size, np.uint8)
+    data.tofile(tmp_path / "a")
+    frames = [(i * size, size) for i in np.random.default_rng(2).permutation(40).tolist()]
+    rows, is_read = read_frames(tmp_path / "a", frames, threads)
+    assert all(is_read)
+    for (offset, _), row in zip(frames, rows, strict=True):
+        np.testing.assert_array_equal(row[:-1], data[offset : offset + size])
+
+
+def test_frames_are_read_without_threads_where_there_are_none_left(
+    plain_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    frames = [(0, 10), (20_000, 10)]
+    rows, is_read = read_frames(plain_file, frames, threads=4)
+    assert is_read == [True, True]
+    np.testing.assert_array_equal(rows[1][:-1], np.arange(10))
 
 
 def write(path: Path, data: Any, **options: Any) -> None:

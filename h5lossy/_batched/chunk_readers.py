@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
+import array
 import itertools
 import operator
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,12 +18,12 @@ from h5lossy._batched.boxes import Pieces, Place, Selection, chunk_box
 from h5lossy._batched.gpu_decoder import decode
 from h5lossy._batched.pipeline import FrameBuffers, aligned, overlap
 from h5lossy._blocks import batch_bytes, for_each_chunk
-from h5lossy._frame_reads import opened_for_frames, read_frames
+from h5lossy._frame_reads import FrameFile, opened_for_frames
 from h5lossy._libhdf5 import stored_size
 from h5lossy._values import unwritten_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import h5py
     import numpy.typing as npt
@@ -55,19 +55,20 @@ class ChunkReader:
         self._dataset = dataset
         self._chunks = chunks
         self._target = target
+        self._threads = 1
         self._report = report
         self._chosen = chosen
         self._fill = unwritten_value(dataset)
         self._listed: npt.NDArray[np.uint32] | None = None
         #: Where the listed chunks are in the file, if frames can be read from there.
-        self._offsets: npt.NDArray[np.uint64] | None = None
-        self._file: int | None = None
+        self._offsets: npt.NDArray[np.int64] | None = None
+        self._file: FrameFile | None = None
         self._done = 0
 
     def close(self) -> None:
-        """Release the memory that `_frames` reads from."""
+        """Close the file that frames are read from."""
         if self._file is not None:
-            os.close(self._file)
+            self._file.close()
             self._file = None
 
     def _assign(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:
@@ -104,44 +105,52 @@ class ChunkReader:
 
     def _list_chunks(self) -> npt.NDArray[np.uint32]:
         """Return the sizes of all chunks of the selection, and keep their offsets."""
-        chosen = self._chosen
+        chosen, rank = self._chosen, len(self._chosen.counts)
         stored = np.full(chosen.counts, _NOT_STORED, np.uint32)  # there may be millions
-        self._file = opened_for_frames(self._dataset)
-        offsets = None if self._file is None else np.zeros(chosen.counts, np.uint64)
+        listed = array.array("Q")
 
-        def mark(chunk: Any) -> None:
-            at = tuple(map(operator.floordiv, chunk.chunk_offset, chosen.chunks))
-            inside = tuple(map(operator.sub, at, chosen.first))
-            if all(0 <= i < n for i, n in zip(inside, chosen.counts, strict=True)):
-                stored[inside] = min(chunk.size, _NOT_STORED - 1)
-                if offsets is not None and not chunk.filter_mask:
-                    offsets[inside] = chunk.byte_offset
+        def add(chunk: Any) -> None:
+            listed.extend(chunk.chunk_offset)
+            listed.extend((chunk.filter_mask, chunk.byte_offset, chunk.size))
 
-        for_each_chunk(self._dataset, mark)
-        self._offsets = offsets
+        for_each_chunk(self._dataset, add)
+        rows = np.frombuffer(listed or b"", np.int64).reshape(-1, rank + 3)
+        inside = rows[:, :rank] // chosen.chunks - chosen.first
+        is_chosen = ((inside >= 0) & (inside < chosen.counts)).all(axis=1)
+        at = tuple(inside[is_chosen].T)
+        masks, offsets, sizes = rows[is_chosen, rank:].T
+        stored[at] = np.minimum(sizes, _NOT_STORED - 1)
+        self._file = opened_for_frames(self._dataset, self._threads)
+        if self._file is not None:
+            self._offsets = np.zeros(chosen.counts, np.int64)
+            self._offsets[at] = np.where(masks == 0, offsets, 0)
         return stored
 
-    def _frames(
-        self, places: npt.NDArray[np.int64], rows: dict[int, npt.NDArray[np.uint8]]
-    ) -> dict[int, Any]:
-        """Return the frames of chunks by row; chunks that are left out have to be read whole."""
-        frames: dict[int, Any] = {}
-        if self._offsets is not None and self._listed is not None and rows:
-            assert self._file is not None
-            at = tuple((places[[*rows]] // self._chosen.chunks - self._chosen.first).T)
-            known = zip(rows, self._offsets[at].tolist(), self._listed[at].tolist(), strict=True)
-            wanted = {
-                i: (offset, rows[i][:size])
-                for i, offset, size in known
-                if offset and 0 < size <= len(rows[i])
-            }
-            is_read = read_frames(self._file, wanted.values())
-            frames = {i: wanted[i][1] for i, ok in zip(wanted, is_read, strict=True) if ok}
-        for i in rows.keys() - frames.keys():
+    def _read_frames(
+        self, places: npt.NDArray[np.int64], rows: Sequence[npt.NDArray[np.uint8]]
+    ) -> npt.NDArray[np.int64]:
+        """Read the frames of chunks to the beginnings of rows; return their sizes.
+
+        A chunk with size 0 has to be read whole; so have those whose rows have no room.
+        """
+        found = np.zeros(len(rows), np.int64)
+        rooms = np.fromiter(map(len, rows), np.int64)
+        if self._file is not None:
+            assert self._offsets is not None
+            assert self._listed is not None
+            at = tuple((places // self._chosen.chunks - self._chosen.first).T)
+            offsets, sizes = self._offsets[at], self._listed[at].astype(np.int64)
+            known = np.flatnonzero((offsets > 0) & (sizes <= rooms))
+            offsets, sizes = offsets[known], sizes[known]
+            is_read = self._file.read(offsets, sizes, [rows[i] for i in known.tolist()])
+            found[known[is_read]] = sizes[is_read]
+        for i in np.flatnonzero((found == 0) & (rooms > 0)).tolist():
             frame = self._chunks.frame_if_whole(tuple(places[i].tolist()), rows[i])
             if frame is not None:
-                frames[i] = frame
-        return frames
+                found[i] = len(frame)
+                if isinstance(frame, bytes):  # elsewhere
+                    rows[i][: len(frame)] = np.frombuffer(frame, np.uint8)
+        return found
 
     def _tell(self, done: int) -> None:
         """Report that `done` chunks have been read."""
@@ -171,6 +180,7 @@ class HostReader(ChunkReader):
 
     def run(self, threads: int) -> None:
         """Read on at most so many threads."""
+        self._threads = threads
         chunk_bytes = self._chosen.chunk_bytes
         is_one_batch = len(self._chosen) * chunk_bytes <= batch_bytes(chunk_bytes, threads)
         if threads == 1 or is_one_batch:
@@ -188,12 +198,9 @@ class HostReader(ChunkReader):
             rooms = [aligned(size) if size is not None and size <= most else 0 for size in sizes]
             buffer = buffers.next(1, sum(rooms))[0]
             ends = itertools.accumulate(rooms)
-            rows = {
-                i: buffer[end - room : end]
-                for i, (room, end) in enumerate(zip(rooms, ends, strict=True))
-                if room
-            }
-            frames = self._frames(pieces.places, rows)
+            rows = [buffer[end - room : end] for room, end in zip(rooms, ends, strict=True)]
+            found = enumerate(self._read_frames(pieces.places, rows).tolist())
+            frames = {i: rows[i][:frame_bytes] for i, frame_bytes in found if frame_bytes}
             for i, size in enumerate(sizes):
                 if i not in frames:
                     self._read_whole(pieces.place(i), is_stored=size is not None)
@@ -220,21 +227,21 @@ class HostReader(ChunkReader):
 class GpuReader(ChunkReader):
     """Only frames are copied to the GPU, which decodes them into the target."""
 
-    def run(self) -> None:
+    def run(self, threads: int) -> None:
         """Read, or raise MemoryError if the GPU has no memory for a batch."""
+        self._threads = threads
         chosen = self._chosen
-        places = list(chosen.box.places(chosen.chunks))
+        places = np.array(list(chosen.box.places(chosen.chunks)))
         start = tuple(map(operator.mod, chosen.box.start, chosen.chunks))
 
-        def read(first: int, buffers: npt.NDArray[np.uint8]) -> dict[int, Any]:
-            wanted = np.array(places[first : first + len(buffers)])
-            return self._frames(wanted, dict(enumerate(buffers)))
+        def read(first: int, buffers: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+            return self._read_frames(places[first : first + len(buffers)], list(buffers))
 
         if len(places) > _FEW_CHUNKS and not chosen.has_few_chunks:
             self._listed = self._list_chunks()
         for done, left in decode(self._target, chosen.chunks, start, read):
             if left:
-                self._read_each([places[number] for number in left])
+                self._read_each([tuple(place) for place in places[left].tolist()])
             self._tell(done)
 
     def _assign(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:

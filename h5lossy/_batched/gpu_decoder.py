@@ -24,9 +24,9 @@ _HEADER_BYTES = 80
 #: frame that turns out to be of another kind.
 _ALIKE_BYTES = 16
 
-#: Buffer size for frames that are copied to the GPU at once: one copy takes as long as reading a
-#: short frame.
-_COPIED_BYTES = 2 << 20
+#: Buffer size for frames that are copied to the GPU at once: of each, as many
+#: bytes as the longest one has.
+_COPIED_BYTES = 8 << 20
 
 #: Most combinations of codec, bound and mode that are decoded in one batch; the host decodes the
 #: frames of any others.
@@ -51,13 +51,13 @@ def decode(
     memory: DeviceMemory,
     chunks: tuple[int, ...],
     start: tuple[int, ...],
-    read: Callable[[int, npt.NDArray[np.uint8]], dict[int, Any]],
+    read: Callable[[int, npt.NDArray[np.uint8]], npt.NDArray[np.int64]],
 ) -> Iterator[tuple[int, list[int]]]:
     """Decode all chunks that an array intersects into the array; `start` is in the first chunk.
 
-    `read(chunk, buffers)` returns the frames of this chunk and the next ones, one per buffer, by
-    their number from 0, in the buffer or elsewhere; it may leave some out. After each batch, yields
-    how many chunks have been tried, and the numbers of those that were not decoded.
+    `read(chunk, buffers)` reads the frames of this chunk and the next ones to the beginnings of the
+    buffers, one to each, and returns their sizes: 0 for those that it leaves out. After each batch,
+    yields how many chunks have been tried, and the numbers of those that were not decoded.
     """
     work = GpuChunks(memory, chunks, start)
     batches = work.batches()
@@ -80,7 +80,9 @@ class _Decoder:
     """Decodes batches: `start` begins one, and `finish` waits for it after the next `start`."""
 
     def __init__(
-        self, chunks: GpuChunks, read: Callable[[int, npt.NDArray[np.uint8]], dict[int, Any]]
+        self,
+        chunks: GpuChunks,
+        read: Callable[[int, npt.NDArray[np.uint8]], npt.NDArray[np.int64]],
     ) -> None:
         self._chunks = chunks
         self._read_frames = read
@@ -93,16 +95,15 @@ class _Decoder:
         slot.first, slot.count = first, count
         buffers = slot.host_frames.reshape(work.most, work.frame_stride)[:count]
         sizes = slot.host_small.view(np.int64)[:count]
+        sizes[:] = self._read_frames(first, buffers)
         at_once = max(1, _COPIED_BYTES // work.frame_stride)
         for begin in range(0, count, at_once):
-            end = min(begin + at_once, count)
-            self._read(slot, buffers, sizes, begin, end)
-            longest = int(sizes[begin:end].max())
+            offset = begin * work.frame_stride
+            longest = int(sizes[begin : begin + at_once].max())
             if longest:
-                offset = begin * work.frame_stride
                 source = slot.host_frames.ctypes.data + offset
                 to = slot.frames.address + offset
-                work.copy_frames(to, source, end - begin, longest)
+                work.copy_frames(to, source, min(at_once, count - begin), longest)
         kinds = self._kinds(buffers, sizes)
         slot.kinds = len(kinds)
         if kinds:
@@ -114,24 +115,6 @@ class _Decoder:
             statuses = slot.host_small.ctypes.data + 8 * work.most
             work.copy(statuses, slot.statuses.address, 4 * len(kinds) * work.most)
         slot.done = work.mark()
-
-    def _read(
-        self,
-        slot: _DecodeSlot,
-        buffers: npt.NDArray[np.uint8],
-        sizes: npt.NDArray[np.int64],
-        begin: int,
-        end: int,
-    ) -> None:
-        """Read the frames `begin` to `end` of a batch."""
-        sizes[begin:end] = 0
-        for k, frame in self._read_frames(slot.first + begin, buffers[begin:end]).items():
-            buffer, size = buffers[begin + k], len(frame)
-            if size <= len(buffer):
-                sizes[begin + k] = size
-                view = np.frombuffer(frame, np.uint8)
-                if view.ctypes.data != buffer.ctypes.data:
-                    buffer[:size] = view
 
     def finish(self, slot: _DecodeSlot) -> list[int]:
         """Wait for a batch; return the chunks that were not decoded."""
@@ -158,10 +141,11 @@ class _Decoder:
     ) -> list[_native.FrameFields]:
         """Return the header of one frame of each kind."""
         kinds: dict[tuple[int, int, int] | None, _native.FrameFields] = {}
-        begins: dict[bytes, int] = {}  # look at only one of several frames that begin alike
-        for k in np.flatnonzero(sizes).tolist():
-            begins.setdefault(buffers[k, :_ALIKE_BYTES].tobytes(), k)
-        for k in begins.values():
+        read = np.flatnonzero(sizes)
+        heads = np.ascontiguousarray(buffers[read, :_ALIKE_BYTES]).view(f"V{_ALIKE_BYTES}")
+        # Look at only one of several frames that begin alike.
+        _, which = np.unique(heads, return_index=True)
+        for k in read[np.sort(which)].tolist():
             info = self._info(buffers[k], int(sizes[k]))
             how = 0 if info is None else _native.has_kernels(info, decode=True)
             if info is None or not how:

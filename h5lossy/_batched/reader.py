@@ -159,7 +159,7 @@ def _read_to_gpu(
     if chunks is not None and is_possible(target, chunks.decoding, decode=True):
         try:
             with closing(GpuReader(dataset, chunks, chosen, target, report)) as reader:
-                reader.run()
+                reader.run(threads or checked_threads(None))
         except MemoryError:
             pass
         else:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from zarr.buffer.gpu import NDBuffer
 
 from h5lossy._arrays import cupy_memory
@@ -29,8 +30,14 @@ def decode_chunks(frames: Sequence[npt.NDArray[Any]], values: Any) -> list[int]:
     """
     flat = values.reshape(len(frames), -1)  # so the number of axes does not matter
 
-    def read(first: int, buffers: npt.NDArray[Any]) -> dict[int, Any]:
-        return {k: frames[first + k] for k in range(len(buffers))}
+    def read(first: int, buffers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        sizes = np.zeros(len(buffers), np.int64)
+        for k, buffer in enumerate(buffers):
+            frame = frames[first + k]
+            if len(frame) <= len(buffer):
+                buffer[: len(frame)] = frame
+                sizes[k] = len(frame)
+        return sizes
 
     batches = gpu_decoder.decode(cupy_memory(flat), (1, flat.shape[1]), (0, 0), read)
     return [k for _, failed in batches for k in failed]
