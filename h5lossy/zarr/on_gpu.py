@@ -1,26 +1,45 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Chunks in Zarr's GPU mode: values stay in a GPU's memory, and only frames are copied to it."""
+"""Chunks in Zarr's GPU mode: values stay in a GPU's memory, and only frames are copied."""
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from zarr.buffer.gpu import NDBuffer
 
 from h5lossy._arrays import cupy_memory
-from h5lossy._batched import gpu_decoder
+from h5lossy._batched import gpu_decoder, gpu_encoder
+from h5lossy._batched.gpu import is_possible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from h5lossy import _native
+
 
 def is_on_gpu(prototype: Any) -> bool:
     """Return whether Zarr wants arrays on a GPU (`zarr.config.enable_gpu`)."""
     return issubclass(prototype.nd_buffer, NDBuffer)
+
+
+def encode_chunks(chunks: Sequence[Any], params: _native.Params) -> list[Any] | None:
+    """Return the frames of chunks of one shape and type, on their GPU; None if it can't encode."""
+    cupy = importlib.import_module("cupy")
+    with chunks[0].device:
+        flat = cupy.stack(chunks).reshape(len(chunks), -1)
+        memory = cupy_memory(flat)
+        if not is_possible(memory, params, decode=False):
+            return None
+        frames: list[Any] = []
+        for batch in gpu_encoder.encode(memory, params, (1, flat.shape[1]), 0):
+            packed = cupy.asarray(np.concatenate(batch))
+            frames += cupy.split(packed, np.cumsum([len(frame) for frame in batch])[:-1].tolist())
+    return frames
 
 
 def decode_chunks(frames: Sequence[npt.NDArray[Any]], values: Any) -> list[int]:

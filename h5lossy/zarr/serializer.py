@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
@@ -16,7 +15,7 @@ import zarr
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin, BytesBytesCodec
 from zarr.buffer import cpu
 
-from h5lossy import _device, _native
+from h5lossy import _native
 from h5lossy._arrays import cupy_memory
 from h5lossy._codecs import FILTER_NAME, Codec
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
@@ -29,10 +28,10 @@ from h5lossy.zarr.compressor import (
     padded_params,
     words_of,
 )
-from h5lossy.zarr.on_gpu import decode_chunks, is_on_gpu
+from h5lossy.zarr.on_gpu import decode_chunks, encode_chunks, is_on_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -116,20 +115,20 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
-        on_gpu = is_on_gpu(chunk_spec.prototype)
-        # On the host, Zarr hands on what it was given, which need not be an array of NumPy.
-        values = chunk_data.as_ndarray_like() if on_gpu else chunk_data.as_numpy_array()
+        # Zarr hands on what it was given, which need not be an array of NumPy.
+        values = chunk_data.as_numpy_array()
+        self._check_type(values.dtype, chunk_spec)
+        frame = encoded(self.codec, chunk_spec.fill_value, values)
+        return chunk_spec.prototype.buffer.from_bytes(frame)
+
+    def _check_type(self, found: np.dtype[Any], chunk_spec: ArraySpec) -> None:
+        """Raise if the values of a chunk are not of the array's type."""
         dtype = chunk_spec.dtype.to_native_dtype()
-        if values.dtype.newbyteorder("=") != dtype.newbyteorder("="):
+        if found.newbyteorder("=") != dtype.newbyteorder("="):
             raise UnsupportedError(
-                f"a codec before {self.codec_name} turned {dtype} into {values.dtype} without "
+                f"a codec before {self.codec_name} turned {dtype} into {found} without "
                 "telling Zarr, so that the chunk could not be read; leave that codec out"
             )
-        fill, buffer = chunk_spec.fill_value, chunk_spec.prototype.buffer
-        if not on_gpu:
-            return buffer.from_bytes(encoded(self.codec, fill, values))
-        params_of = functools.partial(padded_params, self.codec, fill)
-        return buffer.from_array_like(_device.encode(values, params_of))
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
         values = _decoded(chunk_data.as_numpy_array(), chunk_spec)
@@ -145,10 +144,43 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
             values = await asyncio.to_thread(_selected, frame, selection, chunk_spec)
         return chunk_spec.prototype.nd_buffer.from_numpy_array(values)
 
+    async def encode(self, chunks_and_specs: Any) -> list[Buffer | None]:
+        """Encode chunks; on a GPU, all of ``codec_pipeline.batch_size`` at once."""
+        batch = list(chunks_and_specs)
+        if not _are_on_gpu(spec for _, spec in batch):
+            return list(await super().encode(batch))
+        alike: dict[Any, list[int]] = {}
+        for k, (chunk, spec) in enumerate(batch):
+            if chunk is not None:
+                self._check_type(chunk.dtype, spec)
+                alike.setdefault((spec.shape, chunk.dtype), []).append(k)
+        frames: list[Buffer | None] = [None] * len(batch)
+        for places in alike.values():
+            chunks, spec = [batch[k][0] for k in places], batch[places[0]][1]
+            params = padded_params(self.codec, spec.fill_value, chunks[0].as_ndarray_like())
+            values = [chunk.as_ndarray_like() for chunk in chunks]
+            encoded_there = await asyncio.to_thread(encode_chunks, values, params)
+            if encoded_there is None:  # kernels do not encode this
+                on_host = ((batch[k][0], batch[k][1]) for k in places)
+                found = list(await super().encode(on_host))
+            else:
+                found = [spec.prototype.buffer.from_array_like(frame) for frame in encoded_there]
+            for k, frame in zip(places, found, strict=True):
+                frames[k] = frame
+        return frames
+
+    async def decode(self, chunks_and_specs: Any) -> list[NDBuffer | None]:
+        """Decode chunks; on a GPU, all of ``codec_pipeline.batch_size`` at once."""
+        batch = list(chunks_and_specs)
+        if not _are_on_gpu(spec for _, spec in batch):
+            return list(await super().decode(batch))
+        frames = [None if chunk is None else chunk.as_numpy_array() for chunk, _ in batch]
+        return await _decoded_on_gpu([None] * len(batch), frames, [spec for _, spec in batch])
+
     async def decode_partial(self, batch_info: Any) -> list[NDBuffer | None]:
         """Decode what is selected of chunks; on a GPU, all of ``codec_pipeline.batch_size``."""
         batch = list(batch_info)
-        if not all(is_on_gpu(spec.prototype) for _, _, spec in batch):
+        if not _are_on_gpu(spec for _, _, spec in batch):
             return list(await super().decode_partial(batch))
         limit = asyncio.Semaphore(zarr.config.get("async.concurrency"))
 
@@ -156,19 +188,13 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
             async with limit:
                 return await _frame(byte_getter, chunk_spec)
 
-        found = await asyncio.gather(*(get(getter, spec) for getter, _, spec in batch))
-        frames = {k: frame for k, frame in enumerate(found) if frame is not None}
-        alike: dict[Any, list[int]] = {}
-        for k in frames:
-            spec = batch[k][2]
-            alike.setdefault((spec.shape, spec.dtype), []).append(k)
-        chunks: list[NDBuffer | None] = [None] * len(batch)
-        for places in alike.values():
-            spec = batch[places[0]][2]
-            named = [(batch[k][0], frames[k]) for k in places]
-            for k, chunk in zip(places, await _decoded_on_gpu(named, spec), strict=True):
-                chunks[k] = spec.prototype.nd_buffer.from_ndarray_like(chunk)[batch[k][1]]
-        return chunks
+        getters, selections, specs = zip(*batch, strict=True)
+        frames = await asyncio.gather(*map(get, getters, specs))
+        chunks = await _decoded_on_gpu(getters, frames, specs)
+        return [
+            None if chunk is None else chunk[selection]
+            for chunk, selection in zip(chunks, selections, strict=True)
+        ]
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -254,7 +280,32 @@ def _decoded(frame: npt.NDArray[Any], chunk_spec: ArraySpec) -> npt.NDArray[Any]
     return flat.reshape(chunk_spec.shape)
 
 
-async def _decoded_on_gpu(named: list[tuple[Any, npt.NDArray[Any]]], chunk_spec: ArraySpec) -> Any:
+def _are_on_gpu(specs: Iterable[ArraySpec]) -> bool:
+    """Return whether all chunks of a batch are on a GPU."""
+    places = {is_on_gpu(spec.prototype) for spec in specs}
+    return places == {True}
+
+
+async def _decoded_on_gpu(
+    byte_getters: Sequence[Any],
+    frames: Sequence[npt.NDArray[Any] | None],
+    specs: Sequence[ArraySpec],
+) -> list[NDBuffer | None]:
+    """Decode frames, each of which has the name of its byte getter; None stays None."""
+    alike: dict[Any, list[int]] = {}
+    for k, (frame, spec) in enumerate(zip(frames, specs, strict=True)):
+        if frame is not None:
+            alike.setdefault((spec.shape, spec.dtype), []).append(k)
+    chunks: list[NDBuffer | None] = [None] * len(frames)
+    for places in alike.values():
+        spec = specs[places[0]]
+        named = [(byte_getters[k], frames[k]) for k in places]
+        for k, chunk in zip(places, await _decoded_alike(named, spec), strict=True):
+            chunks[k] = spec.prototype.nd_buffer.from_ndarray_like(chunk)
+    return chunks
+
+
+async def _decoded_alike(named: list[tuple[Any, Any]], chunk_spec: ArraySpec) -> Any:
     """Decode frames, each given with its byte getter, into an array with one more axis."""
     # In this thread, whose GPU Zarr's own arrays are on.
     shape, dtype = (len(named), *chunk_spec.shape), chunk_spec.dtype.to_native_dtype()

@@ -74,6 +74,7 @@ def write(folder: Path, codec: Any, values: Any, **options: Any) -> Any:
         (h5lossy.Interp(absolute=2), "u2"),
         (h5lossy.PFPL(lossless=True), "i4"),
         (h5lossy.PFPL(absolute=1e-2), "c8"),
+        (h5lossy.Interp(noise=1), "u2"),  # has no kernels
     ],
     ids=str,
 )
@@ -104,13 +105,52 @@ def test_frames_and_values_are_those_of_the_host(
 
 
 @pytest.mark.usefixtures("gpu_mode")
-def test_the_host_decodes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{}, {"shards": (48, 64, 33)}], ids=str)
+def test_the_host_encodes_and_decodes_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
     values = data.make("rough", SHAPE, "f4")
-    array = write(tmp_path / "a", h5lossy.Interp(absolute=1e-2), cupy.asarray(values))
+    uploaded = cupy.asarray(values)
     before = _native.counts()
+    array = write(tmp_path / "a", h5lossy.Interp(absolute=1e-2), uploaded, **options)
+    array[5:40, 3:] = uploaded[5:40, 3:]
     found = array[...]
     assert _native.counts() == before
     assert np.abs(found.get()[:48] - values[:48]).max() <= 1e-2
+
+
+@pytest.mark.usefixtures("gpu_mode")
+def test_parts_of_chunks_are_written_as_on_the_host(tmp_path: Path) -> None:
+    values = data.make("rough", SHAPE, "f4")
+    other = cupy.asarray(-values)
+    codec = h5lossy.AATROX(absolute=1e-2)
+    on_gpu = write(tmp_path / "gpu", codec, cupy.asarray(values))
+    with zarr.config.set(HOST_MODE):
+        host = write(tmp_path / "host", codec, values)
+    for part in (np.s_[5:45, 3:], np.s_[::9, :, 7], np.s_[49:]):
+        on_gpu[part] = other[part]
+        with zarr.config.set(HOST_MODE):
+            host[part] = -values[part]
+    assert stored(tmp_path / "gpu") == stored(tmp_path / "host")
+
+
+@pytest.mark.usefixtures("gpu_mode")
+def test_other_codecs_may_stand_beside(tmp_path: Path) -> None:
+    values = data.make("rough", SHAPE, "f4")
+    options: dict[str, Any] = {
+        "shape": SHAPE, "chunks": CHUNKS, "dtype": "f4",
+        "filters": [zarr.codecs.TransposeCodec(order=(2, 0, 1))],
+        "serializer": Serializer(h5lossy.PFPL(absolute=1e-2)),
+        "compressors": [zarr.codecs.GzipCodec(level=1)],
+    }  # fmt: skip
+    with zarr.config.set(HOST_MODE):
+        host = zarr.create_array(tmp_path / "host", **options)
+        host[...] = values
+        expected = host[...]
+    before = _native.counts()
+    array = zarr.create_array(tmp_path / "gpu", **options)
+    array[...] = cupy.asarray(values)
+    assert array[...].get().tobytes() == expected.tobytes()
+    assert _native.counts() == before
+    assert stored(tmp_path / "gpu") == stored(tmp_path / "host")
 
 
 @pytest.mark.usefixtures("gpu_mode")
