@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from zarr.buffer.gpu import NDBuffer
 
-from h5lossy._arrays import cupy_memory
+from h5lossy import _device, _native
+from h5lossy._arrays import cupy_memory, device_of
 from h5lossy._batched import gpu_decoder, gpu_encoder
 from h5lossy._batched.gpu import is_possible
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
-
-    from h5lossy import _native
 
 
 def is_on_gpu(prototype: Any) -> bool:
@@ -29,6 +28,8 @@ def is_on_gpu(prototype: Any) -> bool:
 
 def encode_chunks(chunks: Sequence[Any], params: _native.Params) -> list[Any] | None:
     """Return the frames of chunks of one shape and type, on their GPU; None if it can't encode."""
+    if len(chunks) == 1:
+        return [_device.encode(chunks[0], lambda _: params)]
     cupy = importlib.import_module("cupy")
     with chunks[0].device:
         flat = cupy.stack(chunks).reshape(len(chunks), -1)
@@ -48,6 +49,14 @@ def decode_chunks(frames: Sequence[npt.NDArray[Any]], values: Any) -> list[int]:
     Returns the numbers of those that a GPU does not decode, or that are broken.
     """
     flat = values.reshape(len(frames), -1)  # so the number of axes does not matter
+    if len(frames) == 1:
+        memory = cupy_memory(flat[0])
+        try:
+            frame = memory.library.upload(frames[0], device_of(memory))
+            _device.decode(frame, _native.inspect(frames[0]), 0, memory)
+        except _native.FRAME_ERRORS:
+            return [0]
+        return []
 
     def read(first: int, buffers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         sizes = np.zeros(len(buffers), np.int64)

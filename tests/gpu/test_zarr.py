@@ -39,9 +39,10 @@ PARTS: list[Any] = [
 HOST_MODE = {"buffer": "zarr.buffer.cpu.Buffer", "ndbuffer": "zarr.buffer.cpu.NDBuffer"}
 
 
-@pytest.fixture
-def gpu_mode() -> Iterator[None]:
-    with zarr.config.enable_gpu(), zarr.config.set({"codec_pipeline.batch_size": 8}):
+@pytest.fixture(params=[1, 8])
+def gpu_mode(request: pytest.FixtureRequest) -> Iterator[None]:
+    size = {"codec_pipeline.batch_size": request.param}
+    with zarr.config.enable_gpu(), zarr.config.set(size):
         yield
 
 
