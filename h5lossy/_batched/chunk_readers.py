@@ -71,6 +71,17 @@ class ChunkReader:
             self._file.close()
             self._file = None
 
+    @property
+    def is_short(self) -> bool:
+        """Whether one chunk after another is faster than batches."""
+        count = len(self._chosen)
+        return count <= _FEW_CHUNKS and count * self._chosen.chunk_bytes <= _FEW_BYTES
+
+    @property
+    def _is_listed(self) -> bool:
+        """Whether to list the dataset's chunks, so that frames can be read from the file."""
+        return not (self.is_short or self._chosen.has_few_chunks)
+
     def _assign(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:
         """Copy values of the host to a part of the target."""
         self._target[index] = values
@@ -93,7 +104,7 @@ class ChunkReader:
     def _stored_bytes(self, places: npt.NDArray[np.int64]) -> list[int | None]:
         """Return the sizes of chunks in the file, looking up a few one by one; None: not stored."""
         if self._listed is None:
-            if len(places) <= _FEW_CHUNKS or self._chosen.has_few_chunks:
+            if not self._is_listed:
                 dataset = self._dataset.id.id
                 sizes = [stored_size(dataset, place) for place in map(tuple, places.tolist())]
                 if None not in sizes:
@@ -166,12 +177,6 @@ class _Batch(NamedTuple):
 class HostReader(ChunkReader):
     """Reads batches with `_fetch`, `_decode` and `_finish`, in this order."""
 
-    @property
-    def is_short(self) -> bool:
-        """Whether `run_at_once` is faster than `run`."""
-        count = len(self._chosen)
-        return count <= _FEW_CHUNKS and count * self._chosen.chunk_bytes <= _FEW_BYTES
-
     def run_at_once(self) -> None:
         """Read one chunk after another."""
         places = list(self._chosen.box.places(self._chosen.chunks))
@@ -237,7 +242,7 @@ class GpuReader(ChunkReader):
         def read(first: int, buffers: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
             return self._read_frames(places[first : first + len(buffers)], list(buffers))
 
-        if len(places) > _FEW_CHUNKS and not chosen.has_few_chunks:
+        if self._is_listed:
             self._listed = self._list_chunks()
         for done, left in decode(self._target, chosen.chunks, start, read):
             if left:
