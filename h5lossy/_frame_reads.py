@@ -28,8 +28,8 @@ _MOST_FRAMES = 340
 #: Frames in different stretches of the file, of this many bytes, are read by different calls.
 _CALL_BYTES = 1 << 20
 
-#: More threads than this do not read faster from the system's page cache.
-_MOST_THREADS = 8
+#: More threads do not read faster from the page cache of the system.
+_MOST_THREADS = 4
 
 
 class FrameFile:
