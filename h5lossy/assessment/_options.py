@@ -31,8 +31,7 @@ PROFILES: dict[str, frozenset[str]] = {
     "full": GROUPS,
 }
 
-_SIZE = re.compile(r"(\d+\.?\d*(?:e\+?\d+)?)\s*(?:([kmg])ib?)?")
-_UNITS = {None: 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_SIZE = re.compile(r"(\d+\.?\d*(?:e\+?\d+)?)\s*(?:([kmgt])(i?)b)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,12 +211,22 @@ def memory_bytes(limit: int | str) -> int:
 
 
 def number_of_bytes(name: str, given: int | str) -> int:
-    """Read a number of bytes, which may be text with a unit."""
+    """Read a number of bytes, which may be text with a unit.
+
+    Examples
+    --------
+    >>> number_of_bytes("--size", "1.5 KiB"), number_of_bytes("--size", "2 MB")
+    (1536, 2000000)
+    """
     found = _SIZE.fullmatch(str(given).strip().lower())
-    count = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    count = 0.0
+    if found:
+        power = " kmgt".index(found[2] or " ")
+        count = float(found[1]) * (1024 if found[3] else 1000) ** power
     if not 1 <= count < math.inf:
         raise InvalidArgumentError(
-            f'{name} must be a number of bytes, at least 1, or like "256 MiB", got {given!r}'
+            f'{name} must be a number of bytes, at least 1, or like "256 MiB" or "2 GB", '
+            f"got {given!r}"
         )
     return int(count)
 
