@@ -37,8 +37,8 @@ _SAMPLE = 64
 class Extent:
     """The range of values that are added block by block; values in `missing` are left out."""
 
-    def __init__(self, missing: Missing) -> None:
-        self.missing = missing.of_reals()
+    def __init__(self, missing: Missing, threads: int = 1) -> None:
+        self.missing, self._threads = missing.of_reals(), threads
         #: Integers if the values are integers.
         self.ends: tuple[float, float] | None = None
         self._params = _native.Params(
@@ -76,7 +76,8 @@ class Extent:
         if block.dtype.kind == "f":
             if mask is not None:
                 block = np.where(mask != 0, block.dtype.type(np.nan), block).astype(block.dtype)
-            return _native.value_range(self._params, self.missing.blanked(block))
+            values = self.missing.blanked(block)
+            return _native.value_range(self._params, values, self._threads)
         valid = block[self.missing.is_data(block, mask)]
         return (int(valid.min()), int(valid.max())) if valid.size else None
 

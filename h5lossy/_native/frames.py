@@ -274,10 +274,12 @@ def unpack_cd_values(words: Sequence[int]) -> Params:
     )
 
 
-def value_range(params: Params, raw: npt.NDArray[Any]) -> tuple[float, float] | None:
+def value_range(
+    params: Params, raw: npt.NDArray[Any], threads: int = 1
+) -> tuple[float, float] | None:
     """Return (min, max) of the valid values in a C-contiguous array; None where there is none."""
     with readable(raw) as data:
-        found = result("value_range", params, data, raw.nbytes)
+        found = result("value_range", params, data, raw.nbytes, threads)
     return (found.min, found.max) if found.count else None
 
 

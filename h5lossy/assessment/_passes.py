@@ -256,7 +256,7 @@ class Passes:
             both = dataclasses.replace(fields, decoded=fields.original)
             Walker(both, 0, 0).run(state, progress=self._advance)
             return _original_ends(state.points_result())
-        extent = Extent(fields.missing)
+        extent = Extent(fields.missing, int(self._task.options.threads or 0))
         for own, times in fields.blocks(min(BLOCK_BYTES, self._limit // 4)):
             block, mask = fields.read_original(fields.layout.selection(own))
             extent.add(block, mask)

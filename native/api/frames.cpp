@@ -18,6 +18,7 @@
 #include "h5lossy.h"
 #include "runtime/entry.h"
 #include "runtime/registry.h"
+#include "runtime/threads.h"
 
 namespace h5lossy {
 namespace {
@@ -192,8 +193,8 @@ h5l_status h5l_unpack_cd_values(const uint32_t* words, size_t count, h5l_params*
   });
 }
 
-h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw_bytes, h5l_range* range,
-                           h5l_message* message) {
+h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw_bytes, uint32_t threads,
+                           h5l_range* range, h5l_message* message) {
   return guarded(message, [&](const Message& why) {
     if (params == nullptr || range == nullptr) {
       return why.fail(H5L_INVALID_ARGUMENT, "params and range must not be null");
@@ -210,7 +211,9 @@ h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw
       return why.fail(H5L_INVALID_ARGUMENT, "%zu bytes are not a multiple of the value size, %u", raw_bytes,
                       params->value_bytes);
     }
-    *range = value_range(*params, bytes_of(raw, raw_bytes));
+    std::uint32_t chosen = 1;
+    if (const h5l_status status = choose_threads(threads, chosen, why); status != H5L_OK) return status;
+    *range = value_range(*params, bytes_of(raw, raw_bytes), chosen);
     return H5L_OK;
   });
 }

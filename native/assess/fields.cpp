@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "assess/points.h"
@@ -15,8 +17,11 @@
 namespace h5lossy::assess {
 namespace {
 
-// The most cells whose results are kept at a time, unless a plane of the field has more.
-constexpr std::uint64_t kCellsAtOnce = 8192;
+// The most memory for the results of cells that are kept at a time, unless a plane of the field needs more.
+constexpr std::uint64_t kCellBytesAtOnce = std::uint64_t{16} << 20;
+
+// Threads add up groups of 2^kAddedLevel cells before these are added to the state.
+constexpr std::uint32_t kAddedLevel = 6;
 
 constexpr std::align_val_t kCacheLine{64};
 
@@ -135,10 +140,28 @@ struct CellLayout {
   std::uint64_t rows, columns, down, across;
 };
 
-// Runs a kernel over the cells of [first, end), and calls add(result) for each in the order of the cells.
+// Calls add(result, level) for consecutive cells in their order, or for sums of groups of 2^level cells, such that a
+// tree to which `pushed` cells were added has the same sum.
+template <class Cell, class At, class Add>
+void add_cells(std::uint64_t pushed, std::uint64_t count, std::uint32_t threads, At cell, Add add) {
+  constexpr std::uint64_t kGroup = std::uint64_t{1} << kAddedLevel;
+  const std::uint64_t head = std::min(count, (kGroup - pushed % kGroup) % kGroup);
+  std::vector<Cell> sums((count - head) / kGroup);
+  run_batch(sums.size(), threads, [&](std::size_t i) {
+    Tree<Cell, kAddedLevel + 1> group;
+    group.depth = 0;
+    for (std::uint64_t k = 0; k < kGroup; ++k) group.push(cell(head + i * kGroup + k));
+    sums[i] = group.node[0];
+  });
+  for (std::uint64_t i = 0; i < head; ++i) add(cell(i), 0);
+  for (const Cell& sum : sums) add(sum, kAddedLevel);
+  for (std::uint64_t i = head + sums.size() * kGroup; i < count; ++i) add(cell(i), 0);
+}
+
+// Runs a kernel over the cells of [first, end), and calls add(result, level), as add_cells() does.
 template <class Cell, class Kernel, class Add>
 void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4], const CellLayout& layout,
-                   std::uint64_t most_planes, std::uint32_t threads, Kernel kernel, Add add) {
+                   std::uint64_t most_planes, std::uint32_t threads, std::uint64_t pushed, Kernel kernel, Add add) {
   for (int axis = 0; axis < 4; ++axis) {
     if (first[axis] >= end[axis]) return;
   }
@@ -150,14 +173,30 @@ void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4
   const std::uint64_t across = (rows.size() - 1) * wide;
   const std::uint64_t planes = end[kZ] - first[kZ];
   const std::uint64_t most_cells = layout.down * layout.across;  // of a column in a plane
-  const std::uint64_t deep =
-      std::clamp<std::uint64_t>(kCellsAtOnce / (across * most_cells), 1, std::min(planes, most_planes));
+  const std::uint64_t deep = std::clamp<std::uint64_t>(kCellBytesAtOnce / (across * most_cells * sizeof(Cell)), 1,
+                                                       std::min(planes, most_planes));
   // If there are fewer columns than threads, columns are divided along z. Each part reads a halo of planes again, so
   // parts must not be too short.
   const std::uint64_t wanted = across >= 2 * threads || threads == 1 ? 1 : (2 * threads + across - 1) / across;
   const std::uint64_t step = std::max<std::uint64_t>((deep + wanted - 1) / wanted, std::min<std::uint64_t>(deep, 16));
   const std::uint64_t stride = deep * most_cells;
-  std::vector<Cell> cells(across * stride);
+  const auto cells = std::make_unique_for_overwrite<Cell[]>(across * stride);
+  // Where the cells of the first plane are, in their order, and how far from them those of the next plane.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
+  places.reserve(across * most_cells);
+  for (std::uint64_t y = 0; y < cells_down.size(); ++y) {
+    for (std::uint64_t row = 0; row < cells_down[y]; ++row) {
+      for (std::uint64_t x = 0; x < wide; ++x) {
+        const std::uint64_t plane = cells_down[y] * cells_across[x];
+        const std::uint64_t at = (y * wide + x) * stride + row * cells_across[x];
+        for (std::uint64_t i = 0; i < cells_across[x]; ++i) places.emplace_back(at + i, plane);
+      }
+    }
+  }
+  const auto cell = [&](std::uint64_t i) -> const Cell& {
+    const auto& [at, plane] = places[i % places.size()];
+    return cells[at + i / places.size() * plane];
+  };
   Scratches scratches(threads);
   for (std::uint64_t w = first[kW]; w < end[kW]; ++w) {
     for (std::uint64_t z = first[kZ]; z < end[kZ]; z += deep) {
@@ -172,22 +211,12 @@ void for_each_cell(const std::uint64_t (&first)[4], const std::uint64_t (&end)[4
         const std::uint64_t from = segment * step;
         const std::uint64_t to = std::min(now, from + step);
         const Column column{{w, z + from, rows[y], columns[x]}, {w + 1, z + to, rows[y + 1], columns[x + 1]}};
-        Cell* const own = cells.data() + which * stride + from * cells_down[y] * cells_across[x];
+        Cell* const own = cells.get() + which * stride + from * cells_down[y] * cells_across[x];
         if (!kernel(column, scratches.of(worker), own)) failed = true;
       });
       if (failed) throw std::bad_alloc();
-      for (std::uint64_t plane = 0; plane < now; ++plane) {
-        for (std::uint64_t y = 0; y < cells_down.size(); ++y) {
-          for (std::uint64_t row = 0; row < cells_down[y]; ++row) {
-            for (std::uint64_t x = 0; x < wide; ++x) {
-              const Cell* const own = cells.data() + (y * wide + x) * stride;
-              for (std::uint64_t i = 0; i < cells_across[x]; ++i) {
-                add(own[(plane * cells_down[y] + row) * cells_across[x] + i]);
-              }
-            }
-          }
-        }
-      }
+      add_cells<Cell>(pushed, now * places.size(), threads, cell, add);
+      pushed += now * places.size();
     }
   }
 }
@@ -234,12 +263,12 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
   } else if (plan.stencils || plan.lags != 0) {
     for_each_cell<StencilCell>(
         placed.first, placed.end, {kCellRows, std::max<std::uint64_t>(line, kCellColumns), 1, 1}, ~std::uint64_t{0},
-        threads,
+        threads, state.stencils.pushed(),
         [&](const Column& column, Scratch& scratch, StencilCell* cells) {
           return kernels.stencils(params.value_bytes, placed.view, rules, plan, column, scratch, cells);
         },
-        [&](const StencilCell& cell) {
-          state.stencils.push(cell.sums);
+        [&](const StencilCell& cell, std::uint32_t level) {
+          state.stencils.push(cell.sums, level);
           add_extrema(state.extrema, cell.extrema);
         });
   }
@@ -260,12 +289,12 @@ void add_field(const h5l_assess_params& params, const Kernels& kernels, std::uin
       placed.first, end,
       {kWindowRows, std::max<std::uint64_t>(line, kWindowColumns), kWindowCellsDown,
        line == 0 ? kWindowCellsAcross : 1},
-      most_planes, threads,
+      most_planes, threads, state.windows.pushed(),
       [&](const Column& column, Scratch& scratch, WindowCell* cells) {
         return kernels.windows(params.value_bytes, placed.view, rules, plan, column, scratch, cells);
       },
-      [&](const WindowCell& cell) {
-        state.windows.push(cell.sums);
+      [&](const WindowCell& cell, std::uint32_t level) {
+        state.windows.push(cell.sums, level);
         add_worst_window(state, cell.worst, cell.at);
       });
 }

@@ -133,12 +133,12 @@ void add_parts(const PointsCall& call, std::uint64_t start, std::uint64_t first,
   std::vector<std::unique_ptr<PointsPart>> results(at_once);
   for (std::uint64_t done = 0; done < parts; done += at_once) {
     const std::uint64_t now = std::min(at_once, parts - done);
-    for (std::uint64_t i = 0; i < now; ++i) results[i] = new_part();
     std::atomic<bool> failed = false;
     run_batch(now, call.threads, [&](std::size_t i, std::uint32_t worker) {
       const std::uint64_t offset = (done + i) * kPart;
       const auto size = static_cast<std::uint32_t>(std::min(kPart, count - offset));
       try {
+        results[i] = new_part();
         NativeValues x(call.x, size, call.params.value_bytes, call.params.original_big_endian != 0);
         NativeValues y(call.y, size, call.params.value_bytes, call.params.decoded_big_endian != 0);
         call.kernels.points(call.params, first + offset, x.part(start + offset, size), y.part(start + offset, size),

@@ -120,6 +120,12 @@ void add_totals(h5l_assess_points_result& all, const Totals& more) {
   }
 }
 
+// Whether a window is worse than another, or as bad and earlier. What is negative is no window.
+bool is_worse(double lost, const u64* at, double other_lost, const u64* other_at) {
+  const bool earlier = std::lexicographical_compare(at, at + 4, other_at, other_at + 4);
+  return lost > other_lost || (lost == other_lost && lost >= 0 && earlier);
+}
+
 }  // namespace
 
 Moments together(const Moments& a, const Moments& b) { return scalar::joined(a, b); }
@@ -137,7 +143,19 @@ StencilSums together(const StencilSums& a, const StencilSums& b) {
   return sum;
 }
 
+StencilCell together(const StencilCell& a, const StencilCell& b) {
+  StencilCell both = {together(a.sums, b.sums), a.extrema};
+  add_extrema(both.extrema, b.extrema);
+  return both;
+}
+
 WindowSums together(const WindowSums& a, const WindowSums& b) { return {a.windows + b.windows, a.sum + b.sum}; }
+
+WindowCell together(const WindowCell& a, const WindowCell& b) {
+  WindowCell both = is_worse(b.worst, b.at, a.worst, a.at) ? b : a;
+  both.sums = together(a.sums, b.sums);
+  return both;
+}
 
 void clear(State& state) {
   std::memset(static_cast<void*>(&state), 0, sizeof state);
@@ -193,11 +211,9 @@ void add_extrema(StencilExtrema& all, const StencilExtrema& more) {
 }
 
 void add_worst_window(State& state, double lost, const u64* at) {
-  const bool earlier = std::lexicographical_compare(at, at + 4, state.window_at, state.window_at + 4);
-  if (lost > state.window_worst || (lost == state.window_worst && lost >= 0 && earlier)) {
-    state.window_worst = lost;
-    std::copy(at, at + 4, state.window_at);
-  }
+  if (!is_worse(lost, at, state.window_worst, state.window_at)) return;
+  state.window_worst = lost;
+  std::copy(at, at + 4, state.window_at);
 }
 
 void move_pivot(StencilSums& sums, double by) {

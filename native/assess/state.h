@@ -12,10 +12,8 @@ namespace h5lossy::assess {
 
 // Sums consecutive parts as a binary tree over their index: parts 2 i and 2 i + 1 first. So the result does not depend
 // on how many parts are added per call. Parts that arrive out of order are added in the order of arrival.
-template <class Part>
+template <class Part, u32 kLevels = 64>
 struct Tree {
-  static constexpr u32 kLevels = 64;
-
   Part node[kLevels];
   u32 level[kLevels];
   u32 depth;
@@ -73,7 +71,9 @@ struct State {
 
 Moments together(const Moments& a, const Moments& b);
 StencilSums together(const StencilSums& a, const StencilSums& b);
+StencilCell together(const StencilCell& a, const StencilCell& b);
 WindowSums together(const WindowSums& a, const WindowSums& b);
+WindowCell together(const WindowCell& a, const WindowCell& b);
 
 void clear(State& state);
 

@@ -3,11 +3,14 @@
 
 #include "chunk/params.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "chunk/integers.h"
 #include "chunk/safeguards.h"
 #include "codecs/bounds.h"
+#include "runtime/pool.h"
 #include "runtime/registry.h"
 
 namespace h5lossy {
@@ -21,6 +24,9 @@ const char* const kCodecList = "0 (auto)"
     ;
 
 const char* const kBoundNames[] = {"absolute", "pointwise-relative", "range-relative", "lossless", "noise"};
+
+// The part of a range that a thread finds at a time: whole values, in its L2 cache.
+constexpr std::size_t kRangeBytes = std::size_t{1} << 18;
 
 template <class T>
 Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> raw) {
@@ -209,6 +215,22 @@ h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> ra
   const FoundRange found = (params.value_bytes == 4 ? functions.float32 : functions.float64)(
       valid, raw.data(), raw.size() / params.value_bytes);
   return {found.min, found.max, found.count};
+}
+
+h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw, std::uint32_t threads) {
+  std::vector<h5l_range> parts((raw.size() + kRangeBytes - 1) / kRangeBytes);
+  run_batch(parts.size(), threads, [&](std::size_t i) {
+    const std::span<const std::uint8_t> rest = raw.subspan(i * kRangeBytes);
+    parts[i] = value_range(params, rest.first(std::min(rest.size(), kRangeBytes)));
+  });
+  h5l_range all = {};
+  for (const h5l_range& part : parts) {
+    if (part.count == 0) continue;
+    all.min = all.count == 0 ? part.min : std::min(all.min, part.min);
+    all.max = all.count == 0 ? part.max : std::max(all.max, part.max);
+    all.count += part.count;
+  }
+  return all;
 }
 
 double absolute_bound(double range_relative, double min, double max) {

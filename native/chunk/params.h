@@ -37,6 +37,7 @@ bool fill_must_match_exactly(const h5l_params& params);
 
 // The range of the valid values (h5l_value_range). The type is a float.
 h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw);
+h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw, std::uint32_t threads);
 
 // The absolute bound for a range-relative one (h5l_absolute_bound).
 double absolute_bound(double range_relative, double min, double max);

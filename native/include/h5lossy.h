@@ -5,9 +5,8 @@
  *
  * libh5lossy is also the HDF5 plugin; this header is for callers with data in memory. Two more headers are for data
  * on a GPU (h5lossy_device.h) and for measuring errors (h5lossy_assess.h). All functions are re-entrant. They
- * allocate nothing that outlives the call, except the threads of the _batch functions and a GPU's memory. They never
- * read or write outside the buffers passed to them, even if a frame is corrupt. They restore the caller's
- * floating-point environment.
+ * allocate nothing that outlives the call, except the threads of a pool and a GPU's memory. They never read or write
+ * outside the buffers passed to them, even if a frame is corrupt. They restore the caller's floating-point environment.
  *
  * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
  */
@@ -249,9 +248,9 @@ h5l_status h5l_pack_cd_values(const h5l_params* params, uint32_t words[H5L_MAX_C
 h5l_status h5l_unpack_cd_values(const uint32_t* words, size_t count, h5l_params* params, h5l_message* message);
 
 /* The range of the valid values: finite, not the fill value, and, if maybe_padded is set, not zero. Uses value_bytes,
- * big_endian, has_fill, fill_bits and maybe_padded of `params`. */
-h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw_bytes, h5l_range* range,
-                           h5l_message* message);
+ * big_endian, has_fill, fill_bits and maybe_padded of `params`. Threads share the work as in a batch. */
+h5l_status h5l_value_range(const h5l_params* params, const void* raw, size_t raw_bytes, uint32_t threads,
+                           h5l_range* range, h5l_message* message);
 
 /* The absolute bound for a range-relative one over [min, max], rounded down. 0 if only lossless satisfies the bound,
  * or if the arguments are invalid. */

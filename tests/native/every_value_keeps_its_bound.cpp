@@ -182,7 +182,7 @@ class Check {
     if (is_resolved) {
       if (info.codec == H5L_CODEC_STORED || info.bound_kind == H5L_BOUND_LOSSLESS) return;
       h5l_range range;
-      CHECK(h5l_value_range(&params, raw.data(), raw.size(), &range, nullptr) == H5L_OK, "%zu bytes", raw.size());
+      CHECK(h5l_value_range(&params, raw.data(), raw.size(), 1, &range, nullptr) == H5L_OK, "%zu bytes", raw.size());
       params.bound_kind = H5L_BOUND_ABSOLUTE;
       params.bound = h5l_absolute_bound(params.bound, range.min, range.max);
     }

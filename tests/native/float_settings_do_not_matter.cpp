@@ -134,7 +134,7 @@ Results run(Word word, const h5l_params& params, const Bytes& raw) {
   CHECK(status == H5L_OK, "%s", h5l_status_name(status));
 
   under(word, "h5l_value_range",
-        [&] { status = h5l_value_range(&params, raw.data(), raw.size(), &results.range, nullptr); });
+        [&] { status = h5l_value_range(&params, raw.data(), raw.size(), 1, &results.range, nullptr); });
   CHECK(status == H5L_OK, "%s", h5l_status_name(status));
   under(word, "h5l_absolute_bound",
         [&] { results.absolute_bound = h5l_absolute_bound(1e-3, results.range.min, results.range.max); });

@@ -194,9 +194,9 @@ void check_pointers_and_sizes() {
   }
 
   h5l_range range;
-  CHECK(h5l_value_range(&params, raw.data(), 399, &range, nullptr) == H5L_INVALID_ARGUMENT, "part of a value");
-  CHECK(h5l_value_range(nullptr, raw.data(), 400, &range, nullptr) == H5L_INVALID_ARGUMENT, "params");
-  CHECK(h5l_value_range(&params, raw.data(), 400, nullptr, nullptr) == H5L_INVALID_ARGUMENT, "range");
+  CHECK(h5l_value_range(&params, raw.data(), 399, 1, &range, nullptr) == H5L_INVALID_ARGUMENT, "part of a value");
+  CHECK(h5l_value_range(nullptr, raw.data(), 400, 1, &range, nullptr) == H5L_INVALID_ARGUMENT, "params");
+  CHECK(h5l_value_range(&params, raw.data(), 400, 1, nullptr, nullptr) == H5L_INVALID_ARGUMENT, "range");
   const double zero_bounds[][3] = {{kNan, 0, 1}, {0, 0, 1},         {-1, 0, 1},      {kInfinity, 0, 1}, {1, 1, 1},
                                    {1, 1, 0},    {1, 0, kInfinity}, {1, kNan, kNan}, {1, -kInfinity, 0}};
   for (const auto& [bound, min, max] : zero_bounds) {
