@@ -1129,6 +1129,8 @@ def test_the_current_folder_may_have_been_deleted(
     source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(source, x=field((70, 90)))
+    with h5py.File(source, "a") as file:
+        file["link"] = h5py.ExternalLink("c.h5", "/x")
     folder = source.parent / "deleted"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -1138,6 +1140,8 @@ def test_the_current_folder_may_have_been_deleted(
     assert target.exists()
     said = repack(source, "b.h5", "--absolute", "1", status=1)
     assert "the current folder was deleted, so there is no b.h5" in said.stderr
+    said = h5lossy_command("doctor", source, status=1)
+    assert "other file c.h5, is MISSING" in said.stdout
 
 
 # ------------------------------------------------------------------------------------------------

@@ -26,7 +26,14 @@ from h5lossy._cli._console import (
     shape_text,
     some_names,
 )
-from h5lossy._cli._files import UNREADABLE, for_each_file, open_file, raise_failures, why_of
+from h5lossy._cli._files import (
+    UNREADABLE,
+    folders_of_other_files,
+    for_each_file,
+    open_file,
+    raise_failures,
+    why_of,
+)
 from h5lossy._cli._new_file import complete_or_absent
 from h5lossy._cli._options import (
     Number,
@@ -348,9 +355,7 @@ def _paths_of(plans: Sequence[Plan]) -> list[tuple[str, str]]:
 
 def _require_unused(source: Path, names: Sequence[str], targets: Iterable[Path]) -> None:
     """Refuse to overwrite another file that a source takes values from."""
-    folders = [source.resolve().parent]
-    with suppress(FileNotFoundError):  # it was deleted
-        folders.append(Path.cwd())
+    folders = folders_of_other_files(source)
     # Path.exists raises where a name is too long.
     used = [p for name in names for folder in folders if os.path.exists(p := folder / name)]  # noqa: PTH110
     for target in targets:
