@@ -59,9 +59,9 @@ class Packing:
         if self.meant is not None:
             numbers = numbers.view(self.meant)
         with np.errstate(all="ignore"):
-            values = numbers.astype(np.float64) * self.scale + self.offset
+            values = np.asarray(numbers.astype(np.float64) * self.scale + self.offset)
         values[none] = np.nan
-        return np.asarray(values)
+        return values
 
     @property
     def is_plain(self) -> bool:

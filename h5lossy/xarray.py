@@ -18,6 +18,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
@@ -566,6 +567,7 @@ def _encoding_of(
                 "chunksizes": chunks_for(variable.shape, dtype, blocks=variable.chunks),
                 **_kept(name, variable, dtype, codec, is_kept=is_kept),
             }
+            _warn_of_shared_chunks(name, variable, codec, found[name]["chunksizes"])
             if found[name]["compression"] != opened_with.get(name):
                 _warn_of_statement(name, variable, codec)
                 _warn_of_safeguards(name, opened_with.get(name), codec)
@@ -692,6 +694,24 @@ def _warn_of_statement(name: Any, variable: xr.Variable, codec: Codec) -> None:
         warn(
             f"{name}: the data were compressed before, and the errors add up; to say so in the "
             f"file, ds[{name!r}].attrs[{PROVENANCE_ATTRIBUTE!r}] = {wanted!r}{stale}"
+        )
+
+
+def _warn_of_shared_chunks(
+    name: Any, variable: xr.Variable, codec: Codec, chunks: tuple[int, ...]
+) -> None:
+    """Warn where blocks of Dask share a chunk under a bound that does not hold for them together.
+
+    `chunks_for` fits chunks to blocks, unless these are small, or of many lengths.
+    """
+    if codec.bound.kind is not BoundKind.RANGE_RELATIVE or variable.chunks is None:
+        return
+    axes = zip(variable.chunks, chunks, strict=True)
+    if any(edge % chunk for blocks, chunk in axes for edge in accumulate(blocks[:-1])):
+        warn(
+            f"{name}: several blocks of Dask share a chunk, which is encoded again for each, and "
+            "the errors of a range-relative bound add up: resolve the bound first "
+            f"(codec.resolve(ds[{name!r}])), or rechunk the array"
         )
 
 

@@ -61,6 +61,16 @@ def twins(
     return made[0], made[1]
 
 
+class Slices:
+    """An array of another library, from which slices can be taken."""
+
+    def __init__(self, values: Any) -> None:
+        self._values, self.shape, self.dtype = values, values.shape, values.dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._values[index]
+
+
 def bits(values: Any) -> bytes:
     return np.ascontiguousarray(values).tobytes()
 
@@ -430,6 +440,63 @@ def test_types_are_converted_as_hdf5_does(file: h5py.File, dtype: str) -> None:
             theirs[...] = values
         h5lossy.write(ours, values)
         assert stored(ours) == stored(theirs)
+
+
+@pytest.mark.parametrize("stored_as", ["i2", ">i2", "u1", "i4", "u8"])
+@pytest.mark.parametrize("dtype", ["i8", "u8", "f4", "f8"])
+def test_numbers_beyond_the_limits_become_the_same_from_every_source(
+    file: h5py.File, dtype: str, stored_as: str
+) -> None:
+    limits = np.iinfo("i8" if dtype == "i8" else "u8")
+    whole = [limits.min, limits.max, 70000, 300, 200, 5]
+    values = np.array(
+        whole if dtype in {"i8", "u8"} else [1e30, -1e10, -1.5, 7e4, np.inf, 2.9], dtype
+    )
+    theirs = file.create_dataset("theirs", (6,), stored_as)
+    theirs[...] = values
+    sources: dict[str, Any] = {
+        "array": values,
+        "dataset": file.create_dataset("source", data=values),
+        "compressed": file.create_dataset(
+            "packed", data=values, chunks=(4,), compression=h5lossy.PFPL(lossless=True)
+        ),
+        "slices": Slices(values),
+        "memory": memoryview(values),
+        "blocks": iter([values[:1], values[1:]]),
+    }
+    for name, source in sources.items():
+        ours = file.create_dataset(
+            f"by {name}", (6,), stored_as, chunks=(4,), compression=h5lossy.PFPL(lossless=True)
+        )
+        h5lossy.write(ours, source)
+        assert ours[...].tobytes() == theirs[...].tobytes(), name
+
+
+def test_numbers_of_python_are_not_rounded_or_wrapped(file: h5py.File) -> None:
+    large = [2**64 - 1, 2**63 + 5, 3]  # NumPy makes float64 of them
+    for values in (large, tuple(large), iter([large[:1], large[1:]])):
+        ours = file.create_dataset(None, (3,), "u8", chunks=(2,), **h5lossy.PFPL(absolute=1))
+        h5lossy.write(ours, values)
+        assert h5lossy.read(ours).tolist() == large
+    for stored_as, value in (("i2", 70000), ("u8", -1), ("u1", 2**70), ("i4", 1e10)):
+        ours = file.create_dataset(None, (3,), stored_as, chunks=(2,), **h5lossy.PFPL(absolute=1))
+        for wrong in (value, [1, 2, value]):
+            with pytest.raises(
+                h5lossy.InvalidArgumentError, match=f"can't be written as {ours.dtype}"
+            ):
+                h5lossy.write(ours, wrong)
+        with pytest.raises(h5lossy.IncompleteWriteError, match="can't be written as"):
+            h5lossy.write(ours, iter([[1, 2, value]]))
+        assert h5lossy.read(ours).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("stored_as", ["i2", "f4"])
+def test_imaginary_parts_are_not_dropped(file: h5py.File, stored_as: str) -> None:
+    values = np.array([1 + 2j, 3])
+    _, ours = twins(file, (2,), stored_as, chunks=(2,))
+    for source in (values, values.tolist(), file.create_dataset("c", data=values), Slices(values)):
+        with pytest.raises(h5lossy.InvalidArgumentError, match="give their real and imaginary"):
+            h5lossy.write(ours, source)
 
 
 @pytest.mark.parametrize("values", [5.0, 7, np.float32(3), [1.0] * 6, np.ones((5, 1))], ids=str)

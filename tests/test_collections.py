@@ -821,3 +821,13 @@ def test_a_shell_can_complete() -> None:
     assert "complete -o nosort -F" in complete(_H5LOSSY_COMPLETE="bash_source")
     words = {"COMP_WORDS": "h5lossy rep", "COMP_CWORD": "1", "_H5LOSSY_COMPLETE": "bash_complete"}
     assert complete(**words).split() == ["plain,repack"]
+
+
+def test_rules_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.zeros((60, 70))
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\ndataset = "x"\nabsolute = 1.0\n', encoding="utf-8-sig")
+
+    h5lossy_program("repack", "--rules", rules, tmp_path / "a.h5", tmp_path / "b.h5")
+    h5lossy_program("assess", "--rules", rules, tmp_path / "a.h5", tmp_path / "b.h5")

@@ -712,6 +712,18 @@ def test_packed_values_are_unpacked(packed: Path) -> None:
         assert assess(file["p"], f"{packed}:/p").ok
 
 
+def test_a_packed_scalar_is_unpacked(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "scalar.h5", "w") as file:
+        original, decoded = (file.create_dataset(f"{n}", data=np.int16(n)) for n in (500, 501))
+        for one in (original, decoded):
+            one.attrs["scale_factor"] = 0.01
+            one.attrs["_FillValue"] = np.int16(-1)
+        assert assess(original, decoded).error.max_abs == pytest.approx(0.01)
+        missing = file.create_dataset("missing", data=np.int16(-1))
+        missing.attrs["scale_factor"], missing.attrs["_FillValue"] = 0.01, np.int16(-1)
+        assert assess(missing, missing).valid == 0
+
+
 def test_packed_values_are_not_compared_with_what_may_be_packed(packed: Path) -> None:
     with h5py.File(packed) as file, pytest.raises(NotComparableError, match=r"packed .*unpacked"):
         assess(file["p"], file["p"][...])

@@ -1125,6 +1125,25 @@ def test_a_folder_that_does_not_exist_is_told(source: Path) -> None:
     assert "there is no folder" in said.stderr
 
 
+def test_the_current_folder_may_have_been_deleted(
+    source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(source, x=field((70, 90)))
+    with h5py.File(source, "a") as file:
+        file["link"] = h5py.ExternalLink("c.h5", "/x")
+    folder = source.parent / "deleted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+
+    repack(source, target, "--absolute", "1")
+    assert target.exists()
+    said = repack(source, "b.h5", "--absolute", "1", status=1)
+    assert "the current folder was deleted, so there is no b.h5" in said.stderr
+    said = h5lossy_command("doctor", source, status=1)
+    assert "other file c.h5, is MISSING" in said.stdout
+
+
 # ------------------------------------------------------------------------------------------------
 # A complete file or none
 # ------------------------------------------------------------------------------------------------

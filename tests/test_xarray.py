@@ -185,6 +185,28 @@ def test_a_block_of_dask_is_not_encoded_twice(tmp_path: Path) -> None:
     assert stored(tmp_path / "blocks.nc", "v").chunks == (100, 300)
 
 
+def test_errors_that_add_up_in_chunks_of_several_blocks_are_a_warning(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    ds = xr.Dataset({"v": (("a", "b"), field((60, 60)).astype("f8"))})
+    bound = {"range_relative": 1e-3}
+    large = xr.Dataset({"v": (("a", "b"), field((1000, 1000)))}).chunk(a=100, b=300)
+    for whole in (ds, ds.chunk(a=60, b=60), large):
+        encoding(whole, **bound)
+    small = ds.chunk(a=4, b=51)
+    encoding(small, absolute=1.0)
+    assert not recwarn.list
+    with pytest.warns(
+        RuntimeWarning, match=r"v: several blocks .* \(codec\.resolve\(ds\['v'\]\)\)"
+    ):
+        encoding(small, **bound)
+
+    codec = h5lossy.PFPL(**bound).resolve(small["v"])
+    save(small, tmp_path / "small.nc", encoding=encoding(small, codec=codec))
+    error = np.abs(values(tmp_path / "small.nc", "v") - ds["v"].values).max()
+    assert error <= 1e-3 * np.ptp(ds["v"].values)
+
+
 def test_single_variables_come_before_the_default(original: xr.Dataset) -> None:
     chosen: dict[str, Any] = {"tas": {"absolute": 1.0}, "pr": None, "count": None}
     chosen["area"] = h5lossy.PFPL(lossless=True)

@@ -30,6 +30,9 @@ _CONVERTED_AT_ONCE = 1 << 14
 #: Iterables that are one array.
 _ARRAY_LIKES = (list, tuple, str, bytes, bytearray, memoryview, range, array)
 
+#: Numbers of Python, and what may hold them.
+_PYTHONS = (list, tuple, range, int, float)
+
 
 def make_source(
     values: Any, shape: tuple[int, ...], dataset: h5py.Dataset, read: Callable[..., Any]
@@ -50,13 +53,13 @@ def make_source(
         if tuple(values.shape) != shape:
             raise _does_not_fit(tuple(values.shape), shape)
         if isinstance(values, h5py.Dataset):
-            return _Array(lambda index: np.asarray(read(values, index), dtype=dtype))
+            return _Array(lambda index: _in_type(read(values, index), dtype))
         return _Array(
-            lambda index: np.asarray(unmasked(values[index], fill), dtype=dtype),
+            lambda index: _in_type(unmasked(values[index], fill), dtype),
             cuts=_edges_of_blocks(values),
         )
     if _gives_blocks(values):
-        return _Blocks((_opened(block, fill) for block in values), shape, dtype)
+        return _Blocks((_opened(block, dtype, fill) for block in values), shape, dtype)
     return _Array(_fitted(_as_array(values, dtype, fill), shape).__getitem__)
 
 
@@ -224,9 +227,19 @@ def _gives_blocks(values: Any) -> bool:
     )
 
 
-def _opened(block: Any, fill: Any) -> Any:
+def _opened(block: Any, dtype: np.dtype[Any], fill: Any) -> Any:
     require_open(block, "the block")
-    return unmasked(as_shown(block), fill)
+    block = as_shown(block)
+    return _as_array(block, dtype, fill) if isinstance(block, _PYTHONS) else unmasked(block, fill)
+
+
+def _in_type(part: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Convert a part of an array to the type of a dataset."""
+    part = np.asarray(part)
+    # Beyond the limits of an integer type NumPy wraps around, and HDF5 takes the limit.
+    if dtype.kind in "iu" and part.dtype.kind in "iuf":
+        return as_stored(part, dtype)
+    return np.asarray(part, dtype=dtype)
 
 
 def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:
@@ -234,8 +247,17 @@ def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:
     try:
         # NumPy would drop the imaginary part with only a warning.
         given = unmasked(values, fill)
-        converted = np.asarray(given, dtype=dtype) if given.dtype.kind != "c" else given
-    except (TypeError, ValueError) as error:
+        if given.dtype.kind == "c":
+            converted = given
+        elif isinstance(values, _PYTHONS) and not has_masks(values):
+            # Not from `given`, which is float64 if there is an integer above the limit of int64.
+            # NumPy refuses Python's integers beyond the limits of a type, and wraps its own.
+            converted = np.asarray(values, dtype=dtype)
+            if given.dtype.kind in "iu":
+                converted = _in_type(given, dtype)
+        else:
+            converted = _in_type(given, dtype)
+    except (OverflowError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
             f"values of type {type(values).__name__} can't be written as {dtype}: {error}"
         ) from error
@@ -244,8 +266,8 @@ def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:
 
 
 def _check_type(given: Any, dtype: np.dtype[Any]) -> None:
-    """Raise for values that no float can hold. Values without a NumPy type are converted later."""
-    if isinstance(given, np.dtype) and dtype.kind == "f" and given.kind not in "biuf":
+    """Raise for values that are no real numbers. Those without a NumPy type are converted later."""
+    if isinstance(given, np.dtype) and dtype.kind in "fiu" and given.kind not in "biuf":
         advice = "; give their real and imaginary parts" if given.kind == "c" else ""
         raise InvalidArgumentError(f"values of type {given} can't be written as {dtype}{advice}")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import R_OK, PathLike, access, fspath
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,14 @@ def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
         is_other = access(path, R_OK) and not h5py.is_hdf5(path)
         why = "is not an HDF5 file" if is_other else f"can't be opened: {one_line(error)}"
     raise Ended(f"{fspath(path)} {why}", NO_VERDICT)
+
+
+def folders_of_other_files(path: Path) -> list[Path]:
+    """Return where HDF5 looks for other files that a file names."""
+    folders = [path.resolve().parent]
+    with suppress(FileNotFoundError):  # the current folder was deleted
+        folders.append(Path.cwd())
+    return folders
 
 
 def dataset_in(file: h5py.File, path: str) -> h5py.Dataset:

@@ -9,7 +9,6 @@ import importlib.util
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -18,7 +17,7 @@ from h5py import h5z
 from h5lossy import FILTER_ID, H5LossyError, describe, inspect
 from h5lossy._blocks import chunk_starts
 from h5lossy._cli._console import say, some_names
-from h5lossy._cli._files import filters_of, open_file
+from h5lossy._cli._files import filters_of, folders_of_other_files, open_file
 from h5lossy._cli._system import SET_PLUGIN_PATH
 from h5lossy._names import path_text
 from h5lossy._printable import one_line, printable
@@ -27,6 +26,7 @@ from h5lossy._stored import StoredChunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 #: HDF5's built-in filters; an HDF5 library may be built without zlib or szip.
 _OF_HDF5 = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset"}
@@ -170,9 +170,11 @@ def _look_at(path: str, dataset: h5py.Dataset, needs: Needs) -> None:
 def _is_there(name: str, path: Path) -> bool:
     """Return whether HDF5 would find another file by its name, where "%b" is a number."""
     pattern = re.sub(r"%\d*b", "*", glob.escape(name))
-    folders = (path.resolve().parent, Path.cwd())
     # Path.glob takes no absolute names.
-    return any(glob.glob(pattern, root_dir=folder) for folder in folders)  # noqa: PTH207
+    return any(
+        glob.glob(pattern, root_dir=folder)  # noqa: PTH207
+        for folder in folders_of_other_files(path)
+    )
 
 
 def _some(paths: Sequence[str]) -> str:

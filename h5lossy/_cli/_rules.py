@@ -154,7 +154,7 @@ class RulesFile(click.Path):
         """Return the rules."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")  # Windows's editors begin with a mark
             return _parse(path.name, text)
         except OSError as error:
             self.fail(f"{path} can't be read: {one_line(error)}", param, ctx)

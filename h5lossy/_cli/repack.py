@@ -26,7 +26,14 @@ from h5lossy._cli._console import (
     shape_text,
     some_names,
 )
-from h5lossy._cli._files import UNREADABLE, for_each_file, open_file, raise_failures, why_of
+from h5lossy._cli._files import (
+    UNREADABLE,
+    folders_of_other_files,
+    for_each_file,
+    open_file,
+    raise_failures,
+    why_of,
+)
 from h5lossy._cli._new_file import complete_or_absent
 from h5lossy._cli._options import (
     Number,
@@ -307,7 +314,12 @@ def _targets(sources: Sequence[Path], text: str) -> dict[Path, Path]:
     by_path: dict[Path, Path] = {}
     for source in sources:
         name = Path(text) / source.name if is_folder else Path(text)
-        targets[source], path = name, name.resolve()
+        try:
+            targets[source], path = name, name.resolve()
+        except FileNotFoundError as error:  # os.getcwd names nothing
+            raise click.ClickException(
+                f"the current folder was deleted, so there is no {name}; give a path from / for DST"
+            ) from error
         if by_path.setdefault(path, source) is not source:
             raise click.UsageError(f"{by_path[path]} and {source} would both be written to {name}")
         if path.exists() and _identity(path) in inputs:
@@ -343,7 +355,7 @@ def _paths_of(plans: Sequence[Plan]) -> list[tuple[str, str]]:
 
 def _require_unused(source: Path, names: Sequence[str], targets: Iterable[Path]) -> None:
     """Refuse to overwrite another file that a source takes values from."""
-    folders = (source.resolve().parent, Path.cwd())
+    folders = folders_of_other_files(source)
     # Path.exists raises where a name is too long.
     used = [p for name in names for folder in folders if os.path.exists(p := folder / name)]  # noqa: PTH110
     for target in targets:

@@ -93,7 +93,7 @@ def _matches(paths: Sequence[str], glob: str) -> bool:
 def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Read a file of rules."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"{path} is not TOML: {error}") from error
     tables = content.pop("rule", None)
