@@ -363,6 +363,9 @@ void wrong_requests_are_refused() {
   other = good;
   other.on_device = 1;
   REQUIRE(slices(other, field.original.data(), &slice) == H5L_UNSUPPORTED);
+  const std::vector<std::uint64_t> before = state;
+  REQUIRE(h5l_assess_points(&good, state.data(), 7, 0, nullptr, nullptr, nullptr, &message) == H5L_OK);
+  REQUIRE(state == before);  // no points change nothing
   h5l_assess_field_result result;
   for (const std::uint32_t rank : {5u, ~0u}) {
     other = good;
