@@ -139,6 +139,21 @@ def test_overwriting_parts_moves_nothing_else(cls: type[Codec], settings: dict[s
         np.testing.assert_array_equal(dataset[...], decoded)
 
 
+@each_codec
+def test_bounds_near_the_precision_of_the_type_move_nothing_twice(
+    cls: type[Codec], settings: dict[str, Any]
+) -> None:
+    # With Interp's step of 1.99284, a value beside the threshold has the nearest multiple 8389077;
+    # but 8389077 divided by the step, and rounded, is as near to the next one, 8389078.
+    values = np.random.default_rng(0).integers(2**23, 2**24, 4096).astype("f4")
+    values[::2] = 8389076
+    codec = cls(absolute=1.006, thresholds=8389075, **settings)
+    decoded = h5lossy.decode(h5lossy.encode(values, codec))
+    again = h5lossy.decode(h5lossy.encode(decoded, codec))
+    np.testing.assert_array_equal(again, decoded)
+    assert np.abs(again - values).max() <= 1
+
+
 def test_a_plain_decoder_reads_the_frames() -> None:
     for cls, settings in CODECS[:4]:
         values = field("f4", 3)

@@ -59,10 +59,13 @@ h5l_status check_field(const h5l_assess_params& params, const Message& why) {
   if (params.rank < 1 || params.rank > H5L_ASSESS_MAX_RANK) {
     return why.fail(H5L_INVALID_ARGUMENT, "rank must be 1 to %d, got %u", H5L_ASSESS_MAX_RANK, params.rank);
   }
+  constexpr std::uint64_t most_points = std::uint64_t{1} << 60;
+  std::uint64_t points = 1;
   for (std::uint32_t axis = 0; axis < params.rank; ++axis) {
-    if (params.shape[axis] == 0 || params.shape[axis] > (std::uint64_t{1} << 60)) {
-      return why.fail(H5L_INVALID_ARGUMENT, "shape must be positive along every axis");
+    if (params.shape[axis] == 0 || params.shape[axis] > most_points / points) {
+      return why.fail(H5L_INVALID_ARGUMENT, "shape must be positive along every axis, and of at most 2^60 points");
     }
+    points *= params.shape[axis];
     if (!(params.spacing[axis] > 0) || !std::isfinite(params.spacing[axis])) {
       return why.fail(H5L_INVALID_ARGUMENT, "spacing must be above 0 and finite, got %g", params.spacing[axis]);
     }
@@ -270,7 +273,7 @@ h5l_status h5l_assess_boxes(const h5l_assess_params* params, const h5l_assess_pi
     for (std::uint32_t axis = lead; axis < 4; ++axis) {
       extent[axis] = box_extent[axis - lead];
       if (extent[axis] == 0) return why.fail(H5L_INVALID_ARGUMENT, "box_extent must be 1 or more along every axis");
-      grid[axis] = (params->shape[axis - lead] + extent[axis] - 1) / extent[axis];
+      grid[axis] = (params->shape[axis - lead] - 1) / extent[axis] + 1;
       total *= grid[axis];
     }
     if (box_count != total) {
@@ -346,6 +349,9 @@ h5l_status h5l_assess_result(const h5l_assess_params* params, const void* state,
   return guarded(message, [&](const Message& why) {
     if (const h5l_status status = check(params, why); status != H5L_OK) return status;
     if (const h5l_status status = check_state(state, why); status != H5L_OK) return status;
+    if (field != nullptr && params->rank > H5L_ASSESS_MAX_RANK) {
+      return why.fail(H5L_INVALID_ARGUMENT, "rank must be at most %d, got %u", H5L_ASSESS_MAX_RANK, params->rank);
+    }
     const Kernels* kernels = nullptr;
     if (const h5l_status status = choose_kernels(kernels, why); status != H5L_OK) return status;
     const State* known = static_cast<const State*>(state);

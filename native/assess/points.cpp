@@ -217,6 +217,7 @@ bool all_valid(const h5l_assess_params& params, const State& state) {
 }
 
 void add_points(const PointsCall& call, std::uint64_t first, std::uint64_t count, State& state) {
+  if (count == 0) return;
   if (first != state.next) flush_pending(call.params, call.kernels, call.counters.of(0), state);
   std::uint64_t start = 0;
   const std::uint64_t to_border = (kLeafValues - first % kLeafValues) % kLeafValues;

@@ -89,8 +89,7 @@ h5l_status check_request(const h5l_params& params, const Message& why) {
                     H5L_MAX_EXACT, params.exact_count);
   }
   const char* const kind = kBoundNames[params.bound_kind];
-  if (params.wide >
-      (params.bound_kind == H5L_BOUND_ABSOLUTE || params.bound_kind == H5L_BOUND_RANGE_RELATIVE ? 1 : 0)) {
+  if (params.wide != 0 && params.bound_kind != H5L_BOUND_ABSOLUTE && params.bound_kind != H5L_BOUND_RANGE_RELATIVE) {
     return why.fail(H5L_INVALID_ARGUMENT,
                     "wide bins go with an absolute or a range-relative bound, not with %s; leave out wide", kind);
   }

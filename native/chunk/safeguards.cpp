@@ -72,10 +72,13 @@ class Moves {
     return scalar::is_near_cut(quantizer_.cuts, std::bit_cast<T>(bits)) && !is_fill(bits);
   }
 
-  // x itself if it is a fine point, or if no other rule applies.
+  // x itself if it is a fine point, or if no other rule applies. Beyond the limit of bins x is an exception in any
+  // case, and the multiple of the step that is nearest to x may itself be nearer to the next one, by the rounded
+  // quotient.
   [[nodiscard]] T move(T x) const {
     const T fine = step_ / kFineUnit, number = std::round(x / fine);
     if (std::abs(number) <= static_cast<T>(kMostFine<T>) && number * fine == x) return x;
+    if (std::abs(x / step_) >= static_cast<T>(scalar::kBinLimit<T>)) return x;
     const T bin = nearest_bin(x);
     if (!scalar::are_parted(quantizer_.cuts, x, bin)) return is_good(x, bin) ? bin : x;
     const T middle = middle_beside(x, bin);

@@ -100,8 +100,8 @@ typedef struct h5l_params {
   uint64_t fill_bits;    /* the fill value's bits as a number (of narrower types: in the low bits) */
   uint32_t rank;         /* number of entries of shape; 0: one dimension, as long as the data */
   uint32_t shape[H5L_MAX_RANK]; /* extents, slowest first, without those of 1 */
-  uint32_t value_class;         /* H5L_CLASS_*. All but H5L_CLASS_FLOAT: by codecs 0 and 1. Integers: absolute (in
-                                   counts), noise (up to 4 bytes) or lossless */
+  uint32_t value_class;         /* H5L_CLASS_*. Integers and halves: by codecs 0, 1 and 4. Integers: absolute (in
+                                   counts), range-relative, noise (up to 4 bytes) or lossless */
   uint32_t noise_floor;         /* kind noise: the bound is never less than so many counts; at most 32768 */
   uint32_t exact_count;         /* integers and halves with a bound: entries of `exact`, kept like the fill value */
   int64_t exact[H5L_MAX_EXACT]; /* whole numbers that the type can hold, in any order (uint64: in two's complement) */

@@ -364,6 +364,27 @@ void wrong_requests_are_refused() {
   other = good;
   other.on_device = 1;
   REQUIRE(slices(other, field.original.data(), &slice) == H5L_UNSUPPORTED);
+  const std::vector<std::uint64_t> before = state;
+  REQUIRE(h5l_assess_points(&good, state.data(), 7, 0, nullptr, nullptr, nullptr, &message) == H5L_OK);
+  REQUIRE(state == before);  // no points change nothing
+  h5l_assess_field_result result;
+  for (const std::uint32_t rank : {5u, ~0u}) {
+    other = good;
+    other.rank = rank;
+    REQUIRE(h5l_assess_result(&other, state.data(), nullptr, &result, &message) == H5L_INVALID_ARGUMENT);
+  }
+  // The number of boxes does not overflow: neither with boxes larger than any field, nor with a field of 2^64 points.
+  h5l_assess_box box = {};
+  const auto boxes = [&](const h5l_assess_params& params, std::uint64_t extent, std::size_t count) {
+    const std::uint64_t extents[H5L_ASSESS_MAX_RANK] = {extent, extent, extent, extent};
+    return h5l_assess_boxes(&params, &piece, extents, &box, count, &message);
+  };
+  REQUIRE(boxes(good, ~std::uint64_t{0}, 1) == H5L_OK && box.valid == 100);
+  REQUIRE(boxes(good, ~std::uint64_t{0}, 0) == H5L_INVALID_ARGUMENT);
+  REQUIRE(boxes(good, 0, 1) == H5L_INVALID_ARGUMENT);
+  other = good;
+  other.shape[0] = other.shape[1] = std::uint64_t{1} << 32;
+  REQUIRE(boxes(other, 1, 0) == H5L_INVALID_ARGUMENT);
 }
 
 }  // namespace

@@ -91,6 +91,24 @@ void check_params() {
                [&](h5l_params& p) { of_integers(p, 7), p.exact_count = 2, p.has_fill = 1, p.fill_bits = 9; });
 }
 
+// A flag is set by any number but 0.
+void check_flags() {
+  Bytes raw(400);
+  for (std::size_t i = 0; i < raw.size(); i += 4) raw[i] = static_cast<std::uint8_t>(i);
+  for (std::uint32_t h5l_params::* const flag :
+       {&h5l_params::no_checksum, &h5l_params::big_endian, &h5l_params::has_fill, &h5l_params::maybe_padded,
+        &h5l_params::wide, &h5l_params::has_valid_range}) {
+    h5l_params params = valid();
+    params.fill_bits = 4;
+    params.valid_max = 1;
+    if (flag == &h5l_params::wide) params.value_class = H5L_CLASS_UNSIGNED, params.bound = 3;
+    params.*flag = 1;
+    h5l_params other = params;
+    other.*flag = 2;
+    CHECK(encode(other, raw) == encode(params, raw), "a flag of 2");
+  }
+}
+
 // Mode 0, and what frames may say; for codec auto, for speed or for size.
 void check_codecs_and_modes() {
   const Bytes raw(400);
@@ -265,6 +283,7 @@ void check_cd_values() {
 
 int main() {
   h5lossy::test::check_params();
+  h5lossy::test::check_flags();
   h5lossy::test::check_codecs_and_modes();
   h5lossy::test::check_shapes();
   h5lossy::test::check_pointers_and_sizes();
