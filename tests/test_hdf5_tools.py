@@ -57,6 +57,22 @@ def plugin() -> dict[str, str]:
     return environment(HDF5_PLUGIN_PATH=folder)
 
 
+class Repack:
+    """Runs h5repack on one file, which makes another one."""
+
+    def __init__(self, folder: Path, env: dict[str, str]) -> None:
+        self.program, self.env = tool("h5repack"), env
+        self.source, self.target = folder / "a.h5", folder / "b.h5"
+
+    def __call__(self, *options: str, **env: str) -> Any:
+        return run(self.program, *options, self.source, self.target, env={**self.env, **env})
+
+
+@pytest.fixture
+def repack(tmp_path: Path, plugin: dict[str, str]) -> Repack:
+    return Repack(tmp_path, plugin)
+
+
 def plain_file(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Write datasets of all types that h5lossy encodes, uncompressed; return their values."""
     data = {
@@ -118,20 +134,18 @@ def test_h5repack_writes_the_file_that_h5py_writes(
 
 @pytest.mark.parametrize("count", [4, 5, 16])
 def test_h5repack_takes_4_words_or_5_or_stored_ones(
-    tmp_path: Path, plugin: dict[str, str], count: int
+    tmp_path: Path, repack: Repack, count: int
 ) -> None:
-    h5repack = tool("h5repack")
-    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
-    data = plain_file(source)
+    data = plain_file(repack.source)
     with h5py.File(tmp_path / "c.h5", "w") as file:
         # Of another type, shape and fill value than any in the source.
         options = {"chunks": (5, 6, 7), "fillvalue": 3.0, "compression": ABSOLUTE}
         words = cd_values(file.create_dataset("x", (10, 10, 10), ">f8", **options))
     words = {4: words[:4], 5: (*words[:4], 512), 16: words}[count]
 
-    run(h5repack, "-f", ud(words), source, target, env=plugin)
+    repack("-f", ud(words))
 
-    with h5py.File(target) as file:
+    with h5py.File(repack.target) as file:
         for name, values in data.items():
             checksums = {h5lossy.inspect(f).checksum for f in frames(file[name]).values()}
             assert checksums == {count != 5}
@@ -143,21 +157,19 @@ def test_h5repack_takes_4_words_or_5_or_stored_ones(
     "chunk", ["16x16", "50x70", "1x70", "7x64"], ids=["smaller", "all", "rows", "odd"]
 )
 def test_h5repack_gives_compressed_data_other_chunks_without_another_loss(
-    tmp_path: Path, plugin: dict[str, str], chunk: str
+    repack: Repack, chunk: str
 ) -> None:
     # HDF5 feeds the stored cd_values in again, for chunks of another shape.
-    h5repack = tool("h5repack")
-    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
     data = field((50, 70))
     data[::3] = -999
-    with h5py.File(source, "w") as file:
+    with h5py.File(repack.source, "w") as file:
         file.create_dataset("x", data=data, chunks=(32, 32), fillvalue=-999.0, **ABSOLUTE)
-    with h5py.File(source) as file:
+    with h5py.File(repack.source) as file:
         before = file["x"][...]
 
-    run(h5repack, "-l", f"CHUNK={chunk}", source, target, env=plugin)
+    repack("-l", f"CHUNK={chunk}")
 
-    with h5py.File(target) as file:
+    with h5py.File(repack.target) as file:
         assert file["x"].chunks == tuple(map(int, chunk.split("x")))
         words = cd_values(file["x"])
         assert words[:5] == (1, 0, 3539053052, 1062232653, 256)
@@ -166,88 +178,67 @@ def test_h5repack_gives_compressed_data_other_chunks_without_another_loss(
         assert_same_bits(file["x"][...], before)
 
 
-def test_h5repack_copies_compressed_data_chunk_for_chunk(
-    tmp_path: Path, plugin: dict[str, str]
-) -> None:
-    h5repack = tool("h5repack")
-    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
-    with h5py.File(source, "w") as file:
+def test_h5repack_copies_compressed_data_chunk_for_chunk(repack: Repack) -> None:
+    with h5py.File(repack.source, "w") as file:
         file.create_dataset("x", data=field((50, 70)), chunks=(32, 32), **ABSOLUTE)
 
-    run(h5repack, source, target, env=plugin)
+    repack()
 
-    with h5py.File(source) as old, h5py.File(target) as new:
+    with h5py.File(repack.source) as old, h5py.File(repack.target) as new:
         assert filters(new["x"]) == filters(old["x"])
         assert frames(new["x"]) == frames(old["x"])
 
 
-def test_h5repack_makes_one_huge_chunk_of_contiguous_data(
-    tmp_path: Path, plugin: dict[str, str]
-) -> None:
-    h5repack = tool("h5repack")
-    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
+def test_h5repack_makes_one_huge_chunk_of_contiguous_data(repack: Repack) -> None:
     data = field((2048, 2048))
-    with h5py.File(source, "w") as file:
+    with h5py.File(repack.source, "w") as file:
         file["x"] = data
 
-    run(h5repack, "-f", ud(ABSOLUTE.filter_options), source, target, env=plugin)
+    repack("-f", ud(ABSOLUTE.filter_options))
 
-    with h5py.File(target) as file:
+    with h5py.File(repack.target) as file:
         assert file["x"].chunks == data.shape
         [frame] = frames(file["x"]).values()
         assert frame == h5lossy.encode(data, ABSOLUTE)
         assert_kept(data, file["x"][...], bound_of(ABSOLUTE))
 
 
-def test_h5repack_says_who_did_the_work_if_it_is_asked_to(
-    tmp_path: Path, plugin: dict[str, str]
-) -> None:
-    h5repack = tool("h5repack")
-    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
-    with h5py.File(source, "w") as file:
+def test_h5repack_says_who_did_the_work_if_it_is_asked_to(repack: Repack) -> None:
+    with h5py.File(repack.source, "w") as file:
         file.create_dataset("x", data=field((64, 96)), chunks=(32, 32))
-    command = h5repack, "-f", ud(ABSOLUTE.filter_options), source, target
-    env = {**plugin, "H5LOSSY_DEVICE": "cpu"}
-    assert run(*command, env=env).stderr == ""
-    said = run(*command, env={**env, "H5LOSSY_COUNTS": "1"}).stderr
+    options = "-f", ud(ABSOLUTE.filter_options)
+    assert repack(*options, H5LOSSY_DEVICE="cpu").stderr == ""
+    said = repack(*options, H5LOSSY_DEVICE="cpu", H5LOSSY_COUNTS="1").stderr
     assert said == "h5lossy: chunks encoded: GPU 0, CPU 6; decoded: GPU 0, CPU 0\n"
 
 
 @pytest.mark.parametrize("to", ["NONE", "GZIP=1"])
-def test_h5repack_takes_the_compression_off(
-    tmp_path: Path, plugin: dict[str, str], to: str
-) -> None:
-    h5repack = tool("h5repack")
-    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
-    data = plain_file(source)
-    with h5py.File(source, "r+") as file:
+def test_h5repack_takes_the_compression_off(repack: Repack, to: str) -> None:
+    data = plain_file(repack.source)
+    with h5py.File(repack.source, "r+") as file:
         for name, values in data.items():
             chunks = file[name].chunks
             del file[name]
             file.create_dataset(name, data=values, chunks=chunks, **ABSOLUTE)
-    with h5py.File(source) as file:
+    with h5py.File(repack.source) as file:
         before = {name: file[name][...] for name in data}
 
-    run(h5repack, "-f", to, source, target, env=plugin)
+    repack("-f", to)
 
-    with h5py.File(target) as file:
+    with h5py.File(repack.target) as file:
         for name in data:
             expected = [] if to == "NONE" else [h5z.FILTER_DEFLATE]
             assert [number for number, *_ in filters(file[name])] == expected
             assert_same_bits(file[name][...], before[name])
 
 
-def test_h5repack_compresses_the_datasets_that_are_named(
-    tmp_path: Path, plugin: dict[str, str]
-) -> None:
-    h5repack = tool("h5repack")
-    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
-    plain_file(source)
+def test_h5repack_compresses_the_datasets_that_are_named(repack: Repack) -> None:
+    plain_file(repack.source)
 
     option = ud(ABSOLUTE.filter_options, name="f4,big8:")
-    run(h5repack, "-f", option, "-l", "f4:CHUNK=8x8", source, target, env=plugin)
+    repack("-f", option, "-l", "f4:CHUNK=8x8")
 
-    with h5py.File(target) as file:
+    with h5py.File(repack.target) as file:
         assert {name for name in file if filters(file[name])} == {"f4", "big8"}
         assert file["f4"].chunks == (8, 8)
 
@@ -263,21 +254,17 @@ def other_data(file: h5py.File) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("flag", [0, 1], ids=["mandatory", "optional"])
-def test_h5repack_copies_what_we_refuse_as_it_was(
-    tmp_path: Path, plugin: dict[str, str], flag: int
-) -> None:
-    h5repack = tool("h5repack")
-    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
-    with h5py.File(source, "w") as file:
+def test_h5repack_copies_what_we_refuse_as_it_was(repack: Repack, flag: int) -> None:
+    with h5py.File(repack.source, "w") as file:
         data = other_data(file)
         taken = {"float": "f8", "half": "f2", "complex": "c8"}
         for name, dtype in taken.items():
             file.create_dataset(name, data=np.arange(100, dtype=dtype), chunks=(50,))
 
     option = ud(ABSOLUTE.filter_options, flag=flag)
-    said = run(h5repack, "-v", "-f", option, source, target, env=plugin)
+    said = repack("-v", "-f", option)
 
-    with h5py.File(target) as file:
+    with h5py.File(repack.target) as file:
         assert {name for name in file if filters(file[name])} == {*taken}
         for name, values in data.items():
             assert f"could not create dataset </{name}>. Applying original settings" in (
@@ -287,19 +274,15 @@ def test_h5repack_copies_what_we_refuse_as_it_was(
 
 
 @pytest.mark.parametrize("flag", [0, 1], ids=["mandatory", "optional"])
-def test_h5repack_keeps_strings_of_variable_length(
-    tmp_path: Path, plugin: dict[str, str], flag: int
-) -> None:
+def test_h5repack_keeps_strings_of_variable_length(repack: Repack, flag: int) -> None:
     # HDF5 does not ask an optional filter about these, but runs it.
-    h5repack = tool("h5repack")
-    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
     strings = [b"a" * i for i in range(20)]
-    with h5py.File(source, "w") as file:
+    with h5py.File(repack.source, "w") as file:
         file.create_dataset("x", data=strings, dtype=h5py.string_dtype(), chunks=(8,))
 
-    run(h5repack, "-f", ud(ABSOLUTE.filter_options, flag=flag), source, target, env=plugin)
+    repack("-f", ud(ABSOLUTE.filter_options, flag=flag))
 
-    with h5py.File(target) as file:
+    with h5py.File(repack.target) as file:
         assert list(file["x"][...]) == strings
 
 
@@ -309,16 +292,14 @@ def test_h5repack_keeps_strings_of_variable_length(
     ids=["too few", "codec 77", "bound 0", "pointwise 1"],
 )
 def test_h5repack_compresses_nothing_with_bad_cd_values(
-    tmp_path: Path, plugin: dict[str, str], words: tuple[int, ...]
+    repack: Repack, words: tuple[int, ...]
 ) -> None:
-    h5repack = tool("h5repack")
-    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
-    data = plain_file(source)
+    data = plain_file(repack.source)
 
-    said = run(h5repack, "-v", "-f", ud(words), source, target, env=plugin)
+    said = repack("-v", "-f", ud(words))
 
     assert "Applying original settings" in said.stdout + said.stderr
-    with h5py.File(target) as file:
+    with h5py.File(repack.target) as file:
         for name, values in data.items():
             assert not filters(file[name])
             assert_same_bits(file[name][...], values)

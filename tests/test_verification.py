@@ -32,8 +32,10 @@ from matrix import slow_but
 if TYPE_CHECKING:
     from pathlib import Path
 
+ABSOLUTE = h5lossy.PFPL(absolute=0.01)
+
 CODECS = [
-    h5lossy.PFPL(absolute=0.01),
+    ABSOLUTE,
     h5lossy.CuSZp2(pointwise_relative=1e-3),
     h5lossy.AATROX(absolute=0.01),
     h5lossy.Auto(absolute=0.01),
@@ -124,9 +126,7 @@ def test_a_damaged_frame_is_found(path: Path) -> None:
 def test_a_frame_with_a_looser_bound_is_found(tmp_path: Path) -> None:
     x = field()[:16, :16].copy()
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset(
-            "t", data=x, chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
-        )
+        t = file.create_dataset("t", data=x, chunks=(16, 16), **ABSOLUTE)
         file.flush()
         t.id.write_direct_chunk((0, 0), h5lossy.encode(x, h5lossy.PFPL(absolute=0.5)))
         found = h5lossy.verify(t, against=x)
@@ -136,7 +136,7 @@ def test_a_frame_with_a_looser_bound_is_found(tmp_path: Path) -> None:
 
 def test_without_a_record_checksums_are_what_is_checked(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset("t", data=field(), compression=h5lossy.PFPL(absolute=0.01))
+        t = file.create_dataset("t", data=field(), **ABSOLUTE)
         file.flush()
         found = h5lossy.verify(t)
     assert found.ok
@@ -155,12 +155,7 @@ def test_a_dataset_can_grow_and_be_verified_piece_by_piece(tmp_path: Path) -> No
     x = field()
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
-            "t",
-            (0, 60),
-            "f4",
-            maxshape=(None, 60),
-            chunks=(16, 16),
-            compression=h5lossy.PFPL(absolute=0.01),
+            "t", (0, 60), "f4", maxshape=(None, 60), chunks=(16, 16), **ABSOLUTE
         )
         for start in range(0, 48, 16):
             t.resize(start + 16, axis=0)
@@ -177,12 +172,7 @@ def test_records_follow_a_dataset_of_few_chunks_that_is_resized_by_far(
 ) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
-            "t",
-            (16, *beside),
-            "f4",
-            maxshape=(None, *beside),
-            chunks=(16, *beside),
-            compression=h5lossy.PFPL(absolute=0.01),
+            "t", (16, *beside), "f4", maxshape=(None, *beside), chunks=(16, *beside), **ABSOLUTE
         )
         # The last is too long for a tuple, or a step, for each place that a chunk may have.
         for i, extent in enumerate([16, 1 << 16, 64, 1 << 56, 1 << 56]):
@@ -198,9 +188,7 @@ def test_records_follow_a_dataset_of_few_chunks_that_is_resized_by_far(
 def test_many_chunks_share_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "MOST_HASH_BYTES", 90)
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset(
-            "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
-        )
+        t = file.create_dataset("t", (50, 60), "f4", chunks=(16, 16), **ABSOLUTE)
         h5lossy.write(t, field(), verify=True)
         assert len(t.attrs[HASH_ATTRIBUTE]) == len("sum64 0:") + 4 * 16
         file.flush()
@@ -221,14 +209,7 @@ def test_records_follow_a_dataset_that_grows_and_is_rewritten(
     rng = np.random.default_rng(seed)
     unlimited = [(None, 24), (None, None), (60, None)][seed % 3]
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset(
-            "t",
-            (3, 10),
-            "f4",
-            maxshape=unlimited,
-            chunks=(4, 8),
-            compression=h5lossy.PFPL(absolute=0.01),
-        )
+        t = file.create_dataset("t", (3, 10), "f4", maxshape=unlimited, chunks=(4, 8), **ABSOLUTE)
 
         def write(*axes: slice, verify: bool = True) -> None:
             shape = [n.stop - n.start for n in axes]
@@ -266,12 +247,7 @@ def test_records_follow_a_dataset_that_grows_and_is_rewritten(
 def test_other_chunks_that_were_resized_or_are_new_have_no_hash(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         t = file.create_dataset(
-            "t",
-            (50, 60),
-            "f4",
-            maxshape=(None, None),
-            chunks=(16, 16),
-            compression=h5lossy.PFPL(absolute=0.01),
+            "t", (50, 60), "f4", maxshape=(None, None), chunks=(16, 16), **ABSOLUTE
         )
         h5lossy.write(t, field(), verify=True)
         t.resize((70, 60))
@@ -291,12 +267,7 @@ def test_appending_takes_the_same_space_for_each_chunk(tmp_path: Path) -> None:
     for verify in (False, True):
         with h5py.File(tmp_path / "a.h5", "w") as file:
             t = file.create_dataset(
-                "t",
-                (0, 8),
-                "f4",
-                maxshape=(None, 8),
-                chunks=(1, 8),
-                compression=h5lossy.PFPL(absolute=0.01),
+                "t", (0, 8), "f4", maxshape=(None, 8), chunks=(1, 8), **ABSOLUTE
             )
             for i in range(400):
                 t.resize(i + 1, axis=0)
@@ -317,14 +288,7 @@ def test_an_append_reads_no_list_of_all_chunks(
     )
     monkeypatch.setattr(recorder, "MOST_HASH_BYTES", 200)
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset(
-            "t",
-            (64, 8),
-            "f4",
-            maxshape=(None, 8),
-            chunks=(1, 8),
-            compression=h5lossy.PFPL(absolute=0.01),
-        )
+        t = file.create_dataset("t", (64, 8), "f4", maxshape=(None, 8), chunks=(1, 8), **ABSOLUTE)
         h5lossy.write(t, np.ones((64, 8)), verify=True)
         for i in range(64, 96):
             visited.clear()
@@ -355,9 +319,7 @@ def test_hashes_are_read_as_they_were_written(size: int) -> None:
 
 def test_parts_of_chunks_cannot_be_verified(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset(
-            "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
-        )
+        t = file.create_dataset("t", (50, 60), "f4", chunks=(16, 16), **ABSOLUTE)
         with pytest.raises(InvalidArgumentError, match="whole chunks"):
             h5lossy.write(t, np.zeros((3, 60)), np.s_[:3], verify=True)
         assert t.id.get_num_chunks() == 0
@@ -391,9 +353,7 @@ def test_a_broken_promise_is_not_written(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("h5lossy._native.decode_parts", wrong)
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset(
-            "t", (16, 16), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
-        )
+        t = file.create_dataset("t", (16, 16), "f4", chunks=(16, 16), **ABSOLUTE)
         with pytest.raises(IncompleteWriteError, match=r"off by more than .* at \(0, 7\)") as info:
             h5lossy.write(t, field()[:16, :16], verify=True)
         assert isinstance(info.value.__cause__, BoundViolationError)
@@ -404,9 +364,7 @@ def test_a_broken_promise_is_not_written(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_record_can_be_made_afterwards(tmp_path: Path) -> None:
     x = field()
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset(
-            "t", data=x, chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
-        )
+        t = file.create_dataset("t", data=x, chunks=(16, 16), **ABSOLUTE)
         found = record_of(t, x)
         assert found["found"]["violations"] == 0
         assert h5lossy.verify(t).recorded == 16
@@ -601,9 +559,7 @@ def test_the_form_of_a_record_is_known(path: Path) -> None:
 def test_sparse_datasets_take_time_by_the_chunks_that_are_there(tmp_path: Path) -> None:
     """2**38 values in 2**28 chunks, of which three are stored."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset(
-            "t", (2**19, 2**19), "f4", chunks=(32, 32), compression=h5lossy.PFPL(absolute=0.01)
-        )
+        t = file.create_dataset("t", (2**19, 2**19), "f4", chunks=(32, 32), **ABSOLUTE)
         for start in [(0, 0), (2**18, 320), (2**19 - 32, 2**19 - 32)]:
             block = np.s_[start[0] : start[0] + 32, start[1] : start[1] + 32]
             h5lossy.write(t, field()[:32, :32], block, verify=True)
@@ -620,15 +576,11 @@ def test_sparse_datasets_take_time_by_the_chunks_that_are_there(tmp_path: Path) 
 def test_hashes_fit_into_an_attribute_of_an_old_file(tmp_path: Path) -> None:
     x = np.arange(5000, dtype="f4")
     with h5py.File(tmp_path / "a.h5", "w", libver=("earliest", "v108")) as file:
-        t = file.create_dataset(
-            "t", (5000,), "f4", chunks=(1,), compression=h5lossy.PFPL(absolute=0.01)
-        )
+        t = file.create_dataset("t", (5000,), "f4", chunks=(1,), **ABSOLUTE)
         h5lossy.write(t, x, verify=True)
         assert len(t.attrs[HASH_ATTRIBUTE]) < 2**16
         # Scattered, so that most hashes have their place beside them.
-        u = file.create_dataset(
-            "u", (2**60,), "f4", chunks=(1,), compression=h5lossy.PFPL(absolute=0.01)
-        )
+        u = file.create_dataset("u", (2**60,), "f4", chunks=(1,), **ABSOLUTE)
         for place in range(2**40, 2**60, 2**48 + 2**46):
             u[place] = 1
         file.flush()
@@ -650,7 +602,7 @@ class _Ones:
 
 def test_chunks_at_the_edge_that_are_exempt_from_filters_are_read(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
-        creation = creation_list((16, 16), h5lossy.PFPL(absolute=0.01).filter_options)
+        creation = creation_list((16, 16), ABSOLUTE.filter_options)
         leave_partial_chunks_unfiltered(creation)
         t = create(file, "t", (50, 60), "f4", creation)
         t[...] = field()
@@ -668,9 +620,7 @@ def test_a_lost_chunk_of_many_that_share_a_hash_is_damage(
 ) -> None:
     monkeypatch.setattr(recorder, "MOST_HASH_BYTES", 90)
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset(
-            "t", (50, 60), "f4", chunks=(16, 16), compression=h5lossy.PFPL(absolute=0.01)
-        )
+        t = file.create_dataset("t", (50, 60), "f4", chunks=(16, 16), **ABSOLUTE)
         h5lossy.write(t, field(), verify=True)
         lose_chunk(t, (0, 16))
         file.flush()
@@ -694,14 +644,7 @@ def test_fill_values_need_not_be_in_the_file(tmp_path: Path) -> None:
     x = field()
     x[16:32] = -999
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        t = file.create_dataset(
-            "t",
-            (50, 60),
-            "f4",
-            chunks=(16, 16),
-            fillvalue=-999,
-            compression=h5lossy.PFPL(absolute=0.01),
-        )
+        t = file.create_dataset("t", (50, 60), "f4", chunks=(16, 16), fillvalue=-999, **ABSOLUTE)
         t[:16], t[32:] = x[:16], x[32:]
         record_of(t, x)
         assert h5lossy.verify(t).chunks == 12
@@ -732,12 +675,7 @@ def test_a_record_is_not_of_data_that_was_compressed_again(path: Path) -> None:
 def test_a_resized_dataset_is_other_data(path: Path) -> None:
     with h5py.File(path, "r+") as file:
         grown = file.create_dataset(
-            "u",
-            (16, 60),
-            "f4",
-            maxshape=(None, 60),
-            chunks=(16, 16),
-            compression=h5lossy.PFPL(absolute=0.01),
+            "u", (16, 60), "f4", maxshape=(None, 60), chunks=(16, 16), **ABSOLUTE
         )
         h5lossy.write(grown, field()[:16], verify=True)
         grown.resize(32, axis=0)

@@ -19,7 +19,7 @@ struct IntegerDecodeShared : RestoreShared<kUnitsBytes + 32> {
 template <class W>
 class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   using U = Units<W>;
-  using Sum = typename SumOf<W>::Type;
+  using Sum = SumOf<W>;
   using Packed = typename LanesOf<W>::Word;
   static constexpr u32 kPerWord = sizeof(Packed) / sizeof(W);
   static constexpr u32 kShare = U::of_thread * U::values;  // values of a thread

@@ -32,13 +32,7 @@ H5L_DEVICE W* value_in_units(u8* area, u32 i) {
 
 // The type in which words are added up, modulo 2^W.
 template <class W>
-struct SumOf {
-  using Type = u32;
-};
-template <>
-struct SumOf<u64> {
-  using Type = u64;
-};
+using SumOf = Select<sizeof(W) == 8, u64, u32>;
 
 // Several adjacent values in a word: arithmetic on all of them at once, modulo 2^W each.
 template <class W>

@@ -74,16 +74,6 @@ H5L_DEVICE Quantizer integer_quantizer_of(const FrameHeader& header) {
   return quantizer;
 }
 
-// The type of an attribute that 64-bit types do not use.
-template <class T>
-struct NumberOf {
-  using Type = T;
-};
-template <>
-struct NumberOf<void> {
-  using Type = float;
-};
-
 // Converts values to words, as ranks. Keeps a reference to the lattice.
 template <class W>
 class ValueWords {
@@ -134,8 +124,8 @@ class ValueWords {
     }
   }
 
-  using Wide = typename QuotientOf<W>::Type;
-  using Number = typename NumberOf<Wide>::Type;
+  using Wide = Quotient<W>;
+  using Number = Select<sizeof(W) == 8, float, Wide>;  // of attributes that 64-bit types do not use
   const WordLattice& lattice_;
   Lattice ranks_;  // for values that are ranks
   W zero_;

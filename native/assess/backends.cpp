@@ -7,39 +7,18 @@
 
 namespace h5lossy {
 
-namespace scalar {
-extern const assess::Kernels assess_kernels;
-}
-#ifdef H5L_HAS_AVX2
-namespace avx2 {
-extern const assess::Kernels assess_kernels;
-}
-#endif
-#ifdef H5L_HAS_NEON
-namespace neon {
-extern const assess::Kernels assess_kernels;
-}
-#endif
-#ifdef H5L_HAS_AVX512
-namespace avx512 {
-extern const assess::Kernels assess_kernels;
-}
-#endif
+#define H5L_BACKEND(name, runs_here)           \
+  namespace name {                             \
+  extern const assess::Kernels assess_kernels; \
+  }
+#include "runtime/backends.def"
 
 namespace assess {
 namespace {
 
 constexpr BackendKernels kBackends[] = {
-#ifdef H5L_HAS_AVX512
-    {"avx512", has_avx512, avx512::assess_kernels},
-#endif
-#ifdef H5L_HAS_AVX2
-    {"avx2", has_avx2, avx2::assess_kernels},
-#endif
-#ifdef H5L_HAS_NEON
-    {"neon", [] { return true; }, neon::assess_kernels},
-#endif
-    {"scalar", [] { return true; }, scalar::assess_kernels},
+#define H5L_BACKEND(name, runs_here) {#name, runs_here, name::assess_kernels},
+#include "runtime/backends.def"
 };
 
 struct Choice {

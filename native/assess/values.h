@@ -14,15 +14,7 @@
 namespace h5lossy::H5L_TARGET {
 
 template <class T>
-struct WordOf {
-  using Type = u32;
-};
-template <>
-struct WordOf<double> {
-  using Type = u64;
-};
-template <class T>
-using Word = typename WordOf<T>::Type;
+using Word = Select<sizeof(T) == 8, u64, u32>;
 
 // The exponent's bits, all set in NaN and infinities.
 template <class T>

@@ -90,17 +90,7 @@ H5L_FN constexpr u32 before_in_run(u32 i) { return i - 1; }
 
 // A plane of a block of n values, as a little-endian number.
 template <u32 n>
-struct PlaneOf;
-template <>
-struct PlaneOf<32> {
-  using Type = u32;
-};
-template <>
-struct PlaneOf<64> {
-  using Type = u64;
-};
-template <u32 n>
-using Plane = typename PlaneOf<n>::Type;
+using Plane = Select<n == 32, u32, u64>;
 
 // Transposes eight rows to eight planes: byte g of row j holds eight bits of value 8 g + j, and becomes byte g of plane
 // 7 - j, in which value 8 g + i has bit 7 - i. Its own inverse. Works on squares of 8 x 8 bits, one per byte of a row,

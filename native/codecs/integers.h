@@ -28,21 +28,7 @@ struct IntegerType {
 // at least 0.5 / s from an integer, and the two roundings move it by less than (u + r + 1) / s * 2^-22 (float, for
 // words of 16 bits) or 2^-51 (double, 32 bits). No type does this for 64 bits.
 template <class W>
-struct QuotientOf {
-  using Type = void;
-};
-template <>
-struct QuotientOf<u8> {
-  using Type = float;
-};
-template <>
-struct QuotientOf<u16> {
-  using Type = float;
-};
-template <>
-struct QuotientOf<u32> {
-  using Type = double;
-};
+using Quotient = Select<sizeof(W) <= 2, float, Select<sizeof(W) == 4, double, void>>;
 
 // A word that does not decode to origin + word * step.
 struct SpecialWord {

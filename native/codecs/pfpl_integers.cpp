@@ -60,7 +60,7 @@ Lattice lattice_of(const Quantizer& quantizer) {
 template <class T>
 void bins_of(const Lattice& lattice, u32 count, typename T::Word* words) {
   using W = typename T::Word;
-  using Number = typename QuotientOf<W>::Type;
+  using Number = Quotient<W>;
   if constexpr (sizeof(W) == 4) {
     if (lattice.bins != nullptr) {
       for (u32 i = 0; i < count; ++i) words[i] = word_in_bins(*lattice.bins, T::sign, words[i]) ^ T::sign;

@@ -55,6 +55,18 @@ using i32 = int;
 using i64 = long long;
 static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8);
 
+// One of two types: std::conditional, which NVRTC does not have.
+template <bool is_first, class A, class B>
+struct Selected {
+  using Type = A;
+};
+template <class A, class B>
+struct Selected<false, A, B> {
+  using Type = B;
+};
+template <bool is_first, class A, class B>
+using Select = typename Selected<is_first, A, B>::Type;
+
 namespace H5L_TARGET {
 
 // Reinterprets the bits as another type of the same size.

@@ -15,30 +15,18 @@
 namespace h5lossy {
 
 namespace scalar {
-extern const ChecksumFunction checksum_function;
-#define H5L_CODEC(number, name) \
-  namespace name {              \
-  extern const Codec codec;     \
-  }
-#include "runtime/codecs.def"
-#undef H5L_CODEC
+#include "runtime/of_backend.def"
 }  // namespace scalar
 
 namespace {
 
-constexpr CodecEntry kCodecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &scalar::name::codec},
-#include "runtime/codecs.def"
-#undef H5L_CODEC
-};
-
 constexpr RangeFunctions kNoRanges = {};  // for encoders
 
-constexpr Backend kScalar = {"scalar", [] { return true; }, kCodecs, scalar::checksum_function, kNoRanges};
+constexpr Backend kScalar = {"scalar", [] { return true; }, scalar::kCodecs, scalar::checksum_function, kNoRanges};
 
 }  // namespace
 
-std::span<const CodecEntry> all_codecs() { return kCodecs; }
+std::span<const CodecEntry> all_codecs() { return scalar::kCodecs; }
 
 h5l_status choose_backend(const Backend*& backend, const Message&) {
   backend = &kScalar;

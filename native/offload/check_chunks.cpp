@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include "chunk/integers.h"
@@ -86,16 +87,14 @@ void set_check_type(h5l_params& params, std::uint32_t value_class, std::uint32_t
   params.value_bytes = value_bytes;
   params.rank = rank;
   std::copy_n(kShapes[rank - 1], rank, params.shape);
-  const bool is_lossless = params.bound_kind == H5L_BOUND_LOSSLESS;
   params.has_fill = 1;
-  if (has_integers(params)) {
-    params.fill_bits = 77;
-    params.bound = is_lossless ? 0 : params.bound_kind == H5L_BOUND_RANGE_RELATIVE ? 0.02 : 4;
-    return;
-  }
-  params.fill_bits =
-      value_bytes == 4 ? std::bit_cast<std::uint32_t>(static_cast<float>(kFill)) : std::bit_cast<std::uint64_t>(kFill);
-  params.bound = is_lossless ? 0 : kBound;
+  params.fill_bits = has_integers(params) ? 77
+                     : value_bytes == 4   ? std::bit_cast<std::uint32_t>(static_cast<float>(kFill))
+                                          : std::bit_cast<std::uint64_t>(kFill);
+  params.bound = params.bound_kind == H5L_BOUND_LOSSLESS         ? 0
+                 : !has_integers(params)                         ? kBound
+                 : params.bound_kind == H5L_BOUND_RANGE_RELATIVE ? 0.02
+                                                                 : 4;
 }
 
 std::size_t count_check_values(const h5l_params& params) {
@@ -121,9 +120,8 @@ std::vector<std::uint8_t> make_check_chunk(const h5l_params& params, Field field
       bits = std::bit_cast<std::uint64_t>(as_float<double>(numbers[i], random));
     }
     std::uint8_t* const value = chunk.data() + i * bytes;
-    for (std::size_t b = 0; b < bytes; ++b) {
-      value[params.big_endian != 0 ? bytes - 1 - b : b] = static_cast<std::uint8_t>(bits >> 8 * b);
-    }
+    std::memcpy(value, &bits, bytes);
+    if (params.big_endian != 0) std::reverse(value, value + bytes);
   }
   return chunk;
 }

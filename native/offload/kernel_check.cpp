@@ -4,6 +4,7 @@
 #include "offload/kernel_check.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -30,14 +31,13 @@ using gpu::Outcome;
 
 constexpr std::uint32_t kThreads = 8;  // the GPU's streams
 
-bool contains(const Names& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+bool contains_any(const Names& names, const Names& wanted) {
+  return std::find_first_of(names.begin(), names.end(), wanted.begin(), wanted.end()) != names.end();
 }
 bool contains_all(const Names& names, const Names& wanted) {
-  return std::all_of(wanted.begin(), wanted.end(), [&](const std::string& name) { return contains(names, name); });
-}
-bool contains_any(const Names& names, const Names& wanted) {
-  return std::any_of(wanted.begin(), wanted.end(), [&](const std::string& name) { return contains(names, name); });
+  return std::all_of(wanted.begin(), wanted.end(), [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  });
 }
 
 Bytes encode_on_cpu(const h5l_params& params, const Bytes& raw) {
@@ -120,76 +120,67 @@ Names kernels_of(const Subject& subject, h5l_params params) {
   return gpu::kernels_of(make_decode_call(frame.header, 0, raw.size() / params.value_bytes, 1));
 }
 
-// Calls visit(params) for each request whose kernels may be those of the subject: all modes, kinds of bounds and types
-// that kernels may share, and shapes of one to three axes.
-template <class Visit>
-void for_each_request(const Subject& subject, const Visit& visit) {
-  const bool encodes = subject.direction == Direction::encode;
+// The requests of which every kernel is one of these, in all modes, kinds of bounds and types that kernels may share,
+// and in shapes of one to three axes.
+std::vector<CheckRequest> requests_with(const Subject& subject, const Names& kernels) {
+  const bool is_float = has_floats(subject.value_class), encodes = subject.direction == Direction::encode;
   const std::uint32_t lossless = lossless_codec(all_codecs(), subject.codec).number;
-  const auto visit_types = [&](h5l_params params) {
-    params.big_endian = subject.big_endian ? 1 : 0;
-    const auto visit_one = [&](std::uint32_t value_class, std::uint32_t value_bytes, std::uint32_t rank) {
-      set_check_type(params, value_class, value_bytes, rank);
-      if (check_params(params, Message(nullptr)) == H5L_OK) visit(params);
-    };
-    if (has_floats(subject.value_class)) {  // kernels may differ by the number of axes
-      for (const std::uint32_t rank : {1u, 2u, 3u}) visit_one(H5L_CLASS_FLOAT, subject.value_bytes, rank);
-      return;
-    }
-    for (const std::uint32_t value_bytes : {1u, 2u, 4u, 8u}) {
-      if (subject.big_endian && value_bytes == 1) continue;
-      visit_one(H5L_CLASS_UNSIGNED, value_bytes, 3);
-      visit_one(H5L_CLASS_SIGNED, value_bytes, 2);
+  std::vector<CheckRequest> requests;
+  h5l_params params = {};
+  params.big_endian = subject.big_endian ? 1 : 0;
+  const auto add_types = [&] {
+    for (std::uint32_t i = 0; i < (is_float ? 3 : 8); ++i) {
+      is_float ? set_check_type(params, H5L_CLASS_FLOAT, subject.value_bytes, 1 + i)
+               : set_check_type(params, i % 2 == 0 ? H5L_CLASS_UNSIGNED : H5L_CLASS_SIGNED, 1u << i / 2, 3 - i % 2);
+      if (check_params(params, Message(nullptr)) != H5L_OK) continue;
+      CheckRequest request = {params, kernels_of(subject, params)};
+      if (contains_all(kernels, request.kernels)) requests.push_back(std::move(request));
     }
   };
-  constexpr std::uint32_t kinds[] = {H5L_BOUND_ABSOLUTE, H5L_BOUND_POINTWISE_RELATIVE, H5L_BOUND_RANGE_RELATIVE,
-                                     H5L_BOUND_LOSSLESS};
-  for (const std::uint32_t kind : kinds) {
-    if (!encodes && kind != subject.bound_kind && kind != H5L_BOUND_LOSSLESS) continue;
-    h5l_params params = {};
-    params.bound_kind = kind;
-    // Of floats, all others leave lossless chunks to this one.
-    const bool is_lossless = kind == H5L_BOUND_LOSSLESS && has_floats(subject.value_class);
-    if (encodes && !is_lossless) visit_types(params);  // codec auto
-    for (const CodecEntry& entry : all_codecs()) {
-      if (is_lossless && entry.number != lossless) continue;
-      if (!encodes && entry.number != subject.codec && entry.number != lossless) continue;
-      params.codec = entry.number;
+  for (params.bound_kind = 0; params.bound_kind < H5L_BOUND_NOISE; ++params.bound_kind) {
+    const bool is_lossless = params.bound_kind == H5L_BOUND_LOSSLESS;
+    if (!encodes && params.bound_kind != subject.bound_kind && !is_lossless) continue;
+    for (params.codec = 0; params.codec < 256; ++params.codec) {
+      // Of floats, all codecs leave lossless chunks to one.
+      const bool is_other = (is_lossless && is_float) || (!encodes && params.codec != subject.codec);
+      if (is_other && params.codec != lossless) continue;
+      // Codecs choose a layout by themselves; auto has kernels in mode 0.
+      const CodecEntry* const entry = codec_entry(params.codec);
+      const std::uint32_t unused_bits = entry == nullptr ? 255 : entry->codec->layout_bits;
       for (params.mode = 0; params.mode < 256; ++params.mode) {
-        // Codecs choose a layout by themselves.
-        if ((params.mode & entry.codec->layout_bits) == 0 && entry.codec->has_mode(params.mode)) visit_types(params);
+        if ((params.mode & unused_bits) == 0) add_types();
       }
     }
   }
+  return requests;
+}
+
+std::string describe(Direction direction, const h5l_params& params, std::size_t chunk) {
+  const char* const codec = codec_name(params.codec);
+  char text[200];
+  std::snprintf(text, sizeof text, "%s of codec %s, mode %u, class %u, %u bytes, bound kind %u, rank %u, chunk %zu",
+                direction == Direction::encode ? "frames" : "values", codec == nullptr ? "auto" : codec, params.mode,
+                params.value_class, params.value_bytes, params.bound_kind, params.rank, chunk);
+  return text;
 }
 
 // Runs the requests that use these kernels; `what` receives the first one that gives something else.
-Outcome run(gpu::Device& device, const Subject& subject, const std::vector<CheckRequest>& requests, std::string& what) {
+Outcome run(gpu::Device& device, Direction direction, const std::vector<CheckRequest>& requests, std::string& what) {
   std::mutex mutex;
-  Outcome result = Outcome::done;
+  std::atomic<Outcome> result = Outcome::done;
   run_batch(requests.size() * kChunks, kThreads, [&](std::size_t i) {
+    if (result != Outcome::done) return;
     const h5l_params& params = requests[i / kChunks].params;
-    {
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (result != Outcome::done) return;
-    }
     Outcome outcome = Outcome::failed;
     try {
       const Bytes raw = make_chunk(params, i % kChunks);
-      outcome = subject.direction == Direction::encode ? compare_frames(device, params, raw)
-                                                       : compare_values(device, params, raw);
+      outcome = (direction == Direction::encode ? compare_frames : compare_values)(device, params, raw);
     } catch (const std::exception&) {  // out of memory
     }
     const std::lock_guard<std::mutex> lock(mutex);
     if (outcome == Outcome::done || result == Outcome::invalid) return;
     result = outcome == Outcome::invalid ? Outcome::invalid : Outcome::failed;
-    if (result == Outcome::failed) return;
-    const char* const codec = codec_name(params.codec);
-    what = std::string(subject.direction == Direction::encode ? "frames" : "values") + " of codec " +
-           (codec == nullptr ? "auto" : codec) + ", mode " + std::to_string(params.mode) + ", class " +
-           std::to_string(params.value_class) + ", " + std::to_string(params.value_bytes) + " bytes, bound kind " +
-           std::to_string(params.bound_kind) + ", rank " + std::to_string(params.rank) + ", chunk " +
-           std::to_string(i % kChunks);
+    if (outcome == Outcome::invalid) what = describe(direction, params, i % kChunks);
   });
   return result;
 }
@@ -219,29 +210,6 @@ Outcome check(gpu::Device& device, const Names& kernels, const Compare& compare)
   return Outcome::left;
 }
 
-// The requests of which every kernel is one of these.
-std::vector<CheckRequest> requests_with(const Subject& subject, const Names& kernels) {
-  std::vector<CheckRequest> requests;
-  for_each_request(subject, [&](const h5l_params& params) {
-    CheckRequest request = {params, kernels_of(subject, params)};
-    if (contains_all(kernels, request.kernels)) requests.push_back(std::move(request));
-  });
-  return requests;
-}
-
-Outcome check(gpu::Device& device, const Subject& subject, const Names& kernels) {
-  return check(device, kernels, [&](const Names& unchecked, std::string& what) {
-    std::vector<CheckRequest> requests = requests_with(subject, kernels);
-    std::erase_if(requests, [&](const CheckRequest& request) { return !contains_any(request.kernels, unchecked); });
-    Names covered;
-    for (const CheckRequest& request : requests) {
-      covered.insert(covered.end(), request.kernels.begin(), request.kernels.end());
-    }
-    // What no chunk of the check takes is left to the host, but is not called wrong: other calls may share it.
-    return contains_all(covered, unchecked) ? run(device, subject, requests, what) : Outcome::left;
-  });
-}
-
 Subject subject_of(const gpu::EncodeCall& call) {
   const gpu::FinishPlan& plan = call.plan;
   return {Direction::encode, 0, plan.value_class, plan.value_bytes, plan.requested_kind, plan.big_endian != 0};
@@ -252,19 +220,28 @@ Subject subject_of(const gpu::DecodeCall& call) {
 
 }  // namespace
 
-std::vector<CheckRequest> check_requests(const gpu::EncodeCall& call) {
+template <class Call>
+std::vector<CheckRequest> check_requests(const Call& call) {
   return requests_with(subject_of(call), gpu::kernels_of(call));
 }
-std::vector<CheckRequest> check_requests(const gpu::DecodeCall& call) {
-  return requests_with(subject_of(call), gpu::kernels_of(call));
-}
+template std::vector<CheckRequest> check_requests(const gpu::EncodeCall&);
+template std::vector<CheckRequest> check_requests(const gpu::DecodeCall&);
 
-Outcome check_kernels(gpu::Device& device, const gpu::EncodeCall& call) {
-  return check(device, subject_of(call), gpu::kernels_of(call));
+template <class Call>
+Outcome check_kernels(gpu::Device& device, const Call& call) {
+  return check(device, gpu::kernels_of(call), [&](const Names& unchecked, std::string& what) {
+    std::vector<CheckRequest> requests = check_requests(call);
+    std::erase_if(requests, [&](const CheckRequest& request) { return !contains_any(request.kernels, unchecked); });
+    Names covered;
+    for (const CheckRequest& request : requests) {
+      covered.insert(covered.end(), request.kernels.begin(), request.kernels.end());
+    }
+    // What no chunk of the check takes is left to the host, but is not called wrong: other calls may share it.
+    return contains_all(covered, unchecked) ? run(device, subject_of(call).direction, requests, what) : Outcome::left;
+  });
 }
-Outcome check_kernels(gpu::Device& device, const gpu::DecodeCall& call) {
-  return check(device, subject_of(call), gpu::kernels_of(call));
-}
+template Outcome check_kernels(gpu::Device&, const gpu::EncodeCall&);
+template Outcome check_kernels(gpu::Device&, const gpu::DecodeCall&);
 
 Outcome check_kernels(gpu::Device& device, const CopyCall&) {
   return check(device, {"gather_chunks", "scatter_chunks", "pack_frames"}, [&](const Names&, std::string& what) {

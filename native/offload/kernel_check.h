@@ -17,10 +17,9 @@ namespace h5lossy {
 
 // Compiles and checks those kernels of a call that have not been used before. Returns `done` if all are right, `left`
 // if one is wrong, which stderr says once, and `failed` if that could not be found out now.
-[[nodiscard]] gpu::Outcome check_kernels(gpu::Device& device, const gpu::EncodeCall& call);
-[[nodiscard]] gpu::Outcome check_kernels(gpu::Device& device, const gpu::DecodeCall& call);
-// The same for the kernels of gather, scatter and pack.
-struct CopyCall {};
+template <class Call>
+[[nodiscard]] gpu::Outcome check_kernels(gpu::Device& device, const Call& call);
+struct CopyCall {};  // gather, scatter or pack
 [[nodiscard]] gpu::Outcome check_kernels(gpu::Device& device, const CopyCall& call);
 
 // Whether these kernels copy as they should.
@@ -31,8 +30,8 @@ struct CheckRequest {
   h5l_params params;
   gpu::Names kernels;
 };
-std::vector<CheckRequest> check_requests(const gpu::EncodeCall& call);
-std::vector<CheckRequest> check_requests(const gpu::DecodeCall& call);
+template <class Call>
+std::vector<CheckRequest> check_requests(const Call& call);
 
 // Runs a call, again if its kernels had to be checked first. `run` returns an Outcome.
 template <class Call, class Run>

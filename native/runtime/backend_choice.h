@@ -18,6 +18,7 @@ namespace h5lossy {
 bool has_avx2();
 bool has_avx512();
 #endif
+inline bool runs_everywhere() { return true; }
 
 // Chooses the backend that H5LOSSY_BACKEND names, or the first one that runs here and passes its test. A backend has a
 // name and runs_here(); test(backend, why) returns a status.

@@ -9,80 +9,30 @@
 
 namespace h5lossy {
 
-#define H5L_CODEC(number, name) \
-  namespace name {              \
-  extern const Codec codec;     \
-  }
 namespace scalar {
-extern const ChecksumFunction checksum_function;
-extern const RangeFunctions range_functions;
-#include "runtime/codecs.def"
+#include "runtime/of_backend.def"
 }  // namespace scalar
 #ifdef H5L_HAS_AVX2
 namespace avx2 {
-extern const ChecksumFunction checksum_function;
-extern const RangeFunctions range_functions;
-#include "runtime/codecs.def"
+#include "runtime/of_backend.def"
 }  // namespace avx2
 #endif
 #ifdef H5L_HAS_NEON
 namespace neon {
-extern const ChecksumFunction checksum_function;
-extern const RangeFunctions range_functions;
-#include "runtime/codecs.def"
+#include "runtime/of_backend.def"
 }  // namespace neon
 #endif
 #ifdef H5L_HAS_AVX512
 namespace avx512 {
-extern const ChecksumFunction checksum_function;
-extern const RangeFunctions range_functions;
-#include "runtime/codecs.def"
+#include "runtime/of_backend.def"
 }  // namespace avx512
 #endif
-#undef H5L_CODEC
 
 namespace {
 
-constexpr CodecEntry kScalarCodecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &scalar::name::codec},
-#include "runtime/codecs.def"
-#undef H5L_CODEC
-};
-
-#ifdef H5L_HAS_AVX2
-constexpr CodecEntry kAvx2Codecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &avx2::name::codec},
-#include "runtime/codecs.def"
-#undef H5L_CODEC
-};
-#endif
-#ifdef H5L_HAS_NEON
-constexpr CodecEntry kNeonCodecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &neon::name::codec},
-#include "runtime/codecs.def"
-#undef H5L_CODEC
-};
-#endif
-#ifdef H5L_HAS_AVX512
-constexpr CodecEntry kAvx512Codecs[] = {
-#define H5L_CODEC(number, name) {number, #name, &avx512::name::codec},
-#include "runtime/codecs.def"
-#undef H5L_CODEC
-};
-#endif
-
 constexpr Backend kBackends[] = {
-#ifdef H5L_HAS_AVX512
-    {"avx512", has_avx512, kAvx512Codecs, avx512::checksum_function, avx512::range_functions},
-#endif
-#ifdef H5L_HAS_AVX2
-    {"avx2", has_avx2, kAvx2Codecs, avx2::checksum_function, avx2::range_functions},
-#endif
-#ifdef H5L_HAS_NEON
-    {"neon", [] { return true; }, kNeonCodecs, neon::checksum_function,
-     neon::range_functions},  // every AArch64 CPU has it
-#endif
-    {"scalar", [] { return true; }, kScalarCodecs, scalar::checksum_function, scalar::range_functions},
+#define H5L_BACKEND(name, runs_here) {#name, runs_here, name::kCodecs, name::checksum_function, name::range_functions},
+#include "runtime/backends.def"
 };
 
 struct BackendChoice {
@@ -113,7 +63,7 @@ const CodecEntry& integer_codec(std::span<const CodecEntry> codecs, std::uint32_
   return *entry;
 }
 
-std::span<const CodecEntry> all_codecs() { return kScalarCodecs; }
+std::span<const CodecEntry> all_codecs() { return scalar::kCodecs; }
 
 std::span<const Backend> backends() { return kBackends; }
 

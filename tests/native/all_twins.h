@@ -11,24 +11,11 @@
 #include "twins.h"
 
 namespace h5lossy {
-namespace scalar {
-extern const test::Twins twins;
-}
-#ifdef H5L_HAS_AVX2
-namespace avx2 {
-extern const test::Twins twins;
-}
-#endif
-#ifdef H5L_HAS_NEON
-namespace neon {
-extern const test::Twins twins;
-}
-#endif
-#ifdef H5L_HAS_AVX512
-namespace avx512 {
-extern const test::Twins twins;
-}
-#endif
+#define H5L_BACKEND(name, runs_here) \
+  namespace name {                   \
+  extern const test::Twins twins;    \
+  }
+#include "runtime/backends.def"
 }  // namespace h5lossy
 
 namespace h5lossy::test {
@@ -38,16 +25,8 @@ inline std::vector<Twins> all_twins() {
   for (const Backend& backend : backends()) {
     if (!backend.runs_here()) continue;
     const Twins known[] = {
-        scalar::twins,
-#ifdef H5L_HAS_AVX2
-        avx2::twins,
-#endif
-#ifdef H5L_HAS_NEON
-        neon::twins,
-#endif
-#ifdef H5L_HAS_AVX512
-        avx512::twins,
-#endif
+#define H5L_BACKEND(name, runs_here) name::twins,
+#include "runtime/backends.def"
     };
     for (const Twins& twins : known) {
       if (std::string_view(twins.backend) == backend.name) found.push_back(twins);

@@ -24,28 +24,11 @@
 #include "values.h"
 
 namespace h5lossy::this_machine {
-#define H5L_CODEC(number, name) \
-  namespace name {              \
-  extern const Codec codec;     \
-  }
-#include "runtime/codecs.def"
-#undef H5L_CODEC
+#include "runtime/of_backend.def"
 }  // namespace h5lossy::this_machine
 
 namespace h5lossy::test {
 namespace {
-
-const Codec& on_this_machine(std::uint32_t codec) {
-  switch (codec) {
-#define H5L_CODEC(number, name) \
-  case number:                  \
-    return this_machine::name::codec;
-#include "runtime/codecs.def"
-#undef H5L_CODEC
-    default:
-      CHECK(false, "codec %u", codec);
-  }
-}
 
 struct Other {
   std::string name;
@@ -53,7 +36,7 @@ struct Other {
 };
 
 std::vector<Other> others(std::uint32_t codec) {
-  std::vector<Other> found = {{"this machine", &on_this_machine(codec)}};
+  std::vector<Other> found = {{"this machine", find_codec(this_machine::kCodecs, codec)->codec}};
   for (const Backend& backend : backends()) {
     if (backend.runs_here()) found.push_back({backend.name, find_codec(backend.codecs, codec)->codec});
   }

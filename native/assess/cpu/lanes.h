@@ -96,15 +96,7 @@ inline double largest(Vector<double> values) {
 }
 
 template <class T>
-struct SignedWordOf {
-  using Type = i32;
-};
-template <>
-struct SignedWordOf<double> {
-  using Type = i64;
-};
-template <class T>
-using SignedWord = typename SignedWordOf<T>::Type;
+using SignedWord = Select<sizeof(T) == 8, i64, i32>;
 
 template <class T>
 inline Word<T> word_at(const u8* row, u64 i, bool big_endian) {

@@ -37,15 +37,7 @@ H5L_FN constexpr u32 table_of(u32 symbol_class) { return symbol_class > 5 ? 4 : 
 
 // The integers of a tile are 32-bit, or 64-bit if they are too far apart for that. Sums wrap.
 template <class I>
-struct UnsignedOf {
-  using Type = u32;
-};
-template <>
-struct UnsignedOf<i64> {
-  using Type = u64;
-};
-template <class I>
-using Unsigned = typename UnsignedOf<I>::Type;
+using Unsigned = Select<sizeof(I) == 8, u64, u32>;
 
 // Marks a value that has no integer.
 template <class I>

@@ -18,19 +18,7 @@ namespace h5lossy::H5L_TARGET::interp {
 
 // The float type whose tiles hold words of type W.
 template <class W>
-struct LaneTypeOf {
-  using Type = float;
-};
-template <>
-struct LaneTypeOf<u32> {
-  using Type = double;
-};
-template <>
-struct LaneTypeOf<u64> {
-  using Type = double;
-};
-template <class W>
-using LaneOf = typename LaneTypeOf<W>::Type;
+using LaneOf = Select<sizeof(W) <= 2, float, double>;
 
 struct IntegerType {
   u32 bytes;
