@@ -161,7 +161,7 @@ def test_frames_of_values_on_the_borders_of_bins_are_equal(
 ) -> None:
     size = dtype.itemsize
     rng = np.random.default_rng(17)
-    for bound in own_bounds(dtype):
+    for bound in shared(setting, own_bounds(dtype)):
         pieces: list[Array] = []
         for magnitude in range(0, 8 * size - 6, 4):
             bins = rng.integers(-(2**magnitude), 2**magnitude + 1, 600)
