@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -93,7 +94,7 @@ void accept(const h5lossy::gpu::Nvrtc& nvrtc, const std::string& unit) {
   CHECK(nvrtc.log_size(program, &size) == 0, "%s", unit.c_str());
   std::string log(size, ' ');
   CHECK(nvrtc.log(program, log.data()) == 0, "%s", unit.c_str());
-  CHECK(is_done, "%s: %s", unit.c_str(), log.substr(0, 400).c_str());
+  CHECK(is_done, "%s: %s", unit.c_str(), log.c_str() + std::min(log.find("error"), log.size()));  // behind warnings
   nvrtc.destroy(&program);
 }
 
