@@ -628,8 +628,7 @@ def test_sweep_and_tune_take_what_repack_takes(tmp_path: Path) -> None:
         assert (text if code else "pfpl") in swept
 
 
-@pytest.mark.parametrize("ratio", [15, 40])
-@pytest.mark.parametrize("is_noise_in_sample", [False, True])
+@pytest.mark.parametrize(("ratio", "is_noise_in_sample"), [(15, False), (40, True)])
 def test_a_sample_unlike_the_field_is_replaced(ratio: float, is_noise_in_sample: bool) -> None:
     rng = np.random.default_rng(0)
     along = np.linspace(0, 9, 80)

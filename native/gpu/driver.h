@@ -107,6 +107,11 @@ struct Nvrtc {
 #undef X
 };
 
+// The C types that h5lossy.h uses; NVRTC has no C headers.
+inline constexpr char kIntegers[] =
+    "typedef unsigned char uint8_t; typedef unsigned int uint32_t; typedef int int32_t;\n"
+    "typedef unsigned long long uint64_t; typedef long long int64_t; typedef decltype(sizeof 0) uintptr_t;\n";
+
 // Null if there is no NVRTC. If H5LOSSY_NVRTC gives a file, only that file is tried.
 const Nvrtc* open_nvrtc();
 

@@ -92,11 +92,6 @@ void write_file(const std::string& path, const std::vector<char>& bytes) {
   if (!file || std::rename(part.c_str(), path.c_str()) != 0) std::remove(part.c_str());
 }
 
-// The C types that h5lossy.h uses; NVRTC has no C headers.
-constexpr char kIntegers[] =
-    "typedef unsigned char uint8_t; typedef unsigned int uint32_t; typedef int int32_t;\n"
-    "typedef unsigned long long uint64_t; typedef long long int64_t; typedef decltype(sizeof 0) uintptr_t;\n";
-
 // NVRTC's target: the GPU, or, if NVRTC is too old for it, PTX for the newest earlier architecture, which the driver
 // then compiles.
 struct Target {
@@ -137,12 +132,15 @@ bool compile(const Nvrtc& nvrtc, const std::string& main_source, const char* ker
     return false;
   }
   const std::string architecture = "--gpu-architecture=" + target.name();
-  std::vector<const char*> options{architecture.c_str(), "--std=c++20", "--fmad=false",
-                                   "--device-as-default-execution-space"};
   // See kernels/common/entry_points.cuh.
-  const std::string wanted = kernel == nullptr ? "" : "--define-macro=H5L_WANTED_" + std::string(kernel) + "=~, 1";
-  if (kernel != nullptr) options.insert(options.end(), {"--define-macro=H5L_SINGLE_KERNELS", wanted.c_str()});
-  bool is_done = nvrtc.compile(program, static_cast<int>(options.size()), options.data()) == 0;
+  const std::string wanted = "--define-macro=H5L_WANTED_" + std::string(kernel) + "=~, 1";
+  const char* const options[] = {architecture.c_str(),
+                                 "--std=c++20",
+                                 "--fmad=false",
+                                 "--device-as-default-execution-space",
+                                 "--define-macro=H5L_SINGLE_KERNELS",
+                                 wanted.c_str()};
+  bool is_done = nvrtc.compile(program, static_cast<int>(std::size(options)), options) == 0;
   std::size_t size = 0;
   if (!is_done && nvrtc.log_size(program, &size) == 0 && size > 0) {
     log.resize(size);
@@ -199,8 +197,8 @@ Code find_code(const char* unit, const char* kernel, int major, int minor) {
   }
   const bool is_to_be_checked = needs_check(unit);
   char name[128];
-  std::snprintf(name, sizeof name, "/%s-%016" PRIx64 "-%u-sm_%d%d.cubin", kernel == nullptr ? unit : kernel,
-                hash_of_sources(), kCheckNumber, major, minor);
+  std::snprintf(name, sizeof name, "/%s-%016" PRIx64 "-%u-sm_%d%d.cubin", kernel, hash_of_sources(), kCheckNumber,
+                major, minor);
   const std::string folder = cache_folder();
   if (!folder.empty() && read_file(folder + name, code.memory)) {
     code.how = "compiled earlier, in " + folder + name;

@@ -33,7 +33,7 @@ bool is_built_in(const char* unit);
 // (offload/kernel_check.h). Those of the assessment are not.
 bool needs_check(const char* unit);
 
-// The code of one kernel, or of all kernels of a unit if `kernel` is null, for a device of this compute capability.
+// The code of one kernel, or of all kernels of its unit if that is built in, for a device of this compute capability.
 Code find_code(const char* unit, const char* kernel, int major, int minor);
 
 // Stores code in the cache.

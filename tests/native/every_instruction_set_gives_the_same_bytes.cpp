@@ -115,7 +115,7 @@ void check_all(const Method& method) {
   Random random(15);
   for (const Setting& setting : settings<T>()) {
     for (const std::uint64_t hostile_one_in : {0u, 1000u, 30u, 2u, 1u}) {
-      for (int i = 0; i < (method.is_default ? 4 : 1); ++i) check<T>(method, setting, random, hostile_one_in);
+      for (int i = 0; i < (method.is_default ? cases(4) : 1); ++i) check<T>(method, setting, random, hostile_one_in);
     }
   }
 }

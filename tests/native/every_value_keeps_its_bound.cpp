@@ -235,9 +235,9 @@ void check_all(const Method& method, std::uint64_t seed) {
   for (const Setting& setting : settings<T>()) {
     for (const std::size_t count : counts) {
       for (const std::uint64_t hostile_one_in : {0u, 1000u, 30u, 1u}) {
-        // The large ones take long: every third has to do; where there are few cases, every fifteenth.
+        // The large ones take long: every third has to do; where there are few cases, every twenty-ninth.
         const bool is_large = count > 10000;
-        if (is_large && ++large % (kCaseStep == 1 ? 3 : 15) != 0) continue;
+        if (is_large && ++large % (kCaseStep == 1 ? 3 : 29) != 0) continue;
         for (int repeat = count <= 1024 ? cases(3) : 1; repeat > 0; --repeat) check.run(setting, count, hostile_one_in);
       }
     }

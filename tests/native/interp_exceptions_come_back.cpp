@@ -494,8 +494,8 @@ void check_patches(Random& random) {
 }  // namespace
 
 void check_backend() {
-  Sections<float>(1).check(1500);
-  Sections<double>(2).check(1500);
+  Sections<float>(1).check(cases(1500));
+  Sections<double>(2).check(cases(1500));
   Random random(3);
   check_patches<float>(random);
   check_patches<double>(random);
