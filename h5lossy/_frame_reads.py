@@ -54,6 +54,8 @@ class FrameFile:
     ) -> npt.NDArray[np.bool_]:
         """Read frames to the beginnings of rows; return which were read to their ends."""
         is_read = np.zeros(len(rows), np.bool_)
+        if sys.platform == "win32":  # has no preadv
+            return is_read
         between = np.empty(_MOST_BETWEEN, np.uint8)
 
         def read(numbers: list[int]) -> None:
