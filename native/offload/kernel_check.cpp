@@ -69,7 +69,8 @@ Outcome judge(Outcome outcome, bool is_equal) {
   return outcome == Outcome::left ? Outcome::done : outcome;
 }
 
-Outcome compare_frames(gpu::Device& device, const h5l_params& params, const Bytes& raw) {
+Outcome compare_frames(gpu::Device& device, const CheckRequest& request, const Bytes& raw) {
+  const h5l_params& params = request.params;
   const Bytes expected = encode_on_cpu(params, raw);
   Bytes frame(raw.size() + kHeaderBytes);
   std::size_t size = 0;
@@ -80,18 +81,16 @@ Outcome compare_frames(gpu::Device& device, const h5l_params& params, const Byte
 }
 
 // All values of a frame, and some of them.
-Outcome compare_values(gpu::Device& device, const h5l_params& params, const Bytes& raw) {
-  const Bytes bytes = encode_on_cpu(params, raw);
+Outcome compare_values(gpu::Device& device, const CheckRequest& request, const Bytes& raw) {
+  const Bytes bytes = encode_on_cpu(request.params, raw);
   Frame frame;
   const Bytes expected = decode_on_cpu(bytes, frame);
-  // A frame of another codec, which may be smaller, takes other kernels.
-  const FrameHeader& header = frame.header;
-  const bool is_own = header.codec == params.codec || header.codec == H5L_CODEC_STORED;
-  if (!is_own && header.bound_kind != H5L_BOUND_LOSSLESS) return Outcome::done;
-  const std::size_t value_bytes = header.value_bytes, count = raw.size() / value_bytes;
+  const std::size_t value_bytes = frame.header.value_bytes, count = raw.size() / value_bytes;
   Outcome result = Outcome::done;
   for (const auto& [first, wanted] : {std::pair<std::size_t, std::size_t>{0, count}, {count / 3, count / 2}}) {
-    const gpu::DecodeCall call = make_decode_call(header, first, wanted, 1);
+    const gpu::DecodeCall call = make_decode_call(frame.header, first, wanted, 1);
+    // A frame of another codec, which may be smaller, takes kernels that have not been loaded.
+    if (!contains_all(request.kernels, gpu::kernels_of(call))) return Outcome::done;
     Bytes values(wanted * value_bytes);
     const Outcome outcome = gpu::decode_chunk(device, call, bytes, values, true);
     const auto from = expected.begin() + static_cast<std::ptrdiff_t>(first * value_bytes);
@@ -112,8 +111,9 @@ Names kernels_of(const Subject& subject, h5l_params params) {
   if (subject.direction == Direction::encode) {
     return gpu::kernels_of(make_encode_call(params, count_check_values(params) * params.value_bytes, 1));
   }
-  // Frames of chunks with as many axes take the same kernels.
-  for (std::uint32_t axis = 0; axis < params.rank; ++axis) params.shape[axis] = std::min(params.shape[axis], 12u);
+  // Frames of smaller chunks with as many axes take the same kernels, unless they are so small that they are stored.
+  const std::uint32_t extent = params.rank == 1 ? 1728 : params.rank == 2 ? 42 : 12;
+  for (std::uint32_t axis = 0; axis < params.rank; ++axis) params.shape[axis] = std::min(params.shape[axis], extent);
   const Bytes bytes = encode_on_cpu(params, make_check_chunk(params, Field::smooth));
   Frame frame;
   const Bytes raw = decode_on_cpu(bytes, frame);
@@ -170,17 +170,17 @@ Outcome run(gpu::Device& device, Direction direction, const std::vector<CheckReq
   std::atomic<Outcome> result = Outcome::done;
   run_batch(requests.size() * kChunks, kThreads, [&](std::size_t i) {
     if (result != Outcome::done) return;
-    const h5l_params& params = requests[i / kChunks].params;
+    const CheckRequest& request = requests[i / kChunks];
     Outcome outcome = Outcome::failed;
     try {
-      const Bytes raw = make_chunk(params, i % kChunks);
-      outcome = (direction == Direction::encode ? compare_frames : compare_values)(device, params, raw);
+      const Bytes raw = make_chunk(request.params, i % kChunks);
+      outcome = (direction == Direction::encode ? compare_frames : compare_values)(device, request, raw);
     } catch (const std::exception&) {  // out of memory
     }
     const std::lock_guard<std::mutex> lock(mutex);
     if (outcome == Outcome::done || result == Outcome::invalid) return;
     result = outcome == Outcome::invalid ? Outcome::invalid : Outcome::failed;
-    if (outcome == Outcome::invalid) what = describe(direction, params, i % kChunks);
+    if (outcome == Outcome::invalid) what = describe(direction, request.params, i % kChunks);
   });
   return result;
 }
