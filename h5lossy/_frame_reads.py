@@ -42,9 +42,16 @@ class FrameFile:
 
     def close(self) -> None:
         """Close the file descriptor, and end the threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
-        os.close(self._descriptor)
+        try:
+            self._end_threads()
+        finally:
+            os.close(self._descriptor)
+
+    def _end_threads(self) -> None:
+        """Wait for what has been started; nothing else starts."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
 
     def read(
         self,
@@ -71,7 +78,7 @@ class FrameFile:
                 stop = begin + os.preadv(self._descriptor, buffers, begin)
             except OSError:
                 return
-            is_read[numbers] = offsets[numbers] + sizes[numbers] <= stop
+            is_read[numbers] = sizes[numbers] <= stop - offsets[numbers]
 
         self._for_each(read, _calls(offsets, sizes))
         return is_read
@@ -87,7 +94,8 @@ class FrameFile:
                 )
                 [*self._pool.map(work, calls)]
             except RuntimeError:  # Python exits, or the system's limit of threads is reached
-                pass
+                self._end_threads()  # none may read into these rows later
+                self._threads = 1
             else:
                 return
         for call in calls:

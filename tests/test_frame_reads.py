@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import h5lossy
+from h5lossy._batched import chunk_readers
 from h5lossy._frame_reads import FrameFile
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "preadv"), reason="the system has no preadv")
@@ -103,16 +104,23 @@ def test_far_frames_are_read_by_several_threads(tmp_path: Path, threads: int) ->
 
 
 def test_frames_are_read_without_threads_where_there_are_none_left(
-    plain_file: Path, monkeypatch: pytest.MonkeyPatch
+    plain_file: Path, calls: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", fail)
-    frames = [(0, 10), (20_000, 10)]
-    rows, is_read = read_frames(plain_file, frames, threads=4)
-    assert is_read == [True, True]
-    np.testing.assert_array_equal(rows[1][:-1], np.arange(10))
+    offsets, sizes = np.array([0, 20_000]), np.array([10, 10])
+    rows = [np.zeros(10, np.uint8) for _ in offsets]
+    file = FrameFile(os.open(plain_file, os.O_RDONLY), 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        assert file.read(offsets, sizes, rows).all()
+    np.testing.assert_array_equal(rows[1], np.arange(10))
+    # What was queued for a thread is not read later, to rows that hold other frames by then.
+    assert file.read(offsets + 50, sizes, rows).all()
+    file.close()
+    assert len(calls) == 4
+    np.testing.assert_array_equal(rows[0], np.arange(50, 60))
 
 
 def write(path: Path, data: Any, **options: Any) -> None:
@@ -165,6 +173,21 @@ def test_a_chunk_that_went_around_the_filter_is_read_by_hdf5(tmp_path: Path, dat
         f["x"].id.write_direct_chunk((5, 0), data[6].tobytes(), filter_mask=1)
     with h5py.File(tmp_path / "a.h5") as f:
         np.testing.assert_array_equal(h5lossy.read(f["x"])[5], data[6])
+
+
+@pytest.mark.parametrize("size", [2**32 - 1, 2**63 + 9, 2**64 - 1])
+def test_a_chunk_with_an_absurd_size_is_not_taken_for_one_that_is_not_stored(
+    tmp_path: Path, data: Any, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    write(tmp_path / "a.h5", data)
+    listed = chunk_readers.for_each_chunk
+
+    def damaged(dataset: Any, visit: Any) -> None:
+        listed(dataset, lambda chunk: visit(chunk._replace(size=size)))
+
+    monkeypatch.setattr(chunk_readers, "for_each_chunk", damaged)
+    with h5py.File(tmp_path / "a.h5") as f:  # HDF5 itself knows the sizes
+        np.testing.assert_array_equal(h5lossy.read(f["x"]), f["x"][...])
 
 
 def test_a_file_that_has_lost_its_end_is_an_error(tmp_path: Path, data: Any) -> None:

@@ -122,7 +122,8 @@ class ChunkReader:
 
         def add(chunk: Any) -> None:
             listed.extend(chunk.chunk_offset)
-            listed.extend((chunk.filter_mask, chunk.byte_offset, chunk.size))
+            size = min(chunk.size, _NOT_STORED - 1)
+            listed.extend((chunk.filter_mask, chunk.byte_offset, size))
 
         for_each_chunk(self._dataset, add)
         rows = np.frombuffer(listed or b"", np.int64).reshape(-1, rank + 3)
@@ -130,7 +131,7 @@ class ChunkReader:
         is_chosen = ((inside >= 0) & (inside < chosen.counts)).all(axis=1)
         at = tuple(inside[is_chosen].T)
         masks, offsets, sizes = rows[is_chosen, rank:].T
-        stored[at] = np.minimum(sizes, _NOT_STORED - 1)
+        stored[at] = sizes
         self._file = opened_for_frames(self._dataset, self._threads)
         if self._file is not None:
             self._offsets = np.zeros(chosen.counts, np.int64)

@@ -24,8 +24,8 @@ _HEADER_BYTES = 80
 #: frame that turns out to be of another kind.
 _ALIKE_BYTES = 16
 
-#: Buffer size for frames that are copied to the GPU at once: of each, as many
-#: bytes as the longest one has.
+#: Buffer size for frames that are copied to the GPU at once, each as if it were as long as the
+#: longest of them.
 _COPIED_BYTES = 8 << 20
 
 #: Most combinations of codec, bound and mode that are decoded in one batch; the host decodes the

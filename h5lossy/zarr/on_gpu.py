@@ -28,8 +28,6 @@ def is_on_gpu(prototype: Any) -> bool:
 
 def encode_chunks(chunks: Sequence[Any], params: _native.Params) -> list[Any] | None:
     """Return the frames of chunks of one shape and type, on their GPU; None if it can't encode."""
-    if len(chunks) == 1:
-        return [_device.encode(chunks[0], lambda _: params)]
     cupy = importlib.import_module("cupy")
     with chunks[0].device:
         flat = cupy.stack(chunks).reshape(len(chunks), -1)
@@ -51,9 +49,11 @@ def decode_chunks(frames: Sequence[npt.NDArray[Any]], values: Any) -> list[int]:
     flat = values.reshape(len(frames), -1)  # so the number of axes does not matter
     if len(frames) == 1:
         memory = cupy_memory(flat[0])
+        info = _native.inspect(frames[0])
+        if not info.is_typed:
+            return [0]
         try:
-            frame = memory.library.upload(frames[0], device_of(memory))
-            _device.decode(frame, _native.inspect(frames[0]), 0, memory)
+            _device.decode(memory.library.upload(frames[0], device_of(memory)), info, 0, memory)
         except _native.FRAME_ERRORS:
             return [0]
         return []

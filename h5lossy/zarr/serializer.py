@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
@@ -15,7 +16,7 @@ import zarr
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin, BytesBytesCodec
 from zarr.buffer import cpu
 
-from h5lossy import _native
+from h5lossy import _device, _native
 from h5lossy._arrays import cupy_memory
 from h5lossy._codecs import FILTER_NAME, Codec
 from h5lossy._errors import CorruptFrameError, InvalidArgumentError, UnsupportedError
@@ -115,11 +116,15 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
-        # Zarr hands on what it was given, which need not be an array of NumPy.
-        values = chunk_data.as_numpy_array()
+        on_gpu = is_on_gpu(chunk_spec.prototype)
+        # On the host, Zarr hands on what it was given, which need not be an array of NumPy.
+        values = chunk_data.as_ndarray_like() if on_gpu else chunk_data.as_numpy_array()
         self._check_type(values.dtype, chunk_spec)
-        frame = encoded(self.codec, chunk_spec.fill_value, values)
-        return chunk_spec.prototype.buffer.from_bytes(frame)
+        fill, buffer = chunk_spec.fill_value, chunk_spec.prototype.buffer
+        if not on_gpu:
+            return buffer.from_bytes(encoded(self.codec, fill, values))
+        params_of = functools.partial(padded_params, self.codec, fill)
+        return buffer.from_array_like(_device.encode(values, params_of))
 
     def _check_type(self, found: np.dtype[Any], chunk_spec: ArraySpec) -> None:
         """Raise if the values of a chunk are not of the array's type."""
@@ -147,7 +152,7 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
     async def encode(self, chunks_and_specs: Any) -> list[Buffer | None]:
         """Encode chunks; on a GPU, all of ``codec_pipeline.batch_size`` at once."""
         batch = list(chunks_and_specs)
-        if not _are_on_gpu(spec for _, spec in batch):
+        if len(batch) == 1 or not _are_on_gpu(spec for _, spec in batch):
             return list(await super().encode(batch))
         alike: dict[Any, list[int]] = {}
         for k, (chunk, spec) in enumerate(batch):
