@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from h5py._objects import phil
 
+from h5lossy._libhdf5 import is_parallel
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import ThreadPoolExecutor
@@ -124,6 +126,8 @@ def opened_for_frames(dataset: h5py.Dataset, threads: int) -> FrameFile | None:
     process writes to it, HDF5 may read another state of the index.
     """
     if sys.platform == "win32" or not hasattr(os, "preadv"):
+        return None
+    if is_parallel(dataset):  # to ask HDF5 for the driver would wait for the other ranks
         return None
     with phil:
         file = dataset.file

@@ -173,6 +173,20 @@ def ranks_may_need_unequal_numbers_of_transfers(comm: Any, path: Path) -> None:
 
 
 @case
+def one_rank_reads_many_chunks_alone(comm: Any, path: Path) -> None:
+    if comm.rank == 0:
+        with h5py.File(path, "w") as file:
+            values = field(comm.size)
+            dataset(file, values.shape, chunks=(1, 10, 10))[...] = values
+    comm.Barrier()
+    with opened(comm, path, "r") as file:
+        data = file["t"]
+        if comm.rank == comm.size - 1:
+            np.testing.assert_array_equal(h5lossy.read(data), data[...])
+        comm.Barrier()
+
+
+@case
 def a_block_with_collective_implies_it(comm: Any, path: Path) -> None:
     values = field(comm.size)
     own = part_of(comm.rank)
