@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -251,13 +252,16 @@ def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:
             converted = given
         elif isinstance(values, _PYTHONS) and not has_masks(values):
             # Not from `given`, which is float64 if there is an integer above the limit of int64.
-            # NumPy refuses Python's integers beyond the limits of a type, and wraps its own.
-            converted = np.asarray(values, dtype=dtype)
+            # NumPy refuses Python's integers beyond the limits of a type (before 2.0 it warns), and
+            # wraps its own.
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", DeprecationWarning)
+                converted = np.asarray(values, dtype=dtype)
             if given.dtype.kind in "iu":
                 converted = _in_type(given, dtype)
         else:
             converted = _in_type(given, dtype)
-    except (OverflowError, TypeError, ValueError) as error:
+    except (DeprecationWarning, OverflowError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
             f"values of type {type(values).__name__} can't be written as {dtype}: {error}"
         ) from error
