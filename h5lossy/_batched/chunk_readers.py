@@ -78,8 +78,8 @@ class ChunkReader:
         return count <= _FEW_CHUNKS and count * self._chosen.chunk_bytes <= _FEW_BYTES
 
     @property
-    def _is_listed(self) -> bool:
-        """Whether to list the dataset's chunks, so that frames can be read from the file."""
+    def _is_worth_listing(self) -> bool:
+        """Whether listing all chunks is worthwhile: frames can be read from the file then."""
         return not (self.is_short or self._chosen.has_few_chunks)
 
     def _assign(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:
@@ -104,7 +104,7 @@ class ChunkReader:
     def _stored_bytes(self, places: npt.NDArray[np.int64]) -> list[int | None]:
         """Return the sizes of chunks in the file, looking up a few one by one; None: not stored."""
         if self._listed is None:
-            if not self._is_listed:
+            if not self._is_worth_listing:
                 dataset = self._dataset.id.id
                 sizes = [stored_size(dataset, place) for place in map(tuple, places.tolist())]
                 if None not in sizes:
@@ -243,7 +243,7 @@ class GpuReader(ChunkReader):
         def read(first: int, buffers: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
             return self._read_frames(places[first : first + len(buffers)], list(buffers))
 
-        if self._is_listed:
+        if self._is_worth_listing:
             self._listed = self._list_chunks()
         for done, left in decode(self._target, chosen.chunks, start, read):
             if left:

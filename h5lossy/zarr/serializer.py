@@ -154,13 +154,11 @@ class Serializer(_ZarrCodec, ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin)
         batch = list(chunks_and_specs)
         if len(batch) == 1 or not _are_on_gpu(spec for _, spec in batch):
             return list(await super().encode(batch))
-        alike: dict[Any, list[int]] = {}
-        for k, (chunk, spec) in enumerate(batch):
+        for chunk, spec in batch:
             if chunk is not None:
                 self._check_type(chunk.dtype, spec)
-                alike.setdefault((spec.shape, chunk.dtype), []).append(k)
         frames: list[Buffer | None] = [None] * len(batch)
-        for places in alike.values():
+        for places in _alike(None if chunk is None else spec for chunk, spec in batch):
             chunks, spec = [batch[k][0] for k in places], batch[places[0]][1]
             params = padded_params(self.codec, spec.fill_value, chunks[0].as_ndarray_like())
             values = [chunk.as_ndarray_like() for chunk in chunks]
@@ -291,18 +289,24 @@ def _are_on_gpu(specs: Iterable[ArraySpec]) -> bool:
     return places == {True}
 
 
+def _alike(specs: Iterable[ArraySpec | None]) -> list[list[int]]:
+    """Return the places of chunks of each shape and type together; those that are None are out."""
+    places: dict[Any, list[int]] = {}
+    for k, spec in enumerate(specs):
+        if spec is not None:
+            places.setdefault((spec.shape, spec.dtype), []).append(k)
+    return list(places.values())
+
+
 async def _decoded_on_gpu(
     byte_getters: Sequence[Any],
     frames: Sequence[npt.NDArray[Any] | None],
     specs: Sequence[ArraySpec],
 ) -> list[NDBuffer | None]:
     """Decode frames, each of which has the name of its byte getter; None stays None."""
-    alike: dict[Any, list[int]] = {}
-    for k, (frame, spec) in enumerate(zip(frames, specs, strict=True)):
-        if frame is not None:
-            alike.setdefault((spec.shape, spec.dtype), []).append(k)
     chunks: list[NDBuffer | None] = [None] * len(frames)
-    for places in alike.values():
+    pairs = zip(frames, specs, strict=True)
+    for places in _alike(None if frame is None else spec for frame, spec in pairs):
         spec = specs[places[0]]
         named = [(byte_getters[k], frames[k]) for k in places]
         for k, chunk in zip(places, await _decoded_alike(named, spec), strict=True):
