@@ -30,3 +30,11 @@ def muted() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def raised(category: type[Warning]) -> Iterator[None]:
+    """Raise warnings of this kind while the block runs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", category)
+        yield

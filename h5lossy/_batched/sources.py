@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -20,6 +19,7 @@ from h5lossy._arrays import DeviceMemory, as_shown, cupy_memory, is_device_array
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._values import has_masks, loaded, own_fill_value, unmasked
 from h5lossy._variables import require_open
+from h5lossy._warnings import raised
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -254,8 +254,7 @@ def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:
             # Not from `given`, which is float64 if there is an integer above the limit of int64.
             # NumPy refuses Python's integers beyond the limits of a type (before 2.0 it warns), and
             # wraps its own.
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", DeprecationWarning)
+            with raised(DeprecationWarning):
                 converted = np.asarray(values, dtype=dtype)
             if given.dtype.kind in "iu":
                 converted = _in_type(given, dtype)
