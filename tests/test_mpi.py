@@ -27,16 +27,17 @@ pytestmark = [
 ]
 
 
-def run_ranks(ranks: int, folder: Path, *arguments: str | Path) -> str:
-    """Run Python in so many processes, until they end or hang; return what they said."""
+def run_ranks(ranks: int, folder: Path, *command: str | Path, **variables: str) -> str:
+    """Run so many processes of a program, until they end or hang; return what they said."""
     env = environment(
         OMPI_ALLOW_RUN_AS_ROOT="1",
         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
         OMPI_MCA_rmaps_base_oversubscribe="1",
+        **variables,
     )
-    command = ["mpiexec", "-n", str(ranks), sys.executable, *map(str, arguments)]
+    mpiexec = ["mpiexec", "-n", str(ranks), *map(str, command)]
     with (folder / "said").open("w") as said:
-        process = subprocess.Popen(command, env=env, cwd=folder, stdout=said, stderr=said)
+        process = subprocess.Popen(mpiexec, env=env, cwd=folder, stdout=said, stderr=said)
         try:
             process.wait(SECONDS)
         except subprocess.TimeoutExpired:
@@ -49,7 +50,7 @@ def run_ranks(ranks: int, folder: Path, *arguments: str | Path) -> str:
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict:
     """Run all cases; return the number of ranks, and what went wrong in each case."""
     folder = tmp_path_factory.mktemp("mpi")
-    said = run_ranks(request.param, folder, "-P", PROGRAM, folder)
+    said = run_ranks(request.param, folder, sys.executable, "-P", PROGRAM, folder)
     results = folder / "found.json"
     assert results.exists(), said
     return {"ranks": request.param, **json.loads(results.read_text())}
@@ -66,7 +67,7 @@ def test_case(found: dict, name: str) -> None:
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_the_example(tmp_path: Path, ranks: int) -> None:
     example = Path(__file__).parents[1] / "examples" / "08_mpi.py"
-    said = run_ranks(ranks, tmp_path, "-m", "mpi4py", example, tmp_path)
+    said = run_ranks(ranks, tmp_path, sys.executable, "-m", "mpi4py", example, tmp_path)
     assert f"{ranks} ranks, " in said, said
     with h5py.File(tmp_path / "pressure.h5") as file:
         assert h5lossy.describe(file["p"]).chunks_filtered == 16 * ranks
