@@ -423,12 +423,12 @@ H5L_FN constexpr Costs make_costs() {
   Costs costs = {};
   for (u32 set = 0; set < kTableSets; ++set) {
     for (u32 t = 0; t < kSymbolTables; ++t) {
-      for (u32 s = 0; s < kSymbols; ++s) costs.symbols[set][t][s] = cost_of(kSymbolFrequencies[set][t][s]);
+      for (u32 s = 0; s < kSymbols; ++s) costs.symbols[set][t][s] = kFrequencyCosts.of[kSymbolFrequencies[set][t][s]];
     }
   }
   for (u32 m = 0; m < kClassModels; ++m) {
     for (u32 c = 0; c < kClassContexts; ++c) {
-      for (u32 s = 0; s < kClasses; ++s) costs.classes[m][c][s] = cost_of(kClassFrequencies[m][c][s]);
+      for (u32 s = 0; s < kClasses; ++s) costs.classes[m][c][s] = kFrequencyCosts.of[kClassFrequencies[m][c][s]];
     }
   }
   return costs;
