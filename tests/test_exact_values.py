@@ -203,25 +203,6 @@ def jobs(dtype: str) -> list[tuple[Array, Any, int | None]]:
     return made
 
 
-@pytest.mark.slow
-@each_type
-def test_library_and_reference_write_the_same_frames(decoder: Any, dtype: str) -> None:
-    for values, codec, fill in jobs(dtype):
-        frame = h5lossy.encode(values, codec, fill_value=fill)
-        params = codec.params()
-        expected = reference.encode(
-            values,
-            Kind(params.bound_kind),
-            params.bound,
-            fill_bits=None if fill is None else pattern(fill, dtype),
-            shape=values.shape,
-            floor=params.noise_floor,
-            exact=[pattern(x, dtype) for x in codec.exact],
-        )
-        assert frame == expected, codec
-        assert decoder.decode(frame) == h5lossy.decode(frame).tobytes()
-
-
 @each_type
 def test_interp_has_the_same_values_in_frames_that_the_reference_reads(
     decoder: Any, dtype: str

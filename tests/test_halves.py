@@ -18,11 +18,8 @@ import h5lossy
 from checks import assert_kept
 from h5lossy import AATROX, PFPL, Auto, CorruptFrameError, UnsupportedError
 from hdf5_helpers import h5lossy_command
-from matrix import BACKENDS
-from reference import frame as reference
 from reference import integers
 from reference.common import Kind, float_to_bits
-from test_backends_agree import require_frames_of_this_process
 from test_integers import require_damage_is_decoded_alike, with_field
 
 Array = np.ndarray[Any, Any]
@@ -195,28 +192,6 @@ def jobs(dtype: np.dtype[Any], seeds: range) -> list[tuple[Array, Any, Any]]:
     return found
 
 
-def expected_frame(values: Array, codec: Any, fill: Any) -> bytes:
-    """Return the reference's frame."""
-    fill_bits = None if fill is None else int(bits(np.array([fill], values.dtype))[0])
-    kind, bound = KINDS[codec.bound.kind], codec.bound.value
-    return reference.encode(values, kind, bound, fill_bits=fill_bits, shape=values.shape)
-
-
-@pytest.mark.slow
-@each_type
-def test_library_and_reference_write_the_same_frames(decoder: Any, name: str) -> None:
-    for values, codec, fill in jobs(DTYPES[name], range(15)):
-        frame = h5lossy.encode(values, codec, fill_value=fill)
-        assert frame == expected_frame(values, codec, fill), codec
-        decoded = h5lossy.decode(frame)
-        assert decoded.dtype == values.dtype
-        assert decoded.tobytes() == reference.decode(frame).tobytes()
-        assert decoded.tobytes() == decoder.decode(frame)
-        middle = values.size // 2
-        part = h5lossy.decode(frame, middle)
-        np.testing.assert_array_equal(bits(part), bits(decoded[middle:]))
-
-
 @each_type
 def test_both_byte_orders_have_the_same_frames_but_for_a_bit(name: str) -> None:
     for values, codec, fill in jobs(DTYPES[name], range(40, 52)):
@@ -253,12 +228,6 @@ def test_the_page_has_an_example_that_comes_out() -> None:
     assert f"(magnitudes 0, {', '.join(ends)})" in example
     assert f"(0, {', '.join(f'{r:x}' for r in middles[1:8])})" in example
     assert f"up to K = {len(middles) - 1}." in example
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@each_type
-def test_every_backend_writes_the_same_frames(tmp_path: Path, name: str, backend: str) -> None:
-    require_frames_of_this_process(backend, tmp_path, jobs(DTYPES[name], range(60, 80)))
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import h5lossy
+from checks import pattern
 from h5lossy import (
     AATROX,
     PFPL,
@@ -29,11 +30,10 @@ from h5lossy import (
     _native,
 )
 from hdf5_helpers import environment, h5lossy_command, run, tool
-from matrix import BACKENDS, slow_but
+from matrix import slow_but
 from reference import frame as reference
 from reference import integers
 from reference.common import Kind
-from test_backends_agree import require_frames_of_this_process
 from test_decoder import decoded_alike, sealed
 
 TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"]
@@ -46,11 +46,6 @@ Array = np.ndarray[Any, Any]
 def type_of(dtype: str) -> integers.IntegerType:
     """Return the reference's type."""
     return integers.IntegerType(np.dtype(dtype).itemsize, np.dtype(dtype).kind == "i")
-
-
-def pattern(value: int, dtype: str) -> int:
-    """Return the bits of a value."""
-    return value % (1 << 8 * np.dtype(dtype).itemsize)
 
 
 def numbers(values: Array) -> list[int]:
@@ -204,33 +199,19 @@ def random_jobs(dtype: str, seeds: range) -> list[tuple[Array, Any, int | None]]
     return jobs
 
 
-def expected_frame(values: Array, codec: Any, fill: int | None) -> bytes:
+def frame_of_reference(values: Array, codec: Any, fill: Any = None, **options: Any) -> bytes:
     """Return the reference's frame."""
-    kind = Kind.LOSSLESS if codec.lossless else Kind.ABSOLUTE
-    bits = None if fill is None else pattern(fill, values.dtype.str)
-    bound = codec.absolute or 0.0
-    return reference.encode(values, kind, bound, fill_bits=bits, shape=values.shape)
-
-
-@pytest.mark.slow
-@each_type
-def test_library_and_reference_write_the_same_frames(dtype: str) -> None:
-    for values, codec, fill in random_jobs(dtype, range(20)):
-        frame = h5lossy.encode(values, codec, fill_value=fill)
-        assert frame == expected_frame(values, codec, fill), codec
-        decoded = h5lossy.decode(frame)
-        assert decoded.dtype == values.dtype
-        np.testing.assert_array_equal(decoded, reference.decode(frame))
-        middle = values.size // 2
-        np.testing.assert_array_equal(h5lossy.decode(frame, middle), decoded[middle:])
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
-    # NumPy's pickles come back in the machine's byte order.
-    dtypes = [dtype.replace(">", "<") for dtype in TYPES]
-    jobs = [job for dtype in dtypes for job in random_jobs(dtype, range(40, 60))]
-    require_frames_of_this_process(backend, tmp_path, jobs)
+    params, dtype = codec.params(), values.dtype
+    return reference.encode(
+        values,
+        params.bound_kind,
+        params.bound,
+        fill_bits=None if fill is None else pattern(fill, dtype),
+        shape=values.shape,
+        floor=params.noise_floor,
+        exact=[pattern(x, dtype) for x in codec.exact],
+        **options,
+    )
 
 
 @each_type

@@ -14,11 +14,9 @@ import pytest
 
 import h5lossy
 from h5lossy import PFPL, Auto, CorruptFrameError, Interp, UnsupportedError
-from matrix import BACKENDS
 from reference import frame as reference
 from reference import integers, interp
 from reference.common import FLOAT_TYPES, Kind
-from test_backends_agree import require_frames_of_this_process
 from test_halves import all_values
 from test_integers import (
     TYPES,
@@ -211,19 +209,6 @@ def test_auto_for_size_takes_the_smaller_frame() -> None:
 # ------------------------------------------------------------------------------------------------
 
 
-@each_type
-def test_the_reference_reads_the_frames_of_the_library(decoder: Any, dtype: str) -> None:
-    for values, codec, fill in jobs(dtype, range(12)):
-        frame = h5lossy.encode(values, codec, fill_value=fill)
-        decoded = h5lossy.decode(frame)
-        assert decoded.dtype == values.dtype
-        np.testing.assert_array_equal(decoded, reference.decode(frame))
-        if values.size < 3000:
-            assert decoder.decode(frame) == decoded.tobytes()
-        middle = values.size // 2
-        np.testing.assert_array_equal(h5lossy.decode(frame, middle), decoded[middle:])
-
-
 def of_reference(values: Array, bound: dict[str, Any], fill: int | None, mode: int) -> bytes:
     """Return the reference's frame, with forms of a tile that the library may not choose."""
     kind = Kind.LOSSLESS if "lossless" in bound else Kind.ABSOLUTE
@@ -252,15 +237,6 @@ def test_the_library_reads_the_frames_of_the_reference(dtype: str) -> None:
         np.testing.assert_array_equal(decoded, reference.decode(frame))
         codecs.add(h5lossy.inspect(frame).codec)
     assert "interp" in codecs
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
-    # NumPy's pickles come back in the machine's byte order.
-    given = [job for dtype in TYPES for job in jobs(dtype.replace(">", "<"), range(40, 52))]
-    half = np.random.default_rng(0).normal(0, 1, (60, 70)).astype("f2")
-    given += [(half, Interp(absolute=1e-2), None), (half, Interp(pointwise_relative=0.1), 0.5)]
-    require_frames_of_this_process(backend, tmp_path, given)
 
 
 @pytest.mark.slow

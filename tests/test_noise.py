@@ -24,12 +24,10 @@ from h5lossy import (
     UnsupportedError,
 )
 from hdf5_helpers import h5lossy_command
-from matrix import BACKENDS, slow_but
-from reference import frame as reference
+from matrix import slow_but
 from reference import integers
 from reference.common import Kind
-from test_backends_agree import require_frames_of_this_process
-from test_integers import images, numbers, pattern, with_field
+from test_integers import images, numbers, with_field
 
 Array = np.ndarray[Any, Any]
 
@@ -129,31 +127,6 @@ def jobs(dtype: str, seeds: range) -> list[tuple[Array, Any, int | None]]:
         fill = int(picked.choice(values.reshape(-1))) if seed % 3 else None
         found.append((values, codec, fill))
     return found
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
-    # NumPy's pickles come back in the machine's byte order.
-    dtypes = [dtype.replace(">", "<") for dtype in TYPES]
-    given = [job for dtype in dtypes for job in jobs(dtype, range(60, 75))]
-    require_frames_of_this_process(backend, tmp_path, given)
-
-
-@pytest.mark.slow
-@each_type
-def test_library_and_reference_write_the_same_frames(decoder: Any, dtype: str) -> None:
-    for values, codec, fill in jobs(dtype, range(25)):
-        frame = h5lossy.encode(values, codec, fill_value=fill)
-        bits = None if fill is None else pattern(fill, dtype)
-        expected = reference.encode(
-            values, Kind.NOISE, codec.noise, fill_bits=bits, shape=values.shape,
-            floor=int(codec.absolute or 0),
-        )  # fmt: skip
-        assert frame == expected, codec
-        decoded = h5lossy.decode(frame)
-        np.testing.assert_array_equal(decoded, reference.decode(frame))
-        if values.itemsize < 4:
-            assert decoder.decode(frame) == decoded.tobytes()
 
 
 def test_the_page_has_an_example_that_comes_out() -> None:
