@@ -221,7 +221,7 @@ def test_the_page_has_an_example_that_comes_out() -> None:
     assert [*map(int, rows["k"].split())] == words
     n = [int(word, 16) for word in rows["n"].split("(")[0].split()]
     assert integers.to_residuals(words, 8, 2, of) == n
-    payload = integers.encode_tile(bits(values), of, lattice, np.array([2, 8]))
+    payload = integers.encode_tile(bits(values), of, lattice, 8)
     assert payload.hex(" ") in example.replace("| ", "")
     numbers_of_bins, middles = integers.half_bins(of, Kind.ABSOLUTE, 0.25)
     ends = [f"{int(np.searchsorted(numbers_of_bins, k)):x}" for k in range(1, 8)]

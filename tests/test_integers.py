@@ -221,10 +221,9 @@ def test_boxes_that_floats_have_are_boxes_of_integers_too(dtype: str) -> None:
         for part in (values, np.zeros_like(values)):
             frame = h5lossy.encode(part, PFPL(absolute=1, checksum=False))
             lattice = integers.Lattice(type_of(dtype), Kind.ABSOLUTE, 3)
-            shape_of_tile = np.array([part.size // shape[-1], shape[-1]])
             of = type_of(dtype)
             bits = part.reshape(-1).astype(of.word_dtype)
-            payload = integers.encode_tile(bits, of, lattice, shape_of_tile)
+            payload = integers.encode_tile(bits, of, lattice, shape[-1])
             # Also of chunks that are so small that an encoder would store them.
             built = reference.build(
                 dataclasses.replace(
@@ -263,7 +262,7 @@ def test_the_page_has_an_example_that_comes_out() -> None:
     assert [lattice.value(word) for word in k] == back
     assert [words - integers.predicted(k, i, 8, 2, of) for i, words in enumerate(k)] == d
     assert integers.to_residuals(k, 8, 2, of) == n
-    payload = integers.encode_tile(np.array(x, "<u2"), of, lattice, np.array([4, 8]))
+    payload = integers.encode_tile(np.array(x, "<u2"), of, lattice, 8)
     assert payload.hex(" ") in page.replace("| ", "")
     costs = [integers.cost(integers.to_residuals(k, 8, p, of)) for p in range(5)]
     assert f"leaves {', '.join(map(str, costs[:-1]))} and {costs[-1]} bytes" in page
@@ -353,10 +352,8 @@ def test_a_field_of_a_lossless_frame_is_named(
     decoder: Any, at: int, value: int, message: str
 ) -> None:
     frame = h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), PFPL(lossless=True))
-    broken = bytearray(frame)
-    struct.pack_into("<Q", broken, at, value)
     with pytest.raises(CorruptFrameError, match=message):
-        h5lossy.decode(sealed(decoder, bytes(broken)))
+        h5lossy.decode(with_field(decoder, frame, at, "<Q", value))
 
 
 # ------------------------------------------------------------------------------------------------

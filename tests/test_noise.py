@@ -140,7 +140,7 @@ def test_the_page_has_an_example_that_comes_out() -> None:
     assert [lattice.value(word) for word in k] == back
     n = [int(word, 16) for word in rows["n"].split("(")[0].split()]
     assert integers.to_residuals(k, 16, 1, of) == n
-    payload = integers.encode_tile(np.array(x, "<u2"), of, lattice, np.array([2, 16]))
+    payload = integers.encode_tile(np.array(x, "<u2"), of, lattice, 16)
     assert payload.hex(" ") in example.replace("| ", "")
     bins = lattice._bins
     assert f"begin at {', '.join(map(str, bins.first[:10]))}, …, {bins.first[16]}," in example
