@@ -16,7 +16,7 @@ import h5lossy
 from h5lossy import PFPL, BoundError, CorruptFrameError, InvalidArgumentError
 from hdf5_helpers import h5lossy_command
 from reference import frame as reference
-from reference.common import Kind
+from reference_frames import frame_of_reference
 from test_decoder import sealed
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_frames_are_those_of_the_components(codec: Any, dtype: str) -> None:
 def test_the_reference_has_them_too(decoder: Any, dtype: str) -> None:
     values = spirals(dtype)[:20]
     frame = h5lossy.encode(values, PFPL(absolute=0.01))
-    assert frame == reference.encode(values, Kind.ABSOLUTE, 0.01, shape=values.shape)
+    assert frame == frame_of_reference(values, PFPL(absolute=0.01))
     decoded = h5lossy.decode(frame)
     assert reference.decode(frame).tobytes() == decoded.tobytes() == decoder.decode(frame)
 

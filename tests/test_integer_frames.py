@@ -16,6 +16,7 @@ import test_interp_integers
 import test_labels
 import test_noise
 from reference import frame as reference
+from reference_frames import frame_of_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -51,7 +52,7 @@ def require_read_alike(decoder: Any, frame: bytes, values: Array, *, most: int) 
 def test_library_and_reference_write_the_same_frames(decoder: Any, kind: str, of: Any) -> None:
     for values, codec, fill in KINDS[kind][1](of):
         frame = h5lossy.encode(values, codec, fill_value=fill)
-        assert frame == test_integers.frame_of_reference(values, codec, fill), codec
+        assert frame == frame_of_reference(values, codec, fill), codec
         # The decoder makes all bins of a type.
         most = 0 if kind == "noise" and values.itemsize == 4 else 1 << 20
         require_read_alike(decoder, frame, values, most=most)

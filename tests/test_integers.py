@@ -34,6 +34,7 @@ from matrix import slow_but
 from reference import frame as reference
 from reference import integers
 from reference.common import Kind
+from reference_frames import frame_of_reference
 from test_decoder import decoded_alike, sealed
 
 TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"]
@@ -197,21 +198,6 @@ def random_jobs(dtype: str, seeds: range) -> list[tuple[Array, Any, int | None]]
         fill = int(picked.choice(values.reshape(-1))) if seed % 3 else None
         jobs.append((values, codec, fill))
     return jobs
-
-
-def frame_of_reference(values: Array, codec: Any, fill: Any = None, **options: Any) -> bytes:
-    """Return the reference's frame."""
-    params, dtype = codec.params(), values.dtype
-    return reference.encode(
-        values,
-        params.bound_kind,
-        params.bound,
-        fill_bits=None if fill is None else pattern(fill, dtype),
-        shape=values.shape,
-        floor=params.noise_floor,
-        exact=[pattern(x, dtype) for x in codec.exact],
-        **options,
-    )
 
 
 @each_type
@@ -403,8 +389,7 @@ def test_a_range_relative_bound_is_that_of_the_chunk(dtype: str) -> None:
                 assert found.step == (float(2 * most + 1) if most else 0)
             decoded = numbers(h5lossy.decode(frame))
             assert max(abs(x - y) for x, y in zip(data, decoded, strict=False)) <= most
-            kind = Kind.RANGE_RELATIVE
-            assert frame == reference.encode(values, kind, bound, shape=values.shape)
+            assert frame == frame_of_reference(values, codec)
 
 
 def test_the_range_leaves_out_the_fill_value_and_padding(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from h5lossy import PFPL, Auto, CorruptFrameError, Interp, UnsupportedError
 from reference import frame as reference
 from reference import integers, interp
 from reference.common import FLOAT_TYPES, Kind
+from reference_frames import frame_of_reference
 from test_halves import all_values
 from test_integers import (
     TYPES,
     each_type,
     exact_values,
     images,
-    pattern,
     random_jobs,
     require_damage_is_decoded_alike,
     with_field,
@@ -209,21 +209,6 @@ def test_auto_for_size_takes_the_smaller_frame() -> None:
 # ------------------------------------------------------------------------------------------------
 
 
-def of_reference(values: Array, bound: dict[str, Any], fill: int | None, mode: int) -> bytes:
-    """Return the reference's frame, with forms of a tile that the library may not choose."""
-    kind = Kind.LOSSLESS if "lossless" in bound else Kind.ABSOLUTE
-    bits = None if fill is None else pattern(fill, values.dtype.str)
-    return reference.encode(
-        values,
-        kind,
-        bound.get("absolute", 0.0),
-        fill_bits=bits,
-        shape=values.shape,
-        codec=interp.NUMBER,
-        mode=mode,
-    )
-
-
 @each_type
 def test_the_library_reads_the_frames_of_the_reference(dtype: str) -> None:
     codecs = set()
@@ -231,7 +216,9 @@ def test_the_library_reads_the_frames_of_the_reference(dtype: str) -> None:
         values, picked = images(dtype, seed), random.Random(seed)
         bound = picked.choice([{"lossless": True}, {"absolute": 3.0}, {"absolute": 1000.0}])
         fill = int(picked.choice(values.reshape(-1))) if seed % 3 else None
-        frame = of_reference(values, bound, fill, picked.choice([1, 3, 7, 2, 19]))
+        # With forms of a tile that the library may not choose.
+        mode = picked.choice([1, 3, 7, 2, 19])
+        frame = frame_of_reference(values, Interp(**bound), fill, mode=mode)
         decoded, is_exact = h5lossy.decode(frame), has_exact_tiles(frame)
         as_with_pfpl(values, decoded, is_exact=is_exact, fill=fill, **bound)
         np.testing.assert_array_equal(decoded, reference.decode(frame))
