@@ -19,7 +19,6 @@ from h5lossy import (
     PFPL,
     Auto,
     BoundError,
-    CorruptFrameError,
     InvalidArgumentError,
     UnsupportedError,
 )
@@ -27,7 +26,7 @@ from hdf5_helpers import h5lossy_command
 from matrix import slow_but
 from reference import integers
 from reference.common import Kind
-from test_integers import images, numbers, with_field
+from test_integers import images, numbers
 
 Array = np.ndarray[Any, Any]
 
@@ -146,29 +145,6 @@ def test_the_page_has_an_example_that_comes_out() -> None:
     assert f"begin at {', '.join(map(str, bins.first[:10]))}, …, {bins.first[16]}," in example
     middles = ", ".join(map(str, bins.middles[:10]))
     assert f"come back as {middles}, …, {bins.middles[16]}; K = {lattice.last}." in example
-
-
-@pytest.mark.parametrize(
-    ("at", "form", "value", "error", "message"),
-    [
-        (32, "<Q", 32769, CorruptFrameError, "a noise bound of 256 / 256 and at least 32769"),
-        (56, "<I", 15, CorruptFrameError, "a noise bound of 15 / 256"),
-        (56, "<I", 65537, CorruptFrameError, "a noise bound of 65537 / 256"),
-        (52, "<I", 1, UnsupportedError, "field at byte 52 needs a newer"),
-        (8, "<B", 5, UnsupportedError, "bound kind 5 of type 0x12 needs a newer"),
-        (8, "<B", 0, UnsupportedError, "field at byte 56 needs a newer"),
-        (72, "<Q", 5 << 32, CorruptFrameError, "a frame with a bound has no base and stride"),
-    ],
-)
-def test_a_field_that_is_out_of_range_is_named(
-    decoder: Any, *, at: int, form: str, value: int, error: type[Exception], message: str
-) -> None:
-    frame = h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), PFPL(noise=1.0))
-    broken = with_field(decoder, frame, at, form, value)
-    with pytest.raises(error, match=message):
-        h5lossy.decode(broken)
-    with pytest.raises(decoder.Refused):
-        decoder.decode(broken)
 
 
 def test_settings_survive_cd_values_and_say_what_they_are() -> None:
