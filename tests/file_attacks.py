@@ -42,13 +42,17 @@ def write_file(path: Path, codec: Codec) -> None:
         h5lossy.write(x, field(SHAPE), verify=True)
 
 
-def patched(frame: bytes, at: int, fields: bytes) -> bytes:
-    """Return a frame with other bytes in its header, and a header sum that is right again."""
-    tiles = 0 if frame[6] == reference.STORED else len(reference.parse(frame).tiles)
-    changed = frame[:at] + fields + frame[at + len(fields) :]
-    front = changed[: 4 * frame[5] + 4 * tiles]
+def resealed(frame: bytes, tiles: int) -> bytes:
+    """Return the frame with a header sum that is right for this many tiles."""
+    front = frame[: 4 * frame[5] + 4 * tiles]
     total = reference.checksum([front[:16] + front[20:]])
-    return changed[:16] + struct.pack("<I", total) + changed[20:]
+    return frame[:16] + struct.pack("<I", total) + frame[20:]
+
+
+def patched(frame: bytes, at: int, fields: bytes) -> bytes:
+    """Return the frame with changed bytes in its header or tile table, and a right sum."""
+    tiles = 0 if frame[6] == reference.STORED else len(reference.parse(frame).tiles)
+    return resealed(frame[:at] + fields + frame[at + len(fields) :], tiles)
 
 
 def _with_chunks(change: Callable[[Any, np.random.Generator], None]) -> Any:

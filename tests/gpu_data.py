@@ -15,6 +15,14 @@ from h5lossy import _native
 
 FILL = -999.0
 
+SLOW = r"""
+extern "C" __global__ void slow(long long cycles) {
+  const long long begin = clock64();
+  while (clock64() - begin < cycles) {}
+}
+"""
+"""A kernel for `cupy.RawKernel` that takes so many cycles."""
+
 KINDS = ["smooth", "rough", "sparse", "special", "masked", "random_bits", "constant", "offset"]
 
 

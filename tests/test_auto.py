@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import h5lossy
 from matrix import DTYPES
-from reference import frame as reference
+from reference_frames import frame_of_reference
 from strategies import KINDS, shaped_chunks
 
 if TYPE_CHECKING:
@@ -90,10 +90,8 @@ def test_the_edge_counts(shape: tuple[int, ...], dtype: str) -> None:
 @pytest.mark.parametrize("shape", [(5, 48, 48), (3, 3, 32, 32), (9, 1024), (17, 512)], ids=str)
 def test_the_edge_counts_for_the_reference_too(shape: tuple[int, ...]) -> None:
     values = make_field(shape)
-    theirs = reference.encode(
-        values, h5lossy.BoundKind("absolute").number, BOUND, codec=reference.AUTO, shape=shape
-    )
-    assert h5lossy.encode(values, h5lossy.Auto(absolute=BOUND)) == theirs
+    codec = h5lossy.Auto(absolute=BOUND)
+    assert h5lossy.encode(values, codec) == frame_of_reference(values, codec)
 
 
 @pytest.mark.corpus

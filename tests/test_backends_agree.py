@@ -24,8 +24,15 @@ from hypothesis import strategies as st
 
 import golden
 import h5lossy
+import test_complex
+import test_halves
+import test_integers
+import test_interp_integers
+import test_labels
+import test_noise
 from checks import Array, bits_of, floats_of
 from h5lossy import _native
+from h5lossy._codecs import CODECS
 from hdf5_helpers import environment, frames, run_python
 from matrix import BACKENDS, BOUNDS, DTYPES, EXAMPLES, FLOATS
 from strategies import border_values, chunks, in_every_mode, special_patterns
@@ -122,11 +129,39 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[An
     return found
 
 
-def require_frames_of_this_process(backend: str, folder: Path, given: list[Any]) -> None:
-    """Have a backend encode values with codecs and fill values, and compare what it returns."""
+def jobs_of_other_types() -> list[tuple[Array, Any, Any]]:
+    """Return integers, halves and complex numbers, codecs and fill values."""
+    # NumPy's pickles come back in the machine's byte order.
+    integers, few = ([of.replace(">", "<") for of in m.TYPES] for m in (test_integers, test_noise))
+    half = np.random.default_rng(0).normal(0, 1, (60, 70)).astype("f2")
+    found: list[tuple[Array, Any, Any]] = [
+        (half, h5lossy.Interp(absolute=1e-2), None),
+        (half, h5lossy.Interp(pointwise_relative=0.1), 0.5),
+    ]
+    for of in integers:
+        found += test_integers.random_jobs(of, range(40, 60))
+        found += test_interp_integers.jobs(of, range(40, 52))
+        found += test_labels.jobs(of)
+    for of in few:
+        found += test_noise.jobs(of, range(60, 75))
+    for half_of in test_halves.DTYPES.values():
+        found += test_halves.jobs(half_of, range(60, 80))
+    bounds = BOUNDS | {"absolute": {"absolute": 0.01}}
+    found += [
+        (test_complex.spirals(of), codec(**bound), 0)
+        for codec in CODECS.values()
+        for of in ("c8", "c16")
+        for bound in bounds.values()
+    ]
+    return found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_writes_the_same_frames_of_other_types(tmp_path: Path, backend: str) -> None:
+    given = jobs_of_other_types()
     job = pickle.dumps({"encode": given, "decode": []})
     # ml_dtypes has to be there before a pickle names its types.
-    said = python(f"import ml_dtypes{WORKER}", folder, job, H5LOSSY_BACKEND=backend)
+    said = python(f"import ml_dtypes{WORKER}", tmp_path, job, H5LOSSY_BACKEND=backend)
     assert said.returncode == 0, said.stderr.decode()
     used, answers, _ = pickle.loads(said.stdout)
     assert used == backend

@@ -14,12 +14,9 @@ import pytest
 
 import h5lossy
 from h5lossy import PFPL, BoundError, CorruptFrameError, InvalidArgumentError
-from h5lossy._codecs import CODECS
 from hdf5_helpers import h5lossy_command
-from matrix import BACKENDS
 from reference import frame as reference
-from reference.common import Kind
-from test_backends_agree import require_frames_of_this_process
+from reference_frames import frame_of_reference
 from test_decoder import sealed
 
 if TYPE_CHECKING:
@@ -62,23 +59,11 @@ def test_frames_are_those_of_the_components(codec: Any, dtype: str) -> None:
         assert (info.dtype, info.count) == (values.dtype, values.size)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
-    bounds = ({"absolute": 0.01}, {"pointwise_relative": 0.01}, {"range_relative": 1e-4})
-    given = [
-        (spirals(dtype), codec(**bound), 0)
-        for codec in CODECS.values()
-        for dtype in ("c8", "c16")
-        for bound in (*bounds, {"lossless": True})
-    ]
-    require_frames_of_this_process(backend, tmp_path, given)
-
-
 @each_type
 def test_the_reference_has_them_too(decoder: Any, dtype: str) -> None:
     values = spirals(dtype)[:20]
     frame = h5lossy.encode(values, PFPL(absolute=0.01))
-    assert frame == reference.encode(values, Kind.ABSOLUTE, 0.01, shape=values.shape)
+    assert frame == frame_of_reference(values, PFPL(absolute=0.01))
     decoded = h5lossy.decode(frame)
     assert reference.decode(frame).tobytes() == decoded.tobytes() == decoder.decode(frame)
 

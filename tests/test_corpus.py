@@ -18,6 +18,7 @@ from checks import assert_kept, assert_same_bits
 from h5lossy import PFPL, Auto, ErrorBound, Interp
 from matrix import CODEC_NAMES, Field, assert_stays, corpus_fields
 from reference import frame as reference
+from reference_frames import frame_of_reference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,18 +108,9 @@ def test_the_reference_agrees(codec: type[Codec], corpus_field: Field) -> None:
     if codec is not PFPL:  # the reference takes its time
         values = values[: max(1, _REFERENCE_VALUES * len(values) // values.size)]
     value = {"absolute": 1e-3 * extent, "lossless": True}.get(kind, 1e-3)
-    ours = h5lossy.encode(values, codec(**{kind: value}), fill_value=fill_value)
-    fill_bits = None
-    if fill_value is not None:
-        fill_bits = int(np.array(fill_value).view(f"u{values.itemsize}"))
-    theirs = reference.encode(
-        values,
-        h5lossy.BoundKind(kind).number,
-        0.0 if kind == "lossless" else value,
-        fill_bits=fill_bits,
-        codec=codec.codec_number,
-        shape=tuple(n for n in values.shape if n != 1),
-    )
+    setting = codec(**{kind: value})
+    ours = h5lossy.encode(values, setting, fill_value=fill_value)
+    theirs = frame_of_reference(values, setting, fill_value)
     # The reference tries other forms of Interp's tiles than the library.
     if codec is not Interp:
         assert ours == theirs, "the frames differ"

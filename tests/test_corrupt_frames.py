@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 import h5lossy
 from checks import assert_same_bits, bits_of
+from file_attacks import patched, resealed
 from h5lossy import (
     PFPL,
     CorruptFrameError,
@@ -81,19 +82,6 @@ def refusal(call: Callable[[], object]) -> H5LossyError | None:
 
 def changed(frame: bytes, at: int, value: int) -> bytes:
     return frame[:at] + bytes([value]) + frame[at + 1 :]
-
-
-def resealed(frame: bytes, tiles: int) -> bytes:
-    """Return the frame with a header sum that is right for this many tiles."""
-    front = frame[: 4 * frame[5] + 4 * tiles]
-    total = reference.checksum([front[:16] + front[20:]])
-    return frame[:16] + struct.pack("<I", total) + frame[20:]
-
-
-def patched(frame: bytes, at: int, fields: bytes) -> bytes:
-    """Return the frame with changed bytes in its header or tile table, and a right sum."""
-    tiles = 0 if frame[6] == reference.STORED else len(reference.parse(frame).tiles)
-    return resealed(frame[:at] + fields + frame[at + len(fields) :], tiles)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-import struct
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,23 +16,23 @@ import numpy as np
 import pytest
 
 import h5lossy
+from checks import pattern
 from h5lossy import (
     AATROX,
     PFPL,
     Auto,
     CorruptFrameError,
     CuSZp2,
-    H5LossyError,
     InvalidArgumentError,
     UnsupportedError,
     _native,
 )
 from hdf5_helpers import environment, h5lossy_command, run, tool
-from matrix import BACKENDS, slow_but
+from matrix import slow_but
 from reference import frame as reference
 from reference import integers
 from reference.common import Kind
-from test_backends_agree import require_frames_of_this_process
+from reference_frames import frame_of_reference
 from test_decoder import decoded_alike, sealed
 
 TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"]
@@ -46,11 +45,6 @@ Array = np.ndarray[Any, Any]
 def type_of(dtype: str) -> integers.IntegerType:
     """Return the reference's type."""
     return integers.IntegerType(np.dtype(dtype).itemsize, np.dtype(dtype).kind == "i")
-
-
-def pattern(value: int, dtype: str) -> int:
-    """Return the bits of a value."""
-    return value % (1 << 8 * np.dtype(dtype).itemsize)
 
 
 def numbers(values: Array) -> list[int]:
@@ -204,35 +198,6 @@ def random_jobs(dtype: str, seeds: range) -> list[tuple[Array, Any, int | None]]
     return jobs
 
 
-def expected_frame(values: Array, codec: Any, fill: int | None) -> bytes:
-    """Return the reference's frame."""
-    kind = Kind.LOSSLESS if codec.lossless else Kind.ABSOLUTE
-    bits = None if fill is None else pattern(fill, values.dtype.str)
-    bound = codec.absolute or 0.0
-    return reference.encode(values, kind, bound, fill_bits=bits, shape=values.shape)
-
-
-@pytest.mark.slow
-@each_type
-def test_library_and_reference_write_the_same_frames(dtype: str) -> None:
-    for values, codec, fill in random_jobs(dtype, range(20)):
-        frame = h5lossy.encode(values, codec, fill_value=fill)
-        assert frame == expected_frame(values, codec, fill), codec
-        decoded = h5lossy.decode(frame)
-        assert decoded.dtype == values.dtype
-        np.testing.assert_array_equal(decoded, reference.decode(frame))
-        middle = values.size // 2
-        np.testing.assert_array_equal(h5lossy.decode(frame, middle), decoded[middle:])
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
-    # NumPy's pickles come back in the machine's byte order.
-    dtypes = [dtype.replace(">", "<") for dtype in TYPES]
-    jobs = [job for dtype in dtypes for job in random_jobs(dtype, range(40, 60))]
-    require_frames_of_this_process(backend, tmp_path, jobs)
-
-
 @each_type
 def test_boxes_that_floats_have_are_boxes_of_integers_too(dtype: str) -> None:
     for shape in [(8, 8), (4, 4, 4), (5, 8, 8), (4, 8, 8), (3, 4, 4)]:
@@ -240,10 +205,9 @@ def test_boxes_that_floats_have_are_boxes_of_integers_too(dtype: str) -> None:
         for part in (values, np.zeros_like(values)):
             frame = h5lossy.encode(part, PFPL(absolute=1, checksum=False))
             lattice = integers.Lattice(type_of(dtype), Kind.ABSOLUTE, 3)
-            shape_of_tile = np.array([part.size // shape[-1], shape[-1]])
             of = type_of(dtype)
             bits = part.reshape(-1).astype(of.word_dtype)
-            payload = integers.encode_tile(bits, of, lattice, shape_of_tile)
+            payload = integers.encode_tile(bits, of, lattice, shape[-1])
             # Also of chunks that are so small that an encoder would store them.
             built = reference.build(
                 dataclasses.replace(
@@ -282,7 +246,7 @@ def test_the_page_has_an_example_that_comes_out() -> None:
     assert [lattice.value(word) for word in k] == back
     assert [words - integers.predicted(k, i, 8, 2, of) for i, words in enumerate(k)] == d
     assert integers.to_residuals(k, 8, 2, of) == n
-    payload = integers.encode_tile(np.array(x, "<u2"), of, lattice, np.array([4, 8]))
+    payload = integers.encode_tile(np.array(x, "<u2"), of, lattice, 8)
     assert payload.hex(" ") in page.replace("| ", "")
     costs = [integers.cost(integers.to_residuals(k, 8, p, of)) for p in range(5)]
     assert f"leaves {', '.join(map(str, costs[:-1]))} and {costs[-1]} bytes" in page
@@ -312,70 +276,6 @@ def require_damage_is_decoded_alike(
         for one in (sealed(decoder, bytes(changed)), bytes(changed[: picked.randrange(140)])):
             expected = decoded_alike(decoder, one)
             assert expected is None or reference.decode(one).tobytes() == expected
-
-
-def with_field(decoder: Any, frame: bytes, at: int, form: str, value: float) -> bytes:
-    """Return a frame with another value in one field of its header."""
-    changed = bytearray(frame)
-    struct.pack_into(form, changed, at, value)
-    return sealed(decoder, bytes(changed))
-
-
-@pytest.mark.slow
-@each_type
-def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, dtype: str) -> None:
-    picked = random.Random(dtype)
-    frames = [h5lossy.encode(v, c, fill_value=f) for v, c, f in random_jobs(dtype, range(10))]
-    for frame in (frame for frame in frames if len(frame) < 1500):
-        assert decoder.decode(frame) == h5lossy.decode(frame).tobytes()
-        # The chunk's size stays as it is: what is tested is the rest.
-        places = [*range(4, 12), *range(20, len(frame))]
-        require_damage_is_decoded_alike(decoder, frame, picked, places)
-
-
-FIELDS = [
-    (8, "<B", 1, CorruptFrameError, "no pointwise-relative frames"),
-    (8, "<B", 4, CorruptFrameError, "a noise bound of 0 / 256 and at least 7 is not allowed"),
-    (8, "<B", 5, UnsupportedError, "bound kind 5 of type 0x12 needs a newer"),
-    (32, "<Q", 1, CorruptFrameError, "step must be from 2 to 65535, got 1"),
-    (32, "<Q", 65537, CorruptFrameError, "step must be from 2 to 65535"),
-    (52, "<I", 1, UnsupportedError, "field at byte 52 needs a newer"),
-    (56, "<I", 1, UnsupportedError, "field at byte 56 needs a newer"),
-    (60, "<I", 3, UnsupportedError, "3 exact values need a newer"),
-    (60, "<I", 2, CorruptFrameError, "exact values 0x7 are not those of a frame with 2"),
-    (60, "<I", 0, CorruptFrameError, "exact values 0x7 are not those of a frame with 0"),
-    (64, "<Q", 65536, CorruptFrameError, "exact values 0x10000 are not those of a frame with 1"),
-    (72, "<Q", 5 << 32, CorruptFrameError, "a frame with a bound has no base and stride"),
-]
-
-
-@pytest.mark.parametrize(("at", "form", "value", "error", "message"), FIELDS)
-def test_a_field_that_is_out_of_range_is_named(
-    decoder: Any, *, at: int, form: str, value: int, error: type[H5LossyError], message: str
-) -> None:
-    frame = h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), PFPL(absolute=3), fill_value=7)
-    with pytest.raises(error, match=message):
-        h5lossy.decode(with_field(decoder, frame, at, form, value))
-
-
-@pytest.mark.parametrize(
-    ("at", "value", "message"),
-    [
-        (32, 3, "step must be 0"),
-        (64, 3, "a lossless frame has no exact values"),
-        (72, 1 << 32, "base 0 and stride 1 are not those"),
-        (72, 5 << 32 | 5, "base 5 and stride 5 are not those"),
-        (72, 65536 << 32, "base 0 and stride 65536 are not those"),
-    ],
-)
-def test_a_field_of_a_lossless_frame_is_named(
-    decoder: Any, at: int, value: int, message: str
-) -> None:
-    frame = h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), PFPL(lossless=True))
-    broken = bytearray(frame)
-    struct.pack_into("<Q", broken, at, value)
-    with pytest.raises(CorruptFrameError, match=message):
-        h5lossy.decode(sealed(decoder, bytes(broken)))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -425,8 +325,7 @@ def test_a_range_relative_bound_is_that_of_the_chunk(dtype: str) -> None:
                 assert found.step == (float(2 * most + 1) if most else 0)
             decoded = numbers(h5lossy.decode(frame))
             assert max(abs(x - y) for x, y in zip(data, decoded, strict=False)) <= most
-            kind = Kind.RANGE_RELATIVE
-            assert frame == reference.encode(values, kind, bound, shape=values.shape)
+            assert frame == frame_of_reference(values, codec)
 
 
 def test_the_range_leaves_out_the_fill_value_and_padding(tmp_path: Path) -> None:

@@ -13,22 +13,18 @@ import numpy as np
 import pytest
 
 import h5lossy
-from h5lossy import PFPL, Auto, CorruptFrameError, Interp, UnsupportedError
-from matrix import BACKENDS
+from h5lossy import PFPL, Auto, CorruptFrameError, Interp
 from reference import frame as reference
 from reference import integers, interp
 from reference.common import FLOAT_TYPES, Kind
-from test_backends_agree import require_frames_of_this_process
+from reference_frames import frame_of_reference
 from test_halves import all_values
 from test_integers import (
     TYPES,
     each_type,
     exact_values,
     images,
-    pattern,
     random_jobs,
-    require_damage_is_decoded_alike,
-    with_field,
 )
 from test_reference_interp import COUNTS, OF_COUNTS, bytes_of, numbers_of
 
@@ -212,68 +208,20 @@ def test_auto_for_size_takes_the_smaller_frame() -> None:
 
 
 @each_type
-def test_the_reference_reads_the_frames_of_the_library(decoder: Any, dtype: str) -> None:
-    for values, codec, fill in jobs(dtype, range(12)):
-        frame = h5lossy.encode(values, codec, fill_value=fill)
-        decoded = h5lossy.decode(frame)
-        assert decoded.dtype == values.dtype
-        np.testing.assert_array_equal(decoded, reference.decode(frame))
-        if values.size < 3000:
-            assert decoder.decode(frame) == decoded.tobytes()
-        middle = values.size // 2
-        np.testing.assert_array_equal(h5lossy.decode(frame, middle), decoded[middle:])
-
-
-def of_reference(values: Array, bound: dict[str, Any], fill: int | None, mode: int) -> bytes:
-    """Return the reference's frame, with forms of a tile that the library may not choose."""
-    kind = Kind.LOSSLESS if "lossless" in bound else Kind.ABSOLUTE
-    bits = None if fill is None else pattern(fill, values.dtype.str)
-    return reference.encode(
-        values,
-        kind,
-        bound.get("absolute", 0.0),
-        fill_bits=bits,
-        shape=values.shape,
-        codec=interp.NUMBER,
-        mode=mode,
-    )
-
-
-@each_type
 def test_the_library_reads_the_frames_of_the_reference(dtype: str) -> None:
     codecs = set()
     for seed in range(10):
         values, picked = images(dtype, seed), random.Random(seed)
         bound = picked.choice([{"lossless": True}, {"absolute": 3.0}, {"absolute": 1000.0}])
         fill = int(picked.choice(values.reshape(-1))) if seed % 3 else None
-        frame = of_reference(values, bound, fill, picked.choice([1, 3, 7, 2, 19]))
+        # With forms of a tile that the library may not choose.
+        mode = picked.choice([1, 3, 7, 2, 19])
+        frame = frame_of_reference(values, Interp(**bound), fill, mode=mode)
         decoded, is_exact = h5lossy.decode(frame), has_exact_tiles(frame)
         as_with_pfpl(values, decoded, is_exact=is_exact, fill=fill, **bound)
         np.testing.assert_array_equal(decoded, reference.decode(frame))
         codecs.add(h5lossy.inspect(frame).codec)
     assert "interp" in codecs
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
-    # NumPy's pickles come back in the machine's byte order.
-    given = [job for dtype in TYPES for job in jobs(dtype.replace(">", "<"), range(40, 52))]
-    half = np.random.default_rng(0).normal(0, 1, (60, 70)).astype("f2")
-    given += [(half, Interp(absolute=1e-2), None), (half, Interp(pointwise_relative=0.1), 0.5)]
-    require_frames_of_this_process(backend, tmp_path, given)
-
-
-@pytest.mark.slow
-@each_type
-def test_damaged_frames_are_refused_or_decoded_alike(decoder: Any, dtype: str) -> None:
-    picked = random.Random(dtype)
-    frames = [h5lossy.encode(v, c, fill_value=f) for v, c, f in jobs(dtype, range(12))]
-    frames = [frame for frame in frames if len(frame) < 1200 and frame[6] == interp.NUMBER]
-    assert len(frames) > 3
-    for frame in frames:
-        # The chunk's size stays as it is: what is tested is the rest.
-        places = [*range(4, 12), *range(20, len(frame))]
-        require_damage_is_decoded_alike(decoder, frame, picked, places)
 
 
 def with_payload(frame: bytes, payload: bytes) -> bytes:
@@ -309,27 +257,6 @@ def test_words_beyond_the_type_are_taken_modulo_its_width() -> None:
     decoded = h5lossy.decode(broken)
     np.testing.assert_array_equal(decoded, words.astype("u1"))
     np.testing.assert_array_equal(decoded, reference.decode(broken))
-
-
-FIELDS = [
-    (8, "<B", 1, CorruptFrameError, "no pointwise-relative frames"),
-    (9, "<B", 0, UnsupportedError, "mode 0 of interp"),
-    (9, "<B", 64, UnsupportedError, "mode 64 of interp"),
-    (32, "<Q", 1, CorruptFrameError, "step must be from 2 to 65535, got 1"),
-    (52, "<I", 100, CorruptFrameError, "do not hold 9801 values"),
-    (56, "<I", 1, UnsupportedError, "field at byte 56 needs a newer"),
-    (60, "<I", 3, UnsupportedError, "3 exact values need a newer"),
-    (72, "<Q", 5 << 32, CorruptFrameError, "a frame with a bound has no base and stride"),
-]
-
-
-@pytest.mark.parametrize(("at", "form", "value", "error", "message"), FIELDS)
-def test_a_field_that_is_out_of_range_is_named(
-    decoder: Any, *, at: int, form: str, value: int, error: type[Exception], message: str
-) -> None:
-    frame = h5lossy.encode(np.tile(np.arange(99, dtype="u2"), 99), Interp(absolute=3), fill_value=7)
-    with pytest.raises(error, match=message):
-        h5lossy.decode(with_field(decoder, frame, at, form, value))
 
 
 # ------------------------------------------------------------------------------------------------

@@ -5,27 +5,22 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 import h5lossy
 from h5lossy import PFPL, CorruptFrameError, Interp, _native
-from matrix import BACKENDS
 from reference import frame as reference
 from reference import interp
 from reference.blocks import Reader
 from reference.common import FLOAT_TYPES
 from reference.interp_labels import IS_LABELS, IS_SHORT, pack_labels, take_labels, walk
 from reference.interp_masks import Writer
-from test_backends_agree import require_frames_of_this_process
-from test_integers import TYPES, each_type, require_damage_is_decoded_alike
+from test_integers import each_type, require_damage_is_decoded_alike
 from test_interp_integers import with_payload
 from test_reference_interp import LABELS, OF_LABELS, bytes_of, numbers_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Array = np.ndarray[Any, Any]
 
@@ -135,22 +130,6 @@ def jobs(dtype: str) -> list[tuple[Array, Any, int | None]]:
             fill = int(np.iinfo(dtype).max) if seed % 3 else None
             found.append((values, Interp(**bound, axes=axes[seed]), fill))
     return found
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_writes_the_same_frames(tmp_path: Path, backend: str) -> None:
-    given = [job for dtype in TYPES for job in jobs(dtype.replace(">", "<"))]
-    require_frames_of_this_process(backend, tmp_path, given)
-
-
-@each_type
-def test_reference_and_decoder_read_the_frames_of_the_library(decoder: Any, dtype: str) -> None:
-    for values, codec, fill in jobs(dtype):
-        frame = h5lossy.encode(values, codec, fill_value=fill)
-        decoded = h5lossy.decode(frame)
-        np.testing.assert_array_equal(decoded, reference.decode(frame))
-        if values.size < 9000:
-            assert decoder.decode(frame) == decoded.tobytes()
 
 
 @each_type

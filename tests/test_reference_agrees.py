@@ -29,6 +29,7 @@ from matrix import DTYPES, SETTINGS, frames_may_change
 from reference import aatrox, blocks, cuszp2, pfpl
 from reference import frame as reference
 from reference.common import FLOAT_TYPES, FloatType, Quantizer
+from reference_frames import frame_of_reference
 from strategies import (
     EXTENTS,
     KINDS,
@@ -70,17 +71,15 @@ def encoded_by_both(
         maybe_padded=maybe_padded,
         shape=() if 0 in shape else tuple(extent for extent in shape if extent != 1),
     )
-    return _native.encode(params, chunk.values), reference.encode(
+    theirs = frame_of_reference(
         chunk.values,
-        params.bound_kind,
-        params.bound,
-        fill_bits=chunk.fill_bits,
+        codec,
+        chunk.fill_value,
         maybe_padded=maybe_padded,
         checksum=checksum,
-        codec=codec.codec_number,
-        mode=params.mode,
         shape=shape,
     )
+    return _native.encode(params, chunk.values), theirs
 
 
 def assert_written_alike(codec: Codec, ours: bytes, theirs: bytes) -> None:
@@ -257,16 +256,12 @@ SHAPES = [
 @in_every_setting
 def test_frames_of_any_shape_are_equal(setting: Setting) -> None:
     codec = setting(absolute=1e-2)
-    params = codec.params()
     # The types in turn: shapes know nothing of them.
     for shape, dtype in zip(SHAPES, itertools.cycle(("f4", "f8")), strict=False):
         slopes = sum(0.3 * (i + 1) * np.sqrt(axis) for i, axis in enumerate(np.indices(shape)))
         values = np.asarray(slopes).astype(dtype)
         ours = h5lossy.encode(values, codec)
-        theirs = reference.encode(
-            values, 0, params.bound, codec=params.codec, mode=params.mode, shape=shape
-        )
-        assert_written_alike(codec, ours, theirs)
+        assert_written_alike(codec, ours, frame_of_reference(values, codec))
 
 
 @in_every_setting

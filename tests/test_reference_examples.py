@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import struct
+import types
 from fractions import Fraction
 from typing import Any
 
@@ -48,24 +48,9 @@ def absolute(step: float) -> Quantizer:
 # ------------------------------------------------------------------------------------------------
 
 
-def plain_checksum(tiles: list[bytes]) -> int:
-    """Compute the checksum word by word, as the document writes it."""
-    total = 0
-    for t, tile in enumerate(tiles):
-        padded = tile + bytes(-len(tile) % 4)
-        for i, (word,) in enumerate(struct.iter_unpack("<I", padded)):
-            h = (word + (i + 1) * 0x9E3779B9 + t * 0x85EBCA77) % 2**32
-            h ^= h >> 16
-            h = h * 0x85EBCA6B % 2**32
-            h ^= h >> 13
-            h = h * 0xC2B2AE35 % 2**32
-            total += h ^ h >> 16
-    return total % 2**32
-
-
 @given(st.lists(st.binary(max_size=40), max_size=5))
-def test_checksum_word_by_word(tiles: list[bytes]) -> None:
-    assert frame.checksum(tiles) == plain_checksum(tiles)
+def test_checksum_word_by_word(decoder: Any, tiles: list[bytes]) -> None:
+    assert frame.checksum(tiles) == decoder.checksum(tiles)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -410,20 +395,15 @@ def test_pointwise_integers() -> None:
 
 
 @both_types
-def test_pointwise_integers_that_no_encoder_writes(float_type: FloatType) -> None:
-    """With integers, as the document writes it."""
+def test_pointwise_integers_that_no_encoder_writes(decoder: Any, float_type: FloatType) -> None:
     bits = float_type.word_bits
     random = np.random.default_rng(21)
     numbers = random.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), 50).tolist()
     numbers += [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1, 1, -1, 0]
+    of = decoder.FLOAT32 if float_type is F32 else decoder.FLOAT64
     for width in (3, 16385, 2**float_type.mantissa_bits + 1):
-        k = blocks.largest_bin(float_type, width)
-        expected = [
-            (q < 0) << (bits - 1) | (float_type.one + (abs(q) - k - 1) * width) % 2 ** (bits - 1)
-            if q
-            else 0
-            for q in numbers
-        ]
+        as_decoded = types.SimpleNamespace(float_type=of, kind=Kind.POINTWISE_RELATIVE, step=width)
+        expected = [decoder.value_of(as_decoded, q) for q in numbers]
         quantizer = Quantizer(Kind.POINTWISE_RELATIVE, width)
         integers = np.array(numbers, blocks.signed_dtype(float_type))
         assert blocks.dequantize(integers, float_type, quantizer).tolist() == expected
@@ -575,20 +555,16 @@ def test_bits_without_meaning() -> None:
 
 @pytest.mark.parametrize("dims", [(1, 9, 17), (3, 9, 17), (5, 1, 4), (1, 2, 200), (33, 33, 5)])
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_blocks_hold_each_value_once(dims: tuple[int, int, int], dimensions: int) -> None:
-    tiling = cuszp2.tiling(math.prod(dims), F32, dimensions << 4, dims)
-    shape = {2: (1, 8, 8), 3: (4, 4, 4)}[dimensions]
-    expected = []
-    grid = [range(-(-extent // block)) for extent, block in zip(dims, shape, strict=True)]
-    for bz, by, bx in itertools.product(*grid):
-        for z, y, x in itertools.product(*map(range, shape)):
-            zz, yy, xx = bz * shape[0] + z, by * shape[1] + y, bx * shape[2] + x
-            if zz < dims[0] and yy < dims[1] and xx < dims[2]:
-                expected.append((zz * dims[1] + yy) * dims[2] + xx)
+def test_blocks_hold_each_value_once(
+    decoder: Any, dims: tuple[int, int, int], dimensions: int
+) -> None:
+    mode, count = dimensions << 4, math.prod(dims)
+    tiling = cuszp2.tiling(count, F32, mode, dims)
+    as_decoded = types.SimpleNamespace(dims=dims, mode=mode, count=count)
     tiles = [tiling.places(tile).tolist() for tile in range(tiling.tile_count)]
-    assert list(itertools.chain.from_iterable(tiles)) == expected
-    assert sorted(expected) == list(range(math.prod(dims)))
-    assert tiling.tile_count == -(-math.prod(map(len, grid)) // 64)
+    assert tiles == [decoder.cuszp2_tile(as_decoded, tile).places for tile in range(len(tiles))]
+    assert sorted(itertools.chain(*tiles)) == list(range(count))
+    assert len(tiles) == decoder.count_tiles(2, mode, decoder.FLOAT32, count, dims)
 
 
 @pytest.mark.parametrize(

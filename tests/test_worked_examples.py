@@ -20,12 +20,13 @@ import pytest
 import h5lossy
 from checks import assert_kept, assert_same_bits, pattern
 from h5lossy import PFPL, _native
-from h5lossy._codecs import CODECS
-from matrix import FRAMES_MAY_CHANGE
+from h5lossy._codecs import CODECS, Codec
+from matrix import frames_may_change
 from reference import blocks, cuszp2
 from reference import frame as frames
 from reference import pfpl as reference
 from reference.common import FLOAT_TYPES, Kind, Quantizer
+from reference_frames import frame_of_reference
 
 FORMAT = Path(__file__).parents[1] / "docs" / "format"
 
@@ -47,6 +48,14 @@ def frame_of(name: str) -> bytes:
     return bytes.fromhex(EXAMPLES[name]["frame"])
 
 
+def codec_of(example: dict[str, Any]) -> Codec:
+    """Return the codec of an example, with its bound."""
+    params = _native.Params(
+        codec=example["codec"], mode=example["mode"], bound_kind=0, bound=example["bound"]
+    )
+    return CODECS[params.codec].from_params(params)
+
+
 def payload_of(name: str) -> bytes:
     """Return the payload of an example's only tile."""
     [payload] = frames.parse(frame_of(name)).tiles
@@ -56,12 +65,7 @@ def payload_of(name: str) -> bytes:
 @each_example
 def test_the_library_writes_and_reads_it(name: str) -> None:
     example, values = EXAMPLES[name], values_of(name)
-    params = _native.Params(
-        codec=example["codec"], mode=example["mode"], bound_kind=0, bound=example["bound"]
-    )
-    frame = h5lossy.encode(
-        values, CODECS[params.codec].from_params(params), fill_value=example["fill"]
-    )
+    frame = h5lossy.encode(values, codec_of(example), fill_value=example["fill"])
     assert frame == frame_of(name)
     decoded = h5lossy.decode(frame, shape=values.shape)
     assert_kept(values, decoded, {"absolute": example["bound"]}, fill_of(example))
@@ -70,17 +74,9 @@ def test_the_library_writes_and_reads_it(name: str) -> None:
 @each_example
 def test_the_reference_writes_and_reads_it(name: str) -> None:
     example, values = EXAMPLES[name], values_of(name)
-    fill = fill_of(example)
-    frame = frames.encode(
-        values,
-        Kind.ABSOLUTE,
-        example["bound"],
-        codec=example["codec"],
-        mode=example["mode"],
-        shape=values.shape,
-        fill_bits=None if fill is None else pattern(fill, "<f4"),
-    )
-    if CODECS[example["codec"]].codec_name not in FRAMES_MAY_CHANGE:
+    codec = codec_of(example)
+    frame = frame_of_reference(values, codec, fill_of(example))
+    if not frames_may_change(codec):
         assert frame == frame_of(name)
     for one in (frame, frame_of(name)):
         assert_same_bits(frames.decode(one), h5lossy.decode(one))

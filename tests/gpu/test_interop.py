@@ -39,13 +39,6 @@ VALUES = data.make("rough", SHAPE, "f4")
 CODEC = h5lossy.CuSZp2(absolute=1e-2)
 CYCLES = 200_000_000  # about 0.1 s
 
-SLOW = r"""
-extern "C" __global__ void slow(long long cycles) {
-  const long long begin = clock64();
-  while (clock64() - begin < cycles) {}
-}
-"""
-
 
 def on_host(array: Any) -> Any:
     """Return values of a GPU's array of CuPy or PyTorch."""
@@ -108,7 +101,7 @@ def cupys_stream(kind: str) -> Iterator[Any]:
 @pytest.mark.parametrize("kind", ["null", "own"])
 @pytest.mark.parametrize("use", USES)
 def test_cupy(use: str, kind: str, expected: dict[str, Any]) -> None:
-    slow = cupy.RawKernel(SLOW, "slow")
+    slow = cupy.RawKernel(data.SLOW, "slow")
     with cupys_stream(kind) as stream:
         source, array = cupy.asarray(VALUES), cupy.zeros(SHAPE, "f4")
         USES[use](array)  # loads what it takes
@@ -236,7 +229,7 @@ class Old:
 
 @pytest.mark.parametrize("use", USES)
 def test_an_interface_without_streams(use: str, expected: dict[str, Any]) -> None:
-    slow = cupy.RawKernel(SLOW, "slow")
+    slow = cupy.RawKernel(data.SLOW, "slow")
     source, array = cupy.asarray(VALUES), cupy.zeros(SHAPE, "f4")
     USES[use](array)
     cupy.cuda.Device().synchronize()

@@ -23,13 +23,6 @@ from device_batches import Batch  # noqa: E402  # needs CuPy
 
 CHUNKS, VALUES = 5, 70_001
 
-SLOW = r"""
-extern "C" __global__ void slow(long long cycles) {
-  const long long begin = clock64();
-  while (clock64() - begin < cycles) {}
-}
-"""
-
 
 def chunks_of(seed: int, dtype: str = "f4") -> np.ndarray[Any, Any]:
     return np.stack([data.make("rough", (VALUES,), dtype, 10 * seed + i) for i in range(CHUNKS)])
@@ -89,7 +82,7 @@ def check_captured_graph(codec: Any, dtype: str, make: Callable[[int], Any]) -> 
 
 
 def test_nobody_waits() -> None:
-    slow = cupy.RawKernel(SLOW, "slow")
+    slow = cupy.RawKernel(data.SLOW, "slow")
     chunks = chunks_of(3)
     for setting in ("pfpl", "auto-speed"):
         codec = KERNEL_SETTINGS[setting](absolute=1e-3)

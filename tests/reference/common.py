@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 import struct
 from typing import Any, Protocol
 
@@ -185,3 +186,38 @@ class Consecutive:
 
     def inside(self, tile: int) -> None:
         """Say that the values follow each other."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Boxes:
+    """Tiles that are boxes."""
+
+    dims: tuple[int, ...]  # extents of the chunk
+    piece: tuple[int, ...]  # of a full tile
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Number of tiles along each axis."""
+        return tuple(-(-n // p) for n, p in zip(self.dims, self.piece, strict=True))
+
+    @property
+    def tile_count(self) -> int:
+        """Number of tiles."""
+        return math.prod(self.grid)
+
+    def box(self, tile: int) -> tuple[slice, ...]:
+        """Give the coordinates of a tile along each axis."""
+        corner = np.unravel_index(tile, self.grid)
+        return tuple(
+            slice(int(at) * p, min((int(at) + 1) * p, n))
+            for at, p, n in zip(corner, self.piece, self.dims, strict=True)
+        )
+
+    def places(self, tile: int) -> Array:
+        """Give the numbers of a tile's values in the chunk."""
+        ranges = np.ix_(*(np.arange(s.start, s.stop) for s in self.box(tile)))
+        return np.ravel_multi_index(np.broadcast_arrays(*ranges), self.dims).ravel()
+
+    def inside(self, tile: int) -> Array:
+        """Say which positions of a tile's box hold a value: all of them."""
+        return np.ones([s.stop - s.start for s in self.box(tile)], bool)

@@ -454,8 +454,9 @@ def _decode_tile(frame: Frame, number: int) -> Array:
             )
             numbers = [of.number(word) for word in words.tolist()]
             return integers.values_of(numbers, of, frame.lattice)
-        nx = int(frame.tiling.inside(number)[1])  # type: ignore[index]
-        return integers.decode_tile(payload, count, of, frame.lattice, nx)
+        inside = frame.tiling.inside(number)
+        assert inside is not None
+        return integers.decode_tile(payload, count, of, frame.lattice, inside.shape[-1])
     if not payload:
         return np.zeros(count, word)
     result: Array = CODECS[frame.codec].decode_tile(
@@ -631,10 +632,10 @@ def _integer_frame(
     )
     tiles = []
     for number in range(plan.tiling.tile_count):
-        tile, shape = bits[plan.tiling.places(number)], plan.tiling.inside(number)
-        assert shape is not None
+        tile, inside = bits[plan.tiling.places(number)], plan.tiling.inside(number)
+        assert inside is not None
         if is_pfpl:
-            payload: bytes | None = integers.encode_tile(tile, of, lattice, shape)
+            payload: bytes | None = integers.encode_tile(tile, of, lattice, inside.shape[-1])
         else:
             float_type = word_type(of.size)
             mask = (1 << float_type.word_bits) - 1
@@ -649,7 +650,7 @@ def _integer_frame(
                 None,
                 exact,
                 mode=mode,
-                inside=shape,
+                inside=inside,
             )
         keep = payload is not None and len(payload) < tile.nbytes
         tiles.append(payload if keep else tile.tobytes())

@@ -17,6 +17,7 @@ import numpy as np
 from .common import (
     FLOAT_TYPES,
     Array,
+    Boxes,
     Corrupt,
     Kind,
     Unsupported,
@@ -509,59 +510,20 @@ def lattice_of(of: IntegerType, kind: int, step: int, later: bytes, dims: int = 
 # ------------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class Boxes:
-    """Tiles of some slices, or of a part of one."""
-
-    dims: tuple[int, ...]  # extents of the chunk: z, y, x
-    size: int  # bytes of a value
-
-    @property
-    def extents(self) -> tuple[int, int, int]:
-        """Extents of a full tile."""
-        z, y, x = self.dims
-        most = TILE_BYTES // self.size
-        if y * x and 2 * y * x <= most:
-            layers = -(-z // (most // (y * x)))
-            return max(-(-z // max(layers, 1)), 1), y, x
-        parts = [1, 1]
-        while math.prod(part := [-(-n // p) for n, p in zip((y, x), parts, strict=True)]) > most:
-            parts[0 if part[0] >= part[1] else 1] *= 2
-        return 1, max(part[0], 1), max(part[1], 1)
-
-    @property
-    def counts(self) -> list[int]:
-        """Number of tiles along each axis."""
-        return [-(-n // p) for n, p in zip(self.dims, self.extents, strict=True)]
-
-    @property
-    def tile_count(self) -> int:
-        """Number of tiles."""
-        return math.prod(self.counts)
-
-    def _part(self, tile: int) -> Array:
-        places = np.arange(math.prod(self.dims)).reshape(self.dims)
-        at = np.unravel_index(tile, self.counts)
-        return places[
-            tuple(slice(i * p, (i + 1) * p) for i, p in zip(at, self.extents, strict=True))
-        ]
-
-    def places(self, tile: int) -> Array:
-        """Say which values a tile holds."""
-        return self._part(tile).reshape(-1)
-
-    def inside(self, tile: int) -> Array:
-        """Give the shape of a tile: rows and their length."""
-        part = self._part(tile)
-        return np.array([part.shape[0] * part.shape[1], part.shape[2]])
-
-
 def tiling(
     count: int, of: IntegerType, mode: int = 0, dims: tuple[int, ...] | None = None
 ) -> Boxes:
-    """Say how a chunk is cut into tiles."""
+    """Say how a chunk is cut into tiles: some slices, or a part of one."""
     assert dims is not None
-    return Boxes(dims, of.size)
+    z, y, x = dims
+    most = TILE_BYTES // of.size
+    if y * x and 2 * y * x <= most:
+        layers = -(-z // (most // (y * x)))
+        return Boxes(dims, (max(-(-z // max(layers, 1)), 1), y, x))
+    parts = [1, 1]
+    while math.prod(part := [-(-n // p) for n, p in zip((y, x), parts, strict=True)]) > most:
+        parts[0 if part[0] >= part[1] else 1] *= 2
+    return Boxes(dims, (1, max(part[0], 1), max(part[1], 1)))
 
 
 def _average(a: int, b: int, of: IntegerType) -> int:
@@ -659,13 +621,12 @@ def choose(words: Sequence[int], ny: int, nx: int, of: IntegerType) -> int:
 
 
 def encode_tile(
-    bits: Array, of: IntegerType, lattice: Lattice, shape: Array, predictor: int | None = None
+    bits: Array, of: IntegerType, lattice: Lattice, nx: int, predictor: int | None = None
 ) -> bytes:
     """Encode one tile, by the encoder's own choice of a predictor or another."""
     words = [of.number(lattice.word(x)) for x in of.numbers(bits)]
-    ny, nx = map(int, shape)
     if predictor is None:
-        predictor = choose(words, ny, nx, of)
+        predictor = choose(words, len(words) // nx, nx, of)
     payload = pack_planes(to_planes(to_residuals(words, nx, predictor, of), of))
     return payload + bytes([predictor]) if payload else b""
 

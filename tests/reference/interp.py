@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import blocks
-from .common import Array, Corrupt, FloatType, Kind, Quantizer
+from .common import Array, Boxes, Corrupt, FloatType, Kind, Quantizer
 from .interp_coder import (
     ESCAPE_BYTES,
     LANES,
@@ -113,41 +113,6 @@ MOST_PATCHES = 16384
 def chosen_mode(mode: int, extents: Sequence[int]) -> int:
     """Give the mode that stands for all that an encoder may come to: any axis if it picks them."""
     return mode if mode & ALL_AXES else mode | 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Boxes:
-    """Tiles that are boxes."""
-
-    dims: Shape  # the chunk's w, z, y, x
-    piece: Shape  # a full tile's
-
-    @property
-    def grid(self) -> Shape:
-        """Number of tiles along each axis."""
-        return tuple(-(-n // p) for n, p in zip(self.dims, self.piece, strict=True))
-
-    @property
-    def tile_count(self) -> int:
-        """Number of tiles."""
-        return math.prod(self.grid)
-
-    def box(self, tile: int) -> tuple[slice, ...]:
-        """Give the coordinates of a tile along each axis."""
-        corner = np.unravel_index(tile, self.grid)
-        return tuple(
-            slice(int(at) * p, min((int(at) + 1) * p, n))
-            for at, p, n in zip(corner, self.piece, self.dims, strict=True)
-        )
-
-    def places(self, tile: int) -> Array:
-        """Give the numbers of a tile's values in the chunk."""
-        ranges = np.ix_(*(np.arange(s.start, s.stop) for s in self.box(tile)))
-        return np.ravel_multi_index(np.broadcast_arrays(*ranges), self.dims).ravel()
-
-    def inside(self, tile: int) -> Array:
-        """Say which positions of a tile's box hold a value: all of them."""
-        return np.ones([s.stop - s.start for s in self.box(tile)], bool)
 
 
 def tiling(
