@@ -601,6 +601,33 @@ def test_coordinates_and_small_datasets_stay_exact_unless_a_rule_names_them(
     assert compressed(target) == {"/t", "/less_small", "/small"}
 
 
+def test_what_describes_other_variables_stays_exact_unless_a_rule_names_it(
+    source: Path, target: Path
+) -> None:
+    with h5py.File(source, "w") as file:
+        groups = [file, file.create_group("north"), file.create_group("north/deep")]
+        for group in groups:
+            group["t"] = field((2000, 30))
+        for path in ("time_bnds", "area", "north/lat", "lat", "unused", "given"):
+            file[path] = field((2000, 2))
+        file["t"].attrs["bounds"] = "time_bnds absent"
+        file["north/deep/t"].attrs["cell_measures"] = "area: area"
+        file["north/deep/t"].attrs["coordinates"] = np.bytes_("lat t ../../given")
+        file["unused"].attrs["coordinates"] = np.array(["unused", "t"], h5py.string_dtype())
+    fields = {"/t", "/north/t", "/north/deep/t", "/unused", "/lat"}
+
+    said = repack(source, target, "--absolute", "1e-3", "-d", "/**:absolute=0.01").stdout
+
+    assert compressed(target) == fields
+    assert "coordinate, bounds or the like of others), 4" in said
+
+    repack(source, target, "--force", "--absolute", "1e-3", "-d", "/area:absolute=0.01")
+    assert compressed(target) == fields | {"/area"}
+
+    repack(source, target, "--force", "--lossless")
+    assert compressed(target) == fields | {"/time_bnds", "/area", "/north/lat", "/given"}
+
+
 # ------------------------------------------------------------------------------------------------
 # What it keeps
 # ------------------------------------------------------------------------------------------------

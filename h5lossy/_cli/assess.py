@@ -265,7 +265,7 @@ def _reports(
             names = datasets_in(y, patterns)
             paths_of = names.paths
             pairs = {name: name for name in names if patterns or _is_compared(names[name])}
-            coordinates = set() if patterns else coordinates_of(names.items())
+            coordinates = set() if patterns else coordinates_of(names)
             missing = [name for name in pairs if dataset_at(x, name) is None]
             if missing:
                 raise click.ClickException(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -32,6 +32,7 @@ from h5lossy._repacking.objects import (
     open_dataset,
 )
 from h5lossy._values import fill_bits, is_integer, own_fill_value
+from h5lossy._variables import paths_referred_to
 from h5lossy.missing import missing_when_stored
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ OF_COUNTS = "a noise bound is of integers"
 
 UNEQUAL_FILL = "the parts of its fill value differ, which only lossless keeps"
 
+REFERRED_TO = "coordinate, bounds or the like of others"
+
 #: Reasons to copy a dataset unchanged although it could be compressed.
 OBJECTIONS = {
     NO_BOUND,
@@ -54,6 +57,7 @@ OBJECTIONS = {
     UNEQUAL_FILL,
     "no values, so no range",
     "dimension scale",
+    REFERRED_TO,
     "skipped",
     "small",
 }
@@ -144,15 +148,39 @@ class Plan:
 
 def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
     """Decide what becomes of each dataset."""
-    return [_plan(file, paths, wishes) for paths in dataset_paths(file)]
+    found = dataset_paths(file)
+    # If several paths lead to a dataset, the names in its attributes count from each of them.
+    named = paths_referred_to(_Opened(file, [path for paths in found for path in paths]))
+    return [
+        _plan(file, paths, wishes, is_referred_to=not named.isdisjoint(paths)) for paths in found
+    ]
 
 
-def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes) -> Plan:
+class _Opened(Mapping[str, h5py.Dataset]):
+    """The datasets with these paths, each opened when it is asked for and not kept open."""
+
+    def __init__(self, file: h5py.File, paths: Iterable[str]) -> None:
+        self.file, self.paths = file, dict.fromkeys(paths)
+
+    def __getitem__(self, path: str) -> h5py.Dataset:
+        return open_dataset(self.file, path)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.paths
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes, *, is_referred_to: bool) -> Plan:
     dataset = open_dataset(file, paths[0])
     shape = dataset.shape
     kept = _obstacle(dataset)
     wish = Wish() if kept else wishes(paths, dataset)
-    kept = kept or _objection(dataset, wish)
+    kept = kept or _objection(dataset, wish, is_referred_to=is_referred_to)
     packing, note = None, ""
     if not kept and is_integer(dataset.dtype):
         wish, packing, note = _for_integers(dataset, wish)
@@ -246,23 +274,31 @@ def _obstacle(dataset: h5py.Dataset) -> str:
     return f"no filter {filters} here" if filters else ""
 
 
-def _objection(dataset: h5py.Dataset, wish: Wish) -> str:
+def _objection(dataset: h5py.Dataset, wish: Wish, *, is_referred_to: bool) -> str:
     """Return why a dataset should not be compressed; nothing if it should."""
     if wish.is_skipped:
         return "skipped"
-    is_scale = not wish.is_named and h5ds.is_scale(dataset.id)
+    role = "" if wish.is_named else _role(dataset, wish, is_referred_to=is_referred_to)
     if wish.codec is None:
-        return "dimension scale" if wish.recommended and is_scale else NO_BOUND
+        return role if wish.recommended and role else NO_BOUND
     why = _objection_to_type(dataset, wish.codec)
     if why:
         return why
     is_relative = wish.codec.bound.kind is BoundKind.RANGE_RELATIVE
     if is_relative and not dataset.id.get_storage_size():
         return "no values, so no range"
-    if is_scale:
-        return "dimension scale"
+    if role:
+        return role
     is_tiny = dataset.nbytes <= TINY_BYTES and dataset.maxshape == dataset.shape
     return "small" if is_tiny and not wish.is_named else ""
+
+
+def _role(dataset: h5py.Dataset, wish: Wish, *, is_referred_to: bool) -> str:
+    """Return why a dataset has to stay exact; nothing if it need not, or stays so."""
+    if h5ds.is_scale(dataset.id):
+        return "dimension scale"
+    is_exact = wish.codec is not None and wish.codec.lossless
+    return REFERRED_TO if is_referred_to and not is_exact else ""
 
 
 def _objection_to_type(dataset: h5py.Dataset, codec: Codec) -> str:
