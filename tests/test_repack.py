@@ -1176,14 +1176,17 @@ def test_the_current_folder_may_have_been_deleted(
 # ------------------------------------------------------------------------------------------------
 
 
-def test_a_broken_source_leaves_no_file(source: Path, target: Path) -> None:
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_a_broken_source_leaves_no_file(source: Path, target: Path, dtype: str) -> None:
     with h5py.File(source, "w") as file:
-        file.create_dataset("x", data=field((70, 90)), chunks=(35, 90), compression="gzip")
-        file["x"].id.write_direct_chunk((35, 0), b"no gzip")
+        file["other"] = field((70, 90))
+        values = field((70, 90)).astype(dtype)
+        file.create_dataset("g/x", data=values, chunks=(35, 90), compression="gzip")
+        file["g/x"].id.write_direct_chunk((35, 0), b"no gzip")
 
     said = repack(source, target, "--absolute", "1", status=1)
 
-    assert said.stderr.startswith("Error: ")
+    assert said.stderr.startswith("Error: /g/x can't be read: ")
     assert list(source.parent.iterdir()) == [source]
 
 

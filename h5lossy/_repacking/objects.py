@@ -33,6 +33,17 @@ def name_in_errors(path: bytes, what: str) -> Iterator[None]:
         raise H5LossyError(f"{path_text(path)} can't be {what}: {one_line(error)}") from error
 
 
+@contextmanager
+def name_in_read_errors(path: str) -> Iterator[None]:
+    """Name the dataset where HDF5 can't read its values; our own errors name it already."""
+    try:
+        yield
+    except H5LossyError:
+        raise
+    except OSError as error:
+        raise OSError(f"{path} can't be read: {one_line(error)}") from error
+
+
 class Link(NamedTuple):
     """A link of a group: its name, ``h5py.h5l.TYPE_*``, and the character set of its name."""
 

@@ -28,6 +28,7 @@ from h5lossy._repacking.objects import (
     ObjectKey,
     absent_filters,
     dataset_paths,
+    name_in_read_errors,
     object_key,
     open_dataset,
 )
@@ -184,7 +185,7 @@ def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes, *, is_referre
     packing, note = None, ""
     if not kept and is_integer(dataset.dtype):
         wish, packing, note = _for_integers(dataset, wish)
-        kept = _objection_to_integers(dataset, wish)
+        kept = _objection_to_integers(paths[0], dataset, wish)
     elif not kept and wish.codec is not None:
         wish = dataclasses.replace(wish, codec=taking(wish.codec, dataset.dtype))
     dtype = None
@@ -235,7 +236,7 @@ def _for_integers(dataset: h5py.Dataset, wish: Wish) -> tuple[Wish, Packing | No
     return dataclasses.replace(wish, codec=codec), kept, why and (problem or why)
 
 
-def _objection_to_integers(dataset: h5py.Dataset, wish: Wish) -> str:
+def _objection_to_integers(path: str, dataset: h5py.Dataset, wish: Wish) -> str:
     """Return why integers that nobody named should keep their filters."""
     assert wish.codec is not None
     chunks = dataset.chunks
@@ -248,7 +249,9 @@ def _objection_to_integers(dataset: h5py.Dataset, wish: Wish) -> str:
     for start in found[:: -(-len(found) // _SAMPLE_CHUNKS) or 1].tolist():
         inside = tuple(slice(s, s + c) for s, c in zip(start, chunks, strict=True))
         before += stored_size(dataset.id.id, tuple(start)) or 0
-        after += len(encode(dataset[inside], wish.codec, fill_value=None))
+        with name_in_read_errors(path):
+            values = dataset[inside]
+        after += len(encode(values, wish.codec, fill_value=None))
     return SMALLER if after > before else ""
 
 
