@@ -224,8 +224,6 @@ def assess(
         checked.check_used()
         why = {str(path): why_of(error) for path, error in failed.items()}
         all_of_them = Reports(found, why, divergences, unchanged)
-        if pages is not None and found:
-            pages.write(all_of_them, why, unchanged)
     if as_json and (found or not failed):
         say_json(all_of_them.to_dict())
     elif markdown and not quiet:
@@ -239,6 +237,9 @@ def assess(
             )
         else:  # why others were not compared is said below
             say(Reports(found, {}, divergences, unchanged).to_text())
+    if pages is not None and found:  # at the end: a full disk must not cost the numbers
+        with no_verdict():
+            pages.write(all_of_them, why, unchanged)
     raise_failures(failed, len(files), 0 if Reports(found, {}).ok else FAILED)
 
 
