@@ -21,7 +21,7 @@ from h5lossy._globs import names_one
 from h5lossy._libhdf5 import filters_in
 from h5lossy._names import dataset_at
 from h5lossy._printable import one_line, printable
-from h5lossy._repacking.objects import dataset_paths, open_dataset
+from h5lossy._repacking.objects import dataset_paths, open_dataset, with_filters
 
 #: A check failed; a check could not be made; fields can't be compared; a record is outdated.
 FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
@@ -124,11 +124,11 @@ def folders_of_other_files(path: Path) -> list[Path]:
 
 
 def dataset_in(file: h5py.File, path: str) -> h5py.Dataset:
-    """Return a dataset of a file; end with a message if there is none."""
+    """Return a dataset of a file, to read it; end with a message if there is none."""
     found = dataset_at(file, path)
     if found is None:
         raise click.ClickException(f"{file.filename} has no dataset {printable(path)}")
-    return found
+    return with_filters(found)
 
 
 class Datasets(Mapping[str, h5py.Dataset]):

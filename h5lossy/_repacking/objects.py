@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import h5py
@@ -194,6 +195,17 @@ def absent_filters(creation: h5p.PropDCID) -> str:
         for number, _, _, name in filters_in(creation)
         if not h5z.filter_avail(number)
     )
+
+
+def with_filters(dataset: h5py.Dataset) -> h5py.Dataset:
+    """Return a dataset, with hdf5plugin's filters if HDF5 lacks one that it may need.
+
+    A virtual dataset needs those of its sources, which are in other files.
+    """
+    if dataset.is_virtual or absent_filters(dataset.id.get_create_plist()):
+        with suppress(ImportError):
+            importlib.import_module("hdf5plugin")  # registers them
+    return dataset
 
 
 def has_variable_length(type_id: h5t.TypeID) -> bool:

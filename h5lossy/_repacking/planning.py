@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +30,7 @@ from h5lossy._repacking.objects import (
     name_in_read_errors,
     object_key,
     open_dataset,
+    with_filters,
 )
 from h5lossy._values import fill_bits, is_integer, own_fill_value
 from h5lossy._variables import paths_referred_to
@@ -269,11 +269,7 @@ def _obstacle(dataset: h5py.Dataset) -> str:
         return "external storage"
     if 0 in dataset.shape and dataset.maxshape == dataset.shape:
         return "empty"
-    filters = absent_filters(creation)
-    if filters:
-        with suppress(ImportError):
-            importlib.import_module("hdf5plugin")  # registers its filters
-        filters = absent_filters(creation)
+    filters = absent_filters(with_filters(dataset).id.get_create_plist())
     return f"no filter {filters} here" if filters else ""
 
 
