@@ -19,7 +19,7 @@ import h5lossy
 from h5lossy import AATROX, PFPL, ErrorBound, UnsupportedError
 from h5lossy._verification.records import PROVENANCE_ATTRIBUTE
 from h5lossy.assessment import Assessor
-from hdf5_helpers import environment, h5lossy_command, run, tool
+from hdf5_helpers import environment, h5lossy_command, h5lossy_program, run, tool
 from test_integers import each_type
 
 if TYPE_CHECKING:
@@ -462,7 +462,7 @@ def test_files_that_bitshuffle_compressed_are_repacked_and_compared(tmp_path: Pa
             file.create_dataset(name, data=x, chunks=(1, 128, 128), **filters)
     options = ("-d", "lz4:absolute=2", "-d", "zstd:lossless")
     # In a process that has not imported hdf5plugin.
-    h5lossy_command("repack", tmp_path / "a.h5", tmp_path / "b.h5", *options)
+    h5lossy_program("repack", tmp_path / "a.h5", tmp_path / "b.h5", *options)
     assert configs(tmp_path / "b.h5") == {"lz4": PFPL(absolute=2), "zstd": PFPL(lossless=True)}
     with h5py.File(tmp_path / "b.h5") as file:
         assert h5lossy.largest_error(x, file["lz4"], ErrorBound("absolute", 2)).max_error == 2
@@ -473,12 +473,12 @@ def test_files_that_bitshuffle_compressed_are_repacked_and_compared(tmp_path: Pa
         file.create_virtual_dataset("lz4", layout)
     with h5py.File(tmp_path / "links.h5", "w") as file:
         file["lz4"] = h5py.ExternalLink("a.h5", "lz4")
-    h5lossy_command("verify", tmp_path / "b.h5", "--against", tmp_path / "a.h5")
+    h5lossy_program("verify", tmp_path / "b.h5", "--against", tmp_path / "a.h5")
     for name in ("a.h5", "virtual.h5", "links.h5"):
         original = f"{tmp_path / name}:/lz4"
-        h5lossy_command("assess", original, f"{tmp_path / 'b.h5'}:/lz4", "--absolute", "2")
-    h5lossy_command("tune", tmp_path / "a.h5", "-d", "zstd", "--ratio", "2", "--codecs", "pfpl")
-    h5lossy_command("sweep", tmp_path / "a.h5", "-d", "zstd", "--codecs", "pfpl", "--bounds", "1")
+        h5lossy_program("assess", original, f"{tmp_path / 'b.h5'}:/lz4", "--absolute", "2")
+    h5lossy_program("tune", tmp_path / "a.h5", "-d", "zstd", "--ratio", "2", "--codecs", "pfpl")
+    h5lossy_program("sweep", tmp_path / "a.h5", "-d", "zstd", "--codecs", "pfpl", "--bounds", "1")
 
 
 def test_a_scale_factor_that_is_no_number_keeps_integers_lossless(tmp_path: Path) -> None:
