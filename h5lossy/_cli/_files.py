@@ -111,8 +111,19 @@ def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
             why += f"; a dataset of a file is given as {file}:/{name}"
     except OSError as error:
         is_other = access(path, R_OK) and not h5py.is_hdf5(path)
-        why = "is not an HDF5 file" if is_other else f"can't be opened: {one_line(error)}"
+        why = _kind_of(path) if is_other else f"can't be opened: {one_line(error)}"
     raise Ended(f"{fspath(path)} {why}", NO_VERDICT)
+
+
+def _kind_of(path: str | PathLike[str]) -> str:
+    """Return what a file is that is not of HDF5."""
+    with suppress(OSError), Path(path).open("rb") as file:
+        if file.read(4) in {b"CDF\1", b"CDF\2", b"CDF\5"}:
+            return (
+                "is a netCDF file of a classic format, and only netCDF-4 files are HDF5 files; "
+                "convert it with nccopy -k nc4 (or -k nc7, which keeps the classic model)"
+            )
+    return "is not an HDF5 file"
 
 
 def folders_of_other_files(path: Path) -> list[Path]:
