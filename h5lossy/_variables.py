@@ -152,8 +152,8 @@ def referred_to(data: Any) -> set[str]:
     return {name.removesuffix(":") for text in texts for name in text.split()}
 
 
-def paths_referred_to(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
-    """Return the paths of those datasets that others describe themselves by (CF conventions).
+def paths_referred_to(datasets: Mapping[str, Any]) -> set[str]:
+    """Return the paths of those datasets or variables that others refer to by the CF conventions.
 
     A name is looked for in the dataset's own group, and then in those around it; a path begins at
     the root or at the dataset's group.
