@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import posixpath
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ import numpy as np
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -149,6 +150,31 @@ def referred_to(data: Any) -> set[str]:
     # In "area: areacella" and the like, a word with a colon describes the next one, but "crs: x y"
     # refers to a variable crs.
     return {name.removesuffix(":") for text in texts for name in text.split()}
+
+
+def paths_referred_to(datasets: Mapping[str, Any]) -> set[str]:
+    """Return the paths of those datasets or variables that others refer to by the CF conventions.
+
+    A name is looked for in the dataset's own group, and then in those around it; a path begins at
+    the root or at the dataset's group.
+    """
+    return {
+        found
+        for path, dataset in datasets.items()
+        for name in referred_to(dataset)
+        if (found := _nearest(name, posixpath.dirname(path), datasets)) not in (None, path)
+    }
+
+
+def _nearest(name: str, group: str, paths: Container[str]) -> str | None:
+    """Return the path that a name means in a group; None if there is no such dataset."""
+    while True:
+        path = posixpath.normpath(posixpath.join("/", group, name))
+        if path in paths:
+            return path
+        if group in ("", "/") or "/" in name:
+            return None
+        group = posixpath.dirname(group)
 
 
 def is_netcdf4_variable(given: Any) -> bool:

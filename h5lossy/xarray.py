@@ -35,7 +35,7 @@ from h5lossy._errors import H5LossyError, InvalidArgumentError, UnsupportedError
 from h5lossy._frames import checked_for, taking
 from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._recommendations import COMMUNITY, Recommendation, Recommendations
-from h5lossy._variables import dataset_named, referred_to
+from h5lossy._variables import dataset_named, paths_referred_to
 from h5lossy._verification.records import (
     ATTRIBUTES,
     ERROR_ATTRIBUTES,
@@ -176,9 +176,11 @@ def encoding(
     kind = PFPL if default is None else type(default)
     source = None if recommendations is None else Recommendations.load(recommendations)
     found = {}
+    described = _referred_to(groups)
     for path, group in groups.items():
-        advised = {} if source is None else _recommended(group, source)
-        found[path] = _encoding_of(group, named, default, _codecs_for(group, advised, kind, named))
+        advised = {} if source is None else _recommended(group, source, described[path])
+        codecs = _codecs_for(group, advised, kind, named)
+        found[path] = _encoding_of(group, named, default, codecs, described[path])
     if not any(found.values()):
         is_codec_kept = any(_opened_with(group).keys() - named.keys() for group in groups.values())
         if default is None and not named and not is_codec_kept and recommendations is None:
@@ -220,11 +222,12 @@ def recommended(
     InvalidArgumentError
         If the file is none of recommendations, or "community" is given and not installed.
     """
-    return _recommended(ds, Recommendations.load(recommendations))
+    return _recommended(ds, Recommendations.load(recommendations), _referred_to({"/": ds})["/"])
 
 
-def _recommended(ds: xr.Dataset, source: Recommendations) -> dict[str, Recommendation]:
-    described_by = _referred_to(ds.variables.values())
+def _recommended(
+    ds: xr.Dataset, source: Recommendations, described_by: set[Any]
+) -> dict[str, Recommendation]:
     return {
         str(name): source.of(array, functools.partial(_extent, array))
         for name, array in ds.data_vars.items()
@@ -524,11 +527,12 @@ def _encoding_of(
     named: Mapping[str, Codec | None],
     default: Codec | None,
     advised: Mapping[str, Codec],
+    described_by: set[Any],
 ) -> dict[str, dict[str, Any]]:
     """Return the encoding of each variable of a dataset that is to be compressed."""
     found = {}
     opened_with = _opened_with(ds)
-    described_by = {*ds.coords, *_referred_to(ds.variables.values())}
+    described_by = {*ds.coords, *described_by}
     resizable = set(ds.encoding.get("unlimited_dims", ()))
     for name, variable in ds.variables.items():
         codec, is_kept = opened_with.get(name), False
@@ -576,10 +580,24 @@ def _encoding_of(
     return found
 
 
-def _referred_to(variables: Iterable[xr.Variable]) -> set[str]:
-    """Return the names that attributes of the CF conventions refer to."""
-    places = (place for variable in variables for place in (variable.attrs, variable.encoding))
-    return {name for place in places for name in referred_to(SimpleNamespace(attrs=place))}
+def _referred_to(groups: Mapping[str, xr.Dataset]) -> dict[str, set[Any]]:
+    """Return the names, in each group, that attributes of the CF conventions refer to."""
+    variables = {
+        (group, name): variable
+        for group, ds in groups.items()
+        for name, variable in ds.variables.items()
+    }
+    paths = {place: posixpath.join(place[0], str(place[1])) for place in variables}
+    found = paths_referred_to(
+        {
+            paths[place]: SimpleNamespace(attrs={**variable.encoding, **variable.attrs})
+            for place, variable in variables.items()
+        }
+    )
+    return {
+        group: {name for name in ds.variables if paths[group, name] in found}
+        for group, ds in groups.items()
+    }
 
 
 def _stored_dtype(variable: xr.Variable) -> np.dtype[Any]:

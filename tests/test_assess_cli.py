@@ -220,6 +220,13 @@ def test_assess_is_quiet_when_asked(files: tuple[Path, Path]) -> None:
     assert run("assess", *files, "-q", code=1).output == ""
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_costs_the_page_but_not_the_numbers(files: tuple[Path, Path]) -> None:
+    out = run("assess", *files, "-d", "/g/b", "--html", "/dev/full", code=2).output
+    assert "PSNR" in out
+    assert "No space left on device: '/dev/full'" in out
+
+
 def test_assess_writes_markdown_and_html(files: tuple[Path, Path], tmp_path: Path) -> None:
     page = tmp_path / "r.html"
     out = run("assess", *files, "-d", "/g/b", "--markdown", "--html", page).output

@@ -86,6 +86,24 @@ def test_programs_take_it(classic: Path, tmp_path: Path, command: tuple[str, ...
         assert np.array_equal(values_of(tmp_path / "out.nc"), values_of(classic))
 
 
+@pytest.mark.parametrize("format", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_DATA"])
+def test_files_that_are_not_hdf5_are_converted_first(tmp_path: Path, format: Any) -> None:  # noqa: A002
+    source, converted = tmp_path / "a.nc", tmp_path / "b.nc"
+    with netCDF4.Dataset(source, "w", format=format) as file:
+        file.createDimension("x", 5000)
+        file.createVariable("t", "f8", ("x",))[:] = np.linspace(0, 1, 5000)
+    options = (tmp_path / "c.nc", "--absolute", 1e-3)
+
+    said = h5lossy_command("repack", source, *options, status=2).stderr
+
+    assert "convert it with nccopy -k nc4 (or -k nc7" in said
+    for kind, model in (("nc4", "NETCDF4"), ("nc7", "NETCDF4_CLASSIC")):
+        run(tool("nccopy"), "-k", kind, source, converted)
+        h5lossy_command("repack", converted, *options, "--force")
+        with netCDF4.Dataset(tmp_path / "c.nc") as file:
+            assert file.data_model == model
+
+
 def test_ncks_keeps_the_compression(classic: Path, tmp_path: Path) -> None:
     # It defines the filter twice, the first time with the first of its cd_values alone.
     program = [tool("ncks"), "-v", "tas"]

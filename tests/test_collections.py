@@ -485,6 +485,14 @@ ODD_NAMES = [
 ]
 
 
+def test_tune_says_that_integers_have_to_be_named(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["counts"] = np.arange(5000)
+    said = cli("tune", tmp_path / "a.h5", "--all", "--ratio", "2", status=2).stderr
+    assert "nothing to compress; integers that are not packed" in said
+    assert "named with -d" in said
+
+
 @pytest.mark.slow
 def test_what_tune_writes_is_what_repack_reads(tmp_path: Path) -> None:
     source, rules, target = tmp_path / "a.h5", tmp_path / "r.toml", tmp_path / "b.h5"

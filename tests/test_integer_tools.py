@@ -19,7 +19,7 @@ import h5lossy
 from h5lossy import AATROX, PFPL, ErrorBound, UnsupportedError
 from h5lossy._verification.records import PROVENANCE_ATTRIBUTE
 from h5lossy.assessment import Assessor
-from hdf5_helpers import environment, h5lossy_command, run, tool
+from hdf5_helpers import environment, h5lossy_command, h5lossy_program, run, tool
 from test_integers import each_type
 
 if TYPE_CHECKING:
@@ -454,7 +454,7 @@ def test_a_second_missing_value_stays_exact_or_stops_the_copy(tmp_path: Path) ->
     assert "-9999 at (3, 0) would no longer be missing" in said
 
 
-def test_files_that_bitshuffle_compressed_are_repacked(tmp_path: Path) -> None:
+def test_files_that_bitshuffle_compressed_are_repacked_and_compared(tmp_path: Path) -> None:
     hdf5plugin = pytest.importorskip("hdf5plugin")
     x = np.random.default_rng(3).poisson(9, (6, 128, 128)).astype("u4")
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -462,11 +462,23 @@ def test_files_that_bitshuffle_compressed_are_repacked(tmp_path: Path) -> None:
             file.create_dataset(name, data=x, chunks=(1, 128, 128), **filters)
     options = ("-d", "lz4:absolute=2", "-d", "zstd:lossless")
     # In a process that has not imported hdf5plugin.
-    h5lossy_command("repack", tmp_path / "a.h5", tmp_path / "b.h5", *options)
+    h5lossy_program("repack", tmp_path / "a.h5", tmp_path / "b.h5", *options)
     assert configs(tmp_path / "b.h5") == {"lz4": PFPL(absolute=2), "zstd": PFPL(lossless=True)}
     with h5py.File(tmp_path / "b.h5") as file:
         assert h5lossy.largest_error(x, file["lz4"], ErrorBound("absolute", 2)).max_error == 2
         np.testing.assert_array_equal(file["zstd"], x)
+    layout = h5py.VirtualLayout(x.shape, x.dtype)
+    layout[...] = h5py.VirtualSource("a.h5", "lz4", x.shape)
+    with h5py.File(tmp_path / "virtual.h5", "w") as file:
+        file.create_virtual_dataset("lz4", layout)
+    with h5py.File(tmp_path / "links.h5", "w") as file:
+        file["lz4"] = h5py.ExternalLink("a.h5", "lz4")
+    h5lossy_program("verify", tmp_path / "b.h5", "--against", tmp_path / "a.h5")
+    for name in ("a.h5", "virtual.h5", "links.h5"):
+        original = f"{tmp_path / name}:/lz4"
+        h5lossy_program("assess", original, f"{tmp_path / 'b.h5'}:/lz4", "--absolute", "2")
+    h5lossy_program("tune", tmp_path / "a.h5", "-d", "zstd", "--ratio", "2", "--codecs", "pfpl")
+    h5lossy_program("sweep", tmp_path / "a.h5", "-d", "zstd", "--codecs", "pfpl", "--bounds", "1")
 
 
 def test_a_scale_factor_that_is_no_number_keeps_integers_lossless(tmp_path: Path) -> None:

@@ -601,6 +601,33 @@ def test_coordinates_and_small_datasets_stay_exact_unless_a_rule_names_them(
     assert compressed(target) == {"/t", "/less_small", "/small"}
 
 
+def test_what_describes_other_variables_stays_exact_unless_a_rule_names_it(
+    source: Path, target: Path
+) -> None:
+    with h5py.File(source, "w") as file:
+        groups = [file, file.create_group("north"), file.create_group("north/deep")]
+        for group in groups:
+            group["t"] = field((2000, 30))
+        for path in ("time_bnds", "area", "north/lat", "lat", "unused", "given"):
+            file[path] = field((2000, 2))
+        file["t"].attrs["bounds"] = "time_bnds absent"
+        file["north/deep/t"].attrs["cell_measures"] = "area: area"
+        file["north/deep/t"].attrs["coordinates"] = np.bytes_("lat t ../../given")
+        file["unused"].attrs["coordinates"] = np.array(["unused", "t"], h5py.string_dtype())
+    fields = {"/t", "/north/t", "/north/deep/t", "/unused", "/lat"}
+
+    said = repack(source, target, "--absolute", "1e-3", "-d", "/**:absolute=0.01").stdout
+
+    assert compressed(target) == fields
+    assert "coordinate, bounds or the like of others), 4" in said
+
+    repack(source, target, "--force", "--absolute", "1e-3", "-d", "/area:absolute=0.01")
+    assert compressed(target) == fields | {"/area"}
+
+    repack(source, target, "--force", "--lossless")
+    assert compressed(target) == fields | {"/time_bnds", "/area", "/north/lat", "/given"}
+
+
 # ------------------------------------------------------------------------------------------------
 # What it keeps
 # ------------------------------------------------------------------------------------------------
@@ -1149,14 +1176,17 @@ def test_the_current_folder_may_have_been_deleted(
 # ------------------------------------------------------------------------------------------------
 
 
-def test_a_broken_source_leaves_no_file(source: Path, target: Path) -> None:
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_a_broken_source_leaves_no_file(source: Path, target: Path, dtype: str) -> None:
     with h5py.File(source, "w") as file:
-        file.create_dataset("x", data=field((70, 90)), chunks=(35, 90), compression="gzip")
-        file["x"].id.write_direct_chunk((35, 0), b"no gzip")
+        file["other"] = field((70, 90))
+        values = field((70, 90)).astype(dtype)
+        file.create_dataset("g/x", data=values, chunks=(35, 90), compression="gzip")
+        file["g/x"].id.write_direct_chunk((35, 0), b"no gzip")
 
     said = repack(source, target, "--absolute", "1", status=1)
 
-    assert said.stderr.startswith("Error: ")
+    assert said.stderr.startswith("Error: /g/x can't be read: ")
     assert list(source.parent.iterdir()) == [source]
 
 

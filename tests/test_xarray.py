@@ -438,6 +438,20 @@ def test_resizable_axes(tmp_path: Path) -> None:
         assert encoding(ds, **BOUND) == {}
 
 
+def test_names_in_attributes_are_also_looked_for_in_groups_around(original: xr.Dataset) -> None:
+    tas = original["tas"].variable
+    above = xr.Dataset({"cells": tas, "mass": tas, "own": tas})
+    below = xr.Dataset({"tas": tas, "own": tas}).copy()
+    below["tas"].attrs["cell_measures"] = "area: cells volume: own"
+    tree = xr.DataTree.from_dict({"/": above, "/a/b": below})
+    found = encoding(tree, **BOUND)
+    assert {path: list(group) for path, group in found.items()} == {
+        "/": ["mass", "own"],
+        "/a": [],
+        "/a/b": ["tas"],
+    }
+
+
 @pytest.mark.slow
 def test_trees(tmp_path: Path, original: xr.Dataset) -> None:
     coarse = original.isel(lat=slice(16), lon=slice(16)).drop_vars("pr")
@@ -602,7 +616,7 @@ def test_safeguards_are_not_left_out_in_silence(tmp_path: Path) -> None:
     assert [str(one.message).split()[0] for one in caught] == ["f2", "c8"]
     assert list(found) == ["f4"]
     ds[["f4"]].to_netcdf(tmp_path / "a.nc", engine="h5netcdf", encoding=found)
-    with xr.open_dataset(tmp_path / "a.nc", engine="h5lossy") as opened:
+    with xr.open_dataset(tmp_path / "a.nc", engine=H5LossyBackendEntrypoint) as opened:
         for arguments in ({"absolute": 0.1}, {"absolute": 0.1, "thresholds": 0}):
             with pytest.warns(RuntimeWarning, match=r"f4: safeguards .* \(threshold 0\.5\)"):
                 encoding(opened, **arguments)

@@ -25,6 +25,7 @@ from h5lossy._frames import takes
 from h5lossy._globs import names_one
 from h5lossy._names import split_place
 from h5lossy._packing import Packing
+from h5lossy._repacking.objects import with_filters
 from h5lossy._repacking.planning import Plan, chunk_shape, make_plans
 from h5lossy._values import checked_dtype, fill_bits, has_numbers, is_integer, own_fill_value
 from h5lossy.assessment.tradeoff import Field
@@ -109,7 +110,7 @@ class Choice:
             if len(found) != 1:
                 names = ", ".join(found[:6])
                 raise click.UsageError(f"choose one dataset with -d; these are there: {names}")
-            yield self._field(file, found[0], datasets[found[0]], wanted)
+            yield self._field(file, found[0], with_filters(datasets[found[0]]), wanted)
 
     @contextmanager
     def each(self) -> Iterator[dict[str, Callable[[], Dataset]]]:

@@ -21,7 +21,7 @@ from h5lossy._globs import names_one
 from h5lossy._libhdf5 import filters_in
 from h5lossy._names import dataset_at
 from h5lossy._printable import one_line, printable
-from h5lossy._repacking.objects import dataset_paths, open_dataset
+from h5lossy._repacking.objects import dataset_paths, open_dataset, with_filters
 
 #: A check failed; a check could not be made; fields can't be compared; a record is outdated.
 FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
@@ -111,8 +111,19 @@ def open_file(path: str | PathLike[str], **options: Any) -> h5py.File:
             why += f"; a dataset of a file is given as {file}:/{name}"
     except OSError as error:
         is_other = access(path, R_OK) and not h5py.is_hdf5(path)
-        why = "is not an HDF5 file" if is_other else f"can't be opened: {one_line(error)}"
+        why = _kind_of(path) if is_other else f"can't be opened: {one_line(error)}"
     raise Ended(f"{fspath(path)} {why}", NO_VERDICT)
+
+
+def _kind_of(path: str | PathLike[str]) -> str:
+    """Return what a file is that is not of HDF5."""
+    with suppress(OSError), Path(path).open("rb") as file:
+        if file.read(4) in {b"CDF\1", b"CDF\2", b"CDF\5"}:
+            return (
+                "is a netCDF file of a classic format, and only netCDF-4 files are HDF5 files; "
+                "convert it with nccopy -k nc4 (or -k nc7, which keeps the classic model)"
+            )
+    return "is not an HDF5 file"
 
 
 def folders_of_other_files(path: Path) -> list[Path]:
@@ -124,11 +135,11 @@ def folders_of_other_files(path: Path) -> list[Path]:
 
 
 def dataset_in(file: h5py.File, path: str) -> h5py.Dataset:
-    """Return a dataset of a file; end with a message if there is none."""
+    """Return a dataset of a file, to read it; end with a message if there is none."""
     found = dataset_at(file, path)
     if found is None:
         raise click.ClickException(f"{file.filename} has no dataset {printable(path)}")
-    return found
+    return with_filters(found)
 
 
 class Datasets(Mapping[str, h5py.Dataset]):

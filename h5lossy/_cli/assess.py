@@ -224,8 +224,6 @@ def assess(
         checked.check_used()
         why = {str(path): why_of(error) for path, error in failed.items()}
         all_of_them = Reports(found, why, divergences, unchanged)
-        if pages is not None and found:
-            pages.write(all_of_them, why, unchanged)
     if as_json and (found or not failed):
         say_json(all_of_them.to_dict())
     elif markdown and not quiet:
@@ -239,6 +237,9 @@ def assess(
             )
         else:  # why others were not compared is said below
             say(Reports(found, {}, divergences, unchanged).to_text())
+    if pages is not None and found:  # at the end: a full disk must not cost the numbers
+        with no_verdict():
+            pages.write(all_of_them, why, unchanged)
     raise_failures(failed, len(files), 0 if Reports(found, {}).ok else FAILED)
 
 
@@ -265,7 +266,7 @@ def _reports(
             names = datasets_in(y, patterns)
             paths_of = names.paths
             pairs = {name: name for name in names if patterns or _is_compared(names[name])}
-            coordinates = set() if patterns else coordinates_of(names.items())
+            coordinates = set() if patterns else coordinates_of(names)
             missing = [name for name in pairs if dataset_at(x, name) is None]
             if missing:
                 raise click.ClickException(

@@ -208,10 +208,12 @@ def repack(
 
     Everything else is kept: attributes, groups, links of every kind, references, dimension scales,
     datatypes, fill values, the user block, and other datasets with the filters that they have. The
-    copy is compared with SRC in all of these. Datasets of 4 KiB or less, and dimension scales
-    (coordinates must stay exact for lookups), are compressed only if a rule without wildcards gives
-    them a bound. Virtual and externally stored datasets never are; like links to other files, they
-    continue to refer to those files.
+    copy is compared with SRC in all of these. Datasets of 4 KiB or less that cannot grow,
+    and coordinates, which must stay exact for lookups, are compressed only if a rule without
+    wildcards gives them a bound. Coordinates are dimension scales, and under a lossy bound also
+    variables to which others refer by attributes of the CF conventions (bounds, coordinates,
+    cell_measures and the like). Virtual and externally stored datasets never are compressed; like
+    links to other files, they continue to refer to those files.
 
     Not kept are the times of objects, HDF5's comments on groups and on what is compressed, and
     filters for the links of a group. Links of a program's own class and references of HDF5 1.12's

@@ -210,7 +210,10 @@ def _found(
         return
     with choice.each() as fields:
         if not fields:
-            raise click.ClickException(f"{choice.place} has nothing to compress")
+            raise click.ClickException(
+                f"{choice.place} has nothing to compress; integers that are not packed, which may "
+                "be indices or labels, have to be named with -d"
+            )
         searches: list[tuple[Dataset, Search]] = []
         for path, read in fields.items():
             if show:

@@ -33,6 +33,7 @@ from h5lossy._cli._options import dataset_option, json_option, quiet_option
 from h5lossy._cli._progress import Advance, progress_bar
 from h5lossy._names import hdf5_files_in
 from h5lossy._printable import one_line, printable
+from h5lossy._repacking.objects import with_filters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,7 +150,7 @@ class _Run:
                     other = None
                     if original is not None and sizes[name] is not None:
                         other = dataset_in(original, name)
-                    self.verify(name, dataset, other, advance)
+                    self.verify(name, with_filters(dataset), other, advance)
 
     def show(self) -> None:
         """Print what was found."""

@@ -39,6 +39,7 @@ from h5lossy._errors import (
 from h5lossy._frames import inspect
 from h5lossy._libhdf5 import filters_in
 from h5lossy._ranges import confirmed_range
+from h5lossy._repacking.objects import name_in_read_errors
 from h5lossy._repacking.planning import require_possible_index
 from h5lossy._safeguards import NO_SAFEGUARDS
 from h5lossy._stored import StoredChunks
@@ -393,7 +394,8 @@ class CompressedCopy:
         piece = block_shape(chunks or shape, unit, size)
         advance(0, doing)
         for part in stored_blocks(dataset, block, piece):
-            values = read(dataset, part)
+            with name_in_read_errors(self.plan.path):
+                values = read(dataset, part)
             yield part, values
             advance(values.nbytes, doing)
             left -= values.nbytes

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import h5py
@@ -31,6 +32,17 @@ def name_in_errors(path: bytes, what: str) -> Iterator[None]:
         yield
     except (H5LossyError, OSError, RuntimeError, TypeError, ValueError, KeyError) as error:
         raise H5LossyError(f"{path_text(path)} can't be {what}: {one_line(error)}") from error
+
+
+@contextmanager
+def name_in_read_errors(path: str) -> Iterator[None]:
+    """Name the dataset where HDF5 can't read its values; our own errors name it already."""
+    try:
+        yield
+    except H5LossyError:
+        raise
+    except OSError as error:
+        raise OSError(f"{path} can't be read: {one_line(error)}") from error
 
 
 class Link(NamedTuple):
@@ -183,6 +195,17 @@ def absent_filters(creation: h5p.PropDCID) -> str:
         for number, _, _, name in filters_in(creation)
         if not h5z.filter_avail(number)
     )
+
+
+def with_filters(dataset: h5py.Dataset) -> h5py.Dataset:
+    """Return a dataset, with hdf5plugin's filters if HDF5 lacks one that it may need.
+
+    A virtual dataset needs those of its sources, which are in other files.
+    """
+    if dataset.is_virtual or absent_filters(dataset.id.get_create_plist()):
+        with suppress(ImportError):
+            importlib.import_module("hdf5plugin")  # registers them
+    return dataset
 
 
 def has_variable_length(type_id: h5t.TypeID) -> bool:

@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,10 +27,13 @@ from h5lossy._repacking.objects import (
     ObjectKey,
     absent_filters,
     dataset_paths,
+    name_in_read_errors,
     object_key,
     open_dataset,
+    with_filters,
 )
 from h5lossy._values import fill_bits, is_integer, own_fill_value
+from h5lossy._variables import paths_referred_to
 from h5lossy.missing import missing_when_stored
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ OF_COUNTS = "a noise bound is of integers"
 
 UNEQUAL_FILL = "the parts of its fill value differ, which only lossless keeps"
 
+REFERRED_TO = "coordinate, bounds or the like of others"
+
 #: Reasons to copy a dataset unchanged although it could be compressed.
 OBJECTIONS = {
     NO_BOUND,
@@ -54,6 +58,7 @@ OBJECTIONS = {
     UNEQUAL_FILL,
     "no values, so no range",
     "dimension scale",
+    REFERRED_TO,
     "skipped",
     "small",
 }
@@ -144,19 +149,43 @@ class Plan:
 
 def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
     """Decide what becomes of each dataset."""
-    return [_plan(file, paths, wishes) for paths in dataset_paths(file)]
+    found = dataset_paths(file)
+    # If several paths lead to a dataset, the names in its attributes count from each of them.
+    named = paths_referred_to(_Opened(file, [path for paths in found for path in paths]))
+    return [
+        _plan(file, paths, wishes, is_referred_to=not named.isdisjoint(paths)) for paths in found
+    ]
 
 
-def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes) -> Plan:
+class _Opened(Mapping[str, h5py.Dataset]):
+    """The datasets with these paths, each opened when it is asked for and not kept open."""
+
+    def __init__(self, file: h5py.File, paths: Iterable[str]) -> None:
+        self.file, self.paths = file, dict.fromkeys(paths)
+
+    def __getitem__(self, path: str) -> h5py.Dataset:
+        return open_dataset(self.file, path)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.paths
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes, *, is_referred_to: bool) -> Plan:
     dataset = open_dataset(file, paths[0])
     shape = dataset.shape
     kept = _obstacle(dataset)
     wish = Wish() if kept else wishes(paths, dataset)
-    kept = kept or _objection(dataset, wish)
+    kept = kept or _objection(dataset, wish, is_referred_to=is_referred_to)
     packing, note = None, ""
     if not kept and is_integer(dataset.dtype):
         wish, packing, note = _for_integers(dataset, wish)
-        kept = _objection_to_integers(dataset, wish)
+        kept = _objection_to_integers(paths[0], dataset, wish)
     elif not kept and wish.codec is not None:
         wish = dataclasses.replace(wish, codec=taking(wish.codec, dataset.dtype))
     dtype = None
@@ -207,7 +236,7 @@ def _for_integers(dataset: h5py.Dataset, wish: Wish) -> tuple[Wish, Packing | No
     return dataclasses.replace(wish, codec=codec), kept, why and (problem or why)
 
 
-def _objection_to_integers(dataset: h5py.Dataset, wish: Wish) -> str:
+def _objection_to_integers(path: str, dataset: h5py.Dataset, wish: Wish) -> str:
     """Return why integers that nobody named should keep their filters."""
     assert wish.codec is not None
     chunks = dataset.chunks
@@ -220,7 +249,9 @@ def _objection_to_integers(dataset: h5py.Dataset, wish: Wish) -> str:
     for start in found[:: -(-len(found) // _SAMPLE_CHUNKS) or 1].tolist():
         inside = tuple(slice(s, s + c) for s, c in zip(start, chunks, strict=True))
         before += stored_size(dataset.id.id, tuple(start)) or 0
-        after += len(encode(dataset[inside], wish.codec, fill_value=None))
+        with name_in_read_errors(path):
+            values = dataset[inside]
+        after += len(encode(values, wish.codec, fill_value=None))
     return SMALLER if after > before else ""
 
 
@@ -238,31 +269,35 @@ def _obstacle(dataset: h5py.Dataset) -> str:
         return "external storage"
     if 0 in dataset.shape and dataset.maxshape == dataset.shape:
         return "empty"
-    filters = absent_filters(creation)
-    if filters:
-        with suppress(ImportError):
-            importlib.import_module("hdf5plugin")  # registers its filters
-        filters = absent_filters(creation)
+    filters = absent_filters(with_filters(dataset).id.get_create_plist())
     return f"no filter {filters} here" if filters else ""
 
 
-def _objection(dataset: h5py.Dataset, wish: Wish) -> str:
+def _objection(dataset: h5py.Dataset, wish: Wish, *, is_referred_to: bool) -> str:
     """Return why a dataset should not be compressed; nothing if it should."""
     if wish.is_skipped:
         return "skipped"
-    is_scale = not wish.is_named and h5ds.is_scale(dataset.id)
+    role = "" if wish.is_named else _role(dataset, wish, is_referred_to=is_referred_to)
     if wish.codec is None:
-        return "dimension scale" if wish.recommended and is_scale else NO_BOUND
+        return role if wish.recommended and role else NO_BOUND
     why = _objection_to_type(dataset, wish.codec)
     if why:
         return why
     is_relative = wish.codec.bound.kind is BoundKind.RANGE_RELATIVE
     if is_relative and not dataset.id.get_storage_size():
         return "no values, so no range"
-    if is_scale:
-        return "dimension scale"
+    if role:
+        return role
     is_tiny = dataset.nbytes <= TINY_BYTES and dataset.maxshape == dataset.shape
     return "small" if is_tiny and not wish.is_named else ""
+
+
+def _role(dataset: h5py.Dataset, wish: Wish, *, is_referred_to: bool) -> str:
+    """Return why a dataset has to stay exact; nothing if it need not, or stays so."""
+    if h5ds.is_scale(dataset.id):
+        return "dimension scale"
+    is_exact = wish.codec is not None and wish.codec.lossless
+    return REFERRED_TO if is_referred_to and not is_exact else ""
 
 
 def _objection_to_type(dataset: h5py.Dataset, codec: Codec) -> str:

@@ -22,7 +22,7 @@ from h5lossy._names import dataset_at, name_of, paired_files
 from h5lossy._printable import one_line
 from h5lossy._repacking.objects import dataset_paths, open_dataset
 from h5lossy._values import has_numbers
-from h5lossy._variables import referred_to, require_open
+from h5lossy._variables import paths_referred_to, referred_to, require_open
 from h5lossy.assessment._assess import assess
 from h5lossy.assessment._divergence import assess_divergence
 from h5lossy.assessment._options import takes_options
@@ -30,7 +30,7 @@ from h5lossy.assessment._rules import Rules
 from h5lossy.assessment.reports import Reports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from os import PathLike
 
     from h5lossy.assessment.report import Report
@@ -167,18 +167,17 @@ def is_no_variable(found: Any) -> bool:
     return is_open and h5ds.is_scale(found.id) and not has_places(found)
 
 
-def coordinates_of(datasets: Iterable[tuple[str, h5py.Dataset]]) -> set[str]:
+def coordinates_of(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
     """Return the paths of datasets that are coordinates of others by the CF conventions.
 
     A dataset that h5lossy compressed does not count, since it has a bound.
     """
-    kept, named = set(), set()
-    for path, dataset in datasets:
-        kept |= set() if describe(dataset) is not None else {path}
-        group = path.rpartition("/")[0]
-        named |= {f"{group}/{name}" for name in referred_to(dataset)}
-        named |= {path} if h5ds.is_scale(dataset.id) else set()
-    return kept & named
+    named = paths_referred_to(datasets)
+    return {
+        path
+        for path, dataset in datasets.items()
+        if (path in named or h5ds.is_scale(dataset.id)) and describe(dataset) is None
+    }
 
 
 def _pairs(original: Any, decoded: Any) -> Iterator[_Pair]:
@@ -219,7 +218,7 @@ def _pairs(original: Any, decoded: Any) -> Iterator[_Pair]:
 
 def _of_files(x: h5py.File, y: h5py.File, prefix: str) -> Iterator[_Pair]:
     found = dataset_paths(y)
-    coordinates = coordinates_of((name, open_dataset(y, name)) for name, *_ in found)
+    coordinates = coordinates_of({name: open_dataset(y, name) for name, *_ in found})
     for paths in found:
         name = paths[0]
         dataset = open_dataset(y, name)

@@ -187,7 +187,7 @@ class Pages:
 
     def _write_page(self, file: str, report: ReportData) -> None:
         page = report_page(report, f"../{quote(self._path.name)}")
-        (self._folder / file).write_text(page, encoding="utf-8")
+        _write(self._folder / file, page)
 
     def write(
         self,
@@ -201,4 +201,12 @@ class Pages:
         else:
             self._write_first()
             written = page(reports, failed, self._links, unchanged)
-        self._path.write_text(written, encoding="utf-8")
+        _write(self._path, written)
+
+
+def _write(path: Path, page: str) -> None:
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        error.filename = error.filename or str(path)  # absent where the disk is full
+        raise
