@@ -280,6 +280,7 @@ def unmasked(values: Any, fill: Any) -> npt.NDArray[Any]:
             "value to store there: make the dataset with fillvalue=..., give encode a "
             "fill_value=..., or replace them by values.filled(...)"
         )
-    filled = np.array(values.data, np.result_type(values.dtype, fill))
+    # NumPy 1 would look at the value of a fill value, and round 1e20 to float32.
+    filled = np.array(values.data, np.result_type(values.dtype, getattr(fill, "dtype", fill)))
     np.copyto(filled, fill, where=mask)
     return filled
