@@ -490,6 +490,39 @@ def test_numbers_of_python_are_not_rounded_or_wrapped(file: h5py.File) -> None:
         assert h5lossy.read(ours).tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("selection", [np.s_[:], np.s_[::2]], ids=["box", "steps"])
+def test_what_lists_hold_is_not_wrapped_either(file: h5py.File, selection: slice) -> None:
+    for stored_as, value in (("i2", 7e4), ("u1", -1.0), ("i4", np.nan), ("i8", 1e30), ("u8", -5)):
+        ours = file.create_dataset(None, (4,), stored_as, chunks=(2,), **h5lossy.PFPL(absolute=1))
+        count = len(range(4)[selection])
+        values = np.ones(count, type(value))
+        values[1] = value
+        for wrong in (
+            [*values],
+            [values[:1].reshape(()), *values[1:]],
+            [np.ma.array(number) for number in values],
+            tuple(values.astype(object)),
+        ):
+            with pytest.raises(InvalidArgumentError, match=f"can't be written as {ours.dtype}"):
+                h5lossy.write(ours, wrong, selection)
+        assert not ours[...].any()
+        h5lossy.write(ours, [np.array(2.9), np.float32(3.5), 4, 5.5][:count], selection)
+        assert ours[selection].tolist() == [2, 3, 4, 5][:count]
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64])
+def test_numbers_of_numpy_are_converted_like_arrays(file: h5py.File, kind: Any) -> None:
+    for value in map(kind, (70000, -70000)):
+        theirs, ours = (
+            file.create_dataset(None, (3,), "i2", chunks=(2,), **codec)
+            for codec in ({}, h5lossy.PFPL(absolute=1))
+        )
+        theirs[...] = np.full(3, value)
+        for given in (value, np.array(value), np.full(3, value), iter([np.full(3, value)])):
+            h5lossy.write(ours, given)
+            assert ours[...].tolist() == theirs[...].tolist()
+
+
 @pytest.mark.parametrize("stored_as", ["i2", "f4"])
 def test_imaginary_parts_are_not_dropped(file: h5py.File, stored_as: str) -> None:
     values = np.array([1 + 2j, 3])
