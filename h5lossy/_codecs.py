@@ -346,7 +346,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         ----------
         data : array_like or h5py.Dataset
             All of the data, of any type that `encode` takes. A dataset is read in blocks of whole
-            chunks, about 32 MiB at a time. Of complex numbers the range is that of all components.
+            chunks, about 32 MiB at a time, on as many threads as `write` takes by default. Of
+            complex numbers the range is that of all components.
         fill_value : float, "auto" or None, optional
             Left out of the range, as `h5lossy.missing.no_data` takes it.
         missing_value : float or sequence of float, optional

@@ -33,11 +33,17 @@ LONE = 1e-6
 #: Number of values that are sampled from each block.
 _SAMPLE = 64
 
+#: With fewer bytes, several threads take longer to start than one takes for the work.
+_FOR_ONE_THREAD = 1 << 20
+
 
 class Extent:
-    """The range of values that are added block by block; values in `missing` are left out."""
+    """The range of values that are added block by block; values in `missing` are left out.
 
-    def __init__(self, missing: Missing, threads: int = 1) -> None:
+    At most `threads` look for it; 0: the number of threads of `h5lossy.write`.
+    """
+
+    def __init__(self, missing: Missing, threads: int = 0) -> None:
         self.missing, self._threads = missing.of_reals(), threads
         #: Integers if the values are integers.
         self.ends: tuple[float, float] | None = None
@@ -77,7 +83,8 @@ class Extent:
             if mask is not None:
                 block = np.where(mask != 0, block.dtype.type(np.nan), block).astype(block.dtype)
             values = self.missing.blanked(block)
-            return _native.value_range(self._params, values, self._threads)
+            threads = self._threads if values.nbytes > _FOR_ONE_THREAD else 1
+            return _native.value_range(self._params, values, threads)
         valid = block[self.missing.is_data(block, mask)]
         return (int(valid.min()), int(valid.max())) if valid.size else None
 

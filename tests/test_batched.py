@@ -189,6 +189,22 @@ def test_the_number_of_threads_does_not_matter(file: h5py.File, threads: int) ->
     assert bits(h5lossy.read(ours, threads=threads)) == bits(theirs[...])
 
 
+@pytest.mark.parametrize("codec", [PFPL, h5lossy.Interp])
+def test_threads_that_share_a_chunk_find_the_same_range(
+    file: h5py.File, codec: type[h5lossy.PFPL]
+) -> None:
+    values = field((1500, 1501))
+    made = [
+        file.create_dataset(
+            None, values.shape, "f4", chunks=values.shape, compression=codec(range_relative=1e-3)
+        )
+        for _ in range(2)
+    ]
+    for dataset, threads in zip(made, (1, 5), strict=True):
+        h5lossy.write(dataset, values, threads=threads)
+    assert_alike(*made)
+
+
 @pytest.mark.parametrize("threads", [0, -1, True, 1.5, "2"])
 def test_a_wrong_number_of_threads_is_named(file: h5py.File, threads: Any) -> None:
     _, ours = twins(file, (4, 4), chunks=(2, 2))

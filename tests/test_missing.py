@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 import h5lossy
-from h5lossy import PFPL, Assessor, ErrorBound, NotComparableError, Report, assess
+from h5lossy import PFPL, Assessor, ErrorBound, NotComparableError, Report, _native, assess
 from h5lossy._cli import main
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._ranges import Extent
@@ -167,6 +167,40 @@ def test_arguments_that_are_no_numbers_are_refused(dtype: str) -> None:
         if not isinstance(value, complex | None):
             with pytest.raises(InvalidArgumentError, match=r"^fill_value must be .*number"):
                 no_data(np.zeros(3, dtype), value)
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">f8", "f2", "c8"])
+def test_several_threads_find_the_same_range(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    reals = rng.normal(size=(64, 64, 512))
+    reals[rng.random(reals.shape) < 0.1] = np.nan
+    unit = 1 + 1j if dtype == "c8" else 1
+    data = (reals * unit).astype(dtype)
+    fill = np.array(9 * unit, dtype)
+    data[0, 0, 0], data[-1, -1, -1], data[31] = 6 * unit, -7 * unit, fill
+    for threads in (0, 1, 2, 5):
+        extent = Extent(no_data(data, fill), threads)
+        extent.add(data)
+        assert extent.ends == (-7, 6)
+
+    asked: list[int] = []
+    found = _native.value_range
+
+    def recorded(params: Any, values: Any, threads: int) -> Any:
+        asked.append(threads)
+        return found(params, values, threads)
+
+    monkeypatch.setattr(_native, "value_range", recorded)
+    assert PFPL(range_relative=0.1).resolve(data, fill).absolute == pytest.approx(1.3)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=data, chunks=(32, 64, 512), fillvalue=fill)
+    h5lossy_command("repack", tmp_path / "a.h5", tmp_path / "b.h5", "--range-relative", "0.1")
+    assert len(asked) >= 2
+    assert set(asked) == {0}  # as many as there are
+    PFPL(range_relative=0.1).resolve(data[0, 0])
+    assert asked[-1] == 1
 
 
 def test_numbers_are_the_same_in_every_form() -> None:
