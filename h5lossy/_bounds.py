@@ -151,12 +151,14 @@ class ErrorBound:
         >>> ErrorBound.for_stencil([-0.5, 0, 0.5], 1e-3)
         ErrorBound(kind=<BoundKind.ABSOLUTE: 'absolute'>, value=0.001, floor=0)
         """
-        numbers = np.asarray(weights, np.float64).ravel()
-        if not np.isfinite(numbers).all() or not numbers.any():
+        try:
+            total = sum(_exact_magnitude(weight) for weight in np.asanyarray(weights).flat)
+        except (OverflowError, TypeError, ValueError):  # infinite, no number, NaN or ragged
+            total = Fraction(0)
+        if not total:
             raise InvalidArgumentError(
-                f"the weights of a stencil are finite, and not all 0, got {weights!r}"
+                f"the weights of a stencil are finite numbers, and not all 0, got {weights!r}"
             )
-        total = sum(map(Fraction, np.abs(numbers).tolist()))
         shared = Fraction(_checked_bound(BoundKind.ABSOLUTE, bound)) / total
         return cls(BoundKind.ABSOLUTE, shared)  # type: ignore[arg-type]  # rounds it down
 
@@ -280,6 +282,13 @@ def require_comparable(bound: ErrorBound | None, dtype: np.dtype[Any]) -> None:
         raise UnsupportedError(
             f"modulus is a bound of complex numbers, not of {dtype}; give absolute"
         )
+
+
+def _exact_magnitude(number: Any) -> Fraction:
+    if not is_number(number):
+        raise TypeError(f"{number!r} is no number")
+    plain = int(number) if isinstance(number, numbers.Integral) else number
+    return abs(Fraction(*plain.as_integer_ratio()))
 
 
 def _checked_floor(kind: BoundKind, value: Any) -> int:

@@ -36,6 +36,9 @@ PROFILES: dict[str, frozenset[str]] = {
     "full": GROUPS,
 }
 
+#: The library has 32 bits for it.
+_LARGEST_STEP = 2**32 - 1
+
 _SIZE = re.compile(r"(\d+\.?\d*(?:e\+?\d+)?)\s*(?:([kmgt])(i?)b)?")
 
 
@@ -292,11 +295,11 @@ def _window_and_step(ssim: Any) -> tuple[int | tuple[int, ...], int]:
     given = {} if ssim is None else ssim
     if not isinstance(given, Mapping) or set(given) - {"window", "step"}:
         raise InvalidArgumentError(f"ssim takes a dict of window and step, got {ssim!r}")
-    window, step = given.get("window", 7), given.get("step", 1)
-    sides = [*window] if isinstance(window, Iterable) else [window]
+    window, step = as_scalar(given.get("window", 7)), as_scalar(given.get("step", 1))
+    sides = as_list(window)
     for side in sides:
         _check_integer("ssim's window", side, 2, _native.ASSESS_MAX_WINDOW)
-    _check_integer("ssim's step", step, 1)
+    _check_integer("ssim's step", step, 1, _LARGEST_STEP)
     return (tuple(map(int, sides)) if isinstance(window, Iterable) else int(window)), int(step)
 
 
