@@ -177,7 +177,9 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     BoundError, InvalidArgumentError
         If the value of the bound, or of one of the codec's own parameters, is not allowed.
     TypeError
-        If not exactly one bound is given, or an argument has the wrong type.
+        If not exactly one bound is given, or an argument has the wrong type. Numbers are those of
+        Python and NumPy, fractions, and arrays without axes that hold one; bool, text, complex and
+        decimal numbers are none.
 
     Examples
     --------
