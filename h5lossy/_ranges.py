@@ -171,6 +171,19 @@ def _joined(one: tuple[float, float] | None, other: tuple[float, float]) -> tupl
     return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
+def _exactly(given: Any) -> Any:
+    """Return what has no type of NumPy as an array; raise if this would change integers."""
+    array = loaded(given)
+    if isinstance(given, list | tuple) and array.dtype.kind == "f":
+        is_large = np.abs(np.ma.getdata(array)) >= 2**53
+        # NumPy makes floats of lists with an integer above the limit of int64 and another one.
+        if is_large.any() and (np.asarray(given, object)[is_large] != array[is_large]).any():
+            raise InvalidArgumentError(
+                "the list has integers that float64 does not hold; give an array of integers"
+            )
+    return array
+
+
 def prepared(
     data: Data, fill_value: Any, missing_value: Any = (), *, lossless: bool = False
 ) -> tuple[Data, Missing]:
@@ -180,7 +193,7 @@ def prepared(
         declaring: Any = np.empty(0, checked_dtype(cupy_memory(data).dtype, on_device=True))
     else:
         if not isinstance(getattr(data, "dtype", None), np.dtype):
-            data = loaded(as_shown(data))
+            data = _exactly(as_shown(data))
             if data.dtype.kind not in "iu":  # which have no NaN, and stay masked
                 data = unmasked(data, np.nan)
         checked_dtype(data.dtype)
