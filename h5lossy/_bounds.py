@@ -21,7 +21,7 @@ import numpy as np
 from h5lossy import _native
 from h5lossy._errors import BoundError, InvalidArgumentError, UnsupportedError
 from h5lossy._public import name_publicly
-from h5lossy._values import is_integer
+from h5lossy._values import as_scalar, is_integer, is_number
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -113,8 +113,7 @@ class ErrorBound:
             ) from None
         object.__setattr__(self, "kind", kind)
         object.__setattr__(self, "value", _checked_bound(kind, self.value))
-        if self.floor:
-            object.__setattr__(self, "floor", _checked_floor(kind, self.floor))
+        object.__setattr__(self, "floor", _checked_floor(kind, self.floor))
 
     def __str__(self) -> str:
         if self.kind is BoundKind.LOSSLESS:
@@ -152,12 +151,14 @@ class ErrorBound:
         >>> ErrorBound.for_stencil([-0.5, 0, 0.5], 1e-3)
         ErrorBound(kind=<BoundKind.ABSOLUTE: 'absolute'>, value=0.001, floor=0)
         """
-        numbers = np.asarray(weights, np.float64).ravel()
-        if not np.isfinite(numbers).all() or not numbers.any():
+        try:
+            total = sum(_exact_magnitude(weight) for weight in np.asanyarray(weights).flat)
+        except (OverflowError, TypeError, ValueError):  # infinite, no number, NaN or ragged
+            total = Fraction(0)
+        if not total:
             raise InvalidArgumentError(
-                f"the weights of a stencil are finite, and not all 0, got {weights!r}"
+                f"the weights of a stencil are finite numbers, and not all 0, got {weights!r}"
             )
-        total = sum(map(Fraction, np.abs(numbers).tolist()))
         shared = Fraction(_checked_bound(BoundKind.ABSOLUTE, bound)) / total
         return cls(BoundKind.ABSOLUTE, shared)  # type: ignore[arg-type]  # rounds it down
 
@@ -225,14 +226,15 @@ def bound_of_digits(significant_digits: Any) -> float:
     >>> bound_of_digits(6)
     5e-07
     """
-    if isinstance(significant_digits, bool) or not isinstance(significant_digits, numbers.Integral):
+    given = as_scalar(significant_digits)
+    if not is_number(given, numbers.Integral):
         raise TypeError(f"significant_digits must be a whole number, got {significant_digits!r}")
-    if not 1 <= int(significant_digits) <= _MOST_DIGITS:
+    if not 1 <= int(given) <= _MOST_DIGITS:
         raise BoundError(
             f"significant_digits must be from 1 to {_MOST_DIGITS}, got {significant_digits}; for "
             "all bits, take lossless"
         )
-    digits = Fraction(1, 2 * 10 ** int(significant_digits))
+    digits = Fraction(1, 2 * 10 ** int(given))
     return _checked_bound(BoundKind.POINTWISE_RELATIVE, digits)
 
 
@@ -242,7 +244,7 @@ def bound_of_modulus(modulus: Any) -> float:
     >>> bound_of_modulus(1)
     0.7071067811865475
     """
-    whole = Fraction(_checked_bound(BoundKind.ABSOLUTE, modulus))
+    whole = Fraction(_checked_bound(BoundKind.MODULUS, modulus))
     limit = whole**2 / 2
     bound = float(whole * Fraction(math.sqrt(0.5)))
     while bound and Fraction(bound) ** 2 > limit:
@@ -282,8 +284,17 @@ def require_comparable(bound: ErrorBound | None, dtype: np.dtype[Any]) -> None:
         )
 
 
+def _exact_magnitude(number: Any) -> Fraction:
+    if not is_number(number):
+        raise TypeError(f"{number!r} is no number")
+    plain = int(number) if isinstance(number, numbers.Integral) else number
+    return abs(Fraction(*plain.as_integer_ratio()))
+
+
 def _checked_floor(kind: BoundKind, value: Any) -> int:
     """Return the floor of a noise bound: an absolute bound, rounded down to counts."""
+    if is_number(as_scalar(value)) and value == 0:
+        return 0
     if kind is not BoundKind.NOISE:
         raise BoundError(f"only noise has a floor, got {value!r} for {kind}")
     floor = math.floor(_checked_bound(BoundKind.ABSOLUTE, value))
@@ -294,7 +305,8 @@ def _checked_floor(kind: BoundKind, value: Any) -> int:
 
 def _checked_bound(kind: BoundKind, value: Any) -> float:
     """Return a bound as float64, never looser than given; raise if it is not allowed."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    value = as_scalar(value)
+    if not is_number(value):
         raise TypeError(f"{kind} must be a number, got {value!r}")
     if isinstance(value, numbers.Integral):
         value = int(value)  # NumPy would compare as float64

@@ -14,6 +14,7 @@ import numpy as np
 
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._public import name_publicly
+from h5lossy._values import as_list
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -91,10 +92,8 @@ def chunks_for(
     ((1, 181, 1440), (365, 26, 26))
     """
     extents = _extents(shape)
-    most = extents if maxshape is None else maxshape
-    if isinstance(most, int):
-        most = (most,)
-    written = extents if blocks is None else blocks
+    most = extents if maxshape is None else as_list(maxshape)
+    written = extents if blocks is None else as_list(blocks)
     for name, given in (("maxshape", most), ("blocks", written)):
         if len(given) != len(extents):
             raise InvalidArgumentError(

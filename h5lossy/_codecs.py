@@ -36,7 +36,7 @@ from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._public import name_publicly
 from h5lossy._ranges import confirmed_range, prepared
 from h5lossy._safeguards import Safeguards
-from h5lossy._values import as_list
+from h5lossy._values import as_list, as_scalar, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -177,7 +177,9 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     BoundError, InvalidArgumentError
         If the value of the bound, or of one of the codec's own parameters, is not allowed.
     TypeError
-        If not exactly one bound is given, or an argument has the wrong type.
+        If not exactly one bound is given, or an argument has the wrong type. Numbers are those of
+        Python and NumPy, fractions, and arrays without axes that hold one; bool, text, complex and
+        decimal numbers are none.
 
     Examples
     --------
@@ -230,7 +232,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
     ) -> None:
         values: dict[str, Any] = self.__dict__  # a frozen dataclass allows nothing else
         for flag in ("wide", "lossless", "checksum"):
-            given_flag = getattr(self, flag)
+            given_flag = as_scalar(getattr(self, flag))
             if not isinstance(given_flag, bool | np.bool_):
                 raise TypeError(f"{flag} must be True or False, got {given_flag!r}")
             values[flag] = bool(given_flag)
@@ -346,7 +348,8 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         ----------
         data : array_like or h5py.Dataset
             All of the data, of any type that `encode` takes. A dataset is read in blocks of whole
-            chunks, about 32 MiB at a time. Of complex numbers the range is that of all components.
+            chunks, about 32 MiB at a time, on as many threads as `write` takes by default. Of
+            complex numbers the range is that of all components.
         fill_value : float, "auto" or None, optional
             Left out of the range, as `h5lossy.missing.no_data` takes it.
         missing_value : float or sequence of float, optional
@@ -373,8 +376,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         """
         if self.range_relative is None:
             return self
-        left_out = [*np.ravel(missing_value).tolist(), *self._exact]
-        data, missing = prepared(data, fill_value, left_out)
+        data, missing = prepared(data, fill_value, [*as_list(missing_value), *self._exact])
         found = confirmed_range(data, missing, self.bound, confirmed=confirm_range)
         return self.resolved_for(found)
 
@@ -540,7 +542,7 @@ def _read_axes(value: Any) -> Any:
             raise InvalidArgumentError(message)
         return str(value)
     axes = as_list(value)
-    if not all(isinstance(axis, numbers.Integral) and not isinstance(axis, bool) for axis in axes):
+    if not all(is_number(axis, numbers.Integral) for axis in axes):
         raise TypeError(message)
     chosen = tuple(sorted(map(int, axes)))
     if chosen not in _AXES:
@@ -754,7 +756,7 @@ def from_filter_options(filter_id: int | str, filter_options: Sequence[int]) -> 
 def _read_exact(given: Any) -> tuple[int, ...]:
     """Return the exact values that an argument means, in order."""
     values = as_list(given)
-    if not all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in values):
+    if not all(is_number(one, numbers.Integral) for one in values):
         raise TypeError(
             "exact takes a whole number, or a tuple, list or array of them, as 65535 or "
             f"(65535, 65534), got {given!r}; of floats, the dataset's fill value, NaN and "
@@ -782,10 +784,14 @@ def _checked_choice(own: dataclasses.Field[Any], value: Any) -> Any:
     *others, last = map(repr, choices)
     message = f"{own.name} must be {', '.join(others)} or {last}, got {value!r}"
     is_flag = isinstance(own.default, bool)
-    wanted = bool if is_flag else str if isinstance(own.default, str) else numbers.Integral
-    if is_flag and isinstance(value, np.bool_):
-        value = bool(value)
-    if isinstance(value, bool) != is_flag or not isinstance(value, wanted):
+    value = as_scalar(value)
+    if is_flag:
+        is_right = isinstance(value, bool | np.bool_)
+    elif isinstance(own.default, str):
+        is_right = isinstance(value, str)
+    else:
+        is_right = is_number(value, numbers.Integral)
+    if not is_right:
         raise TypeError(message)
     if value not in choices:
         raise InvalidArgumentError(message)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,9 +14,12 @@ import numpy as np
 
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._native import ASSESS_MAX_RANK
+from h5lossy._values import as_list, is_number
 from h5lossy._variables import is_h5netcdf_variable, is_netcdf4_variable, text_attribute
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     import numpy.typing as npt
 
 #: Names of axes that are spatial in a field that says nothing about its axes.
@@ -154,13 +156,10 @@ def chosen_axes(
         return spatial(axes or (Axis(),) * len(shape), long)
     found = set()
     names = [axis.name for axis in axes]
-    each = [wanted] if isinstance(wanted, str | Integral) else wanted
-    if not isinstance(each, Iterable):
-        raise InvalidArgumentError(f"axes takes numbers or names of axes, got {wanted!r}")
-    for one in each:
+    for one in as_list(wanted):
         if isinstance(one, str) and names.count(one) == 1:
             found.add(names.index(one))
-        elif isinstance(one, Integral) and -len(shape) <= int(one) < len(shape):
+        elif is_number(one, Integral) and -len(shape) <= int(one) < len(shape):
             found.add(int(one) % len(shape))
         else:
             known = f", named {', '.join(names)}" if any(names) else ", which have no names"

@@ -129,7 +129,8 @@ def max_encoded_size(raw_bytes: int) -> int:
     >>> max_encoded_size(1000)
     1040
     """
-    size = _native.max_encoded_size(raw_bytes) if 0 <= raw_bytes < 2**32 else 0
+    count = operator.index(raw_bytes)
+    size = _native.max_encoded_size(count) if 0 <= count < 2**32 else 0
     if size == 0:
         raise InvalidArgumentError(
             f"a frame takes less than 4 GiB - 40 bytes of values, got {raw_bytes}; encode parts"

@@ -21,7 +21,23 @@ _HAS_MPI: bool = h5py.get_config().mpi
 
 def filters_in(creation: h5py.h5p.PropDCID) -> list[tuple[int, int, tuple[int, ...], bytes]]:
     """Return number, flags, values and name of the filters of a dataset."""
-    return [creation.get_filter(i) for i in range(creation.get_nfilters())]
+    return [_filter_at(creation, i) for i in range(creation.get_nfilters())]
+
+
+def _filter_at(creation: h5py.h5p.PropDCID, i: int) -> tuple[int, int, tuple[int, ...], bytes]:
+    # h5py 3.8 has room for 16 values, and returns what is in memory behind them for the others.
+    get = _function(
+        "H5Pget_filter2",
+        "int (*)(int64_t, unsigned, unsigned *, size_t *, unsigned *, size_t, char *, unsigned *)",
+    )
+    flags, count, name = ffi.new("unsigned *"), ffi.new("size_t *"), ffi.new("char [257]")
+    more = ffi.new("unsigned *")
+    with phil:
+        get(creation.id, i, flags, count, ffi.NULL, 0, ffi.NULL, more)
+        values = ffi.new("unsigned []", count[0])
+        number = get(creation.id, i, flags, count, values, 256, name, more)
+    _require_success(number, "a filter of a dataset")
+    return number, flags[0], tuple(values), ffi.string(name)
 
 
 def chunk_options(creation_list: int) -> int:

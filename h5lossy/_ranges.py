@@ -33,11 +33,17 @@ LONE = 1e-6
 #: Number of values that are sampled from each block.
 _SAMPLE = 64
 
+#: With fewer bytes, several threads take longer to start than one takes for the work.
+_FOR_ONE_THREAD = 1 << 20
+
 
 class Extent:
-    """The range of values that are added block by block; values in `missing` are left out."""
+    """The range of values that are added block by block; values in `missing` are left out.
 
-    def __init__(self, missing: Missing, threads: int = 1) -> None:
+    At most `threads` look for it; 0: the number of threads of `h5lossy.write`.
+    """
+
+    def __init__(self, missing: Missing, threads: int = 0) -> None:
         self.missing, self._threads = missing.of_reals(), threads
         #: Integers if the values are integers.
         self.ends: tuple[float, float] | None = None
@@ -77,7 +83,8 @@ class Extent:
             if mask is not None:
                 block = np.where(mask != 0, block.dtype.type(np.nan), block).astype(block.dtype)
             values = self.missing.blanked(block)
-            return _native.value_range(self._params, values, self._threads)
+            threads = self._threads if values.nbytes > _FOR_ONE_THREAD else 1
+            return _native.value_range(self._params, values, threads)
         valid = block[self.missing.is_data(block, mask)]
         return (int(valid.min()), int(valid.max())) if valid.size else None
 
@@ -164,6 +171,19 @@ def _joined(one: tuple[float, float] | None, other: tuple[float, float]) -> tupl
     return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
+def _exactly(given: Any) -> Any:
+    """Return what has no type of NumPy as an array; raise if this would change integers."""
+    array = loaded(given)
+    if isinstance(given, list | tuple) and array.dtype.kind == "f":
+        is_large = np.abs(np.ma.getdata(array)) >= 2**53
+        # NumPy makes floats of lists with an integer above the limit of int64 and another one.
+        if is_large.any() and (np.asarray(given, object)[is_large] != array[is_large]).any():
+            raise InvalidArgumentError(
+                "the list has integers that float64 does not hold; give an array of integers"
+            )
+    return array
+
+
 def prepared(
     data: Data, fill_value: Any, missing_value: Any = (), *, lossless: bool = False
 ) -> tuple[Data, Missing]:
@@ -173,7 +193,7 @@ def prepared(
         declaring: Any = np.empty(0, checked_dtype(cupy_memory(data).dtype, on_device=True))
     else:
         if not isinstance(getattr(data, "dtype", None), np.dtype):
-            data = loaded(as_shown(data))
+            data = _exactly(as_shown(data))
             if data.dtype.kind not in "iu":  # which have no NaN, and stay masked
                 data = unmasked(data, np.nan)
         checked_dtype(data.dtype)

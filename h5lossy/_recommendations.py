@@ -167,10 +167,13 @@ class Recommendations:
                     for part in entry[inner]:
                         _require_form(part, inner)
             units = dict((content.get("metadata") or {}).get("units") or {})
+            if not all(isinstance(unit, str | None) for unit in units.values()):
+                raise TypeError(f"units are texts, not {[*units.values()]}")  # noqa: TRY301
             version = content.get("version", "")
         except (
             UnicodeDecodeError,
             yaml.YAMLError,
+            AttributeError,
             TypeError,
             LookupError,
             ValueError,
@@ -305,8 +308,10 @@ def _require_form(one: Mapping[str, Any], inner: str) -> None:
             _require_form(each, inner)
     elif kind == "not":
         _require_form(one["filter"], inner)
-    elif "value" not in one and (kind in _KINDS or inner == "filters"):
-        raise KeyError("value")
+    elif inner == "filters":
+        one["value"]  # raises if there is none
+    elif kind in _KINDS:
+        _number(one["value"])
 
 
 def _matches(one: Mapping[str, Any], markers: Mapping[str, str | None]) -> bool:
@@ -364,8 +369,8 @@ def _keeps_sign(one: Mapping[str, Any]) -> bool:
 def _number(value: Any) -> Fraction:
     """Return a number; YAML reads 1e-05, without a point, as text."""
     try:
-        number = float(value)
-    except (TypeError, ValueError):
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (OverflowError, TypeError, ValueError):
         number = math.nan
     if not 0 <= number < math.inf:
         raise InvalidArgumentError(f"the recommendations have a bound {value!r}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._values import as_list, is_half, is_integer
+from h5lossy._values import as_list, is_half, is_integer, is_number
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,7 +32,7 @@ class Safeguards(NamedTuple):
         """Return what the arguments of a codec mean."""
         found = _numbers("thresholds", thresholds)
         if keep is not None:
-            if keep not in _KEPT:
+            if not isinstance(keep, str) or keep not in _KEPT:
                 raise InvalidArgumentError(f"keep must be {' or '.join(_KEPT)}, got {keep!r}")
             found.append(0.0)
         # If float64 cannot hold a number, the nearest one will do: no value lies between the two.
@@ -148,7 +148,7 @@ class Sides:
 def _numbers(name: str, given: Any) -> list[Any]:
     """Return the numbers of an argument, which are finite as float64."""
     values = as_list(given)
-    if not all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values):
+    if not all(map(is_number, values)):
         raise TypeError(f"{name} takes numbers, or a tuple, list or array of them, got {given!r}")
     try:
         is_finite = all(math.isfinite(float(value)) for value in values)

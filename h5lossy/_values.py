@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import h5py
@@ -79,10 +80,41 @@ def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if is_half(dtype) else dtype
 
 
+def as_scalar(given: Any) -> Any:
+    """Return what an array without axes holds, of whatever library, and others as they are."""
+    if hasattr(given, "__array__") and not isinstance(given, np.generic | type):
+        given = np.asanyarray(given)  # np.ma.masked stays what it is
+    return given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given
+
+
+def is_number(given: Any, kind: type = numbers.Real) -> bool:
+    """Return whether an argument is a real number: True and NumPy's durations are none."""
+    return isinstance(given, kind) and not isinstance(given, bool | np.timedelta64)
+
+
 def as_list(given: Any) -> list[Any]:
     """Return an argument that is one object, or a tuple, list or array of them, as a list."""
-    plain = given.tolist() if isinstance(given, np.ndarray) else given
-    return [*plain] if isinstance(plain, list | tuple) else [plain]
+    plain = as_scalar(given)
+    is_several = isinstance(plain, list | tuple | range) or (
+        isinstance(plain, np.ndarray) and plain.ndim > 0
+    )
+    return list(map(as_scalar, plain)) if is_several else [plain]
+
+
+def as_real(given: Any) -> npt.NDArray[Any] | None:
+    """Return a real number as a 0-d array, and None for anything else."""
+    plain = as_scalar(given)
+    if isinstance(plain, np.generic) and is_float(plain.dtype):  # also bfloat16
+        return np.asarray(plain)
+    if not is_number(plain):
+        return None
+    array = np.asarray(plain)
+    if array.dtype.kind == "O":  # a fraction, or an integer of more than 64 bits
+        try:
+            array = np.asarray(float(plain))
+        except OverflowError:
+            return None
+    return array
 
 
 def as_reals(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -119,8 +151,8 @@ def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any,
                 f"both, got {fill_value!r}; give another one, or lossless"
             )
         return fill
-    given = np.asarray(fill_value)
-    if given.ndim or not (given.dtype.kind in "iu" or is_float(given.dtype)):
+    given = as_real(fill_value)
+    if given is None:
         raise InvalidArgumentError(f"fill_value must be one real number, got {fill_value!r}")
     if given.dtype == dtype:
         return given
@@ -129,7 +161,7 @@ def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any,
     exact = bool(fill == given) or (is_float(dtype) and bool(np.isnan(given)))
     rounded = (
         is_float(dtype)
-        and isinstance(fill_value, int | float)
+        and isinstance(fill_value, numbers.Real)
         and np.isfinite(fill)
         and bool(fill != 0)
     )
@@ -141,8 +173,9 @@ def checked_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any,
 
 def complex_fill_value(fill_value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return a complex fill value as a 0-d array of `dtype`, whatever its components."""
-    given = np.asarray(fill_value)
-    if given.ndim or given.dtype.kind not in "fiuc":
+    plain = as_scalar(fill_value)
+    given = np.asarray(plain) if isinstance(plain, complex | np.complexfloating) else as_real(plain)
+    if given is None:
         raise InvalidArgumentError(f"fill_value must be one number, got {fill_value!r}")
     return given.astype(dtype)
 
@@ -280,6 +313,7 @@ def unmasked(values: Any, fill: Any) -> npt.NDArray[Any]:
             "value to store there: make the dataset with fillvalue=..., give encode a "
             "fill_value=..., or replace them by values.filled(...)"
         )
-    filled = np.array(values.data, np.result_type(values.dtype, fill))
+    # NumPy 1 would look at the value of a fill value, and round 1e20 to float32.
+    filled = np.array(values.data, np.result_type(values.dtype, getattr(fill, "dtype", fill)))
     np.copyto(filled, fill, where=mask)
     return filled

@@ -27,6 +27,8 @@ from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._values import (
     as_bits,
+    as_list,
+    as_real,
     checked_fill_value,
     complex_fill_value,
     fill_bits,
@@ -238,7 +240,7 @@ def no_data(
 
 def _no_complex_data(data: Any, fill_value: Any, missing_value: Any, *, lossless: bool) -> Missing:
     """Return which complex numbers are no data: those that hold the fill value in a component."""
-    if np.size(missing_value):
+    if as_list(missing_value):
         raise InvalidArgumentError(
             "missing_value is for real numbers; of complex ones, the fill value and NaN mark what "
             f"is missing, not {missing_value!r}"
@@ -425,11 +427,12 @@ def _finite(values: npt.NDArray[Any]) -> tuple[Any, ...]:
 
 def _given(missing_value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     """Return the missing values that a caller gives, in the given type."""
-    if isinstance(missing_value, tuple) and not missing_value:
-        return ()
-    given = np.ravel(np.asarray(missing_value))
-    if given.size and given.dtype.kind not in "fiu":
-        raise InvalidArgumentError(
-            f"missing_value must be a number, or several of them, got {missing_value!r}"
-        )
-    return _finite(_of_type(given, dtype))
+    found: list[Any] = []
+    for one in as_list(missing_value):
+        given = as_real(one)
+        if given is None:
+            raise InvalidArgumentError(
+                f"missing_value must be a number, or a tuple, list or array of them, got {one!r}"
+            )
+        found += _finite(_of_type(given.reshape(1), dtype))
+    return tuple(found)

@@ -515,7 +515,10 @@ def _codec_for(name: str, given: Any, kind: type[Codec]) -> Codec | None:
     if given is None or isinstance(given, Codec):
         return given
     if isinstance(given, Mapping):
-        return kind(**given)
+        try:
+            return kind(**given)
+        except (InvalidArgumentError, TypeError) as error:
+            raise type(error)(f"{name!r}: {error}") from error
     raise TypeError(
         f"{name!r} must get a codec, its arguments such as {{'absolute': 1e-3}}, or None, "
         f"got {given!r}"

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import datetime
+import inspect
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -16,6 +19,8 @@ import pytest
 import h5lossy
 from h5lossy import InvalidArgumentError, assess, assess_all
 from h5lossy.assessment import parse_requirements
+from h5lossy.assessment._options import AssessOptions
+from h5lossy.assessment._rules import Rules
 from h5lossy.assessment.requirements import measure_of
 from hdf5_helpers import h5lossy_command
 
@@ -181,6 +186,34 @@ def test_names_that_are_shown_alike_have_pages_of_their_own(tmp_path: Path) -> N
         assert error in of_variable
 
 
+#: What is wrong in rules, for all options but those named.
+WRONG_IN_RULES: tuple[tuple[Any, set[str]], ...] = (
+    (True, {"lossless", "skip"}),
+    (datetime.date(2020, 1, 1), set()),
+    ({"a": 1}, {"threshold_crossings", "metrics"}),
+    ([[1]], set()),
+    ([True, 1], set()),
+    (math.nan, {"fill_value", "missing_value"}),
+    (math.inf, {"fill_value", "missing_value"}),
+    (-0.5, {"fill_value", "missing_value"}),
+    (10**400, {"absolute", "range_relative", "modulus", "threads", "axes"}),
+    ("Nonsense", {"axes"}),
+)
+
+
+@pytest.mark.parametrize("option", [*inspect.signature(AssessOptions).parameters, "skip"])
+def test_wrong_values_in_rules_are_named(option: str) -> None:
+    for value, allowed_in in WRONG_IN_RULES:
+        if option not in allowed_in:
+            with pytest.raises(InvalidArgumentError, match=r"^rules: rule for 'x': ") as raised:
+                Rules({"x": {option: value}})
+            said = str(raised.value)
+            names = {"require": "threshold", "metrics": "metric", "ssim": "ssim"}
+            assert names.get(option, option) in said
+            parts = [value, *value] if isinstance(value, list) else [value]
+            assert any(said.endswith((f"got {one!r}", f"got {one}")) for one in parts), said
+
+
 def test_rules_say_what_each_variable_has_to_meet() -> None:
     x, y = two()
     rules: dict[str, dict[str, Any]] = {"*": {"absolute": 0.001}, "bad": {"range_relative": 0.5}}
@@ -190,6 +223,8 @@ def test_rules_say_what_each_variable_has_to_meet() -> None:
     assert [*assess_all(x, y, rules={"bad": {"skip": True}})] == ["good"]
     for wrong, text in (
         ({"*": {"beauty": 1}}, "has beauty; there are skip, absolute"),
+        ({"*": {"data-range": 1.0, "data_range": 2.0}}, "an option is given twice"),
+        ({"*": 3}, "a rule for '\\*' is a dict of options, got 3"),
         ({"*": {"absolute": 1.0, "lossless": True}}, "one bound"),
         ({"nothing": {"absolute": 1.0}}, "name no variable here: nothing"),
     ):

@@ -189,6 +189,22 @@ def test_the_number_of_threads_does_not_matter(file: h5py.File, threads: int) ->
     assert bits(h5lossy.read(ours, threads=threads)) == bits(theirs[...])
 
 
+@pytest.mark.parametrize("codec", [PFPL, h5lossy.Interp])
+def test_threads_that_share_a_chunk_find_the_same_range(
+    file: h5py.File, codec: type[h5lossy.PFPL]
+) -> None:
+    values = field((1500, 1501))
+    made = [
+        file.create_dataset(
+            None, values.shape, "f4", chunks=values.shape, compression=codec(range_relative=1e-3)
+        )
+        for _ in range(2)
+    ]
+    for dataset, threads in zip(made, (1, 5), strict=True):
+        h5lossy.write(dataset, values, threads=threads)
+    assert_alike(*made)
+
+
 @pytest.mark.parametrize("threads", [0, -1, True, 1.5, "2"])
 def test_a_wrong_number_of_threads_is_named(file: h5py.File, threads: Any) -> None:
     _, ours = twins(file, (4, 4), chunks=(2, 2))
@@ -488,6 +504,39 @@ def test_numbers_of_python_are_not_rounded_or_wrapped(file: h5py.File) -> None:
         with pytest.raises(h5lossy.IncompleteWriteError, match="can't be written as"):
             h5lossy.write(ours, iter([[1, 2, value]]))
         assert h5lossy.read(ours).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("selection", [np.s_[:], np.s_[::2]], ids=["box", "steps"])
+def test_what_lists_hold_is_not_wrapped_either(file: h5py.File, selection: slice) -> None:
+    for stored_as, value in (("i2", 7e4), ("u1", -1.0), ("i4", np.nan), ("i8", 1e30), ("u8", -5)):
+        ours = file.create_dataset(None, (4,), stored_as, chunks=(2,), **h5lossy.PFPL(absolute=1))
+        count = len(range(4)[selection])
+        values = np.ones(count, type(value))
+        values[1] = value
+        for wrong in (
+            [*values],
+            [values[:1].reshape(()), *values[1:]],
+            [np.ma.array(number) for number in values],
+            tuple(values.astype(object)),
+        ):
+            with pytest.raises(InvalidArgumentError, match=f"can't be written as {ours.dtype}"):
+                h5lossy.write(ours, wrong, selection)
+        assert not ours[...].any()
+        h5lossy.write(ours, [np.array(2.9), np.float32(3.5), 4, 5.5][:count], selection)
+        assert ours[selection].tolist() == [2, 3, 4, 5][:count]
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64])
+def test_numbers_of_numpy_are_converted_like_arrays(file: h5py.File, kind: Any) -> None:
+    for value in map(kind, (70000, -70000)):
+        theirs, ours = (
+            file.create_dataset(None, (3,), "i2", chunks=(2,), **codec)
+            for codec in ({}, h5lossy.PFPL(absolute=1))
+        )
+        theirs[...] = np.full(3, value)
+        for given in (value, np.array(value), np.full(3, value), iter([np.full(3, value)])):
+            h5lossy.write(ours, given)
+            assert ours[...].tolist() == theirs[...].tolist()
 
 
 @pytest.mark.parametrize("stored_as", ["i2", "f4"])

@@ -103,6 +103,14 @@ def test_what_is_wrong_is_said(arguments: dict[str, Any], message: str) -> None:
         h5lossy.chunks_for(**{"shape": (3, 4), "dtype": "f4"} | arguments)
 
 
+def test_extents_are_one_for_each_axis() -> None:
+    assert h5lossy.chunks_for(9, "f4", maxshape=np.int8(9)) == h5lossy.chunks_for((9,), "f4")
+    for name in ("maxshape", "blocks"):
+        for wrong in (3, 2.5, np.array(2), True, [2], (2, 2, 2)):
+            with pytest.raises(h5lossy.InvalidArgumentError, match=f"^{name} must have as many "):
+                h5lossy.chunks_for((4, 4), "f4", **{name: wrong})
+
+
 @pytest.mark.parametrize("shape", [2.5, (2, "x"), None])
 def test_a_shape_is_of_whole_numbers(shape: Any) -> None:
     with pytest.raises(TypeError, match="shape must be an int or a tuple of ints"):

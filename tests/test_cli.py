@@ -264,7 +264,7 @@ WRONG_BOUNDS = {
     "NaN": (["--absolute", "nan"], "absolute must be greater than 0 and finite"),
     "pointwise 1": (["--pointwise-relative", "1"], "pointwise_relative must be .* less than 1"),
     "no number": (["--absolute", "small"], "'small' is not a valid float"),
-    "no digits": (["--digits", "0"], "significant_digits must be from 1 to 15, got 0"),
+    "no digits": (["--digits", "0"], "Error: digits must be from 1 to 15, got 0"),
     "half a digit": (["--digits", "2.5"], "'2.5' is not a valid integer"),
     "two bounds": (["--digits", "3", "--absolute", "1"], "one bound, not 2 .absolute, sig"),
     "a codec and no bound": (["--codec", "cuszp2"], "give a bound"),

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import datetime
 import decimal
+import inspect
 import math
 import pickle
 from fractions import Fraction
@@ -248,6 +250,65 @@ def test_decimal_numbers_are_refused_since_they_are_no_real_numbers_to_python(
 ) -> None:
     with pytest.raises(TypeError, match="must be a number"):
         codec(absolute=decimal.Decimal("0.1"))
+
+
+#: What no argument of a codec is.
+NO_ARGUMENTS = (
+    np.timedelta64(3),
+    np.datetime64("2020-01-01"),
+    datetime.date(2020, 1, 1),
+    decimal.Decimal("0.5"),
+    0.5j,
+    np.complex64(1),
+    np.ma.masked,
+    np.array([[1.0]]),
+    np.array([3], "m8[ns]"),
+    [[1], [1, 2]],
+    [1.0, None],
+    (n for n in ()),
+    b"auto",
+    {1: 2},
+    {1},
+    object(),
+)
+
+ARGUMENTS = {
+    f"{cls.codec_name}-{name}": (cls, name)
+    for cls in CODECS.values()
+    for name in inspect.signature(cls).parameters
+    if cls is PFPL or name not in inspect.signature(PFPL).parameters
+}
+
+
+@pytest.mark.parametrize(("cls", "name"), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_what_is_no_argument_is_named(cls: type[Codec], name: str) -> None:
+    is_bound = name in {*BoundKind, "significant_digits"}
+    for value in NO_ARGUMENTS:
+        with pytest.raises((TypeError, InvalidArgumentError), match=f"^{name} ") as raised:
+            cls(**{name: value} if is_bound else {"absolute": 1.0, name: value})
+        assert f"got {value!r}" in str(raised.value)
+
+
+def test_arrays_without_axes_are_what_they_hold() -> None:
+    for name, value in (
+        *((str(kind), 0.5) for kind in BoundKind if kind is not BoundKind.LOSSLESS),
+        ("significant_digits", 3),
+        ("lossless", True),
+    ):
+        assert PFPL(**{name: np.array(value)}) == PFPL(**{name: value})
+    held = {"exact": 5, "thresholds": 0, "checksum": False, "wide": True}
+    arrays = {name: np.array(value) for name, value in held.items()}
+    assert PFPL(absolute=1, **arrays) == PFPL(absolute=1, **held)
+    ends = [np.array(1), np.ma.array(2.5)]
+    assert PFPL(absolute=1, valid_range=ends) == PFPL(absolute=1, valid_range=(1, 2.5))
+    assert CuSZp2(absolute=1, dimensions=np.array(2)) == CuSZp2(absolute=1, dimensions=2)
+
+
+def test_the_floor_of_noise_is_a_number() -> None:
+    assert ErrorBound("noise", 0.5, np.array(0)) == ErrorBound("noise", 0.5)
+    for value in ("", False, None, {}, np.zeros(0)):
+        with pytest.raises(TypeError, match="absolute must be a number, got "):
+            ErrorBound("noise", 0.5, value)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from h5lossy import AATROX, PFPL, CuSZp2, Interp
 from h5lossy._cli import main
 from h5lossy._cli._files import for_each_file
 from h5lossy._cli._interrupts import InterruptedBySignal, interruptible
+from h5lossy._cli._options import _OWN_FIELDS, BOUND_VALUES
+from h5lossy._cli._patterns import _SETTINGS
 from hdf5_helpers import (
     command_line,
     edit_cd_values,
@@ -413,7 +415,7 @@ WRONG_RULES = {
     "a number": ("[[rule]]\ndataset = [3]\nabsolute = 1\n", "line 1: dataset must be a glob"),
     "a flag that is none": (
         '[[rule]]\ndataset = "x"\nabsolute = 1\nchecksum = false\n',
-        "line 1: checksum is never false",
+        "line 1: 'checksum=false' is no setting",
     ),
     "a bound that is off": ('[[rule]]\ndataset = "x"\nlossless = false\n', "is never false"),
     "only a flag": ('[[rule]]\ndataset = "x"\nrewritable = false\n', "the rule has no settings"),
@@ -422,7 +424,10 @@ WRONG_RULES = {
         '[[rule]]\ndataset = "x"\nskip = true\nabsolute = 1\n',
         "a rule that skips has no other setting, got absolute",
     ),
-    "skip with a number": ('[[rule]]\ndataset = "x"\nskip = 1\n', "skip is true or false, got 1"),
+    "skip with a number": (
+        '[[rule]]\ndataset = "x"\nskip = 1\n',
+        "skip must be true or false, got 1",
+    ),
     "unknown": (
         '# one\n[[rule]]\ndataset = "x"\nabsolute = 1\n\n[[rule]]\ndataset = "y"\nlevel = 3\n',
         "rules.toml, line 6: 'level=3' is no setting; there are absolute=B",
@@ -435,6 +440,67 @@ WRONG_RULES = {
     "chunks": ('[[rule]]\ndataset = "x"\nchunks = [0, 4]\n', "a chunk shape is .* got '0x4'"),
     "codec": ('[[rule]]\ndataset = "x"\ncodec = "zip"\n', "codec must be one of pfpl"),
 }
+
+
+#: Values as in a file of rules, what is said of them, and the keys that take them.
+WRONG_VALUES: dict[str, tuple[str, set[str]]] = {
+    "true": ("true", {"lossless", "packed-units", "rewritable", "skip"}),
+    "false": ("false", {"rewritable", "skip"}),
+    "2020-01-01": ("2020-01-01", set()),
+    "12:00:00": ("12:00:00", set()),
+    "{a = 1}": ("{'a': 1}", set()),
+    "[[1]]": (r"\[?\[1\]", set()),
+    "[true, 1]": ("true|.?True", set()),
+    "[]": (r"''|\[\]|nothing", set()),
+    "nan": ("nan", set()),
+    "inf": ("inf", set()),
+    "-0.5": ("-0.5", {"threshold"}),
+    f"1{'0' * 400}": ("1000", {"absolute", "range-relative", "modulus", "chunks"}),
+    '""': (r"''|\"\"|nothing", set()),
+    '"Nonsense"': ("Nonsense", {"dataset"}),
+}
+
+
+@pytest.mark.parametrize("key", ["dataset", "skip", *(s.partition("=")[0] for s in _SETTINGS)])
+def test_wrong_values_in_rules_are_named(tmp_path: Path, key: str) -> None:
+    source, target = tmp_path / "a.h5", tmp_path / "b.h5"
+    with h5py.File(source, "w") as file:
+        file["x"] = np.zeros((8, 8), "f4")
+    others = {"dataset": '"x"', "absolute": "1"}
+    if key in _OWN_FIELDS:
+        others["codec"] = f'"{_OWN_FIELDS[key][0][0].codec_name}"'
+    if key.replace("-", "_") in {*BOUND_VALUES, "digits", "lossless"}:
+        del others["absolute"]
+    for value, (given, takes_it) in WRONG_VALUES.items():
+        if key in takes_it:
+            continue
+        settings = {**others, key: value}
+        rules = write_rules(tmp_path, "[[rule]]\n" + "\n".join(map(" = ".join, settings.items())))
+        said = cli("repack", source, target, "--rules", rules, status=2).stderr
+        said = " ".join(said.split()).partition("rules.toml, line 1: ")[2]
+        assert re.match("(a )?" + key.removesuffix("s").replace("-", "[-_]"), said), (value, said)
+        assert re.search(f"is never false|got .?({given})", said), (value, said)
+
+
+def test_a_setting_is_given_once(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.zeros((8, 8), "f4")
+    text = '[[rule]]\ndataset = "x"\nvalid-range = [0, 1]\nvalid_range = [0, 2]\nabsolute = 1\n'
+    for options in (
+        ("--rules", write_rules(tmp_path, text)),
+        ("--dataset", "x:absolute=1,absolute=2"),
+    ):
+        said = cli("repack", tmp_path / "a.h5", tmp_path / "b.h5", *options, status=2).stderr
+        assert re.search("(valid_range|absolute) is given twice", " ".join(said.split()))
+
+
+def test_a_bound_that_float64_lacks_is_rounded_down(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.zeros((64, 64), "f4")
+    number = 2**53 + 3
+    for options in (("--absolute", number), ("--dataset", f"x:absolute={number}")):
+        cli("repack", "--force", tmp_path / "a.h5", tmp_path / "b.h5", *options)
+        assert bounds(tmp_path / "b.h5")["/x"] == PFPL(absolute=2**53 + 2)
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG_RULES.values(), ids=WRONG_RULES)

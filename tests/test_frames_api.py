@@ -224,6 +224,15 @@ def test_values_of_4_gib_are_refused(tmp_path: Path) -> None:
         h5lossy.encode(values, SETTING)
 
 
+def test_integers_in_lists_do_not_become_floats_that_differ() -> None:
+    for values in ([2**63 + 1, 5], [[2**64 - 1], [3]], (2**53 + 1, 0.5)):
+        with pytest.raises(InvalidArgumentError, match="integers that float64 does not hold"):
+            h5lossy.encode(values, PFPL(lossless=True))
+    for kept in ([2**64 - 1, 2**64 - 2], [2**63, 0.5, -np.inf], [np.nan, 1e300], [-5, 2**62]):
+        decoded = h5lossy.decode(h5lossy.encode(kept, PFPL(lossless=True))).tolist()
+        assert np.array_equal(decoded, kept, equal_nan=True)
+
+
 @pytest.mark.parametrize("raw_bytes", [0, 1, 16384, 2**32 - 41])
 def test_the_largest_frame_is_40_bytes_longer_than_its_values(raw_bytes: int) -> None:
     assert h5lossy.max_encoded_size(raw_bytes) == raw_bytes + 40

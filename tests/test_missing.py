@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 import h5lossy
-from h5lossy import PFPL, Assessor, ErrorBound, NotComparableError, Report, assess
+from h5lossy import PFPL, Assessor, ErrorBound, NotComparableError, Report, _native, assess
 from h5lossy._cli import main
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._ranges import Extent
@@ -154,9 +154,78 @@ def test_the_fill_value_that_netcdf_gives_has_either_byte_order(tmp_path: Path, 
         assert no_data(made).fill == np.float32(netcdf.default_fillvals["f4"])
 
 
-def test_arguments_that_are_no_numbers_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="missing_value must be a number"):
-        no_data(field(), missing_value="1e20")
+@pytest.mark.parametrize("dtype", ["f4", "i2", "f2", "c8"])
+def test_arguments_that_are_no_numbers_are_refused(dtype: str) -> None:
+    for value in (
+        "1e20", True, np.bool_(1), np.ma.masked, np.ma.array([1, 2], mask=[1, 0]), None, "", {},
+        [True, 2], [1, [2]], [[1], [2, 3]], (n for n in (1, 2)), np.timedelta64(3), [1, "2"], 1j,
+    ):  # fmt: skip
+        with pytest.raises(
+            InvalidArgumentError, match=r"^missing_value (must be a|is for) .*number"
+        ):
+            no_data(np.zeros(3, dtype), missing_value=value)
+        if not isinstance(value, complex | None):
+            with pytest.raises(InvalidArgumentError, match=r"^fill_value must be .*number"):
+                no_data(np.zeros(3, dtype), value)
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">f8", "f2", "c8"])
+def test_several_threads_find_the_same_range(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    reals = rng.normal(size=(64, 64, 512))
+    reals[rng.random(reals.shape) < 0.1] = np.nan
+    unit = 1 + 1j if dtype == "c8" else 1
+    data = (reals * unit).astype(dtype)
+    fill = np.array(9 * unit, dtype)
+    data[0, 0, 0], data[-1, -1, -1], data[31] = 6 * unit, -7 * unit, fill
+    for threads in (0, 1, 2, 5):
+        extent = Extent(no_data(data, fill), threads)
+        extent.add(data)
+        assert extent.ends == (-7, 6)
+
+    asked: list[int] = []
+    found = _native.value_range
+
+    def recorded(params: Any, values: Any, threads: int) -> Any:
+        asked.append(threads)
+        return found(params, values, threads)
+
+    monkeypatch.setattr(_native, "value_range", recorded)
+    assert PFPL(range_relative=0.1).resolve(data, fill).absolute == pytest.approx(1.3)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=data, chunks=(32, 64, 512), fillvalue=fill)
+    h5lossy_command("repack", tmp_path / "a.h5", tmp_path / "b.h5", "--range-relative", "0.1")
+    assert len(asked) >= 2
+    assert set(asked) == {0}  # as many as there are
+    PFPL(range_relative=0.1).resolve(data[0, 0])
+    assert asked[-1] == 1
+
+
+def test_numbers_are_the_same_in_every_form() -> None:
+    data = np.arange(9, dtype="f4")
+    for fill in (0.5, np.float64(0.5), np.float16(0.5), np.array(0.5), Fraction(1, 2)):
+        assert no_data(data, fill).fill == np.float32(0.5)
+        for several in (
+            fill,
+            [fill],
+            (fill, fill, 3),
+            np.array([float(fill), 3, 0.5]),
+            [fill, np.nan],
+        ):
+            found = no_data(data, missing_value=several)
+            assert found.values[0] == np.float32(0.5)
+            assert set(found.values) <= {0.5, 3}
+            given = PFPL(range_relative=0.5).resolve(data, missing_value=several)
+            assert given == PFPL(range_relative=0.5).resolve(data)
+    assert no_data(data, 10**30).fill == np.float32(1e30)
+    integers = np.arange(9, dtype="u8")
+    assert no_data(integers, 2**64 - 1, 2**63 + 1).values == (np.uint64(2**63 + 1),)
+    assert no_data(integers, missing_value=[-1, 2**64, 0.5, np.inf, 10**30]).values == ()
+    for wrong in (-1, 2**64, 0.5, Fraction(1, 2), np.nan):
+        with pytest.raises(InvalidArgumentError, match="fill_value must be a uint64 value, got "):
+            no_data(integers, wrong)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -204,8 +204,18 @@ def test_xarray_takes_the_same_bounds_and_says_them(source: Path, advice: Path) 
                 ("{kind: tag, value: x}", "{}"),
                 ("{kind: tag, value: x}", "lossless"),
                 ("{kind: tag, value: x}", "{kind: max-pointwise-absolute-error-bound}"),
+                *(
+                    (
+                        "{kind: tag, value: x}",
+                        f"{{kind: max-pointwise-absolute-error-bound, value: {value}}}",
+                    )
+                    for value in ("true", "-1", ".nan", f"1{'0' * 400}", "[1]", "x", "2020-01-01")
+                ),
             ]
         ),
+        "{recommendations: [], metadata: [1]}",
+        "{recommendations: [], metadata: {units: 1}}",
+        "{recommendations: [], metadata: {units: {air_temperature: 1}}}",
     ],
 )
 def test_other_files_are_refused(source: Path, tmp_path: Path, text: str) -> None:

@@ -381,6 +381,20 @@ def test_stencils_bound_their_values() -> None:
     assert ErrorBound.for_stencil([0.1, 0.2], 0.3).value <= 1
     with pytest.raises(InvalidArgumentError, match="weights"):
         ErrorBound.for_stencil([0, 0], 1)
+    thirds = ErrorBound.for_stencil([Fraction(1, 3), np.longdouble(1), -10], 1).value
+    assert Fraction(thirds) <= Fraction(3, 34)
+    huge = ErrorBound.for_stencil([10**400, 1], Fraction(10) ** 300).value
+    assert 0.99e-100 < huge <= 1e-100
+    for wrong in (
+        "2",
+        None,
+        [1, "2"],
+        [True, False],
+        [1, [2, 3]],
+        np.ma.array([1, 2], mask=[1, 0]),
+    ):
+        with pytest.raises(InvalidArgumentError, match="finite numbers, and not all 0, got "):
+            ErrorBound.for_stencil(wrong, 1)
 
 
 def rising(dtype: Any, seed: int) -> list[Array]:

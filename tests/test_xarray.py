@@ -539,9 +539,12 @@ def test_errors_say_what_to_do(original: xr.Dataset) -> None:
         encoding(original, {"height": BOUND})
     with pytest.raises(h5lossy.BoundError):
         encoding(original, absolute=-1)
+    with pytest.raises(h5lossy.BoundError, match="'tas': absolute must be greater than 0"):
+        encoding(original, {"tas": {"absolute": -1}})
     for given, message in [
         (((original["tas"],), BOUND), r"got DataArray; convert it with to_dataset"),
         (((original, {"tas": 1e-3}), {}), r"'tas' must get a codec, its arguments .* got 0.001"),
+        (((original, {"tas": {"absolute": True}}), {}), r"'tas': absolute must be .* got True"),
         (((original,), {"codec": 1e-3}), r"codec must be a codec .* got 0.001"),
         (((original, CODEC), {}), r"as codec=PFPL\(absolute=0.01\)"),
         (((original, "tas"), BOUND), r"variables must be a mapping .* got 'tas'"),

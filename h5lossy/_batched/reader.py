@@ -9,6 +9,7 @@ import math
 import os
 import time
 from contextlib import closing, nullcontext
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from h5lossy._batched.gpu import is_possible
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._progress import Progress, Report, reporting
 from h5lossy._stored import StoredChunks, stored_chunks
+from h5lossy._values import as_scalar, is_number
 from h5lossy._variables import takes_variables
 
 if TYPE_CHECKING:
@@ -124,9 +126,10 @@ def checked_threads(threads: Any) -> int:
     """Return the number of threads to use, or raise `InvalidArgumentError`."""
     if threads is None:
         return _default_threads(os.environ.get("H5LOSSY_NUM_THREADS"), int(time.monotonic()))
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
+    count = as_scalar(threads)
+    if not is_number(count, Integral) or count < 1:
         raise InvalidArgumentError(f"threads must be a number from 1 up, got {threads!r}")
-    return int(min(threads, _MOST_THREADS))
+    return min(int(count), _MOST_THREADS)
 
 
 @functools.lru_cache(1)

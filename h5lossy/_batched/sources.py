@@ -78,7 +78,10 @@ def all_at_once(values: Any, dataset: h5py.Dataset) -> Any:
         )
     if _takes_slices(values):
         values = loaded(values[...])
-    return unmasked(values, own_fill_value(dataset)) if has_masks(values) else values
+    fill = own_fill_value(dataset)
+    if isinstance(values, _PYTHONS):
+        return _as_array(values, dataset.dtype, fill)
+    return unmasked(values, fill) if has_masks(values) else values
 
 
 def as_stored(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -250,14 +253,12 @@ def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:
         given = unmasked(values, fill)
         if given.dtype.kind == "c":
             converted = given
-        elif isinstance(values, _PYTHONS) and not has_masks(values):
+        elif isinstance(values, _PYTHONS) and not isinstance(values, np.generic):
             # Not from `given`, which is float64 if there is an integer above the limit of int64.
-            # NumPy refuses Python's integers beyond the limits of a type (before 2.0 it warns), and
-            # wraps its own.
-            with raised(DeprecationWarning):
-                converted = np.asarray(values, dtype=dtype)
-            if given.dtype.kind in "iu":
-                converted = _in_type(given, dtype)
+            listed = given if has_masks(values) else values
+            with raised(DeprecationWarning), np.errstate(invalid="ignore"):
+                converted = np.asarray(listed, dtype=dtype)
+            _check_limits(given, converted)
         else:
             converted = _in_type(given, dtype)
     except (DeprecationWarning, OverflowError, TypeError, ValueError) as error:
@@ -266,6 +267,19 @@ def _as_array(values: Any, dtype: np.dtype[Any], fill: Any) -> npt.NDArray[Any]:
         ) from error
     _check_type(converted.dtype, dtype)
     return converted
+
+
+def _check_limits(given: npt.NDArray[Any], converted: npt.NDArray[Any]) -> None:
+    """Raise if numbers were beyond the limits of the integer type that they became.
+
+    NumPy itself refuses only Python's integers (before 2.0 it warns of them).
+    """
+    if converted.dtype.kind not in "iu" or given.dtype.kind not in "iuf":
+        return
+    whole = np.trunc(given) if given.dtype.kind == "f" else given
+    is_beyond = converted != whole
+    if is_beyond.any():
+        raise OverflowError(f"{given[is_beyond][0]} is beyond the limits of {converted.dtype}")
 
 
 def _check_type(given: Any, dtype: np.dtype[Any]) -> None:

@@ -66,6 +66,8 @@ def write(
         Or an array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or DLPack): if it
         is of the dataset's type, the chunks that it covers are encoded there, and only their frames
         are copied to the host. Masked points are written as the dataset's fill value.
+        Into integers, fractions are cut off. HDF5 takes the limit of the type for what is beyond
+        it; in lists, tuples and numbers of Python that is refused.
     selection : index, optional
         Numbers and slices, as in ``dataset[selection]``. Default: everything. Chunks that it
         covers in part are read, changed and written again by HDF5: steps that are appended one by
@@ -104,8 +106,9 @@ def write(
     InvalidArgumentError
         If the values do not fit the selection, the file is closed or open for reading only,
         `threads` is not a number from 1 up, `progress` is no function, or what is written cannot be
-        verified, or points are masked and there is no fill value, or a region is no place in the
-        dataset, or has no smaller bound. With ``collective=True``, if the
+        verified, or points are masked and there is no fill value, or a list has numbers beyond the
+        limits of the dataset's integers, or a region is no place in the dataset, or has no smaller
+        bound. With ``collective=True``, if the
         file is not one of parallel HDF5, the chunks are not whole or not for one process each, or
         the call fails in another process; without it, if the file is one of parallel HDF5 and the
         dataset has filters.

@@ -53,9 +53,17 @@ class Number(click.types.FloatParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return an int or a float."""
         try:
-            return int(value)
+            return read_number(value)
         except ValueError:
             return super().convert(value, param, ctx)
+
+
+def read_number(text: str) -> int | float:
+    """Return the number that was typed; whole numbers are exact."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 class FileToWrite(click.Path):
@@ -117,9 +125,10 @@ class Request:
         """Check what was typed: values by names of options, None or False where not given."""
         given = {name: v for name, v in typed.items() if not (v is None or v is False or v == ())}
         safeguards = {name: given.pop(name) for name in SAFEGUARDS if name in given}
-        name = given.pop("codec", None)
+        named = given.pop("codec", None)
+        name = None if named is None else named.lower()
         if name is not None and name not in CODEC_NAMES:
-            raise click.UsageError(f"codec must be one of {', '.join(CODEC_NAMES)}, got {name!r}")
+            raise click.UsageError(f"codec must be one of {', '.join(CODEC_NAMES)}, got {named!r}")
         bound = {str(name): given.pop(name) for name in BOUNDS if name in given}
         if len(bound) > 1 and {*bound} != {BoundKind.NOISE, BoundKind.ABSOLUTE}:
             given_names = ", ".join(name.replace("_", "-") for name in bound)
@@ -130,7 +139,7 @@ class Request:
         try:
             request.make()
         except InvalidArgumentError as error:
-            raise click.UsageError(str(error)) from None
+            raise click.UsageError(str(error).replace(DIGITS, "digits")) from None
         return request
 
     def make(self, codec: type[Codec] = DEFAULT_CODEC) -> Codec | None:
@@ -199,19 +208,19 @@ def _own_option(name: str) -> Callable[..., Any]:
 _BOUND_OPTIONS = (
     click.option(
         "--absolute",
-        type=float,
+        type=Number(),
         metavar="BOUND",
         help="No value is off by more than BOUND, in the data's own unit.",
     ),
     click.option(
         "--pointwise-relative",
-        type=float,
+        type=Number(),
         metavar="BOUND",
         help="No value is off by more than BOUND times its own magnitude. Below 1.",
     ),
     click.option(
         "--range-relative",
-        type=float,
+        type=Number(),
         metavar="BOUND",
         help="No value is off by more than BOUND times (max - min) of the valid values.",
     ),
@@ -225,14 +234,14 @@ _BOUND_OPTIONS = (
     ),
     click.option(
         "--noise",
-        type=float,
+        type=Number(),
         metavar="C",
         help="Of integers of up to 32 bits that count something: no value x is off by more than "
         "C * sqrt(|x|), in counts. With --absolute, the bound is never less than that.",
     ),
     click.option(
         "--modulus",
-        type=float,
+        type=Number(),
         metavar="BOUND",
         help="Of complex numbers: no value is off by more than BOUND, as a modulus. Compressed, "
         "real and imaginary part get the absolute bound that implies it.",
@@ -252,14 +261,14 @@ _OPTIONS = (
     click.option(
         "--threshold",
         "thresholds",
-        type=float,
+        type=Number(),
         multiple=True,
         metavar="T",
         help="No value changes sides of T: with 0, signs and zeros are kept. May be repeated.",
     ),
     click.option(
         "--valid-range",
-        type=(float, float),
+        type=(Number(), Number()),
         metavar="LOW HIGH",
         help="No value from LOW to HIGH leaves this range.",
     ),

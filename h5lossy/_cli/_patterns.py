@@ -13,7 +13,15 @@ import click
 
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import access_of
-from h5lossy._cli._options import BOUND_VALUES, BOUNDS, DIGITS, FLAGS, OWN_SETTINGS, Request
+from h5lossy._cli._options import (
+    BOUND_VALUES,
+    BOUNDS,
+    DIGITS,
+    FLAGS,
+    OWN_SETTINGS,
+    Request,
+    read_number,
+)
 from h5lossy._globs import has_wildcards, matching
 
 if TYPE_CHECKING:
@@ -36,19 +44,24 @@ _SETTINGS = (
 
 _PACKED_UNITS = "packed_units"
 
-_NUMBERS: dict[str, tuple[type, str]] = {
-    **{str(kind): (float, "a number") for kind in BOUND_VALUES},
-    "digits": (int, "a whole number"),
+#: The settings that take one number, and what kind.
+_NUMBERS: dict[str, str] = {
+    **{str(kind): "a number" for kind in BOUND_VALUES if kind != DIGITS},
+    "digits": "a whole number",
 }
+
+#: The settings that take no value.
+NO_VALUE: frozenset[str] = frozenset({BoundKind.LOSSLESS, _PACKED_UNITS, *FLAGS})
 
 
 def _number(name: str, text: str) -> Any:
     """Read the number of a setting."""
-    read, what = _NUMBERS.get(name, (float, "a number"))
     try:
-        return read(text)
+        return int(text) if name == "digits" else read_number(text)
     except ValueError:
-        raise click.BadParameter(f"{name} takes {what}, got {text!r}") from None
+        what = _NUMBERS.get(name, "a number")
+        given = repr(text) if text else "nothing"
+        raise click.BadParameter(f"{name} takes {what}, got {given}") from None
 
 
 def require_match(option: str, pattern: str, paths: Collection[str]) -> None:
@@ -109,10 +122,14 @@ class Rule:
         """Make a rule of settings such as ``absolute=1e-3``."""
         typed: dict[str, Any] = {}
         chunks: Chunks | None = None
+        seen: set[str] = set()
         for setting in settings:
             name, _, value = setting.strip().partition("=")
             name = name.replace("-", "_")
-            if name in {BoundKind.LOSSLESS, _PACKED_UNITS, *FLAGS} and not value:
+            if name in seen and name != "threshold":
+                raise click.BadParameter(f"{name} is given twice")
+            seen.add(name)
+            if name in NO_VALUE and not value:
                 typed[name] = True
             elif name in _NUMBERS:
                 typed[DIGITS if name == "digits" else name] = _number(name, value)
@@ -122,7 +139,7 @@ class Rule:
             elif name == "valid_range":  # a list in a file of rules
                 typed[name] = tuple(_number(name, text) for text in re.split(r",|\.\.", value))
             elif name == "codec" or name in OWN_SETTINGS:
-                typed[name] = value.lower()
+                typed[name] = value
             elif name == "chunks":
                 chunks = parse_chunks(value)
             else:

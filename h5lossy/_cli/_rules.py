@@ -27,7 +27,7 @@ import click
 
 from h5lossy._bounds import BoundKind
 from h5lossy._cli._options import DEFAULT_CODEC, FLAGS, Request
-from h5lossy._cli._patterns import Chunks, Rule, require_match
+from h5lossy._cli._patterns import NO_VALUE, Chunks, Rule, require_match
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._globs import matching, names_one
 from h5lossy._packing import Packing
@@ -203,7 +203,7 @@ def _toml(value: Any) -> str:
     """Return a number or text as TOML. JSON's texts are TOML's, except for one character."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return "true" if value is True else repr(value)
+    return _typed(value)
 
 
 def _parse(name: str, text: str) -> list[Rule]:
@@ -233,13 +233,17 @@ def _rules(table: dict[str, Any], where: str) -> list[Rule]:
     if isinstance(patterns, str):
         patterns = [patterns]
     if not patterns or not isinstance(patterns, list) or not all(map(_is_text, patterns)):
-        raise click.UsageError('dataset must be a glob such as "/ocean/*", or a list of globs')
+        raise click.UsageError(
+            'dataset must be a glob such as "/ocean/*", or a list of globs'
+            + ("" if patterns is None else f", got {_toml(patterns)}")
+        )
     skip = table.pop("skip", False)
     if not isinstance(skip, bool):
-        raise click.UsageError(f"skip is true or false, got {skip!r}")
+        raise click.UsageError(f"skip must be true or false, got {_toml(skip)}")
     if skip and table:
         raise click.UsageError(f"a rule that skips has no other setting, got {', '.join(table)}")
-    settings = [_setting(key, value) for key, value in table.items() if not _is_off(key, value)]
+    found = (_setting(key, value) for key, value in table.items())
+    settings = [setting for setting in found if setting is not None]
     if not skip and not settings:
         raise click.UsageError("the rule has no settings; give a bound, or skip = true")
     return [replace(Rule.of(one, settings), skip=skip, where=where) for one in patterns]
@@ -249,18 +253,18 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _is_off(name: str, value: Any) -> bool:
-    """Return whether a setting is a codec's flag that is off."""
-    if value is False and name.replace("-", "_") not in FLAGS:
-        raise click.UsageError(f"{name} is never false; leave it out")
-    return value is False
-
-
-def _setting(name: str, value: Any) -> str:
-    """Return a setting in the form of --dataset."""
-    if value is True:
-        return name
+def _setting(name: str, value: Any) -> str | None:
+    """Return a setting in the form of --dataset; None for a codec's flag that is off."""
+    key = name.replace("-", "_")
+    if key in NO_VALUE:
+        if not isinstance(value, bool):
+            raise click.UsageError(f"{name} must be true or false, got {_toml(value)}")
+        if not value and key not in FLAGS:
+            raise click.UsageError(f"{name} is never false; leave it out")
+        return name if value else None
     values = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, str | int | float) for one in values):
-        raise click.UsageError(f"{name} takes a number, a text or a list of numbers, got {value!r}")
-    return f"{name}={('x' if name == 'chunks' else ',').join(map(str, values))}"
+    return f"{name}={('x' if key == 'chunks' else ',').join(map(_typed, values))}"
+
+
+def _typed(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

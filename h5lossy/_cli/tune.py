@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from contextlib import suppress
@@ -73,6 +74,8 @@ class _Wanted:
         """Check what was typed."""
         if (ratio and size) or not (require or ratio or size):
             raise click.UsageError("give --require, or --ratio or --size, or both")
+        if ratio and not math.isfinite(ratio):  # click takes NaN for a number from 1 up
+            raise click.UsageError(f"--ratio must be a finite number from 1 up, got {ratio}")
         return cls(
             requirements=parse_requirements(require) if require else (),
             ratio=ratio,

@@ -9,16 +9,21 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from numbers import Integral, Real
+from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import numpy as np
+
 from h5lossy import _native
+from h5lossy._batched.reader import checked_threads
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._errors import InvalidArgumentError
+from h5lossy._values import as_list, as_scalar, is_number
 from h5lossy.assessment.metrics import Metric
 from h5lossy.assessment.requirements import Requirement, parse_requirements
 from h5lossy.assessment.schema import GROUPS
+from h5lossy.missing import Missing, no_data
 
 if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
@@ -30,6 +35,9 @@ PROFILES: dict[str, frozenset[str]] = {
     "climate": frozenset({"ssim", "derivatives", "autocorrelation", "per_chunk", "climate"}),
     "full": GROUPS,
 }
+
+#: The library has 32 bits for it.
+_LARGEST_STEP = 2**32 - 1
 
 _SIZE = re.compile(r"(\d+\.?\d*(?:e\+?\d+)?)\s*(?:([kmgt])(i?)b)?")
 
@@ -122,6 +130,8 @@ class AssessOptions:
     thresholds: tuple[tuple[str, float], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name in (own.name for own in fields(self) if own.init):
+            object.__setattr__(self, name, as_scalar(getattr(self, name)))
         requirements = () if self.require is None else parse_requirements(self.require)
         groups, own_metrics = _groups_and_metrics(self.metrics)
         window, step = _window_and_step(self.ssim)
@@ -141,10 +151,28 @@ class AssessOptions:
         _check_positive("relative_threshold", self.relative_threshold)
         _check_integer("lags", self.lags, 0, _native.ASSESS_MAX_LAGS)
         if self.threads is not None:
-            _check_integer("threads", self.threads, 1)
+            object.__setattr__(self, "threads", checked_threads(self.threads))
+        self._check_what_depends_on_fields()
+
+    def _check_what_depends_on_fields(self) -> None:
+        """Refuse what is wrong for any field."""
+        checked_spacing(self.spacing, len(as_list(self.spacing)))
+        if not isinstance(self.fill_value, Missing):
+            no_data(np.empty(0, np.complex128), self.fill_value, lossless=True)
+        no_data(np.empty(0), None, self.missing_value)
+        axes = () if self.axes is None else as_list(self.axes)
+        if not all(isinstance(one, str) or is_number(one, Integral) for one in axes):
+            raise InvalidArgumentError(f"axes takes numbers or names of axes, got {self.axes!r}")
 
     def _one_bound(self) -> ErrorBound | None:
         """Return the bound, if one is given."""
+        if not isinstance(self.bound, ErrorBound | None):
+            raise InvalidArgumentError(
+                "bound must be an ErrorBound, such as that of a codec, PFPL(absolute=1e-3).bound, "
+                f"got {self.bound!r}"
+            )
+        if not isinstance(self.lossless, bool | np.bool_):
+            raise InvalidArgumentError(f"lossless must be True or False, got {self.lossless!r}")
         given = [] if self.bound is None else [self.bound]
         kinds = [kind for kind in BoundKind if kind is not BoundKind.LOSSLESS]
         values = {kind: v for kind in kinds if (v := getattr(self, kind)) is not None}
@@ -188,7 +216,8 @@ def takes_options(function: Function) -> Function:
 
 def checked_spacing(spacing: float | Sequence[float], rank: int) -> tuple[float, ...]:
     """Return the distance of points along each of `rank` axes."""
-    each: list[Any] = list(spacing) if isinstance(spacing, Iterable) else [spacing] * rank
+    plain = as_scalar(spacing)
+    each = as_list(plain) if isinstance(plain, Iterable) else [plain] * rank
     if len(each) != rank or not all(map(_is_positive, each)):
         raise InvalidArgumentError(
             f"spacing must be one number above 0, or one for each of {rank} axes, got {spacing!r}"
@@ -266,11 +295,11 @@ def _window_and_step(ssim: Any) -> tuple[int | tuple[int, ...], int]:
     given = {} if ssim is None else ssim
     if not isinstance(given, Mapping) or set(given) - {"window", "step"}:
         raise InvalidArgumentError(f"ssim takes a dict of window and step, got {ssim!r}")
-    window, step = given.get("window", 7), given.get("step", 1)
-    sides = [*window] if isinstance(window, Iterable) else [window]
+    window, step = as_scalar(given.get("window", 7)), as_scalar(given.get("step", 1))
+    sides = as_list(window)
     for side in sides:
         _check_integer("ssim's window", side, 2, _native.ASSESS_MAX_WINDOW)
-    _check_integer("ssim's step", step, 1)
+    _check_integer("ssim's step", step, 1, _LARGEST_STEP)
     return (tuple(map(int, sides)) if isinstance(window, Iterable) else int(window)), int(step)
 
 
@@ -279,7 +308,7 @@ def _thresholds(crossings: Any) -> tuple[tuple[str, float], ...]:
     if (
         not isinstance(given, Mapping)
         or len(given) > most
-        or not all(isinstance(v, Real) and math.isfinite(v) for v in given.values())
+        or not all(is_number(v) and _is_finite(v) for v in given.values())
     ):
         raise InvalidArgumentError(
             f"threshold_crossings takes a dict of up to {most} finite thresholds, got {given!r}"
@@ -288,7 +317,14 @@ def _thresholds(crossings: Any) -> tuple[tuple[str, float], ...]:
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, Real) and 0 < float(value) < math.inf
+    return is_number(value) and value > 0 and _is_finite(value)
+
+
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(float(number))
+    except OverflowError:  # an integer beyond float64
+        return False
 
 
 def _check_positive(name: str, value: Any) -> None:
@@ -297,6 +333,6 @@ def _check_positive(name: str, value: Any) -> None:
 
 
 def _check_integer(name: str, value: Any, least: int, most: float = math.inf) -> None:
-    if not isinstance(value, Integral) or not least <= int(value) <= most:
+    if not is_number(value, Integral) or not least <= int(value) <= most:
         allowed = f"{least} or more" if most == math.inf else f"{least} to {most}"
         raise InvalidArgumentError(f"{name} must be {allowed}, got {value!r}")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from h5lossy._globs import has_wildcards, names_one
 from h5lossy.assessment._options import AssessOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from os import PathLike
 
 _BOUNDS = {*BoundKind, "bound"}
@@ -42,24 +43,26 @@ class Rules:
         if given is None:
             self._rules: list[tuple[str, dict[str, Any]]] = []
         elif hasattr(given, "items"):
-            self._rules = [(str(glob), dict(options)) for glob, options in given.items()]
+            self._rules = [(str(glob), _as_dict(glob, options)) for glob, options in given.items()]
         else:
             where = str(given)
             self._rules = _read(Path(given))
         for glob, options in self._rules:
             options_of = {name.replace("-", "_"): value for name, value in options.items()}
-            options.clear()
-            options.update(options_of)
-            unknown = options.keys() - _OPTIONS - {"skip"}
+            unknown = options_of.keys() - _OPTIONS - {"skip"}
             if unknown:
                 raise InvalidArgumentError(
                     f"{where}: a rule for {glob!r} has {', '.join(sorted(unknown))}; there are "
                     f"skip, {', '.join(sorted(_OPTIONS))}"
                 )
             try:
-                AssessOptions(**{name: v for name, v in options.items() if name != "skip"})
-            except InvalidArgumentError as error:
+                _check(**options_of)
+            except (InvalidArgumentError, TypeError) as error:
                 raise InvalidArgumentError(f"{where}: rule for {glob!r}: {error}") from None
+            if len(options_of) < len(options):
+                raise InvalidArgumentError(f"{where}: rule for {glob!r}: an option is given twice")
+            options.clear()
+            options.update(options_of)
         self._unused = {glob for glob, _ in self._rules}
 
     def options(self, paths: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -86,6 +89,19 @@ class Rules:
             )
 
 
+def _as_dict(glob: Any, options: Any) -> dict[str, Any]:
+    if not isinstance(options, Mapping):
+        raise InvalidArgumentError(f"a rule for {glob!r} is a dict of options, got {options!r}")
+    return dict(options)
+
+
+def _check(*, skip: Any = False, **options: Any) -> None:
+    """Raise if a rule is wrong for any variable."""
+    if not isinstance(skip, bool):
+        raise InvalidArgumentError(f"skip must be true or false, got {skip!r}")
+    AssessOptions(**options)
+
+
 def _matches(paths: Sequence[str], glob: str) -> bool:
     return names_one((path if path.startswith("/") else f"/{path}" for path in paths), glob)
 
@@ -94,7 +110,7 @@ def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Read a file of rules."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise InvalidArgumentError(f"{path} is not TOML: {error}") from error
     tables = content.pop("rule", None)
     if content or not isinstance(tables, list) or not tables:
@@ -103,9 +119,11 @@ def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
     for table in tables:
         globs = table.pop("dataset", None) if isinstance(table, dict) else None
         globs = [globs] if isinstance(globs, str) else globs
-        if not globs or not all(isinstance(glob, str) for glob in globs) or not table:
+        is_list = isinstance(globs, list) and all(isinstance(glob, str) and glob for glob in globs)
+        if not globs or not is_list or not table:
+            given = "" if globs is None else f"; dataset is {globs!r}"
             raise InvalidArgumentError(
-                f'{path}: a rule has dataset = "GLOB", or a list of globs, and options'
+                f'{path}: a rule has dataset = "GLOB", or a list of globs, and options{given}'
             )
         found += [(glob, dict(table)) for glob in globs]
     return found

@@ -171,7 +171,8 @@ bool may_save_little(const h5l_params& params, std::size_t frame_bytes, std::siz
 // Encodes a chunk that has a type and is not empty.
 h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame, std::size_t& frame_bytes,
                          const Message& why, std::uint32_t threads) {
-  Quantizer quantizer = make_quantizer(params, raw);
+  threads = threads_for_chunk(threads, raw.size());
+  Quantizer quantizer = make_quantizer(params, raw, threads);
   Array<std::uint8_t> moved;
   if (params.wide != 0 && quantizer.kind != BoundKind::lossless) {
     moved = in_wide_bins(params, quantizer, raw);
@@ -194,7 +195,6 @@ h5l_status encode_values(const h5l_params& params, Bytes raw, MutableBytes frame
     return why.fail(H5L_OUT_OF_MEMORY, "out of memory for bins");
   }
   Quantizer chosen = quantizer;
-  threads = threads_for_chunk(threads, raw.size());
   Choice choice;
   h5l_status status = choose(params, chosen, raw, choice, why);
   if (status == H5L_OK) status = encode_as(choice, params, chosen, raw, frame, frame_bytes, why, threads);

@@ -29,7 +29,7 @@ const char* const kBoundNames[] = {"absolute", "pointwise-relative", "range-rela
 constexpr std::size_t kRangeBytes = std::size_t{1} << 18;
 
 template <class T>
-Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> raw) {
+Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> raw, std::uint32_t threads) {
   Quantizer quantizer;
   quantizer.kind = static_cast<BoundKind>(params.bound_kind);
   quantizer.has_fill = params.has_fill != 0 && fill_must_match_exactly(params);
@@ -40,7 +40,7 @@ Quantizer quantizer_of(const h5l_params& params, std::span<const std::uint8_t> r
     case BoundKind::absolute:
       return scalar::make_absolute<T>(quantizer, params.bound, rule);
     case BoundKind::range_relative: {
-      const h5l_range range = value_range(params, raw);
+      const h5l_range range = value_range(params, raw, threads);
       return scalar::make_absolute<T>(quantizer, absolute_bound(params.bound, range.min, range.max), rule);
     }
     case BoundKind::pointwise_relative:
@@ -240,9 +240,10 @@ double absolute_bound(double range_relative, double min, double max) {
   return scalar::bound_of_range(range_relative, min, max);
 }
 
-Quantizer make_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw) {
+Quantizer make_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw, std::uint32_t threads) {
   if (has_integers(params)) return make_integer_quantizer(params, raw);
-  return params.value_bytes == 4 ? quantizer_of<float>(params, raw) : quantizer_of<double>(params, raw);
+  return params.value_bytes == 4 ? quantizer_of<float>(params, raw, threads)
+                                 : quantizer_of<double>(params, raw, threads);
 }
 
 }  // namespace h5lossy

@@ -42,7 +42,8 @@ h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> ra
 // The absolute bound for a range-relative one (h5l_absolute_bound).
 double absolute_bound(double range_relative, double min, double max);
 
-// The quantizer for one chunk. Reads the data for a range-relative bound, and to find the stride of lossless integers.
-Quantizer make_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw);
+// The quantizer for one chunk. Reads the data for a range-relative bound, on up to `threads` threads, and to find the
+// stride of lossless integers.
+Quantizer make_quantizer(const h5l_params& params, std::span<const std::uint8_t> raw, std::uint32_t threads = 1);
 
 }  // namespace h5lossy
