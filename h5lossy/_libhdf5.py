@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 from h5py._objects import phil
 
+from h5lossy import _native
 from h5lossy._libraries import ffi, functions_in
 
 #: Kinds of chunk indexes, H5D_chunk_index_t.
@@ -154,6 +155,13 @@ def _number_of(function: str, identifier: int) -> int:
         with phil:
             get(identifier, number)
     return int(number[0])
+
+
+@functools.cache
+def hdf5() -> _native.HDF5:
+    """Return what writes many chunks per call."""
+    functions = (_function(name, "void (*)(void)") for name in _native.HDF5_FUNCTIONS.values())
+    return _native.HDF5([int(ffi.cast("uintptr_t", each)) for each in functions])
 
 
 @functools.cache
