@@ -5,16 +5,24 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+import itertools
+from typing import TYPE_CHECKING, Any
 
 import h5py
+import numpy as np
 from h5py._objects import phil
 
 from h5lossy import _native
 from h5lossy._libraries import ffi, functions_in
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 #: Kinds of chunk indexes, H5D_chunk_index_t.
 FIXED_ARRAY, EXTENSIBLE_ARRAY = 3, 4
+
+#: HADDR_UNDEF.
+NO_ADDRESS = (1 << 64) - 1
 
 _NO_SIZE = (1 << 64) - 1
 _HAS_MPI: bool = h5py.get_config().mpi
@@ -45,6 +53,23 @@ def has_no_chunks(dataset: int, place: tuple[int, ...]) -> bool:
     """Return whether no chunk of a dataset is in the file yet; `place` is that of any chunk."""
     status, size = _storage_size(dataset, place)
     return status >= 0 and size == _NO_SIZE
+
+
+def rows_of_chunks(dataset: h5py.Dataset, most: int) -> npt.NDArray[np.uint64]:
+    """Return place, filter mask, address and size of each chunk in the file, at most so many."""
+    identifier, rank = dataset.id, len(dataset.shape)
+    with phil:
+        if hasattr(identifier, "chunk_iter"):
+            return hdf5().list_chunks(identifier.id, rank, most)
+        # HDF5 before 1.12.3: looking them up one by one is slow where there are many.
+        numbers = range(min(most, identifier.get_num_chunks()))
+        found = (
+            (*one.chunk_offset, one.filter_mask, NO_ADDRESS if at is None else at, one.size)
+            for one in map(identifier.get_chunk_info, numbers)
+            for at in (one.byte_offset,)
+        )
+        rows = np.fromiter(itertools.chain.from_iterable(found), np.uint64)
+        return rows.reshape(-1, rank + 3)
 
 
 def allocated_end(file: h5py.h5f.FileID) -> int:
@@ -159,9 +184,9 @@ def _number_of(function: str, identifier: int) -> int:
 
 @functools.cache
 def hdf5() -> _native.HDF5:
-    """Return what writes many chunks per call."""
+    """Return what writes and lists many chunks per call."""
     functions = (_function(name, "void (*)(void)") for name in _native.HDF5_FUNCTIONS.values())
-    return _native.HDF5([int(ffi.cast("uintptr_t", each)) for each in functions])
+    return _native.HDF5([int(ffi.cast("uintptr_t", each or ffi.NULL)) for each in functions])
 
 
 @functools.cache

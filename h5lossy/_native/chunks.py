@@ -5,15 +5,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from h5lossy._native.library import Struct, ffi, lib, text
+from h5lossy._native.library import Struct, call, ffi, lib, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
     from h5lossy._native.frames import Frames
@@ -25,6 +23,7 @@ HDF5_FUNCTIONS = {
     "flush_dataset": "H5Dflush",
     "get_eoa": "H5Fget_eoa",
     "walk_errors": "H5Ewalk2",
+    "iterate_chunks": "H5Dchunk_iter",
 }
 
 _SPACE = ffi.typeof("h5l_space *")
@@ -37,6 +36,10 @@ class Space(Struct):
     reserved: int
     index_bytes: int
     stated: int
+
+
+#: Chunks that are listed at the first attempt.
+_FIRST_ROWS = 1 << 16
 
 
 class HDF5:
@@ -78,22 +81,12 @@ class HDF5:
         )
         return int(written[0]), end == lib.H5L_WRITE_NEEDS_FLUSH, text(message.text)
 
-
-def listed_chunks(
-    rank: int, capacity: int, iterate: Callable[[int, int], None]
-) -> npt.NDArray[np.uint64]:
-    """Return a row of ``h5l_chunk_list`` for each chunk that HDF5 lists.
-
-    `iterate` calls ``H5Dchunk_iter`` with the addresses of a callback function and of its data;
-    again if there are more than `capacity` chunks.
-    """
-    while True:
-        rows = np.empty((capacity, rank + 3), np.uint64)
-        found = ffi.new(
-            "h5l_chunk_list *", (rank, capacity, 0, ffi.cast("uint64_t *", rows.ctypes.data))
-        )
-        callback = ffi.addressof(lib, "h5l_list_chunk")
-        iterate(int(ffi.cast("uintptr_t", callback)), int(ffi.cast("uintptr_t", found)))
-        if found.count <= capacity:
-            return rows[: found.count]
-        capacity = found.count
+    def list_chunks(self, dataset: int, rank: int, most: int) -> npt.NDArray[np.uint64]:
+        """Return a row for each chunk in the file, at most so many."""
+        capacity = min(most, _FIRST_ROWS)
+        while True:
+            rows, count = np.empty((capacity, rank + 3), np.uint64), ffi.new("size_t *")
+            call("list_chunks", self._functions, dataset, rank, capacity, rows, count)
+            if count[0] < capacity or capacity == most:
+                return rows[: count[0]]
+            capacity = min(most, 8 * capacity)

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kDefaultList = 0;
 constexpr std::int64_t kDefaultStack = 0;
+constexpr int kStop = 1;         // H5_ITER_STOP
 constexpr int kFromOutside = 1;  // H5E_WALK_DOWNWARD: begins at the function that was called
 constexpr std::uint64_t kNotStored = ~0ull;
 constexpr std::uint64_t kEverything = ~0ull;
@@ -44,6 +45,21 @@ h5l_write_end fail(const h5l_hdf5& hdf5, const Message& why) {
   hdf5.walk_errors(kDefaultStack, kFromOutside, read_error, &reason);
   static_cast<void>(why.fail(H5L_INTERNAL, "%s (%s)", reason.outer.text, reason.inner.text));
   return H5L_WRITE_FAILED;
+}
+
+// What h5l_list_chunks fills.
+struct Listing {
+  std::size_t rank, capacity;
+  std::uint64_t* rows;
+  std::size_t count;
+};
+
+int list_chunk(const std::uint64_t* place, unsigned mask, std::uint64_t address, std::uint64_t bytes, void* data) {
+  auto& listing = *static_cast<Listing*>(data);
+  if (listing.count == listing.capacity) return kStop;
+  std::uint64_t* const rest = std::copy_n(place, listing.rank, listing.rows + listing.count * (listing.rank + 3));
+  rest[0] = mask, rest[1] = address, rest[2] = bytes;
+  return ++listing.count == listing.capacity ? kStop : 0;
 }
 
 }  // namespace
@@ -82,14 +98,15 @@ h5l_write_end h5l_write_chunks(const h5l_hdf5* hdf5, std::int64_t file, std::int
   return H5L_WRITE_DONE;
 }
 
-int h5l_list_chunk(const std::uint64_t* place, unsigned mask, std::uint64_t address, std::uint64_t bytes, void* list) {
-  auto& chunks = *static_cast<h5l_chunk_list*>(list);
-  if (chunks.count++ < chunks.capacity) {
-    std::uint64_t* const row = chunks.rows + (chunks.count - 1) * (chunks.rank + 3);
-    std::uint64_t* const rest = std::copy_n(place, chunks.rank, row);
-    rest[0] = mask, rest[1] = address, rest[2] = bytes;
-  }
-  return 0;
+h5l_status h5l_list_chunks(const h5l_hdf5* hdf5, std::int64_t dataset, std::uint32_t rank, std::size_t capacity,
+                           std::uint64_t* rows, std::size_t* count, h5l_message* message) {
+  const h5lossy::Message why(message);
+  h5lossy::Listing listing{rank, capacity, rows, 0};
+  const int status = hdf5->iterate_chunks(dataset, h5lossy::kDefaultList, h5lossy::list_chunk, &listing);
+  *count = listing.count;
+  if (status >= 0) return H5L_OK;
+  h5lossy::fail(*hdf5, why);
+  return H5L_CORRUPT;
 }
 
 }  // extern "C"

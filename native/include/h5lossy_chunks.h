@@ -23,7 +23,8 @@ extern "C" {
 
 /* cffi: begin */
 
-/* H5Dwrite_chunk, H5Dget_chunk_storage_size, H5Dflush, H5Fget_eoa and H5Ewalk2. */
+/* H5Dwrite_chunk, H5Dget_chunk_storage_size, H5Dflush, H5Fget_eoa, H5Ewalk2 and H5Dchunk_iter. The last one, which
+ * HDF5 has since 1.12.3 (and 1.10.10), is for h5l_list_chunks only. */
 typedef struct h5l_hdf5 {
   int (*write_chunk)(int64_t dataset, int64_t transfer, uint32_t mask, const uint64_t* place, size_t bytes,
                      const void* data);
@@ -31,6 +32,10 @@ typedef struct h5l_hdf5 {
   int (*flush_dataset)(int64_t dataset);
   int (*get_eoa)(int64_t file, uint64_t* end);
   int (*walk_errors)(int64_t stack, int direction, int (*visit)(unsigned n, const void* error, void* data), void* data);
+  int (*iterate_chunks)(int64_t dataset, int64_t transfer,
+                        int (*visit)(const uint64_t* place, unsigned mask, uint64_t address, uint64_t bytes,
+                                     void* data),
+                        void* data);
 } h5l_hdf5;
 
 /* What HDF5 allocates in a file, as far as the caller knows. */
@@ -57,16 +62,10 @@ h5l_write_end h5l_write_chunks(const h5l_hdf5* hdf5, int64_t file, int64_t datas
                                const uint64_t* places, const void* const* frames, const size_t* frame_bytes,
                                const h5l_space* space, size_t* written, h5l_message* message);
 
-/* Chunks in a file: for each one `rank` numbers of its place, its filter mask, address and size. */
-typedef struct h5l_chunk_list {
-  size_t rank;
-  size_t capacity; /* chunks for which `rows` has room */
-  size_t count;    /* of all chunks, also those without room */
-  uint64_t* rows;
-} h5l_chunk_list;
-
-/* Adds a chunk to a h5l_chunk_list: an H5D_chunk_iter_op_t, for H5Dchunk_iter. */
-int h5l_list_chunk(const uint64_t* place, unsigned mask, uint64_t address, uint64_t bytes, void* list);
+/* Lists the chunks of a dataset that are in the file, at most `capacity` of them: for each one `rank` numbers of its
+ * place, its filter mask, address and size. *count is set to their number. */
+h5l_status h5l_list_chunks(const h5l_hdf5* hdf5, int64_t dataset, uint32_t rank, size_t capacity, uint64_t* rows,
+                           size_t* count, h5l_message* message);
 
 /* cffi: end */
 
