@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -61,15 +60,22 @@ def rows_of_chunks(dataset: h5py.Dataset, most: int) -> npt.NDArray[np.uint64]:
     with phil:
         if hasattr(identifier, "chunk_iter"):
             return hdf5().list_chunks(identifier.id, rank, most)
-        # HDF5 before 1.12.3: looking them up one by one is slow where there are many.
-        numbers = range(min(most, identifier.get_num_chunks()))
-        found = (
-            (*one.chunk_offset, one.filter_mask, NO_ADDRESS if at is None else at, one.size)
-            for one in map(identifier.get_chunk_info, numbers)
-            for at in (one.byte_offset,)
+        return rows_looked_up(identifier, rank, most)
+
+
+def rows_looked_up(dataset: h5py.h5d.DatasetID, rank: int, most: int) -> npt.NDArray[np.uint64]:
+    """Do the same with HDF5 before 1.12.3, one by one, which is slow where there are many."""
+    found = map(dataset.get_chunk_info, range(min(most, dataset.get_num_chunks())))
+    rows = [
+        (
+            *one.chunk_offset,
+            one.filter_mask,
+            NO_ADDRESS if one.byte_offset is None else one.byte_offset,
+            one.size,
         )
-        rows = np.fromiter(itertools.chain.from_iterable(found), np.uint64)
-        return rows.reshape(-1, rank + 3)
+        for one in found
+    ]
+    return np.array(rows, np.uint64).reshape(-1, rank + 3)
 
 
 def allocated_end(file: h5py.h5f.FileID) -> int:

@@ -228,7 +228,7 @@ class GpuReader(ChunkReader):
         """Read, or raise MemoryError if the GPU has no memory for a batch."""
         self._threads = threads
         chosen = self._chosen
-        places = np.array(list(chosen.box.places(chosen.chunks)))
+        places = chosen.box.place_rows(chosen.chunks)
         start = tuple(map(operator.mod, chosen.box.start, chosen.chunks))
 
         def read(first: int, buffers: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:

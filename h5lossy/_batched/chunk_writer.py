@@ -199,13 +199,13 @@ class ChunkWriter:
         """Write the box of whole chunks, copying only frames to the host, then the other chunks."""
         chunks = self._chosen.chunks
         part = cupy_memory(memory.owner[whole.within(self._chosen.box).slices])
-        places = self._order()
+        places = whole.place_rows(chunks)
         padding = int(as_bits(self._fill.real))  # the components of complex ones are equal
         for frames in encode(part, self._params, chunks, padding):
-            now = itertools.islice(places, len(frames))
-            self._store.put(np.array(list(now)), frames)
+            done = self._store.done
+            self._store.put(places[done : done + len(frames)], frames)
             self._tell()
-        for place in places:
+        for place in itertools.islice(self._order(), len(places), None):
             box = chunk_box(place, chunks).intersection(self._chosen.box)
             self._store.put_part(place, box, self._values(box))
             self._tell()
