@@ -59,8 +59,8 @@ _INDEX_BYTES = 64 << 10
 #: An extensible array grows by blocks of this many bytes times the root of the chunk's number.
 _GROWTH_BYTES = 128
 
-#: Reserved at most for the chunks after the next one, since a reservation takes as long as a small
-#: chunk. What is reserved and not needed stays with the file.
+#: Several small chunks get their space together, of this many bytes: a reservation takes as long as
+#: one of them. What is reserved and not needed stays with the file.
 _AHEAD_BYTES = 1 << 20
 
 #: An entry of an index that has its full size from the start.
@@ -181,7 +181,7 @@ class ChunkStore:
         end = allocated_end(self._file) + size + index_bytes
         if end > self._end:
             fd = self._file.get_vfd_handle()
-            further = end + min(ahead, _AHEAD_BYTES)
+            further = end + max(0, min(ahead, _AHEAD_BYTES - size))
             code = self._allocate(fd, further) and self._allocate(fd, end)
             if code:
                 raise OSError(
