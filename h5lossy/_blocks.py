@@ -4,21 +4,21 @@
 
 from __future__ import annotations
 
-import array
 import functools
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, NamedTuple
 
 import h5py
 import numpy as np
 
 from h5lossy._errors import CorruptFrameError, H5LossyError
-from h5lossy._libhdf5 import EXTENSIBLE_ARRAY, chunk_index
+from h5lossy._libhdf5 import EXTENSIBLE_ARRAY, NO_ADDRESS, chunk_index, rows_of_chunks
 from h5lossy._names import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -133,43 +133,36 @@ def grid_of(dataset: h5py.Dataset) -> tuple[int, ...]:
 
 def chunk_starts(dataset: h5py.Dataset) -> list[tuple[int, ...]]:
     """List where the chunks in the file begin."""
-    return list(map(tuple, chunk_offsets(dataset).tolist()))
+    return list(map(tuple, listed_chunks(dataset).places.tolist()))
 
 
-def chunk_offsets(dataset: h5py.Dataset) -> npt.NDArray[np.uint64]:
-    """Return where the chunks in the file begin: a row per chunk, 8 bytes per axis."""
-    offsets = array.array("Q")
-    for_each_chunk(dataset, lambda chunk: offsets.extend(chunk.chunk_offset))
-    return np.frombuffer(offsets or b"", np.uint64).reshape(-1, len(dataset.shape))
+class ListedChunks(NamedTuple):
+    """The chunks that are in a file; each array has a row per chunk."""
+
+    places: npt.NDArray[np.int64]  # where each chunk begins
+    masks: npt.NDArray[np.uint64]  # filters that were left out
+    addresses: npt.NDArray[np.uint64]
+    sizes: npt.NDArray[np.uint64]
 
 
-def for_each_chunk(dataset: h5py.Dataset, visit: Callable[[Any], bool | None]) -> None:
-    """Call a function with the `h5py.h5d.StoreInfo` of each chunk in the file until one is True."""
-    place = _place_of_listed(dataset)
-
-    def go_on(chunk: Any) -> bool | None:  # chunk_iter stops at the first result that is not None
-        if chunk.byte_offset is None:  # a damaged index may list a chunk without an address
-            return None
-        if place is not None:
-            chunk = chunk._replace(chunk_offset=place(chunk.chunk_offset))
-        return visit(chunk) or None
-
+def listed_chunks(dataset: h5py.Dataset, most: int = sys.maxsize) -> ListedChunks:
+    """List the chunks in the file, at most so many."""
     try:
-        if hasattr(dataset.id, "chunk_iter"):
-            dataset.id.chunk_iter(go_on)
-        else:  # HDF5 before 1.12.3: looking them up one by one is slow where there are many
-            infos = map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))
-            any(map(go_on, infos))
-    except H5LossyError:  # raised by `visit`
-        raise
-    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+        rows = rows_of_chunks(dataset, most)
+    except (H5LossyError, OSError, OverflowError, RuntimeError, ValueError) as error:
         raise CorruptFrameError(
             f"the chunks of {name_of(dataset)} in {dataset.file.filename} can't be listed: {error}"
         ) from error
+    rank = len(dataset.shape)
+    rows = rows[rows[:, rank + 1] != NO_ADDRESS]  # a damaged index may have such chunks
+    places = _places_of_listed(dataset, rows[:, :rank].astype(np.int64))
+    return ListedChunks(places, *rows[:, rank:].T)
 
 
-def _place_of_listed(dataset: h5py.Dataset) -> Callable[[tuple[int, ...]], tuple[int, ...]] | None:
-    """Return a function that corrects where HDF5 lists chunks; None if HDF5 lists them correctly.
+def _places_of_listed(
+    dataset: h5py.Dataset, listed: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return where the chunks are that HDF5 lists, maybe at wrong places.
 
     An extensible array, the index of datasets of the newer formats with one unlimited axis, numbers
     chunks as if that axis were the first. HDF5 (1.10 to 2.2) lists chunks by that number, but
@@ -178,24 +171,20 @@ def _place_of_listed(dataset: h5py.Dataset) -> Callable[[tuple[int, ...]], tuple
     """
     maxshape, chunks = dataset.maxshape, dataset.chunks
     if maxshape.count(None) != 1 or maxshape[0] is None:
-        return None
+        return listed
     if chunk_index(dataset.id.id) != EXTENSIBLE_ARRAY or not _hdf5_lists_wrong_places():
-        return None
+        return listed
     unlimited = maxshape.index(None)
     counts = [-(-(most or n) // n) for most, n in zip(maxshape, chunks, strict=True)]
-    others = [axis for axis in range(len(chunks)) if axis != unlimited]
-
-    def place(listed: tuple[int, ...]) -> tuple[int, ...]:
-        number = 0
-        for axis in range(unlimited, len(chunks)):
-            number = number * counts[axis] + listed[axis] // chunks[axis]
-        found = [0] * len(chunks)
-        for axis in reversed(others):
-            number, found[axis] = divmod(number, counts[axis])
-        found[unlimited] = number
-        return tuple(at * n for at, n in zip(found, chunks, strict=True))
-
-    return place
+    numbers = np.zeros(len(listed), np.int64)
+    for axis in range(unlimited, len(chunks)):
+        numbers = numbers * counts[axis] + listed[:, axis] // chunks[axis]
+    places = np.empty_like(listed)
+    for axis in reversed([axis for axis in range(len(chunks)) if axis != unlimited]):
+        numbers, places[:, axis] = np.divmod(numbers, counts[axis])
+    places[:, unlimited] = numbers
+    places *= chunks
+    return places
 
 
 @functools.cache
@@ -206,18 +195,6 @@ def _hdf5_lists_wrong_places() -> bool:
         dataset[...] = 1
         file.flush()
         return bool(dataset.id.get_chunk_info(1).chunk_offset != (1, 0))
-
-
-def first_chunk(dataset: h5py.Dataset) -> tuple[int, ...] | None:
-    """Return where a chunk begins that is in the file; None if there is none."""
-    found: list[tuple[int, ...]] = []
-
-    def take(chunk: Any) -> bool:
-        found.append(chunk.chunk_offset)
-        return True
-
-    for_each_chunk(dataset, take)
-    return found[0] if found else None
 
 
 def _pieces(extent: int, length: int) -> int:

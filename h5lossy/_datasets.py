@@ -7,7 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from h5lossy._blocks import for_each_chunk
+import numpy as np
+
+from h5lossy._blocks import listed_chunks
 from h5lossy._codecs import FILTER_ID, Codec, codec_from_params, unpacked
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._libhdf5 import filters_in
@@ -19,7 +21,6 @@ from h5lossy._variables import takes_variables
 
 if TYPE_CHECKING:
     import h5py
-    import numpy as np
 
     from h5lossy._bounds import ErrorBound
 
@@ -116,20 +117,9 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
         return None
     filters = filters_in(dataset.id.get_create_plist())
     index = [filter_id for filter_id, *_ in filters].index(FILTER_ID)
-    count = unfiltered = raw_bytes = stored_bytes = 0
     shape, chunks, dtype = dataset.shape, dataset.chunks, dataset.dtype
-
-    def add(chunk: Any) -> None:
-        nonlocal count, unfiltered, raw_bytes, stored_bytes
-        values = 1
-        for start, extent, length in zip(chunk.chunk_offset, shape, chunks, strict=True):
-            values *= min(length, extent - start)
-        count += 1
-        unfiltered += chunk.filter_mask >> index & 1
-        raw_bytes += values * dtype.itemsize
-        stored_bytes += chunk.size
-
-    for_each_chunk(dataset, add)
+    listed = listed_chunks(dataset)
+    values = np.minimum(chunks, np.array(shape) - listed.places).prod(axis=1)
     return DatasetInfo(
         path=name_of(dataset),
         shape=shape,
@@ -144,10 +134,10 @@ def describe(dataset: h5py.Dataset) -> DatasetInfo | None:
             name.decode("utf-8", "replace") or str(filter_id)
             for filter_id, _, _, name in filters[:index] + filters[index + 1 :]
         ),
-        chunks_stored=count,
-        chunks_unfiltered=unfiltered,
-        raw_bytes=raw_bytes,
-        stored_bytes=stored_bytes,
+        chunks_stored=len(listed.sizes),
+        chunks_unfiltered=int(np.count_nonzero(listed.masks & np.uint64(1 << index))),
+        raw_bytes=sum(values.tolist()) * dtype.itemsize,
+        stored_bytes=sum(listed.sizes.tolist()),
     )
 
 

@@ -5,15 +5,23 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
+import numpy as np
 from h5py._objects import phil
 
+from h5lossy import _native
 from h5lossy._libraries import ffi, functions_in
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 #: Kinds of chunk indexes, H5D_chunk_index_t.
 FIXED_ARRAY, EXTENSIBLE_ARRAY = 3, 4
+
+#: HADDR_UNDEF.
+NO_ADDRESS = (1 << 64) - 1
 
 _NO_SIZE = (1 << 64) - 1
 _HAS_MPI: bool = h5py.get_config().mpi
@@ -60,6 +68,30 @@ def has_no_chunks(dataset: int, place: tuple[int, ...]) -> bool:
     """Return whether no chunk of a dataset is in the file yet; `place` is that of any chunk."""
     status, size = _storage_size(dataset, place)
     return status >= 0 and size == _NO_SIZE
+
+
+def rows_of_chunks(dataset: h5py.Dataset, most: int) -> npt.NDArray[np.uint64]:
+    """Return place, filter mask, address and size of each chunk in the file, at most so many."""
+    identifier, rank = dataset.id, len(dataset.shape)
+    with phil:
+        if hasattr(identifier, "chunk_iter"):
+            return hdf5().list_chunks(identifier.id, rank, most)
+        return rows_looked_up(identifier, rank, most)
+
+
+def rows_looked_up(dataset: h5py.h5d.DatasetID, rank: int, most: int) -> npt.NDArray[np.uint64]:
+    """Do the same with HDF5 before 1.12.3, one by one, which is slow where there are many."""
+    found = map(dataset.get_chunk_info, range(min(most, dataset.get_num_chunks())))
+    rows = [
+        (
+            *one.chunk_offset,
+            one.filter_mask,
+            NO_ADDRESS if one.byte_offset is None else one.byte_offset,
+            one.size,
+        )
+        for one in found
+    ]
+    return np.array(rows, np.uint64).reshape(-1, rank + 3)
 
 
 def allocated_end(file: h5py.h5f.FileID) -> int:
@@ -170,6 +202,13 @@ def _number_of(function: str, identifier: int) -> int:
         with phil:
             get(identifier, number)
     return int(number[0])
+
+
+@functools.cache
+def hdf5() -> _native.HDF5:
+    """Return what writes and lists many chunks per call."""
+    functions = (_function(name, "void (*)(void)") for name in _native.HDF5_FUNCTIONS.values())
+    return _native.HDF5([int(ffi.cast("uintptr_t", each or ffi.NULL)) for each in functions])
 
 
 @functools.cache

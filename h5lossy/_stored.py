@@ -20,7 +20,7 @@ from h5py import h5t, h5z
 from h5py._objects import phil
 
 from h5lossy import _native
-from h5lossy._blocks import chunk_starts, for_each_chunk
+from h5lossy._blocks import chunk_starts, listed_chunks
 from h5lossy._errors import CorruptFrameError, H5LossyError
 from h5lossy._libhdf5 import chunk_options, filters_in, is_parallel, stored_size
 from h5lossy._per_dataset import once_per_dataset
@@ -129,7 +129,11 @@ class StoredChunks:
     def check_lengths(self, places: Iterable[Place] | None = None) -> None:
         """Check the lengths of some chunks; by default of all that are stored."""
         if places is None:
-            for_each_chunk(self._dataset, self._check_listed)
+            listed = listed_chunks(self._dataset)
+            numbers = (listed.places, listed.masks, listed.sizes)
+            for start, mask, size in zip(*(each.tolist() for each in numbers), strict=True):
+                with self._named(tuple(start)):
+                    self._check_length(tuple(start), mask, size)
             return
         for place in places:
             if stored_size(self._dataset.id.id, place) is not None:
@@ -137,10 +141,6 @@ class StoredChunks:
                     # Without the bytes, only a search through all chunks can find the mask.
                     mask, stored = self._fetch(place)
                     self._check_length(place, mask, len(stored))
-
-    def _check_listed(self, chunk: Any) -> None:
-        with self._named(chunk.chunk_offset):
-            self._check_length(chunk.chunk_offset, chunk.filter_mask, chunk.size)
 
     def _fetch(self, start: Place) -> tuple[int, bytes]:
         """Return a chunk's filter mask, and its bytes, if their number is plausible."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._batched.pipeline import FrameBuffers, overlap
-from h5lossy._blocks import batch_bytes, chunk_offsets, grid_of
+from h5lossy._blocks import batch_bytes, grid_of, listed_chunks
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._datasets import codec_of
 from h5lossy._errors import H5LossyError, InvalidArgumentError, UnsupportedError
@@ -237,7 +237,7 @@ class _ChunkCheck:
         self._chunks: Place = dataset.chunks
         self._threads = _native.default_threads()
         self._stored = StoredChunks(dataset)
-        starts = chunk_offsets(dataset)
+        starts = listed_chunks(dataset).places.astype(np.uint64)
         self._starts = starts[np.lexsort(starts.T[::-1])]
         self._extents = np.minimum(
             np.array(self._chunks, np.uint64), np.array(dataset.shape, np.uint64) - self._starts

@@ -72,7 +72,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     make(folder, "process", PROCESS)
-    headers = ("h5lossy.h", "h5lossy_device.h")
+    headers = ("h5lossy.h", "h5lossy_device.h", "h5lossy_chunks.h")
     library = make(folder, "library", *map(declared, headers), ENTRY)
     make(folder, "assess", declared("h5lossy_assess.h"), base=library)
 

@@ -23,10 +23,11 @@ import pytest
 from hypothesis import strategies as st
 
 import h5lossy
-from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, _blocks
+from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, _blocks, _native
 from h5lossy._batched import chunk_readers
 from h5lossy._batched.chunk_readers import HostReader
 from h5lossy._batched.chunk_writer import ChunkWriter
+from h5lossy._batched.store import ChunkStore
 from h5lossy._libhdf5 import stored_size
 from hdf5_helpers import FILL_NEVER, create, creation_list, environment, field, frames, run_python
 
@@ -895,6 +896,24 @@ def test_a_file_that_is_closed_meanwhile(tmp_path: Path) -> None:
         _, ours = twins(file, (300, 100), chunks=(16, 16))
         with pytest.raises(IncompleteWriteError, match="of 133 chunks of /ours0"):
             h5lossy.write(ours, 1.0, progress=lambda _done, _total: file.close())
+
+
+@pytest.mark.parametrize("errors", [{}, {"errno = 28, error message": errno.ENOSPC}])
+def test_what_hdf5_says_of_a_chunk_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errors: dict[str, int]
+) -> None:
+    frame = np.frombuffer(h5lossy.encode(field((4, 4)), CODEC), np.uint8)
+    addresses = np.full(3, frame.ctypes.data, np.uintp)
+    batch = _native.Frames(addresses, np.full(3, len(frame), np.uintp), frame)
+    for said in errors:
+        monkeypatch.setattr("h5lossy._native.chunks.text", lambda _, said=said: said)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        x = file.create_dataset("x", (16, 4), "f4", chunks=(4, 4), compression=CODEC)
+        store = ChunkStore(x)
+        with pytest.raises(OSError, match=next(iter(errors), "boundary")) as caught:
+            store.put(np.array([[0, 0], [3, 0], [8, 0]]), batch)
+        assert caught.value.errno == next(iter(errors.values()), None)
+        assert store.done == x.id.get_num_chunks() == 1
 
 
 FULL = """

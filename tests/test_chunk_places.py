@@ -16,6 +16,7 @@ import pytest
 import h5lossy
 from h5lossy import PFPL
 from h5lossy._blocks import chunk_starts, grid_of
+from h5lossy._libhdf5 import rows_looked_up, rows_of_chunks
 from hdf5_helpers import h5lossy_command
 
 if TYPE_CHECKING:
@@ -73,6 +74,18 @@ def test_everything_finds_them(tmp_path: Path, layout: str, libver: str) -> None
     h5lossy_command("verify", copy)
     with h5py.File(copy) as file:
         np.testing.assert_allclose(file["t"][...], values, rtol=0, atol=0.75)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_older_hdf5_lists_the_same(tmp_path: Path, layout: str, libver: str) -> None:
+    made(tmp_path / "a.h5", layout, libver)
+    with h5py.File(tmp_path / "a.h5") as file:
+        data, rank = file["t"], file["t"].ndim
+        one_by_one = rows_looked_up(data.id, rank, 1000)
+        for most in (1, 3, 1000):
+            np.testing.assert_array_equal(rows_of_chunks(data, most), one_by_one[:most])
+            np.testing.assert_array_equal(rows_looked_up(data.id, rank, most), one_by_one[:most])
 
 
 def _is_stored(data: h5py.Dataset, place: tuple[int, ...]) -> bool:

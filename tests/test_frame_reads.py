@@ -180,12 +180,13 @@ def test_a_chunk_with_an_absurd_size_is_not_taken_for_one_that_is_not_stored(
     tmp_path: Path, data: Any, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     write(tmp_path / "a.h5", data)
-    listed = chunk_readers.for_each_chunk
+    right = chunk_readers.listed_chunks
 
-    def damaged(dataset: Any, visit: Any) -> None:
-        listed(dataset, lambda chunk: visit(chunk._replace(size=size)))
+    def damaged(dataset: Any) -> Any:
+        found = right(dataset)
+        return found._replace(sizes=np.full_like(found.sizes, size))
 
-    monkeypatch.setattr(chunk_readers, "for_each_chunk", damaged)
+    monkeypatch.setattr(chunk_readers, "listed_chunks", damaged)
     with h5py.File(tmp_path / "a.h5") as f:  # HDF5 itself knows the sizes
         np.testing.assert_array_equal(h5lossy.read(f["x"]), f["x"][...])
 

@@ -17,7 +17,7 @@ import pytest
 import h5lossy
 from h5lossy import PFPL, _blocks
 from h5lossy._batched import chunk_readers
-from h5lossy._blocks import for_each_chunk
+from h5lossy._blocks import ListedChunks, listed_chunks
 from h5lossy._verification.records import HASH_ATTRIBUTE
 from hdf5_helpers import PROCESS_SECONDS, PYTHON, environment, field, run, tool, with_plugin
 
@@ -190,13 +190,13 @@ def test_a_dataset_that_grows_while_its_chunks_are_listed(
         )
         h5lossy.write(x, values[:4])
 
-        def grow_first(dataset: h5py.Dataset, visit: Callable[[Any], None]) -> None:
+        def grow_first(dataset: h5py.Dataset) -> ListedChunks:
             x.resize(8, axis=0)
             x[4:] = values[4:]
-            for_each_chunk(dataset, visit)
+            return listed_chunks(dataset)
 
         monkeypatch.setattr(chunk_readers, "_FEW_CHUNKS", 0)  # else none are listed
-        monkeypatch.setattr(chunk_readers, "for_each_chunk", grow_first)
+        monkeypatch.setattr(chunk_readers, "listed_chunks", grow_first)
         assert_close(h5lossy.read(x), values[:4])
         assert_close(h5lossy.read(x), values)
 

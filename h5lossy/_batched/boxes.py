@@ -59,6 +59,14 @@ class Box:
         )
         return itertools.product(*axes)
 
+    def place_rows(self, chunks: Place) -> npt.NDArray[np.int64]:
+        """Return the same as the rows of an array."""
+        axes = (
+            np.arange(first - first % length, end, length)
+            for first, end, length in zip(self.start, self.stop, chunks, strict=True)
+        )
+        return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(chunks))
+
     def within(self, outer: Box) -> Box:
         """Return the same values in coordinates relative to the start of another box."""
         return Box(

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import array
 import itertools
 import operator
 from functools import partial
@@ -17,7 +16,7 @@ from h5lossy._arrays import cupy_memory
 from h5lossy._batched.boxes import Pieces, Place, Selection, chunk_box
 from h5lossy._batched.gpu_decoder import decode
 from h5lossy._batched.pipeline import FrameBuffers, aligned, overlap
-from h5lossy._blocks import batch_bytes, for_each_chunk
+from h5lossy._blocks import batch_bytes, listed_chunks
 from h5lossy._frame_reads import FrameFile, opened_for_frames
 from h5lossy._libhdf5 import stored_size
 from h5lossy._values import unwritten_value
@@ -116,26 +115,18 @@ class ChunkReader:
 
     def _list_chunks(self) -> npt.NDArray[np.uint32]:
         """Return the sizes of all chunks of the selection, and keep their offsets."""
-        chosen, rank = self._chosen, len(self._chosen.counts)
+        chosen = self._chosen
         stored = np.full(chosen.counts, _NOT_STORED, np.uint32)  # there may be millions
-        listed = array.array("Q")
-
-        def add(chunk: Any) -> None:
-            listed.extend(chunk.chunk_offset)
-            size = min(chunk.size, _NOT_STORED - 1)
-            listed.extend((chunk.filter_mask, chunk.byte_offset, size))
-
-        for_each_chunk(self._dataset, add)
-        rows = np.frombuffer(listed or b"", np.int64).reshape(-1, rank + 3)
-        inside = rows[:, :rank] // chosen.chunks - chosen.first
+        listed = listed_chunks(self._dataset)
+        inside = listed.places // chosen.chunks - chosen.first
         is_chosen = ((inside >= 0) & (inside < chosen.counts)).all(axis=1)
         at = tuple(inside[is_chosen].T)
-        masks, offsets, sizes = rows[is_chosen, rank:].T
-        stored[at] = sizes
+        stored[at] = np.minimum(listed.sizes[is_chosen], _NOT_STORED - 1)
         self._file = opened_for_frames(self._dataset, self._threads)
         if self._file is not None:
             self._offsets = np.zeros(chosen.counts, np.int64)
-            self._offsets[at] = np.where(masks == 0, offsets, 0)
+            offsets = np.where(listed.masks == 0, listed.addresses.astype(np.int64), 0)
+            self._offsets[at] = offsets[is_chosen]
         return stored
 
     def _read_frames(
@@ -237,7 +228,7 @@ class GpuReader(ChunkReader):
         """Read, or raise MemoryError if the GPU has no memory for a batch."""
         self._threads = threads
         chosen = self._chosen
-        places = np.array(list(chosen.box.places(chosen.chunks)))
+        places = chosen.box.place_rows(chosen.chunks)
         start = tuple(map(operator.mod, chosen.box.start, chosen.chunks))
 
         def read(first: int, buffers: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:

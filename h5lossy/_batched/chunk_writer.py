@@ -67,7 +67,6 @@ class ChunkWriter:
         self._recorder: Recorder | None = None
         #: The box of whole chunks that a GPU encodes: they are written before the others.
         self._first: Box | None = None
-        self._done = 0
 
     def run(self, recorder: Recorder | None = None) -> None:
         """Write all chunks, checked first by a recorder; an error says which were written."""
@@ -81,7 +80,7 @@ class ChunkWriter:
         except Exception as error:
             raise IncompleteWriteError(
                 f"{self._state()}: {type(error).__name__}: {error}",
-                tuple(itertools.islice(self._order(), self._done)),
+                tuple(itertools.islice(self._order(), self._store.done)),
                 len(self._chosen),
             ) from error
         except BaseException as error:
@@ -99,7 +98,7 @@ class ChunkWriter:
                     self._write_from_gpu(memory, whole)
                 except MemoryError:
                     # The GPU has no memory for a batch.
-                    if self._done:
+                    if self._store.done:
                         raise
                     self._first = None
                 else:
@@ -111,7 +110,7 @@ class ChunkWriter:
             overlap(self._fetch(), self._encode, self._put)
 
     def _state(self) -> str:
-        return f"{self._done} of {len(self._chosen)} chunks of {self._name} were written"
+        return f"{self._store.done} of {len(self._chosen)} chunks of {self._name} were written"
 
     def _order(self) -> Iterator[Place]:
         """Yield the chunks in the order in which they are written."""
@@ -122,7 +121,9 @@ class ChunkWriter:
             yield from map(tuple, left.tolist())
 
     def _tell(self) -> None:
-        self._report(self._chosen.nbytes * self._done // len(self._chosen), self._chosen.nbytes)
+        self._report(
+            self._chosen.nbytes * self._store.done // len(self._chosen), self._chosen.nbytes
+        )
 
     # --------------------------------------------------------------------------------------------
     # Encoded by the CPU
@@ -148,21 +149,22 @@ class ChunkWriter:
         values = self._source.read(self._chosen.of_kept(box))
         return as_stored(values, self._dtype).reshape(box.shape)
 
-    def _encode(self, batch: _Batch) -> list[npt.NDArray[np.uint8]]:
+    def _encode(self, batch: _Batch) -> _native.Frames:
         """Return the frames of the whole chunks, in the helper thread: no HDF5 here."""
         whole = batch.pieces[batch.pieces.whole]
+        room = self._buffers.next(len(whole), self._frame_bytes)
+        frames = _native.Frames(
+            np.empty(len(whole), np.uintp), np.empty(len(whole), np.uintp), room
+        )
         if not len(whole):
-            return []
+            return frames
         parts = whole.in_array(batch.values, batch.pieces.start[0], self._chosen.chunks, self._fill)
-        room = self._buffers.next(len(parts), self._frame_bytes)
-        frames: list[Any] = [None] * len(parts)
         grouped = groups(self._regions, whole)
         for region, which in grouped:
             params = self._params if region is None else region.params
             encoded = _native.encode_parts(params, parts[which], room[: len(which)], self._threads)
             room = room[len(which) :]
-            for i, frame in zip(which.tolist(), encoded, strict=True):
-                frames[i] = frame
+            frames.addresses[which], frames.sizes[which] = encoded.addresses, encoded.sizes
         if self._recorder is not None:  # the batch consists of whole chunks
             decoded = np.empty_like(batch.values)
             parts = dataclasses.replace(parts, array=decoded)
@@ -175,17 +177,18 @@ class ChunkWriter:
                 self._recorder.check_part(bound, box.start, batch.values[part], decoded[part])
         return frames
 
-    def _put(self, batch: _Batch, frames: list[npt.NDArray[np.uint8]]) -> None:
+    def _put(self, batch: _Batch, frames: _native.Frames) -> None:
         """Write a batch."""
-        pieces, left = batch.pieces, iter(frames)
-        for i in range(len(pieces)):
-            place, box = pieces.place(i), pieces.box(i)
-            if pieces.whole[i]:
-                self._store.put(place, next(left))
-            else:
+        pieces = batch.pieces
+        begin = first = 0
+        for part in [*np.flatnonzero(~pieces.whole).tolist(), len(pieces)]:
+            whole = pieces.places[begin:part]
+            self._store.put(whole, frames[first : first + len(whole)])
+            begin, first = part + 1, first + len(whole)
+            if part < len(pieces):
+                box = pieces.box(part)
                 values = batch.values[box.within(pieces.bounds).slices]
-                self._store.put_part(place, box, values)
-            self._done += 1
+                self._store.put_part(pieces.place(part), box, values)
         self._tell()
 
     # --------------------------------------------------------------------------------------------
@@ -196,15 +199,13 @@ class ChunkWriter:
         """Write the box of whole chunks, copying only frames to the host, then the other chunks."""
         chunks = self._chosen.chunks
         part = cupy_memory(memory.owner[whole.within(self._chosen.box).slices])
-        places = self._order()
+        places = whole.place_rows(chunks)
         padding = int(as_bits(self._fill.real))  # the components of complex ones are equal
         for frames in encode(part, self._params, chunks, padding):
-            for frame, place in zip(frames, places, strict=False):
-                self._store.put(place, frame)
-                self._done += 1
+            done = self._store.done
+            self._store.put(places[done : done + len(frames)], frames)
             self._tell()
-        for place in places:
+        for place in itertools.islice(self._order(), len(places), None):
             box = chunk_box(place, chunks).intersection(self._chosen.box)
             self._store.put_part(place, box, self._values(box))
-            self._done += 1
             self._tell()

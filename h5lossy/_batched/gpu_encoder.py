@@ -37,10 +37,18 @@ class _EncodeSlot:
         self.host_sizes = chunks.library.pinned(8 * chunks.most)
         self.host_frames: Any = np.empty(0, np.uint8)
         self.begins = np.zeros(1, np.int64)
-        self.ends = np.zeros(0, np.int64)
+        self.frame_bytes = np.zeros(0, np.int64)
         self.host_made: dict[int, npt.NDArray[np.uint8]] = {}
         self.encoded: Any = None
         self.copied: Any = None
+
+    def frames(self) -> _native.Frames:
+        """Return the frames that were copied, and those that the host made."""
+        addresses = (self.host_frames.ctypes.data + self.begins[:-1]).astype(np.uintp)
+        sizes = self.frame_bytes.astype(np.uintp)
+        for k, frame in self.host_made.items():
+            addresses[k], sizes[k] = frame.ctypes.data, len(frame)
+        return _native.Frames(addresses, sizes, (self.host_frames, self.host_made))
 
 
 def _encode_on_host(
@@ -63,7 +71,7 @@ def _encode_on_host(
 
 def encode(
     memory: DeviceMemory, params: _native.Params, chunks: tuple[int, ...], padding: int
-) -> Iterator[list[npt.NDArray[np.uint8]]]:
+) -> Iterator[_native.Frames]:
     """Yield the frames of all chunks, in C order, a batch at a time; valid until the next one."""
     work = GpuChunks(memory, chunks, (0,) * len(chunks), padding)
     copies = work.library.stream(work.device)
@@ -94,7 +102,7 @@ def encode(
         sizes = slot.host_sizes.view(np.int64)[:count]
         slot.begins = np.zeros(count + 1, np.int64)
         np.cumsum(-(-sizes // _ALIGNMENT) * _ALIGNMENT, out=slot.begins[1:])
-        slot.ends = slot.begins[:-1] + sizes
+        slot.frame_bytes = sizes.copy()
         slot.host_made = _encode_on_host(work, params, probe, batches[i][0], sizes)
         packed_bytes = int(slot.begins[-1])
         if packed_bytes > len(slot.host_frames):
@@ -111,9 +119,7 @@ def encode(
             fetch(i + 1)
             slot = slots[i % len(slots)]
             slot.copied.synchronize()
-            ends = zip(slot.begins.tolist(), slot.ends.tolist(), strict=False)
-            encoded = [slot.host_frames[begin:end] for begin, end in ends]
-            yield [slot.host_made.get(k, frame) for k, frame in enumerate(encoded)]
+            yield slot.frames()
     finally:  # no copy may still be running when this memory is freed
         work.mark().synchronize()
         work.mark(copies).synchronize()

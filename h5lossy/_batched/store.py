@@ -21,11 +21,12 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
 import shutil
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from h5py import h5f, h5i
 from h5py._objects import phil
 
@@ -38,6 +39,7 @@ from h5lossy._libhdf5 import (
     chunk_index,
     end_after_flush,
     has_no_chunks,
+    hdf5,
     put_into_file,
     stored_size,
 )
@@ -45,8 +47,6 @@ from h5lossy._per_dataset import once_per_dataset
 from h5lossy._superblock import read_superblock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import h5py
     import numpy.typing as npt
 
@@ -59,14 +59,18 @@ _INDEX_BYTES = 64 << 10
 #: An extensible array grows by blocks of this many bytes times the root of the chunk's number.
 _GROWTH_BYTES = 128
 
-#: Reserved beyond what the next chunk needs, since a reservation takes as long as a small chunk.
-_AHEAD_BYTES = 32 << 10
+#: Several small chunks get their space together, of this many bytes: a reservation takes as long as
+#: one of them. What is reserved and not needed stays with the file.
+_AHEAD_BYTES = 1 << 20
 
 #: An entry of an index that has its full size from the start.
 _ENTRY_BYTES = 24
 
 #: If more than this was allocated since the last flush, a flush is faster than reserving it.
 _UNFLUSHED_BYTES = 4 << 20
+
+#: Beyond the end of any file.
+_EVERYTHING = (1 << 64) - 1
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 
@@ -85,23 +89,57 @@ class ChunkStore:
         #: The length that the superblock in the file states.
         self._stated = 0
         #: Disk space is reserved up to here.
-        self._end = 0
+        self._end = 0 if self._is_on_disk else _EVERYTHING
+        #: Chunks that were written.
+        self.done = 0
         if self._is_on_disk:
             with phil:
                 self._begin()
 
-    def put(self, place: Place, frame: npt.NDArray[Any]) -> None:
-        """Write the frame of the chunk that begins at `place`."""
-        with self._replacing(place, len(frame)):
-            self._dataset.id.write_direct_chunk(place, frame)
+    def put(self, places: npt.NDArray[np.int64], frames: _native.Frames) -> None:
+        """Write the frames of the chunks that begin at `places`."""
+        if not len(frames):
+            return
+        last = tuple(places.max(axis=0).tolist())
+        index_bytes = self._index_bytes(last)
+        ends = np.cumsum(frames.sizes, dtype=np.int64)
+        first, why = 0, ""
+        while first < len(frames) and not why:
+            # In one go as far as space is reserved, or until some is freed.
+            with phil:
+                size, ahead = int(frames.sizes[first]), int(ends[-1] - ends[first])
+                more = self._reserve(size, last, index_bytes, ahead)
+                written, needs_flush, why = hdf5().write_chunks(
+                    self._file.id,
+                    self._dataset.id.id,
+                    places[first:],
+                    frames[first:],
+                    _native.Space(reserved=self._end, index_bytes=more, stated=self._stated),
+                )
+                first += written
+                self.done += written
+                if needs_flush:
+                    self.flush()
+        if why:
+            raise _failure(why)
 
     def put_part(self, place: Place, box: Box, values: npt.NDArray[Any]) -> None:
         """Write a part of a chunk, which HDF5 decodes and encodes again."""
         chunk_bytes = math.prod(self._dataset.chunks) * self._dataset.dtype.itemsize
-        with self._replacing(place, _native.max_encoded_size(chunk_bytes)):
+        size = _native.max_encoded_size(chunk_bytes)
+        with phil:
+            self._reserve(size, place, self._index_bytes(place))
+            old = stored_size(self._dataset.id.id, place)
             self._dataset[box.slices] = values
             # Makes HDF5 write the chunk now: space has been reserved for this one only.
             put_into_file(self._dataset.id, place)
+            self.done += 1
+            if old is None:
+                return
+            if allocated_end(self._file) > self._stated:
+                self.flush()  # data beyond the stated end cannot be read after a kill
+            else:
+                self._dataset.id.flush()
 
     def flush(self) -> None:
         """Make HDF5 write its caches, for which space has been reserved."""
@@ -121,20 +159,6 @@ class ChunkStore:
             if self._stated < length:  # truncating releases what was reserved
                 self._end = min(self._end, self._stated)
 
-    @contextmanager
-    def _replacing(self, place: Place, size: int) -> Iterator[None]:
-        """Write a chunk of at most `size` bytes in the block, while no other thread does."""
-        with phil:
-            self._reserve(size, place)
-            old = stored_size(self._dataset.id.id, place)
-            yield
-            if old is None or old == size:
-                return
-            if allocated_end(self._file) > self._stated:
-                self.flush()  # data beyond the stated end cannot be read after a kill
-            else:
-                self._dataset.id.flush()
-
     def _begin(self) -> None:
         """Find where the reserved space ends for what HDF5's caches hold, which has an address."""
         found = read_superblock(self._file.get_vfd_handle())
@@ -143,26 +167,31 @@ class ChunkStore:
             self.flush()
         self._end = self._stated
 
-    def _reserve(self, size: int, place: Place) -> None:
-        """Reserve space for a chunk of at most `size` bytes and its index, or raise OSError."""
+    def _reserve(self, size: int, place: Place, index_bytes: int, ahead: int = 0) -> int:
+        """Reserve space for a chunk of at most `size` bytes and its index, or raise OSError.
+
+        Return what of it is for the index. Of `ahead` bytes that the next chunks will take, some
+        are reserved, too, if there is room.
+        """
         if not self._is_on_disk:
-            return
+            return 0
         if self._first_bytes and not has_no_chunks(self._dataset.id.id, place):
             self._first_bytes = 0
-        size += self._index_bytes(place) + self._first_bytes
-        end = self._file.get_filesize() + size
-        if end <= self._end:
-            return
-        fd = self._file.get_vfd_handle()
-        code = self._allocate(fd, end + _AHEAD_BYTES) and self._allocate(fd, end)
-        if code:
-            raise OSError(
-                code, f"{os.strerror(code)} for the next chunk", self._dataset.file.filename
-            )
+        index_bytes += self._first_bytes
+        end = allocated_end(self._file) + size + index_bytes
+        if end > self._end:
+            fd = self._file.get_vfd_handle()
+            further = end + max(0, min(ahead, _AHEAD_BYTES - size))
+            code = self._allocate(fd, further) and self._allocate(fd, end)
+            if code:
+                raise OSError(
+                    code, f"{os.strerror(code)} for the next chunk", self._dataset.file.filename
+                )
         self._first_bytes = 0
+        return index_bytes
 
     def _index_bytes(self, place: Place) -> int:
-        """Return the most that an index with this many chunks takes for one more."""
+        """Return the most that an index takes for one more chunk, up to that at `place`."""
         if self._index != EXTENSIBLE_ARRAY:
             return _INDEX_BYTES
         # Chunks are counted along the unlimited axis last. How far it reaches does not matter: a
@@ -191,6 +220,12 @@ class ChunkStore:
 def _storage_of(dataset: h5py.Dataset) -> tuple[bool, int]:
     """Return whether a file is on a disk in one piece, and the kind of the chunk index."""
     return dataset.file.driver == "sec2", chunk_index(dataset.id.id)
+
+
+def _failure(why: str) -> OSError:
+    """Return the error for what HDF5 says, with the number that the system gave."""
+    found = re.search(r"errno = (\d+)", why)
+    return OSError(int(found[1]), why) if found else OSError(why)
 
 
 def _fallocate(fd: int, begin: int, size: int) -> int:

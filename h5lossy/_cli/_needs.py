@@ -15,7 +15,7 @@ import h5py
 from h5py import h5z
 
 from h5lossy import FILTER_ID, H5LossyError, describe, inspect
-from h5lossy._blocks import chunk_starts
+from h5lossy._blocks import listed_chunks
 from h5lossy._cli._console import say, some_names
 from h5lossy._cli._files import filters_of, folders_of_other_files, open_file
 from h5lossy._cli._system import SET_PLUGIN_PATH
@@ -159,8 +159,8 @@ def _look_at(path: str, dataset: h5py.Dataset, needs: Needs) -> None:
         needs.codecs[described.codec] += 1
         if described.other_filters or not described.chunks_filtered:
             return
-        for start in chunk_starts(dataset)[:1]:
-            frame = StoredChunks(dataset).frame(start)
+        for start in listed_chunks(dataset, 1).places.tolist():
+            frame = StoredChunks(dataset).frame(tuple(start))
             if frame is not None:
                 needs.versions[inspect(frame).version] += 1
     except H5LossyError as error:

@@ -9,6 +9,7 @@ afterwards, both are undone.
 from __future__ import annotations
 
 import mmap
+import operator
 import os
 import shutil
 from contextlib import contextmanager, suppress
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 import h5py
 from h5py import h5a, h5o
 
-from h5lossy._blocks import for_each_chunk
+from h5lossy._blocks import listed_chunks
 from h5lossy._cli._console import some_names
 from h5lossy._cli._files import FAILED, NO_VERDICT, UNREADABLE, Ended
 from h5lossy._cli._system import BINARY, lock
@@ -183,7 +184,8 @@ def _end_of(obj: h5py.h5g.GroupID | h5py.h5d.DatasetID | h5py.h5t.TypeID) -> int
         return 0
     dataset, ends = h5py.Dataset(obj), [0]
     if dataset.chunks is not None:
-        for_each_chunk(dataset, lambda chunk: ends.append(chunk.byte_offset + chunk.size))
+        listed = listed_chunks(dataset)
+        ends += map(operator.add, listed.addresses.tolist(), listed.sizes.tolist())
     elif obj.get_offset() is not None:
         ends.append(obj.get_offset() + obj.get_storage_size())
     return max(ends)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from h5lossy import DatasetInfo, ErrorBound, H5LossyError, describe, inspect
-from h5lossy._blocks import chunk_offsets, first_chunk
+from h5lossy._blocks import listed_chunks
 from h5lossy._cli._console import print_table, ratio_text, say, say_json, shape_text
 from h5lossy._cli._files import (
     NO_VERDICT,
@@ -186,10 +186,10 @@ def _look_into(dataset: h5py.Dataset, described: DatasetInfo, *, everything: boo
     frames = _Frames()
     if described.other_filters:  # what stands in the file is their output
         return frames
-    stored, first = StoredChunks(dataset), first_chunk(dataset)
-    starts = chunk_offsets(dataset) if everything else [] if first is None else [first]
-    for start in starts:
-        found = stored.frame(tuple(map(int, start)))
+    stored = StoredChunks(dataset)
+    listed = listed_chunks(dataset) if everything else listed_chunks(dataset, 1)
+    for start in listed.places.tolist():
+        found = stored.frame(tuple(start))
         if found is not None:
             frames.add(found)
     return frames

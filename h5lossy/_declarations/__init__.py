@@ -3,8 +3,8 @@
 """What cffi has to know of C functions and structs: modules made by the build.
 
 They spare each import the parsing of the headers (``native/make_declarations.py``): "library" is
-``h5lossy.h`` and ``h5lossy_device.h``, "assess" ``h5lossy_assess.h``, and "process" some functions
-that every process has.
+``h5lossy.h``, ``h5lossy_device.h`` and ``h5lossy_chunks.h``, "assess" ``h5lossy_assess.h``, and
+"process" some functions that every process has.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from h5lossy._native.chunks import *
 from h5lossy._native.device import *
 from h5lossy._native.frames import *
 from h5lossy._native.library import FRAME_ERRORS as FRAME_ERRORS

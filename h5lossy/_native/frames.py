@@ -26,7 +26,7 @@ from h5lossy._native.library import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -347,15 +347,34 @@ def default_threads() -> int:
     return int(result("default_threads")[0])
 
 
-def encode_parts(
-    params: Params, parts: Parts, room: npt.NDArray[np.uint8], threads: int
-) -> list[npt.NDArray[np.uint8]]:
+@dataclass(frozen=True)
+class Frames:
+    """Frames in memory, without an object for each one."""
+
+    addresses: npt.NDArray[np.uintp]
+    sizes: npt.NDArray[np.uintp]
+    #: What keeps the memory.
+    owner: Any
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, which: slice) -> Frames:
+        return Frames(self.addresses[which], self.sizes[which], self.owner)
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.uint8]]:
+        for address, size in zip(self.addresses.tolist(), self.sizes.tolist(), strict=True):
+            yield np.frombuffer(ffi.buffer(ffi.cast("char *", address), size), np.uint8)
+
+
+def encode_parts(params: Params, parts: Parts, room: npt.NDArray[np.uint8], threads: int) -> Frames:
     """Encode chunks on several threads; raise for the first that fails.
 
     `room` has a row of `max_encoded_size` bytes for each chunk, which gets the frame.
     """
     count, capacity = len(parts), room.shape[1]
-    frame_bytes = np.empty(count, np.uintp)
+    begins = room.ctypes.data + np.arange(count, dtype=np.uintp) * np.uintp(room.strides[0])
+    frames = Frames(begins, np.empty(count, np.uintp), room)
     call(
         "encode_batch",
         params,
@@ -363,18 +382,18 @@ def encode_parts(
         count,
         parts.addresses,
         np.full(count, parts.chunk_bytes, np.uintp),
-        room.ctypes.data + np.arange(count, dtype=np.uintp) * room.strides[0],
+        frames.addresses,
         np.full(count, capacity, np.uintp),
-        frame_bytes,
+        frames.sizes,
         np.empty(count, np.intc),  # statuses
         None,  # no message for each
         threads,
     )
-    return [row[:size] for row, size in zip(room, frame_bytes.tolist(), strict=False)]
+    return frames
 
 
 def decode_parts(
-    params: Params, parts: Parts, frames: Sequence[Any], threads: int
+    params: Params, parts: Parts, frames: Iterable[Any], threads: int
 ) -> dict[int, Exception]:
     """Decode chunks on several threads; return what went wrong, by the frame's number.
 

@@ -25,7 +25,7 @@ from h5lossy._batched.regions import (
     read_regions,
     with_smaller_bound,
 )
-from h5lossy._blocks import block_shape, chunk_offsets, stored_blocks
+from h5lossy._blocks import block_shape, listed_chunks, stored_blocks
 from h5lossy._bounds import BoundKind, ErrorSummary
 from h5lossy._codecs import FILTER_ID
 from h5lossy._datasets import codec_of
@@ -132,7 +132,7 @@ class CompressedCopy:
         if self.earlier is None or len(filters) != 1:  # regions require h5lossy's filter alone
             return False
         stored = StoredChunks(dataset)
-        for place in chunk_offsets(dataset).tolist():
+        for place in listed_chunks(dataset).places.tolist():
             with suppress(H5LossyError):  # reading reports the error
                 frame = stored.frame(tuple(place))
                 info = None if frame is None else inspect(frame)

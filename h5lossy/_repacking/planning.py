@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 from h5py import h5d, h5ds, h5t
 
-from h5lossy._blocks import TINY_BYTES, chunk_offsets
+from h5lossy._blocks import TINY_BYTES, listed_chunks
 from h5lossy._bounds import BoundKind
 from h5lossy._chunking import access_of, chunks_for, is_small
 from h5lossy._codecs import FILTER_ID
@@ -244,7 +244,7 @@ def _objection_to_integers(path: str, dataset: h5py.Dataset, wish: Wish) -> str:
     is_asked_for = wish.is_named or not wish.codec.lossless
     if is_asked_for or not (chunks and filters) or FILTER_ID in filters:
         return ""
-    found = chunk_offsets(dataset)
+    found = listed_chunks(dataset).places
     before = after = 0
     for start in found[:: -(-len(found) // _SAMPLE_CHUNKS) or 1].tolist():
         inside = tuple(slice(s, s + c) for s, c in zip(start, chunks, strict=True))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from h5lossy import _native
-from h5lossy._blocks import for_each_chunk, grid_of
+from h5lossy._blocks import grid_of, listed_chunks
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._datasets import codec_of
 from h5lossy._errors import (
@@ -185,16 +185,12 @@ class Recorder:
 
     def _are_others_stored(self, same: Sequence[int]) -> bool:
         """Return whether the file has chunks that were not added, except the first `same` ones."""
-        others: list[Place] = []
-
-        def is_other(chunk: Any) -> bool:
-            place = tuple(s // c for s, c in zip(chunk.chunk_offset, self._chunks, strict=True))
-            if place not in self._hashes and not (same and all(map(int.__lt__, place, same))):
-                others.append(place)
-            return bool(others)
-
-        for_each_chunk(self._dataset, is_other)
-        return bool(others)
+        known = math.prod(same) if same else 0
+        listed = listed_chunks(self._dataset, len(self._hashes) + known + 1)
+        places = listed.places // self._chunks
+        if same:
+            places = places[(places >= same).any(axis=1)]
+        return not self._hashes.keys() >= set(map(tuple, places.tolist()))
 
     def _drop_resized(self, record: Record) -> None:
         """Remove hashes of resized chunks that were not added; return whether some have none."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 
 from h5lossy._batched import read, write
-from h5lossy._blocks import for_each_chunk
+from h5lossy._blocks import listed_chunks
 from h5lossy._bounds import BoundKind
 from h5lossy._ranges import confirmed_range
 from h5lossy._warnings import muted
@@ -137,8 +137,8 @@ def measure(
             report.original,
             report.error,
         )
-        chunks: list[tuple[int, tuple[int, ...]]] = []
-        for_each_chunk(stored, lambda one: chunks.append((one.size, one.chunk_offset)))
+        listed = listed_chunks(stored)
+        chunks = zip(listed.sizes.tolist(), map(tuple, listed.places.tolist()), strict=True)
     return Tradeoff(
         codec=codec,
         report=dataclasses.replace(report, size=size),

@@ -36,8 +36,8 @@ def encode_chunks(chunks: Sequence[Any], params: _native.Params) -> list[Any] | 
             return None
         frames: list[Any] = []
         for batch in gpu_encoder.encode(memory, params, (1, flat.shape[1]), 0):
-            packed = cupy.asarray(np.concatenate(batch))
-            frames += cupy.split(packed, np.cumsum([len(frame) for frame in batch])[:-1].tolist())
+            packed = cupy.asarray(np.concatenate([*batch]))
+            frames += cupy.split(packed, np.cumsum(batch.sizes)[:-1].tolist())
     return frames
 
 

@@ -3,10 +3,11 @@
  *
  * The C API of h5lossy: chunks of floats or integers to frames and back, within an error bound.
  *
- * libh5lossy is also the HDF5 plugin; this header is for callers with data in memory. Two more headers are for data
- * on a GPU (h5lossy_device.h) and for measuring errors (h5lossy_assess.h). All functions are re-entrant. They
- * allocate nothing that outlives the call, except the threads of a pool and a GPU's memory. They never read or write
- * outside the buffers passed to them, even if a frame is corrupt. They restore the caller's floating-point environment.
+ * libh5lossy is also the HDF5 plugin; this header is for callers with data in memory. More headers are for data
+ * on a GPU (h5lossy_device.h), for chunks in HDF5 files (h5lossy_chunks.h) and for measuring errors
+ * (h5lossy_assess.h). All functions are re-entrant. They allocate nothing that outlives the call, except the threads of
+ * a pool and a GPU's memory. They never read or write outside the buffers passed to them, even if a frame is corrupt.
+ * They restore the caller's floating-point environment.
  *
  * Python reads the part between the two "cffi" lines, so it holds plain declarations only.
  */

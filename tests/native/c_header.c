@@ -4,6 +4,7 @@
  * The headers are C: a C11 program that includes nothing else compiles and works. */
 
 #include "h5lossy_assess.h"
+#include "h5lossy_chunks.h"
 #include "h5lossy_device.h"
 
 int main(void) {
