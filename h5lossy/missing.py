@@ -164,14 +164,22 @@ class Missing:
         blanked[self.missing(values) | self.outside(values)] = np.nan
         return blanked
 
-    def changes(self, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> Changes:
-        """Compare two arrays of `dtype`; the native library compares the fill value itself."""
+    def changes(
+        self, original: npt.NDArray[Any], decoded: npt.NDArray[Any], *, lossless: bool
+    ) -> Changes:
+        """Compare two arrays of `dtype`; the native library compares the fill value itself.
+
+        Unless the bound is `lossless`, a zero may lose its sign, even if 0 is a missing value.
+        """
         was, now = self.missing(original), self.missing(decoded)
         out, still_out = self.outside(original), self.outside(decoded)
         data = ~was & ~self._is_special(original)
         back = out & ~still_out & ~now & ~self._is_special(decoded)
+        differ = _native_bits(original) != _native_bits(decoded)
+        if not lossless:
+            differ &= (original != 0) | (decoded != 0)
         return Changes(
-            lost=(was & (_native_bits(original) != _native_bits(decoded))) | back,
+            lost=(was & differ) | back,
             introduced=data & (now | (still_out & ~out)),
         )
 
