@@ -73,7 +73,10 @@ class Safeguards(NamedTuple):
     def broken(self, original: npt.NDArray[Any], decoded: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return where decoded values have changed sides, or left the valid range."""
         is_broken = np.zeros(original.shape, bool)
-        for number in map(np.float64, self.thresholds):  # not rounded to the type of the values
+        if original.dtype.kind == "f":  # before NumPy 2, float32 would be compared in float32
+            with np.errstate(invalid="ignore"):  # signalling NaNs
+                original, decoded = (np.asarray(v, np.float64) for v in (original, decoded))
+        for number in map(np.float64, self.thresholds):
             is_broken |= (original < number) != (decoded < number)
             is_broken |= (original > number) != (decoded > number)
         if self.valid_range:

@@ -15,7 +15,15 @@ import pytest
 
 import h5lossy
 from checks import assert_kept, assert_same_bits
-from h5lossy import PFPL, Interp, InvalidArgumentError, UnsupportedError, _device, _native
+from h5lossy import (
+    PFPL,
+    Auto,
+    Interp,
+    InvalidArgumentError,
+    UnsupportedError,
+    _device,
+    _native,
+)
 from h5lossy._batched import gpu, gpu_decoder, gpu_encoder
 from h5lossy._codecs import FILTER_ID, from_filter_options
 from h5lossy.missing import Missing, keeping_missing
@@ -406,6 +414,17 @@ def test_missing_values_are_kept_by_a_slightly_smaller_bound(missing: tuple[floa
     if len(missing) == 1:
         values = np.full(5000, missing[0], dtype)
         assert_same_bits(h5lossy.decode(h5lossy.encode(values, kept)), values)
+
+
+def test_missing_values_are_kept_among_other_values() -> None:
+    missing = Missing(np.dtype("f4"), values=(np.float32(-999),))
+    for codec in (Interp(absolute=0.7), Auto(absolute=0.7, prefer="size")):
+        kept = keeping_missing(codec, missing)
+        assert 0.9 * 0.7 < kept.absolute < 0.7
+        values = np.random.default_rng(0).normal(0, 30, 20000).astype("f4")
+        values[::37] = -999
+        decoded = h5lossy.decode(h5lossy.encode(values, kept))
+        assert (decoded[::37] == -999).all()
 
 
 # ------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ They come back bit for bit, and nothing else becomes missing without a report.
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import re
@@ -19,7 +20,16 @@ import pytest
 from click.testing import CliRunner
 
 import h5lossy
-from h5lossy import PFPL, Assessor, ErrorBound, NotComparableError, Report, _native, assess
+from h5lossy import (
+    PFPL,
+    Assessor,
+    ErrorBound,
+    Interp,
+    NotComparableError,
+    Report,
+    _native,
+    assess,
+)
 from h5lossy._cli import main
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._ranges import Extent
@@ -482,6 +492,26 @@ def test_repack_keeps_missing_values_and_the_bound_of_all_others(
         assert json.loads(file["t"].attrs["h5lossy_report"])["found"]["valid"] == 45 * 60
     assert assess(f"{source}:/t", f"{target}:/t").ok
     h5lossy_command("verify", target, "--against", source)
+
+
+@pytest.mark.parametrize("make", [PFPL, Interp])
+@pytest.mark.parametrize("dtype", ["f2", "f4"])
+def test_zeros_that_are_missing_may_lose_their_sign(make: type[h5lossy.Codec], dtype: str) -> None:
+    values = np.linspace(1, 3, 4000).astype(dtype)
+    values[::9], values[1::9] = 0, -0.0
+    exact = 0 if dtype == "f2" else ()
+    with h5py.File(io.BytesIO(), "w") as file:
+        for name, codec in (
+            ("lossy", make(absolute=0.1, exact=exact)),
+            ("lossless", make(lossless=True)),
+        ):
+            dataset = file.create_dataset(name, values.shape, dtype, chunks=(1000,), **codec)
+            dataset.attrs["missing_value"] = values[0]
+            h5lossy.write(dataset, values, verify=True)
+            assert assess(values, dataset).ok
+        assert not np.signbit(file["lossy"][1])
+        assert assess(values, file["lossy"][...], absolute=0.1, missing_value=0).ok
+        assert not assess(values, file["lossy"][...], lossless=True, missing_value=0).ok
 
 
 @pytest.mark.parametrize(("count", "found"), [(16, 0.5), (17, 0.51), (5000, 0.51)])

@@ -269,6 +269,17 @@ def test_types_without_them_are_refused(dtype: str) -> None:
 # ------------------------------------------------------------------------------------------------
 
 
+def test_they_are_judged_without_rounding_them_to_float32() -> None:
+    values = np.full((64, 48), 1 / 3, "f4")  # above the thresholds
+    values[::2] = np.nextafter(values[0], np.float32(0))
+    for own in ({"thresholds": 1 / 3}, {"valid_range": (1 / 3, 1)}):
+        codec = PFPL(absolute=0.01, **own)
+        _, dataset = stored(np.zeros_like(values), codec)
+        h5lossy.write(dataset, values, verify=True)
+        broken = codec.safeguards.broken(values, np.full_like(values, 0.34))
+        np.testing.assert_array_equal(broken, values < np.float64(1 / 3))
+
+
 def test_writing_with_verify_judges_them() -> None:
     codec = Interp(absolute=0.1, keep="sign")
     values = field("f8", 5)

@@ -77,9 +77,9 @@ def write(
         At most so many encode. Default: ``H5LOSSY_NUM_THREADS``, or as many as the process has
         CPUs. The calling thread moves data meanwhile.
     verify : bool, optional
-        Decode each chunk before it is written, compare every value with its original, and record
-        the result in attributes of the dataset, for `h5lossy.verify`. The selection has to cover
-        whole chunks.
+        Decode each chunk before it is written, compare every value with its original, converted to
+        the dataset's type, and record the result in attributes of the dataset, for
+        `h5lossy.verify`. The selection has to cover whole chunks.
     collective : bool, optional
         For parallel HDF5: all processes that have the file open make this call together, each with
         values of its own for whole chunks of one dataset. One without values gives an empty slice,

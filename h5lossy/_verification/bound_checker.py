@@ -190,7 +190,8 @@ class BoundChecker:
         self, start: Place, x: npt.NDArray[Any], y: npt.NDArray[Any], masked: npt.NDArray[np.bool_]
     ) -> None:
         """Count missing values that changed, and points that became masked."""
-        changes = self._missing.changes(x, y)
+        is_lossless = self.bound.kind is BoundKind.LOSSLESS
+        changes = self._missing.changes(x, y, lossless=is_lossless)
         changed = changes.lost | changes.introduced | masked
         count = int(np.count_nonzero(changed))
         if count and self.missing_change is None:

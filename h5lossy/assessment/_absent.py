@@ -60,7 +60,8 @@ class Absent:
     ) -> None:
         """Take a run of adjacent points and their marks in the mask."""
         free = np.ones(original.shape, np.bool_) if marks is None else marks != 1
-        changes = self._missing.changes(original, decoded)
+        is_lossless = self._params.bound_kind == _native.BOUND_LOSSLESS
+        changes = self._missing.changes(original, decoded, lossless=is_lossless)
         made = changes.introduced
         if self._decoded_mask is not None:
             masked = self._decoded_mask[start : start + original.size]
