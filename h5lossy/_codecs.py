@@ -37,6 +37,7 @@ from h5lossy._public import name_publicly
 from h5lossy._ranges import confirmed_range, prepared
 from h5lossy._safeguards import Safeguards
 from h5lossy._values import as_list, as_scalar, is_number
+from h5lossy.missing import with_zero_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -377,6 +378,7 @@ class Codec(h5py.filters.FilterRefBase):  # type: ignore[misc]  # h5py has no ty
         if self.range_relative is None:
             return self
         data, missing = prepared(data, fill_value, [*as_list(missing_value), *self._exact])
+        missing = with_zero_threshold(missing, self)
         found = confirmed_range(data, missing, self.bound, confirmed=confirm_range)
         return self.resolved_for(found)
 

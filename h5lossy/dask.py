@@ -163,7 +163,7 @@ def _after(change: Callable[..., None], assessor: Assessor, *given: Any) -> Asse
 
 def _ends(x: npt.NDArray[Any], missing: Missing) -> tuple[float, float] | None:
     """Return the smallest and the largest valid value."""
-    extent = Extent(missing)
+    extent = Extent(missing, threads=1)  # Dask's threads run tasks side by side
     x = loaded(x)
     mask = np.ma.getmaskarray(x) if isinstance(x, np.ma.MaskedArray) else None
     if mask is not None and x.dtype.kind == "c":

@@ -35,6 +35,7 @@ from h5lossy._values import (
     has_equal_components,
     is_float,
     is_half,
+    is_integer,
     own_fill_value,
     real_dtype,
 )
@@ -337,6 +338,17 @@ def keeping_missing(codec: Any, missing: Missing) -> Any:
                 if _keeps(tried, values):
                     return tried
     return codec
+
+
+def with_zero_threshold(missing: Missing, codec: Any) -> Missing:
+    """Return the same with 0, if the codec keeps it exact since it is a threshold of integers.
+
+    So it does for halves. The filter leaves exact values out of the range.
+    """
+    is_kept = codec.thresholds and (is_integer(missing.dtype) or is_half(missing.dtype))
+    if not is_kept or 0 in missing.values:
+        return missing
+    return dataclasses.replace(missing, values=(*missing.values, missing.dtype.type(0)))
 
 
 def with_exact(codec: Any, missing: Missing) -> Any:

@@ -180,6 +180,16 @@ def test_halves_keep_their_sign() -> None:
         np.testing.assert_array_equal(np.sign(decoded[is_number]), np.sign(values[is_number]))
 
 
+@pytest.mark.parametrize("dtype", ["u2", "i4", "f2"])
+def test_the_range_of_a_dataset_leaves_out_an_exact_zero(dtype: str) -> None:
+    values = np.array([0, *range(1000, 1101)] * 8, dtype)
+    codec = PFPL(range_relative=0.1, thresholds=0)
+    resolved = codec.resolve(values)
+    assert resolved.absolute == pytest.approx(10, rel=1e-9)
+    decoded = [h5lossy.decode(h5lossy.encode(values, each)) for each in (codec, resolved)]
+    np.testing.assert_array_equal(*decoded)
+
+
 @pytest.mark.parametrize("dtype", ["<i8", ">u8"])
 @pytest.mark.parametrize("make", [PFPL, Interp, Auto])
 def test_integers_of_64_bits_have_one_exact_value(make: type[Codec], dtype: str) -> None:

@@ -59,7 +59,7 @@ from h5lossy._verification.records import (
     stated_errors,
     write_text,
 )
-from h5lossy.missing import keeping_missing, missing_when_stored
+from h5lossy.missing import keeping_missing, missing_when_stored, with_zero_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -148,7 +148,7 @@ class CompressedCopy:
             try:
                 self._ends = confirmed_range(
                     self.plan.open(),
-                    self._missing,
+                    with_zero_threshold(self._missing, self.requested),
                     self.requested.bound,
                     confirmed=self._confirm_range,
                     read_blocks=lambda _: (v for _, v in self._values("range of", advance)),
