@@ -104,16 +104,16 @@ class Broken(NamedTuple):
 
 
 class Sides:
-    """Counts the values that break safeguards."""
+    """Counts the values that break safeguards, or became or left an exact value."""
 
-    def __init__(self, safeguards: Safeguards) -> None:
-        self.safeguards = safeguards
+    def __init__(self, safeguards: Safeguards, exact: tuple[int, ...] = ()) -> None:
+        self.safeguards, self.exact = safeguards, exact
         self.broken = 0
         self.first: Broken | None = None
 
     def empty(self) -> Sides:
         """Return an empty counter of the same kind."""
-        return Sides(self.safeguards)
+        return Sides(self.safeguards, self.exact)
 
     def add(
         self,
@@ -124,6 +124,8 @@ class Sides:
     ) -> None:
         """Add points from number `start` on, except those where the mask is 1."""
         broken = self.safeguards.broken(original, decoded)
+        for value in self.exact:
+            broken |= (original == value) != (decoded == value)
         if mask is not None:
             broken &= mask != 1
         count = int(np.count_nonzero(broken))
@@ -143,9 +145,19 @@ class Sides:
 
     def problem(self) -> str:
         """Say how many values are wrong."""
+        exact = ", or left or became an exact value" if self.exact else ""
         return (
             f"{self.broken} values changed sides of a threshold, or left or entered the valid range"
+            f"{exact}"
         )
+
+    def __str__(self) -> str:
+        return promises(self.safeguards, self.exact)
+
+
+def promises(safeguards: Safeguards, exact: tuple[int, ...]) -> str:
+    """Return safeguards and exact values as text."""
+    return ", ".join(filter(None, [str(safeguards), *(f"exact {value}" for value in exact)]))
 
 
 def _numbers(name: str, given: Any) -> list[Any]:

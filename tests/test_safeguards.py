@@ -328,6 +328,25 @@ def test_assess_judges_them(dtype: str) -> None:
     assert h5lossy.assess(values, other).safeguards is None
 
 
+@pytest.mark.parametrize("dtype", ["u2", ">i8", "f2"])
+def test_assess_judges_exact_values(dtype: str) -> None:
+    values = np.arange(72).astype(dtype).reshape(8, 9)
+    written = io.BytesIO()
+    with h5py.File(written, "w") as file:
+        codec = PFPL(absolute=2, exact=7)
+        file.create_dataset("x", data=values, chunks=(4, 3), compression=codec)
+    dataset = h5py.File(written)["x"]
+    assert h5lossy.assess(values, dataset).ok
+    other = values.copy()
+    other[0, 7], other[7, 0] = 8, 7  # what is 7 in the file, and what is not
+    found = h5lossy.assess(other, dataset, absolute=60)
+    assert (found.safeguards.exact, found.safeguards.broken) == ((7,), 2)
+    assert [(one.check, one.where) for one in found.failures] == [("safeguards", (0, 7))]
+    assert type(found).from_json(found.to_json()) == found
+    assert "exact 7" in found.to_text()
+    assert h5lossy.verify(dataset, against=other).is_damaged
+
+
 def test_assess_judges_valid_ranges_beside_nan_and_missing_values() -> None:
     original = np.linspace(-1, 2, 3000).astype("f4").reshape(50, 60)
     original[7, 7], original[8, 8], original[9, 9] = np.nan, -999, 1.00001

@@ -175,8 +175,9 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
     agree_on_packing(x, y, as_stored=source == "file")
     require_bound(x, y, bound)
     safeguards = NO_SAFEGUARDS
+    exact: tuple[int, ...] = ()
     if codec is not None and (y.packing is None or y.packing.is_plain):  # is for stored values
-        safeguards = codec.safeguards
+        safeguards, exact = codec.safeguards, codec.params().exact
     fields = Fields.of(
         x,
         y,
@@ -198,6 +199,7 @@ def _task(x: Input, y: Input, mask: Any, options: AssessOptions, *, slices: bool
         bound=bound,
         bound_source=source,
         safeguards=safeguards,
+        exact=exact,
         groups=groups,
         spacing=checked_spacing(options.spacing, len(x.shape)),
         own_metrics=options.own_metrics,

@@ -155,12 +155,14 @@ def _bound_check(
 
 
 def _safeguard_check(found: Results, layout: Layout) -> SafeguardCheck | None:
-    """Return whether the safeguards hold; None if there are none."""
+    """Return whether safeguards and exact values hold; None if there are none."""
     sides = found.sides
     if sides is None:
         return None
     first = None if sides.first is None else position(sides.first.at, layout.full_shape)
-    return SafeguardCheck(**sides.safeguards._asdict(), broken=sides.broken, first=first)
+    return SafeguardCheck(
+        **sides.safeguards._asdict(), exact=sides.exact, broken=sides.broken, first=first
+    )
 
 
 def _size(
@@ -227,7 +229,7 @@ def _failures(report: Report, sides: Sides | None) -> list[Failure | None]:
         found.append(
             Failure(
                 check="safeguards",
-                wanted=str(sides.safeguards),
+                wanted=str(sides),
                 got=f"{sides.problem()}, first {before!r} became {after!r}",
                 where=position(sides.first.at, report.shape),
             )

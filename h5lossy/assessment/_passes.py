@@ -55,6 +55,7 @@ class Task:
     bound: ErrorBound | None
     bound_source: str  # "given", or "file" if the decoded dataset states it
     safeguards: Safeguards = NO_SAFEGUARDS  # of the file
+    exact: tuple[int, ...] = ()  # values of the file
     groups: frozenset[str]
     spacing: tuple[float, ...]  # along all axes
     own_metrics: tuple[Metric, ...] = ()
@@ -175,7 +176,8 @@ class Passes:
         walker = Walker(fields, halo_of(state.params), self._limit, state.params.step)
         boxes = self._new_boxes()
         absent = task.absent(state.params)
-        sides = Sides(task.safeguards) if task.safeguards != NO_SAFEGUARDS else None
+        has_promises = task.safeguards != NO_SAFEGUARDS or task.exact
+        sides = Sides(task.safeguards, task.exact) if has_promises else None
         field_state = walker.run(
             state,
             boxes=boxes,

@@ -249,10 +249,11 @@ class BoundCheck:
 
 @part
 class SafeguardCheck:
-    """Whether values respect the safeguards of the decoded dataset."""
+    """Whether values respect the safeguards and the exact values of the decoded dataset."""
 
     thresholds: tuple[float, ...]  #: Values must stay on the same side of these.
     valid_range: tuple[float, float] | None  #: The range that values must neither leave nor enter.
+    exact: tuple[int, ...]  #: Values that come back unchanged, and that no other value becomes.
     broken: int  #: Points that break one, including those that became NaN.
     first: tuple[int, ...] | None  #: The first of them.
 

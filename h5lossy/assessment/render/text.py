@@ -15,7 +15,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from h5lossy._printable import bytes_text, printable
-from h5lossy._safeguards import Safeguards
+from h5lossy._safeguards import Safeguards, promises
 from h5lossy.assessment.render.figure import drawings
 
 if TYPE_CHECKING:
@@ -173,7 +173,8 @@ def _data(report: ReportData) -> Iterator[Row]:
         if report.bound.share is not None:
             yield Row("data", "largest share of the bound", number(report.bound.share, 4))
     if (sides := report.safeguards) is not None:
-        yield Row("data", "safeguards", str(Safeguards(sides.thresholds, sides.valid_range)))
+        safeguards = Safeguards(sides.thresholds, sides.valid_range)
+        yield Row("data", "safeguards", promises(safeguards, sides.exact))
         yield Row("data", "points that break them", f"{sides.broken} of {report.points}")
 
 
