@@ -76,9 +76,10 @@ class HDF5:
                 dataset,
                 places.shape[1],
                 len(frames),
-                ffi.cast("uint64_t *", places.ctypes.data),
-                ffi.cast("void **", frames.addresses.ctypes.data),
-                ffi.cast("size_t *", frames.sizes.ctypes.data),
+                # Several times as fast as the address in `ctypes`.
+                ffi.from_buffer("uint64_t[]", places),
+                ffi.from_buffer("void *[]", frames.addresses),
+                ffi.from_buffer("size_t[]", frames.sizes),
                 space.to_c(_SPACE),
                 written,
                 message,
