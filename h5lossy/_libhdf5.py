@@ -190,7 +190,10 @@ def _storage_size(dataset: int, place: tuple[int, ...]) -> tuple[int, int]:
     size = ffi.new("uint64_t *", _NO_SIZE)  # unchanged if no chunk at all is stored
     offset = ffi.new("uint64_t []", place)
     with phil:
-        status = get(dataset, offset, size)
+        try:
+            status = get(dataset, offset, size)
+        except SystemError as error:
+            raise _native.of_callback(error) from None
     return int(status), int(size[0])
 
 

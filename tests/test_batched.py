@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import itertools
+import math
 import re
 import threading
 import tracemalloc
@@ -23,11 +25,19 @@ import pytest
 from hypothesis import strategies as st
 
 import h5lossy
-from h5lossy import PFPL, IncompleteWriteError, InvalidArgumentError, _blocks, _native
+from h5lossy import (
+    PFPL,
+    CorruptFrameError,
+    IncompleteWriteError,
+    InvalidArgumentError,
+    _blocks,
+    _native,
+)
 from h5lossy._batched import chunk_readers
 from h5lossy._batched.chunk_readers import HostReader
 from h5lossy._batched.chunk_writer import ChunkWriter
 from h5lossy._batched.store import ChunkStore
+from h5lossy._blocks import chunk_starts
 from h5lossy._libhdf5 import stored_size
 from hdf5_helpers import FILL_NEVER, create, creation_list, environment, field, frames, run_python
 
@@ -889,6 +899,56 @@ def test_an_interrupt_passes_with_a_note(file: h5py.File) -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         h5lossy.write(ours, blocks())
     assert any("of 20 chunks" in note for note in caught.value.__notes__)
+
+
+class _FailingFile(io.BytesIO):
+    """A file-like object that raises an error once, after some more calls that read or write."""
+
+    def __init__(self, failure: BaseException) -> None:
+        super().__init__()
+        self.failure = failure
+        self.left = math.inf
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            self.left = math.inf  # HDF5 cannot close a file that it could not flush
+            raise self.failure
+
+    def readinto(self, into: Any) -> int:
+        self._count()
+        return super().readinto(into)
+
+    def write(self, data: Any) -> int:
+        self._count()
+        return super().write(data)
+
+
+@pytest.mark.parametrize("kind", [OSError, KeyboardInterrupt])
+def test_what_a_file_like_object_raises_is_passed_on(kind: type[BaseException]) -> None:
+    failure = kind("no network")
+    opened = _FailingFile(failure)
+    values = field((100, 50))
+    with h5py.File(opened, "w") as file:
+        data = file.create_dataset("x", values.shape, "f4", chunks=(10, 25), compression=CODEC)
+        opened.left = 7
+        with pytest.raises((IncompleteWriteError, KeyboardInterrupt)) as caught:
+            h5lossy.write(data, values)
+        if isinstance(caught.value, IncompleteWriteError):
+            assert len(caught.value.written) == 7
+            assert caught.value.__cause__ is failure
+        else:
+            assert any(note.startswith("7 of 20 chunks") for note in caught.value.__notes__)
+        assert len(chunk_starts(data)) == 7
+        h5lossy.write(data, values)
+
+    for read in (chunk_starts, lambda data: stored_size(data.id.id, (0, 0))):
+        with h5py.File(opened, "r") as file:
+            data = file["x"]
+            opened.left = 0
+            with pytest.raises((OSError, CorruptFrameError, KeyboardInterrupt)) as found:
+                read(data)
+        assert failure in {found.value, found.value.__cause__}
 
 
 def test_a_file_that_is_closed_meanwhile(tmp_path: Path) -> None:

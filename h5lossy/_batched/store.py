@@ -21,7 +21,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any
@@ -103,13 +102,13 @@ class ChunkStore:
         last = tuple(places.max(axis=0).tolist())
         index_bytes = self._index_bytes(last)
         ends = np.cumsum(frames.sizes, dtype=np.int64)
-        first, why = 0, ""
-        while first < len(frames) and not why:
+        first = 0
+        while first < len(frames):
             # In one go as far as space is reserved, or until some is freed.
             with phil:
                 size, ahead = int(frames.sizes[first]), int(ends[-1] - ends[first])
                 more = self._reserve(size, last, index_bytes, ahead)
-                written, needs_flush, why = hdf5().write_chunks(
+                written, needs_flush, failure = hdf5().write_chunks(
                     self._file.id,
                     self._dataset.id.id,
                     places[first:],
@@ -118,10 +117,10 @@ class ChunkStore:
                 )
                 first += written
                 self.done += written
+                if failure is not None:
+                    raise failure
                 if needs_flush:
                     self.flush()
-        if why:
-            raise _failure(why)
 
     def put_part(self, place: Place, box: Box, values: npt.NDArray[Any]) -> None:
         """Write a part of a chunk, which HDF5 decodes and encodes again."""
@@ -220,12 +219,6 @@ class ChunkStore:
 def _storage_of(dataset: h5py.Dataset) -> tuple[bool, int]:
     """Return whether a file is on a disk in one piece, and the kind of the chunk index."""
     return dataset.file.driver == "sec2", chunk_index(dataset.id.id)
-
-
-def _failure(why: str) -> OSError:
-    """Return the error for what HDF5 says, with the number that the system gave."""
-    found = re.search(r"errno = (\d+)", why)
-    return OSError(int(found[1]), why) if found else OSError(why)
 
 
 def _fallocate(fd: int, begin: int, size: int) -> int:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,35 +59,63 @@ class HDF5:
         places: npt.NDArray[np.int64],
         frames: Frames,
         space: Space,
-    ) -> tuple[int, bool, str]:
+    ) -> tuple[int, bool, BaseException | None]:
         """Write chunks from the first one on, until the caller has to do something.
 
         Return how many were written, whether the file has to be flushed before the next one, and
-        why that could not be written.
+        what the caller has to raise.
         """
         written, message = ffi.new("size_t *"), ffi.new("h5l_message *")
         places = np.ascontiguousarray(places)
-        end = lib.h5l_write_chunks(
-            self._functions,
-            file,
-            dataset,
-            places.shape[1],
-            len(frames),
-            ffi.cast("uint64_t *", places.ctypes.data),
-            ffi.cast("void **", frames.addresses.ctypes.data),
-            ffi.cast("size_t *", frames.sizes.ctypes.data),
-            space.to_c(_SPACE),
-            written,
-            message,
-        )
-        return int(written[0]), end == lib.H5L_WRITE_NEEDS_FLUSH, text(message.text)
+        failure: BaseException | None = None
+        end = lib.H5L_WRITE_FAILED
+        try:
+            end = lib.h5l_write_chunks(
+                self._functions,
+                file,
+                dataset,
+                places.shape[1],
+                len(frames),
+                # Several times as fast as the address in `ctypes`.
+                ffi.from_buffer("uint64_t[]", places),
+                ffi.from_buffer("void *[]", frames.addresses),
+                ffi.from_buffer("size_t[]", frames.sizes),
+                space.to_c(_SPACE),
+                written,
+                message,
+            )
+        except BaseException as error:  # noqa: BLE001  # KeyboardInterrupt: some were written
+            failure = of_callback(error)
+        else:
+            if end == lib.H5L_WRITE_FAILED:
+                failure = _failure(text(message.text))
+        return int(written[0]), end == lib.H5L_WRITE_NEEDS_FLUSH, failure
 
     def list_chunks(self, dataset: int, rank: int, most: int) -> npt.NDArray[np.uint64]:
         """Return a row for each chunk in the file, at most so many."""
         capacity = min(most, _FIRST_ROWS)
         while True:
             rows, count = np.empty((capacity, rank + 3), np.uint64), ffi.new("size_t *")
-            call("list_chunks", self._functions, dataset, rank, capacity, rows, count)
+            try:
+                call("list_chunks", self._functions, dataset, rank, capacity, rows, count)
+            except SystemError as error:
+                raise of_callback(error) from None
             if count[0] < capacity or capacity == most:
                 return rows[: count[0]]
             capacity = min(most, 8 * capacity)
+
+
+def of_callback(error: BaseException) -> BaseException:
+    """Return what Python code raised that HDF5 called, such as a method of a file-like object.
+
+    C returns nevertheless, and then Python makes this the cause of a SystemError.
+    """
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _failure(why: str) -> OSError:
+    """Return the error for what HDF5 says, with the number that the system gave."""
+    found = re.search(r"errno = (\d+)", why)
+    return OSError(int(found[1]), why) if found else OSError(why)
