@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "chunk/integers.h"
+#include "chunk/memory.h"
 #include "chunk/safeguards.h"
 #include "codecs/bounds.h"
 #include "runtime/pool.h"
@@ -217,13 +217,16 @@ h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> ra
 }
 
 h5l_range value_range(const h5l_params& params, std::span<const std::uint8_t> raw, std::uint32_t threads) {
-  std::vector<h5l_range> parts((raw.size() + kRangeBytes - 1) / kRangeBytes);
-  run_batch(parts.size(), threads, [&](std::size_t i) {
+  const std::size_t count = (raw.size() + kRangeBytes - 1) / kRangeBytes;
+  const Array<h5l_range> parts = threads > 1 && count > 1 ? allocate<h5l_range>(count) : nullptr;
+  if (parts == nullptr) return value_range(params, raw);
+  run_batch(count, threads, [&](std::size_t i) {
     const std::span<const std::uint8_t> rest = raw.subspan(i * kRangeBytes);
     parts[i] = value_range(params, rest.first(std::min(rest.size(), kRangeBytes)));
   });
   h5l_range all = {};
-  for (const h5l_range& part : parts) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const h5l_range& part = parts[i];
     if (part.count == 0) continue;
     all.min = all.count == 0 ? part.min : std::min(all.min, part.min);
     all.max = all.count == 0 ? part.max : std::max(all.max, part.max);
