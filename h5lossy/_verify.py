@@ -82,6 +82,8 @@ class Verification:
         None if h5lossy did not compress it; then no values were checked.
     safeguards : Safeguards
         Thresholds and the valid range that the dataset promises to keep.
+    exact : tuple of int
+        Values that come back unchanged, and that no other value becomes.
     chunks : int
         Number of stored chunks that were decoded.
     recorded : int
@@ -102,6 +104,7 @@ class Verification:
     codec: str | None = None
     bound: ErrorBound | None = None
     safeguards: Safeguards = NO_SAFEGUARDS
+    exact: tuple[int, ...] = ()
     chunks: int = 0
     recorded: int = 0
     problems: tuple[Problem, ...] = ()
@@ -181,6 +184,7 @@ def verify(
         codec=codec.codec_name,
         bound=codec.bound,
         safeguards=codec.safeguards,
+        exact=codec.params().exact,
         chunks=check.chunks,
         recorded=check.recorded,
         problems=tuple(check.problems),

@@ -329,14 +329,17 @@ def test_assess_judges_them(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["u2", ">i8", "f2"])
-def test_assess_judges_exact_values(dtype: str) -> None:
+def test_exact_values_are_judged_and_shown(tmp_path: Path, dtype: str) -> None:
     values = np.arange(72).astype(dtype).reshape(8, 9)
-    written = io.BytesIO()
-    with h5py.File(written, "w") as file:
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
         codec = PFPL(absolute=2, exact=7)
         file.create_dataset("x", data=values, chunks=(4, 3), compression=codec)
-    dataset = h5py.File(written)["x"]
+    dataset = h5py.File(path)["x"]
     assert h5lossy.assess(values, dataset).ok
+    assert "absolute 2.0, exact 7 " in h5lossy_command("verify", path).stdout
+    (said,) = json.loads(h5lossy_command("verify", "--json", path).stdout)["datasets"]
+    assert said["exact"] == [7]
     other = values.copy()
     other[0, 7], other[7, 0] = 8, 7  # what is 7 in the file, and what is not
     found = h5lossy.assess(other, dataset, absolute=60)

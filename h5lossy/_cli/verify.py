@@ -34,6 +34,7 @@ from h5lossy._cli._progress import Advance, progress_bar
 from h5lossy._names import hdf5_files_in
 from h5lossy._printable import one_line, printable
 from h5lossy._repacking.objects import with_filters
+from h5lossy._safeguards import promises
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -226,7 +227,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _print(one: Verification) -> None:
-    promise = ", ".join(filter(None, map(str, (one.bound, one.safeguards))))
+    promise = ", ".join(filter(None, (str(one.bound), promises(one.safeguards, one.exact))))
     how = "" if one.codec is None else f"{one.codec} {promise}   {_count(one.chunks, 'chunk')}   "
     head = f"{printable(one.path)}   {how}"
     for problems, label in ((one.problems, "FAIL"), (one.outdated, "OUTDATED")):
@@ -259,6 +260,7 @@ def _plain(one: Verification) -> dict[str, Any]:
         "codec": one.codec,
         "bound": bound and bound.plain(),
         **one.safeguards._asdict(),
+        "exact": one.exact,
         "chunks": one.chunks,
         "recorded": one.recorded,
         "problems": [{"chunk": p.chunk, "why": p.why} for p in one.problems],
