@@ -64,6 +64,23 @@ COMMANDS = ["demo", "repack", "info", "cd-values", "plugin-path", "doctor"]
 # ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("arguments", "which"),
+    [
+        (["verify", ""], "the argument behind 'verify'"),
+        (["verify", "a.h5", "--against", ""], "the argument behind '--against'"),
+        (["verify", "a.h5", "--against="], "--against"),
+        (["assess", "", "a.h5"], "the argument behind 'assess'"),
+        (["repack", "a.h5", ""], "the argument behind 'a.h5'"),
+        (["info", ""], "the argument behind 'info'"),
+        (["tune", "a.h5", "-d", "", "--ratio", "5"], "the argument behind '-d'"),
+    ],
+)
+def test_an_empty_argument_is_not_the_current_folder(arguments: list[str], which: str) -> None:
+    said = h5lossy_command(*arguments, status=2)
+    assert f"{which} is empty; is a variable of the shell not set?" in said.output
+
+
 def test_the_version_is_the_packages() -> None:
     assert h5lossy_command("--version").output == f"h5lossy, version {h5lossy.__version__}\n"
 

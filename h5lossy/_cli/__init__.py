@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import importlib
 import io
+import itertools
 import signal
 import sys
 import warnings
@@ -67,6 +68,16 @@ class _Commands(click.Group):
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         return super().main(*args, **options)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse empty arguments: as paths they would stand for the current folder."""
+        for before, given in itertools.pairwise([ctx.info_name or "", *args]):
+            option, equals, value = given.partition("=")
+            is_option = option.startswith("--") and equals
+            if not (value if is_option else given):
+                which = f"{option} is" if is_option else f"the argument behind {before!r} is"
+                raise click.UsageError(f"{which} empty; is a variable of the shell not set?")
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

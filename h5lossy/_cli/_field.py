@@ -139,9 +139,7 @@ class Choice:
     def _parsed(self) -> tuple[str, list[str], Chunks]:
         """Return the file, the globs that name datasets in it, and the chunks."""
         file, path = split_place(self.place)
-        # An empty pattern, such as an unset variable of a shell, names nothing.
-        patterns = [one for one in (path or None, self.pattern) if one is not None]
-        return file, patterns, parse_chunks(self.chunks)
+        return file, [one for one in (path, self.pattern) if one], parse_chunks(self.chunks)
 
     def _field(self, file: str, name: str, dataset: h5py.Dataset, wanted: Chunks) -> Dataset:
         """Return a dataset with its own description."""

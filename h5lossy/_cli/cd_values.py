@@ -111,7 +111,7 @@ def cd_values(
     In a program that has HDF5 linked into it statically, the filter cannot ask HDF5 for the type
     and the chunks. It has to be told all of them: give --dtype and --chunks, and --fill-value.
     """
-    if not name or "," in name or not name.isprintable():
+    if "," in name or not name.isprintable():
         raise click.UsageError(
             f"h5repack and nccopy take a comma for the end of a name, and cannot take {name!r}; "
             "use h5lossy repack"

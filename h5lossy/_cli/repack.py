@@ -297,8 +297,6 @@ def repack(
 
 def _targets(sources: Sequence[Path], text: str) -> dict[Path, Path]:
     """Return the name of each new file; refuse what would overwrite a source or another target."""
-    if not text:
-        raise click.UsageError("DST is empty; give a file or a folder")
     is_folder = Path(text).is_dir()
     if (len(sources) > 1 or text.endswith("/")) and not is_folder:
         raise click.UsageError(
