@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 from h5lossy._errors import CorruptFrameError, H5LossyError
-from h5lossy._libhdf5 import EXTENSIBLE_ARRAY, NO_ADDRESS, chunk_index, rows_of_chunks
+from h5lossy._libhdf5 import EXTENSIBLE_ARRAY, chunk_index, rows_of_chunks
 from h5lossy._names import name_of
 
 if TYPE_CHECKING:
@@ -154,7 +154,6 @@ def listed_chunks(dataset: h5py.Dataset, most: int = sys.maxsize) -> ListedChunk
             f"the chunks of {name_of(dataset)} in {dataset.file.filename} can't be listed: {error}"
         ) from error
     rank = len(dataset.shape)
-    rows = rows[rows[:, rank + 1] != NO_ADDRESS]  # a damaged index may have such chunks
     places = _places_of_listed(dataset, rows[:, :rank].astype(np.int64))
     return ListedChunks(places, *rows[:, rank:].T)
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 #: Kinds of chunk indexes, H5D_chunk_index_t.
 FIXED_ARRAY, EXTENSIBLE_ARRAY = 3, 4
-
-#: HADDR_UNDEF.
-NO_ADDRESS = (1 << 64) - 1
 
 _NO_SIZE = (1 << 64) - 1
 _HAS_MPI: bool = h5py.get_config().mpi
@@ -81,15 +79,11 @@ def rows_of_chunks(dataset: h5py.Dataset, most: int) -> npt.NDArray[np.uint64]:
 
 def rows_looked_up(dataset: h5py.h5d.DatasetID, rank: int, most: int) -> npt.NDArray[np.uint64]:
     """Do the same with HDF5 before 1.12.3, one by one, which is slow where there are many."""
-    found = map(dataset.get_chunk_info, range(min(most, dataset.get_num_chunks())))
+    found = map(dataset.get_chunk_info, range(dataset.get_num_chunks()))
+    in_file = (one for one in found if one.byte_offset is not None)
     rows = [
-        (
-            *one.chunk_offset,
-            one.filter_mask,
-            NO_ADDRESS if one.byte_offset is None else one.byte_offset,
-            one.size,
-        )
-        for one in found
+        (*one.chunk_offset, one.filter_mask, one.byte_offset, one.size)
+        for one in itertools.islice(in_file, most)
     ]
     return np.array(rows, np.uint64).reshape(-1, rank + 3)
 

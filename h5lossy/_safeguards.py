@@ -12,7 +12,7 @@ import numpy as np
 
 from h5lossy import _native
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._values import as_list, is_half, is_integer, is_number
+from h5lossy._values import as_list, has_words, is_finite, is_number
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -61,7 +61,7 @@ class Safeguards(NamedTuple):
         """Say why values of a type cannot have these safeguards; nothing if they can."""
         if dtype.kind == "c" and self != NO_SAFEGUARDS:
             return "complex numbers have no thresholds and no valid range"
-        if (is_integer(dtype) or is_half(dtype)) and (self.valid_range or any(self.thresholds)):
+        if has_words(dtype) and (self.valid_range or any(self.thresholds)):
             return "integers and halves have no threshold but 0, and no valid range"
         return ""
 
@@ -165,11 +165,7 @@ def _numbers(name: str, given: Any) -> list[Any]:
     values = as_list(given)
     if not all(map(is_number, values)):
         raise TypeError(f"{name} takes numbers, or a tuple, list or array of them, got {given!r}")
-    try:
-        is_finite = all(math.isfinite(float(value)) for value in values)
-    except OverflowError:  # an integer beyond float64
-        is_finite = False
-    if not is_finite:
+    if not all(map(is_finite, values)):
         raise InvalidArgumentError(f"{name} takes finite numbers, got {given!r}")
     # NumPy would compare its own integers as float64.
     return [int(v) if isinstance(v, numbers.Integral) else v for v in values]

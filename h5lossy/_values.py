@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -47,6 +48,11 @@ def is_half(dtype: np.dtype[Any]) -> bool:
     return (dtype.kind == "f" and dtype.itemsize == 2) or _native.is_bfloat16(dtype)
 
 
+def has_words(dtype: np.dtype[Any]) -> bool:
+    """Return whether frames store the values as integers, of which some may be exact."""
+    return is_integer(dtype) or is_half(dtype)
+
+
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Return whether a type has NaN: NumPy does not call bfloat16 a float."""
     return dtype.kind == "f" or _native.is_bfloat16(dtype)
@@ -61,7 +67,7 @@ def checked_dtype(dtype: np.dtype[Any], *, on_device: bool = False) -> np.dtype[
     """Return `dtype` if its values can be encoded, else raise `UnsupportedError`."""
     if dtype.kind == "f" and dtype.itemsize in {4, 8}:
         return dtype
-    is_other = is_integer(dtype) or is_half(dtype) or is_complex(dtype)
+    is_other = has_words(dtype) or is_complex(dtype)
     if is_other and not on_device:
         return dtype
     taken = "float32 and float64 on a GPU"
@@ -90,6 +96,14 @@ def as_scalar(given: Any) -> Any:
 def is_number(given: Any, kind: type = numbers.Real) -> bool:
     """Return whether an argument is a real number: True and NumPy's durations are none."""
     return isinstance(given, kind) and not isinstance(given, bool | np.timedelta64)
+
+
+def is_finite(number: Any) -> bool:
+    """Return whether a number is finite as float64."""
+    try:
+        return math.isfinite(float(number))
+    except OverflowError:  # an integer beyond float64
+        return False
 
 
 def as_list(given: Any) -> list[Any]:

@@ -33,9 +33,9 @@ from h5lossy._values import (
     complex_fill_value,
     fill_bits,
     has_equal_components,
+    has_words,
     is_float,
     is_half,
-    is_integer,
     own_fill_value,
     real_dtype,
 )
@@ -345,7 +345,7 @@ def with_zero_threshold(missing: Missing, codec: Any) -> Missing:
 
     So it does for halves. The filter leaves exact values out of the range.
     """
-    is_kept = codec.thresholds and (is_integer(missing.dtype) or is_half(missing.dtype))
+    is_kept = codec.thresholds and has_words(missing.dtype)
     if not is_kept or 0 in missing.values:
         return missing
     return dataclasses.replace(missing, values=(*missing.values, missing.dtype.type(0)))
@@ -354,8 +354,7 @@ def with_zero_threshold(missing: Missing, codec: Any) -> Missing:
 def with_exact(codec: Any, missing: Missing) -> Any:
     """Return a codec whose `exact` values are the missing values; None if that is not possible."""
     dtype = missing.dtype
-    is_whole = dtype.kind in "iu" or is_half(dtype)
-    if codec.lossless or not is_whole or not all(v == np.floor(v) for v in missing.values):
+    if codec.lossless or not has_words(dtype) or not all(v == np.floor(v) for v in missing.values):
         return None
     exact = {*codec.exact, *map(int, missing.values)}
     others = {0} if codec.thresholds else set()  # a threshold counts as one of them

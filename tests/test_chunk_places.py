@@ -7,6 +7,7 @@ A dataset of the newer formats with one unlimited axis that is not the first has
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import h5lossy
-from h5lossy import PFPL
+from h5lossy import PFPL, _native
 from h5lossy._blocks import chunk_starts, grid_of
 from h5lossy._libhdf5 import rows_looked_up, rows_of_chunks
 from hdf5_helpers import h5lossy_command
@@ -95,3 +96,27 @@ def _is_stored(data: h5py.Dataset, place: tuple[int, ...]) -> bool:
     except (OSError, RuntimeError, ValueError):
         return False
     return True
+
+
+def test_chunks_without_an_address_do_not_count() -> None:
+    nowhere = (1 << 64) - 1  # HADDR_UNDEF, which a damaged index may have
+    visited = ctypes.CFUNCTYPE(
+        ctypes.c_int,
+        ctypes.POINTER(ctypes.c_uint64),
+        ctypes.c_uint,
+        *(ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p),
+    )
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_int64, visited, ctypes.c_void_p)
+    def iterate(_dataset: int, _transfer: int, visit: Any, data: int) -> int:
+        for start, address in ((0, nowhere), (5, 4096), (10, 8192)):
+            if visit((ctypes.c_uint64 * 1)(start), 0, address, 100, data):
+                break
+        return 0
+
+    names = list(_native.HDF5_FUNCTIONS)
+    addresses = [0] * len(names)
+    addresses[names.index("iterate_chunks")] = ctypes.cast(iterate, ctypes.c_void_p).value or 0
+    hdf5 = _native.HDF5(addresses)
+    assert hdf5.list_chunks(0, 1, 1).tolist() == [[5, 0, 4096, 100]]
+    assert hdf5.list_chunks(0, 1, 9).tolist() == [[5, 0, 4096, 100], [10, 0, 8192, 100]]

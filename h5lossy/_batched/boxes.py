@@ -53,11 +53,7 @@ class Box:
 
     def places(self, chunks: Place) -> Iterator[Place]:
         """Yield where each chunk begins that intersects the box, in C order."""
-        axes = (
-            range(first - first % length, end, length)
-            for first, end, length in zip(self.start, self.stop, chunks, strict=True)
-        )
-        return itertools.product(*axes)
+        return map(tuple, self.place_rows(chunks).tolist())
 
     def place_rows(self, chunks: Place) -> npt.NDArray[np.int64]:
         """Return the same as the rows of an array."""

@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from os import R_OK, PathLike, access, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import h5py
@@ -21,7 +20,10 @@ from h5lossy._globs import names_one
 from h5lossy._libhdf5 import filters_in
 from h5lossy._names import dataset_at
 from h5lossy._printable import one_line, printable
-from h5lossy._repacking.objects import dataset_paths, open_dataset, with_filters
+from h5lossy._repacking.objects import Datasets, dataset_paths, with_filters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 #: A check failed; a check could not be made; fields can't be compared; a record is outdated.
 FAILED, NO_VERDICT, NOT_COMPARABLE, OUTDATED = 1, 2, 3, 4
@@ -140,29 +142,6 @@ def dataset_in(file: h5py.File, path: str) -> h5py.Dataset:
     if found is None:
         raise click.ClickException(f"{file.filename} has no dataset {printable(path)}")
     return with_filters(found)
-
-
-class Datasets(Mapping[str, h5py.Dataset]):
-    """Datasets of a file by their paths, opened when they are asked for.
-
-    HDF5 gives each open dataset a table for its chunk cache: of 64 KiB in HDF5 2.0.
-    """
-
-    def __init__(self, file: h5py.File, paths: Iterable[tuple[str, ...]]) -> None:
-        self._file = file
-        #: All paths of each, by the first.
-        self.paths = {names[0]: names for names in paths}
-
-    def __getitem__(self, name: str) -> h5py.Dataset:
-        if name not in self.paths:
-            raise KeyError(name)
-        return open_dataset(self._file, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.paths)
-
-    def __len__(self) -> int:
-        return len(self.paths)
 
 
 def datasets_in(file: h5py.File, patterns: Sequence[str]) -> Datasets:

@@ -17,7 +17,6 @@ from h5lossy._cli._console import print_table, ratio_text, say, say_json, shape_
 from h5lossy._cli._files import (
     NO_VERDICT,
     UNREADABLE,
-    Datasets,
     Ended,
     datasets_in,
     for_each_file,
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import h5py
+
+    from h5lossy._repacking.objects import Datasets
 
 
 #: Columns that a narrow terminal does not show, the first ones first.

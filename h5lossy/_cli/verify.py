@@ -19,7 +19,6 @@ from h5lossy._cli._files import (
     NOT_COMPARABLE,
     OUTDATED,
     UNREADABLE,
-    Datasets,
     dataset_in,
     datasets_in,
     filters_of,
@@ -33,7 +32,7 @@ from h5lossy._cli._options import dataset_option, json_option, quiet_option
 from h5lossy._cli._progress import Advance, progress_bar
 from h5lossy._names import hdf5_files_in
 from h5lossy._printable import one_line, printable
-from h5lossy._repacking.objects import with_filters
+from h5lossy._repacking.objects import Datasets, with_filters
 from h5lossy._safeguards import promises
 
 if TYPE_CHECKING:

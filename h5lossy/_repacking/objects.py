@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 from collections import deque
+from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ from h5lossy._names import path_bytes, path_text
 from h5lossy._printable import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 #: Identifies an object of a file: the number that HDF5 gives the file, and the address of the
 #: object's header, each in two parts.
@@ -195,6 +196,32 @@ def absent_filters(creation: h5p.PropDCID) -> str:
         for number, _, _, name in filters_in(creation)
         if not h5z.filter_avail(number)
     )
+
+
+class Datasets(Mapping[str, h5py.Dataset]):
+    """Datasets of a file by their paths, opened when they are asked for.
+
+    HDF5 gives each open dataset a table for its chunk cache: of 64 KiB in HDF5 2.0.
+    """
+
+    def __init__(self, file: h5py.File, paths: Iterable[tuple[str, ...]]) -> None:
+        self._file = file
+        #: All paths of each, by the first.
+        self.paths = {names[0]: names for names in paths}
+
+    def __contains__(self, name: object) -> bool:  # opens nothing
+        return name in self.paths
+
+    def __getitem__(self, name: str) -> h5py.Dataset:
+        if name not in self.paths:
+            raise KeyError(name)
+        return open_dataset(self._file, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
 
 
 def with_filters(dataset: h5py.Dataset) -> h5py.Dataset:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,6 +24,7 @@ from h5lossy._frames import encode, taking
 from h5lossy._libhdf5 import filters_in, stored_size
 from h5lossy._packing import Packing, for_integers, in_counts
 from h5lossy._repacking.objects import (
+    Datasets,
     ObjectKey,
     absent_filters,
     dataset_paths,
@@ -151,29 +152,10 @@ def make_plans(file: h5py.File, wishes: Wishes) -> list[Plan]:
     """Decide what becomes of each dataset."""
     found = dataset_paths(file)
     # If several paths lead to a dataset, the names in its attributes count from each of them.
-    named = paths_referred_to(_Opened(file, [path for paths in found for path in paths]))
+    named = paths_referred_to(Datasets(file, ((path,) for paths in found for path in paths)))
     return [
         _plan(file, paths, wishes, is_referred_to=not named.isdisjoint(paths)) for paths in found
     ]
-
-
-class _Opened(Mapping[str, h5py.Dataset]):
-    """The datasets with these paths, each opened when it is asked for and not kept open."""
-
-    def __init__(self, file: h5py.File, paths: Iterable[str]) -> None:
-        self.file, self.paths = file, dict.fromkeys(paths)
-
-    def __getitem__(self, path: str) -> h5py.Dataset:
-        return open_dataset(self.file, path)
-
-    def __contains__(self, path: object) -> bool:
-        return path in self.paths
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.paths)
-
-    def __len__(self) -> int:
-        return len(self.paths)
 
 
 def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes, *, is_referred_to: bool) -> Plan:

@@ -19,7 +19,7 @@ from h5lossy import _native
 from h5lossy._batched.reader import checked_threads
 from h5lossy._bounds import BoundKind, ErrorBound
 from h5lossy._errors import InvalidArgumentError
-from h5lossy._values import as_list, as_scalar, is_number
+from h5lossy._values import as_list, as_scalar, is_finite, is_number
 from h5lossy.assessment.metrics import Metric
 from h5lossy.assessment.requirements import Requirement, parse_requirements
 from h5lossy.assessment.schema import GROUPS
@@ -308,7 +308,7 @@ def _thresholds(crossings: Any) -> tuple[tuple[str, float], ...]:
     if (
         not isinstance(given, Mapping)
         or len(given) > most
-        or not all(is_number(v) and _is_finite(v) for v in given.values())
+        or not all(is_number(v) and is_finite(v) for v in given.values())
     ):
         raise InvalidArgumentError(
             f"threshold_crossings takes a dict of up to {most} finite thresholds, got {given!r}"
@@ -317,14 +317,7 @@ def _thresholds(crossings: Any) -> tuple[tuple[str, float], ...]:
 
 
 def _is_positive(value: Any) -> bool:
-    return is_number(value) and value > 0 and _is_finite(value)
-
-
-def _is_finite(number: Any) -> bool:
-    try:
-        return math.isfinite(float(number))
-    except OverflowError:  # an integer beyond float64
-        return False
+    return is_number(value) and value > 0 and is_finite(value)
 
 
 def _check_positive(name: str, value: Any) -> None:

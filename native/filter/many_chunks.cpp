@@ -19,6 +19,7 @@ constexpr int kStop = 1;         // H5_ITER_STOP
 constexpr int kFromOutside = 1;  // H5E_WALK_DOWNWARD: begins at the function that was called
 constexpr std::uint64_t kNotStored = ~0ull;
 constexpr std::uint64_t kEverything = ~0ull;
+constexpr std::uint64_t kNoAddress = ~0ull;  // HADDR_UNDEF
 
 // H5E_error2_t.
 struct Error {
@@ -57,6 +58,7 @@ struct Listing {
 int list_chunk(const std::uint64_t* place, unsigned mask, std::uint64_t address, std::uint64_t bytes, void* data) {
   auto& listing = *static_cast<Listing*>(data);
   if (listing.count == listing.capacity) return kStop;
+  if (address == kNoAddress) return 0;  // of a damaged index
   std::uint64_t* const rest = std::copy_n(place, listing.rank, listing.rows + listing.count * (listing.rank + 3));
   rest[0] = mask, rest[1] = address, rest[2] = bytes;
   return ++listing.count == listing.capacity ? kStop : 0;
