@@ -231,6 +231,12 @@ bool read_type(const hdf5::Functions& h5, hid_t type, h5l_params& params, bool& 
   return are_bits;
 }
 
+bool has_variable_length(const hdf5::Functions& h5, hid_t type) {
+  const int type_class = h5.get_class(type);
+  return type_class == hdf5::kClassVariableLength ||
+         (type_class == hdf5::kClassString && h5.is_variable_string(type) > 0);
+}
+
 h5l_status read_dataset(const hdf5::Functions& h5, hid_t dcpl, hid_t type, hid_t space, h5l_params& params,
                         const Message& why) {
   const Backend* backend = nullptr;

@@ -14,6 +14,9 @@ namespace h5lossy {
 // back unchanged.
 [[nodiscard]] bool read_type(const hdf5::Functions& h5, hdf5::hid_t type, h5l_params& params, bool& are_bits);
 
+// Whether values are of variable length. HDF5 asks of such datasets only when they are opened again and written.
+[[nodiscard]] bool has_variable_length(const hdf5::Functions& h5, hdf5::hid_t type);
+
 // Invalid requests are refused here, when the dataset is created: a filter that fails on a chunk loses the chunk.
 [[nodiscard]] h5l_status read_dataset(const hdf5::Functions& h5, hdf5::hid_t dcpl, hdf5::hid_t type, hdf5::hid_t space,
                                       h5l_params& params, const Message& why);

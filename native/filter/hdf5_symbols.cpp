@@ -38,14 +38,14 @@ bool find_prefixed(const platform::Module& library, const char* prefix, Function
       find("H5Tget_norm", f.get_norm) && find("H5Tget_nmembers", f.get_member_count) &&
       find("H5Tget_member_index", f.get_member_index) && find("H5Tget_member_type", f.get_member_type) &&
       find("H5Tget_member_offset", f.get_member_offset) && find("H5Tget_super", f.get_base_type) &&
-      find("H5Sget_simple_extent_dims", f.get_extents) && find("H5Sget_simple_extent_ndims", f.get_rank) &&
-      find("H5Pget_filter2", f.get_filter) && find("H5Pmodify_filter", f.modify_filter) &&
-      find("H5Pfill_value_defined", f.fill_value_defined) && find("H5Pget_fill_value", f.get_fill_value) &&
-      find("H5Fget_obj_ids", f.get_object_ids) && find("H5Dget_type", f.get_dataset_type) &&
-      find("H5Dget_create_plist", f.get_creation_list) && find("H5Pget_layout", f.get_layout) &&
-      find("H5Pget_chunk", f.get_chunk) && find("H5Pget_nfilters", f.get_filter_count) &&
-      find("H5Tclose", f.close_type) && find("H5Pclose", f.close_list) && find("H5Epush2", f.push_error) &&
-      find("H5E_ERR_CLS_g", f.error_class) && find("H5E_PLINE_g", f.error_major) &&
+      find("H5Tis_variable_str", f.is_variable_string) && find("H5Sget_simple_extent_dims", f.get_extents) &&
+      find("H5Sget_simple_extent_ndims", f.get_rank) && find("H5Pget_filter2", f.get_filter) &&
+      find("H5Pmodify_filter", f.modify_filter) && find("H5Pfill_value_defined", f.fill_value_defined) &&
+      find("H5Pget_fill_value", f.get_fill_value) && find("H5Fget_obj_ids", f.get_object_ids) &&
+      find("H5Dget_type", f.get_dataset_type) && find("H5Dget_create_plist", f.get_creation_list) &&
+      find("H5Pget_layout", f.get_layout) && find("H5Pget_chunk", f.get_chunk) &&
+      find("H5Pget_nfilters", f.get_filter_count) && find("H5Tclose", f.close_type) && find("H5Pclose", f.close_list) &&
+      find("H5Epush2", f.push_error) && find("H5E_ERR_CLS_g", f.error_class) && find("H5E_PLINE_g", f.error_major) &&
       find("H5E_CANTINIT_g", f.error_minor);
   if (!found) return false;
   // Not part of HDF5's API: libhdf5.so exports it, hdf5.dll does not.

@@ -27,8 +27,10 @@ inline constexpr int kClassUnknown = -1;
 inline constexpr int kClassInteger = 0;
 inline constexpr int kClassFloat = 1;
 inline constexpr int kClassBitfield = 4;
+inline constexpr int kClassString = 3;
 inline constexpr int kClassCompound = 6;
 inline constexpr int kClassEnum = 8;
+inline constexpr int kClassVariableLength = 9;
 inline constexpr int kClassComplex = 11;  // HDF5 2.0
 inline constexpr int kOrderLittle = 0;
 inline constexpr int kOrderBig = 1;
@@ -70,6 +72,7 @@ struct Functions {
   hid_t (*get_member_type)(hid_t type, unsigned member);
   std::size_t (*get_member_offset)(hid_t type, unsigned member);
   hid_t (*get_base_type)(hid_t type);
+  htri_t (*is_variable_string)(hid_t type);
   int (*get_extents)(hid_t space, hsize_t* extents, hsize_t* max_extents);
   int (*get_rank)(hid_t space);
   int (*get_filter)(hid_t dcpl, unsigned index, unsigned* flags, std::size_t* cd_count, unsigned* cd_values,

@@ -28,6 +28,7 @@ using hdf5::hid_t;
 constexpr char kFilterName[] = "h5lossy error-bounded lossy compression (pip install h5lossy)";
 
 constexpr hdf5::htri_t kYes = 1;
+constexpr hdf5::htri_t kNotApplicable = 0;
 constexpr int kRefused = -1;
 constexpr std::size_t kFailed = 0;
 
@@ -50,6 +51,7 @@ int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool stor
   const Caller* const caller = Caller::at(return_address);  // looking functions up takes longer than all the rest
   if (caller == nullptr || !caller->has_functions) return store ? 0 : kYes;
   const hdf5::Functions& h5 = caller->h5;
+  if (!store && has_variable_length(h5, type)) return kNotApplicable;  // chunks were, and are, stored as they are
   const FloatEnvironment environment;
   h5l_message message;
   h5l_params params = {};

@@ -64,6 +64,7 @@ H5L_IS_NOT_CALLED(H5Tget_precision)
 H5L_IS_NOT_CALLED(H5Tget_sign)
 H5L_IS_NOT_CALLED(H5Tget_size)
 H5L_IS_NOT_CALLED(H5Tget_super)
+H5L_IS_NOT_CALLED(H5Tis_variable_str)
 #undef H5L_IS_NOT_CALLED
 
 }  // extern "C"

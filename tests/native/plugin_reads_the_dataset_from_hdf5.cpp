@@ -37,6 +37,7 @@ struct Hdf5 {
   std::size_t exponent_bias = 127;
   int integer_sign = hdf5::kSignTwosComplement;
   int norm = hdf5::kNormImplied;
+  bool is_variable_string = false;
   std::vector<hsize_t> extents = {100, 200};
   int first_filter = H5L_FILTER_ID;
   std::vector<unsigned> words = {1, 0, 3539053052u, 1062232653u};  // absolute 0.001
@@ -101,6 +102,10 @@ hid_t H5Tget_super(hid_t) {
   if (fake.failing("H5Tget_super")) return -1;
   ++fake.open_components;
   return kComponent;
+}
+int H5Tis_variable_str(hid_t type) {
+  CHECK(type == kType, "%lld", static_cast<long long>(type));
+  return fake.failing("H5Tis_variable_str") ? -1 : fake.is_variable_string ? 1 : 0;
 }
 int H5Tget_order(hid_t) { return fake.failing("H5Tget_order") ? -1 : fake.order; }
 std::size_t H5Tget_precision(hid_t) { return fake.failing("H5Tget_precision") ? 0 : fake.precision; }
@@ -275,7 +280,7 @@ void check_types() {
   CHECK(taken(big, "big-endian") == expected_words(0x02010801, shape), "big-endian");
 
   const char* const message = "only float32, float64 and integers";
-  refused_with("a string", message, [](Hdf5& h) { h.type_class = 3; });
+  refused_with("a string", message, [](Hdf5& h) { h.type_class = hdf5::kClassString; });
   refused_with("a float of 2 bytes with fields of 4", message, [](Hdf5& h) { h.size = 2, h.precision = 16; });
   refused_with("long double", message, [](Hdf5& h) { h.size = 16, h.precision = 80; });
   refused_with("24 bits in 4 bytes", message, [](Hdf5& h) { h.precision = 24; });
@@ -289,6 +294,21 @@ void check_types() {
                                      "H5Tget_ebias", "H5Tget_norm"}) {
     refused_with(function, message, [&](Hdf5& h) { h.fails = function; });
   }
+}
+
+// HDF5 asks only before the first write to such a dataset that was opened again.
+void check_variable_length() {
+  for (const int type_class : {hdf5::kClassVariableLength, hdf5::kClassString}) {
+    fake = {};
+    fake.type_class = type_class;
+    fake.is_variable_string = type_class == hdf5::kClassString;
+    CHECK(filter->can_apply(kDcpl, kType, kSpace) == 0 && fake.pushed.empty(), "class %d: %s", type_class,
+          fake.pushed.c_str());
+  }
+  refused_with("a string of unknown kind", "this dataset has another type", [](Hdf5& h) {
+    h.type_class = hdf5::kClassString;
+    h.fails = "H5Tis_variable_str";
+  });
 }
 
 Hdf5 half(std::size_t mantissa_bits, std::size_t bias) {
@@ -555,6 +575,7 @@ int main(int count, char** arguments) {
   CHECK(info != nullptr, "%s", dlerror());
   filter = static_cast<const h5lossy::hdf5::FilterClass*>(info());
   check_types();
+  check_variable_length();
   check_halves();
   check_complex();
   check_bits();
