@@ -873,42 +873,6 @@ def test_the_largest_chunk_is_accepted(path: Path, dtype: str, values: int) -> N
 
 
 ONE = (0, 0x3FF00000)
-BAD_CD_VALUES = {
-    "nothing": ((), "cd_values need at least 4 words"),
-    "codec 9 only": ((9,), "codec 9 is not in this version"),
-    "no bound": ((1, 0), "cd_values need at least 4 words .*, got 2"),
-    "half a bound": ((1, 0, 0), "cd_values need at least 4 words .*, got 3"),
-    "codec 5": ((5, 0, *ONE), "codec 5 is not in this version"),
-    "codec 77": ((77, 0, *ONE), "codec 77 is not in this version"),
-    "kind 5": ((1, 5, *ONE), r"bound kind must be 0 .* 4 \(noise\), got 5"),
-    "kind of 32 bits": ((1, 2**32 - 1, *ONE), "bound kind must be .*, got 4294967295"),
-    "bound 0": ((1, 0, 0, 0), "absolute bound must be greater than 0 and finite, got 0"),
-    "bound -0": ((1, 0, 0, 0x80000000), "absolute bound must be greater than 0 and finite, got -0"),
-    "bound -1": ((1, 0, 0, 0xBFF00000), "absolute bound must be greater than 0 .*, got -1"),
-    "bound infinite": ((1, 0, 0, 0x7FF00000), "absolute bound must be .* finite, got inf"),
-    "bound NaN": ((1, 0, 0, 0x7FF80000), "absolute bound must be .* finite, got nan"),
-    "range-relative 0": ((1, 2, 0, 0), "range-relative bound must be greater than 0"),
-    "range-relative infinite": ((1, 2, 0, 0x7FF00000), "range-relative bound must be .* finite"),
-    "range-relative NaN": ((1, 2, 1, 0x7FF00000), "range-relative bound must be .* got -?nan"),
-    "pointwise 1": ((1, 1, *ONE), "pointwise-relative bound must be less than 1, got 1"),
-    "pointwise 0": ((1, 1, 0, 0), "pointwise-relative bound must be greater than 0"),
-    "pointwise infinite": ((1, 1, 0, 0x7FF00000), "pointwise-relative bound must be"),
-    "lossless with a bound": ((1, 3, *ONE), "lossless takes no bound"),
-    "mode of auto": ((0, 0, *ONE, 0x11), r"the mode of codec 0 \(auto\) must be 0 .* or 1"),
-    "mode of pfpl": ((1, 0, *ONE, 1), "pfpl has no mode 1; 0 is its default"),
-    "mode of cuszp2": ((2, 0, *ONE, 0x13), "cuszp2 has no mode 19; 0 is its default"),
-    "mode of aatrox": ((3, 0, *ONE, 0x10), "aatrox has no mode 16; 0 is its default"),
-    "flag bit 14": ((1, 0, *ONE, 1 << 14), "cd_values flags 0x4000 need a newer h5lossy"),
-    "flag bit 31": ((1, 0, *ONE, 1 << 31), "cd_values flags 0x80000000 need a newer h5lossy"),
-}
-
-
-@pytest.mark.parametrize(("words", "message"), BAD_CD_VALUES.values(), ids=BAD_CD_VALUES)
-def test_bad_cd_values_are_refused(path: Path, words: tuple[int, ...], message: str) -> None:
-    with h5py.File(path, "w") as file, pytest.raises(ValueError, match=f"h5lossy: {message}"):
-        file.create_dataset(
-            "x", (8,), "f4", chunks=(4,), compression=FILTER_ID, compression_opts=words
-        )
 
 
 def test_a_backend_that_does_not_exist_is_refused_with_its_name() -> None:
