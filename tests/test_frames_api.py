@@ -316,7 +316,7 @@ def test_an_out_that_does_not_fit_the_frame_is_refused(out: Any, message: str) -
 def test_out_is_an_array_with_a_shape_of_its_own() -> None:
     frame = h5lossy.encode(np.zeros(10, "f4"), PFPL(absolute=1e-3))
     with pytest.raises(TypeError, match="out must be a NumPy array, got bytearray"):
-        h5lossy.decode(frame, out=bytearray(40))  # type: ignore[arg-type]
+        h5lossy.decode(frame, out=bytearray(40))
     with pytest.raises(InvalidArgumentError, match="out or shape, not both"):
         h5lossy.decode(frame, shape=(10,), out=np.empty(10, "f4"))
 

@@ -252,7 +252,6 @@ def test_words_beyond_the_type_are_taken_modulo_its_width() -> None:
     payload = interp.encode_tile(
         words, FLOAT_TYPES[4], None, mode=1, inside=np.ones((1, 1, 40, 40))
     )
-    assert payload is not None
     broken = with_payload(frame, payload)
     decoded = h5lossy.decode(broken)
     np.testing.assert_array_equal(decoded, words.astype("u1"))
@@ -281,9 +280,7 @@ def test_datasets_are_written_and_read(tmp_path: Path, dtype: str) -> None:
             part = np.s_[3:40, 5:69]
             np.testing.assert_array_equal(h5lossy.read(dataset, part), decoded[part])
             assert h5lossy.verify(dataset).ok
-            described = h5lossy.describe(dataset)
-            assert described is not None
-            assert described.config == codec
+            assert h5lossy.describe(dataset).config == codec
             frame = dataset.id.read_direct_chunk((0, 0))[1]
         assert h5lossy.inspect(frame).codec == "interp"
         np.testing.assert_array_equal(decoded == 7, values == 7)

@@ -270,7 +270,7 @@ def test_files_that_cannot_be_written_are_refused(path: Path) -> None:
 def test_what_is_no_variable_or_codec_is_refused(path: Path) -> None:
     with netCDF4.Dataset(path) as file:
         with pytest.raises(TypeError, match=r"codec must be a codec such as .*, got 46412"):
-            def_var_filter(file["ocean/deep/t"], 46412)  # type: ignore[arg-type]
+            def_var_filter(file["ocean/deep/t"], 46412)
         with pytest.raises(TypeError, match=r"must be a netCDF4\.Variable, got Dimension"):
             def_var_filter(file["ocean/deep"].dimensions["x"], CODEC)
     with (

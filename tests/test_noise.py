@@ -201,7 +201,6 @@ def test_datasets_are_written_and_read(tmp_path: Path) -> None:
         for name in "xyz":
             assert h5lossy.verify(file[name]).ok
         described = h5lossy.describe(file["x"])
-        assert described is not None
         assert repr(described.config) == repr(codec)
         assert described.ratio > 2
     for x, y in zip(numbers(values), numbers(decoded), strict=True):

@@ -87,7 +87,6 @@ def test_one_count_beyond_the_noise_is_found(dtype: str, noise: float, floor: in
     for y, wrong in ((within.astype(dtype), 0), (beyond.astype(dtype), 1)):
         summary = largest_error(x, y, bound)
         report = assess(x, y, noise=noise, **({"absolute": floor} if floor else {}))
-        assert report.bound is not None
         assert (summary.violations, report.bound.violations) == (wrong, wrong)
         assert (summary.holds, report.ok) == (not wrong, not wrong)
         shares = [
@@ -150,9 +149,7 @@ def test_errors_of_halves_are_exact(name: str) -> None:
         for bound in (exact, math.nextafter(exact, 0)):
             violations = sum(error > Fraction(bound) for error in errors)
             assert largest_error(x, y, ErrorBound("absolute", bound)).violations == violations
-            report = assess(x, y, absolute=bound)
-            assert report.bound is not None
-            assert report.bound.violations == violations
+            assert assess(x, y, absolute=bound).bound.violations == violations
 
 
 @pytest.mark.parametrize("name", HALVES)
@@ -216,8 +213,7 @@ def test_complex_numbers_are_compared_by_components(dtype: str) -> None:
     assert (report.ssim, report.derivatives) == (None, None)
     assert "largest modulus" in report.to_text()
     assert h5lossy.Report.from_json(report.to_json()) == report
-    strided = assess(x[::2, ::3], y[::2, ::3], absolute=0.01)
-    assert strided.points == 2 * x[::2, ::3].size
+    assert assess(x[::2, ::3], y[::2, ::3], absolute=0.01).points == 2 * x[::2, ::3].size
 
 
 @pytest.mark.parametrize("dtype", ["<c8", ">c16"])
@@ -232,7 +228,6 @@ def test_moduli_are_exact(dtype: str) -> None:
         expected = sum((real != 0) + (imaginary != 0) for real, imaginary in off)
         summary = largest_error(x, y, ErrorBound("modulus", modulus))
         report = assess(x, y, modulus=modulus)
-        assert report.bound is not None
         assert summary.violations == report.bound.violations == expected
         assert (summary.holds, report.ok) == (not off, not off)
         assert summary.max_error == pytest.approx(np.abs(y).max())
@@ -340,17 +335,12 @@ def test_what_is_written_is_verified(tmp_path: Path, dtype: str, codec: Codec) -
         y = h5lossy.read(dataset)
         np.testing.assert_array_equal(y, dataset[...])
         np.testing.assert_array_equal(h5lossy.read(dataset, np.s_[7:50:1, 3]), y[7:50, 3])
-        described = h5lossy.describe(dataset)
-        assert described is not None
-        assert described.bound == codec.bound
+        assert h5lossy.describe(dataset).bound == codec.bound
         found = h5lossy.verify(dataset, against=x)
         assert (found.ok, found.chunks, found.recorded) == (True, 4, 4)
-        assert found.report is not None
-        assert found.record is not None
         assert found.record["bound"] == codec.bound.plain()
         assert largest_error(x, dataset, codec.bound).holds
         if not codec.lossless and codec.range_relative is None:
-            assert found.report.bound is not None
             assert found.report.bound.violations == 0
             y[3, 4] += 40 + abs(x).max()
             assert not assess(y, dataset).ok
@@ -539,9 +529,7 @@ def test_a_noise_bound_is_of_counts_that_are_named(source: Path, tmp_path: Path)
     assert "a noise bound is of counts, and these stand for other values" in said
     with h5py.File(target) as file:
         for name, codec in (("counts", PFPL(noise=1)), ("packed", PFPL(lossless=True))):
-            described = h5lossy.describe(file[name])
-            assert described is not None
-            assert described.config == codec
+            assert h5lossy.describe(file[name]).config == codec
     why = "noise is a bound of integers of up to 32 bits, not of float32"
     assert why in command("assess", "-d", "real", "--noise", 1, source, source, code=2)
     assert why in command("sweep", f"{source}:/real", "--kind", "noise", "--bounds", 1, code=2)
@@ -570,9 +558,7 @@ def test_tune_writes_rules_that_repack_follows(source: Path, tmp_path: Path, nam
     command("tune", f"{source}:/{name}", *arguments)
     command("repack", "--rules", rules, source, target)
     with h5py.File(source) as old, h5py.File(target) as new:
-        psnr = assess(old[name], new[name]).error.psnr
-        assert psnr is not None
-        assert 50 <= psnr < 60
+        assert 50 <= assess(old[name], new[name]).error.psnr < 60
     if name == "complex":
         said = command("tune", f"{source}:/{name}", "--require", "ssim>=0.9", code=2)
         assert "of complex numbers only errors are measured" in said
