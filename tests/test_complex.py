@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import h5lossy
-from h5lossy import PFPL, BoundError, CorruptFrameError, InvalidArgumentError
+from h5lossy import PFPL, BoundError, CorruptFrameError
 from hdf5_helpers import h5lossy_command
 from reference import frame as reference
 from reference_frames import frame_of_reference
@@ -147,24 +147,6 @@ def test_hdf5s_own_complex_type_is_taken(tmp_path: Path) -> None:
         assert np.abs(components(dataset[...]) - components(values)).max() <= 0.01
         assert h5lossy.inspect(dataset.id.read_direct_chunk((0, 0))[1]).dtype == values.dtype
         assert h5lossy.verify(dataset).ok
-
-
-def test_a_fill_value_has_equal_components(tmp_path: Path) -> None:
-    values = spirals("<c8").reshape(-1)
-    values[::9] = -999 - 999j
-    codec = PFPL(absolute=0.5)
-    frame = h5lossy.encode(values, codec, fill_value=-999 - 999j)
-    np.testing.assert_array_equal(h5lossy.decode(frame) == -999 - 999j, values == -999 - 999j)
-    for fill in (1j, 2.0, 1 + 2j):
-        with pytest.raises(InvalidArgumentError, match="must have equal real and imaginary parts"):
-            h5lossy.encode(values, codec, fill_value=fill)
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        options = {"chunks": (500,), "compression": codec}
-        with pytest.raises(ValueError, match="must have equal real and imaginary parts"):
-            file.create_dataset("x", data=values, fillvalue=1 + 2j, **options)
-        file.create_dataset("x", data=values, fillvalue=-999 - 999j, **options)
-    with h5py.File(tmp_path / "a.h5") as file:
-        np.testing.assert_array_equal(file["x"][...] == -999 - 999j, values == -999 - 999j)
 
 
 def test_other_compounds_are_refused() -> None:

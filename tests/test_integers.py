@@ -18,11 +18,9 @@ import pytest
 import h5lossy
 from checks import pattern
 from h5lossy import (
-    AATROX,
     PFPL,
     Auto,
     CorruptFrameError,
-    CuSZp2,
     InvalidArgumentError,
     UnsupportedError,
     _native,
@@ -283,29 +281,6 @@ def require_damage_is_decoded_alike(
 # ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("codec", "message"),
-    [
-        (
-            CuSZp2(absolute=3),
-            r"by PFPL and Interp in this .* got codec 2 \(cuszp2\); give .* PFPL",
-        ),
-        (AATROX(lossless=True), r"got codec 3 \(aatrox\)"),
-        (Auto(pointwise_relative=0.1), "no pointwise-relative bound in this version"),
-    ],
-    ids=repr,
-)
-def test_what_integers_do_not_take_is_said(codec: Any, message: str) -> None:
-    values = np.zeros((10, 10), "u2")
-    with pytest.raises(UnsupportedError, match=message):
-        h5lossy.encode(values, codec)
-    with (
-        h5py.File("none", "w", driver="core", backing_store=False) as file,
-        pytest.raises(ValueError, match=message),
-    ):
-        file.create_dataset("x", data=values, chunks=(5, 5), compression=codec)
-
-
 @each_type
 def test_a_range_relative_bound_is_that_of_the_chunk(dtype: str) -> None:
     info = np.iinfo(dtype)
@@ -408,23 +383,6 @@ def test_bit_fields_and_short_integers_are_kept_without_loss(tmp_path: Path) -> 
             assert (info.codec, info.dtype.kind, info.dtype.itemsize) == ("pfpl", "u", size)
 
 
-@pytest.mark.parametrize("dtype", [[("a", "f4")], "S4"], ids=str)
-def test_other_types_are_refused(dtype: Any) -> None:
-    with (
-        h5py.File("none", "w", driver="core", backing_store=False) as file,
-        pytest.raises(ValueError, match="float64 and integers of 8, 16, 32 and 64 bits"),
-    ):
-        file.create_dataset("x", (9, 9), dtype, chunks=(5, 5), compression=PFPL(lossless=True))
-    with pytest.raises(UnsupportedError, match="convert the data with astype"):
-        h5lossy.encode(np.zeros(9, dtype), PFPL(lossless=True))
-
-
-def test_a_fill_value_is_one_of_the_type() -> None:
-    for fill in (-1, 65536, 1.5):
-        with pytest.raises(InvalidArgumentError, match="fill_value must be a uint16 value"):
-            h5lossy.encode(np.zeros(9, "u2"), PFPL(absolute=3), fill_value=fill)
-
-
 # ------------------------------------------------------------------------------------------------
 # Datasets
 # ------------------------------------------------------------------------------------------------
@@ -509,12 +467,6 @@ def test_the_library_refuses_types_that_there_are_not() -> None:
     params = _native.Params(bound_kind=3, value_class=1, value_bytes=1, big_endian=True)
     with pytest.raises(InvalidArgumentError, match="no byte order"):
         _native.encode(params, np.zeros(48, "u1"))
-
-
-def test_nan_is_no_fill_value_of_integers() -> None:
-    values = np.array([-(2**31), 5], "i4")
-    with pytest.raises(h5lossy.InvalidArgumentError, match="must be a int32 value, got nan"):
-        h5lossy.encode(values, h5lossy.PFPL(absolute=3), fill_value=np.nan)
 
 
 @pytest.mark.parametrize(("dtype", "fits"), [("u1", False), ("i2", False), ("i4", True)])

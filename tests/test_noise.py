@@ -15,12 +15,10 @@ import pytest
 
 import h5lossy
 from h5lossy import (
-    AATROX,
     PFPL,
     Auto,
     BoundError,
     InvalidArgumentError,
-    UnsupportedError,
 )
 from hdf5_helpers import h5lossy_command
 from matrix import slow_but
@@ -163,24 +161,10 @@ def test_settings_survive_cd_values_and_say_what_they_are() -> None:
         PFPL(noise=1.0, range_relative=0.1)
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "u8", "i8"])
-def test_other_types_take_no_noise(dtype: str) -> None:
-    values = np.zeros((10, 10), dtype)
-    with pytest.raises(UnsupportedError, match="noise is a bound of integers of up to 32 bits"):
-        h5lossy.encode(values, PFPL(noise=1.0))
-    with (
-        h5py.File("none", "w", driver="core", backing_store=False) as file,
-        pytest.raises(ValueError, match="noise is a bound of integers"),
-    ):
-        file.create_dataset("x", data=values, chunks=(5, 5), compression=PFPL(noise=1.0))
-
-
 def test_the_library_checks_the_floor() -> None:
     params = h5lossy._native.Params(bound=1.0, value_class=1, value_bytes=2, noise_floor=3)
     with pytest.raises(InvalidArgumentError, match="other bounds have none, got 3"):
         h5lossy._native.encode(params, np.zeros(48, "u2"))
-    with pytest.raises(UnsupportedError, match="integers are encoded by PFPL and Interp"):
-        h5lossy.encode(np.zeros(9, "u2"), AATROX(noise=1.0))
 
 
 def test_datasets_are_written_and_read(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from h5lossy import (
     Codec,
     Interp,
     InvalidArgumentError,
-    UnsupportedError,
     _native,
     from_filter_options,
 )
@@ -187,7 +186,7 @@ def test_cd_values_say_it(tmp_path: Path) -> None:
         assert repr(from_filter_options("h5lossy", stored)) == repr(codec)
 
 
-def test_what_has_no_wide_bins_is_said(tmp_path: Path) -> None:
+def test_what_has_no_wide_bins_is_said() -> None:
     with pytest.raises(TypeError, match="wide must be True or False, got 1"):
         PFPL(absolute=3, wide=1)
     for kind, value in (("noise", 1.0), ("pointwise_relative", 0.1)):
@@ -200,11 +199,6 @@ def test_what_has_no_wide_bins_is_said(tmp_path: Path) -> None:
         with pytest.raises(InvalidArgumentError, match="wide bins go with an absolute or a range"):
             _native.pack_cd_values(params)
     assert PFPL(absolute=3, wide=np.True_).wide is True
-    for dtype in ("f4", "f2", "c8"):
-        with pytest.raises(UnsupportedError, match="wide bins are for integers; leave out wide"):
-            h5lossy.encode(np.zeros(9, dtype), PFPL(absolute=3, wide=True))
-    with h5py.File(tmp_path / "f.h5", "w") as f, pytest.raises(ValueError, match="wide bins"):
-        f.create_dataset("x", (9,), "f4", compression=PFPL(absolute=3, wide=True))
 
 
 def test_values_between_two_exact_ones_stay_where_they_came_to(tmp_path: Path) -> None:

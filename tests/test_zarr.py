@@ -299,22 +299,6 @@ def test_a_filter_that_changes_the_type_unsaid_is_refused() -> None:
         array[...] = np.arange(4, dtype="f4")
 
 
-def test_a_codec_that_integers_do_not_take_is_refused_before_a_chunk_is_written() -> None:
-    values = np.ones((4, 4), "i4")
-    for codec, why in (
-        (CuSZp2(absolute=1), "give a bound in counts"),
-        (PFPL(pointwise_relative=0.1), "take no pointwise-relative bound"),
-        (PFPL(noise=1), "noise is a bound of integers of up to 32 bits"),
-    ):
-        dtype = "i8" if codec.noise else "i4"
-        with pytest.raises(h5lossy.UnsupportedError, match=why):
-            new_array(codec, values.astype(dtype), (4, 4))
-        with pytest.raises(h5lossy.UnsupportedError, match=why):
-            Compressor(codec, dtype=dtype, chunks=(4, 4))
-    with pytest.raises(h5lossy.InvalidArgumentError, match="fill_value must be a int8 value"):
-        Compressor(PFPL(absolute=1), dtype="i1", chunks=(4, 4), fill_value=300)
-
-
 def test_a_fill_value_that_the_type_lacks_is_refused() -> None:
     with pytest.raises(h5lossy.InvalidArgumentError, match="fill_value must be a float32 value"):
         Compressor(PFPL(absolute=1), fill_value=1e300).encode(np.ones(4, np.float32))
