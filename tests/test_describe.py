@@ -201,27 +201,26 @@ def test_cd_values_that_were_cut_off_are_enough(path: Path) -> None:
     edit_cd_values(path, count=4)
 
     with h5py.File(path) as file:
-        said = describe(file["x"])
-
-    assert said.config == ABSOLUTE
+        assert describe(file["x"]).config == ABSOLUTE
 
 
-def test_cd_values_of_a_later_version_are_unsupported(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        ({4: 1 << 14}, UnsupportedError, "newer h5lossy"),
+        # Anyone may use the filter number for tests of their own.
+        ({1: 9}, InvalidArgumentError, "bound kind must be"),
+    ],
+    ids=["later version", "another program"],
+)
+def test_cd_values_of_others_are_refused(
+    path: Path, words: dict[int, int], error: type[Exception], message: str
+) -> None:
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=field((8,)), chunks=(4,), compression=ABSOLUTE)
-    edit_cd_values(path, {4: 1 << 14})
+    edit_cd_values(path, words)
 
-    with h5py.File(path) as file, pytest.raises(UnsupportedError, match="newer h5lossy"):
-        describe(file["x"])
-
-
-def test_cd_values_of_another_program_are_invalid(path: Path) -> None:
-    # Anyone may use the filter number for tests of their own.
-    with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=field((8,)), chunks=(4,), compression=ABSOLUTE)
-    edit_cd_values(path, {1: 9})
-
-    with h5py.File(path) as file, pytest.raises(InvalidArgumentError, match="bound kind must be"):
+    with h5py.File(path) as file, pytest.raises(error, match=message):
         describe(file["x"])
 
 

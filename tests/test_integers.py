@@ -21,6 +21,7 @@ from h5lossy import (
     PFPL,
     Auto,
     CorruptFrameError,
+    Interp,
     InvalidArgumentError,
     UnsupportedError,
     _native,
@@ -393,7 +394,12 @@ def test_datasets_are_written_and_read(tmp_path: Path, dtype: str) -> None:
     rng = np.random.default_rng(0)
     ramp = np.add.outer(np.arange(90), np.arange(70)) // 3 % 100
     values = (ramp + rng.integers(0, 3, ramp.shape)).astype(dtype)
-    for number, codec in enumerate([PFPL(lossless=True), PFPL(absolute=3), Auto(absolute=0.5)]):
+    for number, codec in enumerate(
+        [
+            *(PFPL(lossless=True), PFPL(absolute=3), Auto(absolute=0.5)),
+            *(Interp(lossless=True), Interp(absolute=3, axes=-1)),
+        ]
+    ):
         path = tmp_path / f"{number}.h5"
         with h5py.File(path, "w") as file:
             options = {"chunks": (32, 32), "compression": codec, "fillvalue": 7}
@@ -408,6 +414,9 @@ def test_datasets_are_written_and_read(tmp_path: Path, dtype: str) -> None:
                 part = np.s_[3:40, 5:69]
                 np.testing.assert_array_equal(h5lossy.read(file[name], part), decoded[part])
                 assert h5lossy.verify(file[name]).ok
+                assert h5lossy.describe(file[name]).config == codec
+            frame = file["by_us"].id.read_direct_chunk((32, 32))[1]
+        assert h5lossy.inspect(frame).codec == ("interp" if isinstance(codec, Interp) else "pfpl")
         bound = 3 if codec.absolute == 3 else 0
         errors = zip(numbers(values), numbers(decoded), strict=True)
         assert max(abs(x - y) for x, y in errors) == bound

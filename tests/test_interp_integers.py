@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import h5py
 import ml_dtypes
 import numpy as np
 import pytest
@@ -27,9 +26,6 @@ from test_integers import (
     random_jobs,
 )
 from test_reference_interp import COUNTS, OF_COUNTS, bytes_of, numbers_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Array = np.ndarray[Any, Any]
 
@@ -256,35 +252,6 @@ def test_words_beyond_the_type_are_taken_modulo_its_width() -> None:
     decoded = h5lossy.decode(broken)
     np.testing.assert_array_equal(decoded, words.astype("u1"))
     np.testing.assert_array_equal(decoded, reference.decode(broken))
-
-
-# ------------------------------------------------------------------------------------------------
-# Datasets
-# ------------------------------------------------------------------------------------------------
-
-
-@each_type
-def test_datasets_are_written_and_read(tmp_path: Path, dtype: str) -> None:
-    values = image("u1", 100).astype(dtype)
-    path = tmp_path / "a.h5"
-    for number, codec in enumerate([Interp(lossless=True), Interp(absolute=3, axes=-1)]):
-        with h5py.File(path, "a") as file:
-            options = {"chunks": (64, 64), "compression": codec, "fillvalue": 7}
-            file.create_dataset(f"by_h5py{number}", data=values, **options)
-            made = file.create_dataset(f"by_us{number}", values.shape, dtype, **options)
-            h5lossy.write(made, values, verify=True)
-        with h5py.File(path) as file:
-            decoded = file[f"by_h5py{number}"][...]
-            dataset = file[f"by_us{number}"]
-            np.testing.assert_array_equal(dataset[...], decoded)
-            part = np.s_[3:40, 5:69]
-            np.testing.assert_array_equal(h5lossy.read(dataset, part), decoded[part])
-            assert h5lossy.verify(dataset).ok
-            assert h5lossy.describe(dataset).config == codec
-            frame = dataset.id.read_direct_chunk((0, 0))[1]
-        assert h5lossy.inspect(frame).codec == "interp"
-        np.testing.assert_array_equal(decoded == 7, values == 7)
-        assert abs(values.astype(int) - decoded.astype(int)).max() == (3 if number else 0)
 
 
 def test_the_page_has_an_example_that_comes_out() -> None:

@@ -512,6 +512,7 @@ def test_repack_takes_all_types(source: Path, tmp_path: Path) -> None:
         assert largest_error(old["complex"], new["complex"], ErrorBound("modulus", 0.1)).holds
         assert "at most 0.5 sqrt(|x|), or 2" in new["counts"].attrs["lossy_compression"].decode()
     assert "±max(2, 0.5·√x) counts" in command("info", target)
+    assert '"floor": 2' in command("info", "--json", target)
     command("verify", "--against", source, target)
     command("assess", "-d", "complex", "--modulus", 0.1, source, target)
     command("assess", "-d", "complex", "--modulus", 0.05, source, target, code=1)
@@ -530,6 +531,7 @@ def test_a_noise_bound_is_of_counts_that_are_named(source: Path, tmp_path: Path)
     with h5py.File(target) as file:
         for name, codec in (("counts", PFPL(noise=1)), ("packed", PFPL(lossless=True))):
             assert h5lossy.describe(file[name]).config == codec
+    assert "±1·√x counts" in command("info", target)
     why = "noise is a bound of integers of up to 32 bits, not of float32"
     assert why in command("assess", "-d", "real", "--noise", 1, source, source, code=2)
     assert why in command("sweep", f"{source}:/real", "--kind", "noise", "--bounds", 1, code=2)
