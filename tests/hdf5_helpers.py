@@ -321,6 +321,16 @@ def h5lossy_command(*arguments: Any, status: int | None = 0) -> Result:
     return said
 
 
+def cd_values_printed(*options: str) -> dict[str, list[str]]:
+    """Return the lines that ``h5lossy cd-values`` prints for each tool or language."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in h5lossy_command("cd-values", *options).output.splitlines():
+        name = line[:10].strip() or name
+        found.setdefault(name, []).append(line[10:])
+    return found
+
+
 def h5lossy_program(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own, where that matters: it takes half a second."""
     return run(*command_line(*arguments), **options)

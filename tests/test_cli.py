@@ -31,6 +31,7 @@ from h5lossy._verification.bound_checker import BoundChecker
 from hdf5_helpers import (
     bound_of,
     cd_values,
+    cd_values_printed,
     command_line,
     create,
     creation_list,
@@ -148,19 +149,9 @@ BOUND_OPTIONS = {
 }
 
 
-def forms(*arguments: str) -> dict[str, list[str]]:
-    """Return what cd-values prints for each tool."""
-    found: dict[str, list[str]] = {}
-    name = ""
-    for line in h5lossy_command("cd-values", *arguments).output.splitlines():
-        name = line[:10].strip() or name
-        found.setdefault(name, []).append(line[10:])
-    return found
-
-
 @pytest.mark.parametrize(("options", "codec"), BOUND_OPTIONS.values(), ids=BOUND_OPTIONS)
 def test_cd_values_for_h5py_are_arguments(tmp_path: Path, options: list[str], codec: PFPL) -> None:
-    number_and_words, with_class = forms(*options)["h5py"]
+    number_and_words, with_class = cd_values_printed(*options)["h5py"]
 
     for arguments in (number_and_words, with_class):
         given = eval(f"dict({arguments})", {"h5lossy": h5lossy})
@@ -178,7 +169,7 @@ def test_cd_values_for_h5repack_are_a_command(
         file.create_dataset("my data", data=field((40, 40)), chunks=(16, 16))
         file.create_dataset("other", data=field((40, 40)), chunks=(16, 16))
 
-    command, check = forms(*options, "--var", "my data")["h5repack"]
+    command, check = cd_values_printed(*options, "--var", "my data")["h5repack"]
     run("sh", "-c", command, cwd=tmp_path, env=with_plugin())
 
     [name, *arguments] = shlex.split(check, comments=True)
@@ -215,7 +206,7 @@ def test_cd_values_for_nccopy_are_a_command(
     tool("nccopy")
     netcdf_file(tmp_path)
 
-    [command] = forms(*options, "--var", "t")["nccopy"]
+    [command] = cd_values_printed(*options, "--var", "t")["nccopy"]
     run("sh", "-c", command, cwd=tmp_path, env=with_plugin())
 
     with h5py.File(tmp_path / "out.nc") as file:
@@ -226,7 +217,7 @@ def test_cd_values_for_nccopy_are_a_command(
 def test_cd_values_for_ncgen_are_an_attribute(
     tmp_path: Path, options: list[str], codec: Codec
 ) -> None:
-    [line] = forms(*options, "--var", "t")["ncgen"]
+    [line] = cd_values_printed(*options, "--var", "t")["ncgen"]
 
     path = netcdf_file(tmp_path, line)
 
@@ -239,7 +230,7 @@ def test_cd_values_for_ncgen_are_an_attribute(
 
 @pytest.mark.parametrize("name", ["my data(2)", "2m", 'a"b', "t-é", "it's $x"])
 def test_cd_values_escape_names_for_ncgen(tmp_path: Path, name: str) -> None:
-    [line] = forms("--lossless", "--var", name)["ncgen"]
+    [line] = cd_values_printed("--lossless", "--var", name)["ncgen"]
     cdl_name = line.partition(":_Filter")[0]
     netcdf_file(tmp_path, f"float {cdl_name}(x) ; {line}")
 
@@ -248,7 +239,7 @@ def test_cd_values_escape_names_for_ncgen(tmp_path: Path, name: str) -> None:
 
 
 def test_cd_values_quote_names_for_the_shell(tmp_path: Path) -> None:
-    command, _ = forms("--lossless", "--var", "it's $HOME")["h5repack"]
+    command, _ = cd_values_printed("--lossless", "--var", "it's $HOME")["h5repack"]
 
     done = run("sh", "-c", f"printf '%s\\n' {command.removeprefix('h5repack ')}")
 
@@ -288,7 +279,7 @@ def test_wrong_bounds_are_wrong_usage(options: list[str], message: str) -> None:
 def test_every_codec_in_every_mode_has_options(make: Callable[..., Codec]) -> None:
     codec = make(absolute=1e-3)
 
-    found = forms("--absolute", "1e-3", *codec_options(codec))
+    found = cd_values_printed("--absolute", "1e-3", *codec_options(codec))
 
     assert f"compression=h5lossy.{codec!r}" in found["h5py"]
     assert f"compression_opts=({', '.join(map(str, codec.filter_options))})" in found["h5py"][0]

@@ -19,7 +19,7 @@ import h5lossy
 from h5lossy import AATROX, PFPL, ErrorBound, UnsupportedError
 from h5lossy._verification.records import PROVENANCE_ATTRIBUTE
 from h5lossy.assessment import Assessor
-from hdf5_helpers import codecs_in, environment, h5lossy_command, h5lossy_program, run, tool
+from hdf5_helpers import codecs_in, h5lossy_command, h5lossy_program
 from test_integers import each_type
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def test_errors_of_each_chunk_are_exact_for_64_bits(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------
-# Datasets: write and verify, netCDF4, dask
+# Datasets: write and verify, netCDF4
 # ------------------------------------------------------------------------------------------------
 
 
@@ -220,27 +220,6 @@ def test_netcdf4_variables_take_the_filter(tmp_path: Path, dtype: str) -> None:
         np.testing.assert_array_equal(file["b"], x)
 
 
-@pytest.mark.parametrize("dtype", ["u2", ">i4", "i8"])
-def test_dask_arrays_are_written_and_assessed(tmp_path: Path, dtype: str) -> None:
-    dask_array = pytest.importorskip("dask.array")
-    from h5lossy.dask import assess  # noqa: PLC0415
-
-    x = counts(dtype)
-    lazy = dask_array.from_array(x, (7, 60))
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        chunks = h5lossy.chunks_for(x.shape, dtype, blocks=lazy.chunks)
-        dataset = file.create_dataset(
-            "x", x.shape, dtype, chunks=chunks, compression=PFPL(absolute=3)
-        )
-        h5lossy.write(dataset, lazy, verify=True)
-        decoded = dask_array.from_array(h5lossy.read(dataset), (7, 60))
-    report = assess(lazy, decoded, absolute=3)
-    assert report.ok
-    assert report.error.max_abs == 3
-    assert assess(lazy, decoded, range_relative=0.01).bound is not None
-    assert PFPL(range_relative=0.05).resolve(lazy) == PFPL(range_relative=0.05).resolve(x)
-
-
 # ------------------------------------------------------------------------------------------------
 # The command line
 # ------------------------------------------------------------------------------------------------
@@ -264,26 +243,6 @@ def test_cd_values_are_those_that_a_dataset_stores(dtype: str) -> None:
     assert "give a bound in counts" in said
     said = command("cd-values", *options, "--fill-value", "1.5", code=2).output
     assert "fill_value must be a" in said
-
-
-def test_h5repack_takes_the_words_for_integers(tmp_path: Path) -> None:
-    x = counts("u2")
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("x", data=x, chunks=(20, 60))
-    said = command("cd-values", "--absolute", "3", "--dtype", "uint16", "--chunks", "20x60").output
-    line = next(line for line in said.splitlines() if line.startswith("h5repack"))
-    user_defined = line.split("'")[1]
-    paths = tmp_path / "a.h5", tmp_path / "b.h5"
-    run(
-        tool("h5repack"),
-        "-f",
-        user_defined,
-        *paths,
-        env=environment(HDF5_PLUGIN_PATH=h5lossy.PLUGIN_PATH),
-    )
-    with h5py.File(paths[1]) as file:
-        assert h5lossy.describe(file["x"]).config == PFPL(absolute=3)
-        assert h5lossy.largest_error(x, file["x"], ErrorBound("absolute", 3)).max_error == 3
 
 
 def packed(x: Array, scale: Any = 0.01, offset: float = 250.0) -> Array:

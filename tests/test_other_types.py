@@ -32,6 +32,7 @@ from h5lossy import (
 )
 from h5lossy._native.assess import noise_limits
 from hdf5_helpers import h5lossy_command
+from test_integer_tools import counts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -392,28 +393,39 @@ def test_assessors_are_merged_and_pickled(dtype: str, bound: dict[str, float]) -
 
 
 @pytest.mark.parametrize(
-    ("dtype", "bound"),
-    [("c8", {"modulus": 0.1}), ("f2", {"range_relative": 0.01}), ("u2", {"noise": 1})],
+    ("x", "bound"),
+    [
+        (field("c8"), {"modulus": 0.1}),
+        (field("f2"), {"range_relative": 0.01}),
+        (field("u2"), {"noise": 1}),
+        *((counts(dtype), {"absolute": 3}) for dtype in ("u2", ">i4", "i8")),
+    ],
+    ids=lambda given: given.dtype.str if isinstance(given, np.ndarray) else str(given),
 )
 def test_dask_arrays_are_written_and_assessed(
-    tmp_path: Path, dtype: str, bound: dict[str, float]
+    tmp_path: Path, x: Array, bound: dict[str, float]
 ) -> None:
     da = pytest.importorskip("dask.array")
     from h5lossy.dask import assess as assess_dask  # noqa: PLC0415
 
-    x = field(dtype)
+    lazy = da.from_array(x, chunks=(20, 50))
+    codec = PFPL(**bound).resolve(lazy)
+    assert codec == PFPL(**bound).resolve(x)
+    assert PFPL(range_relative=0.05).resolve(lazy) == PFPL(range_relative=0.05).resolve(x)
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        codec = PFPL(**bound).resolve(x)
-        dataset = file.create_dataset("x", x.shape, dtype, chunks=(20, 50), compression=codec)
-        h5lossy.write(dataset, da.from_array(x, chunks=(20, 50)), verify=True)
-        y = dataset[...]
-    report = assess_dask(*(da.from_array(v, chunks=(20, 50)) for v in (x, y)), **bound)
-    whole = assess(x, y, **bound)
-    assert report.ok
-    assert report.bound == whole.bound
-    assert report.error.max_abs == whole.error.max_abs
-    assert report.error.max_modulus == whole.error.max_modulus
-    assert report.error.rmse == pytest.approx(whole.error.rmse)
+        chunks = h5lossy.chunks_for(x.shape, x.dtype, blocks=lazy.chunks)
+        dataset = file.create_dataset("x", x.shape, x.dtype, chunks=chunks, compression=codec)
+        h5lossy.write(dataset, lazy, verify=True)
+        y = h5lossy.read(dataset)
+    decoded = da.from_array(y, chunks=(20, 50))
+    for asked in (bound, {"range_relative": 0.01}):
+        report = assess_dask(lazy, decoded, **asked)
+        whole = assess(x, y, **asked)
+        assert report.bound == whole.bound
+        assert report.error.max_abs == whole.error.max_abs
+        assert report.error.max_modulus == whole.error.max_modulus
+        assert report.error.rmse == pytest.approx(whole.error.rmse)
+    assert assess_dask(lazy, decoded, **bound).ok
 
 
 # ------------------------------------------------------------------------------------------------
