@@ -22,7 +22,7 @@ from test_decoder import sealed
 if TYPE_CHECKING:
     from pathlib import Path
 
-Array = np.ndarray[Any, Any]
+    from checks import Array
 
 each_type = pytest.mark.parametrize("dtype", ["<c8", ">c8", "<c16", ">c16"])
 

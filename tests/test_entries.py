@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from checks import Array
+
 numcodecs = pytest.importorskip("numcodecs")
 zarr = pytest.importorskip("zarr", "3.0.8")
 from h5lossy.zarr import Compressor, Serializer  # noqa: E402
-
-Array = np.ndarray[Any, Any]
 
 COUNT, CHUNK = 2000, 700
 

@@ -10,7 +10,6 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import h5py
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -28,7 +27,7 @@ from reference import frame as reference
 from reference import integers
 from reference.common import Kind
 from test_decoder import decoded_alike, sealed
-from test_halves import all_values, bits, finite
+from test_halves import HALVES, all_values, bits, finite
 from test_integers import each_type, pattern, type_of
 from test_noise import allowed
 
@@ -36,9 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-Array = np.ndarray[Any, Any]
-
-HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+    from checks import Array
 
 
 def near(dtype: str, bound: int) -> list[int]:

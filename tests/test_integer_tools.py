@@ -19,30 +19,20 @@ import h5lossy
 from h5lossy import AATROX, PFPL, ErrorBound, UnsupportedError
 from h5lossy._verification.records import PROVENANCE_ATTRIBUTE
 from h5lossy.assessment import Assessor
-from hdf5_helpers import codecs_in, h5lossy_command, h5lossy_program
-from test_integers import each_type
+from hdf5_helpers import codecs_in, h5lossy_program
+from hdf5_helpers import h5lossy_command as command
+from test_integers import each_type, numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from click.testing import Result
-
-Array = np.ndarray[Any, Any]
-
-
-def numbers(values: Any) -> list[int]:
-    """Return values as Python integers."""
-    return [int(x) for x in np.ravel(values)]
+    from checks import Array
 
 
 def counts(dtype: str, shape: tuple[int, ...] = (40, 60), seed: int = 0) -> Array:
     """Return values near the upper end of a type, where float64 rounds those of 64 bits."""
     below = np.random.default_rng(seed).integers(0, 100, shape).astype("u8")
     return (np.uint64(np.iinfo(dtype).max) - below).astype(dtype)
-
-
-def command(*arguments: Any, code: int = 0) -> Result:
-    return h5lossy_command(*arguments, status=code)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -239,9 +229,9 @@ def test_cd_values_are_those_that_a_dataset_stores(dtype: str) -> None:
         found = json.loads(command("cd-values", "--absolute", "3.5", *options).output)
         assert found["cd_values"] == [word & 0xFFFFFFFF for word in stored]
     options = ("--absolute", "3", "--chunks", "4x5", "--dtype", dtype)
-    said = command("cd-values", *options, "--codec", "aatrox", code=2).output
+    said = command("cd-values", *options, "--codec", "aatrox", status=2).output
     assert "give a bound in counts" in said
-    said = command("cd-values", *options, "--fill-value", "1.5", code=2).output
+    said = command("cd-values", *options, "--fill-value", "1.5", status=2).output
     assert "fill_value must be a" in said
 
 
@@ -333,7 +323,9 @@ def test_packed_units_are_the_stored_numbers(source: Path) -> None:
         said = command("repack", source, target, *options, "--force").output
         assert codecs_in(target)["/t2m"] == PFPL(absolute=7)
         assert "±7 counts, 0.07 unpacked " in said
-    said = command("repack", source, target, "--lossless", "-d", "t2m:packed-units", code=2).output
+    said = command(
+        "repack", source, target, "--lossless", "-d", "t2m:packed-units", status=2
+    ).output
     assert "packed-units goes with a bound" in said
     rules = source.with_name("rules.toml")
     rules.write_text('[[rule]]\ndataset = "/t2m"\nabsolute = 3\npacked-units = true\n')
@@ -395,7 +387,7 @@ def test_a_second_missing_value_stays_exact_or_stops_the_copy(tmp_path: Path) ->
         with h5py.File(target) as file:
             np.testing.assert_array_equal(file["x"][3:5], x[3:5])
     said = command(
-        "repack", tmp_path / "a.h5", target, "-d", "x:absolute=20", "--force", code=1
+        "repack", tmp_path / "a.h5", target, "-d", "x:absolute=20", "--force", status=1
     ).output
     assert "-9999 at (3, 0) would no longer be missing" in said
 
@@ -445,7 +437,7 @@ def test_sweep_and_tune_take_whole_counts(source: Path) -> None:
     assert [(row["codec"], row["max_error"]) for row in found] == [
         ("pfpl", 0), ("pfpl", 3), ("interp", 0), ("interp", 3), ("auto-size", 0), ("auto-size", 3)
     ]  # fmt: skip
-    said = command("sweep", source, *options, "--codecs", "cuszp2,aatrox", code=2).output
+    said = command("sweep", source, *options, "--codecs", "cuszp2,aatrox", status=2).output
     assert "none of --codecs takes uint16" in said
     best = json.loads(command("tune", source, *options, "--require", "psnr>=50").output)["best"]
     assert best["absolute"] == int(best["absolute"]) > 0

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import h5lossy
-from checks import pattern
+from checks import Array, pattern
 from h5lossy import (
     PFPL,
     Auto,
@@ -37,8 +37,6 @@ from test_decoder import decoded_alike, sealed
 TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4", "<u8", ">i8"]
 # Of each size, both signs and both byte orders: the others are slow tests.
 each_type = pytest.mark.parametrize("dtype", slow_but(TYPES, {"i1", "<u2", ">u4", ">i8"}))
-
-Array = np.ndarray[Any, Any]
 
 
 def type_of(dtype: str) -> integers.IntegerType:

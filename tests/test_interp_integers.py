@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,7 +16,7 @@ from reference import frame as reference
 from reference import integers, interp
 from reference.common import FLOAT_TYPES, Kind
 from reference_frames import frame_of_reference
-from test_halves import all_values
+from test_halves import HALVES, all_values
 from test_integers import (
     TYPES,
     each_type,
@@ -27,9 +26,8 @@ from test_integers import (
 )
 from test_reference_interp import COUNTS, OF_COUNTS, bytes_of, numbers_of
 
-Array = np.ndarray[Any, Any]
-
-HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+if TYPE_CHECKING:
+    from checks import Array
 
 
 def as_with_pfpl(

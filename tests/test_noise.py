@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import random
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,7 +24,8 @@ from reference import integers
 from reference.common import Kind
 from test_integers import images, numbers
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from checks import Array
 
 TYPES = ["u1", "i1", "<u2", ">i2", ">u4", "<i4"]
 each_type = pytest.mark.parametrize("dtype", slow_but(TYPES, {"i1", "<u2", ">u4"}))

@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import h5py
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -32,14 +31,13 @@ from h5lossy import (
 )
 from h5lossy._native.assess import noise_limits
 from hdf5_helpers import h5lossy_command
+from test_halves import HALVES
 from test_integer_tools import counts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-Array = np.ndarray[Any, Any]
-
-HALVES = {"float16": np.dtype("f2"), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+    from checks import Array
 
 
 def field(dtype: Any, shape: tuple[int, ...] = (60, 50), seed: int = 0) -> Array:

@@ -38,7 +38,7 @@ from test_integers import type_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-Array = np.ndarray[Any, Any]
+    from checks import Array
 
 CODECS: list[tuple[type[Codec], dict[str, Any]]] = [
     (PFPL, {}),

@@ -32,7 +32,7 @@ from test_integers import each_type, images, numbers, type_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-Array = np.ndarray[Any, Any]
+    from checks import Array
 
 CODECS: list[type[Codec]] = [PFPL, Interp, Auto]
 
