@@ -34,6 +34,7 @@ import statistics
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,6 +149,18 @@ def create(file: h5py.File, data: np.ndarray, codec: Any) -> h5py.Dataset:
     return file.create_dataset("x", data.shape, data.dtype, chunks=CHUNK, compression=codec)
 
 
+def write_file(path: Path, data: np.ndarray, codec: Any) -> None:
+    """Write data to the dataset x of a new file."""
+    with h5py.File(path, "w") as file:
+        create(file, data, codec)[...] = data
+
+
+def read_file(path: Path, out: np.ndarray) -> None:
+    """Read the dataset x of a file."""
+    with h5py.File(path) as file:
+        file["x"].read_direct(out)
+
+
 def measure_pipeline(
     data: np.ndarray, bound: float, scale: float, folder: Path, runs: int
 ) -> tuple[list[Row], list[str]]:
@@ -157,20 +170,6 @@ def measure_pipeline(
 
     def path(name: str) -> Path:
         return folder / f"{name.partition(' ')[0]}.h5"
-
-    def write(name: str) -> Callable[[], None]:
-        def run() -> None:
-            with h5py.File(path(name), "w") as file:
-                create(file, data, codecs[name])[...] = data
-
-        return run
-
-    def read(name: str) -> Callable[[], None]:
-        def run() -> None:
-            with h5py.File(path(name)) as file:
-                file["x"].read_direct(out)
-
-        return run
 
     def rewrite(name: str) -> Callable[[], None]:
         with h5py.File(path(name)) as file:
@@ -186,16 +185,18 @@ def measure_pipeline(
 
     for name in list(codecs):
         try:
-            write(name)()
+            write_file(path(name), data, codecs[name])
         except (OSError, RuntimeError, ValueError) as error:
             notes.append(f"{name} failed: {error}")
             del codecs[name]
-    writes = take_turns({name: write(name) for name in codecs}, runs)
-    reads = take_turns({name: read(name) for name in codecs}, runs)
+    writes = take_turns(
+        {name: partial(write_file, path(name), data, codec) for name, codec in codecs.items()}, runs
+    )
+    reads = take_turns({name: partial(read_file, path(name), out) for name in codecs}, runs)
     rewrites = take_turns({name: rewrite(name) for name in codecs}, runs)
     rows = []
     for name in codecs:
-        read(name)()
+        read_file(path(name), out)
         with h5py.File(path(name)) as file:
             ratio = data.nbytes / file["x"].id.get_storage_size()
         is_lossless = name in {"no filter", "Blosc2"}
@@ -242,36 +243,26 @@ def measure_batched(
     path, plain = folder / "batched.h5", folder / "plain"
     out = np.empty_like(data)
 
-    def write(count: int | None) -> Callable[[], None]:
-        def run() -> None:
-            with h5py.File(path, "w") as file:
-                dataset = create(file, data, codec)
-                if count is None:
-                    dataset[...] = data
-                else:
-                    h5lossy.write(dataset, data, threads=count)
+    def write(count: int) -> None:
+        with h5py.File(path, "w") as file:
+            h5lossy.write(create(file, data, codec), data, threads=count)
 
-        return run
+    def read(count: int) -> None:
+        with h5py.File(path) as file:
+            h5lossy.read(file["x"], out=out, threads=count)
 
-    def read(count: int | None) -> Callable[[], None]:
-        def run() -> None:
-            with h5py.File(path) as file:
-                if count is None:
-                    file["x"].read_direct(out)
-                else:
-                    h5lossy.read(file["x"], out=out, threads=count)
-
-        return run
-
-    write(None)()
+    write_file(path, data, codec)
     content = path.read_bytes()
-    read(None)()
+    read_file(path, out)
     expected = out.copy()
     error = judge(data, out, bound)
-    counts: dict[str, int | None] = {"pipeline": None} | {f"batched {n}": n for n in threads}
+    counts = {f"batched {n}": n for n in threads}
     writes = take_turns(
-        {"file": lambda: plain.write_bytes(content)}
-        | {name: write(count) for name, count in counts.items()},
+        {
+            "file": lambda: plain.write_bytes(content),
+            "pipeline": partial(write_file, path, data, codec),
+            **{name: partial(write, count) for name, count in counts.items()},
+        },
         runs,
     )
     room = bytearray(len(content))
@@ -281,18 +272,22 @@ def measure_batched(
             file.readinto(room)
 
     reads = take_turns(
-        {"file": read_plain} | {name: read(count) for name, count in counts.items()},
+        {
+            "file": read_plain,
+            "pipeline": partial(read_file, path, out),
+            **{name: partial(read, count) for name, count in counts.items()},
+        },
         runs,
     )
     for count in threads:
-        write(count)()
+        write(count)
         if path.read_bytes() != content:
             # The index may be elsewhere; the chunks must not differ.
-            read(None)()
+            read_file(path, out)
             if not np.array_equal(out, expected):
                 raise SystemExit(f"{count} threads wrote other values")
         out[...] = 0
-        read(count)()
+        read(count)
         if not np.array_equal(out, expected):
             raise SystemExit(f"{count} threads read other values")
     return [
@@ -302,7 +297,7 @@ def measure_batched(
             "name": "PFPL",
             "is_peer": False,
             "way": case.split()[0],
-            "threads": counts.get(case) or 1,
+            "threads": counts.get(case, 1),
             "scale": SPEED_SCALE,
             "bytes": data.nbytes,
             "ratio": data.nbytes / len(content),

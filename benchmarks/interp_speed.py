@@ -31,6 +31,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -49,7 +50,7 @@ from _common import (
     memcpy_speed,
     save,
 )
-from hdf5 import CHUNK, CHUNK_BYTES, MIB, create, judge, speed, take_turns, tiled
+from hdf5 import CHUNK, CHUNK_BYTES, MIB, judge, read_file, speed, take_turns, tiled, write_file
 from rate_distortion import fields
 from readme import show
 
@@ -193,22 +194,10 @@ def measure(size: int, runs: int, folder: Path) -> list[dict[str, Any]]:
     def path(name: str) -> Path:
         return folder / f"{name.replace(' ', '-')}.h5"
 
-    def write(name: str) -> Callable[[], None]:
-        def run() -> None:
-            with h5py.File(path(name), "w") as file:
-                create(file, data, all_codecs[name])[...] = data
-
-        return run
-
-    def read(name: str) -> Callable[[], None]:
-        def run() -> None:
-            with h5py.File(path(name)) as file:
-                file["x"].read_direct(out)
-
-        return run
-
-    writes = take_turns({name: write(name) for name in all_codecs}, runs)
-    reads = take_turns({name: read(name) for name in all_codecs}, runs)
+    writes = take_turns(
+        {name: partial(write_file, path(name), data, one) for name, one in all_codecs.items()}, runs
+    )
+    reads = take_turns({name: partial(read_file, path(name), out) for name in all_codecs}, runs)
     parts = cut(data, CHUNK)
     own = {
         name: of_ours(codec)
@@ -220,7 +209,7 @@ def measure(size: int, runs: int, folder: Path) -> list[dict[str, Any]]:
     )
     rows: list[dict[str, Any]] = []
     for name, codec in all_codecs.items():
-        read(name)()
+        read_file(path(name), out)
         with h5py.File(path(name)) as file:
             ratio = data.nbytes / file["x"].id.get_storage_size()
         row = {

@@ -103,8 +103,6 @@ def corpus() -> Path:
 def decoder() -> Any:
     """Return the module that is next to the format's pages."""
     spec = importlib.util.spec_from_file_location("decoder", DECODER)
-    assert spec is not None
-    assert spec.loader is not None
     module = sys.modules["decoder"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

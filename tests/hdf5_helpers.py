@@ -9,6 +9,7 @@ import inspect
 import math
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,19 @@ def frames(dataset: h5py.Dataset) -> dict[tuple[int, ...], bytes]:
         mask, frame = dataset.id.read_direct_chunk(chunk.chunk_offset)
         assert mask == 0, f"chunk {chunk.chunk_offset} went around a filter (mask {mask})"
         found[tuple(map(int, chunk.chunk_offset))] = bytes(frame)
+    return found
+
+
+def codecs_in(path: Path) -> dict[str, Codec]:
+    """Return the codec of each dataset of a file that h5lossy compressed, by its path."""
+    found: dict[str, Codec] = {}
+    with h5py.File(path) as file:
+
+        def look(name: str, obj: Any) -> None:
+            if isinstance(obj, h5py.Dataset) and (info := h5lossy.describe(obj)):
+                found[f"/{name}"] = info.config
+
+        file.visititems(look)
     return found
 
 
@@ -307,6 +321,16 @@ def h5lossy_command(*arguments: Any, status: int | None = 0) -> Result:
     return said
 
 
+def cd_values_printed(*options: str) -> dict[str, list[str]]:
+    """Return the lines that ``h5lossy cd-values`` prints for each tool or language."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in h5lossy_command("cd-values", *options).output.splitlines():
+        name = line[:10].strip() or name
+        found.setdefault(name, []).append(line[10:])
+    return found
+
+
 def h5lossy_program(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own, where that matters: it takes half a second."""
     return run(*command_line(*arguments), **options)
@@ -316,6 +340,15 @@ def command_line(*arguments: str | Path) -> list[str]:
     """Return the command that runs ``h5lossy ARGUMENTS`` with this copy of the package."""
     start = "from h5lossy._cli import main; main(prog_name='h5lossy')"
     return [*PYTHON, "-c", start, *map(str, arguments)]
+
+
+def on_terminal(columns: int, *arguments: Any) -> str:
+    """Return what ``h5lossy ARGUMENTS`` prints on a terminal, without colours, or skip."""
+    if not Path("/usr/bin/script").exists():
+        pytest.skip("script, which makes a terminal, is not installed (Debian: bsdutils)")
+    ours = f"stty cols {columns}; {shlex.join(command_line(*arguments))}"
+    said = run("script", "-qec", ours, "/dev/null", env=environment(TERM="xterm", COLUMNS=None))
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.stdout)
 
 
 def message_without_plugin(program: str) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shlex
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,7 @@ from h5lossy.assessment import parse_requirements, tuning
 from h5lossy.assessment.tradeoff import Field
 from h5lossy.assessment.tuning import Goal, Search
 from h5lossy.missing import Missing
-from hdf5_helpers import command_line, edit_cd_values, environment, h5lossy_command
-from hdf5_helpers import run as run_program
+from hdf5_helpers import edit_cd_values, h5lossy_command, on_terminal
 from matrix import CODEC_NAMES
 
 if TYPE_CHECKING:
@@ -109,8 +107,7 @@ def test_names_that_are_not_utf8_stop_nothing(tmp_path: Path) -> None:
                 file.create_dataset(name, data=np.arange(9.0))
     pair = tmp_path / "x.h5", tmp_path / "y.h5"
     assert "/a\\udcff" in run("assess", *pair, "--absolute", 1).output
-    reports = json.loads(run("assess", *pair, "--json").output)["reports"]
-    assert len(reports) == 2
+    assert len(json.loads(run("assess", *pair, "--json").output)["reports"]) == 2
 
 
 def test_assess_takes_folders(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -248,12 +245,7 @@ def test_assess_writes_markdown_and_html(files: tuple[Path, Path], tmp_path: Pat
 def test_bars_count_the_bytes_of_the_original(
     words: tuple[str, ...], files: tuple[Path, Path]
 ) -> None:
-    if not Path("/usr/bin/script").exists():
-        pytest.skip("script, which makes a terminal, is not installed (Debian: bsdutils)")
-    ours = shlex.join(command_line(*(word.format(*files) for word in words)))
-    said = run_program(
-        "script", "-qec", ours, "/dev/null", env=environment(TERM="xterm", COLUMNS="200")
-    ).stdout
+    said = on_terminal(200, *(word.format(*files) for word in words))
     assert "━" in said
     raw_bytes = 24 * 30 * 40 * 4
     if words[0] != "tune":  # nobody knows beforehand how often it will try
@@ -587,7 +579,6 @@ def test_what_can_be_met_is_found_though_the_sample_is_unlike_the_field(
     goal = Goal(requirements=parse_requirements(require))
     field = Field(values=x, chunks=(40, 12, 14), missing=Missing(x.dtype))
     found = Search(field, [h5lossy.PFPL]).run(goal)
-    assert found.best is not None
     assert not goal.failures(found.best)
     loosest = "the loosest bound, an eighth of the range"
     assert found.limits == ((loosest,) if require == "rmse<=1e300" else (require,))

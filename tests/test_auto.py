@@ -25,10 +25,9 @@ from strategies import KINDS, shaped_chunks
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from checks import Array
     from h5lossy._codecs import Codec
     from matrix import Field
-
-Array = np.ndarray[Any, Any]
 
 # Slices or rows behind the last whole row of blocks: each number of them that there can be.
 EDGES = [(5, 48, 48), (6, 48, 48), (7, 48, 48), (13, 48, 48), *((n, 1024) for n in range(9, 16))]

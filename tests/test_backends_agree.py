@@ -144,7 +144,7 @@ def jobs_of_other_types() -> list[tuple[Array, Any, Any]]:
         found += test_labels.jobs(of)
     for of in few:
         found += test_noise.jobs(of, range(60, 75))
-    for half_of in test_halves.DTYPES.values():
+    for half_of in test_halves.HALVES.values():
         found += test_halves.jobs(half_of, range(60, 80))
     bounds = BOUNDS | {"absolute": {"absolute": 0.01}}
     found += [

@@ -583,19 +583,6 @@ def test_values_that_do_not_fit(file: h5py.File, values: Any, message: str) -> N
         h5lossy.write(ours, values() if callable(values) else values)
 
 
-@pytest.mark.parametrize("selection", [..., np.s_[::2]], ids=["all", "steps"])
-def test_masked_points_are_written_as_the_fill_value(file: h5py.File, selection: Any) -> None:
-    theirs, ours = twins(file, (6, 6), chunks=(2, 4), fillvalue=-1)
-    values = np.ma.masked_less(np.arange(36.0).reshape(6, 6)[selection], 7)
-    theirs[selection] = values.filled(-1)
-    h5lossy.write(ours, values, selection)
-    assert np.array_equal(ours[...], theirs[...])
-    _, ours = twins(file.create_group("no fill value"), (6, 6), chunks=(2, 4))
-    with pytest.raises(InvalidArgumentError, match=r"values are masked, .* fillvalue="):
-        h5lossy.write(ours, values, selection)
-    h5lossy.write(ours, np.ma.array(values.data), selection)
-
-
 def of_netcdf(values: Any, path: Path) -> Any:
     file = pytest.importorskip("netCDF4").Dataset(path, "w")
     for axis, extent in zip("xy", values.shape, strict=True):
@@ -608,13 +595,14 @@ def of_netcdf(values: Any, path: Path) -> Any:
 @pytest.mark.parametrize(
     "given",
     [
+        lambda values, _: values,
         lambda values, _: list(values),
         lambda values, _: [list(row) for row in values],
         lambda values, _: (values[0], *values.filled(-1)[1:]),
         lambda values, _: pytest.importorskip("dask.array").from_array(values, chunks=4),
         of_netcdf,
     ],
-    ids=["rows", "values", "tuple", "dask", "netCDF4"],
+    ids=["array", "rows", "values", "tuple", "dask", "netCDF4"],
 )
 def test_masks_are_found_in_all_that_is_written(
     file: h5py.File, tmp_path: Path, selection: Any, given: Any
@@ -625,8 +613,10 @@ def test_masks_are_found_in_all_that_is_written(
     h5lossy.write(ours, given(values, tmp_path / "a.nc"), selection)
     assert np.array_equal(ours[...], theirs[...])
     _, ours = twins(file.create_group("no fill value"), (6, 6), chunks=(2, 4))
-    with pytest.raises((InvalidArgumentError, IncompleteWriteError), match="values are masked"):
+    message = r"values are masked, .* fillvalue="
+    with pytest.raises((InvalidArgumentError, IncompleteWriteError), match=message):
         h5lossy.write(ours, given(values, tmp_path / "b.nc"), selection)
+    h5lossy.write(ours, np.ma.array(values.data), selection)
 
 
 def test_a_fill_value_is_not_rounded_to_the_type_of_masked_values(file: h5py.File) -> None:

@@ -9,7 +9,7 @@ import re
 import struct
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import netCDF4
@@ -17,10 +17,15 @@ import numpy as np
 import pytest
 
 import h5lossy
-from hdf5_helpers import cd_values, environment, h5lossy_command, run, tool, with_plugin
-
-if TYPE_CHECKING:
-    from click.testing import Result
+from hdf5_helpers import (
+    cd_values,
+    cd_values_printed,
+    environment,
+    h5lossy_command,
+    run,
+    tool,
+    with_plugin,
+)
 
 FOLDER = Path(__file__).parents[1] / "examples" / "c_fortran"
 
@@ -45,11 +50,9 @@ def check_program(program: Path, name: str, folder: Path) -> None:
     assert re.search(r"largest error +0?\.000\d+", said)
     with h5py.File(folder / file_name) as file:
         described = h5lossy.describe(file[variable])
-        assert described is not None
         assert described.config == h5lossy.PFPL(absolute=1e-3)
         assert described.fill_value in {-999, np.float32(1e20)}
         assert described.chunks_unfiltered == 0
-        assert described.ratio is not None
         assert described.ratio > 2
     if model:
         with netCDF4.Dataset(folder / file_name) as file:
@@ -73,7 +76,6 @@ def test_the_line_in_the_example_builds_it(name: str, tmp_path: Path) -> None:
     run("sh", "-e", "-c", build, cwd=tmp_path)
 
     program = re.search(r" (\./\w+) ", start)
-    assert program is not None
     check_program(tmp_path / program[1], name, tmp_path)
 
 
@@ -155,7 +157,7 @@ def test_the_pages_compiler_line_links_the_c_api(tmp_path: Path, installed: dict
 
 def test_the_pages_words_are_those_of_cd_values() -> None:
     for language, page_name in (("C", "c"), ("Fortran", "fortran")):
-        declared = printed(language, "--absolute", "1e-3")[0]
+        declared = cd_values_printed("--absolute", "1e-3")[language][0]
         assert declared in "".join(blocks(page_name))
 
 
@@ -221,23 +223,8 @@ AWKWARD = struct.unpack("<d", struct.pack("<II", 0x80000000, 0x3F500000))[0]
 COMPLETE = ("--dtype", "f4", "--chunks", "16x64", "--fill-value", "-999")
 
 
-def cd_values_command(*options: str, status: int = 0) -> Result:
-    """Run the command in this process."""
-    return h5lossy_command("cd-values", *options, status=status)
-
-
-def printed(language: str, *options: str) -> list[str]:
-    """Return the lines of code that cd-values prints for a language."""
-    found: dict[str, list[str]] = {}
-    name = ""
-    for line in cd_values_command(*options).output.splitlines():
-        name = line[:10].strip() or name
-        found.setdefault(name, []).append(line[10:])
-    return found[language]
-
-
 def c_program(folder: Path, options: list[str], *, static: bool) -> Path:
-    lines = [line for line in printed("C", *options) if not line.startswith("nc_")]
+    lines = [line for line in cd_values_printed(*options)["C"] if not line.startswith("nc_")]
     (folder / "x.c").write_text(C_PROGRAM.replace("LINES", "\n".join(lines)))
     run(tool("h5cc"), *([] if static else ["-shlib"]), "-o", "program", "x.c", cwd=folder)
     return folder / "program"
@@ -245,7 +232,7 @@ def c_program(folder: Path, options: list[str], *, static: bool) -> Path:
 
 def fortran_program(folder: Path, options: list[str], *, static: bool) -> Path:
     tool("gfortran")
-    lines = [line for line in printed("Fortran", *options) if "nf90_" not in line]
+    lines = [line for line in cd_values_printed(*options)["Fortran"] if "nf90_" not in line]
     source = FORTRAN_PROGRAM.replace("DECLARED", "\n".join(lines[:-1])).replace("LINES", lines[-1])
     assert max(map(len, source.splitlines())) <= 132
     (folder / "x.f90").write_text(source)
@@ -286,7 +273,6 @@ def test_printed_lines_compress(
 
     assert described.config == h5lossy.PFPL(absolute=AWKWARD)
     assert described.chunks_unfiltered == 0
-    assert described.ratio is not None
     assert described.ratio > 1.5
     assert len(words) == 16
     expected = (np.arange(64 * 256) % 1000).astype("f4") * np.float32(0.37)
@@ -304,7 +290,7 @@ def test_all_words_are_those_that_the_filter_stores(
     options = ["--digits", "3", "--codec", "interp", "--axes", "-2,-1", "--no-checksum"]
     options += ["--dtype", dtype, "--chunks", "x".join(map(str, chunks))]
     options += [] if fill is None else ["--fill-value", repr(fill)]
-    h5repack, _ = printed("h5repack", *options)
+    h5repack, _ = cd_values_printed(*options)["h5repack"]
     number, flag, count, *words = map(int, re.findall(r"\d+", h5repack.partition("UD=")[2])[:19])
 
     codec = h5lossy.Interp(significant_digits=3, axes=(-2, -1), checksum=False)
@@ -314,17 +300,19 @@ def test_all_words_are_those_that_the_filter_stores(
     assert (number, flag, count) == (46412, 0, 16)
 
 
-def test_h5repack_takes_all_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dtype", "bound"), [("f4", 0.01), ("uint16", 3)])
+def test_h5repack_takes_all_words(tmp_path: Path, dtype: str, bound: float) -> None:
+    x = np.arange(64 * 256, dtype=dtype).reshape(64, 256)
     with h5py.File(tmp_path / "in.h5", "w") as file:
-        file["x"] = np.arange(64 * 256, dtype="f4").reshape(64, 256)
-    command, check = printed(
-        "h5repack", "--absolute", "0.01", "--dtype", "f4", "--chunks", "64x256"
-    )
+        file["x"] = x
+    options = ("--absolute", str(bound), "--dtype", dtype, "--chunks", "64x256")
+    command, check = cd_values_printed(*options)["h5repack"]
     tool("h5repack")
     run("sh", "-c", command, cwd=tmp_path, env=with_plugin())
     assert check.startswith("h5lossy info out.h5")
     with h5py.File(tmp_path / "out.h5") as file:
-        assert h5lossy.describe(file["x"]).config == h5lossy.PFPL(absolute=0.01)  # type: ignore[union-attr]
+        assert h5lossy.describe(file["x"]).config == h5lossy.PFPL(absolute=bound)
+        assert h5lossy.largest_error(x, file["x"], h5lossy.ErrorBound("absolute", bound)).holds
 
 
 @pytest.mark.parametrize(
@@ -344,6 +332,6 @@ def test_h5repack_takes_all_words(tmp_path: Path) -> None:
     ids=str,
 )
 def test_wrong_types_and_chunks_are_wrong_usage(options: list[str], message: str) -> None:
-    said = cd_values_command("--lossless", *options, status=2)
+    said = h5lossy_command("cd-values", "--lossless", *options, status=2)
     assert message in said.stderr
     assert said.stdout == ""

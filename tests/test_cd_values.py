@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import shlex
@@ -14,7 +15,15 @@ from typing import TYPE_CHECKING
 import h5py
 import pytest
 
-from h5lossy import FILTER_ID, PFPL, CuSZp2, InvalidArgumentError, UnsupportedError, _native
+from h5lossy import (
+    FILTER_ID,
+    PFPL,
+    CuSZp2,
+    InvalidArgumentError,
+    UnsupportedError,
+    _native,
+    from_filter_options,
+)
 from h5lossy._codecs import CODECS
 from h5lossy._native import Params, pack_cd_values, unpack_cd_values
 from hdf5_helpers import cd_values, h5lossy_command
@@ -39,7 +48,7 @@ def table_row(first: str) -> list[str]:
 def words_of_the_example() -> tuple[int, ...]:
     """Return the stored cd_values that the page ends with."""
     block = PAGE[PAGE.rindex("Stored for a dataset") :]
-    return tuple(map(int, re.search(r"```\n([\d ]+)\n", block)[1].split()))  # type: ignore[index]
+    return tuple(map(int, re.search(r"```\n([\d ]+)\n", block)[1].split()))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -213,31 +222,91 @@ def test_the_fill_value_counts_only_with_its_flag() -> None:
     assert unpack_cd_values(words).fill_bits is None
 
 
+NEGATIVE_1, INFINITE, NAN = (0, 0xBFF00000), (0, 0x7FF00000), (0, 0x7FF80000)
 LOCAL = 0x01000401
-REFUSED: dict[str, tuple[tuple[int, ...], type[Exception]]] = {
-    "layout 2": ((0, LOCAL + 1, 7), UnsupportedError),
-    "layout 0 with other bits": ((0, LOCAL - 1, 7), UnsupportedError),
-    "unused bit 17": ((0, LOCAL | 1 << 17, 7), UnsupportedError),
-    "unused bit 23": ((0, LOCAL | 1 << 23, 7), UnsupportedError),
-    "values of 2 bytes": ((0, 0x01000201, 7), InvalidArgumentError),
-    "values of 0 bytes": ((0, 0x01000001, 7), InvalidArgumentError),
-    "rank 9": ((0, 0x09000401, 7), InvalidArgumentError),
-    "rank 255": ((0, 0xFF000401, 7), InvalidArgumentError),
-    "chunk of 4 GiB": ((0, LOCAL, 2**30), InvalidArgumentError),
-    "chunk of 4 GiB - 40 bytes": ((0, LOCAL, 2**30 - 10), InvalidArgumentError),
-    "chunk whose size overflows": ((0, 0x08000401, *[2**32 - 1] * 8), InvalidArgumentError),
-    "fill value of 64 bits": ((256, LOCAL, 7, *[0] * 7, 1, 1), InvalidArgumentError),
-    "mode": ((1,), UnsupportedError),
-    "flag bit 14": ((1 << 14,), UnsupportedError),
-    "three exact values": ((3 << 10,), UnsupportedError),
-    "flag bit 31": ((1 << 31,), UnsupportedError),
-}
+LARGE = "a chunk of more than"
+
+#: Words that no dataset can have; the first five are what a user gives.
+REFUSED: list[tuple[tuple[int, ...], type[Exception], str]] = [
+    ((), InvalidArgumentError, "cd_values need at least 4 words .* got 0"),
+    ((9,), UnsupportedError, "codec 9 is not in this version"),
+    ((1, 0), InvalidArgumentError, "cd_values need at least 4 words .* got 2"),
+    ((1, 0, 1), InvalidArgumentError, "cd_values need at least 4 words .* got 3"),
+    ((5, 0, *ONE), UnsupportedError, "codec 5 is not in this version"),
+    ((200, 0, *ONE), UnsupportedError, "codec 200 is not in this version"),
+    ((1, 5, *ONE), InvalidArgumentError, r"bound kind must be 0 .* 4 \(noise\), got 5"),
+    ((1, 2**32 - 1, *ONE), InvalidArgumentError, "bound kind must be .*, got 4294967295"),
+    ((1, 0, 0, 0), InvalidArgumentError, "absolute bound must be greater than 0 .* got 0"),
+    ((1, 0, 0, 1 << 31), InvalidArgumentError, "absolute bound must be .* finite, got -0"),
+    ((1, 0, *NEGATIVE_1), InvalidArgumentError, "absolute bound must be .* got -1"),
+    ((1, 0, *INFINITE), InvalidArgumentError, "absolute bound must be .* finite, got inf"),
+    ((1, 0, *NAN), InvalidArgumentError, "absolute bound must be .* finite, got nan"),
+    ((1, 1, *ONE), InvalidArgumentError, "pointwise-relative bound must be less than 1, got 1"),
+    ((1, 1, 0, 0), InvalidArgumentError, "pointwise-relative bound must be greater than 0"),
+    ((1, 1, *INFINITE), InvalidArgumentError, "pointwise-relative bound must be"),
+    ((1, 2, 0, 0), InvalidArgumentError, "range-relative bound must be greater than 0"),
+    ((1, 2, *INFINITE), InvalidArgumentError, "range-relative bound must be .* finite"),
+    ((1, 2, 1, 0x7FF00000), InvalidArgumentError, "range-relative bound must be .* got -?nan"),
+    ((1, 3, *ONE), InvalidArgumentError, r"lossless takes no bound \(0\), got 1"),
+    ((1, 3, 0, 1 << 31), InvalidArgumentError, r"lossless takes no bound \(0\), got -0"),
+    ((1, 4, 0, 0), InvalidArgumentError, "noise bound must be greater than 0"),
+    ((1, 4, 0, 0x40800000), InvalidArgumentError, "noise bound must be from .* got 512"),
+    ((1, 4, *ONE, 40000 << 16), InvalidArgumentError, "must be at most 32768, .* got 40000"),
+    ((0, 0, *ONE, 0x11), UnsupportedError, r"the mode of codec 0 \(auto\) must be 0 .* or 1"),
+    ((1, 0, *ONE, 1), UnsupportedError, "pfpl has no mode 1; 0 is its default"),
+    ((2, 0, *ONE, 0x13), UnsupportedError, "cuszp2 has no mode 19; 0 is its default"),
+    ((2, 0, *ONE, 0x01), UnsupportedError, "cuszp2 has no mode 1; 0 is its default"),
+    ((2, 0, *ONE, 0x51), UnsupportedError, "cuszp2 has no mode 81; 0 is its default"),
+    ((3, 0, *ONE, 0x10), UnsupportedError, "aatrox has no mode 16; 0 is its default"),
+    ((1, 0, *ONE, 3 << 10), UnsupportedError, "newer h5lossy"),
+    ((1, 0, *ONE, 1 << 14), UnsupportedError, "cd_values flags 0x4000 need a newer h5lossy"),
+    ((1, 0, *ONE, 1 << 16), UnsupportedError, "cd_values flags 0x10000 need a newer h5lossy"),
+    ((1, 0, *ONE, 1 << 31), UnsupportedError, "cd_values flags 0x80000000 need a newer h5lossy"),
+    ((1, 0, *ONE, 1 << 13, 0), InvalidArgumentError, "word 6 is 0: no safeguard"),
+    ((1, 0, *ONE, 1 << 13, 0, 5), UnsupportedError, "word 6 is 0x5: safeguards .* newer"),
+    ((1, 0, *ONE, 0, LOCAL + 1, 7), UnsupportedError, "word 5 is 0x01000402, of a newer layout"),
+    ((1, 0, *ONE, 0, LOCAL - 1, 7), UnsupportedError, "word 5 is 0x01000400, of a newer layout"),
+    ((1, 0, *ONE, 0, LOCAL | 1 << 17, 7), UnsupportedError, "word 5 .* of a newer layout"),
+    ((1, 0, *ONE, 0, LOCAL | 1 << 23, 7), UnsupportedError, "word 5 .* of a newer layout"),
+    ((1, 0, *ONE, 0, 0x01000201, 7), InvalidArgumentError, "values must have 4 bytes .* got 2"),
+    ((1, 0, *ONE, 0, 0x01000001, 7), InvalidArgumentError, "word 5 gives values of 0 bytes"),
+    ((1, 0, *ONE, 0, 0x1001), InvalidArgumentError, "word 5 gives values of 0 bytes"),
+    ((1, 0, *ONE, 0, 0x1301), InvalidArgumentError, "got class 1 and 3 bytes"),
+    ((1, 0, *ONE, 0, 0x6201), UnsupportedError, "word 5 gives type 0x62, which needs a newer"),
+    ((1, 0, *ONE, 0, 0x5201), InvalidArgumentError, "values must have 4 bytes .* got 2"),
+    ((1, 4, *ONE, 0, 0x401), UnsupportedError, "noise is a bound of integers of up to 32"),
+    ((1, 1, 0, 0x3FE00000, 0, 0x1201), UnsupportedError, "integers take no pointwise-relative"),
+    ((3, 0, *ONE, 0, 0x1201), UnsupportedError, "integers are encoded by PFPL and Interp"),
+    ((1, 0, *ONE, 0, 0x09000401), InvalidArgumentError, "word 5 gives rank 9; at most 8"),
+    ((1, 0, *ONE, 0, 0xFF000401, 7), InvalidArgumentError, "word 5 gives rank 255; at most 8"),
+    ((1, 0, *ONE, 0, LOCAL, 2**30), InvalidArgumentError, LARGE),
+    ((1, 0, *ONE, 0, LOCAL, 2**30 - 10), InvalidArgumentError, LARGE),
+    ((1, 0, *ONE, 0, 0x02000401, 65536, 65536), InvalidArgumentError, LARGE),
+    ((1, 0, *ONE, 0, 0x08000401, *[2**32 - 1] * 8), InvalidArgumentError, LARGE),
+    ((1, 0, *ONE, 256, LOCAL, 7, *[0] * 7, 1, 1), InvalidArgumentError, "fill value"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "error"), REFUSED.values(), ids=REFUSED)
-def test_other_words_are_refused(words: tuple[int, ...], error: type[Exception]) -> None:
-    with pytest.raises(error):
-        unpack_cd_values((1, 0, *ONE, *words))
+@pytest.mark.parametrize(("words", "error", "message"), REFUSED, ids=str)
+def test_words_that_are_not_allowed_are_refused(
+    tmp_path: Path, words: tuple[int, ...], error: type[Exception], message: str
+) -> None:
+    for unpack in (unpack_cd_values, functools.partial(from_filter_options, FILTER_ID)):
+        with pytest.raises(error, match=message):
+            unpack(words)
+    if len(words) <= 5:  # set_local writes the others itself
+        options = {"chunks": (4,), "compression": FILTER_ID, "compression_opts": words}
+        with (
+            h5py.File(tmp_path / "a.h5", "w") as file,
+            pytest.raises(ValueError, match=f"h5lossy: .*{message}"),
+        ):
+            file.create_dataset("x", (8,), "f4", **options)
+
+
+@pytest.mark.parametrize("word", [-1, 2**32])
+def test_words_have_32_bits(word: int) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"numbers from 0 to 2\*\*32 - 1, got \(1, 3, "):
+        from_filter_options(FILTER_ID, (1, 3, word))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -290,35 +359,31 @@ def test_set_local_keeps_what_the_user_asked_for(
             assert words[:5] == codec.filter_options
 
 
-def test_every_codec_and_no_other_is_taken(tmp_path: Path) -> None:
-    taken = set()
-    with h5py.File(tmp_path / "a.h5", "w") as file:
+def refused(words_of: Callable[[int], tuple[int, ...]]) -> dict[int, str]:
+    """Return the numbers up to 255 whose cd_values no dataset takes, and why."""
+    found = {}
+    with h5py.File("a.h5", "w", driver="core", backing_store=False) as file:
         for number in range(256):
-            options = {"compression": FILTER_ID, "compression_opts": (number, 0, *ONE)}
+            options = {"compression": FILTER_ID, "compression_opts": words_of(number)}
             try:
                 file.create_dataset(f"{number}", (8,), "f4", chunks=(4,), **options)
             except ValueError as error:
-                assert f"codec {number} is not in this version" in str(error)  # noqa: PT017
-            else:
-                taken.add(number)
-
-    assert taken == set(CODECS)
+                found[number] = str(error)
+    return found
 
 
-def test_every_mode_and_no_other_is_taken(tmp_path: Path, codec: type[Codec]) -> None:
-    taken = set()
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        for mode in range(256):
-            words = (codec.codec_number, 0, *ONE, mode)
-            options = {"compression": FILTER_ID, "compression_opts": words}
-            try:
-                file.create_dataset(f"{mode}", (8,), "f4", chunks=(4,), **options)
-            except ValueError as error:
-                assert "mode" in str(error)  # noqa: PT017
-                with pytest.raises(UnsupportedError):
-                    codec.chosen_by(mode)
-            else:
-                taken.add(mode)
+def test_every_codec_and_no_other_is_taken() -> None:
+    why = refused(lambda number: (number, 0, *ONE))
+    assert why.keys() == set(range(256)) - set(CODECS)
+    for number, message in why.items():
+        assert f"codec {number} is not in this version" in message
 
+
+def test_every_mode_and_no_other_is_taken(codec: type[Codec]) -> None:
+    why = refused(lambda mode: (codec.codec_number, 0, *ONE, mode))
     bits = (own.metadata["bits"].values() for own in codec.choices())
-    assert taken == {0, *map(sum, itertools.product(*bits))}
+    assert why.keys() == set(range(256)) - {0, *map(sum, itertools.product(*bits))}
+    for mode, message in why.items():
+        assert "mode" in message
+        with pytest.raises(UnsupportedError):
+            codec.chosen_by(mode)

@@ -499,10 +499,8 @@ def group_again(name: str, **properties: Any) -> Callable[[h5py.File], None]:
         ).items():
             if key == "storage":
                 set_link_storage(creation.id, value)
-            elif isinstance(value, tuple):
-                getattr(creation, f"set_{key}")(*value)
             else:
-                getattr(creation, f"set_{key}")(value)
+                getattr(creation, f"set_{key}")(*(value if isinstance(value, tuple) else [value]))
         names, attributes = list(old), dict(old.attrs)
         del file[name]
         new = h5py.Group(h5g.create(file.id, name.encode(), gcpl=creation))

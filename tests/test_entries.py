@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from checks import Array
+
 numcodecs = pytest.importorskip("numcodecs")
 zarr = pytest.importorskip("zarr", "3.0.8")
 from h5lossy.zarr import Compressor, Serializer  # noqa: E402
-
-Array = np.ndarray[Any, Any]
 
 COUNT, CHUNK = 2000, 700
 
@@ -172,21 +172,34 @@ def test_comparisons_take_the_same_fill_values(kind: str) -> None:
 
 
 # Settings, types and fill values that nothing takes, and what it says.
+NO_NOISE = "noise is a bound of integers of up to 32 bits"
 REFUSED: list[tuple[Any, str, Any, str]] = [
     (PFPL(absolute=1, exact=7), "f4", None, "exact values are for integers and halves"),
-    (PFPL(absolute=1, exact=7), "c16", None, "exact values are for integers and halves"),
-    (PFPL(absolute=1, exact=(7, 8)), ">i8", None, "64 bits at most 1 can be exact"),
+    (PFPL(absolute=1, exact=7), "f4", None, "make the value that has to"),
+    (PFPL(absolute=1, exact=7), "c16", None, "exact values are for integers and halves.* or NaN"),
+    (PFPL(absolute=1, exact=(7, 8)), ">i8", None, "64 bits at most 1 can be exact.*give lossless"),
     (Interp(absolute=1, exact=7), "u8", 9, "64 bits at most 1 can be exact"),
-    (PFPL(absolute=1, exact=(7, 8)), "i2", 9, "at most 2"),
+    (PFPL(absolute=1, exact=(7, 8)), "i2", 9, "at most 2.* among them, got 3"),
+    (PFPL(absolute=1, exact=-1), "u2", None, "value -1 is none of"),
+    (PFPL(absolute=1, exact=128), "i1", None, "value 128 is none of"),
+    (PFPL(absolute=1, exact=2049), "f2", None, "2049 is none of float16"),
     (PFPL(absolute=1, thresholds=3), "i2", None, "threshold"),
+    (PFPL(absolute=1, thresholds=0.5), "f2", None, "threshold"),
+    (PFPL(absolute=1, thresholds=0.5), "c8", None, "threshold"),
     (PFPL(absolute=1, valid_range=(0, 9)), "u1", None, "range"),
-    (PFPL(absolute=1, wide=True), "f4", None, "wide"),
-    (PFPL(noise=1), "f8", None, "noise"),
-    (PFPL(noise=1), "i8", None, "noise"),
-    (PFPL(pointwise_relative=0.1), "i4", None, "pointwise"),
-    (h5lossy.CuSZp2(absolute=1), "i4", None, "PFPL|Interp"),
-    (h5lossy.AATROX(lossless=True), ">u2", None, "PFPL|Interp"),
-    (h5lossy.CuSZp2(absolute=1), "f2", None, "PFPL|Interp"),
+    (PFPL(absolute=1, valid_range=(0, 1)), "f2", None, "range"),
+    (PFPL(absolute=1, valid_range=(0, 1)), "c8", None, "range"),
+    *(
+        (PFPL(absolute=1, wide=True), dtype, None, "wide bins are for integers; leave out")
+        for dtype in ("f4", "f2", "c8")
+    ),
+    *((PFPL(noise=1), dtype, None, NO_NOISE) for dtype in ("f2", "f4", "f8", "u8", "i8")),
+    (PFPL(pointwise_relative=0.1), "i4", None, "no pointwise-relative bound"),
+    (h5lossy.Auto(pointwise_relative=0.1), "u2", None, "no pointwise-relative bound"),
+    (h5lossy.CuSZp2(absolute=1), "i4", None, r"by PFPL and Interp.*2 \(cuszp2\); give .* counts"),
+    (h5lossy.AATROX(lossless=True), ">u2", None, r"by PFPL and Interp.*got codec 3 \(aatrox\)"),
+    (h5lossy.AATROX(noise=1), "u2", None, "by PFPL and Interp"),
+    (h5lossy.CuSZp2(absolute=1), "f2", None, "halves are encoded by PFPL and Interp"),
     (PFPL(absolute=1), "?", None, "enum|not bool"),
 ]
 
@@ -205,6 +218,10 @@ def test_refusals(
 
 NOT_OF_THE_TYPE: list[tuple[str, Any]] = [
     ("u1", 300),
+    ("u2", -1),
+    ("u2", 65536),
+    ("u2", 1.5),
+    ("i4", math.nan),
     ("i1", 1.5),
     ("i8", 2**63),
     ("f2", 1e300),

@@ -10,7 +10,6 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import h5py
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -20,7 +19,6 @@ from h5lossy import (
     Auto,
     Interp,
     InvalidArgumentError,
-    UnsupportedError,
     _native,
 )
 from h5lossy._verification.recorder import Recorder
@@ -29,7 +27,7 @@ from reference import frame as reference
 from reference import integers
 from reference.common import Kind
 from test_decoder import decoded_alike, sealed
-from test_halves import all_values, bits, finite
+from test_halves import HALVES, all_values, bits, finite
 from test_integers import each_type, pattern, type_of
 from test_noise import allowed
 
@@ -37,9 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-Array = np.ndarray[Any, Any]
-
-HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+    from checks import Array
 
 
 def near(dtype: str, bound: int) -> list[int]:
@@ -319,7 +315,6 @@ def test_datasets_keep_them_also_where_chunks_are_rewritten(
     with h5py.File(tmp_path / "a.h5", "w", rdcc_nbytes=0) as f:  # what is read was decoded
         a = f.create_dataset("a", data=values, chunks=(64, 64), fillvalue=fill, compression=codec)
         described = h5lossy.describe(a)
-        assert described is not None
         assert described.config == codec
         assert described.config.exact == tuple(exact)
         stored = a.id.get_create_plist().get_filter_by_id(h5lossy.FILTER_ID)[1]
@@ -346,28 +341,6 @@ def test_datasets_keep_them_also_where_chunks_are_rewritten(
     for mark in exact:
         np.testing.assert_array_equal(first == mark, values == mark)
     assert (np.abs(first.astype(float) - values.astype(float)) <= 3).all()
-
-
-@pytest.mark.parametrize(
-    ("dtype", "fill", "codec", "error", "message"),
-    [
-        ("u2", 7, PFPL(absolute=3, exact=(1, 2)), UnsupportedError, "among them, got 3"),
-        ("u8", 7, PFPL(absolute=3, exact=1), UnsupportedError, "at most 1 can be exact"),
-        ("u8", None, PFPL(absolute=3, exact=(1, 2)), UnsupportedError, "or give lossless"),
-        ("u2", None, PFPL(absolute=3, exact=-1), InvalidArgumentError, "value -1 is none of"),
-        ("i1", None, PFPL(absolute=3, exact=128), InvalidArgumentError, "value 128 is none of"),
-        ("f2", None, PFPL(absolute=3, exact=2049), InvalidArgumentError, "2049 is none of float16"),
-        ("f4", None, PFPL(absolute=3, exact=-999), UnsupportedError, "make the value that has to"),
-        ("c8", None, PFPL(absolute=3, exact=-999), UnsupportedError, "or NaN"),
-    ],
-)
-def test_what_there_cannot_be_is_said(
-    tmp_path: Path, *, dtype: str, fill: Any, codec: Any, error: Any, message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        h5lossy.encode(np.arange(500).astype(dtype), codec, fill_value=fill)
-    with h5py.File(tmp_path / "a.h5", "w") as f, pytest.raises((ValueError, OSError)):
-        f.create_dataset("a", (8,), dtype, chunks=(8,), fillvalue=fill, compression=codec)
 
 
 def test_the_library_refuses_them_beside_lossless() -> None:

@@ -746,7 +746,7 @@ OTHER_TYPES: dict[str, Any] = {
 @pytest.mark.parametrize("other_type", OTHER_TYPES.values(), ids=OTHER_TYPES)
 def test_other_types_are_refused(path: Path, other_type: Any) -> None:
     with h5py.File(path, "w") as file:
-        with pytest.raises(ValueError, match="h5lossy: only float32, float64 and integers"):
+        with pytest.raises(ValueError, match="float64 and integers of 8, 16, 32 and 64 bits"):
             file.create_dataset("x", (8,), np.dtype(other_type), chunks=(4,), compression=ABSOLUTE)
         assert "x" not in file
         file.create_dataset("x", (8,), "f4", chunks=(4,), compression=ABSOLUTE)
@@ -800,17 +800,22 @@ VARIABLE_LENGTH = {
 def test_variable_length_data_is_left_alone_where_hdf5_does_not_ask(
     path: Path, dtype: Any, values: list[Any]
 ) -> None:
-    # HDF5 asks nothing of an optional filter here (h5py's are), and runs it all the same.
     with h5py.File(path, "w") as file:
-        dataset = file.create_dataset("x", (8,), dtype, chunks=(3,), compression=ABSOLUTE)
+        floats = file.create_dataset("floats", (32,), "f4", chunks=(32,), compression=ABSOLUTE)
+        of_floats = {"compression": FILTER_ID, "compression_opts": cd_values(floats)}
+        # HDF5 asks nothing of an optional filter here (h5py's are), and runs it all the same.
+        x = file.create_dataset("x", (8,), dtype, chunks=(3,), compression=ABSOLUTE)
+        # 8 references of 16 bytes into the heap are as many bytes as 32 values of float32.
+        y = file.create_dataset("y", (8,), dtype, chunks=(8,), **of_floats)
         for i, value in enumerate(values):
-            dataset[i] = value
+            x[i] = y[i] = value
 
     with h5py.File(path) as file:
         for frame in frames(file["x"]).values():
             assert h5lossy.inspect(frame).codec == "stored"
-        for written, was_read in zip(values, file["x"][...], strict=True):
-            np.testing.assert_array_equal(written, was_read)
+        for name in ("x", "y"):
+            for written, was_read in zip(values, file[name][...], strict=True):
+                np.testing.assert_array_equal(written, was_read)
 
 
 @pytest.mark.parametrize(("dtype", "values"), VARIABLE_LENGTH.values(), ids=VARIABLE_LENGTH)
@@ -824,23 +829,6 @@ def test_variable_length_data_can_be_appended_later(
     with h5py.File(path, "a") as file:
         file["x"].resize((8,))
         file["x"][4:] = values[4:]
-
-    with h5py.File(path) as file:
-        for written, was_read in zip(values, file["x"][...], strict=True):
-            np.testing.assert_array_equal(written, was_read)
-
-
-@pytest.mark.parametrize(("dtype", "values"), VARIABLE_LENGTH.values(), ids=VARIABLE_LENGTH)
-def test_variable_length_data_survives_cd_values_that_were_stored_for_floats(
-    path: Path, dtype: Any, values: list[Any]
-) -> None:
-    # 8 references of 16 bytes into the heap are as many bytes as 32 values of float32.
-    with h5py.File(path, "w") as file:
-        floats = file.create_dataset("y", (32,), "f4", chunks=(32,), compression=ABSOLUTE)
-        options = {"compression": FILTER_ID, "compression_opts": cd_values(floats)}
-        dataset = file.create_dataset("x", (8,), dtype, chunks=(8,), **options)
-        for i, value in enumerate(values):
-            dataset[i] = value
 
     with h5py.File(path) as file:
         for written, was_read in zip(values, file["x"][...], strict=True):
@@ -890,42 +878,6 @@ def test_the_largest_chunk_is_accepted(path: Path, dtype: str, values: int) -> N
 
 
 ONE = (0, 0x3FF00000)
-BAD_CD_VALUES = {
-    "nothing": ((), "cd_values need at least 4 words"),
-    "codec 9 only": ((9,), "codec 9 is not in this version"),
-    "no bound": ((1, 0), "cd_values need at least 4 words .*, got 2"),
-    "half a bound": ((1, 0, 0), "cd_values need at least 4 words .*, got 3"),
-    "codec 5": ((5, 0, *ONE), "codec 5 is not in this version"),
-    "codec 77": ((77, 0, *ONE), "codec 77 is not in this version"),
-    "kind 5": ((1, 5, *ONE), r"bound kind must be 0 .* 4 \(noise\), got 5"),
-    "kind of 32 bits": ((1, 2**32 - 1, *ONE), "bound kind must be .*, got 4294967295"),
-    "bound 0": ((1, 0, 0, 0), "absolute bound must be greater than 0 and finite, got 0"),
-    "bound -0": ((1, 0, 0, 0x80000000), "absolute bound must be greater than 0 and finite, got -0"),
-    "bound -1": ((1, 0, 0, 0xBFF00000), "absolute bound must be greater than 0 .*, got -1"),
-    "bound infinite": ((1, 0, 0, 0x7FF00000), "absolute bound must be .* finite, got inf"),
-    "bound NaN": ((1, 0, 0, 0x7FF80000), "absolute bound must be .* finite, got nan"),
-    "range-relative 0": ((1, 2, 0, 0), "range-relative bound must be greater than 0"),
-    "range-relative infinite": ((1, 2, 0, 0x7FF00000), "range-relative bound must be .* finite"),
-    "range-relative NaN": ((1, 2, 1, 0x7FF00000), "range-relative bound must be .* got -?nan"),
-    "pointwise 1": ((1, 1, *ONE), "pointwise-relative bound must be less than 1, got 1"),
-    "pointwise 0": ((1, 1, 0, 0), "pointwise-relative bound must be greater than 0"),
-    "pointwise infinite": ((1, 1, 0, 0x7FF00000), "pointwise-relative bound must be"),
-    "lossless with a bound": ((1, 3, *ONE), "lossless takes no bound"),
-    "mode of auto": ((0, 0, *ONE, 0x11), r"the mode of codec 0 \(auto\) must be 0 .* or 1"),
-    "mode of pfpl": ((1, 0, *ONE, 1), "pfpl has no mode 1; 0 is its default"),
-    "mode of cuszp2": ((2, 0, *ONE, 0x13), "cuszp2 has no mode 19; 0 is its default"),
-    "mode of aatrox": ((3, 0, *ONE, 0x10), "aatrox has no mode 16; 0 is its default"),
-    "flag bit 14": ((1, 0, *ONE, 1 << 14), "cd_values flags 0x4000 need a newer h5lossy"),
-    "flag bit 31": ((1, 0, *ONE, 1 << 31), "cd_values flags 0x80000000 need a newer h5lossy"),
-}
-
-
-@pytest.mark.parametrize(("words", "message"), BAD_CD_VALUES.values(), ids=BAD_CD_VALUES)
-def test_bad_cd_values_are_refused(path: Path, words: tuple[int, ...], message: str) -> None:
-    with h5py.File(path, "w") as file, pytest.raises(ValueError, match=f"h5lossy: {message}"):
-        file.create_dataset(
-            "x", (8,), "f4", chunks=(4,), compression=FILTER_ID, compression_opts=words
-        )
 
 
 def test_a_backend_that_does_not_exist_is_refused_with_its_name() -> None:
@@ -1174,19 +1126,12 @@ def test_a_chunk_is_what_encode_makes_of_its_padded_values(
 def test_a_chunk_may_be_written_directly(path: Path, dtype: np.dtype[Any]) -> None:
     data = field((32, 32), dtype)
     with h5py.File(path, "w") as file:
-        dataset = file.create_dataset("x", (32, 32), dtype, chunks=(32, 32), compression=ABSOLUTE)
+        dataset = file.create_dataset("x", (64, 32), dtype, chunks=(32, 32), compression=ABSOLUTE)
         dataset.id.write_direct_chunk((0, 0), h5lossy.encode(data, ABSOLUTE))
+        dataset.id.write_direct_chunk((32, 0), data.tobytes(), filter_mask=1)  # around the filter
 
-    assert_kept(data, read(path), {"absolute": 1e-3})
-
-
-def test_a_chunk_that_went_around_the_filter_is_read_as_it_is(path: Path) -> None:
-    data = field((32, 32))
-    with h5py.File(path, "w") as file:
-        dataset = file.create_dataset("x", (32, 32), "f4", chunks=(32, 32), compression=ABSOLUTE)
-        dataset.id.write_direct_chunk((0, 0), data.tobytes(), filter_mask=1)
-
-    assert_same_bits(read(path), data)
+    assert_kept(data, read(path)[:32], {"absolute": 1e-3})
+    assert_same_bits(read(path)[32:], data)
 
 
 def test_edge_chunks_may_go_around_the_filters(path: Path) -> None:
@@ -1234,53 +1179,26 @@ def test_a_damaged_chunk_is_an_oserror_and_the_others_can_be_read(path: Path, wh
         assert_kept(data[:, 32:], file["x"][:, 32:], {"absolute": 1e-3})
 
 
-@pytest.mark.parametrize("keep", [1, 39, 40, 41, -1])
-def test_a_truncated_chunk_is_an_oserror(path: Path, keep: int) -> None:
-    frame = h5lossy.encode(field((32, 32)), ABSOLUTE)
-    with h5py.File(path, "w") as file:
-        dataset = file.create_dataset("x", (32, 32), "f4", chunks=(32, 32), compression=ABSOLUTE)
-        dataset.id.write_direct_chunk((0, 0), frame[:keep])
+FRAME = h5lossy.encode(field((32, 32)), ABSOLUTE)
+NO_FRAMES = {
+    **{f"{n} bytes of a frame": FRAME[:n] for n in (1, 39, 40, 41, -1)},
+    "smaller chunk": h5lossy.encode(field((16, 32)), ABSOLUTE),
+    "larger chunk": h5lossy.encode(field((64, 32)), ABSOLUTE),
+    "other type of that size": h5lossy.encode(field((16, 32), "f8"), ABSOLUTE),
+    "other byte order": h5lossy.encode(field((32, 32), ">f4"), ABSOLUTE),
+    # HDF5 reads a whole chunk whatever a filter returns: it must not read other heap memory.
+    "four values": call_filter((), np.ones(4, "f4").tobytes()),
+    "no frame": field((32, 32)).tobytes(),
+    "magic only": MAGIC,
+    "one byte": b"\0",
+}
 
-    with h5py.File(path) as file, pytest.raises(OSError, match=FILTER_FAILS):
-        file["x"][...]
 
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        h5lossy.encode(field((16, 32)), ABSOLUTE),
-        h5lossy.encode(field((64, 32)), ABSOLUTE),
-        h5lossy.encode(field((16, 32), "f8"), ABSOLUTE),
-        h5lossy.encode(field((32, 32), ">f4"), ABSOLUTE),
-        field((32, 32)).tobytes(),
-        b"H5LY",
-        b"\0",
-    ],
-    ids=[
-        "smaller chunk",
-        "larger chunk",
-        "other type of that size",
-        "other byte order",
-        "no frame",
-        "magic only",
-        "one byte",
-    ],
-)
+@pytest.mark.parametrize("content", NO_FRAMES.values(), ids=NO_FRAMES)
 def test_what_is_no_frame_of_this_dataset_is_an_oserror(path: Path, content: bytes) -> None:
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("x", (32, 32), "f4", chunks=(32, 32), compression=ABSOLUTE)
         dataset.id.write_direct_chunk((0, 0), content)
-
-    with h5py.File(path) as file, pytest.raises(OSError, match=FILTER_FAILS):
-        file["x"][...]
-
-
-def test_bytes_that_are_too_few_for_the_chunk_are_an_error(path: Path) -> None:
-    """HDF5 reads a whole chunk whatever a filter returns: it must not read other heap memory."""
-    shape = (512, 512)
-    with h5py.File(path, "w") as file:
-        dataset = file.create_dataset("x", shape, "f4", chunks=shape, compression=ABSOLUTE)
-        dataset.id.write_direct_chunk((0, 0), call_filter((), np.ones(4, "f4").tobytes()))
 
     with h5py.File(path) as file, pytest.raises(OSError, match=FILTER_FAILS):
         file["x"][...]

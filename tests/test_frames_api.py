@@ -170,7 +170,9 @@ OTHER_TYPES = ["g", "?", "S4", "U4", "O", "M8[s]", [("x", "f4")]]
 def test_other_types_are_refused_by_name(codec: type[Codec]) -> None:
     for values in (np.zeros(3, np.dtype(other)) for other in OTHER_TYPES):
         dtype = re.escape(str(values.dtype))
-        expected = f"float32, float64, .* and integers, of either byte order, not {dtype};"
+        expected = (
+            f"float32, float64, .* and integers, of either byte order, not {dtype}; .*with astype"
+        )
         with pytest.raises(UnsupportedError, match=expected) as error:
             h5lossy.encode(values, codec(absolute=1.0))
         assert isinstance(error.value, NotImplementedError)
@@ -316,7 +318,7 @@ def test_an_out_that_does_not_fit_the_frame_is_refused(out: Any, message: str) -
 def test_out_is_an_array_with_a_shape_of_its_own() -> None:
     frame = h5lossy.encode(np.zeros(10, "f4"), PFPL(absolute=1e-3))
     with pytest.raises(TypeError, match="out must be a NumPy array, got bytearray"):
-        h5lossy.decode(frame, out=bytearray(40))  # type: ignore[arg-type]
+        h5lossy.decode(frame, out=bytearray(40))
     with pytest.raises(InvalidArgumentError, match="out or shape, not both"):
         h5lossy.decode(frame, shape=(10,), out=np.empty(10, "f4"))
 

@@ -34,7 +34,7 @@ KINDS: dict[str, tuple[Iterable[Any], Callable[[Any], list[Job]]]] = {
     "integers": (test_integers.TYPES, lambda of: test_integers.random_jobs(of, range(20))),
     "noise": (test_noise.TYPES, lambda of: test_noise.jobs(of, range(25))),
     "exact values": (test_integers.TYPES, test_exact_values.jobs),
-    "halves": (test_halves.DTYPES.values(), lambda of: test_halves.jobs(of, range(15))),
+    "halves": (test_halves.HALVES.values(), lambda of: test_halves.jobs(of, range(15))),
 }
 """Types, and what is encoded of each."""
 

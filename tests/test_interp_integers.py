@@ -7,8 +7,6 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-import h5py
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ from reference import frame as reference
 from reference import integers, interp
 from reference.common import FLOAT_TYPES, Kind
 from reference_frames import frame_of_reference
-from test_halves import all_values
+from test_halves import HALVES, all_values
 from test_integers import (
     TYPES,
     each_type,
@@ -29,11 +27,7 @@ from test_integers import (
 from test_reference_interp import COUNTS, OF_COUNTS, bytes_of, numbers_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-Array = np.ndarray[Any, Any]
-
-HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+    from checks import Array
 
 
 def as_with_pfpl(
@@ -252,42 +246,10 @@ def test_words_beyond_the_type_are_taken_modulo_its_width() -> None:
     payload = interp.encode_tile(
         words, FLOAT_TYPES[4], None, mode=1, inside=np.ones((1, 1, 40, 40))
     )
-    assert payload is not None
     broken = with_payload(frame, payload)
     decoded = h5lossy.decode(broken)
     np.testing.assert_array_equal(decoded, words.astype("u1"))
     np.testing.assert_array_equal(decoded, reference.decode(broken))
-
-
-# ------------------------------------------------------------------------------------------------
-# Datasets
-# ------------------------------------------------------------------------------------------------
-
-
-@each_type
-def test_datasets_are_written_and_read(tmp_path: Path, dtype: str) -> None:
-    values = image("u1", 100).astype(dtype)
-    path = tmp_path / "a.h5"
-    for number, codec in enumerate([Interp(lossless=True), Interp(absolute=3, axes=-1)]):
-        with h5py.File(path, "a") as file:
-            options = {"chunks": (64, 64), "compression": codec, "fillvalue": 7}
-            file.create_dataset(f"by_h5py{number}", data=values, **options)
-            made = file.create_dataset(f"by_us{number}", values.shape, dtype, **options)
-            h5lossy.write(made, values, verify=True)
-        with h5py.File(path) as file:
-            decoded = file[f"by_h5py{number}"][...]
-            dataset = file[f"by_us{number}"]
-            np.testing.assert_array_equal(dataset[...], decoded)
-            part = np.s_[3:40, 5:69]
-            np.testing.assert_array_equal(h5lossy.read(dataset, part), decoded[part])
-            assert h5lossy.verify(dataset).ok
-            described = h5lossy.describe(dataset)
-            assert described is not None
-            assert described.config == codec
-            frame = dataset.id.read_direct_chunk((0, 0))[1]
-        assert h5lossy.inspect(frame).codec == "interp"
-        np.testing.assert_array_equal(decoded == 7, values == 7)
-        assert abs(values.astype(int) - decoded.astype(int)).max() == (3 if number else 0)
 
 
 def test_the_page_has_an_example_that_comes_out() -> None:

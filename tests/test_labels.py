@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -22,7 +22,8 @@ from test_integers import each_type, require_damage_is_decoded_alike
 from test_interp_integers import with_payload
 from test_reference_interp import LABELS, OF_LABELS, bytes_of, numbers_of
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from checks import Array
 
 SHAPES = [(9000,), (60, 70), (130, 300), (12, 20, 31), (2, 5, 30, 21)]
 

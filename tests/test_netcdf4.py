@@ -94,22 +94,13 @@ def test_unlimited_dimensions_grow(tmp_path: Path) -> None:
         assert h5lossy.describe(file["t"]).chunks_unfiltered == 0
 
 
-def test_a_contiguous_variable_becomes_chunked(tmp_path: Path) -> None:
+def test_the_last_call_counts_and_makes_a_contiguous_variable_chunked(tmp_path: Path) -> None:
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
         t = new_variable(file, contiguous=True, chunksizes=None)
-        def_var_filter(t, CODEC)
-        t[...] = field((50, 70))
-        assert t.chunking() == [50, 70]
-    with h5py.File(tmp_path / "a.nc") as file:
-        assert h5lossy.describe(file["t"]).config == CODEC
-
-
-def test_the_last_call_counts(tmp_path: Path) -> None:
-    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
-        t = new_variable(file)
         def_var_filter(t, h5lossy.PFPL(absolute=7))
         def_var_filter(t, CODEC)
         t[...] = field((50, 70))
+        assert t.chunking() == [50, 70]
     with h5py.File(tmp_path / "a.nc") as file:
         assert h5lossy.describe(file["t"]).config == CODEC
 
@@ -270,7 +261,7 @@ def test_files_that_cannot_be_written_are_refused(path: Path) -> None:
 def test_what_is_no_variable_or_codec_is_refused(path: Path) -> None:
     with netCDF4.Dataset(path) as file:
         with pytest.raises(TypeError, match=r"codec must be a codec such as .*, got 46412"):
-            def_var_filter(file["ocean/deep/t"], 46412)  # type: ignore[arg-type]
+            def_var_filter(file["ocean/deep/t"], 46412)
         with pytest.raises(TypeError, match=r"must be a netCDF4\.Variable, got Dimension"):
             def_var_filter(file["ocean/deep"].dimensions["x"], CODEC)
     with (

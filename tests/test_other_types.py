@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import h5py
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -32,13 +31,13 @@ from h5lossy import (
 )
 from h5lossy._native.assess import noise_limits
 from hdf5_helpers import h5lossy_command
+from test_halves import HALVES
+from test_integer_tools import counts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-Array = np.ndarray[Any, Any]
-
-HALVES = {"float16": np.dtype("f2"), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+    from checks import Array
 
 
 def field(dtype: Any, shape: tuple[int, ...] = (60, 50), seed: int = 0) -> Array:
@@ -87,7 +86,6 @@ def test_one_count_beyond_the_noise_is_found(dtype: str, noise: float, floor: in
     for y, wrong in ((within.astype(dtype), 0), (beyond.astype(dtype), 1)):
         summary = largest_error(x, y, bound)
         report = assess(x, y, noise=noise, **({"absolute": floor} if floor else {}))
-        assert report.bound is not None
         assert (summary.violations, report.bound.violations) == (wrong, wrong)
         assert (summary.holds, report.ok) == (not wrong, not wrong)
         shares = [
@@ -150,9 +148,7 @@ def test_errors_of_halves_are_exact(name: str) -> None:
         for bound in (exact, math.nextafter(exact, 0)):
             violations = sum(error > Fraction(bound) for error in errors)
             assert largest_error(x, y, ErrorBound("absolute", bound)).violations == violations
-            report = assess(x, y, absolute=bound)
-            assert report.bound is not None
-            assert report.bound.violations == violations
+            assert assess(x, y, absolute=bound).bound.violations == violations
 
 
 @pytest.mark.parametrize("name", HALVES)
@@ -216,8 +212,7 @@ def test_complex_numbers_are_compared_by_components(dtype: str) -> None:
     assert (report.ssim, report.derivatives) == (None, None)
     assert "largest modulus" in report.to_text()
     assert h5lossy.Report.from_json(report.to_json()) == report
-    strided = assess(x[::2, ::3], y[::2, ::3], absolute=0.01)
-    assert strided.points == 2 * x[::2, ::3].size
+    assert assess(x[::2, ::3], y[::2, ::3], absolute=0.01).points == 2 * x[::2, ::3].size
 
 
 @pytest.mark.parametrize("dtype", ["<c8", ">c16"])
@@ -232,7 +227,6 @@ def test_moduli_are_exact(dtype: str) -> None:
         expected = sum((real != 0) + (imaginary != 0) for real, imaginary in off)
         summary = largest_error(x, y, ErrorBound("modulus", modulus))
         report = assess(x, y, modulus=modulus)
-        assert report.bound is not None
         assert summary.violations == report.bound.violations == expected
         assert (summary.holds, report.ok) == (not off, not off)
         assert summary.max_error == pytest.approx(np.abs(y).max())
@@ -340,17 +334,12 @@ def test_what_is_written_is_verified(tmp_path: Path, dtype: str, codec: Codec) -
         y = h5lossy.read(dataset)
         np.testing.assert_array_equal(y, dataset[...])
         np.testing.assert_array_equal(h5lossy.read(dataset, np.s_[7:50:1, 3]), y[7:50, 3])
-        described = h5lossy.describe(dataset)
-        assert described is not None
-        assert described.bound == codec.bound
+        assert h5lossy.describe(dataset).bound == codec.bound
         found = h5lossy.verify(dataset, against=x)
         assert (found.ok, found.chunks, found.recorded) == (True, 4, 4)
-        assert found.report is not None
-        assert found.record is not None
         assert found.record["bound"] == codec.bound.plain()
         assert largest_error(x, dataset, codec.bound).holds
         if not codec.lossless and codec.range_relative is None:
-            assert found.report.bound is not None
             assert found.report.bound.violations == 0
             y[3, 4] += 40 + abs(x).max()
             assert not assess(y, dataset).ok
@@ -402,28 +391,39 @@ def test_assessors_are_merged_and_pickled(dtype: str, bound: dict[str, float]) -
 
 
 @pytest.mark.parametrize(
-    ("dtype", "bound"),
-    [("c8", {"modulus": 0.1}), ("f2", {"range_relative": 0.01}), ("u2", {"noise": 1})],
+    ("x", "bound"),
+    [
+        (field("c8"), {"modulus": 0.1}),
+        (field("f2"), {"range_relative": 0.01}),
+        (field("u2"), {"noise": 1}),
+        *((counts(dtype), {"absolute": 3}) for dtype in ("u2", ">i4", "i8")),
+    ],
+    ids=lambda given: given.dtype.str if isinstance(given, np.ndarray) else str(given),
 )
 def test_dask_arrays_are_written_and_assessed(
-    tmp_path: Path, dtype: str, bound: dict[str, float]
+    tmp_path: Path, x: Array, bound: dict[str, float]
 ) -> None:
     da = pytest.importorskip("dask.array")
     from h5lossy.dask import assess as assess_dask  # noqa: PLC0415
 
-    x = field(dtype)
+    lazy = da.from_array(x, chunks=(20, 50))
+    codec = PFPL(**bound).resolve(lazy)
+    assert codec == PFPL(**bound).resolve(x)
+    assert PFPL(range_relative=0.05).resolve(lazy) == PFPL(range_relative=0.05).resolve(x)
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        codec = PFPL(**bound).resolve(x)
-        dataset = file.create_dataset("x", x.shape, dtype, chunks=(20, 50), compression=codec)
-        h5lossy.write(dataset, da.from_array(x, chunks=(20, 50)), verify=True)
-        y = dataset[...]
-    report = assess_dask(*(da.from_array(v, chunks=(20, 50)) for v in (x, y)), **bound)
-    whole = assess(x, y, **bound)
-    assert report.ok
-    assert report.bound == whole.bound
-    assert report.error.max_abs == whole.error.max_abs
-    assert report.error.max_modulus == whole.error.max_modulus
-    assert report.error.rmse == pytest.approx(whole.error.rmse)
+        chunks = h5lossy.chunks_for(x.shape, x.dtype, blocks=lazy.chunks)
+        dataset = file.create_dataset("x", x.shape, x.dtype, chunks=chunks, compression=codec)
+        h5lossy.write(dataset, lazy, verify=True)
+        y = h5lossy.read(dataset)
+    decoded = da.from_array(y, chunks=(20, 50))
+    for asked in (bound, {"range_relative": 0.01}):
+        report = assess_dask(lazy, decoded, **asked)
+        whole = assess(x, y, **asked)
+        assert report.bound == whole.bound
+        assert report.error.max_abs == whole.error.max_abs
+        assert report.error.max_modulus == whole.error.max_modulus
+        assert report.error.rmse == pytest.approx(whole.error.rmse)
+    assert assess_dask(lazy, decoded, **bound).ok
 
 
 # ------------------------------------------------------------------------------------------------
@@ -522,6 +522,7 @@ def test_repack_takes_all_types(source: Path, tmp_path: Path) -> None:
         assert largest_error(old["complex"], new["complex"], ErrorBound("modulus", 0.1)).holds
         assert "at most 0.5 sqrt(|x|), or 2" in new["counts"].attrs["lossy_compression"].decode()
     assert "±max(2, 0.5·√x) counts" in command("info", target)
+    assert '"floor": 2' in command("info", "--json", target)
     command("verify", "--against", source, target)
     command("assess", "-d", "complex", "--modulus", 0.1, source, target)
     command("assess", "-d", "complex", "--modulus", 0.05, source, target, code=1)
@@ -539,9 +540,8 @@ def test_a_noise_bound_is_of_counts_that_are_named(source: Path, tmp_path: Path)
     assert "a noise bound is of counts, and these stand for other values" in said
     with h5py.File(target) as file:
         for name, codec in (("counts", PFPL(noise=1)), ("packed", PFPL(lossless=True))):
-            described = h5lossy.describe(file[name])
-            assert described is not None
-            assert described.config == codec
+            assert h5lossy.describe(file[name]).config == codec
+    assert "±1·√x counts" in command("info", target)
     why = "noise is a bound of integers of up to 32 bits, not of float32"
     assert why in command("assess", "-d", "real", "--noise", 1, source, source, code=2)
     assert why in command("sweep", f"{source}:/real", "--kind", "noise", "--bounds", 1, code=2)
@@ -570,9 +570,7 @@ def test_tune_writes_rules_that_repack_follows(source: Path, tmp_path: Path, nam
     command("tune", f"{source}:/{name}", *arguments)
     command("repack", "--rules", rules, source, target)
     with h5py.File(source) as old, h5py.File(target) as new:
-        psnr = assess(old[name], new[name]).error.psnr
-        assert psnr is not None
-        assert 50 <= psnr < 60
+        assert 50 <= assess(old[name], new[name]).error.psnr < 60
     if name == "complex":
         said = command("tune", f"{source}:/{name}", "--require", "ssim>=0.9", code=2)
         assert "of complex numbers only errors are measured" in said

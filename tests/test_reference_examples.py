@@ -230,7 +230,6 @@ def test_rounding_is_to_nearest_ties_away(float_type: FloatType) -> None:
     whole = np.trunc(x)
     nearest = (whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0.0)).astype("<i8")
     words = pfpl.quantize(x.view(float_type.word_dtype), float_type, absolute(1.0))
-    assert words is not None
     inside = np.abs(nearest) < limit
     assert inside.sum() > x.size - 100
     assert words[inside].tolist() == pfpl.zigzag(nearest[inside]).tolist()
@@ -241,7 +240,6 @@ def test_reach_of_absolute_bins(float_type: FloatType) -> None:
     limit = 1 << (float_type.mantissa_bits - 1)
     x = patterns([limit - 1, limit - 0.5, limit, limit + 1, -limit, 1 - limit], float_type)
     words = pfpl.quantize(x, float_type, absolute(1.0))
-    assert words is not None
     # limit - 0.5 rounds to limit, which is out of reach; the second candidate is limit - 1.
     assert words.tolist() == [
         2 * limit - 2,
@@ -259,7 +257,6 @@ def test_second_chance() -> None:
     middles = (np.random.default_rng(13).integers(1, 100000, 1000) + 0.5) * float(step)
     x = np.concatenate([middles, -middles]).astype("<f4")
     words = pfpl.quantize(x.view("<u4"), F32, absolute(float(step)))
-    assert words is not None
     s = x * (np.float32(1) / step)
     first = np.trunc(s + np.copysign(np.float32(0.49999997), s)).astype("<i8")
     chosen = pfpl.unzigzag(words.astype("<u8"))
@@ -306,7 +303,6 @@ def test_pointwise_words() -> None:
     ]
     bits = np.array([pair[0] for pair in bits_and_words], "<u4")
     words = pfpl.quantize(bits, F32, quantizer)
-    assert words is not None
     assert [f"{word:08x}" for word in words] == [f"{pair[1]:08x}" for pair in bits_and_words]
     decoded = pfpl.dequantize(words, F32, quantizer)
     assert decoded[:10].tolist() == [
@@ -329,7 +325,6 @@ def test_pointwise_reach() -> None:
     largest = 2**21 - 2
     bits = 0x3F800000 + 3 * np.array([largest, largest + 1, -largest, -largest - 1])
     words = pfpl.quantize(bits.astype("<u4"), F32, quantizer)
-    assert words is not None
     assert words[0] == ((2 * largest + 1) << 1) - 1
     assert words[2] == ((2 * largest) << 1) - 1
     for i in (1, 3):
@@ -590,40 +585,56 @@ def test_modes_and_shapes(
 
 
 # What is wrong with each of these is one thing.
-BROKEN_CUSZP2 = {
-    "no multiple of 4": ("8100", 0x11),
-    "planes and residual cut": ("81000000 00000000", 0x11),
-    "a pad behind the codes": ("81000100" + BLOCK_PLANES + "64000000", 0x11),
-    "a pad behind the residuals": ("81000000" + BLOCK_PLANES + "64000001", 0x11),
-    "no residual": ("81000000" + BLOCK_PLANES, 0x11),
-    "planes cut": ("07000000" + BLOCK_PLANES, 0x10),
-    "more than there is": ("81000000" + BLOCK_PLANES + "64000000 00000000", 0x11),
-    "an outlier block in mode plain": ("81000000" + BLOCK_PLANES + "64000000", 0x10),
-    "an outlier block in mode fixed": ("81000000" + BLOCK_PLANES + "64000000", 0x12),
-    "a residual of 4 bytes": ("e1000000" + BLOCK_PLANES + "64000000", 0x11),
-    "bits of a plain code": ("21000000" + BLOCK_PLANES, 0x11),
-    "width 24": ("18000000" + "00000000" * 25, 0x10),
-    "outlier width 24": ("98000000" + "00000000" * 25 + "01000000", 0x11),
-    "fixed width 23": ("17000000" + "00000000" * 24, 0x12),
-}
-BROKEN_CUSZP2_DOUBLE = {
-    "a residual of 8 bytes": ("c1030000" + BLOCK_PLANES + "64000000 00000000", 0x11),
-    "bits of a plain code": ("41000000" + BLOCK_PLANES, 0x11),
-    "a high bit of a plain code": ("01800000" + BLOCK_PLANES, 0x11),
-    "a high bit of an outlier code": ("01060000" + BLOCK_PLANES + "64000000", 0x11),
-    "width 53": ("35000000" + "00000000" * 54, 0x11),
-    "fixed width 52": ("34000000" + "00000000" * 53, 0x12),
-    "an outlier block in mode plain": ("01020000" + BLOCK_PLANES + "64000000", 0x10),
-}
-BROKEN_AATROX = {
-    "no multiple of 4": "010000000100000064000000" + BLOCK_PLANES + "00",
-    "a layer without values": "03000000 01000000 64000000" + BLOCK_PLANES,
-    "a layer with codes of 0": "01000000 00000000 64000000",
-    "a pad": "01000000 01000100 64000000" + BLOCK_PLANES,
-    "width 24": "01000000 18000000 64000000" + "00000000" * 25,
-    "no initial q": "01000000 01000000",
-    "planes cut": "01000000 01000000 64000000 03a9800b",
-    "more than there is": "01000000 01000000 64000000" + BLOCK_PLANES + "00000000",
+BROKEN = {
+    "cuszp2: no multiple of 4": ("8100", 2, 0x11, 4),
+    "cuszp2: planes and residual cut": ("81000000 00000000", 2, 0x11, 4),
+    "cuszp2: a pad behind the codes": ("81000100" + BLOCK_PLANES + "64000000", 2, 0x11, 4),
+    "cuszp2: a pad behind the residuals": ("81000000" + BLOCK_PLANES + "64000001", 2, 0x11, 4),
+    "cuszp2: no residual": ("81000000" + BLOCK_PLANES, 2, 0x11, 4),
+    "cuszp2: planes cut": ("07000000" + BLOCK_PLANES, 2, 0x10, 4),
+    "cuszp2: more than there is": ("81000000" + BLOCK_PLANES + "64000000 00000000", 2, 0x11, 4),
+    "cuszp2: an outlier block in mode plain": ("81000000" + BLOCK_PLANES + "64000000", 2, 0x10, 4),
+    "cuszp2: an outlier block in mode fixed": ("81000000" + BLOCK_PLANES + "64000000", 2, 0x12, 4),
+    "cuszp2: a residual of 4 bytes": ("e1000000" + BLOCK_PLANES + "64000000", 2, 0x11, 4),
+    "cuszp2: bits of a plain code": ("21000000" + BLOCK_PLANES, 2, 0x11, 4),
+    "cuszp2: width 24": ("18000000" + "00000000" * 25, 2, 0x10, 4),
+    "cuszp2: outlier width 24": ("98000000" + "00000000" * 25 + "01000000", 2, 0x11, 4),
+    "cuszp2: fixed width 23": ("17000000" + "00000000" * 24, 2, 0x12, 4),
+    "cuszp2, float64: a residual of 8 bytes": (
+        "c1030000" + BLOCK_PLANES + "64000000 00000000",
+        2,
+        0x11,
+        8,
+    ),
+    "cuszp2, float64: bits of a plain code": ("41000000" + BLOCK_PLANES, 2, 0x11, 8),
+    "cuszp2, float64: a high bit of a plain code": ("01800000" + BLOCK_PLANES, 2, 0x11, 8),
+    "cuszp2, float64: a high bit of an outlier code": (
+        "01060000" + BLOCK_PLANES + "64000000",
+        2,
+        0x11,
+        8,
+    ),
+    "cuszp2, float64: width 53": ("35000000" + "00000000" * 54, 2, 0x11, 8),
+    "cuszp2, float64: fixed width 52": ("34000000" + "00000000" * 53, 2, 0x12, 8),
+    "cuszp2, float64: an outlier block in mode plain": (
+        "01020000" + BLOCK_PLANES + "64000000",
+        2,
+        0x10,
+        8,
+    ),
+    "aatrox: no multiple of 4": ("010000000100000064000000" + BLOCK_PLANES + "00", 3, 0, 4),
+    "aatrox: a layer without values": ("03000000 01000000 64000000" + BLOCK_PLANES, 3, 0, 4),
+    "aatrox: a layer with codes of 0": ("01000000 00000000 64000000", 3, 0, 4),
+    "aatrox: a pad": ("01000000 01000100 64000000" + BLOCK_PLANES, 3, 0, 4),
+    "aatrox: width 24": ("01000000 18000000 64000000" + "00000000" * 25, 3, 0, 4),
+    "aatrox: no initial q": ("01000000 01000000", 3, 0, 4),
+    "aatrox: planes cut": ("01000000 01000000 64000000 03a9800b", 3, 0, 4),
+    "aatrox: more than there is": (
+        "01000000 01000000 64000000" + BLOCK_PLANES + "00000000",
+        3,
+        0,
+        4,
+    ),
 }
 
 
@@ -641,24 +652,10 @@ def test_what_is_not_broken() -> None:
         assert decoded(payload, 32, 2, mode, n).size == 32
 
 
-@pytest.mark.parametrize("broken", BROKEN_CUSZP2)
-def test_broken_cuszp2(broken: str) -> None:
-    payload, mode = BROKEN_CUSZP2[broken]
+@pytest.mark.parametrize(("payload", "codec", "mode", "n"), BROKEN.values(), ids=BROKEN)
+def test_broken_payloads(payload: str, codec: int, mode: int, n: int) -> None:
     with pytest.raises(Corrupt):
-        decoded(payload, 32, 2, mode)
-
-
-@pytest.mark.parametrize("broken", BROKEN_CUSZP2_DOUBLE)
-def test_broken_cuszp2_of_float64(broken: str) -> None:
-    payload, mode = BROKEN_CUSZP2_DOUBLE[broken]
-    with pytest.raises(Corrupt):
-        decoded(payload, 32, 2, mode, 8)
-
-
-@pytest.mark.parametrize("broken", BROKEN_AATROX)
-def test_broken_aatrox(broken: str) -> None:
-    with pytest.raises(Corrupt):
-        decoded(BROKEN_AATROX[broken], 32, 3)
+        decoded(payload, 32, codec, mode, n)
 
 
 WHOLE_SECTION = "01000000 ad0bffff 03000000 02000000 02000000 08001000 04000000 05000000"

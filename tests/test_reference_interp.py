@@ -109,7 +109,6 @@ class Golden:
         if self.is_of_the_frame(number) or len(self.tiles[number]) == self.float_type.size:
             return None
         inside = self.tiling.inside(number)
-        assert inside is not None
         return interp.take_head(
             blocks.Reader(self.tiles[number]),
             len(interp_prediction.active_axes(inside.shape, self.mode)),
@@ -201,7 +200,6 @@ def test_tiles_are_those_of_the_page() -> None:
         tiling = interp.tiling(0, FLOAT_TYPES[4], int(mode), frame._dims_of(shape, 4))
         assert tiling.tile_count == int(tiles)
         inside = tiling.inside(0)
-        assert inside is not None
         assert inside.shape == frame._dims_of(piece, 4)
         places = np.concatenate([tiling.places(number) for number in range(tiling.tile_count)])
         assert np.array_equal(np.sort(places), np.arange(math.prod(shape)))
@@ -538,7 +536,6 @@ def test_the_worked_example_is_right() -> None:
     form = golden.form(0)
     assert form == Form(interp_prediction.INTERPOLATION, (0, 2), is_fine=True, is_closed=True)
     applied = interp.apply_form(tile, form, 3)
-    assert applied is not None
     assert applied.q.reshape(8, 8).tolist() == numbers_of(INTEGERS).tolist()
     first, passes = interp_prediction.passes_of(shape, 3)
     order = np.concatenate([first, *(step.places for step in passes)]).tolist()
@@ -582,7 +579,6 @@ def test_the_example_with_a_patch_is_right() -> None:
     assert payload == bytes_of(PATCHED)
     tile = interp.values_of(x, inside.shape, FLOAT32, golden.quantizer)
     applied = interp.apply_form(tile, form, 3)
-    assert applied is not None
     assert applied.q.reshape(8, 8)[1:3].tolist() == numbers_of(ROWS).tolist()
     first, passes = interp_prediction.passes_of(inside.shape, 3)
     order = np.concatenate([first, *(step.places for step in passes)]).tolist()

@@ -69,7 +69,6 @@ def sum_of(
     """Return the sum over the payload and the decoded values of one tile."""
     quantizer = pfpl.make_quantizer(bits, float_type, kind, bound)
     payload = pfpl.encode_tile(bits, float_type, quantizer, fill_bits)
-    assert payload is not None
     assert 0 < len(payload) < bits.nbytes, "the tile would be stored, and test nothing"
     decoded = pfpl.decode_tile(payload, COUNT, float_type, quantizer)
     return checksum([payload, decoded.tobytes()])

@@ -153,14 +153,17 @@ def test_who_reads_beside_a_writer_finds_whole_chunks(tmp_path: Path) -> None:
         assert_close(x[...], np.full((40, 40), 40))
 
 
+def growing(file: h5py.File, values: Any) -> h5py.Dataset:
+    """Return a dataset that holds 4 rows, and may get more."""
+    options = {"chunks": (4, 10), "maxshape": (None, 10), "compression": CODEC}
+    return file.create_dataset("x", data=values, **options)
+
+
 def test_who_reads_a_dataset_that_grows_finds_what_was_there(tmp_path: Path) -> None:
     values = field((400, 10))
     done = threading.Event()
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        x = file.create_dataset(
-            "x", (4, 10), "f4", chunks=(4, 10), maxshape=(None, 10), compression=CODEC
-        )
-        h5lossy.write(x, values[:4])
+        x = growing(file, values[:4])
 
         def append() -> None:
             try:
@@ -185,10 +188,7 @@ def test_a_dataset_that_grows_while_its_chunks_are_listed(
 ) -> None:
     values = field((8, 10))
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        x = file.create_dataset(
-            "x", (4, 10), "f4", chunks=(4, 10), maxshape=(None, 10), compression=CODEC
-        )
-        h5lossy.write(x, values[:4])
+        x = growing(file, values[:4])
 
         def grow_first(dataset: h5py.Dataset) -> ListedChunks:
             x.resize(8, axis=0)
@@ -234,7 +234,6 @@ def test_another_process_reads_while_this_one_writes(tmp_path: Path) -> None:
         reader = subprocess.Popen(
             [*PYTHON, "-c", READER, path], env=environment(), stdout=subprocess.PIPE, text=True
         )
-        assert reader.stdout is not None
         assert reader.stdout.readline() == "open\n"
         for row in range(0, 200, 4):
             x.resize(row + 4, axis=0)

@@ -156,5 +156,4 @@ np.save("y.npy", [step.positions.copy() for step in universe.trajectory])
     assert_kept(data, np.load(tmp_path / "y.npy"), bound_of(Interp(absolute=1e-3)))
     with h5py.File(tmp_path / "run.h5md") as file:
         described = h5lossy.describe(file["particles/trajectory/position/value"])
-        assert described is not None
         assert described.config == Interp(absolute=1e-3)

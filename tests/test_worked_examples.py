@@ -237,7 +237,6 @@ def test_the_two_dimensional_frame_is_that_of_the_page() -> None:
     assert rows["q"].tolist() == values_of("cuSZp2, two dimensions").reshape(-1).tolist()
     fields = frames.parse(data)
     inside = fields.tiling.inside(0)
-    assert inside is not None
     assert (~inside).sum(axis=1).tolist() == [40, 58]
     q = np.zeros(inside.shape, int)
     q[inside] = rows["q"][fields.tiling.places(0)]

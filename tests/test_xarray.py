@@ -557,7 +557,7 @@ def test_errors_say_what_to_do(original: xr.Dataset) -> None:
     with pytest.raises(TypeError, match=r"got DataTree; open trees with engine"):
         restore_encoding(xr.DataTree(original))
     with pytest.raises(TypeError, match=r"got DataTree; of a tree, give the dataset of each group"):
-        codecs_of(xr.DataTree(original))  # type: ignore[arg-type]
+        codecs_of(xr.DataTree(original))
     with pytest.raises(TypeError, match=r"codecs_of takes an xarray.Dataset, got DataArray$"):
         codecs_of(original["tas"])
     with pytest.warns(RuntimeWarning, match="nothing will be compressed"):

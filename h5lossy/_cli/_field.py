@@ -16,7 +16,7 @@ import numpy as np
 
 from h5lossy import read
 from h5lossy._cli._files import datasets_in, open_file
-from h5lossy._cli._options import CODEC_NAMES, OWN_SETTINGS, Request, parsed, range_options
+from h5lossy._cli._options import CODEC_NAMES, Request, own_settings, parsed, range_options
 from h5lossy._cli._patterns import Chunks, parse_chunks, require_match
 from h5lossy._cli._rules import Rules
 from h5lossy._codecs import Auto, Codec, choice_text
@@ -205,11 +205,6 @@ def taking(
 def candidate_name(codec: Codec) -> str:
     """Return the name of a candidate."""
     return "-".join([codec.codec_name, *map(choice_text, own_settings(codec).values())])
-
-
-def own_settings(codec: Codec) -> dict[str, Any]:
-    """Return a codec's own settings that differ from the defaults."""
-    return {name: v for name, v in codec.get_config().items() if name in OWN_SETTINGS}
 
 
 def plain_number(value: float | None) -> float | str | None:

@@ -133,7 +133,7 @@ class Request:
         if len(bound) > 1 and {*bound} != {BoundKind.NOISE, BoundKind.ABSOLUTE}:
             given_names = ", ".join(name.replace("_", "-") for name in bound)
             raise click.UsageError(f"give one bound, not {len(bound)} ({given_names})")
-        settings = _own_settings(name, given)
+        settings = _settings_as_typed(name, given)
         codec = CODEC_NAMES[name] if name else DEFAULT_CODEC if settings else None
         request = cls(bound=bound, codec=codec, settings=settings, safeguards=safeguards)
         try:
@@ -159,7 +159,7 @@ class Request:
         )
 
 
-def _own_settings(codec_name: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings_as_typed(codec_name: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """Turn settings as typed into the values of a codec's fields."""
     wanted = codec_name or DEFAULT_CODEC.codec_name
     settings = {}
@@ -392,6 +392,11 @@ def range_options(function: Callable[..., Result]) -> Callable[..., Result]:
     return missing_option(_CONFIRM_OPTION(function))
 
 
+def own_settings(codec: Codec) -> dict[str, Any]:
+    """Return a codec's own settings that differ from the defaults."""
+    return {name: value for name, value in codec.get_config().items() if name in OWN_SETTINGS}
+
+
 def codec_text(codec: Codec, name: str | None = None) -> str:
     """Return a codec as text for a table, with its own settings unless they are the defaults.
 
@@ -400,8 +405,7 @@ def codec_text(codec: Codec, name: str | None = None) -> str:
     >>> codec_text(PFPL(absolute=1e-3))
     'PFPL'
     """
-    own = {name: value for name, value in codec.get_config().items() if name in OWN_SETTINGS}
-    return (name or type(codec).__name__) + _in_brackets(own)
+    return (name or type(codec).__name__) + _in_brackets(own_settings(codec))
 
 
 def bound_text(bound: ErrorBound, dtype: np.dtype[Any], value: str = "") -> str:

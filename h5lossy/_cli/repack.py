@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -395,72 +394,70 @@ class _Result:
         self.plain["source_bytes"] = self.source.stat().st_size
         self.plain["target_bytes"] = written.stat().st_size
 
+    def _note(self, what: str, concerned: str) -> None:
+        """Note what concerns something, if there is any."""
+        if concerned:
+            self.notes.append(f"{what}: {concerned}")
+
     def add_notes(self, other_files: Sequence[str]) -> None:
         """Note what a user should know of other files and of the datasets."""
-        relative = [printable(name) for name in other_files if not Path(name).is_absolute()]
-        if relative and self.path.parent != self.source.resolve().parent:
-            self.notes.append(
+        if self.path.parent != self.source.resolve().parent:
+            self._note(
                 "DST is in another folder, from which relative paths to other files are resolved "
-                f"now: {', '.join(relative)}"
+                "now",
+                ", ".join(printable(name) for name in other_files if not Path(name).is_absolute()),
             )
-        if self.dangling:
-            self.notes.append(f"dangling references were written as null: {self.dangling}")
+        self._note("dangling references were written as null", str(self.dangling or ""))
+        plans, copies = self.work.plans, self.work.copies
+        before = [(printable(copy.plan.path), copy, copy.earlier) for copy in copies]
         again = [
-            f"{printable(copy.plan.path)} ({type(copy.earlier).__name__}, {copy.earlier.bound})"
-            for copy in self.work.copies
-            if copy.adds_error and copy.earlier is not None
+            f"{path} ({type(earlier).__name__}, {earlier.bound})"
+            for path, copy, earlier in before
+            if copy.adds_error and earlier is not None
         ]
-        if again:
-            self.notes.append(
-                "already compressed with another bound, codec or safeguard, so the errors add up: "
-                f"{', '.join(again)}"
-            )
+        self._note(
+            "already compressed with another bound, codec or safeguard, so the errors add up",
+            ", ".join(again),
+        )
         dropped = [
-            f"{printable(copy.plan.path)} ({copy.earlier.safeguards})"
-            for copy in self.work.copies
-            if copy.earlier is not None and not copy.codec.lossless
-            if not copy.codec.safeguards.include(copy.earlier.safeguards)
+            f"{path} ({earlier.safeguards})"
+            for path, copy, earlier in before
+            if earlier is not None and not copy.codec.lossless
+            if not copy.codec.safeguards.include(earlier.safeguards)
         ]
-        if dropped:
-            self.notes.append(
-                "safeguards of SRC are not kept; --threshold and --valid-range, or a rule, ask for "
-                f"them: {', '.join(dropped)}"
-            )
-        lacking = defaultdict(list)
-        for plan in self.work.plans:
-            if plan.recommended is not None and plan.recommended.bound is not None:
-                self.notes.append(f"{printable(plan.path)}: {printable(str(plan.recommended))}")
-            elif plan.recommended is not None:
-                lacking[plan.recommended.why].append(plan.path)
-        self.notes += [
-            f"no bound is recommended ({printable(why)}): {some_names(paths)}"
-            for why, paths in lacking.items()
-        ]
-        notes = defaultdict(list)
-        for copy in self.work.copies:
-            notes[copy.plan.note].append(copy.plan.path)
-        notes.pop("", None)
-        self.notes += [
-            f"kept losslessly ({printable(note)}): {some_names(paths)}"
-            for note, paths in notes.items()
-        ]
+        self._note(
+            "safeguards of SRC are not kept; --threshold and --valid-range, or a rule, ask for "
+            "them",
+            ", ".join(dropped),
+        )
+        recommended = [(plan.path, plan.recommended) for plan in plans if plan.recommended]
+        for path, one in recommended:
+            self._note(printable(path), printable(str(one)) if one.bound else "")
+        lacking = _by_reason((one.why, path) for path, one in recommended if not one.bound)
+        for why, paths in lacking.items():
+            self._note(f"no bound is recommended ({printable(why)})", some_names(paths))
+        for why, paths in _by_reason((copy.plan.note, copy.plan.path) for copy in copies).items():
+            self._note(f"kept losslessly ({printable(why)})", some_names(paths))
         marks = [
             f"{copy.plan.path} ({copy.moved_marks} times {np.iinfo(copy.plan.dtype).max})"
-            for copy in self.work.copies
+            for copy in copies
             if copy.moved_marks
         ]
-        if marks:
-            self.notes.append(
-                "the largest integer of its type was data, and moved by the bound; if it marks "
-                f"what is no data, name it with --missing-value: {some_names(marks)}"
-            )
-        small = [copy.plan for copy in self.work.copies if copy.plan.has_small_chunks]
-        if small:
-            some = [f"{plan.path} ({shape_text(plan.chunks)})" for plan in small]
-            self.notes.append(
-                f"chunks below {SMALL_CHUNK_BYTES >> 10} KiB compress less well than those of "
-                f"--chunks auto: {some_names(some)}"
-            )
+        self._note(
+            "the largest integer of its type was data, and moved by the bound; if it marks what is "
+            "no data, name it with --missing-value",
+            some_names(marks),
+        )
+        small = [
+            f"{copy.plan.path} ({shape_text(copy.plan.chunks)})"
+            for copy in copies
+            if copy.plan.has_small_chunks
+        ]
+        kib = SMALL_CHUNK_BYTES >> 10
+        self._note(
+            f"chunks below {kib} KiB compress less well than those of --chunks auto",
+            some_names(small),
+        )
 
     def describe(self, *, written: bool) -> None:
         """Fill `plain`."""
@@ -491,14 +488,19 @@ class _Result:
             else:
                 say(f"{sizes}, {len(copies)} of {len(plans)} datasets compressed")
         if in_full and not self.existed:
-            kept = defaultdict(list)
-            for plan in plans:
-                if plan.kept:
-                    kept[plan.kept].append(plan.path)
-            for reason, paths in kept.items():
+            for reason, paths in _by_reason((plan.kept, plan.path) for plan in plans).items():
                 say(f"copied unchanged ({printable(reason)}), {len(paths)}: {some_names(paths)}")
         for note in self.notes:
             say(f"note: {note}")
+
+
+def _by_reason(found: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Group paths by reason, without those that have none."""
+    paths: dict[str, list[str]] = {}
+    for reason, path in found:
+        if reason:
+            paths.setdefault(reason, []).append(path)
+    return paths
 
 
 def _plain(copy: CompressedCopy, *, written: bool) -> dict[str, Any]:

@@ -20,12 +20,11 @@ from h5lossy._cli._field import (
     Dataset,
     candidate_name,
     choice_options,
-    own_settings,
     plain_number,
     taking,
 )
 from h5lossy._cli._files import FAILED, UNREADABLE, no_verdict, why_of
-from h5lossy._cli._options import FileToWrite, json_option, threads_option
+from h5lossy._cli._options import FileToWrite, json_option, own_settings, threads_option
 from h5lossy._cli._progress import progress_bar
 from h5lossy._cli._rules import exact_pattern, rule_text
 from h5lossy._codecs import choice_text

@@ -539,9 +539,8 @@ class Coordinate:
     name: str = ""  #: Name of the axis, if it has one.
     long_name: str = ""  #: The coordinate's attribute ``long_name``.
     units: str = ""  #: Its attribute ``units``; empty for dates.
-    rises: bool = (
-        False  #: Whether it increases upwards in pictures, as latitudes do, and depths do not.
-    )
+    #: Whether it increases upwards in pictures, as latitudes do, and depths do not.
+    rises: bool = False
     #: One for each place, rising or falling: numbers, or dates of NumPy. None: not known.
     values: npt.NDArray[Any] | None = None
 

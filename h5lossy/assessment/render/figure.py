@@ -181,11 +181,11 @@ def _edges(report: ReportData, axis: int, starts: npt.NDArray[np.int64]) -> Any:
         return starts - 0.5
     values = _as_numbers(values)
     middle = (values[:-1] + values[1:]) / 2
-    first, last = (values[0], values[-1]) if len(values) == 1 else (middle[0], middle[-1])
-    ends = (2 * values[0] - first, 2 * values[-1] - last)
     if len(values) == 1:
-        ends = (values[0] - 0.5, values[0] + 0.5)
-    return np.concatenate([ends[:1], middle, ends[1:]])[starts]
+        first, last = values[0] - 0.5, values[0] + 0.5
+    else:
+        first, last = 2 * values[0] - middle[0], 2 * values[-1] - middle[-1]
+    return np.concatenate([[first], middle, [last]])[starts]
 
 
 def _as_numbers(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -369,8 +369,8 @@ def _aspect(
     """
     known = [report.coordinates[axis] for axis in axes if report.coordinates]
     units = {one.units.partition("_")[0] for one in known if one.values is not None}
-    has_both = sum(one.values is not None for one in known)
-    if len(axes) < 2 or has_both == 1 or (has_both == 2 and (len(units) > 1 or "" in units)):
+    placed = sum(one.values is not None for one in known)
+    if len(axes) < 2 or placed == 1 or (placed == 2 and (len(units) > 1 or "" in units)):
         return None
     tall, wide = (abs(e[-1] - e[0]) for e in _both_edges(report, axes, starts))
     return float(tall / wide) if 1 / 3 <= tall / wide <= 3 else None
