@@ -980,12 +980,12 @@ FULL = """
 import sys
 import h5py, numpy as np
 import h5lossy
-path, shape, chunks, columns, libver = sys.argv[1], *map(eval, sys.argv[2:5]), sys.argv[5]
+path, shape, chunks, columns, options = sys.argv[1], *map(eval, sys.argv[2:6])
 if len(sys.argv) > 6:
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[6]),) * 2)
 values = np.random.default_rng(0).normal(size=shape).astype("f4")
-with h5py.File(path, "w", libver=libver) as file:
+with h5py.File(path, "w", **options) as file:
     file["other"] = np.arange(10)
     x = file.create_dataset("x", shape, "f4", chunks=chunks, maxshape=(None, *shape[1:]),
                             compression=h5lossy.PFPL(absolute=1e-6))
@@ -1008,22 +1008,28 @@ FULL_SHAPES = {
     "small": ((20000, 16, 16), (1, 16, 16), 16),
     "in part": ((100, 128, 128), (1, 128, 128), 120),
 }
+FULL_FILES: dict[str, dict[str, Any]] = {
+    "earliest": {"libver": "earliest"},
+    "latest": {"libver": "latest"},
+    "pages": {"fs_strategy": "page", "fs_page_size": 256 << 10},
+    "aligned": {"alignment_threshold": 1, "alignment_interval": 256 << 10},
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("options", FULL_FILES.values(), ids=list(FULL_FILES))
 @pytest.mark.parametrize("shapes", FULL_SHAPES.values(), ids=list(FULL_SHAPES))
-def test_a_full_disk_leaves_a_readable_file(small_disk: Path, shapes: Any, libver: str) -> None:
-    done = run_python(FULL, small_disk / "x.h5", *map(repr, shapes), libver)
+def test_a_full_disk_leaves_a_readable_file(small_disk: Path, shapes: Any, options: Any) -> None:
+    done = run_python(FULL, small_disk / "x.h5", *map(repr, shapes), repr(options))
     _, total, code = map(int, done.stdout.split())
     assert (total, code) == (shapes[0][0], errno.ENOSPC)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("options", FULL_FILES.values(), ids=list(FULL_FILES))
 @pytest.mark.parametrize("shapes", FULL_SHAPES.values(), ids=list(FULL_SHAPES))
-def test_a_limit_of_the_files_size(tmp_path: Path, shapes: Any, libver: str) -> None:
-    done = run_python(FULL, tmp_path / "x.h5", *map(repr, shapes), libver, str(4 << 20))
+def test_a_limit_of_the_files_size(tmp_path: Path, shapes: Any, options: Any) -> None:
+    done = run_python(FULL, tmp_path / "x.h5", *map(repr, shapes), repr(options), str(4 << 20))
     _, total, code = map(int, done.stdout.split())
     assert (total, code) == (shapes[0][0], errno.EFBIG)
 

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
 #: to 8 dimensions), and blocks that it allocates from.
 _INDEX_BYTES = 64 << 10
 
+#: HDF5 allocates at most so many pieces for one chunk: itself, and nodes of its index (at most 5 in
+#: tests with up to 4 dimensions).
+_PIECES = 8
+
 #: An extensible array grows by blocks of this many bytes times the root of the chunk's number.
 _GROWTH_BYTES = 128
 
@@ -80,7 +84,7 @@ class ChunkStore:
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
         self._file = h5i.get_file_id(dataset.id)
-        self._is_on_disk, self._index = _storage_of(dataset)
+        self._is_on_disk, self._index, self._gaps = _storage_of(dataset)
         #: Space for the index once it exists; 0 if it is known to exist.
         self._first_bytes = 0
         if self._index == FIXED_ARRAY:
@@ -191,15 +195,16 @@ class ChunkStore:
 
     def _index_bytes(self, place: Place) -> int:
         """Return the most that an index takes for one more chunk, up to that at `place`."""
+        least = _INDEX_BYTES + self._gaps
         if self._index != EXTENSIBLE_ARRAY:
-            return _INDEX_BYTES
+            return least
         # Chunks are counted along the unlimited axis last. How far it reaches does not matter: a
         # dataset may have room for far more chunks than the disk.
         extents = [
             s + 1 if m is None else m for s, m in zip(place, self._dataset.maxshape, strict=True)
         ]
         counts = (-(-n // c) for n, c in zip(extents, self._dataset.chunks, strict=True))
-        return _INDEX_BYTES + _GROWTH_BYTES * math.isqrt(math.prod(counts))
+        return least + _GROWTH_BYTES * math.isqrt(math.prod(counts))
 
     def _allocate(self, fd: int, end: int) -> int:
         """Reserve space up to `end`; return 0 or the errno."""
@@ -216,9 +221,20 @@ class ChunkStore:
 
 
 @once_per_dataset
-def _storage_of(dataset: h5py.Dataset) -> tuple[bool, int]:
-    """Return whether a file is on a disk in one piece, and the kind of the chunk index."""
-    return dataset.file.driver == "sec2", chunk_index(dataset.id.id)
+def _storage_of(dataset: h5py.Dataset) -> tuple[bool, int, int]:
+    """Return whether a file is on a disk in one piece, the kind of the index, and `_gaps_in`."""
+    is_on_disk = dataset.file.driver == "sec2"
+    gaps = _gaps_in(h5i.get_file_id(dataset.id)) if is_on_disk else 0
+    return is_on_disk, chunk_index(dataset.id.id), gaps
+
+
+def _gaps_in(file: h5f.FileID) -> int:
+    """Return the most bytes that HDF5 leaves out where it allocates a chunk and its index."""
+    creation = file.get_create_plist()
+    if creation.get_file_space_strategy()[0] == h5f.FSPACE_STRATEGY_PAGE:
+        return _PIECES * int(creation.get_file_space_page_size())
+    threshold, interval = file.get_access_plist().get_alignment()
+    return (_PIECES if threshold <= _INDEX_BYTES else 1) * (int(interval) - 1)
 
 
 def _fallocate(fd: int, begin: int, size: int) -> int:
