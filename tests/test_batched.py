@@ -1034,6 +1034,33 @@ def test_a_limit_of_the_files_size(tmp_path: Path, shapes: Any, options: Any) ->
     assert (total, code) == (shapes[0][0], errno.EFBIG)
 
 
+CACHED = """
+import resource, sys
+import h5py, numpy as np
+import h5lossy
+resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20,) * 2)
+noise = np.random.default_rng(0).normal(size=(160, 256, 256)).astype("f4")
+with h5py.File(sys.argv[1], "w") as file:
+    x = file.create_dataset("x", noise.shape, "f4", chunks=(1, 256, 256),
+                            compression=h5lossy.PFPL(absolute=1e-3))
+    other = file.create_dataset("other", (2, 256, 256), "f4", chunks=(2, 256, 256))
+    other[...] = noise[:2]
+    try:
+        h5lossy.write(x, noise)
+    except h5lossy.IncompleteWriteError as error:
+        written = len(error.written)
+with h5py.File(sys.argv[1]) as file:
+    assert (file["other"][...] == noise[:2]).all()
+    assert abs(file["x"][...] - noise)[:written].max() <= 1e-3
+    print(written)
+"""
+
+
+@pytest.mark.slow
+def test_what_others_wrote_before_has_room_before(tmp_path: Path) -> None:
+    assert int(run_python(CACHED, tmp_path / "x.h5").stdout) > 0
+
+
 def test_no_more_of_the_disk_is_taken_than_the_file_needs(tmp_path: Path) -> None:
     sizes = []
     for name, write in {

@@ -90,6 +90,9 @@ class ChunkWriter:
     def _write(self) -> None:
         memory, whole = self._source.memory, self._chosen.whole
         is_plain = self._recorder is None and not self._regions
+        if self._chosen.nbytes > BLOCK_BYTES:
+            # What HDF5 holds for other datasets gets its room before this takes what is left.
+            self._store.flush()
         if memory is not None and whole is not None and is_plain:
             memory = cupy_memory(memory.owner[self._chosen.with_all_axes])
             if memory.dtype == self._dtype and is_possible(memory, self._params, decode=False):
