@@ -9,6 +9,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from h5py._objects import phil
 
 from h5lossy import _native
 from h5lossy._arrays import DeviceMemory, cupy_memory
@@ -75,6 +76,9 @@ class ChunkWriter:
             try:
                 self._write()
                 self._source.finish()
+                if recorder is not None:
+                    with phil:  # other threads may add to the record, too
+                        recorder.finish()
             finally:
                 self._store.flush()
         except Exception as error:

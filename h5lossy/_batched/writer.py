@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from h5py import h5f, h5i
-from h5py._objects import phil
 
 from h5lossy._batched.boxes import Place, as_selection
 from h5lossy._batched.chunk_writer import ChunkWriter
@@ -213,13 +212,8 @@ def write(
                 threads=count,
                 report=report,
             )
-            if not verify:
-                writer.run()
-                return
-            recorder = Recorder(dataset, threads=count, target=chosen.box.slices)
-            writer.run(recorder)
-            with phil:  # other threads may add to the record, too
-                recorder.finish()
+            target = chosen.box.slices
+            writer.run(Recorder(dataset, threads=count, target=target) if verify else None)
 
 
 def _check(dataset: h5py.Dataset, *, together: bool, verify: bool, has_regions: bool) -> None:
