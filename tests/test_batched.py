@@ -1061,6 +1061,20 @@ def test_what_others_wrote_before_has_room_before(tmp_path: Path) -> None:
     assert int(run_python(CACHED, tmp_path / "x.h5").stdout) > 0
 
 
+@pytest.mark.parametrize("columns", [64, 40])  # whole chunks, and parts
+def test_a_file_in_memory_goes_to_the_disk_when_it_is_closed(tmp_path: Path, columns: int) -> None:
+    path, values = tmp_path / "x.h5", field((32, 64))[:, :columns]
+    with h5py.File(path, "w", driver="core") as file:
+        x = file.create_dataset("x", (32, 64), "f4", chunks=(4, 64), compression=CODEC)
+        x[...] = 0
+        file.flush()
+        before = path.read_bytes()
+        h5lossy.write(x, values, np.s_[:, :columns])
+        assert path.read_bytes() == before
+    with h5py.File(path) as file:
+        assert abs(file["x"][:, :columns] - values).max() <= CODEC.bound.value
+
+
 def test_no_more_of_the_disk_is_taken_than_the_file_needs(tmp_path: Path) -> None:
     sizes = []
     for name, write in {

@@ -84,13 +84,15 @@ class ChunkStore:
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
         self._file = h5i.get_file_id(dataset.id)
-        self._is_on_disk, self._index, self._gaps = _storage_of(dataset)
+        driver, self._index, self._gaps = _storage_of(dataset)
+        self._is_on_disk = driver == "sec2"
         #: Space for the index once it exists; 0 if it is known to exist.
         self._first_bytes = 0
         if self._index == FIXED_ARRAY:
             self._first_bytes = math.prod(grid_of(dataset)) * _ENTRY_BYTES
-        #: The length that the superblock in the file states.
-        self._stated = 0
+        #: The length that the superblock in the file states. A file in memory is not flushed: that
+        #: may copy all of it to the disk.
+        self._stated = _EVERYTHING if driver == "core" else 0
         #: Disk space is reserved up to here.
         self._end = 0 if self._is_on_disk else _EVERYTHING
         #: Chunks that were written.
@@ -137,7 +139,7 @@ class ChunkStore:
             # Makes HDF5 write the chunk now: space has been reserved for this one only.
             put_into_file(self._dataset.id, place)
             self.done += 1
-            if old is None:
+            if old is None or self._stated == _EVERYTHING:
                 return
             if allocated_end(self._file) > self._stated:
                 self.flush()  # data beyond the stated end cannot be read after a kill
@@ -145,7 +147,9 @@ class ChunkStore:
                 self._dataset.id.flush()
 
     def flush(self) -> None:
-        """Make HDF5 write its caches, for which space has been reserved."""
+        """Make HDF5 write its caches, for which space has been reserved; not in memory."""
+        if self._stated == _EVERYTHING:
+            return
         with phil:
             if not self._is_on_disk:
                 h5f.flush(self._file)
@@ -221,11 +225,11 @@ class ChunkStore:
 
 
 @once_per_dataset
-def _storage_of(dataset: h5py.Dataset) -> tuple[bool, int, int]:
-    """Return whether a file is on a disk in one piece, the kind of the index, and `_gaps_in`."""
-    is_on_disk = dataset.file.driver == "sec2"
-    gaps = _gaps_in(h5i.get_file_id(dataset.id)) if is_on_disk else 0
-    return is_on_disk, chunk_index(dataset.id.id), gaps
+def _storage_of(dataset: h5py.Dataset) -> tuple[str, int, int]:
+    """Return the file's driver, the kind of the chunk index, and `_gaps_in`."""
+    driver = str(dataset.file.driver)
+    gaps = _gaps_in(h5i.get_file_id(dataset.id)) if driver == "sec2" else 0
+    return driver, chunk_index(dataset.id.id), gaps
 
 
 def _gaps_in(file: h5f.FileID) -> int:

@@ -130,7 +130,8 @@ def write(
     of the dataset's type, the values of two batches and the parts of a third. Blocks are kept until
     a whole row of chunks has been written.
     The file is flushed afterwards, and room for what HDF5 then writes is set aside before, so that
-    a full disk cannot cost more than the values that are being written.
+    a full disk cannot cost more than the values that are being written. A file in memory
+    (``driver="core"``) is not flushed.
     A call takes some tenths of a millisecond, however small: below about 1 MiB h5py is faster.
     The filter knows nothing of regions: a chunk that HDF5 writes again has the dataset's bound,
     around what it held before.
