@@ -44,6 +44,7 @@ from h5lossy._libhdf5 import (
 )
 from h5lossy._per_dataset import once_per_dataset
 from h5lossy._superblock import read_superblock
+from h5lossy._warnings import warn
 
 if TYPE_CHECKING:
     import h5py
@@ -227,8 +228,15 @@ class ChunkStore:
 @once_per_dataset
 def _storage_of(dataset: h5py.Dataset) -> tuple[str, int, int]:
     """Return the file's driver, the kind of the chunk index, and `_gaps_in`."""
-    driver = str(dataset.file.driver)
-    gaps = _gaps_in(h5i.get_file_id(dataset.id)) if driver == "sec2" else 0
+    driver, gaps = str(dataset.file.driver), 0
+    if driver == "sec2":
+        file = h5i.get_file_id(dataset.id)
+        gaps = _gaps_in(file)
+        if file.get_access_plist().get_page_buffer_size()[0]:
+            warn(
+                f"{dataset.file.filename} is open with a page buffer (page_buf_size), with which "
+                "HDF5 (1.12.2 to 2.0.0 at least) loses chunks that are replaced; open it without"
+            )
     return driver, chunk_index(dataset.id.id), gaps
 
 

@@ -120,7 +120,8 @@ def write(
         If the bound is range-relative, and attributes declare other values than the fill value
         missing or invalid: the filter takes the range of each chunk without the fill value, but
         with all others. If there are many chunks of less than 1 KiB: headers take much of the file.
-        If the fill value is 0, which other values become.
+        If the fill value is 0, which other values become. If the file is open with a page buffer,
+        with which HDF5 loses chunks.
 
     Notes
     -----
