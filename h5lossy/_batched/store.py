@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 _INDEX_BYTES = 64 << 10
 
 #: HDF5 allocates at most so many pieces for one chunk: itself, and nodes of its index (at most 5 in
-#: tests with up to 4 dimensions).
+#: tests with up to 8 dimensions).
 _PIECES = 8
 
 #: An extensible array grows by blocks of this many bytes times the root of the chunk's number.
