@@ -228,25 +228,23 @@ class ChunkStore:
 @once_per_dataset
 def _storage_of(dataset: h5py.Dataset) -> tuple[str, int, int]:
     """Return the file's driver, the kind of the chunk index, and `_gaps_in`."""
-    driver, gaps = str(dataset.file.driver), 0
-    if driver == "sec2":
-        file = h5i.get_file_id(dataset.id)
-        gaps = _gaps_in(file)
-        if file.get_access_plist().get_page_buffer_size()[0]:
-            warn(
-                f"{dataset.file.filename} is open with a page buffer (page_buf_size), with which "
-                "HDF5 (1.12.2 to 2.0.0 at least) loses chunks that are replaced; open it without"
-            )
+    driver = str(dataset.file.driver)
+    gaps = _gaps_in(dataset.file) if driver == "sec2" else 0
     return driver, chunk_index(dataset.id.id), gaps
 
 
-def _gaps_in(file: h5f.FileID) -> int:
+def _gaps_in(file: h5py.File) -> int:
     """Return the most bytes that HDF5 leaves out where it allocates a chunk and its index."""
-    creation = file.get_create_plist()
-    if creation.get_file_space_strategy()[0] == h5f.FSPACE_STRATEGY_PAGE:
-        return _PIECES * int(creation.get_file_space_page_size())
-    threshold, interval = file.get_access_plist().get_alignment()
-    return (_PIECES if threshold <= _INDEX_BYTES else 1) * (int(interval) - 1)
+    creation, access = file.id.get_create_plist(), file.id.get_access_plist()
+    if creation.get_file_space_strategy()[0] != h5f.FSPACE_STRATEGY_PAGE:
+        threshold, interval = access.get_alignment()
+        return (_PIECES if threshold <= _INDEX_BYTES else 1) * (int(interval) - 1)
+    if access.get_page_buffer_size()[0]:
+        warn(
+            f"{file.filename} is open with a page buffer (page_buf_size), with which HDF5 (1.12.2 "
+            "to 2.0.0 at least) loses chunks that are replaced; open it without"
+        )
+    return _PIECES * int(creation.get_file_space_page_size())
 
 
 def _fallocate(fd: int, begin: int, size: int) -> int:
