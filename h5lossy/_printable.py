@@ -1,11 +1,18 @@
 # SPDX-FileCopyrightText: The h5lossy authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of objects in HDF5 files, messages with such names, and sizes, as text for a terminal.
+"""Names of objects in HDF5 files, messages with names, and sizes, as text for a terminal.
 
 The command line needs it before any command is loaded, so it imports no HDF5.
 """
 
 from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 def printable(name: str | bytes) -> str:
@@ -43,3 +50,13 @@ def bytes_text(n: int, digits: int = 1) -> str:
         return f"{n} B"
     power = min((len(str(n)) - 1) // 3, 4)
     return f"{n / 1000**power:.{digits}f} {' kMGT'[power]}B"
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in an error of the block that names none, as where the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise

@@ -224,6 +224,19 @@ def test_a_full_disk_costs_the_page_but_not_the_numbers(files: tuple[Path, Path]
     assert "No space left on device: '/dev/full'" in out
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("option", ["--csv", "--plot"])
+def test_a_full_disk_costs_the_file_but_not_the_table(
+    files: tuple[Path, Path], tmp_path: Path, option: str
+) -> None:
+    full = tmp_path / "full.svg"
+    full.symlink_to("/dev/full")
+    bounds = ("--codecs", "pfpl", "--bounds", "0.1,0.01")
+    out = run("sweep", f"{files[0]}:/a", *bounds, option, full, code=1).output
+    assert "pfpl" in out
+    assert f"No space left on device: '{full}'" in out
+
+
 def test_assess_writes_markdown_and_html(files: tuple[Path, Path], tmp_path: Path) -> None:
     page = tmp_path / "r.html"
     out = run("assess", *files, "-d", "/g/b", "--markdown", "--html", page).output

@@ -970,12 +970,12 @@ FULL = """
 import sys
 import h5py, numpy as np
 import h5lossy
-path, shape, chunks, columns, libver = sys.argv[1], *map(eval, sys.argv[2:5]), sys.argv[5]
+path, shape, chunks, columns, options = sys.argv[1], *map(eval, sys.argv[2:6])
 if len(sys.argv) > 6:
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[6]),) * 2)
 values = np.random.default_rng(0).normal(size=shape).astype("f4")
-with h5py.File(path, "w", libver=libver) as file:
+with h5py.File(path, "w", **options) as file:
     file["other"] = np.arange(10)
     x = file.create_dataset("x", shape, "f4", chunks=chunks, maxshape=(None, *shape[1:]),
                             compression=h5lossy.PFPL(absolute=1e-6))
@@ -998,24 +998,78 @@ FULL_SHAPES = {
     "small": ((20000, 16, 16), (1, 16, 16), 16),
     "in part": ((100, 128, 128), (1, 128, 128), 120),
 }
+FULL_FILES: dict[str, dict[str, Any]] = {
+    "earliest": {"libver": "earliest"},
+    "latest": {"libver": "latest"},
+    "pages": {"fs_strategy": "page", "fs_page_size": 256 << 10},
+    "aligned": {"alignment_threshold": 1, "alignment_interval": 256 << 10},
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("options", FULL_FILES.values(), ids=list(FULL_FILES))
 @pytest.mark.parametrize("shapes", FULL_SHAPES.values(), ids=list(FULL_SHAPES))
-def test_a_full_disk_leaves_a_readable_file(small_disk: Path, shapes: Any, libver: str) -> None:
-    done = run_python(FULL, small_disk / "x.h5", *map(repr, shapes), libver)
+def test_a_full_disk_leaves_a_readable_file(small_disk: Path, shapes: Any, options: Any) -> None:
+    done = run_python(FULL, small_disk / "x.h5", *map(repr, shapes), repr(options))
     _, total, code = map(int, done.stdout.split())
     assert (total, code) == (shapes[0][0], errno.ENOSPC)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("options", FULL_FILES.values(), ids=list(FULL_FILES))
 @pytest.mark.parametrize("shapes", FULL_SHAPES.values(), ids=list(FULL_SHAPES))
-def test_a_limit_of_the_files_size(tmp_path: Path, shapes: Any, libver: str) -> None:
-    done = run_python(FULL, tmp_path / "x.h5", *map(repr, shapes), libver, str(4 << 20))
+def test_a_limit_of_the_files_size(tmp_path: Path, shapes: Any, options: Any) -> None:
+    done = run_python(FULL, tmp_path / "x.h5", *map(repr, shapes), repr(options), str(4 << 20))
     _, total, code = map(int, done.stdout.split())
     assert (total, code) == (shapes[0][0], errno.EFBIG)
+
+
+CACHED = """
+import resource, sys
+import h5py, numpy as np
+import h5lossy
+resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20,) * 2)
+noise = np.random.default_rng(0).normal(size=(160, 256, 256)).astype("f4")
+with h5py.File(sys.argv[1], "w") as file:
+    x = file.create_dataset("x", noise.shape, "f4", chunks=(1, 256, 256),
+                            compression=h5lossy.PFPL(absolute=1e-3))
+    other = file.create_dataset("other", (2, 256, 256), "f4", chunks=(2, 256, 256))
+    other[...] = noise[:2]
+    try:
+        h5lossy.write(x, noise)
+    except h5lossy.IncompleteWriteError as error:
+        written = len(error.written)
+with h5py.File(sys.argv[1]) as file:
+    assert (file["other"][...] == noise[:2]).all()
+    assert abs(file["x"][...] - noise)[:written].max() <= 1e-3
+    print(written)
+"""
+
+
+@pytest.mark.slow
+def test_what_others_wrote_before_has_room_before(tmp_path: Path) -> None:
+    assert int(run_python(CACHED, tmp_path / "x.h5").stdout) > 0
+
+
+@pytest.mark.parametrize("columns", [64, 40])  # whole chunks, and parts
+def test_a_file_in_memory_goes_to_the_disk_when_it_is_closed(tmp_path: Path, columns: int) -> None:
+    path, values = tmp_path / "x.h5", field((32, 64))[:, :columns]
+    with h5py.File(path, "w", driver="core") as file:
+        x = file.create_dataset("x", (32, 64), "f4", chunks=(4, 64), compression=CODEC)
+        x[...] = 0
+        file.flush()
+        before = path.read_bytes()
+        h5lossy.write(x, values, np.s_[:, :columns])
+        assert path.read_bytes() == before
+    with h5py.File(path) as file:
+        assert abs(file["x"][:, :columns] - values).max() <= CODEC.bound.value
+
+
+def test_a_page_buffer_is_warned_of(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5", "w", fs_strategy="page", page_buf_size=1 << 20) as file:
+        x = file.create_dataset("x", (32, 64), "f4", chunks=(4, 64), compression=CODEC)
+        with pytest.warns(RuntimeWarning, match="page_buf_size"):
+            h5lossy.write(x, field((32, 64)))
 
 
 def test_no_more_of_the_disk_is_taken_than_the_file_needs(tmp_path: Path) -> None:

@@ -97,6 +97,17 @@ def test_the_record_is_small(path: Path) -> None:
         assert len(attributes[HASH_ATTRIBUTE]) == len("sum64 0:") + 16 * 16
 
 
+def test_the_record_is_in_the_file_when_the_call_returns(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "b.h5"
+    with h5py.File(path, "r+") as file:
+        h5lossy.write(file["t"], 2 * field(), verify=True)
+        shutil.copy(path, copy)  # what is left if the process is killed now
+    with h5py.File(copy) as file:
+        found = h5lossy.verify(file["t"])
+    assert found.ok
+    assert found.recorded == 16
+
+
 def test_a_value_that_was_changed_later_is_found(path: Path) -> None:
     with h5py.File(path, "r+") as file:
         file["t"][20, 40] += 1

@@ -9,6 +9,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from h5py._objects import phil
 
 from h5lossy import _native
 from h5lossy._arrays import DeviceMemory, cupy_memory
@@ -75,6 +76,9 @@ class ChunkWriter:
             try:
                 self._write()
                 self._source.finish()
+                if recorder is not None:
+                    with phil:  # other threads may add to the record, too
+                        recorder.finish()
             finally:
                 self._store.flush()
         except Exception as error:
@@ -90,6 +94,9 @@ class ChunkWriter:
     def _write(self) -> None:
         memory, whole = self._source.memory, self._chosen.whole
         is_plain = self._recorder is None and not self._regions
+        if self._chosen.nbytes > BLOCK_BYTES:
+            # What HDF5 holds for other datasets gets its room before this takes what is left.
+            self._store.flush()
         if memory is not None and whole is not None and is_plain:
             memory = cupy_memory(memory.owner[self._chosen.with_all_axes])
             if memory.dtype == self._dtype and is_possible(memory, self._params, decode=False):

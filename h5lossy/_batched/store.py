@@ -44,6 +44,7 @@ from h5lossy._libhdf5 import (
 )
 from h5lossy._per_dataset import once_per_dataset
 from h5lossy._superblock import read_superblock
+from h5lossy._warnings import warn
 
 if TYPE_CHECKING:
     import h5py
@@ -54,6 +55,10 @@ if TYPE_CHECKING:
 #: What HDF5 may add to the file for one chunk: nodes of its index (at most 20 KiB in tests with up
 #: to 8 dimensions), and blocks that it allocates from.
 _INDEX_BYTES = 64 << 10
+
+#: HDF5 allocates at most so many pieces for one chunk: itself, and nodes of its index (at most 5 in
+#: tests with up to 8 dimensions).
+_PIECES = 8
 
 #: An extensible array grows by blocks of this many bytes times the root of the chunk's number.
 _GROWTH_BYTES = 128
@@ -80,13 +85,15 @@ class ChunkStore:
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
         self._file = h5i.get_file_id(dataset.id)
-        self._is_on_disk, self._index = _storage_of(dataset)
+        driver, self._index, self._gaps = _storage_of(dataset)
+        self._is_on_disk = driver == "sec2"
         #: Space for the index once it exists; 0 if it is known to exist.
         self._first_bytes = 0
         if self._index == FIXED_ARRAY:
             self._first_bytes = math.prod(grid_of(dataset)) * _ENTRY_BYTES
-        #: The length that the superblock in the file states.
-        self._stated = 0
+        #: The length that the superblock in the file states. A file in memory is not flushed: that
+        #: may copy all of it to the disk.
+        self._stated = _EVERYTHING if driver == "core" else 0
         #: Disk space is reserved up to here.
         self._end = 0 if self._is_on_disk else _EVERYTHING
         #: Chunks that were written.
@@ -133,7 +140,7 @@ class ChunkStore:
             # Makes HDF5 write the chunk now: space has been reserved for this one only.
             put_into_file(self._dataset.id, place)
             self.done += 1
-            if old is None:
+            if old is None or self._stated == _EVERYTHING:
                 return
             if allocated_end(self._file) > self._stated:
                 self.flush()  # data beyond the stated end cannot be read after a kill
@@ -141,7 +148,9 @@ class ChunkStore:
                 self._dataset.id.flush()
 
     def flush(self) -> None:
-        """Make HDF5 write its caches, for which space has been reserved."""
+        """Make HDF5 write its caches, for which space has been reserved; not in memory."""
+        if self._stated == _EVERYTHING:
+            return
         with phil:
             if not self._is_on_disk:
                 h5f.flush(self._file)
@@ -191,15 +200,16 @@ class ChunkStore:
 
     def _index_bytes(self, place: Place) -> int:
         """Return the most that an index takes for one more chunk, up to that at `place`."""
+        least = _INDEX_BYTES + self._gaps
         if self._index != EXTENSIBLE_ARRAY:
-            return _INDEX_BYTES
+            return least
         # Chunks are counted along the unlimited axis last. How far it reaches does not matter: a
         # dataset may have room for far more chunks than the disk.
         extents = [
             s + 1 if m is None else m for s, m in zip(place, self._dataset.maxshape, strict=True)
         ]
         counts = (-(-n // c) for n, c in zip(extents, self._dataset.chunks, strict=True))
-        return _INDEX_BYTES + _GROWTH_BYTES * math.isqrt(math.prod(counts))
+        return least + _GROWTH_BYTES * math.isqrt(math.prod(counts))
 
     def _allocate(self, fd: int, end: int) -> int:
         """Reserve space up to `end`; return 0 or the errno."""
@@ -216,9 +226,25 @@ class ChunkStore:
 
 
 @once_per_dataset
-def _storage_of(dataset: h5py.Dataset) -> tuple[bool, int]:
-    """Return whether a file is on a disk in one piece, and the kind of the chunk index."""
-    return dataset.file.driver == "sec2", chunk_index(dataset.id.id)
+def _storage_of(dataset: h5py.Dataset) -> tuple[str, int, int]:
+    """Return the file's driver, the kind of the chunk index, and `_gaps_in`."""
+    driver = str(dataset.file.driver)
+    gaps = _gaps_in(dataset.file) if driver == "sec2" else 0
+    return driver, chunk_index(dataset.id.id), gaps
+
+
+def _gaps_in(file: h5py.File) -> int:
+    """Return the most bytes that HDF5 leaves out where it allocates a chunk and its index."""
+    creation, access = file.id.get_create_plist(), file.id.get_access_plist()
+    if creation.get_file_space_strategy()[0] != h5f.FSPACE_STRATEGY_PAGE:
+        threshold, interval = access.get_alignment()
+        return (_PIECES if threshold <= _INDEX_BYTES else 1) * (int(interval) - 1)
+    if access.get_page_buffer_size()[0]:
+        warn(
+            f"{file.filename} is open with a page buffer (page_buf_size), with which HDF5 (1.12.2 "
+            "to 2.0.0 at least) loses chunks that are replaced; open it without"
+        )
+    return _PIECES * int(creation.get_file_space_page_size())
 
 
 def _fallocate(fd: int, begin: int, size: int) -> int:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from h5py import h5f, h5i
-from h5py._objects import phil
 
 from h5lossy._batched.boxes import Place, as_selection
 from h5lossy._batched.chunk_writer import ChunkWriter
@@ -121,7 +120,8 @@ def write(
         If the bound is range-relative, and attributes declare other values than the fill value
         missing or invalid: the filter takes the range of each chunk without the fill value, but
         with all others. If there are many chunks of less than 1 KiB: headers take much of the file.
-        If the fill value is 0, which other values become.
+        If the fill value is 0, which other values become. If the file is open with a page buffer,
+        with which HDF5 loses chunks.
 
     Notes
     -----
@@ -131,7 +131,8 @@ def write(
     of the dataset's type, the values of two batches and the parts of a third. Blocks are kept until
     a whole row of chunks has been written.
     The file is flushed afterwards, and room for what HDF5 then writes is set aside before, so that
-    a full disk cannot cost more than the values that are being written.
+    a full disk cannot cost more than the values that are being written. A file in memory
+    (``driver="core"``) is not flushed.
     A call takes some tenths of a millisecond, however small: below about 1 MiB h5py is faster.
     The filter knows nothing of regions: a chunk that HDF5 writes again has the dataset's bound,
     around what it held before.
@@ -213,13 +214,8 @@ def write(
                 threads=count,
                 report=report,
             )
-            if not verify:
-                writer.run()
-                return
-            recorder = Recorder(dataset, threads=count, target=chosen.box.slices)
-            writer.run(recorder)
-            with phil:  # other threads may add to the record, too
-                recorder.finish()
+            target = chosen.box.slices
+            writer.run(Recorder(dataset, threads=count, target=target) if verify else None)
 
 
 def _check(dataset: h5py.Dataset, *, together: bool, verify: bool, has_regions: bool) -> None:

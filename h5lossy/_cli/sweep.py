@@ -18,7 +18,7 @@ from h5lossy._cli._field import Choice, candidate_name, choice_options, plain_nu
 from h5lossy._cli._files import no_verdict
 from h5lossy._cli._options import FileToWrite, json_option
 from h5lossy._cli._progress import progress_bar
-from h5lossy._printable import printable
+from h5lossy._printable import naming, printable
 from h5lossy.assessment.render.figure import new_figure, save
 from h5lossy.assessment.render.text import number
 from h5lossy.assessment.tradeoff import Tradeoff, front, measure
@@ -132,35 +132,38 @@ def sweep(
         _row(one, value, on_front=best)
         for one, value, best in zip(found, requested, front(found), strict=True)
     ]
-    if csv_path is not None:
-        with csv_path.open("w", encoding="utf-8", newline="") as out:
-            table = csv.DictWriter(out, rows[0], lineterminator="\n")
-            table.writeheader()
-            table.writerows(rows)
-    if plot is not None and figure is not None:
-        _draw(rows, figure, f"{printable(field.path)}, {kind} bounds {bounds}")
-        save(figure, plot, _format(plot))
-    if as_json:
-        say_json({"path": field.path, "kind": argument, "settings": rows})
-        return
-    say(f"{printable(field.path)}  {dtype} {shape}  chunks {field.chunks}")
-    print_table(
-        ("codec", kind, *(heading for heading, *_ in _NUMBERS), "MB/s enc/dec", ""),
-        [
-            (
-                row["codec"],
-                f"{row['bound']:.3g}",
-                *(
-                    row[name] if isinstance(row[name], str) else number(row[name], digits)
-                    for _, name, digits in _NUMBERS
-                ),
-                f"{row['encode_mb_s']:.0f} / {row['decode_mb_s']:.0f}",
-                "*" if row["front"] else "",
+    try:
+        if csv_path is not None:
+            with naming(csv_path), csv_path.open("w", encoding="utf-8", newline="") as out:
+                table = csv.DictWriter(out, rows[0], lineterminator="\n")
+                table.writeheader()
+                table.writerows(rows)
+        if plot is not None and figure is not None:
+            _draw(rows, figure, f"{printable(field.path)}, {kind} bounds {bounds}")
+            with naming(plot):
+                save(figure, plot, _format(plot))
+    finally:  # what was found is shown even if a file can't be written
+        if as_json:
+            say_json({"path": field.path, "kind": argument, "settings": rows})
+        else:
+            say(f"{printable(field.path)}  {dtype} {shape}  chunks {field.chunks}")
+            print_table(
+                ("codec", kind, *(heading for heading, *_ in _NUMBERS), "MB/s enc/dec", ""),
+                [
+                    (
+                        row["codec"],
+                        f"{row['bound']:.3g}",
+                        *(
+                            row[name] if isinstance(row[name], str) else number(row[name], digits)
+                            for _, name, digits in _NUMBERS
+                        ),
+                        f"{row['encode_mb_s']:.0f} / {row['decode_mb_s']:.0f}",
+                        "*" if row["front"] else "",
+                    )
+                    for row in rows
+                ],
+                optional=("gain", "1-SSIM", "MB/s enc/dec"),
             )
-            for row in rows
-        ],
-        optional=("gain", "1-SSIM", "MB/s enc/dec"),
-    )
 
 
 def _empty_figure(path: Path) -> Figure:

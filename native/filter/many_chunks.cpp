@@ -89,7 +89,7 @@ h5l_write_end h5l_write_chunks(const h5l_hdf5* hdf5, std::int64_t file, std::int
     if (hdf5->write_chunk(dataset, h5lossy::kDefaultList, 0, places, bytes, frames[*written]) < 0) {
       return h5lossy::fail(*hdf5, why);
     }
-    if (!is_known || old == h5lossy::kNotStored || old == bytes) continue;
+    if (!is_known || old == h5lossy::kNotStored || old == bytes || space->stated == h5lossy::kEverything) continue;
     // Not for all of HDF5's drivers.
     if (hdf5->get_eoa(file, &end) < 0 || end > space->stated) {
       ++*written;

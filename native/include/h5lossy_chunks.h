@@ -42,7 +42,7 @@ typedef struct h5l_hdf5 {
 typedef struct h5l_space {
   uint64_t reserved;    /* disk space is reserved up to here; UINT64_MAX if none has to be */
   uint64_t index_bytes; /* the most that the index takes for one more chunk */
-  uint64_t stated;      /* the length of the file that its superblock states */
+  uint64_t stated;      /* the length of the file that its superblock states; UINT64_MAX if no flush is needed */
 } h5l_space;
 
 typedef enum {

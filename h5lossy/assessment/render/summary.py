@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from h5lossy._printable import printable
+from h5lossy._printable import naming, printable
 from h5lossy.assessment.render.text import decibel, document, findings, near_1, number, verdict
 from h5lossy.assessment.render.text import page as report_page
 
@@ -205,8 +205,5 @@ class Pages:
 
 
 def _write(path: Path, page: str) -> None:
-    try:
+    with naming(path):
         path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        error.filename = error.filename or str(path)  # absent where the disk is full
-        raise
