@@ -9,10 +9,11 @@
 
 namespace h5lossy::H5L_TARGET::pfpl {
 
-struct IntegerEncodeShared : RemoveShared<kUnitsBytes> {
+struct IntegerEncodeShared : RemoveShared<kStreamBytes> {
   WordLattice lattice;
   u32 costs[kWarps][kPredictors];
-  u32 bytes;  // of the payload
+  u32 kept[16];  // for flags of the bytes of a word: a selector that moves these to the front, and 8 * their number
+  u32 bytes;     // of the payload
 };
 
 template <class W>
@@ -25,7 +26,17 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   static constexpr u32 kMostWaiting = 2;
 
   H5L_DEVICE IntegerEncoder(IntegerEncodeShared& shared, const EncodePlan& plan)
-      : ZeroRemover<IntegerEncodeShared>(shared), plan_(plan) {}
+      : ZeroRemover<IntegerEncodeShared>(shared), plan_(plan) {
+    if (thread() >= 16) return;
+    u32 selector = 0, bits = 0;
+    for (u32 b = 0; b < 4; ++b) {
+      if ((thread() >> b & 1) == 0) continue;
+      selector |= b << bits / 2;
+      bits += 8;
+    }
+    for (u32 at = bits / 2; at < 16; at += 4) selector |= u32{4} << at;  // of a second word, which is 0
+    shared.kept[thread()] = selector | bits << 16;
+  }
 
   // Finds a tile's chunk.
   H5L_DEVICE void find_values(OwnTile& tile) const {
@@ -51,8 +62,10 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     load_words(tile.values);
     sync_block();
     predictor_ = choose_predictor();
-    replace_by_residuals();
-    sync_block();
+    if (!has_whole_units()) {
+      replace_by_residuals();
+      sync_block();
+    }
     replace_by_planes();
     sync_block();
     mark_stream();
@@ -97,14 +110,22 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   }
 
  private:
-  [[nodiscard]] H5L_DEVICE W& word(u32 i) const { return *value_in_units<W>(shared_.input, i); }
+  // Where a byte of the tile, or of the stream, is: in rows of kRowBytes, which have their pieces swizzled.
+  H5L_DEVICE static constexpr u32 place(u32 at) { return at ^ (at / kRowBytes % 8 * kPieceBytes); }
+
+  [[nodiscard]] H5L_DEVICE W& word(u32 i) const {
+    return *reinterpret_cast<W*>(shared_.input + place(i * static_cast<u32>(sizeof(W))));
+  }
   // Word m of 32 bits, or of 64.
   using Lane = LanesOf<W>;
   using Packed = typename Lane::Word;
   static constexpr u32 kPerWord = sizeof(Packed) / sizeof(W);
   [[nodiscard]] H5L_DEVICE Packed& packed(u32 m) const {
-    return *reinterpret_cast<Packed*>(shared_.input + U::place(m * kPerWord));
+    return *reinterpret_cast<Packed*>(shared_.input + place(m * static_cast<u32>(sizeof(Packed))));
   }
+
+  // Whether no unit has values of two rows.
+  [[nodiscard]] H5L_DEVICE bool has_whole_units() const { return tile_.length % U::values == 0; }
 
   // ---------------------------------------------------------------------------------------------------------------
   // From values to words
@@ -134,11 +155,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
             words.to_words(values);
             piece = pack_piece(values);
           }
-          u32* const to = reinterpret_cast<u32*>(shared_.input + U::place(own));
-          to[0] = piece.x;
-          to[1] = piece.y;
-          to[2] = piece.z;
-          to[3] = piece.w;
+          *reinterpret_cast<Quad*>(shared_.input + place(own * static_cast<u32>(sizeof(W)))) = piece;
         }
       }
       return;
@@ -173,12 +190,114 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     }
   }
 
+  // Adjacent words of a row, those above, and the values beside them.
+  template <u32 n>
+  struct Stretch {
+    Packed own[n], above[n];
+    W left, above_left, above_right;
+    bool is_first_row;
+
+    // A word of values to the left of the own ones, and of those above.
+    [[nodiscard]] H5L_DEVICE Packed before(u32 m) const {
+      return Lane::before(own[m], m == 0 ? left : Lane::last(own[m - 1]));
+    }
+    [[nodiscard]] H5L_DEVICE Packed above_before(u32 m) const {
+      return Lane::before(above[m], m == 0 ? above_left : Lane::last(above[m - 1]));
+    }
+    [[nodiscard]] H5L_DEVICE Packed three(u32 m) const {
+      const Packed behind = Lane::behind(above[m], m + 1 == n ? above_right : Lane::first(above[m + 1]));
+      return Lane::average(above[m], Lane::average(above_before(m), behind));
+    }
+  };
+
+  // Loads n words of row y, from value x on, a multiple of n words. In the first row, the words are above themselves.
+  template <u32 n>
+  H5L_DEVICE Stretch<n> stretch(u32 y, u32 x) const {
+    constexpr u32 values = n * kPerWord;
+    Stretch<n> all;
+    const u32 first = y * tile_.length + x, above = y == 0 ? first : first - tile_.length;
+    load_stretch(first, all.own);
+    load_stretch(above, all.above);
+    const W zero = static_cast<W>(shared_.lattice.zero);
+    all.left = word(x == 0 ? above : first - 1);
+    if (x == 0 && y == 0) all.left = zero;
+    all.above_left = word(x == 0 ? above : above - 1);
+    all.above_right = word(above + values - (x + values == tile_.length ? 1 : 0));
+    all.is_first_row = y == 0;
+    return all;
+  }
+
+  template <u32 n>
+  H5L_DEVICE void load_stretch(u32 first, Packed (&to)[n]) const {
+    constexpr u32 bytes = n * sizeof(Packed);
+    const u32 at = place(first * static_cast<u32>(sizeof(W)));
+    if constexpr (bytes < kPieceBytes) {
+      H5L_UNROLL for (u32 m = 0; m < n; ++m) to[m] = reinterpret_cast<const Packed*>(shared_.input + at)[m];
+    } else {
+      constexpr u32 in_piece = kPieceBytes / sizeof(Packed);
+      H5L_UNROLL for (u32 k = 0; k < n / in_piece; ++k) {
+        Packed words[in_piece];
+        unpack_piece<Packed>(*reinterpret_cast<const Quad*>(shared_.input + (at ^ k * kPieceBytes)), words);
+        H5L_UNROLL for (u32 m = 0; m < in_piece; ++m) to[k * in_piece + m] = words[m];
+      }
+    }
+  }
+
   // Chooses the first predictor that leaves the fewest bytes on the samples, which are concatenated.
   H5L_DEVICE Predictor choose_predictor() const {
     const Samples samples(tile_.rows, tile_.length);
+    u32 costs[kPredictors] = {};
+    if (has_whole_units()) {
+      count_whole_groups(samples, costs);
+    } else {
+      count_groups(samples, costs);
+    }
+    H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
+      const u32 all = sum_of_warp(costs[p]);
+      if (lane() == 0) shared_.costs[warp()][p] = all;
+    }
+    sync_block();
+    u32 best = 0, least = ~u32{0};
+    const u32 predictors = tile_.rows > 1 ? kPredictors : 2;  // with one row, the others equal `x`
+    for (u32 p = 0; p < predictors; ++p) {
+      u32 cost = 0;
+      for (u32 w = 0; w < kWarps; ++w) cost += shared_.costs[w][p];
+      if (cost < least) {
+        least = cost;
+        best = p;
+      }
+    }
+    return static_cast<Predictor>(best);
+  }
+
+  // Samples have whole groups, which are in one row each.
+  H5L_DEVICE void count_whole_groups(const Samples& samples, u32 (&costs)[kPredictors]) const {
+    constexpr u32 n = kGroupOfIntegers / kPerWord;
+    const u32 groups = samples.count / kGroupOfIntegers;
+    const RowDivider rows(tile_.length), numbers(groups);
+    const Packed zeros = Lane::repeat(static_cast<W>(shared_.lattice.zero));
+    H5L_NO_UNROLL for (u32 g = thread(); g < samples.number * groups; g += kThreads) {
+      const u32 number = numbers.row(g);
+      const u32 i = samples.first + number * samples.apart + (g - number * groups) * kGroupOfIntegers, y = rows.row(i);
+      const Stretch<n> all = stretch<n>(y, i - y * tile_.length);
+      Packed used[kPredictors] = {};
+      H5L_UNROLL for (u32 m = 0; m < n; ++m) {
+        const Packed own = all.own[m], before = all.before(m), above = all.above[m];
+        used[0] |= Lane::residual(own, zeros);
+        used[1] |= Lane::residual(own, before);
+        used[2] |= Lane::residual(own, above);
+        used[3] |= Lane::residual(own, all.three(m));
+        used[4] |= Lane::residual(own, Lane::add(above, Lane::subtract(before, all.above_before(m))));
+      }
+      H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
+        costs[p] += count_ones(u64{Lane::any(all.is_first_row && p > 1 ? used[1] : used[p])});
+      }
+    }
+  }
+
+  H5L_DEVICE void count_groups(const Samples& samples, u32 (&costs)[kPredictors]) const {
     const u32 count = samples.number * samples.count;
     const W zero = static_cast<W>(shared_.lattice.zero);
-    u32 costs[kPredictors] = {};
     const RowDivider rows(tile_.length), numbers(samples.count);
     H5L_NO_UNROLL for (u32 g = thread() * kGroupOfIntegers; g < count; g += kThreads * kGroupOfIntegers) {
       W used[kPredictors] = {};
@@ -200,22 +319,6 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       }
       H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) costs[p] += count_ones(u64{used[p]});
     }
-    H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
-      const u32 all = sum_of_warp(costs[p]);
-      if (lane() == 0) shared_.costs[warp()][p] = all;
-    }
-    sync_block();
-    u32 best = 0, least = ~u32{0};
-    const u32 predictors = tile_.rows > 1 ? kPredictors : 2;  // with one row, the others equal `x`
-    for (u32 p = 0; p < predictors; ++p) {
-      u32 cost = 0;
-      for (u32 w = 0; w < kWarps; ++w) cost += shared_.costs[w][p];
-      if (cost < least) {
-        least = cost;
-        best = p;
-      }
-    }
-    return static_cast<Predictor>(best);
   }
 
   H5L_DEVICE void replace_by_residuals() const {
@@ -286,16 +389,43 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   // ---------------------------------------------------------------------------------------------------------------
   // From residuals to planes
 
+  static constexpr u32 kUnitWords = U::words * 4 / sizeof(Packed);
+
+  // The residuals of a unit in a row.
+  H5L_DEVICE void residuals_of_unit(u32 y, u32 x, Packed (&residuals)[kUnitWords]) const {
+    const Stretch<kUnitWords> all = stretch<kUnitWords>(y, x);
+    if (predictor_ == Predictor::three && !all.is_first_row) {
+      H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) residuals[m] = Lane::residual(all.own[m], all.three(m));
+      return;
+    }
+    // The others are sums of some of three words; not a branch each, since the code is long.
+    const bool is_none = predictor_ == Predictor::none, is_xy = predictor_ == Predictor::xy && !all.is_first_row;
+    const bool is_y = predictor_ == Predictor::y && !all.is_first_row;
+    const Packed ones = static_cast<Packed>(~Packed{0}), above = is_y || is_xy ? ones : 0,
+                 above_before = is_xy ? ones : 0;
+    const Packed before = is_none || is_y ? 0 : ones;
+    const Packed fixed = is_none ? Lane::repeat(static_cast<W>(shared_.lattice.zero)) : Packed{0};
+    H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) {
+      const Packed beside = Lane::subtract((all.before(m) & before) | fixed, all.above_before(m) & above_before);
+      residuals[m] = Lane::residual(all.own[m], Lane::add(all.above[m] & above, beside));
+    }
+  }
+
   H5L_DEVICE void replace_by_planes() const {
     const u32 count = tile_.count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
+    const bool has_values = has_whole_units();
+    const RowDivider rows(has_values ? tile_.length / U::values : 1);
     u32 planes[U::of_thread][sizeof(W)][8];
     H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
-      const u32 first = (k * kThreads + thread()) * U::values;
-      u32 words[U::words];
-      H5L_UNROLL for (u32 m = 0; m < U::words; ++m) {
-        words[m] = reinterpret_cast<const u32*>(shared_.input + U::place(first))[m];
+      const u32 unit = k * kThreads + thread();
+      Packed residuals[kUnitWords] = {};
+      if (!has_values) {
+        load_stretch(unit * U::values, residuals);
+      } else if (unit * U::values < count) {
+        const u32 y = rows.row(unit);
+        residuals_of_unit(y, (unit - y * rows.length) * U::values, residuals);
       }
-      transpose_unit(words, planes[k]);
+      transpose_unit(residuals, planes[k]);
     }
     const u32 own = grouped + thread();
     W rest = 0;
@@ -303,61 +433,94 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     sync_block();
     const u32 raw_bytes = count * static_cast<u32>(sizeof(W));
     for (u32 at = raw_bytes / 4 + thread(); at < kStreamBytes / 4; at += kThreads) {  // zeros follow the stream
-      reinterpret_cast<u32*>(shared_.input)[at] = 0;
+      *reinterpret_cast<u32*>(shared_.input + place(4 * at)) = 0;
     }
     if (raw_bytes % 4 != 0) sync_block();
-    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
-      const u32 group = (k * kThreads + thread()) * U::groups;
-      const u32 left = group < groups ? groups - group : 0;
-      H5L_UNROLL for (u32 s = 0; s < sizeof(W); ++s) {
-        H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
-          put_plane((kWordBits<W> - 1 - (8 * s + c)) * groups + group, planes[k][s][c], left);
+    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k)
+        put_planes((k * kThreads + thread()) * U::groups, groups, planes[k]);
+    if (own < count) word(own) = rest;
+  }
+
+  // Writes the bytes of a unit's groups.
+  H5L_DEVICE void put_planes(u32 group, u32 groups, const u32 (&planes)[sizeof(W)][8]) const {
+    using Part = Select<U::groups == 4, u32, u16>;
+    const u32 left = group < groups ? groups - group : 0;
+    if (groups % U::groups == 0) {
+      if (left == 0) return;
+      H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j, group += groups) {
+        *reinterpret_cast<Part*>(shared_.input + place(group)) = static_cast<Part>(plane_of(planes, j));
+      }
+    } else {
+      H5L_NO_UNROLL for (u32 b = 0; b < U::groups && b < left; ++b) {
+        u32 at = group + b;
+        H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j, at += groups) {
+          shared_.input[place(at)] = static_cast<u8>(plane_of(planes, j) >> 8 * b);
         }
       }
     }
-    if (own < count) reinterpret_cast<W*>(shared_.input)[own] = rest;
+  }
+  // Plane j of the stream, whose planes begin with the most significant one.
+  H5L_DEVICE static u32 plane_of(const u32 (&planes)[sizeof(W)][8], u32 j) {
+    const u32 bit = kWordBits<W> - 1 - j;
+    return planes[bit / 8][bit % 8];
   }
 
-  // Does the same as take_stream and write_planes do with words in registers, but in loops, since this code is long
-  // enough.
+  // ---------------------------------------------------------------------------------------------------------------
+  // From planes to the payload: a thread has a row of the stream.
+
+  [[nodiscard]] H5L_DEVICE Quad stream_piece(u32 piece) const {
+    return *reinterpret_cast<const Quad*>(shared_.input + place_in_rows<kRowBytes>(thread(), piece));
+  }
+
+  // Builds bitmap0.
   H5L_DEVICE void mark_stream() const {
-    u8* const bytes = reinterpret_cast<u8*>(shared_.bitmap0);
-    H5L_NO_UNROLL for (u32 first = thread(); first < kStreamBytes / 4; first += 4 * kThreads) {
-      H5L_UNROLL for (u32 w = first; w < first + 4 * kThreads; w += kThreads) {
-        const u32 flags = nonzero_bytes_of_word(stream_word(w));
-        const u32 next = shuffle_xor(flags, 1);
-        if (lane() % 2 == 0) bytes[w / 2] = static_cast<u8>(flags | next << 4);
-      }
+    H5L_NO_UNROLL for (u32 i = 0; i < kRowBytes / 32; ++i) {
+      const Quad low = stream_piece(2 * i), high = stream_piece(2 * i + 1);
+      const u32 words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+      u32 flags = 0;
+      H5L_UNROLL for (u32 w = 8; w-- > 0;) flags = funnel_left(flags_of_bytes(words[w]), flags, 4);
+      shared_.bitmap0[kRowBytes / 32 * thread() + i] = flags;
     }
   }
 
-  H5L_DEVICE void write_stream(u8* bytes) const {
-    H5L_NO_UNROLL for (u32 w = 0; w < kWarps; ++w) {  // each warp has measured 8 words of a thread
-      H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
-        const u32 number = (8 * w + j) * kThreads + thread();
-        const u32 own = stream_word(number);
-        if (any_in_warp(own != 0)) write_bytes(bytes, number, own);
-      }
-      bytes += shared_.totals[w] & 0xFFFF;
+  // Moves the bytes that are not zero together, and writes them in whole words. The first of these may begin with
+  // bytes of the thread before; the threads write such bytes last.
+  H5L_DEVICE void write_stream(u8* payload) const {
+    u32 at = shared_.places[kRowBytes / 32 * thread()];
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
+      if (w < warp()) at += shared_.totals[w] & 0xFFFF;
     }
-  }
-
-  [[nodiscard]] H5L_DEVICE u32 stream_word(u32 w) const { return reinterpret_cast<const u32*>(shared_.input)[w]; }
-
-  // Writes the bytes of a unit's groups; `left` bytes remain before the plane's end.
-  H5L_DEVICE void put_plane(u32 at, u32 bytes, u32 left) const {
-    u8* const to = shared_.input + at;
-    if (U::groups == 4 && left >= 4 && at % 4 == 0) {
-      *reinterpret_cast<u32*>(to) = bytes;
-    } else {
-      H5L_NO_UNROLL for (u32 b = 0; b < U::groups; ++b) {
-        if (b < left) to[b] = static_cast<u8>(bytes >> (8 * b));
+    u8* const first = payload + at / 4 * 4;
+    u8* out = first;
+    u32 word = 0, bits = 8 * (at % 4);  // the next word to be written, and how much of it there is
+    H5L_NO_UNROLL for (u32 i = 0; i < kRowBytes / 16; ++i) {
+      const u32 flags = reinterpret_cast<const u16*>(shared_.bitmap0)[kRowBytes / 16 * thread() + i];
+      if (!any_in_warp(flags != 0)) continue;
+      const Quad piece = stream_piece(i);
+      const u32 words[4] = {piece.x, piece.y, piece.z, piece.w};
+      H5L_UNROLL for (u32 w = 0; w < 4; ++w) {
+        const u32 kept = shared_.kept[flags >> 4 * w & 15], own = permute_signed(words[w], 0, kept);
+        word |= own << bits;
+        const u32 behind = funnel_left(own, 0, bits);
+        bits += kept >> 16;
+        if (bits >= 32) {
+          *reinterpret_cast<u32*>(out) = word;
+          out += 4;
+          word = behind;
+          bits -= 32;
+        }
       }
     }
+    sync_block();
+    for (u32 b = out == first ? at % 4 : 0; b < bits / 8; ++b) out[b] = static_cast<u8>(word >> 8 * b);
   }
 
   // planes[s][c]: bit c of byte s of all values, a byte for each group.
-  H5L_DEVICE static void transpose_unit(const u32 (&words)[U::words], u32 (&planes)[sizeof(W)][8]) {
+  H5L_DEVICE static void transpose_unit(const Packed (&unit)[kUnitWords], u32 (&planes)[sizeof(W)][8]) {
+    u32 words[U::words];
+    H5L_UNROLL for (u32 m = 0; m < U::words; ++m) {
+      words[m] = static_cast<u32>(unit[4 * m / sizeof(Packed)] >> (32 * m % (8 * sizeof(Packed))));
+    }
     H5L_UNROLL for (u32 s = 0; s < sizeof(W); ++s) {
       H5L_UNROLL for (u32 row = 0; row < 8; ++row) {
         const u32 q = (7 - row) * static_cast<u32>(sizeof(W)) + s;  // byte s of value 7 - row of the first group

@@ -48,6 +48,8 @@ struct SingleLane {
   H5L_DEVICE static W subtract(W a, W b) { return static_cast<W>(a - b); }
   H5L_DEVICE static W average(W a, W b) { return pfpl::average(a, b); }
   H5L_DEVICE static W to_negabinary(W a) { return static_cast<W>(h5lossy::H5L_TARGET::to_negabinary<W>(a)); }
+  H5L_DEVICE static W residual(W own, W predicted) { return to_negabinary(subtract(own, predicted)); }
+  H5L_DEVICE static W any(W word) { return word; }  // OR of all values
   H5L_DEVICE static W from_negabinary(W a) { return static_cast<W>(h5lossy::H5L_TARGET::from_negabinary<W>(a)); }
 };
 template <class W>
@@ -60,10 +62,21 @@ struct NarrowLanes {
   H5L_DEVICE static W last(u32 word) { return static_cast<W>(word >> (32 - bits)); }
   H5L_DEVICE static u32 before(u32 word, W left) { return word << bits | left; }
   H5L_DEVICE static u32 behind(u32 word, W right) { return word >> bits | u32{right} << (32 - bits); }
-  H5L_DEVICE static u32 add(u32 a, u32 b) { return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high); }
-  H5L_DEVICE static u32 subtract(u32 a, u32 b) { return ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high); }
+  H5L_DEVICE static u32 add(u32 a, u32 b) {
+    if constexpr (bits == 16) return add_pairs(a, b);
+    return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
+  }
+  H5L_DEVICE static u32 subtract(u32 a, u32 b) {
+    if constexpr (bits == 16) return subtract_pairs(a, b);
+    return ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high);
+  }
   H5L_DEVICE static u32 average(u32 a, u32 b) { return (a | b) - (((a ^ b) >> 1) & ~high); }
   H5L_DEVICE static u32 to_negabinary(u32 a) { return add(a, negabinary) ^ negabinary; }
+  H5L_DEVICE static u32 residual(u32 own, u32 predicted) { return to_negabinary(subtract(own, predicted)); }
+  H5L_DEVICE static W any(u32 word) {
+    H5L_UNROLL for (u32 distance = 16; distance >= bits; distance /= 2) word |= word >> distance;
+    return static_cast<W>(word);
+  }
   H5L_DEVICE static u32 from_negabinary(u32 a) { return subtract(a ^ negabinary, negabinary); }
 };
 template <class W>
