@@ -11,9 +11,12 @@ namespace h5lossy::H5L_TARGET::pfpl {
 
 struct IntegerEncodeShared : RemoveShared<kStreamBytes> {
   WordLattice lattice;
+  RowTile tiles[kLoopTiles];  // of the loop's tiles
+  // For flags of the bytes of a word, twice: a selector that moves these bytes to the front, and, from bit 16 on, 8
+  // times how many they are.
+  u32 kept[kWarpThreads];
   u32 costs[kWarps][kPredictors];
-  u32 kept[16];  // for flags of the bytes of a word: a selector that moves these to the front, and 8 * their number
-  u32 bytes;     // of the payload
+  u32 bytes;  // of the payload
 };
 
 template <class W>
@@ -27,26 +30,27 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
 
   H5L_DEVICE IntegerEncoder(IntegerEncodeShared& shared, const EncodePlan& plan)
       : ZeroRemover<IntegerEncodeShared>(shared), plan_(plan) {
-    if (thread() >= 16) return;
     u32 selector = 0, bits = 0;
     for (u32 b = 0; b < 4; ++b) {
-      if ((thread() >> b & 1) == 0) continue;
+      if ((lane() >> b & 1) == 0) continue;
       selector |= b << bits / 2;
       bits += 8;
     }
     for (u32 at = bits / 2; at < 16; at += 4) selector |= u32{4} << at;  // of a second word, which is 0
-    shared.kept[thread()] = selector | bits << 16;
+    if (warp() == 0) shared.kept[lane()] = selector | bits << 16;
   }
 
-  // Finds a tile's chunk.
+  // Finds a tile's chunk, and its rows there.
   H5L_DEVICE void find_values(OwnTile& tile) const {
     tile.values = raw_of(plan_, tile.work.chunk);
-    tile.raw_bytes = row_tile_of(plan_.shape, tile.work.index).count() * static_cast<u32>(sizeof(W));
+    const RowTile rows = row_tile_of(plan_.shape, tile.work.index);
+    tile.raw_bytes = rows.count() * static_cast<u32>(sizeof(W));
+    rows_of(tile) = rows;
   }
 
   // Values are loaded when the tile's turn comes; until then they are only prefetched.
   H5L_DEVICE void start(const OwnTile& tile) const {
-    const RowTile rows = row_tile_of(plan_.shape, tile.work.index);
+    const RowTile rows = rows_of(tile);
     const u32 lines = (rows.length * static_cast<u32>(sizeof(W)) + kLineBytes - 1) / kLineBytes;
     RowWalk at(lines);
     for (u32 i = thread(); i < lines * rows.rows; i += kThreads, at.step()) {
@@ -56,10 +60,11 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
 
   // Returns the size of the payload, or that of the values if the tile is stored; valid in the first thread.
   H5L_DEVICE u32 measure(const OwnTile& tile) {
-    tile_ = row_tile_of(plan_.shape, tile.work.index);
+    rows_ = rows_of(tile).rows;
+    length_ = rows_of(tile).length;
     copy_lattice(plan_.lattices + tile.work.chunk, shared_.lattice);
     sync_block();  // also: the input is free
-    load_words(tile.values);
+    load_words(tile);
     sync_block();
     predictor_ = choose_predictor();
     if (!has_whole_units()) {
@@ -89,9 +94,10 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     if (bytes_ == 0) return;
     if (bytes_ == tile.raw_bytes) {
       const W* const values = reinterpret_cast<const W*>(tile.values);
-      RowWalk walk(tile_.length);
-      for (u32 i = thread(); i < tile_.count(); i += kThreads, walk.step()) {
-        reinterpret_cast<W*>(out)[i] = values[tile_.place(walk.y, walk.x)];
+      const RowTile rows = rows_of(tile);
+      RowWalk walk(rows.length);
+      for (u32 i = thread(); i < rows.count(); i += kThreads, walk.step()) {
+        reinterpret_cast<W*>(out)[i] = values[rows.place(walk.y, walk.x)];
       }
       return;
     }
@@ -110,6 +116,10 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   }
 
  private:
+  [[nodiscard]] H5L_DEVICE RowTile& rows_of(const OwnTile& tile) const {
+    return shared_.tiles[&tile - shared_.loop.tiles];
+  }
+
   // Where a byte of the tile, or of the stream, is: in rows of kRowBytes, which have their pieces swizzled.
   H5L_DEVICE static constexpr u32 place(u32 at) { return at ^ (at / kRowBytes % 8 * kPieceBytes); }
 
@@ -124,48 +134,50 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     return *reinterpret_cast<Packed*>(shared_.input + place(m * static_cast<u32>(sizeof(Packed))));
   }
 
+  [[nodiscard]] H5L_DEVICE u32 count() const { return rows_ * length_; }
   // Whether no unit has values of two rows.
-  [[nodiscard]] H5L_DEVICE bool has_whole_units() const { return tile_.length % U::values == 0; }
+  [[nodiscard]] H5L_DEVICE bool has_whole_units() const { return length_ % U::values == 0; }
 
   // ---------------------------------------------------------------------------------------------------------------
   // From values to words
 
-  H5L_DEVICE void load_words(const u8* chunk) const {
+  H5L_DEVICE void load_words(const OwnTile& tile) const {
     constexpr u32 n = kPieceBytes / sizeof(W);
-    const ValueWords<W> words(shared_.lattice);
-    const W zero = static_cast<W>(shared_.lattice.zero);
-    const bool are_values = words.are_values();
-    const u8* const first = chunk + tile_.first * sizeof(W);
-    if (tile_.length % n == 0 && tile_.pitch % n == 0 && reinterpret_cast<u64>(first) % kPieceBytes == 0) {
-      RowWalk at(tile_.length / n);
+    const bool are_values = ValueWords<W>::are_values(shared_.lattice);
+    const W flipped = are_values ? static_cast<W>(shared_.lattice.zero) : W{0};
+    const u32 count = this->count();
+    const RowTile& rows = rows_of(tile);
+    const W* const values = reinterpret_cast<const W*>(tile.values) + rows.first;
+    const u32 pitch = rows.pitch;
+    if (length_ % n == 0 && pitch % n == 0 && reinterpret_cast<u64>(values) % kPieceBytes == 0) {
       constexpr u32 at_once = 4;  // pieces in flight
-      H5L_NO_UNROLL for (u32 i = thread() * n; i < tile_.count(); i += at_once * kThreads * n) {
-        Quad pieces[at_once];
+      RowWalk at(length_ / n);
+      H5L_NO_UNROLL for (u32 i = thread(); i < count / n; i += at_once * kThreads) {
+        Quad pieces[at_once] = {};
         H5L_UNROLL for (u32 k = 0; k < at_once; ++k, at.step()) {
-          const u8* const from = first + (u64{at.y} * tile_.pitch + at.x * n) * sizeof(W);
-          if (i + k * kThreads * n < tile_.count()) pieces[k] = *reinterpret_cast<const Quad*>(from);
+          if (i + k * kThreads >= count / n) continue;
+          pieces[k] = reinterpret_cast<const Quad*>(values)[at.y * (pitch / n) + at.x];
         }
-        H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-          const u32 own = i + k * kThreads * n;
-          if (own >= tile_.count()) break;
-          Quad piece = flip_signs(pieces[k], zero);
-          if (!are_values) {
-            W values[n];
-            unpack_piece(pieces[k], values);
-            words.to_words(values);
-            piece = pack_piece(values);
-          }
-          *reinterpret_cast<Quad*>(shared_.input + place(own * static_cast<u32>(sizeof(W)))) = piece;
+        u8* const to = shared_.input + place(i * kPieceBytes);
+        H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {  // those behind the last one may be overwritten
+          *reinterpret_cast<Quad*>(to + k * kThreads * kPieceBytes) = flip_signs(pieces[k], flipped);
         }
       }
-      return;
+    } else {
+      RowWalk at(length_);
+      for (u32 i = thread(); i < count; i += kThreads, at.step()) {
+        word(i) = static_cast<W>(values[u64{at.y} * pitch + at.x] ^ flipped);
+      }
     }
-    const W* const values = reinterpret_cast<const W*>(chunk);
-    RowWalk at(tile_.length);
-    for (u32 i = thread(); i < tile_.count(); i += kThreads, at.step()) {
-      W own[1] = {values[tile_.place(at.y, at.x)]};
-      words.to_words(own);
-      word(i) = own[0];
+    if (are_values) return;
+    sync_block();
+    const ValueWords<W> words(shared_.lattice);
+    H5L_NO_UNROLL for (u32 i = thread() * n; i < count; i += kThreads * n) {
+      Quad& piece = *reinterpret_cast<Quad*>(shared_.input + place(i * static_cast<u32>(sizeof(W))));
+      W values[n];
+      unpack_piece(piece, values);
+      words.to_words(values);
+      piece = pack_piece(values);
     }
   }
 
@@ -175,7 +187,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   // The residuals of a word with all predictors; `is_first_row` says that there is no row above.
   H5L_DEVICE void all_residuals(u32 i, u32 x, bool is_first_row, bool is_first, W zero,
                                 W (&residuals)[kPredictors]) const {
-    const u32 length = tile_.length;
+    const u32 length = length_;
     const W own = word(i), left = is_first ? zero : word(x == 0 ? i - length : i - 1);
     W predicted[kPredictors] = {zero, left, left, left, left};
     if (!is_first_row) {
@@ -215,14 +227,14 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   H5L_DEVICE Stretch<n> stretch(u32 y, u32 x) const {
     constexpr u32 values = n * kPerWord;
     Stretch<n> all;
-    const u32 first = y * tile_.length + x, above = y == 0 ? first : first - tile_.length;
+    const u32 first = y * length_ + x, above = y == 0 ? first : first - length_;
     load_stretch(first, all.own);
     load_stretch(above, all.above);
     const W zero = static_cast<W>(shared_.lattice.zero);
     all.left = word(x == 0 ? above : first - 1);
     if (x == 0 && y == 0) all.left = zero;
     all.above_left = word(x == 0 ? above : above - 1);
-    all.above_right = word(above + values - (x + values == tile_.length ? 1 : 0));
+    all.above_right = word(above + values - (x + values == length_ ? 1 : 0));
     all.is_first_row = y == 0;
     return all;
   }
@@ -245,7 +257,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
 
   // Chooses the first predictor that leaves the fewest bytes on the samples, which are concatenated.
   H5L_DEVICE Predictor choose_predictor() const {
-    const Samples samples(tile_.rows, tile_.length);
+    const Samples samples(rows_, length_);
     u32 costs[kPredictors] = {};
     if (has_whole_units()) {
       count_whole_groups(samples, costs);
@@ -257,29 +269,25 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       if (lane() == 0) shared_.costs[warp()][p] = all;
     }
     sync_block();
-    u32 best = 0, least = ~u32{0};
-    const u32 predictors = tile_.rows > 1 ? kPredictors : 2;  // with one row, the others equal `x`
-    for (u32 p = 0; p < predictors; ++p) {
-      u32 cost = 0;
-      for (u32 w = 0; w < kWarps; ++w) cost += shared_.costs[w][p];
-      if (cost < least) {
-        least = cost;
-        best = p;
-      }
+    const u32 predictors = rows_ > 1 ? kPredictors : 2, p = lane();  // with one row, the others equal `x`
+    u32 cost = ~u32{0};
+    if (p < predictors) {
+      cost = p;
+      H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) cost += shared_.costs[w][p] * 8;
     }
-    return static_cast<Predictor>(best);
+    return static_cast<Predictor>(least_of_warp(cost) % 8);
   }
 
   // Samples have whole groups, which are in one row each.
   H5L_DEVICE void count_whole_groups(const Samples& samples, u32 (&costs)[kPredictors]) const {
     constexpr u32 n = kGroupOfIntegers / kPerWord;
     const u32 groups = samples.count / kGroupOfIntegers;
-    const RowDivider rows(tile_.length), numbers(groups);
+    const RowDivider rows(length_), numbers(groups);
     const Packed zeros = Lane::repeat(static_cast<W>(shared_.lattice.zero));
     H5L_NO_UNROLL for (u32 g = thread(); g < samples.number * groups; g += kThreads) {
       const u32 number = numbers.row(g);
       const u32 i = samples.first + number * samples.apart + (g - number * groups) * kGroupOfIntegers, y = rows.row(i);
-      const Stretch<n> all = stretch<n>(y, i - y * tile_.length);
+      const Stretch<n> all = stretch<n>(y, i - y * length_);
       Packed used[kPredictors] = {};
       H5L_UNROLL for (u32 m = 0; m < n; ++m) {
         const Packed own = all.own[m], before = all.before(m), above = all.above[m];
@@ -298,23 +306,23 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   H5L_DEVICE void count_groups(const Samples& samples, u32 (&costs)[kPredictors]) const {
     const u32 count = samples.number * samples.count;
     const W zero = static_cast<W>(shared_.lattice.zero);
-    const RowDivider rows(tile_.length), numbers(samples.count);
+    const RowDivider rows(length_), numbers(samples.count);
     H5L_NO_UNROLL for (u32 g = thread() * kGroupOfIntegers; g < count; g += kThreads * kGroupOfIntegers) {
       W used[kPredictors] = {};
       const u32 number = numbers.row(g);
       u32 left = (number + 1) * samples.count - g, i = samples.first + number * samples.apart + samples.count - left;
-      u32 x = i - rows.row(i) * tile_.length;
+      u32 x = i - rows.row(i) * length_;
       H5L_NO_UNROLL for (u32 k = g; k < g + kGroupOfIntegers && k < count; ++k) {
         W residuals[kPredictors];
-        all_residuals(i, x, i < tile_.length, i == 0, zero, residuals);
+        all_residuals(i, x, i < length_, i == 0, zero, residuals);
         H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) used[p] |= residuals[p];
         ++i;
         if (--left == 0) {
           left = samples.count;
           i += samples.apart - samples.count;
-          x = i - rows.row(i) * tile_.length;
+          x = i - rows.row(i) * length_;
         } else {
-          x = x + 1 == tile_.length ? 0 : x + 1;
+          x = x + 1 == length_ ? 0 : x + 1;
         }
       }
       H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) costs[p] += count_ones(u64{used[p]});
@@ -323,11 +331,11 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
 
   H5L_DEVICE void replace_by_residuals() const {
     const W zero = static_cast<W>(shared_.lattice.zero);
-    if (tile_.length % kPerWord == 0) {
-      const RowDivider rows(tile_.length / kPerWord);
+    if (length_ % kPerWord == 0) {
+      const RowDivider rows(length_ / kPerWord);
       replace_words([&](u32 m) { return residuals_of_word(m, rows, zero); });
     } else {
-      const RowDivider rows(tile_.length);
+      const RowDivider rows(length_);
       replace_words([&](u32 m) { return single_residuals(m, rows, zero); });
     }
   }
@@ -335,7 +343,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   // Runs from the last word to the first, since residuals need the words before them.
   template <class Residuals>
   H5L_DEVICE void replace_words(Residuals residuals) const {
-    const u32 words = (tile_.count() + kPerWord - 1) / kPerWord;
+    const u32 words = (count() + kPerWord - 1) / kPerWord;
     for (u32 round = (words + kThreads - 1) / kThreads; round-- > 0;) {
       const u32 m = round * kThreads + thread();
       const Packed own = m < words ? residuals(m) : Packed{0};
@@ -373,7 +381,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     Packed all = 0;
     H5L_NO_UNROLL for (u32 k = 0; k < kPerWord; ++k) {
       const u32 i = m * kPerWord + k;
-      if (i >= tile_.count()) break;
+      if (i >= count()) break;
       const u32 y = rows.row(i), x = i - y * rows.length;
       W residuals[kPredictors];
       all_residuals(i, x, y == 0, i == 0, zero, residuals);
@@ -412,9 +420,9 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   }
 
   H5L_DEVICE void replace_by_planes() const {
-    const u32 count = tile_.count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
+    const u32 count = this->count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
     const bool has_values = has_whole_units();
-    const RowDivider rows(has_values ? tile_.length / U::values : 1);
+    const RowDivider rows(has_values ? length_ / U::values : 1);
     u32 planes[U::of_thread][sizeof(W)][8];
     H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
       const u32 unit = k * kThreads + thread();
@@ -445,7 +453,15 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   H5L_DEVICE void put_planes(u32 group, u32 groups, const u32 (&planes)[sizeof(W)][8]) const {
     using Part = Select<U::groups == 4, u32, u16>;
     const u32 left = group < groups ? groups - group : 0;
-    if (groups % U::groups == 0) {
+    constexpr u32 most = kStreamBytes / kWordBits<W>;
+    if (groups == most) {  // planes begin at constant places
+      const u32 at = place(group);
+      H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j) {
+        const u32 plane = place(j * most), swizzle = plane % kRowBytes;
+        *reinterpret_cast<Part*>(shared_.input + (plane - swizzle) + (at ^ swizzle)) =
+            static_cast<Part>(plane_of(planes, j));
+      }
+    } else if (groups % U::groups == 0) {
       if (left == 0) return;
       H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j, group += groups) {
         *reinterpret_cast<Part*>(shared_.input + place(group)) = static_cast<Part>(plane_of(planes, j));
@@ -466,53 +482,77 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   }
 
   // ---------------------------------------------------------------------------------------------------------------
-  // From planes to the payload: a thread has a row of the stream.
+  // From planes to the payload. A thread has some runs of the stream, each with a word of bitmap0.
 
-  [[nodiscard]] H5L_DEVICE Quad stream_piece(u32 piece) const {
-    return *reinterpret_cast<const Quad*>(shared_.input + place_in_rows<kRowBytes>(thread(), piece));
+  static constexpr u32 kRunBytes = 32, kRuns = kStreamBytes / kRunBytes / kThreads;
+
+  // The number of a run: adjacent threads have adjacent ones, and each warp as many planes.
+  H5L_DEVICE static u32 run_number(u32 i) { return (kRuns * warp() + i) * kWarpThreads + lane(); }
+
+  H5L_DEVICE void load_run(u32 number, u32 (&words)[8]) const {
+    const u32 at = place(number * kRunBytes);
+    const Quad low = *reinterpret_cast<const Quad*>(shared_.input + at);
+    const Quad high = *reinterpret_cast<const Quad*>(shared_.input + (at ^ kPieceBytes));
+    words[0] = low.x;
+    words[1] = low.y;
+    words[2] = low.z;
+    words[3] = low.w;
+    words[4] = high.x;
+    words[5] = high.y;
+    words[6] = high.z;
+    words[7] = high.w;
   }
 
   // Builds bitmap0.
   H5L_DEVICE void mark_stream() const {
-    H5L_NO_UNROLL for (u32 i = 0; i < kRowBytes / 32; ++i) {
-      const Quad low = stream_piece(2 * i), high = stream_piece(2 * i + 1);
-      const u32 words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-      u32 flags = 0;
+    H5L_NO_UNROLL for (u32 i = 0; i < kRuns; ++i) {
+      u32 words[8], flags = 0;
+      load_run(run_number(i), words);
       H5L_UNROLL for (u32 w = 8; w-- > 0;) flags = funnel_left(flags_of_bytes(words[w]), flags, 4);
-      shared_.bitmap0[kRowBytes / 32 * thread() + i] = flags;
+      shared_.bitmap0[run_number(i)] = flags;
     }
   }
 
-  // Moves the bytes that are not zero together, and writes them in whole words. The first of these may begin with
-  // bytes of the thread before; the threads write such bytes last.
+  // Moves the bytes that are not zero together, and writes them in whole words, which may begin with bytes of earlier
+  // runs. Then bytes behind a run's last whole word are written.
   H5L_DEVICE void write_stream(u8* payload) const {
-    u32 at = shared_.places[kRowBytes / 32 * thread()];
     H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
-      if (w < warp()) at += shared_.totals[w] & 0xFFFF;
+      if (w < warp()) payload += shared_.totals[w] & 0xFFFF;
     }
-    u8* const first = payload + at / 4 * 4;
-    u8* out = first;
-    u32 word = 0, bits = 8 * (at % 4);  // the next word to be written, and how much of it there is
-    H5L_NO_UNROLL for (u32 i = 0; i < kRowBytes / 16; ++i) {
-      const u32 flags = reinterpret_cast<const u16*>(shared_.bitmap0)[kRowBytes / 16 * thread() + i];
-      if (!any_in_warp(flags != 0)) continue;
-      const Quad piece = stream_piece(i);
-      const u32 words[4] = {piece.x, piece.y, piece.z, piece.w};
-      H5L_UNROLL for (u32 w = 0; w < 4; ++w) {
-        const u32 kept = shared_.kept[flags >> 4 * w & 15], own = permute_signed(words[w], 0, kept);
-        word |= own << bits;
-        const u32 behind = funnel_left(own, 0, bits);
-        bits += kept >> 16;
-        if (bits >= 32) {
-          *reinterpret_cast<u32*>(out) = word;
-          out += 4;
-          word = behind;
-          bits -= 32;
+    const u32 before = static_cast<u32>(payload - shared_.staged) % 4, all_kept = shared_.kept[lane()];
+    payload -= before;
+    u32 rests[kRuns], begins[kRuns], ends[kRuns];
+    H5L_UNROLL for (u32 i = 0; i < kRuns; ++i) {
+      const u32 number = run_number(i), flags = shared_.bitmap0[number];
+      const u32 begin = before + shared_.places[number];
+      u32 word = 0, bits = 8 * begin;  // the next word, and 8 times the place behind its bytes
+      if (any_in_warp(flags != 0)) {
+        u8* out = payload + begin / 4 * 4;
+        u32 words[8];
+        load_run(number, words);
+        H5L_UNROLL for (u32 w = 0; w < 8; ++w) {
+          const u32 kept = shuffle(all_kept, flags >> 4 * w), own = permute_signed(words[w], 0, kept);
+          word |= own << bits % 32;
+          const u32 behind = funnel_left(own, 0, bits), end = bits + (kept >> 16);
+          if (((bits ^ end) & 32) != 0) {
+            *reinterpret_cast<u32*>(out) = word;
+            out += 4;
+            word = behind;
+          }
+          bits = end;
         }
       }
+      rests[i] = word;
+      ends[i] = bits / 8;
+      begins[i] = begin > ends[i] / 4 * 4 ? begin : ends[i] / 4 * 4;
     }
     sync_block();
-    for (u32 b = out == first ? at % 4 : 0; b < bits / 8; ++b) out[b] = static_cast<u8>(word >> 8 * b);
+    H5L_UNROLL for (u32 i = 0; i < kRuns; ++i) {
+      H5L_UNROLL for (u32 b = 0; b < 3; ++b) {
+        const u32 at = ends[i] / 4 * 4 + b;
+        if (at >= begins[i] && at < ends[i]) payload[at] = static_cast<u8>(rests[i] >> 8 * b);
+      }
+    }
   }
 
   // planes[s][c]: bit c of byte s of all values, a byte for each group.
@@ -533,7 +573,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   }
 
   const EncodePlan& plan_;
-  RowTile tile_ = {};
+  u32 rows_ = 0, length_ = 0;
   Predictor predictor_ = Predictor::none;
   u32 bytes_ = 0;
 };

@@ -70,7 +70,7 @@ struct NarrowLanes {
     if constexpr (bits == 16) return subtract_pairs(a, b);
     return ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high);
   }
-  H5L_DEVICE static u32 average(u32 a, u32 b) { return (a | b) - (((a ^ b) >> 1) & ~high); }
+  H5L_DEVICE static u32 average(u32 a, u32 b) { return (a | b) - (((a ^ b) & ~ones) >> 1); }
   H5L_DEVICE static u32 to_negabinary(u32 a) { return add(a, negabinary) ^ negabinary; }
   H5L_DEVICE static u32 residual(u32 own, u32 predicted) { return to_negabinary(subtract(own, predicted)); }
   H5L_DEVICE static W any(u32 word) {
@@ -123,16 +123,6 @@ H5L_DEVICE Quad flip_signs(const Quad& piece, W zero) {
   }
   return {piece.x ^ even, piece.y ^ odd, piece.z ^ even, piece.w ^ odd};
 }
-
-// Divides numbers up to 2^14 into rows.
-struct RowDivider {
-  u32 length, inverse;
-
-  H5L_DEVICE explicit RowDivider(u32 row_length) : length(row_length), inverse(~u32{0} / row_length + 1) {}
-  [[nodiscard]] H5L_DEVICE u32 row(u32 i) const {
-    return inverse == 0 ? i : static_cast<u32>(u64{i} * inverse >> 32);  // 0: rows of one value
-  }
-};
 
 // Byte q of a unit, in words of the transposed bits: byte s of value v of a group is in bytes[s][7 - v].
 template <class W>

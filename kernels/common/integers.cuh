@@ -90,7 +90,9 @@ class ValueWords {
   }
 
   // Whether words are the values themselves.
-  [[nodiscard]] H5L_DEVICE bool are_values() const { return ranks_.step == 1 && lattice_.exact_count == 0; }
+  H5L_DEVICE static bool are_values(const WordLattice& lattice) {
+    return static_cast<W>(lattice.step) == 1 && lattice.exact_count == 0;
+  }
 
   // Replaces values by their words.
   template <u32 n>
@@ -154,15 +156,20 @@ H5L_DEVICE RowTile row_tile_of(const gpu::Shape& shape, u32 tile) {
   return {first, size[0] * size[1], size[2], shape.dims[3]};  // if more than one slice, whole ones
 }
 
+// Divides numbers up to 2^14 into rows.
+struct RowDivider {
+  u32 length, inverse;
+
+  H5L_DEVICE explicit RowDivider(u32 row_length) : length(row_length), inverse(~u32{0} / row_length + 1) {}
+  [[nodiscard]] H5L_DEVICE u32 row(u32 i) const {
+    return inverse == 0 ? i : static_cast<u32>(u64{i} * inverse >> 32);  // 0: rows of one value
+  }
+};
+
 // The position of a thread's next value, or piece of values, in rows of `length`. A thread owns every kThreads-th one.
 class RowWalk {
  public:
-  H5L_DEVICE explicit RowWalk(u32 length)
-      : length_(length),
-        down_(kThreads / length),
-        along_(kThreads % length),
-        y(thread() / length),
-        x(thread() % length) {}
+  H5L_DEVICE explicit RowWalk(u32 length) : RowWalk(RowDivider(length)) {}
   H5L_DEVICE void step() {
     y += down_;
     x += along_;
@@ -173,6 +180,13 @@ class RowWalk {
   }
 
  private:
+  H5L_DEVICE explicit RowWalk(const RowDivider& rows)
+      : length_(rows.length),
+        down_(rows.row(kThreads)),
+        along_(kThreads - down_ * length_),
+        y(rows.row(thread())),
+        x(thread() - y * length_) {}
+
   u32 length_, down_, along_;
 
  public:

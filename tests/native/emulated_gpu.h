@@ -297,7 +297,7 @@ inline void wait_barrier(u64* barrier, u32 number) { emulation::wait_barrier(bar
 
 template <class W>
 W shuffle(W value, u32 from) {
-  return exchange(value, from);
+  return exchange(value, from % 32);
 }
 template <class W>
 W shuffle_up(W value, u32 by) {
