@@ -83,9 +83,16 @@ class ValueWords {
     ranks_.step = static_cast<W>(lattice.step);
     ranks_.shift = static_cast<W>(lattice.shift);
     ranks_.first = static_cast<W>(lattice.first);
-    if constexpr (sizeof(W) != 8) {
-      ahead_ = static_cast<Number>(static_cast<W>(ranks_.shift)) + Number{0.5};
-      inverse_ = 1 / static_cast<Number>(static_cast<W>(ranks_.step));
+    if constexpr (sizeof(W) <= 2) {
+      // n / step, rounded down, is (n + 1) times the largest integer below 2^k / step, shifted right by k, since
+      // (n + 1) step < 2^k; k is 33, or 24 with 8 bits. The largest integer below 2^33 / step is found in two parts.
+      const u32 step = static_cast<u32>(ranks_.step);
+      const u32 times = (sizeof(W) == 1 ? (u32{1} << 24) - 1 : ~u32{0}) / step;
+      times_ = sizeof(W) == 1 ? times : 2 * times + (2 * (~u32{0} - times * step) + 1 >= step ? 1 : 0);
+      ahead_ = (ranks_.shift + 1) * times_ + (ranks_.first << (sizeof(W) == 1 ? 24 : 33));
+    } else if constexpr (sizeof(W) == 4) {
+      shift_ = static_cast<double>(static_cast<W>(ranks_.shift)) + 0.5;
+      inverse_ = 1 / static_cast<double>(static_cast<W>(ranks_.step));
     }
   }
 
@@ -120,18 +127,22 @@ class ValueWords {
     if constexpr (sizeof(W) == 8) {
       u64 place;
       return ranks_.divide(rank, place);
-    } else {
-      const Number steps = multiply(add(static_cast<Number>(rank), ahead_), inverse_);
+    } else if constexpr (sizeof(W) == 4) {
+      const double steps = multiply(add(static_cast<double>(rank), shift_), inverse_);
       return static_cast<W>(ranks_.first + static_cast<W>(static_cast<u32>(steps)));
+    } else if constexpr (sizeof(W) == 2) {
+      return static_cast<W>((u64{rank} * times_ + ahead_) >> 33);
+    } else {
+      return static_cast<W>((rank * times_ + static_cast<u32>(ahead_)) >> 24);
     }
   }
 
-  using Wide = Quotient<W>;
-  using Number = Select<sizeof(W) == 8, float, Wide>;  // of attributes that 64-bit types do not use
   const WordLattice& lattice_;
   Lattice ranks_;  // for values that are ranks
   W zero_;
-  Number ahead_ = 0, inverse_ = 0;
+  u32 times_ = 0;  // up to 16 bits
+  u64 ahead_ = 0;
+  double shift_ = 0, inverse_ = 0;  // 32 bits
 };
 
 // A tile: rows of a chunk, `pitch` values apart.
