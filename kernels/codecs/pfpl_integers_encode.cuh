@@ -184,59 +184,101 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   // ---------------------------------------------------------------------------------------------------------------
   // Predictors
 
-  // The residuals of a word with all predictors; `is_first_row` says that there is no row above.
-  H5L_DEVICE void all_residuals(u32 i, u32 x, bool is_first_row, bool is_first, W zero,
-                                W (&residuals)[kPredictors]) const {
-    const u32 length = length_;
-    const W own = word(i), left = is_first ? zero : word(x == 0 ? i - length : i - 1);
-    W predicted[kPredictors] = {zero, left, left, left, left};
-    if (!is_first_row) {
-      const u32 above = i - length;
-      const W n = word(above), nw = word(x == 0 ? above : above - 1), ne = word(x + 1 == length ? above : above + 1);
-      predicted[2] = n;
-      predicted[3] = average(n, average(nw, ne));
-      predicted[4] = static_cast<W>(n + (x == 0 ? 0 : left - nw));
-    }
-    H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
-      residuals[p] = static_cast<W>(to_negabinary<W>(static_cast<W>(own - predicted[p])));
-    }
-  }
+  static constexpr u32 kUnitWords = U::words * 4 / sizeof(Packed), kGroupWords = kGroupOfIntegers / kPerWord;
 
-  // Adjacent words of a row, those above, and the values beside them.
-  template <u32 n>
+  // Adjacent words, those above, and the values beside them. `is_whole`: they are in one row, and begin at a multiple
+  // of n words.
+  template <u32 n, bool is_whole>
   struct Stretch {
     Packed own[n], above[n];
     W left, above_left, above_right;
-    bool is_first_row;
+    u32 starts;     // flags of values that begin a row, except the first one
+    u32 firsts;     // flags of values in the first row
+    bool has_ends;  // whether the value behind the last one begins a row
 
     // A word of values to the left of the own ones, and of those above.
     [[nodiscard]] H5L_DEVICE Packed before(u32 m) const {
-      return Lane::before(own[m], m == 0 ? left : Lane::last(own[m - 1]));
+      return at_starts(m, Lane::before(own[m], m == 0 ? left : Lane::last(own[m - 1])));
     }
     [[nodiscard]] H5L_DEVICE Packed above_before(u32 m) const {
-      return Lane::before(above[m], m == 0 ? above_left : Lane::last(above[m - 1]));
+      return at_starts(m, Lane::before(above[m], m == 0 ? above_left : Lane::last(above[m - 1])));
     }
     [[nodiscard]] H5L_DEVICE Packed three(u32 m) const {
-      const Packed behind = Lane::behind(above[m], m + 1 == n ? above_right : Lane::first(above[m + 1]));
+      Packed behind = Lane::behind(above[m], m + 1 == n ? above_right : Lane::first(above[m + 1]));
+      if constexpr (!is_whole) {
+        const Packed next = m + 1 == n ? Packed{0} : Lane::mask(starts, m + 1);
+        const W last = m + 1 == n && has_ends ? static_cast<W>(~W{0}) : Lane::first(next);
+        behind = select(Lane::behind(Lane::mask(starts, m), last), above[m], behind);
+      }
       return Lane::average(above[m], Lane::average(above_before(m), behind));
+    }
+    // In the first row, all predictors but `none` are `x`.
+    [[nodiscard]] H5L_DEVICE Packed in_first_row(u32 m, Packed predicted,
+                                                 Packed where = static_cast<Packed>(~Packed{0})) const {
+      return select(Lane::mask(firsts, m) & where, before(m), predicted);
+    }
+
+   private:
+    [[nodiscard]] H5L_DEVICE Packed at_starts(u32 m, Packed word) const {
+      return is_whole ? word : select(Lane::mask(starts, m), above[m], word);
+    }
+    H5L_DEVICE static Packed select(Packed mask, Packed a, Packed b) {
+      return static_cast<Packed>((a & mask) | (b & ~mask));
     }
   };
 
-  // Loads n words of row y, from value x on, a multiple of n words. In the first row, the words are above themselves.
-  template <u32 n>
-  H5L_DEVICE Stretch<n> stretch(u32 y, u32 x) const {
+  // Loads n words from value `first` on. In the first row, what is above has no meaning.
+  template <u32 n, bool is_whole>
+  H5L_DEVICE Stretch<n, is_whole> stretch(u32 first, const RowDivider& rows) const {
     constexpr u32 values = n * kPerWord;
-    Stretch<n> all;
-    const u32 first = y * length_ + x, above = y == 0 ? first : first - length_;
-    load_stretch(first, all.own);
-    load_stretch(above, all.above);
+    Stretch<n, is_whole> all = {};
+    const u32 y = rows.row(first), x = first - y * length_;
     const W zero = static_cast<W>(shared_.lattice.zero);
-    all.left = word(x == 0 ? above : first - 1);
-    if (x == 0 && y == 0) all.left = zero;
-    all.above_left = word(x == 0 ? above : above - 1);
-    all.above_right = word(above + values - (x + values == length_ ? 1 : 0));
-    all.is_first_row = y == 0;
+    if constexpr (is_whole) {
+      const u32 above = y == 0 ? first : first - length_;
+      load_stretch(first, all.own);
+      load_stretch(above, all.above);
+      all.left = word(x == 0 ? above : first - 1);
+      all.above_left = word(x == 0 ? above : above - 1);
+      all.above_right = word(above + values - (x + values == length_ ? 1 : 0));
+      all.firsts = y == 0 ? ~u32{0} : 0;
+    } else {
+      const i32 above = static_cast<i32>(first - length_);
+      if constexpr (n == kUnitWords) {
+        load_stretch(first, all.own);
+      } else {
+        load_anywhere(static_cast<i32>(first), all.own);
+      }
+      load_anywhere(above, all.above);
+      all.left = near_word(static_cast<i32>(first) - 1);
+      all.above_left = near_word(above - 1);
+      all.above_right = near_word(above + static_cast<i32>(values));
+      u32 v = x == 0 && first != 0 ? 0 : length_ - x;
+      for (; v < values; v += length_) all.starts |= Lane::flag(v);
+      all.has_ends = v == values;
+      for (v = 0; v < values && first + v < length_; ++v) all.firsts |= Lane::flag(v);
+    }
+    if (first == 0) all.left = zero;
     return all;
+  }
+
+  // A value, or the nearest one that there is.
+  [[nodiscard]] H5L_DEVICE W near_word(i32 i) const {
+    constexpr i32 last = kStreamBytes / sizeof(W) - 1;
+    return word(static_cast<u32>(i < 0 ? 0 : i > last ? last : i));
+  }
+
+  template <u32 n>
+  H5L_DEVICE void load_anywhere(i32 first, Packed (&to)[n]) const {
+    constexpr i32 last = kStreamBytes / sizeof(Packed) - 1, per_word = kPerWord;
+    const i32 w = first >= 0 ? first / per_word : -((per_word - 1 - first) / per_word);
+    const u32 shift = static_cast<u32>(first - w * per_word);
+    Packed words[n + 1];
+    H5L_UNROLL for (u32 m = 0; m <= n; ++m) {
+      const i32 at = w + static_cast<i32>(m);
+      words[m] = packed(static_cast<u32>(at < 0 ? 0 : at > last ? last : at));
+    }
+    H5L_UNROLL for (u32 m = 0; m < n; ++m) to[m] = Lane::shifted(words[m], words[m + 1], shift);
   }
 
   template <u32 n>
@@ -260,9 +302,9 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const Samples samples(rows_, length_);
     u32 costs[kPredictors] = {};
     if (has_whole_units()) {
-      count_whole_groups(samples, costs);
+      count_groups<true>(samples, costs);
     } else {
-      count_groups(samples, costs);
+      count_groups<false>(samples, costs);
     }
     H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
       const u32 all = sum_of_warp(costs[p]);
@@ -278,160 +320,95 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     return static_cast<Predictor>(least_of_warp(cost) % 8);
   }
 
-  // Samples have whole groups, which are in one row each.
-  H5L_DEVICE void count_whole_groups(const Samples& samples, u32 (&costs)[kPredictors]) const {
-    constexpr u32 n = kGroupOfIntegers / kPerWord;
-    const u32 groups = samples.count / kGroupOfIntegers;
-    const RowDivider rows(length_), numbers(groups);
-    const Packed zeros = Lane::repeat(static_cast<W>(shared_.lattice.zero));
-    H5L_NO_UNROLL for (u32 g = thread(); g < samples.number * groups; g += kThreads) {
-      const u32 number = numbers.row(g);
-      const u32 i = samples.first + number * samples.apart + (g - number * groups) * kGroupOfIntegers, y = rows.row(i);
-      const Stretch<n> all = stretch<n>(y, i - y * length_);
-      Packed used[kPredictors] = {};
-      H5L_UNROLL for (u32 m = 0; m < n; ++m) {
-        const Packed own = all.own[m], before = all.before(m), above = all.above[m];
-        used[0] |= Lane::residual(own, zeros);
-        used[1] |= Lane::residual(own, before);
-        used[2] |= Lane::residual(own, above);
-        used[3] |= Lane::residual(own, all.three(m));
-        used[4] |= Lane::residual(own, Lane::add(above, Lane::subtract(before, all.above_before(m))));
-      }
-      H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
-        costs[p] += count_ones(u64{Lane::any(all.is_first_row && p > 1 ? used[1] : used[p])});
-      }
-    }
-  }
-
+  template <bool is_whole>
   H5L_DEVICE void count_groups(const Samples& samples, u32 (&costs)[kPredictors]) const {
     const u32 count = samples.number * samples.count;
-    const W zero = static_cast<W>(shared_.lattice.zero);
     const RowDivider rows(length_), numbers(samples.count);
+    const Packed zeros = Lane::repeat(static_cast<W>(shared_.lattice.zero));
     H5L_NO_UNROLL for (u32 g = thread() * kGroupOfIntegers; g < count; g += kThreads * kGroupOfIntegers) {
-      W used[kPredictors] = {};
-      const u32 number = numbers.row(g);
-      u32 left = (number + 1) * samples.count - g, i = samples.first + number * samples.apart + samples.count - left;
-      u32 x = i - rows.row(i) * length_;
-      H5L_NO_UNROLL for (u32 k = g; k < g + kGroupOfIntegers && k < count; ++k) {
-        W residuals[kPredictors];
-        all_residuals(i, x, i < length_, i == 0, zero, residuals);
-        H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) used[p] |= residuals[p];
-        ++i;
-        if (--left == 0) {
-          left = samples.count;
-          i += samples.apart - samples.count;
-          x = i - rows.row(i) * length_;
+      Packed used[kPredictors] = {};
+      u32 number = numbers.row(g), at = g - number * samples.count, wanted = kGroupOfIntegers;
+      H5L_NO_UNROLL for (; wanted != 0 && number < samples.number; ++number, at = 0) {
+        u32 inside = ~u32{0};
+        if constexpr (is_whole) {
+          wanted = 0;  // samples have whole groups
         } else {
-          x = x + 1 == length_ ? 0 : x + 1;
+          const u32 left = samples.count - at, own = left < wanted ? left : wanted;
+          for (u32 v = own; v < kGroupOfIntegers; ++v) inside &= ~Lane::flag(v);
+          wanted -= own;
+        }
+        const u32 first = samples.first + number * samples.apart + at;
+        const Stretch<kGroupWords, is_whole> all = stretch<kGroupWords, is_whole>(first, rows);
+        H5L_UNROLL for (u32 m = 0; m < kGroupWords; ++m) {
+          const Packed before = all.before(m), above = all.above[m];
+          const Packed xy = Lane::add(above, Lane::subtract(before, all.above_before(m)));
+          const Packed predicted[kPredictors] = {zeros, before, all.in_first_row(m, above),
+                                                 all.in_first_row(m, all.three(m)), all.in_first_row(m, xy)};
+          H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
+            const Packed residual = Lane::residual(all.own[m], predicted[p]);
+            used[p] |= is_whole ? residual : residual & Lane::mask(inside, m);
+          }
         }
       }
-      H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) costs[p] += count_ones(u64{used[p]});
+      H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) costs[p] += count_ones(u64{Lane::any(used[p])});
     }
   }
 
-  H5L_DEVICE void replace_by_residuals() const {
-    const W zero = static_cast<W>(shared_.lattice.zero);
-    if (length_ % kPerWord == 0) {
-      const RowDivider rows(length_ / kPerWord);
-      replace_words([&](u32 m) { return residuals_of_word(m, rows, zero); });
-    } else {
-      const RowDivider rows(length_);
-      replace_words([&](u32 m) { return single_residuals(m, rows, zero); });
-    }
-  }
-
-  // Runs from the last word to the first, since residuals need the words before them.
-  template <class Residuals>
-  H5L_DEVICE void replace_words(Residuals residuals) const {
-    const u32 words = (count() + kPerWord - 1) / kPerWord;
-    for (u32 round = (words + kThreads - 1) / kThreads; round-- > 0;) {
-      const u32 m = round * kThreads + thread();
-      const Packed own = m < words ? residuals(m) : Packed{0};
-      sync_block();
-      if (m < words) packed(m) = own;
-    }
-  }
-
-  // For values that are adjacent in a row.
-  H5L_DEVICE Packed residuals_of_word(u32 m, const RowDivider& rows, W zero) const {
-    const u32 y = rows.row(m), x = m - y * rows.length, last = rows.length - 1;
-    const Packed own = packed(m), zeros = Lane::repeat(zero);
-    if (predictor_ == Predictor::none) return Lane::to_negabinary(Lane::subtract(own, zeros));
-    if (y == 0 || predictor_ == Predictor::x) {
-      const W before = x != 0 ? Lane::last(packed(m - 1)) : y == 0 ? zero : Lane::first(packed(m - rows.length));
-      return Lane::to_negabinary(Lane::subtract(own, Lane::before(own, before)));
-    }
-    const u32 above = m - rows.length;
-    const Packed n = packed(above);
-    if (predictor_ == Predictor::y) return Lane::to_negabinary(Lane::subtract(own, n));
-    const W nw = x == 0 ? Lane::first(n) : Lane::last(packed(above - 1));
-    if (predictor_ == Predictor::three) {
-      const W ne = x == last ? Lane::last(n) : Lane::first(packed(above + 1));
-      const Packed predicted = Lane::average(n, Lane::average(Lane::before(n, nw), Lane::behind(n, ne)));
-      return Lane::to_negabinary(Lane::subtract(own, predicted));
-    }
-    // The differences between the row and the row above, and then the differences of these.
-    const Packed more = Lane::subtract(own, n);
-    const W before = x == 0 ? W{0} : static_cast<W>(Lane::last(packed(m - 1)) - nw);
-    return Lane::to_negabinary(Lane::subtract(more, Lane::before(more, before)));
-  }
-
-  // For values whose rows begin anywhere.
-  H5L_DEVICE Packed single_residuals(u32 m, const RowDivider& rows, W zero) const {
-    Packed all = 0;
-    H5L_NO_UNROLL for (u32 k = 0; k < kPerWord; ++k) {
-      const u32 i = m * kPerWord + k;
-      if (i >= count()) break;
-      const u32 y = rows.row(i), x = i - y * rows.length;
-      W residuals[kPredictors];
-      all_residuals(i, x, y == 0, i == 0, zero, residuals);
-      W own = residuals[0];
-      H5L_UNROLL for (u32 p = 1; p < kPredictors; ++p) {
-        if (static_cast<u32>(predictor_) == p) own = residuals[p];
+  // The residuals of a unit.
+  template <bool is_whole>
+  H5L_DEVICE void residuals_of_unit(u32 first, const RowDivider& rows, Packed (&residuals)[kUnitWords]) const {
+    const Stretch<kUnitWords, is_whole> all = stretch<kUnitWords, is_whole>(first, rows);
+    const bool is_first_row = is_whole && all.firsts != 0;
+    if (predictor_ == Predictor::three && !is_first_row) {
+      H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) {
+        const Packed predicted = all.three(m);
+        residuals[m] = Lane::residual(all.own[m], is_whole ? predicted : all.in_first_row(m, predicted));
       }
-      all |= static_cast<Packed>(Packed{own} << (8 * sizeof(W) * k % (8 * sizeof(Packed))));
+      return;
     }
-    return all;
+    // The others are sums of some of three words; not a branch each, since the code is long.
+    const bool is_none = predictor_ == Predictor::none, is_xy = predictor_ == Predictor::xy && !is_first_row;
+    const bool is_y = predictor_ == Predictor::y && !is_first_row;
+    const Packed ones = static_cast<Packed>(~Packed{0}), above = is_y || is_xy ? ones : Packed{0};
+    const Packed above_before = is_xy ? ones : Packed{0}, before = is_none || is_y ? Packed{0} : ones;
+    const Packed fixed = is_none ? Lane::repeat(static_cast<W>(shared_.lattice.zero)) : Packed{0};
+    H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) {
+      const Packed beside = Lane::subtract((all.before(m) & before) | fixed, all.above_before(m) & above_before);
+      const Packed predicted = Lane::add(all.above[m] & above, beside);
+      residuals[m] = Lane::residual(all.own[m], is_whole ? predicted : all.in_first_row(m, predicted, above));
+    }
+  }
+
+  // For units that may have values of several rows. Runs from the last units to the first ones, since residuals need
+  // the values before them.
+  H5L_DEVICE void replace_by_residuals() const {
+    const RowDivider rows(length_);
+    H5L_NO_UNROLL for (u32 k = U::of_thread; k-- > 0;) {
+      const u32 first = (k * kThreads + thread()) * U::values;
+      Packed residuals[kUnitWords] = {};
+      if (first < count()) residuals_of_unit<false>(first, rows, residuals);
+      sync_block();
+      if (first < count()) {
+        H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) packed(first / kPerWord + m) = residuals[m];
+      }
+    }
   }
 
   // ---------------------------------------------------------------------------------------------------------------
   // From residuals to planes
 
-  static constexpr u32 kUnitWords = U::words * 4 / sizeof(Packed);
-
-  // The residuals of a unit in a row.
-  H5L_DEVICE void residuals_of_unit(u32 y, u32 x, Packed (&residuals)[kUnitWords]) const {
-    const Stretch<kUnitWords> all = stretch<kUnitWords>(y, x);
-    if (predictor_ == Predictor::three && !all.is_first_row) {
-      H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) residuals[m] = Lane::residual(all.own[m], all.three(m));
-      return;
-    }
-    // The others are sums of some of three words; not a branch each, since the code is long.
-    const bool is_none = predictor_ == Predictor::none, is_xy = predictor_ == Predictor::xy && !all.is_first_row;
-    const bool is_y = predictor_ == Predictor::y && !all.is_first_row;
-    const Packed ones = static_cast<Packed>(~Packed{0}), above = is_y || is_xy ? ones : 0,
-                 above_before = is_xy ? ones : 0;
-    const Packed before = is_none || is_y ? 0 : ones;
-    const Packed fixed = is_none ? Lane::repeat(static_cast<W>(shared_.lattice.zero)) : Packed{0};
-    H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) {
-      const Packed beside = Lane::subtract((all.before(m) & before) | fixed, all.above_before(m) & above_before);
-      residuals[m] = Lane::residual(all.own[m], Lane::add(all.above[m] & above, beside));
-    }
-  }
-
   H5L_DEVICE void replace_by_planes() const {
     const u32 count = this->count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
     const bool has_values = has_whole_units();
-    const RowDivider rows(has_values ? length_ / U::values : 1);
+    const RowDivider rows(length_);
     u32 planes[U::of_thread][sizeof(W)][8];
     H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
-      const u32 unit = k * kThreads + thread();
+      const u32 first = (k * kThreads + thread()) * U::values;
       Packed residuals[kUnitWords] = {};
       if (!has_values) {
-        load_stretch(unit * U::values, residuals);
-      } else if (unit * U::values < count) {
-        const u32 y = rows.row(unit);
-        residuals_of_unit(y, (unit - y * rows.length) * U::values, residuals);
+        load_stretch(first, residuals);
+      } else if (first < count) {
+        residuals_of_unit<true>(first, rows, residuals);
       }
       transpose_unit(residuals, planes[k]);
     }

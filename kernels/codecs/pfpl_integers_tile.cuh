@@ -44,6 +44,10 @@ struct SingleLane {
   // The values shifted by one to the left or to the right, with another value moved in.
   H5L_DEVICE static W before(W, W left) { return left; }
   H5L_DEVICE static W behind(W, W right) { return right; }
+  H5L_DEVICE static W shifted(W low, W, u32) { return low; }  // the values of two words from one on
+  // Flags of values, and a mask of those in word m.
+  H5L_DEVICE static u32 flag(u32 value) { return u32{1} << value; }
+  H5L_DEVICE static W mask(u32 flags, u32 m) { return static_cast<W>(W{0} - (flags >> m & 1)); }
   H5L_DEVICE static W add(W a, W b) { return static_cast<W>(a + b); }
   H5L_DEVICE static W subtract(W a, W b) { return static_cast<W>(a - b); }
   H5L_DEVICE static W average(W a, W b) { return pfpl::average(a, b); }
@@ -62,6 +66,11 @@ struct NarrowLanes {
   H5L_DEVICE static W last(u32 word) { return static_cast<W>(word >> (32 - bits)); }
   H5L_DEVICE static u32 before(u32 word, W left) { return word << bits | left; }
   H5L_DEVICE static u32 behind(u32 word, W right) { return word >> bits | u32{right} << (32 - bits); }
+  H5L_DEVICE static u32 shifted(u32 low, u32 high, u32 by) { return funnel_right(low, high, bits * by); }
+  H5L_DEVICE static u32 flag(u32 value) { return u32{1} << (value % (32 / bits) * bits + value / (32 / bits)); }
+  H5L_DEVICE static u32 mask(u32 flags, u32 m) {  // the highest bit of each lane, repeated
+    return permute_signed(flags << (bits - 1 - m), 0, bits == 8 ? 0xBA98 : 0xBB99);
+  }
   H5L_DEVICE static u32 add(u32 a, u32 b) {
     if constexpr (bits == 16) return add_pairs(a, b);
     return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
