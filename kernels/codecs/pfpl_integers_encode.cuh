@@ -144,7 +144,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   H5L_DEVICE void load_words(const OwnTile& tile) const {
     constexpr u32 n = kPieceBytes / sizeof(W);
     const bool are_values = ValueWords<W>::are_values(shared_.lattice);
-    const W flipped = are_values ? static_cast<W>(shared_.lattice.zero) : W{0};
+    const W zero = static_cast<W>(shared_.lattice.zero);
     const u32 count = this->count();
     const RowTile& rows = rows_of(tile);
     const W* const values = reinterpret_cast<const W*>(tile.values) + rows.first;
@@ -160,13 +160,13 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
         }
         u8* const to = shared_.input + place(i * kPieceBytes);
         H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {  // those behind the last one may be overwritten
-          *reinterpret_cast<Quad*>(to + k * kThreads * kPieceBytes) = flip_signs(pieces[k], flipped);
+          *reinterpret_cast<Quad*>(to + k * kThreads * kPieceBytes) = flip_signs(pieces[k], zero);
         }
       }
     } else {
       RowWalk at(length_);
       for (u32 i = thread(); i < count; i += kThreads, at.step()) {
-        word(i) = static_cast<W>(values[u64{at.y} * pitch + at.x] ^ flipped);
+        word(i) = static_cast<W>(values[u64{at.y} * pitch + at.x] ^ zero);
       }
     }
     if (are_values) return;
@@ -176,7 +176,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       Quad& piece = *reinterpret_cast<Quad*>(shared_.input + place(i * static_cast<u32>(sizeof(W))));
       W values[n];
       unpack_piece(piece, values);
-      words.to_words(values);
+      words.ranks_to_words(values);
       piece = pack_piece(values);
     }
   }

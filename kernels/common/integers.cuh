@@ -89,7 +89,8 @@ class ValueWords {
       const u32 step = static_cast<u32>(ranks_.step);
       const u32 times = (sizeof(W) == 1 ? (u32{1} << 24) - 1 : ~u32{0}) / step;
       times_ = sizeof(W) == 1 ? times : 2 * times + (2 * (~u32{0} - times * step) + 1 >= step ? 1 : 0);
-      ahead_ = (ranks_.shift + 1) * times_ + (ranks_.first << (sizeof(W) == 1 ? 24 : 33));
+      // Opaque, since compilers would take the sum apart.
+      ahead_ = opaque((ranks_.shift + 1) * times_ + (ranks_.first << (sizeof(W) == 1 ? 24 : 33)));
     } else if constexpr (sizeof(W) == 4) {
       shift_ = static_cast<double>(static_cast<W>(ranks_.shift)) + 0.5;
       inverse_ = 1 / static_cast<double>(static_cast<W>(ranks_.step));
@@ -104,10 +105,17 @@ class ValueWords {
   // Replaces values by their words.
   template <u32 n>
   H5L_DEVICE void to_words(W (&values)[n]) const {
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) values[k] = static_cast<W>(values[k] ^ zero_);
+    ranks_to_words<true>(values);
+  }
+
+  // The same of ranks. `may_have_step_1`: values may be the words, except exact ones.
+  template <bool may_have_step_1 = false, u32 n>
+  H5L_DEVICE void ranks_to_words(W (&values)[n]) const {
     W ranks[n];
     H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-      ranks[k] = static_cast<W>(values[k] ^ zero_);
-      values[k] = bin_of(ranks[k]);
+      ranks[k] = values[k];
+      if (!may_have_step_1 || ranks_.step != 1) values[k] = bin_of(ranks[k]);
     }
     for (u32 j = 0; j < lattice_.exact_count; ++j) {
       const gpu::WordOfExact& exact = lattice_.exact[j];
@@ -123,7 +131,6 @@ class ValueWords {
  private:
   // Ignores exact values.
   H5L_DEVICE W bin_of(W rank) const {
-    if (ranks_.step == 1) return rank;
     if constexpr (sizeof(W) == 8) {
       u64 place;
       return ranks_.divide(rank, place);
