@@ -401,8 +401,9 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const u32 count = this->count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
     const bool has_values = has_whole_units();
     const RowDivider rows(length_);
-    u32 planes[U::of_thread][sizeof(W)][8];
-    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
+    Planes planes[U::of_thread] = {};
+    H5L_NO_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {  // short code is faster
+      move_up(planes);
       const u32 first = (k * kThreads + thread()) * U::values;
       Packed residuals[kUnitWords] = {};
       if (!has_values) {
@@ -410,52 +411,75 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       } else if (first < count) {
         residuals_of_unit<true>(first, rows, residuals);
       }
-      transpose_unit(residuals, planes[k]);
+      transpose_unit(residuals, planes[U::of_thread - 1].bits);
     }
     const u32 own = grouped + thread();
     W rest = 0;
     if (own < count) rest = word(own);
     sync_block();
     const u32 raw_bytes = count * static_cast<u32>(sizeof(W));
-    for (u32 at = raw_bytes / 4 + thread(); at < kStreamBytes / 4; at += kThreads) {  // zeros follow the stream
+    // Zeros follow the stream; planes that share words are combined with zeros.
+    const bool share_words = groups % U::groups != 0;
+    for (u32 at = (share_words ? 0 : raw_bytes / 4) + thread(); at < kStreamBytes / 4; at += kThreads) {
       *reinterpret_cast<u32*>(shared_.input + place(4 * at)) = 0;
     }
-    if (raw_bytes % 4 != 0) sync_block();
-    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k)
-        put_planes((k * kThreads + thread()) * U::groups, groups, planes[k]);
+    if (share_words || raw_bytes % 4 != 0) sync_block();
+    if (groups == kStreamBytes / kWordBits<W>) {
+      H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
+        put_planes((k * kThreads + thread()) * U::groups, planes[k]);
+      }
+    } else {
+      H5L_NO_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
+        put_planes((k * kThreads + thread()) * U::groups, groups, planes[0]);
+        move_up(planes);
+      }
+    }
+    if (share_words) sync_block();
     if (own < count) word(own) = rest;
   }
 
-  // Writes the bytes of a unit's groups.
-  H5L_DEVICE void put_planes(u32 group, u32 groups, const u32 (&planes)[sizeof(W)][8]) const {
-    using Part = Select<U::groups == 4, u32, u16>;
-    const u32 left = group < groups ? groups - group : 0;
-    constexpr u32 most = kStreamBytes / kWordBits<W>;
-    if (groups == most) {  // planes begin at constant places
-      const u32 at = place(group);
-      H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j) {
-        const u32 plane = place(j * most), swizzle = plane % kRowBytes;
-        *reinterpret_cast<Part*>(shared_.input + (plane - swizzle) + (at ^ swizzle)) =
-            static_cast<Part>(plane_of(planes, j));
-      }
-    } else if (groups % U::groups == 0) {
-      if (left == 0) return;
-      H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j, group += groups) {
-        *reinterpret_cast<Part*>(shared_.input + place(group)) = static_cast<Part>(plane_of(planes, j));
-      }
-    } else {
-      H5L_NO_UNROLL for (u32 b = 0; b < U::groups && b < left; ++b) {
-        u32 at = group + b;
-        H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j, at += groups) {
-          shared_.input[place(at)] = static_cast<u8>(plane_of(planes, j) >> 8 * b);
-        }
-      }
+  // bits[s][c]: bit c of byte s of a unit's values, a byte for each group.
+  struct Planes {
+    u32 bits[sizeof(W)][8];
+    // Plane j of the stream, whose planes begin with the most significant one.
+    [[nodiscard]] H5L_DEVICE u32 operator[](u32 j) const {
+      const u32 bit = kWordBits<W> - 1 - j;
+      return bits[bit / 8][bit % 8];
+    }
+  };
+
+  // Moves each element to the place before it: loops cannot index registers.
+  template <class T, u32 n>
+  H5L_DEVICE static void move_up(T (&all)[n]) {
+    H5L_UNROLL for (u32 i = 0; i + 1 < n; ++i) all[i] = all[i + 1];
+  }
+
+  // Writes the bytes of a unit's groups, in a full tile: planes begin at constant places.
+  using Part = Select<U::groups == 4, u32, u16>;
+  H5L_DEVICE void put_planes(u32 group, const Planes& planes) const {
+    const u32 at = place(group);
+    H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j) {
+      const u32 plane = place(j * (kStreamBytes / kWordBits<W>)), swizzle = plane % kRowBytes;
+      *reinterpret_cast<Part*>(shared_.input + (plane - swizzle) + (at ^ swizzle)) = static_cast<Part>(planes[j]);
     }
   }
-  // Plane j of the stream, whose planes begin with the most significant one.
-  H5L_DEVICE static u32 plane_of(const u32 (&planes)[sizeof(W)][8], u32 j) {
-    const u32 bit = kWordBits<W> - 1 - j;
-    return planes[bit / 8][bit % 8];
+
+  // In any tile; where planes share words, these are zeros before.
+  H5L_DEVICE void put_planes(u32 group, u32 groups, const Planes& planes) const {
+    if (group >= groups) return;
+    const u32 left = groups - group, there = left >= 4 ? ~u32{0} : (u32{1} << 8 * left) - 1;
+    if (groups % U::groups == 0) {
+      H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j, group += groups) {
+        *reinterpret_cast<Part*>(shared_.input + place(group)) = static_cast<Part>(planes[j]);
+      }
+    } else {
+      H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j, group += groups) {
+        const u32 own = planes[j] & there, at = group / 4 * 4, shift = 8 * (group % 4);
+        const u32 behind = funnel_left(own, 0, shift);
+        atomic_or(reinterpret_cast<u32*>(shared_.input + place(at)), own << shift);
+        if (behind != 0) atomic_or(reinterpret_cast<u32*>(shared_.input + place(at + 4)), behind);
+      }
+    }
   }
 
   // ---------------------------------------------------------------------------------------------------------------
@@ -485,7 +509,11 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     H5L_NO_UNROLL for (u32 i = 0; i < kRuns; ++i) {
       u32 words[8], flags = 0;
       load_run(run_number(i), words);
-      H5L_UNROLL for (u32 w = 8; w-- > 0;) flags = funnel_left(flags_of_bytes(words[w]), flags, 4);
+      u32 used = 0;
+      H5L_UNROLL for (u32 w = 0; w < 8; ++w) used |= words[w];
+      if (any_in_warp(used != 0)) {  // else zeros in all of them, as in a plane that is not used
+        H5L_UNROLL for (u32 w = 8; w-- > 0;) flags = funnel_left(flags_of_bytes(words[w]), flags, 4);
+      }
       shared_.bitmap0[run_number(i)] = flags;
     }
   }
@@ -498,8 +526,11 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     }
     const u32 before = static_cast<u32>(payload - shared_.staged) % 4, all_kept = shared_.kept[lane()];
     payload -= before;
-    u32 rests[kRuns], begins[kRuns], ends[kRuns];
-    H5L_UNROLL for (u32 i = 0; i < kRuns; ++i) {
+    u32 rests[kRuns] = {}, begins[kRuns] = {}, ends[kRuns] = {};
+    H5L_NO_UNROLL for (u32 i = 0; i < kRuns; ++i) {
+      move_up(rests);
+      move_up(begins);
+      move_up(ends);
       const u32 number = run_number(i), flags = shared_.bitmap0[number];
       const u32 begin = before + shared_.places[number];
       u32 word = 0, bits = 8 * begin;  // the next word, and 8 times the place behind its bytes
@@ -519,9 +550,10 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
           bits = end;
         }
       }
-      rests[i] = word;
-      ends[i] = bits / 8;
-      begins[i] = begin > ends[i] / 4 * 4 ? begin : ends[i] / 4 * 4;
+      const u32 end = bits / 8, last = end / 4 * 4;
+      rests[kRuns - 1] = word;
+      ends[kRuns - 1] = end;
+      begins[kRuns - 1] = begin > last ? begin : last;
     }
     sync_block();
     H5L_UNROLL for (u32 i = 0; i < kRuns; ++i) {
@@ -532,7 +564,6 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     }
   }
 
-  // planes[s][c]: bit c of byte s of all values, a byte for each group.
   H5L_DEVICE static void transpose_unit(const Packed (&unit)[kUnitWords], u32 (&planes)[sizeof(W)][8]) {
     u32 words[U::words];
     H5L_UNROLL for (u32 m = 0; m < U::words; ++m) {

@@ -121,6 +121,7 @@ H5L_DEVICE u32 ballot(bool flag) { return __ballot_sync(~0u, flag); }
 H5L_DEVICE void atomic_add(u32* to, u32 value) { atomicAdd(to, value); }
 H5L_DEVICE void atomic_add(u64* to, u64 value) { atomicAdd(to, value); }
 H5L_DEVICE u32 atomic_add_and_get(u32* to, u32 value) { return atomicAdd(to, value); }
+H5L_DEVICE void atomic_or(u32* to, u32 bits) { atomicOr(to, bits); }
 H5L_DEVICE void atomic_max(u64* to, u64 value) { atomicMax(to, value); }
 H5L_DEVICE void fence() { __threadfence(); }
 

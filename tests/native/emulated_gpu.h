@@ -331,6 +331,9 @@ W add_atomically(W* to, W value) {
 inline u32 atomic_add_and_get(u32* to, u32 value) { return add_atomically(to, value); }
 inline void atomic_add(u32* to, u32 value) { add_atomically(to, value); }
 inline void atomic_add(u64* to, u64 value) { add_atomically(to, value); }
+inline void atomic_or(u32* to, u32 bits) {
+  atomically(to, [&](auto order) { return std::atomic_ref(*to).fetch_or(bits, order); });
+}
 inline void atomic_max(u64* to, u64 value) {
   atomically(to, [&](auto order) {
     u64 found = std::atomic_ref(*to).load(order);
