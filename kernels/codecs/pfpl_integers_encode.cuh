@@ -53,7 +53,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const RowTile rows = rows_of(tile);
     const u32 lines = (rows.length * static_cast<u32>(sizeof(W)) + kLineBytes - 1) / kLineBytes;
     RowWalk at(lines);
-    for (u32 i = thread(); i < lines * rows.rows; i += kThreads, at.step()) {
+    H5L_NO_UNROLL for (u32 i = thread(); i < lines * rows.rows; i += kThreads, at.step()) {
       prefetch(tile.values + rows.place(at.y, 0) * sizeof(W) + at.x * kLineBytes);
     }
   }
@@ -96,7 +96,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       const W* const values = reinterpret_cast<const W*>(tile.values);
       const RowTile rows = rows_of(tile);
       RowWalk walk(rows.length);
-      for (u32 i = thread(); i < rows.count(); i += kThreads, walk.step()) {
+      H5L_NO_UNROLL for (u32 i = thread(); i < rows.count(); i += kThreads, walk.step()) {
         reinterpret_cast<W*>(out)[i] = values[rows.place(walk.y, walk.x)];
       }
       return;
@@ -149,8 +149,8 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const RowTile& rows = rows_of(tile);
     const W* const values = reinterpret_cast<const W*>(tile.values) + rows.first;
     const u32 pitch = rows.pitch;
+    constexpr u32 at_once = 4;  // pieces, or values, in flight
     if (length_ % n == 0 && pitch % n == 0 && reinterpret_cast<u64>(values) % kPieceBytes == 0) {
-      constexpr u32 at_once = 4;  // pieces in flight
       RowWalk at(length_ / n);
       H5L_NO_UNROLL for (u32 i = thread(); i < count / n; i += at_once * kThreads) {
         Quad pieces[at_once] = {};
@@ -165,8 +165,14 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       }
     } else {
       RowWalk at(length_);
-      for (u32 i = thread(); i < count; i += kThreads, at.step()) {
-        word(i) = static_cast<W>(values[u64{at.y} * pitch + at.x] ^ zero);
+      H5L_NO_UNROLL for (u32 i = thread(); i < count; i += at_once * kThreads) {
+        W own[at_once] = {};
+        H5L_UNROLL for (u32 k = 0; k < at_once; ++k, at.step()) {
+          if (i + k * kThreads < count) own[k] = values[at.y * pitch + at.x];
+        }
+        H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+          if (i + k * kThreads < count) word(i + k * kThreads) = static_cast<W>(own[k] ^ zero);
+        }
       }
     }
     if (are_values) return;
@@ -254,9 +260,9 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       all.above_left = near_word(above - 1);
       all.above_right = near_word(above + static_cast<i32>(values));
       u32 v = x == 0 && first != 0 ? 0 : length_ - x;
-      for (; v < values; v += length_) all.starts |= Lane::flag(v);
+      H5L_NO_UNROLL for (; v < values; v += length_) all.starts |= Lane::flag(v);
       all.has_ends = v == values;
-      for (v = 0; v < values && first + v < length_; ++v) all.firsts |= Lane::flag(v);
+      H5L_NO_UNROLL for (v = 0; v < values && first + v < length_; ++v) all.firsts |= Lane::flag(v);
     }
     if (first == 0) all.left = zero;
     return all;
@@ -334,7 +340,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
           wanted = 0;  // samples have whole groups
         } else {
           const u32 left = samples.count - at, own = left < wanted ? left : wanted;
-          for (u32 v = own; v < kGroupOfIntegers; ++v) inside &= ~Lane::flag(v);
+          H5L_NO_UNROLL for (u32 v = own; v < kGroupOfIntegers; ++v) inside &= ~Lane::flag(v);
           wanted -= own;
         }
         const u32 first = samples.first + number * samples.apart + at;
@@ -420,7 +426,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const u32 raw_bytes = count * static_cast<u32>(sizeof(W));
     // Zeros follow the stream; planes that share words are combined with zeros.
     const bool share_words = groups % U::groups != 0;
-    for (u32 at = (share_words ? 0 : raw_bytes / 4) + thread(); at < kStreamBytes / 4; at += kThreads) {
+    H5L_NO_UNROLL for (u32 at = (share_words ? 0 : raw_bytes / 4) + thread(); at < kStreamBytes / 4; at += kThreads) {
       *reinterpret_cast<u32*>(shared_.input + place(4 * at)) = 0;
     }
     if (share_words || raw_bytes % 4 != 0) sync_block();

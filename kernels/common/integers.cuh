@@ -117,7 +117,7 @@ class ValueWords {
       ranks[k] = values[k];
       if (!may_have_step_1 || ranks_.step != 1) values[k] = bin_of(ranks[k]);
     }
-    for (u32 j = 0; j < lattice_.exact_count; ++j) {
+    H5L_NO_UNROLL for (u32 j = 0; j < lattice_.exact_count; ++j) {
       const gpu::WordOfExact& exact = lattice_.exact[j];
       const W value = static_cast<W>(exact.value), word = static_cast<W>(exact.word), bin = static_cast<W>(exact.bin);
       const W below = static_cast<W>(exact.below), above = static_cast<W>(exact.above);
