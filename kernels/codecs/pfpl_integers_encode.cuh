@@ -498,16 +498,11 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
 
   H5L_DEVICE void load_run(u32 number, u32 (&words)[8]) const {
     const u32 at = place(number * kRunBytes);
-    const Quad low = *reinterpret_cast<const Quad*>(shared_.input + at);
-    const Quad high = *reinterpret_cast<const Quad*>(shared_.input + (at ^ kPieceBytes));
-    words[0] = low.x;
-    words[1] = low.y;
-    words[2] = low.z;
-    words[3] = low.w;
-    words[4] = high.x;
-    words[5] = high.y;
-    words[6] = high.z;
-    words[7] = high.w;
+    H5L_UNROLL for (u32 k = 0; k < 2; ++k) {
+      u32 piece[4];
+      unpack_piece<u32>(*reinterpret_cast<const Quad*>(shared_.input + (at ^ k * kPieceBytes)), piece);
+      H5L_UNROLL for (u32 w = 0; w < 4; ++w) words[4 * k + w] = piece[w];
+    }
   }
 
   // Builds bitmap0.
