@@ -44,7 +44,8 @@ struct SingleLane {
   // The values shifted by one to the left or to the right, with another value moved in.
   H5L_DEVICE static W before(W, W left) { return left; }
   H5L_DEVICE static W behind(W, W right) { return right; }
-  H5L_DEVICE static W shifted(W low, W, u32) { return low; }  // the values of two words from one on
+  // Values of two adjacent words, from value `by` of the first one on.
+  H5L_DEVICE static W shifted(W low, W, u32 /*by*/) { return low; }
   // Flags of values, and a mask of those in word m.
   H5L_DEVICE static u32 flag(u32 value) { return u32{1} << value; }
   H5L_DEVICE static W mask(u32 flags, u32 m) { return static_cast<W>(W{0} - (flags >> m & 1)); }
