@@ -9,8 +9,12 @@
 
 namespace h5lossy::H5L_TARGET::pfpl {
 
-struct IntegerEncodeShared : RemoveShared<kUnitsBytes> {
+struct IntegerEncodeShared : RemoveShared<kStreamBytes> {
   WordLattice lattice;
+  RowTile tiles[kLoopTiles];  // of the loop's tiles
+  // For flags of the bytes of a word, twice: a selector that moves these bytes to the front, and, from bit 16 on, 8
+  // times how many they are.
+  u32 kept[kWarpThreads];
   u32 costs[kWarps][kPredictors];
   u32 bytes;  // of the payload
 };
@@ -25,34 +29,48 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   static constexpr u32 kMostWaiting = 2;
 
   H5L_DEVICE IntegerEncoder(IntegerEncodeShared& shared, const EncodePlan& plan)
-      : ZeroRemover<IntegerEncodeShared>(shared), plan_(plan) {}
+      : ZeroRemover<IntegerEncodeShared>(shared), plan_(plan) {
+    u32 selector = 0, bits = 0;
+    for (u32 b = 0; b < 4; ++b) {
+      if ((lane() >> b & 1) == 0) continue;
+      selector |= b << bits / 2;
+      bits += 8;
+    }
+    for (u32 at = bits / 2; at < 16; at += 4) selector |= u32{4} << at;  // of a second word, which is 0
+    if (warp() == 0) shared.kept[lane()] = selector | bits << 16;
+  }
 
-  // Finds a tile's chunk.
+  // Finds a tile's chunk, and its rows there.
   H5L_DEVICE void find_values(OwnTile& tile) const {
     tile.values = raw_of(plan_, tile.work.chunk);
-    tile.raw_bytes = row_tile_of(plan_.shape, tile.work.index).count() * static_cast<u32>(sizeof(W));
+    const RowTile rows = row_tile_of(plan_.shape, tile.work.index);
+    tile.raw_bytes = rows.count() * static_cast<u32>(sizeof(W));
+    rows_of(tile) = rows;
   }
 
   // Values are loaded when the tile's turn comes; until then they are only prefetched.
   H5L_DEVICE void start(const OwnTile& tile) const {
-    const RowTile rows = row_tile_of(plan_.shape, tile.work.index);
+    const RowTile rows = rows_of(tile);
     const u32 lines = (rows.length * static_cast<u32>(sizeof(W)) + kLineBytes - 1) / kLineBytes;
     RowWalk at(lines);
-    for (u32 i = thread(); i < lines * rows.rows; i += kThreads, at.step()) {
+    H5L_NO_UNROLL for (u32 i = thread(); i < lines * rows.rows; i += kThreads, at.step()) {
       prefetch(tile.values + rows.place(at.y, 0) * sizeof(W) + at.x * kLineBytes);
     }
   }
 
   // Returns the size of the payload, or that of the values if the tile is stored; valid in the first thread.
   H5L_DEVICE u32 measure(const OwnTile& tile) {
-    tile_ = row_tile_of(plan_.shape, tile.work.index);
+    rows_ = rows_of(tile).rows;
+    length_ = rows_of(tile).length;
     copy_lattice(plan_.lattices + tile.work.chunk, shared_.lattice);
     sync_block();  // also: the input is free
-    load_words(tile.values);
+    load_words(tile);
     sync_block();
     predictor_ = choose_predictor();
-    replace_by_residuals();
-    sync_block();
+    if (!has_whole_units()) {
+      replace_by_residuals();
+      sync_block();
+    }
     replace_by_planes();
     sync_block();
     mark_stream();
@@ -76,9 +94,10 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     if (bytes_ == 0) return;
     if (bytes_ == tile.raw_bytes) {
       const W* const values = reinterpret_cast<const W*>(tile.values);
-      RowWalk walk(tile_.length);
-      for (u32 i = thread(); i < tile_.count(); i += kThreads, walk.step()) {
-        reinterpret_cast<W*>(out)[i] = values[tile_.place(walk.y, walk.x)];
+      const RowTile rows = rows_of(tile);
+      RowWalk walk(rows.length);
+      H5L_NO_UNROLL for (u32 i = thread(); i < rows.count(); i += kThreads, walk.step()) {
+        reinterpret_cast<W*>(out)[i] = values[rows.place(walk.y, walk.x)];
       }
       return;
     }
@@ -97,267 +116,460 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   }
 
  private:
-  [[nodiscard]] H5L_DEVICE W& word(u32 i) const { return *value_in_units<W>(shared_.input, i); }
+  [[nodiscard]] H5L_DEVICE RowTile& rows_of(const OwnTile& tile) const {
+    return shared_.tiles[&tile - shared_.loop.tiles];
+  }
+
+  // Where a byte of the tile, or of the stream, is: in rows of kRowBytes, which have their pieces swizzled.
+  H5L_DEVICE static constexpr u32 place(u32 at) { return at ^ (at / kRowBytes % 8 * kPieceBytes); }
+
+  [[nodiscard]] H5L_DEVICE W& word(u32 i) const {
+    return *reinterpret_cast<W*>(shared_.input + place(i * static_cast<u32>(sizeof(W))));
+  }
   // Word m of 32 bits, or of 64.
   using Lane = LanesOf<W>;
   using Packed = typename Lane::Word;
   static constexpr u32 kPerWord = sizeof(Packed) / sizeof(W);
   [[nodiscard]] H5L_DEVICE Packed& packed(u32 m) const {
-    return *reinterpret_cast<Packed*>(shared_.input + U::place(m * kPerWord));
+    return *reinterpret_cast<Packed*>(shared_.input + place(m * static_cast<u32>(sizeof(Packed))));
   }
+
+  [[nodiscard]] H5L_DEVICE u32 count() const { return rows_ * length_; }
+  // Whether no unit has values of two rows.
+  [[nodiscard]] H5L_DEVICE bool has_whole_units() const { return length_ % U::values == 0; }
 
   // ---------------------------------------------------------------------------------------------------------------
   // From values to words
 
-  H5L_DEVICE void load_words(const u8* chunk) const {
+  H5L_DEVICE void load_words(const OwnTile& tile) const {
     constexpr u32 n = kPieceBytes / sizeof(W);
-    const ValueWords<W> words(shared_.lattice);
+    const bool are_values = ValueWords<W>::are_values(shared_.lattice);
     const W zero = static_cast<W>(shared_.lattice.zero);
-    const bool are_values = words.are_values();
-    const u8* const first = chunk + tile_.first * sizeof(W);
-    if (tile_.length % n == 0 && tile_.pitch % n == 0 && reinterpret_cast<u64>(first) % kPieceBytes == 0) {
-      RowWalk at(tile_.length / n);
-      constexpr u32 at_once = 4;  // pieces in flight
-      H5L_NO_UNROLL for (u32 i = thread() * n; i < tile_.count(); i += at_once * kThreads * n) {
-        Quad pieces[at_once];
+    const u32 count = this->count();
+    const RowTile& rows = rows_of(tile);
+    const W* const values = reinterpret_cast<const W*>(tile.values) + rows.first;
+    const u32 pitch = rows.pitch;
+    constexpr u32 at_once = 4;  // pieces, or values, in flight
+    if (length_ % n == 0 && pitch % n == 0 && reinterpret_cast<u64>(values) % kPieceBytes == 0) {
+      RowWalk at(length_ / n);
+      H5L_NO_UNROLL for (u32 i = thread(); i < count / n; i += at_once * kThreads) {
+        Quad pieces[at_once] = {};
         H5L_UNROLL for (u32 k = 0; k < at_once; ++k, at.step()) {
-          const u8* const from = first + (u64{at.y} * tile_.pitch + at.x * n) * sizeof(W);
-          if (i + k * kThreads * n < tile_.count()) pieces[k] = *reinterpret_cast<const Quad*>(from);
+          if (i + k * kThreads >= count / n) continue;
+          pieces[k] = reinterpret_cast<const Quad*>(values)[at.y * (pitch / n) + at.x];
         }
-        H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-          const u32 own = i + k * kThreads * n;
-          if (own >= tile_.count()) break;
-          Quad piece = flip_signs(pieces[k], zero);
-          if (!are_values) {
-            W values[n];
-            unpack_piece(pieces[k], values);
-            words.to_words(values);
-            piece = pack_piece(values);
-          }
-          u32* const to = reinterpret_cast<u32*>(shared_.input + U::place(own));
-          to[0] = piece.x;
-          to[1] = piece.y;
-          to[2] = piece.z;
-          to[3] = piece.w;
+        u8* const to = shared_.input + place(i * kPieceBytes);
+        H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {  // those behind the last one may be overwritten
+          *reinterpret_cast<Quad*>(to + k * kThreads * kPieceBytes) = flip_signs(pieces[k], zero);
         }
       }
-      return;
+    } else {
+      RowWalk at(length_);
+      H5L_NO_UNROLL for (u32 i = thread(); i < count; i += at_once * kThreads) {
+        W own[at_once] = {};
+        H5L_UNROLL for (u32 k = 0; k < at_once; ++k, at.step()) {
+          if (i + k * kThreads < count) own[k] = values[at.y * pitch + at.x];
+        }
+        H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+          if (i + k * kThreads < count) word(i + k * kThreads) = static_cast<W>(own[k] ^ zero);
+        }
+      }
     }
-    const W* const values = reinterpret_cast<const W*>(chunk);
-    RowWalk at(tile_.length);
-    for (u32 i = thread(); i < tile_.count(); i += kThreads, at.step()) {
-      W own[1] = {values[tile_.place(at.y, at.x)]};
-      words.to_words(own);
-      word(i) = own[0];
+    if (are_values) return;
+    sync_block();
+    const ValueWords<W> words(shared_.lattice);
+    H5L_NO_UNROLL for (u32 i = thread() * n; i < count; i += kThreads * n) {
+      Quad& piece = *reinterpret_cast<Quad*>(shared_.input + place(i * static_cast<u32>(sizeof(W))));
+      W values[n];
+      unpack_piece(piece, values);
+      words.ranks_to_words(values);
+      piece = pack_piece(values);
     }
   }
 
   // ---------------------------------------------------------------------------------------------------------------
   // Predictors
 
-  // The residuals of a word with all predictors; `is_first_row` says that there is no row above.
-  H5L_DEVICE void all_residuals(u32 i, u32 x, bool is_first_row, bool is_first, W zero,
-                                W (&residuals)[kPredictors]) const {
-    const u32 length = tile_.length;
-    const W own = word(i), left = is_first ? zero : word(x == 0 ? i - length : i - 1);
-    W predicted[kPredictors] = {zero, left, left, left, left};
-    if (!is_first_row) {
-      const u32 above = i - length;
-      const W n = word(above), nw = word(x == 0 ? above : above - 1), ne = word(x + 1 == length ? above : above + 1);
-      predicted[2] = n;
-      predicted[3] = average(n, average(nw, ne));
-      predicted[4] = static_cast<W>(n + (x == 0 ? 0 : left - nw));
+  static constexpr u32 kUnitWords = U::words * 4 / sizeof(Packed), kGroupWords = kGroupOfIntegers / kPerWord;
+
+  // Adjacent words, those above, and the values beside them. `is_whole`: they are in one row, and begin at a multiple
+  // of n words.
+  template <u32 n, bool is_whole>
+  struct Stretch {
+    Packed own[n], above[n];
+    W left, above_left, above_right;
+    u32 starts;     // flags of values that begin a row, except the first one
+    u32 firsts;     // flags of values in the first row
+    bool has_ends;  // whether the value behind the last one begins a row
+
+    // A word of values to the left of the own ones, and of those above.
+    [[nodiscard]] H5L_DEVICE Packed before(u32 m) const {
+      return at_starts(m, Lane::before(own[m], m == 0 ? left : Lane::last(own[m - 1])));
     }
-    H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
-      residuals[p] = static_cast<W>(to_negabinary<W>(static_cast<W>(own - predicted[p])));
+    [[nodiscard]] H5L_DEVICE Packed above_before(u32 m) const {
+      return at_starts(m, Lane::before(above[m], m == 0 ? above_left : Lane::last(above[m - 1])));
+    }
+    [[nodiscard]] H5L_DEVICE Packed three(u32 m) const {
+      Packed behind = Lane::behind(above[m], m + 1 == n ? above_right : Lane::first(above[m + 1]));
+      if constexpr (!is_whole) {
+        const Packed next = m + 1 == n ? Packed{0} : Lane::mask(starts, m + 1);
+        const W last = m + 1 == n && has_ends ? static_cast<W>(~W{0}) : Lane::first(next);
+        behind = select(Lane::behind(Lane::mask(starts, m), last), above[m], behind);
+      }
+      return Lane::average(above[m], Lane::average(above_before(m), behind));
+    }
+    // In the first row, all predictors but `none` are `x`.
+    [[nodiscard]] H5L_DEVICE Packed in_first_row(u32 m, Packed predicted,
+                                                 Packed where = static_cast<Packed>(~Packed{0})) const {
+      return select(Lane::mask(firsts, m) & where, before(m), predicted);
+    }
+
+   private:
+    [[nodiscard]] H5L_DEVICE Packed at_starts(u32 m, Packed word) const {
+      return is_whole ? word : select(Lane::mask(starts, m), above[m], word);
+    }
+    H5L_DEVICE static Packed select(Packed mask, Packed a, Packed b) {
+      return static_cast<Packed>((a & mask) | (b & ~mask));
+    }
+  };
+
+  // Loads n words from value `first` on. In the first row, what is above has no meaning.
+  template <u32 n, bool is_whole>
+  H5L_DEVICE Stretch<n, is_whole> stretch(u32 first, const RowDivider& rows) const {
+    constexpr u32 values = n * kPerWord;
+    Stretch<n, is_whole> all = {};
+    const u32 y = rows.row(first), x = first - y * length_;
+    const W zero = static_cast<W>(shared_.lattice.zero);
+    if constexpr (is_whole) {
+      const u32 above = y == 0 ? first : first - length_;
+      load_stretch(first, all.own);
+      load_stretch(above, all.above);
+      all.left = word(x == 0 ? above : first - 1);
+      all.above_left = word(x == 0 ? above : above - 1);
+      all.above_right = word(above + values - (x + values == length_ ? 1 : 0));
+      all.firsts = y == 0 ? ~u32{0} : 0;
+    } else {
+      const i32 above = static_cast<i32>(first - length_);
+      if constexpr (n == kUnitWords) {
+        load_stretch(first, all.own);
+      } else {
+        load_anywhere(static_cast<i32>(first), all.own);
+      }
+      load_anywhere(above, all.above);
+      all.left = near_word(static_cast<i32>(first) - 1);
+      all.above_left = near_word(above - 1);
+      all.above_right = near_word(above + static_cast<i32>(values));
+      u32 v = x == 0 && first != 0 ? 0 : length_ - x;
+      H5L_NO_UNROLL for (; v < values; v += length_) all.starts |= Lane::flag(v);
+      all.has_ends = v == values;
+      H5L_NO_UNROLL for (v = 0; v < values && first + v < length_; ++v) all.firsts |= Lane::flag(v);
+    }
+    if (first == 0) all.left = zero;
+    return all;
+  }
+
+  // A value, or the nearest one that there is.
+  [[nodiscard]] H5L_DEVICE W near_word(i32 i) const {
+    constexpr i32 last = kStreamBytes / sizeof(W) - 1;
+    return word(static_cast<u32>(i < 0 ? 0 : i > last ? last : i));
+  }
+
+  template <u32 n>
+  H5L_DEVICE void load_anywhere(i32 first, Packed (&to)[n]) const {
+    constexpr i32 last = kStreamBytes / sizeof(Packed) - 1, per_word = kPerWord;
+    const i32 w = first >= 0 ? first / per_word : -((per_word - 1 - first) / per_word);
+    const u32 shift = static_cast<u32>(first - w * per_word);
+    Packed words[n + 1];
+    H5L_UNROLL for (u32 m = 0; m <= n; ++m) {
+      const i32 at = w + static_cast<i32>(m);
+      words[m] = packed(static_cast<u32>(at < 0 ? 0 : at > last ? last : at));
+    }
+    H5L_UNROLL for (u32 m = 0; m < n; ++m) to[m] = Lane::shifted(words[m], words[m + 1], shift);
+  }
+
+  template <u32 n>
+  H5L_DEVICE void load_stretch(u32 first, Packed (&to)[n]) const {
+    constexpr u32 bytes = n * sizeof(Packed);
+    const u32 at = place(first * static_cast<u32>(sizeof(W)));
+    if constexpr (bytes < kPieceBytes) {
+      H5L_UNROLL for (u32 m = 0; m < n; ++m) to[m] = reinterpret_cast<const Packed*>(shared_.input + at)[m];
+    } else {
+      constexpr u32 in_piece = kPieceBytes / sizeof(Packed);
+      H5L_UNROLL for (u32 k = 0; k < n / in_piece; ++k) {
+        Packed words[in_piece];
+        unpack_piece<Packed>(*reinterpret_cast<const Quad*>(shared_.input + (at ^ k * kPieceBytes)), words);
+        H5L_UNROLL for (u32 m = 0; m < in_piece; ++m) to[k * in_piece + m] = words[m];
+      }
     }
   }
 
   // Chooses the first predictor that leaves the fewest bytes on the samples, which are concatenated.
   H5L_DEVICE Predictor choose_predictor() const {
-    const Samples samples(tile_.rows, tile_.length);
-    const u32 count = samples.number * samples.count;
-    const W zero = static_cast<W>(shared_.lattice.zero);
+    const Samples samples(rows_, length_);
     u32 costs[kPredictors] = {};
-    const RowDivider rows(tile_.length), numbers(samples.count);
-    H5L_NO_UNROLL for (u32 g = thread() * kGroupOfIntegers; g < count; g += kThreads * kGroupOfIntegers) {
-      W used[kPredictors] = {};
-      const u32 number = numbers.row(g);
-      u32 left = (number + 1) * samples.count - g, i = samples.first + number * samples.apart + samples.count - left;
-      u32 x = i - rows.row(i) * tile_.length;
-      H5L_NO_UNROLL for (u32 k = g; k < g + kGroupOfIntegers && k < count; ++k) {
-        W residuals[kPredictors];
-        all_residuals(i, x, i < tile_.length, i == 0, zero, residuals);
-        H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) used[p] |= residuals[p];
-        ++i;
-        if (--left == 0) {
-          left = samples.count;
-          i += samples.apart - samples.count;
-          x = i - rows.row(i) * tile_.length;
-        } else {
-          x = x + 1 == tile_.length ? 0 : x + 1;
-        }
-      }
-      H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) costs[p] += count_ones(u64{used[p]});
+    if (has_whole_units()) {
+      count_groups<true>(samples, costs);
+    } else {
+      count_groups<false>(samples, costs);
     }
     H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
       const u32 all = sum_of_warp(costs[p]);
       if (lane() == 0) shared_.costs[warp()][p] = all;
     }
     sync_block();
-    u32 best = 0, least = ~u32{0};
-    const u32 predictors = tile_.rows > 1 ? kPredictors : 2;  // with one row, the others equal `x`
-    for (u32 p = 0; p < predictors; ++p) {
-      u32 cost = 0;
-      for (u32 w = 0; w < kWarps; ++w) cost += shared_.costs[w][p];
-      if (cost < least) {
-        least = cost;
-        best = p;
-      }
+    const u32 predictors = rows_ > 1 ? kPredictors : 2, p = lane();  // with one row, the others equal `x`
+    u32 cost = ~u32{0};
+    if (p < predictors) {
+      cost = p;
+      H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) cost += shared_.costs[w][p] * 8;
     }
-    return static_cast<Predictor>(best);
+    return static_cast<Predictor>(least_of_warp(cost) % 8);
   }
 
+  template <bool is_whole>
+  H5L_DEVICE void count_groups(const Samples& samples, u32 (&costs)[kPredictors]) const {
+    const u32 count = samples.number * samples.count;
+    const RowDivider rows(length_), numbers(samples.count);
+    const Packed zeros = Lane::repeat(static_cast<W>(shared_.lattice.zero));
+    H5L_NO_UNROLL for (u32 g = thread() * kGroupOfIntegers; g < count; g += kThreads * kGroupOfIntegers) {
+      Packed used[kPredictors] = {};
+      u32 number = numbers.row(g), at = g - number * samples.count, wanted = kGroupOfIntegers;
+      H5L_NO_UNROLL for (; wanted != 0 && number < samples.number; ++number, at = 0) {
+        u32 inside = ~u32{0};
+        if constexpr (is_whole) {
+          wanted = 0;  // samples have whole groups
+        } else {
+          const u32 left = samples.count - at, own = left < wanted ? left : wanted;
+          H5L_NO_UNROLL for (u32 v = own; v < kGroupOfIntegers; ++v) inside &= ~Lane::flag(v);
+          wanted -= own;
+        }
+        const u32 first = samples.first + number * samples.apart + at;
+        const Stretch<kGroupWords, is_whole> all = stretch<kGroupWords, is_whole>(first, rows);
+        H5L_UNROLL for (u32 m = 0; m < kGroupWords; ++m) {
+          const Packed before = all.before(m), above = all.above[m];
+          const Packed xy = Lane::add(above, Lane::subtract(before, all.above_before(m)));
+          const Packed predicted[kPredictors] = {zeros, before, all.in_first_row(m, above),
+                                                 all.in_first_row(m, all.three(m)), all.in_first_row(m, xy)};
+          H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
+            const Packed residual = Lane::residual(all.own[m], predicted[p]);
+            used[p] |= is_whole ? residual : residual & Lane::mask(inside, m);
+          }
+        }
+      }
+      H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) costs[p] += count_ones(u64{Lane::any(used[p])});
+    }
+  }
+
+  // The residuals of a unit.
+  template <bool is_whole>
+  H5L_DEVICE void residuals_of_unit(u32 first, const RowDivider& rows, Packed (&residuals)[kUnitWords]) const {
+    const Stretch<kUnitWords, is_whole> all = stretch<kUnitWords, is_whole>(first, rows);
+    const bool is_first_row = is_whole && all.firsts != 0;
+    if (predictor_ == Predictor::three && !is_first_row) {
+      H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) {
+        const Packed predicted = all.three(m);
+        residuals[m] = Lane::residual(all.own[m], is_whole ? predicted : all.in_first_row(m, predicted));
+      }
+      return;
+    }
+    // The others are sums of some of three words; not a branch each, since the code is long.
+    const bool is_none = predictor_ == Predictor::none, is_xy = predictor_ == Predictor::xy && !is_first_row;
+    const bool is_y = predictor_ == Predictor::y && !is_first_row;
+    const Packed ones = static_cast<Packed>(~Packed{0}), above = is_y || is_xy ? ones : Packed{0};
+    const Packed above_before = is_xy ? ones : Packed{0}, before = is_none || is_y ? Packed{0} : ones;
+    const Packed fixed = is_none ? Lane::repeat(static_cast<W>(shared_.lattice.zero)) : Packed{0};
+    H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) {
+      const Packed beside = Lane::subtract((all.before(m) & before) | fixed, all.above_before(m) & above_before);
+      const Packed predicted = Lane::add(all.above[m] & above, beside);
+      residuals[m] = Lane::residual(all.own[m], is_whole ? predicted : all.in_first_row(m, predicted, above));
+    }
+  }
+
+  // For units that may have values of several rows. Runs from the last units to the first ones, since residuals need
+  // the values before them.
   H5L_DEVICE void replace_by_residuals() const {
-    const W zero = static_cast<W>(shared_.lattice.zero);
-    if (tile_.length % kPerWord == 0) {
-      const RowDivider rows(tile_.length / kPerWord);
-      replace_words([&](u32 m) { return residuals_of_word(m, rows, zero); });
-    } else {
-      const RowDivider rows(tile_.length);
-      replace_words([&](u32 m) { return single_residuals(m, rows, zero); });
-    }
-  }
-
-  // Runs from the last word to the first, since residuals need the words before them.
-  template <class Residuals>
-  H5L_DEVICE void replace_words(Residuals residuals) const {
-    const u32 words = (tile_.count() + kPerWord - 1) / kPerWord;
-    for (u32 round = (words + kThreads - 1) / kThreads; round-- > 0;) {
-      const u32 m = round * kThreads + thread();
-      const Packed own = m < words ? residuals(m) : Packed{0};
+    const RowDivider rows(length_);
+    H5L_NO_UNROLL for (u32 k = U::of_thread; k-- > 0;) {
+      const u32 first = (k * kThreads + thread()) * U::values;
+      Packed residuals[kUnitWords] = {};
+      if (first < count()) residuals_of_unit<false>(first, rows, residuals);
       sync_block();
-      if (m < words) packed(m) = own;
-    }
-  }
-
-  // For values that are adjacent in a row.
-  H5L_DEVICE Packed residuals_of_word(u32 m, const RowDivider& rows, W zero) const {
-    const u32 y = rows.row(m), x = m - y * rows.length, last = rows.length - 1;
-    const Packed own = packed(m), zeros = Lane::repeat(zero);
-    if (predictor_ == Predictor::none) return Lane::to_negabinary(Lane::subtract(own, zeros));
-    if (y == 0 || predictor_ == Predictor::x) {
-      const W before = x != 0 ? Lane::last(packed(m - 1)) : y == 0 ? zero : Lane::first(packed(m - rows.length));
-      return Lane::to_negabinary(Lane::subtract(own, Lane::before(own, before)));
-    }
-    const u32 above = m - rows.length;
-    const Packed n = packed(above);
-    if (predictor_ == Predictor::y) return Lane::to_negabinary(Lane::subtract(own, n));
-    const W nw = x == 0 ? Lane::first(n) : Lane::last(packed(above - 1));
-    if (predictor_ == Predictor::three) {
-      const W ne = x == last ? Lane::last(n) : Lane::first(packed(above + 1));
-      const Packed predicted = Lane::average(n, Lane::average(Lane::before(n, nw), Lane::behind(n, ne)));
-      return Lane::to_negabinary(Lane::subtract(own, predicted));
-    }
-    // The differences between the row and the row above, and then the differences of these.
-    const Packed more = Lane::subtract(own, n);
-    const W before = x == 0 ? W{0} : static_cast<W>(Lane::last(packed(m - 1)) - nw);
-    return Lane::to_negabinary(Lane::subtract(more, Lane::before(more, before)));
-  }
-
-  // For values whose rows begin anywhere.
-  H5L_DEVICE Packed single_residuals(u32 m, const RowDivider& rows, W zero) const {
-    Packed all = 0;
-    H5L_NO_UNROLL for (u32 k = 0; k < kPerWord; ++k) {
-      const u32 i = m * kPerWord + k;
-      if (i >= tile_.count()) break;
-      const u32 y = rows.row(i), x = i - y * rows.length;
-      W residuals[kPredictors];
-      all_residuals(i, x, y == 0, i == 0, zero, residuals);
-      W own = residuals[0];
-      H5L_UNROLL for (u32 p = 1; p < kPredictors; ++p) {
-        if (static_cast<u32>(predictor_) == p) own = residuals[p];
+      if (first < count()) {
+        H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) packed(first / kPerWord + m) = residuals[m];
       }
-      all |= static_cast<Packed>(Packed{own} << (8 * sizeof(W) * k % (8 * sizeof(Packed))));
     }
-    return all;
   }
 
   // ---------------------------------------------------------------------------------------------------------------
   // From residuals to planes
 
   H5L_DEVICE void replace_by_planes() const {
-    const u32 count = tile_.count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
-    u32 planes[U::of_thread][sizeof(W)][8];
-    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
+    const u32 count = this->count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
+    const bool has_values = has_whole_units();
+    const RowDivider rows(length_);
+    Planes planes[U::of_thread] = {};
+    H5L_NO_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {  // short code is faster
+      move_up(planes);
       const u32 first = (k * kThreads + thread()) * U::values;
-      u32 words[U::words];
-      H5L_UNROLL for (u32 m = 0; m < U::words; ++m) {
-        words[m] = reinterpret_cast<const u32*>(shared_.input + U::place(first))[m];
+      Packed residuals[kUnitWords] = {};
+      if (!has_values) {
+        load_stretch(first, residuals);
+      } else if (first < count) {
+        residuals_of_unit<true>(first, rows, residuals);
       }
-      transpose_unit(words, planes[k]);
+      transpose_unit(residuals, planes[U::of_thread - 1].bits);
     }
     const u32 own = grouped + thread();
     W rest = 0;
     if (own < count) rest = word(own);
     sync_block();
     const u32 raw_bytes = count * static_cast<u32>(sizeof(W));
-    for (u32 at = raw_bytes / 4 + thread(); at < kStreamBytes / 4; at += kThreads) {  // zeros follow the stream
-      reinterpret_cast<u32*>(shared_.input)[at] = 0;
+    // Zeros follow the stream; planes that share words are combined with zeros.
+    const bool share_words = groups % U::groups != 0;
+    H5L_NO_UNROLL for (u32 at = (share_words ? 0 : raw_bytes / 4) + thread(); at < kStreamBytes / 4; at += kThreads) {
+      *reinterpret_cast<u32*>(shared_.input + place(4 * at)) = 0;
     }
-    if (raw_bytes % 4 != 0) sync_block();
-    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
-      const u32 group = (k * kThreads + thread()) * U::groups;
-      const u32 left = group < groups ? groups - group : 0;
-      H5L_UNROLL for (u32 s = 0; s < sizeof(W); ++s) {
-        H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
-          put_plane((kWordBits<W> - 1 - (8 * s + c)) * groups + group, planes[k][s][c], left);
+    if (share_words || raw_bytes % 4 != 0) sync_block();
+    if (groups == kStreamBytes / kWordBits<W>) {
+      H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
+        put_planes((k * kThreads + thread()) * U::groups, planes[k]);
+      }
+    } else {
+      H5L_NO_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
+        put_planes((k * kThreads + thread()) * U::groups, groups, planes[0]);
+        move_up(planes);
+      }
+    }
+    if (share_words) sync_block();
+    if (own < count) word(own) = rest;
+  }
+
+  // bits[s][c]: bit c of byte s of a unit's values, a byte for each group.
+  struct Planes {
+    u32 bits[sizeof(W)][8];
+    // Plane j of the stream, whose planes begin with the most significant one.
+    [[nodiscard]] H5L_DEVICE u32 operator[](u32 j) const {
+      const u32 bit = kWordBits<W> - 1 - j;
+      return bits[bit / 8][bit % 8];
+    }
+  };
+
+  // Moves each element to the place before it: loops cannot index registers.
+  template <class T, u32 n>
+  H5L_DEVICE static void move_up(T (&all)[n]) {
+    H5L_UNROLL for (u32 i = 0; i + 1 < n; ++i) all[i] = all[i + 1];
+  }
+
+  // Writes the bytes of a unit's groups, in a full tile: planes begin at constant places.
+  using Part = Select<U::groups == 4, u32, u16>;
+  H5L_DEVICE void put_planes(u32 group, const Planes& planes) const {
+    const u32 at = place(group);
+    H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j) {
+      const u32 plane = place(j * (kStreamBytes / kWordBits<W>)), swizzle = plane % kRowBytes;
+      *reinterpret_cast<Part*>(shared_.input + (plane - swizzle) + (at ^ swizzle)) = static_cast<Part>(planes[j]);
+    }
+  }
+
+  // In any tile; where planes share words, these are zeros before.
+  H5L_DEVICE void put_planes(u32 group, u32 groups, const Planes& planes) const {
+    if (group >= groups) return;
+    const u32 left = groups - group, there = left >= 4 ? ~u32{0} : (u32{1} << 8 * left) - 1;
+    if (groups % U::groups == 0) {
+      H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j, group += groups) {
+        *reinterpret_cast<Part*>(shared_.input + place(group)) = static_cast<Part>(planes[j]);
+      }
+    } else {
+      H5L_UNROLL for (u32 j = 0; j < kWordBits<W>; ++j, group += groups) {
+        const u32 own = planes[j] & there, at = group / 4 * 4, shift = 8 * (group % 4);
+        const u32 behind = funnel_left(own, 0, shift);
+        atomic_or(reinterpret_cast<u32*>(shared_.input + place(at)), own << shift);
+        if (behind != 0) atomic_or(reinterpret_cast<u32*>(shared_.input + place(at + 4)), behind);
+      }
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------------------------------
+  // From planes to the payload. A thread has some runs of the stream, each with a word of bitmap0.
+
+  static constexpr u32 kRunBytes = 32, kRuns = kStreamBytes / kRunBytes / kThreads;
+
+  // The number of a run: adjacent threads have adjacent ones, and each warp as many planes.
+  H5L_DEVICE static u32 run_number(u32 i) { return (kRuns * warp() + i) * kWarpThreads + lane(); }
+
+  H5L_DEVICE void load_run(u32 number, u32 (&words)[8]) const {
+    const u32 at = place(number * kRunBytes);
+    H5L_UNROLL for (u32 k = 0; k < 2; ++k) {
+      u32 piece[4];
+      unpack_piece<u32>(*reinterpret_cast<const Quad*>(shared_.input + (at ^ k * kPieceBytes)), piece);
+      H5L_UNROLL for (u32 w = 0; w < 4; ++w) words[4 * k + w] = piece[w];
+    }
+  }
+
+  // Builds bitmap0.
+  H5L_DEVICE void mark_stream() const {
+    H5L_NO_UNROLL for (u32 i = 0; i < kRuns; ++i) {
+      u32 words[8], flags = 0;
+      load_run(run_number(i), words);
+      u32 used = 0;
+      H5L_UNROLL for (u32 w = 0; w < 8; ++w) used |= words[w];
+      if (any_in_warp(used != 0)) {  // else zeros in all of them, as in a plane that is not used
+        H5L_UNROLL for (u32 w = 8; w-- > 0;) flags = funnel_left(flags_of_bytes(words[w]), flags, 4);
+      }
+      shared_.bitmap0[run_number(i)] = flags;
+    }
+  }
+
+  // Moves the bytes that are not zero together, and writes them in whole words, which may begin with bytes of earlier
+  // runs. Then bytes behind a run's last whole word are written.
+  H5L_DEVICE void write_stream(u8* payload) const {
+    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
+      if (w < warp()) payload += shared_.totals[w] & 0xFFFF;
+    }
+    const u32 before = static_cast<u32>(payload - shared_.staged) % 4, all_kept = shared_.kept[lane()];
+    payload -= before;
+    u32 rests[kRuns] = {}, begins[kRuns] = {}, ends[kRuns] = {};
+    H5L_NO_UNROLL for (u32 i = 0; i < kRuns; ++i) {
+      move_up(rests);
+      move_up(begins);
+      move_up(ends);
+      const u32 number = run_number(i), flags = shared_.bitmap0[number];
+      const u32 begin = before + shared_.places[number];
+      u32 word = 0, bits = 8 * begin;  // the next word, and 8 times the place behind its bytes
+      if (any_in_warp(flags != 0)) {
+        u8* out = payload + begin / 4 * 4;
+        u32 words[8];
+        load_run(number, words);
+        H5L_UNROLL for (u32 w = 0; w < 8; ++w) {
+          const u32 kept = shuffle(all_kept, flags >> 4 * w), own = permute_signed(words[w], 0, kept);
+          word |= own << bits % 32;
+          const u32 behind = funnel_left(own, 0, bits), end = bits + (kept >> 16);
+          if (((bits ^ end) & 32) != 0) {
+            *reinterpret_cast<u32*>(out) = word;
+            out += 4;
+            word = behind;
+          }
+          bits = end;
         }
       }
+      const u32 end = bits / 8, last = end / 4 * 4;
+      rests[kRuns - 1] = word;
+      ends[kRuns - 1] = end;
+      begins[kRuns - 1] = begin > last ? begin : last;
     }
-    if (own < count) reinterpret_cast<W*>(shared_.input)[own] = rest;
-  }
-
-  // Does the same as take_stream and write_planes do with words in registers, but in loops, since this code is long
-  // enough.
-  H5L_DEVICE void mark_stream() const {
-    u8* const bytes = reinterpret_cast<u8*>(shared_.bitmap0);
-    H5L_NO_UNROLL for (u32 first = thread(); first < kStreamBytes / 4; first += 4 * kThreads) {
-      H5L_UNROLL for (u32 w = first; w < first + 4 * kThreads; w += kThreads) {
-        const u32 flags = nonzero_bytes_of_word(stream_word(w));
-        const u32 next = shuffle_xor(flags, 1);
-        if (lane() % 2 == 0) bytes[w / 2] = static_cast<u8>(flags | next << 4);
+    sync_block();
+    H5L_UNROLL for (u32 i = 0; i < kRuns; ++i) {
+      H5L_UNROLL for (u32 b = 0; b < 3; ++b) {
+        const u32 at = ends[i] / 4 * 4 + b;
+        if (at >= begins[i] && at < ends[i]) payload[at] = static_cast<u8>(rests[i] >> 8 * b);
       }
     }
   }
 
-  H5L_DEVICE void write_stream(u8* bytes) const {
-    H5L_NO_UNROLL for (u32 w = 0; w < kWarps; ++w) {  // each warp has measured 8 words of a thread
-      H5L_UNROLL for (u32 j = 0; j < 8; ++j) {
-        const u32 number = (8 * w + j) * kThreads + thread();
-        const u32 own = stream_word(number);
-        if (any_in_warp(own != 0)) write_bytes(bytes, number, own);
-      }
-      bytes += shared_.totals[w] & 0xFFFF;
+  H5L_DEVICE static void transpose_unit(const Packed (&unit)[kUnitWords], u32 (&planes)[sizeof(W)][8]) {
+    u32 words[U::words];
+    H5L_UNROLL for (u32 m = 0; m < U::words; ++m) {
+      words[m] = static_cast<u32>(unit[4 * m / sizeof(Packed)] >> (32 * m % (8 * sizeof(Packed))));
     }
-  }
-
-  [[nodiscard]] H5L_DEVICE u32 stream_word(u32 w) const { return reinterpret_cast<const u32*>(shared_.input)[w]; }
-
-  // Writes the bytes of a unit's groups; `left` bytes remain before the plane's end.
-  H5L_DEVICE void put_plane(u32 at, u32 bytes, u32 left) const {
-    u8* const to = shared_.input + at;
-    if (U::groups == 4 && left >= 4 && at % 4 == 0) {
-      *reinterpret_cast<u32*>(to) = bytes;
-    } else {
-      H5L_NO_UNROLL for (u32 b = 0; b < U::groups; ++b) {
-        if (b < left) to[b] = static_cast<u8>(bytes >> (8 * b));
-      }
-    }
-  }
-
-  // planes[s][c]: bit c of byte s of all values, a byte for each group.
-  H5L_DEVICE static void transpose_unit(const u32 (&words)[U::words], u32 (&planes)[sizeof(W)][8]) {
     H5L_UNROLL for (u32 s = 0; s < sizeof(W); ++s) {
       H5L_UNROLL for (u32 row = 0; row < 8; ++row) {
         const u32 q = (7 - row) * static_cast<u32>(sizeof(W)) + s;  // byte s of value 7 - row of the first group
@@ -370,7 +582,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   }
 
   const EncodePlan& plan_;
-  RowTile tile_ = {};
+  u32 rows_ = 0, length_ = 0;
   Predictor predictor_ = Predictor::none;
   u32 bytes_ = 0;
 };

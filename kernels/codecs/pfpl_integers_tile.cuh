@@ -44,10 +44,17 @@ struct SingleLane {
   // The values shifted by one to the left or to the right, with another value moved in.
   H5L_DEVICE static W before(W, W left) { return left; }
   H5L_DEVICE static W behind(W, W right) { return right; }
+  // Values of two adjacent words, from value `by` of the first one on.
+  H5L_DEVICE static W shifted(W low, W, u32 /*by*/) { return low; }
+  // Flags of values, and a mask of those in word m.
+  H5L_DEVICE static u32 flag(u32 value) { return u32{1} << value; }
+  H5L_DEVICE static W mask(u32 flags, u32 m) { return static_cast<W>(W{0} - (flags >> m & 1)); }
   H5L_DEVICE static W add(W a, W b) { return static_cast<W>(a + b); }
   H5L_DEVICE static W subtract(W a, W b) { return static_cast<W>(a - b); }
   H5L_DEVICE static W average(W a, W b) { return pfpl::average(a, b); }
   H5L_DEVICE static W to_negabinary(W a) { return static_cast<W>(h5lossy::H5L_TARGET::to_negabinary<W>(a)); }
+  H5L_DEVICE static W residual(W own, W predicted) { return to_negabinary(subtract(own, predicted)); }
+  H5L_DEVICE static W any(W word) { return word; }  // OR of all values
   H5L_DEVICE static W from_negabinary(W a) { return static_cast<W>(h5lossy::H5L_TARGET::from_negabinary<W>(a)); }
 };
 template <class W>
@@ -60,10 +67,26 @@ struct NarrowLanes {
   H5L_DEVICE static W last(u32 word) { return static_cast<W>(word >> (32 - bits)); }
   H5L_DEVICE static u32 before(u32 word, W left) { return word << bits | left; }
   H5L_DEVICE static u32 behind(u32 word, W right) { return word >> bits | u32{right} << (32 - bits); }
-  H5L_DEVICE static u32 add(u32 a, u32 b) { return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high); }
-  H5L_DEVICE static u32 subtract(u32 a, u32 b) { return ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high); }
-  H5L_DEVICE static u32 average(u32 a, u32 b) { return (a | b) - (((a ^ b) >> 1) & ~high); }
+  H5L_DEVICE static u32 shifted(u32 low, u32 high, u32 by) { return funnel_right(low, high, bits * by); }
+  H5L_DEVICE static u32 flag(u32 value) { return u32{1} << (value % (32 / bits) * bits + value / (32 / bits)); }
+  H5L_DEVICE static u32 mask(u32 flags, u32 m) {  // the highest bit of each lane, repeated
+    return permute_signed(flags << (bits - 1 - m), 0, bits == 8 ? 0xBA98 : 0xBB99);
+  }
+  H5L_DEVICE static u32 add(u32 a, u32 b) {
+    if constexpr (bits == 16) return add_pairs(a, b);
+    return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
+  }
+  H5L_DEVICE static u32 subtract(u32 a, u32 b) {
+    if constexpr (bits == 16) return subtract_pairs(a, b);
+    return ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high);
+  }
+  H5L_DEVICE static u32 average(u32 a, u32 b) { return (a | b) - (((a ^ b) & ~ones) >> 1); }
   H5L_DEVICE static u32 to_negabinary(u32 a) { return add(a, negabinary) ^ negabinary; }
+  H5L_DEVICE static u32 residual(u32 own, u32 predicted) { return to_negabinary(subtract(own, predicted)); }
+  H5L_DEVICE static W any(u32 word) {
+    H5L_UNROLL for (u32 distance = 16; distance >= bits; distance /= 2) word |= word >> distance;
+    return static_cast<W>(word);
+  }
   H5L_DEVICE static u32 from_negabinary(u32 a) { return subtract(a ^ negabinary, negabinary); }
 };
 template <class W>
@@ -110,16 +133,6 @@ H5L_DEVICE Quad flip_signs(const Quad& piece, W zero) {
   }
   return {piece.x ^ even, piece.y ^ odd, piece.z ^ even, piece.w ^ odd};
 }
-
-// Divides numbers up to 2^14 into rows.
-struct RowDivider {
-  u32 length, inverse;
-
-  H5L_DEVICE explicit RowDivider(u32 row_length) : length(row_length), inverse(~u32{0} / row_length + 1) {}
-  [[nodiscard]] H5L_DEVICE u32 row(u32 i) const {
-    return inverse == 0 ? i : static_cast<u32>(u64{i} * inverse >> 32);  // 0: rows of one value
-  }
-};
 
 // Byte q of a unit, in words of the transposed bits: byte s of value v of a group is in bytes[s][7 - v].
 template <class W>

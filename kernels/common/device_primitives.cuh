@@ -121,6 +121,7 @@ H5L_DEVICE u32 ballot(bool flag) { return __ballot_sync(~0u, flag); }
 H5L_DEVICE void atomic_add(u32* to, u32 value) { atomicAdd(to, value); }
 H5L_DEVICE void atomic_add(u64* to, u64 value) { atomicAdd(to, value); }
 H5L_DEVICE u32 atomic_add_and_get(u32* to, u32 value) { return atomicAdd(to, value); }
+H5L_DEVICE void atomic_or(u32* to, u32 bits) { atomicOr(to, bits); }
 H5L_DEVICE void atomic_max(u64* to, u64 value) { atomicMax(to, value); }
 H5L_DEVICE void fence() { __threadfence(); }
 
@@ -220,6 +221,10 @@ H5L_DEVICE u32 funnel_left(u32 low, u32 high, u32 shift) { return __funnelshift_
 
 // sum + low half * byte 0 of `times` + high half * byte 1.
 H5L_DEVICE u32 add_halves(u32 word, u32 times, u32 sum) { return __dp2a_lo(word, times, sum); }
+
+// Both halves of words at once, modulo 2^16; one instruction each from compute capability 9.0 on.
+H5L_DEVICE u32 add_pairs(u32 a, u32 b) { return __vadd2(a, b); }
+H5L_DEVICE u32 subtract_pairs(u32 a, u32 b) { return __vsub2(a, b); }
 
 H5L_DEVICE u32 ones(u32 word) { return static_cast<u32>(__popc(word)); }
 

@@ -83,24 +83,41 @@ class ValueWords {
     ranks_.step = static_cast<W>(lattice.step);
     ranks_.shift = static_cast<W>(lattice.shift);
     ranks_.first = static_cast<W>(lattice.first);
-    if constexpr (sizeof(W) != 8) {
-      ahead_ = static_cast<Number>(static_cast<W>(ranks_.shift)) + Number{0.5};
-      inverse_ = 1 / static_cast<Number>(static_cast<W>(ranks_.step));
+    if constexpr (sizeof(W) <= 2) {
+      // n / step, rounded down, is (n + 1) times the largest integer below 2^k / step, shifted right by k, since
+      // (n + 1) step < 2^k; k is 33, or 24 with 8 bits. The largest integer below 2^33 / step is found in two parts.
+      const u32 step = static_cast<u32>(ranks_.step);
+      const u32 times = (sizeof(W) == 1 ? (u32{1} << 24) - 1 : ~u32{0}) / step;
+      times_ = sizeof(W) == 1 ? times : 2 * times + (2 * (~u32{0} - times * step) + 1 >= step ? 1 : 0);
+      // Opaque, since compilers would take the sum apart.
+      ahead_ = opaque((ranks_.shift + 1) * times_ + (ranks_.first << (sizeof(W) == 1 ? 24 : 33)));
+    } else if constexpr (sizeof(W) == 4) {
+      shift_ = static_cast<double>(static_cast<W>(ranks_.shift)) + 0.5;
+      inverse_ = 1 / static_cast<double>(static_cast<W>(ranks_.step));
     }
   }
 
   // Whether words are the values themselves.
-  [[nodiscard]] H5L_DEVICE bool are_values() const { return ranks_.step == 1 && lattice_.exact_count == 0; }
+  H5L_DEVICE static bool are_values(const WordLattice& lattice) {
+    return static_cast<W>(lattice.step) == 1 && lattice.exact_count == 0;
+  }
 
   // Replaces values by their words.
   template <u32 n>
   H5L_DEVICE void to_words(W (&values)[n]) const {
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) values[k] = static_cast<W>(values[k] ^ zero_);
+    ranks_to_words<true>(values);
+  }
+
+  // The same of ranks. `may_have_step_1`: values may be the words, except exact ones.
+  template <bool may_have_step_1 = false, u32 n>
+  H5L_DEVICE void ranks_to_words(W (&values)[n]) const {
     W ranks[n];
     H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-      ranks[k] = static_cast<W>(values[k] ^ zero_);
-      values[k] = bin_of(ranks[k]);
+      ranks[k] = values[k];
+      if (!may_have_step_1 || ranks_.step != 1) values[k] = bin_of(ranks[k]);
     }
-    for (u32 j = 0; j < lattice_.exact_count; ++j) {
+    H5L_NO_UNROLL for (u32 j = 0; j < lattice_.exact_count; ++j) {
       const gpu::WordOfExact& exact = lattice_.exact[j];
       const W value = static_cast<W>(exact.value), word = static_cast<W>(exact.word), bin = static_cast<W>(exact.bin);
       const W below = static_cast<W>(exact.below), above = static_cast<W>(exact.above);
@@ -114,22 +131,25 @@ class ValueWords {
  private:
   // Ignores exact values.
   H5L_DEVICE W bin_of(W rank) const {
-    if (ranks_.step == 1) return rank;
     if constexpr (sizeof(W) == 8) {
       u64 place;
       return ranks_.divide(rank, place);
-    } else {
-      const Number steps = multiply(add(static_cast<Number>(rank), ahead_), inverse_);
+    } else if constexpr (sizeof(W) == 4) {
+      const double steps = multiply(add(static_cast<double>(rank), shift_), inverse_);
       return static_cast<W>(ranks_.first + static_cast<W>(static_cast<u32>(steps)));
+    } else if constexpr (sizeof(W) == 2) {
+      return static_cast<W>((u64{rank} * times_ + ahead_) >> 33);
+    } else {
+      return static_cast<W>((rank * times_ + static_cast<u32>(ahead_)) >> 24);
     }
   }
 
-  using Wide = Quotient<W>;
-  using Number = Select<sizeof(W) == 8, float, Wide>;  // of attributes that 64-bit types do not use
   const WordLattice& lattice_;
   Lattice ranks_;  // for values that are ranks
   W zero_;
-  Number ahead_ = 0, inverse_ = 0;
+  u32 times_ = 0;  // up to 16 bits
+  u64 ahead_ = 0;
+  double shift_ = 0, inverse_ = 0;  // 32 bits
 };
 
 // A tile: rows of a chunk, `pitch` values apart.
@@ -154,15 +174,20 @@ H5L_DEVICE RowTile row_tile_of(const gpu::Shape& shape, u32 tile) {
   return {first, size[0] * size[1], size[2], shape.dims[3]};  // if more than one slice, whole ones
 }
 
+// Divides numbers up to 2^14 into rows.
+struct RowDivider {
+  u32 length, inverse;
+
+  H5L_DEVICE explicit RowDivider(u32 row_length) : length(row_length), inverse(~u32{0} / row_length + 1) {}
+  [[nodiscard]] H5L_DEVICE u32 row(u32 i) const {
+    return inverse == 0 ? i : static_cast<u32>(u64{i} * inverse >> 32);  // 0: rows of one value
+  }
+};
+
 // The position of a thread's next value, or piece of values, in rows of `length`. A thread owns every kThreads-th one.
 class RowWalk {
  public:
-  H5L_DEVICE explicit RowWalk(u32 length)
-      : length_(length),
-        down_(kThreads / length),
-        along_(kThreads % length),
-        y(thread() / length),
-        x(thread() % length) {}
+  H5L_DEVICE explicit RowWalk(u32 length) : RowWalk(RowDivider(length)) {}
   H5L_DEVICE void step() {
     y += down_;
     x += along_;
@@ -173,6 +198,13 @@ class RowWalk {
   }
 
  private:
+  H5L_DEVICE explicit RowWalk(const RowDivider& rows)
+      : length_(rows.length),
+        down_(rows.row(kThreads)),
+        along_(kThreads - down_ * length_),
+        y(rows.row(thread())),
+        x(thread() - y * length_) {}
+
   u32 length_, down_, along_;
 
  public:

@@ -99,24 +99,25 @@ H5L_DEVICE u32 emit(u8* to, const u32* words, u32 bytes, u32 first_word, u32 til
   u32 salt = first_salt + thread() * kWordSalt;
   u32* out = reinterpret_cast<u32*>(to + head) + thread();
   u32 sum = 0;
-  // No branches for single words, which would serialize the loads: past the end, the last word is loaded again.
   const u32 aligned = bytes < head ? 0 : (bytes - head) / 4;  // aligned words of the target: `whole`, or one less
-  H5L_NO_UNROLL for (u32 i = thread(); i < whole; i += at_once * kThreads) {
+  u32 i = thread();
+  H5L_NO_UNROLL for (; i + (at_once - 1) * kThreads < whole; i += at_once * kThreads) {
     u32 own[at_once];
+    H5L_UNROLL for (u32 k = 0; k < at_once; ++k) own[k] = words[i + k * kThreads];
     H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-      const u32 at = i + k * kThreads;
-      own[k] = words[at < whole ? at : whole - 1];
-    }
-    H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-      const u32 at = i + k * kThreads;
-      u32 shifted = own[k];
-      if (head != 0 && at < aligned) shifted = funnel_right(own[k], words[at + 1], 8 * head);
-      if (at < aligned) out[k * kThreads] = shifted;
-      const u32 mixed = mix(own[k] + (salt + k * kThreads * kWordSalt));
-      sum += at < whole ? mixed : 0;
+      const u32 at = i + k * kThreads, next = head != 0 && at < aligned ? words[at + 1] : 0;
+      if (at < aligned) out[k * kThreads] = funnel_right(own[k], next, 8 * head);
+      sum += mix(own[k] + (salt + k * kThreads * kWordSalt));
     }
     out += at_once * kThreads;
     salt += at_once * kThreads * kWordSalt;
+  }
+  H5L_NO_UNROLL for (; i < whole; i += kThreads) {
+    const u32 own = words[i];
+    if (i < aligned) *out = head != 0 ? funnel_right(own, words[i + 1], 8 * head) : own;
+    sum += mix(own + salt);
+    out += kThreads;
+    salt += kThreads * kWordSalt;
   }
   if (head != 0) {
     const u32 last = head + 4 * aligned;

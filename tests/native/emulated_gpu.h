@@ -297,7 +297,7 @@ inline void wait_barrier(u64* barrier, u32 number) { emulation::wait_barrier(bar
 
 template <class W>
 W shuffle(W value, u32 from) {
-  return exchange(value, from);
+  return exchange(value, from % 32);
 }
 template <class W>
 W shuffle_up(W value, u32 by) {
@@ -331,6 +331,9 @@ W add_atomically(W* to, W value) {
 inline u32 atomic_add_and_get(u32* to, u32 value) { return add_atomically(to, value); }
 inline void atomic_add(u32* to, u32 value) { add_atomically(to, value); }
 inline void atomic_add(u64* to, u64 value) { add_atomically(to, value); }
+inline void atomic_or(u32* to, u32 bits) {
+  atomically(to, [&](auto order) { return std::atomic_ref(*to).fetch_or(bits, order); });
+}
 inline void atomic_max(u64* to, u64 value) {
   atomically(to, [&](auto order) {
     u64 found = std::atomic_ref(*to).load(order);
@@ -420,6 +423,8 @@ inline u32 funnel_left(u32 low, u32 high, u32 shift) {
 inline u32 add_halves(u32 word, u32 times, u32 sum) {
   return sum + (word & 0xFFFF) * (times & 0xFF) + (word >> 16) * (times >> 8 & 0xFF);
 }
+inline u32 add_pairs(u32 a, u32 b) { return ((a & 0xFFFF0000) + (b & 0xFFFF0000)) | ((a + b) & 0xFFFF); }
+inline u32 subtract_pairs(u32 a, u32 b) { return ((a & 0xFFFF0000) - (b & 0xFFFF0000)) | ((a - b) & 0xFFFF); }
 inline u32 ones(u32 word) { return count_ones(u64{word}); }
 
 template <class T>
