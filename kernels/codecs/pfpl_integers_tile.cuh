@@ -44,6 +44,9 @@ struct SingleLane {
   // The values shifted by one to the left or to the right, with another value moved in.
   H5L_DEVICE static W before(W, W left) { return left; }
   H5L_DEVICE static W behind(W, W right) { return right; }
+  // The values to the left or to the right, given the next word; at the end of a row the value itself.
+  H5L_DEVICE static W left_of(W word, W left, bool is_first) { return is_first ? word : left; }
+  H5L_DEVICE static W right_of(W word, W right, bool is_last) { return is_last ? word : right; }
   H5L_DEVICE static W add(W a, W b) { return static_cast<W>(a + b); }
   H5L_DEVICE static W subtract(W a, W b) { return static_cast<W>(a - b); }
   H5L_DEVICE static W average(W a, W b) { return pfpl::average(a, b); }
@@ -55,14 +58,25 @@ struct NarrowLanes {
   using Word = u32;
   static constexpr u32 bits = 8 * sizeof(W), ones = ~u32{0} / ((u32{1} << bits) - 1), high = ones << (bits - 1);
   static constexpr u32 negabinary = kNegabinaryMask<u32>;
+  static constexpr bool has_two = sizeof(W) == 2;
   H5L_DEVICE static u32 repeat(W value) { return value * ones; }
   H5L_DEVICE static W first(u32 word) { return static_cast<W>(word); }
   H5L_DEVICE static W last(u32 word) { return static_cast<W>(word >> (32 - bits)); }
   H5L_DEVICE static u32 before(u32 word, W left) { return word << bits | left; }
   H5L_DEVICE static u32 behind(u32 word, W right) { return word >> bits | u32{right} << (32 - bits); }
-  H5L_DEVICE static u32 add(u32 a, u32 b) { return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high); }
-  H5L_DEVICE static u32 subtract(u32 a, u32 b) { return ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high); }
-  H5L_DEVICE static u32 average(u32 a, u32 b) { return (a | b) - (((a ^ b) >> 1) & ~high); }
+  H5L_DEVICE static u32 left_of(u32 word, u32 left, bool is_first) {
+    return permute(left, word, has_two ? (is_first ? 0x5454 : 0x5432) : (is_first ? 0x6544 : 0x6543));
+  }
+  H5L_DEVICE static u32 right_of(u32 word, u32 right, bool is_last) {
+    return permute(word, right, has_two ? (is_last ? 0x3232 : 0x5432) : (is_last ? 0x3321 : 0x4321));
+  }
+  H5L_DEVICE static u32 add(u32 a, u32 b) {
+    return has_two ? add_pairs(a, b) : ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
+  }
+  H5L_DEVICE static u32 subtract(u32 a, u32 b) {
+    return has_two ? subtract_pairs(a, b) : ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high);
+  }
+  H5L_DEVICE static u32 average(u32 a, u32 b) { return (a | b) - (((a ^ b) & ~ones) >> 1); }
   H5L_DEVICE static u32 to_negabinary(u32 a) { return add(a, negabinary) ^ negabinary; }
   H5L_DEVICE static u32 from_negabinary(u32 a) { return subtract(a ^ negabinary, negabinary); }
 };
