@@ -10,9 +10,14 @@
 
 namespace h5lossy::H5L_TARGET::pfpl {
 
-struct IntegerDecodeShared : RestoreShared<kUnitsBytes + 32> {
+// Where byte `at` of a tile's words is in the area. A gap after 128 bytes avoids bank conflicts between threads that
+// access sixteen bytes of their own 32, 64 or 128.
+H5L_FN constexpr u32 place_with_gaps(u32 at) { return at + at / 128 * 16; }
+
+struct IntegerDecodeShared : RestoreShared<place_with_gaps(kStreamBytes) + 32> {
   u64 chains[kWarps], sums[kWarps];
   u32 restarts[kWarps];
+  u32 row_warp;  // adds up rows for all
   WordLattice lattice;
 };
 
@@ -23,6 +28,9 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   using Packed = typename LanesOf<W>::Word;
   static constexpr u32 kPerWord = sizeof(Packed) / sizeof(W);
   static constexpr u32 kShare = U::of_thread * U::values;  // values of a thread
+  // Planes whose bits are transposed together. Those of a warp's units are 32 pieces of the stream.
+  static constexpr u32 kPlanes = sizeof(W) == 8 ? 16 : 8, kSets = kWordBits<W> / kPlanes;
+  static_assert(kPlanes * U::groups == kWarpThreads);
 
  public:
   H5L_DEVICE IntegerDecoder(const DecodePlan& plan, const DecodeJob& job, IntegerDecodeShared& shared)
@@ -35,6 +43,8 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     bytes_ = span.bytes;
     load(span);
     copy_lattice(plan_.lattices + block_row(), shared_.lattice);
+    // Not warp 0 of every thread block, since these would share two of the four schedulers.
+    if (thread() == 0) shared_.row_warp = warp_slot() / kWarps % kWarps;
     wait_for_copies();
     sync_block();
     const bool is_stored = bytes_ == raw_bytes_, is_full = bytes_ != 0 && !is_stored;
@@ -48,18 +58,24 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     const W zero = static_cast<W>(shared_.lattice.zero);
     if (!is_full) return put([&](u32) { return value_of(zero); });
     if (static_cast<u32>(predictor) >= kPredictors || !restore_bitmaps()) return report_corrupt(plan_);
-    restore_stream<false>();
     restore_residuals();
-    sum_rows(predictor, zero);
     const bool is_in_words = tile_.length % kPerWord == 0;
-    if (predictor == Predictor::three && is_in_words && tile_.length <= 2 * kWarpThreads * kPerWord) {
-      add_narrow_rows<2>();
-    } else if (predictor == Predictor::three && is_in_words && tile_.length <= 4 * kWarpThreads * kPerWord) {
-      add_narrow_rows<4>();
-    } else if (is_in_words) {
-      add_rows(predictor, tile_.length / kPerWord, [&](u32 m) -> Packed& { return packed(m); }, LanesOf<W>());
+    const u32 length = is_in_words ? tile_.length / kPerWord : tile_.length;  // of a row, in words or values
+    if (predictor == Predictor::three && is_in_words && length <= 4 * kWarpThreads) {
+      if (length % 2 == 0 && length <= 2 * kWarpThreads) {
+        add_narrow_rows<2, true>(zero);
+      } else if (length % 4 == 0) {
+        add_narrow_rows<4, true>(zero);
+      } else {
+        add_narrow_rows<4, false>(zero);
+      }
     } else {
-      add_rows(predictor, tile_.length, [&](u32 i) -> W& { return word(i); }, SingleLane<W>());
+      sum_rows(predictor, zero);
+      if (is_in_words) {
+        add_rows(predictor, length, [&](u32 m) -> Packed& { return packed(m); }, LanesOf<W>());
+      } else {
+        add_rows(predictor, length, [&](u32 i) -> W& { return word(i); }, SingleLane<W>());
+      }
     }
     if (!put_pieces()) put([&](u32 i) { return value_of(word(i)); });
   }
@@ -79,56 +95,77 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   // From planes to residuals
 
   H5L_DEVICE void restore_residuals() {
-    const u32 groups = tile_.count() / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
+    const u32 count = tile_.count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
+    const bool are_whole = groups % 32 == 0 && grouped == count;  // planes begin and end with pieces of the stream
+    if (!are_whole) restore_stream<false>();
     u32 words[U::of_thread][U::words];
-    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
-      transpose_unit((k * kThreads + thread()) * U::groups, groups, words[k]);
-    }
+    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) { restore_unit(k, groups, are_whole, words[k]); }
     // The last values are not in groups, and follow unchanged.
     const u32 own = grouped + thread();
     W rest = 0;
-    if (own < tile_.count()) rest = reinterpret_cast<const W*>(shared_.area)[own];
+    if (own < count) rest = reinterpret_cast<const W*>(shared_.area)[own];
     sync_block();
     H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
       const u32 first = (k * kThreads + thread()) * U::values;
       const u32 left = first < grouped ? (grouped - first) * static_cast<u32>(sizeof(W)) / 4 : 0;  // words
-      u8* const to = shared_.area + U::place(first);
-      H5L_UNROLL for (u32 m = 0; m < U::words; ++m) {
-        if (m < left) reinterpret_cast<u32*>(to)[m] = words[k][m];
+      Quad* const to = reinterpret_cast<Quad*>(place(first));
+      H5L_UNROLL for (u32 m = 0; m < U::words; m += 4) {
+        if (m < left) to[m / 4] = {words[k][m], words[k][m + 1], words[k][m + 2], words[k][m + 3]};
       }
     }
-    if (own < tile_.count()) *value_in_units<W>(shared_.area, own) = rest;
+    if (grouped != count) {
+      sync_block();  // the last sixteen bytes may have been more than the last group
+      if (own < count) word(own) = static_cast<W>(from_negabinary<W>(rest));
+    }
     sync_block();
   }
 
-  // Four bytes of plane `bit`, those of groups from `group` on.
-  H5L_DEVICE u32 plane(u32 bit, u32 groups, u32 group) const {
-    return word_in_area((kWordBits<W> - 1 - bit) * groups + group);
-  }
-
-  H5L_DEVICE void transpose_unit(u32 group, u32 groups, u32 (&words)[U::words]) const {
-    if constexpr (sizeof(W) == 8) {
-      u32 bytes[4][8];  // two bytes of two groups
-      H5L_UNROLL for (u32 s = 0; s < 4; ++s) {
-        H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
-          bytes[s][c] = permute(plane(16 * s + c, groups, group), plane(16 * s + 8 + c, groups, group), 0x5410);
+  // The residuals of a thread's k-th unit.
+  H5L_DEVICE void restore_unit(u32 k, u32 groups, bool are_whole, u32 (&words)[U::words]) const {
+    const u32 group = (k * kThreads + thread()) * U::groups;
+    u32 bytes[kSets][8];
+    H5L_UNROLL for (u32 s = 0; s < kSets; ++s) {
+      u32 planes[kPlanes];
+      const u32 first = kWordBits<W> - kPlanes * (s + 1);
+      u32 used = ~0u;
+      if (are_whole) {
+        const u32 apart = groups / 32;
+        const u32 of_lane =
+            (first + lane() / U::groups) * apart + (k * kWarps + warp()) * U::groups + lane() % U::groups;
+        used = ballot(shared_.pieces[of_lane].flags != 0);
+        H5L_UNROLL for (u32 i = 0; i < kPlanes; ++i) {
+          const bool is_used = (used >> (i * U::groups) & ((1u << U::groups) - 1)) != 0;
+          planes[i] = is_used ? stream_word((first + i) * apart + group / 32, group / 4 % 8) : 0;
         }
-        transpose_bytes(bytes[s]);
+      } else {
+        H5L_UNROLL for (u32 i = 0; i < kPlanes; ++i) planes[i] = word_in_area((first + i) * groups + group);
       }
-      H5L_UNROLL for (u32 m = 0; m < U::words; ++m) {
-        const u32 group_of_value = m / 16, row = 7 - m / 2 % 8, s = m % 2 * 2;
-        words[m] = permute(bytes[s][row], bytes[s + 1][row], 0x6420 + 0x1111 * group_of_value);
+      H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
+        bytes[s][c] = planes[kPlanes - 1 - c];
+        if constexpr (sizeof(W) == 8) {  // two bytes of two groups
+          bytes[s][c] = permute(bytes[s][c], planes[7 - c], are_whole && group % 4 != 0 ? 0x7632 : 0x5410);
+        }
+      }
+      if (used != 0) transpose_bytes(bytes[s]);
+    }
+    if constexpr (sizeof(W) == 8) {
+      H5L_UNROLL for (u32 m = 0; m < U::words; m += 2) {
+        const u32 pair = 0x6420 + 0x1111 * (m / 16), row = 7 - m / 2 % 8;
+        const u64 low = permute(bytes[0][row], bytes[1][row], pair), high = permute(bytes[2][row], bytes[3][row], pair);
+        const u64 residual = from_negabinary<u64>(low | high << 32);
+        words[m] = static_cast<u32>(residual);
+        words[m + 1] = static_cast<u32>(residual >> 32);
       }
     } else {
-      u32 bytes[sizeof(W)][8];
-      H5L_UNROLL for (u32 s = 0; s < sizeof(W); ++s) {
-        H5L_UNROLL for (u32 c = 0; c < 8; ++c) bytes[s][c] = plane(8 * s + c, groups, group);
-        transpose_bytes(bytes[s]);
-      }
-      H5L_UNROLL for (u32 m = 0; m < U::words; ++m) {
-        words[m] = gather_bytes(row_of_byte<W>(bytes, 4 * m), row_of_byte<W>(bytes, 4 * m + 1),
-                                row_of_byte<W>(bytes, 4 * m + 2), row_of_byte<W>(bytes, 4 * m + 3),
-                                4 * m / static_cast<u32>(sizeof(W)) / kGroupOfIntegers);
+      // Four rows of bytes are four words, each with the bytes of one group.
+      H5L_UNROLL for (u32 m = 0; m < U::words / 4; ++m) {
+        const u32 a = row_of_byte<W>(bytes, 4 * m), b = row_of_byte<W>(bytes, 4 * m + 1);
+        const u32 c = row_of_byte<W>(bytes, 4 * m + 2), d = row_of_byte<W>(bytes, 4 * m + 3);
+        H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
+          const u32 pairs = i < 2 ? 0x5140 : 0x7362;
+          const u32 word = permute(permute(a, b, pairs), permute(c, d, pairs), i % 2 == 0 ? 0x5410 : 0x7632);
+          words[m + i * (U::words / 4)] = LanesOf<W>::from_negabinary(word);
+        }
       }
     }
   }
@@ -136,11 +173,11 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   // ---------------------------------------------------------------------------------------------------------------
   // From residuals to words
 
-  [[nodiscard]] H5L_DEVICE W& word(u32 i) const { return *value_in_units<W>(shared_.area, i); }
-  [[nodiscard]] H5L_DEVICE Packed& packed(u32 m) const {
-    return *reinterpret_cast<Packed*>(shared_.area + U::place(m * kPerWord));
+  [[nodiscard]] H5L_DEVICE u8* place(u32 i) const {
+    return shared_.area + place_with_gaps(i * static_cast<u32>(sizeof(W)));
   }
-  [[nodiscard]] H5L_DEVICE W residual(u32 i) const { return static_cast<W>(from_negabinary<W>(word(i))); }
+  [[nodiscard]] H5L_DEVICE W& word(u32 i) const { return *reinterpret_cast<W*>(place(i)); }
+  [[nodiscard]] H5L_DEVICE Packed& packed(u32 m) const { return *reinterpret_cast<Packed*>(place(m * kPerWord)); }
 
   // Sums along rows: all words, or, for predictors that need the row above, the first row or the differences to the row
   // above. A row continues from the first word of the row above, from `zero`, or from 0.
@@ -150,7 +187,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     const u32 all = is_first_row && length < count ? length : count;
     const u32 first = thread() * kShare, last = first + kShare < all ? first + kShare : all;
     if (predictor == Predictor::none) {
-      H5L_NO_UNROLL for (u32 i = first; i < last; ++i) word(i) = static_cast<W>(zero + residual(i));
+      H5L_NO_UNROLL for (u32 i = first; i < last; ++i) word(i) = static_cast<W>(zero + word(i));
       return sync_block();
     }
     const bool has_chain = predictor != Predictor::xy;
@@ -159,7 +196,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     bool restarts = false;
     u32 x = first_x;
     const auto add = [&](u32 i) {
-      const Sum own = residual(i);
+      const Sum own = word(i);
       if (x == 0) {
         chain += own;
         sum = has_chain ? 0 : own;
@@ -204,40 +241,69 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     sum = lane() == 0 ? behind : before + (restart_before != 0 ? 0 : behind);
   }
 
-  // The same for predictor `three`, if a warp can hold a row in registers: `n` words per lane.
-  template <u32 n>
-  H5L_DEVICE void add_narrow_rows() const {
+  // All words with predictor `three`, if a warp can hold a row in registers: `n` words per lane, which it accesses
+  // at once if rows are a multiple of that.
+  template <u32 n, bool are_whole>
+  H5L_DEVICE void add_narrow_rows(W zero) const {
     using Lane = LanesOf<W>;
     const u32 length = tile_.length / kPerWord, first = lane() * n;
-    if (warp() == 0) {
-      Packed above[n];
-      H5L_UNROLL for (u32 k = 0; k < n; ++k) above[k] = first + k < length ? packed(first + k) : 0;
-      u32 row = 0;
-      for (u32 y = 1; y < tile_.rows; ++y) {
-        row += length;
-        Packed residuals[n];
-        H5L_UNROLL for (u32 k = 0; k < n; ++k) residuals[k] = first + k < length ? packed(row + first + k) : 0;
-        const W left_of_lane = Lane::last(shuffle_up(above[n - 1], 1)),
-                right_of_lane = Lane::first(shuffle(above[0], lane() + 1));
-        Packed predicted[n];
+    if (warp() == shared_.row_warp) {
+      LaneWords<n> residuals = {}, above;
+      load_words<are_whole>(0, first, residuals);
+      // The first row is summed up.
+      Packed sum = 0;
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+        Packed own = residuals.words[k];
+        for (u32 by = 1; by < kPerWord; by *= 2) own = Lane::add(own, own << (by * kWordBits<W>));
+        sum = above.words[k] = Lane::add(own, Lane::repeat(Lane::last(sum)));
+      }
+      const Sum total = Lane::last(sum);
+      const Packed before = Lane::repeat(static_cast<W>(zero + scan_of_warp(total) - total));
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) above.words[k] = Lane::add(above.words[k], before);
+      store_words<are_whole>(0, first, above);
+      for (u32 row = length; row < tile_.rows * length; row += length) {
+        load_words<are_whole>(row, first, residuals);
+        const Packed left = shuffle_up(above.words[n - 1], 1), right = shuffle(above.words[0], lane() + 1);
+        LaneWords<n> next;
         H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-          const bool is_last = first + k + 1 == length;
-          const W left = first + k == 0 ? Lane::first(above[0])
-                         : k == 0       ? left_of_lane
-                                        : Lane::last(above[k == 0 ? 0 : k - 1]);
-          const W right = is_last      ? Lane::last(above[k])
-                          : k + 1 == n ? right_of_lane
-                                       : Lane::first(above[k + 1 == n ? k : k + 1]);
-          const Packed beside = Lane::average(Lane::before(above[k], left), Lane::behind(above[k], right));
-          predicted[k] = Lane::average(above[k], beside);
+          const Packed own = above.words[k];
+          const Packed nw = Lane::left_of(own, k == 0 ? left : above.words[k - 1], first + k == 0);
+          const Packed ne = Lane::right_of(own, k + 1 == n ? right : above.words[k + 1], first + k + 1 == length);
+          next.words[k] = Lane::add(residuals.words[k], Lane::average(own, Lane::average(nw, ne)));
         }
-        H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-          above[k] = Lane::add(Lane::from_negabinary(residuals[k]), predicted[k]);
-          if (first + k < length) packed(row + first + k) = above[k];
-        }
+        above = next;
+        store_words<are_whole>(row, first, above);
       }
     }
     sync_block();
+  }
+
+  // The words of a lane, from word `first` of a row on; words past the row's end are not touched.
+  template <u32 n>
+  struct alignas(n * sizeof(Packed) < 16 ? n * sizeof(Packed) : 16) LaneWords {
+    Packed words[n];
+  };
+  template <bool are_whole, u32 n>
+  H5L_DEVICE void load_words(u32 row, u32 first, LaneWords<n>& own) const {
+    const u32 length = tile_.length / kPerWord;
+    if constexpr (are_whole) {
+      if (first < length) own = reinterpret_cast<const LaneWords<n>&>(packed(row + first));
+    } else {
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+        if (first + k < length) own.words[k] = packed(row + first + k);
+      }
+    }
+  }
+  template <bool are_whole, u32 n>
+  H5L_DEVICE void store_words(u32 row, u32 first, const LaneWords<n>& own) const {
+    const u32 length = tile_.length / kPerWord;
+    if constexpr (are_whole) {
+      if (first < length) reinterpret_cast<LaneWords<n>&>(packed(row + first)) = own;
+    } else {
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+        if (first + k < length) packed(row + first + k) = own.words[k];
+      }
+    }
   }
 
   // Adds to each row but the first what is predicted from the rows above. Rows have `length` words.
@@ -248,11 +314,10 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       for (u32 y = 1; y < tile_.rows; ++y) {
         const u32 row = y * length, above = row - length;
         for (u32 x = thread(); x < length; x += kThreads) {
-          const Word n = at(above + x), residual = Lane::from_negabinary(at(row + x));
-          const W left = x == 0 ? Lane::first(n) : Lane::last(at(above + x - 1));
-          const W right = x + 1 == length ? Lane::last(n) : Lane::first(at(above + x + 1));
-          at(row + x) =
-              Lane::add(residual, Lane::average(n, Lane::average(Lane::before(n, left), Lane::behind(n, right))));
+          const Word n = at(above + x);
+          const Word nw = Lane::left_of(n, at(above + (x == 0 ? 0 : x - 1)), x == 0);
+          const Word ne = Lane::right_of(n, at(above + (x + 1 == length ? x : x + 1)), x + 1 == length);
+          at(row + x) = Lane::add(at(row + x), Lane::average(n, Lane::average(nw, ne)));
         }
         sync_block();
       }
@@ -262,8 +327,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
         u32 i = x;
         for (u32 y = 1; y < tile_.rows; ++y) {
           i += length;
-          const Word own = at(i);
-          above = Lane::add(above, predictor == Predictor::y ? Lane::from_negabinary(own) : own);
+          above = Lane::add(above, at(i));
           at(i) = above;
         }
       }
@@ -316,10 +380,10 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     const WordLattice& lattice = shared_.lattice;
     const W zero = static_cast<W>(lattice.zero);
     const bool are_values = lattice.step == 1 && lattice.special_count == 0 && static_cast<W>(lattice.origin) == zero;
-    RowWalk at(tile_.length / n);
-    for (u32 i = thread() * n; i < tile_.count(); i += kThreads * n, at.step()) {
-      const u32* const from = reinterpret_cast<const u32*>(shared_.area + U::place(i));
-      const Quad ranks = {from[0], from[1], from[2], from[3]};
+    const RowDivider pieces(tile_.length / n);
+    const u64 between = u64{tile_.pitch - tile_.length} * sizeof(W);  // bytes from a row to the next
+    for (u32 i = thread(); i < tile_.count() / n; i += kThreads) {
+      const Quad ranks = *reinterpret_cast<const Quad*>(place(i * n));
       Quad piece = flip_signs(ranks, zero);
       if (!are_values) {
         W values[n];
@@ -327,8 +391,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
         to_values(values);
         piece = pack_piece(values);
       }
-      u8* const place = to + (u64{at.y} * tile_.pitch + at.x * n) * sizeof(W);
-      store_streaming(reinterpret_cast<Quad*>(place), piece);
+      store_streaming(reinterpret_cast<Quad*>(to + i * kPieceBytes + pieces.row(i) * between), piece);
     }
     return true;
   }

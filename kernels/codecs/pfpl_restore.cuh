@@ -178,11 +178,10 @@ class ZeroRestorer {
     return total == kept0_at && !any_behind;
   }
 
-  // Word thread() % 8 of a piece of the stream. Called by all threads of a warp; lane i provides the selector for the
-  // flags i.
-  H5L_DEVICE u32 stream_word(u32 number) const {
+  // Word `word` of a piece of the stream. Called by all threads of a warp; lane i provides the selector for the flags i.
+  H5L_DEVICE u32 stream_word(u32 number, u32 word = thread() % 8) const {
     const StreamPiece piece = shared_.pieces[number];
-    const u32 shift = 4 * (thread() % 8);
+    const u32 shift = 4 * word;
     const u32 bytes = word_in_area(piece.place + ones(piece.flags & ((u32{1} << shift) - 1)));
     return permute_signed(bytes, 0, shuffle(selector_, piece.flags >> shift));
   }
@@ -195,7 +194,8 @@ class ZeroRestorer {
     u32* const stream = reinterpret_cast<u32*>(shared_.area);
     u32 own[own_words];
     if constexpr (is_seldom) {
-      H5L_NO_UNROLL for (u32 i = 0; i < own_words; ++i) own[i] = stream_word((i * kThreads + thread()) / 8);
+      H5L_NO_UNROLL for (u32 i = 0; i < own_words; ++i) own[i] =
+          stream_word((i * kThreads + thread()) / 8);
       sync_block();
       H5L_NO_UNROLL for (u32 i = 0; i < own_words; ++i) stream[i * kThreads + thread()] = own[i];
     } else {
