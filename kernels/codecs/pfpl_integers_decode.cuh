@@ -28,9 +28,14 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   using Packed = typename LanesOf<W>::Word;
   static constexpr u32 kPerWord = sizeof(Packed) / sizeof(W);
   static constexpr u32 kShare = U::of_thread * U::values;  // values of a thread
-  // Planes whose bits are transposed together. Those of a warp's units are 32 pieces of the stream.
-  static constexpr u32 kPlanes = sizeof(W) == 8 ? 16 : 8, kSets = kWordBits<W> / kPlanes;
-  static_assert(kPlanes * U::groups == kWarpThreads);
+  static constexpr u32 kOwnWords = kShare / kPerWord, kOfPiece = kPieceBytes / sizeof(Packed);
+  static constexpr u32 kPlanes = sizeof(W) == 8 ? 16 : 8;  // that are transposed together
+  static constexpr u32 kSets = kWordBits<W> / kPlanes;
+  // Words that are accessed at once.
+  template <u32 n>
+  struct alignas(n * sizeof(Packed) < 16 ? n * sizeof(Packed) : 16) LaneWords {
+    Packed words[n];
+  };
 
  public:
   H5L_DEVICE IntegerDecoder(const DecodePlan& plan, const DecodeJob& job, IntegerDecodeShared& shared)
@@ -45,6 +50,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     copy_lattice(plan_.lattices + block_row(), shared_.lattice);
     // Not warp 0 of every thread block, since these would share two of the four schedulers.
     if (thread() == 0) shared_.row_warp = warp_slot() / kWarps % kWarps;
+    if (thread() == 0) shared_.pieces[kStreamBytes / 32] = {};
     wait_for_copies();
     sync_block();
     const bool is_stored = bytes_ == raw_bytes_, is_full = bytes_ != 0 && !is_stored;
@@ -57,11 +63,13 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     if (is_stored) return put([&](u32 i) { return stored_value(i); });
     const W zero = static_cast<W>(shared_.lattice.zero);
     if (!is_full) return put([&](u32) { return value_of(zero); });
-    if (static_cast<u32>(predictor) >= kPredictors || !restore_bitmaps()) return report_corrupt(plan_);
-    restore_residuals();
+    if (static_cast<u32>(predictor) >= kPredictors || !restore_bitmaps<false>()) return report_corrupt(plan_);
     const bool is_in_words = tile_.length % kPerWord == 0;
     const u32 length = is_in_words ? tile_.length / kPerWord : tile_.length;  // of a row, in words or values
-    if (predictor == Predictor::three && is_in_words && length <= 4 * kWarpThreads) {
+    const bool is_narrow = predictor == Predictor::three && is_in_words && length <= 4 * kWarpThreads;
+    const bool are_summed = predictor == Predictor::none || (!is_narrow && tile_.length % kShare == 0);
+    restore_differences(predictor, zero, are_summed);
+    if (is_narrow) {
       if (length % 2 == 0 && length <= 2 * kWarpThreads) {
         add_narrow_rows<2, true>(zero);
       } else if (length % 4 == 0) {
@@ -70,7 +78,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
         add_narrow_rows<4, false>(zero);
       }
     } else {
-      sum_rows(predictor, zero);
+      if (!are_summed) sum_rows(predictor, zero);
       if (is_in_words) {
         add_rows(predictor, length, [&](u32 m) -> Packed& { return packed(m); }, LanesOf<W>());
       } else {
@@ -94,77 +102,85 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   // ---------------------------------------------------------------------------------------------------------------
   // From planes to residuals
 
-  H5L_DEVICE void restore_residuals() {
+  // Replaces the payload in the area by the differences, or by their sums along rows. Planes go to registers without
+  // the stream.
+  H5L_DEVICE void restore_differences(Predictor predictor, W zero, bool are_summed) {
     const u32 count = tile_.count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
-    const bool are_whole = groups % 32 == 0 && grouped == count;  // planes begin and end with pieces of the stream
-    if (!are_whole) restore_stream<false>();
-    u32 words[U::of_thread][U::words];
-    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) { restore_unit(k, groups, are_whole, words[k]); }
-    // The last values are not in groups, and follow unchanged.
-    const u32 own = grouped + thread();
-    W rest = 0;
-    if (own < count) rest = reinterpret_cast<const W*>(shared_.area)[own];
+    Packed words[kOwnWords];
+    read_differences(groups, words);
+    // The last values are not in groups, and follow as they are.
+    const bool has_rest = grouped != count && warp() == 0;
+    const u32 own = grouped + lane() % kGroupOfIntegers;
+    u32 rest[sizeof(W) == 8 ? 2 : 1] = {};
+    if (has_rest) stream_words(own * static_cast<u32>(sizeof(W)), rest);
+    // Else parts of the sums are computed for all predictors, in too many registers.
+    H5L_UNROLL for (u32 m = 0; m < kOwnWords; ++m) words[m] = opaque(words[m]);
+    if (are_summed) sum_words(predictor, zero, words);
     sync_block();
-    H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
-      const u32 first = (k * kThreads + thread()) * U::values;
-      const u32 left = first < grouped ? (grouped - first) * static_cast<u32>(sizeof(W)) / 4 : 0;  // words
-      Quad* const to = reinterpret_cast<Quad*>(place(first));
-      H5L_UNROLL for (u32 m = 0; m < U::words; m += 4) {
-        if (m < left) to[m / 4] = {words[k][m], words[k][m + 1], words[k][m + 2], words[k][m + 3]};
-      }
+    const u32 first = thread() * kShare;
+    H5L_UNROLL for (u32 m = 0; m < kOwnWords; m += kOfPiece) {
+      LaneWords<kOfPiece> piece;
+      H5L_UNROLL for (u32 i = 0; i < kOfPiece; ++i) piece.words[i] = words[m + i];
+      const u32 at = first + m * kPerWord;
+      if (at < grouped) reinterpret_cast<LaneWords<kOfPiece>&>(word(at)) = piece;
     }
-    if (grouped != count) {
-      sync_block();  // the last sixteen bytes may have been more than the last group
-      if (own < count) word(own) = static_cast<W>(from_negabinary<W>(rest));
+    sync_block();
+    if (grouped == count) return;
+    // Behind the groups, since these are stored in pieces of sixteen bytes.
+    if (has_rest && own < count && lane() < kGroupOfIntegers) {
+      W bits = static_cast<W>(rest[0]);
+      if constexpr (sizeof(W) == 8) bits |= W{rest[1]} << 32;
+      word(own) = static_cast<W>(from_negabinary<W>(bits) + (predictor == Predictor::none ? zero : 0));
     }
     sync_block();
   }
 
-  // The residuals of a thread's k-th unit.
-  H5L_DEVICE void restore_unit(u32 k, u32 groups, bool are_whole, u32 (&words)[U::words]) const {
-    const u32 group = (k * kThreads + thread()) * U::groups;
-    u32 bytes[kSets][8];
+  // The differences of the thread's groups.
+  H5L_DEVICE void read_differences(u32 groups, Packed (&words)[kOwnWords]) const {
+    constexpr u32 units = U::of_thread, lanes = kWarpThreads / kPlanes;  // that look whether a plane is used
+    constexpr u32 own_groups = kShare / kGroupOfIntegers;
+    u32 bytes[units][kSets][8];
     H5L_UNROLL for (u32 s = 0; s < kSets; ++s) {
-      u32 planes[kPlanes];
+      // Planes without a nonzero byte in the pieces that contain the warp's groups are not read.
       const u32 first = kWordBits<W> - kPlanes * (s + 1);
-      u32 used = ~0u;
-      if (are_whole) {
-        const u32 apart = groups / 32;
-        const u32 of_lane =
-            (first + lane() / U::groups) * apart + (k * kWarps + warp()) * U::groups + lane() % U::groups;
-        used = ballot(shared_.pieces[of_lane].flags != 0);
-        H5L_UNROLL for (u32 i = 0; i < kPlanes; ++i) {
-          const bool is_used = (used >> (i * U::groups) & ((1u << U::groups) - 1)) != 0;
-          planes[i] = is_used ? stream_word((first + i) * apart + group / 32, group / 4 % 8) : 0;
+      const u32 of_warp = (first + lane() / lanes) * groups + warp() * kWarpThreads * own_groups;
+      const StreamPiece* const pieces = shared_.pieces + of_warp / 32 + lane() % lanes * units;
+      u32 flags = 0;
+      H5L_UNROLL for (u32 j = 0; j <= units; ++j) flags |= pieces[j].flags;
+      const u32 used = ballot(flags != 0);
+      u32 planes[kPlanes][units] = {};
+      H5L_UNROLL for (u32 i = 0; i < kPlanes; ++i) {
+        const bool is_used = (used >> (i * lanes) & ((1u << lanes) - 1)) != 0;
+        if (is_used) stream_words((first + i) * groups + thread() * own_groups, planes[i]);
+      }
+      H5L_UNROLL for (u32 k = 0; k < units; ++k) {
+        H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
+          bytes[k][s][c] = planes[kPlanes - 1 - c][k];
+          if constexpr (sizeof(W) == 8) {  // two bytes of two groups
+            bytes[k][s][c] = permute(bytes[k][s][c], planes[7 - c][k], 0x5410);
+          }
+        }
+        if (used != 0) transpose_bytes(bytes[k][s]);
+      }
+    }
+    H5L_UNROLL for (u32 k = 0; k < units; ++k) {
+      if constexpr (sizeof(W) == 8) {
+        H5L_UNROLL for (u32 v = 0; v < kShare; ++v) {
+          const u32 pair = 0x6420 + 0x1111 * (v / 8), row = 7 - v % 8;
+          const u64 low = permute(bytes[k][0][row], bytes[k][1][row], pair);
+          const u64 high = permute(bytes[k][2][row], bytes[k][3][row], pair);
+          words[v] = from_negabinary<u64>(low | high << 32);
         }
       } else {
-        H5L_UNROLL for (u32 i = 0; i < kPlanes; ++i) planes[i] = word_in_area((first + i) * groups + group);
-      }
-      H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
-        bytes[s][c] = planes[kPlanes - 1 - c];
-        if constexpr (sizeof(W) == 8) {  // two bytes of two groups
-          bytes[s][c] = permute(bytes[s][c], planes[7 - c], are_whole && group % 4 != 0 ? 0x7632 : 0x5410);
-        }
-      }
-      if (used != 0) transpose_bytes(bytes[s]);
-    }
-    if constexpr (sizeof(W) == 8) {
-      H5L_UNROLL for (u32 m = 0; m < U::words; m += 2) {
-        const u32 pair = 0x6420 + 0x1111 * (m / 16), row = 7 - m / 2 % 8;
-        const u64 low = permute(bytes[0][row], bytes[1][row], pair), high = permute(bytes[2][row], bytes[3][row], pair);
-        const u64 residual = from_negabinary<u64>(low | high << 32);
-        words[m] = static_cast<u32>(residual);
-        words[m + 1] = static_cast<u32>(residual >> 32);
-      }
-    } else {
-      // Four rows of bytes are four words, each with the bytes of one group.
-      H5L_UNROLL for (u32 m = 0; m < U::words / 4; ++m) {
-        const u32 a = row_of_byte<W>(bytes, 4 * m), b = row_of_byte<W>(bytes, 4 * m + 1);
-        const u32 c = row_of_byte<W>(bytes, 4 * m + 2), d = row_of_byte<W>(bytes, 4 * m + 3);
-        H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
-          const u32 pairs = i < 2 ? 0x5140 : 0x7362;
-          const u32 word = permute(permute(a, b, pairs), permute(c, d, pairs), i % 2 == 0 ? 0x5410 : 0x7632);
-          words[m + i * (U::words / 4)] = LanesOf<W>::from_negabinary(word);
+        // Four rows of bytes are four words, each with the bytes of one group.
+        H5L_UNROLL for (u32 m = 0; m < U::words / 4; ++m) {
+          const u32 a = row_of_byte<W>(bytes[k], 4 * m), b = row_of_byte<W>(bytes[k], 4 * m + 1);
+          const u32 c = row_of_byte<W>(bytes[k], 4 * m + 2), d = row_of_byte<W>(bytes[k], 4 * m + 3);
+          H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
+            const u32 pairs = i < 2 ? 0x5140 : 0x7362;
+            const u32 word = permute(permute(a, b, pairs), permute(c, d, pairs), i % 2 == 0 ? 0x5410 : 0x7632);
+            words[k * U::words + m + i * (U::words / 4)] = LanesOf<W>::from_negabinary(word);
+          }
         }
       }
     }
@@ -179,17 +195,44 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   [[nodiscard]] H5L_DEVICE W& word(u32 i) const { return *reinterpret_cast<W*>(place(i)); }
   [[nodiscard]] H5L_DEVICE Packed& packed(u32 m) const { return *reinterpret_cast<Packed*>(place(m * kPerWord)); }
 
+  // Replaces words by the sums of their values and of all before these.
+  template <u32 n>
+  H5L_DEVICE static void add_along(Packed (&words)[n]) {
+    using Lane = LanesOf<W>;
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+      Packed own = words[k];
+      H5L_UNROLL for (u32 by = 1; by < kPerWord; by *= 2) own = Lane::add(own, own << (by * kWordBits<W>));
+      words[k] = k == 0 ? own : Lane::add(own, Lane::repeat(Lane::last(words[k == 0 ? 0 : k - 1])));
+    }
+  }
+  template <u32 n>
+  H5L_DEVICE static void add_to_all(Packed (&words)[n], W value) {
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) words[k] = LanesOf<W>::add(words[k], LanesOf<W>::repeat(value));
+  }
+
   // Sums along rows: all words, or, for predictors that need the row above, the first row or the differences to the row
-  // above. A row continues from the first word of the row above, from `zero`, or from 0.
+  // above. A row continues from the first word of the row above, from `zero`, or from 0. Here a thread's words are in
+  // one row.
+  H5L_DEVICE void sum_words(Predictor predictor, W zero, Packed (&words)[kOwnWords]) {
+    if (predictor == Predictor::none) return add_to_all(words, zero);
+    const u32 first = thread() * kShare;
+    const bool has_chain = predictor != Predictor::xy, is_first_row = first < tile_.length;
+    const bool begins = first % tile_.length == 0, begins_chain = begins && has_chain;
+    const bool is_summed = is_first_row || predictor == Predictor::x || predictor == Predictor::xy;
+    const Sum begin = begins_chain ? LanesOf<W>::first(words[0]) : 0;
+    if (is_summed) add_along(words);
+    Sum chain = begin, sum = LanesOf<W>::last(words[kOwnWords - 1]) - begin;
+    scan(chain, sum, begins);
+    const Sum before = (has_chain || is_first_row ? zero : 0) + chain + (begins ? 0 : sum);
+    if (is_summed) add_to_all(words, static_cast<W>(before));
+  }
+
+  // The same for words in the area.
   H5L_DEVICE void sum_rows(Predictor predictor, W zero) {
     const u32 count = tile_.count(), length = tile_.length;
     const bool is_first_row = predictor == Predictor::y || predictor == Predictor::three;
     const u32 all = is_first_row && length < count ? length : count;
     const u32 first = thread() * kShare, last = first + kShare < all ? first + kShare : all;
-    if (predictor == Predictor::none) {
-      H5L_NO_UNROLL for (u32 i = first; i < last; ++i) word(i) = static_cast<W>(zero + word(i));
-      return sync_block();
-    }
     const bool has_chain = predictor != Predictor::xy;
     const u32 first_x = first % length;
     Sum chain = 0, sum = 0;  // of first words, and of the words after the last of these
@@ -248,28 +291,22 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     using Lane = LanesOf<W>;
     const u32 length = tile_.length / kPerWord, first = lane() * n;
     if (warp() == shared_.row_warp) {
-      LaneWords<n> residuals = {}, above;
-      load_words<are_whole>(0, first, residuals);
+      LaneWords<n> differences = {}, above = {};
+      load_words<are_whole>(0, first, above);
       // The first row is summed up.
-      Packed sum = 0;
-      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-        Packed own = residuals.words[k];
-        for (u32 by = 1; by < kPerWord; by *= 2) own = Lane::add(own, own << (by * kWordBits<W>));
-        sum = above.words[k] = Lane::add(own, Lane::repeat(Lane::last(sum)));
-      }
-      const Sum total = Lane::last(sum);
-      const Packed before = Lane::repeat(static_cast<W>(zero + scan_of_warp(total) - total));
-      H5L_UNROLL for (u32 k = 0; k < n; ++k) above.words[k] = Lane::add(above.words[k], before);
+      add_along(above.words);
+      const Sum sum = Lane::last(above.words[n - 1]);
+      add_to_all(above.words, static_cast<W>(zero + scan_of_warp(sum) - sum));
       store_words<are_whole>(0, first, above);
       for (u32 row = length; row < tile_.rows * length; row += length) {
-        load_words<are_whole>(row, first, residuals);
+        load_words<are_whole>(row, first, differences);
         const Packed left = shuffle_up(above.words[n - 1], 1), right = shuffle(above.words[0], lane() + 1);
         LaneWords<n> next;
         H5L_UNROLL for (u32 k = 0; k < n; ++k) {
           const Packed own = above.words[k];
           const Packed nw = Lane::left_of(own, k == 0 ? left : above.words[k - 1], first + k == 0);
           const Packed ne = Lane::right_of(own, k + 1 == n ? right : above.words[k + 1], first + k + 1 == length);
-          next.words[k] = Lane::add(residuals.words[k], Lane::average(own, Lane::average(nw, ne)));
+          next.words[k] = Lane::add(differences.words[k], Lane::average(own, Lane::average(nw, ne)));
         }
         above = next;
         store_words<are_whole>(row, first, above);
@@ -279,10 +316,6 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   }
 
   // The words of a lane, from word `first` of a row on; words past the row's end are not touched.
-  template <u32 n>
-  struct alignas(n * sizeof(Packed) < 16 ? n * sizeof(Packed) : 16) LaneWords {
-    Packed words[n];
-  };
   template <bool are_whole, u32 n>
   H5L_DEVICE void load_words(u32 row, u32 first, LaneWords<n>& own) const {
     const u32 length = tile_.length / kPerWord;
