@@ -380,14 +380,35 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   template <u32 n>
   H5L_DEVICE void to_values(W (&words)[n]) const {
     const WordLattice& lattice = shared_.lattice;
-    const W step = static_cast<W>(lattice.step), origin = static_cast<W>(lattice.origin);
     W values[n];
-    H5L_UNROLL for (u32 k = 0; k < n; ++k) values[k] = static_cast<W>(origin + product(words[k], step));
-    for (u32 i = 0; i < lattice.special_count; ++i) {
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+      values[k] = static_cast<W>(static_cast<W>(lattice.origin) + product(words[k], static_cast<W>(lattice.step)));
+    }
+    H5L_NO_UNROLL for (u32 i = 0; i < lattice.special_count; ++i) {
       const W word = static_cast<W>(lattice.special_words[i]), value = static_cast<W>(lattice.special_values[i]);
       H5L_UNROLL for (u32 k = 0; k < n; ++k) values[k] = words[k] == word ? value : values[k];
     }
     H5L_UNROLL for (u32 k = 0; k < n; ++k) words[k] = values[k];
+  }
+
+  // The same for sixteen bytes, most of which have no special word.
+  H5L_DEVICE void to_values(LaneWords<kOfPiece>& piece) const {
+    using Lane = LanesOf<W>;
+    const WordLattice& lattice = shared_.lattice;
+    bool has_special = false;
+    H5L_NO_UNROLL for (u32 i = 0; i < lattice.special_count; ++i) {
+      const Packed word = Lane::repeat(static_cast<W>(lattice.special_words[i]));
+      H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) has_special |= Lane::has_zero(piece.words[k] ^ word);
+    }
+    if (has_special) {
+      W values[kPieceBytes / sizeof(W)];
+      unpack_piece(bit_cast<Quad>(piece), values);
+      to_values(values);
+      piece = bit_cast<LaneWords<kOfPiece>>(pack_piece(values));
+    } else {
+      const W step = static_cast<W>(lattice.step), origin = static_cast<W>(lattice.origin);
+      H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) piece.words[k] = Lane::multiply_add(piece.words[k], step, origin);
+    }
   }
 
   // Stores the requested values, one at a time.
@@ -416,15 +437,13 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     const RowDivider pieces(tile_.length / n);
     const u64 between = u64{tile_.pitch - tile_.length} * sizeof(W);  // bytes from a row to the next
     for (u32 i = thread(); i < tile_.count() / n; i += kThreads) {
-      const Quad ranks = *reinterpret_cast<const Quad*>(place(i * n));
-      Quad piece = flip_signs(ranks, zero);
-      if (!are_values) {
-        W values[n];
-        unpack_piece(ranks, values);
-        to_values(values);
-        piece = pack_piece(values);
+      auto piece = reinterpret_cast<const LaneWords<kOfPiece>&>(word(i * n));
+      if (are_values) {
+        H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) piece.words[k] ^= LanesOf<W>::repeat(zero);
+      } else {
+        to_values(piece);
       }
-      store_streaming(reinterpret_cast<Quad*>(to + i * kPieceBytes + pieces.row(i) * between), piece);
+      store_streaming(reinterpret_cast<Quad*>(to + i * kPieceBytes + pieces.row(i) * between), bit_cast<Quad>(piece));
     }
     return true;
   }

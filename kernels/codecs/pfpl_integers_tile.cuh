@@ -50,6 +50,8 @@ struct SingleLane {
   H5L_DEVICE static W add(W a, W b) { return static_cast<W>(a + b); }
   H5L_DEVICE static W subtract(W a, W b) { return static_cast<W>(a - b); }
   H5L_DEVICE static W average(W a, W b) { return pfpl::average(a, b); }
+  H5L_DEVICE static W multiply_add(W a, W b, W sum) { return static_cast<W>(sum + product(a, b)); }
+  H5L_DEVICE static bool has_zero(W a) { return a == 0; }
   H5L_DEVICE static W to_negabinary(W a) { return static_cast<W>(h5lossy::H5L_TARGET::to_negabinary<W>(a)); }
   H5L_DEVICE static W from_negabinary(W a) { return static_cast<W>(h5lossy::H5L_TARGET::from_negabinary<W>(a)); }
 };
@@ -77,6 +79,17 @@ struct NarrowLanes {
     return has_two ? subtract_pairs(a, b) : ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high);
   }
   H5L_DEVICE static u32 average(u32 a, u32 b) { return (a | b) - (((a ^ b) & ~ones) >> 1); }
+  // sum + a * b
+  H5L_DEVICE static u32 multiply_add(u32 a, W b, W sum) {
+    u32 values[4 / sizeof(W)];
+    H5L_UNROLL for (u32 k = 0; k < 4 / sizeof(W); ++k) values[k] = (a >> (k * bits)) * b + sum;
+    if constexpr (has_two) {
+      return permute(values[0], values[1], 0x5410);
+    } else {
+      return permute(permute(values[0], values[1], 0x0040), permute(values[2], values[3], 0x0040), 0x5410);
+    }
+  }
+  H5L_DEVICE static bool has_zero(u32 a) { return ((a - ones) & ~a & high) != 0; }
   H5L_DEVICE static u32 to_negabinary(u32 a) { return add(a, negabinary) ^ negabinary; }
   H5L_DEVICE static u32 from_negabinary(u32 a) { return subtract(a ^ negabinary, negabinary); }
 };
