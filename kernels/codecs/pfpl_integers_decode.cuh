@@ -14,7 +14,10 @@ namespace h5lossy::H5L_TARGET::pfpl {
 // access sixteen bytes of their own 32, 64 or 128.
 H5L_FN constexpr u32 place_with_gaps(u32 at) { return at + at / 128 * 16; }
 
-struct IntegerDecodeShared : RestoreShared<place_with_gaps(kStreamBytes) + 32> {
+// The area has more than a tile, so that rows can move to whole words.
+inline constexpr u32 kMostMoved = kStreamBytes / 8;
+
+struct IntegerDecodeShared : RestoreShared<place_with_gaps(kStreamBytes + kMostMoved) + 32> {
   u64 chains[kWarps], sums[kWarps];
   u32 restarts[kWarps];
   u32 row_warp;  // adds up rows for all
@@ -66,13 +69,22 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     if (static_cast<u32>(predictor) >= kPredictors || !restore_bitmaps<false>()) return report_corrupt(plan_);
     const bool is_in_words = tile_.length % kPerWord == 0;
     const u32 length = is_in_words ? tile_.length / kPerWord : tile_.length;  // of a row, in words or values
-    const bool is_narrow = predictor == Predictor::three && is_in_words && length <= 4 * kWarpThreads;
+    const u32 row_words = (tile_.length + kPerWord - 1) / kPerWord;
+    const u32 spread = row_words * kPerWord - tile_.length, moved = 4 + tile_.rows * spread * sizeof(W);
+    const bool is_narrow = predictor == Predictor::three && row_words <= 4 * kWarpThreads && moved <= kMostMoved;
+    if (is_narrow && !is_in_words) {
+      spread_ = spread;
+      moved_ = place_with_gaps((moved + 127) / 128 * 128);
+    }
     const bool are_summed = predictor == Predictor::none || (!is_narrow && tile_.length % kShare == 0);
     restore_differences(predictor, zero, are_summed);
     if (is_narrow) {
-      if (length % 2 == 0 && length <= 2 * kWarpThreads) {
+      const bool has_few = row_words <= 2 * kWarpThreads;
+      if (has_few && tile_.length % (2 * kPerWord) == 0) {
         add_narrow_rows<2, true>(zero);
-      } else if (length % 4 == 0) {
+      } else if (has_few) {
+        add_narrow_rows<2, false>(zero);
+      } else if (tile_.length % (4 * kPerWord) == 0) {
         add_narrow_rows<4, true>(zero);
       } else {
         add_narrow_rows<4, false>(zero);
@@ -106,8 +118,8 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   // the stream.
   H5L_DEVICE void restore_differences(Predictor predictor, W zero, bool are_summed) {
     const u32 count = tile_.count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
-    Packed words[kOwnWords];
-    read_differences(groups, words);
+    Packed words[kOwnWords] = {};
+    if (warp() * kWarpThreads * kShare < grouped) read_differences(groups, words);
     // The last values are not in groups, and follow as they are.
     const bool has_rest = grouped != count && warp() == 0;
     const u32 own = grouped + lane() % kGroupOfIntegers;
@@ -122,7 +134,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       LaneWords<kOfPiece> piece;
       H5L_UNROLL for (u32 i = 0; i < kOfPiece; ++i) piece.words[i] = words[m + i];
       const u32 at = first + m * kPerWord;
-      if (at < grouped) reinterpret_cast<LaneWords<kOfPiece>&>(word(at)) = piece;
+      if (at < grouped) *reinterpret_cast<LaneWords<kOfPiece>*>(place(at) + moved_) = piece;
     }
     sync_block();
     if (grouped == count) return;
@@ -130,7 +142,8 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     if (has_rest && own < count && lane() < kGroupOfIntegers) {
       W bits = static_cast<W>(rest[0]);
       if constexpr (sizeof(W) == 8) bits |= W{rest[1]} << 32;
-      word(own) = static_cast<W>(from_negabinary<W>(bits) + (predictor == Predictor::none ? zero : 0));
+      const W add = predictor == Predictor::none ? zero : 0;
+      *reinterpret_cast<W*>(place(own) + moved_) = static_cast<W>(from_negabinary<W>(bits) + add);
     }
     sync_block();
   }
@@ -284,12 +297,12 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     sum = lane() == 0 ? behind : before + (restart_before != 0 ? 0 : behind);
   }
 
-  // All words with predictor `three`, if a warp can hold a row in registers: `n` words per lane, which it accesses
-  // at once if rows are a multiple of that.
+  // All words with predictor `three`, if a warp can hold a row in registers: `n` words per lane, which it accesses at
+  // once if rows are a multiple of that. Others begin with whole words afterwards.
   template <u32 n, bool are_whole>
   H5L_DEVICE void add_narrow_rows(W zero) const {
     using Lane = LanesOf<W>;
-    const u32 length = tile_.length / kPerWord, first = lane() * n;
+    const u32 length = (tile_.length + spread_) / kPerWord, first = lane() * n;
     if (warp() == shared_.row_warp) {
       LaneWords<n> differences = {}, above = {};
       load_words<are_whole>(0, first, above);
@@ -298,45 +311,57 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       const Sum sum = Lane::last(above.words[n - 1]);
       add_to_all(above.words, static_cast<W>(zero + scan_of_warp(sum) - sum));
       store_words<are_whole>(0, first, above);
-      for (u32 row = length; row < tile_.rows * length; row += length) {
-        load_words<are_whole>(row, first, differences);
+      for (u32 y = 1; y < tile_.rows; ++y) {
+        load_words<are_whole>(y, first, differences);
         const Packed left = shuffle_up(above.words[n - 1], 1), right = shuffle(above.words[0], lane() + 1);
         LaneWords<n> next;
         H5L_UNROLL for (u32 k = 0; k < n; ++k) {
           const Packed own = above.words[k];
-          const Packed nw = Lane::left_of(own, k == 0 ? left : above.words[k - 1], first + k == 0);
-          const Packed ne = Lane::right_of(own, k + 1 == n ? right : above.words[k + 1], first + k + 1 == length);
+          const u32 ends = first + k + 1 == length ? kPerWord - spread_ : 0;
+          const Packed nw = Lane::left_of(own, k == 0 ? left : above.words[k == 0 ? 0 : k - 1], first + k == 0);
+          const Packed ne = Lane::right_of(own, k + 1 == n ? right : above.words[k + 1 == n ? 0 : k + 1], ends);
           next.words[k] = Lane::add(differences.words[k], Lane::average(own, Lane::average(nw, ne)));
         }
         above = next;
-        store_words<are_whole>(row, first, above);
+        store_words<are_whole>(y, first, above);
       }
     }
     sync_block();
   }
 
-  // The words of a lane, from word `first` of a row on; words past the row's end are not touched.
+  // The words of a lane, from word `first` of row y on; words past the row's end are of no use.
   template <bool are_whole, u32 n>
-  H5L_DEVICE void load_words(u32 row, u32 first, LaneWords<n>& own) const {
-    const u32 length = tile_.length / kPerWord;
+  H5L_DEVICE void load_words(u32 y, u32 first, LaneWords<n>& own) const {
+    const u32 length = (tile_.length + spread_) / kPerWord;
+    if (first >= length) return;
     if constexpr (are_whole) {
-      if (first < length) own = reinterpret_cast<const LaneWords<n>&>(packed(row + first));
-    } else {
+      own = reinterpret_cast<const LaneWords<n>&>(packed(y * length + first));
+    } else if constexpr (kPerWord == 1) {
       H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-        if (first + k < length) own.words[k] = packed(row + first + k);
+        if (first + k < length) own.words[k] = packed(y * length + first + k);
       }
+    } else {
+      const u32 at = y * tile_.length * static_cast<u32>(sizeof(W)) + 4 * first;
+      u32 words[n + 1];
+      H5L_UNROLL for (u32 k = 0; k <= n; ++k) words[k] = area_word((at & ~3u) + 4 * k, moved_);
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) own.words[k] = funnel_right(words[k], words[k + 1], 8 * at);
     }
   }
   template <bool are_whole, u32 n>
-  H5L_DEVICE void store_words(u32 row, u32 first, const LaneWords<n>& own) const {
-    const u32 length = tile_.length / kPerWord;
+  H5L_DEVICE void store_words(u32 y, u32 first, const LaneWords<n>& own) const {
+    const u32 length = (tile_.length + spread_) / kPerWord;
     if constexpr (are_whole) {
-      if (first < length) reinterpret_cast<LaneWords<n>&>(packed(row + first)) = own;
+      if (first < length) reinterpret_cast<LaneWords<n>&>(packed(y * length + first)) = own;
     } else {
+      sync_warp();  // all lanes have loaded theirs
       H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-        if (first + k < length) packed(row + first + k) = own.words[k];
+        if (first + k < length) packed(y * length + first + k) = own.words[k];
       }
     }
+  }
+  // The word with byte `at` of the words, where it is a multiple of four, or of words that were moved.
+  [[nodiscard]] H5L_DEVICE u32 area_word(u32 at, u32 moved = 0) const {
+    return *reinterpret_cast<const u32*>(shared_.area + place_with_gaps(at) + moved);
   }
 
   // Adds to each row but the first what is predicted from the rows above. Rows have `length` words.
@@ -349,7 +374,8 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
         for (u32 x = thread(); x < length; x += kThreads) {
           const Word n = at(above + x);
           const Word nw = Lane::left_of(n, at(above + (x == 0 ? 0 : x - 1)), x == 0);
-          const Word ne = Lane::right_of(n, at(above + (x + 1 == length ? x : x + 1)), x + 1 == length);
+          const Word ne =
+              Lane::right_of(n, at(above + (x + 1 == length ? x : x + 1)), x + 1 == length ? Lane::values : 0);
           at(row + x) = Lane::add(at(row + x), Lane::average(n, Lane::average(nw, ne)));
         }
         sync_block();
@@ -418,36 +444,70 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     RowWalk at(tile_.length);
     for (u32 i = thread(); i < tile_.count(); i += kThreads, at.step()) {
       const u64 place = tile_.place(at.y, at.x) - plan_.first;  // wraps to a huge number before the first
-      if (place < plan_.wanted) raw[place] = value_of_number(i);
+      if (place < plan_.wanted) raw[place] = value_of_number(i + at.y * spread_);
     }
   }
 
-  // Stores all words as values, 16 bytes at a time. False if that is not possible.
+  // Stores all words as values, sixteen bytes at a time where these are whole in a row. False if only a part of them is
+  // requested.
   H5L_DEVICE bool put_pieces() const {
     constexpr u32 n = kPieceBytes / sizeof(W);
-    u8* const to = raw_of(plan_) + (tile_.first - plan_.first) * sizeof(W);
     const u64 last = tile_.place(tile_.rows - 1, tile_.length - 1);
-    const bool is_inside = tile_.first >= plan_.first && last - plan_.first < plan_.wanted;
-    if (!is_inside || tile_.length % n != 0 || tile_.pitch % n != 0 || reinterpret_cast<u64>(to) % kPieceBytes != 0) {
-      return false;
-    }
+    if (tile_.first < plan_.first || last - plan_.first >= plan_.wanted) return false;
+    u8* const to = raw_of(plan_) + (tile_.first - plan_.first) * sizeof(W);
+    const u32 bytes = tile_.length * static_cast<u32>(sizeof(W));              // of a row
+    const u32 apart = (tile_.length + spread_) * static_cast<u32>(sizeof(W));  // from a row to the next
+    const bool are_aligned = bytes % kPieceBytes == 0 && tile_.pitch % n == 0 && reinterpret_cast<u64>(to) % 16 == 0;
     const WordLattice& lattice = shared_.lattice;
     const W zero = static_cast<W>(lattice.zero);
     const bool are_values = lattice.step == 1 && lattice.special_count == 0 && static_cast<W>(lattice.origin) == zero;
-    const RowDivider pieces(tile_.length / n);
-    const u64 between = u64{tile_.pitch - tile_.length} * sizeof(W);  // bytes from a row to the next
-    for (u32 i = thread(); i < tile_.count() / n; i += kThreads) {
-      auto piece = reinterpret_cast<const LaneWords<kOfPiece>&>(word(i * n));
+    const u32 of_row = are_aligned ? bytes / kPieceBytes : (bytes + 2 * kPieceBytes - 2) / kPieceBytes;
+    const RowDivider pieces(of_row);
+    for (u32 i = thread(); i < tile_.rows * of_row; i += kThreads) {
+      const u32 y = pieces.row(i);
+      u8* const row = to + u64{y} * tile_.pitch * sizeof(W);
+      const u32 at = (i - y * of_row) * kPieceBytes - static_cast<u32>(reinterpret_cast<u64>(row)) % kPieceBytes;
+      if (at >= bytes || bytes - at < kPieceBytes) continue;  // at wraps to a huge number before the row
+      LaneWords<kOfPiece> piece;
+      if (are_aligned) {
+        piece = reinterpret_cast<const LaneWords<kOfPiece>&>(word(i * n));
+      } else {
+        const u32 from = y * apart + at;
+        u32 words[5];
+        H5L_UNROLL for (u32 k = 0; k < 5; ++k) words[k] = area_word((from & ~3u) + 4 * k);
+        H5L_UNROLL for (u32 k = 0; k < 4; ++k) words[k] = funnel_right(words[k], words[k + 1], 8 * from);
+        piece = bit_cast<LaneWords<kOfPiece>>(Quad{words[0], words[1], words[2], words[3]});
+      }
       if (are_values) {
         H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) piece.words[k] ^= LanesOf<W>::repeat(zero);
       } else {
         to_values(piece);
       }
-      store_streaming(reinterpret_cast<Quad*>(to + i * kPieceBytes + pieces.row(i) * between), bit_cast<Quad>(piece));
+      store_streaming(reinterpret_cast<Quad*>(row + at), bit_cast<Quad>(piece));
     }
+    if (!are_aligned) put_ends(to);
     return true;
   }
 
+  // Stores the values at the ends of rows that are not in whole pieces of sixteen bytes.
+  H5L_DEVICE void put_ends(u8* to) const {
+    constexpr u32 n = kPieceBytes / sizeof(W);
+    const u32 length = tile_.length, most = length < n - 1 ? length : n - 1;
+    const RowDivider ends(2 * most);
+    for (u32 i = thread(); i < tile_.rows * 2 * most; i += kThreads) {
+      const u32 y = ends.row(i), number = i - y * 2 * most;
+      W* const row = reinterpret_cast<W*>(to) + u64{y} * tile_.pitch;
+      const u32 skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % kPieceBytes / static_cast<u32>(sizeof(W));
+      const u32 some = (n - skipped) % n, head = some < length ? some : length;
+      const u32 rest = (skipped + length) % n, tail = rest < length - head ? rest : length - head;
+      const bool is_head = number < most;
+      const u32 x = is_head ? number : length - 1 - (number - most);
+      if (is_head ? number < head : number - most < tail) row[x] = value_of(word(y * (length + spread_) + x));
+    }
+  }
+
+  u32 spread_ = 0;  // values between rows of words
+  u32 moved_ = 0;   // of differences, in the area
   RowTile tile_ = {};
 };
 
