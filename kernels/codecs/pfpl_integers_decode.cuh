@@ -14,6 +14,8 @@ namespace h5lossy::H5L_TARGET::pfpl {
 // access sixteen bytes of their own 32, 64 or 128.
 H5L_FN constexpr u32 place_with_gaps(u32 at) { return at + at / 128 * 16; }
 
+// Rows that are added up at once by one warp, while others store those before.
+inline constexpr u32 kRowsAtOnce = 16;
 // The area has more than a tile, so that rows can move to whole words.
 inline constexpr u32 kMostMoved = kStreamBytes / 8;
 
@@ -28,7 +30,8 @@ template <class W>
 class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   using U = Units<W>;
   using Sum = SumOf<W>;
-  using Packed = typename LanesOf<W>::Word;
+  using Lanes = LanesOf<W>;
+  using Packed = typename Lanes::Word;
   static constexpr u32 kPerWord = sizeof(Packed) / sizeof(W);
   static constexpr u32 kShare = U::of_thread * U::values;  // values of a thread
   static constexpr u32 kOwnWords = kShare / kPerWord, kOfPiece = kPieceBytes / sizeof(Packed);
@@ -56,58 +59,92 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     if (thread() == 0) shared_.pieces[kStreamBytes / 32] = {};
     wait_for_copies();
     sync_block();
-    const bool is_stored = bytes_ == raw_bytes_, is_full = bytes_ != 0 && !is_stored;
+    is_stored_ = bytes_ == raw_bytes_;
+    const bool is_full = bytes_ != 0 && !is_stored_;
     const auto predictor = static_cast<Predictor>(is_full ? byte_at(bytes_ - 1) : 0);
     if (warp() == 0) {
       if (is_full) restore_upper_bitmaps(bytes_ - 1);
     } else {
       add_up_payload(number);
     }
-    if (is_stored) return put([&](u32 i) { return stored_value(i); });
     const W zero = static_cast<W>(shared_.lattice.zero);
-    if (!is_full) return put([&](u32) { return value_of(zero); });
-    if (static_cast<u32>(predictor) >= kPredictors || !restore_bitmaps<false>()) return report_corrupt(plan_);
+    if (is_full) {
+      if (static_cast<u32>(predictor) >= kPredictors || !restore_bitmaps<false>()) return report_corrupt(plan_);
+      restore_words(predictor, zero);
+    } else {
+      Packed words[kOwnWords];
+      H5L_UNROLL for (u32 m = 0; m < kOwnWords; ++m) words[m] = is_stored_ ? stored_word(m) : Lanes::repeat(zero);
+      sync_block();
+      store_own(words, tile_.count());
+      sync_block();
+    }
+    // Rows that one warp adds up are stored by the others meanwhile.
+    const Output output = output_of(zero);
+    u32 stored = 0, done = is_narrow_ ? 0 : tile_.rows;  // rows
+    while (true) {
+      const bool are_done = done == tile_.rows, is_adding = !are_done && warp() == shared_.row_warp;
+      const u32 next = done + kRowsAtOnce < tile_.rows ? done + kRowsAtOnce : tile_.rows;
+      if (is_adding) {
+        add_narrow_rows(zero, done, next);
+      } else if (output.are_requested) {
+        const bool is_behind = !are_done && warp() > shared_.row_warp;
+        put_pieces(output, stored, done, thread() - (is_behind ? kWarpThreads : 0),
+                   are_done ? kThreads : kThreads - kWarpThreads);
+      }
+      if (are_done) break;
+      sync_block();
+      stored = done;
+      done = next;
+    }
+    if (!output.are_requested) put();
+  }
+
+ private:
+  // The thread's m-th word of a tile that is stored.
+  H5L_DEVICE Packed stored_word(u32 m) const {
+    const u32 at = (thread() * kOwnWords + m) * static_cast<u32>(sizeof(Packed));
+    if constexpr (sizeof(W) == 8) {
+      return word_at(at) | u64{word_at(at + 4)} << 32;
+    } else {
+      return word_at(at);
+    }
+  }
+
+  // Stores the thread's words before value `end`, and up to sixteen bytes more.
+  H5L_DEVICE void store_own(const Packed (&words)[kOwnWords], u32 end) const {
+    H5L_UNROLL for (u32 m = 0; m < kOwnWords; m += kOfPiece) {
+      LaneWords<kOfPiece> piece;
+      H5L_UNROLL for (u32 i = 0; i < kOfPiece; ++i) piece.words[i] = words[m + i];
+      const u32 at = thread() * kShare + m * kPerWord;
+      if (at < end) *reinterpret_cast<LaneWords<kOfPiece>*>(place(at) + moved_) = piece;
+    }
+  }
+
+  // Decodes the words into the area, or only differences that are left to add_narrow_rows.
+  H5L_DEVICE void restore_words(Predictor predictor, W zero) {
     const bool is_in_words = tile_.length % kPerWord == 0;
     const u32 length = is_in_words ? tile_.length / kPerWord : tile_.length;  // of a row, in words or values
     const u32 row_words = (tile_.length + kPerWord - 1) / kPerWord;
     const u32 spread = row_words * kPerWord - tile_.length, moved = 4 + tile_.rows * spread * sizeof(W);
-    const bool is_narrow = predictor == Predictor::three && row_words <= 4 * kWarpThreads && moved <= kMostMoved;
-    if (is_narrow && !is_in_words) {
+    is_narrow_ = predictor == Predictor::three && row_words <= 4 * kWarpThreads && moved <= kMostMoved;
+    if (is_narrow_ && !is_in_words) {
       spread_ = spread;
       moved_ = place_with_gaps((moved + 127) / 128 * 128);
     }
-    const bool are_summed = predictor == Predictor::none || (!is_narrow && tile_.length % kShare == 0);
+    const bool is_along = predictor == Predictor::x || predictor == Predictor::xy;
+    const bool are_summed =
+        predictor == Predictor::none || (is_along && tile_.length >= kShare && tile_.count() % kGroupOfIntegers == 0);
     restore_differences(predictor, zero, are_summed);
-    if (is_narrow) {
-      const bool has_few = row_words <= 2 * kWarpThreads;
-      if (has_few && tile_.length % (2 * kPerWord) == 0) {
-        add_narrow_rows<2, true>(zero);
-      } else if (has_few) {
-        add_narrow_rows<2, false>(zero);
-      } else if (tile_.length % (4 * kPerWord) == 0) {
-        add_narrow_rows<4, true>(zero);
-      } else {
-        add_narrow_rows<4, false>(zero);
-      }
-    } else {
-      if (!are_summed) sum_rows(predictor, zero);
-      if (is_in_words) {
-        add_rows(predictor, length, [&](u32 m) -> Packed& { return packed(m); }, LanesOf<W>());
-      } else {
-        add_rows(predictor, length, [&](u32 i) -> W& { return word(i); }, SingleLane<W>());
-      }
+    if (is_narrow_) {
+      inverted_ = ~Packed{0};
+      return;
     }
-    if (!put_pieces()) put([&](u32 i) { return value_of(word(i)); });
-  }
-
- private:
-  // Value i of a tile that is stored.
-  H5L_DEVICE W stored_value(u32 i) const {
-    const u32 at = i * static_cast<u32>(sizeof(W));
-    if constexpr (sizeof(W) == 8) {
-      return word_at(at) | u64{word_at(at + 4)} << 32;
+    if (is_along && !are_summed) sum_rows(predictor, zero);
+    if (!is_along && !are_summed) sum_first_row(zero);
+    if (is_in_words) {
+      add_rows(predictor, length, [&](u32 m) -> Packed& { return packed(m); }, Lanes());
     } else {
-      return static_cast<W>(word_at(at));
+      add_rows(predictor, length, [&](u32 i) -> W& { return word(i); }, SingleLane<W>());
     }
   }
 
@@ -129,13 +166,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     H5L_UNROLL for (u32 m = 0; m < kOwnWords; ++m) words[m] = opaque(words[m]);
     if (are_summed) sum_words(predictor, zero, words);
     sync_block();
-    const u32 first = thread() * kShare;
-    H5L_UNROLL for (u32 m = 0; m < kOwnWords; m += kOfPiece) {
-      LaneWords<kOfPiece> piece;
-      H5L_UNROLL for (u32 i = 0; i < kOfPiece; ++i) piece.words[i] = words[m + i];
-      const u32 at = first + m * kPerWord;
-      if (at < grouped) *reinterpret_cast<LaneWords<kOfPiece>*>(place(at) + moved_) = piece;
-    }
+    store_own(words, grouped);
     sync_block();
     if (grouped == count) return;
     // Behind the groups, since these are stored in pieces of sixteen bytes.
@@ -192,7 +223,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
           H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
             const u32 pairs = i < 2 ? 0x5140 : 0x7362;
             const u32 word = permute(permute(a, b, pairs), permute(c, d, pairs), i % 2 == 0 ? 0x5410 : 0x7632);
-            words[k * U::words + m + i * (U::words / 4)] = LanesOf<W>::from_negabinary(word);
+            words[k * U::words + m + i * (U::words / 4)] = Lanes::from_negabinary(word);
           }
         }
       }
@@ -211,40 +242,49 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   // Replaces words by the sums of their values and of all before these.
   template <u32 n>
   H5L_DEVICE static void add_along(Packed (&words)[n]) {
-    using Lane = LanesOf<W>;
     H5L_UNROLL for (u32 k = 0; k < n; ++k) {
       Packed own = words[k];
-      H5L_UNROLL for (u32 by = 1; by < kPerWord; by *= 2) own = Lane::add(own, own << (by * kWordBits<W>));
-      words[k] = k == 0 ? own : Lane::add(own, Lane::repeat(Lane::last(words[k == 0 ? 0 : k - 1])));
+      H5L_UNROLL for (u32 by = 1; by < kPerWord; by *= 2) own = Lanes::add(own, own << (by * kWordBits<W>));
+      words[k] = k == 0 ? own : Lanes::add(own, Lanes::repeat(Lanes::last(words[k == 0 ? 0 : k - 1])));
     }
   }
   template <u32 n>
   H5L_DEVICE static void add_to_all(Packed (&words)[n], W value) {
-    H5L_UNROLL for (u32 k = 0; k < n; ++k) words[k] = LanesOf<W>::add(words[k], LanesOf<W>::repeat(value));
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) words[k] = Lanes::add(words[k], Lanes::repeat(value));
   }
 
-  // Sums along rows: all words, or, for predictors that need the row above, the first row or the differences to the row
-  // above. A row continues from the first word of the row above, from `zero`, or from 0. Here a thread's words are in
-  // one row.
+  // Sums along rows, for predictors x and xy: a row continues from the first word of the row above, or from 0, and the
+  // first one from `zero`. Here at most one row begins in a thread's words.
   H5L_DEVICE void sum_words(Predictor predictor, W zero, Packed (&words)[kOwnWords]) {
     if (predictor == Predictor::none) return add_to_all(words, zero);
-    const u32 first = thread() * kShare;
-    const bool has_chain = predictor != Predictor::xy, is_first_row = first < tile_.length;
-    const bool begins = first % tile_.length == 0, begins_chain = begins && has_chain;
-    const bool is_summed = is_first_row || predictor == Predictor::x || predictor == Predictor::xy;
-    const Sum begin = begins_chain ? LanesOf<W>::first(words[0]) : 0;
-    if (is_summed) add_along(words);
-    Sum chain = begin, sum = LanesOf<W>::last(words[kOwnWords - 1]) - begin;
+    const u32 first = thread() * kShare, of_row = first % tile_.length;
+    const u32 begin = of_row == 0 ? 0 : tile_.length - of_row;  // the thread's value that begins a row
+    const bool begins = begin < kShare, has_chain = predictor == Predictor::x;
+    add_along(words);
+    Packed at_begin = 0, before_begin = 0;
+    H5L_UNROLL for (u32 m = 0; m < kOwnWords; ++m) {
+      words[m] = opaque(words[m]);
+      if (m == begin / kPerWord) at_begin = words[m];
+      if (m + 1 == begin / kPerWord) before_begin = words[m];
+    }
+    const u32 shift = begin % kPerWord * kWordBits<W>;
+    const W before = static_cast<W>(Lanes::left_of(at_begin, before_begin, false) >> shift);
+    const W with_first = static_cast<W>(at_begin >> shift);
+    Sum chain = begins && has_chain ? static_cast<W>(with_first - before) : 0;
+    Sum sum = Lanes::last(words[kOwnWords - 1]) - (begins ? Sum{has_chain ? with_first : before} : 0);
     scan(chain, sum, begins);
-    const Sum before = (has_chain || is_first_row ? zero : 0) + chain + (begins ? 0 : sum);
-    if (is_summed) add_to_all(words, static_cast<W>(before));
+    const W head = static_cast<W>((has_chain || first < tile_.length ? zero : 0) + chain + sum);
+    const W rest = static_cast<W>((has_chain || first == 0 ? zero : 0) + chain - before);
+    const Packed heads = Lanes::repeat(head), rests = Lanes::repeat(rest), are_rest = ~Packed{0} << shift;
+    H5L_UNROLL for (u32 m = 0; m < kOwnWords; ++m) {
+      const Packed mixed = (heads & ~are_rest) | (rests & are_rest);
+      words[m] = Lanes::add(words[m], m < begin / kPerWord ? heads : m == begin / kPerWord ? mixed : rests);
+    }
   }
 
-  // The same for words in the area.
+  // The same for words in the area, in rows of any length.
   H5L_DEVICE void sum_rows(Predictor predictor, W zero) {
-    const u32 count = tile_.count(), length = tile_.length;
-    const bool is_first_row = predictor == Predictor::y || predictor == Predictor::three;
-    const u32 all = is_first_row && length < count ? length : count;
+    const u32 all = tile_.count(), length = tile_.length;
     const u32 first = thread() * kShare, last = first + kShare < all ? first + kShare : all;
     const bool has_chain = predictor != Predictor::xy;
     const u32 first_x = first % length;
@@ -273,6 +313,20 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     sync_block();
   }
 
+  // The same for the first row, for predictors that need the row above.
+  H5L_DEVICE void sum_first_row(W zero) const {
+    if (warp() == shared_.row_warp) {
+      Sum before = zero;
+      for (u32 first = 0; first < tile_.length; first += kWarpThreads) {
+        const u32 x = first + lane();
+        const Sum sum = before + scan_of_warp(x < tile_.length ? Sum{word(x)} : Sum{0});
+        if (x < tile_.length) word(x) = static_cast<W>(sum);
+        before = shuffle(sum, kWarpThreads - 1);
+      }
+    }
+    sync_block();
+  }
+
   // The chain and the sum before the thread's values.
   H5L_DEVICE void scan(Sum& chain, Sum& sum, bool restarts) {
     u32 has_restart = restarts ? 1 : 0;
@@ -297,36 +351,54 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     sum = lane() == 0 ? behind : before + (restart_before != 0 ? 0 : behind);
   }
 
-  // All words with predictor `three`, if a warp can hold a row in registers: `n` words per lane, which it accesses at
-  // once if rows are a multiple of that. Others begin with whole words afterwards.
+  // Rows of words with predictor `three`, if a warp can hold one in registers. Called by a warp.
+  H5L_DEVICE void add_narrow_rows(W zero, u32 first_row, u32 end_row) const {
+    const bool has_few = tile_.length + spread_ <= 2 * kWarpThreads * kPerWord;
+    if (has_few && tile_.length % (2 * kPerWord) == 0) {
+      add_rows_of<2, true>(zero, first_row, end_row);
+    } else if (has_few) {
+      add_rows_of<2, false>(zero, first_row, end_row);
+    } else if (tile_.length % (4 * kPerWord) == 0) {
+      add_rows_of<4, true>(zero, first_row, end_row);
+    } else {
+      add_rows_of<4, false>(zero, first_row, end_row);
+    }
+  }
+
+  // The same with `n` words per lane, which it accesses at once if rows are a multiple of that. Others begin with whole
+  // words afterwards. Words are inverted: the average of these is rounded down, which takes fewer instructions.
   template <u32 n, bool are_whole>
-  H5L_DEVICE void add_narrow_rows(W zero) const {
-    using Lane = LanesOf<W>;
+  H5L_DEVICE void add_rows_of(W zero, u32 first_row, u32 end_row) const {
     const u32 length = (tile_.length + spread_) / kPerWord, first = lane() * n;
-    if (warp() == shared_.row_warp) {
-      LaneWords<n> differences = {}, above = {};
+    LaneWords<n> differences = {}, above = {};
+    if (first_row == 0) {
       load_words<are_whole>(0, first, above);
       // The first row is summed up.
       add_along(above.words);
-      const Sum sum = Lane::last(above.words[n - 1]);
+      const Sum sum = Lanes::last(above.words[n - 1]);
       add_to_all(above.words, static_cast<W>(zero + scan_of_warp(sum) - sum));
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) above.words[k] = ~above.words[k];
       store_words<are_whole>(0, first, above);
-      for (u32 y = 1; y < tile_.rows; ++y) {
-        load_words<are_whole>(y, first, differences);
-        const Packed left = shuffle_up(above.words[n - 1], 1), right = shuffle(above.words[0], lane() + 1);
-        LaneWords<n> next;
-        H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-          const Packed own = above.words[k];
-          const u32 ends = first + k + 1 == length ? kPerWord - spread_ : 0;
-          const Packed nw = Lane::left_of(own, k == 0 ? left : above.words[k == 0 ? 0 : k - 1], first + k == 0);
-          const Packed ne = Lane::right_of(own, k + 1 == n ? right : above.words[k + 1 == n ? 0 : k + 1], ends);
-          next.words[k] = Lane::add(differences.words[k], Lane::average(own, Lane::average(nw, ne)));
-        }
-        above = next;
-        store_words<are_whole>(y, first, above);
+      first_row = 1;
+    } else {
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+        if (first + k < length) above.words[k] = packed((first_row - 1) * length + first + k);
       }
     }
-    sync_block();
+    for (u32 y = first_row; y < end_row; ++y) {
+      load_words<are_whole>(y, first, differences);
+      const Packed left = shuffle_up(above.words[n - 1], 1), right = shuffle(above.words[0], lane() + 1);
+      LaneWords<n> next;
+      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+        const Packed own = above.words[k];
+        const u32 ends = first + k + 1 == length ? kPerWord - spread_ : 0;
+        const Packed nw = Lanes::left_of(own, k == 0 ? left : above.words[k == 0 ? 0 : k - 1], first + k == 0);
+        const Packed ne = Lanes::right_of(own, k + 1 == n ? right : above.words[k + 1 == n ? 0 : k + 1], ends);
+        next.words[k] = Lanes::subtract(Lanes::lower_average(own, Lanes::lower_average(nw, ne)), differences.words[k]);
+      }
+      above = next;
+      store_words<are_whole>(y, first, above);
+    }
   }
 
   // The words of a lane, from word `first` of row y on; words past the row's end are of no use.
@@ -399,7 +471,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
 
   [[nodiscard]] H5L_DEVICE W value_of(W rank) const {
     W values[1] = {rank};
-    to_values(values);
+    if (!is_stored_) to_values(values);
     return values[0];
   }
 
@@ -419,12 +491,11 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
 
   // The same for sixteen bytes, most of which have no special word.
   H5L_DEVICE void to_values(LaneWords<kOfPiece>& piece) const {
-    using Lane = LanesOf<W>;
     const WordLattice& lattice = shared_.lattice;
     bool has_special = false;
     H5L_NO_UNROLL for (u32 i = 0; i < lattice.special_count; ++i) {
-      const Packed word = Lane::repeat(static_cast<W>(lattice.special_words[i]));
-      H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) has_special |= Lane::has_zero(piece.words[k] ^ word);
+      const Packed word = Lanes::repeat(static_cast<W>(lattice.special_words[i]));
+      H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) has_special |= Lanes::has_zero(piece.words[k] ^ word);
     }
     if (has_special) {
       W values[kPieceBytes / sizeof(W)];
@@ -433,68 +504,82 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       piece = bit_cast<LaneWords<kOfPiece>>(pack_piece(values));
     } else {
       const W step = static_cast<W>(lattice.step), origin = static_cast<W>(lattice.origin);
-      H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) piece.words[k] = Lane::multiply_add(piece.words[k], step, origin);
+      H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) piece.words[k] = Lanes::multiply_add(piece.words[k], step, origin);
     }
   }
 
   // Stores the requested values, one at a time.
-  template <class ValueOf>
-  H5L_DEVICE void put(ValueOf value_of_number) const {
+  H5L_DEVICE void put() const {
     W* const raw = reinterpret_cast<W*>(raw_of(plan_));
     RowWalk at(tile_.length);
     for (u32 i = thread(); i < tile_.count(); i += kThreads, at.step()) {
       const u64 place = tile_.place(at.y, at.x) - plan_.first;  // wraps to a huge number before the first
-      if (place < plan_.wanted) raw[place] = value_of_number(i + at.y * spread_);
+      if (place < plan_.wanted) raw[place] = value_of(word(i + at.y * spread_) ^ static_cast<W>(inverted_));
     }
   }
 
-  // Stores all words as values, sixteen bytes at a time where these are whole in a row. False if only a part of them is
-  // requested.
-  H5L_DEVICE bool put_pieces() const {
+  // How words become the chunk's values.
+  struct Output {
+    u8* to;
+    bool are_requested;  // all values
+    bool are_aligned;    // rows are whole pieces of sixteen bytes
+    bool are_ranks;      // the words
+    Packed flipped;      // bits of the words
+    u32 of_row;          // pieces that a row may overlap
+    RowDivider pieces;
+  };
+  H5L_DEVICE Output output_of(W zero) const {
     constexpr u32 n = kPieceBytes / sizeof(W);
     const u64 last = tile_.place(tile_.rows - 1, tile_.length - 1);
-    if (tile_.first < plan_.first || last - plan_.first >= plan_.wanted) return false;
     u8* const to = raw_of(plan_) + (tile_.first - plan_.first) * sizeof(W);
-    const u32 bytes = tile_.length * static_cast<u32>(sizeof(W));              // of a row
-    const u32 apart = (tile_.length + spread_) * static_cast<u32>(sizeof(W));  // from a row to the next
+    const u32 bytes = tile_.length * static_cast<u32>(sizeof(W));
     const bool are_aligned = bytes % kPieceBytes == 0 && tile_.pitch % n == 0 && reinterpret_cast<u64>(to) % 16 == 0;
     const WordLattice& lattice = shared_.lattice;
-    const W zero = static_cast<W>(lattice.zero);
-    const bool are_values = lattice.step == 1 && lattice.special_count == 0 && static_cast<W>(lattice.origin) == zero;
+    const bool has_step = lattice.step != 1 || lattice.special_count != 0 || static_cast<W>(lattice.origin) != zero;
     const u32 of_row = are_aligned ? bytes / kPieceBytes : (bytes + 2 * kPieceBytes - 2) / kPieceBytes;
-    const RowDivider pieces(of_row);
-    for (u32 i = thread(); i < tile_.rows * of_row; i += kThreads) {
-      const u32 y = pieces.row(i);
-      u8* const row = to + u64{y} * tile_.pitch * sizeof(W);
+    return {to,
+            tile_.first >= plan_.first && last - plan_.first < plan_.wanted,
+            are_aligned,
+            is_stored_ || !has_step,
+            is_stored_ || has_step ? inverted_ : inverted_ ^ Lanes::repeat(zero),
+            of_row,
+            RowDivider(of_row)};
+  }
+
+  // Stores words of some rows as values, sixteen bytes at a time where these are whole in a row. Called by `threads`
+  // threads, of which this one is number `own`.
+  H5L_DEVICE void put_pieces(const Output& output, u32 first_row, u32 end_row, u32 own, u32 threads) const {
+    const u32 bytes = tile_.length * static_cast<u32>(sizeof(W)), of_row = output.of_row;  // of a row
+    const u32 apart = (tile_.length + spread_) * static_cast<u32>(sizeof(W));              // from a row to the next
+    for (u32 i = first_row * of_row + own; i < end_row * of_row; i += threads) {
+      const u32 y = output.pieces.row(i);
+      u8* const row = output.to + u64{y} * tile_.pitch * sizeof(W);
       const u32 at = (i - y * of_row) * kPieceBytes - static_cast<u32>(reinterpret_cast<u64>(row)) % kPieceBytes;
       if (at >= bytes || bytes - at < kPieceBytes) continue;  // at wraps to a huge number before the row
       LaneWords<kOfPiece> piece;
-      if (are_aligned) {
-        piece = reinterpret_cast<const LaneWords<kOfPiece>&>(word(i * n));
+      if (output.are_aligned) {
+        piece = *reinterpret_cast<const LaneWords<kOfPiece>*>(shared_.area + place_with_gaps(i * kPieceBytes));
       } else {
         const u32 from = y * apart + at;
         u32 words[5];
-        H5L_UNROLL for (u32 k = 0; k < 5; ++k) words[k] = area_word((from & ~3u) + 4 * k);
+        H5L_UNROLL for (u32 k = 0; k < 4; ++k) words[k] = area_word((from & ~3u) + 4 * k);
+        words[4] = area_word((from + kPieceBytes - 1) & ~3u);
         H5L_UNROLL for (u32 k = 0; k < 4; ++k) words[k] = funnel_right(words[k], words[k + 1], 8 * from);
         piece = bit_cast<LaneWords<kOfPiece>>(Quad{words[0], words[1], words[2], words[3]});
       }
-      if (are_values) {
-        H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) piece.words[k] ^= LanesOf<W>::repeat(zero);
-      } else {
-        to_values(piece);
-      }
+      H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) piece.words[k] ^= output.flipped;
+      if (!output.are_ranks) to_values(piece);
       store_streaming(reinterpret_cast<Quad*>(row + at), bit_cast<Quad>(piece));
     }
-    if (!are_aligned) put_ends(to);
-    return true;
+    if (!output.are_aligned) put_ends(output.to, first_row, end_row, own, threads);
   }
 
   // Stores the values at the ends of rows that are not in whole pieces of sixteen bytes.
-  H5L_DEVICE void put_ends(u8* to) const {
+  H5L_DEVICE void put_ends(u8* to, u32 first_row, u32 end_row, u32 own, u32 threads) const {
     constexpr u32 n = kPieceBytes / sizeof(W);
     const u32 length = tile_.length, most = length < n - 1 ? length : n - 1;
     const RowDivider ends(2 * most);
-    for (u32 i = thread(); i < tile_.rows * 2 * most; i += kThreads) {
+    for (u32 i = first_row * 2 * most + own; i < end_row * 2 * most; i += threads) {
       const u32 y = ends.row(i), number = i - y * 2 * most;
       W* const row = reinterpret_cast<W*>(to) + u64{y} * tile_.pitch;
       const u32 skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % kPieceBytes / static_cast<u32>(sizeof(W));
@@ -502,12 +587,15 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       const u32 rest = (skipped + length) % n, tail = rest < length - head ? rest : length - head;
       const bool is_head = number < most;
       const u32 x = is_head ? number : length - 1 - (number - most);
-      if (is_head ? number < head : number - most < tail) row[x] = value_of(word(y * (length + spread_) + x));
+      if (is_head ? number < head : number - most < tail)
+        row[x] = value_of(word(y * (length + spread_) + x) ^ static_cast<W>(inverted_));
     }
   }
 
-  u32 spread_ = 0;  // values between rows of words
-  u32 moved_ = 0;   // of differences, in the area
+  bool is_stored_ = false, is_narrow_ = false;
+  Packed inverted_ = 0;  // bits of the words in the area
+  u32 spread_ = 0;       // values between rows of words
+  u32 moved_ = 0;        // of differences, in the area
   RowTile tile_ = {};
 };
 
