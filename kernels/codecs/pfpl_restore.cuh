@@ -49,13 +49,13 @@ class ZeroRestorer {
     shift_ = static_cast<u32>(reinterpret_cast<u64>(from)) & 15;
     const u32 end = shift_ + bytes_;
     const u32 left = job_.payload_bytes - span.begin + shift_;  // bytes left in the frame
-    H5L_NO_UNROLL for (u32 at = thread() * 16; at < end; at += kThreads * 16) {
-      if (at + 16 <= left) {
-        copy_async<16>(shared_.area + at, from - shift_ + at);
-      } else {
-        H5L_NO_UNROLL for (u32 i = at; i < left; ++i) shared_.area[i] =
-            static_cast<u8>(load_constant(from - shift_ + i));
-      }
+    const u32 in_pieces = left & ~15u, most = end < in_pieces ? end : in_pieces;
+    H5L_NO_UNROLL for (u32 at = thread() * 16; at < most; at += kThreads * 16) {
+      copy_async<16>(shared_.area + at, from - shift_ + at);
+    }
+    if (end > in_pieces) {
+      const u32 at = in_pieces + thread();
+      if (at < left) shared_.area[at] = static_cast<u8>(load_constant(from - shift_ + at));
     }
   }
 
