@@ -358,8 +358,6 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       add_rows_of<2, true>(zero, first_row, end_row);
     } else if (has_few) {
       add_rows_of<2, false>(zero, first_row, end_row);
-    } else if (tile_.length % (4 * kPerWord) == 0) {
-      add_rows_of<4, true>(zero, first_row, end_row);
     } else {
       add_rows_of<4, false>(zero, first_row, end_row);
     }
@@ -441,9 +439,9 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   H5L_DEVICE void add_rows(Predictor predictor, u32 length, At at, Lane) const {
     using Word = typename Lane::Word;
     if (predictor == Predictor::three) {
-      for (u32 y = 1; y < tile_.rows; ++y) {
+      H5L_NO_UNROLL for (u32 y = 1; y < tile_.rows; ++y) {
         const u32 row = y * length, above = row - length;
-        for (u32 x = thread(); x < length; x += kThreads) {
+        H5L_NO_UNROLL for (u32 x = thread(); x < length; x += kThreads) {
           const Word n = at(above + x);
           const Word nw = Lane::left_of(n, at(above + (x == 0 ? 0 : x - 1)), x == 0);
           const Word ne =
@@ -456,7 +454,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       for (u32 x = thread(); x < length; x += kThreads) {
         Word above = at(x);
         u32 i = x;
-        for (u32 y = 1; y < tile_.rows; ++y) {
+        H5L_NO_UNROLL for (u32 y = 1; y < tile_.rows; ++y) {
           i += length;
           above = Lane::add(above, at(i));
           at(i) = above;
@@ -512,7 +510,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   H5L_DEVICE void put() const {
     W* const raw = reinterpret_cast<W*>(raw_of(plan_));
     RowWalk at(tile_.length);
-    for (u32 i = thread(); i < tile_.count(); i += kThreads, at.step()) {
+    H5L_NO_UNROLL for (u32 i = thread(); i < tile_.count(); i += kThreads, at.step()) {
       const u64 place = tile_.place(at.y, at.x) - plan_.first;  // wraps to a huge number before the first
       if (place < plan_.wanted) raw[place] = value_of(word(i + at.y * spread_) ^ static_cast<W>(inverted_));
     }
@@ -551,7 +549,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   H5L_DEVICE void put_pieces(const Output& output, u32 first_row, u32 end_row, u32 own, u32 threads) const {
     const u32 bytes = tile_.length * static_cast<u32>(sizeof(W)), of_row = output.of_row;  // of a row
     const u32 apart = (tile_.length + spread_) * static_cast<u32>(sizeof(W));              // from a row to the next
-    for (u32 i = first_row * of_row + own; i < end_row * of_row; i += threads) {
+    H5L_NO_UNROLL for (u32 i = first_row * of_row + own; i < end_row * of_row; i += threads) {
       const u32 y = output.pieces.row(i);
       u8* const row = output.to + u64{y} * tile_.pitch * sizeof(W);
       const u32 at = (i - y * of_row) * kPieceBytes - static_cast<u32>(reinterpret_cast<u64>(row)) % kPieceBytes;
@@ -579,7 +577,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     constexpr u32 n = kPieceBytes / sizeof(W);
     const u32 length = tile_.length, most = length < n - 1 ? length : n - 1;
     const RowDivider ends(2 * most);
-    for (u32 i = first_row * 2 * most + own; i < end_row * 2 * most; i += threads) {
+    H5L_NO_UNROLL for (u32 i = first_row * 2 * most + own; i < end_row * 2 * most; i += threads) {
       const u32 y = ends.row(i), number = i - y * 2 * most;
       W* const row = reinterpret_cast<W*>(to) + u64{y} * tile_.pitch;
       const u32 skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % kPieceBytes / static_cast<u32>(sizeof(W));
