@@ -17,7 +17,7 @@ H5L_FN constexpr u32 place_with_gaps(u32 at) { return at + at / 128 * 16; }
 // Rows that are added up at once by one warp, while others store those before.
 inline constexpr u32 kRowsAtOnce = 16;
 // The area has more than a tile, so that rows can move to whole words.
-inline constexpr u32 kMostMoved = kStreamBytes / 8;
+inline constexpr u32 kMostMoved = kStreamBytes / 16;
 
 struct IntegerDecodeShared : RestoreShared<place_with_gaps(kStreamBytes + kMostMoved) + 32> {
   u64 chains[kWarps], sums[kWarps];
