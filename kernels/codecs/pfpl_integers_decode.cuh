@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The h5lossy authors
 // SPDX-License-Identifier: BSD-3-Clause
 
-// PFPL's decoder of integers: a thread block per tile. The stream of planes becomes residuals, in place, and then
-// words.
+// PFPL's decoder of integers: a thread block per tile. Planes are read from the payload into registers and become
+// differences, which replace the payload, and then words.
 #pragma once
 
 #include "kernels/codecs/pfpl_integers_tile.cuh"
@@ -151,8 +151,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   // ---------------------------------------------------------------------------------------------------------------
   // From planes to residuals
 
-  // Replaces the payload in the area by the differences, or by their sums along rows. Planes go to registers without
-  // the stream.
+  // Replaces the payload in the area by the differences, or by their sums along rows.
   H5L_DEVICE void restore_differences(Predictor predictor, W zero, bool are_summed) {
     const u32 count = tile_.count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
     Packed words[kOwnWords] = {};
@@ -351,7 +350,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     sum = lane() == 0 ? behind : before + (restart_before != 0 ? 0 : behind);
   }
 
-  // Rows of words with predictor `three`, if a warp can hold one in registers. Called by a warp.
+  // Replaces differences by words in some rows, with predictor `three`, if a warp can hold a row. Called by a warp.
   H5L_DEVICE void add_narrow_rows(W zero, u32 first_row, u32 end_row) const {
     const bool has_few = tile_.length + spread_ <= 2 * kWarpThreads * kPerWord;
     if (has_few && tile_.length % (2 * kPerWord) == 0) {
@@ -429,7 +428,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       }
     }
   }
-  // The word with byte `at` of the words, where it is a multiple of four, or of words that were moved.
+  // Four bytes of the words, or of differences that were moved, from byte `at` on, which is a multiple of four.
   [[nodiscard]] H5L_DEVICE u32 area_word(u32 at, u32 moved = 0) const {
     return *reinterpret_cast<const u32*>(shared_.area + place_with_gaps(at) + moved);
   }
