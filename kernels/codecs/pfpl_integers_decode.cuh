@@ -591,8 +591,9 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
 
   bool is_stored_ = false, is_narrow_ = false;
   Packed inverted_ = 0;  // bits of the words in the area
-  u32 spread_ = 0;       // values between rows of words
-  u32 moved_ = 0;        // of differences, in the area
+  // Values between rows of words, so that rows begin with whole words; and how far the differences are moved, so that
+  // the words of a row never reach those of the next one.
+  u32 spread_ = 0, moved_ = 0;
   RowTile tile_ = {};
 };
 
