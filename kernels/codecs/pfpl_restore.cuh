@@ -193,7 +193,7 @@ class ZeroRestorer {
     return permute_signed(bytes, 0, shuffle(selector_, piece.flags >> shift));
   }
 
-  // Up to four words of the stream, from byte `at` on. The nonzero bytes of a piece follow those of the piece before it.
+  // Up to four words of the stream, from byte `at` on. Nonzero bytes of a piece follow those of the piece before.
   template <u32 n>
   H5L_DEVICE void stream_words(u32 at, u32 (&words)[n]) const {
     const StreamPiece piece = shared_.pieces[at / 32];
