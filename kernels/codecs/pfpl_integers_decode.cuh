@@ -14,8 +14,6 @@ namespace h5lossy::H5L_TARGET::pfpl {
 // access sixteen bytes of their own 32, 64 or 128.
 H5L_FN constexpr u32 place_with_gaps(u32 at) { return at + at / 128 * 16; }
 
-// Rows that are added up at once by one warp, while others store those before.
-inline constexpr u32 kRowsAtOnce = 16;
 // The area has more than a tile, so that rows can move to whole words.
 inline constexpr u32 kMostMoved = kStreamBytes / 16;
 
@@ -78,25 +76,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       store_own(words, tile_.count());
       sync_block();
     }
-    // Rows that one warp adds up are stored by the others meanwhile.
-    const Output output = output_of(zero);
-    u32 stored = 0, done = is_narrow_ ? 0 : tile_.rows;  // rows
-    while (true) {
-      const bool are_done = done == tile_.rows, is_adding = !are_done && warp() == shared_.row_warp;
-      const u32 next = done + kRowsAtOnce < tile_.rows ? done + kRowsAtOnce : tile_.rows;
-      if (is_adding) {
-        add_narrow_rows(zero, done, next);
-      } else if (output.are_requested) {
-        const bool is_behind = !are_done && warp() > shared_.row_warp;
-        put_pieces(output, stored, done, thread() - (is_behind ? kWarpThreads : 0),
-                   are_done ? kThreads : kThreads - kWarpThreads);
-      }
-      if (are_done) break;
-      sync_block();
-      stored = done;
-      done = next;
-    }
-    if (!output.are_requested) put();
+    put_words(zero);
   }
 
  private:
@@ -120,14 +100,14 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     }
   }
 
-  // Decodes the words into the area, or only differences that are left to add_narrow_rows.
+  // Decodes the words into the area.
   H5L_DEVICE void restore_words(Predictor predictor, W zero) {
     const bool is_in_words = tile_.length % kPerWord == 0;
     const u32 length = is_in_words ? tile_.length / kPerWord : tile_.length;  // of a row, in words or values
     const u32 row_words = (tile_.length + kPerWord - 1) / kPerWord;
     const u32 spread = row_words * kPerWord - tile_.length, moved = 4 + tile_.rows * spread * sizeof(W);
-    is_narrow_ = predictor == Predictor::three && row_words <= 4 * kWarpThreads && moved <= kMostMoved;
-    if (is_narrow_ && !is_in_words) {
+    const bool is_narrow = predictor == Predictor::three && row_words <= 4 * kWarpThreads && moved <= kMostMoved;
+    if (is_narrow && !is_in_words) {
       spread_ = spread;
       moved_ = place_with_gaps((moved + 127) / 128 * 128);
     }
@@ -135,10 +115,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     const bool are_summed =
         predictor == Predictor::none || (is_along && tile_.length >= kShare && tile_.count() % kGroupOfIntegers == 0);
     restore_differences(predictor, zero, are_summed);
-    if (is_narrow_) {
-      inverted_ = ~Packed{0};
-      return;
-    }
+    if (is_narrow) return add_narrow_rows(zero);
     if (is_along && !are_summed) sum_rows(predictor, zero);
     if (!is_along && !are_summed) sum_first_row(zero);
     if (is_in_words) {
@@ -350,39 +327,36 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     sum = lane() == 0 ? behind : before + (restart_before != 0 ? 0 : behind);
   }
 
-  // Replaces differences by words in some rows, with predictor `three`, if a warp can hold a row. Called by a warp.
-  H5L_DEVICE void add_narrow_rows(W zero, u32 first_row, u32 end_row) const {
-    const bool has_few = tile_.length + spread_ <= 2 * kWarpThreads * kPerWord;
-    if (has_few && tile_.length % (2 * kPerWord) == 0) {
-      add_rows_of<2, true>(zero, first_row, end_row);
-    } else if (has_few) {
-      add_rows_of<2, false>(zero, first_row, end_row);
-    } else {
-      add_rows_of<4, false>(zero, first_row, end_row);
+  // Replaces differences by inverted words, with predictor `three`, if a warp can hold a row in registers.
+  H5L_DEVICE void add_narrow_rows(W zero) {
+    inverted_ = ~Packed{0};
+    if (warp() == shared_.row_warp) {
+      const bool has_few = tile_.length + spread_ <= 2 * kWarpThreads * kPerWord;
+      if (has_few && tile_.length % (2 * kPerWord) == 0) {
+        add_rows_of<2, true>(zero);
+      } else if (has_few) {
+        add_rows_of<2, false>(zero);
+      } else {
+        add_rows_of<4, false>(zero);
+      }
     }
+    sync_block();
   }
 
   // The same with `n` words per lane, which it accesses at once if rows are a multiple of that. Others begin with whole
-  // words afterwards. Words are inverted: the average of these is rounded down, which takes fewer instructions.
+  // words afterwards. The average of inverted words is rounded down, which takes fewer instructions.
   template <u32 n, bool are_whole>
-  H5L_DEVICE void add_rows_of(W zero, u32 first_row, u32 end_row) const {
+  H5L_DEVICE void add_rows_of(W zero) const {
     const u32 length = (tile_.length + spread_) / kPerWord, first = lane() * n;
     LaneWords<n> differences = {}, above = {};
-    if (first_row == 0) {
-      load_words<are_whole>(0, first, above);
-      // The first row is summed up.
-      add_along(above.words);
-      const Sum sum = Lanes::last(above.words[n - 1]);
-      add_to_all(above.words, static_cast<W>(zero + scan_of_warp(sum) - sum));
-      H5L_UNROLL for (u32 k = 0; k < n; ++k) above.words[k] = ~above.words[k];
-      store_words<are_whole>(0, first, above);
-      first_row = 1;
-    } else {
-      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-        if (first + k < length) above.words[k] = packed((first_row - 1) * length + first + k);
-      }
-    }
-    for (u32 y = first_row; y < end_row; ++y) {
+    load_words<are_whole>(0, first, above);
+    // The first row is summed up.
+    add_along(above.words);
+    const Sum sum = Lanes::last(above.words[n - 1]);
+    add_to_all(above.words, static_cast<W>(zero + scan_of_warp(sum) - sum));
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) above.words[k] = ~above.words[k];
+    store_words<are_whole>(0, first, above);
+    for (u32 y = 1; y < tile_.rows; ++y) {
       load_words<are_whole>(y, first, differences);
       const Packed left = shuffle_up(above.words[n - 1], 1), right = shuffle(above.words[0], lane() + 1);
       LaneWords<n> next;
@@ -515,68 +489,59 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     }
   }
 
-  // How words become the chunk's values.
-  struct Output {
-    u8* to;
-    bool are_requested;  // all values
-    bool are_aligned;    // rows are whole pieces of sixteen bytes
-    bool are_ranks;      // the words
-    Packed flipped;      // bits of the words
-    u32 of_row;          // pieces that a row may overlap
-    RowDivider pieces;
-  };
-  H5L_DEVICE Output output_of(W zero) const {
+  // Stores the words as values.
+  H5L_DEVICE void put_words(W zero) const {
     constexpr u32 n = kPieceBytes / sizeof(W);
     const u64 last = tile_.place(tile_.rows - 1, tile_.length - 1);
+    if (tile_.first < plan_.first || last - plan_.first >= plan_.wanted) return put();
     u8* const to = raw_of(plan_) + (tile_.first - plan_.first) * sizeof(W);
-    const u32 bytes = tile_.length * static_cast<u32>(sizeof(W));
-    const bool are_aligned = bytes % kPieceBytes == 0 && tile_.pitch % n == 0 && reinterpret_cast<u64>(to) % 16 == 0;
     const WordLattice& lattice = shared_.lattice;
     const bool has_step = lattice.step != 1 || lattice.special_count != 0 || static_cast<W>(lattice.origin) != zero;
-    const u32 of_row = are_aligned ? bytes / kPieceBytes : (bytes + 2 * kPieceBytes - 2) / kPieceBytes;
-    return {to,
-            tile_.first >= plan_.first && last - plan_.first < plan_.wanted,
-            are_aligned,
-            is_stored_ || !has_step,
-            is_stored_ || has_step ? inverted_ : inverted_ ^ Lanes::repeat(zero),
-            of_row,
-            RowDivider(of_row)};
+    const bool are_ranks = is_stored_ || !has_step;
+    const Packed flipped = is_stored_ || has_step ? inverted_ : inverted_ ^ Lanes::repeat(zero);
+    const auto put_piece = [&](LaneWords<kOfPiece> piece, u8* place) {
+      H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) piece.words[k] ^= flipped;
+      if (!are_ranks) to_values(piece);
+      store_streaming(reinterpret_cast<Quad*>(place), bit_cast<Quad>(piece));
+    };
+    if (tile_.length % n != 0 || tile_.pitch % n != 0 || reinterpret_cast<u64>(to) % kPieceBytes != 0) {
+      put_pieces(to, put_piece);
+      return put_ends(to);
+    }
+    const RowDivider pieces(tile_.length / n);
+    const u32 between = (tile_.pitch - tile_.length) * static_cast<u32>(sizeof(W));  // bytes from a row to the next
+    for (u32 i = thread(); i < tile_.count() / n; i += kThreads) {
+      put_piece(reinterpret_cast<const LaneWords<kOfPiece>&>(word(i * n)),
+                to + (i * kPieceBytes + pieces.row(i) * between));
+    }
   }
 
-  // Stores words of some rows as values, sixteen bytes at a time where these are whole in a row. Called by `threads`
-  // threads, of which this one is number `own`.
-  H5L_DEVICE void put_pieces(const Output& output, u32 first_row, u32 end_row, u32 own, u32 threads) const {
-    const u32 bytes = tile_.length * static_cast<u32>(sizeof(W)), of_row = output.of_row;  // of a row
-    const u32 apart = (tile_.length + spread_) * static_cast<u32>(sizeof(W));              // from a row to the next
-    H5L_NO_UNROLL for (u32 i = first_row * of_row + own; i < end_row * of_row; i += threads) {
-      const u32 y = output.pieces.row(i);
-      u8* const row = output.to + u64{y} * tile_.pitch * sizeof(W);
+  // Stores sixteen bytes at a time where these are whole in a row, at any alignment.
+  template <class Put>
+  H5L_DEVICE void put_pieces(u8* to, Put put_piece) const {
+    const u32 bytes = tile_.length * static_cast<u32>(sizeof(W));              // of a row
+    const u32 apart = (tile_.length + spread_) * static_cast<u32>(sizeof(W));  // from a row to the next
+    const u32 of_row = (bytes + 2 * kPieceBytes - 2) / kPieceBytes;            // pieces that a row may overlap
+    const RowDivider pieces(of_row);
+    H5L_NO_UNROLL for (u32 i = thread(); i < tile_.rows * of_row; i += kThreads) {
+      const u32 y = pieces.row(i);
+      u8* const row = to + u64{y} * tile_.pitch * sizeof(W);
       const u32 at = (i - y * of_row) * kPieceBytes - static_cast<u32>(reinterpret_cast<u64>(row)) % kPieceBytes;
       if (at >= bytes || bytes - at < kPieceBytes) continue;  // at wraps to a huge number before the row
-      LaneWords<kOfPiece> piece;
-      if (output.are_aligned) {
-        piece = *reinterpret_cast<const LaneWords<kOfPiece>*>(shared_.area + place_with_gaps(i * kPieceBytes));
-      } else {
-        const u32 from = y * apart + at;
-        u32 words[5];
-        H5L_UNROLL for (u32 k = 0; k < 4; ++k) words[k] = area_word((from & ~3u) + 4 * k);
-        words[4] = area_word((from + kPieceBytes - 1) & ~3u);
-        H5L_UNROLL for (u32 k = 0; k < 4; ++k) words[k] = funnel_right(words[k], words[k + 1], 8 * from);
-        piece = bit_cast<LaneWords<kOfPiece>>(Quad{words[0], words[1], words[2], words[3]});
-      }
-      H5L_UNROLL for (u32 k = 0; k < kOfPiece; ++k) piece.words[k] ^= output.flipped;
-      if (!output.are_ranks) to_values(piece);
-      store_streaming(reinterpret_cast<Quad*>(row + at), bit_cast<Quad>(piece));
+      const u32 from = y * apart + at;
+      u32 words[5];
+      H5L_UNROLL for (u32 k = 0; k < 5; ++k) words[k] = area_word((from & ~3u) + 4 * k);
+      H5L_UNROLL for (u32 k = 0; k < 4; ++k) words[k] = funnel_right(words[k], words[k + 1], 8 * from);
+      put_piece(bit_cast<LaneWords<kOfPiece>>(Quad{words[0], words[1], words[2], words[3]}), row + at);
     }
-    if (!output.are_aligned) put_ends(output.to, first_row, end_row, own, threads);
   }
 
   // Stores the values at the ends of rows that are not in whole pieces of sixteen bytes.
-  H5L_DEVICE void put_ends(u8* to, u32 first_row, u32 end_row, u32 own, u32 threads) const {
+  H5L_DEVICE void put_ends(u8* to) const {
     constexpr u32 n = kPieceBytes / sizeof(W);
     const u32 length = tile_.length, most = length < n - 1 ? length : n - 1;
     const RowDivider ends(2 * most);
-    H5L_NO_UNROLL for (u32 i = first_row * 2 * most + own; i < end_row * 2 * most; i += threads) {
+    H5L_NO_UNROLL for (u32 i = thread(); i < tile_.rows * 2 * most; i += kThreads) {
       const u32 y = ends.row(i), number = i - y * 2 * most;
       W* const row = reinterpret_cast<W*>(to) + u64{y} * tile_.pitch;
       const u32 skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % kPieceBytes / static_cast<u32>(sizeof(W));
@@ -589,7 +554,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     }
   }
 
-  bool is_stored_ = false, is_narrow_ = false;
+  bool is_stored_ = false;
   Packed inverted_ = 0;  // bits of the words in the area
   // Values between rows of words, so that rows begin with whole words; and how far the differences are moved, so that
   // the words of a row never reach those of the next one.
