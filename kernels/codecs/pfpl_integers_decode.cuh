@@ -508,11 +508,11 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       put_pieces(to, put_piece);
       return put_ends(to);
     }
-    const RowDivider pieces(tile_.length / n);
-    const u32 between = (tile_.pitch - tile_.length) * static_cast<u32>(sizeof(W));  // bytes from a row to the next
+    const u32 of_row = tile_.length / n, between = (tile_.pitch - tile_.length) * static_cast<u32>(sizeof(W));
+    const u32 inverse = (of_row + (1 << 21) - 1) / of_row;  // of numbers up to 2^10, for numbers below that
     for (u32 i = thread(); i < tile_.count() / n; i += kThreads) {
-      put_piece(reinterpret_cast<const LaneWords<kOfPiece>&>(word(i * n)),
-                to + (i * kPieceBytes + pieces.row(i) * between));
+      const u32 y = i * inverse >> 21;
+      put_piece(reinterpret_cast<const LaneWords<kOfPiece>&>(word(i * n)), to + (i * kPieceBytes + y * between));
     }
   }
 
