@@ -44,7 +44,7 @@ class Decoder : ZeroRestorer<DecodeShared> {
       return copy_values<W>(plan_, first, count, [&](u32 i) { return word_at(4 * i); });
     W words[kValues];
     if (is_full) {
-      if (!restore_bitmaps()) return report_corrupt(plan_);
+      if (!restore_bitmaps<sizeof(T) == 4>()) return report_corrupt(plan_);
       restore_words(words);
       const Q q = quantizer_of<T, Q>(job_);
       values_of_words(q, words);

@@ -49,9 +49,17 @@ struct SingleLane {
   // Flags of values, and a mask of those in word m.
   H5L_DEVICE static u32 flag(u32 value) { return u32{1} << value; }
   H5L_DEVICE static W mask(u32 flags, u32 m) { return static_cast<W>(W{0} - (flags >> m & 1)); }
+  static constexpr u32 values = 1;
+  // The values to the left or to the right, given the next word; at the ends of a row the value itself. `ends` is how
+  // many values of the word end the row, or 0.
+  H5L_DEVICE static W left_of(W word, W left, bool is_first) { return is_first ? word : left; }
+  H5L_DEVICE static W right_of(W word, W right, u32 ends) { return ends != 0 ? word : right; }
   H5L_DEVICE static W add(W a, W b) { return static_cast<W>(a + b); }
   H5L_DEVICE static W subtract(W a, W b) { return static_cast<W>(a - b); }
   H5L_DEVICE static W average(W a, W b) { return pfpl::average(a, b); }
+  H5L_DEVICE static W lower_average(W a, W b) { return static_cast<W>((a & b) + (static_cast<W>(a ^ b) >> 1)); }
+  H5L_DEVICE static W multiply_add(W a, W b, W sum) { return static_cast<W>(sum + product(a, b)); }
+  H5L_DEVICE static bool has_zero(W a) { return a == 0; }
   H5L_DEVICE static W to_negabinary(W a) { return static_cast<W>(h5lossy::H5L_TARGET::to_negabinary<W>(a)); }
   H5L_DEVICE static W residual(W own, W predicted) { return to_negabinary(subtract(own, predicted)); }
   H5L_DEVICE static W any(W word) { return word; }  // OR of all values
@@ -62,6 +70,8 @@ struct NarrowLanes {
   using Word = u32;
   static constexpr u32 bits = 8 * sizeof(W), ones = ~u32{0} / ((u32{1} << bits) - 1), high = ones << (bits - 1);
   static constexpr u32 negabinary = kNegabinaryMask<u32>;
+  static constexpr u32 values = 4 / sizeof(W);
+  static constexpr bool has_two = values == 2;
   H5L_DEVICE static u32 repeat(W value) { return value * ones; }
   H5L_DEVICE static W first(u32 word) { return static_cast<W>(word); }
   H5L_DEVICE static W last(u32 word) { return static_cast<W>(word >> (32 - bits)); }
@@ -72,15 +82,34 @@ struct NarrowLanes {
   H5L_DEVICE static u32 mask(u32 flags, u32 m) {  // the highest bit of each lane, repeated
     return permute_signed(flags << (bits - 1 - m), 0, bits == 8 ? 0xBA98 : 0xBB99);
   }
+  H5L_DEVICE static u32 left_of(u32 word, u32 left, bool is_first) {
+    return permute(left, word, has_two ? (is_first ? 0x5454 : 0x5432) : (is_first ? 0x6544 : 0x6543));
+  }
+  H5L_DEVICE static u32 right_of(u32 word, u32 right, u32 ends) {
+    const u32 two = ends == 0 ? 0x5432 : ends == 1 ? 0x1010 : 0x3232;
+    const u32 four = ends == 0 ? 0x4321 : ends == 1 ? 0x0000 : ends == 2 ? 0x1111 : ends == 3 ? 0x2221 : 0x3321;
+    return permute(word, right, has_two ? two : four);
+  }
   H5L_DEVICE static u32 add(u32 a, u32 b) {
-    if constexpr (bits == 16) return add_pairs(a, b);
-    return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
+    return has_two ? add_pairs(a, b) : ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
   }
   H5L_DEVICE static u32 subtract(u32 a, u32 b) {
-    if constexpr (bits == 16) return subtract_pairs(a, b);
-    return ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high);
+    return has_two ? subtract_pairs(a, b) : ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high);
   }
   H5L_DEVICE static u32 average(u32 a, u32 b) { return (a | b) - (((a ^ b) & ~ones) >> 1); }
+  // The same, rounded down: one instruction fewer.
+  H5L_DEVICE static u32 lower_average(u32 a, u32 b) { return (a & b) + (((a ^ b) & ~ones) >> 1); }
+  // sum + a * b
+  H5L_DEVICE static u32 multiply_add(u32 a, W b, W sum) {
+    u32 sums[values];
+    H5L_UNROLL for (u32 k = 0; k < values; ++k) sums[k] = (a >> (k * bits)) * b + sum;
+    if constexpr (has_two) {
+      return permute(sums[0], sums[1], 0x5410);
+    } else {
+      return permute(permute(sums[0], sums[1], 0x0040), permute(sums[2], sums[3], 0x0040), 0x5410);
+    }
+  }
+  H5L_DEVICE static bool has_zero(u32 a) { return ((a - ones) & ~a & high) != 0; }
   H5L_DEVICE static u32 to_negabinary(u32 a) { return add(a, negabinary) ^ negabinary; }
   H5L_DEVICE static u32 residual(u32 own, u32 predicted) { return to_negabinary(subtract(own, predicted)); }
   H5L_DEVICE static W any(u32 word) {

@@ -20,7 +20,7 @@ template <u32 area_bytes>
 struct alignas(16) RestoreShared {
   // The payload with the bytes around it, 16-byte aligned; later the stream of planes, or values.
   u8 area[area_bytes];
-  StreamPiece pieces[kStreamBytes / 32];
+  StreamPiece pieces[kStreamBytes / 32 + 1];  // the last one is for stream_words alone
   u32 bitmap1[kBitmap1Bytes / 4];
   u16 kept1[kThreads];  // kept bytes of bitmap0 before each two bytes of bitmap1
   u8 planes_used[32];
@@ -49,13 +49,13 @@ class ZeroRestorer {
     shift_ = static_cast<u32>(reinterpret_cast<u64>(from)) & 15;
     const u32 end = shift_ + bytes_;
     const u32 left = job_.payload_bytes - span.begin + shift_;  // bytes left in the frame
-    H5L_NO_UNROLL for (u32 at = thread() * 16; at < end; at += kThreads * 16) {
-      if (at + 16 <= left) {
-        copy_async<16>(shared_.area + at, from - shift_ + at);
-      } else {
-        H5L_NO_UNROLL for (u32 i = at; i < left; ++i) shared_.area[i] =
-            static_cast<u8>(load_constant(from - shift_ + i));
-      }
+    const u32 in_pieces = left & ~15u, most = end < in_pieces ? end : in_pieces;
+    H5L_NO_UNROLL for (u32 at = thread() * 16; at < most; at += kThreads * 16) {
+      copy_async<16>(shared_.area + at, from - shift_ + at);
+    }
+    if (end > in_pieces) {
+      const u32 at = in_pieces + thread();
+      if (at < left) shared_.area[at] = static_cast<u8>(load_constant(from - shift_ + at));
     }
   }
 
@@ -134,38 +134,44 @@ class ZeroRestorer {
   }
 
   // False, in all threads, if the bitmaps are inconsistent.
+  template <bool finds_planes>
   H5L_DEVICE bool restore_bitmaps() {
     sync_block();
     if (shared_.is_valid == 0) return false;
     const u32 kept0_at = shared_.kept0_at;
 
-    // Each thread has two bytes of bitmap1, hence 16 of bitmap0.
-    const u32 byte1 = shared_.bitmap1[thread() / 2] >> (16 * (thread() % 2)) & 0xFFFF;
+    // Each thread has two bytes of bitmap1, hence 16 of bitmap0, in words of four. A word's bytes are kept ones or the
+    // last byte of the word before; lane i provides the selector for the flags i.
+    u32 selector = 0, rank = 0;
+    H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
+      rank += thread() >> i & 1;
+      selector |= (rank != 0 ? rank - 1 : 7) << (4 * i);
+    }
+    u32 flags = shared_.bitmap1[thread() / 2] >> (16 * (thread() % 2)) & 0xFFFF;
     u32 so_far = shared_.kept1[thread()];
     u32 words[4];
-    if (byte1 == 0) {
-      words[0] = words[1] = words[2] = words[3] = kept_byte(kept0_at, so_far) * 0x01010101u;
-    } else {
+    u32 before = kept_byte(kept0_at, so_far) << 24;
+    H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
+      before = words[i] = permute(word_at(kept0_at + so_far), before, shuffle(selector, flags));
+      so_far += ones(flags & 15);
+      flags >>= 4;
+    }
+    u32 nonzero = 0;
+    H5L_UNROLL for (u32 i = 0; i < 4; ++i) nonzero += ones(words[i]);
+    bool is_behind = false;  // flags a byte past the tile's end
+    if (raw_bytes_ < kStreamBytes) {
       H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
-        words[i] = 0;
-        H5L_UNROLL for (u32 b = 0; b < 4; ++b) {
-          so_far += byte1 >> (4 * i + b) & 1;
-          words[i] |= kept_byte(kept0_at, so_far) << (8 * b);
+        const u32 first = (4 * thread() + i) * 32;
+        if (first + 32 > raw_bytes_) {
+          is_behind |= first >= raw_bytes_ ? words[i] != 0 : words[i] >> (raw_bytes_ - first) != 0;
         }
       }
     }
-    u32 nonzero = 0;
-    bool is_behind = false;  // flags a byte past the tile's end
-    H5L_UNROLL for (u32 i = 0; i < 4; ++i) {
-      nonzero += ones(words[i]);
-      const u32 first = (4 * thread() + i) * 32;
-      if (first + 32 > raw_bytes_) {
-        is_behind |= first >= raw_bytes_ ? words[i] != 0 : words[i] >> (raw_bytes_ - first) != 0;
-      }
+    if constexpr (finds_planes) {
+      // In a full tile of float32, four threads have the bitmap of a plane.
+      const u32 with_bits = ballot(nonzero != 0);
+      if (lane() < 8) shared_.planes_used[8 * warp() + lane()] = (with_bits >> (4 * lane()) & 15) != 0 ? 1 : 0;
     }
-    // In a full tile of float32, four threads have the bitmap of a plane.
-    const u32 with_bits = ballot(nonzero != 0);
-    if (lane() < 8) shared_.planes_used[8 * warp() + lane()] = (with_bits >> (4 * lane()) & 15) != 0 ? 1 : 0;
     u32 total = 0;
     bool any_behind = false;
     u32 place = shift_ + scan_of_block(nonzero, shared_.totals, total, is_behind, any_behind);
@@ -173,7 +179,7 @@ class ZeroRestorer {
       shared_.pieces[4 * thread() + i] = {words[i], place};
       place += ones(words[i]);
     }
-    planes_used_ = ballot(shared_.planes_used[lane()] != 0);
+    if constexpr (finds_planes) planes_used_ = ballot(shared_.planes_used[lane()] != 0);
     sync_block();
     return total == kept0_at && !any_behind;
   }
@@ -185,6 +191,19 @@ class ZeroRestorer {
     const u32 shift = 4 * (thread() % 8);
     const u32 bytes = word_in_area(piece.place + ones(piece.flags & ((u32{1} << shift) - 1)));
     return permute_signed(bytes, 0, shuffle(selector_, piece.flags >> shift));
+  }
+
+  // Up to four words of the stream, from byte `at` on. Nonzero bytes of a piece follow those of the piece before.
+  template <u32 n>
+  H5L_DEVICE void stream_words(u32 at, u32 (&words)[n]) const {
+    const StreamPiece piece = shared_.pieces[at / 32];
+    u32 flags = funnel_right(piece.flags, shared_.pieces[at / 32 + 1].flags, at);
+    u32 place = piece.place + ones(piece.flags & ~funnel_left(0, ~u32{0}, at));
+    H5L_UNROLL for (u32 k = 0; k < n; ++k) {
+      words[k] = permute_signed(word_in_area(place), 0, shuffle(selector_, flags));
+      place += ones(flags & 15);
+      flags >>= 4;
+    }
   }
 
   // Replaces the payload in the area by the stream of planes. If it is seldom needed, short code is better than fast

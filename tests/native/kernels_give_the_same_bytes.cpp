@@ -508,7 +508,7 @@ std::vector<std::uint32_t> extents_of_integers(Random& random, std::uint32_t val
     case 0:
       return {some(2 * tile)};
     case 1:
-      return {some(60), some(40)};
+      return {some(60), some(random.one_in(2) ? 40 : 300)};
     case 2:
       return {some(5), some(30), some(30)};
     case 3:
