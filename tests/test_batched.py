@@ -1024,6 +1024,40 @@ def test_a_limit_of_the_files_size(tmp_path: Path, shapes: Any, options: Any) ->
     assert (total, code) == (shapes[0][0], errno.EFBIG)
 
 
+ALIGNED = """
+import resource, sys
+import h5py, numpy as np
+import h5lossy
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+noise = np.random.default_rng(0).normal(size=30_000).astype("f4")
+options = {"alignment_threshold": 100 << 10, "alignment_interval": 1 << 20}
+outcomes = set()
+for limit in range(512 << 10, 5 << 20, 256 << 10):
+    with h5py.File(sys.argv[1], "w", libver="latest", **options) as file:
+        file["other"] = np.arange(10)
+        file.flush()
+        x = file.create_dataset("x", (10_000, 30_000), "f4", chunks=(1, 30_000),
+                                compression=h5lossy.PFPL(lossless=True))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+        written = 1
+        try:
+            h5lossy.write(x, noise[None], np.s_[:1])
+        except h5lossy.IncompleteWriteError as error:
+            written = len(error.written)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    with h5py.File(sys.argv[1]) as file:
+        assert file["other"][9] == 9
+        assert (file["x"][0] == (noise if written else 0)).all(), limit
+    outcomes.add(written)
+assert outcomes == {0, 1}
+"""
+
+
+@pytest.mark.slow
+def test_a_large_index_is_aligned_too(tmp_path: Path) -> None:
+    run_python(ALIGNED, tmp_path / "x.h5")
+
+
 CACHED = """
 import resource, sys
 import h5py, numpy as np

@@ -60,6 +60,10 @@ _INDEX_BYTES = 64 << 10
 #: tests with up to 8 dimensions).
 _PIECES = 8
 
+#: Of these, so many may be larger than `_INDEX_BYTES`: the chunk, and two nodes of an index of very
+#: many chunks.
+_LARGE_PIECES = 3
+
 #: An extensible array grows by blocks of this many bytes times the root of the chunk's number.
 _GROWTH_BYTES = 128
 
@@ -238,7 +242,8 @@ def _gaps_in(file: h5py.File) -> int:
     creation, access = file.id.get_create_plist(), file.id.get_access_plist()
     if creation.get_file_space_strategy()[0] != h5f.FSPACE_STRATEGY_PAGE:
         threshold, interval = access.get_alignment()
-        return (_PIECES if threshold <= _INDEX_BYTES else 1) * (int(interval) - 1)
+        pieces = _PIECES if threshold <= _INDEX_BYTES else _LARGE_PIECES
+        return pieces * (int(interval) - 1)
     if access.get_page_buffer_size()[0]:
         warn(
             f"{file.filename} is open with a page buffer (page_buf_size), with which HDF5 (1.12.2 "
