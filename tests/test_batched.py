@@ -1085,6 +1085,27 @@ def test_what_others_wrote_before_has_room_before(tmp_path: Path) -> None:
     assert int(run_python(CACHED, tmp_path / "x.h5").stdout) > 0
 
 
+@pytest.mark.slow
+def test_where_room_is_only_looked_for_what_was_flushed_needs_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.h5"
+    monkeypatch.setattr("h5lossy._batched.store._fallocate", lambda *_: errno.EOPNOTSUPP)
+    disk = mock.Mock(side_effect=lambda _: mock.Mock(free=(28 << 20) - path.stat().st_size))
+    monkeypatch.setattr("shutil.disk_usage", disk)
+    values = np.zeros((160, 256, 256), "f4")
+    with h5py.File(path, "w", rdcc_nbytes=64 << 20) as file:
+        x = file.create_dataset("x", values.shape, "f4", chunks=(1, 256, 256), compression=CODEC)
+        other = file.create_dataset("other", (64, 256, 256), "f4", chunks=(64, 256, 256))
+        other[...] = values[:64]
+        h5lossy.write(x, values)
+        assert disk.called
+        monkeypatch.setattr(disk, "side_effect", lambda _: mock.Mock(free=0))
+        y = file.create_dataset("y", values.shape, "f4", chunks=(1, 256, 256), compression=CODEC)
+        with pytest.raises(IncompleteWriteError, match="No space left"):
+            h5lossy.write(y, values)
+
+
 @pytest.mark.parametrize("columns", [64, 40])  # whole chunks, and parts
 def test_a_file_in_memory_goes_to_the_disk_when_it_is_closed(tmp_path: Path, columns: int) -> None:
     path, values = tmp_path / "x.h5", field((32, 64))[:, :columns]

@@ -223,6 +223,7 @@ class ChunkStore:
         code = _fallocate(fd, self._end, size)
         if code not in {0, errno.ENOSPC, errno.EDQUOT}:  # this file system has no fallocate
             where = self._dataset.file.filename if sys.platform == "win32" else fd
+            size = end - max(self._end, self._stated)  # what was flushed is on the disk
             code = errno.ENOSPC if shutil.disk_usage(where).free < size else 0
         if not code:
             self._end = end
