@@ -1120,8 +1120,10 @@ def test_a_file_in_memory_goes_to_the_disk_when_it_is_closed(tmp_path: Path, col
         assert abs(file["x"][:, :columns] - values).max() <= CODEC.bound.value
 
 
-def test_a_page_buffer_is_warned_of(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "x.h5", "w", fs_strategy="page", page_buf_size=1 << 20) as file:
+@pytest.mark.parametrize("driver", [None, "core", "stdio"])
+def test_a_page_buffer_is_warned_of(tmp_path: Path, driver: str | None) -> None:
+    options = {"fs_strategy": "page", "page_buf_size": 1 << 20}
+    with h5py.File(tmp_path / "x.h5", "w", driver=driver, **options) as file:
         x = file.create_dataset("x", (32, 64), "f4", chunks=(4, 64), compression=CODEC)
         with pytest.warns(RuntimeWarning, match="page_buf_size"):
             h5lossy.write(x, field((32, 64)))

@@ -233,13 +233,15 @@ class ChunkStore:
 @once_per_dataset
 def _storage_of(dataset: h5py.Dataset) -> tuple[str, int, int]:
     """Return the file's driver, the kind of the chunk index, and `_gaps_in`."""
-    driver = str(dataset.file.driver)
-    gaps = _gaps_in(dataset.file) if driver == "sec2" else 0
-    return driver, chunk_index(dataset.id.id), gaps
+    file = dataset.file
+    return str(file.driver), chunk_index(dataset.id.id), _gaps_in(file)
 
 
 def _gaps_in(file: h5py.File) -> int:
-    """Return the most bytes that HDF5 leaves out where it allocates a chunk and its index."""
+    """Return the most bytes that HDF5 leaves out where it allocates a chunk and its index.
+
+    Warn if the file is open with a page buffer, with any driver.
+    """
     creation, access = file.id.get_create_plist(), file.id.get_access_plist()
     if creation.get_file_space_strategy()[0] != h5f.FSPACE_STRATEGY_PAGE:
         threshold, interval = access.get_alignment()
