@@ -1024,6 +1024,40 @@ def test_a_limit_of_the_files_size(tmp_path: Path, shapes: Any, options: Any) ->
     assert (total, code) == (shapes[0][0], errno.EFBIG)
 
 
+ALIGNED = """
+import resource, sys
+import h5py, numpy as np
+import h5lossy
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+noise = np.random.default_rng(0).normal(size=30_000).astype("f4")
+options = {"alignment_threshold": 100 << 10, "alignment_interval": 1 << 20}
+outcomes = set()
+for limit in range(512 << 10, 5 << 20, 256 << 10):
+    with h5py.File(sys.argv[1], "w", libver="latest", **options) as file:
+        file["other"] = np.arange(10)
+        file.flush()
+        x = file.create_dataset("x", (10_000, 30_000), "f4", chunks=(1, 30_000),
+                                compression=h5lossy.PFPL(lossless=True))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+        written = 1
+        try:
+            h5lossy.write(x, noise[None], np.s_[:1])
+        except h5lossy.IncompleteWriteError as error:
+            written = len(error.written)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    with h5py.File(sys.argv[1]) as file:
+        assert file["other"][9] == 9
+        assert (file["x"][0] == (noise if written else 0)).all(), limit
+    outcomes.add(written)
+assert outcomes == {0, 1}
+"""
+
+
+@pytest.mark.slow
+def test_a_large_index_is_aligned_too(tmp_path: Path) -> None:
+    run_python(ALIGNED, tmp_path / "x.h5")
+
+
 CACHED = """
 import resource, sys
 import h5py, numpy as np
@@ -1051,6 +1085,27 @@ def test_what_others_wrote_before_has_room_before(tmp_path: Path) -> None:
     assert int(run_python(CACHED, tmp_path / "x.h5").stdout) > 0
 
 
+@pytest.mark.slow
+def test_where_room_is_only_looked_for_what_was_flushed_needs_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.h5"
+    monkeypatch.setattr("h5lossy._batched.store._fallocate", lambda *_: errno.EOPNOTSUPP)
+    disk = mock.Mock(side_effect=lambda _: mock.Mock(free=(28 << 20) - path.stat().st_size))
+    monkeypatch.setattr("shutil.disk_usage", disk)
+    values = np.zeros((160, 256, 256), "f4")
+    with h5py.File(path, "w", rdcc_nbytes=64 << 20) as file:
+        x = file.create_dataset("x", values.shape, "f4", chunks=(1, 256, 256), compression=CODEC)
+        other = file.create_dataset("other", (64, 256, 256), "f4", chunks=(64, 256, 256))
+        other[...] = values[:64]
+        h5lossy.write(x, values)
+        assert disk.called
+        monkeypatch.setattr(disk, "side_effect", lambda _: mock.Mock(free=0))
+        y = file.create_dataset("y", values.shape, "f4", chunks=(1, 256, 256), compression=CODEC)
+        with pytest.raises(IncompleteWriteError, match="No space left"):
+            h5lossy.write(y, values)
+
+
 @pytest.mark.parametrize("columns", [64, 40])  # whole chunks, and parts
 def test_a_file_in_memory_goes_to_the_disk_when_it_is_closed(tmp_path: Path, columns: int) -> None:
     path, values = tmp_path / "x.h5", field((32, 64))[:, :columns]
@@ -1065,8 +1120,10 @@ def test_a_file_in_memory_goes_to_the_disk_when_it_is_closed(tmp_path: Path, col
         assert abs(file["x"][:, :columns] - values).max() <= CODEC.bound.value
 
 
-def test_a_page_buffer_is_warned_of(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "x.h5", "w", fs_strategy="page", page_buf_size=1 << 20) as file:
+@pytest.mark.parametrize("driver", [None, "core", "stdio"])
+def test_a_page_buffer_is_warned_of(tmp_path: Path, driver: str | None) -> None:
+    options = {"fs_strategy": "page", "page_buf_size": 1 << 20}
+    with h5py.File(tmp_path / "x.h5", "w", driver=driver, **options) as file:
         x = file.create_dataset("x", (32, 64), "f4", chunks=(4, 64), compression=CODEC)
         with pytest.warns(RuntimeWarning, match="page_buf_size"):
             h5lossy.write(x, field((32, 64)))

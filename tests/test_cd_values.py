@@ -226,7 +226,7 @@ NEGATIVE_1, INFINITE, NAN = (0, 0xBFF00000), (0, 0x7FF00000), (0, 0x7FF80000)
 LOCAL = 0x01000401
 LARGE = "a chunk of more than"
 
-#: Words that no dataset can have; the first five are what a user gives.
+#: Words that no dataset can have. A user gives up to five; further ones are set_local's.
 REFUSED: list[tuple[tuple[int, ...], type[Exception], str]] = [
     ((), InvalidArgumentError, "cd_values need at least 4 words .* got 0"),
     ((9,), UnsupportedError, "codec 9 is not in this version"),
@@ -262,6 +262,7 @@ REFUSED: list[tuple[tuple[int, ...], type[Exception], str]] = [
     ((1, 0, *ONE, 1 << 14), UnsupportedError, "cd_values flags 0x4000 need a newer h5lossy"),
     ((1, 0, *ONE, 1 << 16), UnsupportedError, "cd_values flags 0x10000 need a newer h5lossy"),
     ((1, 0, *ONE, 1 << 31), UnsupportedError, "cd_values flags 0x80000000 need a newer h5lossy"),
+    ((1, 0, *ONE, 1 << 13), InvalidArgumentError, "word 6 is 0: no safeguard"),
     ((1, 0, *ONE, 1 << 13, 0), InvalidArgumentError, "word 6 is 0: no safeguard"),
     ((1, 0, *ONE, 1 << 13, 0, 5), UnsupportedError, "word 6 is 0x5: safeguards .* newer"),
     ((1, 0, *ONE, 0, LOCAL + 1, 7), UnsupportedError, "word 5 is 0x01000402, of a newer layout"),

@@ -85,7 +85,7 @@ TABLE: list[tuple[str, list[Any], list[Any]]] = [
     ("f2", ANY_FLOAT, []),
     ("f4", [*ANY_FLOAT, 3e38], []),
     ("f8", [*ANY_FLOAT, 3e300], []),
-    ("c8", [0j, 7 + 7j, complex(math.nan, math.nan)], [3 + 4j, complex(math.inf, 0)]),
+    ("c8", [0j, 7 + 7j, complex(math.nan, math.nan)], [3 + 4j, 2 + 0j, complex(math.inf, 0)]),
     ("c16", [0j, -7 - 7j], [3 + 4j, 7j]),
     ("i1", [0, 7, -128], []),
     ("u1", [0, 7, 255], []),

@@ -60,6 +60,10 @@ _INDEX_BYTES = 64 << 10
 #: tests with up to 8 dimensions).
 _PIECES = 8
 
+#: Of these, so many may be larger than `_INDEX_BYTES`: the chunk, and two nodes of an index of very
+#: many chunks.
+_LARGE_PIECES = 3
+
 #: An extensible array grows by blocks of this many bytes times the root of the chunk's number.
 _GROWTH_BYTES = 128
 
@@ -219,6 +223,7 @@ class ChunkStore:
         code = _fallocate(fd, self._end, size)
         if code not in {0, errno.ENOSPC, errno.EDQUOT}:  # this file system has no fallocate
             where = self._dataset.file.filename if sys.platform == "win32" else fd
+            size = end - max(self._end, self._stated)  # what was flushed is on the disk
             code = errno.ENOSPC if shutil.disk_usage(where).free < size else 0
         if not code:
             self._end = end
@@ -228,17 +233,20 @@ class ChunkStore:
 @once_per_dataset
 def _storage_of(dataset: h5py.Dataset) -> tuple[str, int, int]:
     """Return the file's driver, the kind of the chunk index, and `_gaps_in`."""
-    driver = str(dataset.file.driver)
-    gaps = _gaps_in(dataset.file) if driver == "sec2" else 0
-    return driver, chunk_index(dataset.id.id), gaps
+    file = dataset.file
+    return str(file.driver), chunk_index(dataset.id.id), _gaps_in(file)
 
 
 def _gaps_in(file: h5py.File) -> int:
-    """Return the most bytes that HDF5 leaves out where it allocates a chunk and its index."""
+    """Return the most bytes that HDF5 leaves out where it allocates a chunk and its index.
+
+    Warn if the file is open with a page buffer, with any driver.
+    """
     creation, access = file.id.get_create_plist(), file.id.get_access_plist()
     if creation.get_file_space_strategy()[0] != h5f.FSPACE_STRATEGY_PAGE:
         threshold, interval = access.get_alignment()
-        return (_PIECES if threshold <= _INDEX_BYTES else 1) * (int(interval) - 1)
+        pieces = _PIECES if threshold <= _INDEX_BYTES else _LARGE_PIECES
+        return pieces * (int(interval) - 1)
     if access.get_page_buffer_size()[0]:
         warn(
             f"{file.filename} is open with a page buffer (page_buf_size), with which HDF5 (1.12.2 "
