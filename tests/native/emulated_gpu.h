@@ -420,13 +420,11 @@ inline u32 funnel_right(u32 low, u32 high, u32 shift) {
 inline u32 funnel_left(u32 low, u32 high, u32 shift) {
   return static_cast<u32>((u64{high} << 32 | low) << (shift % 32) >> 32);
 }
-inline u32 add_pairs(u32 a, u32 b) { return ((a >> 16) + (b >> 16)) << 16 | ((a + b) & 0xFFFF); }
-inline u32 subtract_pairs(u32 a, u32 b) { return ((a >> 16) - (b >> 16)) << 16 | ((a - b) & 0xFFFF); }
+inline u32 add_pairs(u32 a, u32 b) { return ((a & 0xFFFF0000) + (b & 0xFFFF0000)) | ((a + b) & 0xFFFF); }
+inline u32 subtract_pairs(u32 a, u32 b) { return ((a & 0xFFFF0000) - (b & 0xFFFF0000)) | ((a - b) & 0xFFFF); }
 inline u32 add_halves(u32 word, u32 times, u32 sum) {
   return sum + (word & 0xFFFF) * (times & 0xFF) + (word >> 16) * (times >> 8 & 0xFF);
 }
-inline u32 add_pairs(u32 a, u32 b) { return ((a & 0xFFFF0000) + (b & 0xFFFF0000)) | ((a + b) & 0xFFFF); }
-inline u32 subtract_pairs(u32 a, u32 b) { return ((a & 0xFFFF0000) - (b & 0xFFFF0000)) | ((a - b) & 0xFFFF); }
 inline u32 ones(u32 word) { return count_ones(u64{word}); }
 
 template <class T>
