@@ -32,7 +32,7 @@
 #if defined(H5L_SANITIZE_THREADS)
 #include <sanitizer/tsan_interface.h>
 // The emulation itself is not to be looked at.
-#define H5L_UNSEEN __attribute__((no_sanitize("thread"), noinline))
+#define H5L_UNSEEN inline __attribute__((no_sanitize("thread"), noinline))
 #else
 #define H5L_UNSEEN inline
 #endif
@@ -59,8 +59,8 @@ struct Block {
 };
 
 #if defined(H5L_SANITIZE_THREADS)
-H5L_UNSEEN inline void release(void* meeting) { __tsan_release(meeting); }
-H5L_UNSEEN inline void acquire(void* meeting) { __tsan_acquire(meeting); }
+H5L_UNSEEN void release(void* meeting) { __tsan_release(meeting); }
+H5L_UNSEEN void acquire(void* meeting) { __tsan_acquire(meeting); }
 #else
 inline void release(void*) {}
 inline void acquire(void*) {}
