@@ -10,25 +10,14 @@
 
 namespace h5lossy::H5L_TARGET::pfpl {
 
-// A thread transposes values in units of four groups (64 bits: two). A gap after each unit avoids bank conflicts
-// between threads that access the same word of their units.
+// A thread transposes values in units of four groups (64 bits: two).
 template <class W>
 struct Units {
   static constexpr u32 values = sizeof(W) == 8 ? 16 : 32;
   static constexpr u32 words = values * sizeof(W) / 4;
   static constexpr u32 groups = values / kGroupOfIntegers;
   static constexpr u32 of_thread = kStreamBytes / kThreads / 4 / words;
-  static constexpr u32 gap = sizeof(W) == 8 ? 8 : 4;
-
-  // The byte offset of a value.
-  H5L_DEVICE static u32 place(u32 i) { return i * static_cast<u32>(sizeof(W)) + i / values * gap; }
 };
-inline constexpr u32 kUnitsBytes = kStreamBytes + kStreamBytes / 32 * 4;  // for 8-bit values, which have the most gaps
-
-template <class W>
-H5L_DEVICE W* value_in_units(u8* area, u32 i) {
-  return reinterpret_cast<W*>(area + Units<W>::place(i));
-}
 
 // The type in which words are added up, modulo 2^W.
 template <class W>

@@ -174,7 +174,7 @@ H5L_DEVICE RowTile row_tile_of(const gpu::Shape& shape, u32 tile) {
   return {first, size[0] * size[1], size[2], shape.dims[3]};  // if more than one slice, whole ones
 }
 
-// Divides numbers up to 2^14 into rows.
+// Divides numbers up to 2^15 by the length of rows, which is up to 2^14.
 struct RowDivider {
   u32 length, inverse;
 

@@ -32,7 +32,7 @@
 #if defined(H5L_SANITIZE_THREADS)
 #include <sanitizer/tsan_interface.h>
 // The emulation itself is not to be looked at.
-#define H5L_UNSEEN __attribute__((no_sanitize("thread"), noinline))
+#define H5L_UNSEEN inline __attribute__((no_sanitize("thread"), noinline))
 #else
 #define H5L_UNSEEN inline
 #endif
@@ -59,8 +59,8 @@ struct Block {
 };
 
 #if defined(H5L_SANITIZE_THREADS)
-H5L_UNSEEN inline void release(void* meeting) { __tsan_release(meeting); }
-H5L_UNSEEN inline void acquire(void* meeting) { __tsan_acquire(meeting); }
+H5L_UNSEEN void release(void* meeting) { __tsan_release(meeting); }
+H5L_UNSEEN void acquire(void* meeting) { __tsan_acquire(meeting); }
 #else
 inline void release(void*) {}
 inline void acquire(void*) {}
@@ -420,8 +420,8 @@ inline u32 funnel_right(u32 low, u32 high, u32 shift) {
 inline u32 funnel_left(u32 low, u32 high, u32 shift) {
   return static_cast<u32>((u64{high} << 32 | low) << (shift % 32) >> 32);
 }
-inline u32 add_pairs(u32 a, u32 b) { return ((a >> 16) + (b >> 16)) << 16 | ((a + b) & 0xFFFF); }
-inline u32 subtract_pairs(u32 a, u32 b) { return ((a >> 16) - (b >> 16)) << 16 | ((a - b) & 0xFFFF); }
+inline u32 add_pairs(u32 a, u32 b) { return ((a & 0xFFFF0000) + (b & 0xFFFF0000)) | ((a + b) & 0xFFFF); }
+inline u32 subtract_pairs(u32 a, u32 b) { return ((a & 0xFFFF0000) - (b & 0xFFFF0000)) | ((a - b) & 0xFFFF); }
 inline u32 add_halves(u32 word, u32 times, u32 sum) {
   return sum + (word & 0xFFFF) * (times & 0xFF) + (word >> 16) * (times >> 8 & 0xFF);
 }
