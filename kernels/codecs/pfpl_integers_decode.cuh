@@ -555,7 +555,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   }
 
   bool is_stored_ = false;
-  Packed inverted_ = 0;  // bits of the words in the area
+  Packed inverted_ = 0;  // which bits of the words in the area are inverted: all (see add_narrow_rows) or none
   // Values between rows of words, so that rows begin with whole words; and how far the differences are moved, so that
   // the words of a row never reach those of the next one.
   u32 spread_ = 0, moved_ = 0;

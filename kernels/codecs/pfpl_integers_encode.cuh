@@ -413,7 +413,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       const u32 first = (k * kThreads + thread()) * U::values;
       Packed residuals[kUnitWords] = {};
       if (!has_values) {
-        load_stretch(first, residuals);
+        load_stretch(first, residuals);  // past the end anything, which put_planes leaves out
       } else if (first < count) {
         residuals_of_unit<true>(first, rows, residuals);
       }
