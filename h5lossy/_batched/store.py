@@ -56,12 +56,12 @@ if TYPE_CHECKING:
 #: to 8 dimensions), and blocks that it allocates from.
 _INDEX_BYTES = 64 << 10
 
-#: HDF5 allocates at most so many pieces for one chunk: itself, and nodes of its index (at most 5 in
-#: tests with up to 8 dimensions).
+#: The most pieces that HDF5 allocates for one chunk: the chunk itself, and nodes of the index (at
+#: most 5 in all were seen, in tests with up to 8 dimensions).
 _PIECES = 8
 
-#: Of these, so many may be larger than `_INDEX_BYTES`: the chunk, and two nodes of an index of very
-#: many chunks.
+#: How many of these may be larger than `_INDEX_BYTES`: the chunk, and two nodes of the index, where
+#: there are very many chunks.
 _LARGE_PIECES = 3
 
 #: An extensible array grows by blocks of this many bytes times the root of the chunk's number.
@@ -152,7 +152,10 @@ class ChunkStore:
                 self._dataset.id.flush()
 
     def flush(self) -> None:
-        """Make HDF5 write its caches, for which space has been reserved; not in memory."""
+        """Make HDF5 write its caches, for which space has been reserved.
+
+        A file in memory is left alone.
+        """
         if self._stated == _EVERYTHING:
             return
         with phil:
@@ -238,7 +241,7 @@ def _storage_of(dataset: h5py.Dataset) -> tuple[str, int, int]:
 
 
 def _gaps_in(file: h5py.File) -> int:
-    """Return the most bytes that HDF5 leaves out where it allocates a chunk and its index.
+    """Return the most bytes that HDF5 leaves unused between a chunk and the nodes of its index.
 
     Warn if the file is open with a page buffer, with any driver.
     """
@@ -250,7 +253,7 @@ def _gaps_in(file: h5py.File) -> int:
     if access.get_page_buffer_size()[0]:
         warn(
             f"{file.filename} is open with a page buffer (page_buf_size), with which HDF5 (1.12.2 "
-            "to 2.0.0 at least) loses chunks that are replaced; open it without"
+            "to 2.0.0 at least) loses chunks that are replaced; open it without one"
         )
     return _PIECES * int(creation.get_file_space_page_size())
 

@@ -14,7 +14,8 @@ namespace h5lossy {
 // back unchanged.
 [[nodiscard]] bool read_type(const hdf5::Functions& h5, hdf5::hid_t type, h5l_params& params, bool& are_bits);
 
-// Whether values are of variable length. HDF5 asks of such datasets only when they are opened again and written.
+// Whether values are of variable length. HDF5 calls can_apply for such a dataset only if it was opened again, before
+// the first write.
 [[nodiscard]] bool has_variable_length(const hdf5::Functions& h5, hdf5::hid_t type);
 
 // Invalid requests are refused here, when the dataset is created: a filter that fails on a chunk loses the chunk.

@@ -51,7 +51,8 @@ int examine(void* return_address, hid_t dcpl, hid_t type, hid_t space, bool stor
   const Caller* const caller = Caller::at(return_address);  // looking functions up takes longer than all the rest
   if (caller == nullptr || !caller->has_functions) return store ? 0 : kYes;
   const hdf5::Functions& h5 = caller->h5;
-  if (!store && has_variable_length(h5, type)) return kNotApplicable;  // chunks were, and are, stored as they are
+  // HDF5 calls the filter all the same, which stores these chunks as they are.
+  if (!store && has_variable_length(h5, type)) return kNotApplicable;
   const FloatEnvironment environment;
   h5l_message message;
   h5l_params params = {};
