@@ -819,20 +819,25 @@ def test_variable_length_data_is_left_alone_where_hdf5_does_not_ask(
 
 
 @pytest.mark.parametrize(("dtype", "values"), VARIABLE_LENGTH.values(), ids=VARIABLE_LENGTH)
-def test_variable_length_data_can_be_appended_later(
+def test_variable_length_data_can_be_appended_and_copied_later(
     path: Path, dtype: Any, values: list[Any]
 ) -> None:
-    # Of a dataset that was opened again, HDF5 asks before the first write.
+    # Of a dataset that was opened again, HDF5 asks before the first write. A copy to another file
+    # runs the filter both ways.
     with h5py.File(path, "w") as file:
         options = {"maxshape": (None,), "chunks": (3,), "compression": ABSOLUTE}
         file.create_dataset("x", (4,), dtype, **options)[...] = values[:4]
     with h5py.File(path, "a") as file:
         file["x"].resize((8,))
         file["x"][4:] = values[4:]
+    copy = path.with_name("copy.h5")
+    with h5py.File(path) as file, h5py.File(copy, "w") as target:
+        file.copy("x", target)
 
-    with h5py.File(path) as file:
-        for written, was_read in zip(values, file["x"][...], strict=True):
-            np.testing.assert_array_equal(written, was_read)
+    for one in (path, copy):
+        with h5py.File(one) as file:
+            for written, was_read in zip(values, file["x"][...], strict=True):
+                np.testing.assert_array_equal(written, was_read)
 
 
 @pytest.mark.parametrize(("dtype", "values"), VARIABLE_LENGTH.values(), ids=VARIABLE_LENGTH)

@@ -47,6 +47,7 @@ def test_without_the_type_chunks_are_stored_and_it_is_said(
     assert float(error) == 0
     assert int(stored) >= VALUES.nbytes
     assert said.stderr.count("chunks are stored without compression") == 1
+    assert "give all 16 cd_values (shown once)" in said.stderr
     with h5py.File(path) as file:
         np.testing.assert_array_equal(file["x"][...].reshape(-1), VALUES)
         np.testing.assert_array_equal(h5lossy.read(file["x"]).reshape(-1), VALUES)

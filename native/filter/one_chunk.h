@@ -25,23 +25,17 @@ namespace h5lossy {
 class Buffer {
  public:
   explicit Buffer(const platform::Allocator& allocator) : allocator_(allocator), memory_(nullptr, allocator.release) {}
-  void allocate(std::size_t size) {
-    size_ = size;
-    memory_.reset(size == 0 ? nullptr : allocator_.allocate(size));
-  }
+  void allocate(std::size_t size) { memory_.reset(size == 0 ? nullptr : allocator_.allocate(size)); }
   // Zeros, as large as the largest chunk of HDF5 before 2.0. Only pages that are written to take memory.
   void allocate_for_any_chunk(std::size_t least) {
-    size_ = std::max<std::size_t>(least, H5L_MOST_CHUNK_BYTES);
-    memory_.reset(allocator_.allocate_zeros(1, size_));
+    memory_.reset(allocator_.allocate_zeros(1, std::max<std::size_t>(least, H5L_MOST_CHUNK_BYTES)));
   }
   [[nodiscard]] std::uint8_t* data() const { return static_cast<std::uint8_t*>(memory_.get()); }
-  [[nodiscard]] std::size_t size() const { return size_; }
   void* release() { return memory_.release(); }
 
  private:
   platform::Allocator allocator_;
   std::unique_ptr<void, void (*)(void*)> memory_;
-  std::size_t size_ = 0;
 };
 
 // The parameters that set_local stored. The type is unknown (value_bytes 0) if set_local has not run. It has not run if

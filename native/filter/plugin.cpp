@@ -109,7 +109,8 @@ std::size_t run_filter(const Call& call, std::size_t size, std::size_t* capacity
     return kFailed;
   }
   allocator.release(*buffer);
-  *capacity = out.size();
+  // Not what was allocated, which may be 4 GiB: H5Ocopy clears as many bytes of another, smaller buffer.
+  *capacity = written;
   *buffer = out.release();
   return written;
 }

@@ -16,13 +16,12 @@ namespace h5lossy {
 // warning.
 [[gnu::format(printf, 2, 3)]] inline void say_once(std::atomic_flag& said, const char* format, ...) {
   if (said.test_and_set()) return;
-  h5l_message line;
+  char line[2 * sizeof(h5l_message::text)];  // a message, and what is said around it
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(line.text, sizeof line.text, format, arguments);
+  std::vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
-  std::fprintf(stderr, "h5lossy: %s (shown once)\n",
-               line.text);  // one call, so that other output cannot split the line
+  std::fprintf(stderr, "h5lossy: %s (shown once)\n", line);  // one call, so that other output cannot split the line
 }
 
 }  // namespace h5lossy
