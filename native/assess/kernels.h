@@ -52,7 +52,7 @@ struct Counters {
   u32 count[2][2 * kCounters + 16];
 };
 
-// The results of up to kLeafValues * kPartLeaves points.
+// The results of up to kLeafValues * kPartLeaves points. What h5l_assess_points_result has, too, has its name.
 struct PointsPart {
   Moments leaves[kPartLeaves];
   u32 leaf_count;
@@ -60,7 +60,7 @@ struct PointsPart {
   u64 valid, masked;
   u64 special[H5L_SPECIAL_KINDS];
   u64 special_first[H5L_SPECIAL_KINDS];
-  double x_min, x_max, y_min, y_max, e_min, e_max, e_min_abs;
+  double original_min, original_max, decoded_min, decoded_max, error_min, error_max, error_min_abs;
   double pointwise_min, pointwise_max;
   h5l_assess_point worst;
   u64 zeros, zeros_changed, over_threshold, violations;

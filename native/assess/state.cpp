@@ -76,16 +76,8 @@ void add_violations(h5l_assess_points_result& all, const h5l_assess_point* more,
   std::copy(merged, merged + all.listed, all.violation);
 }
 
-struct Totals {
-  std::uint64_t valid, masked;
-  const u64* special;
-  const u64* special_first;
-  double x_min, x_max, y_min, y_max, e_min, e_max, e_min_abs, pointwise_min, pointwise_max;
-  h5l_assess_point worst;
-  std::uint64_t zeros, zeros_changed, over_threshold, violations;
-  const u64* threshold_crossings;
-};
-
+// Adds the totals of a part, or of another state.
+template <class Totals>
 void add_totals(h5l_assess_points_result& all, const Totals& more) {
   all.masked += more.masked;
   for (int kind = 0; kind < H5L_SPECIAL_KINDS; ++kind) {
@@ -105,13 +97,13 @@ void add_totals(h5l_assess_points_result& all, const Totals& more) {
   all.valid += more.valid;
   const auto down = [first](double& least, double other) { least = first || other < least ? other : least; };
   const auto up = [first](double& most, double other) { most = first || other > most ? other : most; };
-  down(all.original_min, more.x_min);
-  up(all.original_max, more.x_max);
-  down(all.decoded_min, more.y_min);
-  up(all.decoded_max, more.y_max);
-  down(all.error_min, more.e_min);
-  up(all.error_max, more.e_max);
-  down(all.error_min_abs, more.e_min_abs);
+  down(all.original_min, more.original_min);
+  up(all.original_max, more.original_max);
+  down(all.decoded_min, more.decoded_min);
+  up(all.decoded_max, more.decoded_max);
+  down(all.error_min, more.error_min);
+  up(all.error_max, more.error_max);
+  down(all.error_min_abs, more.error_min_abs);
   down(all.pointwise_min, more.pointwise_min);
   up(all.pointwise_max, more.pointwise_max);
   const double size = size_of(more.worst);
@@ -189,10 +181,7 @@ void take_pivot(State& state, double original, double decoded) {
 void add_part(State& state, const PointsPart& part) {
   for (u32 i = 0; i < part.leaf_count; ++i) state.moments.push(part.leaves[i]);
   h5l_assess_points_result& all = state.points;
-  add_totals(all,
-             {part.valid, part.masked, part.special, part.special_first, part.x_min, part.x_max, part.y_min, part.y_max,
-              part.e_min, part.e_max, part.e_min_abs, part.pointwise_min, part.pointwise_max, part.worst, part.zeros,
-              part.zeros_changed, part.over_threshold, part.violations, part.threshold_crossings});
+  add_totals(all, part);
   add_violations(all, part.violation, part.listed);
   add_bins(all, part);
 }
@@ -229,17 +218,8 @@ void move_pivot(StencilSums& sums, double by) {
 void add_state(State& state, const State& other) {
   const h5l_assess_points_result& more = other.points;
   h5l_assess_points_result& all = state.points;
-  u64 special[H5L_SPECIAL_KINDS];
-  u64 special_first[H5L_SPECIAL_KINDS];
-  u64 threshold_crossings[H5L_ASSESS_MAX_THRESHOLDS];
-  std::copy(more.special, more.special + H5L_SPECIAL_KINDS, special);
-  std::copy(more.special_first, more.special_first + H5L_SPECIAL_KINDS, special_first);
-  std::copy(more.threshold_crossings, more.threshold_crossings + H5L_ASSESS_MAX_THRESHOLDS, threshold_crossings);
   all.count += more.count;
-  add_totals(all, {more.valid, more.masked, special, special_first, more.original_min, more.original_max,
-                   more.decoded_min, more.decoded_max, more.error_min, more.error_max, more.error_min_abs,
-                   more.pointwise_min, more.pointwise_max, more.worst, more.zeros, more.zeros_changed,
-                   more.over_threshold, more.violations, threshold_crossings});
+  add_totals(all, more);
   add_violations(all, more.violation, more.listed);
   for (int i = 0; i < H5L_ASSESS_LOG_BINS; ++i) all.log_bins[i] += more.log_bins[i];
   std::uint64_t bins[H5L_ASSESS_LINEAR_BINS];

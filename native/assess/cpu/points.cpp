@@ -78,13 +78,13 @@ void add_extrema(PointsPart& part, const LeafExtrema& found, double x_min, doubl
   const bool is_first = part.valid == 0;
   const auto down = [is_first](double& least, double other) { least = is_first || other < least ? other : least; };
   const auto up = [is_first](double& most, double other) { most = is_first || other > most ? other : most; };
-  down(part.x_min, x_min);
-  up(part.x_max, x_max);
-  down(part.y_min, y_min);
-  up(part.y_max, y_max);
-  down(part.e_min, found.e_min);
-  up(part.e_max, found.e_max);
-  down(part.e_min_abs, found.abs_min);
+  down(part.original_min, x_min);
+  up(part.original_max, x_max);
+  down(part.decoded_min, y_min);
+  up(part.decoded_max, y_max);
+  down(part.error_min, found.e_min);
+  up(part.error_max, found.e_max);
+  down(part.error_min_abs, found.abs_min);
   down(part.pointwise_min, found.pointwise_min);
   up(part.pointwise_max, found.pointwise_max);
 }
@@ -227,7 +227,7 @@ void points(const h5l_assess_params& params, u64 first, const void* x, const voi
                part);
   }
   if (part.valid == 0) return;
-  const double most = -part.e_min > part.e_max ? -part.e_min : part.e_max;
+  const double most = -part.error_min > part.error_max ? -part.error_min : part.error_max;
   make_table(counters, params.histogram_limit > 0 ? params.histogram_limit : most, part);
 }
 
