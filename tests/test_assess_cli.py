@@ -183,8 +183,8 @@ def test_rules_give_each_dataset_its_own_thresholds(
     for text, why in (
         ('[[rule]]\ndataset = "a"\nexact = 1', "a rule for 'a' has exact; there are"),
         ('[[rule]]\ndataset = "a"\nrequire = "pnsr>=3"', "did you mean psnr"),
-        ('[[rule]]\ndataset = "a"', "and options"),
-        ("x = 1", "must have"),
+        ('[[rule]]\ndataset = "a"', "rules.toml, line 1: the rule has no options"),
+        ("x = 1", "only [[rule]] is allowed"),
         ("x", "is not TOML"),
     ):
         rules.write_text(text)

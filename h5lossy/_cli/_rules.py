@@ -15,10 +15,8 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import re
-import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +33,7 @@ from h5lossy._printable import one_line
 from h5lossy._ranges import Extent
 from h5lossy._recommendations import COMMUNITY, Recommendations
 from h5lossy._repacking.planning import NO_BOUND, OBJECTIONS, Wish
+from h5lossy._rule_tables import read_rule_tables, toml_text
 from h5lossy.missing import missing_when_stored
 
 if TYPE_CHECKING:
@@ -141,9 +140,6 @@ def _names_nothing(what: str, found: Sequence[tuple[str, str]]) -> click.ClickEx
     return click.ClickException(f"{what} names nothing that is compressed ({text})")
 
 
-_HEADING = re.compile(r"\s*\[\[\s*rule\s*\]\]")
-
-
 class RulesFile(click.Path):
     """A file of rules, which becomes a list of `Rule`."""
 
@@ -153,17 +149,19 @@ class RulesFile(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the rules."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        found: list[Rule] = []
+        where = str(path)
         try:
-            text = path.read_text(encoding="utf-8-sig")  # Windows's editors begin with a mark
-            return _parse(path.name, text)
+            for where, globs, settings in read_rule_tables(path):
+                found += [replace(one, where=where) for one in _rules(globs, settings)]
         except OSError as error:
             self.fail(f"{path} can't be read: {one_line(error)}", param, ctx)
-        except UnicodeDecodeError as error:
-            self.fail(f"{path} is not UTF-8: {error}", param, ctx)
+        except InvalidArgumentError as error:
+            self.fail(str(error), param, ctx)
         except click.UsageError as error:
-            self.fail(error.format_message().removeprefix("Invalid value: "), param, ctx)
-        except (ValueError, RecursionError) as error:  # syntax errors have a line
-            self.fail(f"{path} is not TOML: {error}", param, ctx)
+            why = error.format_message().removeprefix("Invalid value: ")
+            self.fail(f"{where} {why}", param, ctx)
+        return found
 
 
 class RecommendationsFile(click.Path):
@@ -184,8 +182,8 @@ class RecommendationsFile(click.Path):
 
 def rule_text(path: str, settings: Mapping[str, Any]) -> str:
     """Write the rule for one dataset."""
-    lines = [f"{name} = {_toml(value)}" for name, value in settings.items()]
-    return "\n".join(["[[rule]]", f"dataset = {_toml(exact_pattern(path))}", *lines, ""])
+    lines = [f"{name} = {toml_text(value)}" for name, value in settings.items()]
+    return "\n".join(["[[rule]]", f"dataset = {toml_text(exact_pattern(path))}", *lines, ""])
 
 
 def exact_pattern(path: str) -> str:
@@ -199,58 +197,18 @@ def exact_pattern(path: str) -> str:
     return re.sub("[\\ud800-\\udfff]", "?", glob.escape(path))
 
 
-def _toml(value: Any) -> str:
-    """Return a number or text as TOML. JSON's texts are TOML's, except for one character."""
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return _typed(value)
-
-
-def _parse(name: str, text: str) -> list[Rule]:
-    """Read the rules of a file."""
-    content = tomllib.loads(text)
-    tables = content.pop("rule", None)
-    if content:
-        raise click.UsageError(f"{name} has {', '.join(content)}; only [[rule]] is allowed")
-    if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
-        raise click.UsageError(f"{name} has no [[rule]] with a line dataset = ...")
-    lines = [i for i, line in enumerate(text.splitlines(), 1) if _HEADING.match(line)]
-    found = []
-    for i, table in enumerate(tables):
-        is_plain = len(lines) == len(tables)
-        where = f"{name}, " + (f"line {lines[i]}:" if is_plain else f"rule {i + 1}:")
-        try:
-            found += _rules(table, where)
-        except click.UsageError as error:
-            why = error.format_message().removeprefix("Invalid value: ")
-            raise click.UsageError(f"{where} {why}") from None
-    return found
-
-
-def _rules(table: dict[str, Any], where: str) -> list[Rule]:
-    """Read one table, as a rule for each of its globs."""
-    patterns = table.pop("dataset", None)
-    if isinstance(patterns, str):
-        patterns = [patterns]
-    if not patterns or not isinstance(patterns, list) or not all(map(_is_text, patterns)):
-        raise click.UsageError(
-            'dataset must be a glob such as "/ocean/*", or a list of globs'
-            + ("" if patterns is None else f", got {_toml(patterns)}")
-        )
-    skip = table.pop("skip", False)
+def _rules(globs: Sequence[str], given: dict[str, Any]) -> list[Rule]:
+    """Read the settings of one table, as a rule for each of its globs."""
+    skip = given.pop("skip", False)
     if not isinstance(skip, bool):
-        raise click.UsageError(f"skip must be true or false, got {_toml(skip)}")
-    if skip and table:
-        raise click.UsageError(f"a rule that skips has no other setting, got {', '.join(table)}")
-    found = (_setting(key, value) for key, value in table.items())
+        raise click.UsageError(f"skip must be true or false, got {toml_text(skip)}")
+    if skip and given:
+        raise click.UsageError(f"a rule that skips has no other setting, got {', '.join(given)}")
+    found = (_setting(key, value) for key, value in given.items())
     settings = [setting for setting in found if setting is not None]
     if not skip and not settings:
         raise click.UsageError("the rule has no settings; give a bound, or skip = true")
-    return [replace(Rule.of(one, settings), skip=skip, where=where) for one in patterns]
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
+    return [replace(Rule.of(one, settings), skip=skip) for one in globs]
 
 
 def _setting(name: str, value: Any) -> str | None:
@@ -258,7 +216,7 @@ def _setting(name: str, value: Any) -> str | None:
     key = name.replace("-", "_")
     if key in NO_VALUE:
         if not isinstance(value, bool):
-            raise click.UsageError(f"{name} must be true or false, got {_toml(value)}")
+            raise click.UsageError(f"{name} must be true or false, got {toml_text(value)}")
         if not value and key not in FLAGS:
             raise click.UsageError(f"{name} is never false; leave it out")
         return name if value else None
@@ -267,4 +225,4 @@ def _setting(name: str, value: Any) -> str | None:
 
 
 def _typed(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return value if isinstance(value, str) else toml_text(value)

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from h5lossy._bounds import BoundKind
 from h5lossy._errors import InvalidArgumentError
 from h5lossy._globs import has_wildcards, names_one
+from h5lossy._rule_tables import read_rule_tables
 from h5lossy.assessment._options import AssessOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from os import PathLike
 
 _BOUNDS = {*BoundKind, "bound"}
@@ -39,30 +39,22 @@ class Rules:
     """
 
     def __init__(self, given: str | PathLike[str] | Mapping[str, Mapping[str, Any]] | None) -> None:
-        where = "rules"
-        if given is None:
-            self._rules: list[tuple[str, dict[str, Any]]] = []
-        elif hasattr(given, "items"):
-            self._rules = [(str(glob), _as_dict(glob, options)) for glob, options in given.items()]
-        else:
-            where = str(given)
-            self._rules = _read(Path(given))
-        for glob, options in self._rules:
+        self._rules: list[tuple[str, dict[str, Any]]] = []  # globs and options
+        for where, glob, options in _given(given):
             options_of = {name.replace("-", "_"): value for name, value in options.items()}
             unknown = options_of.keys() - _OPTIONS - {"skip"}
             if unknown:
                 raise InvalidArgumentError(
-                    f"{where}: a rule for {glob!r} has {', '.join(sorted(unknown))}; there are "
+                    f"{where} a rule for {glob!r} has {', '.join(sorted(unknown))}; there are "
                     f"skip, {', '.join(sorted(_OPTIONS))}"
                 )
             try:
                 _check(**options_of)
             except (InvalidArgumentError, TypeError) as error:
-                raise InvalidArgumentError(f"{where}: rule for {glob!r}: {error}") from None
+                raise InvalidArgumentError(f"{where} rule for {glob!r}: {error}") from None
             if len(options_of) < len(options):
-                raise InvalidArgumentError(f"{where}: rule for {glob!r}: an option is given twice")
-            options.clear()
-            options.update(options_of)
+                raise InvalidArgumentError(f"{where} rule for {glob!r}: an option is given twice")
+            self._rules.append((glob, options_of))
         self._unused = {glob for glob, _ in self._rules}
 
     def options(self, paths: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -89,10 +81,20 @@ class Rules:
             )
 
 
-def _as_dict(glob: Any, options: Any) -> dict[str, Any]:
-    if not isinstance(options, Mapping):
-        raise InvalidArgumentError(f"a rule for {glob!r} is a dict of options, got {options!r}")
-    return dict(options)
+def _given(rules: Any) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield where each rule is, its glob and its options."""
+    if isinstance(rules, Mapping):
+        for glob, options in rules.items():
+            if not isinstance(options, Mapping):
+                raise InvalidArgumentError(
+                    f"a rule for {glob!r} is a dict of options, got {options!r}"
+                )
+            yield "rules:", str(glob), options
+    elif rules is not None:
+        for where, globs, options in read_rule_tables(Path(rules)):
+            if not options:
+                raise InvalidArgumentError(f"{where} the rule has no options")
+            yield from ((where, glob, options) for glob in globs)
 
 
 def _check(*, skip: Any = False, **options: Any) -> None:
@@ -104,26 +106,3 @@ def _check(*, skip: Any = False, **options: Any) -> None:
 
 def _matches(paths: Sequence[str], glob: str) -> bool:
     return names_one((path if path.startswith("/") else f"/{path}" for path in paths), glob)
-
-
-def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Read a file of rules."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
-        raise InvalidArgumentError(f"{path} is not TOML: {error}") from error
-    tables = content.pop("rule", None)
-    if content or not isinstance(tables, list) or not tables:
-        raise InvalidArgumentError(f"{path} must have [[rule]] tables and nothing else")
-    found = []
-    for table in tables:
-        globs = table.pop("dataset", None) if isinstance(table, dict) else None
-        globs = [globs] if isinstance(globs, str) else globs
-        is_list = isinstance(globs, list) and all(isinstance(glob, str) and glob for glob in globs)
-        if not globs or not is_list or not table:
-            given = "" if globs is None else f"; dataset is {globs!r}"
-            raise InvalidArgumentError(
-                f'{path}: a rule has dataset = "GLOB", or a list of globs, and options{given}'
-            )
-        found += [(glob, dict(table)) for glob in globs]
-    return found
