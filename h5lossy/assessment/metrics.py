@@ -84,18 +84,14 @@ def run_metrics(metrics: Sequence[Metric], fields: Fields, progress: Callable[[i
         stop = min(start + thick, shape[0])
         low, high = max(0, start - halo), min(shape[0], stop + halo)
         own = (slice(low, high), *(slice(0, n) for n in shape[1:]))
-        parts = [np.atleast_1d(part) for part in fields.part(own if fields.layout.shape else ())]
+        found: tuple[npt.NDArray[Any], ...] = fields.part(own if fields.layout.shape else ())
+        parts = [np.atleast_1d(part) for part in found]
         for metric in metrics:
             first, last = max(0, start - metric.halo), min(shape[0], stop + metric.halo)
-            cut = [part[first - low : last - low] for part in parts]
-            metric.update(_block(cut, start, start - first, stop - first))
+            x, y, valid = (part[first - low : last - low] for part in parts)
+            own_planes = slice(start - first, stop - first)
+            metric.update(Block(original=x, decoded=y, valid=valid, own=own_planes, start=start))
         progress((stop - start) * math.prod(shape[1:]))
-
-
-def _block(parts: Sequence[npt.NDArray[Any]], start: int, first: int, last: int) -> Block:
-    return Block(
-        original=parts[0], decoded=parts[1], valid=parts[2], own=slice(first, last), start=start
-    )
 
 
 def relative_histogram(
