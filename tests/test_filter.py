@@ -9,6 +9,7 @@ have not passed the filter.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import os
 import platform
@@ -557,17 +558,18 @@ def test_fill_values_come_back_exactly_and_nothing_else_becomes_one(
     path: Path, name: str, dtype: np.dtype[Any]
 ) -> None:
     fill = fill_value(name, dtype)
-    data = field((50, 50), dtype)
+    only_padding = field((50, 50), dtype)  # HDF5 fills the chunks at the edges up
+    data = only_padding.copy()
     # Values beside the fill value are the ones that could turn into it.
     beside = [np.nextafter(fill, 1), np.nextafter(fill, -1), fill * 1.0001, fill + 2**-11]
     data[3, :4] = np.concatenate(beside)
     data[:, ::7] = fill
-    for bound in BOUNDS.values():
+    for bound, values in itertools.product(BOUNDS.values(), (data, only_padding)):
         with h5py.File(path, "w") as file:
             creation = creation_list((32, 32), PFPL(**bound).filter_options, fill=fill)
-            create(file, "x", data.shape, dtype, creation)[...] = data
+            create(file, "x", values.shape, dtype, creation)[...] = values
 
-        assert_kept(data, read(path), bound, fill[0])
+        assert_kept(values, read(path), bound, fill[0])
 
 
 @pytest.mark.parametrize("name", FILL_VALUES)
@@ -586,22 +588,6 @@ def test_cd_values_hold_the_fill_value_where_it_needs_care(
     needs_care = bits != 0 and not np.isnan(fill[0])
     assert bool(words[4] & 1 << 8) == needs_care
     assert words[14] | words[15] << 32 == (bits if needs_care else 0)
-
-
-@pytest.mark.parametrize(
-    "name", ["not in the middle of a bin", "minus zero", "negative NaN", "1e20"]
-)
-def test_the_padding_of_edge_chunks_does_not_matter(
-    path: Path, name: str, dtype: np.dtype[Any], bound: dict[str, Any]
-) -> None:
-    fill = fill_value(name, dtype)
-    data = field((50, 50), dtype)
-
-    with h5py.File(path, "w") as file:
-        creation = creation_list((32, 32), PFPL(**bound).filter_options, fill=fill)
-        create(file, "x", data.shape, dtype, creation)[...] = data
-
-    assert_kept(data, read(path), bound, fill[0])
 
 
 @pytest.mark.parametrize("fill", [None, -999.0, 1e20], ids=["no fill value", "-999", "1e20"])
