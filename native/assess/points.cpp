@@ -26,35 +26,25 @@ std::unique_ptr<PointsPart> new_part() {
   return part;
 }
 
-// Values in native byte order and aligned, copied if necessary.
-class NativeValues {
- public:
-  NativeValues(const void* values, std::uint64_t count, std::uint32_t value_bytes, bool big_endian)
-      : values_(values), value_bytes_(value_bytes), big_endian_(big_endian) {
-    if (big_endian || reinterpret_cast<std::uintptr_t>(values) % value_bytes != 0) {
-      copy_.resize(std::min<std::uint64_t>(count, kPartLeaves * kLeafValues));
-    }
+// Copies values to native byte order.
+void copy_native(const std::uint8_t* from, std::uint8_t* to, std::size_t bytes, std::uint32_t value_bytes,
+                 bool big_endian) {
+  if (big_endian) {
+    copy_swapped(from, to, bytes, value_bytes);
+  } else {
+    std::memcpy(to, from, bytes);
   }
+}
 
-  const void* part(std::uint64_t start, std::uint32_t count) {
-    const auto* const from = static_cast<const std::uint8_t*>(values_) + start * value_bytes_;
-    if (copy_.empty()) return from;
-    auto* const to = reinterpret_cast<std::uint8_t*>(copy_.data());
-    const std::size_t bytes = std::size_t{count} * value_bytes_;
-    if (big_endian_) {
-      copy_swapped(from, to, bytes, value_bytes_);
-    } else {
-      std::memcpy(to, from, bytes);
-    }
-    return to;
-  }
-
- private:
-  const void* values_;
-  std::uint32_t value_bytes_;
-  bool big_endian_;
-  std::vector<double> copy_;
-};
+// Returns values in native byte order and aligned: where they are, or else a copy.
+const void* native_values(const void* values, std::size_t at, std::size_t bytes, std::uint32_t value_bytes,
+                          bool big_endian, std::vector<double>& copy) {
+  const auto* const from = static_cast<const std::uint8_t*>(values) + at;
+  if (!big_endian && reinterpret_cast<std::uintptr_t>(from) % value_bytes == 0) return from;
+  copy.resize(bytes / sizeof(double) + 1);
+  copy_native(from, reinterpret_cast<std::uint8_t*>(copy.data()), bytes, value_bytes, big_endian);
+  return copy.data();
+}
 
 }  // namespace
 
@@ -105,16 +95,10 @@ void add_pending(const PointsCall& call, std::uint64_t start, std::uint64_t firs
   const std::uint32_t bytes = call.params.value_bytes;
   if (pending.count == 0) pending.first = first;
   const HostCopy copy(call, start, count);
-  const auto take = [&](const std::uint8_t* values, bool big_endian, std::uint8_t* to) {
-    to += std::size_t{pending.count} * bytes;
-    if (big_endian) {
-      copy_swapped(values, to, std::size_t{count} * bytes, bytes);
-    } else {
-      std::memcpy(to, values, std::size_t{count} * bytes);
-    }
-  };
-  take(copy.x, call.params.original_big_endian != 0, pending.x);
-  take(copy.y, call.params.decoded_big_endian != 0, pending.y);
+  const std::size_t size = std::size_t{count} * bytes;
+  const std::size_t end = std::size_t{pending.count} * bytes;
+  copy_native(copy.x, pending.x + end, size, bytes, call.params.original_big_endian != 0);
+  copy_native(copy.y, pending.y + end, size, bytes, call.params.decoded_big_endian != 0);
   if (copy.mask != nullptr) {
     if (pending.has_mask == 0) std::memset(pending.mask, 0, pending.count);
     pending.has_mask = 1;
@@ -128,6 +112,7 @@ void add_pending(const PointsCall& call, std::uint64_t start, std::uint64_t firs
 // Adds whole leaves, in parts that threads process one at a time.
 void add_parts(const PointsCall& call, std::uint64_t start, std::uint64_t first, std::uint64_t count, State& state) {
   constexpr std::uint64_t kPart = std::uint64_t{kPartLeaves} * kLeafValues;
+  const std::uint32_t value_bytes = call.params.value_bytes;
   const std::uint64_t parts = (count + kPart - 1) / kPart;
   const std::uint64_t at_once = std::min<std::uint64_t>(parts, std::uint64_t{call.threads} * 4);
   std::vector<std::unique_ptr<PointsPart>> results(at_once);
@@ -139,11 +124,14 @@ void add_parts(const PointsCall& call, std::uint64_t start, std::uint64_t first,
       const auto size = static_cast<std::uint32_t>(std::min(kPart, count - offset));
       try {
         results[i] = new_part();
-        NativeValues x(call.x, size, call.params.value_bytes, call.params.original_big_endian != 0);
-        NativeValues y(call.y, size, call.params.value_bytes, call.params.decoded_big_endian != 0);
-        call.kernels.points(call.params, first + offset, x.part(start + offset, size), y.part(start + offset, size),
-                            call.mask == nullptr ? nullptr : call.mask + start + offset, size, call.counters.of(worker),
-                            *results[i]);
+        std::vector<double> copies[2];
+        const std::size_t at = (start + offset) * value_bytes;
+        const std::size_t bytes = std::size_t{size} * value_bytes;
+        call.kernels.points(
+            call.params, first + offset,
+            native_values(call.x, at, bytes, value_bytes, call.params.original_big_endian != 0, copies[0]),
+            native_values(call.y, at, bytes, value_bytes, call.params.decoded_big_endian != 0, copies[1]),
+            call.mask == nullptr ? nullptr : call.mask + start + offset, size, call.counters.of(worker), *results[i]);
       } catch (const std::bad_alloc&) {
         failed = true;
       }
