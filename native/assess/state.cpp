@@ -156,18 +156,15 @@ void clear(State& state) {
 
 void restart(State& state) {
   state.next = 0;
-  state.has_pivot = 0;
-  state.pivot_x = state.pivot_e = 0;
+  static_cast<FieldEnds&>(state) = {};
+  state.extrema.gradient_min = HUGE_VAL;
+  state.window_worst = -1;
   state.points = {};
   state.points.grid_exponent = kNoGrid;
   state.moments.depth = 0;
   state.pending.count = state.pending.has_mask = 0;
   state.stencils.depth = 0;
-  state.extrema = {};
-  state.extrema.gradient_min = HUGE_VAL;
   state.windows.depth = 0;
-  state.window_worst = -1;
-  std::fill(state.window_at, state.window_at + 4, u64{0});
 }
 
 void take_pivot(State& state, double original, double decoded) {
@@ -232,16 +229,11 @@ void add_state(State& state, const State& other) {
 }
 
 void take_field_total(const State& state, FieldTotal& total) {
-  total.has_pivot = state.has_pivot;
-  total.pivot_x = state.pivot_x;
-  total.pivot_e = state.pivot_e;
+  static_cast<FieldEnds&>(total) = state;
   total.has_stencils = state.stencils.depth;
   if (total.has_stencils != 0) total.stencils = state.stencils.total();
-  total.extrema = state.extrema;
   total.has_windows = state.windows.depth;
   if (total.has_windows != 0) total.windows = state.windows.total();
-  total.window_worst = state.window_worst;
-  std::copy(state.window_at, state.window_at + 4, total.window_at);
 }
 
 void add_field_total(State& state, const FieldTotal& more) {

@@ -54,19 +54,23 @@ struct Pending {
   u8 mask[kLeafValues];
 };
 
-struct State {
-  u64 magic;
-  u64 next;  // the point after the last one
+// What a state has of its field beside sums.
+struct FieldEnds {
   u32 has_pivot;
   double pivot_x, pivot_e;
+  StencilExtrema extrema;
+  double window_worst;
+  u64 window_at[4];
+};
+
+struct State : FieldEnds {
+  u64 magic;
+  u64 next;                         // the point after the last one
   h5l_assess_points_result points;  // everything except the moments
   Tree<Moments> moments;
   Pending pending;
   Tree<StencilSums> stencils;
-  StencilExtrema extrema;
   Tree<WindowSums> windows;
-  double window_worst;
-  u64 window_at[4];
 };
 
 Moments together(const Moments& a, const Moments& b);
@@ -88,14 +92,10 @@ void add_extrema(StencilExtrema& all, const StencilExtrema& more);
 void add_worst_window(State& state, double lost, const u64* at);
 
 // The sums of stencils, lags and windows of a state, and its pivots.
-struct FieldTotal {
-  u32 has_pivot, has_stencils, has_windows;
-  double pivot_x, pivot_e;
+struct FieldTotal : FieldEnds {
+  u32 has_stencils, has_windows;
   StencilSums stencils;
-  StencilExtrema extrema;
   WindowSums windows;
-  double window_worst;
-  u64 window_at[4];
 };
 void take_field_total(const State& state, FieldTotal& total);
 void add_field_total(State& state, const FieldTotal& more);
