@@ -28,6 +28,7 @@ from hdf5_helpers import (
     environment,
     field,
     filter_class,
+    h5lossy_command,
     h5lossy_program,
     leave_partial_chunks_unfiltered,
     run,
@@ -434,6 +435,28 @@ def test_a_damaged_index_of_chunks_is_that_of_one_dataset(tmp_path: Path) -> Non
     told = h5lossy_program("doctor", path, status=1)
     assert re.search(wrong, told.stderr)
     assert "codecs: 1 pfpl" in told.stdout
+
+
+def test_a_chunk_at_a_place_that_no_dataset_has_is_an_error(tmp_path: Path) -> None:
+    path, new = tmp_path / "x.h5", tmp_path / "y.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("a", data=np.ones((8, 8)), chunks=(4, 4), compression=CODEC)
+    content = bytearray(path.read_bytes())
+    # The second key of a B-tree of chunks: the first one, and the address of its chunk, are before.
+    at = content.index(b"TREE\x01") + 24 + 32 + 8 + 8
+    assert struct.unpack_from("<2Q", content, at) == (0, 4)
+    struct.pack_into("<Q", content, at + 8, 2**64 - 4)
+    path.write_bytes(content)
+    wrong = "the chunks of /a in .* can't be listed: a chunk begins at 2\\*\\*63 or beyond"
+    for use in (h5lossy.describe, h5lossy.verify):
+        with h5py.File(path) as file, pytest.raises(CorruptFrameError, match=wrong):
+            use(file["a"])
+    for command in (["info"], ["verify"], ["repack", "--absolute", "1", "-d", "/a:absolute=1"]):
+        end = [new] if command[0] == "repack" else []
+        said = h5lossy_command(command[0], path, *end, *command[1:], status=None)
+        assert isinstance(said.exception, SystemExit)
+        assert re.search(wrong, said.output)
+    assert not new.exists()
 
 
 @pytest.mark.parametrize("command", ["verify", "info", "repack"])
