@@ -147,14 +147,16 @@ class ListedChunks(NamedTuple):
 
 def listed_chunks(dataset: h5py.Dataset, most: int = sys.maxsize) -> ListedChunks:
     """List the chunks in the file, at most so many."""
+    rank = len(dataset.shape)
     try:
         rows = rows_of_chunks(dataset, most)
+        places = _places_of_listed(dataset, rows[:, :rank].astype(np.int64))
+        if (places < 0).any():
+            raise CorruptFrameError("a chunk begins at 2**63 or beyond")
     except (H5LossyError, OSError, OverflowError, RuntimeError, ValueError) as error:
         raise CorruptFrameError(
             f"the chunks of {name_of(dataset)} in {dataset.file.filename} can't be listed: {error}"
         ) from error
-    rank = len(dataset.shape)
-    places = _places_of_listed(dataset, rows[:, :rank].astype(np.int64))
     return ListedChunks(places, *rows[:, rank:].T)
 
 

@@ -13,7 +13,9 @@ import h5py
 import numpy as np
 
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
+from h5lossy._names import name_of
 from h5lossy._native import ASSESS_MAX_RANK
+from h5lossy._scales import labels_of, scales_of
 from h5lossy._values import as_list, is_number
 from h5lossy._variables import is_h5netcdf_variable, is_netcdf4_variable, text_attribute
 
@@ -76,7 +78,7 @@ def axes_of(values: Any) -> tuple[Axis, ...]:
         values = values._h5ds  # noqa: SLF001 - it has no public name
     with contextlib.suppress(*UNREADABLE):
         if isinstance(values, h5py.Dataset):
-            found = [_scale_of(dim) for dim in values.dims]
+            found = map(_named_scale, labels_of(values), scales_of(values))
         elif is_netcdf4_variable(values):
             found = [(name, _variable(values.group(), name)) for name in values.dimensions]
         elif hasattr(values, "coords") and hasattr(values, "dims"):  # of xarray
@@ -86,12 +88,11 @@ def axes_of(values: Any) -> tuple[Axis, ...]:
     return ()
 
 
-def _scale_of(dim: Any) -> tuple[str, h5py.Dataset | None]:
-    """Return the name of a dimension of HDF5, and its scale."""
-    if not len(dim):
-        return dim.label, None
-    scale = dim[0]
-    return dim.label or scale.name.rpartition("/")[2], scale if has_places(scale) else None
+def _named_scale(label: str, scale: h5py.Dataset | None) -> tuple[str, h5py.Dataset | None]:
+    """Return the name of a dimension of HDF5, and its scale if that is a coordinate."""
+    if scale is None:
+        return label, None
+    return label or name_of(scale).rpartition("/")[2], scale if has_places(scale) else None
 
 
 def has_places(scale: h5py.Dataset) -> bool:

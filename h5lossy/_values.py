@@ -32,15 +32,20 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iu" and h5py.check_enum_dtype(dtype) is None
 
 
+def dtype_of(holder: Any) -> np.dtype[Any] | None:
+    """Return NumPy's type for a dataset or an attribute of HDF5; None where NumPy has none."""
+    try:
+        dtype: np.dtype[Any] = holder.dtype
+    # ValueError: names of fields that are not UTF-8, or fields that overlap.
+    except (TypeError, ValueError):
+        return None
+    return dtype
+
+
 def has_numbers(dataset: h5py.Dataset) -> bool:
     """Return whether a dataset's values can be compared; False for types that NumPy lacks."""
-    if dataset.shape is None:
-        return False
-    try:
-        dtype = dataset.dtype
-    except TypeError:
-        return False
-    return dtype.kind == "f" or is_integer(dtype) or is_complex(dtype)
+    dtype = None if dataset.shape is None else dtype_of(dataset)
+    return dtype is not None and (dtype.kind == "f" or is_integer(dtype) or is_complex(dtype))
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:

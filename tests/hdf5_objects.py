@@ -123,7 +123,7 @@ class _File:
             attribute = h5a.open(obj.id, name)
             try:
                 value = None if attribute.shape is None else obj.attrs[name]
-            except (TypeError, OSError) as error:  # a type that NumPy does not have
+            except (TypeError, ValueError, OSError) as error:  # a type that NumPy does not have
                 value = type(error)
             shape = attribute.shape
             kind = self._type(attribute.get_type())
@@ -160,11 +160,14 @@ class _File:
             "values": None,
         }
         if creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
-            found["fill"] = str(dataset.fillvalue)
+            try:
+                found["fill"] = str(dataset.fillvalue)
+            except (TypeError, ValueError, RuntimeError) as error:
+                found["fill"] = type(error)
         if dataset.shape is not None and not dataset.external and not dataset.is_virtual:
             try:
                 found["values"] = self._meaning(dataset[()])
-            except (TypeError, OSError) as error:
+            except (TypeError, ValueError, OSError) as error:
                 found["values"] = type(error)
         return found
 
@@ -187,7 +190,9 @@ class _File:
             name = None
         if name is None or not isinstance(reference, h5py.RegionReference):
             return name
-        return name, _numbers_in(h5py.h5r.get_region(reference, self._file.id))
+        region = h5py.h5r.get_region(reference, self._file.id)
+        is_simple = region.get_simple_extent_type() == h5s.SIMPLE
+        return name, _numbers_in(region) if is_simple else region.get_simple_extent_type()
 
 
 def _numbers_in(region: h5s.SpaceID) -> list[int]:
@@ -204,7 +209,7 @@ def _numbers_in(region: h5s.SpaceID) -> list[int]:
 def _type_text(type_id: h5t.TypeID) -> str:
     try:
         dtype = type_id.dtype
-    except TypeError:
+    except (TypeError, ValueError):
         return repr(type_id.encode())
     return f"{type_id.get_size()} bytes, {dtype!r}, {dtype.metadata}"
 

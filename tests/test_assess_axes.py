@@ -390,3 +390,13 @@ def test_pictures_and_data_ssim_are_of_slices(tmp_path: Path) -> None:
     assert report.slices[0].title == "middle slice [:, 1, :, 1]"
     assert np.array_equal(report.slices[0].original, x[1, 1])
     report.to_html(tmp_path / "a.html")
+
+
+def test_labels_may_be_of_fixed_length(tmp_path: Path) -> None:
+    """As programs write them that have no strings of variable length."""
+    x, _ = ensemble()
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = x
+        file["x"].attrs["DIMENSION_LABELS"] = np.array(["member", "", "größe".encode(), "x"], "S9")
+        report = assess(file["x"], file["x"])
+    assert report.dims == ("member", "", "größe", "x")

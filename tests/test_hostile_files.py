@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from h5py import h5o, h5p, h5z
+from h5py import h5a, h5o, h5p, h5s, h5t, h5z
 
 import h5lossy
 from h5lossy import FILTER_ID, PFPL, CorruptFrameError, _native
@@ -28,6 +28,7 @@ from hdf5_helpers import (
     environment,
     field,
     filter_class,
+    h5lossy_command,
     h5lossy_program,
     leave_partial_chunks_unfiltered,
     run,
@@ -436,6 +437,28 @@ def test_a_damaged_index_of_chunks_is_that_of_one_dataset(tmp_path: Path) -> Non
     assert "codecs: 1 pfpl" in told.stdout
 
 
+def test_a_chunk_at_a_place_that_no_dataset_has_is_an_error(tmp_path: Path) -> None:
+    path, new = tmp_path / "x.h5", tmp_path / "y.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("a", data=np.ones((8, 8)), chunks=(4, 4), compression=CODEC)
+    content = bytearray(path.read_bytes())
+    # The second key of a B-tree of chunks: the first one, and the address of its chunk, are before.
+    at = content.index(b"TREE\x01") + 24 + 32 + 8 + 8
+    assert struct.unpack_from("<2Q", content, at) == (0, 4)
+    struct.pack_into("<Q", content, at + 8, 2**64 - 4)
+    path.write_bytes(content)
+    wrong = "the chunks of /a in .* can't be listed: a chunk begins at 2\\*\\*63 or beyond"
+    for use in (h5lossy.describe, h5lossy.verify):
+        with h5py.File(path) as file, pytest.raises(CorruptFrameError, match=wrong):
+            use(file["a"])
+    for command in (["info"], ["verify"], ["repack", "--absolute", "1", "-d", "/a:absolute=1"]):
+        end = [new] if command[0] == "repack" else []
+        said = h5lossy_command(command[0], path, *end, *command[1:], status=None)
+        assert isinstance(said.exception, SystemExit)
+        assert re.search(wrong, said.output)
+    assert not new.exists()
+
+
 @pytest.mark.parametrize("command", ["verify", "info", "repack"])
 def test_a_name_that_is_not_utf8(command: str, tmp_path: Path) -> None:
     path, out = tmp_path / "x.h5", tmp_path / "y.h5"
@@ -445,6 +468,49 @@ def test_a_name_that_is_not_utf8(command: str, tmp_path: Path) -> None:
         command, path, *((out, "--absolute", "1") if command == "repack" else ())
     )
     assert "\x1b" not in said.stdout + said.stderr
+
+
+def _set_classes(dataset: h5py.Dataset, count: int) -> None:
+    """Give a dataset the attribute of a dimension scale, with that many values."""
+    type_id = h5t.C_S1.copy()  # h5py's text is not terminated by NUL
+    type_id.set_size(16)
+    made = h5a.create(dataset.id, b"CLASS", type_id, h5s.create_simple((count,)))
+    if count:
+        made.write(np.full(count, b"DIMENSION_SCALE", "S16"), type_id)
+
+
+def _set_scales_of_one_axis(dataset: h5py.Dataset) -> None:
+    scale = dataset.file.create_dataset("scale", (40,), "f4")
+    dataset.dims[0].attach_scale(scale)
+    values = dataset.attrs["DIMENSION_LIST"][:1]
+    dataset.attrs.create("DIMENSION_LIST", values, dtype=h5py.vlen_dtype(h5py.ref_dtype))
+
+
+def _set(name: str, values: Any, dtype: Any = None) -> Callable[[h5py.Dataset], None]:
+    return lambda dataset: dataset.attrs.create(name, values, dtype=dtype)
+
+
+#: Attributes that are not what HDF5's functions for dimension scales take them for.
+NO_SCALES: dict[str, Callable[[h5py.Dataset], None]] = {
+    "many classes": lambda dataset: _set_classes(dataset, 100_000),
+    "no class": lambda dataset: _set_classes(dataset, 0),
+    "numbers for scales": _set("DIMENSION_LIST", np.arange(1, 3)),
+    "one axis with scales": _set_scales_of_one_axis,
+    "numbers for labels": _set("DIMENSION_LABELS", np.arange(1, 100_000)),
+    "one axis with a label": _set("DIMENSION_LABELS", ["a"]),
+}
+
+
+@pytest.mark.parametrize("name", NO_SCALES)
+def test_attributes_with_the_names_of_scales_may_be_anything(tmp_path: Path, name: str) -> None:
+    """HDF5's own functions take what they find for pointers, or write behind their memory."""
+    path, new, env = tmp_path / "x.h5", tmp_path / "y.h5", environment(**DIRTY)
+    with h5py.File(path, "w", libver="latest") as file:
+        NO_SCALES[name](file.create_dataset("x", data=field((40, 50)), chunks=(20, 50)))
+    h5lossy_program("repack", path, new, "--absolute", "1", env=env)
+    h5lossy_program("assess", path, new, env=env)
+    h5lossy_program("verify", new, "--against", path, env=env)
+    h5lossy_program("sweep", f"{path}:/x", "--codecs", "pfpl", "--bounds", "1e-2", env=env)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

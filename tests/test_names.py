@@ -18,6 +18,7 @@ from h5py import h5a, h5d, h5g, h5o, h5s, h5t
 from h5lossy import PFPL
 from h5lossy._globs import matches
 from h5lossy._names import path_text
+from h5lossy._repacking.objects import has_variable_length
 from hdf5_helpers import field, h5lossy_command
 
 if TYPE_CHECKING:
@@ -97,7 +98,39 @@ def test_every_command_takes_every_name(tmp_path: Path, command: str, name: str)
 
 ATTRIBUTES = ("missing_value", "valid_min", "scale_factor", "add_offset", "units", "h5lossy")
 RECORDS = ("lossy_compression", "h5lossy_report", "h5lossy_hashes")
-TYPES = {"time": h5t.UNIX_D32LE, "bit field": h5t.STD_B8LE, "opaque": h5t.create(h5t.OPAQUE, 3)}
+
+
+def _compound(name: bytes, field_type: h5t.TypeID) -> h5t.TypeID:
+    made = h5t.create(h5t.COMPOUND, field_type.get_size())
+    made.insert(name, 0, field_type)
+    return made
+
+
+def _enum(name: bytes) -> h5t.TypeID:
+    made = h5t.enum_create(h5t.STD_I16LE)
+    made.enum_insert(name, 0)
+    return made
+
+
+def _wide_exponent() -> h5t.TypeID:
+    """Return a float of 4 bytes, for which h5py takes 8."""
+    made = h5t.IEEE_F32LE.copy()
+    made.set_fields(31, 20, 11, 0, 20)
+    made.set_ebias(1023)
+    return made
+
+
+TYPES = {
+    "time": h5t.UNIX_D32LE,
+    "bit field": h5t.STD_B8LE,
+    "opaque": h5t.create(h5t.OPAQUE, 3),
+    "24 bits": h5t.STD_I32LE.copy(),
+    "field not UTF-8": _compound(b"\xff", h5t.IEEE_F32LE),
+    "word not UTF-8": _enum(b"\xff"),
+    "text in a field not UTF-8": _compound(b"\xff", h5t.py_create(h5py.string_dtype())),
+    "field larger in memory": _compound(b"a", _wide_exponent()),
+}
+TYPES["24 bits"].set_size(3)
 
 
 @pytest.mark.filterwarnings("ignore:.*is ignored")
@@ -116,13 +149,29 @@ def test_no_attribute_ends_a_command_with_a_traceback(
         assert result.exit_code == 0 or may_fail, (command, result.output)
 
 
-def test_what_h5py_refuses_ends_no_command_with_a_traceback(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", TYPES)
+def test_what_h5py_refuses_ends_no_command_with_a_traceback(tmp_path: Path, kind: str) -> None:
     make_files(tmp_path, b"x")
+    type_id = TYPES[kind]
+    content = np.arange(1, 1 + 3 * type_id.get_size(), dtype="u1").reshape(3, -1)
+    is_text = has_variable_length(type_id)
     with h5py.File(tmp_path / "a.h5", "r+") as file:
-        h5d.create(file.id, b"time", h5t.UNIX_D32LE, h5s.create_simple((3,)))
+        y = h5d.create(file.id, b"y", type_id, h5s.create_simple((3,)))
+        if not is_text:
+            y.write(h5s.ALL, h5s.ALL, content, type_id)
+    for command in (["doctor", "A"], ["info", "A"], ["assess", "A", "A"], ["sweep", "A"]):
+        result = run_command(tmp_path, command)
+        assert result.exit_code == 0, (command, result.output)
     result = run_command(tmp_path, ["repack", "A", "C", "--absolute", "1"])
     assert result.exit_code == 0, result.output
-    region = ["--region", "/x", "/time", "0.5"]  # a mask of a type that NumPy lacks
+    with h5py.File(tmp_path / "c.h5") as file:
+        copy = h5d.open(file.id, b"y")
+        found = np.zeros_like(content)
+        if not is_text:
+            copy.read(h5s.ALL, h5s.ALL, found, type_id)
+            np.testing.assert_array_equal(found, content)
+        assert copy.get_type().equal(type_id)
+    region = ["--region", "/x", "/y", "0.5"]  # a mask of a type that NumPy may lack
     result = run_command(tmp_path, ["repack", "A", "C", "--force", "--absolute", "1", *region])
     assert (result.exit_code, result.output.startswith("Error: ")) == (1, True), result.output
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from h5py import h5d, h5f, h5p, h5s, h5t, h5z
+from h5py import h5a, h5d, h5f, h5p, h5s, h5t, h5z
 
 import h5lossy
 from checks import assert_kept, assert_same_bits
@@ -762,6 +762,30 @@ def test_a_reference_to_nothing_is_told_and_null(source: Path, target: Path) -> 
     assert "dangling references were written as null: 1" in said
     with h5py.File(target) as file:
         assert not file.attrs["ref"]
+
+
+def test_null_references_in_files_with_small_addresses(source: Path, target: Path) -> None:
+    """HDF5 2.0 reads some of them as references that mean nothing."""
+    creation = h5p.create(h5p.FILE_CREATE)
+    creation.set_sizes(4, 4)
+    with h5py.File(h5f.create(bytes(source), h5f.ACC_TRUNC, creation)) as file:
+        x = file.create_dataset("x", data=field((70, 90)))
+        file.create_dataset("refs", (3,), h5py.regionref_dtype)[0] = x.regionref[2:5, 7]
+    repack(source, target, "--absolute", "1e-3")
+    with h5py.File(target) as file:
+        assert file[file["refs"][0]] == file["x"]
+
+
+def test_what_h5py_cannot_convert_is_copied(source: Path, target: Path) -> None:
+    with h5py.File(source, "w") as file:
+        x = file.create_dataset("x", data=field((70, 90)))
+        opaque = h5t.create(h5t.OPAQUE, 1)
+        opaque.set_tag(b"tag")
+        listed = h5t.vlen_create(opaque)
+        h5a.create(x.id, b"lists", listed, h5s.create_simple((2,)))
+    repack(source, target, "--absolute", "1e-3")
+    with h5py.File(target) as file:
+        assert h5a.open(file["x"].id, b"lists").get_type().equal(listed)
 
 
 def test_an_old_file_is_not_made_one_for_new_hdf5s_only(source: Path, target: Path) -> None:

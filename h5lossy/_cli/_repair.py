@@ -27,6 +27,7 @@ from h5lossy._printable import one_line
 from h5lossy._repacking.objects import attribute_names, has_variable_length, walk
 from h5lossy._repacking.values import blocks_of
 from h5lossy._superblock import Superblock, read_superblock
+from h5lossy._values import dtype_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,13 +170,17 @@ def _read_heaps(obj: h5py.h5g.GroupID | h5py.h5d.DatasetID | h5py.h5t.TypeID) ->
     if isinstance(obj, h5py.h5t.TypeID):
         return
     owner = h5py.Group(obj) if isinstance(obj, h5py.h5g.GroupID) else h5py.Dataset(obj)
-    with suppress(TypeError):  # of a type that NumPy lacks
-        if isinstance(owner, h5py.Dataset) and has_variable_length(owner.id.get_type()):
-            for block in blocks_of(owner):
-                owner[block]
-        for name in attribute_names(obj):
-            if has_variable_length(h5a.open(obj, name).get_type()):
-                owner.attrs[name]
+    if isinstance(owner, h5py.Dataset) and _can_be_in_a_heap(owner.id):
+        for block in blocks_of(owner):
+            owner[block]
+    for name in attribute_names(obj):
+        if _can_be_in_a_heap(h5a.open(obj, name)):
+            owner.attrs[name]
+
+
+def _can_be_in_a_heap(holder: h5py.h5a.AttrID | h5py.h5d.DatasetID) -> bool:
+    """Return whether values have parts of variable length, and a type that NumPy has."""
+    return has_variable_length(holder.get_type()) and dtype_of(holder) is not None
 
 
 def _end_of(obj: h5py.h5g.GroupID | h5py.h5d.DatasetID | h5py.h5t.TypeID) -> int:

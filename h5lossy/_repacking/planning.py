@@ -7,13 +7,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import h5py
 import numpy as np
-from h5py import h5d, h5ds, h5t
+from h5py import h5d, h5t
 
 from h5lossy._blocks import TINY_BYTES, listed_chunks
 from h5lossy._bounds import BoundKind
@@ -33,7 +32,8 @@ from h5lossy._repacking.objects import (
     open_dataset,
     with_filters,
 )
-from h5lossy._values import fill_bits, is_integer, own_fill_value
+from h5lossy._scales import is_scale
+from h5lossy._values import dtype_of, fill_bits, is_integer, own_fill_value
 from h5lossy._variables import paths_referred_to
 from h5lossy.missing import missing_when_stored
 
@@ -170,15 +170,12 @@ def _plan(file: h5py.File, paths: tuple[str, ...], wishes: Wishes, *, is_referre
         kept = _objection_to_integers(paths[0], dataset, wish)
     elif not kept and wish.codec is not None:
         wish = dataclasses.replace(wish, codec=taking(wish.codec, dataset.dtype))
-    dtype = None
-    with suppress(TypeError):
-        dtype = dataset.dtype
     plan = Plan(
         file=file,
         paths=paths,
         key=object_key(dataset.id),
         shape=shape,
-        dtype=dtype,
+        dtype=dtype_of(dataset),
         nbytes=dataset.id.get_storage_size() if kept else dataset.nbytes,
         kept=kept,
         recommended=None if kept and kept != NO_BOUND else wish.recommended,
@@ -276,7 +273,7 @@ def _objection(dataset: h5py.Dataset, wish: Wish, *, is_referred_to: bool) -> st
 
 def _role(dataset: h5py.Dataset, wish: Wish, *, is_referred_to: bool) -> str:
     """Return why a dataset has to stay exact; nothing if it need not, or stays so."""
-    if h5ds.is_scale(dataset.id):
+    if is_scale(dataset):
         return "dimension scale"
     is_exact = wish.codec is not None and wish.codec.lossless
     return REFERRED_TO if is_referred_to and not is_exact else ""

@@ -33,10 +33,10 @@ def types_to_read(
         return np.dtype(f"V{type_id.get_size()}"), type_id
     try:
         dtype: np.dtype[Any] = holder.dtype
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # see `dtype_of`
         raise UnsupportedError(
-            f"it holds references of a kind that h5py can't read ({error}), which therefore can't "
-            "be made to point into the new file"
+            f"it holds references, of a kind or in a type that h5py can't read ({error}), so they "
+            "can't be made to point into the new file"
         ) from error
     return dtype, h5t.py_create(dtype)
 

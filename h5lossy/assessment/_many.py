@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
-from h5py import h5ds
 
 from h5lossy._datasets import describe
 from h5lossy._dims import has_places
@@ -21,6 +20,7 @@ from h5lossy._globs import names_one
 from h5lossy._names import dataset_at, name_of, paired_files
 from h5lossy._printable import one_line
 from h5lossy._repacking.objects import dataset_paths, open_dataset
+from h5lossy._scales import is_scale
 from h5lossy._values import has_numbers
 from h5lossy._variables import paths_referred_to, referred_to, require_open
 from h5lossy.assessment._assess import assess
@@ -164,7 +164,7 @@ def _place(field: Any, name: str) -> str:
 def is_no_variable(found: Any) -> bool:
     """Return whether a dataset is only a netCDF dimension."""
     is_open = isinstance(found, h5py.Dataset) and bool(found)
-    return is_open and h5ds.is_scale(found.id) and not has_places(found)
+    return is_open and is_scale(found) and not has_places(found)
 
 
 def coordinates_of(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
@@ -176,7 +176,7 @@ def coordinates_of(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
     return {
         path
         for path, dataset in datasets.items()
-        if (path in named or h5ds.is_scale(dataset.id)) and describe(dataset) is None
+        if (path in named or is_scale(dataset)) and describe(dataset) is None
     }
 
 
