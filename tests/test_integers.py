@@ -183,6 +183,30 @@ def test_multiples_of_a_number_are_stored_as_its_multiples(dtype: str) -> None:
 # ------------------------------------------------------------------------------------------------
 
 
+@each_type
+def test_rows_of_a_few_values_come_back_with_each_predictor(dtype: str) -> None:
+    """The colours of a pixel, say: such rows are shorter than any vector."""
+    rng, count = np.random.default_rng(0), 1000
+    seen = set()
+    for length in range(2, 10):
+        shape = (count, length)
+        down, across = rng.integers(0, 60, (count, 1)), rng.integers(0, 60, length)
+        slow = 30 * np.sin(np.arange(count)[:, np.newaxis] / 40)
+        kinds = [
+            rng.integers(0, 4, shape),
+            np.cumsum(rng.integers(-1, 2, shape)).reshape(shape) % 100,
+            across + np.cumsum(rng.random(shape) < 0.01, axis=0),
+            60 + slow + rng.normal(0, 3, shape),
+            down + across,
+        ]
+        for kind in kinds:
+            values = np.asarray(kind).astype(dtype)
+            frame = h5lossy.encode(values, PFPL(lossless=True))
+            np.testing.assert_array_equal(h5lossy.decode(frame, shape=shape), values)
+            seen |= {tile[-1] for tile in reference.parse(frame).tiles}
+    assert seen >= set(range(5))
+
+
 def random_jobs(dtype: str, seeds: range) -> list[tuple[Array, Any, int | None]]:
     """Return values, codecs and fill values."""
     jobs = []

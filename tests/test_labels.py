@@ -86,6 +86,17 @@ def test_labels_come_back_within_a_bound(dtype: str) -> None:
     np.testing.assert_array_equal(again, decoded)
 
 
+def test_tiles_may_have_more_decisions_than_words() -> None:
+    """Records of a code and three zeros: each word takes several decisions, which cost little."""
+    rng = np.random.default_rng(0)
+    values = np.zeros((300, 24, 4), "i1")
+    changes = np.cumsum(rng.random((300, 24)) < 0.15).reshape(300, 24)
+    values[..., 0] = rng.choice([0, 45, 51, 61, 71, 80, 95], changes.max() + 1)[changes]
+    frame = encode(values)
+    assert all(are_labels(frame))
+    assert len(frame) < values.size / 20
+
+
 def test_smooth_data_are_no_labels() -> None:
     at = np.arange(256) / 40
     values = (100 + 40 * np.sin(at)[:, None] * np.cos(at)).astype("u1")

@@ -264,10 +264,56 @@ void words_of_row(Predictor predictor, W before, u32 length, const W* residuals,
   }
 }
 
+// The same for all rows of a tile that have few words, such as the colours of a pixel, for which vectors are too long.
+// The row above stays in registers.
+template <class W, u32 length>
+void words_of_short_rows(Predictor predictor, u32 rows, W zero, const W* residuals, W* __restrict__ words) {
+  W above[length];
+  const auto for_rows = [&](auto predicted) {
+    for (u32 y = 0; y < rows; ++y, residuals += length, words += length) {
+      W row[length];
+      for (u32 x = 0; x < length; ++x) {
+        const W before = x != 0 ? row[x - 1] : W{0};
+        row[x] = static_cast<W>(predicted(x, before) + from_negabinary<W>(residuals[x]));
+        words[x] = row[x];
+      }
+      for (u32 x = 0; x < length; ++x) above[x] = row[x];
+    }
+  };
+  const auto except_in_first = [&](auto predicted) {
+    const u32 all = rows;
+    rows = 1;
+    for_rows([&](u32 x, W before) { return x == 0 ? zero : before; });
+    rows = all - 1;
+    for_rows(predicted);
+  };
+  switch (predictor) {
+    case Predictor::none:
+      return for_rows([&](u32, W) { return zero; });
+    case Predictor::x:
+      return except_in_first([&](u32 x, W before) { return x == 0 ? above[0] : before; });
+    case Predictor::y:
+      return except_in_first([&](u32 x, W) { return above[x]; });
+    case Predictor::three:
+      return except_in_first([&](u32 x, W) {
+        const W left = above[x == 0 ? x : x - 1], right = above[x == length - 1 ? x : x + 1];
+        return average(above[x], average(left, right));
+      });
+    case Predictor::xy:
+      return except_in_first(
+          [&](u32 x, W before) { return x == 0 ? above[0] : static_cast<W>(above[x] + before - above[x - 1]); });
+  }
+}
+
 template <class W>
 void words_from_residuals(Predictor predictor, const Rows& rows, W zero, Words<W>& work) {
   const u32 length = rows.length;
   W *const words = work.words(), *const above = work.above;
+  const auto short_rows = length == 2   ? words_of_short_rows<W, 2>
+                          : length == 3 ? words_of_short_rows<W, 3>
+                          : length == 4 ? words_of_short_rows<W, 4>
+                                        : nullptr;
+  if (short_rows != nullptr) return short_rows(predictor, rows.count, zero, work.residuals, words);
   const bool is_none = predictor == Predictor::none;
   // The first row has no row above, so all predictors but `none` use the previous word.
   words_of_row(is_none ? predictor : Predictor::x, zero, length, work.residuals, above, words);

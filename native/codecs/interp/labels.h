@@ -122,8 +122,9 @@ class LabelsWalk {
 // Literals are relative to the base, and all of a tile have the same size.
 inline constexpr u32 kHasShortBase = 8;  // in byte 2 of the head, with log2 of the bytes of a literal
 
-// Tiles with more decisions are not coded as labels. A walk is stopped only between units of 32 words.
-inline constexpr u32 kMostLabelDecisions = kTileValues;
+// Tiles with more decisions are not coded as labels, since they take long to decode. Most decisions of labels cost far
+// less than a bit, so small tiles may have more of them than words. A walk is stopped only between units of 32 words.
+inline constexpr u32 kMostLabelDecisions = kTileValues + kTileValues / 2;
 inline constexpr u32 kDecisionsBytes = 2 * (kMostLabelDecisions + 5 + kMaskBits * (kNeighbours + kRecentWords));
 // Then literals and coded decisions, each of which takes less than the limit, except for the last unit of words.
 inline constexpr u32 kLabelsScratchBytes = kDecisionsBytes + kTileValues / 2;
