@@ -282,6 +282,18 @@ def comes_back(values: np.ndarray[Any, Any], codec: Interp, fill_value: Any = No
     return frame
 
 
+@pytest.mark.parametrize("bound", [2e-3, 1e-5])
+@pytest.mark.parametrize("most", [30, 100, 300])
+@pytest.mark.parametrize("factor", [1, 5])
+def test_decimals_that_are_far_apart_are_exact(factor: int, most: int, bound: float) -> None:
+    # The differences between samples have many steps, and their rounding is not much below a step.
+    counts = np.random.default_rng(2).integers(0, most * 100 // factor, (100, 100)) * factor
+    values = (counts / 100).astype("f4")
+    frame = comes_back(values, Interp(absolute=bound))
+    assert h5lossy.inspect(frame).is_exact
+    assert len(frame) < (np.log2(most * 100 / factor) + 1) * values.size / 8
+
+
 @pytest.mark.parametrize("name", lattices())
 def test_decimals_and_packed_values_are_exact_and_small(name: str) -> None:
     values, apart = lattices()[name]
