@@ -154,6 +154,18 @@ def test_a_frame_says_which_axes_were_picked(rewritable: bool) -> None:
         assert set(settings["axes"]) <= set(range(-min(4, len(shape)), 0))
 
 
+@pytest.mark.parametrize("bound", [0.5, 0.05])
+def test_very_smooth_planes_are_interpolated_along_both_axes(bound: float) -> None:
+    # Nearly all of the bytes are due to the first values of rows, which nothing interpolates.
+    y, x = np.meshgrid(np.linspace(-0.4, 0.4, 400), np.linspace(-0.4, 0.4, 440), indexing="ij")
+    latitudes = np.degrees(np.arcsin(0.6 * np.sin(y) + 0.8 * np.cos(y) * np.cos(x)))
+    values = latitudes.astype("f4")
+    frame = h5lossy.encode(values, Interp(absolute=bound))
+    assert h5lossy.inspect(frame).settings["axes"] == (-2, -1)
+    rows = h5lossy.encode(values, Interp(absolute=bound, axes=-1))
+    assert 2 * len(frame) < len(rows)
+
+
 # ------------------------------------------------------------------------------------------------
 # The step
 # ------------------------------------------------------------------------------------------------
@@ -268,6 +280,18 @@ def comes_back(values: np.ndarray[Any, Any], codec: Interp, fill_value: Any = No
     if h5lossy.inspect(frame).is_exact:
         assert_same_bits(decoded + 0, values + 0)
     return frame
+
+
+@pytest.mark.parametrize("bound", [2e-3, 1e-5])
+@pytest.mark.parametrize("most", [30, 100, 300])
+@pytest.mark.parametrize("factor", [1, 5])
+def test_decimals_that_are_far_apart_are_exact(factor: int, most: int, bound: float) -> None:
+    # The differences between samples have many steps, and their rounding is not much below a step.
+    counts = np.random.default_rng(2).integers(0, most * 100 // factor, (100, 100)) * factor
+    values = (counts / 100).astype("f4")
+    frame = comes_back(values, Interp(absolute=bound))
+    assert h5lossy.inspect(frame).is_exact
+    assert len(frame) < (np.log2(most * 100 / factor) + 1) * values.size / 8
 
 
 @pytest.mark.parametrize("name", lattices())

@@ -266,6 +266,9 @@ class Chooser {
     if (is_packed_first && take_packed(quantizer, fill)) return true;
     if (take_step(quantizer, fill)) return true;
     if (take_lattice(quantizer, fill, [&] { return decimal_lattice(shared_.step, least); })) return true;
+    const auto bits_at = [&](u64 place) { return static_cast<W>(values_[place]); };
+    const auto decimals = [&] { return sampled_decimals<T>(quantizer, shared_.own.half_ulp, count_, bits_at); };
+    if (take_lattice(quantizer, fill, decimals)) return true;
     if (!is_packed_first && take_packed(quantizer, fill)) return true;
     if (coarse_step(shared_.own, least) <= least) return false;
     find_step(least);

@@ -268,7 +268,9 @@ bool codec_can_choose(const Method& method) {
 template <class T>
 void put_on_lattice(std::vector<Bits<T>>& values, double bound, Random& random) {
   const double wanted = 0.4 / (bound * static_cast<double>(1 + random.below(3)));
-  const double per_unit = wanted > 1 && random.one_in(2) ? std::floor(wanted) : wanted;
+  const double per_unit = wanted > 1 && random.one_in(2) ? std::floor(wanted)
+                          : random.one_in(2)             ? std::pow(10, std::floor(std::log10(wanted)))
+                                                         : wanted;
   const double offset = random.one_in(2) ? 0 : 273.15 * bound;
   const std::uint64_t beside_one_in = random.one_in(2) ? 0 : 2000;
   const bool is_rounded_twice = random.one_in(2);

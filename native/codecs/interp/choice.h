@@ -119,6 +119,7 @@ class InterpolationCosts {
         longest = extents[a] > longest ? extents[a] : longest;
       } else {
         others_ *= extents[a];
+        first_along_ = extents[a] > 1 ? a : first_along_;
       }
     }
     while ((1u << top_) < longest - 1) ++top_;
@@ -143,7 +144,8 @@ class InterpolationCosts {
   // `sum` is the sum over all sets except 0.
   H5L_FN u64 total(u64 sum) const {
     if (count_ == 0) return kNoForm;
-    return with_losses(others_ * survey_.interpolation[axis_bit(active_[count_ - 1])][kSurveyLevels - 1] + sum, all_);
+    const u64 first = first_along_ == kAxes ? 0 : others_ * survey_.lorenzo[axis_bit(first_along_)];
+    return with_losses(first + sum, all_);
   }
 
  private:
@@ -151,6 +153,7 @@ class InterpolationCosts {
   const u32 (&extents_)[kAxes];
   u32 active_[kAxes] = {}, count_ = 0, top_ = 1;
   u64 all_ = 1, others_ = 1;  // number of values, and of those that are first along all active axes
+  u32 first_along_ = kAxes;   // the axis along which most of these are predicted, each by the one before it
 };
 
 H5L_FN u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes], u32 axes) {

@@ -47,6 +47,42 @@ H5L_FN OwnLattice decimal_lattice(double step, double least) {
   return is_near ? OwnLattice{whole, 0} : OwnLattice{};
 }
 
+// Decimals, sought digit by digit. Where the first numbers have many steps, Euclid's algorithm takes what is left of
+// the rounding of values for a step, and finds none. `half_ulp` is that of the largest value.
+inline constexpr u32 kMostDigits = 6;
+inline constexpr u32 kLeastDecimals = 2;     // the least number of values but zero; the whole chunk is checked after
+inline constexpr u32 kLeastWithFactor = 16;  // the same for a common factor
+template <class T, class F>
+H5L_FN OwnLattice sampled_decimals(const Quantizer& quantizer, double half_ulp, u64 count, F bits_at) {
+  const Word<T> fill = quantizer.has_fill ? static_cast<Word<T>>(quantizer.fill_bits) : kNoMask<T>;
+  const double rounding = multiply(8, half_ulp), least = quantizer.step > rounding ? quantizer.step : rounding;
+  double per_unit = 1;
+  for (u32 digits = 0; digits <= kMostDigits && 1 / per_unit >= least; ++digits, per_unit = multiply(10, per_unit)) {
+    u32 found = 0, others = 0, not_zero = 0;
+    u64 factor = 0;  // the greatest common one
+    for (u32 n = 1; n <= OwnSamples::kPlaces && !are_too_many(others, OwnSamples::kPlaces); ++n) {
+      const Word<T> bits = bits_at(sample_place(n, count));
+      if (!is_ordinary<T>(quantizer, bits)) continue;
+      ++found;
+      const Word<T> number = number_of<T>({per_unit, 0}, fill, bits);
+      if (number == kNoMask<T>) {
+        ++others;
+        continue;
+      }
+      u64 rest = static_cast<u64>(magnitude(bit_cast<T>(number)));
+      not_zero += rest != 0 ? 1 : 0;
+      while (rest != 0) {
+        const u64 next = factor % rest;
+        factor = rest;
+        rest = next;
+      }
+    }
+    if (not_zero < kLeastDecimals || are_too_many(others, found)) continue;
+    return {not_zero < kLeastWithFactor ? per_unit : per_unit / static_cast<double>(factor), 0};
+  }
+  return {};
+}
+
 // Whether a step is so much larger than another one that it is tried first.
 H5L_FN bool is_larger(double step, double other) { return step > multiply(1.5, other); }
 
@@ -145,8 +181,8 @@ bool take_own_step(const Chunk& chunk, Quantizer& quantizer) {
     take_lattice<T>(own, quantizer);
     return true;
   };
+  const auto bits_at = [&](u64 place) { return reader.bits(place); };
   const auto take_packed = [&] {
-    const auto bits_at = [&](u64 place) { return reader.bits(place); };
     return packed != 0 && (take(fitted_lattice<T>(quantizer, samples, packed, count, bits_at)) ||
                            take(product_lattice<T>(quantizer, products<T>(quantizer, samples, packed, count, bits_at),
                                                    count, bits_at)));
@@ -154,6 +190,7 @@ bool take_own_step(const Chunk& chunk, Quantizer& quantizer) {
   const bool is_packed_first = is_larger(packed, step);
   if (is_packed_first && take_packed()) return true;
   if (take_step(reader, count, step, quantizer) || take(decimal_lattice(step, least))) return true;
+  if (take(sampled_decimals<T>(quantizer, samples.half_ulp, count, bits_at))) return true;
   if (!is_packed_first && take_packed()) return true;
   return coarse > least && take_step(reader, count, own_step_of(samples, least, false), quantizer);
 }
