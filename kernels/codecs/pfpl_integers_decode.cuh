@@ -14,8 +14,8 @@ namespace h5lossy::H5L_TARGET::pfpl {
 // access sixteen bytes of their own 32, 64 or 128.
 H5L_FN constexpr u32 place_with_gaps(u32 at) { return at + at / 128 * 16; }
 
-// The area has more than a tile, so that rows can move to whole words.
-inline constexpr u32 kMostMoved = kStreamBytes / 16;
+// The area has more than a tile, so that rows can move apart.
+inline constexpr u32 kMostMoved = kStreamBytes / 8;
 
 struct IntegerDecodeShared : RestoreShared<place_with_gaps(kStreamBytes + kMostMoved) + 32> {
   u64 chains[kWarps], sums[kWarps];
@@ -82,7 +82,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
  private:
   // The thread's m-th word of a tile that is stored.
   H5L_DEVICE Packed stored_word(u32 m) const {
-    const u32 at = (thread() * kOwnWords + m) * static_cast<u32>(sizeof(Packed));
+    const u32 at = (owner_ * kOwnWords + m) * static_cast<u32>(sizeof(Packed));
     if constexpr (sizeof(W) == 8) {
       return word_at(at) | u64{word_at(at + 4)} << 32;
     } else {
@@ -95,8 +95,8 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     H5L_UNROLL for (u32 m = 0; m < kOwnWords; m += kOfPiece) {
       LaneWords<kOfPiece> piece;
       H5L_UNROLL for (u32 i = 0; i < kOfPiece; ++i) piece.words[i] = words[m + i];
-      const u32 at = thread() * kShare + m * kPerWord;
-      if (at < end) *reinterpret_cast<LaneWords<kOfPiece>*>(place(at) + moved_) = piece;
+      const u32 at = owner_ * kShare + m * kPerWord;
+      if (at < end) *reinterpret_cast<LaneWords<kOfPiece>*>(place(at)) = piece;
     }
   }
 
@@ -105,17 +105,17 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     const bool is_in_words = tile_.length % kPerWord == 0;
     const u32 length = is_in_words ? tile_.length / kPerWord : tile_.length;  // of a row, in words or values
     const u32 row_words = (tile_.length + kPerWord - 1) / kPerWord;
-    const u32 spread = row_words * kPerWord - tile_.length, moved = 4 + tile_.rows * spread * sizeof(W);
-    const bool is_narrow = predictor == Predictor::three && row_words <= 4 * kWarpThreads && moved <= kMostMoved;
-    if (is_narrow && !is_in_words) {
-      spread_ = spread;
-      moved_ = place_with_gaps((moved + 127) / 128 * 128);
-    }
+    const u32 of_lane = row_words <= 2 * kWarpThreads ? 2 * kPerWord : 4 * kPerWord;
+    const u32 apart = (tile_.length + of_lane - 1) / of_lane * of_lane;
+    const bool is_narrow = predictor == Predictor::three && row_words <= 4 * kWarpThreads &&
+                           tile_.rows * apart * sizeof(W) <= kStreamBytes + kMostMoved;
     const bool is_along = predictor == Predictor::x || predictor == Predictor::xy;
     const bool are_summed =
         predictor == Predictor::none || (is_along && tile_.length >= kShare && tile_.count() % kGroupOfIntegers == 0);
+    // In tiles that are not full some warps have nothing, and those of all thread blocks would share a scheduler.
+    if (!are_summed) owner_ ^= shared_.row_warp * kWarpThreads;
     restore_differences(predictor, zero, are_summed);
-    if (is_narrow) return add_narrow_rows(zero);
+    if (is_narrow) return add_narrow_rows(zero, apart);
     if (is_along && !are_summed) sum_rows(predictor, zero);
     if (!is_along && !are_summed) sum_first_row(zero);
     if (is_in_words) {
@@ -132,7 +132,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   H5L_DEVICE void restore_differences(Predictor predictor, W zero, bool are_summed) {
     const u32 count = tile_.count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
     Packed words[kOwnWords] = {};
-    if (warp() * kWarpThreads * kShare < grouped) read_differences(groups, words);
+    if (owner_ / kWarpThreads * kWarpThreads * kShare < grouped) read_differences(groups, words);
     // The last values are not in groups, and follow as they are.
     const bool has_rest = grouped != count && warp() == 0;
     const u32 own = grouped + lane() % kGroupOfIntegers;
@@ -150,7 +150,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       W bits = static_cast<W>(rest[0]);
       if constexpr (sizeof(W) == 8) bits |= W{rest[1]} << 32;
       const W add = predictor == Predictor::none ? zero : 0;
-      *reinterpret_cast<W*>(place(own) + moved_) = static_cast<W>(from_negabinary<W>(bits) + add);
+      word(own) = static_cast<W>(from_negabinary<W>(bits) + add);
     }
     sync_block();
   }
@@ -163,7 +163,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
     H5L_UNROLL for (u32 s = 0; s < kSets; ++s) {
       // Planes without a nonzero byte in the pieces that contain the warp's groups are not read.
       const u32 first = kWordBits<W> - kPlanes * (s + 1);
-      const u32 of_warp = (first + lane() / lanes) * groups + warp() * kWarpThreads * own_groups;
+      const u32 of_warp = (first + lane() / lanes) * groups + owner_ / kWarpThreads * kWarpThreads * own_groups;
       const StreamPiece* const pieces = shared_.pieces + of_warp / 32 + lane() % lanes * units;
       u32 flags = 0;
       H5L_UNROLL for (u32 j = 0; j <= units; ++j) flags |= pieces[j].flags;
@@ -171,7 +171,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       u32 planes[kPlanes][units] = {};
       H5L_UNROLL for (u32 i = 0; i < kPlanes; ++i) {
         const bool is_used = (used >> (i * lanes) & ((1u << lanes) - 1)) != 0;
-        if (is_used) stream_words((first + i) * groups + thread() * own_groups, planes[i]);
+        if (is_used) stream_words((first + i) * groups + owner_ * own_groups, planes[i]);
       }
       H5L_UNROLL for (u32 k = 0; k < units; ++k) {
         H5L_UNROLL for (u32 c = 0; c < 8; ++c) {
@@ -328,83 +328,81 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   }
 
   // Replaces differences by inverted words, with predictor `three`, if a warp can hold a row in registers.
-  H5L_DEVICE void add_narrow_rows(W zero) {
+  H5L_DEVICE void add_narrow_rows(W zero, u32 apart) {
     inverted_ = ~Packed{0};
+    spread_ = apart - tile_.length;
+    if (spread_ != 0) move_rows(apart / (2 * kPerWord));
     if (warp() == shared_.row_warp) {
-      const bool has_few = tile_.length + spread_ <= 2 * kWarpThreads * kPerWord;
-      if (has_few && tile_.length % (2 * kPerWord) == 0) {
-        add_rows_of<2, true>(zero);
-      } else if (has_few) {
-        add_rows_of<2, false>(zero);
+      if (apart <= 2 * kWarpThreads * kPerWord) {
+        add_rows_of<2>(zero);
       } else {
-        add_rows_of<4, false>(zero);
+        add_rows_of<4>(zero);
       }
     }
     sync_block();
   }
 
-  // The same with `n` words per lane, which it accesses at once if rows are a multiple of that. Others begin with whole
-  // words afterwards. The average of inverted words is rounded down, which takes fewer instructions.
-  template <u32 n, bool are_whole>
+  // Moves rows apart: from one to the next are `length` times two words. The last ones are the first to move.
+  H5L_DEVICE void move_rows(u32 length) const {
+    constexpr u32 at_once = 2, of_block = at_once * kThreads;
+    const RowDivider rows(length);
+    const u32 all = tile_.rows * length;
+    H5L_NO_UNROLL for (u32 left = (all + of_block - 1) / of_block; left-- > 0;) {
+      const u32 first = left * of_block + thread();
+      LaneWords<2> own[at_once];
+      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+        const u32 i = first + k * kThreads, y = rows.row(i);
+        if (i >= all) continue;
+        const u32 from = y * tile_.length + (i - y * length) * 2 * kPerWord;
+        if constexpr (kPerWord == 1) {
+          own[k] = {packed(from), packed(from + 1)};
+        } else {
+          const u32 at = from * static_cast<u32>(sizeof(W)), at_word = at & ~3u;
+          const u32 low = area_word(at_word), middle = area_word(at_word + 4), high = area_word(at_word + 8);
+          own[k] = {funnel_right(low, middle, 8 * at), funnel_right(middle, high, 8 * at)};
+        }
+      }
+      sync_block();
+      H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
+        if (first + k * kThreads < all) reinterpret_cast<LaneWords<2>&>(packed(2 * (first + k * kThreads))) = own[k];
+      }
+    }
+    sync_block();
+  }
+
+  // The same with `n` words per lane. The average of inverted words is rounded down, which takes fewer instructions.
+  template <u32 n>
   H5L_DEVICE void add_rows_of(W zero) const {
     const u32 length = (tile_.length + spread_) / kPerWord, first = lane() * n;
-    LaneWords<n> differences = {}, above = {};
-    load_words<are_whole>(0, first, above);
+    const u32 last = (tile_.length - 1) / kPerWord, of_last = (tile_.length - 1) % kPerWord + 1;
+    const u32 there = first < length ? first : 0;  // other lanes read what they do not need
+    const auto row = [&](u32 y) { return reinterpret_cast<LaneWords<n>*>(&packed(y * length + there)); };
+    LaneWords<n> above = *row(0);
     // The first row is summed up.
     add_along(above.words);
     const Sum sum = Lanes::last(above.words[n - 1]);
     add_to_all(above.words, static_cast<W>(zero + scan_of_warp(sum) - sum));
     H5L_UNROLL for (u32 k = 0; k < n; ++k) above.words[k] = ~above.words[k];
-    store_words<are_whole>(0, first, above);
+    if (first < length) *row(0) = above;
     for (u32 y = 1; y < tile_.rows; ++y) {
-      load_words<are_whole>(y, first, differences);
+      const LaneWords<n> differences = *row(y);
       const Packed left = shuffle_up(above.words[n - 1], 1), right = shuffle(above.words[0], lane() + 1);
       LaneWords<n> next;
       H5L_UNROLL for (u32 k = 0; k < n; ++k) {
         const Packed own = above.words[k];
-        const u32 ends = first + k + 1 == length ? kPerWord - spread_ : 0;
+        const u32 ends = first + k == last ? of_last : 0;
         const Packed nw = Lanes::left_of(own, k == 0 ? left : above.words[k == 0 ? 0 : k - 1], first + k == 0);
         const Packed ne = Lanes::right_of(own, k + 1 == n ? right : above.words[k + 1 == n ? 0 : k + 1], ends);
         next.words[k] = Lanes::subtract(Lanes::lower_average(own, Lanes::lower_average(nw, ne)), differences.words[k]);
       }
       above = next;
-      store_words<are_whole>(y, first, above);
+      if (first < length) *row(y) = above;
     }
   }
 
-  // The words of a lane, from word `first` of row y on; words past the row's end are of no use.
-  template <bool are_whole, u32 n>
-  H5L_DEVICE void load_words(u32 y, u32 first, LaneWords<n>& own) const {
-    const u32 length = (tile_.length + spread_) / kPerWord;
-    if (first >= length) return;
-    if constexpr (are_whole) {
-      own = reinterpret_cast<const LaneWords<n>&>(packed(y * length + first));
-    } else if constexpr (kPerWord == 1) {
-      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-        if (first + k < length) own.words[k] = packed(y * length + first + k);
-      }
-    } else {
-      const u32 at = y * tile_.length * static_cast<u32>(sizeof(W)) + 4 * first;
-      u32 words[n + 1];
-      H5L_UNROLL for (u32 k = 0; k <= n; ++k) words[k] = area_word((at & ~3u) + 4 * k, moved_);
-      H5L_UNROLL for (u32 k = 0; k < n; ++k) own.words[k] = funnel_right(words[k], words[k + 1], 8 * at);
-    }
-  }
-  template <bool are_whole, u32 n>
-  H5L_DEVICE void store_words(u32 y, u32 first, const LaneWords<n>& own) const {
-    const u32 length = (tile_.length + spread_) / kPerWord;
-    if constexpr (are_whole) {
-      if (first < length) reinterpret_cast<LaneWords<n>&>(packed(y * length + first)) = own;
-    } else {
-      sync_warp();  // all lanes have loaded theirs
-      H5L_UNROLL for (u32 k = 0; k < n; ++k) {
-        if (first + k < length) packed(y * length + first + k) = own.words[k];
-      }
-    }
-  }
-  // Four bytes of the words, or of differences that were moved, from byte `at` on, which is a multiple of four.
-  [[nodiscard]] H5L_DEVICE u32 area_word(u32 at, u32 moved = 0) const {
-    return *reinterpret_cast<const u32*>(shared_.area + place_with_gaps(at) + moved);
+  // Four bytes of the words from byte `at` on, which is a multiple of four.
+  [[nodiscard]] H5L_DEVICE u32 area_word(u32 at) const {
+    return *reinterpret_cast<const u32*>(shared_.area + place_with_gaps(at));
   }
 
   // Adds to each row but the first what is predicted from the rows above. Rows have `length` words.
@@ -504,7 +502,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
       if (!are_ranks) to_values(piece);
       store_streaming(reinterpret_cast<Quad*>(place), bit_cast<Quad>(piece));
     };
-    if (tile_.length % n != 0 || tile_.pitch % n != 0 || reinterpret_cast<u64>(to) % kPieceBytes != 0) {
+    if (tile_.length % n != 0 || spread_ != 0 || tile_.pitch % n != 0 || reinterpret_cast<u64>(to) % kPieceBytes != 0) {
       put_pieces(to, put_piece);
       return put_ends(to);
     }
@@ -555,10 +553,9 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   }
 
   bool is_stored_ = false;
-  Packed inverted_ = 0;  // which bits of the words in the area are inverted: all (see add_narrow_rows) or none
-  // Values between rows of words, so that rows begin with whole words; and how far the differences are moved, so that
-  // the words of a row never reach those of the next one.
-  u32 spread_ = 0, moved_ = 0;
+  Packed inverted_ = 0;   // which bits of the words in the area are inverted: all (see add_narrow_rows) or none
+  u32 owner_ = thread();  // whose share of the values the thread has
+  u32 spread_ = 0;        // values between rows of words, of no use
   RowTile tile_ = {};
 };
 

@@ -67,10 +67,6 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     load_words(tile);
     sync_block();
     predictor_ = choose_predictor();
-    if (!has_whole_units()) {
-      replace_by_residuals();
-      sync_block();
-    }
     replace_by_planes();
     sync_block();
     mark_stream();
@@ -149,8 +145,8 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const RowTile& rows = rows_of(tile);
     const W* const values = reinterpret_cast<const W*>(tile.values) + rows.first;
     const u32 pitch = rows.pitch;
-    constexpr u32 at_once = 4;  // pieces, or values, in flight
     if (length_ % n == 0 && pitch % n == 0 && reinterpret_cast<u64>(values) % kPieceBytes == 0) {
+      constexpr u32 at_once = 4;  // pieces in flight
       RowWalk at(length_ / n);
       H5L_NO_UNROLL for (u32 i = thread(); i < count / n; i += at_once * kThreads) {
         Quad pieces[at_once] = {};
@@ -164,14 +160,41 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
         }
       }
     } else {
-      RowWalk at(length_);
-      H5L_NO_UNROLL for (u32 i = thread(); i < count; i += at_once * kThreads) {
-        W own[at_once] = {};
+      constexpr u32 at_once = 2, value_bytes = sizeof(W);  // short code is faster
+      const bool are_adjacent = pitch == length_;          // as one row
+      const u32 length = are_adjacent ? count : length_;
+      const u32 of_row = (length + 2 * n - 2) / n;  // aligned pieces that a row may overlap
+      const u32 all = are_adjacent ? of_row : rows_ * of_row, chunk_bytes = plan_.shape.raw_bytes;
+      RowWalk at(of_row);
+      H5L_NO_UNROLL for (u32 i = thread(); i < all; i += at_once * kThreads) {
+        Quad pieces[at_once] = {};
+        u32 xs[at_once], first[at_once];
         H5L_UNROLL for (u32 k = 0; k < at_once; ++k, at.step()) {
-          if (i + k * kThreads < count) own[k] = values[at.y * pitch + at.x];
+          const u32 row = (static_cast<u32>(rows.first) + at.y * pitch) * value_bytes;
+          const u32 skipped = (static_cast<u32>(reinterpret_cast<u64>(tile.values)) + row) % kPieceBytes;
+          const u32 from = row + at.x * kPieceBytes - skipped;  // wraps before the chunk, and xs before the row
+          xs[k] = at.x * n - skipped / value_bytes;
+          first[k] = at.y * length;
+          if (i + k * kThreads >= all || xs[k] + n - 1 >= length + n - 1) continue;
+          if (from < chunk_bytes && chunk_bytes - from >= kPieceBytes) {
+            pieces[k] = *reinterpret_cast<const Quad*>(tile.values + from);
+          } else {  // also outside the chunk
+            H5L_NO_UNROLL for (u32 v = 0; v < n; ++v, ++xs[k]) {
+              if (xs[k] < length) word(first[k] + xs[k]) = static_cast<W>(values[at.y * pitch + xs[k]] ^ zero);
+            }
+            xs[k] = length;
+          }
         }
         H5L_UNROLL for (u32 k = 0; k < at_once; ++k) {
-          if (i + k * kThreads < count) word(i + k * kThreads) = static_cast<W>(own[k] ^ zero);
+          if (i + k * kThreads >= all) continue;
+          W own[n];
+          unpack_piece(flip_signs(pieces[k], zero), own);
+          const u32 to = (first[k] + xs[k]) * value_bytes, in_piece = to % kPieceBytes;  // of the tile, and the next
+          const u32 low = place(to), high = place(to - in_piece + kPieceBytes) + in_piece - kPieceBytes;
+          H5L_UNROLL for (u32 v = 0; v < n; ++v) {
+            const u32 own_to = (in_piece + v * value_bytes < kPieceBytes ? low : high) + v * value_bytes;
+            if (xs[k] + v < length) *reinterpret_cast<W*>(shared_.input + own_to) = own[v];
+          }
         }
       }
     }
@@ -197,31 +220,25 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
   template <u32 n, bool is_whole>
   struct Stretch {
     Packed own[n], above[n];
-    W left, above_left, above_right;
-    u32 starts;     // flags of values that begin a row, except the first one
-    u32 firsts;     // flags of values in the first row
-    bool has_ends;  // whether the value behind the last one begins a row
+    Packed left, above_left, above_right;  // words that have these values
+    u32 starts, ends;                      // flags of values that begin or end a row, except the first one
+    u32 firsts;                            // flags of values in the first row
 
     // A word of values to the left of the own ones, and of those above.
     [[nodiscard]] H5L_DEVICE Packed before(u32 m) const {
-      return at_starts(m, Lane::before(own[m], m == 0 ? left : Lane::last(own[m - 1])));
+      return at_starts(m, Lane::left_of(own[m], m == 0 ? left : own[m == 0 ? 0 : m - 1]));
     }
     [[nodiscard]] H5L_DEVICE Packed above_before(u32 m) const {
-      return at_starts(m, Lane::before(above[m], m == 0 ? above_left : Lane::last(above[m - 1])));
+      return at_starts(m, Lane::left_of(above[m], m == 0 ? above_left : above[m == 0 ? 0 : m - 1]));
     }
     [[nodiscard]] H5L_DEVICE Packed three(u32 m) const {
-      Packed behind = Lane::behind(above[m], m + 1 == n ? above_right : Lane::first(above[m + 1]));
-      if constexpr (!is_whole) {
-        const Packed next = m + 1 == n ? Packed{0} : Lane::mask(starts, m + 1);
-        const W last = m + 1 == n && has_ends ? static_cast<W>(~W{0}) : Lane::first(next);
-        behind = select(Lane::behind(Lane::mask(starts, m), last), above[m], behind);
-      }
+      Packed behind = Lane::right_of(above[m], m + 1 == n ? above_right : above[m + 1 == n ? m : m + 1]);
+      if constexpr (!is_whole) behind = select(Lane::mask(ends, m), above[m], behind);
       return Lane::average(above[m], Lane::average(above_before(m), behind));
     }
     // In the first row, all predictors but `none` are `x`.
-    [[nodiscard]] H5L_DEVICE Packed in_first_row(u32 m, Packed predicted,
-                                                 Packed where = static_cast<Packed>(~Packed{0})) const {
-      return select(Lane::mask(firsts, m) & where, before(m), predicted);
+    [[nodiscard]] H5L_DEVICE Packed in_first_row(u32 m, Packed in_it, Packed otherwise) const {
+      return select(Lane::mask(firsts, m), in_it, otherwise);
     }
 
    private:
@@ -239,52 +256,42 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     constexpr u32 values = n * kPerWord;
     Stretch<n, is_whole> all = {};
     const u32 y = rows.row(first), x = first - y * length_;
-    const W zero = static_cast<W>(shared_.lattice.zero);
+    const u32 above = is_whole && y == 0 ? first : first - length_;
+    all.left = Lane::repeat(near_word(is_whole && x == 0 ? above : first - 1));
+    all.above_left = Lane::repeat(near_word(is_whole && x == 0 ? above : above - 1));
+    all.above_right = Lane::repeat(near_word(above + values - (is_whole && x + values == length_ ? 1 : 0)));
     if constexpr (is_whole) {
-      const u32 above = y == 0 ? first : first - length_;
       load_stretch(first, all.own);
       load_stretch(above, all.above);
-      all.left = word(x == 0 ? above : first - 1);
-      all.above_left = word(x == 0 ? above : above - 1);
-      all.above_right = word(above + values - (x + values == length_ ? 1 : 0));
       all.firsts = y == 0 ? ~u32{0} : 0;
     } else {
-      const i32 above = static_cast<i32>(first - length_);
       if constexpr (n == kUnitWords) {
         load_stretch(first, all.own);
       } else {
-        load_anywhere(static_cast<i32>(first), all.own);
+        load_anywhere(first, all.own);
       }
       load_anywhere(above, all.above);
-      all.left = near_word(static_cast<i32>(first) - 1);
-      all.above_left = near_word(above - 1);
-      all.above_right = near_word(above + static_cast<i32>(values));
-      u32 v = x == 0 && first != 0 ? 0 : length_ - x;
-      H5L_NO_UNROLL for (; v < values; v += length_) all.starts |= Lane::flag(v);
-      all.has_ends = v == values;
-      H5L_NO_UNROLL for (v = 0; v < values && first + v < length_; ++v) all.firsts |= Lane::flag(v);
+      if (y == 0) all.firsts = flags_below<kPerWord>(length_ - x < values ? length_ - x : values);
+      H5L_NO_UNROLL for (u32 v = x == 0 ? 0 : length_ - x; v <= values; v += length_) {
+        if (v < values && first + v != 0) all.starts |= Lane::flag(v);
+        if (v != 0) all.ends |= Lane::flag(v - 1);
+      }
     }
-    if (first == 0) all.left = zero;
+    if (first == 0) all.left = Lane::repeat(static_cast<W>(shared_.lattice.zero));
     return all;
   }
 
-  // A value, or the nearest one that there is.
-  [[nodiscard]] H5L_DEVICE W near_word(i32 i) const {
-    constexpr i32 last = kStreamBytes / sizeof(W) - 1;
-    return word(static_cast<u32>(i < 0 ? 0 : i > last ? last : i));
-  }
+  // A value. Before the first row, and behind the last value, any one.
+  [[nodiscard]] H5L_DEVICE W near_word(u32 i) const { return word(i % (kStreamBytes / sizeof(W))); }
 
   template <u32 n>
-  H5L_DEVICE void load_anywhere(i32 first, Packed (&to)[n]) const {
-    constexpr i32 last = kStreamBytes / sizeof(Packed) - 1, per_word = kPerWord;
-    const i32 w = first >= 0 ? first / per_word : -((per_word - 1 - first) / per_word);
-    const u32 shift = static_cast<u32>(first - w * per_word);
+  H5L_DEVICE void load_anywhere(u32 first, Packed (&to)[n]) const {
+    const u32 at = first * static_cast<u32>(sizeof(W));
     Packed words[n + 1];
     H5L_UNROLL for (u32 m = 0; m <= n; ++m) {
-      const i32 at = w + static_cast<i32>(m);
-      words[m] = packed(static_cast<u32>(at < 0 ? 0 : at > last ? last : at));
+      words[m] = packed((at / static_cast<u32>(sizeof(Packed)) + m) % (kStreamBytes / sizeof(Packed)));
     }
-    H5L_UNROLL for (u32 m = 0; m < n; ++m) to[m] = Lane::shifted(words[m], words[m + 1], shift);
+    H5L_UNROLL for (u32 m = 0; m < n; ++m) to[m] = Lane::shifted(words[m], words[m + 1], first);
   }
 
   template <u32 n>
@@ -331,7 +338,8 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const u32 count = samples.number * samples.count;
     const RowDivider rows(length_), numbers(samples.count);
     const Packed zeros = Lane::repeat(static_cast<W>(shared_.lattice.zero));
-    H5L_NO_UNROLL for (u32 g = thread() * kGroupOfIntegers; g < count; g += kThreads * kGroupOfIntegers) {
+    const u32 own = (thread() ^ (kThreads - kWarpThreads)) * kGroupOfIntegers;  // the first warp has other work
+    H5L_NO_UNROLL for (u32 g = own; g < count; g += kThreads * kGroupOfIntegers) {
       Packed used[kPredictors] = {};
       u32 number = numbers.row(g), at = g - number * samples.count, wanted = kGroupOfIntegers;
       H5L_NO_UNROLL for (; wanted != 0 && number < samples.number; ++number, at = 0) {
@@ -340,7 +348,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
           wanted = 0;  // samples have whole groups
         } else {
           const u32 left = samples.count - at, own = left < wanted ? left : wanted;
-          H5L_NO_UNROLL for (u32 v = own; v < kGroupOfIntegers; ++v) inside &= ~Lane::flag(v);
+          inside = flags_below<kPerWord>(own);
           wanted -= own;
         }
         const u32 first = samples.first + number * samples.apart + at;
@@ -348,8 +356,9 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
         H5L_UNROLL for (u32 m = 0; m < kGroupWords; ++m) {
           const Packed before = all.before(m), above = all.above[m];
           const Packed xy = Lane::add(above, Lane::subtract(before, all.above_before(m)));
-          const Packed predicted[kPredictors] = {zeros, before, all.in_first_row(m, above),
-                                                 all.in_first_row(m, all.three(m)), all.in_first_row(m, xy)};
+          const Packed predicted[kPredictors] = {zeros, before, all.in_first_row(m, before, above),
+                                                 all.in_first_row(m, before, all.three(m)),
+                                                 all.in_first_row(m, before, xy)};
           H5L_UNROLL for (u32 p = 0; p < kPredictors; ++p) {
             const Packed residual = Lane::residual(all.own[m], predicted[p]);
             used[p] |= is_whole ? residual : residual & Lane::mask(inside, m);
@@ -366,82 +375,74 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
     const Stretch<kUnitWords, is_whole> all = stretch<kUnitWords, is_whole>(first, rows);
     const bool is_first_row = is_whole && all.firsts != 0;
     if (predictor_ == Predictor::three && !is_first_row) {
+      H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) residuals[m] = Lane::residual(all.own[m], all.three(m));
+    } else {
+      // The others are sums of some of three words; not a branch each, since the code is long.
+      const bool is_none = predictor_ == Predictor::none, is_xy = predictor_ == Predictor::xy && !is_first_row;
+      const bool is_y = predictor_ == Predictor::y && !is_first_row;
+      const Packed ones = static_cast<Packed>(~Packed{0}), above = is_y || is_xy ? ones : Packed{0};
+      const Packed above_before = is_xy ? ones : Packed{0}, before = is_none || is_y ? Packed{0} : ones;
+      const Packed fixed = is_none ? Lane::repeat(static_cast<W>(shared_.lattice.zero)) : Packed{0};
       H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) {
-        const Packed predicted = all.three(m);
-        residuals[m] = Lane::residual(all.own[m], is_whole ? predicted : all.in_first_row(m, predicted));
+        const Packed beside = Lane::subtract((all.before(m) & before) | fixed, all.above_before(m) & above_before);
+        residuals[m] = Lane::residual(all.own[m], Lane::add(all.above[m] & above, beside));
       }
-      return;
     }
-    // The others are sums of some of three words; not a branch each, since the code is long.
-    const bool is_none = predictor_ == Predictor::none, is_xy = predictor_ == Predictor::xy && !is_first_row;
-    const bool is_y = predictor_ == Predictor::y && !is_first_row;
-    const Packed ones = static_cast<Packed>(~Packed{0}), above = is_y || is_xy ? ones : Packed{0};
-    const Packed above_before = is_xy ? ones : Packed{0}, before = is_none || is_y ? Packed{0} : ones;
-    const Packed fixed = is_none ? Lane::repeat(static_cast<W>(shared_.lattice.zero)) : Packed{0};
+    if (is_whole || all.firsts == 0 || predictor_ == Predictor::none) return;
+    Packed own[kUnitWords];
+    load_stretch(opaque(first), own);  // again, since they would take too many registers
     H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) {
-      const Packed beside = Lane::subtract((all.before(m) & before) | fixed, all.above_before(m) & above_before);
-      const Packed predicted = Lane::add(all.above[m] & above, beside);
-      residuals[m] = Lane::residual(all.own[m], is_whole ? predicted : all.in_first_row(m, predicted, above));
-    }
-  }
-
-  // For units that may have values of several rows. Runs from the last units to the first ones, since residuals need
-  // the values before them.
-  H5L_DEVICE void replace_by_residuals() const {
-    const RowDivider rows(length_);
-    H5L_NO_UNROLL for (u32 k = U::of_thread; k-- > 0;) {
-      const u32 first = (k * kThreads + thread()) * U::values;
-      Packed residuals[kUnitWords] = {};
-      if (first < count()) residuals_of_unit<false>(first, rows, residuals);
-      sync_block();
-      if (first < count()) {
-        H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) packed(first / kPerWord + m) = residuals[m];
-      }
+      const Packed before = Lane::left_of(own[m], m == 0 ? all.left : own[m == 0 ? 0 : m - 1]);
+      residuals[m] = all.in_first_row(m, Lane::residual(own[m], before), residuals[m]);
     }
   }
 
   // ---------------------------------------------------------------------------------------------------------------
   // From residuals to planes
 
+  // The number of a thread's unit: the last ones of tiles that are not full are those of different warps.
+  H5L_DEVICE static u32 unit_number(u32 k) { return k * kThreads + (thread() ^ k * kWarpThreads); }
+
   H5L_DEVICE void replace_by_planes() const {
     const u32 count = this->count(), groups = count / kGroupOfIntegers, grouped = groups * kGroupOfIntegers;
-    const bool has_values = has_whole_units();
+    const bool are_whole = has_whole_units();
     const RowDivider rows(length_);
+    W* const rest = reinterpret_cast<W*>(shared_.bitmap0);  // of the unit that ends with values in no group
     Planes planes[U::of_thread] = {};
     H5L_NO_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {  // short code is faster
       move_up(planes);
-      const u32 first = (k * kThreads + thread()) * U::values;
-      Packed residuals[kUnitWords] = {};
-      if (!has_values) {
-        load_stretch(first, residuals);  // past the end anything, which put_planes leaves out
-      } else if (first < count) {
+      const u32 first = unit_number(k) * U::values;
+      if (!any_in_warp(first < count)) continue;
+      Packed residuals[kUnitWords];
+      if (are_whole) {
         residuals_of_unit<true>(first, rows, residuals);
+      } else {
+        residuals_of_unit<false>(first, rows, residuals);
+        if (grouped - first < U::values) {
+          H5L_UNROLL for (u32 m = 0; m < kUnitWords; ++m) reinterpret_cast<Packed*>(rest)[m] = residuals[m];
+        }
       }
       transpose_unit(residuals, planes[U::of_thread - 1].bits);
     }
-    const u32 own = grouped + thread();
-    W rest = 0;
-    if (own < count) rest = word(own);
     sync_block();
     const u32 raw_bytes = count * static_cast<u32>(sizeof(W));
-    // Zeros follow the stream; planes that share words are combined with zeros.
+    // Zeros follow the stream, up to the end of its last run; planes that share words are combined with zeros.
     const bool share_words = groups % U::groups != 0;
-    H5L_NO_UNROLL for (u32 at = (share_words ? 0 : raw_bytes / 4) + thread(); at < kStreamBytes / 4; at += kThreads) {
+    const u32 end = (raw_bytes + kRunBytes - 1) / kRunBytes * (kRunBytes / 4);
+    H5L_NO_UNROLL for (u32 at = (share_words ? 0 : raw_bytes / 4) + thread(); at < end; at += kThreads) {
       *reinterpret_cast<u32*>(shared_.input + place(4 * at)) = 0;
     }
     if (share_words || raw_bytes % 4 != 0) sync_block();
     if (groups == kStreamBytes / kWordBits<W>) {
-      H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
-        put_planes((k * kThreads + thread()) * U::groups, planes[k]);
-      }
+      H5L_UNROLL for (u32 k = 0; k < U::of_thread; ++k) { put_planes(unit_number(k) * U::groups, planes[k]); }
     } else {
       H5L_NO_UNROLL for (u32 k = 0; k < U::of_thread; ++k) {
-        put_planes((k * kThreads + thread()) * U::groups, groups, planes[0]);
+        put_planes(unit_number(k) * U::groups, groups, planes[0]);
         move_up(planes);
       }
     }
     if (share_words) sync_block();
-    if (own < count) word(own) = rest;
+    if (grouped + thread() < count) word(grouped + thread()) = rest[grouped % U::values + thread()];
   }
 
   // bits[s][c]: bit c of byte s of a unit's values, a byte for each group.
@@ -493,8 +494,8 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
 
   static constexpr u32 kRunBytes = 32, kRuns = kStreamBytes / kRunBytes / kThreads;
 
-  // The number of a run: adjacent threads have adjacent ones, and each warp as many planes.
-  H5L_DEVICE static u32 run_number(u32 i) { return (kRuns * warp() + i) * kWarpThreads + lane(); }
+  // The number of a run: adjacent threads have adjacent ones, and all warps have some of those that are used.
+  H5L_DEVICE static u32 run_number(u32 i) { return i * kThreads + thread(); }
 
   H5L_DEVICE void load_run(u32 number, u32 (&words)[8]) const {
     const u32 at = place(number * kRunBytes);
@@ -512,21 +513,21 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       load_run(run_number(i), words);
       u32 used = 0;
       H5L_UNROLL for (u32 w = 0; w < 8; ++w) used |= words[w];
-      if (any_in_warp(used != 0)) {  // else zeros in all of them, as in a plane that is not used
+      const bool is_there = run_number(i) * kRunBytes < count() * sizeof(W);
+      if (any_in_warp(is_there && used != 0)) {  // else zeros in all of them, as in a plane that is not used
         H5L_UNROLL for (u32 w = 8; w-- > 0;) flags = funnel_left(flags_of_bytes(words[w]), flags, 4);
       }
-      shared_.bitmap0[run_number(i)] = flags;
+      shared_.bitmap0[run_number(i)] = is_there ? flags : 0;
     }
   }
 
   // Moves the bytes that are not zero together, and writes them in whole words, which may begin with bytes of earlier
   // runs. Then bytes behind a run's last whole word are written.
   H5L_DEVICE void write_stream(u8* payload) const {
-    H5L_UNROLL for (u32 w = 0; w < kWarps; ++w) {
-      if (w < warp()) payload += shared_.totals[w] & 0xFFFF;
-    }
-    const u32 before = static_cast<u32>(payload - shared_.staged) % 4, all_kept = shared_.kept[lane()];
+    u32 before = static_cast<u32>(payload - shared_.staged) % 4;
+    const u32 all_kept = shared_.kept[lane()];
     payload -= before;
+    static_assert(kRuns == kWarps);  // and each total is of kThreads runs
     u32 rests[kRuns] = {}, begins[kRuns] = {}, ends[kRuns] = {};
     H5L_NO_UNROLL for (u32 i = 0; i < kRuns; ++i) {
       move_up(rests);
@@ -534,6 +535,7 @@ class IntegerEncoder : ZeroRemover<IntegerEncodeShared> {
       move_up(ends);
       const u32 number = run_number(i), flags = shared_.bitmap0[number];
       const u32 begin = before + shared_.places[number];
+      before += shared_.totals[i] & 0xFFFF;
       u32 word = 0, bits = 8 * begin;  // the next word, and 8 times the place behind its bytes
       if (any_in_warp(flags != 0)) {
         u8* out = payload + begin / 4 * 4;

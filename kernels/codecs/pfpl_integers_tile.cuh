@@ -28,11 +28,7 @@ template <class W>
 struct SingleLane {
   using Word = W;
   H5L_DEVICE static W repeat(W value) { return value; }
-  H5L_DEVICE static W first(W word) { return word; }
   H5L_DEVICE static W last(W word) { return word; }
-  // The values shifted by one to the left or to the right, with another value moved in.
-  H5L_DEVICE static W before(W, W left) { return left; }
-  H5L_DEVICE static W behind(W, W right) { return right; }
   // Values of two adjacent words, from value `by` of the first one on.
   H5L_DEVICE static W shifted(W low, W, u32 /*by*/) { return low; }
   // Flags of values, and a mask of those in word m.
@@ -41,8 +37,8 @@ struct SingleLane {
   static constexpr u32 values = 1;
   // The values to the left or to the right, given the next word; at the ends of a row the value itself. `ends` is how
   // many values of the word end the row, or 0.
-  H5L_DEVICE static W left_of(W word, W left, bool is_first) { return is_first ? word : left; }
-  H5L_DEVICE static W right_of(W word, W right, u32 ends) { return ends != 0 ? word : right; }
+  H5L_DEVICE static W left_of(W word, W left, bool is_first = false) { return is_first ? word : left; }
+  H5L_DEVICE static W right_of(W word, W right, u32 ends = 0) { return ends != 0 ? word : right; }
   H5L_DEVICE static W add(W a, W b) { return static_cast<W>(a + b); }
   H5L_DEVICE static W subtract(W a, W b) { return static_cast<W>(a - b); }
   H5L_DEVICE static W average(W a, W b) { return pfpl::average(a, b); }
@@ -62,19 +58,16 @@ struct NarrowLanes {
   static constexpr u32 values = 4 / sizeof(W);
   static constexpr bool has_two = values == 2;
   H5L_DEVICE static u32 repeat(W value) { return value * ones; }
-  H5L_DEVICE static W first(u32 word) { return static_cast<W>(word); }
   H5L_DEVICE static W last(u32 word) { return static_cast<W>(word >> (32 - bits)); }
-  H5L_DEVICE static u32 before(u32 word, W left) { return word << bits | left; }
-  H5L_DEVICE static u32 behind(u32 word, W right) { return word >> bits | u32{right} << (32 - bits); }
   H5L_DEVICE static u32 shifted(u32 low, u32 high, u32 by) { return funnel_right(low, high, bits * by); }
   H5L_DEVICE static u32 flag(u32 value) { return u32{1} << (value % (32 / bits) * bits + value / (32 / bits)); }
   H5L_DEVICE static u32 mask(u32 flags, u32 m) {  // the highest bit of each lane, repeated
     return permute_signed(flags << (bits - 1 - m), 0, bits == 8 ? 0xBA98 : 0xBB99);
   }
-  H5L_DEVICE static u32 left_of(u32 word, u32 left, bool is_first) {
+  H5L_DEVICE static u32 left_of(u32 word, u32 left, bool is_first = false) {
     return permute(left, word, has_two ? (is_first ? 0x5454 : 0x5432) : (is_first ? 0x6544 : 0x6543));
   }
-  H5L_DEVICE static u32 right_of(u32 word, u32 right, u32 ends) {
+  H5L_DEVICE static u32 right_of(u32 word, u32 right, u32 ends = 0) {
     const u32 two = ends == 0 ? 0x5432 : ends == 1 ? 0x1010 : 0x3232;
     const u32 four = ends == 0 ? 0x4321 : ends == 1 ? 0x0000 : ends == 2 ? 0x1111 : ends == 3 ? 0x2221 : 0x3321;
     return permute(word, right, has_two ? two : four);
@@ -113,6 +106,14 @@ template <>
 struct LanesOf<u8> : NarrowLanes<u8> {};
 template <>
 struct LanesOf<u16> : NarrowLanes<u16> {};
+
+// Flags of the first `count` values, up to 32, in words of n values.
+template <u32 n>
+H5L_DEVICE u32 flags_below(u32 count) {
+  u64 flags = 0;
+  H5L_UNROLL for (u32 k = 0; k < n; ++k) flags |= ((u64{1} << (count + n - 1 - k) / n) - 1) << (k * (32 / n));
+  return static_cast<u32>(flags);
+}
 
 // Sixteen bytes of values.
 template <class W>
