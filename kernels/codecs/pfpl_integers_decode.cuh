@@ -358,7 +358,8 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
           own[k] = {packed(from), packed(from + 1)};
         } else {
           const u32 at = from * static_cast<u32>(sizeof(W)), at_word = at & ~3u;
-          const u32 low = area_word(at_word), middle = area_word(at_word + 4), high = area_word(at_word + 8);
+          const u32 low = area_word(at_word), middle = area_word(at_word + 4);
+          const u32 high = at == at_word ? 0 : area_word(at_word + 8);  // another thread may write what is not needed
           own[k] = {funnel_right(low, middle, 8 * at), funnel_right(middle, high, 8 * at)};
         }
       }
