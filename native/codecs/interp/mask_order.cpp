@@ -85,6 +85,7 @@ void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* order
     const List& list = *grid.lists[3];
     const bool has_depth = counts[1] > 1, has_rows = has_depth || counts[2] > 1;
     const u32 depth = has_depth ? 2 : 1, height = has_rows ? 4 : 1, words = counts[3] / 32 + 1;
+    const bool are_whole = has_rows && counts[3] <= (has_depth ? 4 : 8);  // rows that are not cut into pieces
     u32 rows[kTileValues / 32 + 8];
     for (u32 w = 0; w < counts[0]; ++w) {
       for (u32 z = 0; z < counts[1]; z += depth) {
@@ -96,11 +97,16 @@ void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* order
           u32 count = 0;
           for (u32 i = z; i < z + depth && i < counts[1]; ++i) {
             for (u32 j = y; j < y + height && j < counts[2]; ++j) {
+              if (kEncodes && are_whole) {
+                take_row(mask, grid.row(places, w, i, j), list, bits);
+                continue;
+              }
               BitRow row(rows + words * count++);
               take_row(mask, grid.row(places, w, i, j), list, row);
               row.finish();
             }
           }
+          if (count == 0) continue;
           has_depth ? take_pieces<4>(rows, words, count, counts[3], bits)
                     : take_pieces<8>(rows, words, count, counts[3], bits);
         }
