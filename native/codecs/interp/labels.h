@@ -21,13 +21,21 @@ template <class W, class Coder>
 class LabelsWalk {
  public:
   LabelsWalk(const MaskNeighbours& neighbours, u32 count, W base, const u8* words, u16* runs, Coder& coder)
-      : neighbours_(neighbours), count_(count), base_(base), words_(words), runs_(runs), coder_(coder) {}
+      : neighbours_(neighbours), count_(count), base_(base), words_(words), runs_(runs), coder_(coder) {
+    for (const u32 distance : neighbours.distances) farthest_ = distance > farthest_ ? distance : farthest_;
+  }
 
   void run() {
     for (u32 first = 0; first < count_ && coder_.goes_on(first); first += 32) {
       if (is_repeated<32>(first, kBreakOf32)) continue;
       for (u32 i = first; i < first + 32 && i < count_; i += 8) {
         if (is_repeated<8>(i, kBreakOf8)) continue;
+        if constexpr (!Coder::kDecodes) {
+          if (i >= farthest_ && count_ - i >= 8) {
+            code_eight(i);
+            continue;
+          }
+        }
         for (u32 j = i; j < i + 8 && j < count_; ++j) set(j, find(j));
       }
     }
@@ -90,6 +98,12 @@ class LabelsWalk {
       seen |= context;
       if (coder_.decide(context, u32{word == near[k]}) != 0) return near[k];
     }
+    return find_recent(word, neighbours_with);
+  }
+
+  // Finds a word that equals none of its neighbours.
+  template <class NeighboursWith>
+  W find_recent(W word, const NeighboursWith& neighbours_with) {
     u32 r = 0;
     for (; r < recents_; ++r) {
       if (neighbours_with(recent_[r]) == 0 && coder_.decide(0, u32{word == recent_[r]}) != 0) break;
@@ -106,12 +120,60 @@ class LabelsWalk {
     return result;
   }
 
+  // Codes eight words whose neighbours are all in the tile. An encoder knows the words, so it compares all of them at
+  // once: a vector has a lane for each.
+  void code_eight(u32 first) {
+    using Lanes [[gnu::vector_size(8 * sizeof(W))]] = W;
+    const u8* const from = words_ + first * sizeof(W);
+    Lanes words, near[kNeighbours];
+    memcpy(&words, from, sizeof words);
+#pragma GCC unroll 8
+    for (u32 k = 0; k < kNeighbours; ++k) {
+      const u32 distance = neighbours_.distances[k];
+      near[k] = Lanes{} + base_;
+      if (distance != 0) memcpy(&near[k], from - distance * sizeof(W), sizeof near[k]);
+    }
+    const auto find_neighbours_with = [&](const Lanes& candidates, Lanes& found) {
+      found = Lanes{};
+#pragma GCC unroll 8
+      for (u32 k = 0; k < kNeighbours; ++k) found |= reinterpret_cast<Lanes>(near[k] == candidates) & W{1} << k;
+    };
+    Lanes equal, contexts[kNeighbours];
+    find_neighbours_with(words, equal);
+#pragma GCC unroll 8
+    for (u32 k = 0; k < kNeighbours; ++k) find_neighbours_with(near[k], contexts[k]);
+    for (u32 lane = 0; lane < 8; ++lane) {
+      const auto same = static_cast<u32>(equal[lane]), nearest = same & (0 - same);
+      const auto context_of = [&](u32 set) {
+        return static_cast<u32>(contexts[31 - count_leading_zeros(set & (0 - set))][lane]);
+      };
+      // Neighbours before the nearest one that equals the word; all if there is none.
+      for (u32 left = (nearest - 1) & ((1u << kNeighbours) - 1); left != 0;) {
+        const u32 context = context_of(left);
+        coder_.decide(context, 0);
+        left &= ~context;
+      }
+      const W word = words[lane];
+      if (same != 0) {
+        coder_.decide(context_of(nearest), 1);
+      } else {
+        find_recent(word, [&](W recent) {
+          u32 found = 0;
+          for (const Lanes& neighbour : near) found |= neighbour[lane] == recent ? 1 : 0;
+          return found;
+        });
+      }
+      set(first + lane, word);
+    }
+  }
+
   const MaskNeighbours& neighbours_;
   const u32 count_;
   const W base_;
   const u8* const words_;
   u16* const runs_;
   Coder& coder_;
+  u32 farthest_ = 0;
   W recent_[kRecentWords] = {};
   u32 recents_ = 0;
 };

@@ -40,23 +40,37 @@ class BitRow {
   u32 found_ = 0;
 };
 
-// Adds the bits of a row, at the places of a list.
-static void take_row(const u32* mask, u32 row, const List& list, BitRow& bits) {
-  const bool is_regular = list.last == list.first + (list.count - 1) * list.step;
+// Adds the bits of rows, at the places of a list.
+class RowTaker {
+ public:
+  RowTaker(const u32* mask, const List& list)
+      : mask_(mask),
+        list_(list),
+        step_(list.step),
+        most_(!kEncodes || step_ == 0 || step_ > 16 ? 1 : 32 / step_),
+        regular_(list.last == list.first + (list.count - 1) * step_ ? list.count : list.count - 1) {}
+
+  void take(u32 row, BitRow& bits) const {
+    u32 first = row + list_.first;
+    for (u32 left = regular_; left != 0;) {
+      const u32 count = left < most_ ? left : most_;
+      u64 some = mask_bits(mask_, first, (count - 1) * step_ + 1);
+      for (u32 s = most_; s > 1 && s < 32; s *= 2) some = every_second(static_cast<u32>(some));
+      bits.put(some, count);
+      left -= count;
+      first += count * step_;
+    }
+    if (regular_ != list_.count) bits.put(mask_bits(mask_, row + list_.last, 1), 1);
+  }
+
+ private:
+  const u32* const mask_;
+  const List& list_;
   // Values within 32 positions are taken together, unless small code counts. Steps are powers of two, and 0 if there is
   // only one value.
-  const u32 step = list.step, most = !kEncodes || step == 0 || step > 16 ? 1 : 32 / step;
-  u32 first = row + list.first;
-  for (u32 left = is_regular ? list.count : list.count - 1; left != 0;) {
-    const u32 count = left < most ? left : most;
-    u64 some = mask_bits(mask, first, (count - 1) * step + 1);
-    for (u32 s = most; s > 1 && s < 32; s *= 2) some = every_second(static_cast<u32>(some));
-    bits.put(some, count);
-    left -= count;
-    first += count * step;
-  }
-  if (!is_regular) bits.put(mask_bits(mask, row + list.last, 1), 1);
-}
+  const u32 step_, most_;
+  const u32 regular_;  // values at regular steps: all, or all but the last
+};
 
 // Adds the bits of `count` rows of `length` bits, each `words` after the previous one, in pieces of `width`.
 template <u32 width>
@@ -82,22 +96,33 @@ void order_mask(const Shape& shape, bool is_lorenzo, const u32* mask, u32* order
   BitRow bits(ordered);
   for_passes(shape, is_lorenzo, [&](const Places& places, const PassGrid& grid) {
     const u32(&counts)[kAxes] = grid.counts;
-    const List& list = *grid.lists[3];
+    const RowTaker row_taker(mask, *grid.lists[3]);
     const bool has_depth = counts[1] > 1, has_rows = has_depth || counts[2] > 1;
     const u32 depth = has_depth ? 2 : 1, height = has_rows ? 4 : 1, words = counts[3] / 32 + 1;
+    const bool are_whole = has_rows && counts[3] <= (has_depth ? 4 : 8);  // rows that are not cut into pieces
     u32 rows[kTileValues / 32 + 8];
     for (u32 w = 0; w < counts[0]; ++w) {
       for (u32 z = 0; z < counts[1]; z += depth) {
         for (u32 y = 0; y < counts[2]; y += height) {
           if (!has_rows) {
-            take_row(mask, grid.row(places, w, z, y), list, bits);
+            row_taker.take(grid.row(places, w, z, y), bits);
+            continue;
+          }
+          if (kEncodes && are_whole) {
+            const u32 left = counts[2] - y, adjacent = !is_lorenzo ? 1 : left < height ? left : height;
+            for (u32 i = z; i < z + depth && i < counts[1]; ++i) {
+              for (u32 j = y; j < y + height && j < counts[2]; j += adjacent) {
+                const u32 row = grid.row(places, w, i, j), values = adjacent * counts[3];
+                is_lorenzo ? bits.put(mask_bits(mask, row, values), values) : row_taker.take(row, bits);
+              }
+            }
             continue;
           }
           u32 count = 0;
           for (u32 i = z; i < z + depth && i < counts[1]; ++i) {
             for (u32 j = y; j < y + height && j < counts[2]; ++j) {
               BitRow row(rows + words * count++);
-              take_row(mask, grid.row(places, w, i, j), list, row);
+              row_taker.take(grid.row(places, w, i, j), row);
               row.finish();
             }
           }

@@ -268,28 +268,41 @@ template <class I>
 void predict_exceptions(const Shape& shape, u32 axes, const u32* mask, I* integers) {
   using U = Unsigned<I>;
   U* const box = reinterpret_cast<U*>(integers);
-  const u32 length = shape.extents[3];
-  const auto predict = [&](u32 there, u32 first, u32 exceptions) {
-    if (exceptions == 0) return;
+  const u32(&extents)[kAxes] = shape.extents;
+  const u32 length = extents[3];
+  LorenzoTerms terms[1 << kAxes];  // by the axes along which there are neighbours, since rows may be short
+  for (u32 there = 1; there < 1u << kAxes; ++there) {
     // If there are neighbours along none of the axes, the prediction is along the last axis that has some.
-    const LorenzoTerms terms(shape, (there & axes) != 0 ? there & axes : there & (0 - there));
-    const u32 each = terms.each(terms.axes);
+    terms[there] = LorenzoTerms(shape, (there & axes) != 0 ? there & axes : there & (0 - there));
+  }
+  const auto predict = [&](u32 there, u32 first, u32 exceptions) {
+    const LorenzoTerms& of = terms[there];
+    const u32 each = of.each(of.axes);
     for (; exceptions != 0; exceptions &= exceptions - 1) {
       U* const at = box + first + blocks::lowest_bit(exceptions);
       U sum = 0;
-      for (u32 i = 0; i < each; ++i) sum += *(at - terms.added[i]);
-      for (u32 i = 1; i < each; ++i) sum -= *(at - terms.taken[i]);
+      for (u32 i = 0; i < each; ++i) sum += *(at - of.added[i]);
+      for (u32 i = 1; i < each; ++i) sum -= *(at - of.taken[i]);
       *at = sum;
     }
   };
   if ((mask[0] & 1) != 0) box[0] = 0;
-  for (u32 first = 0; first < shape.count; first += length) {
-    u32 before = 0;  // the axes along which there are values before this row
-    for (u32 a = 0; a < 3; ++a) before |= first / shape.strides[a] % shape.extents[a] != 0 ? axis_bit(a) : 0;
-    if (first != 0) predict(before, first, static_cast<u32>(mask_bits(mask, first, 1)));
-    for (u32 x = 1; x < length; x += 32) {
-      const u32 count = length - x < 32 ? length - x : 32;
-      predict(before | axis_bit(3), first + x, static_cast<u32>(mask_bits(mask, first + x, count)));
+  u32 first = 0;
+  for (u32 w = 0; w < extents[0]; ++w) {
+    for (u32 z = 0; z < extents[1]; ++z) {
+      for (u32 y = 0; y < extents[2]; ++y, first += length) {
+        // The axes along which there are values before this row.
+        const u32 before = (w != 0 ? axis_bit(0) : 0) | (z != 0 ? axis_bit(1) : 0) | (y != 0 ? axis_bit(2) : 0);
+        for (u32 x = 0; x < length; x += 32) {
+          u32 exceptions = static_cast<u32>(mask_bits(mask, first + x, length - x < 32 ? length - x : 32));
+          if (exceptions == 0) continue;
+          if (x == 0) {
+            if (first != 0) predict(before, first, exceptions & 1);
+            exceptions &= ~1u;
+          }
+          predict(before | axis_bit(3), first + x, exceptions);
+        }
+      }
     }
   }
 }
