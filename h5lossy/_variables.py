@@ -110,7 +110,7 @@ def attribute_of(data: Any, name: str) -> Any:
     try:
         if hasattr(data, "ncattrs"):  # netCDF4
             return data.getncattr(name) if name in data.ncattrs() else None
-        attributes = getattr(data, "attrs", None)
+        attributes: Any = getattr(data, "attrs", None)
         is_here = isinstance(attributes, h5py.AttributeManager) and name in attributes
         if is_here and has_lists_of_regions(attributes.get_id(name).get_type()):
             raise TypeError("h5py can't read lists of region references")  # noqa: TRY301
