@@ -16,7 +16,12 @@ from h5lossy._blocks import block_shape
 from h5lossy._blocks import blocks as cut
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 from h5lossy._per_dataset import once_per_dataset
-from h5lossy._variables import as_stored, is_h5netcdf_variable, is_netcdf4_variable
+from h5lossy._variables import (
+    as_stored,
+    has_lists_of_regions,
+    is_h5netcdf_variable,
+    is_netcdf4_variable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +38,13 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
 
 
 def dtype_of(holder: Any) -> np.dtype[Any] | None:
-    """Return NumPy's type for a dataset or an attribute of HDF5; None where NumPy has none."""
+    """Return NumPy's type for a dataset or an attribute of HDF5.
+
+    None where NumPy has none, or h5py can't read the values.
+    """
+    type_id = holder.id.get_type() if isinstance(holder, h5py.Dataset) else holder.get_type()
+    if has_lists_of_regions(type_id):
+        return None
     try:
         dtype: np.dtype[Any] = holder.dtype
     # ValueError: names of fields that are not UTF-8, or fields that overlap.

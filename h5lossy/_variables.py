@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import h5py
 import numpy as np
+from h5py import h5t
 
 from h5lossy._errors import InvalidArgumentError, UnsupportedError
 
@@ -109,12 +110,28 @@ def attribute_of(data: Any, name: str) -> Any:
     try:
         if hasattr(data, "ncattrs"):  # netCDF4
             return data.getncattr(name) if name in data.ncattrs() else None
-        attributes = getattr(data, "attrs", None)
+        attributes: Any = getattr(data, "attrs", None)
+        is_here = isinstance(attributes, h5py.AttributeManager) and name in attributes
+        if is_here and has_lists_of_regions(attributes.get_id(name).get_type()):
+            raise TypeError("h5py can't read lists of region references")  # noqa: TRY301
         get: Callable[[str], Any] | None = getattr(attributes, "get", None)
         return None if get is None else get(name)
     # HDF5 has types that NumPy does not have, such as times.
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         raise UnsupportedError(f"attribute {name} can't be read: {error}") from error
+
+
+def has_lists_of_regions(type_id: h5t.TypeID, *, in_list: bool = False) -> bool:
+    """Return whether values have lists of region references, on which h5py (3.16) crashes."""
+    kind = type_id.get_class()
+    if kind == h5t.REFERENCE:
+        return in_list and not type_id.equal(h5t.STD_REF_OBJ)
+    if kind == h5t.COMPOUND:
+        members = map(type_id.get_member_type, range(type_id.get_nmembers()))
+        return any(has_lists_of_regions(member, in_list=in_list) for member in members)
+    is_list = kind == h5t.VLEN
+    has_elements = is_list or kind == h5t.ARRAY
+    return has_elements and has_lists_of_regions(type_id.get_super(), in_list=in_list or is_list)
 
 
 def text_attribute(data: Any, name: str) -> str | None:

@@ -513,6 +513,33 @@ def test_attributes_with_the_names_of_scales_may_be_anything(tmp_path: Path, nam
     h5lossy_program("sweep", f"{path}:/x", "--codecs", "pfpl", "--bounds", "1e-2", env=env)
 
 
+@pytest.mark.parametrize("name", ["DIMENSION_LIST", "units", "lists", None])
+@pytest.mark.parametrize("in_compound", [False, True])
+def test_lists_of_region_references_are_not_read(
+    tmp_path: Path, name: str | None, in_compound: bool
+) -> None:
+    """h5py (3.16) crashes when it reads, or writes, more than a few of them."""
+    path, new, env = tmp_path / "x.h5", tmp_path / "y.h5", environment(**DIRTY)
+    dtype = h5py.vlen_dtype(h5py.regionref_dtype)
+    if in_compound:
+        dtype = np.dtype([("a", dtype)])
+    with h5py.File(path, "w") as file:
+        x = file.create_dataset("x", data=field((40, 50)), chunks=(20, 50))
+        if name is None:
+            file.create_dataset("lists", (2,), dtype)
+        else:
+            h5a.create(
+                x.id, name.encode(), h5t.py_create(dtype, logical=True), h5s.create_simple((2,))
+            )
+    h5lossy_program("assess", path, path, env=env)
+    h5lossy_program("info", path, env=env)
+    h5lossy_program("doctor", path, env=env)
+    said = h5lossy_program("repack", path, new, "--absolute", "1", env=env, status=None)
+    assert said.returncode == 1
+    assert "lists of region references, which h5py can't read" in said.stderr
+    assert not new.exists()
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 @pytest.mark.parametrize("name", ["optional flag", "words of a smaller chunk"])
 def test_a_virtual_dataset_gives_no_memory_of_a_hostile_source(

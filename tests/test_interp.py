@@ -166,6 +166,16 @@ def test_very_smooth_planes_are_interpolated_along_both_axes(bound: float) -> No
     assert 2 * len(frame) < len(rows)
 
 
+@pytest.mark.parametrize("shape", [(5000, 7), (1000, 33)])
+def test_rows_of_one_value_each_are_interpolated_along_rows(shape: tuple[int, int]) -> None:
+    # Only their first values cost anything, with differences along rows, too.
+    levels = np.random.default_rng(0).normal(size=(shape[0], 1))
+    values = np.broadcast_to(levels, shape).astype("f4")
+    frame = h5lossy.encode(values, Interp(absolute=1e-4))
+    assert h5lossy.inspect(frame).settings["axes"] == (-1,)
+    assert len(frame) < 3 * shape[0]
+
+
 # ------------------------------------------------------------------------------------------------
 # The step
 # ------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from h5lossy._blocks import Block, block_shape, stored_blocks
 from h5lossy._errors import UnsupportedError
 from h5lossy._repacking.objects import ObjectKey, object_key
 from h5lossy._stored import stored_chunks
+from h5lossy._variables import has_lists_of_regions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,6 +32,8 @@ def types_to_read(
     type_id = holder.get_type()
     if not as_objects and not type_id.detect_class(h5t.REFERENCE):
         return np.dtype(f"V{type_id.get_size()}"), type_id
+    if has_lists_of_regions(type_id):
+        raise UnsupportedError("it holds lists of region references, which h5py can't read")
     try:
         dtype: np.dtype[Any] = holder.dtype
     except (TypeError, ValueError) as error:  # see `dtype_of`

@@ -38,14 +38,14 @@ H5L_DEVICE u64 interpolation_cost_by_warp(const Survey& survey, const u32 (&exte
 // The same as lorenzo_cost; a thread per set of axes.
 H5L_DEVICE u64 lorenzo_cost_by_warp(const Survey& survey, const u32 (&extents)[kAxes], u32& best, u32 except = 0) {
   static_assert(kAxisSets <= kWarpThreads);
-  const u32 last = last_axis(extents), set = lane();
-  const u64 own = set == 0 || set >= kAxisSets || set == except ? kNoForm : lorenzo_cost_of(survey, extents, last, set);
+  const u32 set = lane();
+  const u64 own = set == 0 || set >= kAxisSets || set == except ? kNoForm : lorenzo_cost_of(survey, extents, set);
   u64 least = own;
   for (u32 by = 16; by != 0; by /= 2) {
     const u64 other = shuffle_xor(least, by);
     least = other < least ? other : least;
   }
-  best = least == kNoForm ? last : lowest_one(ballot(own == least));
+  best = least == kNoForm ? last_axis(extents) : lowest_one(ballot(own == least));
   return least;
 }
 

@@ -105,12 +105,24 @@ H5L_FN u64 with_losses(u64 cost, u64 count) {
   return cost + (limited > least ? (limited - least) / 4 : 0);
 }
 
+// The cost of the values whose coordinates along the axes of a set are 0: each is predicted by the one before it along
+// the last axis on which its coordinate is not 0.
+H5L_FN u64 cost_of_first(const Survey& survey, const u32 (&extents)[kAxes], u32 set) {
+  u64 cost = 0, values = 1;
+  for (u32 a = 0; a < kAxes; ++a) {
+    if ((set & axis_bit(a)) != 0) continue;
+    cost += values * (extents[a] - 1) * survey.lorenzo[axis_bit(a)];
+    values *= extents[a];
+  }
+  return cost;
+}
+
 // The cost of interpolation: a sum over the sets of active axes along which coordinates are odd.
 inline constexpr u64 kNoForm = ~u64{0} >> 8;
 class InterpolationCosts {
  public:
   H5L_FN InterpolationCosts(const Survey& survey, const u32 (&extents)[kAxes], u32 axes)
-      : survey_(survey), extents_(extents) {
+      : survey_(survey), extents_(extents), axes_(axes) {
     u32 longest = 1;
     for (u32 a = 0; a < kAxes; ++a) {
       all_ *= extents[a];
@@ -119,7 +131,6 @@ class InterpolationCosts {
         longest = extents[a] > longest ? extents[a] : longest;
       } else {
         others_ *= extents[a];
-        first_along_ = extents[a] > 1 ? a : first_along_;
       }
     }
     while ((1u << top_) < longest - 1) ++top_;
@@ -144,16 +155,14 @@ class InterpolationCosts {
   // `sum` is the sum over all sets except 0.
   H5L_FN u64 total(u64 sum) const {
     if (count_ == 0) return kNoForm;
-    const u64 first = first_along_ == kAxes ? 0 : others_ * survey_.lorenzo[axis_bit(first_along_)];
-    return with_losses(first + sum, all_);
+    return with_losses(cost_of_first(survey_, extents_, axes_) + sum, all_);
   }
 
  private:
   const Survey& survey_;
   const u32 (&extents_)[kAxes];
-  u32 active_[kAxes] = {}, count_ = 0, top_ = 1;
+  u32 axes_, active_[kAxes] = {}, count_ = 0, top_ = 1;
   u64 all_ = 1, others_ = 1;  // number of values, and of those that are first along all active axes
-  u32 first_along_ = kAxes;   // the axis along which most of these are predicted, each by the one before it
 };
 
 H5L_FN u64 interpolation_cost(const Survey& survey, const u32 (&extents)[kAxes], u32 axes) {
@@ -177,9 +186,8 @@ H5L_FN u32 last_axis(const u32 (&extents)[kAxes]) {
   return last;
 }
 
-// The cost of differences along the axes of a set. Where the coordinates along these axes are 0, differences are along
-// the other axes.
-H5L_FN u64 lorenzo_cost_of(const Survey& survey, const u32 (&extents)[kAxes], u32 last, u32 set) {
+// The cost of differences along the axes of a set.
+H5L_FN u64 lorenzo_cost_of(const Survey& survey, const u32 (&extents)[kAxes], u32 set) {
   u64 others = 1;
   for (u32 a = 0; a < kAxes; ++a) {
     if ((set & axis_bit(a)) == 0) {
@@ -188,7 +196,7 @@ H5L_FN u64 lorenzo_cost_of(const Survey& survey, const u32 (&extents)[kAxes], u3
       return kNoForm;
     }
   }
-  u64 cost = others * survey.lorenzo[last];
+  u64 cost = cost_of_first(survey, extents, set);
   for (u32 part = set; part != 0; part = (part - 1) & set) {
     u64 values = others;
     for (u32 a = 0; a < kAxes; ++a) values *= (part & axis_bit(a)) != 0 ? extents[a] - 1 : 1;
@@ -199,12 +207,11 @@ H5L_FN u64 lorenzo_cost_of(const Survey& survey, const u32 (&extents)[kAxes], u3
 
 // The least cost over all sets of axes except `except`, and the set that has it.
 H5L_FN u64 lorenzo_cost(const Survey& survey, const u32 (&extents)[kAxes], u32& best, u32 except = 0) {
-  const u32 last = last_axis(extents);
   u64 least = kNoForm;
-  best = last;
+  best = last_axis(extents);
   for (u32 set = 1; set < kAxisSets; ++set) {
     if (set == except) continue;
-    const u64 cost = lorenzo_cost_of(survey, extents, last, set);
+    const u64 cost = lorenzo_cost_of(survey, extents, set);
     if (cost < least) {
       least = cost;
       best = set;
