@@ -376,17 +376,19 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
   H5L_DEVICE void add_rows_of(W zero) const {
     const u32 length = (tile_.length + spread_) / kPerWord, first = lane() * n;
     const u32 last = (tile_.length - 1) / kPerWord, of_last = (tile_.length - 1) % kPerWord + 1;
-    const u32 there = first < length ? first : 0;  // other lanes read what they do not need
-    const auto row = [&](u32 y) { return reinterpret_cast<LaneWords<n>*>(&packed(y * length + there)); };
-    LaneWords<n> above = *row(0);
+    const bool is_there = first < length;  // lanes past the row only take part in shuffles
+    const auto row = [&](u32 y) { return reinterpret_cast<LaneWords<n>*>(&packed(y * length + first)); };
+    LaneWords<n> above = {};
+    if (is_there) above = *row(0);
     // The first row is summed up.
     add_along(above.words);
     const Sum sum = Lanes::last(above.words[n - 1]);
     add_to_all(above.words, static_cast<W>(zero + scan_of_warp(sum) - sum));
     H5L_UNROLL for (u32 k = 0; k < n; ++k) above.words[k] = ~above.words[k];
-    if (first < length) *row(0) = above;
+    if (is_there) *row(0) = above;
     for (u32 y = 1; y < tile_.rows; ++y) {
-      const LaneWords<n> differences = *row(y);
+      LaneWords<n> differences = {};
+      if (is_there) differences = *row(y);
       const Packed left = shuffle_up(above.words[n - 1], 1), right = shuffle(above.words[0], lane() + 1);
       LaneWords<n> next;
       H5L_UNROLL for (u32 k = 0; k < n; ++k) {
@@ -397,7 +399,7 @@ class IntegerDecoder : ZeroRestorer<IntegerDecodeShared> {
         next.words[k] = Lanes::subtract(Lanes::lower_average(own, Lanes::lower_average(nw, ne)), differences.words[k]);
       }
       above = next;
-      if (first < length) *row(y) = above;
+      if (is_there) *row(y) = above;
     }
   }
 
