@@ -223,7 +223,7 @@ void add_state(State& state, const State& other) {
   std::copy(more.linear_bins, more.linear_bins + H5L_ASSESS_LINEAR_BINS, bins);
   add_linear_bins(all, more.grid_exponent, bins);
   state.moments.push(other.moments.total());
-  FieldTotal total;
+  FieldTotal total = {};
   take_field_total(other, total);
   add_field_total(state, total);
 }
