@@ -309,11 +309,13 @@ template <class W>
 void words_from_residuals(Predictor predictor, const Rows& rows, W zero, Words<W>& work) {
   const u32 length = rows.length;
   W *const words = work.words(), *const above = work.above;
-  const auto short_rows = length == 2   ? words_of_short_rows<W, 2>
-                          : length == 3 ? words_of_short_rows<W, 3>
-                          : length == 4 ? words_of_short_rows<W, 4>
-                                        : nullptr;
-  if (short_rows != nullptr) return short_rows(predictor, rows.count, zero, work.residuals, words);
+  if constexpr (kEncodes) {  // too much code for the library that only decodes
+    const auto short_rows = length == 2   ? words_of_short_rows<W, 2>
+                            : length == 3 ? words_of_short_rows<W, 3>
+                            : length == 4 ? words_of_short_rows<W, 4>
+                                          : nullptr;
+    if (short_rows != nullptr) return short_rows(predictor, rows.count, zero, work.residuals, words);
+  }
   const bool is_none = predictor == Predictor::none;
   // The first row has no row above, so all predictors but `none` use the previous word.
   words_of_row(is_none ? predictor : Predictor::x, zero, length, work.residuals, above, words);

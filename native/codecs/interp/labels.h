@@ -21,17 +21,19 @@ template <class W, class Coder>
 class LabelsWalk {
  public:
   LabelsWalk(const MaskNeighbours& neighbours, u32 count, W base, const u8* words, u16* runs, Coder& coder)
-      : neighbours_(neighbours), count_(count), base_(base), words_(words), runs_(runs), coder_(coder) {
-    for (const u32 distance : neighbours.distances) farthest_ = distance > farthest_ ? distance : farthest_;
-  }
+      : neighbours_(neighbours), count_(count), base_(base), words_(words), runs_(runs), coder_(coder) {}
 
   void run() {
+    u32 farthest = 0;
+    if constexpr (!Coder::kDecodes) {
+      for (const u32 distance : neighbours_.distances) farthest = distance > farthest ? distance : farthest;
+    }
     for (u32 first = 0; first < count_ && coder_.goes_on(first); first += 32) {
       if (is_repeated<32>(first, kBreakOf32)) continue;
       for (u32 i = first; i < first + 32 && i < count_; i += 8) {
         if (is_repeated<8>(i, kBreakOf8)) continue;
         if constexpr (!Coder::kDecodes) {
-          if (i >= farthest_ && count_ - i >= 8) {
+          if (i >= farthest && count_ - i >= 8) {
             code_eight(i);
             continue;
           }
@@ -173,7 +175,6 @@ class LabelsWalk {
   const u8* const words_;
   u16* const runs_;
   Coder& coder_;
-  u32 farthest_ = 0;
   W recent_[kRecentWords] = {};
   u32 recents_ = 0;
 };

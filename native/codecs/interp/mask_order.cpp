@@ -46,29 +46,29 @@ class RowTaker {
   RowTaker(const u32* mask, const List& list)
       : mask_(mask),
         list_(list),
-        step_(list.step),
-        most_(!kEncodes || step_ == 0 || step_ > 16 ? 1 : 32 / step_),
-        regular_(list.last == list.first + (list.count - 1) * step_ ? list.count : list.count - 1) {}
+        most_(list.step == 0 || list.step > 16 ? 1 : 32 / list.step),
+        regular_(list.last == list.first + (list.count - 1) * list.step ? list.count : list.count - 1) {}
 
   void take(u32 row, BitRow& bits) const {
     u32 first = row + list_.first;
-    for (u32 left = regular_; left != 0;) {
-      const u32 count = left < most_ ? left : most_;
-      u64 some = mask_bits(mask_, first, (count - 1) * step_ + 1);
-      for (u32 s = most_; s > 1 && s < 32; s *= 2) some = every_second(static_cast<u32>(some));
+    const u32 step = list_.step, most = kEncodes ? most_ : 1;  // else small code counts
+    for (u32 left = list_.count; left != 0;) {
+      const u32 regular = left - (list_.count - regular_);
+      if (regular == 0) first = row + list_.last;
+      const u32 count = regular == 0 ? 1 : regular < most ? regular : most;
+      u64 some = mask_bits(mask_, first, (count - 1) * step + 1);
+      for (u32 s = most; s > 1 && s < 32; s *= 2) some = every_second(static_cast<u32>(some));
       bits.put(some, count);
       left -= count;
-      first += count * step_;
+      first += count * step;
     }
-    if (regular_ != list_.count) bits.put(mask_bits(mask_, row + list_.last, 1), 1);
   }
 
  private:
   const u32* const mask_;
   const List& list_;
-  // Values within 32 positions are taken together, unless small code counts. Steps are powers of two, and 0 if there is
-  // only one value.
-  const u32 step_, most_;
+  // Values within 32 positions are taken together. Steps are powers of two, and 0 if there is only one value.
+  const u32 most_;
   const u32 regular_;  // values at regular steps: all, or all but the last
 };
 
