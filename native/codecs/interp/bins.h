@@ -28,7 +28,7 @@ H5L_FN bool is_narrow_excess(W excess) {
 
 // Whether bins of values that have a position are good without a check, and their differences from `base` narrow. A bin
 // is at most this far from the value: 8 fine points, plus 1/128 of one for the rounding of positions, plus three
-// roundings of a number of up to 2^15 fine points. That is less than 8.02, and the bound is 8.07. But a bin may still
+// roundings of a number of up to 2^18 fine points. That is less than 8.06, and the bound is 8.07. But a bin may still
 // be the fill value, unless the fill value is far from all bins, or exceed the largest number.
 template <class T>
 H5L_FN bool bins_are_plain(const Lattice<T>& lattice, i64 base) {
@@ -125,9 +125,10 @@ void place_exceptions(const Lattice<T>& lattice, const u8* values, u32 count, i6
 }
 
 // The fine point of the first value that has one; 0 if none has.
-inline i32 first_fine_point(const i32* positions, u32 count) {
+template <class T>
+i32 first_fine_point(const i32* positions, u32 count) {
   for (u32 i = 0; i < count; ++i) {
-    if (positions[i] != kNone<i32>) return fine_point_of(positions[i]);
+    if (positions[i] != kNone<i32>) return fine_point_of<T>(positions[i]);
   }
   return 0;
 }

@@ -9,6 +9,7 @@
 #include "codecs/interp/format.h"
 #include "codecs/interp/masks.h"
 #include "codecs/interp/survey.h"
+#include "codecs/interp/units.h"
 
 namespace h5lossy::H5L_TARGET::interp {
 
@@ -25,6 +26,7 @@ struct Form {
   Rule rule = {};  // of interpolation
   u32 lorenzo_axes = 0;
   u32 unit_code = 0;  // of closed forms
+  u32 grade = 0;      // of closed forms
 };
 
 inline constexpr u64 kCostUnits = kCostsPerBit / 16;  // converts estimates, in 1/8192 bit, to costs
@@ -283,10 +285,11 @@ H5L_FN u32 find_rule_place(const Shape& shape, u32 odd, u32 n, FinePoint fine_po
 }
 
 // Whether a value differs from its prediction with these weights by whole steps.
-H5L_FN u32 matches_rule(const Blend& blend, u32 active, const u32 (&along)[kMaxActiveAxes], i32 fine) {
+H5L_FN u32 matches_rule(const Blend& blend, u32 active, const u32 (&along)[kMaxActiveAxes], i32 fine,
+                        const Grade& grade) {
   u32 sum = 128;
   for (u32 i = 0; i < active; ++i) sum += blend.weights[i] * along[i];
-  return ((fine - (static_cast<i32>(sum) >> 8)) & (kUnit - 1)) == 0 ? 1 : 0;
+  return ((fine - grade.rounded(static_cast<i32>(sum) >> 8)) & (kUnit - 1)) == 0 ? 1 : 0;
 }
 
 // Among the rules with at least one axis of the largest weight, the rule with the most matches; the first of equals.
@@ -301,6 +304,25 @@ H5L_FN Rule best_rule(const u32 (&matches)[kWeightSets], u32 sets, u32 active) {
   return rule_of(best);
 }
 
+// The grade of a closed form is that of the largest position, and of all fine points that a value may become.
+// Bits of sizes may be joined by "or".
+H5L_FN u32 grade_size(i32 position) {
+  return (static_cast<u32>(position < 0 ? -position : position) + kUnit * kParts / 2) / kParts;
+}
+template <class T>
+H5L_FN u32 grade_of_sizes(u32 sizes) {
+  u32 grade = 0;
+  for (u32 g = 0; g < kMostGrade<T>; ++g) grade += sizes >> (kPlainBits + g) != 0 ? 1 : 0;
+  return grade;
+}
+
+// The first value's integer in a closed form: a multiple of 2 to the power `grade` if it is not kept.
+H5L_FN i32 first_base(i32 position, u32 grade) {
+  if (position % kParts == 0) return position / kParts;
+  return nearest_point(position, 1u << grade);
+}
+H5L_FN bool is_graded(i32 base, const Grade& grade) { return (base & ~grade.mask) == 0; }
+
 // Rounds to multiples of 16 steps.
 H5L_FN i32 rounded_base(i32 fine) {
   constexpr i32 round = 16 * kUnit;
@@ -309,11 +331,12 @@ H5L_FN i32 rounded_base(i32 fine) {
 
 #if !defined(__CUDACC__)
 
-inline Rule recognise_rule(const Shape& shape, const i32* positions) {
+template <class T>
+Rule recognise_rule(const Shape& shape, const i32* positions, const Grade& grade) {
   const u32 sets = weight_sets(shape.active);
   u32 matches[kWeightSets] = {};
   const auto fine_point_at = [&](u32 place, i32& fine) {
-    fine = fine_point_of(positions[place]);
+    fine = fine_point_of<T>(positions[place]);
     return positions[place] != kNone<i32>;
   };
   for (u32 odd = 1; odd < 1u << shape.active; ++odd) {
@@ -326,7 +349,7 @@ inline Rule recognise_rule(const Shape& shape, const i32* positions) {
       if (find_rule_place(shape, odd, step % kRulePlaces, fine_point_at, found) != step / kRulePlaces) continue;
       ++samples;
       for (u32 set = 0; set < sets; ++set) {
-        matches[set] += matches_rule(blends[set], shape.active, found.along, found.fine);
+        matches[set] += matches_rule(blends[set], shape.active, found.along, found.fine, grade);
       }
     }
   }
@@ -335,9 +358,18 @@ inline Rule recognise_rule(const Shape& shape, const i32* positions) {
 
 // The base of a closed form: the first value's fine point. If the first value is an exception, it is the next value's,
 // but rounded to 16 steps: after decoding, that value may lie on another fine point, and the base should stay the same.
-inline i32 closed_base(const i32* positions, u32 count) {
-  if (positions[0] != kNone<i32>) return fine_point_of(positions[0]);
-  return rounded_base(first_fine_point(positions, count));
+template <class T>
+i32 closed_base(const i32* positions, u32 count, u32 grade) {
+  if (positions[0] != kNone<i32>) return first_base(positions[0], grade);
+  return rounded_base(first_fine_point<T>(positions, count));
+}
+
+// The grade of a closed form.
+template <class T>
+u32 closed_grade(const i32* positions, u32 count) {
+  u32 sizes = 0;
+  for (u32 i = 0; i < count; ++i) sizes |= positions[i] == kNone<i32> ? 0 : grade_size(positions[i]);  // vectorized
+  return grade_of_sizes<T>(sizes);
 }
 
 #endif
@@ -398,7 +430,7 @@ class AxisSampler {
   }
 
   // fine_point(place, fine) is false if the value at a place is no fine point.
-  template <class FinePoint>
+  template <class T, class FinePoint>
   H5L_FN AxisSample sample(u32 n, FinePoint fine_point) const {
     const u32 odd = active_[n % actives_];
     u64 place = 0;
@@ -421,6 +453,7 @@ class AxisSampler {
     u32 sum = 0;
     bool is_usable = true;
     i32 bits = value;
+    const Grade grade(grade_of<T>(static_cast<i32>(static_cast<u32>(value) * kParts)));
     for (u32 k = 0; k < row.points && is_usable; ++k) {
       i32 near = 0;
       const i64 distance = i64{row.distances[k]} * static_cast<i64>(strides_[odd]);
@@ -429,7 +462,7 @@ class AxisSampler {
       bits |= near;
     }
     if (is_usable && (bits & (kUnit - 1)) == 0) return AxisSample::none;
-    const i32 prediction = static_cast<i32>(16 * sum + 128) >> 8;
+    const i32 prediction = grade.rounded(static_cast<i32>(16 * sum + 128) >> 8);
     return is_usable && ((value - prediction) & (kUnit - 1)) == 0 ? AxisSample::match : AxisSample::other;
   }
 
@@ -477,7 +510,7 @@ u32 recognise_axes(const Lattice<T>& lattice, const ValueReader<T>& reader, cons
     u32 samples = 0, matches = 0;
     for (u32 n = 0; n < kAxisPlaces && samples < kAxisSamples; ++n) {
       const AxisSample sample =
-          sampler.sample(n, [&](u64 place, i32& fine) { return reader.fine_point(lattice, place, fine); });
+          sampler.template sample<T>(n, [&](u64 place, i32& fine) { return reader.fine_point(lattice, place, fine); });
       samples += sample != AxisSample::none;
       matches += sample == AxisSample::match;
     }

@@ -93,7 +93,7 @@ bool decode_integers(const ValueRule<T>& rule, const Head& head, const Shape& sh
       codes -= exceptions - (ordered[0] & 1);
     }
   }
-  if (!read_codes(head, units_of(shape, head.unit_code), from, static_cast<u32>(end - from), codes, steps,
+  if (!read_codes(head, units_of(shape, head.unit_code, head.grade), from, static_cast<u32>(end - from), codes, steps,
                   memory.scratch))
     return false;
   if (codes != shape.count) put_back(ordered, shape.count, codes, steps);
@@ -103,7 +103,7 @@ bool decode_integers(const ValueRule<T>& rule, const Head& head, const Shape& sh
     rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers, {&rows, rows.take});
   } else {
     const Rule weights = {{head.weights[0], head.weights[1], head.weights[2]}};
-    rebuild_interpolation(shape, weights, steps, I{0}, integers, memory.prediction);
+    rebuild_interpolation(shape, weights, steps, I{0}, Grade(head.grade), integers, memory.prediction);
     to_values(rule, head, integers, shape.count, values);
   }
   if (!rule.is_pointwise && !head.is_closed) {

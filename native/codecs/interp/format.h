@@ -54,9 +54,16 @@ inline constexpr i32 kUnit = 1 << kUnitBits;  // fine points per step
 inline constexpr u32 kUnitCodes = 4;
 inline constexpr i32 kParts = 64;  // parts between adjacent fine points; positions are measured in these
 
-// Fine points are numbered -G to G.
+// Fine points are numbered -G to G. Not all of these numbers are used: from 2^15 on only even ones, from 2^16 on only
+// multiples of 4, and so on, since otherwise too many numbers of the type would be fine points by chance.
+inline constexpr u32 kPlainBits = 15;
 template <class T>
-inline constexpr i32 kFineLimit = sizeof(T) == 4 ? (1 << 15) - 1 : 1 << 20;
+inline constexpr u32 kMostGrade = sizeof(T) == 4 ? 3 : 0;
+template <class T>
+inline constexpr i32 kFineLimit = sizeof(T) == 4 ? (1 << (kPlainBits + kMostGrade<T>)) - 1 : 1 << 20;
+// All numbers up to this one are used.
+template <class T>
+inline constexpr i32 kPlainLimit = sizeof(T) == 4 ? (1 << kPlainBits) - 1 : kFineLimit<T>;
 
 // If x has a bin, x / step, rounded to the type, is below this in magnitude; the bin itself may equal this, because of
 // rounding. It must not be raised: "nothing drifts" depends on it (docs/design/bound.md).
@@ -187,6 +194,7 @@ H5L_FN T value_of(T integer, T unit) {
 
 enum Predictor : u32 { kFourPoints, kLorenzo };
 
+inline constexpr u32 kGradeShift = 6;   // in byte 2, of closed tiles
 inline constexpr u32 kWeightCodes = 6;  // they select the weights 16, 8, 4, 2, 1, 0
 inline constexpr u32 kLeastHeadBytes = 4;
 inline constexpr u32 kOwnTableBytes = 22;
@@ -210,6 +218,7 @@ struct Head {
   u32 patches = 0;  // entries
   i64 base = 0;
   u32 unit_code = 0;           // selects the units of closed tiles
+  u32 grade = 0;               // of closed tiles: predictions are multiples of 2 to this power
   bool has_own_table = false;  // a table of symbols, in place of classes
   u16 own_table[kSymbols] = {};
   OwnLattice own_lattice = {};  // if it exists, integers are the numbers of its points
@@ -230,7 +239,8 @@ H5L_FN u8* write_head(const Head& head, u8* out) {
       static_cast<u8>(u32{!head.has_own_table} | head.predictor << 1 | u32{head.is_fine} << 2 |
                       u32{head.is_closed} << 3 | lanes << 4 | u32{head.has_exceptions} << 6 | u32{head.is_narrow} << 7);
   out[1] = static_cast<u8>(head.model | escapes << 4 | u32{head.raw_planes != 0} << 6 | u32{head.patches != 0} << 7);
-  out[2] = static_cast<u8>(head.set | u32{is_short} << 3 | head.unit_code << 4 | u32{head.own_lattice.exists()} << 6);
+  out[2] = static_cast<u8>(head.set | u32{is_short} << 3 | head.unit_code << 4 | u32{head.own_lattice.exists()} << 6 |
+                           head.grade << kGradeShift);
   out[3] = static_cast<u8>(rule);
   out += kLeastHeadBytes;
   const auto put = [&out](auto number) {
@@ -294,8 +304,10 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   head.set = in[2] & 7;
   u32 rule = in[3];
   head.unit_code = in[2] >> 4 & 3;
-  const bool has_own_lattice = (in[2] & 64) != 0;
-  if (head.escape_bytes > 8 || in[2] >> 7 != 0 || (head.unit_code != 0 && !head.is_closed)) return nullptr;
+  head.grade = head.is_closed ? in[2] >> kGradeShift : 0;
+  const bool has_own_lattice = !head.is_closed && (in[2] & 64) != 0;
+  if (head.escape_bytes > 8 || (in[2] >> 7 != 0 && !head.is_closed) || (head.unit_code != 0 && !head.is_closed))
+    return nullptr;
   if (head.has_own_table && (head.model != 0 || head.set != 0 || head.lanes < kLeastOwnLanes)) return nullptr;
   const bool is_lorenzo = head.predictor == kLorenzo;
   if (is_lorenzo && rule > kAxesMask) return nullptr;

@@ -98,9 +98,10 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
                  const u8* values, const Summary& summary, Memory<T>& memory, const Prospects* known) {
   const u32 count = shape.count;
   const bool is_decoded = summary.beside_bins > count / 128;  // most values were decoded before
+  const u32 grade = can_close && summary.may_be_graded ? closed_grade<T>(memory.positions, count) : 0;
   if (can_close && is_decoded) {
-    Form form = {.is_fine = true, .is_closed = true};
-    form.rule = recognise_rule(shape, memory.positions);
+    Form form = {.is_fine = true, .is_closed = true, .grade = grade};
+    form.rule = recognise_rule<T>(shape, memory.positions, Grade(grade));
     writer.attempt(form, count / 8);
     if (writer.patches() <= count / 1024) return;
   }
@@ -108,6 +109,7 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
   const Prospects prospects = known != nullptr ? *known : survey_tile<T>(shape, values, positions, writer.scratch());
   Form interpolation = prospects.interpolation;
   interpolation.is_fine = interpolation.is_closed = can_close;
+  interpolation.grade = grade;
   attempt_both(writer, interpolation, prospects, shape.active != 0);
   if (!is_decoded) return;
   // Forms on fine points that are not closed: no value needs a patch.

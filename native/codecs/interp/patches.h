@@ -74,7 +74,7 @@ template <class T>
 bool patch_bins(const Lattice<T>& lattice, const u8* values, const i32* positions, const u32* exceptions, u32 place,
                 u32 count, Patches& patches) {
   return add_patches(0, count, exceptions, place, patches, [=, distance = lattice.fine](u32 i) {
-    const i32 position = positions[i], fine = fine_point_of(position);
+    const i32 position = positions[i], fine = fine_point_of<T>(position);
     const bool is_kept = multiply(static_cast<T>(fine), distance) == load<T>(values + i * sizeof(T));
     const bool is_patched = is_kept & (position != kNone<i32>);
     return is_patched ? fine - kUnit * bin_of(position) : 0;

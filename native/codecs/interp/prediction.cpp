@@ -36,7 +36,8 @@ void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, 
   *codes++ = 0;
   u32 coded = 0;
   interpolate(shape, rule, places_of(shape), 0, integers, [&](u32 position, I prediction) {
-    *codes++ = take_target<kClosed>(targets[position], prediction, units.bits_at(++coded), integers[position]);
+    *codes++ = take_target<kClosed>(targets[position], units.grade.rounded(prediction), units.bits_at(++coded),
+                                    integers[position]);
   });
   for (u32 i = shape.count; i % kBlockCodes != 0; ++i) *codes++ = 0;
 }
@@ -46,22 +47,23 @@ void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, 
 inline constexpr bool kHasSpecialShapes = kEncodes;
 
 template <class I>
-void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers, u8* scratch) {
+void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, const Grade& grade,
+                           I* integers, u8* scratch) {
   if constexpr (sizeof(I) == 4) {
     if (levels::Workspace* const space = levels::plan_levels(shape, rule, scratch); space != nullptr) {
-      levels::rebuild(*space, steps, base, integers);
+      levels::rebuild(*space, steps, base, grade, integers);
       return;
     }
     if constexpr (kHasSpecialShapes) {
       slices::Slices some;
       if (slices::find_slices(shape, some)) {
-        slices::rebuild(shape, some, rule, steps, base, integers, scratch);
+        slices::rebuild(shape, some, rule, steps, base, grade, integers, scratch);
         return;
       }
     }
   }
   integers[0] = base;
-  AddSteps<I> add = {integers, steps};
+  AddSteps<I> add = {integers, steps, grade};
   interpolate(shape, rule, places_of(shape), 0, integers, add);
 }
 
@@ -529,8 +531,8 @@ template void predict_exceptions(const Shape&, u32, const u32*, i64*);
 template void code_lorenzo(const Shape&, u32, const i32*, i32*, i32*);
 template void code_lorenzo(const Shape&, u32, const i64*, i64*, i64*);
 #endif
-template void rebuild_interpolation(const Shape&, const Rule&, const i32*, i32, i32*, u8*);
-template void rebuild_interpolation(const Shape&, const Rule&, const i64*, i64, i64*, u8*);
+template void rebuild_interpolation(const Shape&, const Rule&, const i32*, i32, const Grade&, i32*, u8*);
+template void rebuild_interpolation(const Shape&, const Rule&, const i64*, i64, const Grade&, i64*, u8*);
 template void rebuild_lorenzo(const Shape&, u32, const i32*, i32, i32*, const TakeRows<i32>&);
 template void rebuild_lorenzo(const Shape&, u32, const i64*, i64, i64*, const TakeRows<i64>&);
 

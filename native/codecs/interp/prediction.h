@@ -28,7 +28,8 @@ void code_interpolation(const Shape& shape, const Rule& rule, const I* targets, 
 
 // The decoder's side: adds steps to predictions to get integers. The first step is not used.
 template <class I>
-void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, I* integers, u8* scratch);
+void rebuild_interpolation(const Shape& shape, const Rule& rule, const I* steps, I base, const Grade& grade,
+                           I* integers, u8* scratch);
 
 // At most 32 bits of a mask, from bit `first` on.
 inline u64 mask_bits(const u32* mask, u32 first, u32 count) {

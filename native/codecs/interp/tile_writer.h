@@ -103,8 +103,8 @@ class TileWriter {
   static constexpr u64 kNoCost = ~u64{0};
 
   u64 attempt_fine(const Form& form, u32 most_patches) {
-    const i32 base =
-        form.is_closed ? closed_base(memory_.positions, count()) : first_fine_point(memory_.positions, count());
+    const i32 base = form.is_closed ? closed_base<T>(memory_.positions, count(), form.grade)
+                                    : first_fine_point<T>(memory_.positions, count());
     has_bins_ = false;
     Arrays<i32>& arrays = memory_.narrow;
     i32* const integers = arrays.integers;
@@ -113,10 +113,11 @@ class TileWriter {
     const bool has_exceptions = summary_.exceptions + summary_.without_fine != 0;
     if (has_exceptions) find_exceptions(memory_.positions, count(), memory_.mask);
     if (form.is_closed) {
-      const Units units = units_of(shape_, form.unit_code);
+      const Units units = units_of(shape_, form.unit_code, form.grade);
+      patches_ = kTileValues;
+      if (!is_graded(base, units.grade)) return kNoCost;
       code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, arrays.prediction, units,
                                has_exceptions);
-      patches_ = kTileValues;
       if (has_exceptions && !are_near(integers, count())) return kNoCost;
       const u32 ends[] = {units.quarters, units.halves, count()};
       u32 begin = 0;
@@ -128,7 +129,7 @@ class TileWriter {
       patches_ = patches.count;
       if (patches_ >= most_patches) return kNoCost;
     } else {
-      fine_points(memory_.positions, count(), base, integers);
+      fine_points<T>(memory_.positions, count(), base, integers);
       if (!code_open(form, has_exceptions, true, arrays)) return kNoCost;
     }
     return finish(form, has_exceptions, true, base, arrays, patches);
@@ -272,6 +273,7 @@ class TileWriter {
     head.is_fine = coded.form.is_fine;
     head.is_closed = coded.form.is_closed;
     head.unit_code = coded.form.unit_code;
+    head.grade = coded.form.grade;
     head.lanes = coded.coding.lanes;
     head.has_exceptions = coded.has_exceptions;
     head.is_narrow = coded.is_narrow;

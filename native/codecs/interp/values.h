@@ -45,12 +45,17 @@ inline constexpr T kRounding = static_cast<T>(u64{3} << (kMantissaBits<T> - 1));
 // Rounds to parts, which are fractions of the distance between fine points.
 template <class T>
 inline constexpr T kRoundingParts = kRounding<T> / kParts;
+// Rounds to multiples of 8 fine points.
+template <class T>
+inline constexpr T kRoundingEights = kRounding<T> * 8;
 
 // The bits of these: separate constants, since nvcc has no memory for numbers to which a function could refer.
 template <class T>
 inline constexpr Word<T> kRoundingBits = __builtin_bit_cast(Word<T>, kRounding<T>);
 template <class T>
 inline constexpr Word<T> kRoundingPartsBits = __builtin_bit_cast(Word<T>, kRoundingParts<T>);
+template <class T>
+inline constexpr Word<T> kRoundingEightsBits = __builtin_bit_cast(Word<T>, kRoundingEights<T>);
 
 // If there is no fill value, the bits of a NaN, which no number has and which is an exception anyway.
 template <class T>
@@ -58,12 +63,29 @@ H5L_FN Word<T> fill_of(const Lattice<T>& lattice) {
   return lattice.has_fill ? lattice.fill_bits : static_cast<Word<T>>(~Word<T>{0});
 }
 
-H5L_FN i32 fine_point_of(i32 position) { return static_cast<i32>(static_cast<u32>(position) + kParts / 2) >> 6; }
+// The grade of a position: 2 to this power is the distance of fine points there.
+template <class T>
+H5L_FN u32 grade_of(i32 position) {
+  const u32 size = static_cast<u32>(position < 0 ? -position : position) / kParts;
+  u32 grade = 0;
+  for (u32 g = 0; g < kMostGrade<T>; ++g) grade += size >> (kPlainBits + g) != 0 ? 1 : 0;
+  return grade;
+}
+
+// The multiple of a power of two that is nearest to a position, in fine points.
+H5L_FN i32 nearest_point(i32 position, u32 distance) {
+  return static_cast<i32>(static_cast<u32>(position) + kParts / 2 * distance) >> 6 & -static_cast<i32>(distance);
+}
+
+// The nearest fine point. That of a kept value's position is the value (docs/design/bound.md).
+template <class T>
+H5L_FN i32 fine_point_of(i32 position) {
+  return nearest_point(position, 1u << grade_of<T>(position));
+}
 H5L_FN i32 bin_of(i32 position) { return static_cast<i32>(static_cast<u32>(position) + kUnit * kParts / 2) >> 10; }
 static_assert(kParts == 1 << 6 && kUnit * kParts == 1 << 10);
 
-// Whether a fine point at this position is not on a bin. The position of a kept value is exactly that of its fine point
-// (docs/design/bound.md).
+// Whether a fine point at this position is not on a bin.
 H5L_FN bool is_beside_bin(i32 position) { return (position & (kUnit * kParts - 1)) != 0; }
 
 // Whether `rebuilt` may stand for x. The subtraction rounds, yet the test is safe: if the difference exceeded the
@@ -144,9 +166,10 @@ H5L_FN Word<T> integer_of(T bin) {
 
 // A summary of the values of a tile; for parts of a tile, summaries add up.
 struct Summary {
-  u32 exceptions = 0;    // neither a bin nor a fine point represents it
-  u32 without_fine = 0;  // other values that no fine point represents
-  u32 beside_bins = 0;   // kept values (fine points) that are not on a bin
+  u32 exceptions = 0;          // neither a bin nor a fine point represents it
+  u32 without_fine = 0;        // other values that no fine point represents
+  u32 beside_bins = 0;         // kept values (fine points) that are not on a bin
+  bool may_be_graded = false;  // some positions may be of a grade above 0
 };
 
 // Closed forms may choose fine points up to eight away. So only kept values may be larger than this, or closer than
@@ -160,13 +183,21 @@ H5L_FN T largest_free(const Lattice<T>& lattice) {
 inline constexpr i32 kNearFill = 9 * kParts;
 inline constexpr i32 kFarFill = 1 << 30;
 
+// A number of fine points, not much larger than the limit, in parts: rounded to nearest, ties to even. What is left of
+// it beside a multiple of 8 is exact.
+template <class T>
+H5L_FN i32 parts_of(T t) {
+  const T shifted = add(t, kRoundingEights<T>), rest = subtract(t, subtract(shifted, kRoundingEights<T>));
+  const auto eights = static_cast<u32>(bit_cast<Word<T>>(shifted) - kRoundingEightsBits<T>);
+  const auto parts = static_cast<u32>(bit_cast<Word<T>>(add(rest, kRoundingParts<T>)) - kRoundingPartsBits<T>);
+  return static_cast<i32>(eights * (8 * kParts) + parts);
+}
+
 // The position of the fill value; kFarFill, which is far from all positions, if it is not near a fine point.
 template <class T>
 H5L_FN i32 fill_position(const Lattice<T>& lattice) {
   const T t = multiply(bit_cast<T>(fill_of(lattice)), lattice.inverse_fine);
-  if (!(magnitude(t) < static_cast<T>(kFineLimit<T> + 16))) return kFarFill;
-  const Word<T> shifted = bit_cast<Word<T>>(add(t, kRoundingParts<T>));
-  return static_cast<i32>(static_cast<u32>(shifted - kRoundingPartsBits<T>));
+  return magnitude(t) < static_cast<T>(kFineLimit<T> + 16) ? parts_of(t) : kFarFill;
 }
 
 // What the position of a value depends on besides the lattice.
@@ -186,17 +217,15 @@ H5L_FN PositionLimits<T> position_limits(const Lattice<T>& lattice) {
 template <bool has_special, class T>
 H5L_FN i32 find_position(const Lattice<T>& l, const PositionLimits<T>& limits, Word<T> bits, bool& is_kept) {
   using W = Word<T>;
-  constexpr T lowest = kRoundingParts<T> - kFineLimit<T> - T{32} / kParts;
-  constexpr T highest = kRoundingParts<T> + kFineLimit<T> + T{31} / kParts;
-  const T x = bit_cast<T>(bits);
-  const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
-  const i32 position = static_cast<i32>(static_cast<u32>(bit_cast<W>(shifted) - kRoundingPartsBits<T>));
-  const i32 fine = fine_point_of(position);
+  constexpr u32 limit = kFineLimit<T>;
+  const T x = bit_cast<T>(bits), t = multiply(x, l.inverse_fine);
+  const i32 position = parts_of(t), fine = fine_point_of<T>(position);
   const T rebuilt = multiply(static_cast<T>(fine), l.fine);
   const bool is_equal = rebuilt == x;
-  const i32 place = is_equal ? position : position | 1;
+  const i32 place = is_equal ? static_cast<i32>(static_cast<u32>(fine) * kParts) : position | 1;
   const bool close = is_close(l, x, rebuilt);
-  bool found = (shifted >= lowest) & (shifted <= highest) & close & (is_equal | (magnitude(rebuilt) <= limits.largest));
+  bool found = (magnitude(t) < static_cast<T>(limit + 1)) & (static_cast<u32>(fine) + limit <= 2 * limit) & close &
+               (is_equal | (magnitude(rebuilt) <= limits.largest));
   if constexpr (has_special) {
     const bool is_far = is_equal | (static_cast<u32>(position) - limits.near_fill > 2 * kNearFill);
     found &= (bits != limits.fill) & (bits != l.mask_bits) & (bit_cast<W>(add(rebuilt, T{0})) != limits.fill) & is_far;
@@ -223,13 +252,12 @@ u32 find_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* 
   return static_cast<u32>(missing);
 }
 
-// The same for values that all have a position and do not exceed largest_free, which depends on the lattice here, not
-// on the type. False if there are other values; the positions are then meaningless. No position is that of the fill
-// value.
+// The same for values that all have a position, of grade 0, and do not exceed largest_free. False if there are other
+// values; the positions are then meaningless. No position is that of the fill value.
 template <class T>
 bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count, i32* positions, u32& beside_bins) {
   using W = Word<T>;
-  constexpr W most = (kFineLimit<T> - 8) * kParts;
+  constexpr W most = (kPlainLimit<T> - 8) * kParts;
   const Lattice<T> l = lattice;
   W others = 0, beside = 0;
   for (u32 i = 0; i < count; ++i) {  // vectorized
@@ -237,7 +265,7 @@ bool find_usual_positions(const Lattice<T>& lattice, const u8* values, u32 count
     const T shifted = add(multiply(x, l.inverse_fine), kRoundingParts<T>);
     const W from_zero = bit_cast<W>(shifted) - kRoundingPartsBits<T>;
     const i32 position = static_cast<i32>(static_cast<u32>(from_zero));
-    const T rebuilt = multiply(static_cast<T>(fine_point_of(position)), l.fine);
+    const T rebuilt = multiply(static_cast<T>(nearest_point(position, 1)), l.fine);
     const bool is_kept = rebuilt == x;
     others += (is_close(l, x, rebuilt) & (from_zero + most <= 2 * most)) ? 0 : 1;
     beside += (is_kept & ((from_zero & (kUnit * kParts - 1)) != 0)) ? 1 : 0;  // is_beside_bin, in words
@@ -307,12 +335,13 @@ void classify(const Lattice<T>& lattice, const u8* values, u32 count, i32* posit
   constexpr u32 some = 8 * kBatch;
   // Otherwise no position is that of the fill value, or of a mask value.
   const bool has_special = fill_position(lattice) != kFarFill || lattice.mask_bits != kNoMask<T>;
-  bool is_usual = !has_special && largest_free(lattice) == multiply(static_cast<T>(kFineLimit<T> - 8), lattice.fine);
+  bool is_usual = !has_special && largest_free(lattice) >= multiply(static_cast<T>(kPlainLimit<T> - 8), lattice.fine);
   for (u32 first = 0; first < count; first += some) {
     const u8* const from = values + first * sizeof(T);
     const u32 n = count - first < some ? count - first : some;
     is_usual = is_usual && find_usual_positions(lattice, from, n, positions + first, summary.beside_bins);
     if (is_usual) continue;
+    summary.may_be_graded = kMostGrade<T> != 0;
     const u32 missing = has_special ? find_positions<true>(lattice, from, n, positions + first, summary.beside_bins)
                                     : find_positions<false>(lattice, from, n, positions + first, summary.beside_bins);
     if (missing == 0) continue;
@@ -339,9 +368,10 @@ void place_equal(const u8* values, u32 count, Word<T> bits, i32 position, i32* p
 }
 
 // Fine points relative to `base`, for a form that is not closed.
-inline void fine_points(const i32* positions, u32 count, i32 base, i32* integers) {
+template <class T>
+void fine_points(const i32* positions, u32 count, i32 base, i32* integers) {
   for (u32 i = 0; i < count; ++i) {  // vectorized
-    integers[i] = positions[i] == kNone<i32> ? kNone<i32> : fine_point_of(positions[i]) - base;
+    integers[i] = positions[i] == kNone<i32> ? kNone<i32> : fine_point_of<T>(positions[i]) - base;
   }
 }
 

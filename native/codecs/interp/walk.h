@@ -295,9 +295,10 @@ template <class I>
 struct AddSteps {
   I* integers;
   const I* steps;
+  Grade grade;
   void operator()(u32 position, I prediction) {
     using U = Unsigned<I>;
-    integers[position] = static_cast<I>(static_cast<U>(prediction) + static_cast<U>(*++steps));
+    integers[position] = static_cast<I>(static_cast<U>(grade.rounded(prediction)) + static_cast<U>(*++steps));
   }
 };
 

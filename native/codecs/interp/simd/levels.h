@@ -395,6 +395,10 @@ inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit)
   }
 }
 
+H5L_INLINE Lanes rounded(Lanes predictions, const Grade& grade) {
+  return (predictions + grade.half) & static_cast<u32>(grade.mask);
+}
+
 // Computes codes as take_target (walk.h) does.
 template <bool kClosed>
 H5L_INLINE Lanes codes_of(Lanes targets, Lanes predictions, u32 unit_bits) {
@@ -414,7 +418,9 @@ struct TakeTargets {
   u32* at;
   u32* codes;
   u32 unit_bits;
-  void operator()(u32 k, Lanes prediction) const {
+  Grade grade;
+  void operator()(u32 k, Lanes predicted) const {
+    const Lanes prediction = kClosed ? rounded(predicted, grade) : predicted;
     const Lanes code = codes_of<kClosed>(load_lanes(at + k), prediction, unit_bits);
     store_lanes(codes + k, code);
     store_lanes(at + k, prediction + code);
@@ -423,7 +429,10 @@ struct TakeTargets {
 
 struct TakeSteps {
   u32* at;
-  void operator()(u32 k, Lanes prediction) const { store_lanes(at + k, prediction + load_lanes(at + k)); }
+  Grade grade;
+  void operator()(u32 k, Lanes prediction) const {
+    store_lanes(at + k, rounded(prediction, grade) + load_lanes(at + k));
+  }
 };
 
 // What is done with predictions: 0 open, 1 closed, 2 decoding.
@@ -433,11 +442,12 @@ struct MakeTake {
   u32* codes;  // from `origin` on
   u32 origin;
   u32 unit_bits;
+  Grade grade;
   auto operator()(u32 offset) const {
     if constexpr (kWhat == 2) {
-      return TakeSteps{at + offset};
+      return TakeSteps{at + offset, grade};
     } else {
-      return TakeTargets<kWhat == 1>{at + offset, codes + (offset - origin), unit_bits};
+      return TakeTargets<kWhat == 1>{at + offset, codes + (offset - origin), unit_bits, grade};
     }
   }
 };
@@ -459,7 +469,8 @@ inline void code(Workspace& space, const i32* targets, i32 base, const Units& un
   *next++ = 0;
   interpolate(plan.shape, plan.rule, places_of(space), plan.levels, coarse, [&](u32 place, i32 prediction) {
     const u32 unit_bits = units.bits_at(static_cast<u32>(next - reinterpret_cast<u32*>(codes)));
-    *next++ = static_cast<u32>(take_target<kClosed>(coarse[place], prediction, unit_bits, coarse[place]));
+    const i32 rounded = units.grade.rounded(prediction);
+    *next++ = static_cast<u32>(take_target<kClosed>(coarse[place], rounded, unit_bits, coarse[place]));
   });
   for (u32 l = plan.levels; l-- > 0;) {
     const Level& level = space.levels[l];
@@ -468,7 +479,7 @@ inline void code(Workspace& space, const i32* targets, i32 base, const Units& un
       Pass<Make> pass(plan, level, part, blend);
       const u32 unit_bits = units.bits_at(static_cast<u32>(next - reinterpret_cast<u32*>(codes)));
       for_slabs(plan, level, part, [&](const Slab& slab, u32 offset) {
-        pass(slab, Make{level.parts[part], places, offset, unit_bits});
+        pass(slab, Make{level.parts[part], places, offset, unit_bits, units.grade});
         next = move_codes<false>(plan, level, part, slab, places, offset, next);
       });
     });
@@ -477,11 +488,11 @@ inline void code(Workspace& space, const i32* targets, i32 base, const Units& un
   for (u32 i = plan.shape.count; i % kBlockCodes != 0; ++i) *next++ = 0;
 }
 
-inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers) {
+inline void rebuild(Workspace& space, const i32* steps, i32 base, const Grade& grade, i32* integers) {
   const Plan& plan = space.plan;
   i32* const coarse = reinterpret_cast<i32*>(space.levels[plan.levels - 1].parts[0]);
   coarse[0] = base;
-  AddSteps<i32> add = {coarse, steps};
+  AddSteps<i32> add = {coarse, steps, grade};
   interpolate(plan.shape, plan.rule, places_of(space), plan.levels, coarse, add);
   const u32* next = reinterpret_cast<const u32*>(add.steps + 1);
   for (u32 l = plan.levels; l-- > 0;) {
@@ -491,7 +502,7 @@ inline void rebuild(Workspace& space, const i32* steps, i32 base, i32* integers)
       Pass<Make> pass(plan, level, part, blend);
       for_slabs(plan, level, part, [&](const Slab& slab, u32) {
         next = move_codes<true>(plan, level, part, slab, level.parts[part], 0, next);
-        pass(slab, Make{level.parts[part], nullptr, 0, 0});
+        pass(slab, Make{level.parts[part], nullptr, 0, 0, grade});
       });
     });
     merge_level(plan, space.levels, l, reinterpret_cast<u32*>(integers));

@@ -95,7 +95,7 @@ inline void code(const Shape& shape, const Slices& slices, const Rule& rule, con
   *codes++ = 0;
   predict_firsts(shape, places_of(shape), integers, [&](u32 position, i32 prediction) {
     const u32 unit_bits = units.bits_at(static_cast<u32>(codes - begin));
-    *codes++ = take_target<kClosed>(targets[position], prediction, unit_bits, integers[position]);
+    *codes++ = take_target<kClosed>(targets[position], units.grade.rounded(prediction), unit_bits, integers[position]);
   });
   const u32 firsts = static_cast<u32>(codes - begin);
   u32 unit_bits = 0;  // of a pass
@@ -107,7 +107,8 @@ inline void code(const Shape& shape, const Slices& slices, const Rule& rule, con
       [&](u32 first, u32 count, Column* values) {
         to_columns(reinterpret_cast<const u32*>(targets) + first * length, count, length, values);
       },
-      [&](Column& value, Lanes prediction) {
+      [&](Column& value, Lanes predicted) {
+        const Lanes prediction = levels::rounded(predicted, units.grade);
         const Lanes code = levels::codes_of<kClosed>(numbers_of(value), prediction, unit_bits);
         levels::store_lanes(next++->lanes, code);
         levels::store_lanes(value.lanes, prediction + code);
@@ -121,19 +122,21 @@ inline void code(const Shape& shape, const Slices& slices, const Rule& rule, con
 }
 
 inline void rebuild(const Shape& shape, const Slices& slices, const Rule& rule, const i32* steps, i32 base,
-                    i32* integers, u8* scratch) {
+                    const Grade& grade, i32* integers, u8* scratch) {
   const u32 length = slices.one.count;
   integers[0] = base;
   ++steps;
   predict_firsts(shape, places_of(shape), integers, [&](u32 position, i32 prediction) {
-    integers[position] = static_cast<i32>(static_cast<u32>(prediction) + static_cast<u32>(*steps++));
+    integers[position] = static_cast<i32>(static_cast<u32>(grade.rounded(prediction)) + static_cast<u32>(*steps++));
   });
   const u32* const rest = reinterpret_cast<const u32*>(steps);
   Column* const pass = new (scratch + length * sizeof(Column)) Column[length];
   const Column* next = pass;
   for_slices(
       slices, rule, integers, scratch, [](u32, u32, Column*) {},
-      [&](Column& value, Lanes prediction) { levels::store_lanes(value.lanes, prediction + numbers_of(*next++)); },
+      [&](Column& value, Lanes prediction) {
+        levels::store_lanes(value.lanes, levels::rounded(prediction, grade) + numbers_of(*next++));
+      },
       [&](u32 place, u32 count, u32 entries) {
         to_columns(rest + place, count, entries, pass);
         next = pass;
