@@ -321,7 +321,7 @@ class Tile {
     if (!is_fine) interp::restore_patches(l_, section.data(), entries, integers.data(), base, to);
 
     for (u32 i = 0; i < count_; ++i) {
-      if (is_fine ? !naive_[i].has_fine : !naive_[i].has_bin) continue;
+      if (integers[i] == kNone<I> || (is_fine ? !naive_[i].has_fine : !naive_[i].has_bin)) continue;
       Bits<T> bits;
       std::memcpy(&bits, to + i * sizeof(T), sizeof(T));
       const T y = std::bit_cast<T>(bits);
@@ -336,16 +336,21 @@ class Tile {
   // Closed forms with predictions of all kinds: whole steps keep the bound, and patches keep what has to be kept.
   void check_closed() {
     constexpr std::int64_t limit = interp::kFineLimit<T>;
+    const auto beyond = [](const Naive& value, int grade) {
+      return value.has_fine && sizeof(T) == 4 && std::abs(value.position) + 512 >= std::int64_t{1} << (21 + grade);
+    };
     int grade = 0;
-    for (const Naive& value : naive_) {
-      if (value.has_fine) grade = std::max(grade, grade_of<T>(std::abs(value.position) + 512));
+    while (grade < 3 && std::count_if(
+                            naive_.begin(), naive_.end(), [&](const Naive& value) { return beyond(value, grade); }) >
+                            count_ / 1024) {
+      ++grade;
     }
     CHECK(static_cast<int>(interp::closed_grade<T>(positions_.data(), count_)) == grade, "%s", name());
     const std::int64_t distance = 1 << grade;
     std::vector<i32> distances(count_), predictions(count_), integers(count_, kNone<i32>);
     for (u32 i = 0; i < count_; ++i) {
       const Naive& value = naive_[i];
-      if (!value.has_fine) continue;
+      if (!value.has_fine || (grade < 3 && beyond(value, grade))) continue;
       const std::int64_t prediction = random_.between(-limit / distance, limit / distance) * distance;
       const std::int64_t steps = floor_shift(value.position - 64 * prediction + 512, 10);
       const std::int64_t q = value.is_fixed ? value.fine : prediction + 16 * steps;
@@ -460,7 +465,7 @@ void check_hostile(Random& random) {
       const std::uint64_t hostile = hostile_one_in[random.below(4)], on_it = lattice_one_in[random.below(4)];
       Values<T> source(random, setting, hostile);
       const Lattice<T> plain = make_lattice<T>(bound);
-      std::vector<Bits<T>> values = source.make(random.below(random.one_in(4) ? 1000 : 200));
+      std::vector<Bits<T>> values = source.make(random.below(random.one_in(4) ? 2500 : 200));
       for (Bits<T>& bits : values) {
         if (on_it != 0 && random.one_in(on_it)) bits = on_lattice(random, plain);
       }
