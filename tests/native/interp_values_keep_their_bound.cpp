@@ -457,7 +457,7 @@ std::vector<double> bounds() {
 
 template <class T>
 void check_hostile(Random& random) {
-  const GuardedMemory memory(9000);
+  const GuardedMemory memory(21000);
   for (const double bound : bounds<T>()) {
     for (int i = 0; i < 400; ++i) {
       const Setting setting = {H5L_BOUND_ABSOLUTE, bound};
