@@ -26,8 +26,10 @@ from .interp_labels import IS_LABELS, pack_labels, take_labels
 from .interp_lattice import (
     UNIT,
     Values,
+    grade_of,
     lattice_values,
     nearest_bins,
+    nearest_point,
     own_quantizer,
     own_values,
     values_of,
@@ -163,7 +165,8 @@ class Head:
         sizes |= (coder.raw > 0) << 6 | (self.entries > 0) << 7
         is_short = -(1 << 15) <= self.base < 1 << 15
         rule = form.axes + sum(code * len(WEIGHTS) ** i for i, code in enumerate(form.weight_codes))
-        head = bytes([flags, sizes, coder.table_set | is_short << 3 | form.units << 4, rule])
+        third = coder.table_set | is_short << 3 | form.units << 4 | form.grade << 6
+        head = bytes([flags, sizes, third, rule])
         head += self.base.to_bytes(2 if is_short else float_type.size, "little", signed=True)
         head += b"".join(n.to_bytes(2, "little") for n in (coder.raw, self.entries) if n)
         if coder.own_table:
@@ -196,7 +199,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_
     model, escape = sizes & 15, sizes >> 4 & 3
     units = third >> 4 & 3
     own_lattice: tuple[float, float] | None = None
-    if third >> 6 & 1:
+    if not is_closed and third >> 6 & 1:
         d, c = np.frombuffer(reader.take(16), "<f8").tolist()
         with np.errstate(over="ignore"):
             are_of_type = all(float(float_type.number(number)) == number for number in (d, c))
@@ -205,7 +208,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_
         if is_fine or entries or are_bins:
             raise Corrupt("an own lattice where there is none")
         own_lattice = d, c
-    if third >> 7 or escape >= len(ESCAPE_BYTES):
+    if (third >> 7 and not is_closed) or escape >= len(ESCAPE_BYTES):
         raise Corrupt("a head that is out of range")
     if is_lorenzo and rule > 15:
         raise Corrupt(f"axes {rule:#x}")
@@ -229,6 +232,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_
         is_fine=is_fine,
         is_closed=is_closed,
         units=units,
+        grade=third >> 6 if is_closed else 0,
     )
     lanes = LANES[flags >> 4 & 3]
     if own_table and (lanes < 16 or model or table_set):
@@ -322,11 +326,12 @@ def decode_tile(
 
 
 class InForm(NamedTuple):
-    """A tile in a form: its integers, exceptions, patches and residuals.
+    """A tile in a form, with its grade: its integers, exceptions, patches and residuals.
 
     Patches are in raster order; those of closed forms, and residuals, are in coding order.
     """
 
+    form: Form
     base: int
     is_narrow: bool
     q: Array
@@ -346,8 +351,15 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
         patches[off_bins] = (values.g - UNIT * values.k)[off_bins]
     kept = np.flatnonzero(~is_exception)
     base = int(q[kept[0]]) if kept.size else 0
-    if form.is_closed and is_exception[0]:
-        base = (base + 128) & -256
+    if form.is_closed:
+        largest = np.abs(values.parts[kept]).max(initial=0) + 512
+        form = dataclasses.replace(form, grade=int(grade_of(largest, values.float_type)))
+        if is_exception[0]:
+            base = (base + 128) & -256
+        elif not values.is_kept[0]:
+            base = int(nearest_point(values.parts[0], form.grade))
+        if base % (1 << form.grade):
+            return None
     is_narrow = bool((np.abs(q - base) < 1 << 22)[~is_exception].all())
     is_free = is_exception  # to take any integer
     if not form.is_fine and values.quantizer is not None:
@@ -380,7 +392,7 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
             return None
     if np.count_nonzero(patches) > MOST_PATCHES:
         return None
-    return InForm(base, is_narrow, q, is_exception, patches, residuals)
+    return InForm(form, base, is_narrow, q, is_exception, patches, residuals)
 
 
 def _interpolated(
@@ -410,7 +422,8 @@ def _interpolated(
     changes = [np.zeros(1, "<i8")]
     top = passes[0].level if passes else 1
     changes += [
-        changes_at(first[i : i + 1], q[first[i - 1 : i]], top) for i in range(1, first.size)
+        changes_at(first[i : i + 1], form.rounded(q[first[i - 1 : i]]), top)
+        for i in range(1, first.size)
     ]
     for step in passes:
         predictions = predict(q, form, values.shape, active, step)
@@ -443,7 +456,7 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
         exceptions = pack_exceptions(values.bits, stored, tile.is_exception, values.shape)
     patches = np.array(entries, "<u2").tobytes()
     head = Head(
-        form=form,
+        form=tile.form,
         coder=coded.head,
         has_exceptions=has_exceptions,
         is_narrow=tile.is_narrow,

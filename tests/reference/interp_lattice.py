@@ -22,6 +22,9 @@ STEP_FACTOR = 4057 / 4096
 UNIT = 16
 """Fine points to a step."""
 
+MOST_GRADE = 3
+"""Far from zero only multiples of 2^grade are fine points that an encoder uses."""
+
 
 def own_quantizer(quantizer: Quantizer, float_type: FloatType) -> Quantizer:
     """Give this codec's quantizer, with a smaller step and B, from PFPL's.
@@ -38,8 +41,23 @@ def own_quantizer(quantizer: Quantizer, float_type: FloatType) -> Quantizer:
 
 
 def fine_limit(float_type: FloatType) -> int:
-    """Give G, the largest number of a fine point that an encoder uses."""
-    return 2**15 - 1 if float_type.size == 4 else 2**20
+    """Give G: fine points that an encoder uses are numbered -G to G."""
+    return 2**18 - 1 if float_type.size == 4 else 2**20
+
+
+def grade_of(position: Array, float_type: FloatType) -> Array:
+    """Give the grades of positions, which are in 64ths of the distance of fine points."""
+    grades = np.zeros(position.shape, "<i8")
+    if float_type.size == 4:
+        for grade in range(MOST_GRADE):
+            grades += np.abs(position) >= 1 << (21 + grade)
+    return grades
+
+
+def nearest_point(position: Array, grade: Array | int) -> Array:
+    """Give the nearest fine points of a grade, which are multiples of 2^grade."""
+    points: Array = (position + (32 << grade)) >> 6 & -(1 << grade)
+    return points
 
 
 def lattice_values(
@@ -176,7 +194,7 @@ def values_of(
         t = x * (inverse * float_type.number(UNIT))
         has_fine = can_be & (np.abs(t) < float_type.number(limit + 1))
         position = np.rint(np.where(has_fine, t, zero) * float_type.number(64)).astype("<i8")
-        g = (position + 32) >> 6
+        g = nearest_point(position, grade_of(position, float_type))
         has_fine &= (np.abs(g) <= limit) & is_good(bits, g, is_fine=True)
         points = lattice_values(g, float_type, quantizer, is_fine=True)
         points = points.view(float_type.float_dtype)
