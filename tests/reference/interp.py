@@ -24,9 +24,11 @@ from .interp_coder import (
 from .interp_exceptions import pack_exceptions, pack_patches, take_exceptions, unpack_patches
 from .interp_labels import IS_LABELS, pack_labels, take_labels
 from .interp_lattice import (
+    MOST_GRADE,
     UNIT,
     Values,
-    grade_of,
+    are_beyond,
+    closed_grade,
     lattice_values,
     nearest_bins,
     nearest_point,
@@ -344,6 +346,11 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
     """Predict the values of a tile in a form; None where the form fails."""
     shape = values.shape
     is_exception = ~(values.has_fine if form.is_fine else values.has_bin)
+    if form.is_closed:
+        grade = closed_grade(values)
+        form = dataclasses.replace(form, grade=grade)
+        if grade < MOST_GRADE:
+            is_exception |= are_beyond(values, grade)
     q = np.where(is_exception, 0, values.g if form.is_fine else values.k)
     patches = np.zeros_like(q)
     if not form.is_fine:
@@ -352,8 +359,6 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
     kept = np.flatnonzero(~is_exception)
     base = int(q[kept[0]]) if kept.size else 0
     if form.is_closed:
-        largest = np.abs(values.parts[kept]).max(initial=0) + 512
-        form = dataclasses.replace(form, grade=int(grade_of(largest, values.float_type)))
         if is_exception[0]:
             base = (base + 128) & -256
         elif not values.is_kept[0]:
@@ -452,7 +457,7 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     exceptions = b""
     if has_exceptions:
         bins = lattice_values(values.k, values.float_type, values.quantizer, is_fine=False)
-        stored = np.where(values.has_bin, bins, values.bits)
+        stored = np.where(values.has_bin & ~values.is_kept, bins, values.bits)
         exceptions = pack_exceptions(values.bits, stored, tile.is_exception, values.shape)
     patches = np.array(entries, "<u2").tobytes()
     head = Head(

@@ -221,6 +221,19 @@ def values_of(
     )
 
 
+def are_beyond(values: Values, grade: int) -> Array:
+    """Say which values a closed form of a grade cannot have, if it is below the largest one."""
+    is_far: Array = np.abs(values.parts) + 512 >= 1 << (21 + grade)
+    return is_far & values.has_fine & (values.float_type.size == 4)
+
+
+def closed_grade(values: Values) -> int:
+    """Give the grade of closed forms of a tile."""
+    grades = range(MOST_GRADE)
+    few = [g for g in grades if np.count_nonzero(are_beyond(values, g)) <= values.bits.size // 1024]
+    return min(few, default=MOST_GRADE)
+
+
 def nearest_bins(values: Values) -> tuple[Array, Array]:
     """Find bins for exceptions of forms on bins: the nearest ones, and whether there is one."""
     if values.quantizer is None or values.are_bins:
