@@ -149,6 +149,35 @@ def test_tiles_may_be_of_all_grades_below(decoder: Any, grade: int, sign: int) -
     assert (head.form.is_closed, head.form.grade) == (True, grade)
 
 
+@each_grade
+@both_signs
+@pytest.mark.parametrize("first", [0, 100])
+def test_a_few_values_beyond_a_grade_are_exceptions(
+    decoder: Any, grade: int, sign: int, first: int
+) -> None:
+    """One in 1024 at most; more of them give the tile a higher grade."""
+    low = (300, *BORDERS.values())[grade - 1] * 1.1
+    values = smooth((40, 60), low, 0.95 * BORDERS[grade]) * np.float32(sign)
+    values = values.reshape(-1)
+    beyond = first + np.arange(3) * 900
+    far = sign * np.array([1.3, 1.1, 1.7]) * BORDERS[grade]
+    for count, is_kept in itertools.product((1, 2, 3), (False, True)):
+        changed = values.copy()
+        numbers = np.rint(far[:count] / 8) * 8 + (0 if is_kept else 3.3)
+        changed[beyond[:count]] = points(numbers)
+        head, decoded = encoded(changed.reshape(40, 60), decoder, axes=(-2, -1))
+        decoded = decoded.reshape(-1)[beyond[:count]]
+        assert head.form.is_closed
+        assert head.form.grade == (grade - 1 if count < 3 else grade)
+        assert head.has_exceptions == (count < 3)
+        if first == 0 and count < 3:
+            assert head.base % 256 == 0
+        if is_kept:
+            assert_same_bits(decoded, points(numbers))
+        elif count < 3:  # they are not what they were, so that they can be in any form
+            assert_same_bits(decoded, points(np.rint(numbers / 16) * 16))
+
+
 def test_units_are_not_below_the_grade(decoder: Any) -> None:
     found = set()
     for low, high in ((30000, 32000), (40000, 45000), (70000, 80000), (140000, 150000)):
