@@ -316,7 +316,12 @@ H5L_FN i32 first_base(i32 position, u32 grade) {
   if (position % kParts == 0) return position / kParts;
   return nearest_point(position, 1u << grade);
 }
-H5L_FN bool is_graded(i32 base, const Grade& grade) { return (base & ~grade.mask) == 0; }
+
+// Whether the first value of a closed form has to be an exception: it is kept, and integers could not be counted from
+// it.
+H5L_FN bool is_no_base(i32 position, const Grade& grade) {
+  return position != kNone<i32> && position % kParts == 0 && (position / kParts & ~grade.mask) != 0;
+}
 
 // Rounds to multiples of 16 steps.
 H5L_FN i32 rounded_base(i32 fine) {
@@ -371,16 +376,14 @@ u32 closed_grade(const i32* positions, u32 count) {
   return grade;
 }
 
-// Hides the positions of values beyond the grade of a closed form while it exists.
+// Hides the positions of values that a closed form of this grade cannot have, while it exists.
 template <class T>
 class HiddenPositions {
  public:
   HiddenPositions(i32* positions, u32 count, u32 grade) : positions_(positions) {
+    if (count != 0 && is_no_base(positions[0], Grade(grade))) hide(0);
     for (u32 i = 0; grade < kMostGrade<T> && i < count; ++i) {
-      if (!is_beyond(positions[i], grade)) continue;
-      places_[hidden_] = i;
-      hidden_positions_[hidden_++] = positions[i];
-      positions[i] = kNone<i32>;
+      if (is_beyond(positions[i], grade)) hide(i);
     }
   }
   ~HiddenPositions() {
@@ -391,9 +394,17 @@ class HiddenPositions {
   u32 count() const { return hidden_; }
 
  private:
+  static constexpr u32 kMost = kTileValues / kBeyondShare + 1;
+
+  void hide(u32 place) {
+    places_[hidden_] = place;
+    hidden_positions_[hidden_++] = positions_[place];
+    positions_[place] = kNone<i32>;
+  }
+
   i32* positions_;
-  u32 hidden_ = 0, places_[kTileValues / kBeyondShare];
-  i32 hidden_positions_[kTileValues / kBeyondShare];
+  u32 hidden_ = 0, places_[kMost];
+  i32 hidden_positions_[kMost];
 };
 
 #endif

@@ -117,7 +117,6 @@ class TileWriter {
     if (form.is_closed) {
       const Units units = units_of(shape_, form.unit_code, form.grade);
       patches_ = kTileValues;
-      if (!is_graded(base, units.grade)) return kNoCost;
       code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, arrays.prediction, units,
                                has_exceptions);
       if (has_exceptions && !are_near(integers, count())) return kNoCost;
