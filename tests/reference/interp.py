@@ -351,6 +351,7 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
         form = dataclasses.replace(form, grade=grade)
         if grade < MOST_GRADE:
             is_exception |= are_beyond(values, grade)
+        is_exception[0] |= values.is_kept[0] and values.g[0] % (1 << grade) != 0
     q = np.where(is_exception, 0, values.g if form.is_fine else values.k)
     patches = np.zeros_like(q)
     if not form.is_fine:
@@ -363,8 +364,6 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
             base = (base + 128) & -256
         elif not values.is_kept[0]:
             base = int(nearest_point(values.parts[0], form.grade))
-        if base % (1 << form.grade):
-            return None
     is_narrow = bool((np.abs(q - base) < 1 << 22)[~is_exception].all())
     is_free = is_exception  # to take any integer
     if not form.is_fine and values.quantizer is not None:
