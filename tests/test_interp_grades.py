@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import h5lossy
-from checks import Array, assert_kept, assert_same_bits, bits_of, floats_of
+from checks import Array, assert_kept, assert_same_bits, bits_of, floats_of, pattern
 from h5lossy import Interp
 from reference import blocks, interp, interp_prediction, pfpl
 from reference import frame as reference
@@ -68,7 +68,8 @@ def in_the_reference(values: Array, bound: float, fill_value: Any, frame: bytes)
         return head
     step = pfpl.float_to_bits(2.0 * pfpl.narrowed_bound(bound, FLOAT32))
     quantizer = interp.own_quantizer(Quantizer(Kind.ABSOLUTE, step), FLOAT32)
-    fill_bits = None if fill_value is None else int(bits_of(np.array([fill_value], "f4"))[0])
+    fill_bits = None if fill_value is None else pattern(fill_value, "f4")
+    fill_bits = reference._counting(fill_bits, FLOAT32)
     form = dataclasses.replace(head.form, grade=0)  # it finds out
     found = interp.encode_tile(
         bits_of(values),
