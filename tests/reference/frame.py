@@ -28,7 +28,6 @@ from .common import (
     Unsupported,
     bits_to_float,
 )
-from .interp_lattice import fine_limit, grade_of, nearest_point
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -729,15 +728,12 @@ def _smallest(
 
 def _has_fine_points(plan: Frame, bits: Array, fill_bits: int | None) -> bool:
     """Say whether one of the values is a multiple of a 16th of the step, and not of the step."""
-    number, float_type = plan.float_type.number, plan.float_type
-    fine, limit = number(bits_to_float(plan.step) / 16), fine_limit(float_type)
+    fine = plan.float_type.number(bits_to_float(plan.step) / 16)
     values = bits.view(plan.dtype.newbyteorder("<"))
     with np.errstate(all="ignore"):
         near = np.rint(values / fine)
-        near[~(np.abs(near) <= limit)] = 0
-        position = 64 * near.astype("<i8")
-        is_used = 64 * nearest_point(position, grade_of(position, float_type)) == position
-        is_one = is_used & (near % 16 != 0) & (near * fine == values)
+        near[~CODECS[SMALLEST].are_used(near, plan.float_type)] = 0
+        is_one = (near % 16 != 0) & (near * fine == values)
     return bool((is_one & (bits != (0 if fill_bits is None else fill_bits))).any())
 
 

@@ -60,6 +60,15 @@ def nearest_point(position: Array, grade: Array | int) -> Array:
     return points
 
 
+def are_used(numbers: Array, float_type: FloatType) -> Array:
+    """Say which numbers, in floating point, are of fine points that an encoder uses."""
+    near = np.abs(numbers) <= fine_limit(float_type)
+    positions = 64 * np.where(near, numbers, 0).astype("<i8")
+    is_point = 64 * nearest_point(positions, grade_of(positions, float_type)) == positions
+    used: Array = near & is_point
+    return used
+
+
 def lattice_values(
     q: Array, float_type: FloatType, quantizer: Quantizer | None, *, is_fine: bool
 ) -> Array:
