@@ -67,6 +67,7 @@ H5L_DEVICE void describe(TileRecord& record, const Form& form, bool has_exceptio
   head.is_fine = form.is_fine;
   head.is_closed = form.is_closed;
   head.unit_code = form.unit_code;
+  head.grade = form.grade;
   head.has_exceptions = has_exceptions;
   head.is_narrow = is_narrow;
   for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = form.is_lorenzo ? 0 : form.rule.weights[i];
@@ -253,6 +254,14 @@ H5L_DEVICE u32 least_of_block(u32 number, u32* scratch) {
   u32 least = ~u32{0};
   H5L_UNROLL for (u32 w = 0; w < warps; ++w) least = scratch[w] < least ? scratch[w] : least;
   return least;
+}
+
+// The grade of a closed form; each thread gives sizes of positions (grade_size).
+template <class T, u32 warps>
+H5L_DEVICE u32 grade_of_block(u32 sizes, u32* scratch) {
+  constexpr u32 most = kMostGrade<T>;
+  if constexpr (most == 0) return 0;
+  return most - least_of_block<warps>(most - grade_of_sizes<T>(sizes), scratch);
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp
