@@ -307,7 +307,8 @@ H5L_FN Rule best_rule(const u32 (&matches)[kWeightSets], u32 sets, u32 active) {
 // The grade of a closed form is that of the largest position, and of all fine points that a value may become.
 // Bits of sizes may be joined by "or".
 H5L_FN u32 grade_size(i32 position) {
-  return (static_cast<u32>(position < 0 ? -position : position) + kUnit * kParts / 2) / kParts;
+  const u32 p = static_cast<u32>(position);
+  return ((position < 0 ? 0 - p : p) + kUnit * kParts / 2) / kParts;
 }
 template <class T>
 H5L_FN u32 grade_of_sizes(u32 sizes) {
