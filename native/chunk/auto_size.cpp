@@ -62,7 +62,7 @@ bool has_fine_points(const Quantizer& quantizer, bool big_endian, Bytes raw) {
       const bool is_near = std::abs(t) < static_cast<T>(kMostFine<T>) + T{0.5};  // false for NaN
       const int number = static_cast<int>(is_near ? t + std::copysign(T{0.5}, t) : T{0});
       const bool is_fill = quantizer.has_fill && words[i] == fill;
-      found += number % kFineUnit != 0 && static_cast<T>(number) * fine == x && !is_fill;
+      found += number % kFineUnit != 0 && is_fine_number<T>(number) && static_cast<T>(number) * fine == x && !is_fill;
     }
   }
   return found != 0;

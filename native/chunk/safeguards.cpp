@@ -77,7 +77,8 @@ class Moves {
   // quotient.
   [[nodiscard]] T move(T x) const {
     const T fine = step_ / kFineUnit, number = std::round(x / fine);
-    if (std::abs(number) <= static_cast<T>(kMostFine<T>) && number * fine == x) return x;
+    const bool may_be_fine = std::abs(number) <= static_cast<T>(kMostFine<T>) && number * fine == x;
+    if (may_be_fine && is_fine_number<T>(static_cast<int>(number))) return x;
     if (std::abs(x / step_) >= static_cast<T>(scalar::kBinLimit<T>)) return x;
     const T bin = nearest_bin(x);
     if (!scalar::are_parted(quantizer_.cuts, x, bin)) return is_good(x, bin) ? bin : x;

@@ -23,6 +23,15 @@ static_assert(kFineUnit == scalar::interp::kUnit);
 static_assert(kMostFine<float> == scalar::interp::kFineLimit<float>);
 static_assert(kMostFine<double> == scalar::interp::kFineLimit<double>);
 
+// The number of a fine point up to this one, on no bin.
+template <class T>
+int some_number(Random& random, int most) {
+  for (;;) {
+    const int number = static_cast<int>(random.below(static_cast<std::uint64_t>(most) >> random.below(8)));
+    if (number % kFineUnit != 0 && is_fine_number<T>(number)) return number;
+  }
+}
+
 template <class T>
 void check(double bound) {
   h5l_params params = make_params(H5L_BOUND_ABSOLUTE, bound, sizeof(T));
@@ -39,6 +48,8 @@ void check(double bound) {
     for (Bits<T>& bits : plain) {
       const T some[] = {static_cast<T>(random.below(most / kFineUnit)) * step,
                         static_cast<T>(most + 1 + random.below(100)) * fine,
+                        sizeof(T) == 4 ? static_cast<T>((1 << 15) + 1 + 2 * random.below(1 << 14)) * fine : T{0},
+                        sizeof(T) == 4 ? static_cast<T>((1 << 17) + 4 + 8 * random.below(1 << 13)) * fine : T{0},
                         static_cast<T>(random.below(most)) * fine + fine / 3,
                         std::numeric_limits<T>::infinity(),
                         std::numeric_limits<T>::quiet_NaN(),
@@ -52,7 +63,7 @@ void check(double bound) {
     };
     CHECK(!sees(plain), "float%zu, bound %g: of %zu values none is a fine point", 8 * sizeof(T), bound, count);
     for (int repeat = 0; repeat < 20; ++repeat) {
-      const int numbers[] = {1, most - 1, most - 2, static_cast<int>(random.below(most / kFineUnit)) * kFineUnit + 7};
+      const int numbers[] = {1, sizeof(T) == 4 ? most - 7 : most - 1, (1 << 15) - 1, some_number<T>(random, most)};
       const int number = numbers[repeat % 4] * (repeat / 4 % 2 == 0 ? 1 : -1);
       std::vector<Bits<T>> values = plain;
       values[random.below(count)] = std::bit_cast<Bits<T>>(static_cast<T>(number) * fine);

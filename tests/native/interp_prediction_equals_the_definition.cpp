@@ -224,11 +224,13 @@ struct Coded {
 
 template <class I>
 Coded<I> code_naively(const Grid& box, const std::vector<int>& weights, bool is_closed, const std::vector<I>& targets,
-                      I base) {
+                      I base, u32 grade) {
   Coded<I> coded;
   std::vector<bool> is_coded(targets.size());
   coded.integers.resize(targets.size());
-  interpolate(box, weights, coded.integers, [&](int position, I prediction, bool is_first) {
+  interpolate(box, weights, coded.integers, [&](int position, I exact, bool is_first) {
+    const auto distance = std::uint64_t{1} << grade;
+    const I prediction = wrapped<I>((static_cast<std::uint64_t>(exact) + distance / 2) & (0 - distance));
     const auto at = static_cast<size_t>(position);
     CHECK(!is_coded[at], "position %d", position);
     is_coded[at] = true;
@@ -399,20 +401,22 @@ void check_equal(const std::vector<I>& expected, const Found& found, const Setti
 }
 
 template <bool kClosed, class I>
-void check_interpolation(const Setting& setting, const std::vector<I>& targets, I base, bool is_hostile) {
+void check_interpolation(const Setting& setting, const std::vector<I>& targets, I base, bool is_hostile,
+                         u32 grade = 0) {
   const Grid box(setting.extents, setting.mode);
   const Shape shape = interp::shape_of(setting.extents, setting.mode);
   const Rule rule = rule_of(setting);
-  const Coded<I> expected = code_naively(box, setting.weights, kClosed, targets, base);
+  const Coded<I> expected = code_naively(box, setting.weights, kClosed, targets, base, grade);
+  const interp::Units units = {.grade = interp::Grade(grade)};
   const size_t count = targets.size();
   Array<I> given(targets), integers(count), codes(count), rebuilt(count), steps(count);
-  interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data(), scratch());
+  interp::code_interpolation<kClosed>(shape, rule, given.data(), base, integers.data(), codes.data(), scratch(), units);
   check_equal(expected.integers, integers, setting, "integer");
   check_equal(expected.codes, codes, setting, "code");
 
   for (size_t i = 0; i < count; ++i) steps[i] = codes[i];
   steps[0] = 77;  // not used
-  interp::rebuild_interpolation(shape, rule, steps.data(), base, rebuilt.data(), scratch());
+  interp::rebuild_interpolation(shape, rule, steps.data(), base, units.grade, rebuilt.data(), scratch());
   check_equal(expected.integers, rebuilt, setting, "rebuilt integer");
 
   for (size_t i = 1; i < targets.size() && !is_hostile; ++i) {
@@ -496,13 +500,15 @@ void check_setting(Random& random, const Setting& setting) {
     const std::vector<I> targets = some_targets<I>(random, box, size, has_exceptions);
     check_interpolation<false>(setting, targets, targets[0] == kNone<I> ? I{5} : targets[0], false);
     if constexpr (sizeof(I) == 4) {
-      check_interpolation<true>(setting, targets, targets[0] == kNone<I> ? I{5} : (targets[0] + 32) >> 6, false);
+      const u32 grade = static_cast<u32>(random.below(4));
+      check_interpolation<true>(setting, targets, targets[0] == kNone<I> ? I{5} : (targets[0] + 32) >> 6, false, grade);
     }
     check_lorenzo(setting, targets, I{-3}, static_cast<u32>(random.below(16)));
   }
   const std::vector<I> hostile = hostile_integers<I>(random, box);
   check_interpolation<false>(setting, hostile, hostile[0], true);
-  if constexpr (sizeof(I) == 4) check_interpolation<true>(setting, hostile, hostile[0], true);
+  if constexpr (sizeof(I) == 4)
+    check_interpolation<true>(setting, hostile, hostile[0], true, static_cast<u32>(random.below(4)));
   check_lorenzo(setting, hostile, I{-3}, static_cast<u32>(random.below(16)));
 }
 

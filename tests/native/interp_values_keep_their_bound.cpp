@@ -18,6 +18,7 @@
 
 #include "check.h"
 #include "codecs/interp/bins.h"
+#include "codecs/interp/choice.h"
 #include "codecs/interp/exceptions.h"
 #include "for_backend.h"
 #include "guarded_memory.h"
@@ -66,6 +67,14 @@ std::int64_t floor_shift(std::int64_t number, int bits) {
   return static_cast<std::int64_t>(std::floor(std::ldexp(static_cast<double>(number), -bits)));
 }
 
+// The smallest grade for which a number, in 64ths of a fine point, is below 2^(21 + grade).
+template <class T>
+int grade_of(std::int64_t number) {
+  int grade = 0;
+  while (sizeof(T) == 4 && grade < 3 && std::abs(number) >> (21 + grade) != 0) ++grade;
+  return grade;
+}
+
 template <class T>
 bool passes(const Lattice<T>& l, T x, T rebuilt) {
   return std::abs(x - rebuilt) < l.bound && !(l.has_fill && std::bit_cast<Bits<T>>(rebuilt) == l.fill_bits);
@@ -79,7 +88,8 @@ Naive naive(const Lattice<T>& l, Bits<T> bits) {
   constexpr std::int64_t limit = interp::kFineLimit<T>;
   if (std::abs(t) < static_cast<T>(limit + 1)) {
     value.position = static_cast<std::int64_t>(std::nearbyint(64 * t));
-    value.fine = floor_shift(value.position + 32, 6);
+    const int grade = grade_of<T>(value.position);
+    value.fine = floor_shift(value.position + (32 << grade), 6 + grade) * (1 << grade);
     value.has_fine = std::abs(value.fine) <= limit && passes(l, x, with_unit(value.fine, l.fine));
   }
   value.is_kept = value.has_fine && x == with_unit(value.fine, l.fine);
@@ -94,7 +104,7 @@ Naive naive(const Lattice<T>& l, Bits<T> bits) {
                      std::abs(value.position - static_cast<std::int64_t>(std::nearbyint(64 * fill))) <= 9 * 64;
     }
     value.is_fixed = value.is_kept;
-    if (!value.is_kept) value.position |= 1;
+    value.position = value.is_kept ? 64 * value.fine : value.position | 1;
     if (!value.is_kept && (is_at_limit || is_near_fill)) value.has_fine = false;
   }
   if (value.has_fine) {
@@ -164,7 +174,7 @@ class Tile {
       interp::classify(l_, values_ + first * sizeof(T), n, positions_.data() + first, found);
     });
     std::vector<i32> fine(count_);
-    interp::fine_points(positions_.data(), count_, 5, fine.data());
+    interp::fine_points<T>(positions_.data(), count_, 5, fine.data());
     for (u32 i = 0; i < count_; ++i) {
       const Naive& value = naive_[i];
       const i32 position = value.has_fine ? static_cast<i32>(value.position) : kNone<i32>;
@@ -192,7 +202,8 @@ class Tile {
     const std::int64_t base = interp::first_bin(l_, values_, positions_.data(), count_);
     CHECK(base == expected, "%s: %" PRId64 ", expected %" PRId64, name(), base, expected);
     const auto fine = std::find_if(naive_.begin(), naive_.end(), [](const Naive& value) { return value.has_fine; });
-    CHECK(interp::first_fine_point(positions_.data(), count_) == (fine == naive_.end() ? 0 : fine->fine), "%s", name());
+    CHECK(interp::first_fine_point<T>(positions_.data(), count_) == (fine == naive_.end() ? 0 : fine->fine), "%s",
+          name());
     return base;
   }
 
@@ -310,7 +321,7 @@ class Tile {
     if (!is_fine) interp::restore_patches(l_, section.data(), entries, integers.data(), base, to);
 
     for (u32 i = 0; i < count_; ++i) {
-      if (is_fine ? !naive_[i].has_fine : !naive_[i].has_bin) continue;
+      if (integers[i] == kNone<I> || (is_fine ? !naive_[i].has_fine : !naive_[i].has_bin)) continue;
       Bits<T> bits;
       std::memcpy(&bits, to + i * sizeof(T), sizeof(T));
       const T y = std::bit_cast<T>(bits);
@@ -325,14 +336,26 @@ class Tile {
   // Closed forms with predictions of all kinds: whole steps keep the bound, and patches keep what has to be kept.
   void check_closed() {
     constexpr std::int64_t limit = interp::kFineLimit<T>;
+    const auto beyond = [](const Naive& value, int grade) {
+      return value.has_fine && sizeof(T) == 4 && std::abs(value.position) + 512 >= std::int64_t{1} << (21 + grade);
+    };
+    int grade = 0;
+    while (grade < 3 && std::count_if(
+                            naive_.begin(), naive_.end(), [&](const Naive& value) { return beyond(value, grade); }) >
+                            count_ / 1024) {
+      ++grade;
+    }
+    CHECK(static_cast<int>(interp::closed_grade<T>(positions_.data(), count_)) == grade, "%s", name());
+    const std::int64_t distance = 1 << grade;
     std::vector<i32> distances(count_), predictions(count_), integers(count_, kNone<i32>);
     for (u32 i = 0; i < count_; ++i) {
       const Naive& value = naive_[i];
-      if (!value.has_fine) continue;
-      const std::int64_t prediction = random_.between(-limit, limit);
+      if (!value.has_fine || (grade < 3 && beyond(value, grade))) continue;
+      const std::int64_t prediction = random_.between(-limit / distance, limit / distance) * distance;
       const std::int64_t steps = floor_shift(value.position - 64 * prediction + 512, 10);
       const std::int64_t q = value.is_fixed ? value.fine : prediction + 16 * steps;
       CHECK(std::abs(q) <= limit && std::abs(64 * q - value.position) <= 512, "%s, value %a", name(), x(i));
+      CHECK(q % (1 << grade_of<T>(64 * q)) == 0, "%s, value %a became number %" PRId64, name(), x(i), q);
       predictions[i] = static_cast<i32>(prediction);
       distances[i] = static_cast<i32>(q - prediction);
       integers[i] = static_cast<i32>(q);
@@ -378,6 +401,7 @@ Bits<T> on_lattice(Random& random, const Lattice<T>& l) {
   std::int64_t fine = random.between(-limit - 40, limit + 40), bin = random.between(-bins - 8, bins + 8);
   if (random.one_in(3)) fine = (random.one_in(2) ? limit : -limit) + random.between(-18, 18);
   if (random.one_in(3)) fine = random.between(-40, 40);
+  if (random.one_in(4)) fine = (1 << random.between(13, 18)) * (random.one_in(2) ? 1 : -1) + random.between(-18, 18);
   if (random.one_in(3)) bin = (random.one_in(2) ? bins : -bins) + random.between(-4, 4);
   if (random.one_in(3)) bin = random.between(-limit / 8, limit / 8);
   T x = T{0};
@@ -433,7 +457,7 @@ std::vector<double> bounds() {
 
 template <class T>
 void check_hostile(Random& random) {
-  const GuardedMemory memory(9000);
+  const GuardedMemory memory(21000);
   for (const double bound : bounds<T>()) {
     for (int i = 0; i < 400; ++i) {
       const Setting setting = {H5L_BOUND_ABSOLUTE, bound};
@@ -441,7 +465,7 @@ void check_hostile(Random& random) {
       const std::uint64_t hostile = hostile_one_in[random.below(4)], on_it = lattice_one_in[random.below(4)];
       Values<T> source(random, setting, hostile);
       const Lattice<T> plain = make_lattice<T>(bound);
-      std::vector<Bits<T>> values = source.make(random.below(random.one_in(4) ? 1000 : 200));
+      std::vector<Bits<T>> values = source.make(random.below(random.one_in(4) ? 2500 : 200));
       for (Bits<T>& bits : values) {
         if (on_it != 0 && random.one_in(on_it)) bits = on_lattice(random, plain);
       }
@@ -471,6 +495,7 @@ void check_that_nothing_drifts(Random& random) {
     const Lattice<T> l = make_lattice<T>(std::ldexp(1 + random.fraction(), i % 3 == 0 ? -1 : exponent));
     values.clear();
     for (std::int64_t fine = -limit; fine <= limit; fine += sizeof(T) == 4 ? 1 : random.between(1, 100)) {
+      if (fine % (1 << grade_of<T>(64 * fine)) != 0) continue;
       if (std::isfinite(with_unit(fine, l.fine))) values.push_back(with_unit(fine, l.fine));
     }
     positions.resize(values.size());

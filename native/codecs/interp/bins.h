@@ -229,15 +229,18 @@ H5L_FN bool is_guarded(const Lattice<T>& lattice, Word<T> bits) {
   return !is_kept && !(find_bin(lattice, fill_of(lattice), bits, kNone<i32>, bin) && value_of(bin, lattice.step) == x);
 }
 
-// The bits that an exception of a form on fine points is stored as. If it has a bin, they are those that the bin
-// decodes to, so that it stays the same in whatever form it is encoded next. Not used in forms on bins: there, fine
+// The bits that an exception of a form on fine points is stored as. If it has a bin, and is not kept, they are those
+// that the bin decodes to, so that it stays the same in whatever form it is encoded next. Not used in forms on bins: there, fine
 // points are exceptions if their bin is the fill value or infinite. The next bin might be within the bound, but fine
 // points must not move.
 template <class T>
 H5L_FN Word<T> exception_bits(const Lattice<T>& lattice, Word<T> bits) {
+  bool is_kept;
   T bin;
-  const bool has_bin = find_bin(lattice, fill_of(lattice), bits, kNone<i32>, bin) && !is_guarded(lattice, bits);
-  return has_bin ? bit_cast<Word<T>>(value_of(bin, lattice.step)) : bits;
+  const PositionLimits<T> limits = position_limits(lattice);
+  const i32 position = find_position<true>(lattice, limits, bits, is_kept);
+  const bool is_moved = !is_kept && find_bin(lattice, limits.fill, bits, position, bin) && !is_guarded(lattice, bits);
+  return is_moved ? bit_cast<Word<T>>(value_of(bin, lattice.step)) : bits;
 }
 template <class T>
 H5L_FN Word<T> exception_bits(const blocks::FoldedQuantizer<T>&, Word<T> bits) {

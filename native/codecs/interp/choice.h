@@ -304,17 +304,11 @@ H5L_FN Rule best_rule(const u32 (&matches)[kWeightSets], u32 sets, u32 active) {
   return rule_of(best);
 }
 
-// The grade of a closed form is that of the largest position, and of all fine points that a value may become.
-// Bits of sizes may be joined by "or".
-H5L_FN u32 grade_size(i32 position) {
-  const u32 p = static_cast<u32>(position);
-  return ((position < 0 ? 0 - p : p) + kUnit * kParts / 2) / kParts;
-}
-template <class T>
-H5L_FN u32 grade_of_sizes(u32 sizes) {
-  u32 grade = 0;
-  for (u32 g = 0; g < kMostGrade<T>; ++g) grade += sizes >> (kPlainBits + g) != 0 ? 1 : 0;
-  return grade;
+// Whether a closed form of this grade cannot have a value with this position, since its integer might be no fine point.
+inline constexpr u32 kBeyondShare = 1024;
+H5L_FN bool is_beyond(i32 position, u32 grade) {
+  const u32 size = (position < 0 ? 0 - static_cast<u32>(position) : static_cast<u32>(position)) + kUnit * kParts / 2;
+  return (position != kNone<i32>)&(size >> (kPlainBits + 6 + grade) != 0);
 }
 
 // The first value's integer in a closed form: a multiple of 2 to the power `grade` if it is not kept.
@@ -322,7 +316,12 @@ H5L_FN i32 first_base(i32 position, u32 grade) {
   if (position % kParts == 0) return position / kParts;
   return nearest_point(position, 1u << grade);
 }
-H5L_FN bool is_graded(i32 base, const Grade& grade) { return (base & ~grade.mask) == 0; }
+
+// Whether the first value of a closed form has to be an exception: it is kept, and integers could not be counted from
+// it.
+H5L_FN bool is_no_base(i32 position, const Grade& grade) {
+  return position != kNone<i32> && position % kParts == 0 && (position / kParts & ~grade.mask) != 0;
+}
 
 // Rounds to multiples of 16 steps.
 H5L_FN i32 rounded_base(i32 fine) {
@@ -365,13 +364,48 @@ i32 closed_base(const i32* positions, u32 count, u32 grade) {
   return rounded_base(first_fine_point<T>(positions, count));
 }
 
-// The grade of a closed form.
+// The grade of a closed form: the least beyond which there are only a few values, which become exceptions.
 template <class T>
 u32 closed_grade(const i32* positions, u32 count) {
-  u32 sizes = 0;
-  for (u32 i = 0; i < count; ++i) sizes |= positions[i] == kNone<i32> ? 0 : grade_size(positions[i]);  // vectorized
-  return grade_of_sizes<T>(sizes);
+  u32 grade = 0;
+  for (; grade < kMostGrade<T>; ++grade) {
+    u32 beyond = 0;
+    for (u32 i = 0; i < count; ++i) beyond += is_beyond(positions[i], grade) ? 1 : 0;  // vectorized
+    if (beyond <= count / kBeyondShare) break;
+  }
+  return grade;
 }
+
+// Hides the positions of values that a closed form of this grade cannot have, while it exists.
+template <class T>
+class HiddenPositions {
+ public:
+  HiddenPositions(i32* positions, u32 count, u32 grade) : positions_(positions) {
+    if (count != 0 && is_no_base(positions[0], Grade(grade))) hide(0);
+    for (u32 i = 0; grade < kMostGrade<T> && i < count; ++i) {
+      if (is_beyond(positions[i], grade)) hide(i);
+    }
+  }
+  ~HiddenPositions() {
+    for (u32 i = 0; i < hidden_; ++i) positions_[places_[i]] = hidden_positions_[i];
+  }
+  HiddenPositions(const HiddenPositions&) = delete;
+  HiddenPositions& operator=(const HiddenPositions&) = delete;
+  u32 count() const { return hidden_; }
+
+ private:
+  static constexpr u32 kMost = kTileValues / kBeyondShare + 1;
+
+  void hide(u32 place) {
+    places_[hidden_] = place;
+    hidden_positions_[hidden_++] = positions_[place];
+    positions_[place] = kNone<i32>;
+  }
+
+  i32* positions_;
+  u32 hidden_ = 0, places_[kMost];
+  i32 hidden_positions_[kMost];
+};
 
 #endif
 

@@ -103,6 +103,8 @@ class TileWriter {
   static constexpr u64 kNoCost = ~u64{0};
 
   u64 attempt_fine(const Form& form, u32 most_patches) {
+    const HiddenPositions<T> hidden(memory_.positions, form.is_closed && summary_.may_be_graded ? count() : 0,
+                                    form.grade);
     const i32 base = form.is_closed ? closed_base<T>(memory_.positions, count(), form.grade)
                                     : first_fine_point<T>(memory_.positions, count());
     has_bins_ = false;
@@ -110,12 +112,11 @@ class TileWriter {
     i32* const integers = arrays.integers;
     i32* const codes = arrays.codes[next_];
     Patches patches = {arrays.additions.patches, kMaxPatches};
-    const bool has_exceptions = summary_.exceptions + summary_.without_fine != 0;
+    const bool has_exceptions = summary_.exceptions + summary_.without_fine + hidden.count() != 0;
     if (has_exceptions) find_exceptions(memory_.positions, count(), memory_.mask);
     if (form.is_closed) {
       const Units units = units_of(shape_, form.unit_code, form.grade);
       patches_ = kTileValues;
-      if (!is_graded(base, units.grade)) return kNoCost;
       code_interpolation<true>(shape_, form.rule, memory_.positions, base, integers, codes, arrays.prediction, units,
                                has_exceptions);
       if (has_exceptions && !are_near(integers, count())) return kNoCost;
